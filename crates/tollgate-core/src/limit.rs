@@ -1,0 +1,175 @@
+//! A named set of policies: what a call site names.
+
+use crate::error::LimitError;
+use crate::name::{LimitName, PolicyName};
+use crate::policy::{Algorithm, Policy, Window};
+
+/// A named set of policies that are decided together, all or nothing.
+///
+/// ```
+/// use tollgate_core::Limit;
+///
+/// let limit = Limit::new(
+///     "login".parse()?,
+///     vec!["token_bucket 10/s burst 20".parse()?, "fixed_window 100/d".parse()?],
+/// )?;
+/// let names: Vec<_> = limit.members().iter().map(|member| member.name().as_str()).collect();
+/// assert_eq!(names, ["token_bucket", "fixed_window"]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Limit {
+    name: LimitName,
+    members: Box<[Member]>,
+}
+
+/// A policy with the name it has in its limit.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Member {
+    name: PolicyName,
+    policy: Policy,
+    identity: Identity,
+}
+
+/// What finds a policy's state again: a short hash of its name, its algorithm and its window.
+/// Numbers that may change under a live state are no part of it.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Identity([u8; 4]);
+
+impl Limit {
+    /// The most policies a limit can have.
+    pub const MAX_POLICIES: usize = 64;
+
+    /// A limit of one or more policies.
+    ///
+    /// Policies without a name of their own are called by their algorithm's word: `gcra`, and
+    /// `gcra-2`, `gcra-3` for repeats in order.
+    ///
+    /// # Errors
+    /// When there is no policy or there are too many, when two have one name, or when two names
+    /// have the same short hash.
+    pub fn new(name: LimitName, policies: Vec<Policy>) -> Result<Self, LimitError> {
+        if policies.is_empty() {
+            return Err(LimitError::Empty);
+        }
+        if policies.len() > Self::MAX_POLICIES {
+            return Err(LimitError::TooMany { count: policies.len() });
+        }
+        let mut members: Vec<Member> = Vec::with_capacity(policies.len());
+        let mut words: Vec<&'static str> = Vec::new();
+        for (index, policy) in policies.into_iter().enumerate() {
+            let name = policy.name().cloned().unwrap_or_else(|| {
+                let word = policy.algorithm().word();
+                words.push(word);
+                default_name(word, words.iter().filter(|&&other| other == word).count())
+            });
+            let identity = Identity::new(&name, policy.algorithm());
+            for earlier in &members {
+                if earlier.name == name {
+                    return Err(LimitError::DuplicateName { name, index });
+                }
+                if earlier.identity == identity {
+                    return Err(LimitError::TagCollision { first: earlier.name.clone(), second: name });
+                }
+            }
+            members.push(Member { name, policy, identity });
+        }
+        Ok(Self { name, members: members.into() })
+    }
+
+    /// The limit's name.
+    #[must_use]
+    pub const fn name(&self) -> &LimitName {
+        &self.name
+    }
+
+    /// The policies with their names, in the order given.
+    #[must_use]
+    pub const fn members(&self) -> &[Member] {
+        &self.members
+    }
+
+    /// Where the policy of a name stands.
+    #[must_use]
+    pub fn position(&self, name: &str) -> Option<usize> {
+        self.members.iter().position(|member| member.name.as_str() == name)
+    }
+
+    /// Whether units of every policy can be taken ahead of time.
+    #[must_use]
+    pub fn can_reserve(&self) -> bool {
+        self.members.iter().all(|member| member.policy.rule().can_reserve())
+    }
+}
+
+impl Member {
+    /// The policy's name in its limit.
+    #[must_use]
+    pub const fn name(&self) -> &PolicyName {
+        &self.name
+    }
+
+    /// The policy.
+    #[must_use]
+    pub const fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// What finds the policy's state again.
+    #[must_use]
+    pub const fn identity(&self) -> Identity {
+        self.identity
+    }
+}
+
+impl Identity {
+    fn new(name: &PolicyName, algorithm: &Algorithm) -> Self {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(name.as_str().as_bytes());
+        // A changed algorithm or window starts fresh. The members of the bucket family differ
+        // only in how they judge one and the same state, but a user who changes the word means
+        // another algorithm.
+        hasher.update(format!("\0{}\0{}", algorithm.word(), window_words(algorithm)).as_bytes());
+        let hash = hasher.finalize();
+        let [a, b, c, d, ..] = *hash.as_bytes();
+        Self([a, b, c, d])
+    }
+
+    /// The identity that was stored as these four bytes.
+    #[must_use]
+    pub const fn from_bytes(bytes: [u8; 4]) -> Self {
+        Self(bytes)
+    }
+
+    /// The four bytes as stored.
+    #[must_use]
+    pub const fn to_bytes(self) -> [u8; 4] {
+        self.0
+    }
+}
+
+fn window_words(algorithm: &Algorithm) -> String {
+    match algorithm {
+        Algorithm::FixedWindow { window, .. } => match window {
+            Window::FirstAdmitted(length) => format!("first {length}"),
+            Window::Aligned(length) => format!("aligned {length}"),
+            Window::Calendar(calendar) => calendar.to_string(),
+        },
+        Algorithm::SlidingWindow { window, slices, .. } => format!("{window}/{slices}"),
+        Algorithm::SlidingCounter { window, .. } => window.to_string(),
+        // The strategies share one log of stamps, which is right for any of them.
+        Algorithm::SlidingLog { .. }
+        | Algorithm::TokenBucket { .. }
+        | Algorithm::Gcra { .. }
+        | Algorithm::LeakyBucket { .. }
+        | Algorithm::Shaper { .. }
+        | Algorithm::Smooth { .. }
+        | Algorithm::WarmUp { .. } => String::new(),
+    }
+}
+
+fn default_name(word: &str, occurrence: usize) -> PolicyName {
+    let text = if occurrence == 1 { word.to_owned() } else { format!("{word}-{occurrence}") };
+    #[expect(clippy::expect_used, reason = "algorithm words are lawful names and short enough for a suffix")]
+    text.parse().expect("a lawful name")
+}

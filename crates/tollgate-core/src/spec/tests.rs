@@ -1,0 +1,377 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::calendar::{CalendarUnit, CalendarWindow};
+use crate::number::{Cost, MAX_EXACT};
+use crate::policy::{Algorithm, Start, Strategy as LogStrategy, Window};
+use crate::rate::Rate;
+use crate::time::Span;
+
+fn parse(spec: &str) -> Policy {
+    spec.parse().unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn refusal(spec: &str) -> String {
+    match spec.parse::<Policy>() {
+        Ok(policy) => panic!("`{spec}` was read as `{policy}`"),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn specs_that_print_as_they_were_written() {
+    for spec in [
+        "token_bucket 100/s",
+        "token_bucket 100/s burst 200",
+        "token_bucket 0/s",
+        "token_bucket 0/s burst 7",
+        "token_bucket 5/s burst 0",
+        "gcra 10/s burst 5",
+        "leaky_bucket 5/500ms capacity 20",
+        "fixed_window 1000/h",
+        "fixed_window 1000/36h aligned",
+        "fixed_window 10000/month calendar Asia/Tokyo",
+        "fixed_window 10/d calendar UTC",
+        "fixed_window 10/w calendar Europe/Berlin",
+        "fixed_window 10/year calendar America/St_Johns",
+        "sliding_window 1000/h",
+        "sliding_window 1000/h slices 30",
+        "sliding_window 1000/10ms slices 5",
+        "sliding_counter 1000/h",
+        "sliding_log 10/s",
+        "sliding_log 10/s and 1000/h and 10/s",
+        "smooth 5/s",
+        "smooth 5/s burst 0s start full",
+        "smooth 5/s burst 1500ms",
+        "warmup 5/s over 10s",
+        "shaper 5/s queue 100",
+        "shaper 5/s queue 0 cost 3 shadow charge_denied as out-2_b",
+    ] {
+        assert_eq!(parse(spec).to_string(), spec);
+    }
+}
+
+#[test]
+fn what_is_left_out_equals_its_default() {
+    for (short, long) in [
+        ("token_bucket 100/s", "token_bucket 100/1s burst 100 cost 1"),
+        ("gcra 10/min", "gcra 10/60s burst 10"),
+        ("leaky_bucket 5/s", "leaky_bucket 5/1000ms capacity 5"),
+        ("sliding_window 10/h", "sliding_window 10/60min slices 60"),
+        // 100 ms isn't 60 whole milliseconds, but 10 of them.
+        ("sliding_window 10/100ms", "sliding_window 10/100ms slices 10"),
+        ("smooth 5/s", "smooth 5/s start empty burst 1s"),
+        ("fixed_window 5/month calendar UTC", "fixed_window 5/1month calendar utc"),
+    ] {
+        assert_eq!(parse(short), parse(long));
+        assert_eq!(parse(long).to_string(), short);
+    }
+}
+
+#[test]
+fn a_limit_of_zero_is_a_rate_of_zero_without_burst() {
+    let Algorithm::TokenBucket { rate, burst } = *parse("token_bucket 0/s").algorithm() else {
+        panic!("not a token bucket");
+    };
+    assert_eq!((rate.count(), burst), (0, 0));
+}
+
+#[test]
+fn options_come_in_any_order_between_any_white_space() {
+    let expected =
+        parse("sliding_log 10/s and 100/min and 1000/h cost 2 shadow charge_denied as log");
+    for spec in [
+        "sliding_log 10/s as log charge_denied shadow cost 2 and 100/min and 1000/h",
+        "  sliding_log\t10/s and 100/min shadow\n and 1000/h as log cost 2 charge_denied\n",
+        "sliding_log\u{a0}10/s and 100/min and 1000/h charge_denied\u{2003}shadow as log cost 2",
+    ] {
+        assert_eq!(parse(spec), expected);
+    }
+}
+
+#[test]
+fn a_name_may_be_a_word_of_the_grammar() {
+    let policy = parse("gcra 1/s as burst burst 3");
+    assert_eq!(policy.name().map(ToString::to_string).as_deref(), Some("burst"));
+}
+
+/// The whole text of every message: what users read is what is reviewed here.
+#[test]
+fn messages() {
+    let table = include_str!("messages.txt");
+    let mut shown = String::new();
+    for case in table.split("\n\n") {
+        let spec = case.lines().nth(1).and_then(|line| line.strip_prefix("  ")).unwrap_or_default();
+        let spec =
+            spec.replace("\\n", "\n").replace("\\u{7}", "\u{7}").replace("\\u{202e}", "\u{202e}");
+        if !shown.is_empty() {
+            shown.push_str("\n\n");
+        }
+        shown.push_str(&refusal(&spec));
+    }
+    if shown != table.trim_end_matches('\n') {
+        panic!("messages.txt should hold:\n{shown}\n");
+    }
+}
+
+#[test]
+fn an_empty_spec_is_refused_at_its_beginning() {
+    for spec in ["", " \t\n"] {
+        let error = spec.parse::<Policy>().unwrap_err();
+        assert_eq!(error.column(), 1);
+        assert_eq!(
+            error.message(),
+            "the spec is empty: write one such as `token_bucket 100/s burst 200`"
+        );
+        assert_eq!(error.snippet().lines().count(), 2);
+    }
+}
+
+/// The wording is the kernels' business, the place is the parser's.
+#[test]
+fn numbers_that_a_policy_refuses_are_pointed_at() {
+    for (spec, at) in [
+        ("sliding_window 5/h slices 7", "7"),
+        ("sliding_window 5/h as w slices 0", "0"),
+        ("sliding_log 5/s and 70000/h", "70000"),
+        ("sliding_log 70000/h and 5/s", "70000"),
+        ("token_bucket 5/s burst 9007199254740991", "9007199254740991"),
+        ("token_bucket 9007199254740991/us burst 9007199254740991 burst", "burst"),
+        ("fixed_window 5/0s", "0s"),
+    ] {
+        let error = spec.parse::<Policy>().unwrap_err();
+        assert_eq!(spec[error.column() - 1..].split([' ', '/']).next(), Some(at), "{error}");
+        let carets = error.snippet().matches('^').count();
+        assert_eq!(carets, at.len(), "{error}");
+    }
+}
+
+#[test]
+fn columns_count_characters() {
+    let error = "tökén_bücket 5/s".parse::<Policy>().unwrap_err();
+    assert_eq!(error.column(), 1);
+    assert_eq!(error.snippet(), "tökén_bücket 5/s\n^^^^^^^^^^^^");
+
+    let error = "gcra 5/s as größe brust 5".parse::<Policy>().unwrap_err();
+    assert_eq!(error.column(), 19);
+    assert_eq!(error.snippet(), "gcra 5/s as größe brust 5\n                  ^^^^^");
+}
+
+#[test]
+fn control_characters_are_printed_as_escapes() {
+    let error = "gcra 5/s \u{1b}[31mred\u{7} burst x".parse::<Policy>().unwrap_err();
+    let text = error.to_string();
+    assert!(!text.chars().any(|c| c.is_control() && c != '\n'), "{text:?}");
+    assert_eq!(error.column(), 10);
+    assert_eq!(error.message().lines().count(), 1);
+    let mut lines = error.snippet().lines();
+    assert_eq!(lines.next(), Some("gcra 5/s \\u{1b}[31mred\\u{7} burst x"));
+    // The carets are as wide as the escapes.
+    assert_eq!(lines.next(), Some("         ^^^^^^^^^^^^^^^^^^"));
+}
+
+#[test]
+fn a_spec_has_at_most_a_kibibyte() {
+    let padded = |bytes: usize| format!("{:bytes$}", "gcra 5/s");
+    assert!(padded(Policy::MAX_SPEC_BYTES).parse::<Policy>().is_ok());
+    let error = padded(Policy::MAX_SPEC_BYTES + 1).parse::<Policy>().unwrap_err();
+    assert_eq!(error.message(), "the spec has 1025 bytes, but may have at most 1024");
+    assert_eq!(error.column(), 1025);
+    assert_eq!(error.snippet().lines().last().unwrap().len(), 61);
+    // A character of several bytes across the border.
+    assert!("é".repeat(1000).parse::<Policy>().is_err());
+}
+
+#[test]
+fn messages_stay_short_however_long_the_word() {
+    for spec in [
+        "x".repeat(1000),
+        format!("gcra {}", "x".repeat(1000)),
+        format!("gcra {}/s", "9".repeat(1000)),
+        format!("gcra 1/{}", "9".repeat(1000)),
+        format!("gcra 1/s {}", "x".repeat(1000)),
+        format!("gcra 1/s burst {}", "x".repeat(1000)),
+        format!("gcra 1/s as {}", "x".repeat(1000)),
+        format!("fixed_window 1/d calendar {}", "x".repeat(990)),
+        format!("fixed_window 1/{} calendar UTC", "x".repeat(990)),
+        format!("smooth 1/s start {}", "x".repeat(990)),
+        format!("smooth 1/s burst {}", "x".repeat(990)),
+    ] {
+        let error = spec.parse::<Policy>().unwrap_err();
+        assert!(error.message().chars().count() < 250, "{}", error.message());
+    }
+}
+
+fn spans() -> impl Strategy<Value = Span> {
+    let micros = prop_oneof![
+        1..=MAX_EXACT,
+        1..=10_000_u64,
+        (1..=400_u64).prop_map(|days| days * Span::DAY.as_micros()),
+        (1..=5_000_u64).prop_map(|millis| millis * 1_000),
+    ];
+    micros.prop_map(|micros| Span::from_micros(micros).unwrap())
+}
+
+fn counts() -> impl Strategy<Value = u64> {
+    prop_oneof![0..=10_u64, 0..=100_000_u64, 0..=MAX_EXACT]
+}
+
+fn rates() -> impl Strategy<Value = Rate> {
+    (counts(), spans()).prop_map(|(count, per)| Rate::new(count, per).unwrap())
+}
+
+fn calendars() -> impl Strategy<Value = CalendarWindow> {
+    let units = [CalendarUnit::Day, CalendarUnit::Week, CalendarUnit::Month, CalendarUnit::Year];
+    let zones = ["UTC", "Asia/Tokyo", "America/Argentina/Buenos_Aires", "Etc/GMT+5", "CET"];
+    (prop::sample::select(units.to_vec()), prop::sample::select(zones.to_vec()))
+        .prop_map(|(unit, zone)| CalendarWindow::new(unit, zone).unwrap())
+}
+
+fn algorithms() -> impl Strategy<Value = Algorithm> {
+    let slices = prop_oneof![Just(60_u64), Just(10), 1..=100_u64];
+    let strategies = prop::collection::vec((0..=65_536_u64, spans()), 1..8);
+    prop_oneof![
+        (rates(), counts()).prop_map(|(rate, burst)| Algorithm::TokenBucket { rate, burst }),
+        rates().prop_map(|rate| Algorithm::TokenBucket { rate, burst: rate.count() }),
+        (rates(), counts()).prop_map(|(rate, burst)| Algorithm::Gcra { rate, burst }),
+        (rates(), counts()).prop_map(|(rate, capacity)| Algorithm::LeakyBucket { rate, capacity }),
+        (rates(), counts()).prop_map(|(rate, queue)| Algorithm::Shaper { rate, queue }),
+        (rates(), spans(), any::<bool>()).prop_map(|(rate, burst, full)| Algorithm::Smooth {
+            rate,
+            burst,
+            start: if full { Start::Full } else { Start::Empty }
+        }),
+        (rates(), spans()).prop_map(|(rate, over)| Algorithm::WarmUp { rate, over }),
+        (counts(), spans()).prop_map(|(limit, span)| Algorithm::FixedWindow {
+            limit,
+            window: Window::FirstAdmitted(span)
+        }),
+        (counts(), spans()).prop_map(|(limit, span)| Algorithm::FixedWindow {
+            limit,
+            window: Window::Aligned(span)
+        }),
+        (counts(), calendars()).prop_map(|(limit, window)| Algorithm::FixedWindow {
+            limit,
+            window: Window::Calendar(window)
+        }),
+        (counts(), spans(), slices).prop_map(|(limit, window, slices)| Algorithm::SlidingWindow {
+            limit,
+            window,
+            slices
+        }),
+        (counts(), spans()).prop_map(|(limit, window)| Algorithm::SlidingCounter { limit, window }),
+        strategies.prop_map(|strategies| Algorithm::SlidingLog {
+            strategies: strategies
+                .into_iter()
+                .map(|(limit, window)| LogStrategy { limit, window })
+                .collect()
+        }),
+    ]
+}
+
+/// Policies of every algorithm; combinations of numbers that a policy refuses are left out.
+fn policies() -> impl Strategy<Value = Policy> {
+    let names = prop::option::of("[a-z0-9_-]{1,32}");
+    let costs = prop_oneof![Just(1_u64), 1..=MAX_EXACT];
+    (algorithms(), names, costs, any::<bool>(), any::<bool>()).prop_filter_map(
+        "a policy refuses these numbers",
+        |(algorithm, name, cost, shadow, charge_denied)| {
+            let mut policy = Policy::new(algorithm).ok()?.with_cost(Cost::new(cost).ok()?);
+            if let Some(name) = name {
+                policy = policy.named(name.parse().ok()?);
+            }
+            if shadow {
+                policy = policy.shadow();
+            }
+            if charge_denied {
+                policy = policy.charge_denied();
+            }
+            Some(policy)
+        },
+    )
+}
+
+/// Lines made of words that the parser knows, and of some that it doesn't.
+fn near_specs() -> impl Strategy<Value = String> {
+    let words = [
+        "token_bucket",
+        "fixed_window",
+        "sliding_window",
+        "sliding_log",
+        "smooth",
+        "shaper",
+        "warmup",
+        "10/s",
+        "7/7ms",
+        "0/d",
+        "1/month",
+        "9007199254740991/us",
+        "1/",
+        "/",
+        "/s",
+        "burst",
+        "capacity",
+        "slices",
+        "and",
+        "aligned",
+        "calendar",
+        "UTC",
+        "over",
+        "queue",
+        "start",
+        "full",
+        "cost",
+        "as",
+        "shadow",
+        "0",
+        "1",
+        "60",
+        "9007199254740992",
+        "1s",
+        "0s",
+        "é",
+        "\u{0}",
+        "burst=1",
+    ];
+    prop::collection::vec(prop::sample::select(words.to_vec()), 0..9)
+        .prop_map(|words| words.join(" "))
+}
+
+/// What must hold of an answer, whatever was asked.
+fn is_an_answer(spec: &str) -> Result<(), TestCaseError> {
+    match spec.parse::<Policy>() {
+        Ok(policy) => prop_assert_eq!(policy.to_string().parse::<Policy>(), Ok(policy)),
+        Err(error) => {
+            prop_assert!(error.column() >= 1 && error.column() <= spec.chars().count() + 1);
+            prop_assert_eq!(error.snippet().lines().count(), 2);
+            prop_assert_eq!(error.message().lines().count(), 1);
+            prop_assert!(!error.to_string().chars().any(|c| c.is_control() && c != '\n'));
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #[test]
+    fn what_is_printed_reads_back(policy in policies()) {
+        prop_assert_eq!(policy.to_string().parse::<Policy>(), Ok(policy));
+    }
+
+    #[test]
+    fn any_text_is_answered(spec in any::<String>()) {
+        is_an_answer(&spec)?;
+    }
+
+    #[test]
+    fn any_words_are_answered(spec in near_specs()) {
+        is_an_answer(&spec)?;
+    }
+
+    #[test]
+    fn one_changed_character_is_answered(policy in policies(), at in any::<prop::sample::Index>(), new in any::<char>()) {
+        let mut spec: Vec<char> = policy.to_string().chars().collect();
+        let at = at.index(spec.len());
+        spec[at] = new;
+        is_an_answer(&spec.into_iter().collect::<String>())?;
+    }
+}

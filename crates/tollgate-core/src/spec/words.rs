@@ -1,0 +1,123 @@
+//! Words with their places, and text made fit for an error message.
+
+/// A part of a spec: its first character counted from 0, and how many characters it has.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Place {
+    pub(super) column: usize,
+    pub(super) width: usize,
+}
+
+/// A word of a spec and where it stands.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Word<'a> {
+    pub(super) text: &'a str,
+    pub(super) place: Place,
+}
+
+impl<'a> Word<'a> {
+    /// The parts before and after the first `separator`.
+    pub(super) fn split_once(self, separator: char) -> Option<(Self, Self)> {
+        let (before, after) = self.text.split_once(separator)?;
+        let width = before.chars().count();
+        let column = self.place.column;
+        Some((
+            Self { text: before, place: Place { column, width } },
+            Self {
+                text: after,
+                place: Place { column: column + width + 1, width: self.place.width - width - 1 },
+            },
+        ))
+    }
+
+    /// The word as a message shows it: shortened, because the word can be as long as the spec.
+    pub(super) fn shown(self) -> String {
+        const MOST: usize = 40;
+        if self.place.width <= MOST {
+            return self.text.to_owned();
+        }
+        self.text.chars().take(MOST).chain(['…']).collect()
+    }
+}
+
+/// The words of `spec`, which any white space separates.
+pub(super) fn split(spec: &str) -> Vec<Word<'_>> {
+    let mut words = Vec::new();
+    let mut column = 0;
+    for piece in spec.split(char::is_whitespace) {
+        let width = piece.chars().count();
+        if width > 0 {
+            words.push(Word { text: piece, place: Place { column, width } });
+        }
+        column += width + 1;
+    }
+    words
+}
+
+/// `text` with everything that a terminal would act on, or not show, written as an escape.
+pub(super) fn visible(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '"' | '\'' | '\\' => shown.push(character),
+            other => shown.extend(other.escape_debug()),
+        }
+    }
+    shown
+}
+
+/// Those of `candidates` that `word` may be a misspelling or an abbreviation of, as a question to
+/// append to a message.
+pub(super) fn did_you_mean<'a>(
+    word: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Option<String> {
+    let word = word.to_lowercase();
+    // Longer ones are near to nothing, and the distance takes time in proportion to the length.
+    if !(2..=24).contains(&word.chars().count()) {
+        return None;
+    }
+    let mut best = usize::MAX;
+    let mut near: Vec<&str> = Vec::new();
+    for candidate in candidates {
+        let tolerated = if candidate.len() >= 5 { 2 } else { 1 };
+        let distance = match distance(&word, candidate) {
+            distance if distance <= tolerated => distance,
+            _ if word.len() >= 3 && candidate.starts_with(&word) => tolerated + 1,
+            _ => continue,
+        };
+        if distance < best {
+            near.clear();
+            best = distance;
+        }
+        if distance == best {
+            near.push(candidate);
+        }
+    }
+    let (last, others) = near.split_last()?;
+    let others: String = others.iter().map(|word| format!("`{word}` or ")).collect();
+    Some(format!("did you mean {others}`{last}`?"))
+}
+
+/// How many characters have to be put in, left out, replaced or swapped with their neighbour.
+fn distance(from: &str, to: &str) -> usize {
+    let from: Vec<char> = from.chars().collect();
+    let to: Vec<char> = to.chars().collect();
+    let mut before_last = vec![0; to.len() + 1];
+    let mut last: Vec<usize> = (0..=to.len()).collect();
+    for row in 1..=from.len() {
+        let mut current = vec![row; to.len() + 1];
+        for column in 1..=to.len() {
+            let replaced = last[column - 1] + usize::from(from[row - 1] != to[column - 1]);
+            current[column] = replaced.min(last[column] + 1).min(current[column - 1] + 1);
+            let swapped = row > 1
+                && column > 1
+                && from[row - 1] == to[column - 2]
+                && from[row - 2] == to[column - 1];
+            if swapped {
+                current[column] = current[column].min(before_last[column - 2] + 1);
+            }
+        }
+        before_last = std::mem::replace(&mut last, current);
+    }
+    last[to.len()]
+}

@@ -1,0 +1,14 @@
+//! What Tollgate's tests and benches share, and no user ever depends on.
+//!
+//! A crate's tests take this one as a path-only development dependency. It is Unix only: server
+//! processes are supervised by a shell and stopped with signals.
+//!
+//! - [`reference`]: a slow and obvious model of every policy, which the stores are compared with.
+//! - [`conformance`]: case files, and a runner that holds any store against them.
+//! - [`schedules`]: seeded random policies and requests, with the answers the model gives.
+//! - [`servers`]: real Redis and Valkey servers as child processes, and a server that misbehaves.
+
+pub mod conformance;
+pub mod reference;
+pub mod schedules;
+pub mod servers;

@@ -1,0 +1,77 @@
+//! What the model answers.
+
+use std::error::Error;
+use std::fmt;
+
+/// One decision. All durations count from the time of judgement.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Answer {
+    /// Whether every enforced policy admits.
+    pub allowed: bool,
+    /// On a denial, the enforced policy with the longest retry-after, the first of equals.
+    pub binding: Option<usize>,
+    /// On an allow, the microseconds until the caller may act.
+    pub wait_us: u64,
+    /// When the same request would pass.
+    pub retry: Retry,
+    /// For "take up to n": how many units were granted.
+    pub granted: Option<u64>,
+    /// One answer per policy, in their order.
+    pub policies: Vec<PolicyAnswer>,
+}
+
+/// What one policy says.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct PolicyAnswer {
+    /// Whether this policy admits the request.
+    pub admitted: bool,
+    /// The largest cost a fresh key admits; `None` when there is no bound.
+    pub limit: Option<u64>,
+    /// The largest cost that would be admitted after this decision; `None` when there is no bound.
+    pub remaining: Option<u64>,
+    /// This policy's own wait in microseconds, if it admits.
+    pub wait_us: u64,
+    /// When this policy would admit the request.
+    pub retry: Retry,
+    /// Microseconds until the state equals a fresh key's; `None` when it never will.
+    pub reset: Option<u64>,
+    /// The strategies of a log that refused, in the order given.
+    pub violated: Vec<usize>,
+    /// For a ring of slices: the count of the current slice.
+    pub current_slice: Option<u64>,
+    /// For a ring of slices: the count of the whole window.
+    pub total: Option<u64>,
+    /// Whether the state lay so far ahead of the clock that it was restamped to now.
+    pub restamped: bool,
+}
+
+/// When a request would pass; ordered from soonest to latest.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum Retry {
+    /// It does pass.
+    Now,
+    /// After this many microseconds, at least 1.
+    After(u64),
+    /// Not at all.
+    Never,
+}
+
+/// Why there is no decision. Nothing has changed.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Refusal {
+    /// A deficit, debt or count beyond what a state can hold.
+    TooLarge,
+    /// A reservation on a limit with a policy that can't be booked ahead.
+    NotReservable,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::TooLarge => "the state can't hold so large a number: use a smaller cost",
+            Self::NotReservable => "a window or log can't be booked ahead: check instead of reserving",
+        })
+    }
+}
+
+impl Error for Refusal {}

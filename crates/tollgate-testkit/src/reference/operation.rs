@@ -1,0 +1,82 @@
+//! What the model can be asked.
+
+/// Where the time of a request comes from.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Clock {
+    /// The caller gives it: an earlier time is judged at the newest one, however far back.
+    Injected,
+    /// The store's own: a state further ahead than this is restamped to now.
+    Own {
+        /// The furthest step back, in microseconds, that a key just stands still for.
+        max_clock_back_us: u64,
+    },
+}
+
+/// How many units an operation is about.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Costs {
+    /// The cost each policy was given itself.
+    Unsaid,
+    /// One number for all policies, at least 1.
+    All(u64),
+    /// One number per policy in their order; 0 leaves the policy out.
+    Each(Vec<u64>),
+}
+
+/// One request.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Operation {
+    /// Take, or be denied.
+    Check {
+        /// The cost.
+        costs: Costs,
+    },
+    /// Answers like a check and changes nothing.
+    Peek {
+        /// The cost.
+        costs: Costs,
+    },
+    /// Take now, act later.
+    Reserve {
+        /// The cost.
+        costs: Costs,
+        /// The longest wait accepted, in microseconds.
+        within_us: u64,
+    },
+    /// Take the largest cost that passes, up to the one given.
+    TakeUpTo {
+        /// The most units wanted.
+        costs: Costs,
+    },
+    /// Take by force, into debt.
+    Charge {
+        /// The cost.
+        costs: Costs,
+    },
+    /// Give units back.
+    Refund {
+        /// What is given back.
+        costs: Costs,
+    },
+    /// Forget the key.
+    Reset,
+}
+
+impl Operation {
+    /// The units asked of the policy at `index`, whose own cost is `default`.
+    pub(super) fn units_for(&self, index: usize, default: u64) -> u64 {
+        match self {
+            Self::Check { costs }
+            | Self::Peek { costs }
+            | Self::Reserve { costs, .. }
+            | Self::TakeUpTo { costs }
+            | Self::Charge { costs }
+            | Self::Refund { costs } => match costs {
+                Costs::Unsaid => default,
+                Costs::All(units) => *units,
+                Costs::Each(units) => units.get(index).copied().unwrap_or(default),
+            },
+            Self::Reset => 0,
+        }
+    }
+}

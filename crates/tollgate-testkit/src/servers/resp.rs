@@ -1,0 +1,191 @@
+//! Just enough of the Redis protocol (RESP2) for tests to talk to a server without a client.
+
+use std::fmt;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// Larger than anything a test asks for; a length beyond it is garbage, not data.
+const LONGEST: usize = 64 << 20;
+/// Deeper than any reply of a real command.
+const DEEPEST: usize = 16;
+
+/// One reply of a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Reply {
+    /// A short status, such as `OK`.
+    Status(String),
+    /// An error reply, with its code word first.
+    Error(String),
+    /// A whole number.
+    Integer(i64),
+    /// A string of any bytes.
+    Bytes(Vec<u8>),
+    /// Replies in a row.
+    Array(Vec<Reply>),
+    /// Nothing: a missing key, for example.
+    Nil,
+}
+
+impl fmt::Display for Reply {
+    /// As a person would like to read it: an array's members on a line each, `(nil)` for nothing.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Status(text) | Self::Error(text) => formatter.write_str(text),
+            Self::Integer(number) => number.fmt(formatter),
+            Self::Bytes(bytes) => formatter.write_str(&String::from_utf8_lossy(bytes)),
+            Self::Array(members) => {
+                for (index, member) in members.iter().enumerate() {
+                    let separator = if index == 0 { "" } else { "\n" };
+                    write!(formatter, "{separator}{member}")?;
+                }
+                Ok(())
+            }
+            Self::Nil => formatter.write_str("(nil)"),
+        }
+    }
+}
+
+/// A connection to a server on the loopback address.
+#[derive(Debug)]
+pub struct Connection {
+    stream: BufReader<TcpStream>,
+}
+
+impl Connection {
+    /// Connects to `port`; connecting, each write and each read may take up to `patience`, which
+    /// must not be zero.
+    ///
+    /// # Errors
+    /// When nobody accepts within that time.
+    pub fn open(port: u16, patience: Duration) -> io::Result<Self> {
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let stream = TcpStream::connect_timeout(&address, patience)?;
+        stream.set_read_timeout(Some(patience))?;
+        stream.set_write_timeout(Some(patience))?;
+        stream.set_nodelay(true)?;
+        Ok(Self { stream: BufReader::new(stream) })
+    }
+
+    /// Sends one command and reads its reply. An error reply is a [`Reply::Error`].
+    ///
+    /// # Errors
+    /// When the connection breaks, no reply comes in time (`WouldBlock` or `TimedOut`, by
+    /// system), or what comes is no reply (`InvalidData`). The connection is of no use afterwards.
+    pub fn command(&mut self, words: &[&[u8]]) -> io::Result<Reply> {
+        let mut request = format!("*{}\r\n", words.len()).into_bytes();
+        for word in words {
+            request.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+            request.extend_from_slice(word);
+            request.extend_from_slice(b"\r\n");
+        }
+        self.stream.get_mut().write_all(&request)?;
+        read_reply(&mut self.stream, 0)
+    }
+}
+
+fn read_reply(stream: &mut impl BufRead, depth: usize) -> io::Result<Reply> {
+    let line = read_line(stream)?;
+    let Some((kind, text)) = line.split_at_checked(1) else {
+        return Err(invalid("an empty line"));
+    };
+    match kind {
+        "+" => Ok(Reply::Status(text.to_owned())),
+        "-" => Ok(Reply::Error(text.to_owned())),
+        ":" => text.parse().map(Reply::Integer).map_err(|_| invalid(&line)),
+        "$" => match read_length(text)? {
+            None => Ok(Reply::Nil),
+            Some(length) => {
+                let mut bytes = vec![0; length + 2];
+                stream.read_exact(&mut bytes)?;
+                if !bytes.ends_with(b"\r\n") {
+                    return Err(invalid("a string without its end"));
+                }
+                bytes.truncate(length);
+                Ok(Reply::Bytes(bytes))
+            }
+        },
+        "*" if depth < DEEPEST => match read_length(text)? {
+            None => Ok(Reply::Nil),
+            Some(length) => {
+                let members = (0..length).map(|_| read_reply(stream, depth + 1));
+                members.collect::<io::Result<_>>().map(Reply::Array)
+            }
+        },
+        _ => Err(invalid(&line)),
+    }
+}
+
+fn read_line(stream: &mut impl BufRead) -> io::Result<String> {
+    let mut line = Vec::new();
+    stream.take(LONGEST as u64).read_until(b'\n', &mut line)?;
+    if line.is_empty() {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    let text = line.strip_suffix(b"\r\n").ok_or_else(|| invalid("a line without its end"))?;
+    String::from_utf8(text.to_vec()).map_err(|_| invalid("a line that is not UTF-8"))
+}
+
+/// `None` for −1, which stands for nil.
+fn read_length(text: &str) -> io::Result<Option<usize>> {
+    if text == "-1" {
+        return Ok(None);
+    }
+    match text.parse() {
+        Ok(length) if length <= LONGEST => Ok(Some(length)),
+        _ => Err(invalid(&format!("the length {text}"))),
+    }
+}
+
+fn invalid(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("not a server's reply: {what}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(mut bytes: &[u8]) -> io::Result<Reply> {
+        read_reply(&mut bytes, 0)
+    }
+
+    #[test]
+    fn every_kind_of_reply_is_read() {
+        let bytes = b"*6\r\n+OK\r\n-ERR no\r\n:-7\r\n$4\r\na\r\nb\r\n$-1\r\n*-1\r\n";
+        let expected = vec![
+            Reply::Status("OK".to_owned()),
+            Reply::Error("ERR no".to_owned()),
+            Reply::Integer(-7),
+            Reply::Bytes(b"a\r\nb".to_vec()),
+            Reply::Nil,
+            Reply::Nil,
+        ];
+        assert_eq!(parse(bytes).unwrap(), Reply::Array(expected));
+    }
+
+    #[test]
+    fn garbage_is_an_error_and_never_a_reply() {
+        for bytes in [
+            &b"HTTP/1.1 400 Bad Request\r\n"[..],
+            b"\r\n",
+            b"+OK\n",
+            b":seven\r\n",
+            b"$-2\r\n",
+            b"$99999999999\r\n",
+            b"$1\r\nabc\r\n",
+            b"+\xff\r\n",
+            &b"*1\r\n".repeat(100),
+        ] {
+            let error = parse(bytes).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::InvalidData, "{bytes:?}");
+        }
+        assert_eq!(parse(b"").unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    }
+
+    #[test]
+    fn replies_print_the_way_people_read_them() {
+        let reply = parse(b"*3\r\n$2\r\nhi\r\n:3\r\n$-1\r\n").unwrap();
+        assert_eq!(reply.to_string(), "hi\n3\n(nil)");
+    }
+}

@@ -1,0 +1,133 @@
+//! Where state lives.
+
+use std::error::Error;
+use std::fmt;
+use std::str::FromStr;
+
+/// A store: `memory:` (or `memory`), `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`, or the
+/// same with `valkey://`.
+///
+/// ```
+/// use tollgate::config::StoreUrl;
+///
+/// assert_eq!("memory:".parse(), Ok(StoreUrl::Memory));
+/// let store: StoreUrl = "valkey://user:secret@db.example:6380/2".parse()?;
+/// assert_eq!(store.to_string(), "redis://***@db.example:6380/2");
+/// assert!("rediss://db.example".parse::<StoreUrl>().is_err());
+/// # Ok::<(), tollgate::config::StoreUrlError>(())
+/// ```
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum StoreUrl {
+    /// The embedded store of this process.
+    #[default]
+    Memory,
+    /// A Redis or Valkey server.
+    Redis(RedisUrl),
+}
+
+/// The URL of a Redis or Valkey server. It may hold a password, so printing it leaves out user
+/// and password.
+#[derive(Clone, Eq, PartialEq)]
+pub struct RedisUrl(String);
+
+impl RedisUrl {
+    /// The URL to connect to, beginning with `redis://`, user and password included.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for RedisUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rest = self.0.strip_prefix("redis://").unwrap_or_default();
+        match rest.rsplit_once('@') {
+            Some((_, server)) => write!(f, "redis://***@{server}"),
+            None => write!(f, "redis://{rest}"),
+        }
+    }
+}
+
+impl fmt::Debug for RedisUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RedisUrl({self})")
+    }
+}
+
+impl fmt::Display for StoreUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Memory => f.write_str("memory:"),
+            Self::Redis(url) => url.fmt(f),
+        }
+    }
+}
+
+impl FromStr for StoreUrl {
+    type Err = StoreUrlError;
+
+    fn from_str(text: &str) -> Result<Self, StoreUrlError> {
+        if matches!(text, "memory" | "memory:") {
+            return Ok(Self::Memory);
+        }
+        let Some((scheme, rest)) = text.split_once("://") else {
+            // Without a scheme it can't be told where a password would be: nothing is shown.
+            return Err(StoreUrlError(format!("not a store URL: {ACCEPTED}")));
+        };
+        match scheme {
+            "redis" | "valkey" => redis(rest).map(Self::Redis),
+            "memory" => Err(StoreUrlError("`memory:` takes nothing after the colon".to_owned())),
+            other => {
+                let shown: String = other.chars().take(20).collect();
+                Err(StoreUrlError(format!("`{shown}://` is not supported: {ACCEPTED}")))
+            }
+        }
+    }
+}
+
+const ACCEPTED: &str = "write memory:, redis://HOST:PORT or valkey://HOST:PORT";
+
+/// A store URL that can't be used. Its message never holds a password.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct StoreUrlError(String);
+
+impl fmt::Display for StoreUrlError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Error for StoreUrlError {}
+
+/// What comes after `redis://`.
+fn redis(rest: &str) -> Result<RedisUrl, StoreUrlError> {
+    let problem = |message: &str| Err(StoreUrlError(message.to_owned()));
+    if rest.chars().any(|character| character.is_whitespace() || character.is_control()) {
+        return problem("the store URL holds white space or a control character: write it as %20, %0A …");
+    }
+    // A password may hold an `@` or a slash that should have been escaped.
+    let server = rest.rsplit_once('@').map_or(rest, |(_, server)| server);
+    let (server, query) = server.split_once('?').unwrap_or((server, ""));
+    if !query.is_empty() {
+        return problem("the store URL has a query: remove it from the `?` on");
+    }
+    let (address, database) = server.split_once('/').unwrap_or((server, ""));
+    let (host, port) = match address.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((host, port)) => (host, port.strip_prefix(':')),
+        None => match address.split_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (address, None),
+        },
+    };
+    if host.is_empty() {
+        return problem("the store URL has no host: write one, such as redis://127.0.0.1:6379");
+    }
+    if port.is_some_and(|port| port.parse::<u16>().is_ok_and(|port| port > 0) == false) {
+        return problem("the port of the store URL must be a number from 1 to 65535, such as redis://127.0.0.1:6379");
+    }
+    if !database.bytes().all(|byte| byte.is_ascii_digit()) {
+        return problem("the database of the store URL must be a number, such as redis://127.0.0.1:6379/0");
+    }
+    Ok(RedisUrl(format!("redis://{rest}")))
+}

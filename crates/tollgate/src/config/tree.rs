@@ -1,0 +1,232 @@
+//! YAML as a tree of values with their places, before anything is known about their meaning.
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_saphyr::options::{DuplicateKeyPolicy, NonFiniteFloatPolicy};
+use serde_saphyr::{Error, Location, MessageFormatter, Options, Spanned, UserMessageFormatter};
+
+use super::problem::Place;
+
+/// A value and where it stands.
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) value: Value,
+    pub(super) place: Place,
+    /// The bytes of a scalar as written, quotes included; empty where they aren't known.
+    written: std::ops::Range<usize>,
+}
+
+#[derive(Debug)]
+pub(super) enum Value {
+    Null,
+    Bool,
+    Number,
+    Text(String),
+    List(Vec<Node>),
+    Map(Vec<(Key, Node)>),
+}
+
+#[derive(Debug)]
+pub(super) struct Key {
+    pub(super) name: String,
+    pub(super) place: Place,
+}
+
+/// Where a file stops being YAML, and why.
+#[derive(Debug)]
+pub(super) struct Malformed {
+    pub(super) place: Option<Place>,
+    pub(super) message: String,
+}
+
+/// The most levels of lists and maps inside each other; a valid file has 4.
+const MAX_DEPTH: usize = 16;
+/// The most values in a file.
+const MAX_NODES: usize = 100_000;
+/// The most values, and beginnings and ends of them, that aliases stand for together.
+const MAX_REPLAYED: usize = 100_000;
+
+/// Reads `text`. A key that a map has twice is there twice.
+pub(super) fn read(text: &str) -> Result<Node, Malformed> {
+    // Keys that are numbers are told apart before they get here; all others are kept.
+    serde_saphyr::from_str_with_options(text, options(DuplicateKeyPolicy::LastWins))
+        .map_err(|error| malformed(&error))
+}
+
+/// The first key that `text`, which can be read, has twice in a map.
+pub(super) fn first_duplicate(text: &str) -> Option<(Place, String)> {
+    let error = serde_saphyr::from_str_with_options::<Node>(text, options(DuplicateKeyPolicy::Error));
+    match error {
+        Err(Error::DuplicateMappingKey { key, location }) => {
+            Some((place(location), key.unwrap_or_default()))
+        }
+        _ => None,
+    }
+}
+
+fn options(duplicate_keys: DuplicateKeyPolicy) -> Options {
+    serde_saphyr::options! {
+        budget: serde_saphyr::budget! { max_depth: MAX_DEPTH, max_nodes: MAX_NODES },
+        alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: MAX_REPLAYED },
+        duplicate_keys: duplicate_keys,
+        // `on`, `off`, `yes` and `no` are words.
+        strict_booleans: true,
+        non_finite_float_policy: NonFiniteFloatPolicy::PassThrough,
+        reject_unsupported_tags: true,
+        with_snippet: false,
+    }
+}
+
+fn malformed(error: &Error) -> Malformed {
+    let message = match innermost(error) {
+        Error::MultipleDocuments { .. } => {
+            "a second document begins here: a config file is one document".to_owned()
+        }
+        Error::Budget { breach, .. } => match breach {
+            serde_saphyr::budget::BudgetBreach::Depth { .. } => {
+                format!("lists and maps are more than {MAX_DEPTH} levels deep here: a config has 4")
+            }
+            serde_saphyr::budget::BudgetBreach::Nodes { .. } => {
+                format!("the file has more than {MAX_NODES} values")
+            }
+            _ => format!("the file is too complex: {}", UserMessageFormatter.format_message(error)),
+        },
+        Error::AliasReplayLimitExceeded { .. } | Error::AliasReplayStackDepthExceeded { .. } => {
+            "the aliases up to here stand for too much: write the values out".to_owned()
+        }
+        Error::RecursiveReferencesRequireWeakTypes { .. } => {
+            "this alias stands for a value that holds it: write the value out".to_owned()
+        }
+        Error::UnknownAnchor { .. } => {
+            "this alias has no anchor: write `&NAME` before the value that it stands for, or quote the text".to_owned()
+        }
+        Error::NullIntoString { .. } | Error::Unexpected { expected: "string scalar", .. } => {
+            "a key of a map must be a name".to_owned()
+        }
+        other => format!("not valid YAML: {}", UserMessageFormatter.format_message(other)),
+    };
+    let place = error.location().filter(|location| location.line() > 0).map(place);
+    Malformed { place, message }
+}
+
+fn innermost(error: &Error) -> &Error {
+    match error.without_snippet() {
+        Error::AliasError { error, .. } => innermost(error),
+        other => other,
+    }
+}
+
+fn place(location: Location) -> Place {
+    Place { line: location.line().max(1), column: location.column().max(1) }
+}
+
+impl Node {
+    /// A scalar as it stands in `text`, quotes included.
+    pub(super) fn written<'a>(&self, text: &'a str) -> &'a str {
+        text.get(self.written.clone()).unwrap_or_default()
+    }
+
+    /// Where the character after `characters` others of this text stands, if the text is written
+    /// as it is read: without escapes and line breaks.
+    pub(super) fn place_inside(&self, text: &str, characters: usize) -> Place {
+        let Value::Text(value) = &self.value else { return self.place };
+        let written = self.written(text);
+        let unquoted = written.strip_prefix(['"', '\'']).unwrap_or(written);
+        if value.contains('\n') || !unquoted.starts_with(value.as_str()) {
+            return self.place;
+        }
+        self.place.right(written.chars().count() - unquoted.chars().count() + characters)
+    }
+}
+
+impl<'de> Deserialize<'de> for Node {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let Spanned { value, referenced, defined } = Spanned::<Value>::deserialize(deserializer)?;
+        let span = defined.span();
+        let bytes = || {
+            let start = usize::try_from(span.byte_offset()?).ok()?;
+            Some(start..start.checked_add(usize::try_from(span.byte_len()?).ok()?)?)
+        };
+        Ok(Self { value, place: place(referenced), written: bytes().unwrap_or_default() })
+    }
+}
+
+impl<'de> Deserialize<'de> for Key {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = Spanned::<String>::deserialize(deserializer)?;
+        Ok(Self { name: name.value, place: place(name.referenced) })
+    }
+}
+
+impl<'de> Deserialize<'de> for Value {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(AnyValue)
+    }
+}
+
+struct AnyValue;
+
+impl<'de> Visitor<'de> for AnyValue {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("text, a number, a list or a map")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_none<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Value, E> {
+        Ok(Value::Bool)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Value, E> {
+        Ok(Value::Number)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Value, E> {
+        Ok(Value::Number)
+    }
+
+    fn visit_i128<E>(self, _: i128) -> Result<Value, E> {
+        Ok(Value::Number)
+    }
+
+    fn visit_u128<E>(self, _: u128) -> Result<Value, E> {
+        Ok(Value::Number)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Value, E> {
+        Ok(Value::Number)
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Value, E> {
+        Ok(Value::Text(text.to_owned()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
+        let mut nodes = Vec::new();
+        while let Some(node) = access.next_element()? {
+            nodes.push(node);
+        }
+        Ok(Value::List(nodes))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
+        let mut entries = Vec::new();
+        while let Some(key) = access.next_key()? {
+            entries.push((key, access.next_value()?));
+        }
+        Ok(Value::Map(entries))
+    }
+}

@@ -1,0 +1,3 @@
+//! Tollgate, a distributed rate limiter: what a service needs, from one crate.
+
+pub mod config;

@@ -1,0 +1,37 @@
+//! `cargo xtask ci`: everything a change must pass.
+
+use anyhow::Result;
+
+use crate::run::{Part, cargo, has_cargo_tool, run, run_parts, say};
+use crate::test::test;
+
+/// The tests come last, so that their closing lines stand at the end of the output.
+const PARTS: [Part; 5] = [
+    ("formatting", || run(&mut cargo(&["fmt", "--all", "--check"]))),
+    ("lints", || {
+        run(&mut cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
+    }),
+    ("documentation", || {
+        let mut command = cargo(&["doc", "--workspace", "--no-deps"]);
+        run(command.env("RUSTDOCFLAGS", "-D warnings"))
+    }),
+    ("dependencies", check_dependencies),
+    ("tests", || test(&[])),
+];
+
+/// Runs every check.
+pub(crate) fn ci() -> Result<()> {
+    run_parts(&PARTS)?;
+    say("\nall checks passed");
+    Ok(())
+}
+
+/// cargo-deny takes minutes to compile, so it is used where it is installed.
+fn check_dependencies() -> Result<()> {
+    if !has_cargo_tool("deny") {
+        say("cargo-deny was not found: licences, bans and sources are NOT CHECKED. To check them:");
+        say("  cargo install cargo-deny --locked --version 0.20.2 --root target/tools");
+        return Ok(());
+    }
+    run(&mut cargo(&["deny", "--workspace", "check", "bans", "licenses", "sources"]))
+}

@@ -1,0 +1,75 @@
+//! Tollgate's development commands: `cargo xtask --help`.
+//!
+//! What a command says about itself goes to standard error; standard output belongs to the
+//! programs it runs, so that `cargo xtask bench --json` can be piped.
+
+mod bench;
+mod ci;
+mod packages;
+mod run;
+/// The tests' own search for servers, compiled in here as well: the two can't disagree.
+#[allow(dead_code, unreachable_pub, reason = "public and used in full where the file lives")]
+#[path = "../../crates/tollgate-testkit/src/servers/binary.rs"]
+mod servers;
+mod setup;
+mod soak;
+mod test;
+mod valkey;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(
+    name = "cargo xtask",
+    bin_name = "cargo xtask",
+    about = "Tollgate's development commands"
+)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Make sure there is a real redis-server or valkey-server to test with
+    ///
+    /// Looks on PATH, in TOLLGATE_REDIS_SERVER (programs, separated by `:`) and in target/tools. If
+    /// there is none, installs one with the system's package manager, without starting a service.
+    /// Also tries to get a recent valkey-server into target/tools.
+    Setup,
+    /// Run every test, on real servers
+    Test {
+        /// Passed on to `cargo test`, which is then used even where cargo-nextest is installed
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Run everything a change must pass: formatting, lints, documentation, dependencies, tests
+    Ci,
+    /// Run the benchmarks in bench/
+    Bench {
+        /// Passed on to the benchmark program, such as `--json`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Run the long tests: large schedules, mutants of the kernels, every fuzz target for a minute
+    Soak,
+}
+
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().command {
+        Task::Setup => setup::setup(),
+        Task::Test { arguments } => test::test(&arguments),
+        Task::Ci => ci::ci(),
+        Task::Bench { arguments } => bench::bench(&arguments),
+        Task::Soak => soak::soak(),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            run::say(&format!("error: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Getting a server from the system's package manager, without a service that runs.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, anyhow, bail};
+
+use crate::run::{find_program, program, run_aside, say, succeeds};
+use crate::servers::{ServerBinary, tools_folder};
+
+/// One way to get a server program.
+struct Manager {
+    program: &'static str,
+    install: &'static str,
+    /// So that it asks nothing.
+    options: &'static [&'static str],
+    refresh: Option<&'static [&'static str]>,
+    /// In order of preference; the first that can be had is enough.
+    packages: &'static [&'static str],
+    needs_root: bool,
+}
+
+/// None of these packages starts anything when it is installed. On Debian and Ubuntu the
+/// `redis-server` package would; but its server is the program `redis-check-rdb` of `redis-tools`
+/// under another name (it goes by the name it is called by), and that package has no service.
+const MANAGERS: &[Manager] = &[
+    Manager {
+        program: "apt-get",
+        install: "install",
+        options: &["-o", "DPkg::Lock::Timeout=120", "-y", "--no-install-recommends"],
+        refresh: Some(&["update"]),
+        packages: &["redis-tools", "valkey-tools"],
+        needs_root: true,
+    },
+    Manager {
+        program: "dnf",
+        install: "install",
+        options: &["-y"],
+        refresh: None,
+        packages: &["valkey", "redis"],
+        needs_root: true,
+    },
+    Manager {
+        program: "apk",
+        install: "add",
+        options: &[],
+        refresh: Some(&["update"]),
+        packages: &["valkey", "redis"],
+        needs_root: true,
+    },
+    Manager {
+        program: "pacman",
+        install: "-S",
+        options: &["--noconfirm", "--needed"],
+        refresh: None,
+        packages: &["valkey", "redis"],
+        needs_root: true,
+    },
+    Manager {
+        program: "brew",
+        install: "install",
+        options: &[],
+        refresh: None,
+        packages: &["valkey", "redis"],
+        needs_root: false,
+    },
+];
+
+/// Programs that are a server when they are called by a server's name.
+const MULTI_CALL: [(&str, &str); 2] =
+    [("redis-check-rdb", "redis-server"), ("valkey-check-rdb", "valkey-server")];
+
+/// Installs a server with the system's package manager.
+pub(crate) fn install_server() -> Result<()> {
+    if link_multi_call()? {
+        return Ok(());
+    }
+    let manager = MANAGERS
+        .iter()
+        .find(|manager| find_program(manager.program).is_some())
+        .ok_or_else(|| anyhow!("no package manager that this command knows"))?;
+    // Without the right to install, there is no use in trying.
+    manager.command(&[])?;
+    for package in manager.packages {
+        say(&format!("installing {package} with {}", manager.program));
+        if let Err(error) = manager.install(package) {
+            say(&format!("{package} can't be installed: {error:#}"));
+            continue;
+        }
+        if link_multi_call()? || crate::servers::available().is_ok() {
+            return Ok(());
+        }
+        say(&format!("{package} brought no server program"));
+    }
+    bail!("{} installs none of {}", manager.program, manager.packages.join(", "))
+}
+
+/// What the developer can do by hand on this system.
+pub(crate) fn advice() -> String {
+    let manager = MANAGERS.iter().find(|manager| find_program(manager.program).is_some());
+    let by_manager = manager.map(|manager| {
+        let root = if manager.needs_root { "sudo " } else { "" };
+        let lines = manager.packages.iter().map(|package| {
+            format!(
+                "  {root}{} {} {package} && cargo xtask setup\n",
+                manager.program, manager.install
+            )
+        });
+        format!("run one of\n{}or ", lines.collect::<String>())
+    });
+    format!(
+        "{}install Redis 6.2 or later, or Valkey, so that `redis-server` or `valkey-server` is on \
+         PATH, or name the program in the environment variable TOLLGATE_REDIS_SERVER",
+        by_manager.unwrap_or_default()
+    )
+}
+
+/// Makes `name` in the folder of tools stand for `target`, and checks that it is a server.
+pub(crate) fn link_server(target: &Path, name: &str) -> Result<ServerBinary> {
+    let folder = tools_folder();
+    fs::create_dir_all(&folder).with_context(|| format!("make {}", folder.display()))?;
+    let link = folder.join(name);
+    // It may be there and point to what has since been removed.
+    if link.symlink_metadata().is_ok() {
+        fs::remove_file(&link).with_context(|| format!("replace {}", link.display()))?;
+    }
+    std::os::unix::fs::symlink(target, &link)
+        .with_context(|| format!("link {} to {}", link.display(), target.display()))?;
+    ServerBinary::inspect(&link).map_err(|why| {
+        // Best effort: what can't be used must not be found next time.
+        drop(fs::remove_file(&link));
+        anyhow!(why)
+    })
+}
+
+/// Gives multi-call programs on `PATH` the name that makes them servers. Whether there is one.
+fn link_multi_call() -> Result<bool> {
+    let mut linked = false;
+    for (program, server) in MULTI_CALL {
+        let Some(path) = find_program(program) else { continue };
+        match link_server(&path, server) {
+            Ok(binary) => {
+                say(&format!("{} is a server too: {binary}", path.display()));
+                linked = true;
+            }
+            Err(error) => say(&format!("{} is no server: {error:#}", path.display())),
+        }
+    }
+    Ok(linked)
+}
+
+impl Manager {
+    fn install(&self, package: &str) -> Result<()> {
+        let install = || run_aside(self.command(&[self.install])?.args(self.options).arg(package));
+        match (install(), self.refresh) {
+            (Err(error), Some(refresh)) => {
+                say(&format!("{error:#}: once more with fresh package lists"));
+                run_aside(&mut self.command(refresh)?)?;
+                install()
+            }
+            (outcome, _) => outcome,
+        }
+    }
+
+    fn command(&self, arguments: &[&str]) -> Result<Command> {
+        let mut command = if !self.needs_root || is_root() {
+            program(Path::new(self.program))
+        } else if succeeds(program(&sudo()?).args(["-n", "true"])) {
+            let mut command = program(&sudo()?);
+            // Without a question: nobody may be there to answer.
+            command.args(["-n", self.program]);
+            command
+        } else {
+            bail!("{} needs root, and sudo asks for a password", self.program);
+        };
+        command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
+        Ok(command)
+    }
+}
+
+fn sudo() -> Result<PathBuf> {
+    find_program("sudo").context("installing needs root, and there is no sudo")
+}
+
+fn is_root() -> bool {
+    let output = Command::new("id").arg("-u").output();
+    output.is_ok_and(|output| output.stdout.trim_ascii() == b"0")
+}

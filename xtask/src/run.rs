@@ -1,0 +1,116 @@
+//! Running other programs, and telling what runs.
+
+use std::env;
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::servers::{tools_folder, workspace_root};
+
+/// Says something to the developer.
+#[expect(clippy::print_stderr, reason = "this is the tool's one way to speak")]
+pub(crate) fn say(text: &str) {
+    eprintln!("{text}");
+}
+
+/// One part of a task: its heading and what it runs.
+pub(crate) type Part = (&'static str, fn() -> Result<()>);
+
+/// Runs every part, even after one has failed: one run tells all that is wrong.
+pub(crate) fn run_parts(parts: &[Part]) -> Result<()> {
+    let mut failed = Vec::new();
+    for (heading, part) in parts {
+        if !run_part(heading, part) {
+            failed.push(*heading);
+        }
+    }
+    if failed.is_empty() { Ok(()) } else { bail!("failed: {}", failed.join(", ")) }
+}
+
+/// Runs one part under a heading and says how it ended, why, and after how long.
+#[expect(clippy::disallowed_methods, reason = "a development command may time its own parts")]
+pub(crate) fn run_part(heading: &str, part: impl FnOnce() -> Result<()>) -> bool {
+    say(&format!("\n==> {heading}"));
+    let started = Instant::now();
+    let outcome = part();
+    let seconds = started.elapsed().as_secs_f64();
+    match &outcome {
+        Ok(()) => say(&format!("<== {heading}: ok after {seconds:.1} s")),
+        Err(error) => say(&format!("<== {heading}: FAILED after {seconds:.1} s: {error:#}")),
+    }
+    outcome.is_ok()
+}
+
+/// A `cargo` command in the workspace's folder.
+pub(crate) fn cargo(arguments: &[&str]) -> Command {
+    // Not $CARGO: that is the toolchain's own, and doesn't understand `+nightly`.
+    let mut command = program(Path::new("cargo"));
+    command.args(arguments);
+    command
+}
+
+/// A command in the workspace's folder that also finds what is installed in `target/tools`.
+pub(crate) fn program(path: &Path) -> Command {
+    let mut command = Command::new(path);
+    command.current_dir(workspace_root()).env("PATH", search_path());
+    command
+}
+
+/// Runs it to its end, with its output where this program's goes.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
+    say(&format!("    $ {}", shown(command)));
+    let status = command.status().with_context(|| format!("can't run `{}`", shown(command)))?;
+    if !status.success() {
+        bail!("`{}` ended with {status}", shown(command));
+    }
+    Ok(())
+}
+
+/// Runs it to its end, with all its output on standard error.
+pub(crate) fn run_aside(command: &mut Command) -> Result<()> {
+    run(command.stdin(Stdio::null()).stdout(Stdio::from(io::stderr())))
+}
+
+/// Whether it can be run and answers success, quietly.
+pub(crate) fn succeeds(command: &mut Command) -> bool {
+    let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    quiet.status().is_ok_and(|status| status.success())
+}
+
+/// Whether `cargo NAME` is installed.
+pub(crate) fn has_cargo_tool(name: &str) -> bool {
+    find_program(&format!("cargo-{name}")).is_some()
+}
+
+/// Installs `cargo NAME` into `target/tools` unless it is installed already.
+pub(crate) fn ensure_cargo_tool(name: &str, version: &str) -> Result<()> {
+    if has_cargo_tool(name) {
+        return Ok(());
+    }
+    let tools = workspace_root().join("target/tools");
+    let package = format!("cargo-{name}");
+    run_aside(cargo(&["install", &package, "--locked", "--version", version, "--root"]).arg(tools))
+}
+
+/// The file that would run as `name`.
+pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
+    let folders = search_path();
+    env::split_paths(&folders).map(|folder| folder.join(name)).find(|path| path.is_file())
+}
+
+fn search_path() -> OsString {
+    let inherited = env::var_os("PATH").unwrap_or_default();
+    // Last, so that what the developer installed wins.
+    let folders = env::split_paths(&inherited).chain([tools_folder()]);
+    // Only a folder with a `:` in its name can't be joined.
+    env::join_paths(folders).unwrap_or(inherited)
+}
+
+fn shown(command: &Command) -> String {
+    let words = [command.get_program()].into_iter().chain(command.get_args());
+    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,71 @@
+//! `cargo xtask soak`: what takes too long for every change.
+
+use std::process::Command;
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::run::{Part, cargo, ensure_cargo_tool, run, run_part, run_parts, say};
+use crate::servers::workspace_root;
+use crate::setup::ensure_servers;
+
+/// Seconds for each fuzz target.
+const FUZZ_TIME: u32 = 60;
+
+const PARTS: [Part; 3] =
+    [("long schedules", long_schedules), ("mutants of the kernels", mutants), ("fuzzing", fuzz)];
+
+/// Runs the long tests.
+pub(crate) fn soak() -> Result<()> {
+    ensure_servers()?;
+    run_parts(&PARTS)
+}
+
+/// The same tests as ever: the schedule generators read the variable and make many times more.
+fn long_schedules() -> Result<()> {
+    run(cargo(&["test", "--release", "--workspace"]).env("TOLLGATE_SOAK", "1"))
+}
+
+/// Each small change to a kernel must make some test of its crate fail.
+fn mutants() -> Result<()> {
+    ensure_cargo_tool("mutants", "27.1.0")?;
+    run(&mut cargo(&[
+        "mutants",
+        "--package",
+        "tollgate-core",
+        "--file",
+        "crates/tollgate-core/src/kernel/**/*.rs",
+    ]))
+}
+
+fn fuzz() -> Result<()> {
+    if !workspace_root().join("fuzz/Cargo.toml").is_file() {
+        say("there is no fuzz/Cargo.toml: NOTHING WAS FUZZED");
+        return Ok(());
+    }
+    ensure_cargo_tool("fuzz", "0.13.2")?;
+    let list =
+        nightly(&["fuzz", "list"]).output().context("can't run `cargo +nightly fuzz list`")?;
+    if !list.status.success() {
+        let why = String::from_utf8_lossy(&list.stderr);
+        bail!("`cargo +nightly fuzz list` ended with {}: {why}", list.status);
+    }
+    let targets = String::from_utf8_lossy(&list.stdout).into_owned();
+    let limit = format!("-max_total_time={FUZZ_TIME}");
+    let mut failed = Vec::new();
+    for target in targets.lines() {
+        let fuzz_one = || run(&mut nightly(&["fuzz", "run", target, "--", &limit]));
+        if !run_part(&format!("fuzz target {target}"), fuzz_one) {
+            failed.push(target);
+        }
+    }
+    if failed.is_empty() { Ok(()) } else { bail!("failed targets: {}", failed.join(", ")) }
+}
+
+/// Sanitizers need the nightly compiler.
+fn nightly(arguments: &[&str]) -> Command {
+    let mut command = cargo(&["+nightly"]);
+    // Set by the `cargo` that runs this program. It gives way to `+nightly`, but what cargo-fuzz
+    // starts in turn has no such word.
+    command.args(arguments).env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO");
+    command
+}
