@@ -114,29 +114,28 @@ pub fn evaluate(
     operation: Operation,
     costs: Costs<'_>,
 ) -> Result<Evaluation, StoreError> {
-    check_costs(limit, costs)?;
+    check_request(limit, operation, costs)?;
     let evaluator = Evaluator { limit, standings, verdicts: SmallVec::new(), changed: 0 };
     match operation {
         Operation::Check => evaluator.check(costs, None, true),
         Operation::Peek => evaluator.check(costs, None, false),
-        Operation::Reserve { within } => {
-            if !limit.can_reserve() {
-                return Err(StoreError::new(
-                    StoreErrorKind::Unsupported,
-                    format!(
-                        "limit `{}` can't be reserved: every policy has to be of the bucket family \
-                         (token_bucket, gcra, leaky_bucket, shaper, smooth, warmup)",
-                        limit.name()
-                    ),
-                ));
-            }
-            evaluator.check(costs, Some(within.as_micros()), true)
-        }
+        Operation::Reserve { within } => evaluator.check(costs, Some(within.as_micros()), true),
         Operation::TakeUpTo => evaluator.take_up_to(costs),
         Operation::Charge => evaluator.charge(costs),
         Operation::Refund => evaluator.refund(costs),
         Operation::Reset => evaluator.reset(costs),
     }
+}
+
+/// The answer to a check that a store has admitted and charged by itself, from the states after
+/// the charge: every policy admitted, and none makes the caller wait.
+pub fn admitted(limit: &Limit, standings: &mut [Standing<'_>], costs: Costs<'_>) -> Decision {
+    let mut evaluator = Evaluator { limit, standings, verdicts: SmallVec::new(), changed: 0 };
+    for index in 0..evaluator.standings.len() {
+        evaluator.verdicts.push(Verdict::passed(cost_of(limit, costs, index)));
+    }
+    let granted = evaluator.granted(costs);
+    evaluator.finish(true, granted).decision
 }
 
 /// The cost a request has under the policy at `index`.
@@ -149,11 +148,22 @@ pub fn cost_of(limit: &Limit, costs: Costs<'_>, index: usize) -> u64 {
     }
 }
 
-/// Refuses a list of costs that doesn't fit its limit.
+/// Refuses a question that a limit can't answer, whatever its states.
 ///
 /// # Errors
-/// [`StoreErrorKind::InvalidRequest`].
-pub fn check_costs(limit: &Limit, costs: Costs<'_>) -> Result<(), StoreError> {
+/// [`StoreErrorKind::InvalidRequest`] for costs that don't fit the limit,
+/// [`StoreErrorKind::Unsupported`] for a reservation the policies can't offer.
+pub fn check_request(limit: &Limit, operation: Operation, costs: Costs<'_>) -> Result<(), StoreError> {
+    if matches!(operation, Operation::Reserve { .. }) && !limit.can_reserve() {
+        return Err(StoreError::new(
+            StoreErrorKind::Unsupported,
+            format!(
+                "limit `{}` can't be reserved: every policy has to be of the bucket family \
+                 (token_bucket, gcra, leaky_bucket, shaper, smooth, warmup)",
+                limit.name()
+            ),
+        ));
+    }
     let Costs::Each(each) = costs else {
         return Ok(());
     };
@@ -198,7 +208,7 @@ impl Evaluator<'_, '_> {
         if charge {
             self.settle(allowed, act_in)?;
         }
-        let granted = if allowed { self.largest_cost() } else { 0 };
+        let granted = if allowed { self.granted(costs) } else { 0 };
         Ok(self.finish(allowed, granted))
     }
 
@@ -254,7 +264,7 @@ impl Evaluator<'_, '_> {
         let allowed = granted > 0;
         let act_in = self.longest_wait();
         self.settle(allowed, act_in)?;
-        let granted = if allowed { self.largest_cost() } else { 0 };
+        let granted = if allowed { self.granted(costs) } else { 0 };
         Ok(self.finish(allowed, granted))
     }
 
@@ -274,7 +284,7 @@ impl Evaluator<'_, '_> {
                 self.changed |= 1 << index;
             }
         }
-        let granted = self.largest_cost();
+        let granted = self.granted(costs);
         Ok(self.finish(true, granted))
     }
 
@@ -282,7 +292,7 @@ impl Evaluator<'_, '_> {
         for index in 0..self.standings.len() {
             let cost = cost_of(self.limit, costs, index);
             self.verdicts.push(Verdict::passed(cost));
-            if cost > 0 {
+            if cost > 0 && self.standings[index].is_known() {
                 refund(self.limit.members()[index].policy().rule(), &mut self.standings[index], cost);
                 self.changed |= 1 << index;
             }
@@ -331,8 +341,14 @@ impl Evaluator<'_, '_> {
         self.limit.members()[index].policy()
     }
 
-    fn largest_cost(&self) -> u64 {
-        self.verdicts.iter().map(|verdict| verdict.cost).max().unwrap_or(0)
+    /// What an allowed request was granted. Where nothing is enforced, that is all it asked for;
+    /// shadows take what they like.
+    fn granted(&self, costs: Costs<'_>) -> u64 {
+        let enforced = |index: &usize| self.policy(*index).enforcement() == Enforcement::Enforced;
+        let indices = 0..self.verdicts.len();
+        let granted = indices.clone().filter(enforced).map(|index| self.verdicts[index].cost).max().unwrap_or(0);
+        let asked = || indices.clone().map(|index| cost_of(self.limit, costs, index)).max().unwrap_or(0);
+        if granted > 0 { granted } else { asked() }
     }
 
     fn longest_wait(&self) -> u64 {
@@ -358,6 +374,18 @@ enum Charge {
 }
 
 impl<'a> Standing<'a> {
+    /// Whether there was a state: nothing can be given back to a key that was never used.
+    fn is_known(&self) -> bool {
+        match self {
+            Self::Bucket(standing) => standing.is_known(),
+            Self::Counter(standing) => standing.current() > 0,
+            Self::Log { state, .. } => !state.entries.is_empty(),
+            Self::Read(_) => true,
+            Self::WarmUp(standing) => standing.is_known(),
+            Self::Window(standing) => standing.is_open(),
+        }
+    }
+
     /// Brings the state of a policy that keeps no log to the time of judgement; `None` for one
     /// that does. The flag tells that the state was restamped.
     ///

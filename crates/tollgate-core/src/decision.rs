@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
+use crate::kernel::Ask;
+use crate::kernel::bucket::{self, Bucket};
 use crate::time::Span;
 
 /// The answer to a request: allowed or denied, and what each policy says.
@@ -113,6 +115,9 @@ pub struct Notes {
     pub restamped: bool,
     /// A state was corrupt, or of a version this program can't read, and counted as absent.
     pub discarded: bool,
+    /// A bounded store had no room for a new key: the request was turned away for that, or, where
+    /// nothing but a shadow was to be kept, the shadow was not.
+    pub full: bool,
 }
 
 impl Decision {
@@ -128,6 +133,58 @@ impl Decision {
             retry: if allowed { 0 } else { NEVER },
             policies: SmallVec::new(),
         }
+    }
+
+    /// The answer to a check (or, uncharged, to a peek or a reservation) of a limit whose only
+    /// policy is an enforced bucket: what [`evaluate`](crate::evaluate) answers, on a straight
+    /// path. For stores.
+    ///
+    /// `standing` is as it stands after the charge, `ask` what the bucket answered before it.
+    #[inline]
+    pub fn of_bucket(rule: &Bucket, standing: &bucket::Standing, cost: u64, ask: Ask) -> Self {
+        let (admitted, wait, retry) = match ask {
+            Ask::Pass { wait } => (true, wait, 0),
+            Ask::Refuse { retry } => (false, 0, retry.unwrap_or(NEVER)),
+        };
+        let mut decision = Self {
+            allowed: admitted,
+            source: Source::Store,
+            notes: Notes::default(),
+            binding: if admitted { None } else { Some(0) },
+            granted: if admitted { cost } else { 0 },
+            wait,
+            retry,
+            policies: SmallVec::new(),
+        };
+        decision.policies.push(Outcome {
+            limit: rule.limit(),
+            remaining: rule.remaining(standing),
+            wait,
+            retry,
+            reset: rule.reset_after(standing).unwrap_or(NEVER),
+            total: 0,
+            current: 0,
+            violated: 0,
+            admitted,
+            shadow: false,
+        });
+        decision
+    }
+
+    /// Says what the store noticed. For stores.
+    pub const fn set_notes(&mut self, notes: Notes) {
+        self.notes = notes;
+    }
+
+    /// Turns away a request that the policies may well admit, because the store has no room for
+    /// its key. For bounded stores; what each policy says stays.
+    pub const fn turn_away_for_room(&mut self, retry_after: Span) {
+        self.allowed = false;
+        self.notes.full = true;
+        self.binding = None;
+        self.granted = 0;
+        self.wait = 0;
+        self.retry = if retry_after.is_zero() { 1 } else { retry_after.as_micros() };
     }
 
     /// Whether the request passes.
@@ -149,7 +206,7 @@ impl Decision {
     }
 
     /// The index of the policy that binds: of those that refused, the one with the longest
-    /// retry-after. `None` when allowed.
+    /// retry-after. `None` when allowed, and when it was the store that had no room.
     #[must_use]
     pub fn binding(&self) -> Option<usize> {
         self.binding.map(usize::from)
@@ -184,6 +241,12 @@ impl Decision {
     pub fn remaining(&self) -> Option<u64> {
         let least = self.policies.iter().filter(|policy| !policy.shadow).map(|policy| policy.remaining).min()?;
         (least != NEVER).then_some(least)
+    }
+
+    /// The same decision with what the store noticed. For stores.
+    pub const fn with_notes(mut self, notes: Notes) -> Self {
+        self.notes = notes;
+        self
     }
 
     /// What the store noticed about the states it judged.

@@ -113,6 +113,20 @@ impl StoreKey {
         key.push(b'}');
     }
 
+    /// A glob pattern that matches the keys of this limit and no others.
+    #[must_use]
+    pub fn pattern(&self) -> Vec<u8> {
+        let mut pattern = Vec::new();
+        for &byte in &self.head {
+            if b"*?[]\\^-".contains(&byte) {
+                pattern.push(b'\\');
+            }
+            pattern.push(byte);
+        }
+        pattern.push(b'*');
+        pattern
+    }
+
     /// Writes the key that a policy's state has of its own, in the same slot.
     pub fn write_own(&self, subject: &[u8], policy: &PolicyName, key: &mut Vec<u8>) {
         self.write(subject, key);

@@ -157,9 +157,10 @@ fn window_words(algorithm: &Algorithm) -> String {
         },
         Algorithm::SlidingWindow { window, slices, .. } => format!("{window}/{slices}"),
         Algorithm::SlidingCounter { window, .. } => window.to_string(),
-        // The strategies share one log of stamps, which is right for any of them.
-        Algorithm::SlidingLog { .. }
-        | Algorithm::TokenBucket { .. }
+        Algorithm::SlidingLog { strategies } => {
+            strategies.iter().map(|strategy| strategy.window.to_string()).collect::<Vec<_>>().join(" and ")
+        }
+        Algorithm::TokenBucket { .. }
         | Algorithm::Gcra { .. }
         | Algorithm::LeakyBucket { .. }
         | Algorithm::Shaper { .. }

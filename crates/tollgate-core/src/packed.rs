@@ -24,7 +24,6 @@
 //! keeps what a newer one has written.
 
 use std::collections::VecDeque;
-use std::fmt;
 
 use crate::kernel::{bucket, counter, log, warm_up, window};
 use crate::limit::Identity;
@@ -91,81 +90,108 @@ pub struct Entry {
     pub state: State,
 }
 
-/// A value that can't be read. It counts as absent.
-#[derive(Clone, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub struct Corrupt {
-    /// Where reading stopped, in bytes from the start.
-    pub offset: usize,
+/// What a value holds.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Decoded {
+    /// The entries that can be read, in the order they stand.
+    pub entries: Vec<Entry>,
+    /// Whether something made no sense: an entry whose numbers no state can have counts as
+    /// absent, and so does everything from the first byte on that begins no entry.
+    pub discarded: bool,
 }
 
-impl fmt::Display for Corrupt {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the stored value makes no sense from byte {} on", self.offset)
+impl Decoded {
+    /// The state of an identity and kind.
+    #[must_use]
+    pub fn state(&self, identity: Identity, kind: u8) -> Option<&State> {
+        let theirs = |entry: &&Entry| entry.identity == identity && entry.state.kind() == kind;
+        self.entries.iter().rev().find(theirs).map(|entry| &entry.state)
     }
 }
 
-impl std::error::Error for Corrupt {}
+impl State {
+    /// The kind of its entry.
+    #[must_use]
+    pub const fn kind(&self) -> u8 {
+        match self {
+            Self::Bucket(_) => kind::BUCKET,
+            Self::Counter(_) => kind::COUNTER,
+            Self::LogHead(_) => kind::LOG_HEAD,
+            Self::Ring(_) => kind::RING,
+            Self::WarmUp(_) => kind::WARM_UP,
+            Self::Window(_) => kind::WINDOW,
+        }
+    }
+
+    /// The newest admitted time, in microseconds since the epoch.
+    #[must_use]
+    pub const fn newest(&self) -> u64 {
+        match self {
+            Self::Bucket(state) => state.newest,
+            Self::Counter(state) => state.newest,
+            Self::LogHead(head) => head.newest,
+            Self::Ring(state) => state.newest,
+            Self::WarmUp(state) => state.newest,
+            Self::Window(state) => state.newest,
+        }
+    }
+}
 
 const HEADER: usize = 6;
 const NUMBER: usize = 7;
 
-/// Reads all entries of a value; those of an unknown kind are left out.
-///
-/// # Errors
-/// When the value is cut short, has an unknown kind of unknown length, or holds numbers that no
-/// state can have.
-pub fn decode(value: &[u8]) -> Result<Vec<Entry>, Corrupt> {
-    let mut entries = Vec::new();
-    let mut offset = 0;
-    while offset < value.len() {
-        let (entry, next) = decode_entry(value, offset)?;
-        entries.extend(entry);
-        offset = next;
+/// Reads all entries of a value. Those of an unknown kind whose length is known are passed over.
+#[must_use]
+pub fn decode(value: &[u8]) -> Decoded {
+    let mut decoded = Decoded::default();
+    let mut rest = value;
+    while !rest.is_empty() {
+        let Some((header, body, after)) = split_entry(rest) else {
+            decoded.discarded = true;
+            break;
+        };
+        match decode_state(header[0], body) {
+            Ok(Some(state)) => decoded.entries.push(Entry {
+                identity: Identity::from_bytes([header[1], header[2], header[3], header[4]]),
+                retention: header[5],
+                state,
+            }),
+            Ok(None) => {}
+            Err(()) => decoded.discarded = true,
+        }
+        rest = after;
     }
-    Ok(entries)
+    decoded
 }
 
-/// Reads the entry at `offset`; `None` for one of an unknown kind. Also gives where the next
-/// entry begins.
-///
-/// # Errors
-/// See [`decode`].
-pub fn decode_entry(value: &[u8], offset: usize) -> Result<(Option<Entry>, usize), Corrupt> {
-    let corrupt = || Corrupt { offset };
-    let header = value.get(offset..offset + HEADER).ok_or_else(corrupt)?;
-    let (kind, retention) = (header[0], header[5]);
-    let identity = Identity::from_bytes([header[1], header[2], header[3], header[4]]);
-    let mut start = offset + HEADER;
-    let length = if kind >= 0x80 {
-        let length = value.get(start..start + 2).ok_or_else(corrupt)?;
-        start += 2;
-        usize::from(u16::from_be_bytes([length[0], length[1]]))
+/// Header, body and what follows of the first entry; `None` when there is no whole entry.
+fn split_entry(value: &[u8]) -> Option<(&[u8; HEADER], &[u8], &[u8])> {
+    let (header, rest) = value.split_first_chunk::<HEADER>()?;
+    let (length, rest) = if header[0] >= 0x80 {
+        let (length, rest) = rest.split_first_chunk::<2>()?;
+        // Every state begins with its newest time.
+        (Some(usize::from(u16::from_be_bytes(*length))).filter(|&length| length >= NUMBER)?, rest)
     } else {
-        NUMBER * numbers_of(kind).ok_or_else(corrupt)?
+        (NUMBER * numbers_of(header[0])?, rest)
     };
-    let body = value.get(start..start + length).ok_or_else(corrupt)?;
-    let state = decode_state(kind, body).map_err(|()| corrupt())?;
-    Ok((state.map(|state| Entry { identity, retention, state }), start + length))
+    let (body, rest) = rest.split_at_checked(length)?;
+    Some((header, body, rest))
 }
 
 /// Writes an entry to the end of `value`.
 pub fn encode_entry(entry: &Entry, value: &mut Vec<u8>) {
-    let (kind, numbers): (u8, Vec<u64>) = match &entry.state {
-        State::Bucket(state) => (kind::BUCKET, vec![state.newest, state.deficit, state.unit]),
-        State::WarmUp(state) => (kind::WARM_UP, vec![state.newest, state.debt, state.deficit, state.unit]),
-        State::Window(state) => (kind::WINDOW, vec![state.newest, state.start, state.used]),
-        State::Counter(state) => {
-            (kind::COUNTER, vec![state.newest, state.start, state.previous, state.current])
-        }
-        State::LogHead(head) => {
-            (kind::LOG_HEAD, vec![head.newest, head.base, head.total, head.first, head.count])
-        }
+    let numbers: Vec<u64> = match &entry.state {
+        State::Bucket(state) => vec![state.newest, state.deficit, state.unit],
+        State::WarmUp(state) => vec![state.newest, state.debt, state.deficit, state.unit],
+        State::Window(state) => vec![state.newest, state.start, state.used],
+        State::Counter(state) => vec![state.newest, state.start, state.previous, state.current],
+        State::LogHead(head) => vec![head.newest, head.base, head.total, head.first, head.count],
         State::Ring(state) => {
             let entries = state.entries.iter().flat_map(|entry| [entry.stamp, entry.total]);
-            (kind::RING, [state.newest, state.base].into_iter().chain(entries).collect())
+            [state.newest, state.base].into_iter().chain(entries).collect()
         }
     };
+    let kind = entry.state.kind();
     value.push(kind);
     value.extend_from_slice(&entry.identity.to_bytes());
     value.push(entry.retention);

@@ -119,12 +119,12 @@ fn snippet(spec: &str, place: Place) -> String {
     if spec.len() > Policy::MAX_SPEC_BYTES {
         let shown: String = spec.chars().take(SHOWN_OF_LONG).collect();
         let shown = visible(&shown);
-        return format!("{shown}…\n{:indent$}^", "", indent = shown.chars().count());
+        return format!("{shown}…\n{}^", " ".repeat(shown.chars().count()));
     }
     let width =
         |text: &mut dyn Iterator<Item = char>| visible(&text.collect::<String>()).chars().count();
     let mut chars = spec.chars();
     let indent = width(&mut chars.by_ref().take(place.column));
     let carets = width(&mut chars.by_ref().take(place.width)).max(1);
-    format!("{}\n{:indent$}{:^>carets$}", visible(spec), "", "")
+    format!("{}\n{}{}", visible(spec), " ".repeat(indent), "^".repeat(carets))
 }

@@ -49,6 +49,9 @@ pub struct StoreError {
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum StoreErrorKind {
+    /// The connection broke before the answer came. Whether it charged is unknown; it counts as
+    /// charged.
+    Disconnected,
     /// The question is malformed: a cost out of range, a time missing or not wanted.
     InvalidRequest,
     /// The cost or debt is beyond what a state can hold (2^53 − 1; a log: 65,536 entries).
@@ -89,7 +92,10 @@ impl StoreError {
     pub const fn is_store_failure(&self) -> bool {
         matches!(
             self.kind,
-            StoreErrorKind::Timeout | StoreErrorKind::Unavailable | StoreErrorKind::Unexpected
+            StoreErrorKind::Disconnected
+                | StoreErrorKind::Timeout
+                | StoreErrorKind::Unavailable
+                | StoreErrorKind::Unexpected
         )
     }
 }

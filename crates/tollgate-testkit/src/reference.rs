@@ -9,12 +9,15 @@
 mod account;
 mod answer;
 mod bucket;
+mod compare;
 mod ledger;
 mod operation;
+mod target;
 mod two_cells;
 mod warm_up;
 
 pub use answer::{Answer, PolicyAnswer, Refusal, Retry};
+pub use compare::differences;
 pub use operation::{Clock, Costs, Operation};
 
 use std::collections::HashMap;
@@ -91,9 +94,17 @@ impl Model {
     /// # Errors
     /// When a number grows beyond what a state can hold, or a reservation is asked of a policy
     /// that can't be booked ahead. Nothing changes then.
-    pub fn apply(&mut self, now_us: u64, key: &[u8], operation: &Operation) -> Result<Answer, Refusal> {
+    pub fn apply(
+        &mut self,
+        now_us: u64,
+        key: &[u8],
+        operation: &Operation,
+    ) -> Result<Answer, Refusal> {
         if *operation == Operation::Reset {
             self.keys.remove(key);
+        }
+        if matches!(operation, Operation::Reserve { .. }) && !self.is_bookable() {
+            return Err(Refusal::NotReservable);
         }
         let mut seats = self.seats(now_us, key, operation)?;
         let answer = match operation {
@@ -104,9 +115,6 @@ impl Model {
             }
             Operation::Peek { .. } => judge_all(&mut seats, Patience::Plain)?,
             Operation::Reserve { within_us, .. } => {
-                if self.policies.iter().any(|named| !account::is_bookable(named.policy.algorithm())) {
-                    return Err(Refusal::NotReservable);
-                }
                 let outcome = judge_all(&mut seats, Patience::Within(*within_us))?;
                 charge_all(&mut seats, &outcome)?;
                 outcome
@@ -128,7 +136,8 @@ impl Model {
         };
         let policies = seats.iter().map(report).collect::<Result<_, _>>()?;
         if !matches!(operation, Operation::Peek { .. } | Operation::Reset) {
-            let accounts = seats.into_iter().map(|seat| (seat.named.name.clone(), seat.account)).collect();
+            let accounts =
+                seats.into_iter().map(|seat| (seat.named.name.clone(), seat.account)).collect();
             self.keys.insert(key.to_vec(), accounts);
         }
         Ok(Answer {
@@ -141,9 +150,18 @@ impl Model {
         })
     }
 
-    fn seats(&self, now_us: u64, key: &[u8], operation: &Operation) -> Result<Vec<Seat<'_>>, Refusal> {
+    fn is_bookable(&self) -> bool {
+        self.policies.iter().all(|named| account::is_bookable(named.policy.algorithm()))
+    }
+
+    fn seats(
+        &self,
+        now_us: u64,
+        key: &[u8],
+        operation: &Operation,
+    ) -> Result<Vec<Seat<'_>>, Refusal> {
         let seat = |(index, named)| {
-            let (account, restamped) = self.account(now_us, key, named);
+            let (account, restamped) = self.account(now_us, key, named)?;
             let at = account.newest().map_or(now_us, |newest| newest.max(now_us));
             let units = operation.units_for(index, named.policy.cost().get());
             Ok(Seat { named, account, at, units, restamped, verdict: Verdict::ADMITTED })
@@ -152,18 +170,23 @@ impl Model {
     }
 
     /// The state of one policy as it is judged now, and whether it had to be restamped.
-    fn account(&self, now_us: u64, key: &[u8], named: &Named) -> (Box<dyn Account>, bool) {
+    fn account(
+        &self,
+        now_us: u64,
+        key: &[u8],
+        named: &Named,
+    ) -> Result<(Box<dyn Account>, bool), Refusal> {
         let stored = self.keys.get(key).and_then(|accounts| accounts.get(&named.name));
-        let mut account =
-            stored.map_or_else(|| account::fresh(named.policy.algorithm()), |account| account.boxed());
+        let mut account = stored
+            .map_or_else(|| account::fresh(named.policy.algorithm()), |account| account.boxed());
         let ahead = account.newest().is_some_and(|newest| match self.clock {
             Clock::Injected => false,
             Clock::Own { max_clock_back_us } => newest > now_us + max_clock_back_us,
         });
         if ahead {
-            account.restamp(now_us);
+            account.restamp(named.policy.algorithm(), now_us)?;
         }
-        (account, ahead)
+        Ok((account, ahead))
     }
 }
 
@@ -200,7 +223,9 @@ fn charge_all(seats: &mut [Seat<'_>], outcome: &Outcome) -> Result<(), Refusal> 
         };
         let algorithm = seat.named.policy.algorithm();
         if allowed {
-            seat.account.admit(algorithm, seat.at, seat.units, wait_us)?;
+            // Whoever could act sooner counts as idle until all act.
+            let idle_us = (wait_us > seat.verdict.wait_us).then_some(wait_us);
+            seat.account.admit(algorithm, seat.at, seat.units, idle_us)?;
         } else if seat.named.policy.denied_charge() == DeniedCharge::Charged {
             seat.account.charge_denied(algorithm, seat.at, seat.units)?;
         }
@@ -211,6 +236,7 @@ fn charge_all(seats: &mut [Seat<'_>], outcome: &Outcome) -> Result<(), Refusal> 
 /// The largest cost up to the one asked that every enforced policy admits; a shadow grants its
 /// own. When that is nothing, the request is the one for a single unit.
 fn take_up_to(seats: &mut [Seat<'_>]) -> Result<Outcome, Refusal> {
+    let asked = seats.iter().map(|seat| seat.units).max().unwrap_or_default();
     let mut granted: Option<u64> = None;
     for seat in seats.iter_mut().filter(|seat| seat.units > 0) {
         let most = seat.account.standing(seat.named.policy.algorithm(), seat.at)?.remaining;
@@ -223,14 +249,13 @@ fn take_up_to(seats: &mut [Seat<'_>]) -> Result<Outcome, Refusal> {
         }
     }
     // Without an enforced policy nothing stands in the way of what was asked.
-    let asked = seats.iter().map(|seat| seat.units).max().unwrap_or_default();
     let granted = granted.unwrap_or(asked);
     for seat in seats.iter_mut().filter(|seat| seat.units > 0 && !seat.is_shadow()) {
         seat.units = granted.max(1);
         seat.verdict = judge(seat, Patience::Plain)?;
     }
     let outcome = outcome(seats);
-    assert_eq!(outcome.allowed, granted > 0, "{granted} were to be granted");
+    assert_eq!(outcome.allowed, granted > 0 || asked == 0, "{granted} were to be granted");
     charge_all(seats, &outcome)?;
     Ok(Outcome { granted: Some(granted), ..outcome })
 }
@@ -260,8 +285,12 @@ fn judge(seat: &Seat<'_>, patience: Patience) -> Result<Verdict, Refusal> {
     if let Retry::After(after) = verdict.retry
         && at + after <= MAX_EXACT
     {
-        let passes = |at| account.judge(seat.algorithm(), at, units, patience).map(|then| then.admitted());
-        assert!(after > 0 && passes(at + after)?, "{units} don't pass after {after} us: {account:?}");
+        let passes =
+            |at| account.judge(seat.algorithm(), at, units, patience).map(|then| then.admitted());
+        assert!(
+            after > 0 && passes(at + after)?,
+            "{units} don't pass after {after} us: {account:?}"
+        );
         assert!(!passes(at + after - 1)?, "{units} pass before {after} us: {account:?}");
     }
     Ok(verdict)

@@ -14,7 +14,7 @@
 //!   max_keys: 1000000
 //!   overflow: evict                 # or deny
 //! redis:
-//!   prefix: tollgate
+//!   prefix: tg
 //! ```
 //!
 //! Only `limits` with the `policies` of each is required. A file is read whole: all that is

@@ -59,6 +59,8 @@ pub struct Standing {
     deficit: u64,
     newest: u64,
     deficit_at_newest: u64,
+    /// Whether there was a state.
+    known: bool,
 }
 
 impl Bucket {
@@ -147,7 +149,7 @@ impl Bucket {
         let Some(mut state) = state else {
             let at = times.now;
             let standing =
-                Standing { at, deficit: self.fresh, newest: at, deficit_at_newest: self.fresh };
+                Standing { at, deficit: self.fresh, newest: at, deficit_at_newest: self.fresh, known: false };
             return Ok((standing, false));
         };
         let restamped = times.is_too_far_ahead(state.newest);
@@ -159,7 +161,9 @@ impl Bucket {
         }
         let at = times.now.max(state.newest);
         let deficit = self.drain(state.deficit, at - state.newest);
-        Ok((Standing { at, deficit, newest: state.newest, deficit_at_newest: state.deficit }, restamped))
+        let standing =
+            Standing { at, deficit, newest: state.newest, deficit_at_newest: state.deficit, known: true };
+        Ok((standing, restamped))
     }
 
     /// Whether a cost passes when its caller accepts a wait of `within` µs (`None`: what the
@@ -234,8 +238,11 @@ impl Bucket {
         standing.set(standing.deficit + taken);
     }
 
-    /// Gives units back. The newest time stays: a refund is not an admission.
+    /// Gives units back, if any were taken. The newest time stays: a refund is not an admission.
     pub fn refund(&self, standing: &mut Standing, units: u64) {
+        if !standing.known {
+            return;
+        }
         let ticks = u128::from(units) * u128::from(self.unit);
         let ticks = u64::try_from(ticks).unwrap_or(u64::MAX);
         standing.deficit_at_newest = standing.deficit_at_newest.saturating_sub(ticks);
@@ -300,11 +307,18 @@ impl Standing {
         self.deficit
     }
 
+    /// Whether there is anything to keep.
+    #[must_use]
+    pub const fn is_known(&self) -> bool {
+        self.known
+    }
+
     #[inline]
     const fn set(&mut self, deficit: u64) {
         self.deficit = deficit;
         self.newest = self.at;
         self.deficit_at_newest = deficit;
+        self.known = true;
     }
 }
 

@@ -86,7 +86,8 @@ impl Counter {
     pub fn stand(&self, state: Option<State>, times: Times) -> Result<(Standing, bool), Overflow> {
         let Some(mut state) = state else {
             let start = times.now - times.now % self.window;
-            let standing = Standing { at: times.now, newest: times.now, start, previous: 0, current: 0 };
+            let standing =
+                Standing { at: times.now, newest: times.now, start, previous: 0, current: 0 };
             return Ok((standing, false));
         };
         let restamped = times.is_too_far_ahead(state.newest);

@@ -255,11 +255,21 @@ impl Log {
 
     /// Gives units back, oldest entries first. The newest time stays.
     pub fn refund(&self, state: &mut State, at: u64, units: u64) {
-        self.forget(state, at);
-        let base = state.base.saturating_add(units).min(state.total());
-        let gone = state.entries.partition_point(|entry| entry.total <= base);
-        state.entries.drain(..gone);
-        state.base = base;
+        // Nothing is ever judged before the newest time; what has left since then has nothing to
+        // give back, but counts again if time steps back.
+        self.forget(state, state.newest);
+        let first = first_within(state, at, self.horizon);
+        let before = state.total_before(first);
+        let given = units.min(state.total() - before);
+        let gone = state.entries.partition_point(|entry| entry.total <= before + given);
+        if first == 0 {
+            state.base += given;
+        } else {
+            for entry in state.entries.iter_mut().skip(gone) {
+                entry.total -= given;
+            }
+        }
+        state.entries.drain(first..gone.max(first));
     }
 
     /// The largest cost that would pass now.

@@ -39,6 +39,8 @@ pub struct Standing {
     debt: u64,
     deficit: u64,
     kept: State,
+    /// Whether there was a state.
+    known: bool,
 }
 
 impl WarmUp {
@@ -52,7 +54,7 @@ impl WarmUp {
             .filter(|store| store.checked_mul(refill.max(3)).is_some_and(|product| product <= MAX_EXACT))
             .filter(|store| store + unit <= MAX_EXACT);
         let Some(store) = exact else {
-            let most = MAX_EXACT / (refill.max(1) * refill.max(3));
+            let most = MAX_EXACT / refill.max(1).saturating_mul(refill.max(3));
             return Err(PolicyError::new(
                 "over",
                 format!("{over} at {rate} can't be computed exactly: the longest warm-up at this rate is {most}us"),
@@ -86,7 +88,7 @@ impl WarmUp {
     pub fn stand(&self, state: Option<State>, times: Times) -> Result<(Standing, bool), Overflow> {
         let Some(mut kept) = state else {
             let kept = State { newest: times.now, debt: 0, deficit: 0, unit: self.unit };
-            return Ok((Standing { at: times.now, debt: 0, deficit: 0, kept }, false));
+            return Ok((Standing { at: times.now, debt: 0, deficit: 0, kept, known: false }, false));
         };
         let restamped = times.is_too_far_ahead(kept.newest);
         if restamped {
@@ -98,7 +100,7 @@ impl WarmUp {
         }
         let at = times.now.max(kept.newest);
         let (debt, deficit) = self.rest(&kept, at);
-        Ok((Standing { at, debt, deficit, kept }, restamped))
+        Ok((Standing { at, debt, deficit, kept, known: true }, restamped))
     }
 
     /// Whether a request passes when its caller accepts a wait of `within` µs.
@@ -134,14 +136,15 @@ impl WarmUp {
     /// Gives units back: first from the debt, at the whole rate, then to the store. The newest
     /// time stays.
     pub fn refund(&self, standing: &mut Standing, units: u64) {
-        if self.refill == 0 {
+        if !standing.known {
             return;
         }
         let ticks = u128::from(units) * u128::from(self.unit);
-        let ticks = u64::try_from(ticks).unwrap_or(u64::MAX);
-        let micros = (ticks / self.refill).min(standing.kept.debt);
-        standing.kept.debt -= micros;
-        let left = ticks - micros * self.refill;
+        // At rate 0 no amount of ticks is worth a microsecond.
+        let micros = ticks.checked_div(u128::from(self.refill)).unwrap_or(0).min(u128::from(standing.kept.debt));
+        let left = ticks - micros * u128::from(self.refill);
+        standing.kept.debt -= u64::try_from(micros).unwrap_or(standing.kept.debt);
+        let left = u64::try_from(left).unwrap_or(u64::MAX);
         standing.kept.deficit = standing.kept.deficit.saturating_sub(left);
         (standing.debt, standing.deficit) = self.rest(&standing.kept, standing.at);
     }
@@ -152,11 +155,12 @@ impl WarmUp {
         if standing.debt == 0 && self.refill > 0 { u64::MAX } else { 0 }
     }
 
-    /// The time until the debt is paid and the store is full, in µs; `None` at rate 0.
+    /// The time until the debt is paid and the store is full, in µs; `None` when something is
+    /// missing and nothing flows back.
     #[must_use]
     pub const fn reset_after(&self, standing: &Standing) -> Option<u64> {
         match (standing.debt, standing.deficit, self.refill) {
-            (0, 0, _) => Some(0),
+            (debt, 0, _) => Some(debt),
             (_, _, 0) => None,
             (debt, deficit, refill) => Some(debt + deficit.div_ceil(refill)),
         }
@@ -208,9 +212,16 @@ impl Standing {
         self.at
     }
 
+    /// Whether there is anything to keep.
+    #[must_use]
+    pub const fn is_known(&self) -> bool {
+        self.known
+    }
+
     const fn set(&mut self, debt: u64, deficit: u64, unit: u64) {
         self.debt = debt;
         self.deficit = deficit;
         self.kept = State { newest: self.at, debt, deficit, unit };
+        self.known = true;
     }
 }

@@ -19,13 +19,26 @@ pub(super) trait Account: fmt::Debug + Send + Sync {
     /// The time of the newest admitted request.
     fn newest(&self) -> Option<u64>;
 
-    /// Makes what lies ahead of `now` count as made now.
-    fn restamp(&mut self, now: u64);
+    /// Makes what lies ahead of `now` count as made now, and writes it in the present numbers.
+    fn restamp(&mut self, algorithm: &Algorithm, now: u64) -> Result<(), Refusal>;
 
-    fn judge(&self, algorithm: &Algorithm, at: u64, units: u64, patience: Patience) -> Result<Verdict, Refusal>;
+    fn judge(
+        &self,
+        algorithm: &Algorithm,
+        at: u64,
+        units: u64,
+        patience: Patience,
+    ) -> Result<Verdict, Refusal>;
 
-    /// Takes the units of an admitted request that acts `wait_us` after `at`.
-    fn admit(&mut self, algorithm: &Algorithm, at: u64, units: u64, wait_us: u64) -> Result<(), Refusal>;
+    /// Takes the units of an admitted request. `idle_us` is how long after `at` it acts, if that
+    /// is later than this policy asks for.
+    fn admit(
+        &mut self,
+        algorithm: &Algorithm,
+        at: u64,
+        units: u64,
+        idle_us: Option<u64>,
+    ) -> Result<(), Refusal>;
 
     /// Takes the units whatever the policy says.
     fn force(&mut self, algorithm: &Algorithm, at: u64, units: u64) -> Result<(), Refusal>;
@@ -138,13 +151,15 @@ pub(super) fn same_kind(old: &Algorithm, new: &Algorithm) -> bool {
     use Algorithm::{FixedWindow, SlidingCounter, SlidingLog, SlidingWindow};
     match (old, new) {
         (FixedWindow { window: old, .. }, FixedWindow { window: new, .. }) => old == new,
-        (SlidingWindow { window: a, slices: b, .. }, SlidingWindow { window: c, slices: d, .. }) => {
-            (a, b) == (c, d)
-        }
+        (
+            SlidingWindow { window: a, slices: b, .. },
+            SlidingWindow { window: c, slices: d, .. },
+        ) => (a, b) == (c, d),
         (SlidingCounter { window: old, .. }, SlidingCounter { window: new, .. }) => old == new,
-        (SlidingLog { strategies: old }, SlidingLog { strategies: new }) => {
-            old.iter().map(|strategy| strategy.window).eq(new.iter().map(|strategy| strategy.window))
-        }
+        (SlidingLog { strategies: old }, SlidingLog { strategies: new }) => old
+            .iter()
+            .map(|strategy| strategy.window)
+            .eq(new.iter().map(|strategy| strategy.window)),
         _ => old.word() == new.word(),
     }
 }
@@ -168,7 +183,8 @@ pub(super) fn standing_window(window: &Window, stamp: u64) -> Option<(u64, u64)>
             Some((start, start + length))
         }
         Window::Calendar(calendar) => {
-            let (start, end) = calendar.window_at(tollgate_core::Timestamp::from_micros_clamped(stamp));
+            let (start, end) =
+                calendar.window_at(tollgate_core::Timestamp::from_micros_clamped(stamp));
             Some((start.as_micros(), end.as_micros()))
         }
         _ => unknown(window),

@@ -35,7 +35,7 @@ pub struct PolicyAnswer {
     pub retry: Retry,
     /// Microseconds until the state equals a fresh key's; `None` when it never will.
     pub reset: Option<u64>,
-    /// The strategies of a log that refused, in the order given.
+    /// The strategies of a log or ring that refused, in the order given.
     pub violated: Vec<usize>,
     /// For a ring of slices: the count of the current slice.
     pub current_slice: Option<u64>,
@@ -69,7 +69,9 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::TooLarge => "the state can't hold so large a number: use a smaller cost",
-            Self::NotReservable => "a window or log can't be booked ahead: check instead of reserving",
+            Self::NotReservable => {
+                "a window or log can't be booked ahead: check instead of reserving"
+            }
         })
     }
 }

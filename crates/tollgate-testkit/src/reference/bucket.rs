@@ -132,13 +132,20 @@ impl Account for Bucket {
         self.0.as_ref().map(|owed| owed.newest)
     }
 
-    fn restamp(&mut self, now: u64) {
-        if let Some(owed) = &mut self.0 {
-            owed.newest = now;
+    fn restamp(&mut self, algorithm: &Algorithm, now: u64) -> Result<(), Refusal> {
+        match self.0.clone() {
+            Some(owed) => self.owe(&Terms::of(algorithm), now, &owed.units),
+            None => Ok(()),
         }
     }
 
-    fn judge(&self, algorithm: &Algorithm, at: u64, units: u64, patience: Patience) -> Result<Verdict, Refusal> {
+    fn judge(
+        &self,
+        algorithm: &Algorithm,
+        at: u64,
+        units: u64,
+        patience: Patience,
+    ) -> Result<Verdict, Refusal> {
         let terms = Terms::of(algorithm);
         let deficit = self.deficit(&terms, at)?;
         if terms.limit().is_some_and(|limit| units > limit) {
@@ -147,9 +154,10 @@ impl Account for Bucket {
         let room_in = terms.flow.time_for(&(&deficit + whole(units) - &terms.capacity));
         Ok(match (terms.manner, patience) {
             (Manner::Meter, _) => Verdict::after(room_in, patience.within_us()),
-            (Manner::Smooth, _) => {
-                Verdict::after(terms.flow.time_for(&(deficit - &terms.capacity)), patience.within_us())
-            }
+            (Manner::Smooth, _) => Verdict::after(
+                terms.flow.time_for(&(deficit - &terms.capacity)),
+                patience.within_us(),
+            ),
             (Manner::Queue, Patience::Plain) => match room_in {
                 Some(0) => Verdict::after(terms.flow.time_for(&deficit), u64::MAX),
                 room_in => Verdict::after(room_in, 0),
@@ -162,10 +170,16 @@ impl Account for Bucket {
         })
     }
 
-    fn admit(&mut self, algorithm: &Algorithm, at: u64, units: u64, wait_us: u64) -> Result<(), Refusal> {
+    fn admit(
+        &mut self,
+        algorithm: &Algorithm,
+        at: u64,
+        units: u64,
+        idle_us: Option<u64>,
+    ) -> Result<(), Refusal> {
         let terms = Terms::of(algorithm);
-        let idle_until_then = whole(wait_us) * &terms.flow.per_us;
-        let deficit = self.deficit(&terms, at)?.max(idle_until_then) + whole(units);
+        let idle = whole(idle_us.unwrap_or(0)) * &terms.flow.per_us;
+        let deficit = self.deficit(&terms, at)?.max(idle) + whole(units);
         self.owe(&terms, at, &deficit)
     }
 
@@ -179,9 +193,8 @@ impl Account for Bucket {
         let terms = Terms::of(algorithm);
         let before = self.deficit(&terms, at)?;
         let charged = terms.limit().map_or(units, |limit| units.min(limit));
-        let after = (&before + whole(charged)).min(terms.capacity.clone());
-        // What charges nothing changes nothing.
-        if after > before { self.owe(&terms, at, &after) } else { Ok(()) }
+        let after = (&before + whole(charged)).min(terms.capacity.clone()).max(before);
+        self.owe(&terms, at, &after)
     }
 
     fn refund(&mut self, algorithm: &Algorithm, _: u64, units: u64) -> Result<(), Refusal> {

@@ -73,7 +73,10 @@ impl Ledger {
 
     fn violated(&self, algorithm: &Algorithm, at: u64, units: u64) -> Vec<usize> {
         let counts = self.counts(algorithm, at).into_iter().enumerate();
-        counts.filter(|(_, (limit, count))| count + units > *limit).map(|(index, _)| index).collect()
+        counts
+            .filter(|(_, (limit, count))| count + units > *limit)
+            .map(|(index, _)| index)
+            .collect()
     }
 
     /// Every instant after `at` at which something stops counting, soonest first.
@@ -81,7 +84,9 @@ impl Ledger {
         let stamps = self.entries.iter().map(|entry| entry.stamp);
         let departures: BTreeSet<u64> = match algorithm {
             Algorithm::SlidingLog { strategies } => stamps
-                .flat_map(|stamp| strategies.iter().map(move |strategy| stamp + strategy.window.as_micros()))
+                .flat_map(|stamp| {
+                    strategies.iter().map(move |strategy| stamp + strategy.window.as_micros())
+                })
                 .collect(),
             _ => stamps.map(|stamp| self.leaves(algorithm, stamp)).collect(),
         };
@@ -123,7 +128,9 @@ impl Ledger {
     /// Entries of one slice of a ring leave together.
     fn slot(algorithm: &Algorithm, stamp: u64) -> u64 {
         match algorithm {
-            Algorithm::SlidingWindow { window, slices, .. } => stamp / (window.as_micros() / slices),
+            Algorithm::SlidingWindow { window, slices, .. } => {
+                stamp / (window.as_micros() / slices)
+            }
             _ => stamp,
         }
     }
@@ -138,14 +145,21 @@ impl Account for Ledger {
         self.newest
     }
 
-    fn restamp(&mut self, now: u64) {
+    fn restamp(&mut self, _: &Algorithm, now: u64) -> Result<(), Refusal> {
         self.newest = Some(now);
         for entry in &mut self.entries {
             entry.stamp = entry.stamp.min(now);
         }
+        Ok(())
     }
 
-    fn judge(&self, algorithm: &Algorithm, at: u64, units: u64, _: Patience) -> Result<Verdict, Refusal> {
+    fn judge(
+        &self,
+        algorithm: &Algorithm,
+        at: u64,
+        units: u64,
+        _: Patience,
+    ) -> Result<Verdict, Refusal> {
         let violated = self.violated(algorithm, at, units);
         if violated.is_empty() {
             return Ok(Verdict::ADMITTED);
@@ -155,14 +169,23 @@ impl Account for Ledger {
         } else {
             let departures: Vec<u64> = self.departures(algorithm, at).into_iter().collect();
             // Nothing that leaves comes back, so that once it passes it goes on passing.
-            let index = departures.partition_point(|instant| !self.passes(algorithm, *instant, units));
+            let index =
+                departures.partition_point(|instant| !self.passes(algorithm, *instant, units));
             departures.get(index).map_or(Retry::Never, |instant| Retry::After(instant - at))
         };
-        let violated = if matches!(algorithm, Algorithm::SlidingLog { .. }) { violated } else { Vec::new() };
+        // A ring is a log with one strategy; a fixed window has none.
+        let violated =
+            if matches!(algorithm, Algorithm::FixedWindow { .. }) { Vec::new() } else { violated };
         Ok(Verdict { violated, ..Verdict::refused(retry) })
     }
 
-    fn admit(&mut self, algorithm: &Algorithm, at: u64, units: u64, _: u64) -> Result<(), Refusal> {
+    fn admit(
+        &mut self,
+        algorithm: &Algorithm,
+        at: u64,
+        units: u64,
+        _: Option<u64>,
+    ) -> Result<(), Refusal> {
         self.record(algorithm, at, units)
     }
 
@@ -173,18 +196,22 @@ impl Account for Ledger {
     fn charge_denied(&mut self, algorithm: &Algorithm, at: u64, units: u64) -> Result<(), Refusal> {
         let units = units.min(self.least_limit(algorithm));
         if let Algorithm::FixedWindow { .. } = algorithm {
-            let room = self.counts(algorithm, at).into_iter().map(|(limit, used)| limit.saturating_sub(used));
-            let units = units.min(room.min().unwrap_or(0));
-            // What charges nothing changes nothing.
-            return if units > 0 { self.record(algorithm, at, units) } else { Ok(()) };
+            let room = self
+                .counts(algorithm, at)
+                .into_iter()
+                .map(|(limit, used)| limit.saturating_sub(used));
+            return self.record(algorithm, at, units.min(room.min().unwrap_or(0)));
         }
         if units == 0 {
             return Ok(());
         }
         self.record(algorithm, at, units)?;
         // With several strategies the oldest may go only when no strategy can miss it.
-        let most = self.counts(algorithm, at).into_iter().map(|(limit, _)| limit).max().unwrap_or(0);
-        while let Some(oldest) = self.entries.first().map(|entry| Self::slot(algorithm, entry.stamp)) {
+        let most =
+            self.counts(algorithm, at).into_iter().map(|(limit, _)| limit).max().unwrap_or(0);
+        while let Some(oldest) =
+            self.entries.first().map(|entry| Self::slot(algorithm, entry.stamp))
+        {
             let rest = |entry: &&Entry| Self::slot(algorithm, entry.stamp) != oldest;
             let units: u64 = self.entries.iter().filter(rest).map(|entry| entry.units).sum();
             if units < most {
@@ -196,14 +223,16 @@ impl Account for Ledger {
     }
 
     fn refund(&mut self, algorithm: &Algorithm, at: u64, units: u64) -> Result<(), Refusal> {
-        self.forget(algorithm, at);
+        // What has left is not there to be given back, but is not forgotten either: a request
+        // stamped earlier is judged at the newest admission, where it may still count.
+        let counts: Vec<bool> =
+            self.entries.iter().map(|entry| at < self.leaves(algorithm, entry.stamp)).collect();
         let mut left = units;
-        for entry in &mut self.entries {
+        for (entry, _) in self.entries.iter_mut().zip(counts).filter(|(_, counts)| *counts) {
             let given = entry.units.min(left);
             entry.units -= given;
             left -= given;
         }
-        self.forget(algorithm, at);
         Ok(())
     }
 
@@ -216,10 +245,16 @@ impl Account for Ledger {
             Algorithm::FixedWindow { window: Window::FirstAdmitted(_), .. } => true,
             _ => entry.units > 0,
         };
-        let last = self.entries.iter().filter(stays).map(|entry| self.leaves(algorithm, entry.stamp)).max();
+        let last = self
+            .entries
+            .iter()
+            .filter(stays)
+            .map(|entry| self.leaves(algorithm, entry.stamp))
+            .max();
         let reset = Some(last.map_or(0, |last| last.saturating_sub(at)));
         let (current_slice, total) = if let Algorithm::SlidingWindow { .. } = algorithm {
-            let current = |entry: &&Entry| Self::slot(algorithm, entry.stamp) == Self::slot(algorithm, at);
+            let current =
+                |entry: &&Entry| Self::slot(algorithm, entry.stamp) == Self::slot(algorithm, at);
             let units = self.entries.iter().filter(current).map(|entry| entry.units).sum();
             (Some(units), counts.first().map(|(_, count)| *count))
         } else {

@@ -26,9 +26,11 @@ impl Terms {
         let Algorithm::SlidingCounter { limit, window } = algorithm else { unknown(algorithm) };
         let window = window.as_micros();
         let is_exact = |step: &u64| {
-            window.is_multiple_of(*step) && 3 * u128::from(*limit) * u128::from(window / step) <= u128::from(MAX_EXACT)
+            window.is_multiple_of(*step)
+                && 3 * u128::from(*limit) * u128::from(window / step) <= u128::from(MAX_EXACT)
         };
-        let step = [1, 1_000, 1_000_000].into_iter().find(is_exact).unwrap_or_else(|| unknown(algorithm));
+        let step =
+            [1, 1_000, 1_000_000].into_iter().find(is_exact).unwrap_or_else(|| unknown(algorithm));
         Self { limit: i128::from(*limit), window, step }
     }
 
@@ -49,7 +51,8 @@ struct Reading {
 impl Reading {
     fn passes(&self, terms: &Terms, units: i128) -> bool {
         let Self { previous, current, elapsed } = self;
-        previous * (terms.steps() - elapsed) + (current + units) * terms.steps() <= terms.limit * terms.steps()
+        previous * (terms.steps() - elapsed) + (current + units) * terms.steps()
+            <= terms.limit * terms.steps()
     }
 }
 
@@ -57,7 +60,8 @@ impl TwoCells {
     fn read(&self, terms: &Terms, at: u64) -> Reading {
         let cell = at / terms.window;
         let count = |wanted: u64| -> i128 {
-            let entries = self.entries.iter().filter(|(stamp, _)| stamp / terms.window + wanted == cell);
+            let entries =
+                self.entries.iter().filter(|(stamp, _)| stamp / terms.window + wanted == cell);
             entries.map(|(_, units)| i128::from(*units)).sum()
         };
         Reading {
@@ -92,7 +96,11 @@ impl TwoCells {
         self.entries.retain(|(stamp, _)| stamp / terms.window + 1 >= cell);
         self.entries.push((at, units));
         self.newest = Some(at);
-        if self.read(terms, at).current > i128::from(MAX_EXACT) { Err(Refusal::TooLarge) } else { Ok(()) }
+        if self.read(terms, at).current > i128::from(MAX_EXACT) {
+            Err(Refusal::TooLarge)
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -105,23 +113,38 @@ impl Account for TwoCells {
         self.newest
     }
 
-    fn restamp(&mut self, now: u64) {
+    fn restamp(&mut self, _: &Algorithm, now: u64) -> Result<(), Refusal> {
         self.newest = Some(now);
         for (stamp, _) in &mut self.entries {
             *stamp = now.min(*stamp);
         }
+        Ok(())
     }
 
-    fn judge(&self, algorithm: &Algorithm, at: u64, units: u64, _: Patience) -> Result<Verdict, Refusal> {
+    fn judge(
+        &self,
+        algorithm: &Algorithm,
+        at: u64,
+        units: u64,
+        _: Patience,
+    ) -> Result<Verdict, Refusal> {
         let terms = Terms::of(algorithm);
         let units = i128::from(units);
         if self.read(&terms, at).passes(&terms, units) {
             return Ok(Verdict::ADMITTED);
         }
-        Ok(Verdict::refused(self.opens(&terms, at, units).map_or(Retry::Never, |opens| Retry::After(opens - at))))
+        Ok(Verdict::refused(
+            self.opens(&terms, at, units).map_or(Retry::Never, |opens| Retry::After(opens - at)),
+        ))
     }
 
-    fn admit(&mut self, algorithm: &Algorithm, at: u64, units: u64, _: u64) -> Result<(), Refusal> {
+    fn admit(
+        &mut self,
+        algorithm: &Algorithm,
+        at: u64,
+        units: u64,
+        _: Option<u64>,
+    ) -> Result<(), Refusal> {
         self.record(&Terms::of(algorithm), at, units)
     }
 
@@ -133,8 +156,7 @@ impl Account for TwoCells {
         let terms = Terms::of(algorithm);
         let room = (terms.limit - self.read(&terms, at).current).max(0);
         let units = i128::from(units).min(room);
-        // What charges nothing changes nothing.
-        if units > 0 { self.record(&terms, at, u64::try_from(units).unwrap_or(0)) } else { Ok(()) }
+        self.record(&terms, at, u64::try_from(units).unwrap_or(0))
     }
 
     fn refund(&mut self, algorithm: &Algorithm, at: u64, units: u64) -> Result<(), Refusal> {

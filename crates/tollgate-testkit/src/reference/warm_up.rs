@@ -72,19 +72,21 @@ impl WarmUp {
         Ok((debt.us.saturating_sub(elapsed), missing))
     }
 
-    fn grant(&mut self, terms: &Terms, at: u64, units: u64, wait_us: u64) -> Result<(), Refusal> {
+    fn grant(&mut self, terms: &Terms, at: u64, units: u64, idle_us: u64) -> Result<(), Refusal> {
         let (debt, missing) = self.now(terms, at)?;
         let before = (&terms.most - &missing).max(BigRational::zero());
         let taken = whole(units).min(before.clone());
         let fresh = whole(units) - &taken;
         let after = &before - &taken;
+        // A cost is counted in ticks before it is turned into time.
+        terms.flow.in_ticks(&whole(units))?;
         let cost = if terms.refuses_all() {
             // Never granted; by force it is owed for ever, and no state can hold that.
             return Err(Refusal::TooLarge);
         } else {
             terms.area(&before, &after) + fresh / &terms.flow.per_us
         };
-        let us = whole(debt.max(wait_us)) + cost.ceil();
+        let us = whole(debt.max(idle_us)) + cost.ceil();
         let us = us.to_integer().to_u64().filter(|us| *us <= MAX_EXACT).ok_or(Refusal::TooLarge)?;
         self.0 = Some(Debt { newest: at, us, missing: terms.flow.in_ticks(&(missing + taken))? });
         Ok(())
@@ -100,20 +102,38 @@ impl Account for WarmUp {
         self.0.as_ref().map(|debt| debt.newest)
     }
 
-    fn restamp(&mut self, now: u64) {
+    fn restamp(&mut self, algorithm: &Algorithm, now: u64) -> Result<(), Refusal> {
         if let Some(debt) = &mut self.0 {
             debt.newest = now;
+            debt.missing = Terms::of(algorithm).flow.in_ticks(&debt.missing)?;
         }
+        Ok(())
     }
 
-    fn judge(&self, algorithm: &Algorithm, at: u64, _: u64, patience: Patience) -> Result<Verdict, Refusal> {
+    fn judge(
+        &self,
+        algorithm: &Algorithm,
+        at: u64,
+        _: u64,
+        patience: Patience,
+    ) -> Result<Verdict, Refusal> {
         let terms = Terms::of(algorithm);
         let (debt, _) = self.now(&terms, at)?;
-        Ok(if terms.refuses_all() { Verdict::NEVER } else { Verdict::after(Some(debt), patience.within_us()) })
+        Ok(if terms.refuses_all() {
+            Verdict::NEVER
+        } else {
+            Verdict::after(Some(debt), patience.within_us())
+        })
     }
 
-    fn admit(&mut self, algorithm: &Algorithm, at: u64, units: u64, wait_us: u64) -> Result<(), Refusal> {
-        self.grant(&Terms::of(algorithm), at, units, wait_us)
+    fn admit(
+        &mut self,
+        algorithm: &Algorithm,
+        at: u64,
+        units: u64,
+        idle_us: Option<u64>,
+    ) -> Result<(), Refusal> {
+        self.grant(&Terms::of(algorithm), at, units, idle_us.unwrap_or(0))
     }
 
     fn force(&mut self, algorithm: &Algorithm, at: u64, units: u64) -> Result<(), Refusal> {
@@ -124,11 +144,8 @@ impl Account for WarmUp {
         let terms = Terms::of(algorithm);
         let (us, missing) = self.now(&terms, at)?;
         let stored = (&terms.most - &missing).max(BigRational::zero());
-        // What charges nothing changes nothing.
-        if stored > BigRational::zero() {
-            let missing = terms.flow.in_ticks(&(missing + whole(units).min(stored)))?;
-            self.0 = Some(Debt { newest: at, us, missing });
-        }
+        let missing = terms.flow.in_ticks(&(missing + whole(units).min(stored)))?;
+        self.0 = Some(Debt { newest: at, us, missing });
         Ok(())
     }
 
@@ -143,7 +160,11 @@ impl Account for WarmUp {
         let shrunk = debt.us.min(time);
         let left = whole(units) - whole(shrunk) * &terms.flow.per_us;
         let missing = (terms.flow.in_ticks(&debt.missing)? - left).max(BigRational::zero());
-        self.0 = Some(Debt { newest: debt.newest, us: debt.us - shrunk, missing: terms.flow.in_ticks(&missing)? });
+        self.0 = Some(Debt {
+            newest: debt.newest,
+            us: debt.us - shrunk,
+            missing: terms.flow.in_ticks(&missing)?,
+        });
         Ok(())
     }
 

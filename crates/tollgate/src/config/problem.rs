@@ -64,6 +64,12 @@ impl ConfigProblem {
     pub fn message(&self) -> &str {
         &self.message
     }
+
+    /// For a policy spec that can't be read: the spec, and carets below on a second line.
+    #[must_use]
+    pub fn snippet(&self) -> Option<&str> {
+        self.snippet.as_deref()
+    }
 }
 
 impl fmt::Display for ConfigProblem {

@@ -71,17 +71,19 @@ impl FromStr for StoreUrl {
         if matches!(text, "memory" | "memory:") {
             return Ok(Self::Memory);
         }
-        let Some((scheme, rest)) = text.split_once("://") else {
-            // Without a scheme it can't be told where a password would be: nothing is shown.
-            return Err(StoreUrlError(format!("not a store URL: {ACCEPTED}")));
+        let is_scheme = |scheme: &str| {
+            scheme.len() <= 20
+                && scheme.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
         };
+        // Where there is no scheme it can't be told where a password would be: nothing is shown.
+        let (scheme, rest) = text
+            .split_once("://")
+            .filter(|(scheme, _)| is_scheme(scheme))
+            .ok_or_else(|| StoreUrlError(format!("not a store URL: {ACCEPTED}")))?;
         match scheme {
             "redis" | "valkey" => redis(rest).map(Self::Redis),
             "memory" => Err(StoreUrlError("`memory:` takes nothing after the colon".to_owned())),
-            other => {
-                let shown: String = other.chars().take(20).collect();
-                Err(StoreUrlError(format!("`{shown}://` is not supported: {ACCEPTED}")))
-            }
+            other => Err(StoreUrlError(format!("`{other}://` is not supported: {ACCEPTED}"))),
         }
     }
 }
@@ -104,7 +106,9 @@ impl Error for StoreUrlError {}
 fn redis(rest: &str) -> Result<RedisUrl, StoreUrlError> {
     let problem = |message: &str| Err(StoreUrlError(message.to_owned()));
     if rest.chars().any(|character| character.is_whitespace() || character.is_control()) {
-        return problem("the store URL holds white space or a control character: write it as %20, %0A …");
+        return problem(
+            "the store URL holds white space or a control character: write it as %20, %0A …",
+        );
     }
     // A password may hold an `@` or a slash that should have been escaped.
     let server = rest.rsplit_once('@').map_or(rest, |(_, server)| server);
@@ -114,7 +118,9 @@ fn redis(rest: &str) -> Result<RedisUrl, StoreUrlError> {
     }
     let (address, database) = server.split_once('/').unwrap_or((server, ""));
     let (host, port) = match address.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        Some((host, port)) => (host, port.strip_prefix(':')),
+        Some((host, "")) => (host, None),
+        // What follows the bracket has to begin with a colon: the empty port is refused below.
+        Some((host, port)) => (host, Some(port.strip_prefix(':').unwrap_or_default())),
         None => match address.split_once(':') {
             Some((host, port)) => (host, Some(port)),
             None => (address, None),
@@ -123,11 +129,15 @@ fn redis(rest: &str) -> Result<RedisUrl, StoreUrlError> {
     if host.is_empty() {
         return problem("the store URL has no host: write one, such as redis://127.0.0.1:6379");
     }
-    if port.is_some_and(|port| port.parse::<u16>().is_ok_and(|port| port > 0) == false) {
-        return problem("the port of the store URL must be a number from 1 to 65535, such as redis://127.0.0.1:6379");
+    if !port.is_none_or(|port| port.parse::<u16>().is_ok_and(|port| port > 0)) {
+        return problem(
+            "the port of the store URL must be a number from 1 to 65535, such as redis://127.0.0.1:6379",
+        );
     }
     if !database.bytes().all(|byte| byte.is_ascii_digit()) {
-        return problem("the database of the store URL must be a number, such as redis://127.0.0.1:6379/0");
+        return problem(
+            "the database of the store URL must be a number, such as redis://127.0.0.1:6379/0",
+        );
     }
     Ok(RedisUrl(format!("redis://{rest}")))
 }

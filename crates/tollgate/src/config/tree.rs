@@ -47,16 +47,17 @@ const MAX_NODES: usize = 100_000;
 /// The most values, and beginnings and ends of them, that aliases stand for together.
 const MAX_REPLAYED: usize = 100_000;
 
-/// Reads `text`. A key that a map has twice is there twice.
+/// Reads `text`. A key that a map has twice is there twice, if no key of the map is a number.
 pub(super) fn read(text: &str) -> Result<Node, Malformed> {
-    // Keys that are numbers are told apart before they get here; all others are kept.
     serde_saphyr::from_str_with_options(text, options(DuplicateKeyPolicy::LastWins))
         .map_err(|error| malformed(&error))
 }
 
-/// The first key that `text`, which can be read, has twice in a map.
+/// The first key that `text`, which can be read, has twice in a map: the tree doesn't hold the
+/// earlier one when there are numbers among the keys.
 pub(super) fn first_duplicate(text: &str) -> Option<(Place, String)> {
-    let error = serde_saphyr::from_str_with_options::<Node>(text, options(DuplicateKeyPolicy::Error));
+    let error =
+        serde_saphyr::from_str_with_options::<Node>(text, options(DuplicateKeyPolicy::Error));
     match error {
         Err(Error::DuplicateMappingKey { key, location }) => {
             Some((place(location), key.unwrap_or_default()))

@@ -1,6 +1,6 @@
 //! What is valid but can hardly be meant.
 
-use tollgate_core::{Algorithm, Enforcement, Policy, Span, Strategy};
+use tollgate_core::{Algorithm, Enforcement, Policy, Rate, Strategy};
 
 /// What can hardly be meant about one policy.
 pub(super) fn of_policy(policy: &Policy) -> Vec<String> {
@@ -49,8 +49,6 @@ fn implies(tight: &Strategy, loose: &Strategy) -> bool {
 
 fn spelled(strategy: &Strategy) -> String {
     let Strategy { limit, window } = strategy;
-    match window.to_string() {
-        text if *window == Span::SECOND => format!("{limit}/{}", text.trim_start_matches('1')),
-        text => format!("{limit}/{}", text.strip_prefix('1').filter(|unit| unit.starts_with(char::is_alphabetic)).unwrap_or(&text)),
-    }
+    Rate::new(*limit, *window)
+        .map_or_else(|_| format!("{limit} in {window}"), |rate| rate.to_string())
 }

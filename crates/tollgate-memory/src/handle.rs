@@ -1,0 +1,184 @@
+//! What is prepared once per limit, so that a decision looks nothing up by name.
+
+use std::fmt;
+use std::sync::Arc;
+
+use tollgate_core::kernel::{Times, counter, warm_up, window};
+use tollgate_core::{
+    DeniedCharge, Enforcement, Limit, Request, StoreError, StoreErrorKind, TimeSource, Timestamp,
+};
+
+use crate::cell::{BucketCell, Cell, LogCell};
+use crate::registry::Registry;
+use crate::scales::Tag;
+use crate::table::Table;
+
+/// A limit made ready in a [`MemoryStore`](crate::MemoryStore).
+///
+/// Handles of one limit share their states. Those under injected time are dropped with the last
+/// handle of their run.
+pub struct Handle {
+    limit: Arc<Limit>,
+    /// One for each policy, in their order.
+    seats: Box<[Seat]>,
+    /// The indices of the policies in the order in which their shards are locked.
+    lock_order: Box<[usize]>,
+    straight: bool,
+    injected: bool,
+    max_clock_back: u64,
+    // The last field: it is dropped when the seats have been left.
+    lease: Lease,
+}
+
+/// A handle's share in the table of one policy.
+pub(crate) enum Seat {
+    Bucket(SeatOf<BucketCell>),
+    Counter(SeatOf<counter::State>),
+    Log(SeatOf<LogCell>),
+    WarmUp(SeatOf<warm_up::State>),
+    Window(SeatOf<window::State>),
+}
+
+/// The same, of a known kernel.
+pub(crate) struct SeatOf<C: Cell> {
+    pub(crate) table: Arc<Table<C>>,
+    pub(crate) rule: C::Rule,
+    /// The scale its states are written in.
+    pub(crate) tag: Tag,
+}
+
+impl Handle {
+    pub(crate) fn new(registry: &Arc<Registry>, limit: Arc<Limit>, time: &TimeSource) -> Self {
+        let seats = registry.seats(&limit, time);
+        let mut lock_order: Box<[usize]> = (0..seats.len()).collect();
+        lock_order.sort_by_key(|&index| seats[index].table_id());
+        let straight = limit.members().iter().all(|member| {
+            member.policy().enforcement() == Enforcement::Enforced
+                && member.policy().denied_charge() == DeniedCharge::Free
+        });
+        let injected = !matches!(time, TimeSource::Store);
+        Self {
+            limit,
+            seats,
+            lock_order,
+            straight,
+            injected,
+            max_clock_back: registry.max_clock_back(),
+            lease: Lease(Arc::clone(registry), injected),
+        }
+    }
+
+    /// The limit that was opened.
+    #[must_use]
+    pub const fn limit(&self) -> &Arc<Limit> {
+        &self.limit
+    }
+
+    pub(crate) const fn seats(&self) -> &[Seat] {
+        &self.seats
+    }
+
+    pub(crate) const fn lock_order(&self) -> &[usize] {
+        &self.lock_order
+    }
+
+    /// The only seat, if it is at a bucket that nothing is special about.
+    #[inline]
+    pub(crate) fn straight_bucket(&self) -> Option<&SeatOf<BucketCell>> {
+        match &*self.seats {
+            [Seat::Bucket(seat)] if self.straight => Some(seat),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn registry(&self) -> &Registry {
+        &self.lease.0
+    }
+
+    /// Whether requests bring their own time.
+    #[inline]
+    pub(crate) const fn is_injected(&self) -> bool {
+        self.injected
+    }
+
+    /// What a request is judged by, if the store's clock shows `now`.
+    #[inline]
+    pub(crate) fn times(&self, request: &Request<'_>, now: Timestamp) -> Result<Times, StoreError> {
+        match (self.injected, request.at) {
+            (false, None) => {
+                Ok(Times { now: now.as_micros(), max_clock_back: Some(self.max_clock_back) })
+            }
+            (true, Some(at)) => Ok(Times { now: at.as_micros(), max_clock_back: None }),
+            (false, Some(_)) => Err(self.misplaced_time()),
+            (true, None) => Err(self.missing_time()),
+        }
+    }
+
+    #[cold]
+    fn misplaced_time(&self) -> StoreError {
+        StoreError::new(
+            StoreErrorKind::InvalidRequest,
+            format!(
+                "the request carries a time, but limit `{}` was opened with the store's own clock: leave \
+                 `at` out, or open the limit with TimeSource::Injected",
+                self.limit.name()
+            ),
+        )
+    }
+
+    #[cold]
+    fn missing_time(&self) -> StoreError {
+        StoreError::new(
+            StoreErrorKind::InvalidRequest,
+            format!(
+                "the request carries no time, but limit `{}` was opened with injected time: set `at`",
+                self.limit.name()
+            ),
+        )
+    }
+}
+
+impl fmt::Debug for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handle")
+            .field("limit", &self.limit.name())
+            .field("injected", &self.injected)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Seat {
+    fn table_id(&self) -> u64 {
+        match self {
+            Self::Bucket(seat) => seat.table.id(),
+            Self::Counter(seat) => seat.table.id(),
+            Self::Log(seat) => seat.table.id(),
+            Self::WarmUp(seat) => seat.table.id(),
+            Self::Window(seat) => seat.table.id(),
+        }
+    }
+}
+
+impl<C: Cell> SeatOf<C> {
+    pub(crate) fn new(table: &Arc<Table<C>>, rule: &C::Rule, tag: Tag) -> Self {
+        table.join(rule);
+        Self { table: Arc::clone(table), rule: rule.clone(), tag }
+    }
+}
+
+impl<C: Cell> Drop for SeatOf<C> {
+    fn drop(&mut self) {
+        self.table.leave(&self.rule);
+    }
+}
+
+/// Drops the tables of a run behind its last handle.
+struct Lease(Arc<Registry>, bool);
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if self.1 {
+            self.0.forget_unused();
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! The embedded store.
+
+use std::fmt;
+use std::sync::Arc;
+
+use tollgate_core::{
+    Clock, Decision, EmbeddedStore, Limit, Operation, Request, Store, StoreError, TimeSource, Timestamp,
+    cost_of,
+};
+
+use crate::builder::{Builder, Overflow};
+use crate::fingerprint::{Fingerprint, Fingerprinter};
+use crate::handle::Handle;
+use crate::registry::Registry;
+use crate::{many, one};
+
+/// A store inside the process.
+///
+/// It holds at most [`Builder::max_keys`] keys. States that equal a fresh key's are removed by
+/// and by as new keys come; call [`MemoryStore::sweep_some`] now and then to have that done
+/// without them.
+pub struct MemoryStore {
+    registry: Arc<Registry>,
+    fingerprinter: Fingerprinter,
+}
+
+/// What a store holds.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// The keys kept, counted once for each policy that keeps something of them.
+    pub keys: usize,
+    /// The most there may be.
+    pub max_keys: usize,
+    /// Keys that were forgotten to make room although they did not equal a fresh one.
+    pub evicted_live: u64,
+    /// Bytes taken for them.
+    pub bytes: usize,
+}
+
+impl MemoryStore {
+    /// A store of a million keys on the machine's clock.
+    #[must_use]
+    pub fn new() -> Self {
+        Builder::default().build()
+    }
+
+    /// A store of another size, on another clock, or strict at its cap.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    pub(crate) fn with(clock: Box<dyn Clock>, most: usize, overflow: Overflow, max_clock_back: u64) -> Self {
+        let registry = Arc::new(Registry::new(clock, most, overflow, max_clock_back));
+        Self { registry, fingerprinter: Fingerprinter::new() }
+    }
+
+    /// What the store's clock shows, for [`MemoryStore::decide_at`].
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.registry.clock.now()
+    }
+
+    /// Answers one request as if the store's clock showed `now`: reading a clock takes longer than
+    /// a decision, and many decisions can share one reading.
+    ///
+    /// For a handle under injected time the request's own time counts.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tollgate_core::{Limit, Request, Store, TimeSource};
+    /// use tollgate_memory::MemoryStore;
+    ///
+    /// let limit = Limit::new("api".parse()?, vec!["gcra 1/s".parse()?])?;
+    /// let store = MemoryStore::new();
+    /// let api = store.open(Arc::new(limit), TimeSource::Store);
+    /// let now = store.now();
+    /// let allowed = ["a", "b", "a"].map(|key| {
+    ///     store.decide_at(&api, Request::check(key.as_bytes()), now).is_ok_and(|it| it.is_allowed())
+    /// });
+    /// assert_eq!(allowed, [true, true, false]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// See [`StoreErrorKind`](tollgate_core::StoreErrorKind): an embedded store doesn't time out.
+    #[inline]
+    pub fn decide_at(&self, handle: &Handle, request: Request<'_>, now: Timestamp) -> Result<Decision, StoreError> {
+        Self::decide_known(handle, &request, self.fingerprint(request.key), now)
+    }
+
+    #[inline]
+    pub(crate) fn fingerprint(&self, key: &[u8]) -> Fingerprint {
+        self.fingerprinter.of(key)
+    }
+
+    /// Answers a request whose key has been hashed already.
+    #[inline]
+    pub(crate) fn decide_known(
+        handle: &Handle,
+        request: &Request<'_>,
+        fingerprint: Fingerprint,
+        now: Timestamp,
+    ) -> Result<Decision, StoreError> {
+        let times = handle.times(request, now)?;
+        if let Some(seat) = handle.straight_bucket()
+            && matches!(request.operation, Operation::Check)
+            && !matches!(request.costs, tollgate_core::Costs::Each(_))
+        {
+            let cost = cost_of(handle.limit(), request.costs, 0);
+            return one::check(handle.registry(), seat, fingerprint, cost, times);
+        }
+        many::decide(handle, request, fingerprint, times)
+    }
+
+    /// Removes states that equal a fresh key's from the next few thousand places, and gives how
+    /// many there were. A maintenance task that calls this once a second keeps an idle store
+    /// from holding on to its memory.
+    #[expect(clippy::must_use_candidate, reason = "called for what it does")]
+    pub fn sweep_some(&self) -> usize {
+        self.registry.sweep(SHARDS_PER_SWEEP)
+    }
+
+    /// Removes all states that equal a fresh key's, and gives how many there were. Decisions go on
+    /// meanwhile.
+    #[expect(clippy::must_use_candidate, reason = "called for what it does")]
+    pub fn purge(&self) -> usize {
+        self.registry.sweep(self.registry.shards())
+    }
+
+    /// What the store holds. Counting the bytes looks at every shard: not for every request.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let budget = &self.registry.budget;
+        Stats {
+            keys: budget.taken(),
+            max_keys: budget.most(),
+            evicted_live: budget.evicted_live(),
+            bytes: self.registry.bytes(),
+        }
+    }
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for MemoryStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryStore")
+            .field("keys", &self.registry.budget.taken())
+            .field("max_keys", &self.registry.budget.most())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Store for MemoryStore {
+    type Handle = Handle;
+
+    fn open(&self, limit: Arc<Limit>, time: TimeSource) -> Handle {
+        Handle::new(&self.registry, limit, &time)
+    }
+
+    async fn decide<'a>(&'a self, handle: &'a Handle, request: Request<'a>) -> Result<Decision, StoreError> {
+        self.decide_now(handle, request)
+    }
+}
+
+impl EmbeddedStore for MemoryStore {
+    #[inline]
+    fn decide_now(&self, handle: &Handle, request: Request<'_>) -> Result<Decision, StoreError> {
+        let now = if handle.is_injected() { Timestamp::EPOCH } else { self.now() };
+        self.decide_at(handle, request, now)
+    }
+}
+
+/// Some thousands of places in a large store.
+const SHARDS_PER_SWEEP: usize = 4;

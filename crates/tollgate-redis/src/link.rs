@@ -1,0 +1,244 @@
+//! One multiplexed connection that comes back by itself and never makes a caller wait for longer
+//! than its own deadline.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwapOption;
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Client, Cmd, ErrorKind, IntoConnectionInfo, PushInfo, PushKind, RedisError, ServerErrorKind, Value};
+use tokio::sync::watch;
+use tollgate_core::{StoreError, StoreErrorKind};
+
+/// How long one attempt to connect may take. It goes on in the background when its callers have
+/// given up, so a slow handshake still leads to a connection.
+const CONNECT: Duration = Duration::from_secs(1);
+
+/// Requests that may wait for the socket at once before callers have to wait for a place.
+const QUEUE: usize = 4_096;
+
+/// A store URL that can't be used.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct UrlError(String);
+
+impl fmt::Display for UrlError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for UrlError {}
+
+/// The connection to one server.
+#[derive(Clone)]
+pub(crate) struct Link {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    client: Client,
+    /// What error messages call the server: never its password.
+    address: String,
+    connection: ArcSwapOption<MultiplexedConnection>,
+    /// Ends each attempt to connect; `Some` while one is under way.
+    attempt: watch::Sender<Attempt>,
+}
+
+#[derive(Clone)]
+enum Attempt {
+    Connecting,
+    Failed(StoreError),
+    Idle,
+}
+
+impl Link {
+    /// A link that connects when it is first used.
+    pub(crate) fn new(url: &str) -> Result<Self, UrlError> {
+        let url = url.strip_prefix("valkey://").map_or_else(|| url.to_owned(), |rest| format!("redis://{rest}"));
+        if !url.starts_with("redis://") {
+            let scheme = url.split_once("://").map_or("none", |(scheme, _)| scheme);
+            return Err(UrlError(format!(
+                "the store URL's scheme is `{}`: write redis://HOST:PORT or valkey://HOST:PORT",
+                scheme.escape_debug()
+            )));
+        }
+        let malformed = |error: RedisError| {
+            UrlError(format!("the store URL is malformed ({error}): write redis://[USER:PASSWORD@]HOST:PORT[/DATABASE]"))
+        };
+        let info = url.as_str().into_connection_info().map_err(malformed)?;
+        let address = info.addr().to_string();
+        // Disconnections are pushed to a client that speaks RESP3, so that the next request
+        // finds the new connection and not the broken one.
+        let redis = info.redis_settings().clone().set_protocol(redis::ProtocolVersion::RESP3);
+        let tcp = redis::io::tcp::TcpSettings::default().set_nodelay(true);
+        let client = Client::open(info.set_redis_settings(redis).set_tcp_settings(tcp)).map_err(malformed)?;
+        let shared = Shared {
+            client,
+            address,
+            connection: ArcSwapOption::empty(),
+            attempt: watch::Sender::new(Attempt::Idle),
+        };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// Sends a command and waits for its answer, at most until the deadline.
+    pub(crate) async fn send(&self, command: &Cmd, deadline: Duration) -> Result<Value, Failure> {
+        match tokio::time::timeout(deadline, self.send_without_deadline(command)).await {
+            Ok(answer) => answer,
+            Err(_) if self.shared.connection.load().is_none() => {
+                Err(self.error(StoreErrorKind::Unavailable, "is not connected yet; nothing was charged").into())
+            }
+            Err(_) => Err(self
+                .error(
+                    StoreErrorKind::Timeout,
+                    &format!("did not answer within {} ms; whether it charged is unknown", deadline.as_millis()),
+                )
+                .into()),
+        }
+    }
+
+    async fn send_without_deadline(&self, command: &Cmd) -> Result<Value, Failure> {
+        let connection = match self.shared.connection.load_full() {
+            Some(connection) => connection,
+            None => self.connect().await?,
+        };
+        let answer = MultiplexedConnection::clone(&connection).send_packed_command(command).await.and_then(Value::extract_error);
+        answer.map_err(|error| {
+            if error.is_unrecoverable_error() {
+                self.disconnected(&connection);
+            }
+            self.failure(&error)
+        })
+    }
+
+    /// Waits for a connection; whoever comes first starts the attempt, which outlives its callers.
+    async fn connect(&self) -> Result<Arc<MultiplexedConnection>, Failure> {
+        let mut attempt = self.shared.attempt.subscribe();
+        let starts = self.shared.attempt.send_if_modified(|attempt| {
+            let idle = !matches!(attempt, Attempt::Connecting);
+            if idle {
+                *attempt = Attempt::Connecting;
+            }
+            idle
+        });
+        if starts {
+            let link = self.clone();
+            tokio::spawn(async move { link.attempt().await });
+        }
+        loop {
+            if let Some(connection) = self.shared.connection.load_full() {
+                return Ok(connection);
+            }
+            let seen = attempt.borrow_and_update().clone();
+            if let Attempt::Failed(error) = seen {
+                return Err(error.into());
+            }
+            if attempt.changed().await.is_err() {
+                return Err(self.error(StoreErrorKind::Unavailable, "is not connected").into());
+            }
+        }
+    }
+
+    async fn attempt(&self) {
+        let watched = Arc::downgrade(&self.shared);
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(CONNECT))
+            // Every request has a deadline of its own.
+            .set_response_timeout(None)
+            .set_pipeline_buffer_size(QUEUE)
+            .set_push_sender(move |push: PushInfo| {
+                if push.kind == PushKind::Disconnection
+                    && let Some(shared) = watched.upgrade()
+                {
+                    shared.connection.store(None);
+                }
+                Ok::<(), redis::aio::SendError>(())
+            });
+        let connecting = self.shared.client.get_multiplexed_async_connection_with_config(&config);
+        let end = match tokio::time::timeout(CONNECT, connecting).await {
+            Ok(Ok(connection)) => {
+                self.shared.connection.store(Some(Arc::new(connection)));
+                Attempt::Idle
+            }
+            Ok(Err(error)) => Attempt::Failed(self.connect_error(&error)),
+            Err(_) => Attempt::Failed(self.error(
+                StoreErrorKind::Unavailable,
+                &format!("did not accept a connection within {} ms; nothing was charged", CONNECT.as_millis()),
+            )),
+        };
+        self.shared.attempt.send_replace(end);
+    }
+
+    fn disconnected(&self, broken: &Arc<MultiplexedConnection>) {
+        let current = self.shared.connection.load();
+        if current.as_ref().is_some_and(|current| Arc::ptr_eq(current, broken)) {
+            self.shared.connection.compare_and_swap(&current, None);
+        }
+    }
+
+    fn failure(&self, error: &RedisError) -> Failure {
+        let (kind, problem) = match error.kind() {
+            ErrorKind::Server(ServerErrorKind::NoScript) => return Failure::NoScript,
+            ErrorKind::Parse => (StoreErrorKind::Unexpected, "does not speak the Redis protocol"),
+            ErrorKind::Io => (StoreErrorKind::Disconnected, "broke the connection before it answered; whether it charged is unknown"),
+            ErrorKind::Server(ServerErrorKind::ReadOnly) => {
+                (StoreErrorKind::Unavailable, "is a read-only replica: connect to the primary; nothing was charged")
+            }
+            ErrorKind::Server(ServerErrorKind::BusyLoading) => {
+                (StoreErrorKind::Unavailable, "is loading its data; nothing was charged")
+            }
+            ErrorKind::Server(ServerErrorKind::NoPerm) => {
+                (StoreErrorKind::Unexpected, "does not allow a command: the user needs EVALSHA, EVAL, TIME, GET, SET, GETRANGE, SETRANGE, STRLEN, PEXPIRE and DEL")
+            }
+            _ if is_missing_password(error) => (StoreErrorKind::Unexpected, PASSWORD),
+            _ => (StoreErrorKind::Unexpected, "refused the command"),
+        };
+        self.error(kind, problem).with_source(error.clone()).into()
+    }
+
+    fn connect_error(&self, error: &RedisError) -> StoreError {
+        let (kind, problem) = match error.kind() {
+            ErrorKind::AuthenticationFailed => (StoreErrorKind::Unexpected, PASSWORD),
+            _ if is_missing_password(error) => (StoreErrorKind::Unexpected, PASSWORD),
+            ErrorKind::Parse => (StoreErrorKind::Unexpected, "does not speak the Redis protocol"),
+            ErrorKind::RESP3NotSupported => {
+                (StoreErrorKind::Unexpected, "is older than Redis 6.2, the oldest version that works")
+            }
+            _ => (StoreErrorKind::Unavailable, "can't be reached; nothing was charged"),
+        };
+        self.error(kind, problem).with_source(error.clone())
+    }
+
+    #[cold]
+    fn error(&self, kind: StoreErrorKind, problem: &str) -> StoreError {
+        StoreError::new(kind, format!("the store at {} {problem}", self.shared.address))
+    }
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Link").field("address", &self.shared.address).finish_non_exhaustive()
+    }
+}
+
+/// Why a command has no answer.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The server doesn't know the script; nothing was done.
+    NoScript,
+    Store(StoreError),
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+const PASSWORD: &str =
+    "wants another user or password: write them into the URL, redis://USER:PASSWORD@HOST:PORT (USER may be empty)";
+
+fn is_missing_password(error: &RedisError) -> bool {
+    matches!(error.code(), Some("NOAUTH" | "WRONGPASS"))
+}

@@ -1,0 +1,160 @@
+-- Tollgate: one decision over all policies of one subject.
+--
+-- in    KEYS[1]   the packed states of the subject (docs/stored-format.md)
+--       KEYS[2…]  one key per log, in the order of the policies that have one
+--       ARGV[1]   the program: what to do and the numbers of every policy (program.rs)
+--       ARGV[2]   the time to judge by, in µs; absent: the server's clock
+-- out   a string  allowed; the new packed states, from which the client reads the rest
+--       an array  {verdict, now, old packed states, notes, one reading per log …}
+--                 verdict 1 allowed, 0 denied, -1 overflow, -2 ask again: the boundaries of a
+--                 calendar policy (an index from 0 follows) don't hold its time (follows too)
+-- Whole numbers below 2^53 only. Nothing is written before everything is judged.
+
+local MAX = 9007199254740991
+local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
+local pack, unpack = struct.pack, struct.unpack
+
+local program = ARGV[1]
+local operation, express, count, back, within, offset = unpack('>BBBI7I7', program)
+-- The shortest life of a key; under injected time, where the server's clock says nothing, an hour.
+local now, ahead, shortest = nil, nil, 0
+if ARGV[2] then
+  now, ahead, shortest = tonumber(ARGV[2]), 2 * MAX, 3600000000
+else
+  local clock = redis.call('TIME')
+  now = clock[1] * 1000000 + clock[2]
+  ahead = now + back
+end
+local value = redis.pcall('GET', KEYS[1])
+local size = value and #value or 0
+
+-- The express lane: a plain check of small policies whose states are absent or stand in the
+-- value just as the program lists them. Anything else falls through to the general part below.
+if express == 1 and (size > 0 or not value) then
+  local out, life, from, clean, denied, at_offset = '', shortest, 1, true, false, offset
+  for _ = 1, count do
+    local kind, id, retention, flags, a, b, c, cost, e, limit, g, _
+    kind, id, retention, flags, a, b, c, cost, e, limit, g, _, at_offset =
+      unpack('>Bc5BBI7I7I7I7I7I7I7B', program, at_offset)
+    local at, lasts = now, 0
+    if kind == 1 then -- bucket: a unit, b refill, c capacity, e fresh deficit, g shortest life
+      local deficit = e
+      if value then
+        if size - from < 26 then clean = false break end
+        local held, _, newest, then_deficit, unit
+        held, _, newest, then_deficit, unit, from = unpack('>c5BI7I7I7', value, from)
+        if held ~= id or unit ~= a or newest > ahead or newest > MAX or then_deficit > MAX then
+          clean = false
+          break
+        end
+        if newest > now then at = newest end
+        deficit = then_deficit - (at - newest) * b
+        if deficit < 0 then deficit = 0 end
+      end
+      local ticks, room = cost * a, c
+      if flags == 0 then room = c - ticks end
+      if deficit > room then
+        denied = true
+      else
+        deficit = deficit + ticks
+        lasts = at - now + ceil(deficit / b)
+        if lasts < g then lasts = g end
+        out = out .. pack('>c5BI7I7I7', id, retention, at, deficit, a)
+      end
+    elseif kind == 3 then -- window: a anchor (0 first admitted, 1 aligned), b length
+      local start, used = now, 0
+      if a == 1 then start = now - now % b end
+      if value then
+        if size - from < 26 then clean = false break end
+        local held, _, newest, then_start, then_used
+        held, _, newest, then_start, then_used, from = unpack('>c5BI7I7I7', value, from)
+        if held ~= id or newest > ahead or newest > MAX or then_start > newest or then_used > MAX then
+          clean = false
+          break
+        end
+        if newest > now then at = newest end
+        start = at
+        if a == 1 then
+          start = at - at % b
+          if then_start == start then used = then_used end
+        elseif at < then_start + b then
+          start, used = then_start, then_used
+        end
+      end
+      if used > limit - cost then
+        denied = true
+      else
+        lasts = start + b - now
+        out = out .. pack('>c5BI7I7I7', id, retention, at, start, used + cost)
+      end
+    elseif kind == 4 then -- counter: a length, b step, c steps
+      local previous, current, start = 0, 0, now - now % a
+      if value then
+        if size - from < 33 then clean = false break end
+        local held, _, newest, then_start, x, y
+        held, _, newest, then_start, x, y, from = unpack('>c5BI7I7I7I7', value, from)
+        if held ~= id or newest > ahead or newest > MAX or then_start > newest or x > MAX or y > MAX then
+          clean = false
+          break
+        end
+        if newest > now then at = newest end
+        start = at - at % a
+        if start == then_start then
+          previous, current = x, y
+        elseif start - then_start == a then
+          previous = y
+        end
+      end
+      local room = limit - cost - current
+      if room < 0 or previous > 0 and c - floor((at - start) / b) > floor(room * c / previous) then
+        denied = true
+      else
+        lasts = start + 2 * a - now
+        out = out .. pack('>c5BI7I7I7I7', id, retention, at, start, previous, current + cost)
+      end
+    else -- ring of slices: a slice, b length; entries are pairs of stamp and running total
+      local base, total, body, stamp = 0, 0, '', 0
+      if value then
+        if size - from < 21 then clean = false break end
+        local held, _, length, newest, first
+        held, _, length, newest, base, first = unpack('>c5BI2I7I7', value, from)
+        from = first + length - 14
+        if held ~= id or newest > ahead or newest > MAX or length < 28 or length % 14 ~= 0 or from > size + 1 then
+          clean = false
+          break
+        end
+        if newest > now then at = newest end
+        stamp, total = unpack('>I7I7', value, from - 14)
+        if stamp + b <= at then
+          base, first = total, from
+        else
+          local first_stamp, first_total = unpack('>I7I7', value, first)
+          while first_stamp + b <= at do
+            base, first = first_total, first + 14
+            first_stamp, first_total = unpack('>I7I7', value, first)
+          end
+        end
+        if stamp > newest or total < base or total > MAX - cost then clean = false break end
+        body = string.sub(value, first, from - (stamp == at - at % a and 15 or 1))
+      end
+      if total - base > limit - cost then
+        denied = true
+      else
+        stamp = at - at % a
+        lasts = stamp + b - now
+        out = out .. pack('>c5BI2I7I7', id, retention, #body + 28, at, base) .. body
+          .. pack('>I7I7', stamp, total + cost)
+      end
+    end
+    if lasts > life then life = lasts end
+  end
+  if clean and from == size + 1 then
+    if denied then return { 0, now, value, 0 } end
+    if life > MAX then life = MAX end
+    redis.call('SET', KEYS[1], out, 'PX', ceil(life / 1000) + 1)
+    return out
+  end
+end
+
+-- What each kernel module below registers, by the kind of its entries.
+local kernels = {}

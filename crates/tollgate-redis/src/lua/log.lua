@@ -1,0 +1,274 @@
+-- The log kernel: exact logs, several strategies over one, and rings of slices. Twin of
+-- kernel/log.rs.
+--
+-- a slice (1: exact), b longest window, limit (the least of the strategies'); strategies[i] =
+-- {limit, window}. Entries are pairs of stamp and running total, 14 bytes each: in the value for
+-- a ring of few slices (p.inline), else in a key of their own (p.key). At most one entry changes
+-- in a decision, the last one: it is kept apart (p.tail…) until everything is judged.
+local log = {}
+
+function log.read(p, position)
+  if p.inline then
+    local _, length, newest, base = unpack('>BI2I7I7', value, position + 5)
+    if newest > MAX or base > MAX or length < 14 or length % 14 ~= 0 then return false end
+    p.newest, p.base, p.first, p.count, p.body = newest, base, 0, length / 14 - 1, position + 22
+    local stamp, total = -1, base
+    for index = 0, p.count - 1 do
+      local then_stamp, then_total = unpack('>I7I7', value, p.body + 14 * index)
+      if then_stamp <= stamp or then_total <= total or then_stamp > newest or then_total > MAX then return false end
+      stamp, total = then_stamp, then_total
+    end
+    p.total = total
+    return true
+  end
+  local _, newest, base, total, first, entries = unpack('>BI7I7I7I7I7', value, position + 5)
+  if newest > MAX or base > total or total > MAX or first > entries or entries > MAX then return false end
+  p.newest, p.base, p.total, p.first, p.count = newest, base, total, first, entries
+  -- Evicted without its head, or of another life: nothing in it can be believed.
+  local bytes = redis.pcall('STRLEN', p.key)
+  if type(bytes) ~= 'number' or bytes < 14 * entries then return false end
+  -- A short log is read in one go; a long one where a search looks.
+  if entries > first and entries - first <= 128 then
+    p.block, p.block_first = redis.call('GETRANGE', p.key, 14 * first, 14 * entries - 1), first
+  end
+  return true
+end
+
+-- Stamp and running total of an entry.
+local function entry(p, index)
+  if index == p.tail then return p.tail_stamp, p.tail_total end
+  if p.inline and not p.rewritten then return unpack('>I7I7', value, p.body + 14 * index) end
+  local place = 14 * (index - (p.block_first or 0))
+  if not p.block or place < 0 or place >= #p.block then
+    p.block, p.block_first, place = redis.call('GETRANGE', p.key, 14 * index, 14 * (index + 16) - 1), index, 0
+  end
+  return unpack('>I7I7', p.block, place + 1)
+end
+
+local function total_before(p, index)
+  if index == p.first then return p.base end
+  local _, total = entry(p, index - 1)
+  return total
+end
+
+-- The first entry that counts over a window, at the time of judgement or another.
+local function first_within(p, length, at)
+  at = at or p.at
+  local low, high = p.first, p.count
+  if low == high or (entry(p, low)) + length > at then return low end
+  if (entry(p, high - 1)) + length <= at then return high end
+  while low < high do
+    local middle = floor((low + high) / 2)
+    if (entry(p, middle)) + length <= at then low = middle + 1 else high = middle end
+  end
+  return low
+end
+
+-- The first entry whose running total is at least (or, strictly, above) a number.
+local function first_total(p, number, strictly)
+  local low, high = p.first, p.count
+  while low < high do
+    local middle = floor((low + high) / 2)
+    local _, total = entry(p, middle)
+    if total < number or strictly and total == number then low = middle + 1 else high = middle end
+  end
+  return low
+end
+
+function log.stand(p)
+  if not p.found then
+    p.newest, p.base, p.total, p.first, p.count = now, 0, 0, 0, 0
+  elseif p.newest > ahead then
+    p.newest, p.restamped = now, true
+    -- What lies ahead of now counts as made now.
+    local low, high = p.first, p.count
+    while low < high do
+      local middle = floor((low + high) / 2)
+      if (entry(p, middle)) <= now then low = middle + 1 else high = middle end
+    end
+    if low < p.count then
+      local stamp = now - now % p.a
+      local joins = low > p.first and (entry(p, low - 1)) == stamp
+      p.count = joins and low or low + 1
+      p.tail, p.tail_stamp, p.tail_total = p.count - 1, stamp, p.total
+    end
+  end
+  p.at = max(now, p.newest)
+  return true
+end
+
+local function used(p, length)
+  return p.total - total_before(p, first_within(p, length))
+end
+
+-- The wait after which a cost passes: 0 when it does, false for never.
+local function retry(p, cost)
+  local wait = 0
+  for _, strategy in ipairs(p.strategies) do
+    local room = strategy[1] - cost
+    if room < 0 then return false end
+    local before = total_before(p, first_within(p, strategy[2]))
+    local excess = p.total - before - room
+    if excess > 0 then
+      local stamp = entry(p, first_total(p, before + excess))
+      wait = max(wait, stamp + strategy[2] - p.at)
+    end
+  end
+  return wait
+end
+
+function log.ask(p, cost)
+  p.retry, p.violated = retry(p, cost), 0
+  if p.retry == 0 then return 0 end
+  local bit = 1
+  for _, strategy in ipairs(p.strategies) do
+    if used(p, strategy[2]) > strategy[1] - cost then p.violated = p.violated + bit end
+    bit = bit * 2
+  end
+  return false
+end
+
+-- Drops what has left the longest window.
+local function forget(p, at)
+  local first = first_within(p, p.b, at)
+  p.base, p.first = total_before(p, first), first
+end
+
+-- The entries that count, as one string.
+local function live(p)
+  local last, block = p.tail or p.count, ''
+  if last > p.first then
+    if p.rewritten then
+      block = string.sub(p.block, 14 * p.first + 1, 14 * last)
+    elseif p.inline then
+      block = string.sub(value, p.body + 14 * p.first, p.body + 14 * last - 1)
+    else
+      block = redis.call('GETRANGE', p.key, 14 * p.first, 14 * last - 1)
+    end
+  end
+  if p.tail and p.tail >= p.first then block = block .. pack('>I7I7', p.tail_stamp, p.tail_total) end
+  return block
+end
+
+-- Writes the entries anew: those from `from` on, then those from `gone` on with `less` less in
+-- their running totals.
+local function rewrite(p, from, to, gone, less)
+  local parts = {}
+  for index = from, p.count - 1 do
+    local stamp, total = entry(p, index)
+    if index < to then
+      parts[#parts + 1] = pack('>I7I7', stamp, total)
+    elseif index >= gone then
+      parts[#parts + 1] = pack('>I7I7', stamp, total - less)
+    end
+  end
+  p.block, p.block_first, p.rewritten, p.tail = table.concat(parts), 0, true, nil
+  p.total, p.count, p.first = p.total - less, #parts, 0
+end
+
+function log.admit(p, cost)
+  forget(p)
+  if p.total > MAX - cost then
+    rewrite(p, p.first, p.first, p.first, p.base)
+    p.base = 0
+  end
+  if p.total > MAX - cost then return false end
+  local stamp = p.at - p.at % p.a
+  local joins = p.count > p.first and (entry(p, p.count - 1)) == stamp
+  if not joins then
+    if p.count - p.first == 65536 then return false end
+    p.count = p.count + 1
+  end
+  p.total = p.total + cost
+  p.tail, p.tail_stamp, p.tail_total = p.count - 1, stamp, p.total
+  p.newest, p.changed = p.at, true
+  return true
+end
+
+function log.charge_denied(p, cost)
+  local units = min(cost, p.limit)
+  if units == 0 then
+    p.changed = p.found
+    return true
+  end
+  if not log.admit(p, units) then return false end
+  local largest = 0
+  for _, strategy in ipairs(p.strategies) do largest = max(largest, strategy[1]) end
+  local first = first_total(p, p.total - largest, true)
+  p.base, p.first = total_before(p, first), first
+  return true
+end
+
+function log.refund(p, units)
+  if p.count == p.first then return end
+  -- Nothing is ever judged before the newest time; what has left since then has nothing to give
+  -- back, but counts again if time steps back.
+  forget(p, p.newest)
+  local first = first_within(p, p.b)
+  local before = total_before(p, first)
+  local given = min(units, p.total - before)
+  local gone = max(first, first_total(p, before + given, true))
+  if first == p.first then
+    p.base, p.first = p.base + given, gone
+  else
+    rewrite(p, p.first, first, gone, given)
+  end
+  p.changed = true
+end
+
+function log.remaining(p)
+  local least = MAX
+  for _, strategy in ipairs(p.strategies) do
+    least = min(least, max(0, strategy[1] - used(p, strategy[2])))
+  end
+  return least
+end
+
+function log.lasts(p)
+  if p.count == p.first then return 0 end
+  return max(0, (entry(p, p.count - 1)) + p.b - p.at)
+end
+
+function log.write(p)
+  if p.inline then
+    local body = live(p)
+    return pack('>c5BI2I7I7', p.id, p.retention, #body + 14, p.newest, p.base) .. body
+  end
+  return pack('>c5BI7I7I7I7I7', p.id, p.retention, p.newest, p.base, p.total, p.first, p.count)
+end
+
+-- Writes the entries that are in a key of their own.
+function log.save(p, life)
+  if p.inline then return end
+  if p.rewritten or not p.found or p.first == p.count or p.first > 64 and 2 * p.first > p.count then
+    -- More have left than are left: keep only those.
+    local block = live(p)
+    p.first, p.count, p.tail = 0, p.count - p.first, nil
+    if block == '' then
+      redis.call('DEL', p.key)
+    else
+      redis.call('SET', p.key, block, 'PX', life)
+    end
+    p.block, p.block_first, p.rewritten = block, 0, true
+    return
+  end
+  if p.tail then
+    redis.call('SETRANGE', p.key, 14 * p.tail, pack('>I7I7', p.tail_stamp, p.tail_total))
+  end
+  redis.call('PEXPIRE', p.key, life)
+end
+
+-- What the client can't see for itself: the strategies that refuse, the wait after which the cost
+-- passes (0: it does; 2^55: never), remaining before and after, reset, total, current slice.
+function log.reading(p, before)
+  local current = 0
+  local last = p.count - 1
+  if p.count > p.first and (entry(p, last)) == p.at - p.at % p.a then
+    current = p.total - total_before(p, last)
+  end
+  local wait = p.retry or 0
+  if p.retry == false then wait = 36028797018963968 end
+  return pack('>I4I7I7I7I7I7I7', p.violated or 0, wait, before, log.remaining(p), log.lasts(p), used(p, p.b), current)
+end
+
+kernels[5], kernels[129] = log, log

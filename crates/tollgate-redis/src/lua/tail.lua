@@ -1,0 +1,150 @@
+-- The general part: every operation, every policy, whatever is stored.
+
+local lengths = { [1] = 27, [2] = 34, [3] = 27, [4] = 34, [5] = 41 }
+local CHECK, PEEK, RESERVE, TAKE_UP_TO, CHARGE, REFUND = 1, 2, 3, 4, 5, 6
+local notes = 0
+
+if value and value.err then
+  if not string.find(value.err, 'WRONGTYPE', 1, true) then return value end
+  value, size, notes = false, 0, 1
+end
+
+-- Where each entry of the value stands. Reading stops at the first nonsense.
+local positions, order, position = {}, {}, 1
+while position <= size do
+  local kind, length = string.byte(value, position), nil
+  if kind >= 128 then
+    if size - position >= 7 then length = 8 + unpack('>I2', value, position + 6) end
+  else
+    length = lengths[kind]
+  end
+  if not length or position + length - 1 > size or kind >= 128 and length < 15 then
+    notes = 1
+    break
+  end
+  local id = string.sub(value, position, position + 4)
+  positions[id] = { position, length }
+  order[#order + 1] = { id, position, length }
+  position = position + length
+end
+
+-- Every policy, with its state brought to the time of judgement.
+local policies, keys, mine = {}, 1, {}
+for index = 1, count do
+  local p = {}
+  local kind, flags, strategies
+  kind, p.id, p.retention, flags, p.a, p.b, p.c, p.cost, p.e, p.limit, p.g, strategies, offset =
+    unpack('>Bc5BBI7I7I7I7I7I7I7B', program, offset)
+  if strategies > 0 then
+    p.strategies = {}
+    for each = 1, strategies do
+      local limit, length
+      limit, length, offset = unpack('>I7I7', program, offset)
+      p.strategies[each] = { limit, length }
+    end
+  end
+  p.kernel, p.inline = kernels[kind], kind == 129
+  if p.kernel.reading and not p.strategies then p.strategies = { { p.limit, p.b } } end
+  p.shadow, p.charge_denied = flags % 2 == 1, floor(flags / 2) % 2 == 1
+  p.shaper, p.smooth = floor(flags / 4) % 2 == 1, floor(flags / 8) % 2 == 1
+  if kind == 5 then
+    keys = keys + 1
+    p.key = KEYS[keys]
+  end
+  mine[p.id] = true
+  local found = positions[p.id]
+  p.found = found and p.kernel.read(p, found[1]) or false
+  if found and not p.found then notes = 1 end
+  local stands = p.kernel.stand(p)
+  if stands == nil then return { -2, now, value, notes, index - 1, p.at or now } end
+  if not stands then return { -1, now, value, notes } end
+  policies[index] = p
+end
+
+-- Judge.
+local allowed, act_in, granted = true, 0, nil
+if operation == TAKE_UP_TO then
+  granted = 2 * MAX
+  for _, p in ipairs(policies) do
+    if p.cost > 0 and not p.shadow then granted = min(granted, p.cost, p.kernel.remaining(p)) end
+  end
+end
+for _, p in ipairs(policies) do
+  if p.key then p.before = p.kernel.remaining(p) end
+  if granted and p.cost > 0 then
+    p.cost = max(1, p.shadow and min(p.cost, p.kernel.remaining(p)) or granted)
+  end
+  if p.cost == 0 or operation == CHARGE or operation == REFUND then
+    p.wait = 0
+  else
+    local accepted = nil
+    if operation == RESERVE then accepted = within end
+    p.wait = p.kernel.ask(p, p.cost, accepted)
+    if not p.shadow then
+      if p.wait then act_in = max(act_in, p.wait) else allowed = false end
+    end
+  end
+end
+
+-- Charge, in memory.
+for _, p in ipairs(policies) do
+  local passes = allowed
+  if p.shadow then passes = p.wait end
+  local holds = true
+  if p.cost == 0 or operation == PEEK then
+    holds = true
+  elseif operation == REFUND then
+    if p.found then p.kernel.refund(p, p.cost) end
+  elseif operation == CHARGE then
+    holds = p.kernel.admit(p, p.cost, 0, 0)
+  elseif passes then
+    holds = p.kernel.admit(p, p.cost, p.wait, p.shadow and p.wait or act_in)
+  elseif p.charge_denied then
+    holds = p.kernel.charge_denied(p, p.cost)
+  end
+  if not holds then return { -1, now, value, notes } end
+end
+
+-- Write, if anything changed.
+local dirty = false
+for _, p in ipairs(policies) do
+  if p.changed or p.restamped then dirty = true end
+end
+if dirty and operation ~= PEEK then
+  local life = shortest
+  for _, p in ipairs(policies) do
+    if p.changed or p.found then life = max(life, p.at - now + p.kernel.lasts(p)) end
+  end
+  for _, each in ipairs(order) do
+    -- Another program's states: kept for as long as they are of use to it.
+    if not mine[each[1]] then
+      local skip = each[3] > 0 and string.byte(value, each[2]) >= 128 and 8 or 6
+      local newest = unpack('>I7', value, each[2] + skip)
+      local useful = newest + 2 ^ string.byte(value, each[2] + 5)
+      if useful > now then life = max(life, useful - now) else each[3] = 0 end
+    end
+  end
+  life = ceil(min(life, MAX) / 1000) + 1
+  local parts = {}
+  for _, p in ipairs(policies) do
+    if (p.changed or p.restamped) and p.kernel.save then p.kernel.save(p, life) end
+    if p.changed or p.restamped then
+      parts[#parts + 1] = p.kernel.write(p)
+    elseif p.found then
+      local place = positions[p.id]
+      parts[#parts + 1] = string.sub(value, place[1], place[1] + place[2] - 1)
+    end
+  end
+  for _, each in ipairs(order) do
+    if not mine[each[1]] and each[3] > 0 then
+      parts[#parts + 1] = string.sub(value, each[2], each[2] + each[3] - 1)
+    end
+  end
+  redis.call('SET', KEYS[1], table.concat(parts), 'PX', life)
+end
+
+local reply = { allowed and 1 or 0, now, value, notes }
+for _, p in ipairs(policies) do
+  if p.key then reply[#reply + 1] = p.kernel.reading(p, p.before) end
+end
+return reply

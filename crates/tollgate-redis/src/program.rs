@@ -1,0 +1,218 @@
+//! What a script is told: the operation and the numbers of every policy, in one string.
+//!
+//! | bytes | header |
+//! | --- | --- |
+//! | 1 | operation: 1 check, 2 peek, 3 reserve, 4 take up to, 5 charge, 6 refund |
+//! | 1 | 1 when the express lane may be tried |
+//! | 1 | policies |
+//! | 7 | `max_clock_back`, µs |
+//! | 7 | the longest accepted wait of a reservation, µs |
+//!
+//! | bytes | each policy |
+//! | --- | --- |
+//! | 1 | kind of its state |
+//! | 5 | kind and identity, as in the stored entry |
+//! | 1 | retention |
+//! | 1 | flags |
+//! | 49 | seven numbers `a b c cost e limit g`, whose meaning is the kernel's |
+//! | 1 | strategies that follow, 14 bytes each: limit and window |
+
+use tollgate_core::kernel::window::Anchor;
+use tollgate_core::kernel::{Rule, log};
+use tollgate_core::packed::{kind, retention};
+use tollgate_core::{
+    Costs, DeniedCharge, Enforcement, Limit, MAX_EXACT, Member, Operation, Span, cost_of,
+};
+
+/// The most slices a ring may have to be kept in the packed states.
+pub(crate) const MAX_INLINE_SLICES: u64 = 64;
+
+const SHADOW: u8 = 1;
+const CHARGE_DENIED: u8 = 2;
+const SHAPER: u8 = 4;
+const SMOOTH: u8 = 8;
+
+const NUMBER: usize = 7;
+/// Where a policy's cost stands after the beginning of its entry.
+const COST: usize = 8 + 3 * NUMBER;
+
+/// The program of a limit, as a check at the policies' own costs; others are made from it.
+#[derive(Clone, Debug)]
+pub struct Program {
+    bytes: Vec<u8>,
+    /// Where each policy's entry begins.
+    entries: Vec<usize>,
+    /// Whether every policy is one that the express lane knows.
+    plain: bool,
+    /// The largest cost, per policy, that the express lane can take.
+    express_costs: Vec<u64>,
+    /// The indices of calendar windows.
+    calendars: Vec<usize>,
+}
+
+impl Program {
+    /// The program of a limit.
+    #[must_use]
+    pub fn new(limit: &Limit, max_clock_back: Span) -> Self {
+        let mut program = Self {
+            bytes: Vec::new(),
+            entries: Vec::new(),
+            plain: true,
+            express_costs: Vec::new(),
+            calendars: Vec::new(),
+        };
+        let count = u8::try_from(limit.members().len()).unwrap_or(u8::MAX);
+        program.bytes.extend_from_slice(&[1, 1, count]);
+        push(&mut program.bytes, max_clock_back.as_micros());
+        push(&mut program.bytes, 0);
+        for (index, member) in limit.members().iter().enumerate() {
+            program.add(index, member);
+        }
+        program
+    }
+
+    /// The bytes for one operation at given costs. `near` is the time around which a policy is
+    /// guessed to be judged.
+    #[must_use]
+    pub fn bytes(&self, limit: &Limit, operation: Operation, costs: Costs<'_>, near: impl Fn(usize) -> u64) -> Vec<u8> {
+        let mut bytes = self.bytes.clone();
+        let (code, within) = match operation {
+            Operation::Check => (1, 0),
+            Operation::Reserve { within } => (3, within.as_micros()),
+            Operation::TakeUpTo => (4, 0),
+            Operation::Charge => (5, 0),
+            Operation::Refund => (6, 0),
+            _ => (2, 0),
+        };
+        let mut express = self.plain && code == 1;
+        for (index, &entry) in self.entries.iter().enumerate() {
+            let cost = cost_of(limit, costs, index);
+            express = express && cost > 0 && cost <= self.express_costs[index];
+            put(&mut bytes[entry + COST..], cost);
+        }
+        bytes[0] = code;
+        bytes[1] = u8::from(express);
+        put(&mut bytes[3 + NUMBER..], within);
+        for &index in &self.calendars {
+            let Rule::Window(window) = limit.members()[index].policy().rule() else {
+                continue;
+            };
+            let Some(boundaries) = window.boundaries(near(index)) else {
+                continue;
+            };
+            // b, c, e and g.
+            for (place, boundary) in [1, 2, 4, 6].into_iter().zip(boundaries) {
+                put(&mut bytes[self.entries[index] + 8 + place * NUMBER..], boundary.as_micros());
+            }
+        }
+        bytes
+    }
+
+    /// Whether the express lane answers a check at these costs.
+    #[must_use]
+    pub const fn is_plain(&self) -> bool {
+        self.plain
+    }
+
+    fn add(&mut self, index: usize, member: &Member) {
+        self.entries.push(self.bytes.len());
+        let policy = member.policy();
+        let mut flags = 0;
+        if policy.enforcement() == Enforcement::Shadow {
+            flags |= SHADOW;
+        }
+        if policy.denied_charge() == DeniedCharge::Charged {
+            flags |= CHARGE_DENIED;
+        }
+        self.plain &= flags == 0;
+        let mut most = MAX_EXACT;
+        let mut strategies: &[tollgate_core::Strategy] = &[];
+        let (kind, lasts, numbers) = match policy.rule() {
+            Rule::Bucket(bucket) => {
+                if bucket.is_shaper() {
+                    flags |= SHAPER;
+                    self.plain = false;
+                }
+                let mut shortest = 0;
+                if bucket.is_smooth() {
+                    flags |= SMOOTH;
+                    most = (MAX_EXACT - bucket.capacity()) / bucket.unit();
+                    self.plain &= bucket.refill() > 0;
+                    if bucket.fresh_deficit() > 0 {
+                        shortest = Span::DAY.as_micros();
+                    }
+                }
+                // What one grant can leave, and a debt beyond it lasts longer than it is kept
+                // for a program that doesn't know it: at worst it forgives a debt.
+                let lasts = bucket.capacity().saturating_mul(2).checked_div(bucket.refill()).unwrap_or(MAX_EXACT);
+                let numbers =
+                    [bucket.unit(), bucket.refill(), bucket.capacity(), 0, bucket.fresh_deficit(), bucket.limit().min(MAX_EXACT), shortest];
+                (kind::BUCKET, lasts.max(shortest), numbers)
+            }
+            Rule::WarmUp(warm_up) => {
+                self.plain = false;
+                let lasts = warm_up.store().saturating_mul(4).checked_div(warm_up.refill()).unwrap_or(MAX_EXACT);
+                (kind::WARM_UP, lasts, [warm_up.unit(), warm_up.refill(), warm_up.store(), 0, 0, MAX_EXACT, 0])
+            }
+            Rule::Window(window) => {
+                let limit = window.limit();
+                let (lasts, anchor, length) = match window.anchor() {
+                    Anchor::FirstAdmitted(length) => (*length, 0, *length),
+                    Anchor::Aligned(length) => (*length, 1, *length),
+                    Anchor::Calendar(_) => {
+                        self.plain = false;
+                        self.calendars.push(index);
+                        (367 * Span::DAY.as_micros(), 2, 0)
+                    }
+                };
+                (kind::WINDOW, lasts, [anchor, length, 0, 0, 0, limit, 0])
+            }
+            Rule::Counter(counter) => {
+                let steps = counter.window() / counter.step();
+                let numbers = [counter.window(), counter.step(), steps, 0, 0, counter.limit(), 0];
+                (kind::COUNTER, 2 * counter.window(), numbers)
+            }
+            Rule::Log(log) => {
+                let kind = log_kind(log);
+                self.plain &= kind == kind::RING;
+                if log.strategies().len() > 1 {
+                    strategies = log.strategies();
+                }
+                let numbers = [log.quantum(), log.horizon(), 0, 0, 0, log.limit(), 0];
+                (kind, log.horizon(), numbers)
+            }
+            _ => {
+                self.plain = false;
+                (0, 0, [0; 7])
+            }
+        };
+        self.bytes.push(kind);
+        self.bytes.push(kind);
+        self.bytes.extend_from_slice(&member.identity().to_bytes());
+        self.bytes.push(retention(lasts));
+        self.bytes.push(flags);
+        for number in numbers {
+            push(&mut self.bytes, number);
+        }
+        self.bytes.push(u8::try_from(strategies.len()).unwrap_or(u8::MAX));
+        for strategy in strategies {
+            push(&mut self.bytes, strategy.limit);
+            push(&mut self.bytes, strategy.window.as_micros());
+        }
+        self.express_costs.push(most);
+    }
+}
+
+/// How a log's state is kept: a ring of few slices in the packed states, all else in a key of
+/// its own.
+pub(crate) fn log_kind(log: &log::Log) -> u8 {
+    if log.is_ring() && log.horizon() / log.quantum() <= MAX_INLINE_SLICES { kind::RING } else { kind::LOG_HEAD }
+}
+
+fn push(bytes: &mut Vec<u8>, number: u64) {
+    bytes.extend_from_slice(&number.to_be_bytes()[1..]);
+}
+
+fn put(bytes: &mut [u8], number: u64) {
+    bytes[..NUMBER].copy_from_slice(&number.to_be_bytes()[1..]);
+}

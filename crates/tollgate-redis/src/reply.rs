@@ -1,0 +1,196 @@
+//! From what a script answered to a decision.
+
+use redis::Value;
+use tollgate_core::kernel::{Ask, Rule, Times, log};
+use tollgate_core::packed::{self, State};
+use tollgate_core::{
+    Costs, Decision, Limit, Notes, Operation, Reading, Standing, StoreError, StoreErrorKind, admitted, evaluate,
+};
+
+use crate::program::log_kind;
+
+/// What a script's answer came to.
+#[derive(Debug)]
+pub enum Answer {
+    /// A decision.
+    Decided(Decision),
+    /// The boundaries that were sent for a calendar policy don't hold its time of judgement;
+    /// nothing was charged.
+    AskAgain {
+        /// The policy's index in its limit.
+        policy: usize,
+        /// The time of judgement, in µs.
+        at: u64,
+    },
+}
+
+/// Reads a script's answer.
+///
+/// # Errors
+/// [`StoreErrorKind::Overflow`] when the script refused a number that a state can't hold;
+/// [`StoreErrorKind::Unexpected`] for an answer that makes no sense.
+pub fn read_answer(
+    limit: &Limit,
+    operation: Operation,
+    costs: Costs<'_>,
+    max_clock_back: Option<u64>,
+    answer: &Value,
+) -> Result<Answer, StoreError> {
+    match answer {
+        Value::BulkString(states) => read_states(limit, costs, states).map(Answer::Decided),
+        Value::Array(items) => read_verdict(limit, operation, costs, max_clock_back, items),
+        other => Err(nonsense(&format!("a reply of another type ({other:?})"))),
+    }
+}
+
+/// The express lane admitted: the answer is the states it has written.
+fn read_states(limit: &Limit, costs: Costs<'_>, states: &[u8]) -> Result<Decision, StoreError> {
+    let decoded = packed::decode(states);
+    let mut notes = Notes { discarded: decoded.discarded, ..Notes::default() };
+    let mut logs = take_logs(limit, &decoded);
+    let mut standings = Vec::with_capacity(limit.members().len());
+    let mut remaining_logs = logs.iter_mut();
+    for member in limit.members() {
+        let rule = member.policy().rule();
+        let state = decoded.state(member.identity(), kind_of(rule));
+        // Just written: the newest time is the time of judgement.
+        let times = Times { now: state.map_or(0, State::newest), max_clock_back: None };
+        let standing = match (Standing::of(rule, state, times)?, rule) {
+            (Some((standing, _)), _) => standing,
+            (None, Rule::Log(rule)) => {
+                let log = remaining_logs.next().ok_or_else(|| nonsense("a log too few"))?;
+                let times = Times { now: log.newest, max_clock_back: None };
+                Standing::of_log(rule, log, times).0
+            }
+            (None, _) => return Err(nonsense("a state of an unknown kernel")),
+        };
+        notes.discarded |= state.is_none();
+        standings.push(standing);
+    }
+    Ok(admitted(limit, &mut standings, costs).with_notes(notes))
+}
+
+/// The general part answered: verdict, time, the states it saw, and readings of logs.
+fn read_verdict(
+    limit: &Limit,
+    operation: Operation,
+    costs: Costs<'_>,
+    max_clock_back: Option<u64>,
+    items: &[Value],
+) -> Result<Answer, StoreError> {
+    let [Value::Int(verdict), Value::Int(now), states, Value::Int(noted), readings @ ..] = items else {
+        return Err(nonsense("an array of another shape"));
+    };
+    let now = u64::try_from(*now).map_err(|_| nonsense("a negative time"))?;
+    match verdict {
+        -1 => return Err(tollgate_core::kernel::Overflow.into()),
+        -2 => return read_ask_again(readings),
+        _ => {}
+    }
+    let states = match states {
+        Value::BulkString(states) => states.as_slice(),
+        _ => &[],
+    };
+    let decoded = packed::decode(states);
+    let mut notes = Notes { discarded: decoded.discarded || *noted != 0, ..Notes::default() };
+    let times = Times { now, max_clock_back };
+    let mut logs = take_logs(limit, &decoded);
+    let mut remaining_logs = logs.iter_mut();
+    let mut readings = readings.iter();
+    let mut standings = Vec::with_capacity(limit.members().len());
+    for member in limit.members() {
+        let rule = member.policy().rule();
+        let state = decoded.state(member.identity(), kind_of(rule));
+        let (standing, restamped) = match (Standing::of(rule, state, times)?, rule) {
+            (Some(standing), _) => standing,
+            (None, Rule::Log(rule)) if log_kind(rule) == packed::kind::RING => {
+                let log = remaining_logs.next().ok_or_else(|| nonsense("a log too few"))?;
+                Standing::of_log(rule, log, times)
+            }
+            (None, _) => {
+                let newest = state.map_or(0, State::newest);
+                let restamped = max_clock_back.is_some_and(|bound| newest > now.saturating_add(bound));
+                (Standing::Read(read_reading(readings.next())?), restamped)
+            }
+        };
+        notes.restamped |= restamped;
+        standings.push(standing);
+    }
+    let evaluation = evaluate(limit, &mut standings, operation, costs)?;
+    if evaluation.decision.is_allowed() != (*verdict == 1) {
+        return Err(nonsense("another verdict than the kernels'"));
+    }
+    Ok(Answer::Decided(evaluation.decision.with_notes(notes)))
+}
+
+fn read_ask_again(items: &[Value]) -> Result<Answer, StoreError> {
+    if let [Value::Int(policy), Value::Int(at)] = items
+        && let (Ok(policy), Ok(at)) = (usize::try_from(*policy), u64::try_from(*at))
+    {
+        return Ok(Answer::AskAgain { policy, at });
+    }
+    Err(nonsense("an array of another shape"))
+}
+
+/// The states of the rings, in the order of their policies; a fresh one where there is none.
+fn take_logs(limit: &Limit, decoded: &packed::Decoded) -> Vec<log::State> {
+    let rings = limit.members().iter().filter_map(|member| match member.policy().rule() {
+        Rule::Log(rule) if log_kind(rule) == packed::kind::RING => Some(member),
+        _ => None,
+    });
+    rings
+        .map(|member| match decoded.state(member.identity(), packed::kind::RING) {
+            Some(State::Ring(state)) => state.clone(),
+            _ => log::State::default(),
+        })
+        .collect()
+}
+
+fn kind_of(rule: &Rule) -> u8 {
+    match rule {
+        Rule::Bucket(_) => packed::kind::BUCKET,
+        Rule::Counter(_) => packed::kind::COUNTER,
+        Rule::Log(log) => log_kind(log),
+        Rule::WarmUp(_) => packed::kind::WARM_UP,
+        Rule::Window(_) => packed::kind::WINDOW,
+        _ => 0,
+    }
+}
+
+/// "Never", in seven bytes and as a double.
+const NEVER: u64 = 1 << 55;
+
+fn read_reading(value: Option<&Value>) -> Result<Reading, StoreError> {
+    let Some(Value::BulkString(bytes)) = value else {
+        return Err(nonsense("no reading of a log"));
+    };
+    let [a, b, c, d, numbers @ ..] = bytes.as_slice() else {
+        return Err(nonsense("a reading cut short"));
+    };
+    let mut numbers = numbers
+        .chunks_exact(7)
+        .map(|number| number.iter().fold(0, |number, &byte| number << 8 | u64::from(byte)));
+    let mut next = || numbers.next().ok_or_else(|| nonsense("a reading cut short"));
+    let ask = match next()? {
+        0 => Ask::Pass { wait: 0 },
+        NEVER => Ask::Refuse { retry: None },
+        wait => Ask::Refuse { retry: Some(wait) },
+    };
+    Ok(Reading {
+        ask,
+        violated: u32::from_be_bytes([*a, *b, *c, *d]),
+        remaining_before: next()?,
+        remaining: next()?,
+        reset_after: next()?,
+        total: next()?,
+        current: next()?,
+    })
+}
+
+#[cold]
+fn nonsense(what: &str) -> StoreError {
+    StoreError::new(
+        StoreErrorKind::Unexpected,
+        format!("the store answered {what}: is it a Redis or Valkey server, used by this program alone under its key prefix?"),
+    )
+}

@@ -1,0 +1,278 @@
+//! The store: limits made ready, requests sent, answers read.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::{Cmd, Value};
+use smallvec::SmallVec;
+use tollgate_core::{
+    Decision, KeyPrefix, Limit, Operation, Request, Span, Standing, Store, StoreError, StoreErrorKind, StoreKey,
+    TimeSource, check_request, evaluate,
+};
+use tollgate_core::kernel::{Rule, Times, log};
+
+use crate::link::{Failure, Link, UrlError};
+use crate::program::{Program, log_kind};
+use crate::reply::{Answer, read_answer};
+use crate::script::Script;
+
+/// A Redis or Valkey server as a store. Cheap to clone; clones share one connection.
+#[derive(Clone, Debug)]
+pub struct RedisStore {
+    link: Link,
+    prefix: KeyPrefix,
+    deadline: Duration,
+    max_clock_back: Span,
+}
+
+/// How a [`RedisStore`] is to work.
+#[derive(Clone, Debug)]
+pub struct RedisStoreBuilder {
+    store: RedisStore,
+}
+
+impl RedisStoreBuilder {
+    /// What all keys begin with; `tg` by default.
+    #[must_use]
+    pub fn prefix(mut self, prefix: KeyPrefix) -> Self {
+        self.store.prefix = prefix;
+        self
+    }
+
+    /// How long a decision may take before it fails; 50 ms by default.
+    #[must_use]
+    pub const fn deadline(mut self, deadline: Duration) -> Self {
+        self.store.deadline = deadline;
+        self
+    }
+
+    /// How far ahead of the server's clock a state may be stamped before it is restamped to now;
+    /// 5 s by default. It bounds how long keys stand still after a failover to a server whose
+    /// clock is behind.
+    #[must_use]
+    pub const fn max_clock_back(mut self, span: Span) -> Self {
+        self.store.max_clock_back = span;
+        self
+    }
+
+    /// The store. It connects when it is first used, inside a Tokio runtime.
+    #[must_use]
+    pub fn build(self) -> RedisStore {
+        self.store
+    }
+}
+
+/// A limit made ready for a [`RedisStore`].
+pub struct RedisHandle {
+    limit: Arc<Limit>,
+    script: Arc<Script>,
+    program: Program,
+    key: StoreKey,
+    time: TimeSource,
+    /// The policies whose states have a key of their own.
+    own_keys: Vec<usize>,
+}
+
+impl fmt::Debug for RedisHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisHandle").field("limit", self.limit.name()).field("time", &self.time).finish_non_exhaustive()
+    }
+}
+
+impl RedisStore {
+    /// A store at `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`, or `valkey://…`.
+    ///
+    /// # Errors
+    /// For a URL of another scheme or a malformed one; the message says what to write and never
+    /// repeats a password.
+    pub fn builder(url: &str) -> Result<RedisStoreBuilder, UrlError> {
+        let store = Self {
+            link: Link::new(url)?,
+            prefix: KeyPrefix::default(),
+            deadline: Duration::from_millis(50),
+            max_clock_back: Span::from_millis(5_000).unwrap_or(Span::MAX),
+        };
+        Ok(RedisStoreBuilder { store })
+    }
+
+    /// Whether the server answers within the deadline.
+    ///
+    /// # Errors
+    /// When it doesn't; the message says why.
+    pub async fn ping(&self) -> Result<(), StoreError> {
+        self.send(&redis::cmd("PING")).await.map(|_| ())
+    }
+
+    /// Deletes every key of a run under injected time. Walks through the whole key space in
+    /// small steps: for after a replay, not for a path that anyone waits on.
+    ///
+    /// # Errors
+    /// When the server fails midway; calling again goes on.
+    pub async fn delete_run(&self, limit: &Limit, run: &str) -> Result<u64, StoreError> {
+        let time = TimeSource::Injected { run: run.to_owned() };
+        let pattern = StoreKey::new(&self.prefix, limit, &time).pattern();
+        let (mut cursor, mut deleted) = (b"0".to_vec(), 0);
+        loop {
+            let mut scan = redis::cmd("SCAN");
+            scan.arg(&cursor).arg("MATCH").arg(&pattern).arg("COUNT").arg(1_000);
+            let Value::Array(reply) = self.send(&scan).await? else {
+                return Err(unexpected("SCAN"));
+            };
+            let [Value::BulkString(next), Value::Array(keys)] = reply.as_slice() else {
+                return Err(unexpected("SCAN"));
+            };
+            if !keys.is_empty() {
+                let mut unlink = redis::cmd("UNLINK");
+                for key in keys {
+                    if let Value::BulkString(key) = key {
+                        unlink.arg(key);
+                    }
+                }
+                deleted += keys.len() as u64;
+                self.send(&unlink).await?;
+            }
+            if next == b"0" {
+                return Ok(deleted);
+            }
+            cursor.clone_from(next);
+        }
+    }
+
+    async fn send(&self, command: &Cmd) -> Result<Value, StoreError> {
+        match self.link.send(command, self.deadline).await {
+            Ok(value) => Ok(value),
+            Err(Failure::Store(error)) => Err(error),
+            Err(Failure::NoScript) => Err(unexpected("a command that runs no script")),
+        }
+    }
+
+    async fn answer(&self, handle: &RedisHandle, request: Request<'_>) -> Result<Decision, StoreError> {
+        check_request(&handle.limit, request.operation, request.costs)?;
+        let at = match (&handle.time, request.at) {
+            (TimeSource::Injected { .. }, Some(at)) => Some(at.as_micros()),
+            (TimeSource::Store, None) => None,
+            (TimeSource::Injected { .. }, None) => {
+                return Err(StoreError::new(StoreErrorKind::InvalidRequest, "the request has no time, but its limit was opened for injected time"));
+            }
+            _ => {
+                return Err(StoreError::new(StoreErrorKind::InvalidRequest, "the request has a time, but its limit was opened for the store's clock"));
+            }
+        };
+        if request.operation == Operation::Reset {
+            return self.reset(handle, request).await;
+        }
+        let max_clock_back = at.is_none().then(|| self.max_clock_back.as_micros());
+        let now = at.unwrap_or_else(wall_clock);
+        let mut corrected: SmallVec<[(usize, u64); 2]> = SmallVec::new();
+        // The clocks of client and server may disagree on which windows of the calendar are near,
+        // for each calendar policy once.
+        for _ in 0..=handle.limit.members().len() {
+            let near = |policy: usize| {
+                corrected.iter().rev().find(|(index, _)| *index == policy).map_or(now, |(_, at)| *at)
+            };
+            let program = handle.program.bytes(&handle.limit, request.operation, request.costs, near);
+            let answer = self.run(handle, request.key, &program, at).await?;
+            match read_answer(&handle.limit, request.operation, request.costs, max_clock_back, &answer)? {
+                Answer::Decided(decision) => return Ok(decision),
+                Answer::AskAgain { policy, at } => corrected.push((policy, at)),
+            }
+        }
+        Err(StoreError::new(StoreErrorKind::Unexpected, "the store's clock jumped again and again within one request"))
+    }
+
+    /// Runs the script by its digest; a server that doesn't know it gets the text, itself and
+    /// nobody else.
+    async fn run(&self, handle: &RedisHandle, subject: &[u8], program: &[u8], at: Option<u64>) -> Result<Value, StoreError> {
+        let command = |name: &str, script: &str| {
+            let mut command = Cmd::with_capacity(6, script.len() + program.len() + 128);
+            command.arg(name).arg(script).arg(1 + handle.own_keys.len());
+            let mut key = Vec::with_capacity(64);
+            handle.key.write(subject, &mut key);
+            command.arg(&key);
+            for &index in &handle.own_keys {
+                key.clear();
+                handle.key.write_own(subject, handle.limit.members()[index].name(), &mut key);
+                command.arg(&key);
+            }
+            command.arg(program);
+            if let Some(at) = at {
+                command.arg(at);
+            }
+            command
+        };
+        match self.link.send(&command("EVALSHA", handle.script.digest()), self.deadline).await {
+            Ok(answer) => Ok(answer),
+            Err(Failure::Store(error)) => Err(error),
+            Err(Failure::NoScript) => self.send(&command("EVAL", handle.script.text())).await,
+        }
+    }
+
+    async fn reset(&self, handle: &RedisHandle, request: Request<'_>) -> Result<Decision, StoreError> {
+        let mut command = redis::cmd("DEL");
+        let mut key = Vec::new();
+        handle.key.write(request.key, &mut key);
+        command.arg(&key);
+        for &index in &handle.own_keys {
+            key.clear();
+            handle.key.write_own(request.key, handle.limit.members()[index].name(), &mut key);
+            command.arg(&key);
+        }
+        self.send(&command).await?;
+        let times = Times { now: request.at.map_or_else(wall_clock, |at| at.as_micros()), max_clock_back: None };
+        let mut logs = vec![log::State::default(); handle.limit.members().len()];
+        let mut standings = Vec::with_capacity(logs.len());
+        for (member, log) in handle.limit.members().iter().zip(&mut logs) {
+            let rule = member.policy().rule();
+            standings.push(match (Standing::of(rule, None, times)?, rule) {
+                (None, Rule::Log(rule)) => Standing::of_log(rule, log, times).0,
+                (Some((standing, _)), _) => standing,
+                (None, _) => return Err(unexpected("DEL")),
+            });
+        }
+        evaluate(&handle.limit, &mut standings, Operation::Reset, request.costs).map(|evaluation| evaluation.decision)
+    }
+}
+
+impl Store for RedisStore {
+    type Handle = RedisHandle;
+
+    fn open(&self, limit: Arc<Limit>, time: TimeSource) -> RedisHandle {
+        let own_keys = limit
+            .members()
+            .iter()
+            .enumerate()
+            .filter(|(_, member)| match member.policy().rule() {
+                Rule::Log(log) => log_kind(log) == tollgate_core::packed::kind::LOG_HEAD,
+                _ => false,
+            })
+            .map(|(index, _)| index)
+            .collect();
+        RedisHandle {
+            script: Script::of(&limit),
+            program: Program::new(&limit, self.max_clock_back),
+            key: StoreKey::new(&self.prefix, &limit, &time),
+            own_keys,
+            limit,
+            time,
+        }
+    }
+
+    async fn decide<'a>(&'a self, handle: &'a RedisHandle, request: Request<'a>) -> Result<Decision, StoreError> {
+        self.answer(handle, request).await
+    }
+}
+
+/// The client's clock, in µs: only to guess which windows of a calendar are near. The server's
+/// clock decides.
+fn wall_clock() -> u64 {
+    #[expect(clippy::disallowed_methods, reason = "a guess that the server corrects; nothing is judged by it")]
+    let now = std::time::SystemTime::now();
+    let since = now.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_micros()).unwrap_or(0)
+}
+
+#[cold]
+fn unexpected(command: &str) -> StoreError {
+    StoreError::new(StoreErrorKind::Unexpected, format!("the store's answer to {command} makes no sense"))
+}

@@ -1,0 +1,155 @@
+//! Listening, and stopping without dropping what is in flight.
+
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::MissedTickBehavior;
+use tollgate::Registry;
+
+use super::guard::Guard;
+use super::router::router;
+use super::service::Service;
+use crate::cli::ServeArgs;
+use crate::output::{Exit, Failure, complain, say};
+use crate::setup;
+
+/// How many connections are open at once; more wait to be accepted.
+const MOST_CONNECTIONS: usize = 10_000;
+
+/// How long a connection may be idle, or take to send a request's head.
+const HEAD_PATIENCE: Duration = Duration::from_secs(60);
+
+/// Runs the service until it is told to stop.
+///
+/// # Errors
+/// When it can't start. A store that doesn't answer is no reason: it may come later.
+pub(crate) async fn serve(args: ServeArgs) -> Result<Exit, Failure> {
+    if args.admin_token.as_ref().is_some_and(|token| token.trim().is_empty()) {
+        return Err(Failure::usage(
+            "--admin-token (or TOLLGATE_ADMIN_TOKEN) is empty: leave it out, or give a token",
+        ));
+    }
+    let config = args.setup.config()?;
+    for warning in config.warnings() {
+        complain(format_args!("warning: {warning}"));
+    }
+    let registry = setup::registry(&config)?;
+    let wanted = args.listen.unwrap_or(config.listen);
+    let cannot_listen = |error: io::Error| {
+        Failure::usage(format_args!(
+            "can't listen on {wanted}: {error}; choose another address with --listen"
+        ))
+    };
+    let listener = TcpListener::bind(wanted).await.map_err(cannot_listen)?;
+    let address = listener.local_addr().map_err(cannot_listen)?;
+    tokio::spawn(sweep(registry.clone()));
+    let service = Service::new(registry, Guard::new(address, args.admin_token));
+    // Before the address is told: from then on a signal stops the service in order.
+    let stop = stop_signal()
+        .map_err(|error| Failure::usage(format_args!("can't wait for signals: {error}")))?;
+    say(format_args!("listening on http://{address}"));
+    run(listener, router(Arc::new(service)), stop, args.shutdown_timeout.into()).await;
+    Ok(Exit::Allowed)
+}
+
+async fn run(
+    listener: TcpListener,
+    router: Router,
+    stop: impl Future<Output = ()>,
+    patience: Duration,
+) {
+    let mut stop = pin!(stop);
+    let connections = GracefulShutdown::new();
+    let room = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    loop {
+        let (stream, permit) = tokio::select! {
+            accepted = accept(&listener, &room) => accepted,
+            () = &mut stop => break,
+        };
+        let _ = stream.set_nodelay(true);
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEAD_PATIENCE)
+            .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router.clone()));
+        let connection = connections.watch(connection);
+        tokio::spawn(async move {
+            // A client that went away is none of our business.
+            let _ = connection.await;
+            drop(permit);
+        });
+    }
+    drop(listener);
+    if tokio::time::timeout(patience, connections.shutdown()).await.is_err() {
+        complain(format_args!(
+            "note: stopped with requests in flight after waiting {} ms for them",
+            patience.as_millis()
+        ));
+    }
+}
+
+/// The next connection, when there is room for one.
+async fn accept(
+    listener: &TcpListener,
+    room: &Arc<Semaphore>,
+) -> (TcpStream, Option<OwnedSemaphorePermit>) {
+    /// How long to wait when the system has no more files or memory for connections.
+    const PAUSE: Duration = Duration::from_millis(100);
+    // Nobody closes the semaphore.
+    let permit = Arc::clone(room).acquire_owned().await.ok();
+    loop {
+        match listener.accept().await {
+            Ok((stream, _peer)) => return (stream, permit),
+            Err(error) if is_of_one_client(&error) => {}
+            Err(error) => {
+                complain(format_args!("error: can't accept a connection: {error}"));
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+/// Whether a client gave up before it was accepted.
+fn is_of_one_client(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::ConnectionRefused
+            | io::ErrorKind::ConnectionReset
+    )
+}
+
+/// Keeps an idle embedded store from holding on to its memory.
+async fn sweep(registry: Registry) {
+    // Limits of an embedded store share it.
+    let Some((_, limiter)) = registry.iter().next() else {
+        return;
+    };
+    let mut seconds = tokio::time::interval(Duration::from_secs(1));
+    seconds.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    loop {
+        seconds.tick().await;
+        limiter.store().sweep_some();
+    }
+}
+
+/// Ends at the first SIGTERM or SIGINT.
+fn stop_signal() -> io::Result<impl Future<Output = ()>> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
+}

@@ -1,0 +1,167 @@
+//! A file as lines of bytes: plain or gzip, of any content, in bounded memory.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::ops::Range;
+use std::path::Path;
+
+use flate2::bufread::MultiGzDecoder;
+use indicatif::ProgressBar;
+use memchr::memchr;
+
+/// The lines of an input. What a line has beyond [`MAX_LINE`] bytes is left out.
+pub(super) struct Lines<R> {
+    input: R,
+    buffer: Box<[u8]>,
+    /// The bytes of the buffer that were read and not yet given out.
+    unread: Range<usize>,
+    is_at_end: bool,
+}
+
+/// The bytes of a line that are kept: web servers refuse requests far shorter than this.
+pub(super) const MAX_LINE: usize = 64 * 1024;
+
+const BUFFER: usize = 4 * MAX_LINE;
+
+/// Opens a file, or standard input when the path is `-`. `bar` counts the bytes as they lie in
+/// the file.
+pub(super) fn open(path: &Path, bar: &ProgressBar) -> io::Result<Lines<Box<dyn Read>>> {
+    let mut input: Box<dyn Read> = if path == Path::new("-") {
+        Box::new(io::stdin().lock())
+    } else {
+        let file = File::open(path)?;
+        let about = file.metadata()?;
+        if about.is_dir() {
+            return Err(io::Error::new(
+                io::ErrorKind::IsADirectory,
+                "it is a directory: name a file in it",
+            ));
+        }
+        bar.set_length(about.len());
+        Box::new(bar.wrap_read(file))
+    };
+    let mut magic = Vec::with_capacity(2);
+    input.by_ref().take(2).read_to_end(&mut magic)?;
+    let is_gzip = magic == [0x1f, 0x8b];
+    let whole = io::Cursor::new(magic).chain(input);
+    Ok(Lines::new(if is_gzip {
+        Box::new(MultiGzDecoder::new(BufReader::with_capacity(MAX_LINE, whole)))
+    } else {
+        Box::new(whole)
+    }))
+}
+
+impl<R: Read> Lines<R> {
+    pub(super) fn new(input: R) -> Self {
+        Self { input, buffer: vec![0; BUFFER].into_boxed_slice(), unread: 0..0, is_at_end: false }
+    }
+
+    /// The next line without its line break (`\n` or `\r\n`); `None` at the end. A break at the
+    /// very end begins no further line.
+    pub(super) fn next(&mut self) -> io::Result<Option<&[u8]>> {
+        let Some(place) = self.find()? else {
+            return Ok(None);
+        };
+        let line = &self.buffer[place];
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        Ok(Some(&line[..line.len().min(MAX_LINE)]))
+    }
+
+    /// Where the next line is in the buffer.
+    fn find(&mut self) -> io::Result<Option<Range<usize>>> {
+        let mut searched = self.unread.start;
+        loop {
+            let start = self.unread.start;
+            if let Some(offset) = memchr(b'\n', &self.buffer[searched..self.unread.end]) {
+                let line_break = searched + offset;
+                self.unread.start = line_break + 1;
+                return Ok(Some(start..line_break));
+            }
+            if self.is_at_end {
+                let rest = self.unread.clone();
+                self.unread.start = rest.end;
+                return Ok((!rest.is_empty()).then_some(rest));
+            }
+            // A line too long to keep: what follows its beginning makes room for the search of
+            // its end.
+            self.unread.end = self.unread.end.min(start + MAX_LINE + 1);
+            self.buffer.copy_within(self.unread.clone(), 0);
+            self.unread = 0..self.unread.len();
+            searched = self.unread.end;
+            self.fill()?;
+        }
+    }
+
+    fn fill(&mut self) -> io::Result<()> {
+        loop {
+            match self.input.read(&mut self.buffer[self.unread.end..]) {
+                Ok(0) => self.is_at_end = true,
+                Ok(count) => self.unread.end += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            }
+            return Ok(());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Hands out a few bytes at a time.
+    struct Trickle<'a>(&'a [u8], usize);
+
+    impl Read for Trickle<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let most = self.1.min(buffer.len());
+            (&mut self.0).take(most as u64).read(buffer)
+        }
+    }
+
+    fn all(input: impl Read) -> Vec<Vec<u8>> {
+        let mut lines = Lines::new(input);
+        let mut all = Vec::new();
+        while let Some(line) = lines.next().unwrap() {
+            all.push(line.to_vec());
+        }
+        all
+    }
+
+    #[test]
+    fn a_break_at_the_end_begins_no_line_and_a_missing_one_loses_none() {
+        assert_eq!(all(&b"a\n\nb\r\nc"[..]), [b"a".as_slice(), b"", b"b", b"c"]);
+        assert_eq!(all(&b"a\n"[..]), [b"a"]);
+        assert!(all(&b""[..]).is_empty());
+    }
+
+    #[test]
+    fn a_line_longer_than_memory_should_hold_keeps_its_beginning_alone() {
+        let mut text = vec![b'x'; 10 * BUFFER];
+        text[0] = b'a';
+        text.extend_from_slice(b"\nb\n");
+        let lines = all(text.as_slice());
+        assert_eq!(lines.len(), 2);
+        assert_eq!((lines[0].len(), lines[0][0], lines[0][1]), (MAX_LINE, b'a', b'x'));
+        assert_eq!(lines[1], b"b");
+    }
+
+    proptest! {
+        #[test]
+        fn lines_are_those_between_the_breaks(
+            lines in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..20), 0..20),
+            step in 1_usize..50,
+        ) {
+            let text = lines.join(&b'\n');
+            let mut expected: Vec<&[u8]> = text.split(|&byte| byte == b'\n').collect();
+            if expected.last().is_some_and(|last| last.is_empty()) {
+                expected.pop();
+            }
+            let expected: Vec<&[u8]> =
+                expected.into_iter().map(|line| line.strip_suffix(b"\r").unwrap_or(line)).collect();
+            prop_assert_eq!(all(Trickle(&text, step)), expected);
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! The requests of a recording, decided.
+
+use std::future::ready;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+
+use futures_util::{StreamExt, TryStreamExt, stream};
+use indicatif::ProgressBar;
+use tollgate_core::{
+    Costs, Decision, EmbeddedStore, Limit, Operation, Request, Store, StoreError, StoreErrorKind,
+    TimeSource, Timestamp,
+};
+
+use super::recording::{OfKey, Recording};
+use super::tally::{KeyTally, LimitTally};
+
+/// How many keys a remote store works on at once: enough to hide the way there and back.
+const KEYS_AT_ONCE: usize = 256;
+
+/// A time source that shares no state with any other run.
+fn fresh_run() -> TimeSource {
+    let random = || RandomState::new().hash_one(std::process::id());
+    TimeSource::Injected { run: format!("replay-{:016x}{:016x}", random(), random()) }
+}
+
+/// Decides every request under each limit by itself, in a store that answers at once.
+pub(super) fn play_now<S: EmbeddedStore>(
+    store: &S,
+    limits: &[Arc<Limit>],
+    recording: &Recording,
+    bar: &ProgressBar,
+) -> Result<Vec<LimitTally>, StoreError> {
+    let run = fresh_run();
+    let mut tallies = Vec::with_capacity(limits.len());
+    for limit in limits {
+        let handle = store.open(Arc::clone(limit), run.clone());
+        let mut tally = LimitTally::new(limit.members().len());
+        let mut of_key = KeyTally::new(limit.members().len());
+        for requests in recording.by_key() {
+            let key = recording.keys.get(requests.key);
+            let mut last = Timestamp::EPOCH;
+            of_key.clear();
+            for (at, costs) in requests.iter() {
+                let answer = store.decide_now(&handle, check(key, at, costs));
+                count(&mut of_key, &answer, at)?;
+                last = at;
+            }
+            let _ = store.decide_now(&handle, reset(key, last))?;
+            tally.add(requests.key, requests.len(), &of_key);
+            bar.inc(requests.len());
+        }
+        tallies.push(tally);
+    }
+    Ok(tallies)
+}
+
+/// Decides every request under each limit by itself, in any store: many keys at once, each in
+/// order. Afterwards the store keeps nothing of them; when it fails on the way, what it
+/// keeps expires.
+pub(super) async fn play<S: Store>(
+    store: &S,
+    limits: &[Arc<Limit>],
+    recording: &Recording,
+    bar: &ProgressBar,
+) -> Result<Vec<LimitTally>, StoreError> {
+    let run = fresh_run();
+    let mut tallies = Vec::with_capacity(limits.len());
+    for limit in limits {
+        let handle = store.open(Arc::clone(limit), run.clone());
+        let keys = recording.by_key().map(|requests| {
+            let key = recording.keys.get(requests.key);
+            play_key(store, &handle, limit, key, requests)
+        });
+        let tally = stream::iter(keys)
+            .buffer_unordered(KEYS_AT_ONCE)
+            .try_fold(LimitTally::new(limit.members().len()), |mut tally, (requests, of_key)| {
+                tally.add(requests.key, requests.len(), &of_key);
+                bar.inc(requests.len());
+                ready(Ok(tally))
+            })
+            .await?;
+        tallies.push(tally);
+    }
+    Ok(tallies)
+}
+
+async fn play_key<'r, S: Store>(
+    store: &S,
+    handle: &S::Handle,
+    limit: &Limit,
+    key: &[u8],
+    requests: OfKey<'r>,
+) -> Result<(OfKey<'r>, KeyTally), StoreError> {
+    let mut of_key = KeyTally::new(limit.members().len());
+    let mut last = Timestamp::EPOCH;
+    for (at, costs) in requests.iter() {
+        let answer = store.decide(handle, check(key, at, costs)).await;
+        count(&mut of_key, &answer, at)?;
+        last = at;
+    }
+    let _ = store.decide(handle, reset(key, last)).await?;
+    Ok((requests, of_key))
+}
+
+const fn check<'a>(key: &'a [u8], at: Timestamp, costs: Costs<'a>) -> Request<'a> {
+    Request { key, operation: Operation::Check, costs, at: Some(at) }
+}
+
+/// Forgets a key whose requests are all decided: a store never holds more than the keys in work.
+const fn reset(key: &[u8], at: Timestamp) -> Request<'_> {
+    Request { key, operation: Operation::Reset, costs: Costs::Own, at: Some(at) }
+}
+
+/// By reference: a decision has room for many policies, and moving it would be a good part of the
+/// work.
+fn count(
+    of_key: &mut KeyTally,
+    answer: &Result<Decision, StoreError>,
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    match answer {
+        Ok(decision) => of_key.add(decision, at),
+        // The cost is the line's, so one line is refused and the rest goes on.
+        Err(error) if error.kind() == StoreErrorKind::Overflow => of_key.add_beyond(at),
+        Err(error) => return Err(error.clone()),
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tollgate::{AnyStore, StoreOptions};
+
+    use super::super::key::KeyExpression;
+    use super::super::lines::Lines;
+    use super::*;
+
+    /// A store that answers late, some requests later than others, and notes who is waiting.
+    struct Late {
+        inner: AnyStore,
+        waiting: Mutex<HashSet<Vec<u8>>>,
+        most_waiting: AtomicUsize,
+    }
+
+    impl Store for Late {
+        type Handle = <AnyStore as Store>::Handle;
+
+        fn open(&self, limit: Arc<Limit>, time: TimeSource) -> Self::Handle {
+            self.inner.open(limit, time)
+        }
+
+        async fn decide<'a>(
+            &'a self,
+            handle: &'a Self::Handle,
+            request: Request<'a>,
+        ) -> Result<Decision, StoreError> {
+            let is_alone = self.waiting.lock().unwrap().insert(request.key.to_vec());
+            assert!(is_alone, "two requests of one key are under way");
+            let turns = request.at.unwrap().as_micros() / 1_000_000 * request.key.len() as u64 % 7;
+            for _ in 0..turns {
+                tokio::task::yield_now().await;
+            }
+            let waiting = self.waiting.lock().unwrap().len();
+            self.most_waiting.fetch_max(waiting, Ordering::Relaxed);
+            let answer = self.inner.decide(handle, request).await;
+            self.waiting.lock().unwrap().remove(request.key);
+            answer
+        }
+    }
+
+    fn recording() -> Recording {
+        let mut log = String::new();
+        for number in 0..5_000_u64 {
+            let key = "k".repeat(usize::try_from(number * number % 61).unwrap());
+            let time = number * 7_919 % 1_000;
+            log.push_str(&format!(
+                "{{\"time\":{time},\"key\":\"{key}\",\"cost\":{}}}\n",
+                number % 3 + 1
+            ));
+        }
+        let mut lines = Lines::new(log.as_bytes());
+        Recording::read(&mut lines, None, &KeyExpression::default()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn late_answers_come_to_the_same_and_each_key_keeps_its_order() {
+        let memory =
+            || AnyStore::open(&"memory:".parse().unwrap(), &StoreOptions::default()).unwrap();
+        let AnyStore::Memory(at_once) = memory() else { panic!("the embedded store") };
+        let late = Late {
+            inner: memory(),
+            waiting: Mutex::default(),
+            most_waiting: AtomicUsize::default(),
+        };
+        let limits: Vec<_> =
+            [&["sliding_log 12/min"][..], &["gcra 15/min", "fixed_window 90/h aligned"][..]]
+                .map(|specs| Arc::new(tollgate::limit("l", specs).unwrap()))
+                .into();
+        let (recording, bar) = (recording(), ProgressBar::hidden());
+        let expected = play_now(&*at_once, &limits, &recording, &bar).unwrap();
+        assert!(expected.iter().all(|tally| tally.whole.denied > 500));
+        assert_eq!(play(&late, &limits, &recording, &bar).await.unwrap(), expected);
+        assert!(late.most_waiting.into_inner() > 10);
+    }
+}

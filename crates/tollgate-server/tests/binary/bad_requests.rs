@@ -1,0 +1,164 @@
+//! Whatever is sent gets an answer, and it is the right one.
+
+use std::io::Write as _;
+
+use crate::support::{Reply, Service};
+
+const MALFORMED: &[&str] = &[
+    "",
+    " \n",
+    "null",
+    "[]",
+    r#"["demo","alice",1]"#,
+    r#""demo""#,
+    "{",
+    "{}",
+    "{]",
+    r#"{"limit":"demo"}"#,
+    r#"{"key":"a"}"#,
+    r#"{"limit":"demo","key":"a"} x"#,
+    r#"{"limit":"demo","key":"a"}{}"#,
+    r#"{"limit":"demo","key":"a",}"#,
+    r#"{"limit":"demo","key":"a","costs":1}"#,
+    r#"{"limit":"demo","key":"a","Cost":1}"#,
+    r#"{"limit":"demo","key":"a","key":"b"}"#,
+    r#"{"limit":1,"key":"a"}"#,
+    r#"{"limit":"demo","key":1}"#,
+    r#"{"limit":"demo","key":null}"#,
+    r#"{"limit":"demo","key":["a"]}"#,
+    r#"{"limit":"demo","key":"\ud800"}"#,
+    r#"{"limit":"demo","key":"a","cost":0}"#,
+    r#"{"limit":"demo","key":"a","cost":-1}"#,
+    r#"{"limit":"demo","key":"a","cost":1.5}"#,
+    r#"{"limit":"demo","key":"a","cost":1.0}"#,
+    r#"{"limit":"demo","key":"a","cost":1e2}"#,
+    r#"{"limit":"demo","key":"a","cost":9007199254740992}"#,
+    r#"{"limit":"demo","key":"a","cost":99999999999999999999}"#,
+    r#"{"limit":"demo","key":"a","cost":"1"}"#,
+    r#"{"limit":"demo","key":"a","cost":null}"#,
+    r#"{"limit":"demo","key":"a","cost":true}"#,
+    r#"{"limit":"demo","key":"a","cost":[1]}"#,
+    r#"{"limit":"demo","key":"a","cost":{"token_bucket":-1}}"#,
+    r#"{"limit":"demo","key":"a","cost":{"token_bucket":1,"token_bucket":1}}"#,
+    r#"{"limit":"demo","key":"a","cost":{"other":1}}"#,
+    r#"{"limit":"unknown","key":"a","cost":0}"#,
+    "limit=demo&key=a",
+];
+
+const CALLS: [&str; 4] = ["/v1/check", "/v1/peek", "/v1/refund", "/v1/reset"];
+
+#[test]
+fn malformed_bodies_are_400_and_say_why() {
+    let service = Service::start(&[]);
+    for call in CALLS {
+        for body in MALFORMED {
+            let reply = service.post(call, body);
+            assert_eq!(
+                (reply.status, reply.error_code().as_str()),
+                (400, "malformed"),
+                "{call} {body}"
+            );
+        }
+        let invalid: &[&[u8]] = &[
+            b"\xff",
+            b"{\"limit\":\"demo\",\"key\":\"\xff\"}",
+            b"{\"limit\":\"demo\",\"\xff\":1}",
+        ];
+        for body in invalid {
+            assert_eq!(service.post(call, body).status, 400, "{call} {body:?}");
+        }
+        let deep = format!(
+            r#"{{"limit":"demo","key":"a","cost":{}1{}}}"#,
+            "[".repeat(10_000),
+            "]".repeat(10_000)
+        );
+        assert_eq!(service.post(call, deep).status, 400);
+    }
+    let nothing = service.post("/v1/peek", r#"{"limit":"demo","key":"a"}"#).json();
+    assert_eq!(nothing["policies"][0]["remaining"], 20, "nothing of it was charged");
+}
+
+#[test]
+fn messages_name_the_value_and_the_range() {
+    let service = Service::start(&[]);
+    let message = |body: &str| {
+        service.post("/v1/check", body).json()["error"]["message"].as_str().unwrap().to_owned()
+    };
+    let cost = message(r#"{"limit":"demo","key":"a","cost":0}"#);
+    assert!(cost.contains("`0`") && cost.contains("from 1 to 9007199254740991"), "{cost}");
+    let field = message(r#"{"limit":"demo","key":"a","costs":1}"#);
+    assert!(field.contains("`costs`") && field.contains("`cost`"), "{field}");
+    let policy = message(r#"{"limit":"demo","key":"a","cost":{"other":1}}"#);
+    assert!(policy.contains("`other`") && policy.contains("token_bucket"), "{policy}");
+}
+
+#[test]
+fn any_content_type_is_taken_for_json() {
+    let service = Service::start(&[]);
+    for kind in
+        ["application/x-www-form-urlencoded", "text/plain", "application/json; charset=utf-8"]
+    {
+        let body = br#"{"limit":"demo","key":"a"}"#;
+        assert_eq!(service.send("POST", "/v1/check", &[("Content-Type", kind)], body).status, 200);
+    }
+}
+
+#[test]
+fn unknown_limits_paths_and_methods_have_their_own_status() {
+    let service = Service::start(&[]);
+    for call in CALLS {
+        let reply = service.post(call, r#"{"limit":"nobody","key":"a"}"#);
+        assert_eq!((reply.status, reply.error_code().as_str()), (404, "unknown_limit"));
+        for method in ["GET", "PUT", "DELETE"] {
+            let reply = service.send(method, call, &[], b"");
+            assert_eq!((reply.status, reply.error_code().as_str()), (405, "method_not_allowed"));
+            assert_eq!(reply.field("allow"), Some("POST"), "{method} {call}");
+        }
+    }
+    let reply = service.post("/v1/limits", "");
+    assert_eq!((reply.status, reply.field("allow")), (405, Some("GET,HEAD")));
+    for path in ["/v1", "/v1/check/", "/v2/check", "/v1/%ff", "/..%2f"] {
+        let reply = service.get(path);
+        assert_eq!((reply.status, reply.error_code().as_str()), (404, "not_found"), "{path}");
+    }
+}
+
+#[test]
+fn a_body_that_is_too_large_is_413_announced_or_not() {
+    let service = Service::start(&[]);
+    let large = format!(r#"{{"limit":"demo","key":"{}"}}"#, "x".repeat(1 << 20));
+    let reply = service.post("/v1/check", &large);
+    assert_eq!((reply.status, reply.error_code().as_str()), (413, "too_large"));
+    let mut stream = service.connect();
+    let head = "POST /v1/check HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n";
+    stream.write_all(head.as_bytes()).unwrap();
+    let chunk = format!("10000\r\n{}\r\n", "x".repeat(0x10000));
+    let _ = stream.write_all(chunk.as_bytes()).and_then(|()| stream.write_all(chunk.as_bytes()));
+    assert_eq!(Reply::read(&mut stream).status, 413);
+    let fits = format!(r#"{{"limit":"demo","key":"{}"}}"#, "x".repeat(60_000));
+    assert_eq!(service.post("/v1/check", fits).status, 200);
+}
+
+#[test]
+fn what_is_no_http_gets_no_further_and_the_service_goes_on() {
+    let service = Service::start(&[]);
+    for nonsense in [
+        &b"\x16\x03\x01\x02\x00\x01\x00\x01"[..],
+        b"HELLO\r\n\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"\r\n\r\n\0",
+    ] {
+        let mut stream = service.connect();
+        stream.write_all(nonsense).unwrap();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut answer = Vec::new();
+        let _ = std::io::Read::read_to_end(&mut stream, &mut answer);
+    }
+    // Half a body, and gone.
+    let mut stream = service.connect();
+    stream
+        .write_all(b"POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\n{\"li")
+        .unwrap();
+    drop(stream);
+    assert_eq!(service.get("/healthz").status, 200);
+}

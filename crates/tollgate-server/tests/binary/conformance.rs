@@ -1,0 +1,53 @@
+//! The runner of case files.
+
+use std::fs;
+use std::path::PathBuf;
+
+use crate::support::{File, tollgate};
+
+fn samples() -> String {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("../tollgate-testkit/data/conformance-samples.jsonl");
+    path.to_str().unwrap().to_owned()
+}
+
+/// How many cases the samples have.
+pub(crate) fn cases() -> usize {
+    fs::read_to_string(samples()).unwrap().lines().filter(|line| !line.trim().is_empty()).count()
+}
+
+pub(crate) fn run(args: &[&str]) -> crate::support::Done {
+    tollgate(&[&["conformance", &samples()], args].concat())
+}
+
+#[test]
+fn the_samples_pass_in_the_embedded_store() {
+    let done = run(&[]);
+    assert_eq!((done.status, done.stderr.as_str()), (0, ""), "{done:?}");
+    assert_eq!(done.stdout, format!("{} passed, 0 failed\n", cases()));
+    let json = run(&["--json", "--store", "memory"]);
+    assert_eq!(json.json()["passed"], cases());
+    assert_eq!(json.json()["failures"].as_array().map(Vec::len), Some(0));
+}
+
+#[test]
+fn a_wrong_answer_is_named_by_case_event_and_field() {
+    let case = r#"{"id":"wrong","algorithm":"token_bucket","params":{"capacity":4,"refill":3,"per_ms":1000},"events":[{"t_ms":0,"cost":4,"expect":"allow","remaining":1},{"t_ms":0,"cost":1,"expect":"deny","retry_after_ms":334}]}"#;
+    let right = case.replace("wrong", "right").replace("\"remaining\":1", "\"remaining\":0");
+    let file = File::new("cases.jsonl", &format!("{case}\n{right}\n"));
+    let done = tollgate(&["conformance", file.path()]);
+    assert_eq!(done.status, 1);
+    assert_eq!(done.stdout, "wrong: event 0: remaining: expected 1, got 0\n1 passed, 1 failed\n");
+    let json = tollgate(&["conformance", file.path(), "--json"]);
+    assert_eq!(json.status, 1);
+    assert_eq!(json.json()["failures"][0]["field"], "remaining");
+}
+
+#[test]
+fn a_file_that_is_none_is_exit_2_with_its_line() {
+    let file = File::new("cases.jsonl", "\n{\"id\":1}\n");
+    let done = tollgate(&["conformance", file.path()]);
+    assert_eq!((done.status, done.stdout.as_str()), (2, ""));
+    assert!(done.stderr.starts_with(&format!("error: {}: line 2", file.path())), "{}", done.stderr);
+    assert_eq!(tollgate(&["conformance", "/no/such.jsonl"]).status, 2);
+}

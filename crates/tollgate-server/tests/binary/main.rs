@@ -1,0 +1,11 @@
+//! The real binary: over HTTP, and on the command line.
+
+#![expect(clippy::panic, clippy::unwrap_used, reason = "the helpers of tests fail like tests")]
+
+mod bad_requests;
+mod command_line;
+mod conformance;
+mod redis;
+mod serve;
+mod stop;
+mod support;

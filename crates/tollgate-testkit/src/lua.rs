@@ -1,0 +1,306 @@
+//! Scripts in an embedded Lua 5.1, over a map that behaves like a Redis server whose clock the
+//! test drives: thousands of schedules a second, with keys that expire in virtual time.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use mlua::{Function, Lua, MultiValue, Table, Value};
+
+/// What a script answered.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reply {
+    /// An array.
+    Array(Vec<Self>),
+    /// A string.
+    Bulk(Vec<u8>),
+    /// A whole number.
+    Int(i64),
+    /// Nothing.
+    Nil,
+}
+
+/// A key's value, and when it expires, in ms.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Stored {
+    /// The value.
+    pub value: Vec<u8>,
+    /// The last ms in which the key is there; `None` for a key that stays.
+    pub expires_ms: Option<u64>,
+}
+
+#[derive(Debug, Default)]
+struct Keyspace {
+    now_us: u64,
+    keys: HashMap<Vec<u8>, Stored>,
+    calls: usize,
+}
+
+/// An interpreter with a keyspace.
+#[derive(Debug)]
+pub struct Interpreter {
+    lua: Lua,
+    keyspace: Rc<RefCell<Keyspace>>,
+    scripts: HashMap<String, Function>,
+}
+
+impl Interpreter {
+    /// An interpreter with no keys, at the epoch.
+    ///
+    /// # Errors
+    /// When Lua can't be set up.
+    pub fn new() -> mlua::Result<Self> {
+        let lua = Lua::new();
+        let keyspace = Rc::new(RefCell::new(Keyspace::default()));
+        let redis = lua.create_table()?;
+        let shared = Rc::clone(&keyspace);
+        let call = lua.create_function(move |lua, arguments: MultiValue| command(lua, &shared, arguments))?;
+        redis.set("call", &call)?;
+        redis.set("pcall", call)?;
+        lua.globals().set("redis", redis)?;
+        let structs = lua.create_table()?;
+        structs.set("pack", lua.create_function(pack)?)?;
+        structs.set("unpack", lua.create_function(unpack)?)?;
+        lua.globals().set("struct", structs)?;
+        Ok(Self { lua, keyspace, scripts: HashMap::new() })
+    }
+
+    /// Sets the server's clock, in µs since the epoch.
+    pub fn set_now(&self, now_us: u64) {
+        self.keyspace.borrow_mut().now_us = now_us;
+    }
+
+    /// Deletes the keys that are past their time.
+    pub fn expire(&self) {
+        let mut keyspace = self.keyspace.borrow_mut();
+        let now_ms = keyspace.now_us / 1_000;
+        keyspace.keys.retain(|_, stored| stored.expires_ms.is_none_or(|expires| now_ms <= expires));
+    }
+
+    /// Deletes a key, as an eviction would.
+    pub fn delete(&self, key: &[u8]) {
+        self.keyspace.borrow_mut().keys.remove(key);
+    }
+
+    /// Puts a value where the test wants it.
+    pub fn put(&self, key: &[u8], value: &[u8]) {
+        self.keyspace.borrow_mut().keys.insert(key.to_vec(), Stored { value: value.to_vec(), expires_ms: None });
+    }
+
+    /// Everything that is stored.
+    #[must_use]
+    pub fn keys(&self) -> HashMap<Vec<u8>, Stored> {
+        self.keyspace.borrow().keys.clone()
+    }
+
+    /// Commands that scripts have called so far.
+    #[must_use]
+    pub fn calls(&self) -> usize {
+        self.keyspace.borrow().calls
+    }
+
+    /// Runs a script.
+    ///
+    /// # Errors
+    /// When the script fails.
+    pub fn eval(&mut self, script: &str, keys: &[Vec<u8>], arguments: &[Vec<u8>]) -> mlua::Result<Reply> {
+        let list = |items: &[Vec<u8>]| -> mlua::Result<Table> {
+            let table = self.lua.create_table()?;
+            for item in items {
+                table.push(self.lua.create_string(item)?)?;
+            }
+            Ok(table)
+        };
+        self.lua.globals().set("KEYS", list(keys)?)?;
+        self.lua.globals().set("ARGV", list(arguments)?)?;
+        if !self.scripts.contains_key(script) {
+            let function = self.lua.load(script).into_function()?;
+            self.scripts.insert(script.to_owned(), function);
+        }
+        to_reply(&self.scripts[script].call(())?)
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "Redis truncates numbers in replies too")]
+fn to_reply(value: &Value) -> mlua::Result<Reply> {
+    Ok(match value {
+        Value::Integer(number) => Reply::Int(*number),
+        Value::Number(number) => Reply::Int(*number as i64),
+        Value::String(text) => Reply::Bulk(text.as_bytes().to_vec()),
+        Value::Table(table) => {
+            let items: Vec<Value> = table.sequence_values().collect::<Result<_, _>>()?;
+            // A `false` in the middle is nil on the wire; `sequence_values` keeps it.
+            Reply::Array(items.iter().map(to_reply).collect::<Result<_, _>>()?)
+        }
+        _ => Reply::Nil,
+    })
+}
+
+/// The commands that the scripts use, as Redis answers them.
+fn command(lua: &Lua, keyspace: &RefCell<Keyspace>, arguments: MultiValue) -> mlua::Result<Value> {
+    let mut keyspace = keyspace.borrow_mut();
+    keyspace.calls += 1;
+    let now_ms = keyspace.now_us / 1_000;
+    let arguments: Vec<Vec<u8>> = arguments.into_iter().map(to_bytes).collect::<Result<_, _>>()?;
+    let number = |index: usize| -> mlua::Result<usize> {
+        std::str::from_utf8(&arguments[index])
+            .ok()
+            .and_then(|text| text.parse().ok())
+            .ok_or_else(|| mlua::Error::runtime("ERR value is not an integer or out of range"))
+    };
+    let name = String::from_utf8_lossy(&arguments[0]).into_owned();
+    match (name.as_str(), arguments.len()) {
+        ("TIME", 1) => {
+            let time = lua.create_table()?;
+            time.push((keyspace.now_us / 1_000_000).to_string())?;
+            time.push((keyspace.now_us % 1_000_000).to_string())?;
+            Ok(Value::Table(time))
+        }
+        ("GET", 2) => match keyspace.keys.get(&arguments[1]) {
+            Some(stored) => Ok(Value::String(lua.create_string(&stored.value)?)),
+            None => Ok(Value::Boolean(false)),
+        },
+        ("SET", 5) if arguments[3] == b"PX" => {
+            let life = number(4)? as u64;
+            if life == 0 {
+                return Err(mlua::Error::runtime("ERR invalid expire time in 'set' command"));
+            }
+            let stored = Stored { value: arguments[2].clone(), expires_ms: Some(now_ms + life) };
+            keyspace.keys.insert(arguments[1].clone(), stored);
+            Ok(Value::Boolean(true))
+        }
+        ("STRLEN", 2) => {
+            let length = keyspace.keys.get(&arguments[1]).map_or(0, |stored| stored.value.len());
+            Ok(Value::Number(length as f64))
+        }
+        ("GETRANGE", 4) => {
+            let value = keyspace.keys.get(&arguments[1]).map(|stored| stored.value.as_slice()).unwrap_or_default();
+            let (from, to) = (number(2)?, number(3)?);
+            let part = value.get(from..(to + 1).min(value.len()).max(from)).unwrap_or_default();
+            Ok(Value::String(lua.create_string(part)?))
+        }
+        ("SETRANGE", 4) => {
+            let from = number(2)?;
+            let key = arguments[1].clone();
+            let stored =
+                keyspace.keys.entry(key).or_insert_with(|| Stored { value: Vec::new(), expires_ms: None });
+            let end = from + arguments[3].len();
+            if stored.value.len() < end {
+                stored.value.resize(end, 0);
+            }
+            stored.value[from..end].copy_from_slice(&arguments[3]);
+            Ok(Value::Number(stored.value.len() as f64))
+        }
+        ("PEXPIRE", 3) => {
+            let life = number(2)? as u64;
+            if let Some(stored) = keyspace.keys.get_mut(&arguments[1]) {
+                stored.expires_ms = Some(now_ms + life);
+            }
+            Ok(Value::Number(1.0))
+        }
+        ("DEL", 2) => {
+            let gone = keyspace.keys.remove(&arguments[1]).is_some();
+            Ok(Value::Number(f64::from(u8::from(gone))))
+        }
+        _ => Err(mlua::Error::runtime(format!("ERR unknown command or wrong arguments: {name}"))),
+    }
+}
+
+fn to_bytes(value: Value) -> mlua::Result<Vec<u8>> {
+    match value {
+        Value::String(text) => Ok(text.as_bytes().to_vec()),
+        // As Redis does it: digits for a whole number.
+        Value::Number(number) if number.fract() == 0.0 => Ok(format!("{number:.0}").into_bytes()),
+        Value::Integer(number) => Ok(number.to_string().into_bytes()),
+        other => Err(mlua::Error::runtime(format!("ERR a command argument is {other:?}"))),
+    }
+}
+
+/// One item of a format of Redis' `struct` library: `B`, `I<n>` or `c<n>`, big-endian.
+enum Item {
+    Bytes(usize),
+    Number(usize),
+}
+
+fn items(format: &str) -> mlua::Result<Vec<Item>> {
+    let mut rest = format
+        .strip_prefix('>')
+        .ok_or_else(|| mlua::Error::runtime("the format does not begin with >"))?
+        .chars()
+        .peekable();
+    let mut items = Vec::new();
+    while let Some(letter) = rest.next() {
+        let mut size = String::new();
+        while let Some(digit) = rest.next_if(char::is_ascii_digit) {
+            size.push(digit);
+        }
+        let size = size.parse().unwrap_or(1);
+        items.push(match letter {
+            'B' => Item::Number(1),
+            'I' => Item::Number(size),
+            'c' => Item::Bytes(size),
+            other => return Err(mlua::Error::runtime(format!("the format item {other} is not supported"))),
+        });
+    }
+    Ok(items)
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "checked to be whole, not negative and below 2^56"
+)]
+fn pack(lua: &Lua, mut arguments: MultiValue) -> mlua::Result<Value> {
+    let format: mlua::String = pop(lua, &mut arguments)?;
+    let mut packed = Vec::new();
+    for item in items(&format.to_str()?)? {
+        match item {
+            Item::Bytes(size) => {
+                let text: mlua::String = pop(lua, &mut arguments)?;
+                packed.extend_from_slice(text.as_bytes().get(..size).ok_or_else(|| mlua::Error::runtime("string too short"))?);
+            }
+            Item::Number(size) => {
+                let number: f64 = pop(lua, &mut arguments)?;
+                // Redis would store something: here it is a defect of the script.
+                let most = 2f64.powi(8 * i32::try_from(size).unwrap_or(0));
+                if number.fract() != 0.0 || !(0.0..most).contains(&number) {
+                    return Err(mlua::Error::runtime(format!("{number} does not fit into {size} bytes")));
+                }
+                packed.extend_from_slice(&(number as u64).to_be_bytes()[8 - size..]);
+            }
+        }
+    }
+    Ok(Value::String(lua.create_string(packed)?))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "Lua numbers are doubles; the scripts keep to 2^53")]
+fn unpack(lua: &Lua, mut arguments: MultiValue) -> mlua::Result<MultiValue> {
+    let format: mlua::String = pop(lua, &mut arguments)?;
+    let text: mlua::String = pop(lua, &mut arguments)?;
+    let text = text.as_bytes();
+    let mut at = match arguments.pop_front() {
+        Some(Value::Number(position)) => position as usize - 1,
+        Some(Value::Integer(position)) => usize::try_from(position).unwrap_or(1) - 1,
+        _ => 0,
+    };
+    let mut values = MultiValue::new();
+    for item in items(&format.to_str()?)? {
+        let size = match item {
+            Item::Bytes(size) | Item::Number(size) => size,
+        };
+        let part = text.get(at..at + size).ok_or_else(|| mlua::Error::runtime("data string too short"))?;
+        at += size;
+        values.push_back(match item {
+            Item::Bytes(_) => Value::String(lua.create_string(part)?),
+            Item::Number(_) => {
+                Value::Number(part.iter().fold(0_u64, |number, &byte| number << 8 | u64::from(byte)) as f64)
+            }
+        });
+    }
+    values.push_back(Value::Number((at + 1) as f64));
+    Ok(values)
+}
+
+fn pop<T: mlua::FromLua>(lua: &Lua, arguments: &mut MultiValue) -> mlua::Result<T> {
+    T::from_lua(arguments.pop_front().unwrap_or(Value::Nil), lua)
+}

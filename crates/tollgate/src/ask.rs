@@ -1,0 +1,185 @@
+//! What a limiter is asked: a key, and what the request costs.
+
+use smallvec::SmallVec;
+use tollgate_core::{Cost, Costs, Limit, StoreError, StoreErrorKind, Timestamp};
+
+/// A key, and what the request costs: what the methods of a [`Limiter`](crate::Limiter) take.
+///
+/// Anything that is bytes is a key: `limiter.check("alice")` asks at the policies' own costs (1
+/// unless a policy says otherwise). An `Ask` says more. Numbers are checked when it is asked:
+/// what is malformed is an error of [`StoreErrorKind::InvalidRequest`], whatever the limiter does
+/// when its store fails.
+///
+/// ```
+/// use tollgate::{Ask, Limiter, MemoryStore};
+///
+/// let limiter = Limiter::new(
+///     MemoryStore::builder().build(),
+///     tollgate::limit("llm", ["token_bucket 60/min as requests", "token_bucket 90000/min as tokens"])?,
+/// );
+/// let decision = limiter.try_check(Ask::new("alice").cost_of("tokens", 1_200))?;
+/// assert_eq!(decision.policies()[0].remaining(), Some(59));
+/// assert_eq!(decision.policies()[1].remaining(), Some(88_800));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Ask<'a> {
+    key: &'a [u8],
+    same: Option<u64>,
+    named: SmallVec<[(&'a str, u64); 2]>,
+    at: Option<Timestamp>,
+}
+
+impl<'a> Ask<'a> {
+    /// About `key`, at the policies' own costs.
+    pub fn new<K: AsRef<[u8]> + ?Sized>(key: &'a K) -> Self {
+        Self { key: key.as_ref(), same: None, named: SmallVec::new(), at: None }
+    }
+
+    /// The request takes `units` of every policy that [`Ask::cost_of`] doesn't name: a whole
+    /// number from 1 to 2^53 − 1.
+    pub const fn cost(mut self, units: u64) -> Self {
+        self.same = Some(units);
+        self
+    }
+
+    /// The request takes `units` of the policy called `policy`, from 0 to 2^53 − 1. 0 is not
+    /// charged and never a reason to refuse. Policies that are not named keep their cost.
+    pub fn cost_of(mut self, policy: &'a str, units: u64) -> Self {
+        self.named.push((policy, units));
+        self
+    }
+
+    /// The time to judge by, for a limiter whose time is
+    /// [`TimeSource::Injected`](tollgate_core::TimeSource::Injected).
+    pub const fn at(mut self, time: Timestamp) -> Self {
+        self.at = Some(time);
+        self
+    }
+
+    /// The key.
+    #[must_use]
+    pub const fn key(&self) -> &'a [u8] {
+        self.key
+    }
+
+    pub(crate) const fn time(&self) -> Option<Timestamp> {
+        self.at
+    }
+
+    /// The costs in the order of the limit; `each` is where they are kept if they differ.
+    #[inline]
+    pub(crate) fn costs<'e>(
+        &self,
+        limit: &Limit,
+        each: &'e mut SmallVec<[u64; 16]>,
+    ) -> Result<Costs<'e>, StoreError> {
+        if self.named.is_empty() {
+            return match self.same {
+                None => Ok(Costs::Own),
+                Some(units) => Ok(Costs::Same(cost(units)?)),
+            };
+        }
+        self.named_costs(limit, each)?;
+        Ok(Costs::Each(each))
+    }
+
+    fn named_costs(&self, limit: &Limit, each: &mut SmallVec<[u64; 16]>) -> Result<(), StoreError> {
+        let same = self.same.map(cost).transpose()?;
+        each.extend(
+            limit.members().iter().map(|member| same.unwrap_or(member.policy().cost()).get()),
+        );
+        for (index, (name, units)) in self.named.iter().enumerate() {
+            if self.named[..index].iter().any(|(earlier, _)| earlier == name) {
+                return Err(invalid(format!("the cost of policy `{name}` is given twice")));
+            }
+            let position = limit.position(name).ok_or_else(|| {
+                let names: Vec<_> =
+                    limit.members().iter().map(|member| member.name().as_str()).collect();
+                invalid(format!(
+                    "limit `{}` has no policy called `{}`: it has {}",
+                    limit.name(),
+                    name.escape_debug(),
+                    names.join(", ")
+                ))
+            })?;
+            if *units > Cost::MAX.get() {
+                return Err(invalid(format!(
+                    "the cost of policy `{name}` is {units}, but must be a whole number from 0 to {}",
+                    Cost::MAX
+                )));
+            }
+            each[position] = *units;
+        }
+        Ok(())
+    }
+}
+
+impl<'a, K: AsRef<[u8]> + ?Sized> From<&'a K> for Ask<'a> {
+    #[inline]
+    fn from(key: &'a K) -> Self {
+        Self::new(key)
+    }
+}
+
+#[inline]
+fn cost(units: u64) -> Result<Cost, StoreError> {
+    Cost::new(units).map_err(|error| invalid(error.to_string()))
+}
+
+#[cold]
+fn invalid(message: String) -> StoreError {
+    StoreError::new(StoreErrorKind::InvalidRequest, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limit() -> Limit {
+        crate::limit("l", ["gcra 1/s burst 9 as a", "gcra 1/s burst 9 cost 2 as b"]).unwrap()
+    }
+
+    fn costs(ask: &Ask<'_>) -> Result<Vec<u64>, String> {
+        let limit = limit();
+        let mut each = SmallVec::new();
+        let costs = ask.costs(&limit, &mut each).map_err(|error| {
+            assert_eq!(error.kind(), StoreErrorKind::InvalidRequest);
+            assert!(!error.is_store_failure());
+            error.to_string()
+        })?;
+        Ok((0..2).map(|index| tollgate_core::cost_of(&limit, costs, index)).collect())
+    }
+
+    #[test]
+    fn a_cost_is_the_policy_s_own_or_the_request_s_or_the_one_by_name() {
+        assert_eq!(costs(&Ask::new("k")), Ok(vec![1, 2]));
+        assert_eq!(costs(&Ask::new("k").cost(7)), Ok(vec![7, 7]));
+        assert_eq!(costs(&Ask::new("k").cost_of("a", 0)), Ok(vec![0, 2]));
+        assert_eq!(costs(&Ask::new("k").cost(7).cost_of("b", 3)), Ok(vec![7, 3]));
+    }
+
+    #[test]
+    fn a_cost_out_of_range_or_of_an_unknown_policy_is_refused_with_what_to_write() {
+        for (ask, expected) in [
+            (Ask::new("k").cost(0), "from 1 to 9007199254740991"),
+            (Ask::new("k").cost(1 << 53), "from 1 to 9007199254740991"),
+            (Ask::new("k").cost(0).cost_of("a", 1), "from 1 to"),
+            (Ask::new("k").cost_of("a", 1 << 53), "policy `a`"),
+            (Ask::new("k").cost_of("c", 1), "it has a, b"),
+            (Ask::new("k").cost_of("a", 1).cost_of("a", 2), "twice"),
+        ] {
+            let message = costs(&ask).unwrap_err();
+            assert!(message.contains(expected), "{message}");
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_a_key() {
+        let (text, bytes) = (String::from("alice"), b"alice".to_vec());
+        for ask in [Ask::from("alice"), Ask::from(&text), Ask::from(b"alice"), Ask::from(&bytes)] {
+            assert_eq!(ask.key(), b"alice");
+        }
+    }
+}

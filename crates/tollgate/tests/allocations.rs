@@ -1,0 +1,43 @@
+//! What the simple forms may not do: allocate. In a file of its own, because whatever else runs
+//! in the process would be counted too.
+
+use std::alloc::System;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+use tollgate::{AnyStore, Ask, Limiter, MemoryStore, StoreOptions};
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+#[test]
+fn asking_about_a_known_key_allocates_nothing() {
+    let limit =
+        || tollgate::limit("l", ["token_bucket 9/s burst 50000", "fixed_window 50000/d"]).unwrap();
+    let limiter = Limiter::new(MemoryStore::builder().build(), limit());
+    let any = Limiter::new(
+        AnyStore::open(&"memory:".parse().unwrap(), &StoreOptions::default()).unwrap(),
+        limit(),
+    );
+    let ask = || {
+        let costs = Ask::new("alice").cost_of("fixed_window", 2).cost_of("token_bucket", 0);
+        assert!(limiter.try_check("alice").unwrap().is_allowed());
+        assert!(limiter.try_check(Ask::new("alice").cost(2)).unwrap().is_allowed());
+        assert!(limiter.try_check(costs).unwrap().is_allowed());
+        assert!(at_once(any.check("alice")).unwrap().is_allowed());
+    };
+    ask();
+    let region = Region::new(ALLOCATOR);
+    for _ in 0..1_000 {
+        ask();
+    }
+    assert_eq!(region.change().allocations + region.change().reallocations, 0);
+}
+
+fn at_once<F: Future>(future: F) -> F::Output {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("the embedded store never waits"),
+    }
+}
