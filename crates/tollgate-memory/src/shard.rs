@@ -97,19 +97,12 @@ impl<C: Cell> Shard<C> {
         if self.is_crowded() {
             self.resize(self.larger());
         }
-        loop {
-            let index = self.find(fingerprint).unwrap_or_else(|index| index);
-            let gap = self.slots[index..].iter().position(Slot::is_empty);
-            let Some(distance) = gap else {
-                // The slots at the end that are nobody's home are all taken.
-                self.resize(self.larger());
-                continue;
-            };
-            self.slots[index..=index + distance].rotate_right(1);
-            self.slots[index] = Slot { align: [], fingerprint, cell };
-            self.taken += 1;
-            return;
-        }
+        let index = self.find(fingerprint).unwrap_or_else(|index| index);
+        let gap = self.slots[index..].iter().position(Slot::is_empty).map(|distance| index + distance);
+        let gap = gap.unwrap_or_else(|| self.lengthen());
+        self.slots[index..=gap].rotate_right(1);
+        self.slots[index] = Slot { align: [], fingerprint, cell };
+        self.taken += 1;
     }
 
     /// Takes out the state at an index; what it had pushed aside moves back.
@@ -212,6 +205,15 @@ impl<C: Cell> Shard<C> {
         (self.slots.len() + self.slots.len() / 4).max(self.slots.len() + 4).max(SMALLEST)
     }
 
+    /// Adds slots at the end that are nobody's home, as those there are all taken; gives the first.
+    #[cold]
+    fn lengthen(&mut self) -> usize {
+        let end = self.slots.len();
+        self.slots.reserve_exact(NOBODYS);
+        self.slots.extend((0..NOBODYS).map(|_| Slot::EMPTY));
+        end
+    }
+
     fn resize(&mut self, slots: usize) {
         let nobodys = (slots / 8).min(NOBODYS);
         self.homes = (slots - nobodys) as u64;
@@ -236,7 +238,7 @@ impl<C: Cell> Shard<C> {
 
 /// The fewest slots of a shard that holds anything.
 const SMALLEST: usize = 8;
-/// The most slots at the end that are nobody's home.
+/// The most slots at the end that are nobody's home, unless they overflow.
 const NOBODYS: usize = 16;
 /// How many slots are looked at for each state wanted: most are taken, but not in a new shard.
 const SLOTS_PER_STATE: usize = 8;

@@ -174,7 +174,7 @@ impl Program {
             }
             Rule::Log(log) => {
                 let kind = log_kind(log);
-                self.plain &= kind == kind::RING;
+                self.plain &= kind == kind::RING || !log.is_ring() && log.strategies().len() == 1;
                 if log.strategies().len() > 1 {
                     strategies = log.strategies();
                 }

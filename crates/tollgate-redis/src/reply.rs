@@ -57,6 +57,9 @@ fn read_states(limit: &Limit, costs: Costs<'_>, states: &[u8]) -> Result<Decisio
         let times = Times { now: state.map_or(0, State::newest), max_clock_back: None };
         let standing = match (Standing::of(rule, state, times)?, rule) {
             (Some((standing, _)), _) => standing,
+            (None, Rule::Log(rule)) if log_kind(rule) == packed::kind::LOG_HEAD => {
+                Standing::Read(admitted_reading(rule, state))
+            }
             (None, Rule::Log(rule)) => {
                 let log = remaining_logs.next().ok_or_else(|| nonsense("a log too few"))?;
                 let times = Times { now: log.newest, max_clock_back: None };
@@ -154,6 +157,24 @@ fn kind_of(rule: &Rule) -> u8 {
         Rule::WarmUp(_) => packed::kind::WARM_UP,
         Rule::Window(_) => packed::kind::WINDOW,
         _ => 0,
+    }
+}
+
+/// What the head of an exact log of one strategy says when its newest entry was just made.
+fn admitted_reading(rule: &log::Log, state: Option<&State>) -> Reading {
+    let total = match state {
+        Some(State::LogHead(head)) => head.total - head.base,
+        _ => 0,
+    };
+    let remaining = rule.limit().saturating_sub(total);
+    Reading {
+        ask: Ask::Pass { wait: 0 },
+        violated: 0,
+        remaining_before: remaining,
+        remaining,
+        reset_after: rule.horizon(),
+        total,
+        current: 0,
     }
 }
 

@@ -1,7 +1,7 @@
 //! A decision as JSON: the same over HTTP and on the command line.
 
 use serde::Serialize;
-use tollgate::{Decision, Limit, Span};
+use tollgate::{Algorithm, Decision, Limit, Span};
 
 /// A decision as scripts read it. Fields that are not always there are only there when they say
 /// something: a wait, a shadow, violated strategies.
@@ -42,18 +42,24 @@ impl<'a> Answer<'a> {
     /// The answer of `limit`.
     #[must_use]
     pub(crate) fn new(limit: &'a Limit, decision: &Decision) -> Self {
-        let names = || limit.members().iter().map(|member| member.name().as_str());
-        let policies = names()
+        let policies = limit
+            .members()
+            .iter()
             .zip(decision.policies())
-            .map(|(name, outcome)| PolicyAnswer {
-                name,
+            .map(|(member, outcome)| PolicyAnswer {
+                name: member.name().as_str(),
                 limit: outcome.limit(),
                 remaining: outcome.remaining(),
                 retry_after_ms: outcome.retry_after().as_millis_ceil(),
                 reset_after_ms: outcome.reset_after().map(Span::as_millis_ceil),
                 allowed: outcome.is_admitted(),
                 shadow: outcome.is_shadow(),
-                violated: outcome.violated().collect(),
+                violated: match member.policy().algorithm() {
+                    Algorithm::SlidingLog { strategies } if strategies.len() > 1 => {
+                        outcome.violated().collect()
+                    }
+                    _ => Vec::new(),
+                },
             })
             .collect();
         Self {
@@ -117,5 +123,8 @@ mod tests {
     #[test]
     fn the_strategies_that_refused_are_named() {
         assert!(json(&["sliding_log 2/s and 5/h"], 3).contains(r#""violated":[0]"#));
+        for alone in ["sliding_log 2/s", "sliding_window 2/s"] {
+            assert!(!json(&[alone], 3).contains("violated"));
+        }
     }
 }

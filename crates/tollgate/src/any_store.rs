@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate_core::{
-    Clock, Decision, EmbeddedStore, KeyPrefix, Limit, Request, Store, StoreError, StoreErrorKind,
-    TimeSource,
+    Clock, Decision, EmbeddedStore, KeyPrefix, Limit, Request, Store, StoreError, TimeSource,
 };
 use tollgate_memory::{MemoryStore, Stats as MemoryStats};
 #[cfg(feature = "redis")]
@@ -145,7 +144,7 @@ impl Store for AnyStore {
             (Self::Redis(store), Inner::Redis(handle)) => store.decide(handle, request).await,
             #[cfg(feature = "redis")]
             _ => Err(StoreError::new(
-                StoreErrorKind::InvalidRequest,
+                tollgate_core::StoreErrorKind::InvalidRequest,
                 "the limit was opened by a store of another kind: open it by the one that is asked",
             )),
         }
@@ -241,7 +240,7 @@ mod tests {
             .build()
             .unwrap()
             .block_on(memory.decide(&elsewhere, Request::check(b"k")));
-        assert_eq!(answer.unwrap_err().kind(), StoreErrorKind::InvalidRequest);
+        assert_eq!(answer.unwrap_err().kind(), tollgate_core::StoreErrorKind::InvalidRequest);
     }
 
     #[test]

@@ -25,7 +25,7 @@ fn asking_about_a_known_key_allocates_nothing() {
         assert!(limiter.try_check("alice").unwrap().is_allowed());
         assert!(limiter.try_check(Ask::new("alice").cost(2)).unwrap().is_allowed());
         assert!(limiter.try_check(costs).unwrap().is_allowed());
-        assert!(at_once(any.check("alice")).unwrap().is_allowed());
+        assert!(at_once(any.check("alice")).unwrap().unwrap().is_allowed());
     };
     ask();
     let region = Region::new(ALLOCATOR);
@@ -35,9 +35,10 @@ fn asking_about_a_known_key_allocates_nothing() {
     assert_eq!(region.change().allocations + region.change().reallocations, 0);
 }
 
-fn at_once<F: Future>(future: F) -> F::Output {
+/// The embedded store never waits: there is nothing to poll twice.
+fn at_once<F: Future>(future: F) -> Option<F::Output> {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(output) => output,
-        Poll::Pending => panic!("the embedded store never waits"),
+        Poll::Ready(output) => Some(output),
+        Poll::Pending => None,
     }
 }

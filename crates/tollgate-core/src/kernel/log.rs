@@ -288,11 +288,11 @@ impl Log {
         state.entries.back().map_or(0, |last| (last.stamp + self.horizon).saturating_sub(at))
     }
 
-    /// The units in the slice (or at the very stamp) of `at`.
+    /// Of a ring: the units in the slice of `at`.
     #[must_use]
     pub fn current(&self, state: &State, at: u64) -> u64 {
         match state.entries.back() {
-            Some(last) if last.stamp == self.stamp(at) => {
+            Some(last) if self.is_ring() && last.stamp == self.stamp(at) => {
                 last.total - state.total_before(state.entries.len() - 1)
             }
             _ => 0,

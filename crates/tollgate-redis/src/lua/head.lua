@@ -32,6 +32,7 @@ local size = value and #value or 0
 -- value just as the program lists them. Anything else falls through to the general part below.
 if express == 1 and (size > 0 or not value) then
   local out, life, from, clean, denied, at_offset = '', shortest, 1, true, false, offset
+  local logs, entries, readings
   for _ = 1, count do
     local kind, id, retention, flags, a, b, c, cost, e, limit, g, _
     kind, id, retention, flags, a, b, c, cost, e, limit, g, _, at_offset =
@@ -112,6 +113,52 @@ if express == 1 and (size > 0 or not value) then
         lasts = start + 2 * a - now
         out = out .. pack('>c5BI7I7I7I7', id, retention, at, start, previous, current + cost)
       end
+    elseif kind == 5 then -- exact log of one strategy: b length; entries as in a ring, in a key of their own
+      logs, entries, readings = (logs or 0) + 1, entries or {}, readings or {}
+      local key, base, total, first, stored, retry, newest = KEYS[1 + logs], 0, 0, 0, 0, 0, 0
+      if value then
+        if size - from < 40 then clean = false break end
+        local held, _
+        held, _, newest, base, total, first, stored, from = unpack('>c5BI7I7I7I7I7', value, from)
+        if held ~= id or newest > ahead or newest > MAX or total > MAX - cost or first >= stored or first > 64 and 2 * first > stored then
+          clean = false
+          break
+        end
+        if newest > now then at = newest end
+        -- What has left is among the oldest, most often one or two.
+        local block, place = redis.call('GETRANGE', key, 14 * first, 14 * first + 111), 1
+        local stamp, running
+        repeat
+          if place + 13 > #block then clean = false break end
+          if running then base, first = running, first + 1 end
+          stamp, running, place = unpack('>I7I7', block, place)
+        until stamp + b > at
+        if not clean then break end
+        local excess = total - base + cost - limit
+        while excess > 0 and running - base < excess do
+          if place + 13 > #block then clean = false break end
+          stamp, running, place = unpack('>I7I7', block, place)
+        end
+        if not clean then break end
+        if excess > 0 then retry = stamp + b - at end
+      elseif cost > limit then
+        clean = false
+        break
+      end
+      local used = total - base
+      if used > limit - cost then
+        if cost > limit then retry = 36028797018963968 end
+        denied = true
+        readings[logs] = pack('>I4I7I7I7I7I7I7', 1, retry, max(0, limit - used), max(0, limit - used), newest + b - at, used, 0)
+      else
+        readings[logs] = pack('>I4I7I7I7I7I7I7', 0, 0, limit - used, limit - used, used > 0 and newest + b - at or 0, used, 0)
+        lasts = at + b - now
+        local joins = stored > 0 and at == newest
+        if not joins then stored = stored + 1 end
+        -- Its life is twice the window, so that the first entry in each window's length renews it.
+        entries[logs] = { key, 14 * (stored - 1), pack('>I7I7', at, total + cost), floor(at / b) ~= floor(newest / b), 2 * b }
+        out = out .. pack('>c5BI7I7I7I7I7', id, retention, at, base, total + cost, first, stored)
+      end
     else -- ring of slices: a slice, b length; entries are pairs of stamp and running total
       local base, total, body, stamp = 0, 0, '', 0
       if value then
@@ -149,8 +196,23 @@ if express == 1 and (size > 0 or not value) then
     if lasts > life then life = lasts end
   end
   if clean and from == size + 1 then
-    if denied then return { 0, now, value, 0 } end
+    if denied then
+      local reply = { 0, now, value, 0 }
+      for index = 1, logs or 0 do reply[4 + index] = readings[index] end
+      return reply
+    end
     if life > MAX then life = MAX end
+    for index = 1, logs or 0 do
+      local entry = entries[index]
+      if entry[2] == 0 then
+        redis.call('SET', entry[1], entry[3], 'PX', ceil(max(entry[5], shortest) / 1000) + 1)
+      else
+        redis.call('SETRANGE', entry[1], entry[2], entry[3])
+        if entry[4] or shortest > 0 then
+          redis.call('PEXPIRE', entry[1], ceil(max(entry[5], shortest) / 1000) + 1)
+        end
+      end
+    end
     redis.call('SET', KEYS[1], out, 'PX', ceil(life / 1000) + 1)
     return out
   end

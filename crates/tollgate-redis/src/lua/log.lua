@@ -240,6 +240,8 @@ end
 -- Writes the entries that are in a key of their own.
 function log.save(p, life)
   if p.inline then return end
+  -- Its life is twice the window at least: the express lane renews it once in a window's length.
+  life = max(life, ceil(p.b / 500) + 1)
   if p.rewritten or not p.found or p.first == p.count or p.first > 64 and 2 * p.first > p.count then
     -- More have left than are left: keep only those.
     local block = live(p)
@@ -263,7 +265,7 @@ end
 function log.reading(p, before)
   local current = 0
   local last = p.count - 1
-  if p.count > p.first and (entry(p, last)) == p.at - p.at % p.a then
+  if p.a > 1 and p.count > p.first and (entry(p, last)) == p.at - p.at % p.a then
     current = p.total - total_before(p, last)
   end
   local wait = p.retry or 0

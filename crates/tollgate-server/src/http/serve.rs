@@ -52,6 +52,7 @@ pub(crate) async fn serve(args: ServeArgs) -> Result<Exit, Failure> {
     };
     let listener = TcpListener::bind(wanted).await.map_err(cannot_listen)?;
     let address = listener.local_addr().map_err(cannot_listen)?;
+    tokio::spawn(connect(registry.clone()));
     tokio::spawn(sweep(registry.clone()));
     let service = Service::new(registry, Guard::new(address, args.admin_token));
     // Before the address is told: from then on a signal stops the service in order.
@@ -126,6 +127,14 @@ fn is_of_one_client(error: &io::Error) -> bool {
             | io::ErrorKind::ConnectionRefused
             | io::ErrorKind::ConnectionReset
     )
+}
+
+/// Connects to the store ahead of the first request, which then doesn't pay for it. Whether the
+/// store is there is what `/readyz` tells.
+async fn connect(registry: Registry) {
+    for (_, limiter) in registry.iter() {
+        let _ = limiter.store().ping().await;
+    }
 }
 
 /// Keeps an idle embedded store from holding on to its memory.

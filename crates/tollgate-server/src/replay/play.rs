@@ -2,7 +2,11 @@
 
 use std::future::ready;
 use std::hash::{BuildHasher, RandomState};
+use std::num::NonZeroUsize;
+use std::panic::resume_unwind;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 use indicatif::ProgressBar;
@@ -23,7 +27,8 @@ fn fresh_run() -> TimeSource {
     TimeSource::Injected { run: format!("replay-{:016x}{:016x}", random(), random()) }
 }
 
-/// Decides every request under each limit by itself, in a store that answers at once.
+/// Decides every request under each limit by itself, in a store that answers at once: each core
+/// takes one key after the other.
 pub(super) fn play_now<S: EmbeddedStore>(
     store: &S,
     limits: &[Arc<Limit>],
@@ -31,27 +36,57 @@ pub(super) fn play_now<S: EmbeddedStore>(
     bar: &ProgressBar,
 ) -> Result<Vec<LimitTally>, StoreError> {
     let run = fresh_run();
+    let keys: Vec<_> = recording.by_key().collect();
+    let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get).min(keys.len());
     let mut tallies = Vec::with_capacity(limits.len());
     for limit in limits {
         let handle = store.open(Arc::clone(limit), run.clone());
-        let mut tally = LimitTally::new(limit.members().len());
-        let mut of_key = KeyTally::new(limit.members().len());
-        for requests in recording.by_key() {
-            let key = recording.keys.get(requests.key);
-            let mut last = Timestamp::EPOCH;
-            of_key.clear();
-            for (at, costs) in requests.iter() {
-                let answer = store.decide_now(&handle, check(key, at, costs));
-                count(&mut of_key, &answer, at)?;
-                last = at;
+        let next = AtomicUsize::new(0);
+        let work = || {
+            let mut tally = LimitTally::new(limit.members().len());
+            let mut of_key = KeyTally::new(limit.members().len());
+            while let Some(requests) = keys.get(next.fetch_add(1, Ordering::Relaxed)) {
+                play_key_now(
+                    store,
+                    &handle,
+                    recording.keys.get(requests.key),
+                    *requests,
+                    &mut of_key,
+                )?;
+                tally.add(requests.key, requests.len(), &of_key);
+                bar.inc(requests.len());
             }
-            let _ = store.decide_now(&handle, reset(key, last))?;
-            tally.add(requests.key, requests.len(), &of_key);
-            bar.inc(requests.len());
-        }
+            Ok::<_, StoreError>(tally)
+        };
+        let tally = thread::scope(|scope| {
+            let workers: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
+            let mut whole = LimitTally::new(limit.members().len());
+            for worker in workers {
+                whole.merge(worker.join().unwrap_or_else(|panic| resume_unwind(panic))?);
+            }
+            Ok::<_, StoreError>(whole)
+        })?;
         tallies.push(tally);
     }
     Ok(tallies)
+}
+
+fn play_key_now<S: EmbeddedStore>(
+    store: &S,
+    handle: &S::Handle,
+    key: &[u8],
+    requests: OfKey<'_>,
+    of_key: &mut KeyTally,
+) -> Result<(), StoreError> {
+    let mut last = Timestamp::EPOCH;
+    of_key.clear();
+    for (at, costs) in requests.iter() {
+        let answer = store.decide_now(handle, check(key, at, costs));
+        count(of_key, &answer, at)?;
+        last = at;
+    }
+    let _ = store.decide_now(handle, reset(key, last))?;
+    Ok(())
 }
 
 /// Decides every request under each limit by itself, in any store: many keys at once, each in
@@ -131,7 +166,6 @@ fn count(
 mod tests {
     use std::collections::HashSet;
     use std::sync::Mutex;
-    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use tollgate::{AnyStore, StoreOptions};
 

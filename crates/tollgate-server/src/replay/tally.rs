@@ -59,6 +59,15 @@ impl LimitTally {
         }
         self.beyond += of_key.beyond;
     }
+
+    /// Adds the counts of other keys.
+    pub(super) fn merge(&mut self, other: Self) {
+        self.whole.merge(other.whole);
+        for (policy, other) in self.policies.iter_mut().zip(other.policies) {
+            policy.merge(other);
+        }
+        self.beyond += other.beyond;
+    }
 }
 
 impl Tally {
@@ -85,12 +94,26 @@ impl Tally {
         }
         self.denied += denied;
         self.keys_denied += 1;
+        self.rank(DeniedKey { key, requests, denied });
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.denied += other.denied;
+        self.keys_denied += other.keys_denied;
+        other.denied_most.into_iter().for_each(|key| self.rank(key));
+        for (minute, count) in other.minutes {
+            *self.minutes.entry(minute).or_default() += count;
+        }
+    }
+
+    fn rank(&mut self, new: DeniedKey) {
         // Of keys refused equally often, the one that appeared first in the file comes first.
-        let place =
-            self.denied_most.partition_point(|other| (other.denied, key) > (denied, other.key));
+        let place = self
+            .denied_most
+            .partition_point(|other| (other.denied, new.key) > (new.denied, other.key));
         if place < Self::MOST {
             self.denied_most.truncate(Self::MOST - 1);
-            self.denied_most.insert(place, DeniedKey { key, requests, denied });
+            self.denied_most.insert(place, new);
         }
     }
 }
@@ -168,7 +191,10 @@ mod tests {
         };
         let forwards = tally(&mut (0..counts.len()));
         let backwards = tally(&mut (0..counts.len()).rev());
-        assert_eq!(forwards.denied_most, backwards.denied_most);
+        assert_eq!(forwards, backwards);
+        let mut in_parts = tally(&mut (0..6));
+        in_parts.merge(tally(&mut (6..counts.len())));
+        assert_eq!(forwards, in_parts);
         let keys: Vec<_> =
             forwards.denied_most.iter().map(|most| (most.key, most.denied)).collect();
         assert_eq!(
