@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tollgate_core::kernel::{Times, counter, warm_up, window};
 use tollgate_core::{
-    DeniedCharge, Enforcement, Limit, Request, StoreError, StoreErrorKind, TimeSource, Timestamp,
+    Cost, DeniedCharge, Enforcement, Limit, Request, StoreError, StoreErrorKind, TimeSource, Timestamp,
 };
 
 use crate::cell::{BucketCell, Cell, LogCell};
@@ -24,8 +24,8 @@ pub struct Handle {
     /// The indices of the policies in the order in which their shards are locked.
     lock_order: Box<[usize]>,
     straight: bool,
-    injected: bool,
-    max_clock_back: u64,
+    /// `None` under injected time.
+    max_clock_back: Option<u64>,
     // The last field: it is dropped when the seats have been left.
     lease: Lease,
 }
@@ -45,6 +45,8 @@ pub(crate) struct SeatOf<C: Cell> {
     pub(crate) rule: C::Rule,
     /// The scale its states are written in.
     pub(crate) tag: Tag,
+    /// What a request costs that doesn't say.
+    pub(crate) own_cost: u64,
 }
 
 impl Handle {
@@ -62,8 +64,7 @@ impl Handle {
             seats,
             lock_order,
             straight,
-            injected,
-            max_clock_back: registry.max_clock_back(),
+            max_clock_back: (!injected).then_some(registry.max_clock_back()),
             lease: Lease(Arc::clone(registry), injected),
         }
     }
@@ -98,19 +99,24 @@ impl Handle {
     /// Whether requests bring their own time.
     #[inline]
     pub(crate) const fn is_injected(&self) -> bool {
-        self.injected
+        self.max_clock_back.is_none()
     }
 
     /// What a request is judged by, if the store's clock shows `now`.
     #[inline]
-    pub(crate) fn times(&self, request: &Request<'_>, now: Timestamp) -> Result<Times, StoreError> {
-        match (self.injected, request.at) {
-            (false, None) => {
-                Ok(Times { now: now.as_micros(), max_clock_back: Some(self.max_clock_back) })
-            }
-            (true, Some(at)) => Ok(Times { now: at.as_micros(), max_clock_back: None }),
-            (false, Some(_)) => Err(self.misplaced_time()),
-            (true, None) => Err(self.missing_time()),
+    pub(crate) fn times(&self, request: &Request<'_>, now: Timestamp) -> Times {
+        Times { now: request.at.unwrap_or(now).as_micros(), max_clock_back: self.max_clock_back }
+    }
+
+    /// Refuses a request that brings a time to a limit on the store's clock, or none to one that
+    /// is judged by it.
+    // Apart from `times`: what comes out of one `Result` is written to memory and waited for.
+    #[inline]
+    pub(crate) fn check_time(&self, request: &Request<'_>) -> Result<(), StoreError> {
+        match (self.is_injected(), request.at.is_some()) {
+            (false, true) => Err(self.misplaced_time()),
+            (true, false) => Err(self.missing_time()),
+            (false, false) | (true, true) => Ok(()),
         }
     }
 
@@ -142,7 +148,7 @@ impl fmt::Debug for Handle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Handle")
             .field("limit", &self.limit.name())
-            .field("injected", &self.injected)
+            .field("injected", &self.is_injected())
             .finish_non_exhaustive()
     }
 }
@@ -160,9 +166,9 @@ impl Seat {
 }
 
 impl<C: Cell> SeatOf<C> {
-    pub(crate) fn new(table: &Arc<Table<C>>, rule: &C::Rule, tag: Tag) -> Self {
+    pub(crate) fn new(table: &Arc<Table<C>>, rule: &C::Rule, tag: Tag, own_cost: Cost) -> Self {
         table.join(rule);
-        Self { table: Arc::clone(table), rule: rule.clone(), tag }
+        Self { table: Arc::clone(table), rule: rule.clone(), tag, own_cost: own_cost.get() }
     }
 }
 

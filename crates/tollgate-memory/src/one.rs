@@ -19,7 +19,7 @@ pub(crate) fn check(
     cost: u64,
     times: Times,
 ) -> Result<Decision, StoreError> {
-    let SeatOf { table, rule, tag } = seat;
+    let SeatOf { table, rule, tag, .. } = seat;
     let mut shard = table.lock(fingerprint);
     let found = shard.find(fingerprint);
     let state = match found {

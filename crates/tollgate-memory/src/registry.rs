@@ -86,6 +86,7 @@ impl Registry {
         let key =
             TableKey { time: time.clone(), limit: limit.name().as_str().to_owned(), identity: member.identity() };
         let there = tables.ids.get(&key).and_then(|id| tables.by_id.get(id)).cloned();
+        let cost = member.policy().cost();
         let (seat, kept) = match member.policy().rule() {
             Rule::Bucket(rule) => {
                 let there = if let Some(Kept::Bucket(table)) = there { Some(table) } else { None };
@@ -95,27 +96,27 @@ impl Registry {
                     let table = self.table(time);
                     (table.scales().tag_of(rule.unit()).unwrap_or(Tag { low: 0, high: 0 }), table)
                 });
-                (Seat::Bucket(SeatOf::new(&table, rule, tag)), Kept::Bucket(table))
+                (Seat::Bucket(SeatOf::new(&table, rule, tag, cost)), Kept::Bucket(table))
             }
             Rule::Counter(rule) => {
                 let there = if let Some(Kept::Counter(table)) = there { Some(table) } else { None };
                 let table = there.unwrap_or_else(|| self.table(time));
-                (Seat::Counter(SeatOf::new(&table, rule, UNSCALED)), Kept::Counter(table))
+                (Seat::Counter(SeatOf::new(&table, rule, UNSCALED, cost)), Kept::Counter(table))
             }
             Rule::Log(rule) => {
                 let there = if let Some(Kept::Log(table)) = there { Some(table) } else { None };
                 let table = there.unwrap_or_else(|| self.table(time));
-                (Seat::Log(SeatOf::new(&table, rule, UNSCALED)), Kept::Log(table))
+                (Seat::Log(SeatOf::new(&table, rule, UNSCALED, cost)), Kept::Log(table))
             }
             Rule::WarmUp(rule) => {
                 let there = if let Some(Kept::WarmUp(table)) = there { Some(table) } else { None };
                 let table = there.unwrap_or_else(|| self.table(time));
-                (Seat::WarmUp(SeatOf::new(&table, rule, UNSCALED)), Kept::WarmUp(table))
+                (Seat::WarmUp(SeatOf::new(&table, rule, UNSCALED, cost)), Kept::WarmUp(table))
             }
             Rule::Window(rule) => {
                 let there = if let Some(Kept::Window(table)) = there { Some(table) } else { None };
                 let table = there.unwrap_or_else(|| self.table(time));
-                (Seat::Window(SeatOf::new(&table, rule, UNSCALED)), Kept::Window(table))
+                (Seat::Window(SeatOf::new(&table, rule, UNSCALED, cost)), Kept::Window(table))
             }
             other => unknown(other),
         };

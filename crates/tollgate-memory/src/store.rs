@@ -4,8 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use tollgate_core::{
-    Clock, Decision, EmbeddedStore, Limit, Operation, Request, Store, StoreError, TimeSource, Timestamp,
-    cost_of,
+    Clock, Costs, Decision, EmbeddedStore, Limit, Operation, Request, Store, StoreError, TimeSource, Timestamp,
 };
 
 use crate::builder::{Builder, Overflow};
@@ -102,13 +101,20 @@ impl MemoryStore {
         fingerprint: Fingerprint,
         now: Timestamp,
     ) -> Result<Decision, StoreError> {
-        let times = handle.times(request, now)?;
+        handle.check_time(request)?;
+        let times = handle.times(request, now);
         if let Some(seat) = handle.straight_bucket()
             && matches!(request.operation, Operation::Check)
-            && !matches!(request.costs, tollgate_core::Costs::Each(_))
         {
-            let cost = cost_of(handle.limit(), request.costs, 0);
-            return one::check(handle.registry(), seat, fingerprint, cost, times);
+            // Looked at where they are: a copy of the costs would wait for their bytes to arrive.
+            let cost = match &request.costs {
+                Costs::Own => Some(seat.own_cost),
+                Costs::Same(cost) => Some(cost.get()),
+                _ => None,
+            };
+            if let Some(cost) = cost {
+                return one::check(handle.registry(), seat, fingerprint, cost, times);
+            }
         }
         many::decide(handle, request, fingerprint, times)
     }

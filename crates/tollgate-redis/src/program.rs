@@ -1,21 +1,24 @@
 //! What a script is told: the operation and the numbers of every policy, in one string.
 //!
-//! | bytes | header |
+//! | bytes | head |
 //! | --- | --- |
-//! | 1 | operation: 1 check, 2 peek, 3 reserve, 4 take up to, 5 charge, 6 refund |
-//! | 1 | 1 when the express lane may be tried |
-//! | 1 | policies |
+//! | 1 | lane: 0 the general part alone, 1 the express lane may be tried, 2 the shortest way too |
 //! | 7 | `max_clock_back`, µs |
-//! | 7 | the longest accepted wait of a reservation, µs |
 //!
 //! | bytes | each policy |
 //! | --- | --- |
-//! | 1 | kind of its state |
 //! | 5 | kind and identity, as in the stored entry |
-//! | 1 | retention |
-//! | 1 | flags |
+//! | 1 | retention, as in the stored entry |
 //! | 49 | seven numbers `a b c cost e limit g`, whose meaning is the kernel's |
+//! | 1 | kind of its state |
+//! | 1 | flags |
 //! | 1 | strategies that follow, 14 bytes each: limit and window |
+//!
+//! | bytes | end |
+//! | --- | --- |
+//! | 1 | operation: 1 check, 2 peek, 3 reserve, 4 take up to, 5 charge, 6 refund |
+//! | 1 | policies |
+//! | 7 | the longest accepted wait of a reservation, µs |
 
 use tollgate_core::kernel::window::Anchor;
 use tollgate_core::kernel::{Rule, log};
@@ -33,8 +36,12 @@ const SHAPER: u8 = 4;
 const SMOOTH: u8 = 8;
 
 const NUMBER: usize = 7;
-/// Where a policy's cost stands after the beginning of its entry.
-const COST: usize = 8 + 3 * NUMBER;
+/// Where a policy's numbers stand after the beginning of its entry.
+const NUMBERS: usize = 6;
+/// Which of them is its cost.
+const COST: usize = 3;
+/// The bytes at the end.
+const END: usize = 2 + NUMBER;
 
 /// The program of a limit, as a check at the policies' own costs; others are made from it.
 #[derive(Clone, Debug)]
@@ -44,6 +51,8 @@ pub struct Program {
     entries: Vec<usize>,
     /// Whether every policy is one that the express lane knows.
     plain: bool,
+    /// Whether the only policy is a plain bucket.
+    is_one_bucket: bool,
     /// The largest cost, per policy, that the express lane can take.
     express_costs: Vec<u64>,
     /// The indices of calendar windows.
@@ -58,16 +67,22 @@ impl Program {
             bytes: Vec::new(),
             entries: Vec::new(),
             plain: true,
+            is_one_bucket: false,
             express_costs: Vec::new(),
             calendars: Vec::new(),
         };
-        let count = u8::try_from(limit.members().len()).unwrap_or(u8::MAX);
-        program.bytes.extend_from_slice(&[1, 1, count]);
+        program.bytes.push(0);
         push(&mut program.bytes, max_clock_back.as_micros());
-        push(&mut program.bytes, 0);
         for (index, member) in limit.members().iter().enumerate() {
             program.add(index, member);
         }
+        program.is_one_bucket = match limit.members() {
+            [member] => matches!(member.policy().rule(), Rule::Bucket(bucket) if !bucket.is_smooth()),
+            _ => false,
+        };
+        let count = u8::try_from(limit.members().len()).unwrap_or(u8::MAX);
+        program.bytes.extend_from_slice(&[0, count]);
+        push(&mut program.bytes, 0);
         program
     }
 
@@ -88,11 +103,16 @@ impl Program {
         for (index, &entry) in self.entries.iter().enumerate() {
             let cost = cost_of(limit, costs, index);
             express = express && cost > 0 && cost <= self.express_costs[index];
-            put(&mut bytes[entry + COST..], cost);
+            put(&mut bytes[entry + NUMBERS + COST * NUMBER..], cost);
         }
-        bytes[0] = code;
-        bytes[1] = u8::from(express);
-        put(&mut bytes[3 + NUMBER..], within);
+        bytes[0] = match (express, self.is_one_bucket) {
+            (false, _) => 0,
+            (true, false) => 1,
+            (true, true) => 2,
+        };
+        let end = bytes.len() - END;
+        bytes[end] = code;
+        put(&mut bytes[end + 2..], within);
         for &index in &self.calendars {
             let Rule::Window(window) = limit.members()[index].policy().rule() else {
                 continue;
@@ -102,16 +122,10 @@ impl Program {
             };
             // b, c, e and g.
             for (place, boundary) in [1, 2, 4, 6].into_iter().zip(boundaries) {
-                put(&mut bytes[self.entries[index] + 8 + place * NUMBER..], boundary.as_micros());
+                put(&mut bytes[self.entries[index] + NUMBERS + place * NUMBER..], boundary.as_micros());
             }
         }
         bytes
-    }
-
-    /// Whether the express lane answers a check at these costs.
-    #[must_use]
-    pub const fn is_plain(&self) -> bool {
-        self.plain
     }
 
     fn add(&mut self, index: usize, member: &Member) {
@@ -187,14 +201,12 @@ impl Program {
             }
         };
         self.bytes.push(kind);
-        self.bytes.push(kind);
         self.bytes.extend_from_slice(&member.identity().to_bytes());
         self.bytes.push(retention(lasts));
-        self.bytes.push(flags);
         for number in numbers {
             push(&mut self.bytes, number);
         }
-        self.bytes.push(u8::try_from(strategies.len()).unwrap_or(u8::MAX));
+        self.bytes.extend_from_slice(&[kind, flags, u8::try_from(strategies.len()).unwrap_or(u8::MAX)]);
         for strategy in strategies {
             push(&mut self.bytes, strategy.limit);
             push(&mut self.bytes, strategy.window.as_micros());

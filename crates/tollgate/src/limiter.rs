@@ -8,9 +8,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tollgate_core::{
-    Decision, EmbeddedStore, Limit, Operation, Request, Span, Store, StoreError,
-};
+use tollgate_core::{Decision, EmbeddedStore, Limit, Operation, Request, Span, Store, StoreError};
 
 use crate::ask::Ask;
 use crate::config::OnStoreFailure;

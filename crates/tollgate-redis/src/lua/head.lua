@@ -5,17 +5,17 @@
 --       ARGV[1]   the program: what to do and the numbers of every policy (program.rs)
 --       ARGV[2]   the time to judge by, in µs; absent: the server's clock
 -- out   a string  allowed; the new packed states, from which the client reads the rest
+--       a number  denied by the only policy, a bucket: its deficit
 --       an array  {verdict, now, old packed states, notes, one reading per log …}
 --                 verdict 1 allowed, 0 denied, -1 overflow, -2 ask again: the boundaries of a
 --                 calendar policy (an index from 0 follows) don't hold its time (follows too)
 -- Whole numbers below 2^53 only. Nothing is written before everything is judged.
 
 local MAX = 9007199254740991
-local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
-local pack, unpack = struct.pack, struct.unpack
-
+local unpack = struct.unpack
 local program = ARGV[1]
-local operation, express, count, back, within, offset = unpack('>BBBI7I7', program)
+-- The head of the program, and as much of the first policy as a plain bucket needs.
+local lane, back, head, unit, refill, capacity, cost = unpack('>BI7c6I7I7I7I7', program)
 -- The shortest life of a key; under injected time, where the server's clock says nothing, an hour.
 local now, ahead, shortest = nil, nil, 0
 if ARGV[2] then
@@ -26,17 +26,46 @@ else
   ahead = now + back
 end
 local value = redis.pcall('GET', KEYS[1])
+
+-- The shortest way, for what most limits are: a check of one plain bucket, alone in the value.
+if lane == 2 and (not value or #value == 27) then
+  local at, deficit = now, 0
+  if value then
+    local held, newest, then_deficit, then_unit = unpack('>c6I7I7I7', value)
+    if held ~= head or then_unit ~= unit or newest > ahead or newest > MAX or then_deficit > MAX then
+      at = nil
+    else
+      if newest > now then at = newest end
+      deficit = then_deficit - (at - newest) * refill
+      if deficit < 0 then deficit = 0 end
+    end
+  end
+  if at then
+    local ticks = cost * unit
+    if deficit > capacity - ticks then return deficit end
+    deficit = deficit + ticks
+    value = struct.pack('>c6I7I7I7', head, at, deficit, unit)
+    local life = at - now + math.ceil(deficit / refill)
+    if life < shortest then life = shortest elseif life > MAX then life = MAX end
+    redis.call('SET', KEYS[1], value, 'PX', math.ceil(life / 1000) + 1)
+    return value
+  end
+end
+
+local pack, ceil = struct.pack, math.ceil
+local operation, count, within = unpack('>BBI7', program, #program - 8)
+local offset = 9
 local size = value and #value or 0
 
 -- The express lane: a plain check of small policies whose states are absent or stand in the
 -- value just as the program lists them. Anything else falls through to the general part below.
-if express == 1 and (size > 0 or not value) then
+if lane > 0 and (size > 0 or not value) then
   local out, life, from, clean, denied, at_offset = '', shortest, 1, true, false, offset
   local logs, entries, readings
   for _ = 1, count do
-    local kind, id, retention, flags, a, b, c, cost, e, limit, g, _
-    kind, id, retention, flags, a, b, c, cost, e, limit, g, _, at_offset =
-      unpack('>Bc5BBI7I7I7I7I7I7I7B', program, at_offset)
+    local id, retention, a, b, c, cost, e, limit, g, kind, flags, _
+    id, retention, a, b, c, cost, e, limit, g, kind, flags, _, at_offset =
+      unpack('>c5BI7I7I7I7I7I7I7BBB', program, at_offset)
     local at, lasts = now, 0
     if kind == 1 then -- bucket: a unit, b refill, c capacity, e fresh deficit, g shortest life
       local deficit = e
@@ -107,7 +136,7 @@ if express == 1 and (size > 0 or not value) then
         end
       end
       local room = limit - cost - current
-      if room < 0 or previous > 0 and c - floor((at - start) / b) > floor(room * c / previous) then
+      if room < 0 or previous > 0 and c - math.floor((at - start) / b) > math.floor(room * c / previous) then
         denied = true
       else
         lasts = start + 2 * a - now
@@ -149,14 +178,14 @@ if express == 1 and (size > 0 or not value) then
       if used > limit - cost then
         if cost > limit then retry = 36028797018963968 end
         denied = true
-        readings[logs] = pack('>I4I7I7I7I7I7I7', 1, retry, max(0, limit - used), max(0, limit - used), newest + b - at, used, 0)
+        readings[logs] = pack('>I4I7I7I7I7I7I7', 1, retry, math.max(0, limit - used), math.max(0, limit - used), newest + b - at, used, 0)
       else
         readings[logs] = pack('>I4I7I7I7I7I7I7', 0, 0, limit - used, limit - used, used > 0 and newest + b - at or 0, used, 0)
         lasts = at + b - now
         local joins = stored > 0 and at == newest
         if not joins then stored = stored + 1 end
         -- Its life is twice the window, so that the first entry in each window's length renews it.
-        entries[logs] = { key, 14 * (stored - 1), pack('>I7I7', at, total + cost), floor(at / b) ~= floor(newest / b), 2 * b }
+        entries[logs] = { key, 14 * (stored - 1), pack('>I7I7', at, total + cost), math.floor(at / b) ~= math.floor(newest / b), 2 * b }
         out = out .. pack('>c5BI7I7I7I7I7', id, retention, at, base, total + cost, first, stored)
       end
     else -- ring of slices: a slice, b length; entries are pairs of stamp and running total
@@ -205,11 +234,11 @@ if express == 1 and (size > 0 or not value) then
     for index = 1, logs or 0 do
       local entry = entries[index]
       if entry[2] == 0 then
-        redis.call('SET', entry[1], entry[3], 'PX', ceil(max(entry[5], shortest) / 1000) + 1)
+        redis.call('SET', entry[1], entry[3], 'PX', ceil(math.max(entry[5], shortest) / 1000) + 1)
       else
         redis.call('SETRANGE', entry[1], entry[2], entry[3])
         if entry[4] or shortest > 0 then
-          redis.call('PEXPIRE', entry[1], ceil(max(entry[5], shortest) / 1000) + 1)
+          redis.call('PEXPIRE', entry[1], ceil(math.max(entry[5], shortest) / 1000) + 1)
         end
       end
     end
@@ -218,5 +247,6 @@ if express == 1 and (size > 0 or not value) then
   end
 end
 
+local floor, max, min = math.floor, math.max, math.min
 -- What each kernel module below registers, by the kind of its entries.
 local kernels = {}

@@ -1,0 +1,19 @@
+//! The embedded store beside its floor and its rival.
+
+mod floor;
+mod keys;
+pub mod memory;
+mod rival;
+mod speed;
+
+use crate::measure::Session;
+
+/// A rate and burst that nobody reaches, and a bucket that is not full again for a long time.
+const ROOMY: &str = "token_bucket 1000000/h burst 1000000000";
+
+/// Measures all goals of the embedded store.
+pub fn measure(session: &mut Session) {
+    speed::measure(session);
+    rival::measure(session);
+    memory::measure(session);
+}

@@ -1,0 +1,115 @@
+//! The least that a keyed, exact, thread-safe bucket can do: the same hash and the same state as
+//! the embedded store, in one flat table that never grows, evicts, sweeps or explains itself.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use siphasher::sip128::SipHasher13;
+
+/// Half a cache line: the fingerprint, the newest time and the deficit.
+#[derive(Default)]
+#[repr(align(32))]
+struct Slot {
+    /// Zero where nobody is.
+    high: AtomicU64,
+    low: AtomicU64,
+    /// The topmost bit is the slot's lock.
+    newest: AtomicU64,
+    deficit: AtomicU64,
+}
+
+/// Open addressing, half full.
+pub struct Flat {
+    hasher: SipHasher13,
+    slots: Box<[Slot]>,
+    mask: u64,
+    inserting: Mutex<()>,
+    unit: u64,
+    capacity: u64,
+}
+
+const LOCKED: u64 = 1 << 63;
+
+impl Flat {
+    /// A table for so many keys. One unit costs `unit` µs of refilling.
+    pub fn new(keys: usize, unit: u64, burst: u64) -> Self {
+        let slots: Box<[Slot]> = (0..(2 * keys).next_power_of_two()).map(|_| Slot::default()).collect();
+        let mask = slots.len() as u64 - 1;
+        let hasher = SipHasher13::new_with_keys(0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_3210);
+        Self { hasher, slots, mask, inserting: Mutex::new(()), unit, capacity: unit * burst }
+    }
+
+    /// Whether a key has a unit left at `now`; takes it.
+    #[inline]
+    pub fn check(&self, key: &[u8], now: u64) -> bool {
+        let hash = self.hasher.hash(key);
+        let (high, low) = (hash.h1.max(1), hash.h2);
+        let mut index = high & self.mask;
+        let slot = loop {
+            let slot = &self.slots[index as usize];
+            let there = slot.high.load(Ordering::Acquire);
+            if there == high && slot.low.load(Ordering::Relaxed) == low {
+                break slot;
+            }
+            if there == 0 {
+                break self.insert(high, low, now);
+            }
+            index = (index + 1) & self.mask;
+        };
+        let newest = slot.lock();
+        let at = now.max(newest);
+        let deficit = slot.deficit.load(Ordering::Relaxed).saturating_sub(at - newest) + self.unit;
+        let allowed = deficit <= self.capacity;
+        if allowed {
+            slot.deficit.store(deficit, Ordering::Relaxed);
+        }
+        slot.newest.store(if allowed { at } else { newest }, Ordering::Release);
+        allowed
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn insert(&self, high: u64, low: u64, now: u64) -> &Slot {
+        let _one_at_a_time = self.inserting.lock();
+        let mut index = high & self.mask;
+        loop {
+            let slot = &self.slots[index as usize];
+            let there = slot.high.load(Ordering::Relaxed);
+            if there == 0 {
+                slot.low.store(low, Ordering::Relaxed);
+                slot.newest.store(now, Ordering::Relaxed);
+                slot.high.store(high, Ordering::Release);
+                return slot;
+            }
+            if there == high && slot.low.load(Ordering::Relaxed) == low {
+                return slot;
+            }
+            index = (index + 1) & self.mask;
+        }
+    }
+}
+
+impl Slot {
+    /// Takes the slot and gives its newest time: one locked instruction, and a plain store lets go.
+    #[inline]
+    fn lock(&self) -> u64 {
+        let mut newest = self.newest.load(Ordering::Relaxed);
+        loop {
+            if newest & LOCKED != 0 {
+                std::hint::spin_loop();
+                newest = self.newest.load(Ordering::Relaxed);
+                continue;
+            }
+            let taken = self.newest.compare_exchange_weak(
+                newest,
+                newest | LOCKED,
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            );
+            match taken {
+                Ok(newest) => return newest,
+                Err(there) => newest = there,
+            }
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! Keys, and the order in which they are asked for.
+
+/// "tenant:42:user:" and nine digits, each a string of its own as a caller would have it.
+pub fn keys(count: usize) -> Vec<String> {
+    (0..count).map(|number| format!("tenant:42:user:{number:09}")).collect()
+}
+
+/// Indices drawn uniformly, known before anything is measured.
+pub struct Draw(Vec<u32>);
+
+/// As many as make it unlikely that a processor learns the order.
+const LENGTH: usize = 1 << 20;
+
+impl Draw {
+    pub fn uniform(keys: usize) -> Self {
+        let mut state = 0x2545_f491_4f6c_dd1d;
+        Self((0..LENGTH).map(|_| (next(&mut state) % keys as u64) as u32).collect())
+    }
+
+    /// `count` indices, other ones for each segment and thread.
+    pub fn part(&self, segment: usize, count: usize) -> &[u32] {
+        let parts = LENGTH / count;
+        let start = segment % parts * count;
+        &self.0[start..start + count]
+    }
+}
+
+/// A pseudo-random number (xorshift64*).
+pub fn next(state: &mut u64) -> u64 {
+    *state ^= *state >> 12;
+    *state ^= *state << 25;
+    *state ^= *state >> 27;
+    state.wrapping_mul(0x2545_f491_4f6c_dd1d)
+}

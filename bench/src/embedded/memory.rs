@@ -1,0 +1,118 @@
+//! What the embedded store takes: bytes per key, and allocations per decision.
+
+use std::env;
+use std::fs;
+use std::hint::black_box;
+use std::process::Command;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use tollgate_core::{Request, Timestamp};
+
+use super::ROOMY;
+use super::keys::keys;
+use super::rival::governor;
+use super::speed::{START, open, store_for};
+use crate::counting::{allocations, live_bytes};
+use crate::measure::{Effort, Measured, Session};
+
+const KEYS: usize = 1_000_000;
+
+pub fn measure(session: &mut Session) {
+    session.goal("embedded-bytes-per-key", |_| bytes_per_key());
+    session.goal("embedded-allocations", allocations_per_decision);
+}
+
+/// Each store in a process of its own, so that no memory is used twice.
+fn bytes_per_key() -> Result<Measured> {
+    let (heap, resident) = in_a_process("tollgate")?;
+    let (rival_heap, rival_resident) = in_a_process("governor")?;
+    let note = format!(
+        "the larger of live heap {heap:.1} and resident memory {resident:.1}; governor \
+         {rival_heap:.1} and {rival_resident:.1}"
+    );
+    Ok(Measured { value: heap.max(resident), note })
+}
+
+fn in_a_process(store: &str) -> Result<(f64, f64)> {
+    let program = env::current_exe().context("can't find this program")?;
+    let output = Command::new(program).args(["--child", store]).output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let mut numbers = text.split_whitespace().map(str::parse);
+    match (output.status.success(), numbers.next(), numbers.next()) {
+        (true, Some(Ok(heap)), Some(Ok(resident))) => Ok((heap, resident)),
+        _ => bail!("the process that fills {store} failed: {}", String::from_utf8_lossy(&output.stderr)),
+    }
+}
+
+/// Fills a store and prints the bytes per key by which heap and resident memory grew.
+pub fn child(store: &str) -> Result<()> {
+    let keys = keys(KEYS);
+    let before = (live_bytes(), resident_bytes()?);
+    let (passed, after) = match store {
+        "tollgate" => {
+            let store = store_for(KEYS)?;
+            let handle = open(&store, &[ROOMY])?;
+            let passed = keys
+                .iter()
+                .filter(|key| {
+                    let now = Timestamp::from_micros_clamped(START);
+                    let answer = store.decide_at(&handle, Request::check(key.as_bytes()), now);
+                    answer.is_ok_and(|decision| decision.is_allowed())
+                })
+                .count();
+            ensure!(store.stats().keys == KEYS, "the store holds {} keys", store.stats().keys);
+            let after = (live_bytes(), resident_bytes()?);
+            black_box((store, handle));
+            (passed, after)
+        }
+        "governor" => {
+            let governor = governor()?;
+            let passed = keys.iter().filter(|key| governor.check_key(*key).is_ok()).count();
+            let after = (live_bytes(), resident_bytes()?);
+            black_box(governor);
+            (passed, after)
+        }
+        other => bail!("there is no store `{other}`"),
+    };
+    ensure!(passed == KEYS, "{passed} of {KEYS} fresh keys were admitted");
+    let per_key = |after: u64, before: u64| after.saturating_sub(before) as f64 / KEYS as f64;
+    println!("{} {}", per_key(after.0, before.0), per_key(after.1, before.1));
+    Ok(())
+}
+
+fn resident_bytes() -> Result<u64> {
+    let text = fs::read_to_string("/proc/self/statm").context("can't read /proc/self/statm")?;
+    let pages: u64 = text.split(' ').nth(1).context("no resident pages")?.parse()?;
+    Ok(pages * rustix::param::page_size() as u64)
+}
+
+fn allocations_per_decision(effort: Effort) -> Result<Measured> {
+    let store = store_for(1_000)?;
+    let keys = keys(1_000);
+    let three = [ROOMY, "fixed_window 1000000000/d", "sliding_counter 1000000/d"];
+    let cases: [(&str, &[&str], bool); 4] = [
+        ("admitted", &[ROOMY], true),
+        ("denied", &["token_bucket 1/d as strict"], false),
+        ("three policies, admitted", &three, true),
+        ("three policies, denied", &[three[0], "gcra 1/d as tight", three[2]], false),
+    ];
+    let rounds = effort.count(40);
+    let (mut asked, mut allocated) = (0, 0);
+    for (name, policies, admits) in cases {
+        let handle = open(&store, policies)?;
+        let now = Timestamp::from_micros_clamped(START);
+        let ask = |key: &String| {
+            let answer = store.decide_at(&handle, Request::check(key.as_bytes()), now);
+            black_box(&answer).as_ref().is_ok_and(|decision| decision.is_allowed())
+        };
+        ensure!(keys.iter().all(ask), "{name}: fresh keys should be admitted");
+        let before = allocations();
+        let passed = (0..rounds).flat_map(|_| &keys).filter(|key| ask(key)).count();
+        allocated += allocations() - before;
+        asked += rounds * keys.len();
+        let expected = if admits { rounds * keys.len() } else { 0 };
+        ensure!(passed == expected, "{name}: {passed} were admitted, not {expected}");
+    }
+    let value = allocated as f64 / asked as f64;
+    Ok(Measured { value, note: format!("{allocated} in {asked} decisions") })
+}

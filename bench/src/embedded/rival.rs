@@ -1,0 +1,140 @@
+//! The embedded store against governor, keyed, as it comes by default.
+
+use std::hint::black_box;
+use std::num::{NonZeroU32, NonZeroUsize};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use governor::clock::QuantaClock;
+use governor::middleware::NoOpMiddleware;
+use governor::state::keyed::DashMapStateStore;
+use governor::{Quota, RateLimiter};
+use tollgate_core::{Clock, EmbeddedStore, Request, Timestamp};
+use tollgate_memory::{Handle, MemoryStore};
+
+use super::ROOMY;
+use super::keys::{Draw, keys};
+use super::speed::{PAIRS, SEGMENT, START, open, segment};
+use crate::measure::{Effort, Measured, Pairs, Session};
+
+const KEYS: usize = 100_000;
+/// Requests in a batch.
+const BATCH: usize = 64;
+
+/// governor with strings for keys.
+pub type Governor = RateLimiter<
+    String,
+    DashMapStateStore<String>,
+    QuantaClock,
+    NoOpMiddleware<governor::clock::QuantaInstant>,
+>;
+
+pub fn measure(session: &mut Session) {
+    if !session.wants("embedded-governor") {
+        return;
+    }
+    let rivals = Rivals::new();
+    let with = |effort, ask: fn(&Rivals, &[u32]) -> usize| match &rivals {
+        Ok(rivals) => rivals.compare(effort, ask),
+        Err(error) => anyhow::bail!("{error:#}"),
+    };
+    session.goal("embedded-governor-same-clock", |effort| with(effort, Rivals::ask_one_by_one));
+    session.goal("embedded-governor-batch", |effort| with(effort, Rivals::ask_in_batches));
+}
+
+/// A governor of the same rate and burst.
+pub fn governor() -> Result<Governor> {
+    let period = Duration::from_micros(3_600);
+    let burst = NonZeroU32::new(1_000_000_000).context("a burst")?;
+    let quota = Quota::with_period(period).context("a quota")?.allow_burst(burst);
+    Ok(RateLimiter::dashmap(quota))
+}
+
+/// governor's default clock, for our store.
+struct Quanta {
+    clock: quanta::Clock,
+    start: quanta::Instant,
+}
+
+impl Clock for Quanta {
+    #[inline]
+    fn now(&self) -> Timestamp {
+        let elapsed = self.clock.now().duration_since(self.start);
+        let micros = elapsed.as_secs() * 1_000_000 + u64::from(elapsed.subsec_micros());
+        Timestamp::from_micros_clamped(START + micros)
+    }
+}
+
+struct Rivals {
+    keys: Vec<String>,
+    draw: Draw,
+    governor: Governor,
+    store: MemoryStore,
+    handle: Handle,
+}
+
+impl Rivals {
+    fn new() -> Result<Self> {
+        let clock = quanta::Clock::new();
+        let clock = Quanta { start: clock.now(), clock };
+        let most = NonZeroUsize::new(1_000_000).context("a size")?;
+        let store = MemoryStore::builder().max_keys(most).clock(clock).build();
+        let handle = open(&store, &[ROOMY])?;
+        let (keys, draw) = (keys(KEYS), Draw::uniform(KEYS));
+        let rivals = Self { keys, draw, governor: governor()?, store, handle };
+        let everyone: Vec<u32> = (0..KEYS as u32).collect();
+        let passed = (rivals.ask_governor(&everyone), rivals.ask_one_by_one(&everyone));
+        ensure!(passed == (KEYS, KEYS), "of {KEYS} fresh keys {passed:?} were admitted");
+        Ok(rivals)
+    }
+
+    fn compare(&self, effort: Effort, ask: fn(&Self, &[u32]) -> usize) -> Result<Measured> {
+        let mut pairs = Pairs::default();
+        let warm_up = 2;
+        for round in 0..warm_up + effort.count(PAIRS) {
+            let part = self.draw.part(round, SEGMENT);
+            let governor = segment(1, &|_| self.ask_governor(part))?;
+            let ours = segment(1, &|_| ask(self, part))?;
+            if round >= warm_up {
+                // How many times as fast, not as slow.
+                pairs.add(governor, ours);
+            }
+        }
+        let mut measured = pairs.ratio("ns");
+        measured.note = format!("governor {}", measured.note);
+        Ok(measured)
+    }
+
+    fn ask_governor(&self, indices: &[u32]) -> usize {
+        let mut allowed = 0;
+        for &index in indices {
+            let answer = self.governor.check_key(&self.keys[index as usize]);
+            allowed += usize::from(black_box(&answer).is_ok());
+        }
+        allowed
+    }
+
+    fn ask_one_by_one(&self, indices: &[u32]) -> usize {
+        let mut allowed = 0;
+        for &index in indices {
+            let request = Request::check(self.keys[index as usize].as_bytes());
+            let answer = self.store.decide_now(&self.handle, request);
+            let answer = black_box(&answer);
+            allowed += usize::from(answer.as_ref().is_ok_and(|decision| decision.is_allowed()));
+        }
+        allowed
+    }
+
+    fn ask_in_batches(&self, indices: &[u32]) -> usize {
+        let mut allowed = 0;
+        for batch in indices.chunks(BATCH) {
+            let requests =
+                batch.iter().map(|&index| Request::check(self.keys[index as usize].as_bytes()));
+            self.store.decide_many(&self.handle, requests, |_, answer| {
+                let answer = black_box(&answer);
+                allowed += usize::from(answer.as_ref().is_ok_and(|decision| decision.is_allowed()));
+            });
+        }
+        allowed
+    }
+}

@@ -1,0 +1,146 @@
+//! The embedded store against its floor.
+
+use std::hint::black_box;
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Barrier};
+
+use anyhow::{Result, ensure};
+use tollgate_core::{Limit, Request, Store, TimeSource, Timestamp};
+use tollgate_memory::{Handle, MemoryStore};
+
+use super::ROOMY;
+use super::floor::Flat;
+use super::keys::{Draw, keys};
+use crate::machine::{pin_thread, thread_nanos, unpin_thread};
+use crate::measure::{Effort, Measured, Pairs, Session};
+
+/// Decisions of one thread in one segment: long enough that what the other side has pushed out
+/// of the caches no longer counts.
+pub const SEGMENT: usize = 1 << 18;
+/// Pairs of segments.
+pub const PAIRS: usize = 24;
+/// When it all begins, in µs since the epoch.
+pub const START: u64 = 1_750_000_000_000_000;
+
+pub fn measure(session: &mut Session) {
+    for (size, count) in [("1-key", 1), ("100k-keys", 100_000), ("1m-keys", 1_000_000)] {
+        if !session.wants(&format!("embedded-{size}")) {
+            continue;
+        }
+        let table = Tables::new(count);
+        for (name, threads) in [("1-thread", 1), ("2-threads", 2)] {
+            session.goal(&format!("embedded-{size}-{name}"), |effort| match &table {
+                Ok(table) => table.compare(effort, threads),
+                Err(error) => anyhow::bail!("{error:#}"),
+            });
+        }
+    }
+}
+
+/// Both sides with the same keys in them.
+struct Tables {
+    keys: Vec<String>,
+    draw: Draw,
+    floor: Flat,
+    store: MemoryStore,
+    handle: Handle,
+}
+
+/// A store that has room for all, and the limit opened in it.
+pub fn open(store: &MemoryStore, policies: &[&str]) -> Result<Handle> {
+    let policies = policies.iter().map(|spec| spec.parse()).collect::<Result<_, _>>()?;
+    let limit = Limit::new("bench".parse()?, policies)?;
+    Ok(store.open(Arc::new(limit), TimeSource::Store))
+}
+
+/// A store for so many keys.
+pub fn store_for(count: usize) -> Result<MemoryStore> {
+    let most = NonZeroUsize::new(count.max(1_000_000));
+    Ok(MemoryStore::builder().max_keys(most.unwrap_or(NonZeroUsize::MIN)).build())
+}
+
+impl Tables {
+    fn new(count: usize) -> Result<Self> {
+        let store = store_for(count)?;
+        let handle = open(&store, &[ROOMY])?;
+        // A million an hour is one in 3,600 µs.
+        let floor = Flat::new(count, 3_600, 1_000_000_000);
+        let tables = Self { keys: keys(count), draw: Draw::uniform(count), floor, store, handle };
+        let everyone: Vec<u32> = (0..count as u32).collect();
+        let passed = (tables.ask_floor(&everyone, START), tables.ask_store(&everyone, START));
+        ensure!(passed == (count, count), "of {count} fresh keys {passed:?} were admitted");
+        Ok(tables)
+    }
+
+    fn compare(&self, effort: Effort, threads: usize) -> Result<Measured> {
+        let mut pairs = Pairs::default();
+        let warm_up = 2;
+        for round in 0..warm_up + effort.count(PAIRS) {
+            let now = START + (round * SEGMENT) as u64;
+            let part = |thread| self.draw.part(round * threads + thread, SEGMENT);
+            let floor = segment(threads, &|thread| self.ask_floor(part(thread), now))?;
+            let store = segment(threads, &|thread| self.ask_store(part(thread), now))?;
+            if round >= warm_up {
+                pairs.add(store, floor);
+            }
+        }
+        Ok(pairs.ratio("ns"))
+    }
+
+    /// Gives how many were admitted.
+    fn ask_floor(&self, indices: &[u32], mut now: u64) -> usize {
+        let mut allowed = 0;
+        for &index in indices {
+            now += 1;
+            let key = &self.keys[index as usize];
+            allowed += usize::from(black_box(self.floor.check(key.as_bytes(), now)));
+        }
+        allowed
+    }
+
+    fn ask_store(&self, indices: &[u32], mut now: u64) -> usize {
+        let mut allowed = 0;
+        for &index in indices {
+            now += 1;
+            let key = &self.keys[index as usize];
+            let request = Request::check(key.as_bytes());
+            let answer =
+                self.store.decide_at(&self.handle, request, Timestamp::from_micros_clamped(now));
+            // All of it is made, whatever of it a caller reads.
+            let answer = black_box(&answer);
+            allowed += usize::from(answer.as_ref().is_ok_and(|decision| decision.is_allowed()));
+        }
+        allowed
+    }
+}
+
+/// Runs one segment on so many threads, each on a processor of its own. Gives the ns of processor
+/// time that a decision took.
+pub fn segment(threads: usize, work: &(dyn Fn(usize) -> usize + Sync)) -> Result<f64> {
+    let barrier = Barrier::new(threads);
+    let run = |thread: usize| {
+        pin_thread(thread);
+        barrier.wait();
+        let start = thread_nanos();
+        let allowed = work(thread);
+        (thread_nanos() - start, allowed)
+    };
+    let outcomes = if threads == 1 {
+        let outcome = run(0);
+        unpin_thread();
+        vec![outcome]
+    } else {
+        std::thread::scope(|scope| {
+            let run = &run;
+            let workers: Vec<_> =
+                (0..threads).map(|thread| scope.spawn(move || run(thread))).collect();
+            workers.into_iter().filter_map(|worker| worker.join().ok()).collect()
+        })
+    };
+    let (nanos, allowed) = outcomes
+        .iter()
+        .fold((0.0, 0), |(nanos, allowed), outcome| (nanos + outcome.0, allowed + outcome.1));
+    let asked = threads * SEGMENT;
+    ensure!(allowed == asked, "{allowed} of {asked} requests were admitted: all should be");
+    Ok(nanos / asked as f64)
+}

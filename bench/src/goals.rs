@@ -1,0 +1,174 @@
+//! The goals, and why some are not met.
+
+/// Which way is better.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Better {
+    Lower,
+    Higher,
+}
+
+/// Something to reach.
+#[derive(Debug)]
+pub struct Goal {
+    pub name: &'static str,
+    /// What is measured, in words.
+    pub what: &'static str,
+    pub target: f64,
+    pub better: Better,
+    pub unit: &'static str,
+    /// The chart it is drawn in.
+    pub chart: Chart,
+}
+
+/// Goals that are drawn together.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Chart {
+    Embedded,
+    Redis,
+    EndToEnd,
+}
+
+impl Chart {
+    pub const ALL: [Self; 3] = [Self::Embedded, Self::Redis, Self::EndToEnd];
+
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Embedded => "The embedded store",
+            Self::Redis => "The Redis store, on the server",
+            Self::EndToEnd => "Client and replay",
+        }
+    }
+
+    pub const fn file(self) -> &'static str {
+        match self {
+            Self::Embedded => "embedded.svg",
+            Self::Redis => "redis.svg",
+            Self::EndToEnd => "end-to-end.svg",
+        }
+    }
+}
+
+impl Goal {
+    pub fn is_met(&self, value: f64) -> bool {
+        match self.better {
+            Better::Lower => value <= self.target,
+            Better::Higher => value >= self.target,
+        }
+    }
+}
+
+pub fn names() -> Vec<&'static str> {
+    GOALS.iter().map(|goal| goal.name).collect()
+}
+
+/// What a profile shows of a goal that is not met on the machine it was profiled on.
+pub fn why(name: &str) -> Option<&'static str> {
+    WHY.iter().find(|(goal, _)| *goal == name).map(|(_, why)| *why)
+}
+
+/// Read only for goals that are not met.
+const WHY: &[(&str, &str)] = &[];
+
+const FLOOR: &str = "ratio to the time of a lock-free fingerprint table";
+const SCRIPT: &str = "ratio to the server CPU of a token bucket";
+
+/// All of them, in the order they are measured.
+pub const GOALS: &[Goal] = &[
+    floor("embedded-1-key-1-thread", "token bucket, 1 key, 1 thread, time given"),
+    floor("embedded-1-key-2-threads", "token bucket, 1 key, 2 threads, time given"),
+    floor("embedded-100k-keys-1-thread", "token bucket, 100,000 keys, 1 thread, time given"),
+    floor("embedded-100k-keys-2-threads", "token bucket, 100,000 keys, 2 threads, time given"),
+    floor("embedded-1m-keys-1-thread", "token bucket, 1,000,000 keys, 1 thread, time given"),
+    floor("embedded-1m-keys-2-threads", "token bucket, 1,000,000 keys, 2 threads, time given"),
+    Goal {
+        name: "embedded-governor-same-clock",
+        what: "against governor keyed, 100,000 keys, the same clock read for each decision",
+        target: 1.5,
+        better: Better::Higher,
+        unit: "times as fast as governor",
+        chart: Chart::Embedded,
+    },
+    Goal {
+        name: "embedded-governor-batch",
+        what: "against governor keyed, 100,000 keys, ours in batches with one reading of the clock",
+        target: 4.0,
+        better: Better::Higher,
+        unit: "times as fast as governor",
+        chart: Chart::Embedded,
+    },
+    Goal {
+        name: "embedded-bytes-per-key",
+        what: "memory for 1,000,000 keys",
+        target: 48.0,
+        better: Better::Lower,
+        unit: "bytes per key",
+        chart: Chart::Embedded,
+    },
+    Goal {
+        name: "embedded-allocations",
+        what: "allocations: admitted, denied, one policy and three",
+        target: 0.0,
+        better: Better::Lower,
+        unit: "allocations per decision",
+        chart: Chart::Embedded,
+    },
+    Goal {
+        name: "redis-token-bucket",
+        what: "token bucket against a script of TIME, GET and SET PX alone",
+        target: 1.35,
+        better: Better::Lower,
+        unit: "ratio to the server CPU of the calls alone",
+        chart: Chart::Redis,
+    },
+    Goal {
+        name: "redis-denial",
+        what: "a denial against an admission",
+        target: 0.6,
+        better: Better::Lower,
+        unit: "ratio to the server CPU of an admission",
+        chart: Chart::Redis,
+    },
+    script("redis-ten-policies", "ten token buckets of one subject against one", 3.0),
+    script("redis-sliding-window", "sliding window of 60 live slices", 2.0),
+    script("redis-sliding-log", "sliding log of 100 live entries", 2.5),
+    Goal {
+        name: "redis-bytes-30",
+        what: "MEMORY USAGE of a token bucket whose key has 30 bytes",
+        target: 104.0,
+        better: Better::Lower,
+        unit: "bytes",
+        chart: Chart::Redis,
+    },
+    Goal {
+        name: "redis-bytes-44",
+        what: "MEMORY USAGE of a token bucket whose key has 44 bytes",
+        target: 120.0,
+        better: Better::Lower,
+        unit: "bytes",
+        chart: Chart::Redis,
+    },
+    Goal {
+        name: "client-throughput",
+        what: "decisions/s of 1,024 tasks on one connection against bare EVALSHA calls",
+        target: 0.95,
+        better: Better::Higher,
+        unit: "ratio to the decisions/s of bare calls",
+        chart: Chart::EndToEnd,
+    },
+    Goal {
+        name: "replay-speed",
+        what: "lines/s of `tollgate replay` against a Python script",
+        target: 20.0,
+        better: Better::Higher,
+        unit: "times as fast as the script",
+        chart: Chart::EndToEnd,
+    },
+];
+
+const fn floor(name: &'static str, what: &'static str) -> Goal {
+    Goal { name, what, target: 1.5, better: Better::Lower, unit: FLOOR, chart: Chart::Embedded }
+}
+
+const fn script(name: &'static str, what: &'static str, target: f64) -> Goal {
+    Goal { name, what, target, better: Better::Lower, unit: SCRIPT, chart: Chart::Redis }
+}

@@ -1,0 +1,71 @@
+//! The machine: clocks, processors, and what it is called in the report.
+
+use std::fs;
+use std::sync::OnceLock;
+
+use anyhow::{Context as _, Result};
+use rustix::process::Pid;
+use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::time::{ClockId, clock_gettime};
+
+/// Processor time of this thread, in ns. Unlike wall time it does not count what other programs
+/// take.
+pub fn thread_nanos() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
+}
+
+/// Keeps a thread on one processor, if there are several.
+pub fn pin_thread(processor: usize) {
+    pin(None, processor);
+}
+
+/// The same for another process.
+pub fn pin_process(id: u32, processor: usize) {
+    if let Some(id) = i32::try_from(id).ok().and_then(Pid::from_raw) {
+        pin(Some(id), processor);
+    }
+}
+
+/// Lets this thread run anywhere again.
+pub fn unpin_thread() {
+    let mut all = CpuSet::new();
+    (0..processors()).for_each(|processor| all.set(processor));
+    let _ = sched_setaffinity(None, &all);
+}
+
+fn pin(process: Option<Pid>, processor: usize) {
+    let mut set = CpuSet::new();
+    set.set(processor % processors());
+    // Where it isn't allowed, the measurement is only noisier.
+    let _ = sched_setaffinity(process, &set);
+}
+
+/// Processor time of the first thread of a process, in ns: as of the last time it went to sleep.
+pub fn process_nanos(id: u32) -> Result<f64> {
+    let path = format!("/proc/{id}/schedstat");
+    let text = fs::read_to_string(&path).with_context(|| format!("can't read {path}"))?;
+    let nanos = text.split(' ').next().unwrap_or_default();
+    nanos.parse().with_context(|| format!("{path} has no processor time"))
+}
+
+/// What the report says about the machine.
+pub fn description() -> String {
+    let model = first_value("/proc/cpuinfo", "model name").unwrap_or("unknown processor".to_owned());
+    let memory = first_value("/proc/meminfo", "MemTotal")
+        .and_then(|text| text.split(' ').next().and_then(|kib| kib.parse::<f64>().ok()))
+        .map_or(String::new(), |kib| format!(", {:.0} GiB", kib / 1024.0 / 1024.0));
+    format!("{} × {model}{memory}, {}", processors(), std::env::consts::OS)
+}
+
+/// As many as there were before the first thread was kept on one.
+fn processors() -> usize {
+    static COUNT: OnceLock<usize> = OnceLock::new();
+    *COUNT.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
+}
+
+fn first_value(path: &str, name: &str) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    let line = text.lines().find(|line| line.starts_with(name))?;
+    line.split_once(':').map(|(_, value)| value.trim().to_owned())
+}

@@ -1,0 +1,86 @@
+//! Tollgate beside its floors and rivals.
+//!
+//! Every goal is a number measured in one run: mostly a ratio of two things that took turns, in
+//! short segments, so that whatever else the machine does slows down both. Standard output has
+//! one JSON object per goal with `--json` and nothing without it; people read standard error.
+
+mod client;
+mod counting;
+mod embedded;
+mod goals;
+mod machine;
+mod measure;
+mod plot;
+mod redis;
+mod replay;
+mod report;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Parser;
+
+use measure::{Effort, Session};
+
+/// Counts what the goals about memory need to know.
+#[global_allocator]
+static ALLOCATOR: counting::Counting = counting::Counting;
+
+/// Measures Tollgate beside its floors and rivals.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask bench")]
+struct Arguments {
+    /// Print one JSON object per goal, each on a line of standard output
+    #[arg(long)]
+    json: bool,
+
+    /// Measure a fraction as long: for a first look; docs/benchmarks.md stays as it is
+    #[arg(long)]
+    quick: bool,
+
+    /// Measure only goals whose name contains this; docs/benchmarks.md stays as it is
+    #[arg(long, value_name = "SUBSTRING")]
+    only: Option<String>,
+
+    /// The part of a measurement that needs a process of its own
+    #[arg(long, hide = true, value_name = "STORE")]
+    child: Option<String>,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let outcome = match &arguments.child {
+        Some(store) => embedded::memory::child(store),
+        None => run(&arguments),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<()> {
+    let effort = if arguments.quick { Effort::Quick } else { Effort::Full };
+    let mut session = Session::new(effort, arguments.only.clone());
+    embedded::measure(&mut session);
+    redis::measure(&mut session);
+    client::measure(&mut session);
+    replay::measure(&mut session);
+    let rows = session.rows();
+    if rows.is_empty() {
+        anyhow::bail!("no goal is called like that; there are: {}", goals::names().join(", "));
+    }
+    eprint!("\n{}", report::table(&rows));
+    if arguments.json {
+        print!("{}", report::json_lines(&rows));
+    }
+    if effort == Effort::Full && arguments.only.is_none() {
+        let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
+        report::write_page(&docs, &rows)?;
+    }
+    Ok(())
+}

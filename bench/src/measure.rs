@@ -1,0 +1,162 @@
+//! How a goal is measured: in pairs of short segments that take turns.
+
+use anyhow::Result;
+
+use crate::goals::{GOALS, Goal, why};
+
+/// How long to measure.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Effort {
+    Quick,
+    Full,
+}
+
+impl Effort {
+    /// So many, or a quarter of it.
+    pub const fn count(self, full: usize) -> usize {
+        match self {
+            Self::Quick => full.div_ceil(4),
+            Self::Full => full,
+        }
+    }
+}
+
+/// What came of a measurement.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    pub value: f64,
+    /// The figures behind it, for people.
+    pub note: String,
+}
+
+/// A goal with what came of it.
+#[derive(Debug)]
+pub struct Row {
+    pub goal: &'static Goal,
+    /// `None` when it couldn't be measured.
+    pub value: Option<f64>,
+    pub met: bool,
+    pub note: String,
+    /// Why it is not met; empty when it is.
+    pub why: String,
+}
+
+/// One run of this program.
+#[derive(Debug)]
+pub struct Session {
+    pub effort: Effort,
+    only: Option<String>,
+    rows: Vec<Row>,
+}
+
+impl Session {
+    pub fn new(effort: Effort, only: Option<String>) -> Self {
+        Self { effort, only, rows: Vec::new() }
+    }
+
+    /// Whether any of these goals is to be measured.
+    pub fn wants(&self, prefix: &str) -> bool {
+        GOALS.iter().any(|goal| goal.name.starts_with(prefix) && self.is_chosen(goal.name))
+    }
+
+    fn is_chosen(&self, name: &str) -> bool {
+        self.only.as_ref().is_none_or(|part| name.contains(part.as_str()))
+    }
+
+    /// Measures a goal, if it is to be measured.
+    pub fn goal(&mut self, name: &str, how: impl FnOnce(Effort) -> Result<Measured>) {
+        if !self.is_chosen(name) {
+            return;
+        }
+        let Some(goal) = GOALS.iter().find(|goal| goal.name == name) else {
+            return;
+        };
+        eprintln!("measuring {name}: {}", goal.what);
+        let row = match how(self.effort) {
+            Ok(measured) => {
+                let met = goal.is_met(measured.value);
+                let why = match (met, why(name)) {
+                    (true, _) => String::new(),
+                    (false, Some(why)) => format!("{why} ({})", measured.note),
+                    (false, None) => format!("not explained yet ({})", measured.note),
+                };
+                Row { goal, value: Some(measured.value), met, note: measured.note, why }
+            }
+            Err(error) => {
+                let why = format!("could not be measured: {error:#}");
+                Row { goal, value: None, met: false, note: String::new(), why }
+            }
+        };
+        match row.value {
+            Some(value) => eprintln!("    {value:.3} {} ({})", goal.unit, row.note),
+            None => eprintln!("    {}", row.why),
+        }
+        self.rows.push(row);
+    }
+
+    /// Writes off all goals of a part that could not even begin.
+    pub fn give_up(&mut self, prefix: &str, error: &anyhow::Error) {
+        for goal in GOALS.iter().filter(|goal| goal.name.starts_with(prefix)) {
+            self.goal(goal.name, |_| anyhow::bail!("{error:#}"));
+        }
+    }
+
+    pub fn rows(self) -> Vec<Row> {
+        self.rows
+    }
+}
+
+/// What two sides that took turns came to.
+#[derive(Debug, Default)]
+pub struct Pairs {
+    subject: Vec<f64>,
+    floor: Vec<f64>,
+}
+
+impl Pairs {
+    pub fn add(&mut self, subject: f64, floor: f64) {
+        self.subject.push(subject);
+        self.floor.push(floor);
+    }
+
+    /// The median of the ratios of neighbours, with both medians beside it.
+    pub fn ratio(&self, unit: &str) -> Measured {
+        let mut ratios: Vec<f64> =
+            self.subject.iter().zip(&self.floor).map(|(subject, floor)| subject / floor).collect();
+        let value = median(&mut ratios);
+        let (low, high) = (ratios[ratios.len() / 4], ratios[(3 * ratios.len() / 4).min(ratios.len() - 1)]);
+        let (subject, floor) =
+            (median(&mut self.subject.clone()), median(&mut self.floor.clone()));
+        let note = format!(
+            "{} against {} {unit}; half of {} pairs between {low:.2} and {high:.2}",
+            digits(subject),
+            digits(floor),
+            ratios.len()
+        );
+        Measured { value, note }
+    }
+}
+
+/// Sorts and gives the middle.
+pub fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    if values.len() % 2 == 1 {
+        values[middle]
+    } else if values.is_empty() {
+        f64::NAN
+    } else {
+        f64::midpoint(values[middle - 1], values[middle])
+    }
+}
+
+/// Three digits that matter.
+pub fn digits(value: f64) -> String {
+    if value >= 100.0 {
+        format!("{value:.0}")
+    } else if value >= 10.0 {
+        format!("{value:.1}")
+    } else {
+        format!("{value:.2}")
+    }
+}
