@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use mlua::{Function, Lua, MultiValue, Table, Value};
+use mlua::{Function, Lua, LuaString, MultiValue, Table, Value};
 
 /// What a script answered.
 #[derive(Clone, Debug, PartialEq)]
@@ -251,12 +251,12 @@ fn items(format: &str) -> mlua::Result<Vec<Item>> {
     reason = "checked to be whole, not negative and below 2^56"
 )]
 fn pack(lua: &Lua, mut arguments: MultiValue) -> mlua::Result<Value> {
-    let format: mlua::String = pop(lua, &mut arguments)?;
+    let format: LuaString = pop(lua, &mut arguments)?;
     let mut packed = Vec::new();
     for item in items(&format.to_str()?)? {
         match item {
             Item::Bytes(size) => {
-                let text: mlua::String = pop(lua, &mut arguments)?;
+                let text: LuaString = pop(lua, &mut arguments)?;
                 packed.extend_from_slice(text.as_bytes().get(..size).ok_or_else(|| mlua::Error::runtime("string too short"))?);
             }
             Item::Number(size) => {
@@ -275,8 +275,8 @@ fn pack(lua: &Lua, mut arguments: MultiValue) -> mlua::Result<Value> {
 
 #[expect(clippy::cast_precision_loss, reason = "Lua numbers are doubles; the scripts keep to 2^53")]
 fn unpack(lua: &Lua, mut arguments: MultiValue) -> mlua::Result<MultiValue> {
-    let format: mlua::String = pop(lua, &mut arguments)?;
-    let text: mlua::String = pop(lua, &mut arguments)?;
+    let format: LuaString = pop(lua, &mut arguments)?;
+    let text: LuaString = pop(lua, &mut arguments)?;
     let text = text.as_bytes();
     let mut at = match arguments.pop_front() {
         Some(Value::Number(position)) => position as usize - 1,
