@@ -1,1 +1,144 @@
-pub fn measure(_: &mut crate::measure::Session) {}
+//! The Redis store's client against bare calls through the same library.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use redis::Value;
+use redis::aio::MultiplexedConnection;
+use tokio::runtime::Runtime;
+use tokio::task::JoinSet;
+use tollgate_core::{Limit, Request, Store, TimeSource};
+use tollgate_redis::{RedisHandle, RedisStore};
+use tollgate_testkit::servers::Server;
+
+use crate::embedded::next;
+use crate::measure::{Effort, Measured, Pairs, Session};
+use crate::redis::subject::Subject;
+use crate::redis::{KEYS, ROOMY};
+
+const TASKS: u64 = 1_024;
+const PAIRS: usize = 5;
+
+/// Measures the goal of the client.
+pub fn measure(session: &mut Session) {
+    session.goal("client-throughput", throughput);
+}
+
+fn throughput(effort: Effort) -> Result<Measured> {
+    let server = Server::start()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .context("can't start a runtime")?;
+    let bare = Bare::open(&server, &runtime)?;
+    let ours = Ours::open(&server)?;
+    let span = match effort {
+        Effort::Quick => Duration::from_millis(700),
+        Effort::Full => Duration::from_secs(2),
+    };
+    // Both write all their states first.
+    runtime.block_on(run(span, &ours))?;
+    runtime.block_on(run(span, &bare))?;
+    let mut pairs = Pairs::default();
+    for _ in 0..PAIRS {
+        let bare = runtime.block_on(run(span, &bare))?;
+        let ours = runtime.block_on(run(span, &ours))?;
+        pairs.add(ours / 1e3, bare / 1e3);
+    }
+    Ok(pairs.ratio("thousand decisions/s"))
+}
+
+/// A way to ask.
+trait Ask: Clone + Send + Sync + 'static {
+    /// Whether the subject of a number is admitted.
+    fn ask(&self, number: usize) -> impl Future<Output = Result<bool>> + Send;
+}
+
+/// Lets all tasks ask for so long; gives the decisions per second.
+async fn run(span: Duration, ask: &impl Ask) -> Result<f64> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let asked = Arc::new(AtomicU64::new(0));
+    let mut tasks = JoinSet::new();
+    let start = Instant::now();
+    for task in 0..TASKS {
+        let (ask, stop, asked) = (ask.clone(), Arc::clone(&stop), Arc::clone(&asked));
+        tasks.spawn(async move {
+            let mut state = (task + 1) * 0x9e37_79b9_7f4a_7c15;
+            let mut count = 0;
+            while !stop.load(Ordering::Relaxed) {
+                let number = (next(&mut state) % KEYS as u64) as usize;
+                ensure!(ask.ask(number).await?, "a request was denied: none should be");
+                count += 1;
+            }
+            asked.fetch_add(count, Ordering::Relaxed);
+            Ok(())
+        });
+    }
+    tokio::time::sleep(span).await;
+    stop.store(true, Ordering::Relaxed);
+    while let Some(ended) = tasks.join_next().await {
+        ended??;
+    }
+    Ok(asked.load(Ordering::Relaxed) as f64 / start.elapsed().as_secs_f64())
+}
+
+fn name(number: usize) -> String {
+    format!("tenant:42:user:{number:05}")
+}
+
+/// Tollgate's store.
+#[derive(Clone)]
+struct Ours {
+    store: RedisStore,
+    handle: Arc<RedisHandle>,
+}
+
+impl Ours {
+    fn open(server: &Server) -> Result<Self> {
+        // A thousand tasks on two processors: nobody gives up over a slow moment.
+        let store = RedisStore::builder(&server.url())?.deadline(Duration::from_secs(5)).build();
+        let limit = Limit::new("demo".parse()?, vec![ROOMY.parse()?])?;
+        let handle = Arc::new(store.open(Arc::new(limit), TimeSource::Store));
+        Ok(Self { store, handle })
+    }
+}
+
+impl Ask for Ours {
+    async fn ask(&self, number: usize) -> Result<bool> {
+        let subject = name(number);
+        let decision = self.store.decide(&self.handle, Request::check(subject.as_bytes())).await?;
+        Ok(decision.is_allowed())
+    }
+}
+
+/// The same script with the same arguments, and no more.
+#[derive(Clone)]
+struct Bare {
+    connection: MultiplexedConnection,
+    digest: Arc<str>,
+    program: Arc<[u8]>,
+}
+
+impl Bare {
+    fn open(server: &Server, runtime: &Runtime) -> Result<Self> {
+        let subject = Subject::load(server, "demo", &[ROOMY])?;
+        let client = redis::Client::open(server.url())?;
+        let connection = runtime.block_on(client.get_multiplexed_async_connection())?;
+        Ok(Self { connection, digest: subject.digest().into(), program: subject.program().into() })
+    }
+}
+
+impl Ask for Bare {
+    async fn ask(&self, number: usize) -> Result<bool> {
+        let mut connection = self.connection.clone();
+        let mut command = redis::cmd("EVALSHA");
+        command.arg(&*self.digest).arg(1).arg(format!("tg:demo:{{{}}}", name(number)));
+        command.arg(&*self.program);
+        let answer: Value = command.query_async(&mut connection).await?;
+        // The express lane hands back the states it wrote.
+        Ok(matches!(answer, Value::BulkString(_)))
+    }
+}

@@ -6,6 +6,8 @@ pub mod memory;
 mod rival;
 mod speed;
 
+pub use keys::next;
+
 use crate::measure::Session;
 
 /// A rate and burst that nobody reaches, and a bucket that is not full again for a long time.

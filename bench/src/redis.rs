@@ -1,1 +1,212 @@
-pub fn measure(_: &mut crate::measure::Session) {}
+//! The scripts of the Redis store: processor time of a real server, per decision.
+
+mod load;
+mod pace;
+mod pipes;
+pub mod subject;
+
+use anyhow::{Context as _, Result, ensure};
+use tollgate_core::packed::{State, decode, kind};
+use tollgate_testkit::servers::{Reply, Server};
+
+use crate::machine::{pin_process, pin_thread, unpin_thread};
+use crate::measure::{Effort, Measured, Pairs, Session};
+use load::{Answer, Load};
+use pace::Pace;
+use pipes::Pipes;
+use subject::Subject;
+
+/// Subjects, where it doesn't matter how often one is asked for.
+pub const KEYS: usize = 100_000;
+/// One unit back a minute: nobody's bucket is full again, and no key expires, while we measure.
+pub const ROOMY: &str = "token_bucket 1/min burst 100000";
+/// Requests of a segment at full speed.
+const SEGMENT: usize = pipes::AT_ONCE * 16;
+/// Pairs of segments.
+const PAIRS: usize = 40;
+
+/// Measures all goals on the server.
+pub fn measure(session: &mut Session) {
+    if !session.wants("redis-") {
+        return;
+    }
+    let mut bench = match Bench::start() {
+        Ok(bench) => bench,
+        Err(error) => return session.give_up("redis-", &error),
+    };
+    session.goal("redis-token-bucket", |effort| bench.token_bucket(effort));
+    session.goal("redis-denial", |effort| bench.denial(effort));
+    session.goal("redis-ten-policies", |effort| bench.ten_policies(effort));
+    session.goal("redis-sliding-window", |effort| bench.sliding_window(effort));
+    session.goal("redis-sliding-log", |effort| bench.sliding_log(effort));
+    session.goal("redis-bytes-30", |_| bench.bytes(30));
+    session.goal("redis-bytes-44", |_| bench.bytes(44));
+    unpin_thread();
+}
+
+/// A server on a processor of its own.
+struct Bench {
+    server: Server,
+    pipes: Pipes,
+}
+
+impl Bench {
+    fn start() -> Result<Self> {
+        let server = Server::start()?;
+        eprintln!("server: {} {}", server.binary().product(), server.binary().version());
+        pin_process(server.pid()?, 0);
+        pin_thread(1);
+        let pipes = Pipes::open(&server)?;
+        Ok(Self { server, pipes })
+    }
+
+    fn token_bucket(&mut self, effort: Effort) -> Result<Measured> {
+        let subject = Subject::load(&self.server, "demo", &[ROOMY])?;
+        let admissions = subject.load_of(KEYS, Answer::Allowed);
+        // The same length of name, another key.
+        let floor = Subject::load(&self.server, "flor", &[ROOMY])?;
+        let floor = floor.floor(&self.server, KEYS)?;
+        self.fill(&admissions)?;
+        self.fill(&floor)?;
+        self.compare(effort, &admissions, &floor)
+    }
+
+    fn denial(&mut self, effort: Effort) -> Result<Measured> {
+        let admitted = Subject::load(&self.server, "demo", &[ROOMY])?;
+        let admissions = admitted.load_of(KEYS, Answer::Allowed);
+        let denied = Subject::load(&self.server, "deny", &["token_bucket 1/h burst 1"])?;
+        self.fill(&admissions)?;
+        self.fill(&denied.load_of(KEYS, Answer::Allowed))?;
+        self.compare(effort, &denied.load_of(KEYS, Answer::Denied), &admissions)
+    }
+
+    fn ten_policies(&mut self, effort: Effort) -> Result<Measured> {
+        let one = Subject::load(&self.server, "demo", &[ROOMY])?;
+        let one = one.load_of(KEYS, Answer::Allowed);
+        let specs: Vec<String> =
+            (1..=10).map(|rate| format!("token_bucket {rate}/min burst 100000 as p{rate}")).collect();
+        let specs: Vec<&str> = specs.iter().map(String::as_str).collect();
+        let ten = Subject::load(&self.server, "many", &specs)?.load_of(KEYS, Answer::Allowed);
+        self.fill(&one)?;
+        self.fill(&ten)?;
+        self.compare(effort, &ten, &one)
+    }
+
+    fn sliding_window(&mut self, effort: Effort) -> Result<Measured> {
+        let pace = Pace { keys: 64, per_second: 40, seconds: 6 };
+        let window = Subject::load(&self.server, "ring", &["sliding_window 1000000/6s slices 60"])?;
+        let measured = self.compare_paced(effort, &window, pace)?;
+        let mut slices = Vec::new();
+        for key in 0..pace.keys {
+            let value = self.value(&window.key(key))?;
+            let state = decode(&value).state(window.identity(), kind::RING).cloned();
+            let Some(State::Ring(ring)) = state else {
+                anyhow::bail!("there is no ring stored for key {key}");
+            };
+            slices.push(ring.entries.len());
+        }
+        let (least, most) = (slices.iter().min().copied(), slices.iter().max().copied());
+        ensure!(least >= Some(57), "only {least:?} of 60 slices are live: the machine is too slow");
+        let (least, most) = (least.unwrap_or(0), most.unwrap_or(0));
+        let note = format!("{}; {least} to {most} slices stored", measured.note);
+        Ok(Measured { note, ..measured })
+    }
+
+    fn sliding_log(&mut self, effort: Effort) -> Result<Measured> {
+        let pace = Pace { keys: 128, per_second: 50, seconds: 2 };
+        let log = Subject::load(&self.server, "logs", &["sliding_log 10000/2s"])?;
+        let measured = self.compare_paced(effort, &log, pace)?;
+        let mut live = 0;
+        for key in 0..pace.keys {
+            let value = self.value(&log.key(key))?;
+            let state = decode(&value).state(log.identity(), kind::LOG_HEAD).cloned();
+            let Some(State::LogHead(head)) = state else {
+                anyhow::bail!("there is no log stored for key {key}");
+            };
+            // Every request costs one.
+            live += head.total - head.base;
+        }
+        let mean = live as f64 / pace.keys as f64;
+        ensure!((85.0..=115.0).contains(&mean), "{mean:.0} entries are live, not about 100");
+        let note = format!("{}; {mean:.0} live entries per key", measured.note);
+        Ok(Measured { note, ..measured })
+    }
+
+    fn bytes(&mut self, length: usize) -> Result<Measured> {
+        let subject = Subject::load(&self.server, "demo", &[ROOMY])?.with_key_length(length);
+        let key = subject.key(7);
+        ensure!(key.len() == length, "the key has {} bytes, not {length}", key.len());
+        self.server.command(&[b"DEL", &key])?;
+        let request = subject.load_of(1, Answer::Allowed);
+        self.pipes.run(&self.server, &request, &[7])?;
+        match self.server.command(&[b"MEMORY", b"USAGE", &key])? {
+            Reply::Integer(bytes) => {
+                let note = format!("{} bytes are the value", self.value(&key)?.len());
+                Ok(Measured { value: bytes as f64, note })
+            }
+            other => anyhow::bail!("MEMORY USAGE answers {other}"),
+        }
+    }
+
+    /// Asks once for each key, so that every state is there.
+    fn fill(&mut self, load: &Load) -> Result<()> {
+        let everyone: Vec<u32> = (0..KEYS as u32).collect();
+        self.pipes.run(&self.server, load, &everyone).map(drop)
+    }
+
+    /// Both in turns, as fast as the server can.
+    fn compare(&mut self, effort: Effort, subject: &Load, floor: &Load) -> Result<Measured> {
+        let draw = load::draw(KEYS, SEGMENT * 8);
+        let mut pairs = Pairs::default();
+        let warm_up = 3;
+        for round in 0..warm_up + effort.count(PAIRS) {
+            let start = round % 8 * SEGMENT;
+            let keys = &draw[start..start + SEGMENT];
+            let floor = self.pipes.run(&self.server, floor, keys)?;
+            let subject = self.pipes.run(&self.server, subject, keys)?;
+            if round >= warm_up {
+                pairs.add(subject, floor);
+            }
+        }
+        Ok(pairs.ratio("us of server CPU"))
+    }
+
+    /// Each key at a steady pace, beside a token bucket at the same pace.
+    fn compare_paced(&mut self, effort: Effort, subject: &Subject, pace: Pace) -> Result<Measured> {
+        let bucket = Subject::load(&self.server, "pace", &[ROOMY])?;
+        let bucket = bucket.load_of(pace.keys, Answer::Allowed);
+        let subject = subject.load_of(pace.keys, Answer::Allowed);
+        let mut pairs = Pairs::default();
+        // Until the windows are full, and then to measure.
+        let warm_up = pace.rounds(pace.seconds) + pace.rounds(1) / 2;
+        let measured = effort.count(pace.rounds(6));
+        let everyone: Vec<u32> = (0..pace.keys as u32).collect();
+        let mut ticks = pace.start();
+        for round in 0..warm_up + measured {
+            ticks.wait();
+            // Several requests for each key of the bucket would be no fair neighbour: one each.
+            let subject = self.pipes.run(&self.server, &subject, &everyone)?;
+            let floor = self.pipes.run(&self.server, &bucket, &everyone)?;
+            if round >= warm_up {
+                pairs.add(subject, floor);
+            }
+        }
+        Ok(pairs.ratio("us of server CPU"))
+    }
+
+    fn value(&self, key: &[u8]) -> Result<Vec<u8>> {
+        match self.server.command(&[b"GET", key])? {
+            Reply::Bytes(bytes) => Ok(bytes),
+            other => anyhow::bail!("the stored state is {other}"),
+        }
+    }
+}
+
+/// The digest under which the server knows a script from now on.
+pub fn load_script(server: &Server, text: &str) -> Result<String> {
+    let reply = server.command(&[b"SCRIPT", b"LOAD", text.as_bytes()])?;
+    match reply {
+        Reply::Bytes(digest) => String::from_utf8(digest).context("the digest is no text"),
+        other => anyhow::bail!("SCRIPT LOAD answers {other}"),
+    }
+}

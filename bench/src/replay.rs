@@ -1,1 +1,133 @@
-pub fn measure(_: &mut crate::measure::Session) {}
+//! `tollgate replay` against what a person would write in Python.
+
+use std::env;
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use serde_json::Value;
+
+use crate::measure::{Effort, Measured, Pairs, Session};
+
+/// The log is played so many times over.
+const COPIES: usize = 50;
+const PAIRS: usize = 3;
+/// So that some hosts are denied: each request is there so many times.
+const LIMIT: u32 = 500;
+const SECONDS: u32 = 600;
+
+/// Measures the goal of the replay.
+pub fn measure(session: &mut Session) {
+    session.goal("replay-speed", speed);
+}
+
+fn speed(effort: Effort) -> Result<Measured> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let program = build(&root)?;
+    let log = LongLog::write(&root.join("data/apache_access.log"))?;
+    let path = log.path.to_str().context("the temporary folder's name is no text")?;
+    let policy = format!("sliding_log {LIMIT}/{SECONDS}s");
+    let ours = || {
+        let mut command = Command::new(&program);
+        command.args(["replay", "--log", path, "--policy", &policy, "--format", "json"]);
+        timed(&mut command)
+    };
+    let script = root.join("bench/replay_baseline.py");
+    let python = || {
+        let mut command = Command::new("python3");
+        command.arg(&script).args([path, &LIMIT.to_string(), &SECONDS.to_string()]);
+        timed(&mut command)
+    };
+    let mut pairs = Pairs::default();
+    let (warm, _) = ours()?;
+    ensure!(warm > 0.0, "the clock stands still");
+    for _ in 0..effort.count(PAIRS) {
+        let (python_seconds, expected) = python()?;
+        let (our_seconds, found) = ours()?;
+        ensure_same(&expected, &found)?;
+        let thousands = log.lines as f64 / 1e3;
+        pairs.add(thousands / our_seconds, thousands / python_seconds);
+    }
+    Ok(pairs.ratio("thousand lines/s"))
+}
+
+/// Builds the command as it is released; gives where it is.
+fn build(root: &Path) -> Result<PathBuf> {
+    let mut command = Command::new("cargo");
+    command
+        .current_dir(root)
+        .args(["build", "--release", "--package", "tollgate-server", "--bin", "tollgate"])
+        .args(["--message-format", "json-render-diagnostics"])
+        .stderr(Stdio::inherit());
+    // Set for this program's own build, and of no use to another workspace.
+    for name in ["CARGO_MANIFEST_DIR", "CARGO_MANIFEST_PATH", "CARGO_PKG_NAME"] {
+        command.env_remove(name);
+    }
+    let output = command.output().context("can't run cargo")?;
+    ensure!(output.status.success(), "the tollgate command doesn't build");
+    let messages = String::from_utf8_lossy(&output.stdout);
+    let executable = messages.lines().filter_map(|line| {
+        let message: Value = serde_json::from_str(line).ok()?;
+        Some(PathBuf::from(message["executable"].as_str()?))
+    });
+    executable.last().context("cargo names no executable")
+}
+
+/// Seconds, and what was printed.
+fn timed(command: &mut Command) -> Result<(f64, Value)> {
+    let start = Instant::now();
+    let output = command.stderr(Stdio::piped()).output().with_context(|| format!("can't run {command:?}"))?;
+    let seconds = start.elapsed().as_secs_f64();
+    if !output.status.success() {
+        let error = String::from_utf8_lossy(&output.stderr);
+        bail!("{command:?} ended with {}: {}", output.status, error.trim());
+    }
+    let value = serde_json::from_slice(&output.stdout).context("the output is no JSON")?;
+    Ok((seconds, value))
+}
+
+fn ensure_same(expected: &Value, found: &Value) -> Result<()> {
+    let policy = &found["policies"][0];
+    let pairs = [("malformed", found), ("requests", policy), ("denied", policy), ("keys", policy)];
+    for (name, place) in pairs.into_iter().chain([("keys_denied", policy)]) {
+        let (expected, found) = (expected[name].as_u64(), place[name].as_u64());
+        ensure!(
+            expected.is_some() && expected == found,
+            "`{name}` is {found:?} by tollgate and {expected:?} by the script"
+        );
+    }
+    ensure!(expected["denied"].as_u64() > Some(0), "nobody is denied: that is no test");
+    Ok(())
+}
+
+/// The log many times over, in a file that goes with this value.
+struct LongLog {
+    path: PathBuf,
+    lines: usize,
+}
+
+impl LongLog {
+    fn write(log: &Path) -> Result<Self> {
+        let text = fs::read(log).with_context(|| format!("can't read {}", log.display()))?;
+        let lines = COPIES * text.iter().filter(|&&byte| byte == b'\n').count();
+        let path = env::temp_dir().join(format!("tollgate-bench-{}.log", std::process::id()));
+        let written = Self { path, lines };
+        let file = File::create(&written.path);
+        let mut file = BufWriter::new(file.context("can't write the long log")?);
+        for _ in 0..COPIES {
+            file.write_all(&text)?;
+        }
+        file.flush()?;
+        Ok(written)
+    }
+}
+
+impl Drop for LongLog {
+    fn drop(&mut self) {
+        // Best effort: it is in the folder for temporary files.
+        let _ = fs::remove_file(&self.path);
+    }
+}

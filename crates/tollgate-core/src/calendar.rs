@@ -4,9 +4,9 @@
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
+use jiff::ToSpan;
 use jiff::civil::{Date, Weekday};
 use jiff::tz::TimeZone;
-use jiff::ToSpan;
 
 use crate::error::PolicyError;
 use crate::time::Timestamp;

@@ -31,7 +31,8 @@ impl ManualClock {
 
     /// Moves the clock forward.
     pub fn advance(&self, span: Span) {
-        let now = Timestamp::from_micros_clamped(self.0.load(Ordering::Acquire)).saturating_add(span);
+        let now =
+            Timestamp::from_micros_clamped(self.0.load(Ordering::Acquire)).saturating_add(span);
         self.0.store(now.as_micros(), Ordering::Release);
     }
 

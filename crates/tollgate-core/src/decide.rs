@@ -153,7 +153,11 @@ pub fn cost_of(limit: &Limit, costs: Costs<'_>, index: usize) -> u64 {
 /// # Errors
 /// [`StoreErrorKind::InvalidRequest`] for costs that don't fit the limit,
 /// [`StoreErrorKind::Unsupported`] for a reservation the policies can't offer.
-pub fn check_request(limit: &Limit, operation: Operation, costs: Costs<'_>) -> Result<(), StoreError> {
+pub fn check_request(
+    limit: &Limit,
+    operation: Operation,
+    costs: Costs<'_>,
+) -> Result<(), StoreError> {
     if matches!(operation, Operation::Reserve { .. }) && !limit.can_reserve() {
         return Err(StoreError::new(
             StoreErrorKind::Unsupported,
@@ -170,7 +174,12 @@ pub fn check_request(limit: &Limit, operation: Operation, costs: Costs<'_>) -> R
     if each.len() != limit.members().len() {
         return Err(StoreError::new(
             StoreErrorKind::InvalidRequest,
-            format!("{} costs were given for the {} policies of limit `{}`", each.len(), limit.members().len(), limit.name()),
+            format!(
+                "{} costs were given for the {} policies of limit `{}`",
+                each.len(),
+                limit.members().len(),
+                limit.name()
+            ),
         ));
     }
     match each.iter().find(|&&cost| cost > MAX_EXACT) {
@@ -190,7 +199,12 @@ struct Evaluator<'e, 's> {
 }
 
 impl Evaluator<'_, '_> {
-    fn check(mut self, costs: Costs<'_>, within: Option<u64>, charge: bool) -> Result<Evaluation, StoreError> {
+    fn check(
+        mut self,
+        costs: Costs<'_>,
+        within: Option<u64>,
+        charge: bool,
+    ) -> Result<Evaluation, StoreError> {
         let mut allowed = true;
         let mut act_in = 0;
         for index in 0..self.standings.len() {
@@ -224,7 +238,9 @@ impl Evaluator<'_, '_> {
                 (cost, Ask::Pass { wait }) if !denied => {
                     Charge::Admitted { cost, wait, act_in: if shadow { wait } else { act_in } }
                 }
-                (cost, _) if policy.denied_charge() == DeniedCharge::Charged => Charge::Denied { cost },
+                (cost, _) if policy.denied_charge() == DeniedCharge::Charged => {
+                    Charge::Denied { cost }
+                }
                 _ => Charge::None,
             }
         };
@@ -236,7 +252,11 @@ impl Evaluator<'_, '_> {
         for index in 0..self.standings.len() {
             let charge = charges(self, index);
             if !matches!(charge, Charge::None) {
-                apply(self.limit.members()[index].policy().rule(), &mut self.standings[index], charge)?;
+                apply(
+                    self.limit.members()[index].policy().rule(),
+                    &mut self.standings[index],
+                    charge,
+                )?;
                 self.changed |= 1 << index;
             }
         }
@@ -256,7 +276,11 @@ impl Evaluator<'_, '_> {
             let cost = cost_of(self.limit, costs, index);
             let rule = self.limit.members()[index].policy().rule();
             let shadow = self.policy(index).enforcement() == Enforcement::Shadow;
-            let most = if shadow { remaining_before(rule, &self.standings[index]).min(cost) } else { granted };
+            let most = if shadow {
+                remaining_before(rule, &self.standings[index]).min(cost)
+            } else {
+                granted
+            };
             // When there is nothing at all: say when a single unit would pass.
             let cost = if cost == 0 { 0 } else { most.max(1) };
             self.verdicts.push(Verdict::of(rule, &self.standings[index], cost, None));
@@ -293,7 +317,11 @@ impl Evaluator<'_, '_> {
             let cost = cost_of(self.limit, costs, index);
             self.verdicts.push(Verdict::passed(cost));
             if cost > 0 && self.standings[index].is_known() {
-                refund(self.limit.members()[index].policy().rule(), &mut self.standings[index], cost);
+                refund(
+                    self.limit.members()[index].policy().rule(),
+                    &mut self.standings[index],
+                    cost,
+                );
                 self.changed |= 1 << index;
             }
         }
@@ -346,8 +374,14 @@ impl Evaluator<'_, '_> {
     fn granted(&self, costs: Costs<'_>) -> u64 {
         let enforced = |index: &usize| self.policy(*index).enforcement() == Enforcement::Enforced;
         let indices = 0..self.verdicts.len();
-        let granted = indices.clone().filter(enforced).map(|index| self.verdicts[index].cost).max().unwrap_or(0);
-        let asked = || indices.clone().map(|index| cost_of(self.limit, costs, index)).max().unwrap_or(0);
+        let granted = indices
+            .clone()
+            .filter(enforced)
+            .map(|index| self.verdicts[index].cost)
+            .max()
+            .unwrap_or(0);
+        let asked =
+            || indices.clone().map(|index| cost_of(self.limit, costs, index)).max().unwrap_or(0);
         if granted > 0 { granted } else { asked() }
     }
 
@@ -391,26 +425,38 @@ impl<'a> Standing<'a> {
     ///
     /// # Errors
     /// When the state can't be counted in the policy's present numbers.
-    pub fn of(rule: &Rule, state: Option<&crate::packed::State>, times: Times) -> Result<Option<(Self, bool)>, Overflow> {
+    pub fn of(
+        rule: &Rule,
+        state: Option<&crate::packed::State>,
+        times: Times,
+    ) -> Result<Option<(Self, bool)>, Overflow> {
         use crate::packed::State;
         Ok(Some(match rule {
             Rule::Bucket(rule) => {
-                let state = state.and_then(|state| if let State::Bucket(state) = state { Some(*state) } else { None });
+                let state = state.and_then(|state| {
+                    if let State::Bucket(state) = state { Some(*state) } else { None }
+                });
                 let (standing, restamped) = rule.stand(state, times)?;
                 (Self::Bucket(standing), restamped)
             }
             Rule::Counter(rule) => {
-                let state = state.and_then(|state| if let State::Counter(state) = state { Some(*state) } else { None });
+                let state = state.and_then(|state| {
+                    if let State::Counter(state) = state { Some(*state) } else { None }
+                });
                 let (standing, restamped) = rule.stand(state, times)?;
                 (Self::Counter(standing), restamped)
             }
             Rule::WarmUp(rule) => {
-                let state = state.and_then(|state| if let State::WarmUp(state) = state { Some(*state) } else { None });
+                let state = state.and_then(|state| {
+                    if let State::WarmUp(state) = state { Some(*state) } else { None }
+                });
                 let (standing, restamped) = rule.stand(state, times)?;
                 (Self::WarmUp(standing), restamped)
             }
             Rule::Window(rule) => {
-                let state = state.and_then(|state| if let State::Window(state) = state { Some(*state) } else { None });
+                let state = state.and_then(|state| {
+                    if let State::Window(state) = state { Some(*state) } else { None }
+                });
                 let (standing, restamped) = rule.stand(state, times);
                 (Self::Window(standing), restamped)
             }
@@ -472,9 +518,11 @@ fn prepare(rule: &Rule, standing: &Standing<'_>, charge: Charge) -> Result<(), O
 
 fn apply(rule: &Rule, standing: &mut Standing<'_>, charge: Charge) -> Result<(), Overflow> {
     match (rule, standing, charge) {
-        (Rule::Bucket(rule), Standing::Bucket(standing), Charge::Admitted { cost, wait, act_in }) => {
-            rule.admit(standing, cost, wait, act_in)
-        }
+        (
+            Rule::Bucket(rule),
+            Standing::Bucket(standing),
+            Charge::Admitted { cost, wait, act_in },
+        ) => rule.admit(standing, cost, wait, act_in),
         (Rule::Bucket(rule), Standing::Bucket(standing), Charge::Forced { cost }) => {
             rule.force(standing, cost)
         }
@@ -496,22 +544,28 @@ fn apply(rule: &Rule, standing: &mut Standing<'_>, charge: Charge) -> Result<(),
             rule.charge_denied(standing, cost);
             Ok(())
         }
-        (Rule::Counter(rule), Standing::Counter(standing), Charge::Admitted { cost, .. } | Charge::Forced { cost }) => {
-            rule.admit(standing, cost)
-        }
+        (
+            Rule::Counter(rule),
+            Standing::Counter(standing),
+            Charge::Admitted { cost, .. } | Charge::Forced { cost },
+        ) => rule.admit(standing, cost),
         (Rule::Window(rule), Standing::Window(standing), Charge::Denied { cost }) => {
             rule.charge_denied(standing, cost);
             Ok(())
         }
-        (Rule::Window(rule), Standing::Window(standing), Charge::Admitted { cost, .. } | Charge::Forced { cost }) => {
-            rule.admit(standing, cost)
-        }
+        (
+            Rule::Window(rule),
+            Standing::Window(standing),
+            Charge::Admitted { cost, .. } | Charge::Forced { cost },
+        ) => rule.admit(standing, cost),
         (Rule::Log(rule), Standing::Log { state, at }, Charge::Denied { cost }) => {
             rule.charge_denied(state, *at, cost)
         }
-        (Rule::Log(rule), Standing::Log { state, at }, Charge::Admitted { cost, .. } | Charge::Forced { cost }) => {
-            rule.admit(state, *at, cost)
-        }
+        (
+            Rule::Log(rule),
+            Standing::Log { state, at },
+            Charge::Admitted { cost, .. } | Charge::Forced { cost },
+        ) => rule.admit(state, *at, cost),
         (_, Standing::Read(_), _) | (_, _, Charge::None) => Ok(()),
         _ => mismatch(),
     }
@@ -551,10 +605,14 @@ fn remaining_before(rule: &Rule, standing: &Standing<'_>) -> u64 {
 fn outcome(policy: &Policy, standing: &Standing<'_>, verdict: Verdict) -> Outcome {
     let rule = policy.rule();
     let reset = match (rule, standing) {
-        (Rule::Bucket(rule), Standing::Bucket(standing)) => rule.reset_after(standing).unwrap_or(NEVER),
+        (Rule::Bucket(rule), Standing::Bucket(standing)) => {
+            rule.reset_after(standing).unwrap_or(NEVER)
+        }
         (Rule::Counter(rule), Standing::Counter(standing)) => rule.reset_after(standing),
         (Rule::Log(rule), Standing::Log { state, at }) => rule.reset_after(state, *at),
-        (Rule::WarmUp(rule), Standing::WarmUp(standing)) => rule.reset_after(standing).unwrap_or(NEVER),
+        (Rule::WarmUp(rule), Standing::WarmUp(standing)) => {
+            rule.reset_after(standing).unwrap_or(NEVER)
+        }
         (Rule::Window(rule), Standing::Window(standing)) => rule.reset_after(standing),
         (_, Standing::Read(reading)) => reading.reset_after,
         _ => mismatch(),
@@ -587,7 +645,10 @@ fn outcome(policy: &Policy, standing: &Standing<'_>, verdict: Verdict) -> Outcom
 /// A store handed over the standing of another kernel.
 #[cold]
 fn mismatch() -> ! {
-    #[expect(clippy::panic, reason = "a store builds each standing from the very rule it is judged by")]
+    #[expect(
+        clippy::panic,
+        reason = "a store builds each standing from the very rule it is judged by"
+    )]
     {
         panic!("a standing belongs to another kernel than its rule")
     }

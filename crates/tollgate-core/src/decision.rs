@@ -239,7 +239,12 @@ impl Decision {
     /// The least that any enforced policy has left; `None` when unbounded.
     #[must_use]
     pub fn remaining(&self) -> Option<u64> {
-        let least = self.policies.iter().filter(|policy| !policy.shadow).map(|policy| policy.remaining).min()?;
+        let least = self
+            .policies
+            .iter()
+            .filter(|policy| !policy.shadow)
+            .map(|policy| policy.remaining)
+            .min()?;
         (least != NEVER).then_some(least)
     }
 

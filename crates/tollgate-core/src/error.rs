@@ -40,13 +40,21 @@ pub struct SpanError(String);
 impl SpanError {
     pub(crate) fn unit(text: &str, unit: &str) -> Self {
         Self(match unit {
-            "" => format!("`{text}` has no unit: write one of us, ms, s, min, h, d, w after the number"),
-            "m" => format!("`{text}` is ambiguous: write `min` for minutes or `ms` for milliseconds"),
+            "" => format!(
+                "`{text}` has no unit: write one of us, ms, s, min, h, d, w after the number"
+            ),
+            "m" => {
+                format!("`{text}` is ambiguous: write `min` for minutes or `ms` for milliseconds")
+            }
             "month" | "year" => {
-                format!("`{unit}` has no fixed length: only `fixed_window … calendar ZONE` accepts it")
+                format!(
+                    "`{unit}` has no fixed length: only `fixed_window … calendar ZONE` accepts it"
+                )
             }
             unit if unit.starts_with(['.', ',']) => {
-                format!("`{text}` has a fraction: write a whole number of a smaller unit, such as 1500ms for 1.5s")
+                format!(
+                    "`{text}` has a fraction: write a whole number of a smaller unit, such as 1500ms for 1.5s"
+                )
             }
             unit => format!("`{unit}` is not a unit of time: write one of us, ms, s, min, h, d, w"),
         })
@@ -130,7 +138,9 @@ pub enum LimitError {
 impl fmt::Display for LimitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Empty => f.write_str("a limit needs at least one policy, such as `token_bucket 10/s`"),
+            Self::Empty => {
+                f.write_str("a limit needs at least one policy, such as `token_bucket 10/s`")
+            }
             Self::DuplicateName { name, index } => write!(
                 f,
                 "policy {} is called `{name}` like one before it: add `as NAME` with another name",
@@ -141,7 +151,11 @@ impl fmt::Display for LimitError {
                 "the names `{first}` and `{second}` have the same short hash in stored state: rename one of them"
             ),
             Self::TooMany { count } => {
-                write!(f, "a limit has at most {} policies, not {count}", crate::Limit::MAX_POLICIES)
+                write!(
+                    f,
+                    "a limit has at most {} policies, not {count}",
+                    crate::Limit::MAX_POLICIES
+                )
             }
         }
     }

@@ -40,7 +40,9 @@ impl Rule {
             Algorithm::LeakyBucket { rate, capacity } => {
                 Self::Bucket(bucket::Bucket::meter(*rate, *capacity, "capacity")?)
             }
-            Algorithm::Shaper { rate, queue } => Self::Bucket(bucket::Bucket::shaper(*rate, *queue)?),
+            Algorithm::Shaper { rate, queue } => {
+                Self::Bucket(bucket::Bucket::shaper(*rate, *queue)?)
+            }
             Algorithm::Smooth { rate, burst, start } => {
                 Self::Bucket(bucket::Bucket::smooth(*rate, *burst, *start)?)
             }
@@ -117,7 +119,11 @@ impl Ask {
     /// A request that could act in `wait` µs and whose caller accepts `within`.
     #[inline]
     const fn within(wait: u64, within: u64) -> Self {
-        if wait <= within { Self::Pass { wait } } else { Self::Refuse { retry: Some(wait - within) } }
+        if wait <= within {
+            Self::Pass { wait }
+        } else {
+            Self::Refuse { retry: Some(wait - within) }
+        }
     }
 }
 

@@ -201,8 +201,10 @@ mod tests {
     fn limits_and_subjects_join_injectively() {
         let limits = ["a", "a:b", "a:", ":a", "b:a", "a/b"];
         let subjects: [&[u8]; 9] = [b"", b"%", b"a", b":a", b"b}:{a", b"}", b"%#", b"%25", b"%00"];
-        let keys: HashSet<_> =
-            limits.iter().flat_map(|limit| subjects.iter().map(move |subject| key(limit, subject))).collect();
+        let keys: HashSet<_> = limits
+            .iter()
+            .flat_map(|limit| subjects.iter().map(move |subject| key(limit, subject)))
+            .collect();
         assert_eq!(keys.len(), limits.len() * subjects.len());
     }
 

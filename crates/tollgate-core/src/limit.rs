@@ -69,7 +69,10 @@ impl Limit {
                     return Err(LimitError::DuplicateName { name, index });
                 }
                 if earlier.identity == identity {
-                    return Err(LimitError::TagCollision { first: earlier.name.clone(), second: name });
+                    return Err(LimitError::TagCollision {
+                        first: earlier.name.clone(),
+                        second: name,
+                    });
                 }
             }
             members.push(Member { name, policy, identity });
@@ -157,9 +160,11 @@ fn window_words(algorithm: &Algorithm) -> String {
         },
         Algorithm::SlidingWindow { window, slices, .. } => format!("{window}/{slices}"),
         Algorithm::SlidingCounter { window, .. } => window.to_string(),
-        Algorithm::SlidingLog { strategies } => {
-            strategies.iter().map(|strategy| strategy.window.to_string()).collect::<Vec<_>>().join(" and ")
-        }
+        Algorithm::SlidingLog { strategies } => strategies
+            .iter()
+            .map(|strategy| strategy.window.to_string())
+            .collect::<Vec<_>>()
+            .join(" and "),
         Algorithm::TokenBucket { .. }
         | Algorithm::Gcra { .. }
         | Algorithm::LeakyBucket { .. }
@@ -171,6 +176,9 @@ fn window_words(algorithm: &Algorithm) -> String {
 
 fn default_name(word: &str, occurrence: usize) -> PolicyName {
     let text = if occurrence == 1 { word.to_owned() } else { format!("{word}-{occurrence}") };
-    #[expect(clippy::expect_used, reason = "algorithm words are lawful names and short enough for a suffix")]
+    #[expect(
+        clippy::expect_used,
+        reason = "algorithm words are lawful names and short enough for a suffix"
+    )]
     text.parse().expect("a lawful name")
 }

@@ -79,8 +79,9 @@ impl FromStr for LimitName {
     type Err = NameError;
 
     fn from_str(text: &str) -> Result<Self, NameError> {
-        let lawful =
-            |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b':' | b'/' | b'@');
+        let lawful = |byte: u8| {
+            byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b':' | b'/' | b'@')
+        };
         if text.is_empty() || text.len() > Self::MAX_LEN || !text.bytes().all(lawful) {
             let shown: String = text.chars().take(Self::MAX_LEN + 1).collect();
             return Err(NameError(format!(

@@ -236,7 +236,9 @@ fn decode_state(kind: u8, body: &[u8]) -> Result<Option<State>, ()> {
     let [newest, b, c, d, e] = numbers;
     let state = match kind {
         kind::BUCKET => State::Bucket(bucket::State { newest, deficit: b, unit: nonzero(c)? }),
-        kind::WARM_UP => State::WarmUp(warm_up::State { newest, debt: b, deficit: c, unit: nonzero(d)? }),
+        kind::WARM_UP => {
+            State::WarmUp(warm_up::State { newest, debt: b, deficit: c, unit: nonzero(d)? })
+        }
         kind::WINDOW => {
             ordered(b, newest)?;
             State::Window(window::State { newest, start: b, used: c })

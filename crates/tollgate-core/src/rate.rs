@@ -29,7 +29,10 @@ impl Rate {
     /// When `count` is above 2^53 − 1 or `per` is zero.
     pub fn new(count: u64, per: Span) -> Result<Self, PolicyError> {
         if count > MAX_EXACT {
-            return Err(PolicyError::new("rate", format!("{count} is above the largest count, {MAX_EXACT}")));
+            return Err(PolicyError::new(
+                "rate",
+                format!("{count} is above the largest count, {MAX_EXACT}"),
+            ));
         }
         if per.is_zero() {
             return Err(PolicyError::new("period", "is 0, but must be at least 1us"));
@@ -102,11 +105,16 @@ impl FromStr for Rate {
     type Err = PolicyError;
 
     fn from_str(text: &str) -> Result<Self, PolicyError> {
-        let (count, period) = text
-            .split_once('/')
-            .ok_or_else(|| PolicyError::new("rate", format!("`{text}` is not a rate: write N/PERIOD, such as 100/s")))?;
+        let (count, period) = text.split_once('/').ok_or_else(|| {
+            PolicyError::new(
+                "rate",
+                format!("`{text}` is not a rate: write N/PERIOD, such as 100/s"),
+            )
+        })?;
         let count = parse_count("rate", count)?;
-        let per = period.parse().map_err(|error: SpanError| PolicyError::new("period", error.to_string()))?;
+        let per = period
+            .parse()
+            .map_err(|error: SpanError| PolicyError::new("period", error.to_string()))?;
         Self::new(count, per)
     }
 }
@@ -114,7 +122,13 @@ impl FromStr for Rate {
 /// A whole number from 0 to [`MAX_EXACT`], digits only.
 pub(crate) fn parse_count(parameter: &'static str, text: &str) -> Result<u64, PolicyError> {
     let digits_only = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    digits_only.then(|| text.parse().ok().filter(|&count: &u64| count <= MAX_EXACT)).flatten().ok_or_else(|| {
-        PolicyError::new(parameter, format!("`{text}` is not a whole number from 0 to {MAX_EXACT}"))
-    })
+    digits_only
+        .then(|| text.parse().ok().filter(|&count: &u64| count <= MAX_EXACT))
+        .flatten()
+        .ok_or_else(|| {
+            PolicyError::new(
+                parameter,
+                format!("`{text}` is not a whole number from 0 to {MAX_EXACT}"),
+            )
+        })
 }

@@ -34,7 +34,11 @@ pub trait EmbeddedStore: Store {
     ///
     /// # Errors
     /// See [`StoreErrorKind`].
-    fn decide_now(&self, handle: &Self::Handle, request: Request<'_>) -> Result<Decision, StoreError>;
+    fn decide_now(
+        &self,
+        handle: &Self::Handle,
+        request: Request<'_>,
+    ) -> Result<Decision, StoreError>;
 }
 
 /// A store that could not answer, or a question that it can't answer.

@@ -172,8 +172,10 @@ impl fmt::Display for Span {
         if self.0 == 0 {
             return f.write_str("0s");
         }
-        let (name, unit) =
-            UNITS.iter().find(|(_, unit)| self.0.is_multiple_of(unit.0)).unwrap_or(&("us", Self(1)));
+        let (name, unit) = UNITS
+            .iter()
+            .find(|(_, unit)| self.0.is_multiple_of(unit.0))
+            .unwrap_or(&("us", Self(1)));
         write!(f, "{}{name}", self.0 / unit.0)
     }
 }
@@ -207,9 +209,13 @@ mod tests {
 
     #[test]
     fn a_span_is_refused_with_what_to_write_instead() {
-        for (text, hint) in
-            [("5m", "min"), ("5", "ms"), ("5sec", "s, min"), ("99999999999999999999s", "285 years"), ("1.5s", "whole")]
-        {
+        for (text, hint) in [
+            ("5m", "min"),
+            ("5", "ms"),
+            ("5sec", "s, min"),
+            ("99999999999999999999s", "285 years"),
+            ("1.5s", "whole"),
+        ] {
             let message = text.parse::<Span>().unwrap_err().to_string();
             assert!(message.contains(hint), "{text}: {message}");
         }

@@ -7,7 +7,10 @@ use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, Cmd, ErrorKind, IntoConnectionInfo, PushInfo, PushKind, RedisError, ServerErrorKind, Value};
+use redis::{
+    AsyncConnectionConfig, Client, Cmd, ErrorKind, IntoConnectionInfo, PushInfo, PushKind,
+    RedisError, ServerErrorKind, Value,
+};
 use tokio::sync::watch;
 use tollgate_core::{StoreError, StoreErrorKind};
 
@@ -55,7 +58,9 @@ enum Attempt {
 impl Link {
     /// A link that connects when it is first used.
     pub(crate) fn new(url: &str) -> Result<Self, UrlError> {
-        let url = url.strip_prefix("valkey://").map_or_else(|| url.to_owned(), |rest| format!("redis://{rest}"));
+        let url = url
+            .strip_prefix("valkey://")
+            .map_or_else(|| url.to_owned(), |rest| format!("redis://{rest}"));
         if !url.starts_with("redis://") {
             let scheme = url.split_once("://").map_or("none", |(scheme, _)| scheme);
             return Err(UrlError(format!(
@@ -64,7 +69,9 @@ impl Link {
             )));
         }
         let malformed = |error: RedisError| {
-            UrlError(format!("the store URL is malformed ({error}): write redis://[USER:PASSWORD@]HOST:PORT[/DATABASE]"))
+            UrlError(format!(
+                "the store URL is malformed ({error}): write redis://[USER:PASSWORD@]HOST:PORT[/DATABASE]"
+            ))
         };
         let info = url.as_str().into_connection_info().map_err(malformed)?;
         let address = info.addr().to_string();
@@ -72,7 +79,8 @@ impl Link {
         // finds the new connection and not the broken one.
         let redis = info.redis_settings().clone().set_protocol(redis::ProtocolVersion::RESP3);
         let tcp = redis::io::tcp::TcpSettings::default().set_nodelay(true);
-        let client = Client::open(info.set_redis_settings(redis).set_tcp_settings(tcp)).map_err(malformed)?;
+        let client = Client::open(info.set_redis_settings(redis).set_tcp_settings(tcp))
+            .map_err(malformed)?;
         let shared = Shared {
             client,
             address,
@@ -86,13 +94,16 @@ impl Link {
     pub(crate) async fn send(&self, command: &Cmd, deadline: Duration) -> Result<Value, Failure> {
         match tokio::time::timeout(deadline, self.send_without_deadline(command)).await {
             Ok(answer) => answer,
-            Err(_) if self.shared.connection.load().is_none() => {
-                Err(self.error(StoreErrorKind::Unavailable, "is not connected yet; nothing was charged").into())
-            }
+            Err(_) if self.shared.connection.load().is_none() => Err(self
+                .error(StoreErrorKind::Unavailable, "is not connected yet; nothing was charged")
+                .into()),
             Err(_) => Err(self
                 .error(
                     StoreErrorKind::Timeout,
-                    &format!("did not answer within {} ms; whether it charged is unknown", deadline.as_millis()),
+                    &format!(
+                        "did not answer within {} ms; whether it charged is unknown",
+                        deadline.as_millis()
+                    ),
                 )
                 .into()),
         }
@@ -103,7 +114,10 @@ impl Link {
             Some(connection) => connection,
             None => self.connect().await?,
         };
-        let answer = MultiplexedConnection::clone(&connection).send_packed_command(command).await.and_then(Value::extract_error);
+        let answer = MultiplexedConnection::clone(&connection)
+            .send_packed_command(command)
+            .await
+            .and_then(Value::extract_error);
         answer.map_err(|error| {
             if error.is_unrecoverable_error() {
                 self.disconnected(&connection);
@@ -164,7 +178,10 @@ impl Link {
             Ok(Err(error)) => Attempt::Failed(self.connect_error(&error)),
             Err(_) => Attempt::Failed(self.error(
                 StoreErrorKind::Unavailable,
-                &format!("did not accept a connection within {} ms; nothing was charged", CONNECT.as_millis()),
+                &format!(
+                    "did not accept a connection within {} ms; nothing was charged",
+                    CONNECT.as_millis()
+                ),
             )),
         };
         self.shared.attempt.send_replace(end);
@@ -181,16 +198,21 @@ impl Link {
         let (kind, problem) = match error.kind() {
             ErrorKind::Server(ServerErrorKind::NoScript) => return Failure::NoScript,
             ErrorKind::Parse => (StoreErrorKind::Unexpected, "does not speak the Redis protocol"),
-            ErrorKind::Io => (StoreErrorKind::Disconnected, "broke the connection before it answered; whether it charged is unknown"),
-            ErrorKind::Server(ServerErrorKind::ReadOnly) => {
-                (StoreErrorKind::Unavailable, "is a read-only replica: connect to the primary; nothing was charged")
-            }
+            ErrorKind::Io => (
+                StoreErrorKind::Disconnected,
+                "broke the connection before it answered; whether it charged is unknown",
+            ),
+            ErrorKind::Server(ServerErrorKind::ReadOnly) => (
+                StoreErrorKind::Unavailable,
+                "is a read-only replica: connect to the primary; nothing was charged",
+            ),
             ErrorKind::Server(ServerErrorKind::BusyLoading) => {
                 (StoreErrorKind::Unavailable, "is loading its data; nothing was charged")
             }
-            ErrorKind::Server(ServerErrorKind::NoPerm) => {
-                (StoreErrorKind::Unexpected, "does not allow a command: the user needs EVALSHA, EVAL, TIME, GET, SET, GETRANGE, SETRANGE, STRLEN, PEXPIRE and DEL")
-            }
+            ErrorKind::Server(ServerErrorKind::NoPerm) => (
+                StoreErrorKind::Unexpected,
+                "does not allow a command: the user needs EVALSHA, EVAL, TIME, GET, SET, GETRANGE, SETRANGE, STRLEN, PEXPIRE and DEL",
+            ),
             _ if is_missing_password(error) => (StoreErrorKind::Unexpected, PASSWORD),
             _ => (StoreErrorKind::Unexpected, "refused the command"),
         };
@@ -202,9 +224,10 @@ impl Link {
             ErrorKind::AuthenticationFailed => (StoreErrorKind::Unexpected, PASSWORD),
             _ if is_missing_password(error) => (StoreErrorKind::Unexpected, PASSWORD),
             ErrorKind::Parse => (StoreErrorKind::Unexpected, "does not speak the Redis protocol"),
-            ErrorKind::RESP3NotSupported => {
-                (StoreErrorKind::Unexpected, "is older than Redis 6.2, the oldest version that works")
-            }
+            ErrorKind::RESP3NotSupported => (
+                StoreErrorKind::Unexpected,
+                "is older than Redis 6.2, the oldest version that works",
+            ),
             _ => (StoreErrorKind::Unavailable, "can't be reached; nothing was charged"),
         };
         self.error(kind, problem).with_source(error.clone())
@@ -236,8 +259,7 @@ impl From<StoreError> for Failure {
     }
 }
 
-const PASSWORD: &str =
-    "wants another user or password: write them into the URL, redis://USER:PASSWORD@HOST:PORT (USER may be empty)";
+const PASSWORD: &str = "wants another user or password: write them into the URL, redis://USER:PASSWORD@HOST:PORT (USER may be empty)";
 
 fn is_missing_password(error: &RedisError) -> bool {
     matches!(error.code(), Some("NOAUTH" | "WRONGPASS"))

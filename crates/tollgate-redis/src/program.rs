@@ -77,7 +77,9 @@ impl Program {
             program.add(index, member);
         }
         program.is_one_bucket = match limit.members() {
-            [member] => matches!(member.policy().rule(), Rule::Bucket(bucket) if !bucket.is_smooth()),
+            [member] => {
+                matches!(member.policy().rule(), Rule::Bucket(bucket) if !bucket.is_smooth())
+            }
             _ => false,
         };
         let count = u8::try_from(limit.members().len()).unwrap_or(u8::MAX);
@@ -89,7 +91,13 @@ impl Program {
     /// The bytes for one operation at given costs. `near` is the time around which a policy is
     /// guessed to be judged.
     #[must_use]
-    pub fn bytes(&self, limit: &Limit, operation: Operation, costs: Costs<'_>, near: impl Fn(usize) -> u64) -> Vec<u8> {
+    pub fn bytes(
+        &self,
+        limit: &Limit,
+        operation: Operation,
+        costs: Costs<'_>,
+        near: impl Fn(usize) -> u64,
+    ) -> Vec<u8> {
         let mut bytes = self.bytes.clone();
         let (code, within) = match operation {
             Operation::Check => (1, 0),
@@ -122,7 +130,10 @@ impl Program {
             };
             // b, c, e and g.
             for (place, boundary) in [1, 2, 4, 6].into_iter().zip(boundaries) {
-                put(&mut bytes[self.entries[index] + NUMBERS + place * NUMBER..], boundary.as_micros());
+                put(
+                    &mut bytes[self.entries[index] + NUMBERS + place * NUMBER..],
+                    boundary.as_micros(),
+                );
             }
         }
         bytes
@@ -158,15 +169,34 @@ impl Program {
                 }
                 // What one grant can leave, and a debt beyond it lasts longer than it is kept
                 // for a program that doesn't know it: at worst it forgives a debt.
-                let lasts = bucket.capacity().saturating_mul(2).checked_div(bucket.refill()).unwrap_or(MAX_EXACT);
-                let numbers =
-                    [bucket.unit(), bucket.refill(), bucket.capacity(), 0, bucket.fresh_deficit(), bucket.limit().min(MAX_EXACT), shortest];
+                let lasts = bucket
+                    .capacity()
+                    .saturating_mul(2)
+                    .checked_div(bucket.refill())
+                    .unwrap_or(MAX_EXACT);
+                let numbers = [
+                    bucket.unit(),
+                    bucket.refill(),
+                    bucket.capacity(),
+                    0,
+                    bucket.fresh_deficit(),
+                    bucket.limit().min(MAX_EXACT),
+                    shortest,
+                ];
                 (kind::BUCKET, lasts.max(shortest), numbers)
             }
             Rule::WarmUp(warm_up) => {
                 self.plain = false;
-                let lasts = warm_up.store().saturating_mul(4).checked_div(warm_up.refill()).unwrap_or(MAX_EXACT);
-                (kind::WARM_UP, lasts, [warm_up.unit(), warm_up.refill(), warm_up.store(), 0, 0, MAX_EXACT, 0])
+                let lasts = warm_up
+                    .store()
+                    .saturating_mul(4)
+                    .checked_div(warm_up.refill())
+                    .unwrap_or(MAX_EXACT);
+                (
+                    kind::WARM_UP,
+                    lasts,
+                    [warm_up.unit(), warm_up.refill(), warm_up.store(), 0, 0, MAX_EXACT, 0],
+                )
             }
             Rule::Window(window) => {
                 let limit = window.limit();
@@ -206,7 +236,11 @@ impl Program {
         for number in numbers {
             push(&mut self.bytes, number);
         }
-        self.bytes.extend_from_slice(&[kind, flags, u8::try_from(strategies.len()).unwrap_or(u8::MAX)]);
+        self.bytes.extend_from_slice(&[
+            kind,
+            flags,
+            u8::try_from(strategies.len()).unwrap_or(u8::MAX),
+        ]);
         for strategy in strategies {
             push(&mut self.bytes, strategy.limit);
             push(&mut self.bytes, strategy.window.as_micros());
@@ -218,7 +252,11 @@ impl Program {
 /// How a log's state is kept: a ring of few slices in the packed states, all else in a key of
 /// its own.
 pub(crate) fn log_kind(log: &log::Log) -> u8 {
-    if log.is_ring() && log.horizon() / log.quantum() <= MAX_INLINE_SLICES { kind::RING } else { kind::LOG_HEAD }
+    if log.is_ring() && log.horizon() / log.quantum() <= MAX_INLINE_SLICES {
+        kind::RING
+    } else {
+        kind::LOG_HEAD
+    }
 }
 
 fn push(bytes: &mut Vec<u8>, number: u64) {

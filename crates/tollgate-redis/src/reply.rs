@@ -4,13 +4,15 @@ use redis::Value;
 use tollgate_core::kernel::{Ask, Rule, Times, bucket, log};
 use tollgate_core::packed::{self, State};
 use tollgate_core::{
-    Costs, Decision, Limit, Notes, Operation, Reading, Standing, StoreError, StoreErrorKind, admitted, evaluate,
+    Costs, Decision, Limit, Member, Notes, Operation, Reading, Standing, StoreError,
+    StoreErrorKind, admitted, evaluate,
 };
 
 use crate::program::log_kind;
 
 /// What a script's answer came to.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "the large one is what nearly every answer is")]
 pub enum Answer {
     /// A decision.
     Decided(Decision),
@@ -76,7 +78,12 @@ fn read_states(limit: &Limit, costs: Costs<'_>, states: &[u8]) -> Result<Decisio
 
 /// The only policy, a bucket, denied: the answer is its deficit at the time of judgement, from
 /// which everything else follows.
-fn read_deficit(limit: &Limit, operation: Operation, costs: Costs<'_>, deficit: i64) -> Result<Decision, StoreError> {
+fn read_deficit(
+    limit: &Limit,
+    operation: Operation,
+    costs: Costs<'_>,
+    deficit: i64,
+) -> Result<Decision, StoreError> {
     let ([member], Ok(deficit)) = (limit.members(), u64::try_from(deficit)) else {
         return Err(nonsense("a number"));
     };
@@ -89,7 +96,11 @@ fn read_deficit(limit: &Limit, operation: Operation, costs: Costs<'_>, deficit: 
         return Err(nonsense("a number"));
     };
     let decision = evaluate(limit, &mut [standing], operation, costs)?.decision;
-    if decision.is_allowed() { Err(nonsense("another verdict than the kernels'")) } else { Ok(decision) }
+    if decision.is_allowed() {
+        Err(nonsense("another verdict than the kernels'"))
+    } else {
+        Ok(decision)
+    }
 }
 
 /// The general part answered: verdict, time, the states it saw, and readings of logs.
@@ -100,7 +111,8 @@ fn read_verdict(
     max_clock_back: Option<u64>,
     items: &[Value],
 ) -> Result<Answer, StoreError> {
-    let [Value::Int(verdict), Value::Int(now), states, Value::Int(noted), readings @ ..] = items else {
+    let [Value::Int(verdict), Value::Int(now), states, Value::Int(noted), readings @ ..] = items
+    else {
         return Err(nonsense("an array of another shape"));
     };
     let now = u64::try_from(*now).map_err(|_| nonsense("a negative time"))?;
@@ -131,7 +143,8 @@ fn read_verdict(
             }
             (None, _) => {
                 let newest = state.map_or(0, State::newest);
-                let restamped = max_clock_back.is_some_and(|bound| newest > now.saturating_add(bound));
+                let restamped =
+                    max_clock_back.is_some_and(|bound| newest > now.saturating_add(bound));
                 (Standing::Read(read_reading(readings.next())?), restamped)
             }
         };
@@ -156,10 +169,8 @@ fn read_ask_again(items: &[Value]) -> Result<Answer, StoreError> {
 
 /// The states of the rings, in the order of their policies; a fresh one where there is none.
 fn take_logs(limit: &Limit, decoded: &packed::Decoded) -> Vec<log::State> {
-    let rings = limit.members().iter().filter_map(|member| match member.policy().rule() {
-        Rule::Log(rule) if log_kind(rule) == packed::kind::RING => Some(member),
-        _ => None,
-    });
+    let is_ring = |member: &&Member| matches!(member.policy().rule(), Rule::Log(rule) if log_kind(rule) == packed::kind::RING);
+    let rings = limit.members().iter().filter(is_ring);
     rings
         .map(|member| match decoded.state(member.identity(), packed::kind::RING) {
             Some(State::Ring(state)) => state.clone(),
@@ -231,6 +242,8 @@ fn read_reading(value: Option<&Value>) -> Result<Reading, StoreError> {
 fn nonsense(what: &str) -> StoreError {
     StoreError::new(
         StoreErrorKind::Unexpected,
-        format!("the store answered {what}: is it a Redis or Valkey server, used by this program alone under its key prefix?"),
+        format!(
+            "the store answered {what}: is it a Redis or Valkey server, used by this program alone under its key prefix?"
+        ),
     )
 }

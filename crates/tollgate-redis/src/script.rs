@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, OnceLock};
 
-use tollgate_core::kernel::Rule;
 use tollgate_core::Limit;
+use tollgate_core::kernel::Rule;
 
 const HEAD: &str = include_str!("lua/head.lua");
 const BUCKET: &str = include_str!("lua/bucket.lua");

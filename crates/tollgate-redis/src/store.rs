@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use redis::{Cmd, Value};
 use smallvec::SmallVec;
-use tollgate_core::{
-    Decision, KeyPrefix, Limit, Operation, Request, Span, Standing, Store, StoreError, StoreErrorKind, StoreKey,
-    TimeSource, check_request, evaluate,
-};
 use tollgate_core::kernel::{Rule, Times, log};
+use tollgate_core::{
+    Decision, KeyPrefix, Limit, Operation, Request, Span, Standing, Store, StoreError,
+    StoreErrorKind, StoreKey, TimeSource, Timestamp, check_request, evaluate,
+};
 
 use crate::link::{Failure, Link, UrlError};
 use crate::program::{Program, log_kind};
@@ -76,7 +76,10 @@ pub struct RedisHandle {
 
 impl fmt::Debug for RedisHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RedisHandle").field("limit", self.limit.name()).field("time", &self.time).finish_non_exhaustive()
+        f.debug_struct("RedisHandle")
+            .field("limit", self.limit.name())
+            .field("time", &self.time)
+            .finish_non_exhaustive()
     }
 }
 
@@ -147,16 +150,26 @@ impl RedisStore {
         }
     }
 
-    async fn answer(&self, handle: &RedisHandle, request: Request<'_>) -> Result<Decision, StoreError> {
+    async fn answer(
+        &self,
+        handle: &RedisHandle,
+        request: Request<'_>,
+    ) -> Result<Decision, StoreError> {
         check_request(&handle.limit, request.operation, request.costs)?;
         let at = match (&handle.time, request.at) {
             (TimeSource::Injected { .. }, Some(at)) => Some(at.as_micros()),
             (TimeSource::Store, None) => None,
             (TimeSource::Injected { .. }, None) => {
-                return Err(StoreError::new(StoreErrorKind::InvalidRequest, "the request has no time, but its limit was opened for injected time"));
+                return Err(StoreError::new(
+                    StoreErrorKind::InvalidRequest,
+                    "the request has no time, but its limit was opened for injected time",
+                ));
             }
             _ => {
-                return Err(StoreError::new(StoreErrorKind::InvalidRequest, "the request has a time, but its limit was opened for the store's clock"));
+                return Err(StoreError::new(
+                    StoreErrorKind::InvalidRequest,
+                    "the request has a time, but its limit was opened for the store's clock",
+                ));
             }
         };
         if request.operation == Operation::Reset {
@@ -169,21 +182,41 @@ impl RedisStore {
         // for each calendar policy once.
         for _ in 0..=handle.limit.members().len() {
             let near = |policy: usize| {
-                corrected.iter().rev().find(|(index, _)| *index == policy).map_or(now, |(_, at)| *at)
+                corrected
+                    .iter()
+                    .rev()
+                    .find(|(index, _)| *index == policy)
+                    .map_or(now, |(_, at)| *at)
             };
-            let program = handle.program.bytes(&handle.limit, request.operation, request.costs, near);
+            let program =
+                handle.program.bytes(&handle.limit, request.operation, request.costs, near);
             let answer = self.run(handle, request.key, &program, at).await?;
-            match read_answer(&handle.limit, request.operation, request.costs, max_clock_back, &answer)? {
+            match read_answer(
+                &handle.limit,
+                request.operation,
+                request.costs,
+                max_clock_back,
+                &answer,
+            )? {
                 Answer::Decided(decision) => return Ok(decision),
                 Answer::AskAgain { policy, at } => corrected.push((policy, at)),
             }
         }
-        Err(StoreError::new(StoreErrorKind::Unexpected, "the store's clock jumped again and again within one request"))
+        Err(StoreError::new(
+            StoreErrorKind::Unexpected,
+            "the store's clock jumped again and again within one request",
+        ))
     }
 
     /// Runs the script by its digest; a server that doesn't know it gets the text, itself and
     /// nobody else.
-    async fn run(&self, handle: &RedisHandle, subject: &[u8], program: &[u8], at: Option<u64>) -> Result<Value, StoreError> {
+    async fn run(
+        &self,
+        handle: &RedisHandle,
+        subject: &[u8],
+        program: &[u8],
+        at: Option<u64>,
+    ) -> Result<Value, StoreError> {
         let command = |name: &str, script: &str| {
             let mut command = Cmd::with_capacity(6, script.len() + program.len() + 128);
             command.arg(name).arg(script).arg(1 + handle.own_keys.len());
@@ -208,7 +241,11 @@ impl RedisStore {
         }
     }
 
-    async fn reset(&self, handle: &RedisHandle, request: Request<'_>) -> Result<Decision, StoreError> {
+    async fn reset(
+        &self,
+        handle: &RedisHandle,
+        request: Request<'_>,
+    ) -> Result<Decision, StoreError> {
         let mut command = redis::cmd("DEL");
         let mut key = Vec::new();
         handle.key.write(request.key, &mut key);
@@ -219,7 +256,10 @@ impl RedisStore {
             command.arg(&key);
         }
         self.send(&command).await?;
-        let times = Times { now: request.at.map_or_else(wall_clock, |at| at.as_micros()), max_clock_back: None };
+        let times = Times {
+            now: request.at.map_or_else(wall_clock, Timestamp::as_micros),
+            max_clock_back: None,
+        };
         let mut logs = vec![log::State::default(); handle.limit.members().len()];
         let mut standings = Vec::with_capacity(logs.len());
         for (member, log) in handle.limit.members().iter().zip(&mut logs) {
@@ -230,7 +270,8 @@ impl RedisStore {
                 (None, _) => return Err(unexpected("DEL")),
             });
         }
-        evaluate(&handle.limit, &mut standings, Operation::Reset, request.costs).map(|evaluation| evaluation.decision)
+        evaluate(&handle.limit, &mut standings, Operation::Reset, request.costs)
+            .map(|evaluation| evaluation.decision)
     }
 }
 
@@ -258,7 +299,11 @@ impl Store for RedisStore {
         }
     }
 
-    async fn decide<'a>(&'a self, handle: &'a RedisHandle, request: Request<'a>) -> Result<Decision, StoreError> {
+    async fn decide<'a>(
+        &'a self,
+        handle: &'a RedisHandle,
+        request: Request<'a>,
+    ) -> Result<Decision, StoreError> {
         self.answer(handle, request).await
     }
 }
@@ -266,7 +311,10 @@ impl Store for RedisStore {
 /// The client's clock, in µs: only to guess which windows of a calendar are near. The server's
 /// clock decides.
 fn wall_clock() -> u64 {
-    #[expect(clippy::disallowed_methods, reason = "a guess that the server corrects; nothing is judged by it")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a guess that the server corrects; nothing is judged by it"
+    )]
     let now = std::time::SystemTime::now();
     let since = now.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_micros()).unwrap_or(0)
@@ -274,5 +322,8 @@ fn wall_clock() -> u64 {
 
 #[cold]
 fn unexpected(command: &str) -> StoreError {
-    StoreError::new(StoreErrorKind::Unexpected, format!("the store's answer to {command} makes no sense"))
+    StoreError::new(
+        StoreErrorKind::Unexpected,
+        format!("the store's answer to {command} makes no sense"),
+    )
 }

@@ -1,6 +1,8 @@
 //! What the store does when its server is slow, down, wrong or in need of a password: a typed
 //! error within the deadline, never a hang, and back to work when the server is.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +17,11 @@ fn limit(specs: &[&str]) -> Arc<Limit> {
 
 fn store(url: &str, deadline_ms: u64) -> RedisStore {
     let prefix: KeyPrefix = servers::fresh_prefix("fail").parse().unwrap();
-    RedisStore::builder(url).unwrap().prefix(prefix).deadline(Duration::from_millis(deadline_ms)).build()
+    RedisStore::builder(url)
+        .unwrap()
+        .prefix(prefix)
+        .deadline(Duration::from_millis(deadline_ms))
+        .build()
 }
 
 fn open(store: &RedisStore, specs: &[&str]) -> RedisHandle {
@@ -63,7 +69,11 @@ async fn a_killed_server_fails_at_once_and_a_restarted_one_answers() {
     for _ in 0..3 {
         let error = check(&store, &handle, "a").await.unwrap_err();
         assert!(error.is_store_failure(), "{error}");
-        assert_ne!(error.kind(), StoreErrorKind::Timeout, "a dead server must not cost a deadline: {error}");
+        assert_ne!(
+            error.kind(),
+            StoreErrorKind::Timeout,
+            "a dead server must not cost a deadline: {error}"
+        );
     }
     server.restart().unwrap();
     // Another life: the scripts are unknown and the states are gone.
@@ -85,9 +95,11 @@ async fn a_server_that_is_absent_at_the_start_is_found_later() {
 
 #[tokio::test]
 async fn servers_that_are_no_redis_are_told_apart() {
-    for misbehaviour in
-        [Misbehaviour::Answer(b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec()), Misbehaviour::Silence, Misbehaviour::Close]
-    {
+    for misbehaviour in [
+        Misbehaviour::Answer(b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec()),
+        Misbehaviour::Silence,
+        Misbehaviour::Close,
+    ] {
         let server = GarbageServer::start(misbehaviour.clone()).unwrap();
         let store = store(&server.url(), 200);
         let handle = open(&store, &["gcra 1/h"]);
@@ -151,7 +163,10 @@ async fn a_server_that_forgets_its_scripts_is_taught_again() {
 async fn a_thousand_tasks_on_one_connection_are_admitted_exactly() {
     for server in servers::shared_each().unwrap() {
         let store = store(&server.url(), 5_000);
-        let handle = Arc::new(open(&store, &["token_bucket 1/d burst 137", "sliding_log 150/d", "fixed_window 200/d"]));
+        let handle = Arc::new(open(
+            &store,
+            &["token_bucket 1/d burst 137", "sliding_log 150/d", "fixed_window 200/d"],
+        ));
         let mut tasks = tokio::task::JoinSet::new();
         for _ in 0..1_000 {
             let (store, handle) = (store.clone(), Arc::clone(&handle));
@@ -165,14 +180,16 @@ async fn a_thousand_tasks_on_one_connection_are_admitted_exactly() {
 #[tokio::test]
 async fn the_keys_of_a_run_are_deleted_and_no_others() {
     let server = Server::start().unwrap();
-    let store = RedisStore::builder(&server.url()).unwrap().deadline(Duration::from_secs(5)).build();
+    let store =
+        RedisStore::builder(&server.url()).unwrap().deadline(Duration::from_secs(5)).build();
     let limit = limit(&["token_bucket 1/h", "sliding_log 5/h"]);
     let at = Some(tollgate_core::Timestamp::from_micros(1_700_000_000_000_000).unwrap());
     for run in ["one", "one*", "two"] {
         let handle = store.open(Arc::clone(&limit), TimeSource::Injected { run: run.to_owned() });
         for key in 0..50_u32 {
             let key = key.to_le_bytes();
-            let decision = store.decide(&handle, Request { at, ..Request::check(&key) }).await.unwrap();
+            let decision =
+                store.decide(&handle, Request { at, ..Request::check(&key) }).await.unwrap();
             assert!(decision.is_allowed());
         }
     }

@@ -1,5 +1,7 @@
 //! The store on real servers, every one that is installed, against the reference model.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +17,11 @@ fn runtime() -> tokio::runtime::Runtime {
 
 fn store(server: &Server) -> RedisStore {
     let prefix: KeyPrefix = servers::fresh_prefix("store").parse().unwrap();
-    RedisStore::builder(&server.url()).unwrap().prefix(prefix).deadline(Duration::from_secs(5)).build()
+    RedisStore::builder(&server.url())
+        .unwrap()
+        .prefix(prefix)
+        .deadline(Duration::from_secs(5))
+        .build()
 }
 
 fn limit(policies: Vec<Policy>) -> Arc<Limit> {
@@ -27,11 +33,15 @@ async fn assert_store_answers_like_the_model(store: &RedisStore, schedule: &Sche
     let mut handle = store.open(limit(schedule.policies.clone()), run.clone());
     for (index, step) in schedule.steps.iter().enumerate() {
         match step {
-            Step::SetPolicies(policies) => handle = store.open(limit(policies.clone()), run.clone()),
+            Step::SetPolicies(policies) => {
+                handle = store.open(limit(policies.clone()), run.clone())
+            }
             Step::Request(request) => {
                 let (operation, costs) = request.operation.for_store();
                 let at = Some(Timestamp::from_micros(request.now_us).unwrap());
-                let got = store.decide(&handle, Request { key: &request.key, operation, costs, at }).await;
+                let got = store
+                    .decide(&handle, Request { key: &request.key, operation, costs, at })
+                    .await;
                 let differences = differences(&request.expected, &got);
                 assert!(differences.is_empty(), "step {index}: {differences:#?}\n{schedule}");
             }
@@ -45,7 +55,10 @@ fn random_schedules_on_every_server() {
         let store = store(server);
         let runtime = runtime();
         each("servers", 60, |seed| {
-            runtime.block_on(assert_store_answers_like_the_model(&store, &Plan::default().schedule(seed)));
+            runtime.block_on(assert_store_answers_like_the_model(
+                &store,
+                &Plan::default().schedule(seed),
+            ));
         });
     }
 }

@@ -216,7 +216,7 @@ fn policies_of_a_limit_are_decided_together() {
     let folder = Folder::new();
     let config = folder.file(
         "limits.yaml",
-        "limits:\n  site:\n    policies: [sliding_log 10/min as burst, fixed_window 50/d aligned as day]\n  \
+        "limits:\n  site:\n    policies: [sliding_log 10/min as burst, fixed_window 20/d aligned as day]\n  \
          other: {policies: [gcra 1/s]}\n",
     );
     let config = config.to_str().unwrap();
@@ -230,7 +230,7 @@ fn policies_of_a_limit_are_decided_together() {
     for (now, host) in &requests {
         let times = admitted.entry(host).or_default();
         let burst = times.iter().filter(|&time| time + 60 > *now).count() >= 10;
-        let day = times.iter().filter(|&time| time / 86_400 == now / 86_400).count() >= 50;
+        let day = times.iter().filter(|&time| time / 86_400 == now / 86_400).count() >= 20;
         by_burst += u64::from(burst);
         by_day += u64::from(day);
         by_both += u64::from(burst || day);
@@ -244,7 +244,7 @@ fn policies_of_a_limit_are_decided_together() {
     );
     assert_eq!(report["policies"][0]["name"], "burst");
     assert_eq!(report["policies"][0]["denied"], by_burst);
-    assert_eq!(report["policies"][1]["policy"], "fixed_window 50/d aligned as day");
+    assert_eq!(report["policies"][1]["policy"], "fixed_window 20/d aligned as day");
     assert_eq!(report["policies"][1]["denied"], by_day);
     assert_eq!(
         (&report["limit"]["name"], &report["limit"]["denied"]),

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use tollgate_core::kernel::{Rule, Times, log};
 use tollgate_core::packed::State;
 use tollgate_core::{
-    Costs, Decision, Evaluation, Identity, Limit, Notes, Operation, Policy, Standing, StoreError, check_request, evaluate,
+    Costs, Decision, Evaluation, Identity, Limit, Notes, Operation, Policy, Standing, StoreError,
+    check_request, evaluate,
 };
 
 use crate::reference::Clock;
@@ -52,7 +53,13 @@ impl Kernels {
     ///
     /// # Errors
     /// Those of [`evaluate`].
-    pub fn decide(&mut self, now: u64, key: &[u8], operation: Operation, costs: Costs<'_>) -> Result<Decision, StoreError> {
+    pub fn decide(
+        &mut self,
+        now: u64,
+        key: &[u8],
+        operation: Operation,
+        costs: Costs<'_>,
+    ) -> Result<Decision, StoreError> {
         check_request(&self.limit, operation, costs)?;
         let max_clock_back = match self.clock {
             Clock::Own { max_clock_back_us } => Some(max_clock_back_us),
@@ -65,17 +72,23 @@ impl Kernels {
                 self.states.remove(&(key.to_vec(), member.identity()));
             }
         }
-        let found: Vec<Option<State>> =
-            members.iter().map(|member| self.states.get(&(key.to_vec(), member.identity())).cloned()).collect();
+        let found: Vec<Option<State>> = members
+            .iter()
+            .map(|member| self.states.get(&(key.to_vec(), member.identity())).cloned())
+            .collect();
         let mut logs: Vec<log::State> = found
             .iter()
-            .map(|state| if let Some(State::Ring(log)) = state { log.clone() } else { log::State::default() })
+            .map(|state| {
+                if let Some(State::Ring(log)) = state { log.clone() } else { log::State::default() }
+            })
             .collect();
         let mut restamped = 0_u64;
         let mut standings = Vec::new();
-        for (index, ((member, state), log)) in members.iter().zip(&found).zip(&mut logs).enumerate() {
+        for (index, ((member, state), log)) in members.iter().zip(&found).zip(&mut logs).enumerate()
+        {
             let rule = member.policy().rule();
-            let (standing, is_restamped) = match (Standing::of(rule, state.as_ref(), times)?, rule) {
+            let (standing, is_restamped) = match (Standing::of(rule, state.as_ref(), times)?, rule)
+            {
                 (None, Rule::Log(rule)) => Standing::of_log(rule, log, times),
                 (Some(standing), _) => standing,
                 (None, _) => unreachable!("only a log stands apart"),
@@ -83,16 +96,25 @@ impl Kernels {
             restamped |= u64::from(is_restamped) << index;
             standings.push(standing);
         }
-        let Evaluation { decision, changed, .. } = evaluate(&self.limit, &mut standings, operation, costs)?;
+        let Evaluation { decision, changed, .. } =
+            evaluate(&self.limit, &mut standings, operation, costs)?;
         let keep = if operation == Operation::Peek { 0 } else { changed | restamped };
         let states: Vec<Option<State>> = members
             .iter()
             .zip(&standings)
             .map(|(member, standing)| match (member.policy().rule(), standing) {
-                (Rule::Bucket(rule), Standing::Bucket(standing)) => Some(State::Bucket(rule.state(standing))),
-                (Rule::Counter(rule), Standing::Counter(standing)) => Some(State::Counter(rule.state(standing))),
-                (Rule::WarmUp(rule), Standing::WarmUp(standing)) => Some(State::WarmUp(rule.state(standing))),
-                (Rule::Window(rule), Standing::Window(standing)) => Some(State::Window(rule.state(standing))),
+                (Rule::Bucket(rule), Standing::Bucket(standing)) => {
+                    Some(State::Bucket(rule.state(standing)))
+                }
+                (Rule::Counter(rule), Standing::Counter(standing)) => {
+                    Some(State::Counter(rule.state(standing)))
+                }
+                (Rule::WarmUp(rule), Standing::WarmUp(standing)) => {
+                    Some(State::WarmUp(rule.state(standing)))
+                }
+                (Rule::Window(rule), Standing::Window(standing)) => {
+                    Some(State::Window(rule.state(standing)))
+                }
                 _ => None,
             })
             .collect();
@@ -108,5 +130,6 @@ impl Kernels {
 
 fn limit_of(policies: Vec<Policy>) -> Limit {
     #[expect(clippy::expect_used, reason = "a test that builds a bad limit has to hear of it")]
-    Limit::new("test".parse().expect("a lawful name"), policies).expect("policies that can be one limit")
+    Limit::new("test".parse().expect("a lawful name"), policies)
+        .expect("policies that can be one limit")
 }

@@ -54,7 +54,8 @@ impl Interpreter {
         let keyspace = Rc::new(RefCell::new(Keyspace::default()));
         let redis = lua.create_table()?;
         let shared = Rc::clone(&keyspace);
-        let call = lua.create_function(move |lua, arguments: MultiValue| command(lua, &shared, arguments))?;
+        let call = lua
+            .create_function(move |lua, arguments: MultiValue| command(lua, &shared, arguments))?;
         redis.set("call", &call)?;
         redis.set("pcall", call)?;
         lua.globals().set("redis", redis)?;
@@ -84,7 +85,10 @@ impl Interpreter {
 
     /// Puts a value where the test wants it.
     pub fn put(&self, key: &[u8], value: &[u8]) {
-        self.keyspace.borrow_mut().keys.insert(key.to_vec(), Stored { value: value.to_vec(), expires_ms: None });
+        self.keyspace
+            .borrow_mut()
+            .keys
+            .insert(key.to_vec(), Stored { value: value.to_vec(), expires_ms: None });
     }
 
     /// Everything that is stored.
@@ -103,7 +107,12 @@ impl Interpreter {
     ///
     /// # Errors
     /// When the script fails.
-    pub fn eval(&mut self, script: &str, keys: &[Vec<u8>], arguments: &[Vec<u8>]) -> mlua::Result<Reply> {
+    pub fn eval(
+        &mut self,
+        script: &str,
+        keys: &[Vec<u8>],
+        arguments: &[Vec<u8>],
+    ) -> mlua::Result<Reply> {
         let list = |items: &[Vec<u8>]| -> mlua::Result<Table> {
             let table = self.lua.create_table()?;
             for item in items {
@@ -174,7 +183,11 @@ fn command(lua: &Lua, keyspace: &RefCell<Keyspace>, arguments: MultiValue) -> ml
             Ok(Value::Number(length as f64))
         }
         ("GETRANGE", 4) => {
-            let value = keyspace.keys.get(&arguments[1]).map(|stored| stored.value.as_slice()).unwrap_or_default();
+            let value = keyspace
+                .keys
+                .get(&arguments[1])
+                .map(|stored| stored.value.as_slice())
+                .unwrap_or_default();
             let (from, to) = (number(2)?, number(3)?);
             let part = value.get(from..(to + 1).min(value.len()).max(from)).unwrap_or_default();
             Ok(Value::String(lua.create_string(part)?))
@@ -182,8 +195,10 @@ fn command(lua: &Lua, keyspace: &RefCell<Keyspace>, arguments: MultiValue) -> ml
         ("SETRANGE", 4) => {
             let from = number(2)?;
             let key = arguments[1].clone();
-            let stored =
-                keyspace.keys.entry(key).or_insert_with(|| Stored { value: Vec::new(), expires_ms: None });
+            let stored = keyspace
+                .keys
+                .entry(key)
+                .or_insert_with(|| Stored { value: Vec::new(), expires_ms: None });
             let end = from + arguments[3].len();
             if stored.value.len() < end {
                 stored.value.resize(end, 0);
@@ -239,7 +254,11 @@ fn items(format: &str) -> mlua::Result<Vec<Item>> {
             'B' => Item::Number(1),
             'I' => Item::Number(size),
             'c' => Item::Bytes(size),
-            other => return Err(mlua::Error::runtime(format!("the format item {other} is not supported"))),
+            other => {
+                return Err(mlua::Error::runtime(format!(
+                    "the format item {other} is not supported"
+                )));
+            }
         });
     }
     Ok(items)
@@ -257,14 +276,20 @@ fn pack(lua: &Lua, mut arguments: MultiValue) -> mlua::Result<Value> {
         match item {
             Item::Bytes(size) => {
                 let text: LuaString = pop(lua, &mut arguments)?;
-                packed.extend_from_slice(text.as_bytes().get(..size).ok_or_else(|| mlua::Error::runtime("string too short"))?);
+                packed.extend_from_slice(
+                    text.as_bytes()
+                        .get(..size)
+                        .ok_or_else(|| mlua::Error::runtime("string too short"))?,
+                );
             }
             Item::Number(size) => {
                 let number: f64 = pop(lua, &mut arguments)?;
                 // Redis would store something: here it is a defect of the script.
                 let most = 2f64.powi(8 * i32::try_from(size).unwrap_or(0));
                 if number.fract() != 0.0 || !(0.0..most).contains(&number) {
-                    return Err(mlua::Error::runtime(format!("{number} does not fit into {size} bytes")));
+                    return Err(mlua::Error::runtime(format!(
+                        "{number} does not fit into {size} bytes"
+                    )));
                 }
                 packed.extend_from_slice(&(number as u64).to_be_bytes()[8 - size..]);
             }
@@ -279,7 +304,7 @@ fn unpack(lua: &Lua, mut arguments: MultiValue) -> mlua::Result<MultiValue> {
     let text: LuaString = pop(lua, &mut arguments)?;
     let text = text.as_bytes();
     let mut at = match arguments.pop_front() {
-        Some(Value::Number(position)) => position as usize - 1,
+        Some(Value::Number(position)) if position >= 1.0 => to_index(position),
         Some(Value::Integer(position)) => usize::try_from(position).unwrap_or(1) - 1,
         _ => 0,
     };
@@ -288,13 +313,14 @@ fn unpack(lua: &Lua, mut arguments: MultiValue) -> mlua::Result<MultiValue> {
         let size = match item {
             Item::Bytes(size) | Item::Number(size) => size,
         };
-        let part = text.get(at..at + size).ok_or_else(|| mlua::Error::runtime("data string too short"))?;
+        let part =
+            text.get(at..at + size).ok_or_else(|| mlua::Error::runtime("data string too short"))?;
         at += size;
         values.push_back(match item {
             Item::Bytes(_) => Value::String(lua.create_string(part)?),
-            Item::Number(_) => {
-                Value::Number(part.iter().fold(0_u64, |number, &byte| number << 8 | u64::from(byte)) as f64)
-            }
+            Item::Number(_) => Value::Number(
+                part.iter().fold(0_u64, |number, &byte| number << 8 | u64::from(byte)) as f64,
+            ),
         });
     }
     values.push_back(Value::Number((at + 1) as f64));
@@ -303,4 +329,14 @@ fn unpack(lua: &Lua, mut arguments: MultiValue) -> mlua::Result<MultiValue> {
 
 fn pop<T: mlua::FromLua>(lua: &Lua, arguments: &mut MultiValue) -> mlua::Result<T> {
     T::from_lua(arguments.pop_front().unwrap_or(Value::Nil), lua)
+}
+
+/// A position in Lua, from 1, as an index.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a position in a short string, at least 1"
+)]
+fn to_index(position: f64) -> usize {
+    position as usize - 1
 }

@@ -16,7 +16,11 @@ fn assert_kernels_answer_like_the_model(schedule: &Schedule) {
                 let differences = differences(&request.expected, &got);
                 assert!(differences.is_empty(), "step {index}: {differences:#?}\n{schedule}");
                 if got.is_err() {
-                    assert_eq!(&before, kernels.states(), "an error changed something at step {index}\n{schedule}");
+                    assert_eq!(
+                        &before,
+                        kernels.states(),
+                        "an error changed something at step {index}\n{schedule}"
+                    );
                 }
             }
         }
@@ -27,18 +31,24 @@ fn assert_kernels_answer_like_the_model(schedule: &Schedule) {
 fn every_kind_alone_under_injected_time() {
     for kind in Kind::ALL {
         let plan = Plan { kinds: vec![kind], max_policies: 1, ..Plan::default() };
-        each(&format!("kernels {kind:?}"), 150, |seed| assert_kernels_answer_like_the_model(&plan.schedule(seed)));
+        each(&format!("kernels {kind:?}"), 150, |seed| {
+            assert_kernels_answer_like_the_model(&plan.schedule(seed));
+        });
     }
 }
 
 #[test]
 fn composites_under_injected_time() {
     let plan = Plan::default();
-    each("kernels composites", 1_000, |seed| assert_kernels_answer_like_the_model(&plan.schedule(seed)));
+    each("kernels composites", 1_000, |seed| {
+        assert_kernels_answer_like_the_model(&plan.schedule(seed));
+    });
 }
 
 #[test]
 fn composites_under_a_clock_of_the_stores_own() {
     let plan = Plan { clock: Clock::Own { max_clock_back_us: 5_000_000 }, ..Plan::default() };
-    each("kernels own clock", 1_000, |seed| assert_kernels_answer_like_the_model(&plan.schedule(seed)));
+    each("kernels own clock", 1_000, |seed| {
+        assert_kernels_answer_like_the_model(&plan.schedule(seed));
+    });
 }

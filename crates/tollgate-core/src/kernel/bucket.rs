@@ -64,7 +64,11 @@ pub struct Standing {
 }
 
 impl Bucket {
-    pub(crate) fn meter(rate: Rate, burst: u64, burst_word: &'static str) -> Result<Self, PolicyError> {
+    pub(crate) fn meter(
+        rate: Rate,
+        burst: u64,
+        burst_word: &'static str,
+    ) -> Result<Self, PolicyError> {
         let capacity = exact_capacity(rate, burst, burst_word)?;
         let (unit, refill) = rate.ticks();
         Ok(Self { unit, refill, capacity, limit: burst, fresh: 0, discipline: Discipline::Meter })
@@ -148,8 +152,13 @@ impl Bucket {
     pub fn stand(&self, state: Option<State>, times: Times) -> Result<(Standing, bool), Overflow> {
         let Some(mut state) = state else {
             let at = times.now;
-            let standing =
-                Standing { at, deficit: self.fresh, newest: at, deficit_at_newest: self.fresh, known: false };
+            let standing = Standing {
+                at,
+                deficit: self.fresh,
+                newest: at,
+                deficit_at_newest: self.fresh,
+                known: false,
+            };
             return Ok((standing, false));
         };
         let restamped = times.is_too_far_ahead(state.newest);
@@ -161,8 +170,13 @@ impl Bucket {
         }
         let at = times.now.max(state.newest);
         let deficit = self.drain(state.deficit, at - state.newest);
-        let standing =
-            Standing { at, deficit, newest: state.newest, deficit_at_newest: state.deficit, known: true };
+        let standing = Standing {
+            at,
+            deficit,
+            newest: state.newest,
+            deficit_at_newest: state.deficit,
+            known: true,
+        };
         Ok((standing, restamped))
     }
 
@@ -212,7 +226,13 @@ impl Bucket {
     /// # Errors
     /// When the new deficit is beyond what a state can hold.
     #[inline]
-    pub fn admit(&self, standing: &mut Standing, cost: u64, wait: u64, act_in: u64) -> Result<(), Overflow> {
+    pub fn admit(
+        &self,
+        standing: &mut Standing,
+        cost: u64,
+        wait: u64,
+        act_in: u64,
+    ) -> Result<(), Overflow> {
         let mut deficit = standing.deficit;
         if wait < act_in {
             deficit = deficit.max(product(self.refill, act_in)?);
@@ -334,25 +354,37 @@ fn holdable(deficit: u64) -> Result<u64, Overflow> {
 fn exact_capacity(rate: Rate, burst: u64, burst_word: &'static str) -> Result<u64, PolicyError> {
     let exact = |count: u64, burst: u64| {
         let (unit, _) = Rate::new(count, rate.per()).ok()?.ticks();
-        (unit <= MAX_EXACT).then(|| unit.checked_mul(burst)).flatten().filter(|&ticks| ticks <= MAX_EXACT)
+        (unit <= MAX_EXACT)
+            .then(|| unit.checked_mul(burst))
+            .flatten()
+            .filter(|&ticks| ticks <= MAX_EXACT)
     };
     if let Some(ticks) = exact(rate.count(), burst) {
         return Ok(ticks);
     }
     let (unit, _) = rate.ticks();
     let largest = MAX_EXACT / unit;
-    let fits = |count: u64| exact(count, if burst == rate.count() { count } else { burst }).is_some();
-    let below = (rate.count().saturating_sub(NEAREST_SEARCH)..rate.count()).rev().find(|&n| n > 0 && fits(n));
+    let fits =
+        |count: u64| exact(count, if burst == rate.count() { count } else { burst }).is_some();
+    let below = (rate.count().saturating_sub(NEAREST_SEARCH)..rate.count())
+        .rev()
+        .find(|&n| n > 0 && fits(n));
     let above = (rate.count() + 1..=rate.count().saturating_add(NEAREST_SEARCH)).find(|&n| fits(n));
     let per = rate.per();
     let nearest = match (below, above) {
-        (Some(below), Some(above)) => format!("; the nearest rates that can are {below}/{per} and {above}/{per}"),
-        (Some(one), None) | (None, Some(one)) => format!("; the nearest rate that can is {one}/{per}"),
+        (Some(below), Some(above)) => {
+            format!("; the nearest rates that can are {below}/{per} and {above}/{per}")
+        }
+        (Some(one), None) | (None, Some(one)) => {
+            format!("; the nearest rate that can is {one}/{per}")
+        }
         (None, None) => String::new(),
     };
     Err(PolicyError::new(
         if burst == rate.count() { "rate" } else { burst_word },
-        format!("{rate} with {burst_word} {burst} can't be counted exactly: at this rate {burst_word} is at most {largest}{nearest}"),
+        format!(
+            "{rate} with {burst_word} {burst} can't be counted exactly: at this rate {burst_word} is at most {largest}{nearest}"
+        ),
     ))
 }
 

@@ -46,16 +46,21 @@ impl Counter {
     pub(crate) fn new(limit: u64, window: Span) -> Result<Self, PolicyError> {
         let limit = check_limit(limit)?;
         let window = check_window(window)?;
-        let step = [1, 1_000, 1_000_000]
-            .into_iter()
-            .filter(|step| window.is_multiple_of(*step))
-            .find(|step| 3 * u128::from(limit) * u128::from(window / step) <= u128::from(MAX_EXACT));
+        let step =
+            [1, 1_000, 1_000_000].into_iter().filter(|step| window.is_multiple_of(*step)).find(
+                |step| 3 * u128::from(limit) * u128::from(window / step) <= u128::from(MAX_EXACT),
+            );
         let Some(step) = step else {
-            let coarsest = [1_000_000, 1_000, 1].into_iter().find(|step| window.is_multiple_of(*step)).unwrap_or(1);
+            let coarsest = [1_000_000, 1_000, 1]
+                .into_iter()
+                .find(|step| window.is_multiple_of(*step))
+                .unwrap_or(1);
             let most = MAX_EXACT / 3 / (window / coarsest);
             return Err(PolicyError::new(
                 "limit",
-                format!("{limit} can't be computed exactly over this window: the largest limit is {most}"),
+                format!(
+                    "{limit} can't be computed exactly over this window: the largest limit is {most}"
+                ),
             ));
         };
         Ok(Self { limit, window, step, steps: window / step })
@@ -131,7 +136,8 @@ impl Counter {
 
     /// Charges a denied request: the current cell, up to the limit.
     pub fn charge_denied(&self, standing: &mut Standing, cost: u64) {
-        standing.set(standing.current.max((standing.current + cost.min(self.limit)).min(self.limit)));
+        standing
+            .set(standing.current.max((standing.current + cost.min(self.limit)).min(self.limit)));
     }
 
     /// Gives units back to the current cell. The newest time stays.

@@ -56,7 +56,11 @@ impl Log {
         if strategies.is_empty() || strategies.len() > Self::MAX_STRATEGIES {
             return Err(PolicyError::new(
                 "strategies",
-                format!("there are {}, but a log has 1 to {}", strategies.len(), Self::MAX_STRATEGIES),
+                format!(
+                    "there are {}, but a log has 1 to {}",
+                    strategies.len(),
+                    Self::MAX_STRATEGIES
+                ),
             ));
         }
         for strategy in strategies {
@@ -80,7 +84,10 @@ impl Log {
         let length = check_window(window)?;
         let most = Self::MAX_ENTRIES as u64;
         if slices == 0 || slices > most {
-            return Err(PolicyError::new("slices", format!("{slices} is not a whole number from 1 to {most}")));
+            return Err(PolicyError::new(
+                "slices",
+                format!("{slices} is not a whole number from 1 to {most}"),
+            ));
         }
         let whole = |slices: u64| length.is_multiple_of(slices * Span::MILLISECOND.as_micros());
         if !whole(slices) {
@@ -100,7 +107,8 @@ impl Log {
     }
 
     fn over(strategies: Box<[Strategy]>, quantum: u64) -> Self {
-        let horizon = strategies.iter().map(|strategy| strategy.window.as_micros()).max().unwrap_or(0);
+        let horizon =
+            strategies.iter().map(|strategy| strategy.window.as_micros()).max().unwrap_or(0);
         Self { strategies, quantum, horizon }
     }
 
@@ -145,7 +153,9 @@ impl Log {
         state.newest = now;
         let stamp = self.stamp(now);
         let ahead = state.entries.partition_point(|entry| entry.stamp <= now);
-        let Some(&Entry { total, .. }) = state.entries.back().filter(|_| ahead < state.entries.len()) else {
+        let Some(&Entry { total, .. }) =
+            state.entries.back().filter(|_| ahead < state.entries.len())
+        else {
             return;
         };
         state.entries.truncate(ahead);
@@ -178,11 +188,14 @@ impl Log {
             let window = strategy.window.as_micros();
             let first = first_within(state, at, window);
             let before = state.total_before(first);
-            let Some(excess) = (state.total() - before).checked_sub(room).filter(|&excess| excess > 0) else {
+            let Some(excess) =
+                (state.total() - before).checked_sub(room).filter(|&excess| excess > 0)
+            else {
                 continue;
             };
             // The entry whose leaving makes enough room.
-            let last_to_leave = state.entries.partition_point(|entry| entry.total < before + excess);
+            let last_to_leave =
+                state.entries.partition_point(|entry| entry.total < before + excess);
             wait = wait.max(state.entries[last_to_leave].stamp + window - at);
         }
         if wait == 0 { Ask::Pass { wait: 0 } } else { Ask::Refuse { retry: Some(wait) } }
@@ -246,7 +259,9 @@ impl Log {
         }
         self.admit(state, at, cost)?;
         let largest = self.strategies.iter().map(|strategy| strategy.limit).max().unwrap_or(0);
-        while let Some(first) = state.entries.front().filter(|first| state.total() - first.total >= largest) {
+        while let Some(first) =
+            state.entries.front().filter(|first| state.total() - first.total >= largest)
+        {
             state.base = first.total;
             state.entries.pop_front();
         }
@@ -277,7 +292,9 @@ impl Log {
     pub fn remaining(&self, state: &State, at: u64) -> u64 {
         self.strategies
             .iter()
-            .map(|strategy| strategy.limit.saturating_sub(self.used(state, at, strategy.window.as_micros())))
+            .map(|strategy| {
+                strategy.limit.saturating_sub(self.used(state, at, strategy.window.as_micros()))
+            })
             .min()
             .unwrap_or(0)
     }

@@ -46,18 +46,25 @@ pub struct Standing {
 impl WarmUp {
     pub(crate) fn new(rate: Rate, over: Span) -> Result<Self, PolicyError> {
         if over.is_zero() || !over.as_micros().is_multiple_of(2) {
-            return Err(PolicyError::new("over", format!("{over} is not an even number of microseconds from 2us up")));
+            return Err(PolicyError::new(
+                "over",
+                format!("{over} is not an even number of microseconds from 2us up"),
+            ));
         }
         let (unit, refill) = rate.ticks();
         let exact = refill
             .checked_mul(over.as_micros())
-            .filter(|store| store.checked_mul(refill.max(3)).is_some_and(|product| product <= MAX_EXACT))
+            .filter(|store| {
+                store.checked_mul(refill.max(3)).is_some_and(|product| product <= MAX_EXACT)
+            })
             .filter(|store| store + unit <= MAX_EXACT);
         let Some(store) = exact else {
             let most = MAX_EXACT / refill.max(1).saturating_mul(refill.max(3));
             return Err(PolicyError::new(
                 "over",
-                format!("{over} at {rate} can't be computed exactly: the longest warm-up at this rate is {most}us"),
+                format!(
+                    "{over} at {rate} can't be computed exactly: the longest warm-up at this rate is {most}us"
+                ),
             ));
         };
         Ok(Self { unit, refill, store })
@@ -88,7 +95,10 @@ impl WarmUp {
     pub fn stand(&self, state: Option<State>, times: Times) -> Result<(Standing, bool), Overflow> {
         let Some(mut kept) = state else {
             let kept = State { newest: times.now, debt: 0, deficit: 0, unit: self.unit };
-            return Ok((Standing { at: times.now, debt: 0, deficit: 0, kept, known: false }, false));
+            return Ok((
+                Standing { at: times.now, debt: 0, deficit: 0, kept, known: false },
+                false,
+            ));
         };
         let restamped = times.is_too_far_ahead(kept.newest);
         if restamped {
@@ -141,7 +151,10 @@ impl WarmUp {
         }
         let ticks = u128::from(units) * u128::from(self.unit);
         // At rate 0 no amount of ticks is worth a microsecond.
-        let micros = ticks.checked_div(u128::from(self.refill)).unwrap_or(0).min(u128::from(standing.kept.debt));
+        let micros = ticks
+            .checked_div(u128::from(self.refill))
+            .unwrap_or(0)
+            .min(u128::from(standing.kept.debt));
         let left = ticks - micros * u128::from(self.refill);
         standing.kept.debt -= u64::try_from(micros).unwrap_or(standing.kept.debt);
         let left = u64::try_from(left).unwrap_or(u64::MAX);
@@ -176,7 +189,7 @@ impl WarmUp {
     fn rest(&self, kept: &State, at: u64) -> (u64, u64) {
         let elapsed = at - kept.newest;
         let idle = elapsed.saturating_sub(kept.debt);
-        let filled = idle.checked_mul(self.refill).unwrap_or(u64::MAX);
+        let filled = idle.saturating_mul(self.refill);
         (kept.debt.saturating_sub(elapsed), kept.deficit.saturating_sub(filled))
     }
 
@@ -186,7 +199,8 @@ impl WarmUp {
 
     /// The ticks a cost takes from the store, and the wait it leaves to the next request.
     fn grant(&self, standing: &Standing, cost: u64) -> Result<(u64, u64), Overflow> {
-        let ticks = cost.checked_mul(self.unit).filter(|&ticks| ticks <= MAX_EXACT).ok_or(Overflow)?;
+        let ticks =
+            cost.checked_mul(self.unit).filter(|&ticks| ticks <= MAX_EXACT).ok_or(Overflow)?;
         let stored = self.stored(standing);
         let taken = ticks.min(stored);
         let threshold = self.store / 2;

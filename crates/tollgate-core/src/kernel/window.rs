@@ -76,7 +76,10 @@ impl FixedWindow {
     pub fn stand(&self, state: Option<State>, times: Times) -> (Standing, bool) {
         let Some(mut state) = state else {
             let (start, end) = self.window_at(times.now);
-            return (Standing { at: times.now, newest: times.now, start, end, used: 0, open: false }, false);
+            return (
+                Standing { at: times.now, newest: times.now, start, end, used: 0, open: false },
+                false,
+            );
         };
         let restamped = times.is_too_far_ahead(state.newest);
         if restamped {
@@ -86,7 +89,9 @@ impl FixedWindow {
         }
         let at = times.now.max(state.newest);
         let (start, end) = match self.anchor {
-            Anchor::FirstAdmitted(length) if at < state.start + length => (state.start, state.start + length),
+            Anchor::FirstAdmitted(length) if at < state.start + length => {
+                (state.start, state.start + length)
+            }
             _ => self.window_at(at),
         };
         let open = state.start == start;
@@ -171,7 +176,9 @@ impl FixedWindow {
     #[must_use]
     pub fn boundaries(&self, now: u64) -> Option<Boundaries> {
         match &self.anchor {
-            Anchor::Calendar(calendar) => Some(calendar.boundaries(Timestamp::from_micros_clamped(now))),
+            Anchor::Calendar(calendar) => {
+                Some(calendar.boundaries(Timestamp::from_micros_clamped(now)))
+            }
             Anchor::FirstAdmitted(_) | Anchor::Aligned(_) => None,
         }
     }
@@ -199,14 +206,20 @@ impl Standing {
 
 pub(super) fn check_limit(limit: u64) -> Result<u64, PolicyError> {
     if limit > MAX_EXACT {
-        return Err(PolicyError::new("limit", format!("{limit} is above the largest limit, {MAX_EXACT}")));
+        return Err(PolicyError::new(
+            "limit",
+            format!("{limit} is above the largest limit, {MAX_EXACT}"),
+        ));
     }
     Ok(limit)
 }
 
 pub(super) fn check_window(window: Span) -> Result<u64, PolicyError> {
     if window.is_zero() || window > MAX_WINDOW {
-        return Err(PolicyError::new("window", format!("{window} is not from 1us to 36525d (100 years)")));
+        return Err(PolicyError::new(
+            "window",
+            format!("{window} is not from 1us to 36525d (100 years)"),
+        ));
     }
     Ok(window.as_micros())
 }

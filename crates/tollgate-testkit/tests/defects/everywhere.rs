@@ -20,22 +20,22 @@ use tollgate_testkit::servers;
 use crate::scripted::Scripted;
 
 /// Lengths of time in µs.
-pub const MS: u64 = 1_000;
-pub const S: u64 = 1_000 * MS;
-pub const MIN: u64 = 60 * S;
-pub const HOUR: u64 = 60 * MIN;
-pub const DAY: u64 = 24 * HOUR;
+pub(crate) const MS: u64 = 1_000;
+pub(crate) const S: u64 = 1_000 * MS;
+pub(crate) const MIN: u64 = 60 * S;
+pub(crate) const HOUR: u64 = 60 * MIN;
+pub(crate) const DAY: u64 = 24 * HOUR;
 
 /// What all times of the schedules count from: midnight, so that every window is aligned to it.
-pub const START: u64 = 1_699_920_000 * S;
+pub(crate) const START: u64 = 1_699_920_000 * S;
 /// How far a store's own clock may be set back before states are restamped.
-pub const MAX_CLOCK_BACK: u64 = 5 * S;
+pub(crate) const MAX_CLOCK_BACK: u64 = 5 * S;
 /// Questions on the way to a server at once: they are answered in the order they were sent.
 const PIPELINE: usize = 64;
 
 /// One question.
 #[derive(Clone, Debug)]
-pub struct Ask {
+pub(crate) struct Ask {
     at: u64,
     key: Vec<u8>,
     node: usize,
@@ -44,46 +44,46 @@ pub struct Ask {
 }
 
 /// A check of one unit at `at` µs after [`START`].
-pub fn at(at: u64) -> Ask {
+pub(crate) fn at(at: u64) -> Ask {
     Ask { at, key: b"alice".to_vec(), node: 0, operation: Operation::Check, costs: None }
 }
 
 impl Ask {
-    pub fn cost(self, units: u64) -> Self {
+    pub(crate) fn cost(self, units: u64) -> Self {
         Self { costs: Some(vec![units]), ..self }
     }
 
     /// One cost per policy.
-    pub fn costs(self, units: &[u64]) -> Self {
+    pub(crate) fn costs(self, units: &[u64]) -> Self {
         Self { costs: Some(units.to_vec()), ..self }
     }
 
-    pub fn key(self, key: impl Into<Vec<u8>>) -> Self {
+    pub(crate) fn key(self, key: impl Into<Vec<u8>>) -> Self {
         Self { key: key.into(), ..self }
     }
 
     /// Asked by another process than the first one.
-    pub fn node(self, node: usize) -> Self {
+    pub(crate) fn node(self, node: usize) -> Self {
         Self { node, ..self }
     }
 
-    pub fn to(self, operation: Operation) -> Self {
+    pub(crate) fn to(self, operation: Operation) -> Self {
         Self { operation, ..self }
     }
 
-    pub fn peek(self) -> Self {
+    pub(crate) fn peek(self) -> Self {
         self.to(Operation::Peek)
     }
 
-    pub fn refund(self) -> Self {
+    pub(crate) fn refund(self) -> Self {
         self.to(Operation::Refund)
     }
 
-    pub fn take_up_to(self, units: u64) -> Self {
+    pub(crate) fn take_up_to(self, units: u64) -> Self {
         self.to(Operation::TakeUpTo).cost(units)
     }
 
-    pub fn reserve(self, within: u64) -> Self {
+    pub(crate) fn reserve(self, within: u64) -> Self {
         self.to(Operation::Reserve { within: Span::from_micros(within).unwrap() })
     }
 
@@ -97,7 +97,7 @@ impl Ask {
 }
 
 /// One limit in several stores.
-pub struct Everywhere {
+pub(crate) struct Everywhere {
     policies: usize,
     stores: Vec<OneStore>,
 }
@@ -117,12 +117,12 @@ fn injected() -> TimeSource {
 impl Everywhere {
     /// The kernels, the embedded store, the scripts in an interpreter and every server there is,
     /// all under the time that the schedule gives.
-    pub fn new(specs: &[&str]) -> Self {
+    pub(crate) fn new(specs: &[&str]) -> Self {
         Self::of_nodes(specs, 1)
     }
 
     /// The same for processes that share the stores: a connection or handle each.
-    pub fn of_nodes(specs: &[&str], nodes: usize) -> Self {
+    pub(crate) fn of_nodes(specs: &[&str], nodes: usize) -> Self {
         let mut all = Self::embedded(specs);
         all.stores[1].add_nodes(specs, nodes - 1);
         all.stores.push(OneStore::Scripts(Box::new(Scripted::new(policies(specs), Clock::Injected))));
@@ -145,7 +145,7 @@ impl Everywhere {
 
     /// The kernels and the embedded store alone: for schedules of millions of requests, whose
     /// beginning is tried everywhere.
-    pub fn embedded(specs: &[&str]) -> Self {
+    pub(crate) fn embedded(specs: &[&str]) -> Self {
         let store = MemoryStore::new();
         let nodes = vec![store.open(limit(specs), injected())];
         Self {
@@ -159,7 +159,7 @@ impl Everywhere {
 
     /// Under the stores' own clock, which the schedule drives and may set back. Keys of the
     /// scripts expire in it, so that a life that is too short shows as another answer.
-    pub fn own_clock(specs: &[&str]) -> Self {
+    pub(crate) fn own_clock(specs: &[&str]) -> Self {
         let clock = Arc::new(ManualClock::default());
         let store = MemoryStore::builder()
             .clock(Arc::clone(&clock))
@@ -178,7 +178,7 @@ impl Everywhere {
     }
 
     /// New policies on the live states, as after a deployment.
-    pub fn set_policies(&mut self, specs: &[&str]) {
+    pub(crate) fn set_policies(&mut self, specs: &[&str]) {
         self.policies = specs.len();
         for store in &mut self.stores {
             match store {
@@ -201,21 +201,21 @@ impl Everywhere {
     ///
     /// # Panics
     /// When they don't agree.
-    pub fn try_ask(&mut self, ask: Ask) -> Result<Decision, StoreErrorKind> {
+    pub(crate) fn try_ask(&mut self, ask: Ask) -> Result<Decision, StoreErrorKind> {
         self.ask_all(&[ask]).remove(0)
     }
 
-    pub fn ask(&mut self, ask: Ask) -> Decision {
+    pub(crate) fn ask(&mut self, ask: Ask) -> Decision {
         self.try_ask(ask).unwrap()
     }
 
     /// What is left at a time.
-    pub fn remaining(&mut self, at_us: u64) -> u64 {
+    pub(crate) fn remaining(&mut self, at_us: u64) -> u64 {
         self.ask(at(at_us).peek()).remaining().unwrap()
     }
 
     /// Asks in order, and gives the answers that all stores agree on.
-    pub fn ask_all(&mut self, asks: &[Ask]) -> Vec<Result<Decision, StoreErrorKind>> {
+    pub(crate) fn ask_all(&mut self, asks: &[Ask]) -> Vec<Result<Decision, StoreErrorKind>> {
         let mut agreed: Option<Vec<Result<Decision, StoreErrorKind>>> = None;
         for store in &mut self.stores {
             let answers = store.ask_all(asks, self.policies);
@@ -231,12 +231,12 @@ impl Everywhere {
     }
 
     /// How many of the questions are allowed.
-    pub fn allowed(&mut self, asks: impl IntoIterator<Item = Ask>) -> u64 {
+    pub(crate) fn allowed(&mut self, asks: impl IntoIterator<Item = Ask>) -> u64 {
         self.allowed_at(asks).len() as u64
     }
 
     /// When those that are allowed were asked.
-    pub fn allowed_at(&mut self, asks: impl IntoIterator<Item = Ask>) -> Vec<u64> {
+    pub(crate) fn allowed_at(&mut self, asks: impl IntoIterator<Item = Ask>) -> Vec<u64> {
         let asks: Vec<Ask> = asks.into_iter().collect();
         let answers = self.ask_all(&asks);
         let allowed = asks.iter().zip(answers).filter(|(_, answer)| answer.as_ref().unwrap().is_allowed());
@@ -333,7 +333,7 @@ async fn decide_in_order(
 }
 
 /// Polls futures in their order, so that what they send leaves in their order.
-pub async fn in_order<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
+pub(crate) async fn in_order<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
     let mut waiting: Vec<(Pin<Box<F>>, Option<F::Output>)> =
         futures.map(|future| (Box::pin(future), None)).collect();
     std::future::poll_fn(|context| {
@@ -371,21 +371,21 @@ fn kind(answer: Result<Decision, StoreError>) -> Result<Decision, StoreErrorKind
     answer.map_err(|error| error.kind())
 }
 
-pub fn policies(specs: &[&str]) -> Vec<Policy> {
+pub(crate) fn policies(specs: &[&str]) -> Vec<Policy> {
     specs.iter().map(|spec| spec.parse().unwrap()).collect()
 }
 
-pub fn limit(specs: &[&str]) -> Arc<Limit> {
+pub(crate) fn limit(specs: &[&str]) -> Arc<Limit> {
     Arc::new(Limit::new("test".parse().unwrap(), policies(specs)).unwrap())
 }
 
 /// The instants `from`, `from + step` … before `end`.
-pub fn every(step: u64, from: u64, end: u64) -> impl Iterator<Item = Ask> + Clone {
+pub(crate) fn every(step: u64, from: u64, end: u64) -> impl Iterator<Item = Ask> + Clone {
     (0..(end - from).div_ceil(step)).map(move |index| at(from + index * step))
 }
 
 /// `count` checks at one instant.
-pub fn times(count: usize, at_us: u64) -> impl Iterator<Item = Ask> + Clone {
+pub(crate) fn times(count: usize, at_us: u64) -> impl Iterator<Item = Ask> + Clone {
     (0..count).map(move |_| at(at_us))
 }
 
@@ -393,7 +393,7 @@ pub fn times(count: usize, at_us: u64) -> impl Iterator<Item = Ask> + Clone {
 ///
 /// # Panics
 /// When it was not refused.
-pub fn retry(decision: &Decision) -> Option<u64> {
+pub(crate) fn retry(decision: &Decision) -> Option<u64> {
     assert!(decision.is_denied(), "{decision:?}");
     match decision.retry_after() {
         tollgate_core::RetryAfter::After(span) => Some(span.as_micros()),
@@ -402,13 +402,13 @@ pub fn retry(decision: &Decision) -> Option<u64> {
 }
 
 /// The most of these instants that lie in any window `(t − length, t]`.
-pub fn most_within(length: u64, instants: &[u64]) -> usize {
+pub(crate) fn most_within(length: u64, instants: &[u64]) -> usize {
     let within = |&last: &u64| instants.iter().filter(|&&at| at <= last && at + length > last).count();
     instants.iter().map(within).max().unwrap_or(0)
 }
 
 /// One of every kind of policy, with `limit` units and windows of a second or more.
-pub const KINDS: [&str; 14] = [
+pub(crate) const KINDS: [&str; 14] = [
     "token_bucket 10/s burst 10",
     "gcra 10/s burst 10",
     "leaky_bucket 10/s capacity 10",

@@ -3,7 +3,7 @@ use tollgate_testkit::kernels::Kernels;
 use tollgate_testkit::schedules::{Schedule, Step};
 
 /// Holds the kernels against the reference model.
-pub fn assert_answers_like_the_model(schedule: &Schedule) {
+pub(crate) fn assert_answers_like_the_model(schedule: &Schedule) {
     let mut kernels = Kernels::new(schedule.policies.clone(), schedule.clock);
     for (index, step) in schedule.steps.iter().enumerate() {
         match step {

@@ -12,62 +12,62 @@ use tollgate_testkit::servers::{self, Reply, Server};
 use crate::everywhere::{START, limit};
 
 /// What a test that never goes wrong has to wait for at most.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A store on a server under a prefix of its own.
-pub struct Raw<'s> {
-    pub server: &'s Server,
-    pub store: RedisStore,
-    pub prefix: String,
-    pub runtime: Runtime,
+pub(crate) struct Raw<'s> {
+    pub(crate) server: &'s Server,
+    pub(crate) store: RedisStore,
+    pub(crate) prefix: String,
+    pub(crate) runtime: Runtime,
 }
 
 /// Runs a test on every server there is.
-pub fn on_each_server(test: impl Fn(Raw<'_>)) {
+pub(crate) fn on_each_server(test: impl Fn(Raw<'_>)) {
     for server in servers::shared_each().unwrap() {
         test(Raw::new(server));
     }
 }
 
 impl<'s> Raw<'s> {
-    pub fn new(server: &'s Server) -> Self {
+    pub(crate) fn new(server: &'s Server) -> Self {
         Self::another_of(server, &servers::fresh_prefix("raw"))
     }
 
     /// The same keys through the connection of another process.
-    pub fn another(&self) -> Self {
+    pub(crate) fn another(&self) -> Self {
         Self::another_of(self.server, &self.prefix)
     }
 
-    pub fn another_of(server: &'s Server, prefix: &str) -> Self {
+    pub(crate) fn another_of(server: &'s Server, prefix: &str) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         Self { server, store: store(&server.url(), prefix), prefix: prefix.to_owned(), runtime }
     }
 
     /// A limit by the server's clock.
-    pub fn open(&self, specs: &[&str]) -> RedisHandle {
+    pub(crate) fn open(&self, specs: &[&str]) -> RedisHandle {
         self.store.open(limit(specs), TimeSource::Store)
     }
 
     /// A limit by the time that the requests carry.
-    pub fn open_injected(&self, specs: &[&str]) -> RedisHandle {
+    pub(crate) fn open_injected(&self, specs: &[&str]) -> RedisHandle {
         self.store.open(limit(specs), TimeSource::Injected { run: "run".to_owned() })
     }
 
-    pub fn try_ask(&self, handle: &RedisHandle, request: Request<'_>) -> Result<Decision, StoreError> {
+    pub(crate) fn try_ask(&self, handle: &RedisHandle, request: Request<'_>) -> Result<Decision, StoreError> {
         self.runtime.block_on(self.store.decide(handle, request))
     }
 
-    pub fn ask(&self, handle: &RedisHandle, request: Request<'_>) -> Decision {
+    pub(crate) fn ask(&self, handle: &RedisHandle, request: Request<'_>) -> Decision {
         self.try_ask(handle, request).unwrap()
     }
 
-    pub fn check(&self, handle: &RedisHandle) -> Decision {
+    pub(crate) fn check(&self, handle: &RedisHandle) -> Decision {
         self.ask(handle, Request::check(b"alice"))
     }
 
     /// The keys of this prefix, in order.
-    pub fn keys(&self) -> Vec<Vec<u8>> {
+    pub(crate) fn keys(&self) -> Vec<Vec<u8>> {
         let Reply::Array(keys) = self.command(&[b"KEYS", format!("{}*", self.prefix).as_bytes()]) else {
             panic!("KEYS answers a list");
         };
@@ -78,31 +78,31 @@ impl<'s> Raw<'s> {
     }
 
     /// The only key of this prefix.
-    pub fn only_key(&self) -> Vec<u8> {
+    pub(crate) fn only_key(&self) -> Vec<u8> {
         let mut keys = self.keys();
         assert_eq!(keys.len(), 1, "{keys:?}");
         keys.remove(0)
     }
 
     /// What a key has left to live, in ms; −1 for ever, −2 it is not there.
-    pub fn life(&self, key: &[u8]) -> i64 {
+    pub(crate) fn life(&self, key: &[u8]) -> i64 {
         self.number(&[b"PTTL", key])
     }
 
     /// The whole of every key, as bytes, without its life.
-    pub fn dump(&self) -> Vec<(Vec<u8>, Reply)> {
+    pub(crate) fn dump(&self) -> Vec<(Vec<u8>, Reply)> {
         let keys = self.keys();
         keys.into_iter().map(|key| (key.clone(), self.command(&[b"DUMP", &key]))).collect()
     }
 
-    pub fn number(&self, words: &[&[u8]]) -> i64 {
+    pub(crate) fn number(&self, words: &[&[u8]]) -> i64 {
         match self.command(words) {
             Reply::Integer(number) => number,
             other => panic!("{other} instead of a number"),
         }
     }
 
-    pub fn command(&self, words: &[&[u8]]) -> Reply {
+    pub(crate) fn command(&self, words: &[&[u8]]) -> Reply {
         let reply = self.server.command(words).unwrap();
         assert!(!matches!(reply, Reply::Error(_)), "{reply}");
         reply
@@ -114,16 +114,16 @@ fn store(url: &str, prefix: &str) -> RedisStore {
     RedisStore::builder(url).unwrap().prefix(prefix).deadline(PATIENCE).build()
 }
 
-pub fn check_of(units: u64) -> Request<'static> {
+pub(crate) fn check_of(units: u64) -> Request<'static> {
     to(Operation::Check, units)
 }
 
-pub fn to(operation: Operation, units: u64) -> Request<'static> {
+pub(crate) fn to(operation: Operation, units: u64) -> Request<'static> {
     let costs = Costs::Same(Cost::new(units).unwrap());
     Request { key: b"alice", operation, costs, at: None }
 }
 
 /// A check under injected time, `at_us` after the start.
-pub fn injected(at_us: u64) -> Request<'static> {
+pub(crate) fn injected(at_us: u64) -> Request<'static> {
     Request { at: Some(Timestamp::from_micros(START + at_us).unwrap()), ..Request::check(b"alice") }
 }

@@ -16,7 +16,7 @@ use tollgate_testkit::reference::Clock;
 
 use crate::everywhere::MAX_CLOCK_BACK;
 
-pub struct Scripted {
+pub(crate) struct Scripted {
     interpreter: Interpreter,
     clock: Clock,
     limit: Arc<Limit>,
@@ -25,7 +25,7 @@ pub struct Scripted {
 }
 
 impl Scripted {
-    pub fn new(policies: Vec<Policy>, clock: Clock) -> Self {
+    pub(crate) fn new(policies: Vec<Policy>, clock: Clock) -> Self {
         let limit = limit(policies);
         Self {
             interpreter: Interpreter::new().unwrap(),
@@ -36,30 +36,30 @@ impl Scripted {
         }
     }
 
-    pub fn set_policies(&mut self, policies: Vec<Policy>) {
+    pub(crate) fn set_policies(&mut self, policies: Vec<Policy>) {
         self.limit = limit(policies);
         self.program = program(&self.limit);
         self.script = Script::of(&self.limit);
     }
 
     /// Commands that the scripts have called so far.
-    pub fn calls(&self) -> usize {
+    pub(crate) fn calls(&self) -> usize {
         self.interpreter.calls()
     }
 
     /// What is stored.
-    pub fn stored(&self) -> HashMap<Vec<u8>, Stored> {
+    pub(crate) fn stored(&self) -> HashMap<Vec<u8>, Stored> {
         self.interpreter.keys()
     }
 
     /// Deletes the keys that are past their time.
-    pub fn expire(&self, now: u64) {
+    pub(crate) fn expire(&self, now: u64) {
         self.interpreter.set_now(now);
         self.interpreter.expire();
     }
 
     /// The answer at `now` µs since the epoch.
-    pub fn decide(
+    pub(crate) fn decide(
         &mut self,
         now: u64,
         subject: &[u8],

@@ -1,0 +1,123 @@
+//! A limit as the Redis store asks the server about it.
+
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result};
+use tollgate_core::kernel::Rule;
+use tollgate_core::{Costs, Identity, KeyPrefix, Limit, Operation, Span, StoreKey, TimeSource};
+use tollgate_redis::{Program, Script};
+use tollgate_testkit::servers::Server;
+
+use super::load::{Answer, Load, encode};
+use super::load_script;
+
+pub struct Subject {
+    limit: Limit,
+    digest: String,
+    program: Vec<u8>,
+    key: StoreKey,
+    /// Between "tenant:42:user:" and the number.
+    filling: String,
+}
+
+/// What the least script does: the calls that any bucket by the server's clock makes.
+const FLOOR: &str = "\
+local call = redis.call
+call('TIME')
+call('GET', KEYS[1])
+call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+return 1
+";
+
+impl Subject {
+    /// Makes a limit, with its script loaded.
+    pub fn load(server: &Server, name: &str, policies: &[&str]) -> Result<Self> {
+        let policies = policies.iter().map(|spec| spec.parse()).collect::<Result<_, _>>()?;
+        let limit = Limit::new(name.parse()?, policies)?;
+        let script: Arc<Script> = Script::of(&limit);
+        let digest = load_script(server, script.text())?;
+        // The store's own default.
+        let program = Program::new(&limit, Span::from_millis(5_000)?);
+        let program = program.bytes(&limit, Operation::Check, Costs::Own, |_| 0);
+        let key = StoreKey::new(&KeyPrefix::default(), &limit, &TimeSource::Store);
+        Ok(Self { limit, digest, program, key, filling: String::new() })
+    }
+
+    /// With longer subjects: the whole key then has so many bytes.
+    pub fn with_key_length(mut self, length: usize) -> Self {
+        let missing = length.saturating_sub(self.key(0).len());
+        self.filling = "x".repeat(missing);
+        self
+    }
+
+    /// The server's key for a subject; 30 bytes with a limit's name of four.
+    pub fn key(&self, number: usize) -> Vec<u8> {
+        let mut key = Vec::new();
+        self.key.write(self.subject(number).as_bytes(), &mut key);
+        key
+    }
+
+    fn subject(&self, number: usize) -> String {
+        format!("tenant:42:user:{}{number:05}", self.filling)
+    }
+
+    /// The digest of the script.
+    pub fn digest(&self) -> &str {
+        &self.digest
+    }
+
+    /// The program of a check.
+    pub fn program(&self) -> &[u8] {
+        &self.program
+    }
+
+    /// The only policy's identity.
+    pub fn identity(&self) -> Identity {
+        self.limit.members()[0].identity()
+    }
+
+    /// Checks of so many subjects.
+    pub fn load_of(&self, subjects: usize, answer: Answer) -> Load {
+        let command = |number: usize| {
+            let key = self.key(number);
+            let mut own = Vec::new();
+            for member in self.limit.members() {
+                // A log that is no ring of slices has a key of its own.
+                if matches!(member.policy().rule(), Rule::Log(log) if !log.is_ring()) {
+                    let mut key = Vec::new();
+                    self.key.write_own(self.subject(number).as_bytes(), member.name(), &mut key);
+                    own.push(key);
+                }
+            }
+            let count = (1 + own.len()).to_string();
+            let mut words: Vec<&[u8]> =
+                vec![b"EVALSHA", self.digest.as_bytes(), count.as_bytes(), &key];
+            words.extend(own.iter().map(Vec::as_slice));
+            words.push(&self.program);
+            encode(&words)
+        };
+        let first = if subjects == 1 { 7 } else { 0 };
+        Load::new((first..first + subjects).map(command).collect(), answer)
+    }
+
+    /// The least that could be asked about as many subjects.
+    pub fn floor(&self, server: &Server, subjects: usize) -> Result<Load> {
+        let digest = load_script(server, FLOOR)?;
+        let value = self.stored_value(server)?;
+        let command = |number: usize| {
+            encode(&[b"EVALSHA", digest.as_bytes(), b"1", &self.key(number), &value, b"6000000"])
+        };
+        Ok(Load::new((0..subjects).map(command).collect(), Answer::Allowed))
+    }
+
+    /// What the script stores for a fresh key.
+    fn stored_value(&self, server: &Server) -> Result<Vec<u8>> {
+        let key = self.key(99_999);
+        let words: [&[u8]; 5] = [b"EVALSHA", self.digest.as_bytes(), b"1", &key, &self.program];
+        match server.command(&words)? {
+            tollgate_testkit::servers::Reply::Bytes(states) => Some(states),
+            _ => None,
+        }
+        .context("a fresh key should be admitted by the express lane")
+    }
+}
