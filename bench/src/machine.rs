@@ -51,7 +51,8 @@ pub fn process_nanos(id: u32) -> Result<f64> {
 
 /// What the report says about the machine.
 pub fn description() -> String {
-    let model = first_value("/proc/cpuinfo", "model name").unwrap_or("unknown processor".to_owned());
+    let model =
+        first_value("/proc/cpuinfo", "model name").unwrap_or("unknown processor".to_owned());
     let memory = first_value("/proc/meminfo", "MemTotal")
         .and_then(|text| text.split(' ').next().and_then(|kib| kib.parse::<f64>().ok()))
         .map_or(String::new(), |kib| format!(", {:.0} GiB", kib / 1024.0 / 1024.0));

@@ -124,9 +124,9 @@ impl Pairs {
         let mut ratios: Vec<f64> =
             self.subject.iter().zip(&self.floor).map(|(subject, floor)| subject / floor).collect();
         let value = median(&mut ratios);
-        let (low, high) = (ratios[ratios.len() / 4], ratios[(3 * ratios.len() / 4).min(ratios.len() - 1)]);
-        let (subject, floor) =
-            (median(&mut self.subject.clone()), median(&mut self.floor.clone()));
+        let (low, high) =
+            (ratios[ratios.len() / 4], ratios[(3 * ratios.len() / 4).min(ratios.len() - 1)]);
+        let (subject, floor) = (median(&mut self.subject.clone()), median(&mut self.floor.clone()));
         let note = format!(
             "{} against {} {unit}; half of {} pairs between {low:.2} and {high:.2}",
             digits(subject),

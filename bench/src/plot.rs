@@ -41,9 +41,9 @@ pub fn bars(chart: Chart, rows: &[Row]) -> String {
 }
 
 fn bar(row: &Row, y: f64) -> String {
-    let part = row.value.map_or(0.0, |value| {
-        if row.goal.target == 0.0 { value } else { value / row.goal.target }
-    });
+    let part = row
+        .value
+        .map_or(0.0, |value| if row.goal.target == 0.0 { value } else { value / row.goal.target });
     let width = (part * TARGET).clamp(0.0, 1.0) * BARS;
     let color = if row.met { "#2f7d4f" } else { "#b3442e" };
     let sign = match row.goal.better {

@@ -83,8 +83,9 @@ impl Bench {
     fn ten_policies(&mut self, effort: Effort) -> Result<Measured> {
         let one = Subject::load(&self.server, "demo", &[ROOMY])?;
         let one = one.load_of(KEYS, Answer::Allowed);
-        let specs: Vec<String> =
-            (1..=10).map(|rate| format!("token_bucket {rate}/min burst 100000 as p{rate}")).collect();
+        let specs: Vec<String> = (1..=10)
+            .map(|rate| format!("token_bucket {rate}/min burst 100000 as p{rate}"))
+            .collect();
         let specs: Vec<&str> = specs.iter().map(String::as_str).collect();
         let ten = Subject::load(&self.server, "many", &specs)?.load_of(KEYS, Answer::Allowed);
         self.fill(&one)?;

@@ -33,7 +33,8 @@ const LOCKED: u64 = 1 << 63;
 impl Flat {
     /// A table for so many keys. One unit costs `unit` µs of refilling.
     pub fn new(keys: usize, unit: u64, burst: u64) -> Self {
-        let slots: Box<[Slot]> = (0..(2 * keys).next_power_of_two()).map(|_| Slot::default()).collect();
+        let slots: Box<[Slot]> =
+            (0..(2 * keys).next_power_of_two()).map(|_| Slot::default()).collect();
         let mask = slots.len() as u64 - 1;
         let hasher = SipHasher13::new_with_keys(0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_3210);
         Self { hasher, slots, mask, inserting: Mutex::new(()), unit, capacity: unit * burst }

@@ -40,7 +40,10 @@ fn in_a_process(store: &str) -> Result<(f64, f64)> {
     let mut numbers = text.split_whitespace().map(str::parse);
     match (output.status.success(), numbers.next(), numbers.next()) {
         (true, Some(Ok(heap)), Some(Ok(resident))) => Ok((heap, resident)),
-        _ => bail!("the process that fills {store} failed: {}", String::from_utf8_lossy(&output.stderr)),
+        _ => bail!(
+            "the process that fills {store} failed: {}",
+            String::from_utf8_lossy(&output.stderr)
+        ),
     }
 }
 

@@ -24,7 +24,11 @@ impl Pace {
     }
 
     pub fn start(self) -> Ticks {
-        Ticks { start: Instant::now(), step: Duration::from_secs(1) / self.per_second as u32, rounds: 0 }
+        Ticks {
+            start: Instant::now(),
+            step: Duration::from_secs(1) / self.per_second as u32,
+            rounds: 0,
+        }
     }
 }
 

@@ -161,7 +161,7 @@ fn every_kind_alone_under_injected_time() {
     for kind in Kind::ALL {
         let plan = Plan { kinds: vec![kind], max_policies: 1, ..Plan::default() };
         each(&format!("scripts {kind:?}"), 100, |seed| {
-            assert_scripts_answer_like_the_model(&plan.schedule(seed), false)
+            assert_scripts_answer_like_the_model(&plan.schedule(seed), false);
         });
     }
 }
@@ -169,7 +169,7 @@ fn every_kind_alone_under_injected_time() {
 #[test]
 fn composites_under_injected_time() {
     each("scripts composites", 600, |seed| {
-        assert_scripts_answer_like_the_model(&Plan::default().schedule(seed), false)
+        assert_scripts_answer_like_the_model(&Plan::default().schedule(seed), false);
     });
 }
 
@@ -200,6 +200,6 @@ fn starts_empty(policy: &Policy) -> bool {
 fn composites_under_a_clock_of_the_servers_own() {
     let plan = Plan { clock: Clock::Own { max_clock_back_us: MAX_CLOCK_BACK }, ..Plan::default() };
     each("scripts own clock back", 600, |seed| {
-        assert_scripts_answer_like_the_model(&plan.schedule(seed), false)
+        assert_scripts_answer_like_the_model(&plan.schedule(seed), false);
     });
 }

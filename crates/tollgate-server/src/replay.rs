@@ -27,6 +27,7 @@ use crate::setup::parse_deadline;
 
 use key::KeyExpression;
 use plan::{Plan, PolicySpec};
+use lines::Lines;
 use recording::{LogFormat, Recording};
 use report::Report;
 use table::Table;
@@ -142,6 +143,33 @@ fn read(args: &ReplayArgs) -> Result<Recording, Failure> {
     let recording = Recording::read(&mut lines, args.log_format, &key).map_err(unreadable)?;
     bar.finish_and_clear();
     Ok(recording)
+}
+
+/// What a log's lines are.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct RecordingCount {
+    /// All of them.
+    pub lines: u64,
+    /// Those that are requests.
+    pub requests: u64,
+    /// Those that are not.
+    pub malformed: u64,
+}
+
+/// Reads a log that is held in memory: the way in for the fuzzer, which no argument reaches.
+#[doc(hidden)]
+#[must_use]
+pub fn count_recording(log: &[u8]) -> RecordingCount {
+    #[expect(clippy::expect_used, reason = "a slice can be read, and has fewer lines than can be numbered")]
+    let recording = Recording::read(&mut Lines::new(log), None, &KeyExpression::default())
+        .expect("a slice can't fail");
+    RecordingCount {
+        lines: recording.lines,
+        requests: recording.len(),
+        malformed: recording.malformed.count(),
+    }
 }
 
 /// Says what is probably wrong with a log that has no requests.

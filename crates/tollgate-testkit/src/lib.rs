@@ -3,7 +3,7 @@
 //! A crate's tests take this one as a path-only development dependency. It is Unix only: server
 //! processes are supervised by a shell and stopped with signals.
 //!
-//! - [`reference`]: a slow and obvious model of every policy, which the stores are compared with.
+//! - [`mod@reference`]: a slow and obvious model of every policy, which the stores are compared with.
 //! - [`conformance`]: case files, and a runner that holds any store against them.
 //! - [`schedules`]: seeded random policies and requests, with the answers the model gives.
 //! - [`kernels`]: the Rust kernels over a plain map, [`lua`]: scripts in an embedded interpreter.

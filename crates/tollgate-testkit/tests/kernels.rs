@@ -1,5 +1,8 @@
 //! The Rust kernels against the reference model, on random schedules.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use tollgate_core::{Costs, Policy};
 use tollgate_testkit::kernels::Kernels;
 use tollgate_testkit::reference::{Clock, differences};
 use tollgate_testkit::schedules::{Kind, Plan, Schedule, Step, each};
@@ -42,6 +45,63 @@ fn composites_under_injected_time() {
     let plan = Plan::default();
     each("kernels composites", 1_000, |seed| {
         assert_kernels_answer_like_the_model(&plan.schedule(seed));
+    });
+}
+
+/// Names keep the states apart, so the same policies in another order say the same of the same
+/// requests; which of two equally long waits binds is the first, and that alone may change.
+#[test]
+fn the_order_of_policies_is_irrelevant() {
+    let plan = Plan { max_policies: 5, ..Plan::default() };
+    each("kernels order", 400, |seed| {
+        let schedule = plan.schedule(seed);
+        let named = |policies: &[Policy]| -> Vec<Policy> {
+            let policies = policies.iter().enumerate();
+            policies
+                .map(|(index, policy)| policy.clone().named(format!("p{index}").parse().unwrap()))
+                .collect()
+        };
+        let reversed =
+            |policies: &[Policy]| -> Vec<Policy> { named(policies).into_iter().rev().collect() };
+        let mut forward = Kernels::new(named(&schedule.policies), schedule.clock);
+        let mut backward = Kernels::new(reversed(&schedule.policies), schedule.clock);
+        for (index, step) in schedule.steps.iter().enumerate() {
+            match step {
+                Step::SetPolicies(policies) => {
+                    forward.set_policies(named(policies));
+                    backward.set_policies(reversed(policies));
+                }
+                Step::Request(request) => {
+                    let (operation, costs) = request.operation.for_store();
+                    let one = forward.decide(request.now_us, &request.key, operation, costs);
+                    let turned: Vec<u64> = match costs {
+                        Costs::Each(each) => each.iter().rev().copied().collect(),
+                        _ => Vec::new(),
+                    };
+                    let costs = if turned.is_empty() { costs } else { Costs::Each(&turned) };
+                    let other = backward.decide(request.now_us, &request.key, operation, costs);
+                    match (one, other) {
+                        (Ok(one), Ok(other)) => {
+                            let mut policies = other.policies().to_vec();
+                            policies.reverse();
+                            assert_eq!(one.policies(), policies, "step {index}\n{schedule}");
+                            assert_eq!(
+                                (one.is_allowed(), one.retry_after(), one.wait(), one.granted()),
+                                (
+                                    other.is_allowed(),
+                                    other.retry_after(),
+                                    other.wait(),
+                                    other.granted()
+                                ),
+                                "step {index}\n{schedule}"
+                            );
+                        }
+                        (Err(one), Err(other)) => assert_eq!(one.kind(), other.kind()),
+                        (one, other) => panic!("step {index}: {one:?} and {other:?}\n{schedule}"),
+                    }
+                }
+            }
+        }
     });
 }
 

@@ -132,8 +132,8 @@ impl Everywhere {
             let open = |_| {
                 let store = RedisStore::builder(&server.url()).unwrap().prefix(prefix.clone());
                 let store = store.deadline(Duration::from_secs(30)).build();
-                runtime.block_on(store.ping()).unwrap();
                 let handle = store.open(limit(specs), injected());
+                learn_script(&runtime, &store, &handle);
                 (store, handle)
             };
             let nodes = (0..nodes).map(open).collect();
@@ -269,9 +269,10 @@ impl OneStore {
                     let time = if clock.is_some() { TimeSource::Store } else { injected() };
                     nodes.push(store.open(limit(specs), time));
                 }
-                Self::Server { nodes, .. } => {
+                Self::Server { runtime, nodes, .. } => {
                     let store = nodes[index].0.clone();
                     let handle = store.open(limit(specs), injected());
+                    learn_script(runtime, &store, &handle);
                     nodes.push((store, handle));
                 }
                 Self::Kernels(_) | Self::Scripts(_) => {}
@@ -319,6 +320,13 @@ impl OneStore {
             }
         }
     }
+}
+
+/// Makes sure that the server knows the script: one that has to be sent again would come after
+/// questions that were asked later.
+fn learn_script(runtime: &Runtime, store: &RedisStore, handle: &RedisHandle) {
+    let peek = at(0).peek();
+    let _ = runtime.block_on(store.decide(handle, request(&peek, &[]))).unwrap();
 }
 
 async fn decide_in_order(
@@ -407,7 +415,7 @@ pub(crate) fn most_within(length: u64, instants: &[u64]) -> usize {
     instants.iter().map(within).max().unwrap_or(0)
 }
 
-/// One of every kind of policy, with `limit` units and windows of a second or more.
+/// One of every kind of policy.
 pub(crate) const KINDS: [&str; 14] = [
     "token_bucket 10/s burst 10",
     "gcra 10/s burst 10",
@@ -424,3 +432,13 @@ pub(crate) const KINDS: [&str; 14] = [
     "sliding_counter 10/s",
     "sliding_log 10/s and 20/min",
 ];
+
+/// Those that admit ten units at once and not one more.
+pub(crate) fn kinds_of_ten() -> impl Iterator<Item = &'static str> {
+    KINDS.into_iter().filter(|spec| !spec.starts_with("smooth") && !spec.starts_with("warmup"))
+}
+
+/// The same kind, so slow that nothing comes back while a test runs on a server's clock.
+pub(crate) fn slow(spec: &str) -> String {
+    spec.replace("10/s", "10/h").replace("1s", "1h").replace("10s", "10h").replace("20/min", "20/d")
+}

@@ -14,9 +14,11 @@
 )]
 
 mod everywhere;
+mod keys;
 mod libraries;
 mod raw;
 mod scripted;
+mod outages;
 mod seed0;
 mod seed1;
 mod seed2;
