@@ -78,7 +78,12 @@ impl Builder {
     #[must_use]
     pub fn build(self) -> MemoryStore {
         let clock = self.clock.unwrap_or_else(|| Box::new(SystemClock::new()));
-        MemoryStore::with(clock, self.max_keys.get(), self.overflow, self.max_clock_back.as_micros())
+        MemoryStore::with(
+            clock,
+            self.max_keys.get(),
+            self.overflow,
+            self.max_clock_back.as_micros(),
+        )
     }
 }
 

@@ -85,7 +85,9 @@ impl Cell for BucketCell {
         let Ok((standing, _)) = rule.stand(Some(state), times) else {
             return NEVER;
         };
-        let full_in = rule.reset_after(&standing).map_or(NEVER, |reset| from_now(times, standing.at(), reset));
+        let full_in = rule
+            .reset_after(&standing)
+            .map_or(NEVER, |reset| from_now(times, standing.at(), reset));
         if rule.fresh_deficit() == 0 {
             return full_in;
         }
@@ -135,9 +137,9 @@ impl Cell for warm_up::State {
 
     fn fresh_in(&self, rule: &warm_up::WarmUp, _: &Scales, times: Times) -> u64 {
         match rule.stand(Some(*self), times) {
-            Ok((standing, _)) => {
-                rule.reset_after(&standing).map_or(NEVER, |reset| from_now(times, standing.at(), reset))
-            }
+            Ok((standing, _)) => rule
+                .reset_after(&standing)
+                .map_or(NEVER, |reset| from_now(times, standing.at(), reset)),
             Err(_) => NEVER,
         }
     }
@@ -222,9 +224,15 @@ impl Cell for LogCell {
 pub(crate) fn kept(rule: &Rule, standing: &tollgate_core::Standing<'_>) -> Option<State> {
     use tollgate_core::Standing;
     match (rule, standing) {
-        (Rule::Bucket(rule), Standing::Bucket(standing)) => Some(State::Bucket(rule.state(standing))),
-        (Rule::Counter(rule), Standing::Counter(standing)) => Some(State::Counter(rule.state(standing))),
-        (Rule::WarmUp(rule), Standing::WarmUp(standing)) => Some(State::WarmUp(rule.state(standing))),
+        (Rule::Bucket(rule), Standing::Bucket(standing)) => {
+            Some(State::Bucket(rule.state(standing)))
+        }
+        (Rule::Counter(rule), Standing::Counter(standing)) => {
+            Some(State::Counter(rule.state(standing)))
+        }
+        (Rule::WarmUp(rule), Standing::WarmUp(standing)) => {
+            Some(State::WarmUp(rule.state(standing)))
+        }
         (Rule::Window(rule), Standing::Window(standing)) => {
             standing.is_open().then(|| State::Window(rule.state(standing)))
         }

@@ -25,7 +25,10 @@ pub struct SystemClock {
 impl SystemClock {
     /// A clock that starts at the machine's present wall time.
     #[must_use]
-    #[expect(clippy::disallowed_methods, reason = "this is the clock that all others are told to use")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the clock that all others are told to use"
+    )]
     pub fn new() -> Self {
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self { wall: u64::try_from(wall.as_micros()).unwrap_or(u64::MAX), start: Instant::now() }
@@ -40,10 +43,16 @@ impl Default for SystemClock {
 
 impl Clock for SystemClock {
     #[inline]
-    #[expect(clippy::disallowed_methods, reason = "this is the clock that all others are told to use")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the clock that all others are told to use"
+    )]
     fn now(&self) -> Timestamp {
         let elapsed = Instant::now().duration_since(self.start);
-        let micros = elapsed.as_secs().wrapping_mul(1_000_000).wrapping_add(u64::from(elapsed.subsec_micros()));
+        let micros = elapsed
+            .as_secs()
+            .wrapping_mul(1_000_000)
+            .wrapping_add(u64::from(elapsed.subsec_micros()));
         Timestamp::from_micros_clamped(self.wall.saturating_add(micros))
     }
 }

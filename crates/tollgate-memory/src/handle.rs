@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use tollgate_core::kernel::{Times, counter, warm_up, window};
 use tollgate_core::{
-    Cost, DeniedCharge, Enforcement, Limit, Request, StoreError, StoreErrorKind, TimeSource, Timestamp,
+    Cost, DeniedCharge, Enforcement, Limit, Request, StoreError, StoreErrorKind, TimeSource,
+    Timestamp,
 };
 
 use crate::cell::{BucketCell, Cell, LogCell};

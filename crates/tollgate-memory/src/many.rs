@@ -35,7 +35,8 @@ pub(crate) fn decide(
     for &index in handle.lock_order() {
         places[index] = Some(Place::lock(&handle.seats()[index], fingerprint));
     }
-    let mut call = Call { handle, fingerprint, times, places: places.into_iter().flatten().collect() };
+    let mut call =
+        Call { handle, fingerprint, times, places: places.into_iter().flatten().collect() };
     match request.operation {
         Operation::Reset => call.reset(request.costs),
         operation => call.judge(operation, request.costs),
@@ -125,7 +126,8 @@ impl Call<'_> {
         let mut inserted = 0;
         for (index, (place, state)) in self.places.iter_mut().zip(states).enumerate() {
             if changed & (1 << index) != 0 {
-                inserted += usize::from(place.keep(state.as_ref(), self.fingerprint, self.times.now));
+                inserted +=
+                    usize::from(place.keep(state.as_ref(), self.fingerprint, self.times.now));
             }
         }
         Ok((evaluation.decision, if roomy { inserted } else { 0 }))
@@ -152,9 +154,11 @@ impl Call<'_> {
         }
         let evaluation = evaluate(limit, &mut standings, operation, costs)?;
         let keep = evaluation.changed | restamped;
-        let states = limit.members().iter().zip(&standings).enumerate().map(|(index, (member, standing))| {
-            if keep & (1 << index) == 0 { None } else { kept(member.policy().rule(), standing) }
-        });
+        let states = limit.members().iter().zip(&standings).enumerate().map(
+            |(index, (member, standing))| {
+                if keep & (1 << index) == 0 { None } else { kept(member.policy().rule(), standing) }
+            },
+        );
         let states = states.collect();
         Ok((evaluation, restamped, states))
     }
@@ -164,7 +168,9 @@ impl Call<'_> {
         let registry = self.handle.registry();
         let mut made = 0;
         let mut notes = evaluation.decision.notes();
-        for (index, (place, member)) in self.places.iter_mut().zip(self.handle.limit().members()).enumerate() {
+        for (index, (place, member)) in
+            self.places.iter_mut().zip(self.handle.limit().members()).enumerate()
+        {
             if place.is_found() || *changed & (1 << index) == 0 {
                 continue;
             }
@@ -189,7 +195,8 @@ impl Call<'_> {
         for place in &mut self.places {
             place.forget();
         }
-        self.evaluate(Operation::Reset, costs, Copies::None).map(|(evaluation, ..)| evaluation.decision)
+        self.evaluate(Operation::Reset, costs, Copies::None)
+            .map(|(evaluation, ..)| evaluation.decision)
     }
 }
 
@@ -305,7 +312,9 @@ impl<C: SmallCell> PlaceOf<'_, C> {
     }
 
     fn keep_small(&mut self, state: Option<&State>, fingerprint: Fingerprint, now: u64) -> bool {
-        state.and_then(|state| C::store(state, self.seat.tag)).is_some_and(|cell| self.keep(cell, fingerprint, now))
+        state
+            .and_then(|state| C::store(state, self.seat.tag))
+            .is_some_and(|cell| self.keep(cell, fingerprint, now))
     }
 }
 
@@ -314,7 +323,11 @@ impl PlaceOf<'_, LogCell> {
         self.found.and_then(|index| self.shard.cell(index).state())
     }
 
-    fn stand<'a>(&'a mut self, copy: &'a mut Option<log::State>, times: Times) -> (Standing<'a>, bool) {
+    fn stand<'a>(
+        &'a mut self,
+        copy: &'a mut Option<log::State>,
+        times: Times,
+    ) -> (Standing<'a>, bool) {
         let rule = &self.seat.rule;
         let kept = match (self.found, &copy) {
             (Some(index), None) => self.shard.cell_mut(index).state_mut(),
@@ -330,7 +343,10 @@ impl PlaceOf<'_, LogCell> {
 /// A place is of another kernel than the rule it was found by.
 #[cold]
 fn mismatch() -> ! {
-    #[expect(clippy::panic, reason = "a seat is made from the very rule that its state is judged by")]
+    #[expect(
+        clippy::panic,
+        reason = "a seat is made from the very rule that its state is judged by"
+    )]
     {
         panic!("a state belongs to another kernel than its rule")
     }

@@ -59,7 +59,12 @@ pub(crate) struct Full {
 }
 
 impl Registry {
-    pub(crate) fn new(clock: Box<dyn Clock>, most: usize, overflow: Overflow, max_clock_back: u64) -> Self {
+    pub(crate) fn new(
+        clock: Box<dyn Clock>,
+        most: usize,
+        overflow: Overflow,
+        max_clock_back: u64,
+    ) -> Self {
         Self {
             tables: Mutex::default(),
             budget: Arc::new(Budget::new(most)),
@@ -83,14 +88,18 @@ impl Registry {
     }
 
     fn seat(&self, tables: &mut Tables, limit: &Limit, member: &Member, time: &TimeSource) -> Seat {
-        let key =
-            TableKey { time: time.clone(), limit: limit.name().as_str().to_owned(), identity: member.identity() };
+        let key = TableKey {
+            time: time.clone(),
+            limit: limit.name().as_str().to_owned(),
+            identity: member.identity(),
+        };
         let there = tables.ids.get(&key).and_then(|id| tables.by_id.get(id)).cloned();
         let cost = member.policy().cost();
         let (seat, kept) = match member.policy().rule() {
             Rule::Bucket(rule) => {
                 let there = if let Some(Kept::Bucket(table)) = there { Some(table) } else { None };
-                let tagged = there.and_then(|table| Some((table.scales().tag_of(rule.unit())?, table)));
+                let tagged =
+                    there.and_then(|table| Some((table.scales().tag_of(rule.unit())?, table)));
                 let (tag, table) = tagged.unwrap_or_else(|| {
                     // Also when a table has seen more scales than it can tell apart.
                     let table = self.table(time);
@@ -137,12 +146,22 @@ impl Registry {
     /// Takes room in the budget for one more state in a shard that is locked already: at the cap
     /// a state that may go makes room, or else, unless the store is strict, one of those closest
     /// to it.
-    pub(crate) fn make_room<C: Cell>(&self, table: &Table<C>, shard: &mut Shard<C>, now: u64) -> Result<(), Full> {
+    pub(crate) fn make_room<C: Cell>(
+        &self,
+        table: &Table<C>,
+        shard: &mut Shard<C>,
+        now: u64,
+    ) -> Result<(), Full> {
         if self.budget.try_take(1) { Ok(()) } else { self.make_room_at_cap(table, shard, now) }
     }
 
     #[cold]
-    fn make_room_at_cap<C: Cell>(&self, table: &Table<C>, shard: &mut Shard<C>, now: u64) -> Result<(), Full> {
+    fn make_room_at_cap<C: Cell>(
+        &self,
+        table: &Table<C>,
+        shard: &mut Shard<C>,
+        now: u64,
+    ) -> Result<(), Full> {
         let candidate = table.candidate(shard, now);
         if let Some(candidate) = candidate.filter(|candidate| candidate.fresh_in == 0) {
             shard.remove(candidate.index);
@@ -307,7 +326,10 @@ fn shards_for(most: usize) -> usize {
 /// The core knows a kernel that this store doesn't.
 #[cold]
 fn unknown(rule: &Rule) -> ! {
-    #[expect(clippy::panic, reason = "both crates are of one version; every kernel is in the match")]
+    #[expect(
+        clippy::panic,
+        reason = "both crates are of one version; every kernel is in the match"
+    )]
     {
         panic!("the embedded store has no table for {rule:?}")
     }

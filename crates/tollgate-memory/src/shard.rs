@@ -98,7 +98,8 @@ impl<C: Cell> Shard<C> {
             self.resize(self.larger());
         }
         let index = self.find(fingerprint).unwrap_or_else(|index| index);
-        let gap = self.slots[index..].iter().position(Slot::is_empty).map(|distance| index + distance);
+        let gap =
+            self.slots[index..].iter().position(Slot::is_empty).map(|distance| index + distance);
         let gap = gap.unwrap_or_else(|| self.lengthen());
         self.slots[index..=gap].rotate_right(1);
         self.slots[index] = Slot { align: [], fingerprint, cell };
@@ -162,7 +163,11 @@ impl<C: Cell> Shard<C> {
 
     /// Moves the hand until it has seen `sample` states, or a state that may go. Gives the one
     /// that is closest to fresh.
-    pub(crate) fn candidate(&mut self, sample: usize, mut fresh_in: impl FnMut(&C) -> u64) -> Option<Candidate> {
+    pub(crate) fn candidate(
+        &mut self,
+        sample: usize,
+        mut fresh_in: impl FnMut(&C) -> u64,
+    ) -> Option<Candidate> {
         let mut best: Option<Candidate> = None;
         let mut left = sample;
         for _ in 0..self.slots.len().min(sample.saturating_mul(SLOTS_PER_STATE)) {
@@ -291,8 +296,10 @@ mod tests {
         // Crowds: many share their upper bits, some all of the high half.
         prop_oneof![
             (0..40_u64, 0..3_u64).prop_map(|(high, low)| Fingerprint { high, low }),
-            (0..20_u64, 0..3_u64).prop_map(|(high, low)| Fingerprint { high: u64::MAX - 1 - high, low }),
-            (any::<u64>(), 0..2_u64).prop_map(|(high, low)| Fingerprint { high: high.min(u64::MAX - 1), low }),
+            (0..20_u64, 0..3_u64)
+                .prop_map(|(high, low)| Fingerprint { high: u64::MAX - 1 - high, low }),
+            (any::<u64>(), 0..2_u64)
+                .prop_map(|(high, low)| Fingerprint { high: high.min(u64::MAX - 1), low }),
         ]
     }
 
@@ -354,7 +361,9 @@ mod tests {
         let best = shard.candidate(16, |cell| cell.used).unwrap();
         assert_eq!(best.fresh_in, 1);
         let fresh = (0..20).find_map(|_| {
-            shard.candidate(16, |cell| if cell.used == 70 { 0 } else { cell.used }).filter(|it| it.fresh_in == 0)
+            shard
+                .candidate(16, |cell| if cell.used == 70 { 0 } else { cell.used })
+                .filter(|it| it.fresh_in == 0)
         });
         assert_eq!(shard.cell(fresh.unwrap().index).used, 70);
     }
@@ -367,7 +376,11 @@ mod tests {
             key = key.wrapping_add(0x9e37_79b9_7f4a_7c15);
             shard.insert(Fingerprint { high: key.min(u64::MAX - 1), low: 0 }, state(1));
             if count > 100 {
-                assert!(shard.slots.len() * 2 < count * 3, "{} slots for {count}", shard.slots.len());
+                assert!(
+                    shard.slots.len() * 2 < count * 3,
+                    "{} slots for {count}",
+                    shard.slots.len()
+                );
             }
         }
     }

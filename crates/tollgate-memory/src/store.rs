@@ -4,7 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use tollgate_core::{
-    Clock, Costs, Decision, EmbeddedStore, Limit, Operation, Request, Store, StoreError, TimeSource, Timestamp,
+    Clock, Costs, Decision, EmbeddedStore, Limit, Operation, Request, Store, StoreError,
+    TimeSource, Timestamp,
 };
 
 use crate::builder::{Builder, Overflow};
@@ -49,7 +50,12 @@ impl MemoryStore {
         Builder::default()
     }
 
-    pub(crate) fn with(clock: Box<dyn Clock>, most: usize, overflow: Overflow, max_clock_back: u64) -> Self {
+    pub(crate) fn with(
+        clock: Box<dyn Clock>,
+        most: usize,
+        overflow: Overflow,
+        max_clock_back: u64,
+    ) -> Self {
         let registry = Arc::new(Registry::new(clock, most, overflow, max_clock_back));
         Self { registry, fingerprinter: Fingerprinter::new() }
     }
@@ -84,7 +90,12 @@ impl MemoryStore {
     /// # Errors
     /// See [`StoreErrorKind`](tollgate_core::StoreErrorKind): an embedded store doesn't time out.
     #[inline]
-    pub fn decide_at(&self, handle: &Handle, request: Request<'_>, now: Timestamp) -> Result<Decision, StoreError> {
+    pub fn decide_at(
+        &self,
+        handle: &Handle,
+        request: Request<'_>,
+        now: Timestamp,
+    ) -> Result<Decision, StoreError> {
         Self::decide_known(handle, &request, self.fingerprint(request.key), now)
     }
 
@@ -169,7 +180,11 @@ impl Store for MemoryStore {
         Handle::new(&self.registry, limit, &time)
     }
 
-    async fn decide<'a>(&'a self, handle: &'a Handle, request: Request<'a>) -> Result<Decision, StoreError> {
+    async fn decide<'a>(
+        &'a self,
+        handle: &'a Handle,
+        request: Request<'a>,
+    ) -> Result<Decision, StoreError> {
         self.decide_now(handle, request)
     }
 }

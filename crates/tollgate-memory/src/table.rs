@@ -62,7 +62,8 @@ impl<C: Cell> Table<C> {
     pub(crate) fn insert(&self, shard: &mut Shard<C>, fingerprint: Fingerprint, cell: C, now: u64) {
         if shard.is_crowded() {
             // Growing costs as much as looking at everything: see first whether it is needed.
-            let removed = self.judged(self.long_ago(now), |fresh_in| shard.sweep(usize::MAX, fresh_in));
+            let removed =
+                self.judged(self.long_ago(now), |fresh_in| shard.sweep(usize::MAX, fresh_in));
             self.budget.release(removed);
             if removed * 8 < shard.len() {
                 shard.insert(fingerprint, cell);

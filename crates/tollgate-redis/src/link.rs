@@ -128,28 +128,31 @@ impl Link {
 
     /// Waits for a connection; whoever comes first starts the attempt, which outlives its callers.
     async fn connect(&self) -> Result<Arc<MultiplexedConnection>, Failure> {
-        let mut attempt = self.shared.attempt.subscribe();
-        let starts = self.shared.attempt.send_if_modified(|attempt| {
-            let idle = !matches!(attempt, Attempt::Connecting);
-            if idle {
-                *attempt = Attempt::Connecting;
-            }
-            idle
-        });
-        if starts {
-            let link = self.clone();
-            tokio::spawn(async move { link.attempt().await });
-        }
         loop {
+            let mut attempt = self.shared.attempt.subscribe();
+            let starts = self.shared.attempt.send_if_modified(|attempt| {
+                let idle = !matches!(attempt, Attempt::Connecting);
+                if idle {
+                    *attempt = Attempt::Connecting;
+                }
+                idle
+            });
+            if starts {
+                attempt.mark_unchanged();
+                let unfinished = Unfinished(self.clone());
+                tokio::spawn(async move { unfinished.0.attempt().await });
+            }
             if let Some(connection) = self.shared.connection.load_full() {
                 return Ok(connection);
             }
-            let seen = attempt.borrow_and_update().clone();
-            if let Attempt::Failed(error) = seen {
-                return Err(error.into());
+            // The sender lives as long as this link.
+            let _ = attempt.changed().await;
+            if let Some(connection) = self.shared.connection.load_full() {
+                return Ok(connection);
             }
-            if attempt.changed().await.is_err() {
-                return Err(self.error(StoreErrorKind::Unavailable, "is not connected").into());
+            let end = attempt.borrow().clone();
+            if let Attempt::Failed(error) = end {
+                return Err(error.into());
             }
         }
     }
@@ -236,6 +239,25 @@ impl Link {
     #[cold]
     fn error(&self, kind: StoreErrorKind, problem: &str) -> StoreError {
         StoreError::new(kind, format!("the store at {} {problem}", self.shared.address))
+    }
+}
+
+/// An attempt whose runtime goes away before its end must not leave others waiting for it.
+struct Unfinished(Link);
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        let link = &self.0;
+        link.shared.attempt.send_if_modified(|attempt| {
+            let unfinished = matches!(attempt, Attempt::Connecting);
+            if unfinished {
+                *attempt = Attempt::Failed(link.error(
+                    StoreErrorKind::Unavailable,
+                    "was being connected to by a runtime that has ended; nothing was charged",
+                ));
+            }
+            unfinished
+        });
     }
 }
 

@@ -212,3 +212,23 @@ async fn a_request_has_a_time_only_where_time_is_injected() {
     let error = store.decide(&run, Request::check(b"a")).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::InvalidRequest);
 }
+
+#[test]
+fn a_store_outlives_the_runtime_it_was_first_used_in() {
+    let mut server = Server::start().unwrap();
+    let store = store(&server.url(), 5_000);
+    let handle = open(&store, &["token_bucket 1/h burst 3"]);
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    assert!(runtime().block_on(check(&store, &handle, "a")).unwrap());
+    // Its connection has gone with it.
+    assert!(runtime().block_on(check_until_answered(&store, &handle, "a")));
+    // A runtime that ends in the middle of connecting.
+    server.pause().unwrap();
+    let impatient = store.clone();
+    runtime().block_on(async {
+        let deadline = Duration::from_millis(1);
+        drop(tokio::time::timeout(deadline, check(&impatient, &handle, "a")).await);
+    });
+    server.resume().unwrap();
+    assert!(runtime().block_on(check_until_answered(&store, &handle, "b")));
+}

@@ -104,9 +104,17 @@ pub(crate) struct Everywhere {
 
 enum OneStore {
     Kernels(Box<Kernels>),
-    Memory { store: MemoryStore, clock: Option<Arc<ManualClock>>, nodes: Vec<tollgate_memory::Handle> },
+    Memory {
+        store: MemoryStore,
+        clock: Option<Arc<ManualClock>>,
+        nodes: Vec<tollgate_memory::Handle>,
+    },
     Scripts(Box<Scripted>),
-    Server { name: String, runtime: Runtime, nodes: Vec<(RedisStore, RedisHandle)> },
+    Server {
+        name: String,
+        runtime: Runtime,
+        nodes: Vec<(RedisStore, RedisHandle)>,
+    },
 }
 
 /// The run of all schedules under injected time.
@@ -125,10 +133,12 @@ impl Everywhere {
     pub(crate) fn of_nodes(specs: &[&str], nodes: usize) -> Self {
         let mut all = Self::embedded(specs);
         all.stores[1].add_nodes(specs, nodes - 1);
-        all.stores.push(OneStore::Scripts(Box::new(Scripted::new(policies(specs), Clock::Injected))));
+        all.stores
+            .push(OneStore::Scripts(Box::new(Scripted::new(policies(specs), Clock::Injected))));
         for server in servers::shared_each().unwrap() {
             let prefix: KeyPrefix = servers::fresh_prefix("all").parse().unwrap();
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            let runtime =
+                tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             let open = |_| {
                 let store = RedisStore::builder(&server.url()).unwrap().prefix(prefix.clone());
                 let store = store.deadline(Duration::from_secs(30)).build();
@@ -239,7 +249,8 @@ impl Everywhere {
     pub(crate) fn allowed_at(&mut self, asks: impl IntoIterator<Item = Ask>) -> Vec<u64> {
         let asks: Vec<Ask> = asks.into_iter().collect();
         let answers = self.ask_all(&asks);
-        let allowed = asks.iter().zip(answers).filter(|(_, answer)| answer.as_ref().unwrap().is_allowed());
+        let allowed =
+            asks.iter().zip(answers).filter(|(_, answer)| answer.as_ref().unwrap().is_allowed());
         allowed.map(|(ask, _)| ask.at).collect()
     }
 }
@@ -313,7 +324,9 @@ impl OneStore {
                 for same_node in asks.chunk_by(|a, b| a.node == b.node) {
                     for some in same_node.chunks(PIPELINE) {
                         let (store, handle) = &nodes[some[0].node];
-                        answers.extend(runtime.block_on(decide_in_order(store, handle, some, policies)));
+                        answers.extend(
+                            runtime.block_on(decide_in_order(store, handle, some, policies)),
+                        );
                     }
                 }
                 answers.into_iter().map(kind).collect()
@@ -336,7 +349,8 @@ async fn decide_in_order(
     policies: usize,
 ) -> Vec<Result<Decision, StoreError>> {
     let costs: Vec<Vec<u64>> = asks.iter().map(|ask| ask.each(policies)).collect();
-    let decisions = asks.iter().zip(&costs).map(|(ask, costs)| store.decide(handle, request(ask, costs)));
+    let decisions =
+        asks.iter().zip(&costs).map(|(ask, costs)| store.decide(handle, request(ask, costs)));
     in_order(decisions).await
 }
 
@@ -411,7 +425,8 @@ pub(crate) fn retry(decision: &Decision) -> Option<u64> {
 
 /// The most of these instants that lie in any window `(t − length, t]`.
 pub(crate) fn most_within(length: u64, instants: &[u64]) -> usize {
-    let within = |&last: &u64| instants.iter().filter(|&&at| at <= last && at + length > last).count();
+    let within =
+        |&last: &u64| instants.iter().filter(|&&at| at <= last && at + length > last).count();
     instants.iter().map(within).max().unwrap_or(0)
 }
 

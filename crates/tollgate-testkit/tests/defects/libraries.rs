@@ -7,7 +7,8 @@ use tollgate_testkit::reference::differences;
 use tollgate_testkit::schedules::{Dice, Schedule, Step};
 
 use crate::everywhere::{
-    Ask, DAY, Everywhere, HOUR, KINDS, MIN, MS, S, at, every, kinds_of_ten, most_within, policies, retry, times,
+    Ask, DAY, Everywhere, HOUR, KINDS, MIN, MS, S, at, every, kinds_of_ten, most_within, policies,
+    retry, times,
 };
 
 /// Holds the kernels against the reference model.
@@ -42,7 +43,11 @@ fn a_clock_that_steps_back_mints_nothing_and_holds_up_no_longer_than_the_step() 
             // A two-cell counter has forgotten all after two windows, a log's minute lasts longer.
             let first = after[0] - back;
             assert!(first <= held_up + 2 * S, "{spec} {step}: held up for {first} us");
-            assert!(after.len() as u64 <= 10 + 20 * 10 + 10, "{spec} {step}: {} admitted", after.len());
+            assert!(
+                after.len() as u64 <= 10 + 20 * 10 + 10,
+                "{spec} {step}: {} admitted",
+                after.len()
+            );
             assert!(most_within(S, &after) <= 21, "{spec} {step}");
         }
     }
@@ -63,9 +68,15 @@ fn a_bucket_knows_no_seconds() {
 fn every_pair_of_rate_and_burst_keeps_its_state() {
     for rate in [1_u64, 2, 3, 7, 10, 999, 1_000, 1_000_000] {
         for burst in [1_u64, 2, 3, 7, 10, 400, 999] {
-            for (word, size) in [("token_bucket", "burst"), ("gcra", "burst"), ("leaky_bucket", "capacity")] {
+            for (word, size) in
+                [("token_bucket", "burst"), ("gcra", "burst"), ("leaky_bucket", "capacity")]
+            {
                 let spec = format!("{word} {rate}/s {size} {burst}");
-                assert_eq!(Everywhere::embedded(&[&spec]).allowed(times(1_000, 0)), burst, "{spec}");
+                assert_eq!(
+                    Everywhere::embedded(&[&spec]).allowed(times(1_000, 0)),
+                    burst,
+                    "{spec}"
+                );
             }
             let spec = format!("token_bucket {rate}/s burst {burst}");
             assert_eq!(Everywhere::own_clock(&[&spec]).allowed(times(1_000, 0)), burst, "{spec}");
@@ -199,7 +210,10 @@ fn retry_after_is_enough_and_not_a_microsecond_too_long() {
             let least = retry(&again).unwrap();
             assert!(least <= wait, "{spec}");
             assert!(all.ask(cost(ask(now + least))).is_allowed(), "{spec}: {least} us is enough");
-            assert!(all.ask(cost(ask(now + least - 1))).is_denied(), "{spec}: {least} us is the least");
+            assert!(
+                all.ask(cost(ask(now + least - 1))).is_denied(),
+                "{spec}: {least} us is the least"
+            );
         }
         assert!(refused > 0, "{spec}");
     }
@@ -210,7 +224,9 @@ fn retry_after_is_enough_and_not_a_microsecond_too_long() {
 fn large_numbers_are_exact_or_refused() {
     const MAX: u64 = (1 << 53) - 1;
     for edge in [1 << 31, (1 << 32) - 1, 1 << 32, (1 << 32) + 1, MAX - 1] {
-        for spec in ["fixed_window 9007199254740991/s", "sliding_window 9007199254740991/s slices 10"] {
+        for spec in
+            ["fixed_window 9007199254740991/s", "sliding_window 9007199254740991/s slices 10"]
+        {
             let mut all = Everywhere::new(&[spec]);
             assert_eq!(all.ask(at(0).cost(edge)).remaining(), Some(MAX - edge), "{spec}");
             assert!(all.ask(at(0).cost(MAX - edge + 1)).is_denied());
@@ -251,7 +267,8 @@ fn a_changed_limit_neither_keeps_nor_invents_usage() {
         let mut all = Everywhere::new(&[ten]);
         assert!(all.ask(at(0).cost(4)).is_allowed());
         for limit in [20_u64, 5, 3, 4, 10, 1_000] {
-            let spec = at_limit.replace('N', &limit.to_string()).replace('M', &(limit - 1).to_string());
+            let spec =
+                at_limit.replace('N', &limit.to_string()).replace('M', &(limit - 1).to_string());
             all.set_policies(&[&spec]);
             assert_eq!(all.remaining(0), limit.saturating_sub(4), "{spec}");
         }
@@ -280,7 +297,11 @@ fn a_wait_is_refused_at_once_or_has_its_place_and_gives_it_back() {
         assert_eq!(all.allowed(times(first as usize, 0)), first);
         let answers = all.ask_all(&vec![at(0).reserve(S); 50]);
         let waits: Vec<_> = answers.into_iter().map(Result::unwrap).collect();
-        let placed: Vec<_> = waits.iter().filter(|wait| wait.is_allowed()).map(|wait| wait.wait().as_micros()).collect();
+        let placed: Vec<_> = waits
+            .iter()
+            .filter(|wait| wait.is_allowed())
+            .map(|wait| wait.wait().as_micros())
+            .collect();
         assert!(placed.windows(2).all(|pair| pair[1] - pair[0] == 100 * MS), "{spec}: in order");
         assert_eq!(placed.last(), Some(&S), "{spec}: nobody waits for longer than it said");
         assert!(waits[placed.len()..].iter().all(|wait| retry(wait) == Some(100 * MS)), "{spec}");
@@ -329,12 +350,15 @@ fn all_stores_give_the_same_answers() {
     for round in 0..12_u64 {
         let mut dice = Dice::new(round);
         let count = 1 + dice.below(4);
-        let specs: Vec<_> = (0..count).map(|_| KINDS[dice.below(KINDS.len() as u64) as usize]).collect();
+        let specs: Vec<_> =
+            (0..count).map(|_| KINDS[dice.below(KINDS.len() as u64) as usize]).collect();
         let mut all = Everywhere::new(&specs);
         let mut now = 0;
         for _ in 0..120 {
             now += dice.below(120) * MS + dice.below(3);
-            let ask = at(now - dice.below(2).min(now)).cost(1 + dice.below(5)).key(if dice.one_in(3) { "bob" } else { "alice" });
+            let ask = at(now - dice.below(2).min(now))
+                .cost(1 + dice.below(5))
+                .key(if dice.one_in(3) { "bob" } else { "alice" });
             // They have to agree about errors too: that is the assertion.
             let _ = all.try_ask(match dice.below(8) {
                 0 => ask.peek(),

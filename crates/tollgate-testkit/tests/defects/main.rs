@@ -16,9 +16,9 @@
 mod everywhere;
 mod keys;
 mod libraries;
+mod outages;
 mod raw;
 mod scripted;
-mod outages;
 mod seed0;
 mod seed1;
 mod seed2;

@@ -54,7 +54,11 @@ impl<'s> Raw<'s> {
         self.store.open(limit(specs), TimeSource::Injected { run: "run".to_owned() })
     }
 
-    pub(crate) fn try_ask(&self, handle: &RedisHandle, request: Request<'_>) -> Result<Decision, StoreError> {
+    pub(crate) fn try_ask(
+        &self,
+        handle: &RedisHandle,
+        request: Request<'_>,
+    ) -> Result<Decision, StoreError> {
         self.runtime.block_on(self.store.decide(handle, request))
     }
 
@@ -68,7 +72,8 @@ impl<'s> Raw<'s> {
 
     /// The keys of this prefix, in order.
     pub(crate) fn keys(&self) -> Vec<Vec<u8>> {
-        let Reply::Array(keys) = self.command(&[b"KEYS", format!("{}*", self.prefix).as_bytes()]) else {
+        let Reply::Array(keys) = self.command(&[b"KEYS", format!("{}*", self.prefix).as_bytes()])
+        else {
             panic!("KEYS answers a list");
         };
         let bytes = |reply| if let Reply::Bytes(key) = reply { key } else { panic!("a key") };

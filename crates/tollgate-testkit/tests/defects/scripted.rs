@@ -72,7 +72,8 @@ impl Scripted {
             keys.iter().for_each(|key| self.interpreter.delete(key));
             // The answer is computed by the client, from fresh states.
             let policies = self.limit.members().iter().map(|member| member.policy().clone());
-            return Kernels::new(policies.collect(), self.clock).decide(now, subject, operation, costs);
+            return Kernels::new(policies.collect(), self.clock)
+                .decide(now, subject, operation, costs);
         }
         let max_clock_back = match self.clock {
             Clock::Injected => None,

@@ -4,7 +4,9 @@ use tollgate_core::{Cost, Policy, RetryAfter, Span, StoreErrorKind, Timestamp};
 use tollgate_testkit::schedules::{Kind, Plan, each};
 use tollgate_testkit::servers::Reply;
 
-use crate::everywhere::{DAY, Everywhere, HOUR, KINDS, MIN, MS, S, START, at, every, limit, retry, times};
+use crate::everywhere::{
+    DAY, Everywhere, HOUR, KINDS, MIN, MS, S, START, at, every, limit, retry, times,
+};
 use crate::libraries::assert_answers_like_the_model;
 use crate::raw::{check_of, injected, on_each_server};
 use crate::scripted::Scripted;
@@ -79,7 +81,9 @@ fn a_clock_that_is_ahead_neither_doubles_the_limit_nor_locks_out() {
         let (a, b) = (node_a.open(&["sliding_log 5/10s"]), node_b.open(&["sliding_log 5/10s"]));
         let ahead = node_b.try_ask(&b, injected(10 * S)).unwrap_err();
         assert_eq!(ahead.kind(), StoreErrorKind::InvalidRequest, "a request can't bring a time");
-        let allowed = (0..5).map(|_| u32::from(node_a.check(&a).is_allowed()) + u32::from(node_b.check(&b).is_allowed()));
+        let allowed = (0..5).map(|_| {
+            u32::from(node_a.check(&a).is_allowed()) + u32::from(node_b.check(&b).is_allowed())
+        });
         assert_eq!(allowed.sum::<u32>(), 5);
     });
     // B takes its 5 at once, A comes each 10 s for 58 min.
@@ -114,7 +118,9 @@ fn a_cost_above_the_capacity_is_refused_for_ever_and_says_so() {
         assert_eq!(retry(&all.ask(at(attempt * 1_001 * MS).cost(11))), None);
     }
     assert_eq!(all.remaining(10_010 * MS), 10, "and costs nothing");
-    for spec in KINDS.iter().filter(|spec| !spec.starts_with("smooth") && !spec.starts_with("warmup")) {
+    for spec in
+        KINDS.iter().filter(|spec| !spec.starts_with("smooth") && !spec.starts_with("warmup"))
+    {
         let mut all = Everywhere::new(&[spec]);
         for ask in [at(0), at(0).peek(), at(10 * S)] {
             assert_eq!(retry(&all.ask(ask.cost(11))), None, "{spec}");
@@ -188,7 +194,10 @@ fn the_wait_is_rounded_up_and_never_is_a_value_of_its_own() {
 /// Seed defect 0.10.
 #[test]
 fn a_call_at_the_exact_moment_passes() {
-    assert_eq!(Everywhere::new(&["token_bucket 1/49ms"]).allowed(every(49 * MS, 0, 49_000 * MS)), 1_000);
+    assert_eq!(
+        Everywhere::new(&["token_bucket 1/49ms"]).allowed(every(49 * MS, 0, 49_000 * MS)),
+        1_000
+    );
     for interval in 1..=1_000_u64 {
         let mut all = Everywhere::embedded(&[&format!("token_bucket 1/{interval}ms")]);
         let exact = every(interval * MS, 0, 20 * interval * MS);
@@ -199,16 +208,25 @@ fn a_call_at_the_exact_moment_passes() {
         max_policies: 1,
         ..Plan::default()
     };
-    each("30 000 decisions of buckets", 500, |seed| assert_answers_like_the_model(&plan.schedule(seed)));
+    each("30 000 decisions of buckets", 500, |seed| {
+        assert_answers_like_the_model(&plan.schedule(seed))
+    });
 }
 
 /// Seed defect 0.11.
 #[test]
 fn units_below_a_microsecond_and_empty_windows_are_refused() {
-    for spec in ["token_bucket 1/ns", "leaky_bucket 1/ns", "token_bucket 1/0s", "leaky_bucket 1/0us"] {
+    for spec in
+        ["token_bucket 1/ns", "leaky_bucket 1/ns", "token_bucket 1/0s", "leaky_bucket 1/0us"]
+    {
         assert!(spec.parse::<Policy>().is_err(), "{spec}");
     }
-    for spec in ["sliding_log 1/0s", "fixed_window 1/0s", "sliding_counter 1/0s", "sliding_window 1/0s slices 1"] {
+    for spec in [
+        "sliding_log 1/0s",
+        "fixed_window 1/0s",
+        "sliding_counter 1/0s",
+        "sliding_window 1/0s slices 1",
+    ] {
         assert!(spec.parse::<Policy>().is_err(), "{spec}");
     }
     // A microsecond is a unit like any other.
@@ -264,7 +282,9 @@ fn a_meter_lets_bursts_through_and_a_shaper_paces() {
 #[test]
 fn a_key_of_another_type_starts_fresh_and_every_key_expires() {
     let mut all = Everywhere::new(&["sliding_log 3/min as same"]);
-    for spec in ["token_bucket 3/min as same", "fixed_window 3/min as same", "sliding_log 3/min as same"] {
+    for spec in
+        ["token_bucket 3/min as same", "fixed_window 3/min as same", "sliding_log 3/min as same"]
+    {
         all.set_policies(&[spec]);
         assert_eq!(all.allowed(times(10, 0)), 3, "{spec}");
         all.ask(at(0).to(tollgate_core::Operation::Reset));
@@ -314,7 +334,10 @@ fn a_refusal_is_a_typed_answer() {
     assert!(all.ask(at(0)).is_allowed());
     let refused = all.ask(at(0));
     assert_eq!(refused.binding(), Some(1));
-    assert_eq!(limit(&["token_bucket 1/s", "fixed_window 1/min as minute"]).position("minute"), Some(1));
+    assert_eq!(
+        limit(&["token_bucket 1/s", "fixed_window 1/min as minute"]).position("minute"),
+        Some(1)
+    );
     assert_eq!(refused.retry_after(), RetryAfter::After(Span::MINUTE));
     assert_eq!(refused.policies()[0].reset_after(), Some(Span::SECOND));
     assert!(Timestamp::EPOCH < Timestamp::MAX && check_of(1).at.is_none());

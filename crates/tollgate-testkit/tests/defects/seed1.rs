@@ -50,16 +50,22 @@ fn the_limit_holds_however_calls_are_spread_over_nodes() {
     let mut two = Everywhere::of_nodes(&["sliding_window 1000/h slices 60"], 2);
     let allowed = (0..6).map(|tenth| {
         let start = tenth * 10 * MIN;
-        two.allowed(every(S, start, start + 10 * MIN)) + two.allowed(times(1, start + 599 * S).map(by(1)))
+        two.allowed(every(S, start, start + 10 * MIN))
+            + two.allowed(times(1, start + 599 * S).map(by(1)))
     });
     assert_eq!(allowed.sum::<u64>(), 1_000);
     for nodes in [2, 5, 20] {
         let mut spread = Everywhere::of_nodes(&["sliding_window 1000/h slices 60"], nodes);
-        let allowed = spread.allowed((0..1_800_u64).map(|index| at(index * 2 * S).node((index * 7 % nodes as u64) as usize)));
+        let allowed = spread.allowed(
+            (0..1_800_u64).map(|index| at(index * 2 * S).node((index * 7 % nodes as u64) as usize)),
+        );
         assert_eq!(allowed, 1_000, "{nodes} nodes");
     }
     let mut five = Everywhere::of_nodes(&["sliding_window 100/h slices 60"], 5);
-    assert_eq!(five.allowed((0..360_u64).map(|index| at(index * 10 * S).node((index % 5) as usize))), 100);
+    assert_eq!(
+        five.allowed((0..360_u64).map(|index| at(index * 10 * S).node((index % 5) as usize))),
+        100
+    );
 }
 
 /// Seed defect 1.4.
@@ -79,7 +85,8 @@ fn what_is_older_than_the_window_never_comes_back() {
 /// Seed defect 1.5.
 #[test]
 fn a_clock_that_steps_back_over_a_slice_wipes_nothing() {
-    for mut all in [Everywhere::new(&[HOUR_IN_MINUTES]), Everywhere::own_clock(&[HOUR_IN_MINUTES])] {
+    for mut all in [Everywhere::new(&[HOUR_IN_MINUTES]), Everywhere::own_clock(&[HOUR_IN_MINUTES])]
+    {
         let calls: Vec<_> = (0..60).flat_map(|minute| times(16, minute * MIN + 5 * MS)).collect();
         assert_eq!(all.allowed(calls), 960);
         let after = all.ask(at(59 * MIN - 5 * MS));
@@ -138,12 +145,16 @@ fn a_changed_window_starts_fresh_and_never_fails() {
 /// under the key makes a script walk; and indices that make no sense have no way in.
 #[test]
 fn no_idle_time_makes_a_script_walk() {
-    for (spec, slices) in [("sliding_window 100000/h slices 60", 60), ("sliding_window 100000/h slices 36000", 36_000)] {
+    for (spec, slices) in [
+        ("sliding_window 100000/h slices 60", 60),
+        ("sliding_window 100000/h slices 36000", 36_000),
+    ] {
         let own = Clock::Injected;
         let mut scripts = Scripted::new(policies(&[spec]), own);
         let mut ask = |now: u64| {
             let before = scripts.calls();
-            let decision = scripts.decide(now, b"k", Operation::Check, tollgate_core::Costs::Own).unwrap();
+            let decision =
+                scripts.decide(now, b"k", Operation::Check, tollgate_core::Costs::Own).unwrap();
             assert!(decision.is_allowed());
             scripts.calls() - before
         };
@@ -155,7 +166,11 @@ fn no_idle_time_makes_a_script_walk() {
         most = most.max(ask((1 << 53) - 1));
         assert!(most <= 30, "{spec}: {most} commands in one decision");
     }
-    for spec in ["sliding_window 1/h slices 0", "sliding_window 1/h slices 3.5", "sliding_window 1/h slices -3"] {
+    for spec in [
+        "sliding_window 1/h slices 0",
+        "sliding_window 1/h slices 3.5",
+        "sliding_window 1/h slices -3",
+    ] {
         assert!(spec.parse::<Policy>().is_err(), "{spec}");
     }
     let mut all = Everywhere::new(&["sliding_window 5/h slices 60"]);
@@ -169,7 +184,11 @@ fn no_idle_time_makes_a_script_walk() {
 #[test]
 fn a_window_is_read_and_counted_in_one_call_on_one_slot() {
     on_each_server(|raw| {
-        let handle = raw.open(&["sliding_window 100/h slices 60", "sliding_window 1000/h slices 3600 as fine", "sliding_log 100/h"]);
+        let handle = raw.open(&[
+            "sliding_window 100/h slices 60",
+            "sliding_window 1000/h slices 3600 as fine",
+            "sliding_log 100/h",
+        ]);
         raw.check(&handle);
         let keys = raw.keys();
         assert_eq!(keys.len(), 3);
@@ -179,7 +198,10 @@ fn a_window_is_read_and_counted_in_one_call_on_one_slot() {
             assert!((1..=7_200_002).contains(&life), "{} lives {life} ms", key.escape_ascii());
         }
         let one = raw.open(&[HOUR_IN_MINUTES]);
-        raw.command(&[&[&b"DEL"[..]], keys.iter().map(Vec::as_slice).collect::<Vec<_>>().as_slice()].concat());
+        raw.command(
+            &[&[&b"DEL"[..]], keys.iter().map(Vec::as_slice).collect::<Vec<_>>().as_slice()]
+                .concat(),
+        );
         raw.check(&one);
         let bytes = raw.number(&[b"MEMORY", b"USAGE", &raw.only_key()]);
         assert!(bytes <= 200, "{bytes} bytes for one limited thing");
@@ -213,8 +235,13 @@ fn connections_that_race_share_one_limit() {
                 .map(|_| {
                     scope.spawn(|| {
                         let node = Raw::another_of(raw.server, &raw.prefix);
-                        let mine = [node.open(&specs[..1]), node.open(&specs[1..2]), node.open(&specs[2..])];
-                        let allowed = |handle| (0..30).filter(|_| node.check(handle).is_allowed()).count();
+                        let mine = [
+                            node.open(&specs[..1]),
+                            node.open(&specs[1..2]),
+                            node.open(&specs[2..]),
+                        ];
+                        let allowed =
+                            |handle| (0..30).filter(|_| node.check(handle).is_allowed()).count();
                         mine.each_ref().map(allowed)
                     })
                 })
@@ -238,8 +265,11 @@ fn connections_that_race_share_one_limit() {
 #[test]
 fn a_ring_decides_like_the_exact_model_of_its_slices() {
     let plan = Plan { kinds: vec![Kind::SlidingWindow], max_policies: 1, ..Plan::default() };
-    each("9000 decisions of rings", 150, |seed| assert_answers_like_the_model(&plan.schedule(seed)));
-    let allowed = Everywhere::new(&["sliding_window 10/10s slices 10"]).allowed_at(every(70 * MS, 0, 90 * S));
+    each("9000 decisions of rings", 150, |seed| {
+        assert_answers_like_the_model(&plan.schedule(seed))
+    });
+    let allowed =
+        Everywhere::new(&["sliding_window 10/10s slices 10"]).allowed_at(every(70 * MS, 0, 90 * S));
     // Counted by whole slices no window holds more than the limit; by the clock, a slice more.
     let slices: Vec<_> = allowed.iter().map(|instant| instant / S * S).collect();
     assert_eq!(most_within(10 * S, &slices), 10);

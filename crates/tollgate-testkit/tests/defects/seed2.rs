@@ -82,9 +82,12 @@ fn a_ring_is_quantised_and_a_log_is_exact() {
 fn nodes_whose_clocks_differ_do_not_delete_each_others_counts() {
     on_each_server(|raw| {
         let other = raw.another();
-        for (specs, most) in [(["sliding_log 100/10s"], 100), (["sliding_log 10/10s and 100/min"], 10)] {
+        for (specs, most) in
+            [(["sliding_log 100/10s"], 100), (["sliding_log 10/10s and 100/min"], 10)]
+        {
             let (a, b) = (raw.open(&specs), other.open(&specs));
-            let pair = |_| u32::from(raw.check(&a).is_allowed()) + u32::from(other.check(&b).is_allowed());
+            let pair =
+                |_| u32::from(raw.check(&a).is_allowed()) + u32::from(other.check(&b).is_allowed());
             assert_eq!((0..150).map(pair).sum::<u32>(), most);
         }
     });
@@ -102,11 +105,13 @@ fn nodes_whose_clocks_differ_do_not_delete_each_others_counts() {
 fn a_decision_takes_a_bounded_number_of_commands_however_full_the_log() {
     let mut commands = Vec::new();
     for entries in [10_u64, 1_000, 60_000] {
-        let mut scripts = Scripted::new(policies(&["sliding_log 65536/d and 65536/h"]), Clock::Injected);
+        let mut scripts =
+            Scripted::new(policies(&["sliding_log 65536/d and 65536/h"]), Clock::Injected);
         let mut ask = |at_us: u64| {
             let before = scripts.calls();
             let check = Operation::Check;
-            let decision = scripts.decide(START + at_us, b"k", check, tollgate_core::Costs::Own).unwrap();
+            let decision =
+                scripts.decide(START + at_us, b"k", check, tollgate_core::Costs::Own).unwrap();
             assert!(decision.is_allowed());
             scripts.calls() - before
         };
@@ -124,9 +129,19 @@ fn a_decision_takes_a_bounded_number_of_commands_however_full_the_log() {
 #[test]
 fn a_limit_of_zero_refuses_every_call_alike() {
     for spec in [
-        "token_bucket 0/s", "gcra 0/s", "leaky_bucket 0/s", "shaper 0/s queue 5", "smooth 0/s", "fixed_window 0/s",
-        "fixed_window 0/s aligned", "sliding_window 0/s slices 10", "sliding_window 0/s slices 100",
-        "sliding_counter 0/s", "sliding_log 0/s", "sliding_log 5/s and 0/min", "warmup 0/s over 10s",
+        "token_bucket 0/s",
+        "gcra 0/s",
+        "leaky_bucket 0/s",
+        "shaper 0/s queue 5",
+        "smooth 0/s",
+        "fixed_window 0/s",
+        "fixed_window 0/s aligned",
+        "sliding_window 0/s slices 10",
+        "sliding_window 0/s slices 100",
+        "sliding_counter 0/s",
+        "sliding_log 0/s",
+        "sliding_log 5/s and 0/min",
+        "warmup 0/s over 10s",
     ] {
         let mut all = Everywhere::new(&[spec]);
         for instant in [0, 0, 1, S, DAY] {
@@ -167,8 +182,11 @@ fn one_stamp_from_the_future_does_not_gather_all_counts() {
 /// Seed defect 2.11 and library defect 7.7: every pair of capacity and rate, a whole life in ms.
 #[test]
 fn every_pair_of_capacity_and_rate_has_a_life_in_whole_milliseconds() {
-    let mut scripts = Scripted::new(policies(&["token_bucket 1/s"]), Clock::Own { max_clock_back_us: 5 * S });
-    for (capacity, rate) in (1..=100_u64).flat_map(|capacity| (1..=100_u64).map(move |rate| (capacity, rate))) {
+    let mut scripts =
+        Scripted::new(policies(&["token_bucket 1/s"]), Clock::Own { max_clock_back_us: 5 * S });
+    for (capacity, rate) in
+        (1..=100_u64).flat_map(|capacity| (1..=100_u64).map(move |rate| (capacity, rate)))
+    {
         scripts.set_policies(policies(&[&format!("token_bucket {rate}/s burst {capacity}")]));
         let subject = format!("{capacity} {rate}");
         let cost = tollgate_core::Costs::Same(tollgate_core::Cost::new(capacity).unwrap());
@@ -183,7 +201,10 @@ fn every_pair_of_capacity_and_rate_has_a_life_in_whole_milliseconds() {
         let (capacity, rate) = subject.split_once(' ').unwrap();
         let full: u64 = (capacity.parse::<u64>().unwrap() * 1_000).div_ceil(rate.parse().unwrap());
         let life = stored.expires_ms.unwrap() - START / MS;
-        assert!((full..=full + 2).contains(&life), "{subject}: {life} ms to live, full in {full} ms");
+        assert!(
+            (full..=full + 2).contains(&life),
+            "{subject}: {life} ms to live, full in {full} ms"
+        );
     }
     on_each_server(|raw| {
         let handle = raw.open(&["token_bucket 3/s burst 10"]);
@@ -225,7 +246,8 @@ fn nodes_with_other_clocks_share_one_bucket() {
         on_each_server(|raw| {
             let other = raw.another();
             // So slow that nothing flows back while the test runs.
-            let specs = [&*format!("{word} 1/h burst 10").replace("leaky_bucket 1/h burst", "leaky_bucket 1/h capacity")];
+            let specs = [&*format!("{word} 1/h burst 10")
+                .replace("leaky_bucket 1/h burst", "leaky_bucket 1/h capacity")];
             let (a, b) = (raw.open(&specs), other.open(&specs));
             let allowed_a = (0..20).filter(|_| raw.check(&a).is_allowed()).count();
             let allowed_b = (0..20).filter(|_| other.check(&b).is_allowed()).count();
@@ -241,7 +263,9 @@ fn nodes_with_other_clocks_share_one_bucket() {
 /// Seed defect 2.15.
 #[test]
 fn a_shrunken_bucket_is_never_passed_by_counting_down_past_zero() {
-    for spec in ["token_bucket 10/s burst -10", "token_bucket -1/s", "leaky_bucket 10/s capacity -1"] {
+    for spec in
+        ["token_bucket 10/s burst -10", "token_bucket -1/s", "leaky_bucket 10/s capacity -1"]
+    {
         assert!(spec.parse::<Policy>().is_err(), "{spec}");
     }
     for (word, size) in [("token_bucket", "burst"), ("leaky_bucket", "capacity")] {
@@ -272,7 +296,10 @@ fn strategies_are_values_that_limiters_can_share() {
     let first = Policy::sliding_log(strategies).unwrap();
     let second = Policy::sliding_log(strategies).unwrap();
     assert_eq!(first, second);
-    assert_eq!(first.to_string(), "sliding_log 1000/s and 60000/min and 65536/h and 65536/d and 65536/1000s");
+    assert_eq!(
+        first.to_string(),
+        "sliding_log 1000/s and 60000/min and 65536/h and 65536/d and 65536/1000s"
+    );
     // A refusal names the strategy, in one unit.
     let mut all = Everywhere::new(&["sliding_log 2/s and 3/min"]);
     assert_eq!(all.allowed(times(3, 0)), 2);

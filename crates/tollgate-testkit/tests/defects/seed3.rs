@@ -9,7 +9,8 @@ use crate::raw::{Raw, injected, on_each_server};
 /// What each of `count` reservations at one instant is told to wait, in µs.
 fn waits(all: &mut Everywhere, count: usize, within: u64) -> Vec<u64> {
     let answers = all.ask_all(&vec![at(0).reserve(within); count]);
-    let allowed = answers.into_iter().map(Result::unwrap).filter(tollgate_core::Decision::is_allowed);
+    let allowed =
+        answers.into_iter().map(Result::unwrap).filter(tollgate_core::Decision::is_allowed);
     allowed.map(|decision| decision.wait().as_micros()).collect()
 }
 
@@ -32,7 +33,10 @@ fn every_reservation_waits_for_the_whole_queue_before_it() {
 #[test]
 fn no_rate_is_exceeded_however_often_it_is_asked() {
     for rate in [300_u64, 334, 501, 600, 1_000, 2_000] {
-        for (spec, burst) in [(format!("token_bucket {rate}/s burst 1"), 1), (format!("smooth {rate}/s burst 0s"), 1)] {
+        for (spec, burst) in [
+            (format!("token_bucket {rate}/s burst 1"), 1),
+            (format!("smooth {rate}/s burst 0s"), 1),
+        ] {
             let polls = every(125, 0, 10 * S);
             let long = Everywhere::embedded(&[&spec]).allowed_at(polls.clone());
             let most = rate * 10 + burst;
@@ -43,7 +47,11 @@ fn no_rate_is_exceeded_however_often_it_is_asked() {
             assert_eq!(begun, long[..begun.len()], "{spec}");
         }
         // What is saved up while a poll is late is not lost: exactly the rate.
-        let exact = Everywhere::embedded(&[&format!("smooth {rate}/s burst 1s")]).allowed(every(125, 0, 10 * S));
+        let exact = Everywhere::embedded(&[&format!("smooth {rate}/s burst 1s")]).allowed(every(
+            125,
+            0,
+            10 * S,
+        ));
         assert_eq!(exact, rate * 10, "{rate}/s");
     }
     let mut instant = Everywhere::embedded(&["token_bucket 2000/s"]);
@@ -73,7 +81,13 @@ fn less_than_one_permit_in_store_still_flows() {
 #[test]
 fn a_pause_as_long_as_a_life_admits_no_more() {
     for word in ["token_bucket", "smooth"] {
-        let burst = |spec: &str| if word == "smooth" { format!("{word} {spec} burst 0s") } else { format!("{word} {spec}") };
+        let burst = |spec: &str| {
+            if word == "smooth" {
+                format!("{word} {spec} burst 0s")
+            } else {
+                format!("{word} {spec}")
+            }
+        };
         for (rate, step, end, expected) in [
             ("1/120s", MIN, 10 * HOUR, 301),
             ("1/h", MIN, 10 * HOUR, 11),
@@ -87,7 +101,11 @@ fn a_pause_as_long_as_a_life_admits_no_more() {
     let calls = (0..=600_u64).flat_map(|minute| times(10, minute * MIN));
     assert_eq!(ten.allowed(calls), 610);
     on_each_server(|raw| {
-        for (spec, full_ms) in [("token_bucket 1/120s", 120_000), ("token_bucket 1/h", 3_600_000), ("gcra 1/d", 86_400_000)] {
+        for (spec, full_ms) in [
+            ("token_bucket 1/120s", 120_000),
+            ("token_bucket 1/h", 3_600_000),
+            ("gcra 1/d", 86_400_000),
+        ] {
             let handle = raw.open(&[&format!("{spec} as {}", full_ms)]);
             assert!(raw.check(&handle).is_allowed());
             let life = raw.life(&raw.only_key());
@@ -105,7 +123,10 @@ fn a_debt_outlives_every_pause() {
     // 1000 each 60 s for an hour: they act 1000 s apart, 3600 permits an hour.
     let mut hour = Everywhere::own_clock(&["smooth 1/s burst 1s start full"]);
     let acts: Vec<_> = (0..60)
-        .map(|minute| minute * MIN + hour.ask(at(minute * MIN).cost(1_000).reserve(100 * HOUR)).wait().as_micros())
+        .map(|minute| {
+            minute * MIN
+                + hour.ask(at(minute * MIN).cost(1_000).reserve(100 * HOUR)).wait().as_micros()
+        })
         .collect();
     assert_eq!(acts[1], 999 * S);
     assert!(acts[1..].windows(2).all(|pair| pair[1] - pair[0] == 1_000 * S), "{acts:?}");
@@ -130,10 +151,15 @@ fn stored_permits_follow_the_present_rate() {
 fn ten_nodes_that_reserve_at_once_are_told_ten_instants() {
     let mut all = Everywhere::of_nodes(&["token_bucket 1/s"], 10);
     assert!(all.ask(at(0)).is_allowed(), "it is empty now");
-    let told: Vec<_> = (0..10).map(|node| all.ask(at(0).node(node).reserve(HOUR)).wait().as_micros()).collect();
+    let told: Vec<_> =
+        (0..10).map(|node| all.ask(at(0).node(node).reserve(HOUR)).wait().as_micros()).collect();
     assert_eq!(told, (1..=10).map(|second| second * S).collect::<Vec<_>>());
     let debt = all.ask(at(0).peek());
-    assert_eq!(debt.policies()[0].reset_after().unwrap().as_micros(), 10 * S + S, "10 s of debt, 1 s to fill");
+    assert_eq!(
+        debt.policies()[0].reset_after().unwrap().as_micros(),
+        10 * S + S,
+        "10 s of debt, 1 s to fill"
+    );
     on_each_server(|raw| {
         let told: Vec<u64> = std::thread::scope(|scope| {
             let racing: Vec<_> = (0..10)
@@ -143,7 +169,9 @@ fn ten_nodes_that_reserve_at_once_are_told_ten_instants() {
                         let within = Span::HOUR;
                         let reserve = tollgate_core::Operation::Reserve { within };
                         let request = tollgate_core::Request { operation: reserve, ..injected(0) };
-                        node.ask(&node.open_injected(&["token_bucket 1/s"]), request).wait().as_micros()
+                        node.ask(&node.open_injected(&["token_bucket 1/s"]), request)
+                            .wait()
+                            .as_micros()
                     })
                 })
                 .collect();
@@ -175,7 +203,8 @@ fn a_decision_is_one_command_and_leaves_no_lock_behind() {
         }
         let stats = server.cli(&["INFO", "commandstats"]).unwrap();
         let calls = |command: &str| {
-            let line = stats.lines().find(|line| line.starts_with(&format!("cmdstat_{command}:calls=")));
+            let line =
+                stats.lines().find(|line| line.starts_with(&format!("cmdstat_{command}:calls=")));
             line.map_or(0, |line| line.split(['=', ',']).nth(1).unwrap().parse().unwrap())
         };
         assert_eq!(calls("evalsha"), 50, "{stats}");
@@ -208,7 +237,9 @@ fn a_call_can_not_be_made_by_a_clock_of_the_clients() {
 fn limits_and_periods_that_make_no_sense_are_refused() {
     let mut zero = Everywhere::new(&["fixed_window 0/s"]);
     assert_eq!(zero.allowed(times(1_000, 0)), 0);
-    for spec in ["fixed_window -5/s", "fixed_window 1/0s", "fixed_window 1/-1s", "fixed_window 1/0.5s"] {
+    for spec in
+        ["fixed_window -5/s", "fixed_window 1/0s", "fixed_window 1/-1s", "fixed_window 1/0.5s"]
+    {
         assert!(spec.parse::<Policy>().is_err(), "{spec}");
     }
     assert!("fixed_window 1/500ms".parse::<Policy>().is_ok());
@@ -236,9 +267,14 @@ fn two_limits_never_share_a_subjects_state() {
         let open = |name: &str, spec: &str| {
             let policies = vec![spec.parse().unwrap()];
             let limit = tollgate_core::Limit::new(name.parse().unwrap(), policies).unwrap();
-            tollgate_core::Store::open(&raw.store, std::sync::Arc::new(limit), tollgate_core::TimeSource::Store)
+            tollgate_core::Store::open(
+                &raw.store,
+                std::sync::Arc::new(limit),
+                tollgate_core::TimeSource::Store,
+            )
         };
-        let (first, second) = (open("Shop.buy", "token_bucket 1/h"), open("Shop.sell", "token_bucket 5/h"));
+        let (first, second) =
+            (open("Shop.buy", "token_bucket 1/h"), open("Shop.sell", "token_bucket 5/h"));
         assert!(raw.check(&first).is_allowed());
         let refused = raw.check(&first);
         assert!(refused.is_denied() && refused.retry_after().duration().is_some());

@@ -4,9 +4,7 @@ use std::collections::VecDeque;
 
 use tollgate_core::{Policy, Request};
 
-use crate::everywhere::{
-    Everywhere, HOUR, MIN, MS, S, at, every, most_within, retry, times,
-};
+use crate::everywhere::{Everywhere, HOUR, MIN, MS, S, at, every, most_within, retry, times};
 use crate::raw::{check_of, injected, on_each_server};
 
 /// Seed defect 4.1.
@@ -67,7 +65,12 @@ fn a_dead_node_that_was_ahead_holds_nobody_up_for_longer_than_a_window() {
 #[test]
 fn a_large_limit_does_not_take_memory_by_the_request() {
     on_each_server(|raw| {
-        for spec in ["sliding_counter 1000000/10s", "sliding_window 1000000/10s slices 10", "fixed_window 1000000/10s", "gcra 1000000/10s"] {
+        for spec in [
+            "sliding_counter 1000000/10s",
+            "sliding_window 1000000/10s slices 10",
+            "fixed_window 1000000/10s",
+            "gcra 1000000/10s",
+        ] {
             let handle = raw.open_injected(&[spec]);
             let _ = raw.ask(&handle, injected(0));
             let key = raw.only_key();
@@ -85,7 +88,8 @@ fn a_large_limit_does_not_take_memory_by_the_request() {
         for call in 0..1_000 {
             assert!(raw.ask(&handle, injected(call)).is_allowed());
         }
-        let lengths: VecDeque<_> = raw.keys().iter().map(|key| raw.number(&[b"STRLEN", key])).collect();
+        let lengths: VecDeque<_> =
+            raw.keys().iter().map(|key| raw.number(&[b"STRLEN", key])).collect();
         assert!(lengths.iter().sum::<i64>() <= 14 * 1_000 + 41, "{lengths:?}");
     });
     let error = "sliding_log 1000000/10s".parse::<Policy>().unwrap_err().to_string();
@@ -95,7 +99,9 @@ fn a_large_limit_does_not_take_memory_by_the_request() {
 /// Seed defect 4.5.
 #[test]
 fn a_window_shorter_than_a_millisecond_is_exact_and_an_empty_one_refused() {
-    for spec in ["sliding_log 5/0s", "sliding_log 5/-10s", "sliding_log 5/ns", "sliding_log 5/s and 10/0s"] {
+    for spec in
+        ["sliding_log 5/0s", "sliding_log 5/-10s", "sliding_log 5/ns", "sliding_log 5/s and 10/0s"]
+    {
         assert!(spec.parse::<Policy>().is_err(), "{spec}");
     }
     let mut all = Everywhere::new(&["sliding_log 5/500us"]);
@@ -119,7 +125,9 @@ fn errors_and_refusals_are_told_apart() {
     let nobody = tollgate_redis::RedisStore::builder("redis://127.0.0.1:1").unwrap().build();
     let limit = crate::everywhere::limit(&["sliding_log 1/h"]);
     let handle = tollgate_core::Store::open(&nobody, limit, tollgate_core::TimeSource::Store);
-    let error = runtime.block_on(tollgate_core::Store::decide(&nobody, &handle, Request::check(b"k"))).unwrap_err();
+    let error = runtime
+        .block_on(tollgate_core::Store::decide(&nobody, &handle, Request::check(b"k")))
+        .unwrap_err();
     assert!(error.is_store_failure());
 }
 
