@@ -67,7 +67,59 @@ pub fn why(name: &str) -> Option<&'static str> {
 }
 
 /// Read only for goals that are not met.
-const WHY: &[(&str, &str)] = &[];
+const WHY: &[(&str, &str)] = &[
+    (
+        "embedded-1-key-1-thread",
+        "a profile shows one half of our time in the hash that the floor needs as well, and the \
+         other in the decision: the shard's lock, the search, the state, and the complete answer \
+         with two divisions, where the floor has one lock and answers one bit",
+    ),
+    (
+        "embedded-1-key-2-threads",
+        "presumably a lock for a shard instead of a slot, so that threads do meet; besides, when a \
+         holder loses its processor to another program the other thread spins: the goal needs two \
+         idle processors",
+    ),
+    (
+        "embedded-100k-keys-2-threads",
+        "presumably a lock for a shard instead of a slot, so that threads do meet; besides, when a \
+         holder loses its processor to another program the other thread spins: the goal needs two \
+         idle processors",
+    ),
+    (
+        "embedded-1m-keys-2-threads",
+        "presumably a lock for a shard instead of a slot, so that threads do meet; besides, when a \
+         holder loses its processor to another program the other thread spins: the goal needs two \
+         idle processors",
+    ),
+    (
+        "embedded-governor-batch",
+        "a profile shows a third of our time in hashing, a fifth in judging, and most of the rest \
+         in waiting for the keys and slots themselves: governor pays those misses too, and they \
+         grow when other programs use the caches",
+    ),
+    (
+        "redis-denial",
+        "a denial leaves out SET and packing alone: receiving and parsing the call, TIME, GET, \
+         unpacking program and state, and the answer are paid either way; the profile is flat, \
+         with looking up keys and commands and reading the clock on top",
+    ),
+    (
+        "redis-ten-policies",
+        "what grows with each policy is unpacking its program and its state and packing the new \
+         one, in interpreted Lua; the profile is flat",
+    ),
+    (
+        "client-throughput",
+        "client and server share the machine's processors, so what the client adds to a bare call \
+         (a deadline, and the decision computed from the stored state) shows; not profiled further",
+    ),
+    (
+        "replay-speed",
+        "a profile shows a third of the time in memmove: decisions and places with room for 16 \
+         policies are moved about for the one that there is",
+    ),
+];
 
 const FLOOR: &str = "ratio to the time of a lock-free fingerprint table";
 const SCRIPT: &str = "ratio to the server CPU of a token bucket";

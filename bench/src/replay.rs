@@ -86,11 +86,11 @@ fn build(root: &Path) -> Result<PathBuf> {
     let output = command.output().context("can't run cargo")?;
     ensure!(output.status.success(), "the tollgate command doesn't build");
     let messages = String::from_utf8_lossy(&output.stdout);
-    let executable = messages.lines().filter_map(|line| {
+    let mut executable = messages.lines().filter_map(|line| {
         let message: Value = serde_json::from_str(line).ok()?;
         Some(PathBuf::from(message["executable"].as_str()?))
     });
-    executable.last().context("cargo names no executable")
+    executable.next_back().context("cargo names no executable")
 }
 
 /// Seconds, and what was printed.

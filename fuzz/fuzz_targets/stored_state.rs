@@ -18,7 +18,8 @@ use redis::Value;
 use tollgate_core::kernel::{Rule, Times, log};
 use tollgate_core::packed::{self, Entry, State};
 use tollgate_core::{
-    Cost, Costs, Limit, MAX_EXACT, Operation, Policy, RetryAfter, Span, Standing, StoreError, evaluate,
+    Cost, Costs, Limit, MAX_EXACT, Operation, Policy, RetryAfter, Span, Standing, StoreError,
+    evaluate,
 };
 use tollgate_redis::read_answer;
 
@@ -43,12 +44,18 @@ const LIMITS: [&[&str]; 20] = [
     &["sliding_log 10/s and 1000/h charge_denied"],
     &["sliding_log 0/36525d"],
     &["token_bucket 3/s", "warmup 5/s over 10s shadow", "shaper 2/s queue 3"],
-    &["sliding_log 3/s", "sliding_window 6/h", "fixed_window 9/d calendar UTC", "gcra 1/s shadow charge_denied"],
+    &[
+        "sliding_log 3/s",
+        "sliding_window 6/h",
+        "fixed_window 9/d calendar UTC",
+        "gcra 1/s shadow charge_denied",
+    ],
 ];
 
 static MADE: LazyLock<Vec<Limit>> = LazyLock::new(|| {
     let limit = |specs: &&[&str]| {
-        let policies = specs.iter().map(|spec| spec.parse::<Policy>().expect("a lawful spec")).collect();
+        let policies =
+            specs.iter().map(|spec| spec.parse::<Policy>().expect("a lawful spec")).collect();
         Limit::new("fuzz".parse().expect("a lawful name"), policies).expect("a lawful limit")
     };
     LIMITS.iter().map(limit).collect()
@@ -105,17 +112,33 @@ fn decodes_to_itself(value: &[u8]) -> Vec<Entry> {
 /// The entries as if they were those of the limit's policies, in turn.
 fn adopted(limit: &Limit, entries: &[Entry]) -> Vec<Entry> {
     let members = limit.members().iter().cycle();
-    let adopt = |(member, entry): (&tollgate_core::Member, &Entry)| Entry { identity: member.identity(), ..entry.clone() };
+    let adopt = |(member, entry): (&tollgate_core::Member, &Entry)| Entry {
+        identity: member.identity(),
+        ..entry.clone()
+    };
     members.zip(entries).map(adopt).collect()
 }
 
 /// Judges a request where every policy finds this state, if it is of its kind.
-fn judge(limit: &Limit, entry: &Entry, times: Times, operation: Operation, costs: Costs<'_>) -> Result<(), StoreError> {
-    let mut logs: Vec<log::State> = limit
-        .members()
-        .iter()
-        .map(|_| if let State::Ring(log) = &entry.state { log.clone() } else { log::State::default() })
-        .collect();
+fn judge(
+    limit: &Limit,
+    entry: &Entry,
+    times: Times,
+    operation: Operation,
+    costs: Costs<'_>,
+) -> Result<(), StoreError> {
+    let mut logs: Vec<log::State> =
+        limit
+            .members()
+            .iter()
+            .map(|_| {
+                if let State::Ring(log) = &entry.state {
+                    log.clone()
+                } else {
+                    log::State::default()
+                }
+            })
+            .collect();
     let mut standings = Vec::new();
     for (member, log) in limit.members().iter().zip(&mut logs) {
         let rule = member.policy().rule();
@@ -124,16 +147,22 @@ fn judge(limit: &Limit, entry: &Entry, times: Times, operation: Operation, costs
             (standing, _) => standing.expect("only a log stands apart").0,
         });
     }
-    let decision = evaluate(limit, &mut standings, operation, costs)?.decision;
+    let evaluation = evaluate(limit, &mut standings, operation, costs)?;
+    let decision = &evaluation.decision;
     let retry = decision.retry_after();
     assert_eq!(decision.is_allowed(), retry == RetryAfter::NotRefused, "{decision:?}");
     assert_ne!(retry, RetryAfter::After(Span::ZERO), "{decision:?}");
 
-    // What is kept is what the stored format can hold.
-    for (member, standing) in limit.members().iter().zip(&standings) {
+    // What is to be kept is what the stored format can hold.
+    for (index, (member, standing)) in limit.members().iter().zip(&standings).enumerate() {
+        if !evaluation.is_changed(index) {
+            continue;
+        }
         let state = match (member.policy().rule(), standing) {
             (Rule::Bucket(rule), Standing::Bucket(standing)) => State::Bucket(rule.state(standing)),
-            (Rule::Counter(rule), Standing::Counter(standing)) => State::Counter(rule.state(standing)),
+            (Rule::Counter(rule), Standing::Counter(standing)) => {
+                State::Counter(rule.state(standing))
+            }
             (Rule::WarmUp(rule), Standing::WarmUp(standing)) => State::WarmUp(rule.state(standing)),
             (Rule::Window(rule), Standing::Window(standing)) => State::Window(rule.state(standing)),
             (_, Standing::Log { state, .. }) => State::Ring((**state).clone()),
@@ -167,7 +196,15 @@ fn answer(shape: u8, now: u64, states: &[Entry], value: &[u8]) -> Value {
         2 => bytes(),
         3 => number(0),
         4 | 5 => Value::Array(vec![verdict, at, Value::BulkString(own), noted]),
-        6 | 7 => Value::Array(vec![verdict, at, Value::BulkString(own), noted, bytes(), bytes(), bytes()]),
+        6 | 7 => Value::Array(vec![
+            verdict,
+            at,
+            Value::BulkString(own),
+            noted,
+            bytes(),
+            bytes(),
+            bytes(),
+        ]),
         8 => Value::Array(vec![verdict, at, bytes(), noted, bytes()]),
         9 => Value::Array(vec![verdict, at, Value::Nil, noted, number(0), number(3)]),
         10 => Value::Array(vec![verdict, at, number(0), number(1), number(2)]),

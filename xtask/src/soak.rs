@@ -1,5 +1,6 @@
 //! `cargo xtask soak`: what takes too long for every change.
 
+use std::fs;
 use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
@@ -25,16 +26,11 @@ fn long_schedules() -> Result<()> {
     run(cargo(&["test", "--release", "--workspace"]).env("TOLLGATE_SOAK", "1"))
 }
 
-/// Each small change to a kernel must make some test of its crate fail.
+/// Each small change to what decides must make some test fail. What is changed, by which tests it
+/// is to be noticed, and what can't be observed is in `.cargo/mutants.toml`.
 fn mutants() -> Result<()> {
     ensure_cargo_tool("mutants", "27.1.0")?;
-    run(&mut cargo(&[
-        "mutants",
-        "--package",
-        "tollgate-core",
-        "--file",
-        "crates/tollgate-core/src/kernel/**/*.rs",
-    ]))
+    run(&mut cargo(&["mutants", "--output", "target"]))
 }
 
 fn fuzz() -> Result<()> {
@@ -53,12 +49,21 @@ fn fuzz() -> Result<()> {
     let limit = format!("-max_total_time={FUZZ_TIME}");
     let mut failed = Vec::new();
     for target in targets.lines() {
-        let fuzz_one = || run(&mut nightly(&["fuzz", "run", target, "--", &limit]));
-        if !run_part(&format!("fuzz target {target}"), fuzz_one) {
+        if !run_part(&format!("fuzz target {target}"), || fuzz_one(target, &limit)) {
             failed.push(target);
         }
     }
     if failed.is_empty() { Ok(()) } else { bail!("failed targets: {}", failed.join(", ")) }
+}
+
+/// What an earlier run found of use is gone on with; the seeds are what a new clone begins with.
+fn fuzz_one(target: &str, limit: &str) -> Result<()> {
+    let folder = workspace_root().join("fuzz");
+    let corpus = folder.join("corpus").join(target);
+    fs::create_dir_all(&corpus).with_context(|| format!("can't create {}", corpus.display()))?;
+    let mut command = nightly(&["fuzz", "run", target]);
+    command.arg(corpus).arg(folder.join("seeds").join(target));
+    run(command.args(["--", limit]))
 }
 
 /// Sanitizers need the nightly compiler.

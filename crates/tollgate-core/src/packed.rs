@@ -250,6 +250,10 @@ fn decode_state(kind: u8, body: &[u8]) -> Result<Option<State>, ()> {
         _ => {
             ordered(b, c)?;
             ordered(d, e)?;
+            // No entry is empty: units are left as long as entries are.
+            if (b == c) != (d == e) {
+                return Err(());
+            }
             State::LogHead(LogHead { newest, base: b, total: c, first: d, count: e })
         }
     };

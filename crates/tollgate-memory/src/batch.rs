@@ -1,4 +1,4 @@
-//! Many requests at once: one reading of the clock, which takes longer than a decision.
+//! Many requests at once, by one reading of the clock, which takes as long as a decision.
 
 use tollgate_core::{Decision, Request, StoreError};
 
@@ -8,8 +8,8 @@ use crate::store::MemoryStore;
 impl MemoryStore {
     /// Answers many requests against one limit, in their order, by one reading of the clock.
     ///
-    /// `answer` is called with the index of each request and its answer. The requests are
-    /// decided one by one: other threads may come in between.
+    /// `answer` is called with the index of each request and its answer. The requests are decided
+    /// one by one: those of other threads may come in between.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -36,8 +36,7 @@ impl MemoryStore {
     ) {
         let now = self.now();
         for (index, request) in requests.into_iter().enumerate() {
-            let decided = self.decide_at(handle, request, now);
-            answer(index, decided.as_ref());
+            answer(index, self.decide_at(handle, request, now).as_ref());
         }
     }
 }

@@ -66,7 +66,7 @@ impl Handle {
             lock_order,
             straight,
             max_clock_back: (!injected).then_some(registry.max_clock_back()),
-            lease: Lease(Arc::clone(registry), injected),
+            lease: Lease(Arc::clone(registry), time.clone()),
         }
     }
 
@@ -179,13 +179,13 @@ impl<C: Cell> Drop for SeatOf<C> {
     }
 }
 
-/// Drops the tables of a run behind its last handle.
-struct Lease(Arc<Registry>, bool);
+/// A handle's share in its run of injected time, if it is of one.
+struct Lease(Arc<Registry>, TimeSource);
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        if self.1 {
-            self.0.forget_unused();
+        if self.1 != TimeSource::Store {
+            self.0.leave(&self.1);
         }
     }
 }

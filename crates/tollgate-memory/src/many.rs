@@ -55,8 +55,8 @@ struct Call<'h> {
 #[derive(Clone, Copy)]
 enum Copies {
     All,
-    None,
-    /// Those that a restamp changes: a peek changes nothing else.
+    /// Those that are brought to another time before anything is judged: a peek must not keep
+    /// that, nor a request that fails.
     Restamped,
 }
 
@@ -105,9 +105,8 @@ impl Call<'_> {
         roomy: bool,
     ) -> Result<(Decision, usize), StoreError> {
         // Without room it may turn out that nothing is to be charged after all.
-        let copies = if roomy { Copies::None } else { Copies::All };
-        let (mut evaluation, restamped, states) =
-            self.evaluate(operation, costs, if peeks { Copies::Restamped } else { copies })?;
+        let copies = if roomy { Copies::Restamped } else { Copies::All };
+        let (mut evaluation, restamped, states) = self.evaluate(operation, costs, copies)?;
         let mut notes = evaluation.decision.notes();
         notes.restamped = restamped != 0;
         evaluation.decision.set_notes(notes);
@@ -195,7 +194,7 @@ impl Call<'_> {
         for place in &mut self.places {
             place.forget();
         }
-        self.evaluate(Operation::Reset, costs, Copies::None)
+        self.evaluate(Operation::Reset, costs, Copies::Restamped)
             .map(|(evaluation, ..)| evaluation.decision)
     }
 }
@@ -232,7 +231,7 @@ impl<'h> Place<'h> {
             (Some(state), Copies::Restamped) if place.seat.rule.needs_restamp(state, times) => {
                 Some(state.clone())
             }
-            (Some(_), Copies::Restamped | Copies::None) => None,
+            (Some(_), Copies::Restamped) => None,
         };
     }
 

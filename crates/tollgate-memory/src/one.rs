@@ -1,14 +1,24 @@
-//! The straight path: a check against a limit whose only policy is an enforced bucket.
+//! The straight path: checks against a limit whose only policy is an enforced bucket.
 
-use tollgate_core::kernel::{Ask, Times};
+use tollgate_core::kernel::{Ask, Overflow, Times, bucket};
 use tollgate_core::{Decision, Notes, Span, StoreError};
 
 use crate::cell::BucketCell;
 use crate::fingerprint::Fingerprint;
 use crate::handle::SeatOf;
-use crate::lock::Guard;
 use crate::registry::{Full, Registry};
 use crate::shard::Shard;
+
+/// What came of a check, before it is put into words: that is arithmetic that no lock has to be
+/// held for.
+pub(crate) struct Judged {
+    /// After the charge.
+    standing: bucket::Standing,
+    ask: Ask,
+    cost: u64,
+    restamped: bool,
+    full: Option<Full>,
+}
 
 /// Answers a check; the same as [`tollgate_core::evaluate`] would.
 #[inline]
@@ -19,8 +29,23 @@ pub(crate) fn check(
     cost: u64,
     times: Times,
 ) -> Result<Decision, StoreError> {
+    let mut shard = seat.table.lock(fingerprint);
+    let judged = judge(registry, seat, &mut shard, fingerprint, cost, times)?;
+    drop(shard);
+    Ok(judged.into_decision(&seat.rule))
+}
+
+/// Judges a check in the locked shard of its key, and charges it there if it passes.
+#[inline]
+pub(crate) fn judge(
+    registry: &Registry,
+    seat: &SeatOf<BucketCell>,
+    shard: &mut Shard<BucketCell>,
+    fingerprint: Fingerprint,
+    cost: u64,
+    times: Times,
+) -> Result<Judged, Overflow> {
     let SeatOf { table, rule, tag, .. } = seat;
-    let mut shard = table.lock(fingerprint);
     let found = shard.find(fingerprint);
     let state = match found {
         Ok(index) => Some(shard.cell(index).read(*tag, rule.unit(), table.scales())),
@@ -28,6 +53,7 @@ pub(crate) fn check(
     };
     let (mut standing, restamped) = rule.stand(state, times)?;
     let ask = rule.ask(&standing, cost, None);
+    let mut full = None;
     if let Ask::Pass { wait } = ask {
         let before = standing;
         rule.admit(&mut standing, cost, wait, wait)?;
@@ -35,10 +61,9 @@ pub(crate) fn check(
         match found {
             Ok(index) => *shard.cell_mut(index) = cell,
             Err(_) => {
-                if let Err(full) = first(registry, seat, shard, fingerprint, cell, times) {
-                    return Ok(turned_away(Decision::of_bucket(rule, &before, cost, ask), full));
+                if let Err(no_room) = first(registry, seat, shard, fingerprint, cell, times) {
+                    (standing, full) = (before, Some(no_room));
                 }
-                return Ok(Decision::of_bucket(rule, &standing, cost, ask));
             }
         }
     } else if let Ok(index) = found
@@ -47,13 +72,27 @@ pub(crate) fn check(
         // The one thing that is written on a denial too.
         *shard.cell_mut(index) = BucketCell::write(rule.state(&standing), *tag);
     }
-    // What is left is arithmetic: nobody should wait for it.
-    drop(shard);
-    let mut decision = Decision::of_bucket(rule, &standing, cost, ask);
-    if restamped {
-        decision.set_notes(Notes { restamped, ..Notes::default() });
+    Ok(Judged { standing, ask, cost, restamped, full })
+}
+
+impl Judged {
+    /// The answer in words.
+    #[inline]
+    pub(crate) fn into_decision(self, rule: &bucket::Bucket) -> Decision {
+        let mut decision = Decision::of_bucket(rule, &self.standing, self.cost, self.ask);
+        if self.restamped || self.full.is_some() {
+            self.note(&mut decision);
+        }
+        decision
     }
-    Ok(decision)
+
+    #[cold]
+    fn note(&self, decision: &mut Decision) {
+        decision.set_notes(Notes { restamped: self.restamped, ..Notes::default() });
+        if let Some(full) = self.full {
+            decision.turn_away_for_room(Span::from_micros(full.retry).unwrap_or(Span::MAX));
+        }
+    }
 }
 
 /// Keeps the state of a key that is new.
@@ -62,18 +101,12 @@ pub(crate) fn check(
 fn first(
     registry: &Registry,
     seat: &SeatOf<BucketCell>,
-    mut shard: Guard<'_, Shard<BucketCell>>,
+    shard: &mut Shard<BucketCell>,
     fingerprint: Fingerprint,
     cell: BucketCell,
     times: Times,
 ) -> Result<(), Full> {
-    registry.make_room(&seat.table, &mut shard, times.now)?;
-    seat.table.insert(&mut shard, fingerprint, cell, times.now);
+    registry.make_room(&seat.table, shard, times.now)?;
+    seat.table.insert(shard, fingerprint, cell, times.now);
     Ok(())
-}
-
-#[cold]
-fn turned_away(mut decision: Decision, full: Full) -> Decision {
-    decision.turn_away_for_room(Span::from_micros(full.retry).unwrap_or(Span::MAX));
-    decision
 }

@@ -29,6 +29,8 @@ pub(crate) struct Registry {
 struct Tables {
     ids: HashMap<TableKey, u64>,
     by_id: BTreeMap<u64, Kept>,
+    /// How many handles each run of injected time has.
+    runs: HashMap<TimeSource, usize>,
     /// The table and the shard that are looked at next.
     hand: (u64, usize),
 }
@@ -84,6 +86,9 @@ impl Registry {
     pub(crate) fn seats(&self, limit: &Limit, time: &TimeSource) -> Box<[Seat]> {
         let mut tables = self.lock();
         tables.forget_unused();
+        if *time != TimeSource::Store {
+            *tables.runs.entry(time.clone()).or_default() += 1;
+        }
         limit.members().iter().map(|member| self.seat(&mut tables, limit, member, time)).collect()
     }
 
@@ -138,9 +143,16 @@ impl Registry {
         Arc::new(Table::new(self.shards, &self.budget, max_clock_back))
     }
 
-    /// Forgets the tables of runs, and the empty ones, that no handle leads to any more.
-    pub(crate) fn forget_unused(&self) {
-        self.lock().forget_unused();
+    /// Counts out a handle of a run of injected time; the tables go with the last one.
+    pub(crate) fn leave(&self, time: &TimeSource) {
+        let mut tables = self.lock();
+        if let Some(handles) = tables.runs.get_mut(time) {
+            *handles -= 1;
+            if *handles == 0 {
+                tables.runs.remove(time);
+                tables.forget(|key, _| key.time == *time);
+            }
+        }
     }
 
     /// Takes room in the budget for one more state in a shard that is locked already: at the cap
@@ -212,7 +224,7 @@ impl Registry {
             };
             removed += table.any().purge(shard, now);
         }
-        self.forget_unused();
+        self.lock().forget_unused();
         removed
     }
 
@@ -243,16 +255,19 @@ impl Tables {
         self.by_id.entry(id).or_insert(kept);
     }
 
+    /// Forgets the empty tables that no handle leads to any more.
     fn forget_unused(&mut self) {
+        self.forget(|_, kept| !kept.has_handles() && kept.any().len() == 0);
+    }
+
+    fn forget(&mut self, unwanted: impl Fn(&TableKey, &Kept) -> bool) {
         let by_id = &mut self.by_id;
         self.ids.retain(|key, id| {
-            let unused = by_id.get(id).is_none_or(|kept| {
-                !kept.has_handles() && (key.time != TimeSource::Store || kept.any().len() == 0)
-            });
-            if unused {
+            let unwanted = by_id.get(id).is_none_or(|kept| unwanted(key, kept));
+            if unwanted {
                 by_id.remove(id);
             }
-            !unused
+            !unwanted
         });
     }
 

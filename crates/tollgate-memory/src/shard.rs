@@ -142,8 +142,9 @@ impl<C: Cell> Shard<C> {
         self.hand = 0;
         // A removal makes the hand see the same slot twice.
         let removed = self.sweep_round(fresh_in);
-        if self.taken * 2 < self.slots.len() && self.slots.len() > SMALLEST {
-            self.resize(if self.taken == 0 { 0 } else { self.taken + self.taken / 4 + SMALLEST });
+        let enough = if self.taken == 0 { 0 } else { self.taken + self.taken / 4 + SMALLEST };
+        if self.taken * 2 < self.slots.len() && enough < self.slots.len() {
+            self.resize(enough);
         }
         removed
     }

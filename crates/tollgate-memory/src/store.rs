@@ -9,8 +9,9 @@ use tollgate_core::{
 };
 
 use crate::builder::{Builder, Overflow};
+use crate::cell::BucketCell;
 use crate::fingerprint::{Fingerprint, Fingerprinter};
-use crate::handle::Handle;
+use crate::handle::{Handle, SeatOf};
 use crate::registry::Registry;
 use crate::{many, one};
 
@@ -115,17 +116,9 @@ impl MemoryStore {
         handle.check_time(request)?;
         let times = handle.times(request, now);
         if let Some(seat) = handle.straight_bucket()
-            && matches!(request.operation, Operation::Check)
+            && let Some(cost) = straight_cost(request, seat)
         {
-            // Looked at where they are: a copy of the costs would wait for their bytes to arrive.
-            let cost = match &request.costs {
-                Costs::Own => Some(seat.own_cost),
-                Costs::Same(cost) => Some(cost.get()),
-                _ => None,
-            };
-            if let Some(cost) = cost {
-                return one::check(handle.registry(), seat, fingerprint, cost, times);
-            }
+            return one::check(handle.registry(), seat, fingerprint, cost, times);
         }
         many::decide(handle, request, fingerprint, times)
     }
@@ -194,6 +187,17 @@ impl EmbeddedStore for MemoryStore {
     fn decide_now(&self, handle: &Handle, request: Request<'_>) -> Result<Decision, StoreError> {
         let now = if handle.is_injected() { Timestamp::EPOCH } else { self.now() };
         self.decide_at(handle, request, now)
+    }
+}
+
+/// The cost of a plain check, which takes the straight path.
+#[inline]
+pub(crate) fn straight_cost(request: &Request<'_>, seat: &SeatOf<BucketCell>) -> Option<u64> {
+    // The costs are looked at where they are: a copy would wait for all of their bytes to arrive.
+    match (&request.operation, &request.costs) {
+        (Operation::Check, Costs::Own) => Some(seat.own_cost),
+        (Operation::Check, Costs::Same(cost)) => Some(cost.get()),
+        _ => None,
     }
 }
 

@@ -1,5 +1,7 @@
 //! What equals a fresh key's state goes, and nobody can tell.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
+
 use std::sync::Arc;
 
 use tollgate_core::{

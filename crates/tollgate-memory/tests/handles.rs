@@ -1,5 +1,7 @@
 //! Handles: what they share, and what they refuse.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
+
 use std::sync::Arc;
 
 use tollgate_core::{

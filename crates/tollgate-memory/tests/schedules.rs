@@ -1,5 +1,7 @@
 //! Any schedule of operations is answered as the obvious store answers it.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
+
 mod naive;
 
 use std::sync::Arc;
@@ -141,7 +143,7 @@ fn run(chosen: &[usize], steps: &[Step], injected: bool) -> Result<(), TestCaseE
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn one_policy_answers_as_the_core_says(

@@ -4,7 +4,7 @@ use redis::Value;
 use tollgate_core::kernel::{Ask, Rule, Times, bucket, log};
 use tollgate_core::packed::{self, State};
 use tollgate_core::{
-    Costs, Decision, Limit, Member, Notes, Operation, Reading, Standing, StoreError,
+    Costs, Decision, Limit, MAX_EXACT, Member, Notes, Operation, Reading, Standing, StoreError,
     StoreErrorKind, admitted, evaluate,
 };
 
@@ -84,7 +84,7 @@ fn read_deficit(
     costs: Costs<'_>,
     deficit: i64,
 ) -> Result<Decision, StoreError> {
-    let ([member], Ok(deficit)) = (limit.members(), u64::try_from(deficit)) else {
+    let ([member], Some(deficit)) = (limit.members(), exact(deficit)) else {
         return Err(nonsense("a number"));
     };
     let Rule::Bucket(rule) = member.policy().rule() else {
@@ -115,7 +115,7 @@ fn read_verdict(
     else {
         return Err(nonsense("an array of another shape"));
     };
-    let now = u64::try_from(*now).map_err(|_| nonsense("a negative time"))?;
+    let now = exact(*now).ok_or_else(|| nonsense("a time that no clock shows"))?;
     match verdict {
         -1 => return Err(tollgate_core::kernel::Overflow.into()),
         -2 => return read_ask_again(readings),
@@ -236,6 +236,11 @@ fn read_reading(value: Option<&Value>) -> Result<Reading, StoreError> {
         total: next()?,
         current: next()?,
     })
+}
+
+/// What the kernels count with: they rely on every time and deficit being one.
+fn exact(number: i64) -> Option<u64> {
+    u64::try_from(number).ok().filter(|&number| number <= MAX_EXACT)
 }
 
 #[cold]

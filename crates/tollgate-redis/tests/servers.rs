@@ -34,7 +34,7 @@ async fn assert_store_answers_like_the_model(store: &RedisStore, schedule: &Sche
     for (index, step) in schedule.steps.iter().enumerate() {
         match step {
             Step::SetPolicies(policies) => {
-                handle = store.open(limit(policies.clone()), run.clone())
+                handle = store.open(limit(policies.clone()), run.clone());
             }
             Step::Request(request) => {
                 let (operation, costs) = request.operation.for_store();

@@ -26,8 +26,8 @@ use crate::output::{Failure, complain};
 use crate::setup::parse_deadline;
 
 use key::KeyExpression;
-use plan::{Plan, PolicySpec};
 use lines::Lines;
+use plan::{Plan, PolicySpec};
 use recording::{LogFormat, Recording};
 use report::Report;
 use table::Table;
@@ -162,7 +162,10 @@ pub struct RecordingCount {
 #[doc(hidden)]
 #[must_use]
 pub fn count_recording(log: &[u8]) -> RecordingCount {
-    #[expect(clippy::expect_used, reason = "a slice can be read, and has fewer lines than can be numbered")]
+    #[expect(
+        clippy::expect_used,
+        reason = "a slice can be read, and has fewer lines than can be numbered"
+    )]
     let recording = Recording::read(&mut Lines::new(log), None, &KeyExpression::default())
         .expect("a slice can't fail");
     RecordingCount {

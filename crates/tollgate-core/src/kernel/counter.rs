@@ -101,9 +101,10 @@ impl Counter {
         }
         let at = times.now.max(state.newest);
         let start = at - at % self.window;
-        let (previous, current) = match start.saturating_sub(state.start) {
-            0 => (state.previous, state.current),
-            gap if gap == self.window => (state.current, 0),
+        // A cell that begins after the present one is nonsense: a store may hold anything.
+        let (previous, current) = match start.checked_sub(state.start) {
+            Some(0) => (state.previous, state.current),
+            Some(gap) if gap == self.window => (state.current, 0),
             _ => (0, 0),
         };
         Ok((Standing { at, newest: state.newest, start, previous, current }, restamped))

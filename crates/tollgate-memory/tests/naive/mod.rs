@@ -9,13 +9,13 @@ use tollgate_core::{
 };
 
 #[derive(Debug, Default)]
-pub struct Naive {
+pub(crate) struct Naive {
     small: HashMap<(Vec<u8>, Identity), State>,
     logs: HashMap<(Vec<u8>, Identity), log::State>,
 }
 
 impl Naive {
-    pub fn decide(
+    pub(crate) fn decide(
         &mut self,
         limit: &Limit,
         request: Request<'_>,

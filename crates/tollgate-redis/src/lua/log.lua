@@ -23,15 +23,18 @@ function log.read(p, position)
   end
   local _, newest, base, total, first, entries = unpack('>BI7I7I7I7I7', value, position + 5)
   if newest > MAX or base > total or total > MAX or first > entries or entries > MAX then return false end
+  if (first == entries) ~= (base == total) then return false end
   p.newest, p.base, p.total, p.first, p.count = newest, base, total, first, entries
   -- Evicted without its head, or of another life: nothing in it can be believed.
   local bytes = redis.pcall('STRLEN', p.key)
   if type(bytes) ~= 'number' or bytes < 14 * entries then return false end
+  if entries == first then return true end
   -- A short log is read in one go; a long one where a search looks.
-  if entries > first and entries - first <= 128 then
-    p.block, p.block_first = redis.call('GETRANGE', p.key, 14 * first, 14 * entries - 1), first
-  end
-  return true
+  local from = entries - first <= 128 and first or entries - 1
+  p.block, p.block_first = redis.call('GETRANGE', p.key, 14 * from, 14 * entries - 1), from
+  -- Entries that don't add up to the total would send a search past their end.
+  local _, last = unpack('>I7I7', p.block, #p.block - 13)
+  return last == total
 end
 
 -- Stamp and running total of an entry.

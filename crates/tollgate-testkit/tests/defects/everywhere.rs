@@ -355,23 +355,20 @@ async fn decide_in_order(
 }
 
 /// Polls futures in their order, so that what they send leaves in their order.
-pub(crate) async fn in_order<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
-    let mut waiting: Vec<(Pin<Box<F>>, Option<F::Output>)> =
-        futures.map(|future| (Box::pin(future), None)).collect();
+async fn in_order<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
+    let mut futures: Vec<Pin<Box<F>>> = futures.map(Box::pin).collect();
+    let mut answers: Vec<Option<F::Output>> = futures.iter().map(|_| None).collect();
     std::future::poll_fn(|context| {
-        let mut is_done = true;
-        for (future, answer) in &mut waiting {
-            if answer.is_none() {
-                match future.as_mut().poll(context) {
-                    Poll::Ready(ready) => *answer = Some(ready),
-                    Poll::Pending => is_done = false,
-                }
+        let waiting = futures.iter_mut().zip(&mut answers).filter(|(_, answer)| answer.is_none());
+        for (future, answer) in waiting {
+            if let Poll::Ready(ready) = future.as_mut().poll(context) {
+                *answer = Some(ready);
             }
         }
-        if is_done { Poll::Ready(()) } else { Poll::Pending }
+        if answers.iter().all(Option::is_some) { Poll::Ready(()) } else { Poll::Pending }
     })
     .await;
-    waiting.into_iter().filter_map(|(_, answer)| answer).collect()
+    answers.into_iter().flatten().collect()
 }
 
 fn request<'a>(ask: &'a Ask, costs: &'a [u64]) -> Request<'a> {
@@ -453,7 +450,11 @@ pub(crate) fn kinds_of_ten() -> impl Iterator<Item = &'static str> {
     KINDS.into_iter().filter(|spec| !spec.starts_with("smooth") && !spec.starts_with("warmup"))
 }
 
-/// The same kind, so slow that nothing comes back while a test runs on a server's clock.
+/// The same kind, so slow that nothing comes back, and hardly ever a window ends, while a test
+/// runs on a server's clock.
 pub(crate) fn slow(spec: &str) -> String {
-    spec.replace("10/s", "10/h").replace("1s", "1h").replace("10s", "10h").replace("20/min", "20/d")
+    spec.replace("10/s", "10/w")
+        .replace("1s", "1w")
+        .replace("10s", "10w")
+        .replace("20/min", "20/2w")
 }

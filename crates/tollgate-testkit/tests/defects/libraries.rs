@@ -37,7 +37,7 @@ fn a_clock_that_steps_back_mints_nothing_and_holds_up_no_longer_than_the_step() 
             let before = all.allowed(times(400, 2 * HOUR));
             assert_eq!(before, 10, "{spec}");
             let back = 2 * HOUR - step;
-            let polls: Vec<_> = every(10 * MS, back, back + 20 * S).collect();
+            let polls: Vec<_> = every(50 * MS, back, back + 20 * S).collect();
             let after = all.allowed_at(polls);
             let held_up = if step > 5 * S { 0 } else { step };
             // A two-cell counter has forgotten all after two windows, a log's minute lasts longer.
@@ -92,7 +92,7 @@ fn a_partial_grant_charges_what_it_grants() {
         let granted: Vec<u64> = (0..4).map(|_| all.ask(at(0).take_up_to(4)).granted()).collect();
         assert_eq!(granted, [4, 4, 2, 0], "{spec}");
         assert_eq!(all.remaining(0), 0, "{spec}");
-        all.ask(at(0).cost(10).refund());
+        let _ = all.ask(at(0).cost(10).refund());
         assert_eq!(all.remaining(0), 10, "{spec}: 10 were charged");
     }
 }
@@ -102,12 +102,12 @@ fn a_partial_grant_charges_what_it_grants() {
 fn a_refund_gives_nothing_to_a_fresh_or_past_window() {
     for spec in kinds_of_ten() {
         let mut all = Everywhere::new(&[spec]);
-        all.ask(at(0).cost(7).refund());
+        let _ = all.ask(at(0).cost(7).refund());
         assert_eq!(all.remaining(0), 10, "{spec}: fresh");
         assert_eq!(all.allowed(times(20, 0)), 10, "{spec}");
         let later = if spec.contains("calendar") { 2 * DAY } else { 2 * MIN };
         assert_eq!(all.allowed(times(3, later)), 3, "{spec}");
-        all.ask(at(later).cost(10).refund());
+        let _ = all.ask(at(later).cost(10).refund());
         assert_eq!(all.allowed(times(20, later)), 10, "{spec}: the past has nothing to give back");
     }
 }
@@ -119,7 +119,7 @@ fn refunds_never_add_up_to_more_than_was_taken() {
         let mut all = Everywhere::new(&[spec]);
         assert_eq!(all.allowed(times(10, 0)), 10, "{spec}");
         for _ in 0..3 {
-            all.ask(at(0).cost(5).refund());
+            let _ = all.ask(at(0).cost(5).refund());
         }
         assert_eq!(all.allowed(times(1_000, 0)), 10, "{spec}");
         // Taken and given back over and over: at no time is more out than the limit.
@@ -130,7 +130,7 @@ fn refunds_never_add_up_to_more_than_was_taken() {
             if dice.one_in(2) {
                 outstanding += units * u64::from(all.ask(at(0).cost(units)).is_allowed());
             } else {
-                all.ask(at(0).cost(units).refund());
+                let _ = all.ask(at(0).cost(units).refund());
                 outstanding = outstanding.saturating_sub(units);
             }
             assert_eq!(all.remaining(0), 10 - outstanding, "{spec}");
@@ -283,7 +283,7 @@ fn a_refused_large_cost_does_not_refuse_a_small_one() {
         assert!(all.ask(at(0).cost(7)).is_allowed(), "{spec}");
         assert!(all.ask(at(0).cost(5)).is_denied(), "{spec}");
         assert!(all.ask(at(0).cost(1)).is_allowed(), "{spec}");
-        all.ask(at(0).cost(3).refund());
+        let _ = all.ask(at(0).cost(3).refund());
         assert!(all.ask(at(0).cost(5)).is_allowed(), "{spec}: after units came back");
     }
 }
@@ -308,10 +308,10 @@ fn a_wait_is_refused_at_once_or_has_its_place_and_gives_it_back() {
         // A storm of reservations that are given up: the last in line comes back each time.
         for _ in 0..100 {
             assert!(all.ask(at(0).reserve(MIN)).is_allowed());
-            all.ask(at(0).refund());
+            let _ = all.ask(at(0).refund());
         }
         for _ in 0..placed.len() as u64 + first {
-            all.ask(at(0).refund());
+            let _ = all.ask(at(0).refund());
         }
         let fresh = Everywhere::new(&[spec]).remaining(0);
         assert_eq!(all.remaining(0), fresh, "{spec}: the capacity is whole again");

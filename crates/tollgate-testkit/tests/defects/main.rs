@@ -14,6 +14,7 @@
 )]
 
 mod everywhere;
+mod foreign;
 mod keys;
 mod libraries;
 mod outages;

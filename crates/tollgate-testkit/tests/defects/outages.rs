@@ -113,12 +113,12 @@ fn no_key_is_touched_that_is_not_declared() {
                 Operation::TakeUpTo,
                 Operation::Refund,
             ] {
-                runtime.block_on(mine.decide(&handle, to(operation, 1))).unwrap();
+                let _ = runtime.block_on(mine.decide(&handle, to(operation, 1))).unwrap();
             }
             for _ in 0..12 {
-                runtime.block_on(mine.decide(&handle, to(Operation::Check, 1))).unwrap();
+                let _ = runtime.block_on(mine.decide(&handle, to(Operation::Check, 1))).unwrap();
             }
-            runtime.block_on(mine.decide(&handle, to(Operation::Reset, 1))).unwrap();
+            let _ = runtime.block_on(mine.decide(&handle, to(Operation::Reset, 1))).unwrap();
         }
         let handle = other.open(limit(&["gcra 1/h"]), TimeSource::Store);
         let error = runtime.block_on(other.decide(&handle, to(Operation::Check, 1))).unwrap_err();
@@ -178,10 +178,16 @@ fn no_life_ends_at_a_clients_date() {
                 let subject = format!("{spec} {at:?}");
                 let check = Request { at, ..Request::check(subject.as_bytes()) };
                 assert!(raw.ask(&handle, check).is_allowed(), "{subject}");
-                for key in raw.keys() {
-                    assert!(raw.life(&key) > 3_000_000, "{}", key.escape_ascii());
-                }
             }
+        }
+        let keys = raw.keys();
+        assert_eq!(
+            keys.len(),
+            2 * (KINDS.len() + 2),
+            "the ring of 100 slices and the log have two"
+        );
+        for key in keys {
+            assert!(raw.life(&key) > 3_000_000, "{}", key.escape_ascii());
         }
     });
 }

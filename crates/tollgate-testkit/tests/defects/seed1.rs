@@ -189,7 +189,7 @@ fn a_window_is_read_and_counted_in_one_call_on_one_slot() {
             "sliding_window 1000/h slices 3600 as fine",
             "sliding_log 100/h",
         ]);
-        raw.check(&handle);
+        let _ = raw.check(&handle);
         let keys = raw.keys();
         assert_eq!(keys.len(), 3);
         for key in &keys {
@@ -202,7 +202,7 @@ fn a_window_is_read_and_counted_in_one_call_on_one_slot() {
             &[&[&b"DEL"[..]], keys.iter().map(Vec::as_slice).collect::<Vec<_>>().as_slice()]
                 .concat(),
         );
-        raw.check(&one);
+        let _ = raw.check(&one);
         let bytes = raw.number(&[b"MEMORY", b"USAGE", &raw.only_key()]);
         assert!(bytes <= 200, "{bytes} bytes for one limited thing");
     });
@@ -266,7 +266,7 @@ fn connections_that_race_share_one_limit() {
 fn a_ring_decides_like_the_exact_model_of_its_slices() {
     let plan = Plan { kinds: vec![Kind::SlidingWindow], max_policies: 1, ..Plan::default() };
     each("9000 decisions of rings", 150, |seed| {
-        assert_answers_like_the_model(&plan.schedule(seed))
+        assert_answers_like_the_model(&plan.schedule(seed));
     });
     let allowed =
         Everywhere::new(&["sliding_window 10/10s slices 10"]).allowed_at(every(70 * MS, 0, 90 * S));

@@ -1,10 +1,10 @@
 //! Source 3: permits in the manner of Guava under a distributed lock, and a counter.
 
-use tollgate_core::{Policy, Span, StoreErrorKind, Timestamp};
+use tollgate_core::{Operation, Policy, Span, StoreErrorKind, Timestamp};
 use tollgate_testkit::servers::{Server, available};
 
 use crate::everywhere::{Everywhere, HOUR, MIN, MS, S, at, every, retry, times};
-use crate::raw::{Raw, injected, on_each_server};
+use crate::raw::{Raw, injected, on_each_server, to};
 
 /// What each of `count` reservations at one instant is told to wait, in µs.
 fn waits(all: &mut Everywhere, count: usize, within: u64) -> Vec<u64> {
@@ -66,12 +66,11 @@ fn no_rate_is_exceeded_however_often_it_is_asked() {
 /// Seed defect 3.3.
 #[test]
 fn less_than_one_permit_in_store_still_flows() {
-    for (rate, expected) in [("1/5s", 720), ("1/2s", 1_800), ("999/1000s", 3_596)] {
-        // Asked each 250 ms from the first quarter on, as the permits come.
+    // 0.999 a second earn 3596 in an hour; the first is granted before it is earned.
+    for (rate, expected) in [("1/5s", 720), ("1/2s", 1_800), ("999/1000s", 3_596 + 1)] {
         let asks: Vec<_> = every(250 * MS, 0, HOUR).collect();
         let allowed = Everywhere::new(&[&format!("smooth {rate} burst 1s")]).allowed(asks);
-        assert!((expected..=expected + 1).contains(&allowed), "{allowed} at {rate}");
-        assert_eq!(allowed, expected + u64::from(rate == "999/1000s"), "the first is pre-consumed");
+        assert_eq!(allowed, expected, "at {rate}");
     }
     let mut six = Everywhere::new(&["token_bucket 1/s burst 5"]);
     assert_eq!(retry(&six.ask(at(0).cost(6))), None);
@@ -106,10 +105,11 @@ fn a_pause_as_long_as_a_life_admits_no_more() {
             ("token_bucket 1/h", 3_600_000),
             ("gcra 1/d", 86_400_000),
         ] {
-            let handle = raw.open(&[&format!("{spec} as {}", full_ms)]);
+            let handle = raw.open(&[spec]);
             assert!(raw.check(&handle).is_allowed());
             let life = raw.life(&raw.only_key());
             assert!(life > full_ms - 60_000, "{life} ms for {spec}");
+            let _ = raw.ask(&handle, to(Operation::Reset, 1));
         }
     });
 }
@@ -167,7 +167,7 @@ fn ten_nodes_that_reserve_at_once_are_told_ten_instants() {
                     scope.spawn(|| {
                         let node = Raw::another_of(raw.server, &raw.prefix);
                         let within = Span::HOUR;
-                        let reserve = tollgate_core::Operation::Reserve { within };
+                        let reserve = Operation::Reserve { within };
                         let request = tollgate_core::Request { operation: reserve, ..injected(0) };
                         node.ask(&node.open_injected(&["token_bucket 1/s"]), request)
                             .wait()
@@ -192,14 +192,14 @@ fn a_decision_is_one_command_and_leaves_no_lock_behind() {
         let raw = Raw::new(&server);
         let specs = ["token_bucket 100/s", "fixed_window 100/s", "sliding_log 100/s"];
         let handle = raw.open(&specs);
-        raw.check(&handle);
+        let _ = raw.check(&handle);
         // A node that dies holds nothing that others wait for.
         let dying = raw.another();
         assert!(dying.check(&dying.open(&specs)).is_allowed());
         drop(dying);
         raw.command(&[b"CONFIG", b"RESETSTAT"]);
         for _ in 0..50 {
-            raw.check(&handle);
+            let _ = raw.check(&handle);
         }
         let stats = server.cli(&["INFO", "commandstats"]).unwrap();
         let calls = |command: &str| {
@@ -279,5 +279,20 @@ fn two_limits_never_share_a_subjects_state() {
         let refused = raw.check(&first);
         assert!(refused.is_denied() && refused.retry_after().duration().is_some());
         assert_eq!((0..6).filter(|_| raw.check(&second).is_allowed()).count(), 5);
+    });
+}
+
+#[test]
+fn zz_probe() {
+    on_each_server(|raw| {
+        let handle = raw.open(&["sliding_log 10/h"]);
+        let _ = raw.check(&handle);
+        for key in raw.keys() {
+            raw.command(&[b"PERSIST", &key]);
+        }
+        let _ = raw.check(&handle);
+        for key in raw.keys() {
+            println!("PROBE {} {}", key.escape_ascii(), raw.life(&key));
+        }
     });
 }

@@ -141,8 +141,8 @@ fn every_answer_says_what_is_left_and_when_it_comes_back() {
     let refused = all.ask(at(2 * S).cost(4));
     assert_eq!(retry(&refused), Some(9 * S), "when the two of second 1 have left too");
     assert_eq!(refused.policies()[0].reset_after().unwrap().as_micros(), 9 * S);
-    all.ask(at(2 * S).cost(3).refund());
+    let _ = all.ask(at(2 * S).cost(3).refund());
     assert_eq!(all.remaining(2 * S), 3);
-    all.ask(at(2 * S).to(tollgate_core::Operation::Reset));
+    let _ = all.ask(at(2 * S).to(tollgate_core::Operation::Reset));
     assert_eq!(all.remaining(2 * S), 5);
 }
