@@ -70,14 +70,14 @@ pub fn why(name: &str) -> Option<&'static str> {
 const WHY: &[(&str, &str)] = &[
     (
         "embedded-1-key-1-thread",
-        "a profile shows one half of our time in the hash that the floor needs as well, and the \
-         other in the decision: the shard's lock, the search, the state, and the complete answer \
+        "a profile shows a third of our time in the hash that the floor needs as well, and the \
+         rest in the decision: the shard's lock, the search, the state, and the complete answer \
          with two divisions, where the floor has one lock and answers one bit",
     ),
     (
         "embedded-1-key-2-threads",
-        "presumably a lock for a shard instead of a slot, so that threads do meet; besides, when a \
-         holder loses its processor to another program the other thread spins: the goal needs two \
+        "both threads want the same lock and slot, and ours has a whole decision to make between \
+         two takings; not profiled further, and the goal needs two \
          idle processors",
     ),
     (
@@ -94,7 +94,7 @@ const WHY: &[(&str, &str)] = &[
     ),
     (
         "embedded-governor-batch",
-        "a profile shows a third of our time in hashing, a fifth in judging, and most of the rest \
+        "a profile shows a quarter of our time in hashing, a fifth in judging, and most of the rest \
          in waiting for the keys and slots themselves: governor pays those misses too, and they \
          grow when other programs use the caches",
     ),
@@ -121,7 +121,7 @@ const WHY: &[(&str, &str)] = &[
     ),
 ];
 
-const FLOOR: &str = "ratio to the time of a lock-free fingerprint table";
+const FLOOR: &str = "ratio to the time of a flat fingerprint table";
 const SCRIPT: &str = "ratio to the server CPU of a token bucket";
 
 /// All of them, in the order they are measured.

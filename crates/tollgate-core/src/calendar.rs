@@ -103,7 +103,8 @@ impl CalendarWindow {
             first = self.step(first, -1);
         }
         let mut next = self.step(first, 1);
-        while self.begins(next) <= at && next > first {
+        // Days after the last instant all begin at it: nothing is found by walking through them.
+        while self.begins(next) <= at && self.begins(next) < Timestamp::MAX && next > first {
             first = next;
             next = self.step(first, 1);
         }
@@ -122,7 +123,7 @@ impl CalendarWindow {
             let previous = boundaries[index - 1];
             loop {
                 let following = self.step(day, 1);
-                if following <= day {
+                if following <= day || previous == Timestamp::MAX {
                     boundaries[index] = Timestamp::MAX;
                     break;
                 }

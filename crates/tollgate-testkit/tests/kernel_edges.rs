@@ -3,7 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use tollgate_core::{
-    Cost, Costs, Decision, MAX_EXACT, Operation, Policy, StoreError, StoreErrorKind,
+    CalendarUnit, CalendarWindow, Cost, Costs, Decision, MAX_EXACT, Operation, Policy, StoreError,
+    StoreErrorKind, Timestamp,
 };
 use tollgate_testkit::kernels::Kernels;
 use tollgate_testkit::reference::Clock;
@@ -61,7 +62,15 @@ fn a_burst_that_is_not_exact_is_refused_with_the_largest_that_is() {
         assert!(!accepts(&format!("token_bucket {rate} burst {}", most + 1)), "{message}");
     }
     let message = refusal(&format!("token_bucket 3/d burst {MAX_EXACT}"));
-    assert!(!message.contains("0/d"), "a rate of nothing is no advice: {message}");
+    assert!(!message.contains("nearest"), "a rate of nothing is no advice: {message}");
+
+    // With a burst of its own, a rate is advised that goes with that burst.
+    let message = refusal("token_bucket 123457/30d burst 100000");
+    let below = number_after(&message, "rates that can are ");
+    let above = number_after(&message, " and ");
+    for rate in [below, above] {
+        assert!(accepts(&format!("token_bucket {rate}/30d burst 100000")), "{message}");
+    }
 }
 
 #[test]
@@ -158,4 +167,31 @@ fn two_cells_that_lie_ahead_count_as_one_as_far_as_it_can_hold_them() {
             }
         }
     }
+}
+
+/// A state may claim any newest time: it once cost a walk through every day to the year 9999.
+#[test]
+fn the_last_instant_has_a_calendar_window_found_in_a_few_steps() {
+    for unit in [CalendarUnit::Day, CalendarUnit::Week, CalendarUnit::Month, CalendarUnit::Year] {
+        let calendar = CalendarWindow::new(unit, "Asia/Tokyo").unwrap();
+        let [before, start, end, after] = calendar.boundaries(Timestamp::MAX);
+        assert!(before < start && start < Timestamp::MAX, "{unit:?}");
+        assert_eq!((end, after), (Timestamp::MAX, Timestamp::MAX), "{unit:?}");
+        // The window just before it is an ordinary one that ends where the last one starts.
+        let last = Timestamp::from_micros(start.as_micros() - 1).unwrap();
+        assert_eq!(calendar.window_at(last), (before, start), "{unit:?}");
+    }
+}
+
+#[test]
+fn a_counter_in_steps_of_a_millisecond_says_when_enough_of_the_last_cell_has_left() {
+    let mut kernels = kernels("sliding_counter 1000000/d");
+    let day = 24 * HOUR;
+    let mut check = |now, cost| ask_at(&mut kernels, now, Operation::Check, cost).unwrap();
+    assert!(check(NOW, 1_000_000).is_allowed());
+    let refused = check(NOW + day + 6 * HOUR, 500_000);
+    let wait = refused.retry_after().duration().unwrap();
+    assert_eq!(wait.as_micros(), u128::from(6 * HOUR), "from three quarters left to a half");
+    assert!(!check(NOW + day + 12 * HOUR - 1, 500_000).is_allowed());
+    assert!(check(NOW + day + 12 * HOUR, 500_000).is_allowed());
 }

@@ -184,8 +184,7 @@ if lane > 0 and (size > 0 or not value) then
         lasts = at + b - now
         local joins = stored > 0 and at == newest
         if not joins then stored = stored + 1 end
-        -- Its life is twice the window, so that the first entry in each window's length renews it.
-        entries[logs] = { key, 14 * (stored - 1), pack('>I7I7', at, total + cost), math.floor(at / b) ~= math.floor(newest / b), 2 * b }
+        entries[logs] = { key, 14 * (stored - 1), pack('>I7I7', at, total + cost) }
         out = out .. pack('>c5BI7I7I7I7I7', id, retention, at, base, total + cost, first, stored)
       end
     else -- ring of slices: a slice, b length; entries are pairs of stamp and running total
@@ -231,18 +230,17 @@ if lane > 0 and (size > 0 or not value) then
       return reply
     end
     if life > MAX then life = MAX end
+    life = ceil(life / 1000) + 1
     for index = 1, logs or 0 do
       local entry = entries[index]
       if entry[2] == 0 then
-        redis.call('SET', entry[1], entry[3], 'PX', ceil(math.max(entry[5], shortest) / 1000) + 1)
+        redis.call('SET', entry[1], entry[3], 'PX', life)
       else
         redis.call('SETRANGE', entry[1], entry[2], entry[3])
-        if entry[4] or shortest > 0 then
-          redis.call('PEXPIRE', entry[1], ceil(math.max(entry[5], shortest) / 1000) + 1)
-        end
+        redis.call('PEXPIRE', entry[1], life)
       end
     end
-    redis.call('SET', KEYS[1], out, 'PX', ceil(life / 1000) + 1)
+    redis.call('SET', KEYS[1], out, 'PX', life)
     return out
   end
 end

@@ -243,8 +243,6 @@ end
 -- Writes the entries that are in a key of their own.
 function log.save(p, life)
   if p.inline then return end
-  -- Its life is twice the window at least: the express lane renews it once in a window's length.
-  life = max(life, ceil(p.b / 500) + 1)
   if p.rewritten or not p.found or p.first == p.count or p.first > 64 and 2 * p.first > p.count then
     -- More have left than are left: keep only those.
     local block = live(p)

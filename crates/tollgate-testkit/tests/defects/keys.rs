@@ -79,17 +79,13 @@ fn a_key_lives_at_least_until_its_state_is_fresh_again() {
     }
 }
 
-const WEEK_MS: i64 = 7 * 24 * 3_600_000;
-
 /// The longest life that a key may have, in ms: a calendar's window, a day for what starts empty,
-/// twice the window for entries in a key of their own, else until the state is fresh again.
-fn longest_life(spec: &str, key: &[u8], reset: Option<Span>) -> i64 {
+/// else until the state is fresh again.
+fn longest_life(spec: &str, reset: Option<Span>) -> i64 {
     let reset = i64::try_from(reset.unwrap().as_millis_ceil()).unwrap();
     let least = match spec {
         _ if spec.contains("calendar") => 25 * 3_600_000,
         _ if spec.starts_with("smooth") && !spec.contains("full") => 86_400_000,
-        _ if !key.ends_with(b"}") && spec.contains("20/2w") => 4 * WEEK_MS,
-        _ if !key.ends_with(b"}") => 2 * WEEK_MS,
         _ => 0,
     };
     least.max(reset) + 2
@@ -114,8 +110,7 @@ fn every_key_has_a_life_and_none_a_longer_one_than_stated() {
                 let before = raw.ask(&handle, to(Operation::Peek, 1)).policies()[0].reset_after();
                 let after = raw.ask(&handle, to(operation, units)).policies()[0].reset_after();
                 for key in raw.keys() {
-                    let (life, most) =
-                        (raw.life(&key), longest_life(&spec, &key, before.max(after)));
+                    let (life, most) = (raw.life(&key), longest_life(&spec, before.max(after)));
                     assert!(
                         (1..=most).contains(&life),
                         "{spec} {operation:?} {}: {life} of {most} ms",
@@ -158,14 +153,9 @@ fn denials_and_peeks_change_no_byte_and_lengthen_no_life() {
             let before = self::lives(&raw);
             let _ = raw.ask(&handle, to(Operation::Refund, 1));
             let after = self::lives(&raw);
-            // Two kinds are renewed for as long as they would live anew, and no longer: entries in
-            // a key of their own, and what may not be forgotten for a day.
-            let anew = match &*spec {
-                "smooth 10/w burst 1w" => 86_400_002,
-                _ if spec.starts_with("sliding_log") => 4 * WEEK_MS + 2,
-                _ if after.len() > 1 => 2 * WEEK_MS + 2,
-                _ => 0,
-            };
+            // One kind is renewed for as long as it would live anew, and no longer: what may not
+            // be forgotten for a day.
+            let anew = if spec == "smooth 10/w burst 1w" { 86_400_002 } else { 0 };
             for (before, after) in before.iter().zip(after) {
                 assert!(after <= anew.max(before + 1), "{spec}: {before} ms and then {after}");
             }

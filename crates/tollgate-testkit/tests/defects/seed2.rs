@@ -49,6 +49,20 @@ fn a_counter_without_a_life_heals() {
     }
 }
 
+/// Seed defect 2.2 of a state in two keys, by the server's own clock.
+#[test]
+fn a_log_without_a_life_heals_at_the_next_admission() {
+    on_each_server(|raw| {
+        let handle = raw.open(&["sliding_log 20/min"]);
+        assert!(raw.check(&handle).is_allowed());
+        for key in raw.keys() {
+            raw.command(&[b"PERSIST", &key]);
+        }
+        assert!(raw.check(&handle).is_allowed());
+        assert!(raw.keys().iter().all(|key| (1..=60_002).contains(&raw.life(key))));
+    });
+}
+
 /// Seed defect 2.3.
 #[test]
 fn kinds_and_windows_of_one_subject_count_apart() {

@@ -281,18 +281,3 @@ fn two_limits_never_share_a_subjects_state() {
         assert_eq!((0..6).filter(|_| raw.check(&second).is_allowed()).count(), 5);
     });
 }
-
-#[test]
-fn zz_probe() {
-    on_each_server(|raw| {
-        let handle = raw.open(&["sliding_log 10/h"]);
-        let _ = raw.check(&handle);
-        for key in raw.keys() {
-            raw.command(&[b"PERSIST", &key]);
-        }
-        let _ = raw.check(&handle);
-        for key in raw.keys() {
-            println!("PROBE {} {}", key.escape_ascii(), raw.life(&key));
-        }
-    });
-}
