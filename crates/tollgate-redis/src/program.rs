@@ -9,10 +9,11 @@
 //! | --- | --- |
 //! | 5 | kind and identity, as in the stored entry |
 //! | 1 | retention, as in the stored entry |
-//! | 49 | seven numbers `a b c cost e limit g`, whose meaning is the kernel's |
+//! | 28 | four numbers `a b c cost`, whose meaning is the kernel's |
 //! | 1 | kind of its state |
 //! | 1 | flags |
 //! | 1 | strategies that follow, 14 bytes each: limit and window |
+//! | 21 | three more numbers, `e limit g` |
 //!
 //! | bytes | end |
 //! | --- | --- |
@@ -36,9 +37,7 @@ const SHAPER: u8 = 4;
 const SMOOTH: u8 = 8;
 
 const NUMBER: usize = 7;
-/// Where a policy's numbers stand after the beginning of its entry.
-const NUMBERS: usize = 6;
-/// Which of them is its cost.
+/// Which of a policy's numbers is its cost: the last of those before kind, flags and strategies.
 const COST: usize = 3;
 /// The bytes at the end.
 const END: usize = 2 + NUMBER;
@@ -111,7 +110,7 @@ impl Program {
         for (index, &entry) in self.entries.iter().enumerate() {
             let cost = cost_of(limit, costs, index);
             express = express && cost > 0 && cost <= self.express_costs[index];
-            put(&mut bytes[entry + NUMBERS + COST * NUMBER..], cost);
+            put(&mut bytes[entry + place_of(COST)..], cost);
         }
         bytes[0] = match (express, self.is_one_bucket) {
             (false, _) => 0,
@@ -130,10 +129,7 @@ impl Program {
             };
             // b, c, e and g.
             for (place, boundary) in [1, 2, 4, 6].into_iter().zip(boundaries) {
-                put(
-                    &mut bytes[self.entries[index] + NUMBERS + place * NUMBER..],
-                    boundary.as_micros(),
-                );
+                put(&mut bytes[self.entries[index] + place_of(place)..], boundary.as_micros());
             }
         }
         bytes
@@ -233,14 +229,13 @@ impl Program {
         self.bytes.push(kind);
         self.bytes.extend_from_slice(&member.identity().to_bytes());
         self.bytes.push(retention(lasts));
-        for number in numbers {
+        for (index, number) in numbers.into_iter().enumerate() {
             push(&mut self.bytes, number);
+            if index == COST {
+                let strategies = u8::try_from(strategies.len()).unwrap_or(u8::MAX);
+                self.bytes.extend_from_slice(&[kind, flags, strategies]);
+            }
         }
-        self.bytes.extend_from_slice(&[
-            kind,
-            flags,
-            u8::try_from(strategies.len()).unwrap_or(u8::MAX),
-        ]);
         for strategy in strategies {
             push(&mut self.bytes, strategy.limit);
             push(&mut self.bytes, strategy.window.as_micros());
@@ -257,6 +252,12 @@ pub(crate) fn log_kind(log: &log::Log) -> u8 {
     } else {
         kind::LOG_HEAD
     }
+}
+
+/// Where a policy's number stands, after the beginning of its entry.
+const fn place_of(number: usize) -> usize {
+    let between = if number > COST { 3 } else { 0 };
+    6 + number * NUMBER + between
 }
 
 fn push(bytes: &mut Vec<u8>, number: u64) {

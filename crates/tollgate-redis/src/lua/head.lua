@@ -45,7 +45,7 @@ if lane == 2 and (not value or #value == 27) then
     if deficit > capacity - ticks then return deficit end
     deficit = deficit + ticks
     value = struct.pack('>c6I7I7I7', head, at, deficit, unit)
-    local life = at - now + math.ceil(deficit / refill)
+    local life = at - now + deficit / refill
     if life < shortest then life = shortest elseif life > MAX then life = MAX end
     redis.call('SET', KEYS[1], value, 'PX', math.ceil(life / 1000) + 1)
     return value
@@ -60,168 +60,189 @@ local size = value and #value or 0
 -- The express lane: a plain check of small policies whose states are absent or stand in the
 -- value just as the program lists them. Anything else falls through to the general part below.
 if lane > 0 and (size > 0 or not value) then
-  local out, life, from, clean, denied, at_offset = '', shortest, 1, true, false, offset
+  -- What is written, and what the client is told of it: the same but for rings, of which it needs
+  -- only what came before the current slice.
+  local out, told = {}, nil
+  local life, from, clean, denied, at_offset = shortest, 1, true, false, offset
   local logs, entries, readings
-  for _ = 1, count do
-    local id, retention, a, b, c, cost, e, limit, g, kind, flags, _
-    id, retention, a, b, c, cost, e, limit, g, kind, flags, _, at_offset =
-      unpack('>c5BI7I7I7I7I7I7I7BBB', program, at_offset)
-    local at, lasts = now, 0
+  for index = 1, count do
+    local id, a, b, c, cost, kind, flags = unpack('>c6I7I7I7I7BB', program, at_offset)
+    local at, entry = now, nil
+    local lasts = 0
     if kind == 1 then -- bucket: a unit, b refill, c capacity, e fresh deficit, g shortest life
-      local deficit = e
+      local deficit, ticks, room = 0, cost * a, c
+      if flags == 0 then
+        room = c - ticks
+      else
+        local _
+        deficit, _, lasts = unpack('>I7I7I7', program, at_offset + 37)
+      end
       if value then
         if size - from < 26 then clean = false break end
-        local held, _, newest, then_deficit, unit
-        held, _, newest, then_deficit, unit, from = unpack('>c5BI7I7I7', value, from)
-        if held ~= id or unit ~= a or newest > ahead or newest > MAX or then_deficit > MAX then
+        local held, newest, unit
+        held, newest, deficit, unit, from = unpack('>c6I7I7I7', value, from)
+        if held ~= id or unit ~= a or newest > ahead or newest > MAX or deficit > MAX then
           clean = false
           break
         end
         if newest > now then at = newest end
-        deficit = then_deficit - (at - newest) * b
+        deficit = deficit - (at - newest) * b
         if deficit < 0 then deficit = 0 end
       end
-      local ticks, room = cost * a, c
-      if flags == 0 then room = c - ticks end
       if deficit > room then
         denied = true
       else
         deficit = deficit + ticks
-        lasts = at - now + ceil(deficit / b)
-        if lasts < g then lasts = g end
-        out = out .. pack('>c5BI7I7I7', id, retention, at, deficit, a)
+        local empties = at - now + deficit / b
+        if empties > lasts then lasts = empties end
+        entry = pack('>c6I7I7I7', id, at, deficit, a)
       end
-    elseif kind == 3 then -- window: a anchor (0 first admitted, 1 aligned), b length
-      local start, used = now, 0
-      if a == 1 then start = now - now % b end
-      if value then
-        if size - from < 26 then clean = false break end
-        local held, _, newest, then_start, then_used
-        held, _, newest, then_start, then_used, from = unpack('>c5BI7I7I7', value, from)
-        if held ~= id or newest > ahead or newest > MAX or then_start > newest or then_used > MAX then
-          clean = false
-          break
-        end
-        if newest > now then at = newest end
-        start = at
-        if a == 1 then
-          start = at - at % b
-          if then_start == start then used = then_used end
-        elseif at < then_start + b then
-          start, used = then_start, then_used
-        end
-      end
-      if used > limit - cost then
-        denied = true
-      else
-        lasts = start + b - now
-        out = out .. pack('>c5BI7I7I7', id, retention, at, start, used + cost)
-      end
-    elseif kind == 4 then -- counter: a length, b step, c steps
-      local previous, current, start = 0, 0, now - now % a
-      if value then
-        if size - from < 33 then clean = false break end
-        local held, _, newest, then_start, x, y
-        held, _, newest, then_start, x, y, from = unpack('>c5BI7I7I7I7', value, from)
-        if held ~= id or newest > ahead or newest > MAX or then_start > newest or x > MAX or y > MAX then
-          clean = false
-          break
-        end
-        if newest > now then at = newest end
-        start = at - at % a
-        if start == then_start then
-          previous, current = x, y
-        elseif start - then_start == a then
-          previous = y
-        end
-      end
-      local room = limit - cost - current
-      if room < 0 or previous > 0 and c - math.floor((at - start) / b) > math.floor(room * c / previous) then
-        denied = true
-      else
-        lasts = start + 2 * a - now
-        out = out .. pack('>c5BI7I7I7I7', id, retention, at, start, previous, current + cost)
-      end
-    elseif kind == 5 then -- exact log of one strategy: b length; entries as in a ring, in a key of their own
-      logs, entries, readings = (logs or 0) + 1, entries or {}, readings or {}
-      local key, base, total, first, stored, retry, newest = KEYS[1 + logs], 0, 0, 0, 0, 0, 0
-      if value then
-        if size - from < 40 then clean = false break end
-        local held, _
-        held, _, newest, base, total, first, stored, from = unpack('>c5BI7I7I7I7I7', value, from)
-        if held ~= id or newest > ahead or newest > MAX or total > MAX - cost or first >= stored or first > 64 and 2 * first > stored then
-          clean = false
-          break
-        end
-        if newest > now then at = newest end
-        -- What has left is among the oldest, most often one or two.
-        local block, place = redis.call('GETRANGE', key, 14 * first, 14 * first + 111), 1
-        local stamp, running
-        repeat
-          if place + 13 > #block then clean = false break end
-          if running then base, first = running, first + 1 end
-          stamp, running, place = unpack('>I7I7', block, place)
-        until stamp + b > at
-        if not clean then break end
-        local excess = total - base + cost - limit
-        while excess > 0 and running - base < excess do
-          if place + 13 > #block then clean = false break end
-          stamp, running, place = unpack('>I7I7', block, place)
-        end
-        if not clean then break end
-        if excess > 0 then retry = stamp + b - at end
-      elseif cost > limit then
-        clean = false
-        break
-      end
-      local used = total - base
-      if used > limit - cost then
-        if cost > limit then retry = 36028797018963968 end
-        denied = true
-        readings[logs] = pack('>I4I7I7I7I7I7I7', 1, retry, math.max(0, limit - used), math.max(0, limit - used), newest + b - at, used, 0)
-      else
-        readings[logs] = pack('>I4I7I7I7I7I7I7', 0, 0, limit - used, limit - used, used > 0 and newest + b - at or 0, used, 0)
-        lasts = at + b - now
-        local joins = stored > 0 and at == newest
-        if not joins then stored = stored + 1 end
-        entries[logs] = { key, 14 * (stored - 1), pack('>I7I7', at, total + cost) }
-        out = out .. pack('>c5BI7I7I7I7I7', id, retention, at, base, total + cost, first, stored)
-      end
-    else -- ring of slices: a slice, b length; entries are pairs of stamp and running total
-      local base, total, body, stamp = 0, 0, '', 0
-      if value then
-        if size - from < 21 then clean = false break end
-        local held, _, length, newest, first
-        held, _, length, newest, base, first = unpack('>c5BI2I7I7', value, from)
-        from = first + length - 14
-        if held ~= id or newest > ahead or newest > MAX or length < 28 or length % 14 ~= 0 or from > size + 1 then
-          clean = false
-          break
-        end
-        if newest > now then at = newest end
-        stamp, total = unpack('>I7I7', value, from - 14)
-        if stamp + b <= at then
-          base, first = total, from
-        else
-          local first_stamp, first_total = unpack('>I7I7', value, first)
-          while first_stamp + b <= at do
-            base, first = first_total, first + 14
-            first_stamp, first_total = unpack('>I7I7', value, first)
+    else
+      local limit = unpack('>I7', program, at_offset + 44)
+      if kind == 3 then -- window: a anchor (0 first admitted, 1 aligned), b length
+        local start, used = now, 0
+        if a == 1 then start = now - now % b end
+        if value then
+          if size - from < 26 then clean = false break end
+          local held, newest, then_start, then_used
+          held, newest, then_start, then_used, from = unpack('>c6I7I7I7', value, from)
+          if held ~= id or newest > ahead or newest > MAX or then_start > newest or then_used > MAX then
+            clean = false
+            break
+          end
+          if newest > now then at = newest end
+          start = at
+          if a == 1 then
+            start = at - at % b
+            if then_start == start then used = then_used end
+          elseif at < then_start + b then
+            start, used = then_start, then_used
           end
         end
-        if stamp > newest or total < base or total > MAX - cost then clean = false break end
-        body = string.sub(value, first, from - (stamp == at - at % a and 15 or 1))
-      end
-      if total - base > limit - cost then
-        denied = true
-      else
-        stamp = at - at % a
-        lasts = stamp + b - now
-        out = out .. pack('>c5BI2I7I7', id, retention, #body + 28, at, base) .. body
-          .. pack('>I7I7', stamp, total + cost)
+        if used > limit - cost then
+          denied = true
+        else
+          lasts = start + b - now
+          entry = pack('>c6I7I7I7', id, at, start, used + cost)
+        end
+      elseif kind == 4 then -- counter: a length, b step, c steps
+        local previous, current, start = 0, 0, now - now % a
+        if value then
+          if size - from < 33 then clean = false break end
+          local held, newest, then_start, x, y
+          held, newest, then_start, x, y, from = unpack('>c6I7I7I7I7', value, from)
+          if held ~= id or newest > ahead or newest > MAX or then_start > newest or x > MAX or y > MAX then
+            clean = false
+            break
+          end
+          if newest > now then at = newest end
+          start = at - at % a
+          if start == then_start then
+            previous, current = x, y
+          elseif start - then_start == a then
+            previous = y
+          end
+        end
+        local room = limit - cost - current
+        if room < 0 or previous > 0 and c - math.floor((at - start) / b) > math.floor(room * c / previous) then
+          denied = true
+        else
+          lasts = start + 2 * a - now
+          entry = pack('>c6I7I7I7I7', id, at, start, previous, current + cost)
+        end
+      elseif kind == 5 then -- exact log of one strategy: b length; entries as in a ring, in a key of their own
+        logs, entries, readings = (logs or 0) + 1, entries or {}, readings or {}
+        local key, base, total, first, stored, retry, newest = KEYS[1 + logs], 0, 0, 0, 0, 0, 0
+        if value then
+          if size - from < 40 then clean = false break end
+          local held
+          held, newest, base, total, first, stored, from = unpack('>c6I7I7I7I7I7', value, from)
+          if held ~= id or newest > ahead or newest > MAX or total > MAX - cost or first >= stored or first > 64 and 2 * first > stored then
+            clean = false
+            break
+          end
+          if newest > now then at = newest end
+          -- What has left is among the oldest, most often one or two.
+          local block, place = redis.call('GETRANGE', key, 14 * first, 14 * first + 111), 1
+          local stamp, running
+          repeat
+            if place + 13 > #block then clean = false break end
+            if running then base, first = running, first + 1 end
+            stamp, running, place = unpack('>I7I7', block, place)
+          until stamp + b > at
+          if not clean then break end
+          local excess = total - base + cost - limit
+          while excess > 0 and running - base < excess do
+            if place + 13 > #block then clean = false break end
+            stamp, running, place = unpack('>I7I7', block, place)
+          end
+          if not clean then break end
+          if excess > 0 then retry = stamp + b - at end
+        elseif cost > limit then
+          clean = false
+          break
+        end
+        local used = total - base
+        if used > limit - cost then
+          if cost > limit then retry = 36028797018963968 end
+          denied = true
+          readings[logs] = pack('>I4I7I7I7I7I7I7', 1, retry, math.max(0, limit - used), math.max(0, limit - used), newest + b - at, used, 0)
+        else
+          readings[logs] = pack('>I4I7I7I7I7I7I7', 0, 0, limit - used, limit - used, used > 0 and newest + b - at or 0, used, 0)
+          lasts = at + b - now
+          local joins = stored > 0 and at == newest
+          if not joins then stored = stored + 1 end
+          entries[logs] = { key, 14 * (stored - 1), pack('>I7I7', at, total + cost) }
+          entry = pack('>c6I7I7I7I7I7', id, at, base, total + cost, first, stored)
+        end
+      else -- ring of slices: a slice, b length; entries are pairs of stamp and running total
+        local base, total, body, stamp, before = 0, 0, '', 0, nil
+        local current = now - now % a
+        if value then
+          if size - from < 21 then clean = false break end
+          local held, length, newest, first
+          held, length, newest, base, first = unpack('>c6I2I7I7', value, from)
+          from = first + length - 14
+          if held ~= id or newest > ahead or newest > MAX or length < 28 or length % 14 ~= 0 or from > size + 1 then
+            clean = false
+            break
+          end
+          if newest > now then at, current = newest, newest - newest % a end
+          stamp, total = unpack('>I7I7', value, from - 14)
+          if stamp + b <= at then
+            base, first = total, from
+          else
+            local first_stamp, first_total = unpack('>I7I7', value, first)
+            while first_stamp + b <= at do
+              base, first = first_total, first + 14
+              first_stamp, first_total = unpack('>I7I7', value, first)
+            end
+          end
+          if stamp > newest or total < base or total > MAX - cost then clean = false break end
+          if stamp ~= current then
+            body = string.sub(value, first, from - 1)
+            if first < from then before = string.sub(value, from - 14, from - 1) end
+          else
+            body = string.sub(value, first, from - 15)
+            if first < from - 14 then before = string.sub(value, from - 28, from - 15) end
+          end
+        end
+        if total - base > limit - cost then
+          denied = true
+        else
+          lasts = current + b - now
+          local last = pack('>I7I7', current, total + cost)
+          entry = pack('>c6I2I7I7', id, #body + 28, at, base) .. body .. last
+          if #body > 14 then
+            told = told or {}
+            told[index] = pack('>c6I2I7I7', id, 42, at, base) .. before .. last
+          end
+        end
       end
     end
     if lasts > life then life = lasts end
+    out[index] = entry
+    at_offset = at_offset + 58
   end
   if clean and from == size + 1 then
     if denied then
@@ -240,8 +261,11 @@ if lane > 0 and (size > 0 or not value) then
         redis.call('PEXPIRE', entry[1], life)
       end
     end
-    redis.call('SET', KEYS[1], out, 'PX', life)
-    return out
+    local states = count == 1 and out[1] or table.concat(out)
+    redis.call('SET', KEYS[1], states, 'PX', life)
+    if not told then return states end
+    for index = 1, count do told[index] = told[index] or out[index] end
+    return table.concat(told)
   end
 end
 

@@ -33,8 +33,8 @@ local policies, keys, mine = {}, 1, {}
 for index = 1, count do
   local p = {}
   local kind, flags, strategies
-  p.id, p.retention, p.a, p.b, p.c, p.cost, p.e, p.limit, p.g, kind, flags, strategies, offset =
-    unpack('>c5BI7I7I7I7I7I7I7BBB', program, offset)
+  p.id, p.retention, p.a, p.b, p.c, p.cost, kind, flags, strategies, p.e, p.limit, p.g, offset =
+    unpack('>c5BI7I7I7I7BBBI7I7I7', program, offset)
   if strategies > 0 then
     p.strategies = {}
     for each = 1, strategies do
