@@ -60,9 +60,7 @@ local size = value and #value or 0
 -- The express lane: a plain check of small policies whose states are absent or stand in the
 -- value just as the program lists them. Anything else falls through to the general part below.
 if lane > 0 and (size > 0 or not value) then
-  -- What is written, and what the client is told of it: the same but for rings, of which it needs
-  -- only what came before the current slice.
-  local out, told = {}, nil
+  local out, states = count > 1 and {} or nil, nil
   local life, from, clean, denied, at_offset = shortest, 1, true, false, offset
   local logs, entries, readings
   for index = 1, count do
@@ -196,7 +194,7 @@ if lane > 0 and (size > 0 or not value) then
           entry = pack('>c6I7I7I7I7I7', id, at, base, total + cost, first, stored)
         end
       else -- ring of slices: a slice, b length; entries are pairs of stamp and running total
-        local base, total, body, stamp, before = 0, 0, '', 0, nil
+        local base, total, body, stamp = 0, 0, '', 0
         local current = now - now % a
         if value then
           if size - from < 21 then clean = false break end
@@ -219,29 +217,18 @@ if lane > 0 and (size > 0 or not value) then
             end
           end
           if stamp > newest or total < base or total > MAX - cost then clean = false break end
-          if stamp ~= current then
-            body = string.sub(value, first, from - 1)
-            if first < from then before = string.sub(value, from - 14, from - 1) end
-          else
-            body = string.sub(value, first, from - 15)
-            if first < from - 14 then before = string.sub(value, from - 28, from - 15) end
-          end
+          body = string.sub(value, first, from - (stamp == current and 15 or 1))
         end
         if total - base > limit - cost then
           denied = true
         else
           lasts = current + b - now
-          local last = pack('>I7I7', current, total + cost)
-          entry = pack('>c6I2I7I7', id, #body + 28, at, base) .. body .. last
-          if #body > 14 then
-            told = told or {}
-            told[index] = pack('>c6I2I7I7', id, 42, at, base) .. before .. last
-          end
+          entry = pack('>c6I2I7I7', id, #body + 28, at, base) .. body .. pack('>I7I7', current, total + cost)
         end
       end
     end
     if lasts > life then life = lasts end
-    out[index] = entry
+    if out then out[index] = entry else states = entry end
     at_offset = at_offset + 58
   end
   if clean and from == size + 1 then
@@ -261,11 +248,9 @@ if lane > 0 and (size > 0 or not value) then
         redis.call('PEXPIRE', entry[1], life)
       end
     end
-    local states = count == 1 and out[1] or table.concat(out)
+    if out then states = table.concat(out) end
     redis.call('SET', KEYS[1], states, 'PX', life)
-    if not told then return states end
-    for index = 1, count do told[index] = told[index] or out[index] end
-    return table.concat(told)
+    return states
   end
 end
 
