@@ -3,54 +3,13 @@
 use smallvec::SmallVec;
 
 use crate::decision::{Decision, NEVER, Notes, Outcome, Source};
-use crate::kernel::{Ask, Overflow, Rule, Times, bucket, counter, log, warm_up, window};
+use crate::kernel::{Ask, Overflow, Rule};
 use crate::limit::Limit;
 use crate::number::MAX_EXACT;
 use crate::policy::{DeniedCharge, Enforcement, Policy};
 use crate::request::{Costs, Operation};
+use crate::standing::{Charge, Standing};
 use crate::store::{StoreError, StoreErrorKind};
-
-/// A policy's state, brought to the time of judgement.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum Standing<'a> {
-    /// Of the bucket family.
-    Bucket(bucket::Standing),
-    /// Of a two-cell counter.
-    Counter(counter::Standing),
-    /// Of a log or ring that is at hand.
-    Log {
-        /// The state, restamped already if that was due.
-        state: &'a mut log::State,
-        /// The time of judgement.
-        at: u64,
-    },
-    /// Of a log or ring that stays in the store, which judged it.
-    Read(Reading),
-    /// Of a warm-up.
-    WarmUp(warm_up::Standing),
-    /// Of a fixed window.
-    Window(window::Standing),
-}
-
-/// What a store that judged a log by itself says of it.
-#[derive(Clone, Copy, Debug)]
-pub struct Reading {
-    /// Whether the cost passes.
-    pub ask: Ask,
-    /// The strategies that refuse, as bits.
-    pub violated: u32,
-    /// The largest cost that would have been admitted before the decision.
-    pub remaining_before: u64,
-    /// The same after it.
-    pub remaining: u64,
-    /// The time until the last entry has left, in µs.
-    pub reset_after: u64,
-    /// The units that count now over the longest window.
-    pub total: u64,
-    /// The units in the current slice.
-    pub current: u64,
-}
 
 /// A decision, and which states it changed.
 #[derive(Clone, Debug)]
@@ -88,13 +47,10 @@ impl Verdict {
         if cost == 0 {
             return Self::passed(0);
         }
-        let ask = ask(rule, standing, cost, within);
-        let violated = match (ask, rule, standing) {
-            (Ask::Refuse { .. }, Rule::Log(rule), Standing::Log { state, at }) => {
-                rule.violated(state, *at, cost)
-            }
-            (Ask::Refuse { .. }, _, Standing::Read(reading)) => reading.violated,
-            _ => 0,
+        let ask = standing.ask(rule, cost, within);
+        let violated = match ask {
+            Ask::Refuse { .. } => standing.violated(rule, cost),
+            Ask::Pass { .. } => 0,
         };
         Self { cost, ask, violated }
     }
@@ -247,16 +203,12 @@ impl Evaluator<'_, '_> {
         // A log changes in place: make sure that nothing can fail before anything has changed.
         for index in 0..self.standings.len() {
             let charge = charges(self, index);
-            prepare(self.limit.members()[index].policy().rule(), &self.standings[index], charge)?;
+            self.standings[index].prepare(self.limit.members()[index].policy().rule(), charge)?;
         }
         for index in 0..self.standings.len() {
             let charge = charges(self, index);
             if !matches!(charge, Charge::None) {
-                apply(
-                    self.limit.members()[index].policy().rule(),
-                    &mut self.standings[index],
-                    charge,
-                )?;
+                self.standings[index].apply(self.limit.members()[index].policy().rule(), charge)?;
                 self.changed |= 1 << index;
             }
         }
@@ -268,7 +220,7 @@ impl Evaluator<'_, '_> {
         for index in 0..self.standings.len() {
             let cost = cost_of(self.limit, costs, index);
             if cost > 0 && self.policy(index).enforcement() == Enforcement::Enforced {
-                let most = remaining_before(self.policy(index).rule(), &self.standings[index]);
+                let most = self.standings[index].remaining_before(self.policy(index).rule());
                 granted = granted.min(most).min(cost);
             }
         }
@@ -277,7 +229,7 @@ impl Evaluator<'_, '_> {
             let rule = self.limit.members()[index].policy().rule();
             let shadow = self.policy(index).enforcement() == Enforcement::Shadow;
             let most = if shadow {
-                remaining_before(rule, &self.standings[index]).min(cost)
+                self.standings[index].remaining_before(rule).min(cost)
             } else {
                 granted
             };
@@ -298,13 +250,13 @@ impl Evaluator<'_, '_> {
             self.verdicts.push(Verdict::passed(cost));
             let rule = self.limit.members()[index].policy().rule();
             let charge = if cost == 0 { Charge::None } else { Charge::Forced { cost } };
-            prepare(rule, &self.standings[index], charge)?;
+            self.standings[index].prepare(rule, charge)?;
         }
         for index in 0..self.standings.len() {
             let cost = self.verdicts[index].cost;
             if cost > 0 {
                 let rule = self.limit.members()[index].policy().rule();
-                apply(rule, &mut self.standings[index], Charge::Forced { cost })?;
+                self.standings[index].apply(rule, Charge::Forced { cost })?;
                 self.changed |= 1 << index;
             }
         }
@@ -317,11 +269,7 @@ impl Evaluator<'_, '_> {
             let cost = cost_of(self.limit, costs, index);
             self.verdicts.push(Verdict::passed(cost));
             if cost > 0 && self.standings[index].is_known() {
-                refund(
-                    self.limit.members()[index].policy().rule(),
-                    &mut self.standings[index],
-                    cost,
-                );
+                self.standings[index].refund(self.limit.members()[index].policy().rule(), cost);
                 self.changed |= 1 << index;
             }
         }
@@ -398,239 +346,17 @@ impl Evaluator<'_, '_> {
     }
 }
 
-/// What a policy is charged.
-#[derive(Clone, Copy)]
-enum Charge {
-    Admitted { cost: u64, wait: u64, act_in: u64 },
-    Denied { cost: u64 },
-    Forced { cost: u64 },
-    None,
-}
-
-impl<'a> Standing<'a> {
-    /// Whether there was a state: nothing can be given back to a key that was never used.
-    fn is_known(&self) -> bool {
-        match self {
-            Self::Bucket(standing) => standing.is_known(),
-            Self::Counter(standing) => standing.current() > 0,
-            Self::Log { state, .. } => !state.entries.is_empty(),
-            Self::Read(_) => true,
-            Self::WarmUp(standing) => standing.is_known(),
-            Self::Window(standing) => standing.is_open(),
-        }
-    }
-
-    /// Brings the state of a policy that keeps no log to the time of judgement; `None` for one
-    /// that does. The flag tells that the state was restamped.
-    ///
-    /// # Errors
-    /// When the state can't be counted in the policy's present numbers.
-    pub fn of(
-        rule: &Rule,
-        state: Option<&crate::packed::State>,
-        times: Times,
-    ) -> Result<Option<(Self, bool)>, Overflow> {
-        use crate::packed::State;
-        Ok(Some(match rule {
-            Rule::Bucket(rule) => {
-                let state = state.and_then(|state| {
-                    if let State::Bucket(state) = state { Some(*state) } else { None }
-                });
-                let (standing, restamped) = rule.stand(state, times)?;
-                (Self::Bucket(standing), restamped)
-            }
-            Rule::Counter(rule) => {
-                let state = state.and_then(|state| {
-                    if let State::Counter(state) = state { Some(*state) } else { None }
-                });
-                let (standing, restamped) = rule.stand(state, times)?;
-                (Self::Counter(standing), restamped)
-            }
-            Rule::WarmUp(rule) => {
-                let state = state.and_then(|state| {
-                    if let State::WarmUp(state) = state { Some(*state) } else { None }
-                });
-                let (standing, restamped) = rule.stand(state, times)?;
-                (Self::WarmUp(standing), restamped)
-            }
-            Rule::Window(rule) => {
-                let state = state.and_then(|state| {
-                    if let State::Window(state) = state { Some(*state) } else { None }
-                });
-                let (standing, restamped) = rule.stand(state, times);
-                (Self::Window(standing), restamped)
-            }
-            Rule::Log(_) => return Ok(None),
-        }))
-    }
-
-    /// Brings the state of a log or ring to the time of judgement; the flag tells that it was
-    /// restamped.
-    pub fn of_log(rule: &log::Log, state: &'a mut log::State, times: Times) -> (Self, bool) {
-        let restamped = rule.needs_restamp(state, times);
-        if restamped {
-            rule.restamp(state, times.now);
-        }
-        let at = rule.at(state, times);
-        (Self::Log { state, at }, restamped)
-    }
-}
-
-fn ask(rule: &Rule, standing: &Standing<'_>, cost: u64, within: Option<u64>) -> Ask {
-    match (rule, standing) {
-        (Rule::Bucket(rule), Standing::Bucket(standing)) => rule.ask(standing, cost, within),
-        (Rule::Counter(rule), Standing::Counter(standing)) => rule.ask(standing, cost),
-        (Rule::Log(rule), Standing::Log { state, at }) => rule.ask(state, *at, cost),
-        (Rule::WarmUp(rule), Standing::WarmUp(standing)) => rule.ask(standing, within),
-        (Rule::Window(rule), Standing::Window(standing)) => rule.ask(standing, cost),
-        (_, Standing::Read(reading)) => reading.ask,
-        _ => mismatch(),
-    }
-}
-
-/// Fails where [`apply`] would, without changing anything.
-fn prepare(rule: &Rule, standing: &Standing<'_>, charge: Charge) -> Result<(), Overflow> {
-    let (cost, denied) = match charge {
-        Charge::Admitted { cost, .. } | Charge::Forced { cost } => (cost, false),
-        Charge::Denied { cost } => (cost, true),
-        Charge::None => return Ok(()),
-    };
-    match (rule, standing) {
-        (Rule::Log(rule), Standing::Log { state, at }) => {
-            let cost = if denied { cost.min(rule.limit()) } else { cost };
-            rule.can_admit(state, *at, cost)
-        }
-        (Rule::Bucket(_), Standing::Bucket(standing)) => {
-            apply(rule, &mut Standing::Bucket(*standing), charge)
-        }
-        (Rule::Counter(_), Standing::Counter(standing)) => {
-            apply(rule, &mut Standing::Counter(*standing), charge)
-        }
-        (Rule::WarmUp(_), Standing::WarmUp(standing)) => {
-            apply(rule, &mut Standing::WarmUp(*standing), charge)
-        }
-        (Rule::Window(_), Standing::Window(standing)) => {
-            apply(rule, &mut Standing::Window(*standing), charge)
-        }
-        _ => Ok(()),
-    }
-}
-
-fn apply(rule: &Rule, standing: &mut Standing<'_>, charge: Charge) -> Result<(), Overflow> {
-    match (rule, standing, charge) {
-        (
-            Rule::Bucket(rule),
-            Standing::Bucket(standing),
-            Charge::Admitted { cost, wait, act_in },
-        ) => rule.admit(standing, cost, wait, act_in),
-        (Rule::Bucket(rule), Standing::Bucket(standing), Charge::Forced { cost }) => {
-            rule.force(standing, cost)
-        }
-        (Rule::Bucket(rule), Standing::Bucket(standing), Charge::Denied { cost }) => {
-            rule.charge_denied(standing, cost);
-            Ok(())
-        }
-        (Rule::WarmUp(rule), Standing::WarmUp(standing), Charge::Admitted { cost, act_in, .. }) => {
-            rule.admit(standing, cost, act_in)
-        }
-        (Rule::WarmUp(rule), Standing::WarmUp(standing), Charge::Forced { cost }) => {
-            rule.admit(standing, cost, 0)
-        }
-        (Rule::WarmUp(rule), Standing::WarmUp(standing), Charge::Denied { cost }) => {
-            rule.charge_denied(standing, cost);
-            Ok(())
-        }
-        (Rule::Counter(rule), Standing::Counter(standing), Charge::Denied { cost }) => {
-            rule.charge_denied(standing, cost);
-            Ok(())
-        }
-        (
-            Rule::Counter(rule),
-            Standing::Counter(standing),
-            Charge::Admitted { cost, .. } | Charge::Forced { cost },
-        ) => rule.admit(standing, cost),
-        (Rule::Window(rule), Standing::Window(standing), Charge::Denied { cost }) => {
-            rule.charge_denied(standing, cost);
-            Ok(())
-        }
-        (
-            Rule::Window(rule),
-            Standing::Window(standing),
-            Charge::Admitted { cost, .. } | Charge::Forced { cost },
-        ) => rule.admit(standing, cost),
-        (Rule::Log(rule), Standing::Log { state, at }, Charge::Denied { cost }) => {
-            rule.charge_denied(state, *at, cost)
-        }
-        (
-            Rule::Log(rule),
-            Standing::Log { state, at },
-            Charge::Admitted { cost, .. } | Charge::Forced { cost },
-        ) => rule.admit(state, *at, cost),
-        (_, Standing::Read(_), _) | (_, _, Charge::None) => Ok(()),
-        _ => mismatch(),
-    }
-}
-
-fn refund(rule: &Rule, standing: &mut Standing<'_>, units: u64) {
-    match (rule, standing) {
-        (Rule::Bucket(rule), Standing::Bucket(standing)) => rule.refund(standing, units),
-        (Rule::Counter(rule), Standing::Counter(standing)) => rule.refund(standing, units),
-        (Rule::Log(rule), Standing::Log { state, at }) => rule.refund(state, *at, units),
-        (Rule::WarmUp(rule), Standing::WarmUp(standing)) => rule.refund(standing, units),
-        (Rule::Window(rule), Standing::Window(standing)) => rule.refund(standing, units),
-        (_, Standing::Read(_)) => {}
-        _ => mismatch(),
-    }
-}
-
-fn remaining(rule: &Rule, standing: &Standing<'_>) -> u64 {
-    match (rule, standing) {
-        (Rule::Bucket(rule), Standing::Bucket(standing)) => rule.remaining(standing),
-        (Rule::Counter(rule), Standing::Counter(standing)) => rule.remaining(standing),
-        (Rule::Log(rule), Standing::Log { state, at }) => rule.remaining(state, *at),
-        (Rule::WarmUp(rule), Standing::WarmUp(standing)) => rule.remaining(standing),
-        (Rule::Window(rule), Standing::Window(standing)) => rule.remaining(standing),
-        (_, Standing::Read(reading)) => reading.remaining,
-        _ => mismatch(),
-    }
-}
-
-fn remaining_before(rule: &Rule, standing: &Standing<'_>) -> u64 {
-    match standing {
-        Standing::Read(reading) => reading.remaining_before,
-        standing => remaining(rule, standing),
-    }
-}
-
 fn outcome(policy: &Policy, standing: &Standing<'_>, verdict: Verdict) -> Outcome {
     let rule = policy.rule();
-    let reset = match (rule, standing) {
-        (Rule::Bucket(rule), Standing::Bucket(standing)) => {
-            rule.reset_after(standing).unwrap_or(NEVER)
-        }
-        (Rule::Counter(rule), Standing::Counter(standing)) => rule.reset_after(standing),
-        (Rule::Log(rule), Standing::Log { state, at }) => rule.reset_after(state, *at),
-        (Rule::WarmUp(rule), Standing::WarmUp(standing)) => {
-            rule.reset_after(standing).unwrap_or(NEVER)
-        }
-        (Rule::Window(rule), Standing::Window(standing)) => rule.reset_after(standing),
-        (_, Standing::Read(reading)) => reading.reset_after,
-        _ => mismatch(),
-    };
+    let reset = standing.reset_after(rule);
     let (admitted, wait, retry) = match verdict.ask {
         Ask::Pass { wait } => (true, wait, 0),
         Ask::Refuse { retry } => (false, 0, retry.unwrap_or(NEVER)),
     };
-    let (total, current) = match (rule, standing) {
-        (Rule::Log(rule), Standing::Log { state, at }) => {
-            (rule.used(state, *at, rule.horizon()), rule.current(state, *at))
-        }
-        (_, Standing::Read(reading)) => (reading.total, reading.current),
-        _ => (0, 0),
-    };
+    let (total, current) = standing.counts(rule);
     Outcome {
         limit: rule.limit(),
-        remaining: remaining(rule, standing),
+        remaining: standing.remaining(rule),
         wait,
         retry,
         reset,
@@ -639,17 +365,5 @@ fn outcome(policy: &Policy, standing: &Standing<'_>, verdict: Verdict) -> Outcom
         violated: verdict.violated,
         admitted,
         shadow: policy.enforcement() == Enforcement::Shadow,
-    }
-}
-
-/// A store handed over the standing of another kernel.
-#[cold]
-fn mismatch() -> ! {
-    #[expect(
-        clippy::panic,
-        reason = "a store builds each standing from the very rule it is judged by"
-    )]
-    {
-        panic!("a standing belongs to another kernel than its rule")
     }
 }

@@ -21,12 +21,13 @@ mod policy;
 mod rate;
 mod request;
 mod spec;
+mod standing;
 mod store;
 mod time;
 
 pub use calendar::{Boundaries, CalendarUnit, CalendarWindow};
 pub use clock::{Clock, ManualClock};
-pub use decide::{Evaluation, Reading, Standing, admitted, check_request, cost_of, evaluate};
+pub use decide::{Evaluation, admitted, check_request, cost_of, evaluate};
 pub use decision::{Decision, Notes, Outcome, RetryAfter, Source};
 pub use error::{InvalidNumber, LimitError, NameError, PolicyError, SpanError};
 pub use key::{KeyPrefix, KeyPrefixError, StoreKey};
@@ -37,5 +38,6 @@ pub use policy::{Algorithm, DeniedCharge, Enforcement, Policy, Start, Strategy, 
 pub use rate::Rate;
 pub use request::{Costs, Operation, Request, TimeSource};
 pub use spec::SpecError;
+pub use standing::{Reading, Standing};
 pub use store::{EmbeddedStore, Store, StoreError, StoreErrorKind};
 pub use time::{Span, Timestamp};
