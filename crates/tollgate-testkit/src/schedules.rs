@@ -160,7 +160,7 @@ impl fmt::Display for Schedule {
     }
 }
 
-/// Runs `test` with `count` seeds that belong to `name`, a hundred times as many when the variable
+/// Runs `test` with `count` seeds that belong to `name`, five hundred times as many when the variable
 /// `TOLLGATE_SOAK` is 1, or with the one in `TOLLGATE_SEED`. A failure prints its seed.
 ///
 /// # Panics
@@ -178,7 +178,7 @@ pub fn each(name: &str, count: u64, mut test: impl FnMut(u64)) {
     }
     let is_soak = std::env::var("TOLLGATE_SOAK").is_ok_and(|soak| soak == "1");
     let mut seeds = Dice::named(name);
-    for _ in 0..if is_soak { count * 100 } else { count } {
+    for _ in 0..if is_soak { count * 500 } else { count } {
         let seed = seeds.next();
         let _shown = ShownOnPanic { name, seed };
         test(seed);
