@@ -20,14 +20,6 @@ pub struct Evaluation {
     pub changed: u64,
 }
 
-impl Evaluation {
-    /// Whether the state of the policy at `index` has to be kept.
-    #[must_use]
-    pub const fn is_changed(&self, index: usize) -> bool {
-        self.changed & (1 << index) != 0
-    }
-}
-
 /// What one policy is asked, and what it says.
 #[derive(Clone, Copy)]
 struct Verdict {
