@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use tollgate_core::{
-    CalendarUnit, CalendarWindow, Cost, Costs, Decision, MAX_EXACT, Operation, Policy, StoreError,
-    StoreErrorKind, Timestamp,
+    CalendarUnit, CalendarWindow, Cost, Costs, Decision, MAX_EXACT, Operation, Policy, Rate,
+    StoreError, StoreErrorKind, Timestamp,
 };
 use tollgate_testkit::kernels::Kernels;
 use tollgate_testkit::reference::Clock;
@@ -194,4 +194,18 @@ fn a_counter_in_steps_of_a_millisecond_says_when_enough_of_the_last_cell_has_lef
     assert_eq!(wait.as_micros(), u128::from(6 * HOUR), "from three quarters left to a half");
     assert!(!check(NOW + day + 12 * HOUR - 1, 500_000).is_allowed());
     assert!(check(NOW + day + 12 * HOUR, 500_000).is_allowed());
+}
+
+#[test]
+fn numbers_that_are_not_exact_are_blamed_on_who_gave_them() {
+    let month = "30d".parse().unwrap();
+    let rate = Rate::new(123_457, month).unwrap();
+    // The burst follows the rate when nobody says otherwise: then the rate has to change.
+    let error = Policy::token_bucket(rate, 123_457).unwrap_err();
+    assert_eq!(error.parameter, "rate", "{error}");
+    assert!(error.to_string().contains("123456/30d"), "{error}");
+    let error = Policy::token_bucket(rate, 1_000_000).unwrap_err();
+    assert_eq!(error.parameter, "burst", "{error}");
+    let error = Policy::leaky_bucket(rate, 1_000_000).unwrap_err();
+    assert_eq!(error.parameter, "capacity", "{error}");
 }
