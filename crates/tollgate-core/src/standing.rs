@@ -2,6 +2,7 @@
 
 use crate::decision::NEVER;
 use crate::kernel::{Ask, Overflow, Rule, Times, bucket, counter, log, warm_up, window};
+use crate::packed::State;
 
 /// A policy's state, brought to the time of judgement.
 #[derive(Debug)]
@@ -74,10 +75,9 @@ impl<'a> Standing<'a> {
     /// When the state can't be counted in the policy's present numbers.
     pub fn of(
         rule: &Rule,
-        state: Option<&crate::packed::State>,
+        state: Option<&State>,
         times: Times,
     ) -> Result<Option<(Self, bool)>, Overflow> {
-        use crate::packed::State;
         Ok(Some(match rule {
             Rule::Bucket(rule) => {
                 let state = state.and_then(|state| {
@@ -124,6 +124,27 @@ impl<'a> Standing<'a> {
 }
 
 impl Standing<'_> {
+    /// The state to keep of a policy that keeps no log; `None` when there is nothing to keep, and
+    /// of a log, which changes in place.
+    #[must_use]
+    pub fn state(&self, rule: &Rule) -> Option<State> {
+        match (rule, self) {
+            (Rule::Bucket(rule), Self::Bucket(standing)) => {
+                Some(State::Bucket(rule.state(standing)))
+            }
+            (Rule::Counter(rule), Self::Counter(standing)) => {
+                Some(State::Counter(rule.state(standing)))
+            }
+            (Rule::WarmUp(rule), Self::WarmUp(standing)) => {
+                Some(State::WarmUp(rule.state(standing)))
+            }
+            (Rule::Window(rule), Self::Window(standing)) => {
+                standing.is_open().then(|| State::Window(rule.state(standing)))
+            }
+            _ => None,
+        }
+    }
+
     /// What the policy says to a cost.
     pub(crate) fn ask(&self, rule: &Rule, cost: u64, within: Option<u64>) -> Ask {
         match (rule, self) {

@@ -1,7 +1,7 @@
 //! How each kernel's states are kept in a slot, and when they may go.
 
 use tollgate_core::kernel::window::Anchor;
-use tollgate_core::kernel::{Rule, Times, bucket, counter, log, warm_up, window};
+use tollgate_core::kernel::{Times, bucket, counter, log, warm_up, window};
 use tollgate_core::packed::State;
 use tollgate_core::{MAX_EXACT, Span};
 
@@ -217,26 +217,6 @@ impl Cell for LogCell {
         self.state().map_or(0, |state| {
             size_of::<log::State>() + state.entries.capacity() * size_of::<log::Entry>()
         })
-    }
-}
-
-/// The state to keep of a standing that no log stands behind; `None` when there is none.
-pub(crate) fn kept(rule: &Rule, standing: &tollgate_core::Standing<'_>) -> Option<State> {
-    use tollgate_core::Standing;
-    match (rule, standing) {
-        (Rule::Bucket(rule), Standing::Bucket(standing)) => {
-            Some(State::Bucket(rule.state(standing)))
-        }
-        (Rule::Counter(rule), Standing::Counter(standing)) => {
-            Some(State::Counter(rule.state(standing)))
-        }
-        (Rule::WarmUp(rule), Standing::WarmUp(standing)) => {
-            Some(State::WarmUp(rule.state(standing)))
-        }
-        (Rule::Window(rule), Standing::Window(standing)) => {
-            standing.is_open().then(|| State::Window(rule.state(standing)))
-        }
-        _ => None,
     }
 }
 

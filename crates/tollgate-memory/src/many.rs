@@ -13,7 +13,7 @@ use tollgate_core::{
     check_request, evaluate,
 };
 
-use crate::cell::{BucketCell, Cell, LogCell, SmallCell, kept};
+use crate::cell::{BucketCell, Cell, LogCell, SmallCell};
 use crate::fingerprint::Fingerprint;
 use crate::handle::{Handle, Seat, SeatOf};
 use crate::lock::Guard;
@@ -155,7 +155,7 @@ impl Call<'_> {
         let keep = evaluation.changed | restamped;
         let states = limit.members().iter().zip(&standings).enumerate().map(
             |(index, (member, standing))| {
-                if keep & (1 << index) == 0 { None } else { kept(member.policy().rule(), standing) }
+                if keep & (1 << index) == 0 { None } else { standing.state(member.policy().rule()) }
             },
         );
         let states = states.collect();

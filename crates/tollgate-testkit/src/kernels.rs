@@ -102,21 +102,7 @@ impl Kernels {
         let states: Vec<Option<State>> = members
             .iter()
             .zip(&standings)
-            .map(|(member, standing)| match (member.policy().rule(), standing) {
-                (Rule::Bucket(rule), Standing::Bucket(standing)) => {
-                    Some(State::Bucket(rule.state(standing)))
-                }
-                (Rule::Counter(rule), Standing::Counter(standing)) => {
-                    Some(State::Counter(rule.state(standing)))
-                }
-                (Rule::WarmUp(rule), Standing::WarmUp(standing)) => {
-                    Some(State::WarmUp(rule.state(standing)))
-                }
-                (Rule::Window(rule), Standing::Window(standing)) => {
-                    Some(State::Window(rule.state(standing)))
-                }
-                _ => None,
-            })
+            .map(|(member, standing)| standing.state(member.policy().rule()))
             .collect();
         for (index, (member, state)) in members.iter().zip(states).enumerate() {
             if keep & (1 << index) != 0 {
