@@ -17,7 +17,7 @@ use tollgate_testkit::kernels::Kernels;
 use tollgate_testkit::reference::Clock;
 use tollgate_testkit::servers;
 
-use crate::scripted::Scripted;
+use crate::scripted::{MAX_CLOCK_BACK, Scripted};
 
 /// Lengths of time in µs.
 pub(crate) const MS: u64 = 1_000;
@@ -29,7 +29,6 @@ pub(crate) const DAY: u64 = 24 * HOUR;
 /// What all times of the schedules count from: midnight, so that every window is aligned to it.
 pub(crate) const START: u64 = 1_699_920_000 * S;
 /// How far a store's own clock may be set back before states are restamped.
-pub(crate) const MAX_CLOCK_BACK: u64 = 5 * S;
 /// Questions on the way to a server at once: they are answered in the order they were sent.
 const PIPELINE: usize = 64;
 

@@ -19,6 +19,8 @@ mod keys;
 mod libraries;
 mod outages;
 mod raw;
+#[path = "../scripted/mod.rs"]
+#[allow(dead_code, reason = "what the other test that has it needs")]
 mod scripted;
 mod seed0;
 mod seed1;

@@ -14,11 +14,14 @@ use tollgate_testkit::kernels::Kernels;
 use tollgate_testkit::lua::{Interpreter, Reply, Stored};
 use tollgate_testkit::reference::Clock;
 
-use crate::everywhere::MAX_CLOCK_BACK;
+/// How far ahead of the server's clock a state may be stamped, in µs.
+pub(crate) const MAX_CLOCK_BACK: u64 = 5_000_000;
 
 pub(crate) struct Scripted {
     interpreter: Interpreter,
     clock: Clock,
+    /// Whether keys expire by the server's clock; they do unless a test says otherwise.
+    pub(crate) expires: bool,
     limit: Arc<Limit>,
     program: Program,
     script: Arc<Script>,
@@ -30,6 +33,7 @@ impl Scripted {
         Self {
             interpreter: Interpreter::new().unwrap(),
             clock,
+            expires: true,
             program: program(&limit),
             script: Script::of(&limit),
             limit,
@@ -40,6 +44,11 @@ impl Scripted {
         self.limit = limit(policies);
         self.program = program(&self.limit);
         self.script = Script::of(&self.limit);
+    }
+
+    /// The policies as a limit.
+    pub(crate) fn limit(&self) -> &Limit {
+        &self.limit
     }
 
     /// Commands that the scripts have called so far.
@@ -78,7 +87,10 @@ impl Scripted {
         let max_clock_back = match self.clock {
             Clock::Injected => None,
             Clock::Own { max_clock_back_us } => {
-                self.expire(now);
+                self.interpreter.set_now(now);
+                if self.expires {
+                    self.interpreter.expire();
+                }
                 Some(max_clock_back_us)
             }
         };
