@@ -28,7 +28,6 @@ pub(crate) const DAY: u64 = 24 * HOUR;
 
 /// What all times of the schedules count from: midnight, so that every window is aligned to it.
 pub(crate) const START: u64 = 1_699_920_000 * S;
-/// How far a store's own clock may be set back before states are restamped.
 /// Questions on the way to a server at once: they are answered in the order they were sent.
 const PIPELINE: usize = 64;
 
