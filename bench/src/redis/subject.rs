@@ -39,7 +39,7 @@ impl Subject {
         // The store's own default.
         let program = Program::new(&limit, Span::from_millis(5_000)?);
         let program = program.bytes(&limit, Operation::Check, Costs::Own, |_| 0);
-        let key = StoreKey::new(&KeyPrefix::default(), &limit, &TimeSource::Store);
+        let key = StoreKey::new(&KeyPrefix::default(), limit.name(), &TimeSource::Store);
         Ok(Self { limit, digest, program, key, filling: String::new() })
     }
 

@@ -7,7 +7,7 @@ use crate::kernel::{Ask, Overflow, Rule};
 use crate::limit::Limit;
 use crate::number::MAX_EXACT;
 use crate::policy::{DeniedCharge, Enforcement, Policy};
-use crate::request::{Costs, Operation};
+use crate::request::{Costs, Operation, Request};
 use crate::standing::{Charge, Standing};
 use crate::store::{StoreError, StoreErrorKind};
 
@@ -137,6 +137,31 @@ pub fn check_request(
         )),
         None => Ok(()),
     }
+}
+
+/// Refuses a request that hasn't a subject for each part of its limit.
+///
+/// # Errors
+/// [`StoreErrorKind::InvalidRequest`].
+#[inline]
+pub fn check_subjects(limit: &Limit, request: &Request<'_>) -> Result<(), StoreError> {
+    if request.also.len() + 1 == limit.parts().len() {
+        Ok(())
+    } else {
+        Err(wrong_subjects(limit, request.also.len() + 1))
+    }
+}
+
+#[cold]
+fn wrong_subjects(limit: &Limit, count: usize) -> StoreError {
+    StoreError::new(
+        StoreErrorKind::InvalidRequest,
+        format!(
+            "limit `{}` needs {} subjects, one for each of its parts, but {count} were given",
+            limit.name(),
+            limit.parts().len()
+        ),
+    )
 }
 
 struct Evaluator<'e, 's> {

@@ -52,6 +52,8 @@ pub enum Source {
     Store,
     /// The store failed and the limit's `on_store_failure` decided.
     Fallback,
+    /// No limit was asked: it is switched off or unknown, or a list names the key.
+    Bypass,
 }
 
 impl Source {
@@ -61,6 +63,7 @@ impl Source {
         match self {
             Self::Store => "store",
             Self::Fallback => "fallback",
+            Self::Bypass => "bypass",
         }
     }
 }
@@ -123,9 +126,18 @@ pub struct Notes {
 impl Decision {
     /// The answer of a limit whose store failed and which says what to do then.
     pub fn fallback(allowed: bool) -> Self {
+        Self::without_policies(Source::Fallback, allowed)
+    }
+
+    /// The answer where no limit was asked.
+    pub fn bypass(allowed: bool) -> Self {
+        Self::without_policies(Source::Bypass, allowed)
+    }
+
+    fn without_policies(source: Source, allowed: bool) -> Self {
         Self {
             allowed,
-            source: Source::Fallback,
+            source,
             notes: Notes::default(),
             binding: None,
             granted: 0,

@@ -121,6 +121,12 @@ pub enum LimitError {
         /// Where the second one stands, counted from 0.
         index: usize,
     },
+    /// Two of the limits that are to be decided together have the same name, and so the same
+    /// states.
+    DuplicatePart {
+        /// The name both have.
+        name: crate::LimitName,
+    },
     /// Two names of one limit have the same short hash in stored state.
     TagCollision {
         /// One of the names.
@@ -145,6 +151,10 @@ impl fmt::Display for LimitError {
                 f,
                 "policy {} is called `{name}` like one before it: add `as NAME` with another name",
                 index + 1
+            ),
+            Self::DuplicatePart { name } => write!(
+                f,
+                "limit `{name}` can't be decided together with itself: the limits of one decision need different names"
             ),
             Self::TagCollision { first, second } => write!(
                 f,

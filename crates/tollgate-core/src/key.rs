@@ -6,8 +6,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::limit::Limit;
-use crate::name::PolicyName;
+use crate::name::{LimitName, PolicyName};
 use crate::request::TimeSource;
 
 /// What the keys of one installation begin with: 1 to 32 printable ASCII characters except
@@ -81,14 +80,14 @@ impl StoreKey {
 
     /// The keys of a limit.
     #[must_use]
-    pub fn new(prefix: &KeyPrefix, limit: &Limit, time: &TimeSource) -> Self {
+    pub fn new(prefix: &KeyPrefix, limit: &LimitName, time: &TimeSource) -> Self {
         let mut head = prefix.as_str().as_bytes().to_vec();
         if let TimeSource::Injected { run } = time {
             head.push(b'~');
             escape(run.as_bytes(), &mut head);
         }
         head.push(b':');
-        escape(limit.name().as_str().as_bytes(), &mut head);
+        escape(limit.as_str().as_bytes(), &mut head);
         head.extend_from_slice(b":{");
         Self { head }
     }
@@ -170,8 +169,7 @@ mod tests {
     use super::*;
 
     fn key(limit: &str, subject: &[u8]) -> Vec<u8> {
-        let policies = vec!["gcra 1/s".parse().unwrap()];
-        let limit = Limit::new(limit.parse().unwrap(), policies).unwrap();
+        let limit = limit.parse().unwrap();
         let mut key = Vec::new();
         StoreKey::new(&KeyPrefix::default(), &limit, &TimeSource::Store).write(subject, &mut key);
         key

@@ -27,7 +27,7 @@ mod time;
 
 pub use calendar::{Boundaries, CalendarUnit, CalendarWindow};
 pub use clock::{Clock, ManualClock};
-pub use decide::{Evaluation, admitted, check_request, cost_of, evaluate};
+pub use decide::{Evaluation, admitted, check_request, check_subjects, cost_of, evaluate};
 pub use decision::{Decision, Notes, Outcome, RetryAfter, Source};
 pub use error::{InvalidNumber, LimitError, NameError, PolicyError, SpanError};
 pub use key::{KeyPrefix, KeyPrefixError, StoreKey};

@@ -17,10 +17,15 @@ use crate::policy::{Algorithm, Policy, Window};
 /// assert_eq!(names, ["token_bucket", "fixed_window"]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// A limit has one subject: all its policies judge one key. [`Limit::together`] makes one limit of
+/// several, each part with a subject of its own.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Limit {
     name: LimitName,
     members: Box<[Member]>,
+    /// The names under which the parts keep their states; most limits have one part, themselves.
+    parts: Box<[LimitName]>,
 }
 
 /// A policy with the name it has in its limit.
@@ -29,6 +34,7 @@ pub struct Member {
     name: PolicyName,
     policy: Policy,
     identity: Identity,
+    part: u8,
 }
 
 /// What finds a policy's state again: a short hash of its name, its algorithm and its window.
@@ -75,12 +81,53 @@ impl Limit {
                     });
                 }
             }
-            members.push(Member { name, policy, identity });
+            members.push(Member { name, policy, identity, part: 0 });
         }
-        Ok(Self { name, members: members.into() })
+        Ok(Self { parts: [name.clone()].into(), name, members: members.into() })
     }
 
-    /// The limit's name.
+    /// One limit of several, decided all or nothing, each with a subject of its own: a login is
+    /// limited per address and per account. The parts share their states with the limits they
+    /// are, and [`Request::also`](crate::Request::also) holds the subjects after the first.
+    ///
+    /// ```
+    /// use tollgate_core::Limit;
+    ///
+    /// let by_address = Limit::new("address".parse()?, vec!["gcra 10/s".parse()?])?;
+    /// let by_account = Limit::new("account".parse()?, vec!["gcra 5/min".parse()?])?;
+    /// let login = Limit::together([by_address, by_account])?;
+    /// assert_eq!(login.parts().len(), 2);
+    /// assert_eq!(login.members()[1].part(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When there is none, two have one name, or there are too many policies altogether.
+    pub fn together(limits: impl IntoIterator<Item = Self>) -> Result<Self, LimitError> {
+        let mut limits = limits.into_iter();
+        let mut whole = limits.next().ok_or(LimitError::Empty)?;
+        let (mut members, mut parts) = (whole.members.into_vec(), whole.parts.into_vec());
+        for limit in limits {
+            if let Some(name) = limit.parts.iter().find(|name| parts.contains(name)) {
+                return Err(LimitError::DuplicatePart { name: name.clone() });
+            }
+            let first = parts.len();
+            parts.extend(limit.parts);
+            members.extend(limit.members.into_iter().map(|mut member| {
+                member.part += u8::try_from(first).unwrap_or(u8::MAX);
+                member
+            }));
+            if members.len() > Self::MAX_POLICIES {
+                return Err(LimitError::TooMany { count: members.len() });
+            }
+        }
+        if let [_, _, ..] = parts.as_slice() {
+            whole.name = LimitName::joined(&parts);
+        }
+        Ok(Self { name: whole.name, members: members.into(), parts: parts.into() })
+    }
+
+    /// The limit's name; of several together, their names joined with ` + `.
     #[must_use]
     pub const fn name(&self) -> &LimitName {
         &self.name
@@ -92,7 +139,14 @@ impl Limit {
         &self.members
     }
 
-    /// Where the policy of a name stands.
+    /// The names of the parts, each of which has a subject of its own; most limits are their only
+    /// part.
+    #[must_use]
+    pub const fn parts(&self) -> &[LimitName] {
+        &self.parts
+    }
+
+    /// Where the policy of a name stands; of several, the first.
     #[must_use]
     pub fn position(&self, name: &str) -> Option<usize> {
         self.members.iter().position(|member| member.name.as_str() == name)
@@ -122,6 +176,12 @@ impl Member {
     #[must_use]
     pub const fn identity(&self) -> Identity {
         self.identity
+    }
+
+    /// Which of [`Limit::parts`] the policy is of.
+    #[must_use]
+    pub const fn part(&self) -> usize {
+        self.part as usize
     }
 }
 

@@ -73,6 +73,12 @@ impl LimitName {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// What several limits are called together: no name that could be given.
+    pub(crate) fn joined(names: &[Self]) -> Self {
+        let names: Vec<&str> = names.iter().map(Self::as_str).collect();
+        Self(names.join(" + ").into())
+    }
 }
 
 impl FromStr for LimitName {

@@ -8,6 +8,9 @@ use crate::time::{Span, Timestamp};
 pub struct Request<'a> {
     /// The subject: any bytes.
     pub key: &'a [u8],
+    /// The subjects of the further parts of a limit that is several together
+    /// ([`Limit::together`](crate::Limit::together)); empty for any other.
+    pub also: &'a [&'a [u8]],
     /// What to do.
     pub operation: Operation,
     /// What it costs under each policy.
@@ -18,10 +21,19 @@ pub struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
+    /// The subject of a part, by its index in [`Limit::parts`](crate::Limit::parts).
+    #[must_use]
+    pub fn subject(&self, part: usize) -> &'a [u8] {
+        match part.checked_sub(1) {
+            Some(also) => self.also.get(also).copied().unwrap_or_default(),
+            None => self.key,
+        }
+    }
+
     /// A check of `key` at the policies' own costs, by the store's clock.
     #[must_use]
     pub const fn check(key: &'a [u8]) -> Self {
-        Self { key, operation: Operation::Check, costs: Costs::Own, at: None }
+        Self { key, also: &[], operation: Operation::Check, costs: Costs::Own, at: None }
     }
 }
 

@@ -17,6 +17,9 @@ pub trait Store: Send + Sync + 'static {
     /// What the store prepares once per limit, so that a decision looks nothing up by name.
     type Handle: Send + Sync + 'static;
 
+    /// What it takes to give a reservation back.
+    type Receipt: Send + Sync + 'static;
+
     /// Prepares a limit. Handles of one limit name share state: policies find theirs by name.
     fn open(&self, limit: Arc<Limit>, time: TimeSource) -> Self::Handle;
 
@@ -26,6 +29,35 @@ pub trait Store: Send + Sync + 'static {
         handle: &'a Self::Handle,
         request: Request<'a>,
     ) -> impl Future<Output = Result<Decision, StoreError>> + Send + 'a;
+
+    /// Answers a request at once if that takes no waiting; `None` when it does.
+    ///
+    /// A caller that is itself not asynchronous, or that wants no future for what needs none,
+    /// asks here first.
+    fn decide_at_once(
+        &self,
+        _handle: &Self::Handle,
+        _request: Request<'_>,
+    ) -> Option<Result<Decision, StoreError>> {
+        None
+    }
+
+    /// Answers a request of [`Operation::Reserve`](crate::Operation::Reserve); an admitted one
+    /// has a receipt, with which it can be cancelled.
+    fn reserve<'a>(
+        &'a self,
+        handle: &'a Self::Handle,
+        request: Request<'a>,
+    ) -> impl Future<Output = Result<(Decision, Option<Self::Receipt>), StoreError>> + Send + 'a;
+
+    /// Gives the units of a reservation back if nothing was charged after it to any of its
+    /// subjects, and tells whether that was so. Otherwise they are lost: whoever came later was
+    /// told an instant that counts on them.
+    fn cancel<'a>(
+        &'a self,
+        handle: &'a Self::Handle,
+        receipt: &'a Self::Receipt,
+    ) -> impl Future<Output = Result<bool, StoreError>> + Send + 'a;
 }
 
 /// A store that answers without waiting for anything.

@@ -10,43 +10,85 @@ use tollgate_core::kernel::{Rule, Times, counter, log, warm_up, window};
 use tollgate_core::packed::State;
 use tollgate_core::{
     Costs, Decision, Enforcement, Evaluation, Operation, Request, Span, Standing, StoreError,
-    check_request, evaluate,
+    check_request, check_subjects, evaluate,
 };
 
 use crate::cell::{BucketCell, Cell, LogCell, SmallCell};
-use crate::fingerprint::Fingerprint;
+use crate::fingerprint::{Fingerprint, Fingerprinter};
 use crate::handle::{Handle, Seat, SeatOf};
 use crate::lock::Guard;
+use crate::receipt::{Change, Receipt};
 use crate::registry::{Full, Registry};
 use crate::shard::Shard;
 
 /// Something for each policy, without an allocation for up to 16.
 type PerPolicy<T> = SmallVec<[T; 16]>;
 
-/// Answers a request.
+/// Answers a request, whose first subject has the fingerprint.
 pub(crate) fn decide(
+    fingerprinter: &Fingerprinter,
     handle: &Handle,
     request: &Request<'_>,
-    fingerprint: Fingerprint,
+    first: Fingerprint,
     times: Times,
 ) -> Result<Decision, StoreError> {
-    check_request(handle.limit(), request.operation, request.costs)?;
-    let mut places: PerPolicy<Option<Place<'_>>> = handle.seats().iter().map(|_| None).collect();
-    for &index in handle.lock_order() {
-        places[index] = Some(Place::lock(&handle.seats()[index], fingerprint));
-    }
-    let mut call =
-        Call { handle, fingerprint, times, places: places.into_iter().flatten().collect() };
+    let mut call = Call::new(fingerprinter, handle, request, first, times)?;
     match request.operation {
         Operation::Reset => call.reset(request.costs),
         operation => call.judge(operation, request.costs),
     }
 }
 
+/// Answers a request and says what it changed, if it was admitted.
+pub(crate) fn reserve(
+    fingerprinter: &Fingerprinter,
+    handle: &Handle,
+    request: &Request<'_>,
+    first: Fingerprint,
+    times: Times,
+) -> Result<(Decision, Option<Receipt>), StoreError> {
+    let mut call = Call::new(fingerprinter, handle, request, first, times)?;
+    let before: PerPolicy<Option<State>> = call.places.iter().map(Place::kept).collect();
+    let decision = call.judge(request.operation, request.costs)?;
+    if decision.is_denied() {
+        return Ok((decision, None));
+    }
+    let mut changes: SmallVec<[Change; 1]> = SmallVec::new();
+    let mut changed_parts = 0_u64;
+    for (index, (place, before)) in call.places.iter().zip(before).enumerate() {
+        let (after, part) = (place.kept(), handle.limit().members()[index].part());
+        changed_parts |= u64::from(after != before) << part;
+        changes.push(Change { index, part, fingerprint: place.fingerprint(), before, after });
+    }
+    // Whoever asked for the same subject under any policy comes after.
+    changes.retain(|change| changed_parts & (1 << change.part) != 0);
+    Ok((decision, Some(Receipt { changes })))
+}
+
+/// Puts back what a reservation found, if all is as it left it.
+pub(crate) fn cancel(handle: &Handle, receipt: &Receipt) -> bool {
+    let mut places: SmallVec<[(Place<'_>, &Change); 2]> = SmallVec::new();
+    for &index in handle.lock_order() {
+        let Some(change) = receipt.changes.iter().find(|change| change.index == index) else {
+            continue;
+        };
+        let place = Place::lock(&handle.seats()[index], change.fingerprint);
+        if place.kept() != change.after {
+            return false;
+        }
+        places.push((place, change));
+    }
+    for (place, change) in &mut places {
+        if change.before != change.after {
+            place.put_back(change.before.as_ref());
+        }
+    }
+    !receipt.changes.is_empty()
+}
+
 /// A request with the locks it holds.
 struct Call<'h> {
     handle: &'h Handle,
-    fingerprint: Fingerprint,
     times: Times,
     places: PerPolicy<Place<'h>>,
 }
@@ -72,11 +114,36 @@ enum Place<'h> {
 
 struct PlaceOf<'h, C: Cell> {
     seat: &'h SeatOf<C>,
+    fingerprint: Fingerprint,
     shard: Guard<'h, Shard<C>>,
     found: Option<usize>,
 }
 
-impl Call<'_> {
+impl<'h> Call<'h> {
+    fn new(
+        fingerprinter: &Fingerprinter,
+        handle: &'h Handle,
+        request: &Request<'_>,
+        first: Fingerprint,
+        times: Times,
+    ) -> Result<Self, StoreError> {
+        check_subjects(handle.limit(), request)?;
+        check_request(handle.limit(), request.operation, request.costs)?;
+        let also: SmallVec<[Fingerprint; 4]> =
+            request.also.iter().map(|subject| fingerprinter.of(subject)).collect();
+        let members = handle.limit().members();
+        let mut places: PerPolicy<Option<Place<'h>>> =
+            handle.seats().iter().map(|_| None).collect();
+        for &index in handle.lock_order() {
+            let fingerprint = match members[index].part().checked_sub(1) {
+                None => first,
+                Some(part) => also[part],
+            };
+            places[index] = Some(Place::lock(&handle.seats()[index], fingerprint));
+        }
+        Ok(Self { handle, times, places: places.into_iter().flatten().collect() })
+    }
+
     /// Anything that is judged.
     fn judge(&mut self, operation: Operation, costs: Costs<'_>) -> Result<Decision, StoreError> {
         let peeks = matches!(operation, Operation::Peek);
@@ -125,8 +192,7 @@ impl Call<'_> {
         let mut inserted = 0;
         for (index, (place, state)) in self.places.iter_mut().zip(states).enumerate() {
             if changed & (1 << index) != 0 {
-                inserted +=
-                    usize::from(place.keep(state.as_ref(), self.fingerprint, self.times.now));
+                inserted += usize::from(place.keep(state.as_ref(), self.times.now));
             }
         }
         Ok((evaluation.decision, if roomy { inserted } else { 0 }))
@@ -220,6 +286,41 @@ impl<'h> Place<'h> {
         }
     }
 
+    /// The state that is kept of a policy that can be reserved.
+    fn kept(&self) -> Option<State> {
+        match self {
+            Self::Bucket(place) => place.kept(),
+            Self::WarmUp(place) => place.kept(),
+            Self::Counter(_) | Self::Log(..) | Self::Window(_) => None,
+        }
+    }
+
+    fn fingerprint(&self) -> Fingerprint {
+        match self {
+            Self::Bucket(place) => place.fingerprint,
+            Self::Counter(place) => place.fingerprint,
+            Self::Log(place, _) => place.fingerprint,
+            Self::WarmUp(place) => place.fingerprint,
+            Self::Window(place) => place.fingerprint,
+        }
+    }
+
+    /// Puts a state back that was kept before, perhaps under other numbers of the policy; `None`
+    /// is none.
+    fn put_back(&mut self, state: Option<&State>) {
+        match (self, state) {
+            (place, None) => place.forget(),
+            (Self::Bucket(place), Some(State::Bucket(bucket))) => {
+                let tag = place.seat.table.scales().tag_of(bucket.unit);
+                let cell = tag.and_then(|tag| BucketCell::store(&State::Bucket(*bucket), tag));
+                if let Some(cell) = cell {
+                    place.keep(cell, 0);
+                }
+            }
+            (place, state) => _ = place.keep(state, 0),
+        }
+    }
+
     /// Of a log: makes the copy that is judged and changed instead of the state.
     fn copy_log(&mut self, copies: Copies, times: Times) {
         let Self::Log(place, copy) = self else {
@@ -250,14 +351,14 @@ impl<'h> Place<'h> {
     }
 
     /// Writes a state back; gives whether it is new.
-    fn keep(&mut self, state: Option<&State>, fingerprint: Fingerprint, now: u64) -> bool {
+    fn keep(&mut self, state: Option<&State>, now: u64) -> bool {
         match self {
-            Self::Bucket(place) => place.keep_small(state, fingerprint, now),
-            Self::Counter(place) => place.keep_small(state, fingerprint, now),
-            Self::WarmUp(place) => place.keep_small(state, fingerprint, now),
-            Self::Window(place) => place.keep_small(state, fingerprint, now),
+            Self::Bucket(place) => place.keep_small(state, now),
+            Self::Counter(place) => place.keep_small(state, now),
+            Self::WarmUp(place) => place.keep_small(state, now),
+            Self::Window(place) => place.keep_small(state, now),
             Self::Log(place, copy) => {
-                copy.take().is_some_and(|state| place.keep(LogCell::new(state), fingerprint, now))
+                copy.take().is_some_and(|state| place.keep(LogCell::new(state), now))
             }
         }
     }
@@ -287,13 +388,13 @@ impl<'h, C: Cell> PlaceOf<'h, C> {
     fn lock(seat: &'h SeatOf<C>, fingerprint: Fingerprint) -> Self {
         let shard = seat.table.lock(fingerprint);
         let found = shard.find(fingerprint).ok();
-        Self { seat, shard, found }
+        Self { seat, fingerprint, shard, found }
     }
 
-    fn keep(&mut self, cell: C, fingerprint: Fingerprint, now: u64) -> bool {
+    fn keep(&mut self, cell: C, now: u64) -> bool {
         match self.found {
             Some(index) => *self.shard.cell_mut(index) = cell,
-            None => self.seat.table.insert(&mut self.shard, fingerprint, cell, now),
+            None => self.seat.table.insert(&mut self.shard, self.fingerprint, cell, now),
         }
         self.found.is_none()
     }
@@ -310,10 +411,16 @@ impl<C: SmallCell> PlaceOf<'_, C> {
         self.found.map(|index| self.shard.cell(index).load(self.seat.table.scales()))
     }
 
-    fn keep_small(&mut self, state: Option<&State>, fingerprint: Fingerprint, now: u64) -> bool {
+    /// Looks it up again: it may have been inserted meanwhile.
+    fn kept(&self) -> Option<State> {
+        let index = self.shard.find(self.fingerprint).ok()?;
+        Some(self.shard.cell(index).load(self.seat.table.scales()))
+    }
+
+    fn keep_small(&mut self, state: Option<&State>, now: u64) -> bool {
         state
             .and_then(|state| C::store(state, self.seat.tag))
-            .is_some_and(|cell| self.keep(cell, fingerprint, now))
+            .is_some_and(|cell| self.keep(cell, now))
     }
 }
 

@@ -95,7 +95,7 @@ impl Registry {
     fn seat(&self, tables: &mut Tables, limit: &Limit, member: &Member, time: &TimeSource) -> Seat {
         let key = TableKey {
             time: time.clone(),
-            limit: limit.name().as_str().to_owned(),
+            limit: limit.parts()[member.part()].as_str().to_owned(),
             identity: member.identity(),
         };
         let there = tables.ids.get(&key).and_then(|id| tables.by_id.get(id)).cloned();

@@ -12,6 +12,7 @@ use crate::builder::{Builder, Overflow};
 use crate::cell::BucketCell;
 use crate::fingerprint::{Fingerprint, Fingerprinter};
 use crate::handle::{Handle, SeatOf};
+use crate::receipt::Receipt;
 use crate::registry::Registry;
 use crate::{many, one};
 
@@ -97,7 +98,7 @@ impl MemoryStore {
         request: Request<'_>,
         now: Timestamp,
     ) -> Result<Decision, StoreError> {
-        Self::decide_known(handle, &request, self.fingerprint(request.key), now)
+        self.decide_known(handle, &request, self.fingerprint(request.key), now)
     }
 
     #[inline]
@@ -108,6 +109,7 @@ impl MemoryStore {
     /// Answers a request whose key has been hashed already.
     #[inline]
     pub(crate) fn decide_known(
+        &self,
         handle: &Handle,
         request: &Request<'_>,
         fingerprint: Fingerprint,
@@ -120,7 +122,29 @@ impl MemoryStore {
         {
             return one::check(handle.registry(), seat, fingerprint, cost, times);
         }
-        many::decide(handle, request, fingerprint, times)
+        many::decide(&self.fingerprinter, handle, request, fingerprint, times)
+    }
+
+    /// [`Store::reserve`] at once.
+    ///
+    /// # Errors
+    /// Like [`EmbeddedStore::decide_now`].
+    pub fn reserve_now(
+        &self,
+        handle: &Handle,
+        request: Request<'_>,
+    ) -> Result<(Decision, Option<Receipt>), StoreError> {
+        handle.check_time(&request)?;
+        let now = if handle.is_injected() { Timestamp::EPOCH } else { self.now() };
+        let times = handle.times(&request, now);
+        let fingerprint = self.fingerprint(request.key);
+        many::reserve(&self.fingerprinter, handle, &request, fingerprint, times)
+    }
+
+    /// [`Store::cancel`] at once.
+    #[must_use]
+    pub fn cancel_now(&self, handle: &Handle, receipt: &Receipt) -> bool {
+        many::cancel(handle, receipt)
     }
 
     /// Removes states that equal a fresh key's from the next few thousand places, and gives how
@@ -168,6 +192,7 @@ impl fmt::Debug for MemoryStore {
 
 impl Store for MemoryStore {
     type Handle = Handle;
+    type Receipt = Receipt;
 
     fn open(&self, limit: Arc<Limit>, time: TimeSource) -> Handle {
         Handle::new(&self.registry, limit, &time)
@@ -179,6 +204,30 @@ impl Store for MemoryStore {
         request: Request<'a>,
     ) -> Result<Decision, StoreError> {
         self.decide_now(handle, request)
+    }
+
+    fn decide_at_once(
+        &self,
+        handle: &Handle,
+        request: Request<'_>,
+    ) -> Option<Result<Decision, StoreError>> {
+        Some(self.decide_now(handle, request))
+    }
+
+    async fn reserve<'a>(
+        &'a self,
+        handle: &'a Handle,
+        request: Request<'a>,
+    ) -> Result<(Decision, Option<Receipt>), StoreError> {
+        self.reserve_now(handle, request)
+    }
+
+    async fn cancel<'a>(
+        &'a self,
+        handle: &'a Handle,
+        receipt: &'a Receipt,
+    ) -> Result<bool, StoreError> {
+        Ok(self.cancel_now(handle, receipt))
     }
 }
 
@@ -194,6 +243,9 @@ impl EmbeddedStore for MemoryStore {
 #[inline]
 pub(crate) fn straight_cost(request: &Request<'_>, seat: &SeatOf<BucketCell>) -> Option<u64> {
     // The costs are looked at where they are: a copy would wait for all of their bytes to arrive.
+    if !request.also.is_empty() {
+        return None;
+    }
     match (&request.operation, &request.costs) {
         (Operation::Check, Costs::Own) => Some(seat.own_cost),
         (Operation::Check, Costs::Same(cost)) => Some(cost.get()),

@@ -138,6 +138,7 @@ fn injected_time_expires_nothing_and_a_run_goes_with_its_last_handle() {
         let key = key.to_le_bytes();
         let request = Request {
             key: &key,
+            also: &[],
             costs: Costs::Own,
             operation: Operation::Check,
             at: at(9_000_000_000),

@@ -126,6 +126,7 @@ fn run(chosen: &[usize], steps: &[Step], injected: bool) -> Result<(), TestCaseE
         };
         let request = Request {
             key: KEYS[step.key],
+            also: &[],
             operation: step.operation,
             costs,
             at: injected.then_some(at),

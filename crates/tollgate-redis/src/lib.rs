@@ -22,6 +22,7 @@
 
 mod link;
 mod program;
+mod receipt;
 mod reply;
 mod script;
 mod store;
@@ -29,6 +30,7 @@ mod store;
 pub use link::UrlError;
 #[doc(hidden)]
 pub use program::Program;
+pub use receipt::Receipt;
 #[doc(hidden)]
 pub use reply::{Answer, read_answer};
 #[doc(hidden)]

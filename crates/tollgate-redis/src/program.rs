@@ -18,6 +18,7 @@
 //! | bytes | end |
 //! | --- | --- |
 //! | 1 | operation: 1 check, 2 peek, 3 reserve, 4 take up to, 5 charge, 6 refund |
+//! | 1 | parts, each with a subject of its own |
 //! | 1 | policies |
 //! | 7 | the longest accepted wait of a reservation, µs |
 
@@ -35,12 +36,14 @@ const SHADOW: u8 = 1;
 const CHARGE_DENIED: u8 = 2;
 const SHAPER: u8 = 4;
 const SMOOTH: u8 = 8;
+/// The policy is the first of the next part of its limit.
+const NEXT_PART: u8 = 16;
 
 const NUMBER: usize = 7;
 /// Which of a policy's numbers is its cost: the last of those before kind, flags and strategies.
 const COST: usize = 3;
 /// The bytes at the end.
-const END: usize = 2 + NUMBER;
+const END: usize = 3 + NUMBER;
 
 /// The program of a limit, as a check at the policies' own costs; others are made from it.
 #[derive(Clone, Debug)]
@@ -72,17 +75,21 @@ impl Program {
         };
         program.bytes.push(0);
         push(&mut program.bytes, max_clock_back.as_micros());
+        let mut part = 0;
         for (index, member) in limit.members().iter().enumerate() {
-            program.add(index, member);
+            program.add(index, member, if member.part() > part { NEXT_PART } else { 0 });
+            part = member.part();
         }
+        program.plain &= limit.parts().len() == 1;
         program.is_one_bucket = match limit.members() {
             [member] => {
                 matches!(member.policy().rule(), Rule::Bucket(bucket) if !bucket.is_smooth())
             }
             _ => false,
         };
-        let count = u8::try_from(limit.members().len()).unwrap_or(u8::MAX);
-        program.bytes.extend_from_slice(&[0, count]);
+        let count = |length: usize| u8::try_from(length).unwrap_or(u8::MAX);
+        let (parts, policies) = (count(limit.parts().len()), count(limit.members().len()));
+        program.bytes.extend_from_slice(&[0, parts, policies]);
         push(&mut program.bytes, 0);
         program
     }
@@ -119,7 +126,7 @@ impl Program {
         };
         let end = bytes.len() - END;
         bytes[end] = code;
-        put(&mut bytes[end + 2..], within);
+        put(&mut bytes[end + 3..], within);
         for &index in &self.calendars {
             let Rule::Window(window) = limit.members()[index].policy().rule() else {
                 continue;
@@ -135,10 +142,10 @@ impl Program {
         bytes
     }
 
-    fn add(&mut self, index: usize, member: &Member) {
+    fn add(&mut self, index: usize, member: &Member, next_part: u8) {
         self.entries.push(self.bytes.len());
         let policy = member.policy();
-        let mut flags = 0;
+        let mut flags = next_part;
         if policy.enforcement() == Enforcement::Shadow {
             flags |= SHADOW;
         }

@@ -1,6 +1,9 @@
 //! From what a script answered to a decision.
 
+use std::slice;
+
 use redis::Value;
+use smallvec::SmallVec;
 use tollgate_core::kernel::{Ask, Rule, Times, bucket, log};
 use tollgate_core::packed::{self, State};
 use tollgate_core::{
@@ -9,13 +12,15 @@ use tollgate_core::{
 };
 
 use crate::program::log_kind;
+use crate::receipt::{Change, Receipt};
 
 /// What a script's answer came to.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "the large one is what nearly every answer is")]
 pub enum Answer {
     /// A decision.
     Decided(Decision),
+    /// An admitted reservation.
+    Reserved(Decision, Receipt),
     /// The boundaries that were sent for a calendar policy don't hold its time of judgement;
     /// nothing was charged.
     AskAgain {
@@ -50,7 +55,7 @@ pub fn read_answer(
 fn read_states(limit: &Limit, costs: Costs<'_>, states: &[u8]) -> Result<Decision, StoreError> {
     let decoded = packed::decode(states);
     let mut notes = Notes { discarded: decoded.discarded, ..Notes::default() };
-    let mut logs = take_logs(limit, &decoded);
+    let mut logs = take_logs(limit, slice::from_ref(&decoded));
     let mut standings = Vec::with_capacity(limit.members().len());
     let mut remaining_logs = logs.iter_mut();
     for member in limit.members() {
@@ -111,9 +116,11 @@ fn read_verdict(
     max_clock_back: Option<u64>,
     items: &[Value],
 ) -> Result<Answer, StoreError> {
-    let [Value::Int(verdict), Value::Int(now), states, Value::Int(noted), readings @ ..] = items
-    else {
+    let [Value::Int(verdict), Value::Int(now), Value::Int(noted), rest @ ..] = items else {
         return Err(nonsense("an array of another shape"));
+    };
+    let Some((states, readings)) = rest.split_at_checked(limit.parts().len()) else {
+        return Err(nonsense("the states of too few limits"));
     };
     let now = exact(*now).ok_or_else(|| nonsense("a time that no clock shows"))?;
     match verdict {
@@ -121,20 +128,18 @@ fn read_verdict(
         -2 => return read_ask_again(readings),
         _ => {}
     }
-    let states = match states {
-        Value::BulkString(states) => states.as_slice(),
-        _ => &[],
-    };
-    let decoded = packed::decode(states);
-    let mut notes = Notes { discarded: decoded.discarded || *noted != 0, ..Notes::default() };
+    let decoded: SmallVec<[packed::Decoded; 1]> =
+        states.iter().map(|states| packed::decode(bytes(states).unwrap_or_default())).collect();
+    let discarded = *noted != 0 || decoded.iter().any(|decoded| decoded.discarded);
+    let mut notes = Notes { discarded, ..Notes::default() };
     let times = Times { now, max_clock_back };
     let mut logs = take_logs(limit, &decoded);
     let mut remaining_logs = logs.iter_mut();
-    let mut readings = readings.iter();
+    let mut rest = readings.iter();
     let mut standings = Vec::with_capacity(limit.members().len());
     for member in limit.members() {
         let rule = member.policy().rule();
-        let state = decoded.state(member.identity(), kind_of(rule));
+        let state = decoded[member.part()].state(member.identity(), kind_of(rule));
         let (standing, restamped) = match (Standing::of(rule, state, times)?, rule) {
             (Some(standing), _) => standing,
             (None, Rule::Log(rule)) if log_kind(rule) == packed::kind::RING => {
@@ -145,7 +150,7 @@ fn read_verdict(
                 let newest = state.map_or(0, State::newest);
                 let restamped =
                     max_clock_back.is_some_and(|bound| newest > now.saturating_add(bound));
-                (Standing::Read(read_reading(readings.next())?), restamped)
+                (Standing::Read(read_reading(rest.next())?), restamped)
             }
         };
         notes.restamped |= restamped;
@@ -155,7 +160,22 @@ fn read_verdict(
     if evaluation.decision.is_allowed() != (*verdict == 1) {
         return Err(nonsense("another verdict than the kernels'"));
     }
-    Ok(Answer::Decided(evaluation.decision.with_notes(notes)))
+    let decision = evaluation.decision.with_notes(notes);
+    if matches!(operation, Operation::Reserve { .. }) && decision.is_allowed() {
+        let changes = states.iter().zip(rest).enumerate().filter_map(|(part, (before, after))| {
+            let after = bytes(after)?.to_vec();
+            Some(Change { part, before: bytes(before).map(<[u8]>::to_vec), after })
+        });
+        return Ok(Answer::Reserved(
+            decision,
+            Receipt { changes: changes.collect(), ..Receipt::default() },
+        ));
+    }
+    Ok(Answer::Decided(decision))
+}
+
+fn bytes(value: &Value) -> Option<&[u8]> {
+    if let Value::BulkString(bytes) = value { Some(bytes) } else { None }
 }
 
 fn read_ask_again(items: &[Value]) -> Result<Answer, StoreError> {
@@ -168,11 +188,11 @@ fn read_ask_again(items: &[Value]) -> Result<Answer, StoreError> {
 }
 
 /// The states of the rings, in the order of their policies; a fresh one where there is none.
-fn take_logs(limit: &Limit, decoded: &packed::Decoded) -> Vec<log::State> {
+fn take_logs(limit: &Limit, decoded: &[packed::Decoded]) -> Vec<log::State> {
     let is_ring = |member: &&Member| matches!(member.policy().rule(), Rule::Log(rule) if log_kind(rule) == packed::kind::RING);
     let rings = limit.members().iter().filter(is_ring);
     rings
-        .map(|member| match decoded.state(member.identity(), packed::kind::RING) {
+        .map(|member| match decoded[member.part()].state(member.identity(), packed::kind::RING) {
             Some(State::Ring(state)) => state.clone(),
             _ => log::State::default(),
         })

@@ -10,6 +10,7 @@ const BUCKET: &str = include_str!("lua/bucket.lua");
 const WINDOW: &str = include_str!("lua/window.lua");
 const LOG: &str = include_str!("lua/log.lua");
 const TAIL: &str = include_str!("lua/tail.lua");
+const CANCEL: &str = include_str!("lua/cancel.lua");
 
 /// A script with its digest, by which the server knows it.
 #[derive(Debug)]
@@ -48,8 +49,19 @@ impl Script {
             }
         }
         text.push_str(TAIL);
+        Self::new(text)
+    }
+
+    fn new(text: String) -> Self {
         let digest = redis::Script::new(&text).get_hash().to_owned();
         Self { text, digest }
+    }
+
+    /// The script that gives a reservation back.
+    #[must_use]
+    pub fn cancel() -> &'static Self {
+        static CANCEL_SCRIPT: OnceLock<Script> = OnceLock::new();
+        CANCEL_SCRIPT.get_or_init(|| Self::new(CANCEL.to_owned()))
     }
 
     /// The source.

@@ -9,11 +9,12 @@ use smallvec::SmallVec;
 use tollgate_core::kernel::{Rule, Times, log};
 use tollgate_core::{
     Decision, KeyPrefix, Limit, Operation, Request, Span, Standing, Store, StoreError,
-    StoreErrorKind, StoreKey, TimeSource, Timestamp, check_request, evaluate,
+    StoreErrorKind, StoreKey, TimeSource, Timestamp, check_request, check_subjects, evaluate,
 };
 
 use crate::link::{Failure, Link, UrlError};
 use crate::program::{Program, log_kind};
+use crate::receipt::Receipt;
 use crate::reply::{Answer, read_answer};
 use crate::script::Script;
 
@@ -68,10 +69,40 @@ pub struct RedisHandle {
     limit: Arc<Limit>,
     script: Arc<Script>,
     program: Program,
-    key: StoreKey,
+    /// One for each part of the limit.
+    keys: Box<[StoreKey]>,
     time: TimeSource,
     /// The policies whose states have a key of their own.
     own_keys: Vec<usize>,
+}
+
+impl RedisHandle {
+    /// The key of the packed states of one part.
+    fn key(&self, request: &Request<'_>, part: usize) -> Vec<u8> {
+        let mut key = Vec::with_capacity(64);
+        self.keys[part].write(request.subject(part), &mut key);
+        key
+    }
+
+    /// All keys, in the order that the script wants.
+    fn write_keys(&self, request: &Request<'_>, command: &mut Cmd) {
+        let mut key = Vec::with_capacity(64);
+        for (part, name) in self.keys.iter().enumerate() {
+            key.clear();
+            name.write(request.subject(part), &mut key);
+            command.arg(&key);
+        }
+        for &index in &self.own_keys {
+            let member = &self.limit.members()[index];
+            key.clear();
+            self.keys[member.part()].write_own(
+                request.subject(member.part()),
+                member.name(),
+                &mut key,
+            );
+            command.arg(&key);
+        }
+    }
 }
 
 impl fmt::Debug for RedisHandle {
@@ -114,11 +145,19 @@ impl RedisStore {
     /// When the server fails midway; calling again goes on.
     pub async fn delete_run(&self, limit: &Limit, run: &str) -> Result<u64, StoreError> {
         let time = TimeSource::Injected { run: run.to_owned() };
-        let pattern = StoreKey::new(&self.prefix, limit, &time).pattern();
+        let mut deleted = 0;
+        for part in limit.parts() {
+            let pattern = StoreKey::new(&self.prefix, part, &time).pattern();
+            deleted += self.delete_matching(&pattern).await?;
+        }
+        Ok(deleted)
+    }
+
+    async fn delete_matching(&self, pattern: &[u8]) -> Result<u64, StoreError> {
         let (mut cursor, mut deleted) = (b"0".to_vec(), 0);
         loop {
             let mut scan = redis::cmd("SCAN");
-            scan.arg(&cursor).arg("MATCH").arg(&pattern).arg("COUNT").arg(1_000);
+            scan.arg(&cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(1_000);
             let Value::Array(reply) = self.send(&scan).await? else {
                 return Err(unexpected("SCAN"));
             };
@@ -154,7 +193,8 @@ impl RedisStore {
         &self,
         handle: &RedisHandle,
         request: Request<'_>,
-    ) -> Result<Decision, StoreError> {
+    ) -> Result<(Decision, Option<Receipt>), StoreError> {
+        check_subjects(&handle.limit, &request)?;
         check_request(&handle.limit, request.operation, request.costs)?;
         let at = match (&handle.time, request.at) {
             (TimeSource::Injected { .. }, Some(at)) => Some(at.as_micros()),
@@ -173,7 +213,7 @@ impl RedisStore {
             }
         };
         if request.operation == Operation::Reset {
-            return self.reset(handle, request).await;
+            return self.reset(handle, request).await.map(|decision| (decision, None));
         }
         let max_clock_back = at.is_none().then(|| self.max_clock_back.as_micros());
         let now = at.unwrap_or_else(wall_clock);
@@ -190,7 +230,7 @@ impl RedisStore {
             };
             let program =
                 handle.program.bytes(&handle.limit, request.operation, request.costs, near);
-            let answer = self.run(handle, request.key, &program, at).await?;
+            let answer = self.run(handle, &request, &program, at).await?;
             match read_answer(
                 &handle.limit,
                 request.operation,
@@ -198,7 +238,15 @@ impl RedisStore {
                 max_clock_back,
                 &answer,
             )? {
-                Answer::Decided(decision) => return Ok(decision),
+                Answer::Decided(decision) => return Ok((decision, None)),
+                Answer::Reserved(decision, mut receipt) => {
+                    receipt.keys = receipt
+                        .changes
+                        .iter()
+                        .map(|change| handle.key(&request, change.part))
+                        .collect();
+                    return Ok((decision, Some(receipt)));
+                }
                 Answer::AskAgain { policy, at } => corrected.push((policy, at)),
             }
         }
@@ -208,36 +256,59 @@ impl RedisStore {
         ))
     }
 
-    /// Runs the script by its digest; a server that doesn't know it gets the text, itself and
-    /// nobody else.
     async fn run(
         &self,
         handle: &RedisHandle,
-        subject: &[u8],
+        request: &Request<'_>,
         program: &[u8],
         at: Option<u64>,
     ) -> Result<Value, StoreError> {
-        let command = |name: &str, script: &str| {
-            let mut command = Cmd::with_capacity(6, script.len() + program.len() + 128);
-            command.arg(name).arg(script).arg(1 + handle.own_keys.len());
-            let mut key = Vec::with_capacity(64);
-            handle.key.write(subject, &mut key);
-            command.arg(&key);
-            for &index in &handle.own_keys {
-                key.clear();
-                handle.key.write_own(subject, handle.limit.members()[index].name(), &mut key);
-                command.arg(&key);
-            }
+        self.evaluate(&handle.script, |command| {
+            command.arg(handle.keys.len() + handle.own_keys.len());
+            handle.write_keys(request, command);
             command.arg(program);
             if let Some(at) = at {
                 command.arg(at);
             }
+        })
+        .await
+    }
+
+    /// Runs a script by its digest; a server that doesn't know it gets the text, itself and
+    /// nobody else.
+    async fn evaluate(
+        &self,
+        script: &Script,
+        arguments: impl Fn(&mut Cmd),
+    ) -> Result<Value, StoreError> {
+        let command = |name: &str, script: &str| {
+            let mut command = Cmd::with_capacity(6, script.len() + 384);
+            command.arg(name).arg(script);
+            arguments(&mut command);
             command
         };
-        match self.link.send(&command("EVALSHA", handle.script.digest()), self.deadline).await {
+        match self.link.send(&command("EVALSHA", script.digest()), self.deadline).await {
             Ok(answer) => Ok(answer),
             Err(Failure::Store(error)) => Err(error),
-            Err(Failure::NoScript) => self.send(&command("EVAL", handle.script.text())).await,
+            Err(Failure::NoScript) => self.send(&command("EVAL", script.text())).await,
+        }
+    }
+
+    async fn give_back(&self, receipt: &Receipt) -> Result<bool, StoreError> {
+        let answer = self
+            .evaluate(Script::cancel(), |command| {
+                command.arg(receipt.keys.len());
+                for key in &receipt.keys {
+                    command.arg(key);
+                }
+                for change in &receipt.changes {
+                    command.arg(&change.after).arg(change.before.as_deref().unwrap_or_default());
+                }
+            })
+            .await?;
+        match answer {
+            Value::Int(given @ (0 | 1)) => Ok(given == 1),
+            _ => Err(unexpected("a cancellation")),
         }
     }
 
@@ -247,14 +318,7 @@ impl RedisStore {
         request: Request<'_>,
     ) -> Result<Decision, StoreError> {
         let mut command = redis::cmd("DEL");
-        let mut key = Vec::new();
-        handle.key.write(request.key, &mut key);
-        command.arg(&key);
-        for &index in &handle.own_keys {
-            key.clear();
-            handle.key.write_own(request.key, handle.limit.members()[index].name(), &mut key);
-            command.arg(&key);
-        }
+        handle.write_keys(&request, &mut command);
         self.send(&command).await?;
         let times = Times {
             now: request.at.map_or_else(wall_clock, Timestamp::as_micros),
@@ -277,6 +341,7 @@ impl RedisStore {
 
 impl Store for RedisStore {
     type Handle = RedisHandle;
+    type Receipt = Receipt;
 
     fn open(&self, limit: Arc<Limit>, time: TimeSource) -> RedisHandle {
         let own_keys = limit
@@ -292,7 +357,11 @@ impl Store for RedisStore {
         RedisHandle {
             script: Script::of(&limit),
             program: Program::new(&limit, self.max_clock_back),
-            key: StoreKey::new(&self.prefix, &limit, &time),
+            keys: limit
+                .parts()
+                .iter()
+                .map(|name| StoreKey::new(&self.prefix, name, &time))
+                .collect(),
             own_keys,
             limit,
             time,
@@ -304,7 +373,23 @@ impl Store for RedisStore {
         handle: &'a RedisHandle,
         request: Request<'a>,
     ) -> Result<Decision, StoreError> {
+        self.answer(handle, request).await.map(|(decision, _)| decision)
+    }
+
+    async fn reserve<'a>(
+        &'a self,
+        handle: &'a RedisHandle,
+        request: Request<'a>,
+    ) -> Result<(Decision, Option<Receipt>), StoreError> {
         self.answer(handle, request).await
+    }
+
+    async fn cancel<'a>(
+        &'a self,
+        _: &'a RedisHandle,
+        receipt: &'a Receipt,
+    ) -> Result<bool, StoreError> {
+        self.give_back(receipt).await
     }
 }
 

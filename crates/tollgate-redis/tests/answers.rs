@@ -19,7 +19,7 @@ fn kind_of(spec: &str, answer: &Value) -> Option<StoreErrorKind> {
 fn a_time_after_the_last_instant_is_nonsense() {
     let at = |now: u64| {
         let now = Value::Int(now.cast_signed());
-        Value::Array(vec![Value::Int(1), now, Value::Nil, Value::Int(0)])
+        Value::Array(vec![Value::Int(1), now, Value::Int(0), Value::Nil])
     };
     for spec in ["fixed_window 10/month calendar Asia/Tokyo", "token_bucket 1/s", "sliding_log 1/s"]
     {

@@ -40,7 +40,7 @@ async fn assert_store_answers_like_the_model(store: &RedisStore, schedule: &Sche
                 let (operation, costs) = request.operation.for_store();
                 let at = Some(Timestamp::from_micros(request.now_us).unwrap());
                 let got = store
-                    .decide(&handle, Request { key: &request.key, operation, costs, at })
+                    .decide(&handle, Request { key: &request.key, also: &[], operation, costs, at })
                     .await;
                 let differences = differences(&request.expected, &got);
                 assert!(differences.is_empty(), "step {index}: {differences:#?}\n{schedule}");

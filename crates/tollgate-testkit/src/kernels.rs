@@ -5,19 +5,22 @@ use std::collections::HashMap;
 use tollgate_core::kernel::{Rule, Times, log};
 use tollgate_core::packed::State;
 use tollgate_core::{
-    Costs, Decision, Evaluation, Identity, Limit, Notes, Operation, Policy, Standing, StoreError,
-    check_request, evaluate,
+    Costs, Decision, Evaluation, Identity, Limit, Member, Notes, Operation, Policy, Standing,
+    StoreError, check_request, evaluate,
 };
 
 use crate::reference::Clock;
 
 /// A store without keys that expire, memory that is bounded, or threads.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Kernels {
     limit: Limit,
     clock: Clock,
-    states: HashMap<(Vec<u8>, Identity), State>,
+    states: HashMap<StateKey, State>,
 }
+
+/// What a state is found by: the limit's part, its subject and the policy.
+pub type StateKey = (usize, Vec<u8>, Identity);
 
 impl Kernels {
     /// A store for one limit.
@@ -26,7 +29,13 @@ impl Kernels {
     /// When the policies can't be one limit.
     #[must_use]
     pub fn new(policies: Vec<Policy>, clock: Clock) -> Self {
-        Self { limit: limit_of(policies), clock, states: HashMap::new() }
+        Self::of_limit(limit_of(policies), clock)
+    }
+
+    /// A store for one limit, which may be several together.
+    #[must_use]
+    pub fn of_limit(limit: Limit, clock: Clock) -> Self {
+        Self { limit, clock, states: HashMap::new() }
     }
 
     /// Changes the policies and keeps what was consumed.
@@ -45,8 +54,28 @@ impl Kernels {
 
     /// Everything that is kept.
     #[must_use]
-    pub const fn states(&self) -> &HashMap<(Vec<u8>, Identity), State> {
+    pub const fn states(&self) -> &HashMap<StateKey, State> {
         &self.states
+    }
+
+    /// What is kept of one subject of a part.
+    #[must_use]
+    pub fn of(&self, part: usize, subject: &[u8]) -> Vec<(Identity, State)> {
+        let mine =
+            self.states.iter().filter(|((other, key, _), _)| *other == part && key == subject);
+        let mut states: Vec<_> = mine.map(|((.., id), state)| (*id, state.clone())).collect();
+        states.sort_by_key(|(id, _)| *id);
+        states
+    }
+
+    /// Makes some subjects what they were in an earlier store.
+    pub fn put_back(&mut self, earlier: &Self, subjects: &[(usize, Vec<u8>)]) {
+        for (part, subject) in subjects {
+            self.states.retain(|(other, key, _), _| other != part || key != subject);
+            for (id, state) in earlier.of(*part, subject) {
+                self.states.insert((*part, subject.clone(), id), state);
+            }
+        }
     }
 
     /// Answers one request.
@@ -60,7 +89,23 @@ impl Kernels {
         operation: Operation,
         costs: Costs<'_>,
     ) -> Result<Decision, StoreError> {
+        self.decide_together(now, &[key], operation, costs)
+    }
+
+    /// Answers one request about one subject for each part of the limit.
+    ///
+    /// # Errors
+    /// Those of [`evaluate`].
+    pub fn decide_together(
+        &mut self,
+        now: u64,
+        subjects: &[&[u8]],
+        operation: Operation,
+        costs: Costs<'_>,
+    ) -> Result<Decision, StoreError> {
         check_request(&self.limit, operation, costs)?;
+        let key =
+            |member: &Member| (member.part(), subjects[member.part()].to_vec(), member.identity());
         let max_clock_back = match self.clock {
             Clock::Own { max_clock_back_us } => Some(max_clock_back_us),
             Clock::Injected => None,
@@ -69,13 +114,11 @@ impl Kernels {
         let members = self.limit.members();
         if operation == Operation::Reset {
             for member in members {
-                self.states.remove(&(key.to_vec(), member.identity()));
+                self.states.remove(&key(member));
             }
         }
-        let found: Vec<Option<State>> = members
-            .iter()
-            .map(|member| self.states.get(&(key.to_vec(), member.identity())).cloned())
-            .collect();
+        let found: Vec<Option<State>> =
+            members.iter().map(|member| self.states.get(&key(member)).cloned()).collect();
         let mut logs: Vec<log::State> = found
             .iter()
             .map(|state| {
@@ -107,7 +150,7 @@ impl Kernels {
         for (index, (member, state)) in members.iter().zip(states).enumerate() {
             if keep & (1 << index) != 0 {
                 let state = state.unwrap_or_else(|| State::Ring(logs[index].clone()));
-                self.states.insert((key.to_vec(), member.identity()), state);
+                self.states.insert(key(member), state);
             }
         }
         Ok(decision.with_notes(Notes { restamped: restamped != 0, ..Notes::default() }))

@@ -44,6 +44,17 @@ enum Inner {
     Redis(<RedisStore as Store>::Handle),
 }
 
+/// What it takes to give a reservation in an [`AnyStore`] back.
+#[derive(Debug)]
+pub struct AnyReceipt(InnerReceipt);
+
+#[derive(Debug)]
+enum InnerReceipt {
+    Memory(<MemoryStore as Store>::Receipt),
+    #[cfg(feature = "redis")]
+    Redis(<RedisStore as Store>::Receipt),
+}
+
 /// How a store is set up: each kind of store takes what concerns it.
 #[derive(Clone)]
 #[non_exhaustive]
@@ -124,6 +135,7 @@ impl AnyStore {
 
 impl Store for AnyStore {
     type Handle = AnyHandle;
+    type Receipt = AnyReceipt;
 
     fn open(&self, limit: Arc<Limit>, time: TimeSource) -> AnyHandle {
         AnyHandle(match self {
@@ -143,12 +155,72 @@ impl Store for AnyStore {
             #[cfg(feature = "redis")]
             (Self::Redis(store), Inner::Redis(handle)) => store.decide(handle, request).await,
             #[cfg(feature = "redis")]
-            _ => Err(StoreError::new(
-                tollgate_core::StoreErrorKind::InvalidRequest,
-                "the limit was opened by a store of another kind: open it by the one that is asked",
-            )),
+            _ => Err(foreign()),
         }
     }
+
+    fn decide_at_once(
+        &self,
+        handle: &AnyHandle,
+        request: Request<'_>,
+    ) -> Option<Result<Decision, StoreError>> {
+        match (self, &handle.0) {
+            (Self::Memory(store), Inner::Memory(handle)) => {
+                Some(store.decide_now(handle, request))
+            }
+            #[cfg(feature = "redis")]
+            (Self::Redis(store), Inner::Redis(handle)) => store.decide_at_once(handle, request),
+            #[cfg(feature = "redis")]
+            _ => Some(Err(foreign())),
+        }
+    }
+
+    async fn reserve<'a>(
+        &'a self,
+        handle: &'a AnyHandle,
+        request: Request<'a>,
+    ) -> Result<(Decision, Option<AnyReceipt>), StoreError> {
+        match (self, &handle.0) {
+            (Self::Memory(store), Inner::Memory(handle)) => {
+                let (decision, receipt) = store.reserve_now(handle, request)?;
+                Ok((decision, receipt.map(InnerReceipt::Memory).map(AnyReceipt)))
+            }
+            #[cfg(feature = "redis")]
+            (Self::Redis(store), Inner::Redis(handle)) => {
+                let (decision, receipt) = store.reserve(handle, request).await?;
+                Ok((decision, receipt.map(InnerReceipt::Redis).map(AnyReceipt)))
+            }
+            #[cfg(feature = "redis")]
+            _ => Err(foreign()),
+        }
+    }
+
+    async fn cancel<'a>(
+        &'a self,
+        handle: &'a AnyHandle,
+        receipt: &'a AnyReceipt,
+    ) -> Result<bool, StoreError> {
+        match (self, &handle.0, &receipt.0) {
+            (Self::Memory(store), Inner::Memory(handle), InnerReceipt::Memory(receipt)) => {
+                Ok(store.cancel_now(handle, receipt))
+            }
+            #[cfg(feature = "redis")]
+            (Self::Redis(store), Inner::Redis(handle), InnerReceipt::Redis(receipt)) => {
+                store.cancel(handle, receipt).await
+            }
+            #[cfg(feature = "redis")]
+            _ => Err(foreign()),
+        }
+    }
+}
+
+#[cfg(feature = "redis")]
+#[cold]
+fn foreign() -> StoreError {
+    StoreError::new(
+        tollgate_core::StoreErrorKind::InvalidRequest,
+        "the limit was opened by a store of another kind: open it by the one that is asked",
+    )
 }
 
 impl fmt::Debug for AnyStore {

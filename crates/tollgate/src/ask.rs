@@ -26,28 +26,64 @@ use tollgate_core::{Cost, Costs, Limit, StoreError, StoreErrorKind, Timestamp};
 #[must_use]
 pub struct Ask<'a> {
     key: &'a [u8],
+    terms: Terms<'a>,
+    at: Option<Timestamp>,
+    /// Of limits that are decided together: the keys and terms of those after the first.
+    also: SmallVec<[(&'a [u8], Terms<'a>); 1]>,
+}
+
+/// What the request costs under the policies of one limit.
+#[derive(Clone, Debug, Default)]
+struct Terms<'a> {
     same: Option<u64>,
     named: SmallVec<[(&'a str, u64); 2]>,
-    at: Option<Timestamp>,
 }
 
 impl<'a> Ask<'a> {
     /// About `key`, at the policies' own costs.
     pub fn new<K: AsRef<[u8]> + ?Sized>(key: &'a K) -> Self {
-        Self { key: key.as_ref(), same: None, named: SmallVec::new(), at: None }
+        Self::of(key.as_ref())
+    }
+
+    #[inline]
+    fn of(key: &'a [u8]) -> Self {
+        let terms = Terms { same: None, named: SmallVec::new() };
+        Self { key, terms, at: None, also: SmallVec::new() }
     }
 
     /// The request takes `units` of every policy that [`Ask::cost_of`] doesn't name: a whole
     /// number from 1 to 2^53 − 1.
     pub const fn cost(mut self, units: u64) -> Self {
-        self.same = Some(units);
+        self.terms.same = Some(units);
         self
     }
 
     /// The request takes `units` of the policy called `policy`, from 0 to 2^53 − 1. 0 is not
     /// charged and never a reason to refuse. Policies that are not named keep their cost.
     pub fn cost_of(mut self, policy: &'a str, units: u64) -> Self {
-        self.named.push((policy, units));
+        self.terms.named.push((policy, units));
+        self
+    }
+
+    /// Asks the next of several limits that are decided together
+    /// ([`Limit::together`](tollgate_core::Limit::together)) about a key of its own.
+    ///
+    /// ```
+    /// use tollgate::{Ask, Limit, Limiter, MemoryStore};
+    ///
+    /// let login = Limit::together([
+    ///     tollgate::limit("address", ["gcra 10/s"])?,
+    ///     tollgate::limit("account", ["gcra 5/min"])?,
+    /// ])?;
+    /// let limiter = Limiter::new(MemoryStore::builder().build(), login);
+    /// let decision = limiter.try_check(Ask::new("192.0.2.7").and(Ask::new("alice")))?;
+    /// assert!(decision.is_allowed());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn and(mut self, next: impl Into<Self>) -> Self {
+        let next = next.into();
+        self.also.push((next.key, next.terms));
+        self.also.extend(next.also);
         self
     }
 
@@ -58,10 +94,26 @@ impl<'a> Ask<'a> {
         self
     }
 
-    /// The key.
+    /// The key; of limits that are decided together, the first one's.
     #[must_use]
     pub const fn key(&self) -> &'a [u8] {
         self.key
+    }
+
+    /// The keys after the first.
+    #[inline]
+    pub(crate) fn also(&self) -> SmallVec<[&'a [u8]; 2]> {
+        self.also.iter().map(|(key, _)| *key).collect()
+    }
+
+    /// What is asked of each of several limits that are decided together.
+    pub(crate) fn each(&self) -> impl Iterator<Item = Self> {
+        let first = (self.key, self.terms.clone());
+        std::iter::once(first).chain(self.also.iter().cloned()).map(|(key, terms)| Ask {
+            terms,
+            at: self.at,
+            ..Ask::of(key)
+        })
     }
 
     pub(crate) const fn time(&self) -> Option<Timestamp> {
@@ -75,35 +127,44 @@ impl<'a> Ask<'a> {
         limit: &Limit,
         each: &'e mut SmallVec<[u64; 16]>,
     ) -> Result<Costs<'e>, StoreError> {
-        if self.named.is_empty() {
-            return match self.same {
+        if self.terms.named.is_empty() && self.also.is_empty() {
+            return match self.terms.same {
                 None => Ok(Costs::Own),
                 Some(units) => Ok(Costs::Same(cost(units)?)),
             };
         }
-        self.named_costs(limit, each)?;
+        each.extend(limit.members().iter().map(|member| member.policy().cost().get()));
+        self.terms.write(limit, 0, each)?;
+        for (index, (_, terms)) in self.also.iter().enumerate() {
+            terms.write(limit, index + 1, each)?;
+        }
         Ok(Costs::Each(each))
     }
+}
 
-    fn named_costs(&self, limit: &Limit, each: &mut SmallVec<[u64; 16]>) -> Result<(), StoreError> {
-        let same = self.same.map(cost).transpose()?;
-        each.extend(
-            limit.members().iter().map(|member| same.unwrap_or(member.policy().cost()).get()),
-        );
+impl Terms<'_> {
+    /// Writes the costs of the policies of one part of the limit.
+    fn write(&self, limit: &Limit, part: usize, each: &mut [u64]) -> Result<(), StoreError> {
+        let members =
+            || limit.members().iter().enumerate().filter(|(_, member)| member.part() == part);
+        if let Some(units) = self.same {
+            let units = cost(units)?.get();
+            members().for_each(|(index, _)| each[index] = units);
+        }
         for (index, (name, units)) in self.named.iter().enumerate() {
             if self.named[..index].iter().any(|(earlier, _)| earlier == name) {
                 return Err(invalid(format!("the cost of policy `{name}` is given twice")));
             }
-            let position = limit.position(name).ok_or_else(|| {
-                let names: Vec<_> =
-                    limit.members().iter().map(|member| member.name().as_str()).collect();
-                invalid(format!(
-                    "limit `{}` has no policy called `{}`: it has {}",
-                    limit.name(),
+            let found = members().find(|(_, member)| member.name().as_str() == *name);
+            let Some((position, _)) = found else {
+                let names: Vec<_> = members().map(|(_, member)| member.name().as_str()).collect();
+                let limit = limit.parts().get(part).unwrap_or_else(|| limit.name());
+                return Err(invalid(format!(
+                    "limit `{limit}` has no policy called `{}`: it has {}",
                     name.escape_debug(),
                     names.join(", ")
-                ))
-            })?;
+                )));
+            };
             if *units > Cost::MAX.get() {
                 return Err(invalid(format!(
                     "the cost of policy `{name}` is {units}, but must be a whole number from 0 to {}",
@@ -173,6 +234,26 @@ mod tests {
             let message = costs(&ask).unwrap_err();
             assert!(message.contains(expected), "{message}");
         }
+    }
+
+    #[test]
+    fn each_of_several_limits_has_its_own_terms() {
+        let limit = Limit::together([
+            limit(),
+            crate::limit("m", ["gcra 1/s burst 9 as a", "gcra 1/s burst 9 cost 5 as c"]).unwrap(),
+        ])
+        .unwrap();
+        let costs = |ask: Ask<'_>| {
+            let mut each = SmallVec::new();
+            let costs = ask.costs(&limit, &mut each).map_err(|error| error.to_string())?;
+            Ok::<_, String>([0, 1, 2, 3].map(|index| tollgate_core::cost_of(&limit, costs, index)))
+        };
+        assert_eq!(costs(Ask::new("k").and("j")), Ok([1, 2, 1, 5]));
+        assert_eq!(costs(Ask::new("k").cost(3).and("j")), Ok([3, 3, 1, 5]));
+        let named = Ask::new("j").cost(4).cost_of("a", 0);
+        assert_eq!(costs(Ask::new("k").cost_of("a", 7).and(named)), Ok([7, 2, 0, 4]));
+        let message = costs(Ask::new("k").and(Ask::new("j").cost_of("b", 1))).unwrap_err();
+        assert!(message.contains("limit `m` has no policy called `b`: it has a, c"), "{message}");
     }
 
     #[test]

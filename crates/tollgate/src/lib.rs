@@ -30,16 +30,20 @@
 mod any_store;
 mod ask;
 pub mod config;
+mod denied;
 mod limit;
 mod limiter;
 mod registry;
+mod ruling;
 
-pub use any_store::{AnyHandle, AnyStore, OpenError, StoreOptions};
+pub use any_store::{AnyHandle, AnyReceipt, AnyStore, OpenError, StoreOptions};
 pub use ask::Ask;
 pub use config::{Config, OnStoreFailure, StoreUrl};
+pub use denied::{Denied, DeniedReason};
 pub use limit::{InvalidLimit, limit};
-pub use limiter::{Limiter, LimiterBuilder};
+pub use limiter::{Limiter, LimiterBuilder, Reservation};
 pub use registry::Registry;
+pub use ruling::Ruling;
 pub use tollgate_core::{
     Algorithm, CalendarUnit, CalendarWindow, Clock, Cost, Costs, Decision, DeniedCharge,
     EmbeddedStore, Enforcement, InvalidNumber, KeyPrefix, Limit, LimitError, LimitName,

@@ -2,6 +2,7 @@
 
 mod acquire;
 mod builder;
+mod reservation;
 
 use std::fmt;
 use std::future::Future;
@@ -14,6 +15,7 @@ use crate::ask::Ask;
 use crate::config::OnStoreFailure;
 
 pub use builder::LimiterBuilder;
+pub use reservation::Reservation;
 
 /// One limit in a store: asks it about keys.
 ///
@@ -107,9 +109,24 @@ impl<S: Store> Limiter<S> {
         self.question(Operation::Peek, ask.into())
     }
 
+    /// [`Limiter::check`] at once, if the store can answer without waiting for anything; `None`
+    /// when it can't, and then nothing was asked.
+    pub fn check_at_once<'a>(
+        &self,
+        ask: impl Into<Ask<'a>>,
+    ) -> Option<Result<Decision, StoreError>> {
+        let ask = ask.into();
+        let (mut each, also) = (SmallVec::new(), ask.also());
+        let answer = match self.request(Operation::Check, &ask, &also, &mut each) {
+            Ok(request) => self.store.decide_at_once(&self.handle, request)?,
+            Err(error) => Err(error),
+        };
+        Some(self.or_fallback(answer))
+    }
+
     /// Takes the cost now and says when to act ([`Decision::wait`]); denied when that would be
     /// later than `within` from now. Only for limits whose policies are all of the bucket family
-    /// ([`Limit::can_reserve`]).
+    /// ([`Limit::can_reserve`]). The reservation can be [cancelled](Reservation::cancel).
     ///
     /// # Errors
     /// Like [`Limiter::check`]; [`StoreErrorKind::Unsupported`](tollgate_core::StoreErrorKind) for
@@ -118,8 +135,19 @@ impl<S: Store> Limiter<S> {
         &'a self,
         ask: impl Into<Ask<'a>>,
         within: Span,
-    ) -> impl Future<Output = Result<Decision, StoreError>> + Send + 'a {
-        self.question(Operation::Reserve { within }, ask.into())
+    ) -> impl Future<Output = Result<Reservation<S>, StoreError>> + Send + 'a {
+        self.book(ask.into(), within)
+    }
+
+    async fn book(&self, ask: Ask<'_>, within: Span) -> Result<Reservation<S>, StoreError> {
+        let (mut each, also) = (SmallVec::new(), ask.also());
+        let request = self.request(Operation::Reserve { within }, &ask, &also, &mut each)?;
+        let answer = self.store.reserve(&self.handle, request).await;
+        let (answer, receipt) = match answer {
+            Ok((decision, receipt)) => (Ok(decision), receipt),
+            Err(error) => (Err(error), None),
+        };
+        Ok(Reservation::new(self.or_fallback(answer)?, &self.store, &self.handle, receipt))
     }
 
     /// Takes as much as every policy admits, up to the cost: [`Decision::granted`] tells how much.
@@ -177,10 +205,21 @@ impl<S: Store> Limiter<S> {
 
     /// Something that only the store can do.
     async fn order(&self, operation: Operation, ask: Ask<'_>) -> Result<Decision, StoreError> {
-        let mut each = SmallVec::new();
-        let costs = ask.costs(&self.limit, &mut each)?;
-        let request = Request { key: ask.key(), operation, costs, at: ask.time() };
+        let (mut each, also) = (SmallVec::new(), ask.also());
+        let request = self.request(operation, &ask, &also, &mut each)?;
         self.store.decide(&self.handle, request).await
+    }
+
+    #[inline]
+    fn request<'r, 'k: 'r>(
+        &self,
+        operation: Operation,
+        ask: &Ask<'k>,
+        also: &'r [&'k [u8]],
+        each: &'r mut SmallVec<[u64; 16]>,
+    ) -> Result<Request<'r>, StoreError> {
+        let costs = ask.costs(&self.limit, each)?;
+        Ok(Request { key: ask.key(), also, operation, costs, at: ask.time() })
     }
 
     #[inline]
@@ -265,9 +304,8 @@ impl<S: EmbeddedStore> Limiter<S> {
 
     #[inline]
     fn order_now(&self, operation: Operation, ask: &Ask<'_>) -> Result<Decision, StoreError> {
-        let mut each = SmallVec::new();
-        let costs = ask.costs(&self.limit, &mut each)?;
-        let request = Request { key: ask.key(), operation, costs, at: ask.time() };
+        let (mut each, also) = (SmallVec::new(), ask.also());
+        let request = self.request(operation, ask, &also, &mut each)?;
         self.store.decide_now(&self.handle, request)
     }
 }

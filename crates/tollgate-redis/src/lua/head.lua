@@ -1,12 +1,14 @@
--- Tollgate: one decision over all policies of one subject.
+-- Tollgate: one decision over all policies of one subject, or of several limits together.
 --
--- in    KEYS[1]   the packed states of the subject (docs/stored-format.md)
---       KEYS[2…]  one key per log, in the order of the policies that have one
+-- in    KEYS[1]   the packed states of the subject (docs/stored-format.md); of several limits
+--                 together, one such key each
+--       KEYS[…]   one key per log, in the order of the policies that have one
 --       ARGV[1]   the program: what to do and the numbers of every policy (program.rs)
 --       ARGV[2]   the time to judge by, in µs; absent: the server's clock
 -- out   a string  allowed; the new packed states, from which the client reads the rest
 --       a number  denied by the only policy, a bucket: its deficit
---       an array  {verdict, now, old packed states, notes, one reading per log …}
+--       an array  {verdict, now, notes, old packed states …, one reading per log …}; after an
+--                 admitted reservation also the packed states as written, one per limit
 --                 verdict 1 allowed, 0 denied, -1 overflow, -2 ask again: the boundaries of a
 --                 calendar policy (an index from 0 follows) don't hold its time (follows too)
 -- Whole numbers below 2^53 only. Nothing is written before everything is judged.
@@ -53,7 +55,7 @@ if lane == 2 and (not value or #value == 27) then
 end
 
 local pack, ceil = struct.pack, math.ceil
-local operation, count, within = unpack('>BBI7', program, #program - 8)
+local operation, parts, count, within = unpack('>BBBI7', program, #program - 9)
 local offset = 9
 local size = value and #value or 0
 
@@ -233,7 +235,7 @@ if lane > 0 and (size > 0 or not value) then
   end
   if clean and from == size + 1 then
     if denied then
-      local reply = { 0, now, value, 0 }
+      local reply = { 0, now, 0, value }
       for index = 1, logs or 0 do reply[4 + index] = readings[index] end
       return reply
     end

@@ -40,7 +40,7 @@ end
 -- Stamp and running total of an entry.
 local function entry(p, index)
   if index == p.tail then return p.tail_stamp, p.tail_total end
-  if p.inline and not p.rewritten then return unpack('>I7I7', value, p.body + 14 * index) end
+  if p.inline and not p.rewritten then return unpack('>I7I7', p.value, p.body + 14 * index) end
   local place = 14 * (index - (p.block_first or 0))
   if not p.block or place < 0 or place >= #p.block then
     p.block, p.block_first, place = redis.call('GETRANGE', p.key, 14 * index, 14 * (index + 16) - 1), index, 0
@@ -144,7 +144,7 @@ local function live(p)
     if p.rewritten then
       block = string.sub(p.block, 14 * p.first + 1, 14 * last)
     elseif p.inline then
-      block = string.sub(value, p.body + 14 * p.first, p.body + 14 * last - 1)
+      block = string.sub(p.value, p.body + 14 * p.first, p.body + 14 * last - 1)
     else
       block = redis.call('GETRANGE', p.key, 14 * p.first, 14 * last - 1)
     end

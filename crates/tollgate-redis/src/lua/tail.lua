@@ -4,32 +4,46 @@ local lengths = { [1] = 27, [2] = 34, [3] = 27, [4] = 34, [5] = 41 }
 local CHECK, PEEK, RESERVE, TAKE_UP_TO, CHARGE, REFUND = 1, 2, 3, 4, 5, 6
 local notes = 0
 
-if value and value.err then
-  if not string.find(value.err, 'WRONGTYPE', 1, true) then return value end
-  value, size, notes = false, 0, 1
+-- The parts, each with the packed states of its subject and where each entry stands in them.
+-- Reading stops at the first nonsense.
+local subjects = {}
+for part = 1, parts do
+  if part > 1 then value = redis.pcall('GET', KEYS[part]) end
+  if value and value.err then
+    if not string.find(value.err, 'WRONGTYPE', 1, true) then return value end
+    value, notes = false, 1
+  end
+  local s = { value = value, positions = {}, order = {}, mine = {}, policies = {} }
+  local position, size = 1, value and #value or 0
+  while position <= size do
+    local kind, length = string.byte(value, position), nil
+    if kind >= 128 then
+      if size - position >= 7 then length = 8 + unpack('>I2', value, position + 6) end
+    else
+      length = lengths[kind]
+    end
+    if not length or position + length - 1 > size or kind >= 128 and length < 15 then
+      notes = 1
+      break
+    end
+    local id = string.sub(value, position, position + 4)
+    s.positions[id] = { position, length }
+    s.order[#s.order + 1] = { id, position, length }
+    position = position + length
+  end
+  subjects[part] = s
 end
 
--- Where each entry of the value stands. Reading stops at the first nonsense.
-local positions, order, position = {}, {}, 1
-while position <= size do
-  local kind, length = string.byte(value, position), nil
-  if kind >= 128 then
-    if size - position >= 7 then length = 8 + unpack('>I2', value, position + 6) end
-  else
-    length = lengths[kind]
-  end
-  if not length or position + length - 1 > size or kind >= 128 and length < 15 then
-    notes = 1
-    break
-  end
-  local id = string.sub(value, position, position + 4)
-  positions[id] = { position, length }
-  order[#order + 1] = { id, position, length }
-  position = position + length
+-- What is answered when there is more to say than a value: then the values as they were.
+local function reply_of(verdict)
+  local reply = { verdict, now, notes }
+  for _, s in ipairs(subjects) do reply[#reply + 1] = s.value end
+  return reply
 end
 
 -- Every policy, with its state brought to the time of judgement.
-local policies, keys, mine = {}, 1, {}
+local policies, keys, part = {}, parts, 1
+value = subjects[1].value
 for index = 1, count do
   local p = {}
   local kind, flags, strategies
@@ -43,7 +57,12 @@ for index = 1, count do
       p.strategies[each] = { limit, length }
     end
   end
-  p.kernel, p.inline = kernels[kind], kind == 129
+  if floor(flags / 16) % 2 == 1 then
+    part = part + 1
+    value = subjects[part].value
+  end
+  local s = subjects[part]
+  p.kernel, p.inline, p.value = kernels[kind], kind == 129, value
   if p.kernel.reading and not p.strategies then p.strategies = { { p.limit, p.b } } end
   p.shadow, p.charge_denied = flags % 2 == 1, floor(flags / 2) % 2 == 1
   p.shaper, p.smooth = floor(flags / 4) % 2 == 1, floor(flags / 8) % 2 == 1
@@ -51,14 +70,18 @@ for index = 1, count do
     keys = keys + 1
     p.key = KEYS[keys]
   end
-  mine[p.id] = true
-  local found = positions[p.id]
+  s.mine[p.id] = true
+  local found = s.positions[p.id]
   p.found = found and p.kernel.read(p, found[1]) or false
   if found and not p.found then notes = 1 end
   local stands = p.kernel.stand(p)
-  if stands == nil then return { -2, now, value, notes, index - 1, p.at or now } end
-  if not stands then return { -1, now, value, notes } end
-  policies[index] = p
+  if stands == nil then
+    local reply = reply_of(-2)
+    reply[#reply + 1], reply[#reply + 2] = index - 1, p.at or now
+    return reply
+  end
+  if not stands then return reply_of(-1) end
+  policies[index], s.policies[#s.policies + 1] = p, p
 end
 
 -- Judge.
@@ -102,49 +125,55 @@ for _, p in ipairs(policies) do
   elseif p.charge_denied then
     holds = p.kernel.charge_denied(p, p.cost)
   end
-  if not holds then return { -1, now, value, notes } end
+  if not holds then return reply_of(-1) end
 end
 
--- Write, if anything changed.
-local dirty = false
-for _, p in ipairs(policies) do
-  if p.changed or p.restamped then dirty = true end
-end
-if dirty and operation ~= PEEK then
-  local life = shortest
-  for _, p in ipairs(policies) do
-    if p.changed or p.found then life = max(life, p.at - now + p.kernel.lasts(p)) end
+-- Write what changed, each subject by itself.
+for part, s in ipairs(subjects) do
+  local dirty = false
+  for _, p in ipairs(s.policies) do
+    if p.changed or p.restamped then dirty = true end
   end
-  for _, each in ipairs(order) do
-    -- Another program's states: kept for as long as they are of use to it.
-    if not mine[each[1]] then
-      local skip = each[3] > 0 and string.byte(value, each[2]) >= 128 and 8 or 6
-      local newest = unpack('>I7', value, each[2] + skip)
-      local useful = newest + 2 ^ string.byte(value, each[2] + 5)
-      if useful > now then life = max(life, useful - now) else each[3] = 0 end
+  if dirty and operation ~= PEEK then
+    local life = shortest
+    for _, p in ipairs(s.policies) do
+      if p.changed or p.found then life = max(life, p.at - now + p.kernel.lasts(p)) end
     end
-  end
-  life = ceil(min(life, MAX) / 1000) + 1
-  local parts = {}
-  for _, p in ipairs(policies) do
-    if (p.changed or p.restamped) and p.kernel.save then p.kernel.save(p, life) end
-    if p.changed or p.restamped then
-      parts[#parts + 1] = p.kernel.write(p)
-    elseif p.found then
-      local place = positions[p.id]
-      parts[#parts + 1] = string.sub(value, place[1], place[1] + place[2] - 1)
+    for _, each in ipairs(s.order) do
+      -- Another program's states: kept for as long as they are of use to it.
+      if not s.mine[each[1]] then
+        local skip = each[3] > 0 and string.byte(s.value, each[2]) >= 128 and 8 or 6
+        local newest = unpack('>I7', s.value, each[2] + skip)
+        local useful = newest + 2 ^ string.byte(s.value, each[2] + 5)
+        if useful > now then life = max(life, useful - now) else each[3] = 0 end
+      end
     end
-  end
-  for _, each in ipairs(order) do
-    if not mine[each[1]] and each[3] > 0 then
-      parts[#parts + 1] = string.sub(value, each[2], each[2] + each[3] - 1)
+    life = ceil(min(life, MAX) / 1000) + 1
+    local entries = {}
+    for _, p in ipairs(s.policies) do
+      if (p.changed or p.restamped) and p.kernel.save then p.kernel.save(p, life) end
+      if p.changed or p.restamped then
+        entries[#entries + 1] = p.kernel.write(p)
+      elseif p.found then
+        local place = s.positions[p.id]
+        entries[#entries + 1] = string.sub(s.value, place[1], place[1] + place[2] - 1)
+      end
     end
+    for _, each in ipairs(s.order) do
+      if not s.mine[each[1]] and each[3] > 0 then
+        entries[#entries + 1] = string.sub(s.value, each[2], each[2] + each[3] - 1)
+      end
+    end
+    s.written = table.concat(entries)
+    redis.call('SET', KEYS[part], s.written, 'PX', life)
   end
-  redis.call('SET', KEYS[1], table.concat(parts), 'PX', life)
 end
 
-local reply = { allowed and 1 or 0, now, value, notes }
+local reply = reply_of(allowed and 1 or 0)
 for _, p in ipairs(policies) do
   if p.key then reply[#reply + 1] = p.kernel.reading(p, p.before) end
+end
+if operation == RESERVE and allowed then
+  for _, s in ipairs(subjects) do reply[#reply + 1] = s.written or false end
 end
 return reply

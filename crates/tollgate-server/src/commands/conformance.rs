@@ -96,6 +96,7 @@ impl StoreTarget {
         for key in &current.keys {
             let request = Request {
                 key,
+                also: &[],
                 operation: Operation::Reset,
                 costs: Costs::Own,
                 at: Some(current.last),
@@ -143,7 +144,8 @@ impl Target for StoreTarget {
             current.keys.insert(step.key.to_vec());
         }
         current.last = at;
-        let request = Request { key: step.key, operation, costs: Costs::Same(cost), at: Some(at) };
+        let request =
+            Request { key: step.key, also: &[], operation, costs: Costs::Same(cost), at: Some(at) };
         match self.store.decide(&current.handle, request).await {
             Ok(decision) => Ok(StepAnswer::from(&decision)),
             Err(error) if error.is_store_failure() => Err(StepError::Store(error)),

@@ -138,12 +138,12 @@ async fn play_key<'r, S: Store>(
 }
 
 const fn check<'a>(key: &'a [u8], at: Timestamp, costs: Costs<'a>) -> Request<'a> {
-    Request { key, operation: Operation::Check, costs, at: Some(at) }
+    Request { key, also: &[], operation: Operation::Check, costs, at: Some(at) }
 }
 
 /// Forgets a key whose requests are all decided: a store never holds more than the keys in work.
 const fn reset(key: &[u8], at: Timestamp) -> Request<'_> {
-    Request { key, operation: Operation::Reset, costs: Costs::Own, at: Some(at) }
+    Request { key, also: &[], operation: Operation::Reset, costs: Costs::Own, at: Some(at) }
 }
 
 /// By reference: a decision has room for many policies, and moving it would be a good part of the

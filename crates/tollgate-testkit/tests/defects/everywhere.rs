@@ -371,7 +371,7 @@ async fn in_order<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output>
 
 fn request<'a>(ask: &'a Ask, costs: &'a [u64]) -> Request<'a> {
     let at = Some(Timestamp::from_micros(START + ask.at).unwrap());
-    Request { key: &ask.key, operation: ask.operation, costs: costs_of(costs), at }
+    Request { key: &ask.key, also: &[], operation: ask.operation, costs: costs_of(costs), at }
 }
 
 fn costs_of(each: &[u64]) -> Costs<'_> {

@@ -190,8 +190,10 @@ fn an_error_comes_before_any_write() {
                         let before = is_error.then(|| raw.dump());
                         let at =
                             Some(tollgate_core::Timestamp::from_micros(request.now_us).unwrap());
-                        let got = raw
-                            .try_ask(&handle, Request { key: &request.key, operation, costs, at });
+                        let got = raw.try_ask(
+                            &handle,
+                            Request { key: &request.key, also: &[], operation, costs, at },
+                        );
                         assert_eq!(got.is_err(), is_error, "{got:?}\n{schedule}");
                         if let Some(before) = before {
                             errors += 1;

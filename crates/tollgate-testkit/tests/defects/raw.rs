@@ -125,7 +125,7 @@ pub(crate) fn check_of(units: u64) -> Request<'static> {
 
 pub(crate) fn to(operation: Operation, units: u64) -> Request<'static> {
     let costs = Costs::Same(Cost::new(units).unwrap());
-    Request { key: b"alice", operation, costs, at: None }
+    Request { key: b"alice", also: &[], operation, costs, at: None }
 }
 
 /// A check under injected time, `at_us` after the start.

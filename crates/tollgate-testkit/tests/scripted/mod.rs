@@ -103,7 +103,7 @@ impl Scripted {
             }
             let reply = self.interpreter.eval(self.script.text(), &keys, &arguments).unwrap();
             match read_answer(&self.limit, operation, costs, max_clock_back, &to_value(reply))? {
-                Answer::Decided(decision) => return Ok(decision),
+                Answer::Decided(decision) | Answer::Reserved(decision, _) => return Ok(decision),
                 Answer::AskAgain { policy, at } => near[policy] = at,
             }
         }
@@ -111,7 +111,7 @@ impl Scripted {
     }
 
     fn keys(&self, subject: &[u8]) -> Vec<Vec<u8>> {
-        let names = StoreKey::new(&KeyPrefix::default(), &self.limit, &TimeSource::Store);
+        let names = StoreKey::new(&KeyPrefix::default(), self.limit.name(), &TimeSource::Store);
         let mut keys = vec![Vec::new()];
         names.write(subject, &mut keys[0]);
         for member in self.limit.members() {

@@ -22,7 +22,10 @@ impl<S: Store> Limiter<S> {
     /// that can't end in time is denied at once, without waiting; so is one that would never end.
     ///
     /// The deadline is for the waiting: the time a call to the store takes is bounded by the
-    /// store's own deadline. Dropping the future while it waits gives nothing back.
+    /// store's own deadline. A future that is dropped while it waits for its instant gives its
+    /// units back if nobody asked after it; otherwise they are lost, so that no two callers act
+    /// at one instant. One that is dropped while the store is being asked may have taken units,
+    /// which count as used.
     ///
     /// # Errors
     /// Like [`Limiter::check`]; [`StoreErrorKind::Unsupported`] for a limit that has a shaper next
@@ -69,9 +72,12 @@ impl<S: Store> Limiter<S> {
     ) -> Result<Decision, StoreError> {
         let left = end.saturating_duration_since(Instant::now());
         let within = round_down(left);
-        let decision = self.question(Operation::Reserve { within }, ask).await?;
+        let reservation = self.book(ask, within).await?;
+        let decision = (*reservation).clone();
         if decision.is_allowed() && !decision.wait().is_zero() {
+            let turn = reservation.cancel_on_drop();
             sleep(decision.wait().into()).await;
+            turn.keep();
         }
         Ok(decision)
     }

@@ -35,11 +35,24 @@ impl Failing {
 
 impl Store for Failing {
     type Handle = ();
+    type Receipt = ();
 
     fn open(&self, _: Arc<Limit>, _: TimeSource) {}
 
     async fn decide<'a>(&'a self, _: &'a (), request: Request<'a>) -> Result<Decision, StoreError> {
         self.decide_now(&(), request)
+    }
+
+    async fn reserve<'a>(
+        &'a self,
+        _: &'a (),
+        request: Request<'a>,
+    ) -> Result<(Decision, Option<()>), StoreError> {
+        self.decide_now(&(), request).map(|decision| (decision, Some(())))
+    }
+
+    async fn cancel<'a>(&'a self, _: &'a (), _: &'a ()) -> Result<bool, StoreError> {
+        Err(StoreError::new(self.kind, "failed on purpose"))
     }
 }
 
@@ -148,7 +161,7 @@ async fn a_failed_store_is_answered_for_as_the_limiter_says_and_asked_once() {
                     limiter.peek("k").await,
                     limiter.take_up_to("k").await,
                     limiter.acquire("k", Duration::from_secs(1)).await,
-                    limiter.reserve("k", Span::SECOND).await,
+                    limiter.reserve("k", Span::SECOND).await.map(Reservation::into_decision),
                     limiter.try_check("k"),
                 ];
                 assert_eq!(limiter.store().calls.load(Ordering::Relaxed), 6);
