@@ -266,18 +266,29 @@ fn decode_ring(body: &[u8]) -> Result<log::State, ()> {
     }
     let newest = read_number(&body[..NUMBER])?;
     let base = read_number(&body[NUMBER..2 * NUMBER])?;
-    let mut entries = VecDeque::with_capacity(body.len() / (2 * NUMBER) - 1);
+    decode_entries(newest, base, &body[2 * NUMBER..]).ok_or(())
+}
+
+/// The state of a log whose entries, pairs of stamp and running total, are these bytes; `None`
+/// when no log has such entries.
+#[must_use]
+pub fn decode_entries(newest: u64, base: u64, block: &[u8]) -> Option<log::State> {
+    let pairs = block.chunks_exact(2 * NUMBER);
+    if !pairs.remainder().is_empty() {
+        return None;
+    }
+    let mut entries = VecDeque::with_capacity(pairs.len());
     let (mut stamp_before, mut total_before) = (None, base);
-    for pair in body[2 * NUMBER..].chunks_exact(2 * NUMBER) {
-        let stamp = read_number(&pair[..NUMBER])?;
-        let total = read_number(&pair[NUMBER..])?;
+    for pair in pairs {
+        let stamp = read_number(&pair[..NUMBER]).ok()?;
+        let total = read_number(&pair[NUMBER..]).ok()?;
         if stamp_before >= Some(stamp) || total <= total_before || stamp > newest {
-            return Err(());
+            return None;
         }
         (stamp_before, total_before) = (Some(stamp), total);
         entries.push_back(log::Entry { stamp, total });
     }
-    Ok(log::State { newest, base, entries })
+    Some(log::State { newest, base, entries })
 }
 
 fn read_number(bytes: &[u8]) -> Result<u64, ()> {

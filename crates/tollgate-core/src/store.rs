@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::decision::Decision;
 use crate::limit::Limit;
 use crate::request::{Request, TimeSource};
+use crate::slices::SliceCounts;
 
 /// A place where state lives and decisions are made atomically.
 ///
@@ -58,6 +59,14 @@ pub trait Store: Send + Sync + 'static {
         handle: &'a Self::Handle,
         receipt: &'a Self::Receipt,
     ) -> impl Future<Output = Result<bool, StoreError>> + Send + 'a;
+
+    /// Reads the slices of a limit that is a ring ([`SliceCounts::ring`]). The request's operation
+    /// and costs are of no matter; nothing is written.
+    fn slices<'a>(
+        &'a self,
+        handle: &'a Self::Handle,
+        request: Request<'a>,
+    ) -> impl Future<Output = Result<SliceCounts, StoreError>> + Send + 'a;
 }
 
 /// A store that answers without waiting for anything.

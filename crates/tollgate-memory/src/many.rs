@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use tollgate_core::kernel::{Rule, Times, counter, log, warm_up, window};
 use tollgate_core::packed::State;
 use tollgate_core::{
-    Costs, Decision, Enforcement, Evaluation, Operation, Request, Span, Standing, StoreError,
+    Costs, Decision, Enforcement, Evaluation, Operation, Request, SliceCounts, Span, Standing, StoreError,
     check_request, check_subjects, evaluate,
 };
 
@@ -84,6 +84,25 @@ pub(crate) fn cancel(handle: &Handle, receipt: &Receipt) -> bool {
         }
     }
     !receipt.changes.is_empty()
+}
+
+/// Reads the slices of a ring.
+pub(crate) fn slices(
+    handle: &Handle,
+    fingerprint: Fingerprint,
+    times: Times,
+) -> Result<SliceCounts, StoreError> {
+    let rule = SliceCounts::ring(handle.limit())?;
+    let mut state = match handle.seats() {
+        [Seat::Log(seat)] => PlaceOf::lock(seat, fingerprint).log().cloned(),
+        _ => None,
+    }
+    .unwrap_or_default();
+    if rule.needs_restamp(&state, times) {
+        rule.restamp(&mut state, times.now);
+    }
+    let at = rule.at(&state, times);
+    Ok(SliceCounts::of(rule, &state, at))
 }
 
 /// A request with the locks it holds.

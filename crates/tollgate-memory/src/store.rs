@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use tollgate_core::{
-    Clock, Costs, Decision, EmbeddedStore, Limit, Operation, Request, Store, StoreError,
+    Clock, Costs, Decision, EmbeddedStore, Limit, Operation, Request, SliceCounts, Store, StoreError,
     TimeSource, Timestamp,
 };
 
@@ -141,6 +141,21 @@ impl MemoryStore {
         many::reserve(&self.fingerprinter, handle, &request, fingerprint, times)
     }
 
+    /// [`Store::slices`] at once.
+    ///
+    /// # Errors
+    /// Like [`EmbeddedStore::decide_now`].
+    pub fn slices_now(
+        &self,
+        handle: &Handle,
+        request: Request<'_>,
+    ) -> Result<SliceCounts, StoreError> {
+        handle.check_time(&request)?;
+        let now = if handle.is_injected() { Timestamp::EPOCH } else { self.now() };
+        let times = handle.times(&request, now);
+        many::slices(handle, self.fingerprint(request.key), times)
+    }
+
     /// [`Store::cancel`] at once.
     #[must_use]
     pub fn cancel_now(&self, handle: &Handle, receipt: &Receipt) -> bool {
@@ -228,6 +243,14 @@ impl Store for MemoryStore {
         receipt: &'a Receipt,
     ) -> Result<bool, StoreError> {
         Ok(self.cancel_now(handle, receipt))
+    }
+
+    async fn slices<'a>(
+        &'a self,
+        handle: &'a Handle,
+        request: Request<'a>,
+    ) -> Result<SliceCounts, StoreError> {
+        self.slices_now(handle, request)
     }
 }
 

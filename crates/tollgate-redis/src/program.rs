@@ -17,7 +17,7 @@
 //!
 //! | bytes | end |
 //! | --- | --- |
-//! | 1 | operation: 1 check, 2 peek, 3 reserve, 4 take up to, 5 charge, 6 refund |
+//! | 1 | operation: 1 check, 2 peek, 3 reserve, 4 take up to, 5 charge, 6 refund, 7 read slices |
 //! | 1 | parts, each with a subject of its own |
 //! | 1 | policies |
 //! | 7 | the longest accepted wait of a reservation, µs |
@@ -92,6 +92,15 @@ impl Program {
         program.bytes.extend_from_slice(&[0, parts, policies]);
         push(&mut program.bytes, 0);
         program
+    }
+
+    /// The bytes for reading the slices of a ring.
+    #[must_use]
+    pub fn bytes_for_slices(&self) -> Vec<u8> {
+        let mut bytes = self.bytes.clone();
+        let end = bytes.len() - END;
+        bytes[end] = 7;
+        bytes
     }
 
     /// The bytes for one operation at given costs. `near` is the time around which a policy is

@@ -7,8 +7,8 @@ use smallvec::SmallVec;
 use tollgate_core::kernel::{Ask, Rule, Times, bucket, log};
 use tollgate_core::packed::{self, State};
 use tollgate_core::{
-    Costs, Decision, Limit, MAX_EXACT, Member, Notes, Operation, Reading, Standing, StoreError,
-    StoreErrorKind, admitted, evaluate,
+    Costs, Decision, Limit, MAX_EXACT, Member, Notes, Operation, Reading, SliceCounts, Standing,
+    StoreError, StoreErrorKind, admitted, evaluate,
 };
 
 use crate::program::log_kind;
@@ -172,6 +172,43 @@ fn read_verdict(
         ));
     }
     Ok(Answer::Decided(decision))
+}
+
+/// Reads the slices of a ring from the general part's answer: time, head and entries.
+///
+/// # Errors
+/// Like [`read_answer`].
+pub(crate) fn read_slices(
+    limit: &Limit,
+    max_clock_back: Option<u64>,
+    answer: &Value,
+) -> Result<SliceCounts, StoreError> {
+    let rule = SliceCounts::ring(limit)?;
+    let Value::Array(items) = answer else {
+        return Err(nonsense("a reply of another type"));
+    };
+    let [Value::Int(_), Value::Int(now), Value::Int(_), states, entries @ ..] = items.as_slice()
+    else {
+        return Err(nonsense("an array of another shape"));
+    };
+    let now = exact(*now).ok_or_else(|| nonsense("a time that no clock shows"))?;
+    let times = Times { now, max_clock_back };
+    let decoded = packed::decode(bytes(states).unwrap_or_default());
+    let identity = limit.members()[0].identity();
+    let mut state = match decoded.state(identity, log_kind(rule)) {
+        Some(State::Ring(state)) => state.clone(),
+        Some(State::LogHead(head)) => {
+            let block = entries.first().and_then(bytes).unwrap_or_default();
+            packed::decode_entries(head.newest, head.base, block)
+                .ok_or_else(|| nonsense("entries that no ring has"))?
+        }
+        _ => log::State::default(),
+    };
+    if rule.needs_restamp(&state, times) {
+        rule.restamp(&mut state, now);
+    }
+    let at = rule.at(&state, times);
+    Ok(SliceCounts::of(rule, &state, at))
 }
 
 fn bytes(value: &Value) -> Option<&[u8]> {

@@ -8,14 +8,14 @@ use redis::{Cmd, Value};
 use smallvec::SmallVec;
 use tollgate_core::kernel::{Rule, Times, log};
 use tollgate_core::{
-    Decision, KeyPrefix, Limit, Operation, Request, Span, Standing, Store, StoreError,
+    Decision, KeyPrefix, Limit, Operation, Request, SliceCounts, Span, Standing, Store, StoreError,
     StoreErrorKind, StoreKey, TimeSource, Timestamp, check_request, check_subjects, evaluate,
 };
 
 use crate::link::{Failure, Link, UrlError};
 use crate::program::{Program, log_kind};
 use crate::receipt::Receipt;
-use crate::reply::{Answer, read_answer};
+use crate::reply::{Answer, read_answer, read_slices};
 use crate::script::Script;
 
 /// A Redis or Valkey server as a store. Cheap to clone; clones share one connection.
@@ -77,6 +77,22 @@ pub struct RedisHandle {
 }
 
 impl RedisHandle {
+    /// The time that a request brings, in µs, if it is to bring one.
+    fn time_of(&self, request: &Request<'_>) -> Result<Option<u64>, StoreError> {
+        match (&self.time, request.at) {
+            (TimeSource::Injected { .. }, Some(at)) => Ok(Some(at.as_micros())),
+            (TimeSource::Store, None) => Ok(None),
+            (TimeSource::Injected { .. }, None) => Err(StoreError::new(
+                StoreErrorKind::InvalidRequest,
+                "the request has no time, but its limit was opened for injected time",
+            )),
+            _ => Err(StoreError::new(
+                StoreErrorKind::InvalidRequest,
+                "the request has a time, but its limit was opened for the store's clock",
+            )),
+        }
+    }
+
     /// The key of the packed states of one part.
     fn key(&self, request: &Request<'_>, part: usize) -> Vec<u8> {
         let mut key = Vec::with_capacity(64);
@@ -196,22 +212,7 @@ impl RedisStore {
     ) -> Result<(Decision, Option<Receipt>), StoreError> {
         check_subjects(&handle.limit, &request)?;
         check_request(&handle.limit, request.operation, request.costs)?;
-        let at = match (&handle.time, request.at) {
-            (TimeSource::Injected { .. }, Some(at)) => Some(at.as_micros()),
-            (TimeSource::Store, None) => None,
-            (TimeSource::Injected { .. }, None) => {
-                return Err(StoreError::new(
-                    StoreErrorKind::InvalidRequest,
-                    "the request has no time, but its limit was opened for injected time",
-                ));
-            }
-            _ => {
-                return Err(StoreError::new(
-                    StoreErrorKind::InvalidRequest,
-                    "the request has a time, but its limit was opened for the store's clock",
-                ));
-            }
-        };
+        let at = handle.time_of(&request)?;
         if request.operation == Operation::Reset {
             return self.reset(handle, request).await.map(|decision| (decision, None));
         }
@@ -292,6 +293,18 @@ impl RedisStore {
             Err(Failure::Store(error)) => Err(error),
             Err(Failure::NoScript) => self.send(&command("EVAL", script.text())).await,
         }
+    }
+
+    async fn read_slices(
+        &self,
+        handle: &RedisHandle,
+        request: Request<'_>,
+    ) -> Result<SliceCounts, StoreError> {
+        let at = handle.time_of(&request)?;
+        let max_clock_back = at.is_none().then(|| self.max_clock_back.as_micros());
+        SliceCounts::ring(&handle.limit)?;
+        let answer = self.run(handle, &request, &handle.program.bytes_for_slices(), at).await?;
+        read_slices(&handle.limit, max_clock_back, &answer)
     }
 
     async fn give_back(&self, receipt: &Receipt) -> Result<bool, StoreError> {
@@ -390,6 +403,14 @@ impl Store for RedisStore {
         receipt: &'a Receipt,
     ) -> Result<bool, StoreError> {
         self.give_back(receipt).await
+    }
+
+    async fn slices<'a>(
+        &'a self,
+        handle: &'a RedisHandle,
+        request: Request<'a>,
+    ) -> Result<SliceCounts, StoreError> {
+        self.read_slices(handle, request).await
     }
 }
 

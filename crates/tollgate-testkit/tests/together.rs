@@ -171,23 +171,26 @@ fn limits_together_about_one_subject_are_one_limit() {
     });
 }
 
+/// A subject of one part of a limit.
+type Subject = (usize, Vec<u8>);
+
 /// The reservations that were made, and what was before each.
 struct Line<R> {
     made: Vec<Made<R>>,
     /// Which change to each subject is its newest.
-    newest: Vec<((usize, Vec<u8>), Vec<usize>)>,
+    newest: Vec<(Subject, Vec<usize>)>,
     changes: usize,
 }
 
 struct Made<R> {
     change: usize,
-    subjects: Vec<(usize, Vec<u8>)>,
+    subjects: Vec<Subject>,
     before: Kernels,
     receipt: R,
 }
 
 impl<R> Line<R> {
-    fn of(&mut self, subject: &(usize, Vec<u8>)) -> &mut Vec<usize> {
+    fn of(&mut self, subject: &Subject) -> &mut Vec<usize> {
         let index =
             self.newest.iter().position(|(known, _)| known == subject).unwrap_or_else(|| {
                 self.newest.push((subject.clone(), Vec::new()));
@@ -251,7 +254,7 @@ async fn assert_only_the_last_in_line_is_given_back<S: Store>(store: &S, seed: u
             _ => (store.decide(&handle, step.request(&time)).await, None),
         };
         assert_same(&got, &expected, &|| format!("{step:?} of {limit:?}"));
-        let subjects: Vec<(usize, Vec<u8>)> = step
+        let subjects: Vec<Subject> = step
             .subjects
             .iter()
             .enumerate()

@@ -153,6 +153,8 @@ local function live(p)
   return block
 end
 
+log.live = live
+
 -- Writes the entries anew: those from `from` on, then those from `gone` on with `less` less in
 -- their running totals.
 local function rewrite(p, from, to, gone, less)

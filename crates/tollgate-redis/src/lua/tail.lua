@@ -1,7 +1,7 @@
 -- The general part: every operation, every policy, whatever is stored.
 
 local lengths = { [1] = 27, [2] = 34, [3] = 27, [4] = 34, [5] = 41 }
-local CHECK, PEEK, RESERVE, TAKE_UP_TO, CHARGE, REFUND = 1, 2, 3, 4, 5, 6
+local CHECK, PEEK, RESERVE, TAKE_UP_TO, CHARGE, REFUND, SLICES = 1, 2, 3, 4, 5, 6, 7
 local notes = 0
 
 -- The parts, each with the packed states of its subject and where each entry stands in them.
@@ -82,6 +82,15 @@ for index = 1, count do
   end
   if not stands then return reply_of(-1) end
   policies[index], s.policies[#s.policies + 1] = p, p
+end
+
+-- The entries of a log in a key of its own; those of a ring in the value are in the value.
+if operation == SLICES then
+  local reply = reply_of(1)
+  for _, p in ipairs(policies) do
+    if p.key then reply[#reply + 1] = p.kernel.live(p) end
+  end
+  return reply
 end
 
 -- Judge.

@@ -1,0 +1,156 @@
+//! What the slices of a ring hold.
+
+use crate::kernel::{Rule, log};
+use crate::limit::Limit;
+use crate::store::{StoreError, StoreErrorKind};
+use crate::time::{Span, Timestamp};
+
+/// What the slices of a ring hold: of one sliding window, every shorter one can be read.
+///
+/// Slices begin at whole multiples of their length since the Unix epoch. A window of k slices
+/// holds the current one, which is not over yet, and the k − 1 before it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct SliceCounts {
+    at: u64,
+    slice: u64,
+    horizon: u64,
+    /// Start and units of each slice that holds something, oldest first.
+    counts: Vec<(u64, u64)>,
+}
+
+impl SliceCounts {
+    /// Reads them from a state at the time of judgement. For stores.
+    #[must_use]
+    pub fn of(rule: &log::Log, state: &log::State, at: u64) -> Self {
+        let (slice, horizon) = (rule.quantum(), rule.horizon());
+        let mut before = state.base;
+        let mut counts = Vec::with_capacity(state.entries.len());
+        for entry in &state.entries {
+            if entry.stamp + horizon > at {
+                counts.push((entry.stamp, entry.total - before));
+            }
+            before = entry.total;
+        }
+        Self { at, slice, horizon, counts }
+    }
+
+    /// The ring that a limit is, whose slices can be read.
+    ///
+    /// # Errors
+    /// [`StoreErrorKind::Unsupported`] for any other limit.
+    pub fn ring(limit: &Limit) -> Result<&log::Log, StoreError> {
+        match limit.members() {
+            [member] => match member.policy().rule() {
+                Rule::Log(log) if log.is_ring() => Ok(log),
+                _ => Err(not_a_ring(limit)),
+            },
+            _ => Err(not_a_ring(limit)),
+        }
+    }
+
+    /// When it was read, by the store's clock.
+    #[must_use]
+    pub fn at(&self) -> Timestamp {
+        timestamp(self.at)
+    }
+
+    /// The units of the current slice.
+    #[must_use]
+    pub fn current(&self) -> u64 {
+        let start = self.at - self.at % self.slice;
+        self.counts.last().filter(|(stamp, _)| *stamp == start).map_or(0, |(_, units)| *units)
+    }
+
+    /// The units of the last `window`: the current slice and those before it; `None` unless it is
+    /// a whole number of slices and no longer than the ring.
+    #[must_use]
+    pub fn total(&self, window: Span) -> Option<u64> {
+        let window = window.as_micros();
+        let lawful = window > 0 && window <= self.horizon && window.is_multiple_of(self.slice);
+        lawful.then(|| {
+            let within = self.counts.iter().filter(|(stamp, _)| stamp + window > self.at);
+            within.map(|(_, units)| units).sum()
+        })
+    }
+
+    /// The slices that hold something, oldest first: when each begins, and its units.
+    #[must_use]
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (Timestamp, u64)> {
+        self.counts.iter().map(|(stamp, units)| (timestamp(*stamp), *units))
+    }
+}
+
+fn timestamp(micros: u64) -> Timestamp {
+    Timestamp::from_micros(micros).unwrap_or(Timestamp::EPOCH)
+}
+
+#[cold]
+fn not_a_ring(limit: &Limit) -> StoreError {
+    StoreError::new(
+        StoreErrorKind::Unsupported,
+        format!(
+            "limit `{}` has no slices to read: it has to be a sliding_window and nothing else",
+            limit.name()
+        ),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use super::*;
+    use crate::kernel::log::Entry;
+
+    fn counts(at: u64) -> SliceCounts {
+        let limit = Limit::new(
+            "l".parse().unwrap(),
+            vec!["sliding_window 9/10s slices 10".parse().unwrap()],
+        )
+        .unwrap();
+        let entries = [(2, 13), (3, 15), (7, 20)];
+        let state = log::State {
+            newest: 7_300_000,
+            base: 10,
+            entries: entries
+                .map(|(second, total)| Entry { stamp: second * 1_000_000, total })
+                .into_iter()
+                .collect::<VecDeque<_>>(),
+        };
+        SliceCounts::of(SliceCounts::ring(&limit).unwrap(), &state, at)
+    }
+
+    #[test]
+    fn any_window_of_whole_slices_is_read() {
+        let counts = counts(7_300_000);
+        let total = |seconds: u64| counts.total(Span::from_millis(1_000 * seconds).unwrap());
+        assert_eq!(
+            (counts.current(), total(1), total(4), total(5)),
+            (5, Some(5), Some(5), Some(7))
+        );
+        assert_eq!((total(6), total(10)), (Some(10), Some(10)));
+        assert_eq!((total(11), counts.total(Span::MILLISECOND)), (None, None));
+        assert_eq!(counts.total(Span::ZERO), None);
+        assert_eq!(counts.iter().map(|(_, units)| units).collect::<Vec<_>>(), [3, 2, 5]);
+    }
+
+    #[test]
+    fn what_has_left_the_ring_is_not_read() {
+        let later = counts(12_000_000);
+        assert_eq!(later.current(), 0);
+        assert_eq!(later.iter().map(|(_, units)| units).collect::<Vec<_>>(), [2, 5]);
+        assert_eq!(later.total(Span::from_millis(10_000).unwrap()), Some(7));
+    }
+
+    #[test]
+    fn only_a_ring_alone_has_slices() {
+        for specs in
+            [vec!["gcra 1/s"], vec!["sliding_log 1/s"], vec!["sliding_window 60/h", "gcra 1/s"]]
+        {
+            let policies = specs.iter().map(|spec| spec.parse().unwrap()).collect();
+            let limit = Limit::new("l".parse().unwrap(), policies).unwrap();
+            let error = SliceCounts::ring(&limit).unwrap_err();
+            assert_eq!(error.kind(), StoreErrorKind::Unsupported);
+        }
+    }
+}
