@@ -1,0 +1,234 @@
+//! From text to the components of a key.
+
+use std::ops::Range;
+
+use http::HeaderName;
+
+use super::KeyExpression;
+use crate::key_component::{KeyComponent, is_bare};
+
+/// What is wrong with an expression, and in which of its bytes.
+#[derive(Debug)]
+pub(super) struct Problem {
+    pub(super) place: Range<usize>,
+    pub(super) message: String,
+}
+
+const PLAIN: [(&str, KeyComponent); 6] = [
+    ("ip", KeyComponent::Ip),
+    ("user", KeyComponent::User),
+    ("method", KeyComponent::Method),
+    ("path", KeyComponent::Path),
+    ("route", KeyComponent::Route),
+    ("host", KeyComponent::Host),
+];
+/// With an example of what is named.
+const NAMED: [(&str, &str); 3] =
+    [("header", "x-api-key"), ("cookie", "session"), ("query", "api_key")];
+const ALL: &str = "ip, user, method, path, route, host, header:NAME, cookie:NAME, query:NAME or a text in quotes such as 'all'";
+
+/// Reads an expression.
+pub(super) fn components(text: &str) -> Result<Vec<KeyComponent>, Problem> {
+    const MOST: usize = KeyExpression::MAX_BYTES;
+    if text.len() > MOST {
+        let end = text.char_indices().map(|(at, _)| at).take_while(|&at| at <= MOST).last();
+        let end = end.unwrap_or_default();
+        let message =
+            format!("the expression has {} bytes, but may have at most {MOST}", text.len());
+        return Err(Problem { place: end..end, message });
+    }
+    let mut reader = Reader { text, at: 0 };
+    let mut components: Vec<KeyComponent> = Vec::new();
+    loop {
+        reader.skip_white_space();
+        let start = reader.at;
+        let component = reader.component()?;
+        let place = start..reader.at;
+        if components.len() == KeyExpression::MAX_COMPONENTS {
+            let message = format!("a key has at most {} components", KeyExpression::MAX_COMPONENTS);
+            return Err(Problem { place, message });
+        }
+        let is_literal = matches!(component, KeyComponent::Literal(_));
+        if !is_literal && components.contains(&component) {
+            let message = format!("`{component}` is there twice: name each component once");
+            return Err(Problem { place, message });
+        }
+        components.push(component);
+        reader.skip_white_space();
+        match reader.next() {
+            None => return Ok(components),
+            Some('+') => reader.at += 1,
+            Some(_) => {
+                let place = reader.at..reader.text.len();
+                let message = "another component begins here: write `+` before it".to_owned();
+                return Err(Problem { place, message });
+            }
+        }
+    }
+}
+
+struct Reader<'t> {
+    text: &'t str,
+    at: usize,
+}
+
+impl<'t> Reader<'t> {
+    fn rest(&self) -> &'t str {
+        self.text.get(self.at..).unwrap_or_default()
+    }
+
+    fn next(&self) -> Option<char> {
+        self.rest().chars().next()
+    }
+
+    fn skip_white_space(&mut self) {
+        self.at = self.text.len() - self.rest().trim_start().len();
+    }
+
+    /// What is there up to the first character that `part` is false for.
+    fn take_while(&mut self, part: impl Fn(char) -> bool) -> &'t str {
+        let rest = self.rest();
+        let end = rest.find(|character| !part(character)).unwrap_or(rest.len());
+        self.at += end;
+        rest.get(..end).unwrap_or_default()
+    }
+
+    fn component(&mut self) -> Result<KeyComponent, Problem> {
+        if self.next() == Some('\'') {
+            return self.quoted().map(|text| KeyComponent::Literal(text.into()));
+        }
+        let start = self.at;
+        let word = self.take_while(|character| is_bare(character) && character != ':');
+        let place = start..self.at;
+        let plain = PLAIN.iter().find(|(name, _)| *name == word);
+        let named = NAMED.iter().find(|(name, _)| *name == word);
+        if word.is_empty() {
+            return Err(self.nothing(place));
+        }
+        if self.next() != Some(':') {
+            return match (plain, named) {
+                (Some((_, component)), _) => Ok(component.clone()),
+                (None, Some((word, example))) => Err(Problem {
+                    place,
+                    message: format!("`{word}` needs a name: write one as in `{word}:{example}`"),
+                }),
+                (None, None) => Err(unknown(word, place)),
+            };
+        }
+        if plain.is_some() {
+            let place = self.at..self.text.len();
+            return Err(Problem {
+                place,
+                message: format!("`{word}` has no name: write `{word}`"),
+            });
+        }
+        if named.is_none() {
+            return Err(unknown(word, place));
+        }
+        self.at += 1;
+        self.named(word)
+    }
+
+    /// The component `word` of the name that comes next.
+    fn named(&mut self, word: &str) -> Result<KeyComponent, Problem> {
+        let start = self.at;
+        let quoted;
+        let name = if self.next() == Some('\'') {
+            quoted = self.quoted()?;
+            &quoted
+        } else {
+            self.take_while(is_bare)
+        };
+        let place = start..self.at;
+        if name.is_empty() {
+            let example = NAMED.iter().find(|(name, _)| *name == word).map_or("", |(_, name)| name);
+            let message = format!("the name is missing: write one as in `{word}:{example}`");
+            return Err(Problem { place, message });
+        }
+        match word {
+            "cookie" => Ok(KeyComponent::Cookie(name.into())),
+            "query" => Ok(KeyComponent::Query(name.into())),
+            _ => HeaderName::from_bytes(name.as_bytes()).map(KeyComponent::Header).map_err(|_| {
+                let message = format!(
+                    "`{}` is not the name of a header field: write letters, digits and `-`, such as x-api-key",
+                    shown(name)
+                );
+                Problem { place, message }
+            }),
+        }
+    }
+
+    /// The text between the quotes that begin here.
+    fn quoted(&mut self) -> Result<String, Problem> {
+        let start = self.at;
+        self.at += 1;
+        let mut text = String::new();
+        while let Some(character) = self.next() {
+            let place = self.at..self.at + character.len_utf8();
+            self.at = place.end;
+            match character {
+                '\'' => return Ok(text),
+                '\\' => match self.next() {
+                    Some(escaped @ ('\'' | '\\')) => {
+                        self.at += escaped.len_utf8();
+                        text.push(escaped);
+                    }
+                    _ => {
+                        let message = r"`\` stands before `'` and `\` alone: write `\\` for itself";
+                        return Err(Problem { place, message: message.to_owned() });
+                    }
+                },
+                control if control.is_control() => {
+                    let message = "a control character can't be part of a key expression";
+                    return Err(Problem { place, message: message.to_owned() });
+                }
+                other => text.push(other),
+            }
+        }
+        let place = start..self.at;
+        Err(Problem { place, message: "the quote is open: write `'` after the text".to_owned() })
+    }
+
+    /// The problem of a place where a component is expected and none begins.
+    fn nothing(&self, place: Range<usize>) -> Problem {
+        let message = match self.next() {
+            _ if self.text.trim().is_empty() => {
+                "the expression is empty: write one such as `ip` or `user+method`".to_owned()
+            }
+            None | Some('+') => format!("a component is missing here: write one of {ALL}"),
+            Some(character) => {
+                format!("`{character}` begins no component: write one of {ALL}")
+            }
+        };
+        let width = self.next().filter(|&character| character != '+').map_or(0, char::len_utf8);
+        Problem { place: place.start..place.end + width, message }
+    }
+}
+
+fn unknown(word: &str, place: Range<usize>) -> Problem {
+    let lower = word.to_lowercase();
+    let known = PLAIN.iter().map(|(name, _)| *name).chain(NAMED.iter().map(|(name, _)| *name));
+    let near = known
+        // The distance takes time in proportion to the length.
+        .filter(|_| word.len() <= 24)
+        .map(|name| (strsim::osa_distance(&lower, name), name))
+        .filter(|(distance, name)| *distance <= name.len() / 3)
+        .min();
+    let hint = match near {
+        Some((_, name)) if NAMED.iter().any(|(named, _)| *named == name) => {
+            format!("did you mean `{name}:NAME`?")
+        }
+        Some((_, name)) => format!("did you mean `{name}`?"),
+        None => format!("write one of {ALL}"),
+    };
+    Problem { place, message: format!("unknown component `{}`: {hint}", shown(word)) }
+}
+
+/// The beginning of a word, enough to find it again.
+fn shown(word: &str) -> String {
+    const MOST: usize = 40;
+    match word.char_indices().nth(MOST) {
+        Some((end, _)) => word.get(..end).unwrap_or(word).chars().chain(['…']).collect(),
+        None => word.to_owned(),
+    }
+}

@@ -1,0 +1,113 @@
+//! From text to entries of a list, and back.
+
+use std::fmt::Write as _;
+use std::net::IpAddr;
+
+use super::KeyMatcher;
+use crate::cidr::{Cidr, CidrError};
+use crate::escape::byte_of;
+
+/// Reads an entry. The error says at which byte, and goes on after the entry itself.
+pub(super) fn matcher(text: &str) -> Result<KeyMatcher, (usize, String)> {
+    if text.is_empty() {
+        return Err((0, "is empty: write a key such as alice, or `*` for all".to_owned()));
+    }
+    if text.len() > KeyMatcher::MAX_BYTES {
+        let most = KeyMatcher::MAX_BYTES;
+        return Err((0, format!("has {} bytes, but may have at most {most}", text.len())));
+    }
+    match range(text) {
+        Some(Ok(range)) => Ok(KeyMatcher::range(range)),
+        Some(Err(error)) => Err((0, format!("can't be used: {error}"))),
+        None => key_or_prefix(text),
+    }
+}
+
+/// The range that a text is, if it looks like one: an address, alone or before a slash and
+/// digits.
+fn range(text: &str) -> Option<Result<Cidr, CidrError>> {
+    let (address, length) = text.split_once('/').unwrap_or((text, "0"));
+    let looks_like_one = address.parse::<IpAddr>().is_ok()
+        && !length.is_empty()
+        && length.bytes().all(|byte| byte.is_ascii_digit());
+    looks_like_one.then(|| text.parse())
+}
+
+fn key_or_prefix(text: &str) -> Result<KeyMatcher, (usize, String)> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&byte, after)) = rest.split_first() {
+        let at = text.len() - rest.len();
+        rest = after;
+        match (byte, after) {
+            (b'*', []) => return Ok(KeyMatcher::prefix(bytes)),
+            (b'*', _) => {
+                let problem = r"has a `*` that isn't at the end: write `\*` for the character";
+                return Err((at, problem.to_owned()));
+            }
+            (b'\\', [escaped @ (b'*' | b'\\'), after @ ..]) => {
+                bytes.push(*escaped);
+                rest = after;
+            }
+            (b'\\', escape) => {
+                let hexadecimal = match escape {
+                    [b'x', high, low, after @ ..] => byte_of([*high, *low]).zip(Some(after)),
+                    _ => None,
+                };
+                let Some((byte, after)) = hexadecimal else {
+                    let problem = r"has a `\` that means nothing: write `\\` for the character";
+                    return Err((at, problem.to_owned()));
+                };
+                bytes.push(byte);
+                rest = after;
+            }
+            (other, _) => bytes.push(other),
+        }
+    }
+    Ok(KeyMatcher::exact(bytes))
+}
+
+/// The text that reads back to the bytes of a key.
+pub(super) fn written(key: &[u8]) -> String {
+    // The first of two is what a key has to have before another one.
+    let bytes = if key.starts_with(b"\0") { key.get(1..).unwrap_or_default() } else { key };
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            match character {
+                '*' | '\\' => text.extend(['\\', character]),
+                control if control.is_ascii_control() => {
+                    let _ = write!(text, "\\x{:02x}", u32::from(control));
+                }
+                other => text.push(other),
+            }
+        }
+        for byte in chunk.invalid() {
+            let _ = write!(text, "\\x{byte:02x}");
+        }
+    }
+    if range(&text).is_some()
+        && let Some(first) = text.bytes().next()
+    {
+        // Otherwise it would read as a range.
+        text.replace_range(..1, &format!("\\x{first:02x}"));
+    }
+    text
+}
+
+/// The beginning of an entry, fit for an error message.
+pub(super) fn shown(text: &str) -> String {
+    const MOST: usize = 40;
+    let mut shown: String = text
+        .chars()
+        .take(MOST)
+        .flat_map(|character| match character {
+            '"' | '\'' | '\\' => character.to_string().chars().collect::<Vec<_>>(),
+            other => other.escape_debug().collect(),
+        })
+        .collect();
+    if text.chars().nth(MOST).is_some() {
+        shown.push('…');
+    }
+    shown
+}

@@ -1,0 +1,11 @@
+//! Any text as a key expression, and any request under it: an expression prints as it reads, and
+//! its key is that of its components.
+
+#![no_main]
+
+#[path = "../../crates/tollgate-http/tests/any_bytes/key_expression.rs"]
+mod key_expression;
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|input: &[u8]| key_expression::holds(input));
