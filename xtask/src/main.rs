@@ -6,6 +6,7 @@
 mod bench;
 mod ci;
 mod packages;
+mod plots;
 mod run;
 /// The tests' own search for servers, compiled in here as well: the two can't disagree.
 #[allow(dead_code, unreachable_pub, reason = "public and used in full where the file lives")]
@@ -53,6 +54,8 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Draw the plots of docs/policies anew
+    Plots,
     /// Run the long tests: large schedules, mutants of the kernels, every fuzz target for a minute
     Soak,
 }
@@ -63,6 +66,7 @@ fn main() -> ExitCode {
         Task::Test { arguments } => test::test(&arguments),
         Task::Ci => ci::ci(),
         Task::Bench { arguments } => bench::bench(&arguments),
+        Task::Plots => plots::plots(),
         Task::Soak => soak::soak(),
     };
     match outcome {

@@ -1,18 +1,23 @@
 //! `tollgate replay`: a recorded access log, played through policies.
 
 mod access;
+mod axis;
 mod json_line;
 mod key;
 mod keys;
 mod lines;
 mod malformed;
+mod numbers;
+mod page;
 mod plan;
 mod play;
+mod plot;
 mod recording;
 mod report;
 mod stamp;
 mod table;
 mod tally;
+mod timeline;
 
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
@@ -27,6 +32,7 @@ use crate::setup::parse_deadline;
 
 use key::KeyExpression;
 use lines::Lines;
+use page::Page;
 use plan::{Plan, PolicySpec};
 use recording::{LogFormat, Recording};
 use report::Report;
@@ -39,6 +45,7 @@ use table::Table;
 Examples:
   tollgate replay --log access.log.gz --policy \"token_bucket 10/s burst 20\" --policy \"sliding_log 100/min\"
   tollgate replay --log access.log --config limits.yaml --limit login --key host+user --format json
+  tollgate replay --log access.log --policy \"fixed_window 100/min\" --format html > replay.html
   zcat access.log.*.gz | tollgate replay --log - --policy \"gcra 5/s\"
 
 Exit status: 0 done, 2 something to correct, 3 the store failed.")]
@@ -100,6 +107,8 @@ enum ReportFormat {
     Table,
     /// For programs.
     Json,
+    /// One page with plots, for browsers: a file that needs no other.
+    Html,
 }
 
 /// Replays a log and prints what came of it: exit status 0, or 2 when the request makes no sense
@@ -126,9 +135,10 @@ async fn replay(args: &ReplayArgs, output: &mut impl Write) -> Result<(), Failur
         _ => Some(args.key.clone().unwrap_or_default().to_string()),
     };
     let bar = progress("deciding", plan.len() as u64 * recording.len());
-    let tallies = plan.play(&recording, &bar).await?;
+    let timeline = recording.timeline();
+    let tallies = plan.play(&recording, timeline, &bar).await?;
     bar.finish_and_clear();
-    let mut report = Report::new(log, key, &recording);
+    let mut report = Report::new(log, key, &recording, timeline);
     plan.report(&tallies, &recording, &mut report);
     print(&report, args.format, output)
 }
@@ -198,6 +208,7 @@ fn print(report: &Report, format: ReportFormat, output: &mut impl Write) -> Resu
         ReportFormat::Json => {
             report.to_json().map_err(io::Error::other).and_then(|json| writeln!(output, "{json}"))
         }
+        ReportFormat::Html => Page::new(report).write(output),
     };
     match written.and_then(|()| output.flush()) {
         // Whoever read it has seen enough.

@@ -12,6 +12,7 @@ use tollgate_core::{Limit, LimitName, Policy, SpecError};
 use super::recording::Recording;
 use super::report::Report;
 use super::tally::LimitTally;
+use super::timeline::Timeline;
 use super::{ReplayArgs, play};
 use crate::output::Failure;
 use crate::setup::{config_failure, store_url};
@@ -51,11 +52,14 @@ impl Plan {
     pub(super) async fn play(
         &self,
         recording: &Recording,
+        timeline: Timeline,
         bar: &ProgressBar,
     ) -> Result<Vec<LimitTally>, Failure> {
         let played = match &self.store {
-            AnyStore::Memory(store) => play::play_now(&**store, &self.limits, recording, bar),
-            store => play::play(store, &self.limits, recording, bar).await,
+            AnyStore::Memory(store) => {
+                play::play_now(&**store, &self.limits, recording, timeline, bar)
+            }
+            store => play::play(store, &self.limits, recording, timeline, bar).await,
         };
         played.map_err(|error| {
             Failure::store(format_args!("the replay stopped, because the store failed: {error}"))

@@ -17,6 +17,7 @@ use tollgate_core::{
 
 use super::recording::{OfKey, Recording};
 use super::tally::{KeyTally, LimitTally};
+use super::timeline::Timeline;
 
 /// How many keys a remote store works on at once: enough to hide the way there and back.
 const KEYS_AT_ONCE: usize = 256;
@@ -33,6 +34,7 @@ pub(super) fn play_now<S: EmbeddedStore>(
     store: &S,
     limits: &[Arc<Limit>],
     recording: &Recording,
+    timeline: Timeline,
     bar: &ProgressBar,
 ) -> Result<Vec<LimitTally>, StoreError> {
     let run = fresh_run();
@@ -43,8 +45,8 @@ pub(super) fn play_now<S: EmbeddedStore>(
         let handle = store.open(Arc::clone(limit), run.clone());
         let next = AtomicUsize::new(0);
         let work = || {
-            let mut tally = LimitTally::new(limit.members().len());
-            let mut of_key = KeyTally::new(limit.members().len());
+            let mut tally = LimitTally::new(limit.members().len(), timeline);
+            let mut of_key = KeyTally::new(limit.members().len(), timeline);
             while let Some(requests) = keys.get(next.fetch_add(1, Ordering::Relaxed)) {
                 play_key_now(
                     store,
@@ -60,7 +62,7 @@ pub(super) fn play_now<S: EmbeddedStore>(
         };
         let tally = thread::scope(|scope| {
             let workers: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
-            let mut whole = LimitTally::new(limit.members().len());
+            let mut whole = LimitTally::new(limit.members().len(), timeline);
             for worker in workers {
                 whole.merge(worker.join().unwrap_or_else(|panic| resume_unwind(panic))?);
             }
@@ -96,6 +98,7 @@ pub(super) async fn play<S: Store>(
     store: &S,
     limits: &[Arc<Limit>],
     recording: &Recording,
+    timeline: Timeline,
     bar: &ProgressBar,
 ) -> Result<Vec<LimitTally>, StoreError> {
     let run = fresh_run();
@@ -104,15 +107,19 @@ pub(super) async fn play<S: Store>(
         let handle = store.open(Arc::clone(limit), run.clone());
         let keys = recording.by_key().map(|requests| {
             let key = recording.keys.get(requests.key);
-            play_key(store, &handle, limit, key, requests)
+            let of_key = KeyTally::new(limit.members().len(), timeline);
+            play_key(store, &handle, key, requests, of_key)
         });
         let tally = stream::iter(keys)
             .buffer_unordered(KEYS_AT_ONCE)
-            .try_fold(LimitTally::new(limit.members().len()), |mut tally, (requests, of_key)| {
-                tally.add(requests.key, requests.len(), &of_key);
-                bar.inc(requests.len());
-                ready(Ok(tally))
-            })
+            .try_fold(
+                LimitTally::new(limit.members().len(), timeline),
+                |mut tally, (requests, of_key)| {
+                    tally.add(requests.key, requests.len(), &of_key);
+                    bar.inc(requests.len());
+                    ready(Ok(tally))
+                },
+            )
             .await?;
         tallies.push(tally);
     }
@@ -122,11 +129,10 @@ pub(super) async fn play<S: Store>(
 async fn play_key<'r, S: Store>(
     store: &S,
     handle: &S::Handle,
-    limit: &Limit,
     key: &[u8],
     requests: OfKey<'r>,
+    mut of_key: KeyTally,
 ) -> Result<(OfKey<'r>, KeyTally), StoreError> {
-    let mut of_key = KeyTally::new(limit.members().len());
     let mut last = Timestamp::EPOCH;
     for (at, costs) in requests.iter() {
         let answer = store.decide(handle, check(key, at, costs)).await;
@@ -167,7 +173,7 @@ mod tests {
     use std::collections::HashSet;
     use std::sync::Mutex;
 
-    use tollgate::{AnyStore, StoreOptions};
+    use tollgate::{AnyStore, SliceCounts, StoreOptions};
 
     use super::super::key::KeyExpression;
     use super::super::lines::Lines;
@@ -182,6 +188,7 @@ mod tests {
 
     impl Store for Late {
         type Handle = <AnyStore as Store>::Handle;
+        type Receipt = <AnyStore as Store>::Receipt;
 
         fn open(&self, limit: Arc<Limit>, time: TimeSource) -> Self::Handle {
             self.inner.open(limit, time)
@@ -203,6 +210,30 @@ mod tests {
             let answer = self.inner.decide(handle, request).await;
             self.waiting.lock().unwrap().remove(request.key);
             answer
+        }
+
+        async fn reserve<'a>(
+            &'a self,
+            handle: &'a Self::Handle,
+            request: Request<'a>,
+        ) -> Result<(Decision, Option<Self::Receipt>), StoreError> {
+            self.inner.reserve(handle, request).await
+        }
+
+        async fn cancel<'a>(
+            &'a self,
+            handle: &'a Self::Handle,
+            receipt: &'a Self::Receipt,
+        ) -> Result<bool, StoreError> {
+            self.inner.cancel(handle, receipt).await
+        }
+
+        async fn slices<'a>(
+            &'a self,
+            handle: &'a Self::Handle,
+            request: Request<'a>,
+        ) -> Result<SliceCounts, StoreError> {
+            self.inner.slices(handle, request).await
         }
     }
 
@@ -235,9 +266,10 @@ mod tests {
                 .map(|specs| Arc::new(tollgate::limit("l", specs).unwrap()))
                 .into();
         let (recording, bar) = (recording(), ProgressBar::hidden());
-        let expected = play_now(&*at_once, &limits, &recording, &bar).unwrap();
+        let timeline = recording.timeline();
+        let expected = play_now(&*at_once, &limits, &recording, timeline, &bar).unwrap();
         assert!(expected.iter().all(|tally| tally.whole.denied > 500));
-        assert_eq!(play(&late, &limits, &recording, &bar).await.unwrap(), expected);
+        assert_eq!(play(&late, &limits, &recording, timeline, &bar).await.unwrap(), expected);
         assert!(late.most_waiting.into_inner() > 10);
     }
 }

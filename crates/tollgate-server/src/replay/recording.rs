@@ -12,6 +12,7 @@ use super::keys::Keys;
 use super::lines::Lines;
 use super::malformed::{Malformed, MalformedLines};
 use super::stamp::Stamps;
+use super::timeline::Timeline;
 
 /// What kind of lines a log has.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
@@ -148,9 +149,18 @@ impl Recording {
 
     /// When the first and the last request were made.
     pub(super) fn period(&self) -> Option<(Timestamp, Timestamp)> {
-        let times = || self.requests.iter().map(|request| request.micros());
         let at = Timestamp::from_micros_clamped;
-        Some((at(times().min()?), at(times().max()?)))
+        Some((at(self.times().min()?), at(self.times().max()?)))
+    }
+
+    /// The buckets that the requests lie in.
+    pub(super) fn timeline(&self) -> Timeline {
+        Timeline::new(self.times())
+    }
+
+    /// When each request was made, in µs since the epoch, in no particular order.
+    pub(super) fn times(&self) -> impl Iterator<Item = u64> {
+        self.requests.iter().map(|request| request.micros())
     }
 }
 

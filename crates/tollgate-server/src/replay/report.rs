@@ -1,4 +1,4 @@
-//! What a replay found, as JSON and as a table.
+//! What a replay found: what JSON, the table and the page are made of.
 
 use serde::Serialize;
 use tollgate_core::{Enforcement, Limit, Timestamp};
@@ -6,6 +6,7 @@ use tollgate_core::{Enforcement, Limit, Timestamp};
 use super::keys::{self, Keys};
 use super::recording::{LogFormat, Recording};
 use super::tally::{LimitTally, Tally};
+use super::timeline::Timeline;
 
 /// What a replay found.
 #[derive(Debug, Serialize)]
@@ -22,10 +23,25 @@ pub(super) struct Report {
     pub(super) keys: u64,
     pub(super) first: Option<String>,
     pub(super) last: Option<String>,
+    /// `None` when there are no requests.
+    pub(super) timeline: Option<Offered>,
     pub(super) policies: Vec<PolicyReport>,
     /// The policies together, when they were decided together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) limit: Option<LimitReport>,
+}
+
+/// The requests over time, in buckets of equal length.
+#[derive(Debug, Serialize)]
+pub(super) struct Offered {
+    /// When the first bucket begins.
+    pub(super) from: String,
+    /// The µs of a bucket.
+    pub(super) bucket_us: u64,
+    /// The requests of each bucket.
+    pub(super) offered: Vec<u64>,
+    #[serde(skip)]
+    pub(super) buckets: Timeline,
 }
 
 #[derive(Debug, Serialize)]
@@ -62,6 +78,14 @@ pub(super) struct Counts {
     pub(super) beyond: u64,
     pub(super) worst_minute: Option<WorstMinute>,
     pub(super) denied_most: Vec<DeniedKey>,
+    pub(super) timeline: Decided,
+}
+
+/// What came of the requests of each bucket of the report's timeline.
+#[derive(Debug, Serialize)]
+pub(super) struct Decided {
+    pub(super) allowed: Vec<u64>,
+    pub(super) denied: Vec<u64>,
 }
 
 #[derive(Debug, Serialize)]
@@ -69,18 +93,36 @@ pub(super) struct WorstMinute {
     /// When the minute begins.
     pub(super) time: String,
     pub(super) denied: u64,
+    #[serde(skip)]
+    pub(super) at: Timestamp,
 }
 
 #[derive(Debug, Serialize)]
 pub(super) struct DeniedKey {
     pub(super) key: String,
     pub(super) requests: u64,
+    pub(super) allowed: u64,
     pub(super) denied: u64,
+}
+
+/// Something that decided the requests: a policy, or the limit of several.
+#[derive(Debug)]
+pub(super) struct Subject<'r> {
+    /// What to call it.
+    pub(super) heading: String,
+    /// Whether it is reported, but not enforced.
+    pub(super) is_shadow: bool,
+    pub(super) counts: &'r Counts,
 }
 
 impl Report {
     /// A report without policies.
-    pub(super) fn new(log: String, key: Option<String>, recording: &Recording) -> Self {
+    pub(super) fn new(
+        log: String,
+        key: Option<String>,
+        recording: &Recording,
+        timeline: Timeline,
+    ) -> Self {
         let period = recording.period();
         let malformed_lines = recording.malformed.first().iter();
         Self {
@@ -96,6 +138,12 @@ impl Report {
             keys: recording.keys.len() as u64,
             first: period.map(|(first, _)| rfc_3339(first)),
             last: period.map(|(_, last)| rfc_3339(last)),
+            timeline: period.map(|_| Offered {
+                from: rfc_3339(Timestamp::from_micros_clamped(timeline.start())),
+                bucket_us: timeline.length(),
+                offered: timeline.counts(recording.times()),
+                buckets: timeline,
+            }),
             policies: Vec::new(),
             limit: None,
         }
@@ -117,6 +165,21 @@ impl Report {
         self.add_policies(None, limit, tally, 0, keys);
         let counts = self.counts(&tally.whole, tally.beyond, keys);
         self.limit = Some(LimitReport { name: limit.name().to_string(), counts });
+    }
+
+    /// The policies, and after them their limit when they were decided together.
+    pub(super) fn subjects(&self) -> impl Iterator<Item = Subject<'_>> {
+        let policies = self.policies.iter().map(|policy| Subject {
+            heading: policy.policy.clone(),
+            is_shadow: policy.shadow,
+            counts: &policy.counts,
+        });
+        let limit = self.limit.iter().map(|limit| Subject {
+            heading: format!("limit {}", limit.name),
+            is_shadow: false,
+            counts: &limit.counts,
+        });
+        policies.chain(limit)
     }
 
     /// The report as JSON.
@@ -147,8 +210,11 @@ impl Report {
         let denied_most = tally.denied_most.iter().map(|most| DeniedKey {
             key: keys::text(keys.get(most.key)),
             requests: most.requests,
+            allowed: most.requests - most.denied,
             denied: most.denied,
         });
+        let offered = self.timeline.iter().flat_map(|timeline| &timeline.offered);
+        let allowed = offered.zip(&tally.denied_in).map(|(offered, denied)| offered - denied);
         Counts {
             requests: self.requests,
             allowed: self.requests - tally.denied,
@@ -156,10 +222,13 @@ impl Report {
             keys: self.keys,
             keys_denied: tally.keys_denied,
             beyond,
-            worst_minute: tally
-                .worst_minute()
-                .map(|(at, denied)| WorstMinute { time: rfc_3339(at), denied }),
+            worst_minute: tally.worst_minute().map(|(at, denied)| WorstMinute {
+                time: rfc_3339(at),
+                denied,
+                at,
+            }),
             denied_most: denied_most.collect(),
+            timeline: Decided { allowed: allowed.collect(), denied: tally.denied_in.clone() },
         }
     }
 }

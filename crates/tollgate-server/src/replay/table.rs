@@ -3,7 +3,8 @@
 use std::fmt::{self, Write};
 
 use super::keys::shown;
-use super::report::{Counts, Report};
+use super::numbers::{counted, grouped, percent};
+use super::report::{Counts, Report, Subject};
 
 /// A report as a table.
 #[derive(Debug)]
@@ -22,42 +23,30 @@ impl fmt::Display for Table<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let report = self.0;
         let key = report.key.as_deref().unwrap_or("given by the lines");
-        write!(f, "{}: ", shown(&report.log, usize::MAX))?;
-        count(f, report.lines, "line")?;
-        f.write_str(", ")?;
-        count(f, report.requests, "request")?;
-        f.write_str(", ")?;
-        count(f, report.keys, "key")?;
-        writeln!(f, " ({key})")?;
+        let log = shown(&report.log, usize::MAX);
+        let lines = counted(report.lines, "line");
+        let requests = counted(report.requests, "request");
+        writeln!(f, "{log}: {lines}, {requests}, {} ({key})", counted(report.keys, "key"))?;
         if let (Some(first), Some(last)) = (&report.first, &report.last) {
             writeln!(f, "from {first} to {last}")?;
         }
         self.malformed(f)?;
-        let subjects: Vec<_> = self.subjects().collect();
+        let subjects: Vec<_> = report.subjects().collect();
         f.write_char('\n')?;
         columns(f, &subjects)?;
-        for (subject, counts) in &subjects {
-            hardest(f, subject, counts)?;
+        for subject in &subjects {
+            hardest(f, &subject.heading, subject.counts)?;
         }
         Ok(())
     }
 }
 
 impl Table<'_> {
-    /// What has counts, with what to call it.
-    fn subjects(&self) -> impl Iterator<Item = (String, &Counts)> {
-        let policies = self.0.policies.iter().map(|policy| (policy.policy.clone(), &policy.counts));
-        let limit =
-            self.0.limit.iter().map(|limit| (format!("limit {}", limit.name), &limit.counts));
-        policies.chain(limit)
-    }
-
     fn malformed(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0.malformed == 0 {
             return Ok(());
         }
-        count(f, self.0.malformed, "malformed line")?;
-        f.write_str(" left out\n")?;
+        writeln!(f, "{} left out", counted(self.0.malformed, "malformed line"))?;
         for line in &self.0.malformed_lines {
             writeln!(f, "  line {}: {}", line.line, line.why)?;
         }
@@ -68,11 +57,11 @@ impl Table<'_> {
     }
 }
 
-fn columns(f: &mut fmt::Formatter<'_>, subjects: &[(String, &Counts)]) -> fmt::Result {
+fn columns(f: &mut fmt::Formatter<'_>, subjects: &[Subject<'_>]) -> fmt::Result {
     let mut rows = vec![HEADINGS.map(str::to_owned)];
-    for (subject, counts) in subjects {
+    for Subject { heading, counts, .. } in subjects {
         rows.push([
-            subject.clone(),
+            heading.clone(),
             grouped(counts.requests),
             grouped(counts.allowed),
             grouped(counts.denied),
@@ -98,11 +87,11 @@ fn columns(f: &mut fmt::Formatter<'_>, subjects: &[(String, &Counts)]) -> fmt::R
 }
 
 /// The keys and the minute hit hardest.
-fn hardest(f: &mut fmt::Formatter<'_>, subject: &str, counts: &Counts) -> fmt::Result {
+fn hardest(f: &mut fmt::Formatter<'_>, heading: &str, counts: &Counts) -> fmt::Result {
     let Some(worst) = &counts.worst_minute else {
         return Ok(());
     };
-    writeln!(f, "\ndenied most by {subject}")?;
+    writeln!(f, "\ndenied most by {heading}")?;
     let most = || counts.denied_most.iter().take(KEYS_SHOWN);
     let widest = most().map(|key| grouped(key.denied).len()).max().unwrap_or(0);
     for key in most() {
@@ -110,71 +99,11 @@ fn hardest(f: &mut fmt::Formatter<'_>, subject: &str, counts: &Counts) -> fmt::R
         writeln!(f, "  {denied:>widest$} of {requests}  {}", shown(&key.key, WIDTH))?;
     }
     if counts.keys_denied > KEYS_SHOWN as u64 {
-        f.write_str("  … ")?;
-        count(f, counts.keys_denied - KEYS_SHOWN as u64, "more key")?;
-        f.write_char('\n')?;
+        writeln!(f, "  … {}", counted(counts.keys_denied - KEYS_SHOWN as u64, "more key"))?;
     }
     writeln!(f, "  worst minute: {}, {} denied", worst.time, grouped(worst.denied))?;
     if counts.beyond > 0 {
         writeln!(f, "  {} of them cost more than its state can hold", grouped(counts.beyond))?;
     }
     Ok(())
-}
-
-fn count(f: &mut fmt::Formatter<'_>, number: u64, noun: &str) -> fmt::Result {
-    write!(f, "{} {noun}{}", grouped(number), if number == 1 { "" } else { "s" })
-}
-
-/// A number with a comma between each three digits.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut grouped = String::with_capacity(digits.len() * 4 / 3);
-    for (index, digit) in digits.char_indices() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
-}
-
-/// A share in percent with one decimal. Only none at all is 0.0, and only the whole is 100.0.
-fn percent(part: u64, whole: u64) -> String {
-    if whole == 0 {
-        return "-".to_owned();
-    }
-    let (part, whole) = (u128::from(part), u128::from(whole));
-    match (part * 2_000 + whole) / (whole * 2) {
-        0 if part > 0 => "<0.1".to_owned(),
-        1_000 if part < whole => ">99.9".to_owned(),
-        tenths => format!("{}.{}", tenths / 10, tenths % 10),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn digits_stand_in_groups_of_three() {
-        for (number, text) in [(0, "0"), (999, "999"), (1_000, "1,000"), (1_234_567, "1,234,567")] {
-            assert_eq!(grouped(number), text);
-        }
-    }
-
-    #[test]
-    fn a_share_rounds_but_never_to_none_or_all() {
-        for (part, whole, text) in [
-            (0, 0, "-"),
-            (0, 3, "0.0"),
-            (1, 3, "33.3"),
-            (2, 3, "66.7"),
-            (3, 3, "100.0"),
-            (1, 1_000_000, "<0.1"),
-            (999_999, 1_000_000, ">99.9"),
-            (u64::MAX, u64::MAX, "100.0"),
-        ] {
-            assert_eq!(percent(part, whole), text, "{part} of {whole}");
-        }
-    }
 }

@@ -1,79 +1,15 @@
-//! `tollgate replay`, run as its users run it, against counts made here in the plainest way.
-
-#![expect(clippy::unwrap_used, reason = "helpers of tests may")]
+//! Against counts made here in the plainest way.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::path::Path;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::Value;
 use tollgate_testkit::servers::Server;
 
-const LOG: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/apache_access.log");
-
-fn tollgate(arguments: &[&str]) -> Output {
-    tollgate_reading(arguments, b"")
-}
-
-/// Runs the program with `input` as its standard input.
-fn tollgate_reading(arguments: &[&str], input: &[u8]) -> Output {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_tollgate"))
-        .arg("replay")
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut stdin = child.stdin.take().unwrap();
-    std::thread::scope(|scope| {
-        // A program that refuses its arguments doesn't read its input.
-        scope.spawn(move || stdin.write_all(input));
-        child.wait_with_output().unwrap()
-    })
-}
-
-fn json(output: &Output) -> Value {
-    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
-    assert_eq!(output.stderr, b"", "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap()
-}
-
-/// The message of a run that was refused with exit status 2.
-fn refusal(arguments: &[&str]) -> String {
-    let output = tollgate(arguments);
-    assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stdout));
-    assert_eq!(output.stdout, b"");
-    String::from_utf8(output.stderr).unwrap()
-}
-
-fn replay(log: &Path, policies: &[&str]) -> Value {
-    let mut arguments = vec!["--log", log.to_str().unwrap(), "--format", "json", "--policy"];
-    arguments.extend(policies);
-    json(&tollgate(&arguments))
-}
-
-fn numbers(counts: &Value) -> [u64; 5] {
-    ["requests", "allowed", "denied", "keys", "keys_denied"]
-        .map(|name| counts[name].as_u64().unwrap())
-}
-
-struct Folder(tempfile::TempDir);
-
-impl Folder {
-    fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
-    }
-
-    fn file(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
-        let path = self.0.path().join(name);
-        std::fs::write(&path, content).unwrap();
-        path
-    }
-}
+use crate::support::{Folder, LOG, json, numbers, refusal, replay, tollgate, tollgate_reading};
 
 /// A request of the log: seconds since the month began, which whole days divide as they divide
 /// the time since the epoch, and its host.
@@ -444,7 +380,7 @@ fn what_makes_no_sense_is_refused_with_what_to_change() {
             vec!["--log", LOG, policy[0], policy[1], "--key", "host+referer"],
             "host, user, method, path, status, agent",
         ),
-        (vec!["--log", LOG, policy[0], policy[1], "--format", "html"], "table, json"),
+        (vec!["--log", LOG, policy[0], policy[1], "--format", "xml"], "table, json, html"),
         (vec!["--log", LOG, policy[0], policy[1], "--deadline", "0s"], "--deadline"),
         (vec!["--log", LOG, policy[0], policy[1], "--store", "http://localhost"], "--store"),
     ] {
