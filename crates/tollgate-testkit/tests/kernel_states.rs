@@ -247,3 +247,21 @@ fn a_warm_up_holds_a_debt_up_to_what_is_exact() {
         assert_eq!(rule.admit(&mut standing, 1, 0).is_ok(), holds, "{debt}");
     }
 }
+
+#[test]
+fn a_request_brings_a_subject_for_each_part() {
+    let part =
+        |name: &str| Limit::new(name.parse().unwrap(), vec!["gcra 1/s".parse().unwrap()]).unwrap();
+    let check = |limit: &Limit, also| {
+        let request = tollgate_core::Request { also, ..tollgate_core::Request::check(b"k") };
+        tollgate_core::check_subjects(limit, &request).map_err(|error| error.to_string())
+    };
+    let two: &[&[u8]] = &[b"a", b"b"];
+    let (one, three) = (part("a"), Limit::together(["a", "b", "c"].map(part)).unwrap());
+    assert_eq!((check(&one, &[]), check(&three, two)), (Ok(()), Ok(())));
+    let message = check(&one, two).unwrap_err();
+    assert!(message.contains("needs 1 subjects") && message.contains("but 3 were"), "{message}");
+    let message = check(&three, &two[..1]).unwrap_err();
+    assert!(message.contains("`a + b + c` needs 3") && message.contains("but 2 were"), "{message}");
+    assert!(check(&three, &[]).is_err());
+}

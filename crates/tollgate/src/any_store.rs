@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate_core::{
-    Clock, Decision, EmbeddedStore, KeyPrefix, Limit, Request, Store, StoreError, TimeSource,
+    Clock, Decision, EmbeddedStore, KeyPrefix, Limit, Request, SliceCounts, Store, StoreError, TimeSource,
 };
 use tollgate_memory::{MemoryStore, Stats as MemoryStats};
 #[cfg(feature = "redis")]
@@ -208,6 +208,20 @@ impl Store for AnyStore {
             (Self::Redis(store), Inner::Redis(handle), InnerReceipt::Redis(receipt)) => {
                 store.cancel(handle, receipt).await
             }
+            #[cfg(feature = "redis")]
+            _ => Err(foreign()),
+        }
+    }
+
+    async fn slices<'a>(
+        &'a self,
+        handle: &'a AnyHandle,
+        request: Request<'a>,
+    ) -> Result<SliceCounts, StoreError> {
+        match (self, &handle.0) {
+            (Self::Memory(store), Inner::Memory(handle)) => store.slices_now(handle, request),
+            #[cfg(feature = "redis")]
+            (Self::Redis(store), Inner::Redis(handle)) => store.slices(handle, request).await,
             #[cfg(feature = "redis")]
             _ => Err(foreign()),
         }

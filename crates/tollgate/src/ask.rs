@@ -2,6 +2,7 @@
 
 use smallvec::SmallVec;
 use tollgate_core::{Cost, Costs, Limit, StoreError, StoreErrorKind, Timestamp};
+use tollgate_http::Key;
 
 /// A key, and what the request costs: what the methods of a [`Limiter`](crate::Limiter) take.
 ///
@@ -35,8 +36,21 @@ pub struct Ask<'a> {
 /// What the request costs under the policies of one limit.
 #[derive(Clone, Debug, Default)]
 struct Terms<'a> {
-    same: Option<u64>,
+    whole: Whole,
     named: SmallVec<[(&'a str, u64); 2]>,
+    /// What the key was made of, if that was a request.
+    made: Option<&'a Key>,
+}
+
+/// What the request costs under every policy that isn't named.
+#[derive(Clone, Copy, Debug, Default)]
+enum Whole {
+    /// What the policy says.
+    #[default]
+    Own,
+    Units(u64),
+    /// Nothing is asked of the limit.
+    Nothing,
 }
 
 impl<'a> Ask<'a> {
@@ -45,16 +59,33 @@ impl<'a> Ask<'a> {
         Self::of(key.as_ref())
     }
 
+    /// About the key that was made of a request, at the policies' own costs. Unlike the bytes
+    /// alone it says whether it holds the client's network, which the lists of a
+    /// [`Gate`](crate::Gate) look at.
+    pub fn from_key(key: &'a Key) -> Self {
+        let mut ask = Self::of(key.as_bytes());
+        ask.terms.made = Some(key);
+        ask
+    }
+
+    /// Asks nothing: of several limits that are decided together, one that a request has nothing
+    /// to do with. Its policies take nothing and refuse nothing.
+    pub fn nothing() -> Self {
+        let mut ask = Self::of(b"");
+        ask.terms.whole = Whole::Nothing;
+        ask
+    }
+
     #[inline]
     fn of(key: &'a [u8]) -> Self {
-        let terms = Terms { same: None, named: SmallVec::new() };
+        let terms = Terms { whole: Whole::Own, named: SmallVec::new(), made: None };
         Self { key, terms, at: None, also: SmallVec::new() }
     }
 
     /// The request takes `units` of every policy that [`Ask::cost_of`] doesn't name: a whole
     /// number from 1 to 2^53 − 1.
     pub const fn cost(mut self, units: u64) -> Self {
-        self.terms.same = Some(units);
+        self.terms.whole = Whole::Units(units);
         self
     }
 
@@ -116,6 +147,31 @@ impl<'a> Ask<'a> {
         })
     }
 
+    /// The keys, each with what it was made of and whether anything is asked about it.
+    pub(crate) fn subjects(&self) -> impl ExactSizeIterator<Item = Subject<'a>> {
+        let subject = |key, terms: &Terms<'a>| Subject {
+            key,
+            made: terms.made,
+            is_nothing: terms.is_nothing(),
+        };
+        (0..self.len()).map(move |index| match index.checked_sub(1) {
+            Some(also) => subject(self.also[also].0, &self.also[also].1),
+            None => subject(self.key, &self.terms),
+        })
+    }
+
+    /// Whether nothing is asked of one of the limits.
+    #[inline]
+    pub(crate) fn has_nothing(&self) -> bool {
+        self.terms.is_nothing() || self.also.iter().any(|(_, terms)| terms.is_nothing())
+    }
+
+    /// How many limits are asked.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        1 + self.also.len()
+    }
+
     pub(crate) const fn time(&self) -> Option<Timestamp> {
         self.at
     }
@@ -128,10 +184,11 @@ impl<'a> Ask<'a> {
         each: &'e mut SmallVec<[u64; 16]>,
     ) -> Result<Costs<'e>, StoreError> {
         if self.terms.named.is_empty() && self.also.is_empty() {
-            return match self.terms.same {
-                None => Ok(Costs::Own),
-                Some(units) => Ok(Costs::Same(cost(units)?)),
-            };
+            match self.terms.whole {
+                Whole::Own => return Ok(Costs::Own),
+                Whole::Units(units) => return Ok(Costs::Same(cost(units)?)),
+                Whole::Nothing => {}
+            }
         }
         each.extend(limit.members().iter().map(|member| member.policy().cost().get()));
         self.terms.write(limit, 0, each)?;
@@ -142,13 +199,29 @@ impl<'a> Ask<'a> {
     }
 }
 
+/// Whom one of the limits is asked about.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Subject<'a> {
+    pub(crate) key: &'a [u8],
+    pub(crate) made: Option<&'a Key>,
+    pub(crate) is_nothing: bool,
+}
+
 impl Terms<'_> {
+    fn is_nothing(&self) -> bool {
+        matches!(self.whole, Whole::Nothing) && self.named.is_empty()
+    }
+
     /// Writes the costs of the policies of one part of the limit.
     fn write(&self, limit: &Limit, part: usize, each: &mut [u64]) -> Result<(), StoreError> {
         let members =
             || limit.members().iter().enumerate().filter(|(_, member)| member.part() == part);
-        if let Some(units) = self.same {
-            let units = cost(units)?.get();
+        let whole = match self.whole {
+            Whole::Own => None,
+            Whole::Units(units) => Some(cost(units)?.get()),
+            Whole::Nothing => Some(0),
+        };
+        if let Some(units) = whole {
             members().for_each(|(index, _)| each[index] = units);
         }
         for (index, (name, units)) in self.named.iter().enumerate() {
@@ -254,6 +327,17 @@ mod tests {
         assert_eq!(costs(Ask::new("k").cost_of("a", 7).and(named)), Ok([7, 2, 0, 4]));
         let message = costs(Ask::new("k").and(Ask::new("j").cost_of("b", 1))).unwrap_err();
         assert!(message.contains("limit `m` has no policy called `b`: it has a, c"), "{message}");
+    }
+
+    #[test]
+    fn nothing_costs_nothing_of_any_policy() {
+        assert_eq!(costs(&Ask::nothing()), Ok(vec![0, 0]));
+        let limit =
+            Limit::together([limit(), crate::limit("m", ["gcra 1/s cost 5"]).unwrap()]).unwrap();
+        let ask = Ask::nothing().and("k");
+        let mut each = SmallVec::new();
+        let costs = ask.costs(&limit, &mut each).unwrap();
+        assert_eq!([0, 1, 2].map(|index| tollgate_core::cost_of(&limit, costs, index)), [0, 0, 5]);
     }
 
     #[test]

@@ -4,12 +4,29 @@
 //! ```yaml
 //! store: "memory:"                  # or redis://HOST:PORT, valkey://HOST:PORT
 //! listen: 127.0.0.1:8080
+//! enabled: true                     # false: everything passes
+//! unknown_limits: warn              # names without a limit: or pass, deny
 //! limits:
 //!   demo:
-//!     key: ip                       # how middleware makes the key
 //!     policies: ["token_bucket 10/s burst 20"]
+//!     enabled: true
+//!     key: ip                       # how middleware makes the key
+//!     missing_key: shared           # who has none: or refuse, skip
+//!     allow: [10.1.0.0/16]          # pass, and are not counted
+//!     block: [10.1.6.6]             # are denied
+//!     overrides:                    # have other numbers
+//!       - key: 192.0.2.0/24
+//!         times: 10
+//!       - key: 192.0.2.7
+//!         policies: ["token_bucket 500/s burst 1000"]
 //!     on_store_failure: error       # or allow, deny
 //!     deadline: 50ms                # of a call to the store
+//! http:
+//!   client_address: x-forwarded-for # or peer, forwarded, header:NAME, hops:N
+//!   trusted_proxies: [172.16.0.0/12]
+//!   ipv4_prefix: 32                 # how much of an address tells clients apart
+//!   ipv6_prefix: 64
+//!   fields: draft-11                # or none, draft-next, draft-03, x-ratelimit, x-ratelimit-unix
 //! memory:
 //!   max_keys: 1000000
 //!   overflow: evict                 # or deny
@@ -18,13 +35,30 @@
 //! ```
 //!
 //! Only `limits` with the `policies` of each is required. A file is read whole: all that is
-//! wrong with it is reported at once, each problem with its line and column.
+//! wrong with it is reported at once, each problem with its line and column. Every field is
+//! explained in `docs/configuration.md`.
+//!
+//! # Entries that name keys
+//!
+//! `allow`, `block` and the `key` of an override name keys: `alice` that key, `tenant-*` all that
+//! begin so, `10.0.0.0/8` all with a client address in that range ([`KeyMatcher`] has the details).
+//! Of the entries that name a key the most particular one counts, whatever their order: the key
+//! itself, then the longest range, then the longest beginning. An entry of `block` goes before an
+//! equal one of `allow`, which is an error in a file. A key that neither list names has the numbers
+//! of the override that names it, or else those of the limit.
+//!
+//! An override has the policies of its limit with other numbers: the same names, algorithms and
+//! windows in the same order, or `times` as much of every rate, burst, capacity, queue and limit.
 
 mod check;
+mod http;
+mod limit;
+mod overrides;
 mod problem;
 mod store_url;
 #[cfg(test)]
 mod tests;
+mod times;
 mod tree;
 mod warnings;
 
@@ -35,12 +69,19 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
 
-use tollgate_core::{KeyPrefix, Limit, Span};
+use tollgate_core::{KeyPrefix, Span};
 
+pub use http::HttpConfig;
+pub use limit::{LimitConfig, OnStoreFailure};
+pub use overrides::{Override, OverrideError};
 pub use problem::{ConfigErrors, ConfigProblem};
 pub use store_url::{RedisUrl, StoreUrl, StoreUrlError};
+pub use times::{Times, TimesError};
+pub use tollgate_http::{KeyExpression, KeyMatcher, OnMissingKey};
 
 use problem::{Place, Reporter};
+
+use crate::registry::{Switch, UnknownLimit};
 
 /// Everything that a config file says, checked.
 ///
@@ -49,7 +90,7 @@ use problem::{Place, Reporter};
 ///
 /// let config = Config::parse("limits: {login: {policies: [gcra 5/min]}}", "limits.yaml")?;
 /// assert_eq!(config.store, StoreUrl::Memory);
-/// assert_eq!(config.limit("login").unwrap().key, "ip");
+/// assert_eq!(config.limit("login").unwrap().key, "ip".parse().unwrap());
 ///
 /// let errors = Config::parse("limits: {login: {policies: [gcra 5/m]}}", "limits.yaml").unwrap_err();
 /// assert_eq!(
@@ -67,6 +108,12 @@ pub struct Config {
     pub store: StoreUrl,
     /// Where the service listens; 127.0.0.1:8080 unless the file says otherwise.
     pub listen: SocketAddr,
+    /// Whether any limit is in force; on unless the file says otherwise.
+    pub enabled: Switch,
+    /// What happens to requests that name a limit which isn't there.
+    pub unknown_limits: UnknownLimit,
+    /// How requests over HTTP are looked at and answered.
+    pub http: HttpConfig,
     /// The limits, at least one, in the order of the file.
     pub limits: Vec<LimitConfig>,
     /// How the embedded store is set up.
@@ -74,34 +121,6 @@ pub struct Config {
     /// How a Redis or Valkey store is set up.
     pub redis: RedisConfig,
     warnings: Vec<ConfigProblem>,
-}
-
-/// One limit of a config file.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct LimitConfig {
-    /// The name and the policies.
-    pub limit: Limit,
-    /// The expression that middleware makes the key from, as written; `ip` unless the file says
-    /// otherwise.
-    pub key: String,
-    /// What is answered when the store fails.
-    pub on_store_failure: OnStoreFailure,
-    /// How long a call to the store may take: 1 ms to 60 s, 50 ms unless the file says otherwise.
-    pub deadline: Span,
-}
-
-/// What a limit answers when its store is slow, down or wrong.
-#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
-#[non_exhaustive]
-pub enum OnStoreFailure {
-    /// A typed error: HTTP status 503.
-    #[default]
-    Error,
-    /// Everything passes.
-    Allow,
-    /// Nothing passes.
-    Deny,
 }
 
 /// How the embedded store is set up.
@@ -192,6 +211,12 @@ limits:
         &self.warnings
     }
 
+    /// Reads the bytes of a file; `name` is what errors call it.
+    #[cfg(feature = "watch")]
+    pub(crate) fn of_bytes(bytes: &[u8], name: &str) -> Result<Self, ConfigErrors> {
+        Self::from_bytes(bytes, Reporter::new(name))
+    }
+
     fn from_bytes(bytes: &[u8], reporter: Reporter) -> Result<Self, ConfigErrors> {
         if bytes.len() > Self::MAX_BYTES {
             let message = format!(
@@ -223,9 +248,13 @@ impl Default for Config {
 impl PartialEq for Config {
     /// Whether both say the same; where in their files they say it doesn't matter.
     fn eq(&self, other: &Self) -> bool {
-        let Self { store, listen, limits, memory, redis, warnings: _ } = self;
+        let Self { store, listen, enabled, unknown_limits, http, limits, memory, redis, warnings: _ } =
+            self;
         *store == other.store
             && *listen == other.listen
+            && *enabled == other.enabled
+            && *unknown_limits == other.unknown_limits
+            && *http == other.http
             && *limits == other.limits
             && *memory == other.memory
             && *redis == other.redis

@@ -23,34 +23,77 @@
 //!
 //! # Features
 //!
+//! - `macros` (default): the attribute [`#[limit(…)]`](macro@limit).
 //! - `redis` (default): the Redis and Valkey store.
+//! - `tower`: [middleware](tower) for axum, hyper and tonic; `axum` and `tonic` let it read what those
+//!   know of a request.
+//! - `actix`: [middleware](actix) for actix-web.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+#[cfg(feature = "actix")]
+pub mod actix;
 mod any_store;
 mod ask;
+#[cfg(feature = "macros")]
+mod attribute;
+mod caller;
 pub mod config;
 mod denied;
 mod limit;
 mod limiter;
+#[cfg(feature = "metrics")]
+pub mod metrics;
+#[cfg(any(feature = "actix", feature = "tower"))]
+mod middleware;
+mod observe;
 mod registry;
+mod ring_counter;
 mod ruling;
+#[cfg(feature = "tower")]
+pub mod tower;
 
 pub use any_store::{AnyHandle, AnyReceipt, AnyStore, OpenError, StoreOptions};
 pub use ask::Ask;
+#[cfg(feature = "macros")]
+pub use attribute::{FromDenied, install, installed};
+pub use caller::Caller;
 pub use config::{Config, OnStoreFailure, StoreUrl};
 pub use denied::{Denied, DeniedReason};
 pub use limit::{InvalidLimit, limit};
 pub use limiter::{Limiter, LimiterBuilder, Reservation};
-pub use registry::Registry;
+pub use observe::{Answered, Observer};
+pub use registry::{
+    Changes, Gate, MissingKey, Registry, RegistryBuilder, ReloadError, RequestKeys, Switch,
+    UnknownLimit,
+};
+#[cfg(feature = "watch")]
+pub use registry::{Watch, WatchError, WatchOptions, WatchStatus};
+pub use ring_counter::RingCounter;
 pub use ruling::Ruling;
+/// Keys from requests, client addresses, response fields, problem bodies: the words of HTTP.
+pub use tollgate_http as http;
 pub use tollgate_core::{
     Algorithm, CalendarUnit, CalendarWindow, Clock, Cost, Costs, Decision, DeniedCharge,
     EmbeddedStore, Enforcement, InvalidNumber, KeyPrefix, Limit, LimitError, LimitName,
     ManualClock, Member, NameError, Notes, Operation, Outcome, Policy, PolicyError, PolicyName,
-    Rate, Request, RetryAfter, Source, Span, SpanError, SpecError, Start, Store, StoreError,
+    Rate, Request, RetryAfter, SliceCounts, Source, Span, SpanError, SpecError, Start, Store, StoreError,
     StoreErrorKind, Strategy, TimeSource, Timestamp, Window,
 };
-pub use tollgate_memory::{MemoryStore, Stats as MemoryStats};
+#[cfg(feature = "macros")]
+pub use tollgate_macros::limit;
+pub use tollgate_memory::{MemoryStore, Stats as MemoryStats, SystemClock};
 #[cfg(feature = "redis")]
 pub use tollgate_redis::RedisStore;
+
+/// What generated code calls: no API, and free to change.
+#[cfg(feature = "macros")]
+#[doc(hidden)]
+pub mod __private {
+    pub use crate::attribute::{
+        Answer, Answers, Call, Component, FromDenied, IntoUnits, Key, KeyPart, KeyWriter,
+        OnMissing, Part, PutDisplay, Resolve, ResolveFuture, Site, answer, holds, run,
+        store_failure, units,
+    };
+    pub use crate::denied::Denied;
+}

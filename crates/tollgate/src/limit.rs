@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
-use tollgate_core::{Limit, LimitError, NameError, Policy, SpecError};
+use tollgate_core::{Limit, LimitError, NameError, Policy, PolicyError, SpecError};
 
 /// A limit from its name and the specs of its policies, the way a config file has them.
 ///
@@ -37,6 +37,8 @@ pub fn limit<P: AsRef<str>>(
 pub enum InvalidLimit {
     /// The limit's name can't be used.
     Name(NameError),
+    /// A policy's numbers can't be used.
+    Numbers(PolicyError),
     /// The spec of a policy can't be read.
     Policy(SpecError),
     /// The policies can't be one limit.
@@ -47,6 +49,7 @@ impl fmt::Display for InvalidLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Name(error) => error.fmt(f),
+            Self::Numbers(error) => error.fmt(f),
             Self::Policy(error) => error.fmt(f),
             Self::Set(error) => error.fmt(f),
         }
@@ -57,6 +60,7 @@ impl Error for InvalidLimit {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         Some(match self {
             Self::Name(error) => error,
+            Self::Numbers(error) => error,
             Self::Policy(error) => error,
             Self::Set(error) => error,
         })

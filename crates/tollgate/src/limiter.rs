@@ -7,12 +7,16 @@ mod reservation;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use smallvec::SmallVec;
-use tollgate_core::{Decision, EmbeddedStore, Limit, Operation, Request, Span, Store, StoreError};
+use tokio::time::Instant;
+use tollgate_core::{Decision, EmbeddedStore, Limit, Operation, Request, SliceCounts, Span, Store, StoreError};
+use tracing::Instrument as _;
 
 use crate::ask::Ask;
 use crate::config::OnStoreFailure;
+use crate::observe::{Answered, Observers};
 
 pub use builder::LimiterBuilder;
 pub use reservation::Reservation;
@@ -48,6 +52,7 @@ pub struct Limiter<S: Store> {
     handle: Arc<S::Handle>,
     limit: Arc<Limit>,
     on_store_failure: OnStoreFailure,
+    observers: Observers,
 }
 
 impl<S: Store> Limiter<S> {
@@ -70,6 +75,16 @@ impl<S: Store> Limiter<S> {
     #[must_use]
     pub fn limit(&self) -> &Limit {
         &self.limit
+    }
+
+    /// The limit, to be kept with a decision.
+    #[inline]
+    pub(crate) const fn shared_limit(&self) -> &Arc<Limit> {
+        &self.limit
+    }
+
+    pub(crate) const fn observers(&self) -> &Observers {
+        &self.observers
     }
 
     /// The store.
@@ -95,7 +110,7 @@ impl<S: Store> Limiter<S> {
         &'a self,
         ask: impl Into<Ask<'a>>,
     ) -> impl Future<Output = Result<Decision, StoreError>> + Send + 'a {
-        self.question(Operation::Check, ask.into())
+        self.ask(Operation::Check, ask.into())
     }
 
     /// Answers like [`Limiter::check`], and charges and writes nothing.
@@ -106,7 +121,7 @@ impl<S: Store> Limiter<S> {
         &'a self,
         ask: impl Into<Ask<'a>>,
     ) -> impl Future<Output = Result<Decision, StoreError>> + Send + 'a {
-        self.question(Operation::Peek, ask.into())
+        self.ask(Operation::Peek, ask.into())
     }
 
     /// [`Limiter::check`] at once, if the store can answer without waiting for anything; `None`
@@ -115,13 +130,23 @@ impl<S: Store> Limiter<S> {
         &self,
         ask: impl Into<Ask<'a>>,
     ) -> Option<Result<Decision, StoreError>> {
-        let ask = ask.into();
+        self.ask_at_once(Operation::Check, &ask.into())
+    }
+
+    #[inline]
+    pub(crate) fn ask_at_once(
+        &self,
+        operation: Operation,
+        ask: &Ask<'_>,
+    ) -> Option<Result<Decision, StoreError>> {
         let (mut each, also) = (SmallVec::new(), ask.also());
-        let answer = match self.request(Operation::Check, &ask, &also, &mut each) {
-            Ok(request) => self.store.decide_at_once(&self.handle, request)?,
-            Err(error) => Err(error),
+        let request = match self.request(operation, ask, &also, &mut each) {
+            Ok(request) => request,
+            Err(error) => return Some(Err(error)),
         };
-        Some(self.or_fallback(answer))
+        let since = self.observers.start();
+        let answer = self.store.decide_at_once(&self.handle, request)?;
+        Some(self.answer(request, since, answer))
     }
 
     /// Takes the cost now and says when to act ([`Decision::wait`]); denied when that would be
@@ -142,12 +167,14 @@ impl<S: Store> Limiter<S> {
     async fn book(&self, ask: Ask<'_>, within: Span) -> Result<Reservation<S>, StoreError> {
         let (mut each, also) = (SmallVec::new(), ask.also());
         let request = self.request(Operation::Reserve { within }, &ask, &also, &mut each)?;
-        let answer = self.store.reserve(&self.handle, request).await;
+        let (span, since) = (self.span(request.operation), self.observers.start());
+        let answer = self.store.reserve(&self.handle, request).instrument(span).await;
         let (answer, receipt) = match answer {
             Ok((decision, receipt)) => (Ok(decision), receipt),
             Err(error) => (Err(error), None),
         };
-        Ok(Reservation::new(self.or_fallback(answer)?, &self.store, &self.handle, receipt))
+        let decision = self.answer(request, since, answer)?;
+        Ok(Reservation::new(decision, &self.store, &self.handle, receipt))
     }
 
     /// Takes as much as every policy admits, up to the cost: [`Decision::granted`] tells how much.
@@ -161,7 +188,7 @@ impl<S: Store> Limiter<S> {
         &'a self,
         ask: impl Into<Ask<'a>>,
     ) -> impl Future<Output = Result<Decision, StoreError>> + Send + 'a {
-        self.question(Operation::TakeUpTo, ask.into())
+        self.ask(Operation::TakeUpTo, ask.into())
     }
 
     /// Takes the cost by force, into debt: what was used is used.
@@ -172,7 +199,7 @@ impl<S: Store> Limiter<S> {
         &'a self,
         ask: impl Into<Ask<'a>>,
     ) -> impl Future<Output = Result<Decision, StoreError>> + Send + 'a {
-        self.order(Operation::Charge, ask.into())
+        self.ask(Operation::Charge, ask.into())
     }
 
     /// Gives the cost back, to no better than a fresh key's state.
@@ -183,7 +210,7 @@ impl<S: Store> Limiter<S> {
         &'a self,
         ask: impl Into<Ask<'a>>,
     ) -> impl Future<Output = Result<Decision, StoreError>> + Send + 'a {
-        self.order(Operation::Refund, ask.into())
+        self.ask(Operation::Refund, ask.into())
     }
 
     /// Forgets the key under this limit.
@@ -194,20 +221,31 @@ impl<S: Store> Limiter<S> {
         &'a self,
         ask: impl Into<Ask<'a>>,
     ) -> impl Future<Output = Result<Decision, StoreError>> + Send + 'a {
-        self.order(Operation::Reset, ask.into())
+        self.ask(Operation::Reset, ask.into())
     }
 
-    /// Something that can be answered without the store.
-    async fn question(&self, operation: Operation, ask: Ask<'_>) -> Result<Decision, StoreError> {
-        let answer = self.order(operation, ask).await;
-        self.or_fallback(answer)
+    /// The slices of a ring.
+    pub(crate) async fn slices(&self, ask: Ask<'_>) -> Result<SliceCounts, StoreError> {
+        let (mut each, also) = (SmallVec::new(), ask.also());
+        let request = self.request(Operation::Peek, &ask, &also, &mut each)?;
+        self.store.slices(&self.handle, request).instrument(self.span(Operation::Peek)).await
     }
 
-    /// Something that only the store can do.
-    async fn order(&self, operation: Operation, ask: Ask<'_>) -> Result<Decision, StoreError> {
+    pub(crate) async fn ask(
+        &self,
+        operation: Operation,
+        ask: Ask<'_>,
+    ) -> Result<Decision, StoreError> {
         let (mut each, also) = (SmallVec::new(), ask.also());
         let request = self.request(operation, &ask, &also, &mut each)?;
-        self.store.decide(&self.handle, request).await
+        let (span, since) = (self.span(operation), self.observers.start());
+        let answer = self.store.decide(&self.handle, request).instrument(span).await;
+        self.answer(request, since, answer)
+    }
+
+    /// A span around what waits for a store.
+    fn span(&self, operation: Operation) -> tracing::Span {
+        tracing::debug_span!("tollgate", limit = self.limit.name().as_str(), ?operation)
     }
 
     #[inline]
@@ -222,17 +260,50 @@ impl<S: Store> Limiter<S> {
         Ok(Request { key: ask.key(), also, operation, costs, at: ask.time() })
     }
 
+    /// What the caller is told, and whoever observes: the store's answer, or the limiter's own for
+    /// a question that the store failed to answer.
     #[inline]
-    fn or_fallback(&self, answer: Result<Decision, StoreError>) -> Result<Decision, StoreError> {
-        match (answer, self.on_store_failure) {
-            (Err(error), OnStoreFailure::Allow) if error.is_store_failure() => {
-                Ok(Decision::fallback(true))
-            }
-            (Err(error), OnStoreFailure::Deny) if error.is_store_failure() => {
-                Ok(Decision::fallback(false))
-            }
-            (answer, _) => answer,
+    fn answer(
+        &self,
+        request: Request<'_>,
+        since: Option<Instant>,
+        answer: Result<Decision, StoreError>,
+    ) -> Result<Decision, StoreError> {
+        if since.is_none() && answer.is_ok() {
+            return answer;
         }
+        self.answer_told(request, since, answer)
+    }
+
+    fn answer_told(
+        &self,
+        request: Request<'_>,
+        since: Option<Instant>,
+        answer: Result<Decision, StoreError>,
+    ) -> Result<Decision, StoreError> {
+        let failure = answer.as_ref().err().filter(|error| error.is_store_failure()).cloned();
+        // Nothing was charged, given back or forgotten: saying otherwise would be a lie.
+        let is_question = !matches!(
+            request.operation,
+            Operation::Charge | Operation::Refund | Operation::Reset
+        );
+        let answer = match (self.on_store_failure, &failure) {
+            (OnStoreFailure::Allow, Some(_)) if is_question => Ok(Decision::fallback(true)),
+            (OnStoreFailure::Deny, Some(_)) if is_question => Ok(Decision::fallback(false)),
+            _ => answer,
+        };
+        if let Some(since) = since {
+            let answered = Answered {
+                limit: &self.limit,
+                key: request.key,
+                operation: request.operation,
+                outcome: answer.as_ref(),
+                failure: failure.as_ref(),
+                took: Duration::ZERO,
+            };
+            self.observers.tell(since, &answered);
+        }
+        answer
     }
 }
 
@@ -243,8 +314,7 @@ impl<S: EmbeddedStore> Limiter<S> {
     /// Like [`Limiter::check`].
     #[inline]
     pub fn try_check<'a>(&self, ask: impl Into<Ask<'a>>) -> Result<Decision, StoreError> {
-        let answer = self.order_now(Operation::Check, &ask.into());
-        self.or_fallback(answer)
+        self.ask_now(Operation::Check, &ask.into())
     }
 
     /// [`Limiter::peek`] at once.
@@ -252,8 +322,7 @@ impl<S: EmbeddedStore> Limiter<S> {
     /// # Errors
     /// Like [`Limiter::peek`].
     pub fn try_peek<'a>(&self, ask: impl Into<Ask<'a>>) -> Result<Decision, StoreError> {
-        let answer = self.order_now(Operation::Peek, &ask.into());
-        self.or_fallback(answer)
+        self.ask_now(Operation::Peek, &ask.into())
     }
 
     /// [`Limiter::reserve`] at once.
@@ -265,8 +334,7 @@ impl<S: EmbeddedStore> Limiter<S> {
         ask: impl Into<Ask<'a>>,
         within: Span,
     ) -> Result<Decision, StoreError> {
-        let answer = self.order_now(Operation::Reserve { within }, &ask.into());
-        self.or_fallback(answer)
+        self.ask_now(Operation::Reserve { within }, &ask.into())
     }
 
     /// [`Limiter::take_up_to`] at once.
@@ -274,8 +342,7 @@ impl<S: EmbeddedStore> Limiter<S> {
     /// # Errors
     /// Like [`Limiter::take_up_to`].
     pub fn try_take_up_to<'a>(&self, ask: impl Into<Ask<'a>>) -> Result<Decision, StoreError> {
-        let answer = self.order_now(Operation::TakeUpTo, &ask.into());
-        self.or_fallback(answer)
+        self.ask_now(Operation::TakeUpTo, &ask.into())
     }
 
     /// [`Limiter::charge`] at once.
@@ -283,7 +350,7 @@ impl<S: EmbeddedStore> Limiter<S> {
     /// # Errors
     /// Like [`Limiter::charge`].
     pub fn try_charge<'a>(&self, ask: impl Into<Ask<'a>>) -> Result<Decision, StoreError> {
-        self.order_now(Operation::Charge, &ask.into())
+        self.ask_now(Operation::Charge, &ask.into())
     }
 
     /// [`Limiter::refund`] at once.
@@ -291,7 +358,7 @@ impl<S: EmbeddedStore> Limiter<S> {
     /// # Errors
     /// Like [`Limiter::refund`].
     pub fn try_refund<'a>(&self, ask: impl Into<Ask<'a>>) -> Result<Decision, StoreError> {
-        self.order_now(Operation::Refund, &ask.into())
+        self.ask_now(Operation::Refund, &ask.into())
     }
 
     /// [`Limiter::reset`] at once.
@@ -299,14 +366,16 @@ impl<S: EmbeddedStore> Limiter<S> {
     /// # Errors
     /// Like [`Limiter::reset`].
     pub fn try_reset<'a>(&self, ask: impl Into<Ask<'a>>) -> Result<Decision, StoreError> {
-        self.order_now(Operation::Reset, &ask.into())
+        self.ask_now(Operation::Reset, &ask.into())
     }
 
     #[inline]
-    fn order_now(&self, operation: Operation, ask: &Ask<'_>) -> Result<Decision, StoreError> {
+    fn ask_now(&self, operation: Operation, ask: &Ask<'_>) -> Result<Decision, StoreError> {
         let (mut each, also) = (SmallVec::new(), ask.also());
         let request = self.request(operation, ask, &also, &mut each)?;
-        self.store.decide_now(&self.handle, request)
+        let since = self.observers.start();
+        let answer = self.store.decide_now(&self.handle, request);
+        self.answer(request, since, answer)
     }
 }
 
@@ -317,6 +386,7 @@ impl<S: Store> Clone for Limiter<S> {
             handle: Arc::clone(&self.handle),
             limit: Arc::clone(&self.limit),
             on_store_failure: self.on_store_failure,
+            observers: self.observers.clone(),
         }
     }
 }

@@ -1,14 +1,17 @@
 //! From a tree of YAML values to a checked [`Config`], reporting all that is wrong on the way.
 
+mod http;
+mod keys;
+mod limits;
+
 use std::num::NonZeroUsize;
 
-use tollgate_core::{KeyPrefix, Limit, LimitError, LimitName, Policy, Span};
+use tollgate_core::KeyPrefix;
 
 use super::problem::{ConfigErrors, Place, Reporter, excerpt};
 use super::tree::{self, Key, Node, Value};
-use super::{
-    Config, LimitConfig, MemoryConfig, OnStoreFailure, Overflow, RedisConfig, StoreUrl, warnings,
-};
+use super::{Config, MemoryConfig, Overflow, RedisConfig, StoreUrl};
+use crate::registry::{Switch, UnknownLimit};
 
 /// Reads and checks the text of a file.
 pub(super) fn config(text: &str, mut reporter: Reporter) -> Result<Config, ConfigErrors> {
@@ -60,13 +63,24 @@ impl Checker<'_> {
             self.reporter.report(root.place, &message);
             return None;
         }
-        let fields = self.fields(root, "", &["store", "listen", "limits", "memory", "redis"])?;
+        let fields = self.fields(root, "", &FIELDS)?;
         let store = field(&fields, "store").map(|node| self.store(node));
         let listen = field(&fields, "listen").map(|node| self.listen(node));
+        let enabled = field(&fields, "enabled").map(|node| self.switch(node, "enabled"));
+        let unknown = field(&fields, "unknown_limits").map(|node| {
+            let words = [
+                ("pass", UnknownLimit::Pass),
+                ("warn", UnknownLimit::Warn),
+                ("deny", UnknownLimit::Deny),
+            ];
+            self.one_of(node, "unknown_limits", &words)
+        });
+        let http = field(&fields, "http").map(|node| self.http(node)).unwrap_or_default_if_absent();
         let memory = field(&fields, "memory").map(|node| self.memory(node));
         let redis = field(&fields, "redis").map(|node| self.redis(node));
         let limits = match fields.iter().find(|(key, _)| key.name == "limits") {
-            Some((key, node)) => self.limits(key, node),
+            // What is wrong with `http` doesn't keep the limits from being looked at.
+            Some((key, node)) => self.limits(key, node, &http.clone().unwrap_or_default()),
             None => {
                 self.report(root.place, "limits", NO_LIMITS);
                 None
@@ -79,6 +93,9 @@ impl Checker<'_> {
         Some(Config {
             store: store?,
             listen: listen.unwrap_or(Some(Config::LISTEN))?,
+            enabled: enabled.unwrap_or_default_if_absent()?,
+            unknown_limits: unknown.unwrap_or_default_if_absent()?,
+            http: http?,
             limits: limits?,
             memory: memory.unwrap_or_default_if_absent()?,
             redis: redis.unwrap_or_default_if_absent()?,
@@ -106,6 +123,17 @@ impl Checker<'_> {
         address
     }
 
+    fn switch(&mut self, node: &Node, path: &str) -> Option<Switch> {
+        match node.value {
+            Value::Bool(true) => Some(Switch::On),
+            Value::Bool(false) => Some(Switch::Off),
+            _ => {
+                self.expected(node, path, "true or false");
+                None
+            }
+        }
+    }
+
     fn memory(&mut self, node: &Node) -> Option<MemoryConfig> {
         let fields = self.fields(node, "memory", &["max_keys", "overflow"])?;
         let max_keys = field(&fields, "max_keys").map(|node| self.max_keys(node));
@@ -120,12 +148,7 @@ impl Checker<'_> {
     }
 
     fn max_keys(&mut self, node: &Node) -> Option<NonZeroUsize> {
-        let written = node.written(self.text);
-        let digits = written.bytes().all(|byte| byte.is_ascii_digit());
-        let number = match &node.value {
-            Value::Number if digits => written.parse().ok(),
-            _ => None,
-        };
+        let number = self.number(node);
         if number.is_none() {
             let message = format!(
                 "must be a whole number from 1 to {}, such as 1000000, but is {}",
@@ -150,198 +173,6 @@ impl Checker<'_> {
                 self.report(node.place, "redis.prefix", &error.to_string());
             })
             .ok()
-    }
-
-    fn limits(&mut self, key: &Key, node: &Node) -> Option<Vec<LimitConfig>> {
-        let entries = match &node.value {
-            Value::Map(entries) if !entries.is_empty() => entries,
-            Value::Map(_) | Value::Null => {
-                self.report(key.place, "limits", NO_LIMITS);
-                return None;
-            }
-            _ => {
-                self.expected(
-                    node,
-                    "limits",
-                    &format!(
-                        "a map of names to limits such as `demo: {{policies: [\"{EXAMPLE}\"]}}`"
-                    ),
-                );
-                return None;
-            }
-        };
-        let mut seen: Vec<&str> = Vec::new();
-        let mut limits = Vec::new();
-        for (key, node) in entries {
-            let path = path("limits", &excerpt(&key.name));
-            if seen.contains(&key.name.as_str()) {
-                self.reporter.report(key.place, &twice(&path));
-            }
-            seen.push(&key.name);
-            let name = key
-                .name
-                .parse()
-                .map_err(|error: tollgate_core::NameError| {
-                    self.report(key.place, "limits", &error.to_string());
-                })
-                .ok();
-            limits.push(self.limit(key, name, node, &path));
-        }
-        limits.into_iter().collect()
-    }
-
-    fn limit(
-        &mut self,
-        key: &Key,
-        name: Option<LimitName>,
-        node: &Node,
-        parent: &str,
-    ) -> Option<LimitConfig> {
-        const FIELDS: [&str; 4] = ["key", "policies", "on_store_failure", "deadline"];
-        if matches!(node.value, Value::Null) {
-            self.report(key.place, parent, NO_POLICIES);
-            return None;
-        }
-        let fields = self.fields(node, parent, &FIELDS)?;
-        let expression = field(&fields, "key").map(|node| self.key(node, &path(parent, "key")));
-        let on_store_failure = field(&fields, "on_store_failure").map(|node| {
-            let words = [
-                ("error", OnStoreFailure::Error),
-                ("allow", OnStoreFailure::Allow),
-                ("deny", OnStoreFailure::Deny),
-            ];
-            self.one_of(node, &path(parent, "on_store_failure"), &words)
-        });
-        let deadline =
-            field(&fields, "deadline").map(|node| self.deadline(node, &path(parent, "deadline")));
-        let limit = match field(&fields, "policies") {
-            Some(node) => self.policies(name, node, &path(parent, "policies")),
-            None => {
-                self.report(key.place, parent, NO_POLICIES);
-                None
-            }
-        };
-        Some(LimitConfig {
-            limit: limit?,
-            key: expression.unwrap_or_else(|| Some("ip".to_owned()))?,
-            on_store_failure: on_store_failure.unwrap_or_default_if_absent()?,
-            deadline: deadline.unwrap_or(Some(Config::DEADLINE))?,
-        })
-    }
-
-    fn key(&mut self, node: &Node, path: &str) -> Option<String> {
-        let text = self.text(node, path, "an expression such as `ip`")?;
-        if text.trim().is_empty() {
-            self.report(
-                node.place,
-                path,
-                "is empty: write an expression such as `ip`, or remove it",
-            );
-            return None;
-        }
-        Some(text.to_owned())
-    }
-
-    fn deadline(&mut self, node: &Node, path: &str) -> Option<Span> {
-        let written = match &node.value {
-            Value::Text(text) => text,
-            // Without a unit it is a number: the span's own error says what to add.
-            Value::Number => node.written(self.text),
-            _ => {
-                self.expected(node, path, "a length of time such as 50ms");
-                return None;
-            }
-        };
-        // The longest span has 18 characters: what an error repeats of this one is enough.
-        match excerpt(written).parse::<Span>() {
-            Err(error) => self.report(node.place, path, &error.to_string()),
-            Ok(span) if span < Span::MILLISECOND || span > Span::MINUTE => {
-                let message = format!("is {span}, but must be from 1ms to 60s");
-                self.report(node.place, path, &message);
-            }
-            Ok(span) => return Some(span),
-        }
-        None
-    }
-
-    fn policies(&mut self, name: Option<LimitName>, node: &Node, path: &str) -> Option<Limit> {
-        let nodes = match &node.value {
-            Value::List(nodes) if !nodes.is_empty() => nodes,
-            Value::List(_) => {
-                self.report(
-                    node.place,
-                    path,
-                    &format!("is empty: write at least one policy such as [\"{EXAMPLE}\"]"),
-                );
-                return None;
-            }
-            _ => {
-                self.expected(node, path, &format!("a list of policies such as [\"{EXAMPLE}\"]"));
-                return None;
-            }
-        };
-        let parsed: Vec<Option<Policy>> = nodes
-            .iter()
-            .enumerate()
-            .map(|(index, node)| self.policy(node, &format!("{path}[{index}]")))
-            .collect();
-        let policies: Option<Vec<Policy>> = parsed.iter().cloned().collect();
-        let Some(policies) = policies else {
-            // Which name the others have by default depends on those that can't be read; two
-            // that were given one name are too many in any case.
-            self.report_equal_names(nodes, &parsed, path);
-            return None;
-        };
-        if let Some(warning) = warnings::of_policies(&policies) {
-            self.warnings.report(node.place, &format!("{path}: {warning}"));
-        }
-        // The name doesn't matter to whether the policies go together.
-        let stand_in = || "limit".parse::<LimitName>().ok();
-        let limit = Limit::new(name.clone().or_else(stand_in)?, policies);
-        match limit {
-            Ok(limit) => name.map(|_| limit),
-            Err(error) => {
-                let place = match &error {
-                    LimitError::DuplicateName { index, .. } => nodes.get(*index),
-                    _ => None,
-                };
-                self.report(place.unwrap_or(node).place, path, &error.to_string());
-                None
-            }
-        }
-    }
-
-    fn policy(&mut self, node: &Node, path: &str) -> Option<Policy> {
-        let spec = self.text(node, path, &format!("a policy such as \"{EXAMPLE}\""))?;
-        match spec.parse::<Policy>() {
-            Ok(policy) => {
-                for warning in warnings::of_policy(&policy) {
-                    self.warnings.report(node.place, &format!("{path}: {warning}"));
-                }
-                Some(policy)
-            }
-            Err(error) => {
-                let place = node.place_inside(self.text, error.column() - 1);
-                let message = format!("{path}: {}", error.message());
-                self.reporter.report_with(place, &message, error.snippet());
-                None
-            }
-        }
-    }
-
-    fn report_equal_names(&mut self, nodes: &[Node], parsed: &[Option<Policy>], path: &str) {
-        let named: Vec<_> = nodes
-            .iter()
-            .zip(parsed)
-            .enumerate()
-            .filter_map(|(index, (node, policy))| Some((index, node, policy.as_ref()?.name()?)))
-            .collect();
-        for (position, (index, node, name)) in named.iter().enumerate() {
-            if named.iter().take(position).any(|(_, _, earlier)| earlier == name) {
-                let error = LimitError::DuplicateName { name: (*name).clone(), index: *index };
-                self.report(node.place, path, &error.to_string());
-            }
-        }
     }
 
     fn warn_of_other_stores(&mut self, store: &StoreUrl, fields: &Fields<'_>) {
@@ -381,6 +212,16 @@ impl Checker<'_> {
         Some(fields)
     }
 
+    /// A whole number in digits alone.
+    fn number<T: std::str::FromStr>(&self, node: &Node) -> Option<T> {
+        let written = node.written(self.text);
+        let digits = written.bytes().all(|byte| byte.is_ascii_digit());
+        match &node.value {
+            Value::Number if digits => written.parse().ok(),
+            _ => None,
+        }
+    }
+
     fn text<'n>(&mut self, node: &'n Node, path: &str, wanted: &str) -> Option<&'n str> {
         if let Value::Text(text) = &node.value {
             return Some(text);
@@ -410,7 +251,7 @@ impl Checker<'_> {
         match &node.value {
             Value::Null => "nothing".to_owned(),
             // As written: quotes are what makes a number text.
-            Value::Bool | Value::Number | Value::Text(_) => {
+            Value::Bool(_) | Value::Number | Value::Text(_) => {
                 format!("`{}`", excerpt(node.written(self.text)))
             }
             Value::List(_) => "a list".to_owned(),
@@ -423,11 +264,11 @@ impl Checker<'_> {
     }
 }
 
+const FIELDS: [&str; 8] =
+    ["store", "listen", "enabled", "unknown_limits", "limits", "http", "memory", "redis"];
 const EXAMPLE: &str = "token_bucket 10/s burst 20";
 const NO_LIMITS: &str =
     "there is no limit: write one such as `demo: {policies: [\"token_bucket 10/s burst 20\"]}`";
-const NO_POLICIES: &str = "has no policies: add `policies: [\"token_bucket 10/s burst 20\"]`";
-
 /// A field that may be absent, of which it is known whether it could be read.
 trait Checked<T> {
     /// The default for a field that is absent, `None` for one that couldn't be read.

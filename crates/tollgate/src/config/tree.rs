@@ -20,7 +20,7 @@ pub(super) struct Node {
 #[derive(Debug)]
 pub(super) enum Value {
     Null,
-    Bool,
+    Bool(bool),
     Number,
     Text(String),
     List(Vec<Node>),
@@ -40,7 +40,7 @@ pub(super) struct Malformed {
     pub(super) message: String,
 }
 
-/// The most levels of lists and maps inside each other; a valid file has 4.
+/// The most levels of lists and maps inside each other; a valid file has 6.
 const MAX_DEPTH: usize = 16;
 /// The most values in a file.
 const MAX_NODES: usize = 100_000;
@@ -86,7 +86,7 @@ fn malformed(error: &Error) -> Malformed {
         }
         Error::Budget { breach, .. } => match breach {
             serde_saphyr::budget::BudgetBreach::Depth { .. } => {
-                format!("lists and maps are more than {MAX_DEPTH} levels deep here: a config has 4")
+                format!("lists and maps are more than {MAX_DEPTH} levels deep here: a config has 6")
             }
             serde_saphyr::budget::BudgetBreach::Nodes { .. } => {
                 format!("the file has more than {MAX_NODES} values")
@@ -187,8 +187,8 @@ impl<'de> Visitor<'de> for AnyValue {
         deserializer.deserialize_any(self)
     }
 
-    fn visit_bool<E>(self, _: bool) -> Result<Value, E> {
-        Ok(Value::Bool)
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
     }
 
     fn visit_i64<E>(self, _: i64) -> Result<Value, E> {

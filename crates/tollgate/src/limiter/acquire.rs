@@ -38,7 +38,11 @@ impl<S: Store> Limiter<S> {
         self.wait_for(ask.into(), deadline)
     }
 
-    async fn wait_for(&self, ask: Ask<'_>, deadline: Duration) -> Result<Decision, StoreError> {
+    pub(crate) async fn wait_for(
+        &self,
+        ask: Ask<'_>,
+        deadline: Duration,
+    ) -> Result<Decision, StoreError> {
         // Injected time doesn't pass while somebody waits.
         if ask.time().is_some() {
             return Err(StoreError::new(
@@ -84,7 +88,7 @@ impl<S: Store> Limiter<S> {
 
     async fn wait_for_retry(&self, ask: Ask<'_>, end: Instant) -> Result<Decision, StoreError> {
         loop {
-            let decision = self.question(Operation::Check, ask.clone()).await?;
+            let decision = self.ask(Operation::Check, ask.clone()).await?;
             let RetryAfter::After(retry) = decision.retry_after() else {
                 return Ok(decision);
             };

@@ -7,6 +7,7 @@ use tollgate_core::{Limit, Store, TimeSource};
 
 use super::Limiter;
 use crate::config::OnStoreFailure;
+use crate::observe::{Observer, Observers};
 
 /// Makes a [`Limiter`].
 #[must_use]
@@ -15,6 +16,7 @@ pub struct LimiterBuilder<S: Store> {
     limit: Arc<Limit>,
     time: TimeSource,
     on_store_failure: OnStoreFailure,
+    observers: Observers,
 }
 
 impl<S: Store> LimiterBuilder<S> {
@@ -24,7 +26,19 @@ impl<S: Store> LimiterBuilder<S> {
             limit: Arc::new(limit),
             time: TimeSource::Store,
             on_store_failure: OnStoreFailure::Error,
+            observers: Observers::default(),
         }
+    }
+
+    /// Tells somebody of every answer; may be called several times.
+    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
+        self.observers.push(observer);
+        self
+    }
+
+    pub(crate) fn observers(mut self, observers: Observers) -> Self {
+        self.observers = observers;
+        self
     }
 
     /// What is answered when the store is slow, down or wrong; an error unless told.
@@ -49,6 +63,7 @@ impl<S: Store> LimiterBuilder<S> {
             handle,
             limit: self.limit,
             on_store_failure: self.on_store_failure,
+            observers: self.observers,
         }
     }
 }

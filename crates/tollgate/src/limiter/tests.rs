@@ -10,6 +10,7 @@ use tollgate_core::{
 use tollgate_memory::MemoryStore;
 
 use super::*;
+use crate::observe::Observer;
 
 /// The store's time is that of the (paused) runtime.
 struct RuntimeClock(Instant);
@@ -52,6 +53,14 @@ impl Store for Failing {
     }
 
     async fn cancel<'a>(&'a self, _: &'a (), _: &'a ()) -> Result<bool, StoreError> {
+        Err(StoreError::new(self.kind, "failed on purpose"))
+    }
+
+    async fn slices<'a>(
+        &'a self,
+        _: &'a (),
+        _: Request<'a>,
+    ) -> Result<SliceCounts, StoreError> {
         Err(StoreError::new(self.kind, "failed on purpose"))
     }
 }
@@ -246,4 +255,64 @@ fn a_limiter_can_go_to_other_threads_and_so_can_its_futures() {
 
 fn limiter_without_runtime() -> Limiter<MemoryStore> {
     Limiter::new(MemoryStore::builder().build(), crate::limit("l", ["gcra 1/s"]).unwrap())
+}
+
+/// Counts what it is told, and panics at every answer.
+#[derive(Default)]
+struct Panicking(AtomicU32);
+
+impl Observer for Panicking {
+    #[expect(clippy::panic, reason = "what is tested")]
+    fn answered(&self, answered: &Answered<'_>) {
+        assert_eq!(answered.limit.name().as_str(), "l");
+        self.0.fetch_add(1, Ordering::Relaxed);
+        panic!("on purpose");
+    }
+}
+
+#[tokio::test]
+async fn an_observer_that_panics_breaks_no_decision_and_no_unit_is_lost() {
+    let observer = Arc::new(Panicking::default());
+    let limiter = Limiter::builder(
+        MemoryStore::builder().build(),
+        crate::limit("l", ["gcra 1/h burst 3"]).unwrap(),
+    )
+    .observer(observer.clone())
+    .build();
+    assert!(limiter.check("k").await.unwrap().is_allowed());
+    assert!(limiter.try_check("k").unwrap().is_allowed());
+    assert!(limiter.check_at_once("k").unwrap().unwrap().is_allowed());
+    assert!(limiter.try_check("k").unwrap().is_denied());
+    assert!(limiter.reserve("k", Span::ZERO).await.unwrap().is_denied());
+    assert_eq!(observer.0.load(Ordering::Relaxed), 5);
+}
+
+/// What it was told last: the caller's outcome, and the store's failure.
+#[derive(Default)]
+struct Last(std::sync::Mutex<Option<(Option<bool>, Option<StoreErrorKind>)>>);
+
+impl Observer for Last {
+    fn answered(&self, answered: &Answered<'_>) {
+        let outcome = answered.outcome.ok().map(Decision::is_allowed);
+        let failure = answered.failure.map(StoreError::kind);
+        *self.0.lock().unwrap() = Some((outcome, failure));
+    }
+}
+
+#[tokio::test]
+async fn an_observer_hears_of_a_failure_that_the_limit_has_an_answer_for() {
+    for (answer, outcome) in [
+        (OnStoreFailure::Allow, Some(true)),
+        (OnStoreFailure::Deny, Some(false)),
+        (OnStoreFailure::Error, None),
+    ] {
+        let last = Arc::new(Last::default());
+        let failing = Failing::new(StoreErrorKind::Timeout);
+        let limiter = Limiter::builder(failing, crate::limit("l", ["gcra 1/s"]).unwrap())
+            .on_store_failure(answer)
+            .observer(last.clone())
+            .build();
+        let _ = limiter.check("k").await;
+        assert_eq!(*last.0.lock().unwrap(), Some((outcome, Some(StoreErrorKind::Timeout))));
+    }
 }

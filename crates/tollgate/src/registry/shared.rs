@@ -1,0 +1,270 @@
+//! What the clones of a registry, and its gates, share.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arc_swap::{ArcSwap, Guard};
+use tokio::sync::watch;
+
+use super::cell::{Cell, Target};
+use super::changes::Changes;
+use super::generation::{Entry, Generation, Origin};
+use super::keyed::KeyedCache;
+use super::opened::Opened;
+use super::resolved::Resolved;
+use super::stores::Stores;
+use super::switch::{Switch, UnknownLimit};
+use crate::any_store::OpenError;
+use crate::config::{Config, HttpConfig, LimitConfig, MemoryConfig, RedisConfig, StoreUrl};
+use crate::observe::Observers;
+
+/// What the clones of a registry, and its gates, share.
+pub(super) struct Shared {
+    current: ArcSwap<Generation>,
+    /// The number of `current`: what a gate looks at in every call.
+    number: AtomicU64,
+    changed: watch::Sender<u64>,
+    pub(super) keyed: KeyedCache,
+    writer: Mutex<Writer>,
+    warned: Mutex<HashSet<Box<str>>>,
+}
+
+/// What the generations are made from.
+pub(super) struct Writer {
+    pub(super) stores: Stores,
+    pub(super) observers: Observers,
+    pub(super) fixed: Option<Fixed>,
+    pub(super) enabled: Switch,
+    pub(super) unknown: UnknownLimit,
+    pub(super) http: Arc<HttpConfig>,
+    /// Those of the configuration.
+    pub(super) limits: Vec<Arc<Opened>>,
+    /// Those given in code.
+    pub(super) code: Vec<Arc<Opened>>,
+    pub(super) switched: Option<Switch>,
+    pub(super) switched_limits: BTreeMap<Box<str>, Switch>,
+}
+
+/// What of a configuration can't change while the program runs.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Fixed {
+    /// `None` where the registry was given its store: then those of a configuration don't matter.
+    pub(super) store: Option<(StoreUrl, MemoryConfig, RedisConfig)>,
+    pub(super) listen: SocketAddr,
+}
+
+impl Shared {
+    /// The most unknown names that are warned of.
+    const MOST_WARNINGS: usize = 1_000;
+
+    pub(super) fn new(writer: Writer, keyed: KeyedCache) -> Self {
+        let generation = writer.generation(1, None);
+        Self {
+            current: ArcSwap::from_pointee(generation),
+            number: AtomicU64::new(1),
+            changed: watch::Sender::new(1),
+            keyed,
+            writer: Mutex::new(writer),
+            warned: Mutex::default(),
+        }
+    }
+
+    /// What a gate names, as it is now.
+    #[inline]
+    pub(super) fn resolved(&self, cell: &Cell) -> Guard<Arc<Resolved>> {
+        let resolved = cell.resolved.load();
+        if resolved.number >= self.number.load(Ordering::Acquire) {
+            resolved
+        } else {
+            self.resolve(cell)
+        }
+    }
+
+    #[cold]
+    fn resolve(&self, cell: &Cell) -> Guard<Arc<Resolved>> {
+        cell.resolve(&self.current.load());
+        cell.resolved.load()
+    }
+
+    pub(super) fn current(&self) -> Arc<Generation> {
+        self.current.load_full()
+    }
+
+    /// Tells when another configuration is in force.
+    pub(super) fn changes(&self) -> watch::Receiver<u64> {
+        self.changed.subscribe()
+    }
+
+    pub(super) fn write(&self) -> MutexGuard<'_, Writer> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts what the writer says in force, for all gates at once.
+    pub(super) fn publish(&self, writer: &mut Writer) {
+        let known = self.current.load_full();
+        let generation = Arc::new(writer.generation(known.number + 1, Some(&known)));
+        let number = generation.number;
+        let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+        warned.retain(|name| !generation.by_name.contains_key(name));
+        drop(warned);
+        self.current.store(generation);
+        // Last: whoever sees the number finds the generation.
+        self.number.store(number, Ordering::Release);
+        self.changed.send_replace(number);
+        drop(known);
+        writer.stores.forget_unused();
+    }
+
+    /// Once for each name, as long as it is unknown.
+    #[cold]
+    pub(super) fn warn_of_unknown(&self, name: &str) {
+        let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+        if warned.len() >= Self::MOST_WARNINGS || !warned.insert(name.into()) {
+            return;
+        }
+        let is_last = warned.len() == Self::MOST_WARNINGS;
+        // Whoever listens may ask a gate in turn.
+        drop(warned);
+        tracing::warn!(
+            limit = name,
+            "there is no limit called `{}`: requests pass; add it to the configuration, or set `unknown_limits`",
+            name.escape_debug()
+        );
+        if is_last {
+            tracing::warn!("further names without a limit are not reported");
+        }
+    }
+}
+
+impl Writer {
+    /// A configuration's limits, opened; those that say what they said stay as they are.
+    pub(super) fn open(&mut self, config: &Config) -> Result<Vec<Arc<Opened>>, OpenError> {
+        let known: HashMap<&str, Arc<Opened>> =
+            self.limits.iter().map(|opened| (opened.name(), Arc::clone(opened))).collect();
+        let (stores, observers) = (&mut self.stores, &self.observers);
+        let mut opened = Vec::with_capacity(config.limits.len());
+        for limit in &config.limits {
+            let same = known.get(limit.limit.name().as_str());
+            opened.push(match same.filter(|known| *known.config == *limit) {
+                Some(known) => Arc::clone(known),
+                None => {
+                    let store = stores.with_deadline(limit.deadline)?;
+                    Arc::new(Opened::new(Arc::new(limit.clone()), &store, observers))
+                }
+            });
+        }
+        Ok(opened)
+    }
+
+    /// A limit given in code, opened.
+    pub(super) fn open_code(&mut self, limit: LimitConfig) -> Arc<Opened> {
+        let store = self.stores.near_deadline(limit.deadline);
+        Arc::new(Opened::new(Arc::new(limit), &store, &self.observers))
+    }
+
+    /// What a configuration with these limits would change.
+    pub(super) fn changes(&self, config: &Config, limits: &[Arc<Opened>]) -> Changes {
+        let name = |opened: &Arc<Opened>| opened.config.limit.name().clone();
+        let known: HashMap<&str, &Arc<Opened>> =
+            self.limits.iter().map(|opened| (opened.name(), opened)).collect();
+        let next: HashSet<&str> = limits.iter().map(|opened| opened.name()).collect();
+        let mut changes = Changes::default();
+        for opened in limits {
+            match known.get(opened.name()) {
+                None => changes.added.push(name(opened)),
+                Some(known) if !Arc::ptr_eq(known, opened) => changes.changed.push(name(opened)),
+                Some(_) => {}
+            }
+        }
+        let gone = self.limits.iter().filter(|opened| !next.contains(opened.name()));
+        changes.removed = gone.map(name).collect();
+        let settings = [
+            ("enabled", self.enabled != config.enabled),
+            ("unknown_limits", self.unknown != config.unknown_limits),
+            ("http", *self.http != config.http),
+        ];
+        let differing = settings.iter().filter(|(_, differs)| *differs);
+        changes.settings = differing.map(|(field, _)| *field).collect();
+        changes
+    }
+
+    /// Takes over a configuration whose limits are opened.
+    pub(super) fn adopt(&mut self, config: &Config, limits: Vec<Arc<Opened>>) {
+        self.enabled = config.enabled;
+        self.unknown = config.unknown_limits;
+        self.http = Arc::new(config.http.clone());
+        self.limits = limits;
+        let known: HashSet<&str> =
+            self.limits.iter().chain(&self.code).map(|opened| opened.name()).collect();
+        self.switched_limits.retain(|name, _| known.contains(&**name));
+    }
+
+    fn generation(&self, number: u64, before: Option<&Generation>) -> Generation {
+        let of_config = self.limits.iter().map(|opened| (opened, Origin::Config));
+        let of_code = self.code.iter().map(|opened| (opened, Origin::Code));
+        let mut limits: Vec<Entry> = Vec::new();
+        let mut by_name: HashMap<Box<str>, usize> = HashMap::new();
+        for (opened, origin) in of_config.chain(of_code) {
+            let name = opened.name();
+            if by_name.contains_key(name) {
+                continue;
+            }
+            by_name.insert(name.into(), limits.len());
+            let switched = self.switched_limits.get(name);
+            let cell = before.and_then(|before| before.entry(name)).map_or_else(
+                || Arc::new(Cell::new([Target::Named(name.into())])),
+                |entry| Arc::clone(&entry.cell),
+            );
+            limits.push(Entry {
+                switch: switched.copied().unwrap_or(opened.config.enabled),
+                opened: Arc::clone(opened),
+                origin,
+                cell,
+            });
+        }
+        Generation {
+            number,
+            switch: self.switched.unwrap_or(self.enabled),
+            unknown: self.unknown,
+            http: Arc::clone(&self.http),
+            limits,
+            by_name,
+        }
+    }
+}
+
+impl Fixed {
+    pub(super) fn of(config: &Config, stores: &Stores) -> Self {
+        let store = (!stores.are_given())
+            .then(|| (config.store.clone(), config.memory.clone(), config.redis.clone()));
+        Self { store, listen: config.listen }
+    }
+
+    /// The fields in which `next` differs, as a file spells them.
+    pub(super) fn differences(&self, next: &Self) -> Vec<&'static str> {
+        let mut fields = Vec::new();
+        if let (Some((store, memory, redis)), Some((next_store, next_memory, next_redis))) =
+            (&self.store, &next.store)
+        {
+            let differs = [
+                ("store", store != next_store),
+                ("memory", memory != next_memory),
+                ("redis", redis != next_redis),
+            ];
+            fields.extend(differs.iter().filter(|(_, differs)| *differs).map(|(field, _)| *field));
+        }
+        if self.listen != next.listen {
+            fields.push("listen");
+        }
+        fields
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("current", &self.current).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,187 @@
+//! The file itself: what it said, and whether what it says now counts.
+
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::watch;
+
+use super::status::{WatchError, WatchStatus};
+use crate::config::Config;
+use crate::registry::{Changes, Registry};
+
+/// A config file that is followed.
+pub(super) struct Followed {
+    registry: Registry,
+    path: PathBuf,
+    adjust: Box<dyn Fn(&mut Config) + Send>,
+    said: watch::Sender<WatchStatus>,
+    is_held: Arc<Mutex<bool>>,
+    /// What was last made of the file, and why that couldn't be used.
+    known: Option<(Vec<u8>, Option<Arc<WatchError>>)>,
+    /// What is new about it and counts if it stays so.
+    pending: Option<Seen>,
+    is_unreadable: bool,
+}
+
+#[derive(Eq, PartialEq)]
+enum Seen {
+    Content(Vec<u8>),
+    Nothing,
+}
+
+/// Whether somebody wants to know what comes of it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Asked {
+    No,
+    Yes,
+}
+
+/// When to look again.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Next {
+    /// When something happens.
+    Rest,
+    /// In a moment: what is there is new.
+    LookAgain,
+}
+
+impl Followed {
+    pub(super) fn new(
+        registry: Registry,
+        path: PathBuf,
+        adjust: Box<dyn Fn(&mut Config) + Send>,
+        said: watch::Sender<WatchStatus>,
+        is_held: Arc<Mutex<bool>>,
+    ) -> Self {
+        let (known, pending, is_unreadable) = (None, None, false);
+        Self { registry, path, adjust, said, is_held, known, pending, is_unreadable }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Reads the file, and uses what is new once it was there twice in a row.
+    pub(super) fn look(&mut self) -> Next {
+        let (seen, error) = match read(&self.path) {
+            Ok(bytes) => (Seen::Content(bytes), None),
+            Err(error) => (Seen::Nothing, Some(error)),
+        };
+        if self.pending.as_ref() == Some(&seen) {
+            self.use_it(seen, error, Asked::No);
+            return Next::Rest;
+        }
+        let is_known = match (&seen, &self.known) {
+            (Seen::Content(bytes), Some((known, _))) => bytes == known,
+            (Seen::Nothing, _) => self.is_unreadable,
+            (Seen::Content(_), None) => false,
+        };
+        if is_known {
+            self.pending = None;
+            if seen != Seen::Nothing && self.is_unreadable {
+                self.is_back();
+            }
+            return Next::Rest;
+        }
+        self.pending = Some(seen);
+        Next::LookAgain
+    }
+
+    /// Reads the file and uses what is there.
+    pub(super) fn reload(&mut self) -> Next {
+        match read(&self.path) {
+            Ok(bytes) => self.use_it(Seen::Content(bytes), None, Asked::Yes),
+            Err(error) => self.use_it(Seen::Nothing, Some(error), Asked::Yes),
+        }
+        Next::Rest
+    }
+
+    fn use_it(&mut self, seen: Seen, error: Option<io::Error>, asked: Asked) {
+        self.pending = None;
+        let is_news = self.known.is_some() || self.is_unreadable || asked == Asked::Yes;
+        let Seen::Content(bytes) = seen else {
+            self.is_unreadable = true;
+            let error = error.unwrap_or_else(|| io::ErrorKind::NotFound.into());
+            self.failed(WatchError::Unreadable { path: self.path.clone(), error: Arc::new(error) });
+            return;
+        };
+        self.is_unreadable = false;
+        let error = match self.apply(&bytes) {
+            None => return,
+            // What the registry was opened with.
+            Some(Ok((changes, _))) if changes.is_empty() && !is_news => None,
+            Some(Ok((changes, config))) => {
+                self.succeeded(changes, &config);
+                None
+            }
+            Some(Err(error)) => Some(self.failed(error)),
+        };
+        self.known = Some((bytes, error));
+    }
+
+    /// Puts a content in force; `None` when nobody wants it any more.
+    fn apply(&self, bytes: &[u8]) -> Option<Result<(Changes, Config), WatchError>> {
+        let config = Config::of_bytes(bytes, &self.path.display().to_string());
+        let mut config = match config {
+            Ok(config) => config,
+            Err(errors) => return Some(Err(WatchError::Config(errors))),
+        };
+        (self.adjust)(&mut config);
+        let is_held = self.is_held.lock().unwrap_or_else(PoisonError::into_inner);
+        is_held.then(|| {
+            let changes = self.registry.replace(&config);
+            let in_vain = |error| WatchError::Reload { path: self.path.clone(), error };
+            changes.map(|changes| (changes, config)).map_err(in_vain)
+        })
+    }
+
+    /// The file is as it was before it was gone.
+    fn is_back(&mut self) {
+        self.is_unreadable = false;
+        let error = self.known.as_ref().and_then(|(_, error)| error.clone());
+        tracing::info!("{}: is there again", self.path.display());
+        self.said.send_modify(|status| {
+            status.unchanged += 1;
+            status.last_error = error;
+        });
+    }
+
+    fn succeeded(&self, changes: Changes, config: &Config) {
+        for warning in config.warnings() {
+            tracing::warn!("{warning}");
+        }
+        tracing::info!("{}: is in force; {changes}", self.path.display());
+        self.said.send_modify(|status| {
+            status.last_error = None;
+            if changes.is_empty() {
+                status.unchanged += 1;
+            } else {
+                status.applied += 1;
+                status.last_changes = Some(Arc::new(changes));
+            }
+        });
+    }
+
+    fn failed(&self, error: WatchError) -> Arc<WatchError> {
+        tracing::error!("{error}");
+        let error = Arc::new(error);
+        self.said.send_modify(|status| {
+            status.failed += 1;
+            status.last_error = Some(Arc::clone(&error));
+        });
+        error
+    }
+}
+
+/// The content of a file, and a byte more than a config can have of one that is too large.
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    // What isn't a file may have nothing to read for now, and would be waited for.
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file"));
+    }
+    let mut bytes = Vec::new();
+    File::open(path)?.take(Config::MAX_BYTES as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
