@@ -1,0 +1,290 @@
+//! What stands inside `#[limit(…)]`.
+
+mod callee;
+mod options;
+mod values;
+
+use proc_macro2::{Span, TokenStream};
+use syn::ext::IdentExt;
+use syn::parse::{ParseStream, Parser};
+use syn::{Error, Expr, Ident, Lit, LitStr, Path, Token, parenthesized};
+
+use crate::key::KeySource;
+use crate::quota::Quota;
+
+pub(crate) use callee::Callee;
+pub(crate) use values::{Missing, Wait};
+
+/// One attribute.
+pub(crate) enum Attribute {
+    Limit(Box<Limit>),
+    /// `#[limit(skip)]`.
+    Skip(Span),
+}
+
+/// What is asked, about which key, at what cost.
+pub(crate) struct Limit {
+    pub(crate) quota: Quota,
+    pub(crate) key: KeySource,
+    pub(crate) missing: Missing,
+    pub(crate) cost: Option<Expr>,
+    pub(crate) costs: Vec<(LitStr, Expr)>,
+    pub(crate) skip_if: Option<Expr>,
+    pub(crate) is_shadow: bool,
+    pub(crate) call: Call,
+    /// Which one it is of the function's limits that have no name, from 0.
+    pub(crate) ordinal: usize,
+}
+
+/// What concerns the call as a whole: of several attributes on one function, one says it.
+#[derive(Default)]
+pub(crate) struct Call {
+    pub(crate) wait: Option<Said<Wait>>,
+    pub(crate) fallback: Option<Said<Fallback>>,
+    pub(crate) denied: Option<Said<Expr>>,
+    pub(crate) on_error: Option<Said<Handlers>>,
+    pub(crate) charge_if: Option<Said<Expr>>,
+    pub(crate) registry: Option<Said<Expr>>,
+    pub(crate) root: Option<Said<Path>>,
+}
+
+/// The value of an option, and where the option stands.
+pub(crate) struct Said<T> {
+    pub(crate) option: Ident,
+    pub(crate) value: T,
+}
+
+pub(crate) struct Fallback {
+    pub(crate) takes_denied: bool,
+    pub(crate) takes_arguments: bool,
+    pub(crate) callee: Callee,
+}
+
+pub(crate) struct Handlers {
+    pub(crate) take_arguments: bool,
+    pub(crate) callees: Vec<Callee>,
+}
+
+const SAY_WHICH: &str = "say which limit is asked: `#[limit(\"login\")]` by its name in the registry, or `#[limit(\"token_bucket 10/s burst 20\")]` by a policy";
+
+impl Attribute {
+    /// Reads what stands between the parentheses.
+    pub(crate) fn read(tokens: TokenStream, place: Span) -> Result<Self, Error> {
+        if tokens.is_empty() {
+            return Err(Error::new(place, SAY_WHICH));
+        }
+        (|input: ParseStream<'_>| Self::parse(input, place)).parse2(tokens)
+    }
+
+    fn parse(input: ParseStream<'_>, place: Span) -> Result<Self, Error> {
+        if input.peek(Ident) && input.fork().parse::<Ident>()? == "skip" {
+            let skip: Ident = input.parse()?;
+            if !input.is_empty() {
+                return Err(Error::new(
+                    skip.span(),
+                    "`skip` stands alone: `#[limit(skip)]` exempts a method from the attribute of its impl block; to ask only sometimes write `skip_if = condition`",
+                ));
+            }
+            return Ok(Self::Skip(skip.span()));
+        }
+        let mut draft = Draft::default();
+        while !input.is_empty() {
+            draft.read(input)?;
+            if !input.is_empty() && !input.peek(Token![,]) {
+                return Err(input.error("a comma is missing before this"));
+            }
+            input.parse::<Option<Token![,]>>()?;
+        }
+        Ok(Self::Limit(Box::new(draft.finish(place)?)))
+    }
+}
+
+/// What has been read so far.
+#[derive(Default)]
+struct Draft {
+    seen: Vec<Ident>,
+    first: Option<LitStr>,
+    policies: Option<(Ident, Vec<LitStr>)>,
+    name: Option<LitStr>,
+    key: Option<KeySource>,
+    missing: Missing,
+    cost: Option<Expr>,
+    costs: Vec<(LitStr, Expr)>,
+    skip_if: Option<Expr>,
+    is_shadow: bool,
+    call: Call,
+}
+
+/// What stands in parentheses after an option's name.
+enum Group {
+    None,
+    /// `fallback(denied, args)`.
+    Handed {
+        denied: bool,
+        arguments: bool,
+    },
+    /// `cost("policy")`.
+    Policy(LitStr),
+}
+
+impl Draft {
+    fn read(&mut self, input: ParseStream<'_>) -> Result<(), Error> {
+        if input.peek(Lit) {
+            return self.read_limit(input.parse()?);
+        }
+        if !input.peek(Ident::peek_any) {
+            return Err(input.error("an option is written `name = value`, and a limit is a string"));
+        }
+        let option = input.call(Ident::parse_any)?;
+        let word = option.to_string();
+        if !options::is_known(&word) {
+            return Err(options::unknown(&option));
+        }
+        let group = Group::read(&option, input)?;
+        if !matches!(group, Group::Policy(_)) {
+            if self.seen.contains(&option) {
+                return Err(Error::new(
+                    option.span(),
+                    format!("`{word}` is there twice: keep one"),
+                ));
+            }
+            self.seen.push(option.clone());
+        }
+        if word == "shadow" {
+            self.is_shadow = true;
+            return if input.peek(Token![=]) { Err(options::write_it(&option)) } else { Ok(()) };
+        }
+        if !input.peek(Token![=]) {
+            return Err(options::write_it(&option));
+        }
+        input.parse::<Token![=]>()?;
+        self.read_value(option, group, input)
+    }
+
+    fn read_limit(&mut self, literal: Lit) -> Result<(), Error> {
+        let Lit::Str(text) = literal else {
+            return Err(Error::new(literal.span(), SAY_WHICH));
+        };
+        if self.first.is_some() {
+            return Err(Error::new(
+                text.span(),
+                "this is a second limit: give it an attribute of its own, or write several policies of one limit as `policies = [\"…\", \"…\"]`",
+            ));
+        }
+        self.first = Some(text);
+        Ok(())
+    }
+
+    fn read_value(
+        &mut self,
+        option: Ident,
+        group: Group,
+        input: ParseStream<'_>,
+    ) -> Result<(), Error> {
+        match option.to_string().as_str() {
+            "policies" => self.policies = Some((option, values::strings(input)?)),
+            "name" => self.name = Some(values::string(input, "name = \"login\"")?),
+            "key" => self.key = Some(KeySource::read(input)?),
+            "missing" => self.missing = Missing::read(input)?,
+            "cost" => match group {
+                Group::Policy(policy) => self.costs.push((policy, input.parse()?)),
+                _ => self.cost = Some(input.parse()?),
+            },
+            "skip_if" => self.skip_if = Some(input.parse()?),
+            "wait" => self.call.wait = Some(Said { option, value: Wait::read(input)? }),
+            "fallback" => {
+                let callee = Callee::read(input.parse()?)?;
+                let (takes_denied, takes_arguments) = group.handed();
+                let value = Fallback { takes_denied, takes_arguments, callee };
+                self.call.fallback = Some(Said { option, value });
+            }
+            "denied" => self.call.denied = Some(Said { option, value: input.parse()? }),
+            "on_error" => {
+                let callees = Callee::read_all(input)?;
+                let value = Handlers { take_arguments: group.handed().1, callees };
+                self.call.on_error = Some(Said { option, value });
+            }
+            "charge_if" => {
+                self.call.charge_if = Some(Said { option, value: values::predicate(input)? });
+            }
+            "registry" => self.call.registry = Some(Said { option, value: input.parse()? }),
+            "crate" => {
+                let value = input.call(Path::parse_mod_style)?;
+                self.call.root = Some(Said { option, value });
+            }
+            _ => return Err(options::unknown(&option)),
+        }
+        Ok(())
+    }
+
+    fn finish(self, place: Span) -> Result<Limit, Error> {
+        let quota = match (self.first, self.policies) {
+            (Some(first), None) => Quota::of_text(first, self.name)?,
+            (None, Some((_, policies))) => Quota::of_policies(policies, self.name)?,
+            (Some(_), Some((option, _))) => {
+                return Err(Error::new(
+                    option.span(),
+                    "the limit is said twice: put all its policies into `policies`, and remove the string before",
+                ));
+            }
+            (None, None) => return Err(Error::new(place, SAY_WHICH)),
+        };
+        quota.check_costs(self.cost.as_ref(), &self.costs)?;
+        Ok(Limit {
+            quota,
+            key: self.key.unwrap_or(KeySource::Method),
+            missing: self.missing,
+            cost: self.cost,
+            costs: self.costs,
+            skip_if: self.skip_if,
+            is_shadow: self.is_shadow,
+            call: self.call,
+            ordinal: 0,
+        })
+    }
+}
+
+impl Group {
+    fn read(option: &Ident, input: ParseStream<'_>) -> Result<Self, Error> {
+        if !input.peek(syn::token::Paren) {
+            return Ok(Self::None);
+        }
+        let content;
+        parenthesized!(content in input);
+        let known: &[&str] = match option.to_string().as_str() {
+            "cost" => {
+                return values::string(&content, "cost(\"policy\") = units").map(Self::Policy);
+            }
+            "fallback" => &["denied", "args"],
+            "on_error" => &["args"],
+            _ => return Err(options::write_it(option)),
+        };
+        let (mut denied, mut arguments) = (false, false);
+        while !content.is_empty() {
+            let handed = content.call(Ident::parse_any)?;
+            match known.iter().find(|word| handed == **word) {
+                Some(&"denied") => denied = true,
+                Some(_) => arguments = true,
+                None => {
+                    return Err(Error::new(
+                        handed.span(),
+                        format!(
+                            "`{handed}` can't be handed over: write `{option}({})`, where `args` is all arguments of the function in their order",
+                            known.join(", "),
+                        ),
+                    ));
+                }
+            }
+            content.parse::<Option<Token![,]>>()?;
+        }
+        Ok(Self::Handed { denied, arguments })
+    }
+
+    /// Whether the denial and the arguments are handed over.
+    const fn handed(&self) -> (bool, bool) {
+        match self {
+            Self::Handed { denied, arguments } => (*denied, *arguments),
+            _ => (false, false),
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Functions that an attribute names.
+
+use proc_macro2::{Span, TokenStream};
+use quote::ToTokens;
+use syn::parse::ParseStream;
+use syn::spanned::Spanned;
+use syn::{Error, Expr, ExprPath, Member, Token};
+
+/// What is called in place of the function.
+pub(crate) enum Callee {
+    Path(ExprPath),
+    /// `self.name`.
+    Method {
+        this: Expr,
+        name: Member,
+    },
+}
+
+const EXAMPLE: &str =
+    "write the path of a function, `path`, or a method of the same object, `self.method`";
+
+impl Callee {
+    pub(super) fn read(value: Expr) -> Result<Self, Error> {
+        let hint = match value {
+            Expr::Path(path) => return Ok(Self::Path(path)),
+            Expr::Field(field) if is_self(&field.base) => {
+                return Ok(Self::Method { this: *field.base, name: field.member });
+            }
+            Expr::Call(_) | Expr::MethodCall(_) => {
+                ", without calling it; `(args)` before the `=` hands over the arguments"
+            }
+            Expr::Await(_) => ", without `.await`: what it returns is awaited if it is a future",
+            Expr::Lit(_) => ", without quotes",
+            Expr::Closure(_) => "; what is to be returned goes into `denied = expression`",
+            _ => "",
+        };
+        Err(Error::new(value.span(), format!("{EXAMPLE}{hint}")))
+    }
+
+    /// One, or several in brackets.
+    pub(super) fn read_all(input: ParseStream<'_>) -> Result<Vec<Self>, Error> {
+        match input.parse()? {
+            Expr::Array(array) if array.elems.is_empty() => {
+                Err(Error::new(array.span(), "name a handler: `on_error = [handler]`"))
+            }
+            Expr::Array(array) => array.elems.into_iter().map(Self::read).collect(),
+            one => Ok(vec![Self::read(one)?]),
+        }
+    }
+
+    pub(crate) fn span(&self) -> Span {
+        match self {
+            Self::Path(path) => path.span(),
+            Self::Method { name, .. } => name.span(),
+        }
+    }
+
+    pub(crate) const fn is_method(&self) -> bool {
+        matches!(self, Self::Method { .. })
+    }
+}
+
+impl ToTokens for Callee {
+    fn to_tokens(&self, tokens: &mut TokenStream) {
+        match self {
+            Self::Path(path) => path.to_tokens(tokens),
+            Self::Method { this, name } => {
+                this.to_tokens(tokens);
+                <Token![.]>::default().to_tokens(tokens);
+                name.to_tokens(tokens);
+            }
+        }
+    }
+}
+
+fn is_self(expression: &Expr) -> bool {
+    matches!(expression, Expr::Path(path) if path.path.is_ident("self"))
+}

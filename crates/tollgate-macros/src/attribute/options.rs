@@ -1,0 +1,49 @@
+//! The options by name.
+
+use syn::{Error, Ident};
+
+/// Every option with an example of it.
+const OPTIONS: [(&str, &str); 14] = [
+    ("policies", "`policies = [\"gcra 5/s\", \"fixed_window 1000/d\"]`"),
+    ("name", "`name = \"login\"`"),
+    ("key", "`key = ip` or `key = \"{user.id}\"`"),
+    ("missing", "`missing = refuse`"),
+    ("cost", "`cost = items.len()` or `cost(\"policy\") = items.len()`"),
+    ("skip_if", "`skip_if = user.is_internal`"),
+    ("shadow", "`shadow`"),
+    ("wait", "`wait = \"500ms\"`"),
+    ("fallback", "`fallback = path` or `fallback(args) = path`"),
+    ("denied", "`denied = None`"),
+    ("on_error", "`on_error = [path]` or `on_error(args) = [path]`"),
+    ("charge_if", "`charge_if = |result| result.is_err()`"),
+    ("registry", "`registry = self.limits`"),
+    ("crate", "`crate = shop::tollgate`"),
+];
+
+pub(super) fn is_known(word: &str) -> bool {
+    OPTIONS.iter().any(|(known, _)| *known == word)
+}
+
+/// How an option is written.
+pub(super) fn write_it(option: &Ident) -> Error {
+    let word = option.to_string();
+    let example = OPTIONS.iter().find(|(known, _)| *known == word).map_or("", |(_, like)| like);
+    Error::new(option.span(), format!("`{word}` is written like this: {example}"))
+}
+
+pub(super) fn unknown(option: &Ident) -> Error {
+    let word = option.to_string();
+    let near = OPTIONS
+        .iter()
+        .map(|(known, _)| (strsim::damerau_levenshtein(known, &word), *known))
+        .filter(|(distance, known)| *distance <= 2.max(known.len() / 3))
+        .min();
+    let hint = match near {
+        Some((_, known)) => format!("did you mean `{known}`?"),
+        None => {
+            let known: Vec<_> = OPTIONS.iter().map(|(known, _)| *known).collect();
+            format!("the options are {}", known.join(", "))
+        }
+    };
+    Error::new(option.span(), format!("unknown option `{word}`: {hint}"))
+}

@@ -1,0 +1,89 @@
+//! What stands after the `=` of an option.
+
+use syn::ext::IdentExt;
+use syn::parse::ParseStream;
+use syn::spanned::Spanned;
+use syn::{Error, Expr, ExprLit, Ident, Lit, LitStr};
+
+/// What an absent part of a key does.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) enum Missing {
+    #[default]
+    Shared,
+    Refuse,
+    Skip,
+}
+
+pub(crate) enum Wait {
+    Micros(u64),
+    Expression(Expr),
+}
+
+impl Missing {
+    pub(super) fn read(input: ParseStream<'_>) -> Result<Self, Error> {
+        let word = input.call(Ident::parse_any)?;
+        match word.to_string().as_str() {
+            "shared" => Ok(Self::Shared),
+            "refuse" => Ok(Self::Refuse),
+            "skip" => Ok(Self::Skip),
+            _ => Err(Error::new(
+                word.span(),
+                "write `missing = shared` (what is absent counts as empty), `missing = refuse` (the call is denied) or `missing = skip` (nothing is asked)",
+            )),
+        }
+    }
+}
+
+impl Wait {
+    pub(super) fn read(input: ParseStream<'_>) -> Result<Self, Error> {
+        let value: Expr = input.parse()?;
+        match &value {
+            Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => {
+                match text.value().parse::<tollgate_core::Span>() {
+                    Ok(span) => Ok(Self::Micros(span.as_micros())),
+                    Err(error) => Err(Error::new(text.span(), error)),
+                }
+            }
+            Expr::Lit(_) => Err(Error::new(
+                value.span(),
+                "a wait has a unit: write `wait = \"500ms\"`, or an expression of the type `Duration`",
+            )),
+            _ => Ok(Self::Expression(value)),
+        }
+    }
+}
+
+/// A predicate of the result.
+pub(super) fn predicate(input: ParseStream<'_>) -> Result<Expr, Error> {
+    let predicate: Expr = input.parse()?;
+    match &predicate {
+        Expr::Closure(_) | Expr::Path(_) => Ok(predicate),
+        _ => Err(Error::new(
+            predicate.span(),
+            "write a predicate of the result: `charge_if = |result| result.is_err()`, or the path of a function that takes a reference to it",
+        )),
+    }
+}
+
+pub(super) fn string(input: ParseStream<'_>, example: &str) -> Result<LitStr, Error> {
+    input.parse().map_err(|error| Error::new(error.span(), format!("write a string: `{example}`")))
+}
+
+/// One string, or several in brackets.
+pub(super) fn strings(input: ParseStream<'_>) -> Result<Vec<LitStr>, Error> {
+    const WRITE: &str = "write the policies as strings: `policies = [\"token_bucket 10/s\", \"fixed_window 1000/d\"]`";
+    let elements = match input.parse()? {
+        Expr::Array(array) if array.elems.is_empty() => {
+            return Err(Error::new(array.span(), WRITE));
+        }
+        Expr::Array(array) => array.elems.into_iter().collect(),
+        one => vec![one],
+    };
+    elements
+        .into_iter()
+        .map(|element| match element {
+            Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => Ok(text),
+            other => Err(Error::new(other.span(), WRITE)),
+        })
+        .collect()
+}

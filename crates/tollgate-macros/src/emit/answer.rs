@@ -1,0 +1,114 @@
+//! What happens to a denied call.
+
+use proc_macro2::{Ident, TokenStream};
+use quote::quote_spanned;
+use syn::{Error, Expr};
+
+use super::{Context, Place, here};
+use crate::attribute::{Callee, Fallback, Said};
+
+impl Context<'_> {
+    /// Returns from the function if the variable `denied` has a denial.
+    pub(super) fn refuse(&self) -> Result<TokenStream, Error> {
+        let handlers = self.handlers()?;
+        let answer = self.answer()?;
+        Ok(quote_spanned! {here()=>
+            if let ::core::option::Option::Some(denied) = denied {
+                #handlers
+                return #answer;
+            }
+        })
+    }
+
+    /// Asks the handlers in turn, if it was the store that failed.
+    fn handlers(&self) -> Result<TokenStream, Error> {
+        let Some(on_error) = &self.stack.call.on_error else {
+            return Ok(TokenStream::new());
+        };
+        let (private, result) = (&self.private, self.output.inferred());
+        let take_arguments = on_error.value.take_arguments;
+        let arguments =
+            if take_arguments { self.arguments.all(&on_error.option)? } else { Vec::new() };
+        let mut handlers = TokenStream::new();
+        for callee in &on_error.value.callees {
+            self.check_callee(callee)?;
+            let receiver =
+                self.arguments.receiver().filter(|_| take_arguments && !callee.is_method());
+            let handed = receiver.iter().chain(&arguments);
+            let call = quote_spanned!(here()=> #callee(error, #(&#handed),*));
+            let answer =
+                self.resolved(&call, &quote_spanned!(here()=> ::core::option::Option<#result>));
+            handlers.extend(quote_spanned! {here()=>
+                let answer: ::core::option::Option<#result> = #answer;
+                if let ::core::option::Option::Some(answer) = answer {
+                    return answer;
+                }
+            });
+        }
+        Ok(quote_spanned! {here()=>
+            if let ::core::option::Option::Some(error) = #private::store_failure(&denied) {
+                #handlers
+            }
+        })
+    }
+
+    /// What is returned in place of the result.
+    fn answer(&self) -> Result<TokenStream, Error> {
+        let call = &self.stack.call;
+        if let Some(fallback) = &call.fallback {
+            return self.fallback(fallback);
+        }
+        let private = &self.private;
+        match &call.denied {
+            Some(Said { value: value @ Expr::Closure(_), .. }) => {
+                Ok(quote_spanned!(here()=> #private::answer(denied, #value)))
+            }
+            Some(Said { value, .. }) => Ok(quote_spanned!(here()=> {
+                ::core::mem::drop(denied);
+                #value
+            })),
+            None => {
+                let denied = Ident::new("denied", here());
+                self.output.denial(&denied, private, self.place == Place::Impl)
+            }
+        }
+    }
+
+    fn fallback(&self, fallback: &Said<Fallback>) -> Result<TokenStream, Error> {
+        let Fallback { takes_denied, takes_arguments, callee } = &fallback.value;
+        self.check_callee(callee)?;
+        let drop_denied =
+            (!takes_denied).then(|| quote_spanned!(here()=> ::core::mem::drop(denied);));
+        let denied = Ident::new("denied", here());
+        let mut handed: Vec<&Ident> = takes_denied.then_some(&denied).into_iter().collect();
+        if *takes_arguments {
+            handed.extend(self.arguments.receiver().filter(|_| !callee.is_method()));
+            handed.extend(self.arguments.all(&fallback.option)?);
+        }
+        let call = quote_spanned!(here()=> #callee(#(#handed),*));
+        let answer = self.resolved(&call, &self.output.inferred());
+        Ok(quote_spanned!(here()=> {
+            #drop_denied
+            #answer
+        }))
+    }
+
+    fn check_callee(&self, callee: &Callee) -> Result<(), Error> {
+        if callee.is_method() && self.arguments.receiver().is_none() {
+            return Err(Error::new(
+                callee.span(),
+                "this function has no `self`: write the path of a function, such as `Self::other`",
+            ));
+        }
+        Ok(())
+    }
+
+    /// In an async function what is called may be async too.
+    fn resolved(&self, call: &TokenStream, result: &TokenStream) -> TokenStream {
+        if !self.is_async() {
+            return call.clone();
+        }
+        let private = &self.private;
+        quote_spanned!(here()=> #private::Resolve::<#result, _>::new(#call).resolve().await)
+    }
+}

@@ -1,0 +1,127 @@
+//! What is asked: the call site, the keys and the costs.
+
+use proc_macro2::{Ident, Literal, TokenStream};
+use quote::{format_ident, quote_spanned};
+use syn::{Error, Expr, ExprLit, Lit};
+
+use super::{Context, here};
+use crate::attribute::{Limit, Wait};
+use crate::quota::Quota;
+
+/// The code of a question. All of it is for one block, in this order.
+pub(super) struct Question {
+    pub(super) items: TokenStream,
+    pub(super) setup: TokenStream,
+    pub(super) call: Ident,
+    pub(super) keys: Vec<Ident>,
+    /// A closure that makes the `Ask`.
+    pub(super) ask: Ident,
+}
+
+impl Question {
+    /// What `limits` ask together. Questions whose code stands in the same block have different
+    /// numbers.
+    pub(super) fn of(
+        context: &Context<'_>,
+        limits: &[&Limit],
+        number: usize,
+    ) -> Result<Self, Error> {
+        let private = &context.private;
+        let numbered = |name: &str| match number {
+            0 => Ident::new(name, here()),
+            more => format_ident!("{name}_{more}", span = here()),
+        };
+        let (path, site) = (numbered("__tollgate_path"), numbered("__TOLLGATE_SITE"));
+        let parts = limits.iter().map(|limit| part(limit, private));
+        let items = quote_spanned! {here()=>
+            #[allow(unused_imports)]
+            use #private::{PutDisplay as _, ResolveFuture as _};
+            fn #path() -> &'static str {
+                ::core::any::type_name_of_val(&#path)
+            }
+            static #site: #private::Site = #private::Site::new(#path, &[#(#parts),*]);
+        };
+        let call = numbered("call");
+        let made = match &context.stack.call.registry {
+            None => quote_spanned!(here()=> let #call = #site.call();),
+            Some(registry) => {
+                let registry = &registry.value;
+                quote_spanned! {here()=>
+                    let registry = &(#registry);
+                    let #call = #site.call_in(registry);
+                }
+            }
+        };
+        let waiting = context.stack.call.wait.as_ref().map(|wait| {
+            let within = match &wait.value {
+                Wait::Micros(micros) => {
+                    quote_spanned!(here()=> ::core::time::Duration::from_micros(#micros))
+                }
+                Wait::Expression(expression) => quote_spanned!(here()=> #expression),
+            };
+            quote_spanned!(here()=> let #call = #call.waiting(#within);)
+        });
+        let mut setup = quote_spanned!(here()=> #made #waiting);
+        let (mut keys, mut asks) = (Vec::new(), Vec::new());
+        for (index, limit) in limits.iter().enumerate() {
+            let key = format_ident!("key_{number}_{index}", span = here());
+            let made = limit.key.expand(limit.missing, &context.arguments, &path, private)?;
+            setup.extend(match &limit.skip_if {
+                None => quote_spanned!(here()=> let #key = #made;),
+                Some(skip_if) => quote_spanned! {here()=>
+                    let is_skipped: bool = #skip_if;
+                    let #key = if is_skipped { #private::Key::skipped() } else { #made };
+                },
+            });
+            let (costs, terms) = costs(limit, &key, private);
+            setup.extend(costs);
+            asks.push(quote_spanned!(here()=> #key.ask(&#call, |ask| ask #terms)));
+            keys.push(key);
+        }
+        let ask = numbered("ask");
+        let (one, others) = (&asks[0], &asks[1..]);
+        setup.extend(quote_spanned!(here()=> let #ask = || #one #(.and(#others))*;));
+        Ok(Self { items, setup, call, keys, ask })
+    }
+}
+
+fn part(limit: &Limit, private: &TokenStream) -> TokenStream {
+    match &limit.quota {
+        Quota::Named(name) => quote_spanned!(here()=> #private::Part::named(#name)),
+        Quota::Inline { policies, name: Some(name), .. } => {
+            quote_spanned!(here()=> #private::Part::inline(#name, &[#(#policies),*]))
+        }
+        Quota::Inline { policies, name: None, .. } => {
+            let ordinal = limit.ordinal;
+            quote_spanned!(here()=> #private::Part::nameless(#ordinal, &[#(#policies),*]))
+        }
+    }
+}
+
+/// Costs as variables, and the calls that put them into an `Ask`.
+fn costs(limit: &Limit, key: &Ident, private: &TokenStream) -> (TokenStream, TokenStream) {
+    let (mut variables, mut terms) = (TokenStream::new(), TokenStream::new());
+    let whole = limit.cost.iter().map(|cost| (None, cost));
+    let named = limit.costs.iter().map(|(policy, cost)| (Some(policy), cost));
+    for (number, (policy, cost)) in whole.chain(named).enumerate() {
+        let variable = format_ident!("{key}_cost_{number}", span = here());
+        let units = units(cost, private);
+        variables.extend(quote_spanned!(here()=> let #variable = #units;));
+        terms.extend(match policy {
+            None => quote_spanned!(here()=> .cost(#variable)),
+            Some(policy) => quote_spanned!(here()=> .cost_of(#policy, #variable)),
+        });
+    }
+    (variables, terms)
+}
+
+fn units(cost: &Expr, private: &TokenStream) -> TokenStream {
+    if let Expr::Lit(ExprLit { lit: Lit::Int(number), .. }) = cost
+        && let Ok(units) = number.base10_parse::<u64>()
+    {
+        let mut literal = Literal::u64_suffixed(units);
+        literal.set_span(number.span());
+        return quote_spanned!(here()=> #literal);
+    }
+    quote_spanned!(here()=> #private::units(#cost))
+}

@@ -1,0 +1,179 @@
+//! From an attribute and its item to what the compiler gets.
+
+use proc_macro2::{Span, TokenStream, TokenTree};
+use quote::{ToTokens, quote};
+use syn::parse::{ParseStream, Parser};
+use syn::{Error, ImplItem, ImplItemFn, ItemImpl, Token, Visibility};
+
+use crate::attribute::{Attribute, Limit};
+use crate::emit::{self, Place};
+use crate::stack::{self, Stack};
+
+/// The item with the attribute applied; with an error, the item as it was and the error.
+pub(crate) fn limit(arguments: TokenStream, item: TokenStream) -> TokenStream {
+    let first = Attribute::read(arguments, Span::call_site());
+    match expand(first, item.clone()) {
+        Ok(expanded) => expanded,
+        Err(error) => {
+            let errors = error.into_compile_error();
+            let item = without_attributes(item);
+            quote!(#errors #item)
+        }
+    }
+}
+
+fn expand(first: Result<Attribute, Error>, item: TokenStream) -> Result<TokenStream, Error> {
+    match of_item.parse2(item)? {
+        Item::Function(mut function) => {
+            let stack = stack_of(first, &mut function.attrs)?;
+            emit::apply(&stack, &mut function, Place::Function)?;
+            Ok(function.into_token_stream())
+        }
+        Item::Impl(mut block) => {
+            let stack = stack_of(first, &mut block.attrs)?;
+            apply_to_methods(&stack, &mut block)?;
+            Ok(block.into_token_stream())
+        }
+    }
+}
+
+fn stack_of(
+    first: Result<Attribute, Error>,
+    attributes: &mut Vec<syn::Attribute>,
+) -> Result<Stack, Error> {
+    let others = stack::gather(attributes);
+    let all = match (first, others) {
+        (Ok(first), Ok(others)) => std::iter::once(first).chain(others),
+        (Err(mut error), Err(other)) => {
+            error.combine(other);
+            return Err(error);
+        }
+        (Err(error), Ok(_)) | (Ok(_), Err(error)) => return Err(error),
+    };
+    let limits: Result<Vec<Limit>, Error> = all
+        .map(|attribute| match attribute {
+            Attribute::Limit(limit) => Ok(*limit),
+            Attribute::Skip(place) => Err(Error::new(
+                place,
+                "`#[limit(skip)]` exempts a method from the attribute of its impl block, and here is none to be exempt from: remove it",
+            )),
+        })
+        .collect();
+    Stack::new(limits?)
+}
+
+/// Applies the attribute of an impl block to the methods that have none of their own.
+fn apply_to_methods(stack: &Stack, block: &mut ItemImpl) -> Result<(), Error> {
+    let mut errors: Option<Error> = None;
+    let mut limited = 0_usize;
+    for item in &mut block.items {
+        let ImplItem::Fn(method) = item else {
+            continue;
+        };
+        let applied = if stack::has_limit(&method.attrs) {
+            limited += 1;
+            drop_skip(method)
+        } else if method.sig.constness.is_some() {
+            Ok(())
+        } else {
+            limited += 1;
+            emit::apply(stack, method, Place::Impl)
+        };
+        match (applied, &mut errors) {
+            (Ok(()), _) => {}
+            (Err(error), Some(errors)) => errors.combine(error),
+            (Err(error), none) => *none = Some(error),
+        }
+    }
+    if limited == 0 && errors.is_none() {
+        return Err(Error::new(
+            block.impl_token.span,
+            "this impl block has no function that could be limited: remove the attribute",
+        ));
+    }
+    errors.map_or(Ok(()), Err)
+}
+
+/// A method's own attribute wins, and is expanded by itself; `skip` has nothing more to say.
+fn drop_skip(method: &mut ImplItemFn) -> Result<(), Error> {
+    let mut others = method.attrs.clone();
+    let gathered = stack::gather(&mut others)?;
+    match gathered.as_slice() {
+        [Attribute::Skip(_)] => {
+            method.attrs = others;
+            Ok(())
+        }
+        several => {
+            let skip = several.iter().find_map(|attribute| match attribute {
+                Attribute::Skip(place) => Some(*place),
+                Attribute::Limit(_) => None,
+            });
+            skip.map_or(Ok(()), |place| {
+                Err(Error::new(
+                    place,
+                    "this method is exempt here and limited by its other attribute: keep one",
+                ))
+            })
+        }
+    }
+}
+
+enum Item {
+    Function(ImplItemFn),
+    Impl(ItemImpl),
+}
+
+fn of_item(input: ParseStream<'_>) -> Result<Item, Error> {
+    let ahead = input.fork();
+    ahead.call(syn::Attribute::parse_outer)?;
+    ahead.parse::<Visibility>()?;
+    let is_default = ahead.peek(Token![default]) && !ahead.peek2(Token![!]);
+    if is_default {
+        ahead.parse::<Token![default]>()?;
+    }
+    let is_impl =
+        ahead.peek(Token![impl]) || (ahead.peek(Token![unsafe]) && ahead.peek2(Token![impl]));
+    if is_impl {
+        return input.parse().map(Item::Impl);
+    }
+    let place = ahead.span();
+    if ahead.parse::<syn::Signature>().is_err() {
+        let what = match ahead.cursor().token_tree() {
+            Some((TokenTree::Ident(word), _)) => format!("`{word}`"),
+            _ => "this".to_owned(),
+        };
+        return Err(Error::new(
+            place,
+            format!(
+                "`#[limit]` goes onto a function, a method or an `impl` block, and not onto {what}"
+            ),
+        ));
+    }
+    if ahead.peek(Token![;]) {
+        return Err(Error::new(
+            place,
+            "this function has no body that could be limited: put the attribute onto its implementations",
+        ));
+    }
+    input.parse().map(Item::Function)
+}
+
+/// An item of an attribute that has an error: without the attributes that would report theirs.
+fn without_attributes(item: TokenStream) -> TokenStream {
+    match of_item.parse2(item.clone()) {
+        Ok(Item::Function(mut function)) => {
+            let _ = stack::gather(&mut function.attrs);
+            function.into_token_stream()
+        }
+        Ok(Item::Impl(mut block)) => {
+            let _ = stack::gather(&mut block.attrs);
+            for item in &mut block.items {
+                if let ImplItem::Fn(method) = item {
+                    let _ = drop_skip(method);
+                }
+            }
+            block.into_token_stream()
+        }
+        Err(_) => item,
+    }
+}

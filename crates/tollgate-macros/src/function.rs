@@ -1,0 +1,153 @@
+//! The function an attribute stands on.
+
+use proc_macro2::Span;
+use syn::{Error, Expr, FnArg, Ident, ImplItemFn, Pat, Signature};
+
+/// The arguments of a function, by name.
+pub(crate) struct Arguments {
+    function: Ident,
+    names: Vec<Ident>,
+    receiver: Option<Ident>,
+    /// Where the first argument stands that has no name of its own.
+    nameless: Option<Span>,
+}
+
+impl Arguments {
+    pub(crate) fn of(signature: &Signature) -> Self {
+        let mut arguments = Self {
+            function: signature.ident.clone(),
+            names: Vec::new(),
+            receiver: None,
+            nameless: None,
+        };
+        for argument in &signature.inputs {
+            match argument {
+                FnArg::Receiver(receiver) => {
+                    let this = receiver.self_token.span;
+                    arguments.receiver = Some(Ident::new("self", this));
+                }
+                FnArg::Typed(typed) => arguments.add(&typed.pat),
+            }
+        }
+        arguments
+    }
+
+    fn add(&mut self, pattern: &Pat) {
+        if let Pat::Ident(pattern) = pattern
+            && pattern.subpat.is_none()
+            && pattern.by_ref.is_none()
+        {
+            self.names.push(pattern.ident.clone());
+            return;
+        }
+        self.nameless.get_or_insert(syn::spanned::Spanned::span(pattern));
+        bindings(pattern, &mut self.names);
+    }
+
+    /// Whether this is the name of an argument.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.names.iter().any(|known| known == name)
+    }
+
+    /// All arguments in their order, to be handed over.
+    pub(crate) fn all(&self, why: &Ident) -> Result<Vec<&Ident>, Error> {
+        match self.nameless {
+            Some(place) => Err(Error::new(
+                place,
+                format!(
+                    "`{why}(args)` hands this argument over: give it a name, and take it apart inside of `{}`",
+                    self.function
+                ),
+            )),
+            None => Ok(self.names.iter().collect()),
+        }
+    }
+
+    pub(crate) const fn receiver(&self) -> Option<&Ident> {
+        self.receiver.as_ref()
+    }
+
+    /// Whether what an expression begins with is there; otherwise what is wrong.
+    pub(crate) fn check(&self, expression: &Expr) -> Result<(), String> {
+        let Some(root) = root(expression) else {
+            return Ok(());
+        };
+        if root == "self" {
+            return match self.receiver {
+                Some(_) => Ok(()),
+                None => Err(format!("`{}` has no `self`", self.function)),
+            };
+        }
+        let is_constant = root.to_string().starts_with(|first: char| first.is_uppercase());
+        if is_constant || self.has(&root.to_string()) {
+            return Ok(());
+        }
+        let names: Vec<_> =
+            self.receiver.iter().chain(&self.names).map(|name| format!("`{name}`")).collect();
+        Err(match names.as_slice() {
+            [] => format!("`{}` has no arguments", self.function),
+            names => {
+                format!("`{}` has no argument `{root}`, but {}", self.function, names.join(", "))
+            }
+        })
+    }
+}
+
+/// The variable that an expression begins with.
+fn root(expression: &Expr) -> Option<&Ident> {
+    match expression {
+        Expr::Path(path) => path.path.get_ident(),
+        Expr::Field(field) => root(&field.base),
+        Expr::MethodCall(call) => root(&call.receiver),
+        Expr::Index(index) => root(&index.expr),
+        Expr::Paren(inner) => root(&inner.expr),
+        Expr::Reference(inner) => root(&inner.expr),
+        Expr::Unary(inner) => root(&inner.expr),
+        _ => None,
+    }
+}
+
+/// The names that a pattern binds.
+fn bindings(pattern: &Pat, names: &mut Vec<Ident>) {
+    let mut all = |patterns: &mut dyn Iterator<Item = &Pat>| {
+        for pattern in patterns {
+            bindings(pattern, names);
+        }
+    };
+    match pattern {
+        Pat::Ident(binding) => {
+            if let Some((_, inner)) = &binding.subpat {
+                all(&mut std::iter::once(inner.as_ref()));
+            }
+            names.push(binding.ident.clone());
+        }
+        Pat::Tuple(tuple) => all(&mut tuple.elems.iter()),
+        Pat::TupleStruct(tuple) => all(&mut tuple.elems.iter()),
+        Pat::Struct(structure) => all(&mut structure.fields.iter().map(|field| &*field.pat)),
+        Pat::Slice(slice) => all(&mut slice.elems.iter()),
+        Pat::Reference(reference) => all(&mut std::iter::once(&*reference.pat)),
+        Pat::Paren(inner) => all(&mut std::iter::once(&*inner.pat)),
+        Pat::Type(typed) => all(&mut std::iter::once(&*typed.pat)),
+        _ => {}
+    }
+}
+
+/// What the attribute can't be on.
+pub(crate) fn check_function(function: &ImplItemFn) -> Result<(), Error> {
+    if let Some(constness) = &function.sig.constness {
+        return Err(Error::new(
+            constness.span,
+            format!(
+                "`{}` is a `const fn`, which can't ask anybody when the compiler runs it: remove `const` or the attribute",
+                function.sig.ident
+            ),
+        ));
+    }
+    if let Some(variadic) = &function.sig.variadic {
+        return Err(Error::new_spanned(
+            variadic,
+            "a function of any number of arguments can't be limited",
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,56 @@
+//! The attribute `#[limit(…)]` of Tollgate. It is used through the crate `tollgate`, which
+//! re-exports it and has what its expansion calls.
+
+mod attribute;
+mod emit;
+mod expand;
+mod function;
+mod key;
+mod output;
+mod quota;
+mod stack;
+mod template;
+
+use proc_macro::TokenStream;
+
+/// Asks a limit before a function runs.
+///
+/// ```ignore
+/// #[limit("login", key = ip)]
+/// #[limit("token_bucket 5/min burst 3", name = "sms", key = "{user.id}:{phone}")]
+/// async fn send_code(user: &User, phone: &str) -> Result<Code, Error> { … }
+/// ```
+///
+/// It goes onto functions, async functions, methods, methods of trait implementations and whole
+/// `impl` blocks, where a method's own attribute wins and `#[limit(skip)]` exempts a method.
+/// Several attributes on one function are one decision: all of them allow, or nothing is charged.
+///
+/// | written | meaning |
+/// | --- | --- |
+/// | `"login"` | the limit of that name, of the installed registry |
+/// | `"gcra 5/min"`, `policies = ["…", "…"]` | policies of its own |
+/// | `name = "…"` | the name of such a limit; without one it is the function's path |
+/// | `key = method` | one key for all calls of the function: the default |
+/// | `key = ip`, `key = user` | whom the code runs for: `tollgate::Caller` |
+/// | `key = "{user.id}:{phone}"` | text over the arguments; different parts never make one key |
+/// | `key = expression` | a value, or a tuple of values |
+/// | `missing = shared` | what is absent counts as empty; `refuse` denies, `skip` doesn't ask |
+/// | `cost = expression` | units taken; `cost("policy") = expression` of one policy |
+/// | `skip_if = expression` | nothing is asked if that is true |
+/// | `shadow` | asks and reports, never refuses |
+/// | `wait = "500ms"` | waits for its turn at most that long |
+/// | `charge_if = predicate` | charged only if the result is such: <code>\|result\| result.is_err()</code> |
+/// | `fallback = path` | is called instead of a denied call; `fallback(args) = path` with the arguments |
+/// | `denied = expression` | what a denied call returns |
+/// | `on_error = [path, …]` | asked in turn when the store failed; `on_error(args)` with the arguments |
+/// | `registry = expression` | asked instead of the installed registry |
+/// | `crate = path` | where the crate `tollgate` is found |
+///
+/// Without `fallback` and `denied` a denied call returns `Err(E::from(denied))`, with a
+/// `tollgate::Denied`.
+///
+/// The guide, `docs/attribute.md` of the project, has an example of each.
+#[proc_macro_attribute]
+pub fn limit(arguments: TokenStream, item: TokenStream) -> TokenStream {
+    expand::limit(arguments.into(), item.into()).into()
+}

@@ -1,0 +1,157 @@
+//! Several attributes on one item: one decision.
+
+use proc_macro2::{Span, TokenStream};
+use syn::punctuated::Punctuated;
+use syn::{Error, Meta, Token};
+
+use crate::attribute::{Attribute, Call, Limit, Said};
+
+/// What is asked before a function runs.
+pub(crate) struct Stack {
+    /// Decided together, all or nothing.
+    pub(crate) enforced: Vec<Limit>,
+    /// Each asked by itself, and never a reason to refuse.
+    pub(crate) shadows: Vec<Limit>,
+    pub(crate) call: Call,
+}
+
+impl Stack {
+    pub(crate) fn new(limits: Vec<Limit>) -> Result<Self, Error> {
+        let mut call = Call::default();
+        let (mut enforced, mut shadows) = (Vec::<Limit>::new(), Vec::new());
+        let mut nameless = 0;
+        for mut limit in limits {
+            call.take(std::mem::take(&mut limit.call))?;
+            if limit.quota.name().is_none() {
+                limit.ordinal = nameless;
+                nameless += 1;
+            }
+            if limit.is_shadow {
+                shadows.push(limit);
+                continue;
+            }
+            if let Some(name) = limit.quota.name()
+                && enforced
+                    .iter()
+                    .filter_map(|other| other.quota.name())
+                    .any(|other| other.value() == name.value())
+            {
+                return Err(Error::new(
+                    name.span(),
+                    format!(
+                        "another attribute here asks `{}` already, and one decision has each limit once: give one of them a name of its own",
+                        name.value()
+                    ),
+                ));
+            }
+            enforced.push(limit);
+        }
+        call.check()?;
+        Ok(Self { enforced, shadows, call })
+    }
+}
+
+impl Call {
+    fn take(&mut self, other: Self) -> Result<(), Error> {
+        take(&mut self.wait, other.wait)?;
+        take(&mut self.fallback, other.fallback)?;
+        take(&mut self.denied, other.denied)?;
+        take(&mut self.on_error, other.on_error)?;
+        take(&mut self.charge_if, other.charge_if)?;
+        take(&mut self.registry, other.registry)?;
+        // The same for all, whoever says it.
+        self.root = self.root.take().or(other.root);
+        Ok(())
+    }
+
+    /// Whether it is said what a denied call does.
+    pub(crate) const fn has_answer(&self) -> bool {
+        self.fallback.is_some() || self.denied.is_some() || self.on_error.is_some()
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        if let (Some(wait), Some(_)) = (&self.wait, &self.charge_if) {
+            return Err(Error::new(
+                wait.option.span(),
+                "who waits has taken its units before the call, and `charge_if` takes them after it: keep one of the two",
+            ));
+        }
+        if let (Some(fallback), Some(_)) = (&self.fallback, &self.denied) {
+            return Err(Error::new(
+                fallback.option.span(),
+                "a denied call has one answer: keep `fallback`, which is called, or `denied`, which is a value",
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn take<T>(into: &mut Option<Said<T>>, other: Option<Said<T>>) -> Result<(), Error> {
+    match (into.as_ref(), other) {
+        (Some(_), Some(second)) => Err(Error::new(
+            second.option.span(),
+            format!(
+                "`{}` concerns the call, which all its attributes decide together: say it in one of them",
+                second.option
+            ),
+        )),
+        (None, Some(only)) => {
+            *into = Some(only);
+            Ok(())
+        }
+        (_, None) => Ok(()),
+    }
+}
+
+const CONDITIONAL: &str = "whether this attribute is there is known too late to decide it together with the others: write `skip_if = cfg!(not(…))` into it";
+
+/// Takes the attributes of this kind off an item.
+pub(crate) fn gather(attributes: &mut Vec<syn::Attribute>) -> Result<Vec<Attribute>, Error> {
+    let mut gathered = Vec::new();
+    let mut error: Option<Error> = None;
+    attributes.retain(|attribute| {
+        let read = match &attribute.meta {
+            meta if is_limit(meta.path()) => read(meta),
+            meta if is_conditional(meta) => Err(Error::new_spanned(attribute, CONDITIONAL)),
+            _ => return true,
+        };
+        match (read, &mut error) {
+            (Ok(attribute), _) => gathered.push(attribute),
+            (Err(problem), Some(error)) => error.combine(problem),
+            (Err(problem), error @ None) => *error = Some(problem),
+        }
+        false
+    });
+    error.map_or(Ok(gathered), Err)
+}
+
+/// Whether the item has an attribute of this kind.
+pub(crate) fn has_limit(attributes: &[syn::Attribute]) -> bool {
+    attributes.iter().any(|attribute| is_limit(attribute.path()) || is_conditional(&attribute.meta))
+}
+
+fn read(meta: &Meta) -> Result<Attribute, Error> {
+    let place = meta.path().segments.last().map_or_else(Span::call_site, |last| last.ident.span());
+    match meta {
+        Meta::Path(_) => Attribute::read(TokenStream::new(), place),
+        Meta::List(list) => Attribute::read(list.tokens.clone(), place),
+        Meta::NameValue(value) => Err(Error::new_spanned(value, "write `#[limit(…)]`")),
+    }
+}
+
+/// `limit`, or `tollgate::limit`; by its last word, since the crate may be renamed.
+fn is_limit(path: &syn::Path) -> bool {
+    path.segments.len() <= 2 && path.segments.last().is_some_and(|last| last.ident == "limit")
+}
+
+/// `cfg_attr(…, limit(…))`.
+fn is_conditional(meta: &Meta) -> bool {
+    let Meta::List(list) = meta else {
+        return false;
+    };
+    let parse = Punctuated::<Meta, Token![,]>::parse_terminated;
+    list.path.is_ident("cfg_attr")
+        && list
+            .parse_args_with(parse)
+            .is_ok_and(|metas| metas.iter().skip(1).any(|meta| is_limit(meta.path())))
+}

@@ -1,0 +1,98 @@
+//! What the code that `#[limit(…)]` generates calls.
+
+mod blocking;
+mod call;
+mod from_denied;
+mod installed;
+#[allow(missing_docs, reason = "called by generated code alone")]
+mod key;
+mod name;
+#[allow(missing_docs, reason = "called by generated code alone")]
+mod resolve;
+#[allow(missing_docs, reason = "called by generated code alone")]
+mod site;
+
+use tollgate_core::{Cost, StoreError};
+
+use crate::denied::Denied;
+
+pub use call::{Answer, Call};
+pub use from_denied::FromDenied;
+pub use installed::{install, installed};
+pub use key::{Component, Key, KeyPart, KeyWriter, OnMissing, PutDisplay};
+pub use resolve::{Answers, Resolve, ResolveFuture};
+pub use site::{Part, Site};
+
+/// The store's failure that is why a call is denied.
+#[must_use]
+pub fn store_failure(denied: &Denied) -> Option<&StoreError> {
+    denied.store_error().filter(|error| error.is_store_failure())
+}
+
+/// Runs a body, in which a `return` ends only itself.
+pub fn run<R>(body: impl FnOnce() -> R) -> R {
+    body()
+}
+
+/// Whether a result is such.
+pub fn holds<R>(result: &R, predicate: impl FnOnce(&R) -> bool) -> bool {
+    predicate(result)
+}
+
+/// What a denied call returns, made from the denial.
+pub fn answer<R>(denied: Denied, make: impl FnOnce(Denied) -> R) -> R {
+    make(denied)
+}
+
+/// The units that a cost is.
+#[inline]
+#[must_use]
+pub fn units<C: IntoUnits>(cost: C) -> u64 {
+    cost.into_units()
+}
+
+/// Whole numbers that can't be negative.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no cost",
+    label = "is not a whole number without a sign",
+    note = "a cost is a `u8`, `u16`, `u32`, `u64`, `usize` or `tollgate::Cost`: write `u64::try_from(…)` and say what happens when that fails"
+)]
+pub trait IntoUnits {
+    /// The number.
+    fn into_units(self) -> u64;
+}
+
+macro_rules! into_units {
+    ($($number:ty),*) => {$(
+        impl IntoUnits for $number {
+            #[inline]
+            fn into_units(self) -> u64 {
+                u64::from(self)
+            }
+        }
+    )*};
+}
+
+into_units!(u8, u16, u32, u64);
+
+impl IntoUnits for usize {
+    #[inline]
+    fn into_units(self) -> u64 {
+        // More than any limit admits, should it ever not fit.
+        u64::try_from(self).unwrap_or(u64::MAX)
+    }
+}
+
+impl IntoUnits for Cost {
+    #[inline]
+    fn into_units(self) -> u64 {
+        self.get()
+    }
+}
+
+impl<C: IntoUnits + Copy> IntoUnits for &C {
+    #[inline]
+    fn into_units(self) -> u64 {
+        (*self).into_units()
+    }
+}

@@ -1,0 +1,229 @@
+//! The keys of calls.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use tollgate_http::{Cidr, Key as HttpKey};
+
+use super::call::Call;
+use super::name::enclosing;
+use crate::ask::Ask;
+use crate::caller::Caller;
+
+/// The key of a call, if it has one.
+#[derive(Debug)]
+#[must_use]
+pub struct Key(State);
+
+#[derive(Debug)]
+enum State {
+    Given(HttpKey),
+    Method,
+    Refused,
+    Skipped,
+}
+
+/// What is done about a part of a key that isn't there.
+#[derive(Clone, Copy, Debug)]
+pub enum OnMissing {
+    Refuse,
+    Shared,
+    Skip,
+}
+
+impl Key {
+    /// The path of the function.
+    #[inline]
+    pub const fn method() -> Self {
+        Self(State::Method)
+    }
+
+    /// Nothing is asked.
+    #[inline]
+    pub const fn skipped() -> Self {
+        Self(State::Skipped)
+    }
+
+    #[inline]
+    pub(super) const fn is_refused(&self) -> bool {
+        matches!(self.0, State::Refused)
+    }
+
+    #[inline]
+    pub(super) const fn is_skipped(&self) -> bool {
+        matches!(self.0, State::Skipped)
+    }
+
+    /// What is asked about it.
+    #[inline]
+    pub fn ask<'a>(&'a self, call: &'a Call, terms: impl FnOnce(Ask<'a>) -> Ask<'a>) -> Ask<'a> {
+        match &self.0 {
+            State::Given(key) => terms(Ask::from_key(key)),
+            State::Method => terms(Ask::from_key(call.method())),
+            State::Refused | State::Skipped => Ask::nothing(),
+        }
+    }
+}
+
+/// Puts a key together from text and values.
+///
+/// Of several values, each is written so that its end is known: the bytes that text after a value
+/// begins with have a `\` before them inside of values, and so has `\`.
+#[derive(Debug)]
+pub struct KeyWriter {
+    bytes: SmallVec<[u8; 64]>,
+    separators: &'static [u8],
+    network: Option<Cidr>,
+    is_whole: bool,
+}
+
+impl KeyWriter {
+    #[inline]
+    #[must_use]
+    pub fn new(separators: &'static [u8]) -> Self {
+        Self { bytes: SmallVec::new(), separators, network: None, is_whole: true }
+    }
+
+    /// Text of the template.
+    #[inline]
+    pub fn text(&mut self, text: &str) {
+        self.bytes.extend_from_slice(text.as_bytes());
+    }
+
+    #[inline]
+    fn value(&mut self, bytes: &[u8]) {
+        if self.separators.is_empty() {
+            self.bytes.extend_from_slice(bytes);
+            return;
+        }
+        for &byte in bytes {
+            if self.separators.contains(&byte) {
+                self.bytes.push(b'\\');
+            }
+            self.bytes.push(byte);
+        }
+    }
+
+    /// The network of whom the code runs for.
+    pub fn ip(&mut self) {
+        Caller::with_current(|caller| match caller.ip() {
+            Some(ip) => {
+                self.value(ip.as_bytes());
+                self.network = ip.network();
+            }
+            None => self.is_whole = false,
+        });
+    }
+
+    /// The user for whom the code runs.
+    pub fn user(&mut self) {
+        Caller::with_current(|caller| match caller.user() {
+            Some(user) => self.value(user.as_bytes()),
+            None => self.is_whole = false,
+        });
+    }
+
+    /// The path of the function around the item of this path.
+    pub fn path(&mut self, path: &'static str) {
+        self.value(enclosing(path).as_bytes());
+    }
+
+    #[inline]
+    pub fn finish(self, on_missing: OnMissing) -> Key {
+        if self.is_whole {
+            let key = HttpKey::new(&self.bytes);
+            return Key(State::Given(match self.network {
+                Some(network) => key.in_network(network),
+                None => key,
+            }));
+        }
+        Key(match on_missing {
+            OnMissing::Refuse => State::Refused,
+            OnMissing::Shared => State::Given(HttpKey::shared()),
+            OnMissing::Skip => State::Skipped,
+        })
+    }
+}
+
+impl fmt::Write for KeyWriter {
+    #[inline]
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.value(text.as_bytes());
+        Ok(())
+    }
+}
+
+/// A value that is to be part of a key.
+///
+/// Its method `put` is one of these for text and bytes, which are copied, and for options, whose
+/// absence is noticed; that of [`PutDisplay`] for whatever can be printed.
+#[derive(Debug)]
+pub struct Component<'v, T: ?Sized>(pub &'v T);
+
+macro_rules! copied {
+    ($as:ty: $($value:ty),* $(,)?) => {$(
+        impl Component<'_, $value> {
+            #[inline]
+            pub fn put(self, key: &mut KeyWriter) {
+                key.value(AsRef::<[u8]>::as_ref(AsRef::<$as>::as_ref(self.0)));
+            }
+        }
+    )*};
+}
+
+copied!(str: str, &str, String, &String, Box<str>, Rc<str>, Arc<str>, Cow<'_, str>);
+copied!([u8]: [u8], &[u8], Vec<u8>, &Vec<u8>, Cow<'_, [u8]>, HttpKey, &HttpKey);
+
+impl<const N: usize> Component<'_, [u8; N]> {
+    #[inline]
+    pub fn put(self, key: &mut KeyWriter) {
+        key.value(self.0);
+    }
+}
+
+impl<T: KeyPart> Component<'_, Option<T>> {
+    #[inline]
+    pub fn put(self, key: &mut KeyWriter) {
+        match self.0 {
+            Some(value) => value.put(key),
+            None => key.is_whole = false,
+        }
+    }
+}
+
+/// Of what isn't copied.
+pub trait PutDisplay<T: ?Sized> {
+    fn put(self, key: &mut KeyWriter)
+    where
+        T: KeyPart;
+}
+
+impl<T: ?Sized> PutDisplay<T> for Component<'_, T> {
+    fn put(self, key: &mut KeyWriter)
+    where
+        T: KeyPart,
+    {
+        self.0.put(key);
+    }
+}
+
+/// What can be part of a key.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` can't be part of a key",
+    label = "has no text",
+    note = "a key is made of what implements `Display`, of bytes, and of options of these: name a field of it, or implement `Display`"
+)]
+pub trait KeyPart {
+    fn put(&self, key: &mut KeyWriter);
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: fmt::Display + ?Sized> KeyPart for T {
+    fn put(&self, key: &mut KeyWriter) {
+        // Writing into a key never fails, and what can't print itself is as far as it got.
+        let _ = fmt::Write::write_fmt(key, format_args!("{self}"));
+    }
+}

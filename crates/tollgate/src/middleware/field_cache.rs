@@ -1,0 +1,103 @@
+//! What of the response fields is the same for every answer of a limit.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use tollgate_core::Limit;
+use tollgate_http::{FieldFormat, LimitFields, Partition, ReadyFields};
+
+/// The response fields of the limits that answered lately.
+///
+/// A configuration that is replaced brings new limits, and so do keys with other numbers, so only
+/// so many are kept. The table is copied to be changed: whoever reads it waits for nobody.
+#[derive(Debug, Default)]
+pub(super) struct FieldCache(ArcSwap<Table>);
+
+/// By the address of the limit, which stays its own as long as the limit is held here.
+type Table = HashMap<(usize, FieldFormat), (Arc<Limit>, Arc<LimitFields>)>;
+
+impl FieldCache {
+    /// The most limits that are kept. Beyond them the table begins anew.
+    const MOST: usize = 256;
+
+    /// What `read` reads from the fields of a limit.
+    pub(super) fn with(
+        &self,
+        limit: &Arc<Limit>,
+        format: FieldFormat,
+        partitions: impl FnOnce() -> Vec<Partition>,
+        read: impl FnOnce(&LimitFields) -> ReadyFields,
+    ) -> ReadyFields {
+        let key = (Arc::as_ptr(limit).addr(), format);
+        if let Some((_, fields)) = self.0.load().get(&key) {
+            return read(fields);
+        }
+        let fields = LimitFields::new(limit, format).with_partitions(&partitions());
+        let fields = Arc::new(fields);
+        self.0.rcu(|known| {
+            let mut table: Table = known
+                .iter()
+                // The others are of configurations that are no more.
+                .filter(|(_, (limit, _))| known.len() < Self::MOST && Arc::strong_count(limit) > 1)
+                .map(|(key, entry)| (*key, entry.clone()))
+                .collect();
+            table.insert(key, (Arc::clone(limit), Arc::clone(&fields)));
+            table
+        });
+        read(&fields)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limit(number: usize) -> Arc<Limit> {
+        Arc::new(crate::limit("l", [format!("gcra {}/s", number + 1)]).unwrap())
+    }
+
+    #[test]
+    fn a_limit_that_is_gone_is_dropped_and_many_are_not_kept() {
+        let cache = FieldCache::default();
+        let ask = |limit: &Arc<Limit>| {
+            let fields = cache.with(limit, FieldFormat::None, Vec::new, |_| ReadyFields::default());
+            assert!(fields.is_empty());
+        };
+        for number in 0..1_000 {
+            ask(&limit(number));
+        }
+        // Of those that are gone the last is not noticed yet.
+        assert!(cache.0.load().len() <= 2, "{}", cache.0.load().len());
+        let held: Vec<_> = (0..1_000).map(limit).collect();
+        for limit in &held {
+            ask(limit);
+            assert!(cache.0.load().len() <= FieldCache::MOST);
+        }
+        assert!(cache.0.load().len() > 200);
+    }
+
+    #[test]
+    fn fields_are_made_once_for_a_limit_and_a_format() {
+        let cache = FieldCache::default();
+        let limits = [limit(0), limit(1)];
+        let mut made = 0;
+        for _ in 0..3 {
+            for (limit, format) in limits
+                .iter()
+                .zip([FieldFormat::Draft11; 2])
+                .chain([(&limits[0], FieldFormat::None)])
+            {
+                let count = || {
+                    made += 1;
+                    Vec::new()
+                };
+                let _ = cache.with(limit, format, count, |fields| {
+                    assert_eq!(fields.format(), format);
+                    ReadyFields::default()
+                });
+            }
+        }
+        assert_eq!(made, 3);
+    }
+}

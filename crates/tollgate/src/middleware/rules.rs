@@ -1,0 +1,282 @@
+//! What a middleware was told before it was put in place.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use smallvec::SmallVec;
+use tollgate_core::{Clock as _, Cost, Costs, Limit, Operation, Span, StoreError};
+use tollgate_http::{
+    ClientAddress, FieldFormat, Key, KeyComponent, KeyExtractor, KeyOutcome, Missing, OnMissingKey,
+    Partition, ReadyFields, RequestView, User,
+};
+use tollgate_memory::SystemClock;
+
+use super::admission::{Admission, Due};
+use super::field_cache::FieldCache;
+use super::question::{Opening, Question};
+use super::refusal::Refusal;
+use super::response_view::ResponseView;
+use crate::caller::Caller;
+use crate::config::{HttpConfig, LimitConfig};
+use crate::registry::{Gate, Switch};
+use crate::ruling::Ruling;
+
+pub(super) type CostOf = Arc<dyn Fn(&dyn RequestView) -> u64 + Send + Sync>;
+pub(super) type Predicate = Arc<dyn Fn(&dyn RequestView) -> bool + Send + Sync>;
+pub(super) type ChargeOf = Arc<dyn Fn(&dyn ResponseView) -> Option<u64> + Send + Sync>;
+
+/// What a middleware was told before it was put in place.
+#[derive(Clone)]
+pub(crate) struct Rules {
+    pub(super) gate: Gate,
+    /// One for each limit of the gate.
+    pub(super) terms: Vec<Terms>,
+    /// The place of the first limit of the gate that was named last.
+    pub(super) last: usize,
+    pub(super) client_address: Option<ClientAddress>,
+    pub(super) skip_if: Vec<Predicate>,
+    pub(super) fields: Option<FieldFormat>,
+    pub(super) charge_after: Option<ChargeOf>,
+    pub(super) unanswered: Unanswered,
+    pub(super) wait_up_to: Duration,
+    pub(super) caller: Switch,
+    pub(super) field_cache: Arc<FieldCache>,
+    warned: Arc<AtomicBool>,
+}
+
+/// How one of the limits is asked.
+#[derive(Clone, Default)]
+pub(super) struct Terms {
+    pub(super) key: KeySource,
+    pub(super) on_missing_key: Option<OnMissingKey>,
+    pub(super) cost: Option<CostOf>,
+}
+
+#[derive(Clone, Default)]
+pub(super) enum KeySource {
+    /// As the configuration says at the moment.
+    #[default]
+    Configured,
+    Given(Arc<dyn KeyExtractor>),
+}
+
+/// What is charged afterwards for a request that gets no response.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) enum Unanswered {
+    /// What it would have cost beforehand.
+    #[default]
+    AsAsked,
+    Units(u64),
+}
+
+impl Rules {
+    pub(crate) fn new(gate: Gate) -> Self {
+        Self {
+            terms: vec![Terms::default(); gate.len()],
+            last: 0,
+            gate,
+            client_address: None,
+            skip_if: Vec::new(),
+            fields: None,
+            charge_after: None,
+            unanswered: Unanswered::default(),
+            wait_up_to: Duration::ZERO,
+            caller: Switch::On,
+            field_cache: Arc::default(),
+            warned: Arc::default(),
+        }
+    }
+
+    /// How requests are looked at and answered, for one request.
+    pub(crate) fn http(&self) -> Arc<HttpConfig> {
+        self.gate.http()
+    }
+
+    /// What is asked about a request, if anything is.
+    pub(crate) fn open(&self, request: &dyn RequestView, http: &HttpConfig) -> Opening {
+        if self.skip_if.iter().any(|skip| skip(request)) {
+            return Opening::Pass;
+        }
+        let mut costs = SmallVec::new();
+        let keys = self.gate.keys_with(&mut |index, config| {
+            let terms = self.terms.get(index);
+            let cost = terms.and_then(|terms| terms.cost.as_ref());
+            let cost = cost.map(|cost| cost(request).min(Cost::MAX.get()));
+            costs.resize(index, None);
+            costs.push(cost);
+            // What costs nothing is not asked about.
+            if cost == Some(0) {
+                return KeyOutcome::Skip;
+            }
+            let key = self.make_key(index, config, http, request);
+            if let Err(missing) = &key {
+                self.note(missing);
+            }
+            let otherwise = terms.and_then(|terms| terms.on_missing_key);
+            otherwise.unwrap_or(config.missing_key).resolve(key)
+        });
+        match keys {
+            Ok(keys) => {
+                let format = self.fields.unwrap_or(http.fields);
+                Opening::Ask(Question::new(keys, costs, format))
+            }
+            Err(missing) => Opening::Refuse(Refusal::without_key(missing)),
+        }
+    }
+
+    fn make_key(
+        &self,
+        index: usize,
+        config: &LimitConfig,
+        http: &HttpConfig,
+        request: &dyn RequestView,
+    ) -> Result<Key, Missing> {
+        let told = self.client_address.as_ref();
+        match self.terms.get(index).map(|terms| &terms.key) {
+            Some(KeySource::Given(key)) => {
+                key.key_with_address(request, told.unwrap_or(&http.client_address))
+            }
+            _ => {
+                let address = told.or_else(|| config.key.client_address());
+                config.key.key_found_by(request, address.unwrap_or(&http.client_address))
+            }
+        }
+    }
+
+    /// Limiting everybody together is rarely meant when nobody has an address.
+    fn note(&self, missing: &Missing) {
+        if missing.component == KeyComponent::Ip && !self.warned.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                limit = self.gate.name(),
+                "requests come without the address of their peer, so clients can't be told apart: serve the router with `into_make_service_with_connect_info` (axum), or put a `tollgate::http::Peer` into each request's extensions"
+            );
+        }
+    }
+
+    /// The answer, if the store has one at once.
+    pub(crate) fn ask_at_once(&self, question: &Question) -> Option<Result<Ruling, StoreError>> {
+        if self.charge_after.is_some() {
+            self.gate.ask_at_once(Operation::Peek, question.ask())
+        } else if self.wait_up_to.is_zero() {
+            self.gate.check_at_once(question.ask())
+        } else {
+            None
+        }
+    }
+
+    /// The answer, however long it takes.
+    pub(crate) async fn ask(&self, question: &Question) -> Result<Ruling, StoreError> {
+        if self.charge_after.is_some() {
+            self.gate.peek(question.ask()).await
+        } else if self.wait_up_to.is_zero() {
+            self.gate.check(question.ask()).await
+        } else {
+            self.gate.acquire(question.ask(), self.wait_up_to).await
+        }
+    }
+
+    /// What follows from the answer.
+    pub(crate) fn admit(
+        self: &Arc<Self>,
+        question: Question,
+        answer: Result<Ruling, StoreError>,
+    ) -> Result<Admission, Refusal> {
+        let ruling = answer.map_err(|error| Refusal::failed(self.gate.name(), error))?;
+        let fields = self.fields_of(&question, &ruling);
+        if ruling.is_denied() {
+            return Err(Refusal::denied(ruling, fields));
+        }
+        // Who waited in the queue has waited.
+        let wait = if self.wait_up_to.is_zero() { ruling.wait() } else { Span::ZERO };
+        let charge = self.charge_after.is_some().then(|| Due::new(Arc::clone(self), question));
+        Ok(Admission { fields, wait, charge })
+    }
+
+    /// What the handler's answer costs, if it costs anything.
+    pub(super) fn charge_of(&self, response: &dyn ResponseView) -> Option<u64> {
+        let units = self.charge_after.as_ref()?(response)?;
+        (units > 0).then(|| units.min(Cost::MAX.get()))
+    }
+
+    /// The response fields of an answer.
+    pub(super) fn fields_of(&self, question: &Question, ruling: &Ruling) -> ReadyFields {
+        static CLOCK: LazyLock<SystemClock> = LazyLock::new(SystemClock::new);
+        let format = question.format();
+        let Some(limit) =
+            ruling.limit().filter(|_| format != FieldFormat::None || ruling.is_denied())
+        else {
+            return ReadyFields::default();
+        };
+        self.field_cache.with(
+            limit,
+            format,
+            || self.partitions(limit),
+            |fields| {
+                let fields = fields.of(ruling.decision());
+                match format {
+                    FieldFormat::DraftNext => match question.costs_of(limit) {
+                        Some(costs) => fields.costs(Costs::Each(&costs)).ready(),
+                        None => fields.ready(),
+                    },
+                    FieldFormat::XRateLimitUnix => fields.at(CLOCK.now()).ready(),
+                    _ => fields.ready(),
+                }
+            },
+        )
+    }
+
+    /// What divides the quota of each part of a limit.
+    fn partitions(&self, limit: &Limit) -> Vec<Partition> {
+        let mut known = Vec::new();
+        let _ = self.gate.keys_with(&mut |index, config| {
+            let partition = match self.terms.get(index).map(|terms| &terms.key) {
+                Some(KeySource::Given(key)) => key.partition(),
+                _ => Partition::of(&config.key),
+            };
+            known.push((config.limit.name().clone(), partition));
+            KeyOutcome::Skip
+        });
+        let of = |name| known.iter().find(|(known, _)| known == name);
+        let parts = limit.parts().iter();
+        parts.map(|name| of(name).map(|(_, known)| known.clone()).unwrap_or_default()).collect()
+    }
+
+    /// Whom a request's handler runs for, if anybody wants to know.
+    pub(crate) fn caller_of(
+        &self,
+        request: &dyn RequestView,
+        user: Option<&User>,
+        http: &HttpConfig,
+    ) -> Option<Caller> {
+        if self.caller == Switch::Off {
+            return None;
+        }
+        let mut caller = Caller::new();
+        let address = self.client_address.as_ref().unwrap_or(&http.client_address);
+        let network = address.network(request);
+        if let Some(network) = network {
+            caller = caller.with_network(network);
+        }
+        if let Some(user) = user {
+            caller = caller.with_user(user.clone());
+        }
+        Some(caller)
+    }
+
+    /// Asks, and waits for what is to be waited for.
+    pub(crate) async fn wait_for(
+        rules: Arc<Self>,
+        question: Question,
+    ) -> Result<Admission, Refusal> {
+        let answer = rules.ask(&question).await;
+        rules.admit(question, answer)?.waited().await
+    }
+}
+
+impl fmt::Debug for Rules {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rules").field("gate", &self.gate).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,131 @@
+//! A service behind limits.
+
+use std::fmt;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use http::{Request, Response};
+use tower_service::Service;
+
+use super::denied_response::DeniedResponse;
+use super::future::{LimitFuture, Waiter, Waiting};
+use super::view::View;
+use crate::caller::Caller;
+use crate::config::HttpConfig;
+use crate::middleware::{Admission, Opening, Refusal, Rules};
+
+/// A service behind limits: what [`LimitLayer`](super::LimitLayer) makes.
+///
+/// It is ready when the service is. A request that is turned away never reaches the service, and
+/// what the service had reserved for it is given back.
+#[derive(Clone)]
+pub struct LimitService<S, D> {
+    inner: S,
+    rules: Arc<Rules>,
+    denied: D,
+}
+
+impl<S, D> LimitService<S, D> {
+    pub(super) const fn new(inner: S, rules: Arc<Rules>, denied: D) -> Self {
+        Self { inner, rules, denied }
+    }
+
+    /// The service.
+    pub const fn get_ref(&self) -> &S {
+        &self.inner
+    }
+
+    /// The service.
+    pub const fn get_mut(&mut self) -> &mut S {
+        &mut self.inner
+    }
+
+    /// The service, without the limits.
+    pub fn into_inner(self) -> S {
+        self.inner
+    }
+}
+
+impl<S, D, B, R> Service<Request<B>> for LimitService<S, D>
+where
+    S: Service<Request<B>, Response = Response<R>> + Clone,
+    D: DeniedResponse<R> + Clone,
+{
+    type Response = Response<R>;
+    type Error = S::Error;
+    type Future = LimitFuture<S, B, D>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let http = self.rules.http();
+        let verdict = match self.rules.open(&View(&request), &http) {
+            Opening::Pass => Ok(Admission::default()),
+            Opening::Refuse(refusal) => Err(refusal),
+            Opening::Ask(question) => match self.rules.ask_at_once(&question) {
+                Some(answer) => self.rules.admit(question, answer),
+                None => {
+                    let answer = Rules::wait_for(Arc::clone(&self.rules), question);
+                    return self.wait(Box::pin(answer), request, &http);
+                }
+            },
+        };
+        match verdict {
+            Ok(admission) if admission.wait.is_zero() => {
+                let caller = self.caller_of(&request, &http);
+                LimitFuture::serving(&mut self.inner, request, admission, caller)
+            }
+            Ok(admission) => self.wait(Box::pin(admission.waited()), request, &http),
+            Err(refusal) => self.refuse(refusal, &request),
+        }
+    }
+}
+
+impl<S: Clone, D: Clone> LimitService<S, D> {
+    /// Takes the service that was made ready: its clone isn't.
+    fn take_ready(&mut self) -> S {
+        let clone = self.inner.clone();
+        std::mem::replace(&mut self.inner, clone)
+    }
+
+    fn wait<B>(
+        &mut self,
+        verdict: Waiting,
+        request: Request<B>,
+        http: &HttpConfig,
+    ) -> LimitFuture<S, B, D>
+    where
+        S: Service<Request<B>>,
+    {
+        let caller = self.caller_of(&request, http);
+        let waiter =
+            Waiter { service: self.take_ready(), denied: self.denied.clone(), request, caller };
+        LimitFuture::waiting(verdict, waiter)
+    }
+
+    fn caller_of<B>(&self, request: &Request<B>, http: &HttpConfig) -> Option<Caller> {
+        self.rules.caller_of(&View(request), request.extensions().get(), http)
+    }
+
+    fn refuse<B, R>(&mut self, mut refusal: Refusal, request: &Request<B>) -> LimitFuture<S, B, D>
+    where
+        S: Service<Request<B>, Response = Response<R>>,
+        D: DeniedResponse<R>,
+    {
+        // What was made ready for this request is not used.
+        drop(self.take_ready());
+        let standard = refusal.response(&View(request));
+        LimitFuture::done(self.denied.response(refusal.why(), standard))
+    }
+}
+
+impl<S: fmt::Debug, D> fmt::Debug for LimitService<S, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LimitService")
+            .field("inner", &self.inner)
+            .field("rules", &self.rules)
+            .finish_non_exhaustive()
+    }
+}
