@@ -1,7 +1,7 @@
 //! A decision as JSON: the same over HTTP and on the command line.
 
 use serde::Serialize;
-use tollgate::{Algorithm, Decision, Limit, Span};
+use tollgate::{Algorithm, Decision, Limit, Ruling, Span};
 
 /// A decision as scripts read it. Fields that are not always there are only there when they say
 /// something: a wait, a shadow, violated strategies.
@@ -39,11 +39,13 @@ struct PolicyAnswer<'a> {
 }
 
 impl<'a> Answer<'a> {
-    /// The answer of `limit`.
+    /// The answer of the limit called `name`.
     #[must_use]
-    pub(crate) fn new(limit: &'a Limit, decision: &Decision) -> Self {
-        let policies = limit
-            .members()
+    pub(crate) fn new(name: &'a str, ruling: &'a Ruling) -> Self {
+        let decision = ruling.decision();
+        // A limit that was not asked has no policies that answered.
+        let members = ruling.limit().map(|limit| limit.members()).unwrap_or_default();
+        let policies = members
             .iter()
             .zip(decision.policies())
             .map(|(member, outcome)| PolicyAnswer {
@@ -64,9 +66,9 @@ impl<'a> Answer<'a> {
             .collect();
         Self {
             allowed: decision.is_allowed(),
-            limit: limit.name().as_str(),
+            limit: name,
             source: decision.source().as_str(),
-            binding: binding(limit, decision),
+            binding: ruling.limit().and_then(|limit| binding(limit, decision)),
             retry_after_ms: decision.retry_after().as_millis_ceil(),
             wait_ms: decision.wait().as_millis_ceil(),
             policies,
@@ -93,15 +95,26 @@ const fn is_false(flag: &bool) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use tollgate::{Ask, Limiter, MemoryStore};
 
     use super::*;
 
     fn json(policies: &[&str], cost: u64) -> String {
-        let limiter =
-            Limiter::new(MemoryStore::builder().build(), tollgate::limit("l", policies).unwrap());
+        let limit = tollgate::limit("l", policies).unwrap();
+        let limiter = Limiter::new(MemoryStore::builder().build(), limit.clone());
         let decision = limiter.try_peek(Ask::new("k").cost(cost)).unwrap();
-        serde_json::to_string(&Answer::new(limiter.limit(), &decision)).unwrap()
+        let ruling = Ruling::new(decision, Arc::new(limit));
+        serde_json::to_string(&Answer::new("l", &ruling)).unwrap()
+    }
+
+    #[test]
+    fn a_limit_that_was_not_asked_has_no_policies() {
+        assert_eq!(
+            serde_json::to_string(&Answer::new("l", &Ruling::bypass(true))).unwrap(),
+            r#"{"allowed":true,"limit":"l","source":"bypass","binding":null,"retry_after_ms":0,"policies":[]}"#
+        );
     }
 
     #[test]

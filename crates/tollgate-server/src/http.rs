@@ -11,5 +11,6 @@ mod router;
 mod serve;
 mod service;
 mod status;
+mod store_health;
 
 pub(crate) use serve::serve;

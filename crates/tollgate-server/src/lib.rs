@@ -5,7 +5,6 @@
 mod answer;
 mod cli;
 mod commands;
-mod fields;
 mod http;
 mod output;
 mod replay;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use tollgate::config::ConfigErrors;
-use tollgate::{Config, Registry, Span, StoreUrl};
+use tollgate::{Config, Span, StoreUrl};
 
 use crate::output::Failure;
 
@@ -31,10 +31,18 @@ impl SetupArgs {
             Some(path) => Config::load(path).map_err(|errors| config_failure(&errors))?,
             None => Config::default(),
         };
-        if let Some(url) = &self.store {
-            config.store = store_url(url)?;
+        if let Some(store) = self.store_url()? {
+            config.store = store;
         }
         Ok(config)
+    }
+
+    /// The store of the arguments.
+    ///
+    /// # Errors
+    /// When the URL can't be used.
+    pub(crate) fn store_url(&self) -> Result<Option<StoreUrl>, Failure> {
+        self.store.as_deref().map(store_url).transpose()
     }
 }
 
@@ -44,14 +52,6 @@ impl SetupArgs {
 /// When it is none; the message never holds a password.
 pub(crate) fn store_url(text: &str) -> Result<StoreUrl, Failure> {
     text.parse().map_err(|error| Failure::usage(format_args!("--store: {error}")))
-}
-
-/// The limiters of a config.
-///
-/// # Errors
-/// When the store can't be made.
-pub(crate) fn registry(config: &Config) -> Result<Registry, Failure> {
-    Registry::open(config).map_err(Failure::usage)
 }
 
 /// A deadline on the command line: 1 ms to 60 s, like in a config file.

@@ -2,13 +2,12 @@
 
 use std::fmt::Write as _;
 
-use tollgate::{Ask, Decision, Limit, Outcome, RetryAfter, Source, Span, StoreError};
+use tollgate::{Ask, Outcome, Registry, RetryAfter, Ruling, Source, Span, StoreError};
 
 use super::CostArg;
 use crate::answer::Answer;
 use crate::cli::AskArgs;
 use crate::output::{Exit, Failure, say};
-use crate::setup;
 
 /// What is asked of a limit.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -31,9 +30,9 @@ pub(crate) async fn ask(verb: Verb, args: AskArgs) -> Result<Exit, Failure> {
     for limit in &mut config.limits {
         limit.deadline = args.deadline.unwrap_or_else(|| limit.deadline.max(PATIENCE));
     }
-    let registry = setup::registry(&config)?;
-    let limiter = registry.get(&args.limit).ok_or_else(|| {
-        let names: Vec<_> = registry.limits().map(|limit| limit.name().as_str()).collect();
+    let registry = Registry::open(&config).map_err(Failure::usage)?;
+    let gate = registry.find(&args.limit).ok_or_else(|| {
+        let names: Vec<_> = config.limits.iter().map(|config| config.limit.name().as_str()).collect();
         Failure::usage(format_args!(
             "there is no limit called `{}`: --limit takes one of {}",
             args.limit.escape_debug(),
@@ -43,19 +42,19 @@ pub(crate) async fn ask(verb: Verb, args: AskArgs) -> Result<Exit, Failure> {
     let ask = CostArg::add_all(&args.cost, Ask::new(args.key.as_encoded_bytes()))
         .map_err(Failure::usage)?;
     let answer = match verb {
-        Verb::Check => limiter.check(ask).await,
-        Verb::Peek => limiter.peek(ask).await,
-        Verb::Refund => limiter.refund(ask).await,
-        Verb::Reset => limiter.reset(ask).await,
+        Verb::Check => gate.check(ask).await,
+        Verb::Peek => gate.peek(ask).await,
+        Verb::Refund => gate.refund(ask).await,
+        Verb::Reset => gate.reset(ask).await,
     };
-    let decision = answer.map_err(|error| failure(&error))?;
+    let ruling = answer.map_err(|error| failure(&error))?;
     if args.json {
-        let answer = Answer::new(limiter.limit(), &decision);
+        let answer = Answer::new(&args.limit, &ruling);
         say(serde_json::to_string(&answer).map_err(Failure::usage)?);
     } else {
-        print(limiter.limit(), &decision);
+        print(&args.limit, &ruling);
     }
-    Ok(if decision.is_allowed() { Exit::Allowed } else { Exit::Denied })
+    Ok(if ruling.is_allowed() { Exit::Allowed } else { Exit::Denied })
 }
 
 /// What kind of failure an error of the store is to the user.
@@ -64,20 +63,23 @@ pub(crate) fn failure(error: &StoreError) -> Failure {
 }
 
 /// One line per policy.
-fn print(limit: &Limit, decision: &Decision) {
-    if decision.source() == Source::Fallback {
-        let verdict = if decision.is_allowed() { "allowed" } else { "denied" };
-        say(format_args!(
-            "{verdict:7}  {}  the store failed; the limit's on_store_failure decided",
-            limit.name()
-        ));
-        return;
+fn print(limit: &str, ruling: &Ruling) {
+    let verdict = if ruling.is_allowed() { "allowed" } else { "denied" };
+    let without_policies = match ruling.source() {
+        Source::Fallback => Some("the store failed; the limit's on_store_failure decided"),
+        Source::Bypass if ruling.is_allowed() => {
+            Some("nothing was asked: the limit is off, or the key is on its allow list")
+        }
+        Source::Bypass => Some("nothing was asked: the key is on the limit's block list"),
+        _ if ruling.is_denied() && ruling.notes().full => Some("the embedded store is full"),
+        _ => None,
+    };
+    if let Some(reason) = without_policies {
+        say(format_args!("{verdict:7}  {limit}  {reason}"));
     }
-    if decision.is_denied() && decision.notes().full {
-        say(format_args!("denied   {}  the embedded store is full", limit.name()));
-    }
-    for (member, outcome) in limit.members().iter().zip(decision.policies()) {
-        say(line(&format!("{}/{}", limit.name(), member.name()), outcome));
+    let members = ruling.limit().map(|limit| limit.members()).unwrap_or_default();
+    for (member, outcome) in members.iter().zip(ruling.policies()) {
+        say(line(&format!("{limit}/{}", member.name()), outcome));
     }
 }
 

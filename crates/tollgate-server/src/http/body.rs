@@ -7,7 +7,7 @@ use axum::body::{Body, to_bytes};
 use axum::http::StatusCode;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, Unexpected, Visitor};
-use tollgate::{Ask, Cost};
+use tollgate::{Ask, Cost, Limit, Member};
 
 use super::error::ApiError;
 
@@ -92,6 +92,22 @@ impl AskBody {
             }
         }
     }
+
+    /// What that costs each policy of the limit.
+    pub(super) fn costs(&self, limit: &Limit) -> Vec<u64> {
+        let cost = |member: &Member| {
+            let own = member.policy().cost().get();
+            match &self.cost {
+                CostBody::Own => own,
+                CostBody::Same(units) => *units,
+                CostBody::Each(each) => each
+                    .iter()
+                    .find(|(policy, _)| policy == member.name().as_str())
+                    .map_or(own, |(_, units)| *units),
+            }
+        };
+        limit.members().iter().map(cost).collect()
+    }
 }
 
 const EXAMPLE: &str = r#"{"limit":"demo","key":"alice","cost":1}"#;
@@ -155,7 +171,7 @@ impl<'de> Visitor<'de> for CostVisitor {
         let mut each: Vec<(String, u64)> = Vec::new();
         while let Some((policy, Units(units))) = map.next_entry::<String, Units>()? {
             // More than a limit can have are refused, so that looking for twins stays short.
-            if each.len() >= tollgate::Limit::MAX_POLICIES {
+            if each.len() >= Limit::MAX_POLICIES {
                 return Err(A::Error::custom("the cost names more policies than a limit can have"));
             }
             if each.iter().any(|(earlier, _)| *earlier == policy) {

@@ -1,164 +1,100 @@
 //! What the service counts, for Prometheus. No label ever holds a key.
 
 use std::fmt;
-use std::time::Duration;
+use std::sync::Arc;
 
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric as _};
-use prometheus_client::metrics::counter::{ConstCounter, Counter};
-use prometheus_client::metrics::family::Family;
+use prometheus_client::encoding::text::{encode_eof, encode_registry};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
-use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
-use prometheus_client::registry::Registry;
-use tollgate::{AnyStore, Decision, Limit, Source, StoreError, StoreErrorKind};
+use tollgate::metrics::Metrics;
+use tollgate::{MemoryStats, Registry, Watch};
 
-use crate::answer::binding;
-
-/// The counters of one service.
-pub(super) struct Metrics {
-    registry: Registry,
-    decisions: Family<DecisionLabels, Counter>,
-    duration: Histogram,
-    store_errors: Family<StoreErrorLabels, Counter>,
+/// What a scraper is told: what the limits answered, and what the service adds to it.
+pub(super) struct ServiceMetrics {
+    answers: Arc<Metrics>,
+    service: prometheus_client::registry::Registry,
 }
 
-#[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
-struct DecisionLabels {
-    limit: String,
-    policy: String,
-    outcome: &'static str,
-}
-
-#[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
-struct StoreErrorLabels {
-    kind: &'static str,
-}
-
-impl StoreErrorLabels {
-    const fn new(kind: StoreErrorKind) -> Self {
-        Self {
-            kind: match kind {
-                StoreErrorKind::Disconnected => "disconnected",
-                StoreErrorKind::Timeout => "timeout",
-                StoreErrorKind::Unavailable => "unavailable",
-                _ => "unexpected",
-            },
-        }
-    }
-}
-
-impl Metrics {
-    /// What a scraper is told that the text is.
-    pub(super) const CONTENT_TYPE: &'static str =
-        "application/openmetrics-text; version=1.0.0; charset=utf-8";
-
-    /// In seconds: an embedded decision takes less than the first, a lost one the last.
-    const BUCKETS: [f64; 13] =
-        [5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 1.0, 5.0];
-
-    pub(super) fn new(store: Option<AnyStore>) -> Self {
-        let decisions = Family::default();
-        let duration = Histogram::new(Self::BUCKETS);
-        let store_errors = Family::<StoreErrorLabels, Counter>::default();
-        // From the first scrape on, so that the first error is an increase.
-        for kind in [
-            StoreErrorKind::Disconnected,
-            StoreErrorKind::Timeout,
-            StoreErrorKind::Unavailable,
-            StoreErrorKind::Unexpected,
-        ] {
-            drop(store_errors.get_or_create(&StoreErrorLabels::new(kind)));
-        }
-        let mut registry = Registry::with_prefix("tollgate");
-        registry.register(
-            "decisions",
-            "Checks by limit, binding policy (empty when none binds) and outcome: allowed, denied, \
-             failed_open and failed_closed add up to all checks; shadow_denied counts a watching policy \
-             that would have denied",
-            decisions.clone(),
-        );
-        registry.register(
-            "check_duration_seconds",
-            "How long the store took to answer a check",
-            duration.clone(),
-        );
-        registry.register(
-            "store_errors",
-            "Calls that the store failed, by kind",
-            store_errors.clone(),
-        );
-        registry.register(
+impl ServiceMetrics {
+    pub(super) fn new(answers: Arc<Metrics>, limits: Registry, watch: Option<Arc<Watch>>) -> Self {
+        let mut service = prometheus_client::registry::Registry::with_prefix("tollgate");
+        service.register(
             "build",
             "The version of the service",
             Info::new([("version", env!("CARGO_PKG_VERSION"))]),
         );
-        if let Some(store) = store {
-            registry.register_collector(Box::new(StoreCollector(store)));
+        service.register_collector(Box::new(StoreCollector(limits)));
+        if let Some(watch) = watch {
+            service.register_collector(Box::new(ConfigCollector(watch)));
         }
-        Self { registry, decisions, duration, store_errors }
-    }
-
-    pub(super) fn decided(&self, limit: &Limit, decision: &Decision, took: Duration) {
-        self.duration.observe(took.as_secs_f64());
-        let outcome = match (decision.source(), decision.is_allowed()) {
-            (Source::Fallback, true) => "failed_open",
-            (Source::Fallback, false) => "failed_closed",
-            (_, true) => "allowed",
-            (_, false) => "denied",
-        };
-        self.count(limit, binding(limit, decision).unwrap_or_default(), outcome);
-        for (member, outcome) in limit.members().iter().zip(decision.policies()) {
-            if outcome.is_shadow() && !outcome.is_admitted() {
-                self.count(limit, member.name().as_str(), "shadow_denied");
-            }
-        }
-    }
-
-    pub(super) fn failed(&self, error: &StoreError) {
-        self.store_errors.get_or_create(&StoreErrorLabels::new(error.kind())).inc();
+        Self { answers, service }
     }
 
     pub(super) fn render(&self) -> Result<String, fmt::Error> {
         let mut text = String::new();
-        prometheus_client::encoding::text::encode(&mut text, &self.registry)?;
+        self.answers.encode(&mut text)?;
+        encode_registry(&mut text, &self.service)?;
+        encode_eof(&mut text)?;
         Ok(text)
-    }
-
-    fn count(&self, limit: &Limit, policy: &str, outcome: &'static str) {
-        let labels = DecisionLabels {
-            limit: limit.name().as_str().to_owned(),
-            policy: policy.to_owned(),
-            outcome,
-        };
-        self.decisions.get_or_create(&labels).inc();
     }
 }
 
 /// Asks the embedded store for its numbers when somebody scrapes.
 #[derive(Debug)]
-struct StoreCollector(AnyStore);
+struct StoreCollector(Registry);
 
 impl Collector for StoreCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let Some(stats) = self.0.stats() else {
+        // There is one embedded store, if any.
+        let Some(stats) = self.0.stores().first().and_then(tollgate::AnyStore::stats) else {
             return Ok(());
         };
+        let MemoryStats { keys, max_keys, bytes, evicted_live, .. } = stats;
         for (name, help, number) in [
-            ("store_keys", "Keys that the embedded store holds", stats.keys),
-            ("store_max_keys", "The most keys that the embedded store may hold", stats.max_keys),
-            ("store_bytes", "Memory that the embedded store's tables take", stats.bytes),
+            ("store_keys", "Keys that the embedded store holds", keys),
+            ("store_max_keys", "The most keys that the embedded store may hold", max_keys),
+            ("store_bytes", "Memory that the embedded store's tables take", bytes),
         ] {
             let gauge = ConstGauge::new(u64::try_from(number).unwrap_or(u64::MAX));
-            gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)?;
+            write(&mut encoder, name, help, &gauge)?;
         }
-        let evictions = ConstCounter::new(stats.evicted_live);
         let help = "Keys with consumption that the embedded store dropped because it was full";
-        evictions.encode(encoder.encode_descriptor(
-            "store_evictions",
-            help,
-            None,
-            evictions.metric_type(),
-        )?)
+        write(&mut encoder, "store_evictions", help, &ConstCounter::new(evicted_live))
     }
+}
+
+/// What came of the config file since the service started.
+#[derive(Debug)]
+struct ConfigCollector(Arc<Watch>);
+
+impl Collector for ConfigCollector {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let status = self.0.status();
+        let help = "How often the config file was read again, by what came of it";
+        let mut reloads =
+            encoder.encode_descriptor("config_reloads", help, None, MetricType::Counter)?;
+        for (outcome, count) in [
+            ("applied", status.applied),
+            ("unchanged", status.unchanged),
+            ("failed", status.failed),
+        ] {
+            ConstCounter::new(count).encode(reloads.encode_family(&[("outcome", outcome)])?)?;
+        }
+        let is_stale = u64::from(status.last_error.is_some());
+        let help = "1 while the config file can't be used and an earlier content of it is in force";
+        write(&mut encoder, "config_stale", help, &ConstGauge::new(is_stale))
+    }
+}
+
+fn write(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    metric: &impl EncodeMetric,
+) -> fmt::Result {
+    metric.encode(encoder.encode_descriptor(name, help, None, metric.metric_type())?)
 }

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use serde::Serialize;
 use tokio::time::Instant;
-use tollgate::{Decision, Limit};
+use tollgate::{Answered, Observer, Operation};
 
 use crate::answer::binding;
 
@@ -47,20 +47,7 @@ impl Recent {
     /// How much of a key is kept, in characters: a client chooses it, and may choose a long one.
     const MOST_OF_KEY: usize = 64;
 
-    pub(super) fn add(&self, limit: &Limit, key: &str, decision: &Decision) {
-        let mut shown: String = key.chars().take(Self::MOST_OF_KEY).collect();
-        if shown.len() < key.len() {
-            shown.push('…');
-        }
-        let entry = Entry {
-            at: Instant::now(),
-            limit: limit.name().as_str().to_owned(),
-            key: shown,
-            allowed: decision.is_allowed(),
-            source: decision.source().as_str(),
-            binding: binding(limit, decision).map(str::to_owned),
-            retry_after_ms: decision.retry_after().as_millis_ceil(),
-        };
+    fn add(&self, entry: Entry) {
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if entries.len() >= Self::MOST {
             entries.pop_back();
@@ -86,21 +73,65 @@ impl Recent {
     }
 }
 
+impl Observer for Recent {
+    fn answered(&self, answered: &Answered<'_>) {
+        let (Operation::Check, Ok(decision)) = (answered.operation, answered.outcome) else {
+            return;
+        };
+        self.add(Entry {
+            at: Instant::now(),
+            limit: answered.limit.name().as_str().to_owned(),
+            key: shown(answered.key),
+            allowed: decision.is_allowed(),
+            source: decision.source().as_str(),
+            binding: binding(answered.limit, decision).map(str::to_owned),
+            retry_after_ms: decision.retry_after().as_millis_ceil(),
+        });
+    }
+}
+
+/// The beginning of a key as text.
+fn shown(key: &[u8]) -> String {
+    // A character has at most 4 bytes; one that is cut in two is past those that are shown.
+    let most = 4 * (Recent::MOST_OF_KEY + 1);
+    let text = String::from_utf8_lossy(key.get(..most).unwrap_or(key));
+    match text.char_indices().nth(Recent::MOST_OF_KEY) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.into_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use tollgate::{Limiter, MemoryStore};
+
     use super::*;
 
     #[test]
-    fn the_newest_are_kept_and_long_keys_are_cut() {
-        let recent = Recent::default();
+    fn the_newest_are_kept() {
+        let recent = Arc::new(Recent::default());
         let limit = tollgate::limit("l", ["gcra 1/s"]).unwrap();
+        let limiter = Limiter::builder(MemoryStore::builder().build(), limit)
+            .observer(recent.clone())
+            .build();
         for number in 0..Recent::MOST + 5 {
-            recent.add(&limit, &format!("key-{number}"), &Decision::fallback(true));
+            let _ = limiter.try_check(&format!("key-{number}")).unwrap();
+            let _ = limiter.try_peek("looked at").unwrap();
         }
-        recent.add(&limit, &"é".repeat(1_000), &Decision::fallback(false));
         let answer = recent.answer().recent;
         assert_eq!(answer.len(), Recent::MOST);
-        assert_eq!(answer[0].key.chars().count(), 65);
-        assert_eq!(answer[1].key, "key-104");
+        assert_eq!(answer[0].key, "key-104");
+    }
+
+    #[test]
+    fn long_keys_are_cut_and_others_whole() {
+        let longest = "é".repeat(Recent::MOST_OF_KEY);
+        assert_eq!(shown(longest.as_bytes()), longest);
+        assert_eq!(shown(format!("{longest}x").as_bytes()), format!("{longest}…"));
+        let crabs = "\u{1f980}".repeat(1_000);
+        assert_eq!(shown(crabs.as_bytes()).chars().count(), Recent::MOST_OF_KEY + 1);
+        assert_eq!(shown(b"a\xff\0"), "a\u{fffd}\0");
     }
 }

@@ -11,17 +11,17 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::MissedTickBehavior;
-use tollgate::Registry;
+use tollgate::{Registry, Watch, WatchOptions};
+use tracing_subscriber::EnvFilter;
 
 use super::guard::Guard;
 use super::router::router;
 use super::service::Service;
 use crate::cli::ServeArgs;
 use crate::output::{Exit, Failure, complain, say};
-use crate::setup;
 
 /// How many connections are open at once; more wait to be accepted.
 const MOST_CONNECTIONS: usize = 10_000;
@@ -39,12 +39,16 @@ pub(crate) async fn serve(args: ServeArgs) -> Result<Exit, Failure> {
             "--admin-token (or TOLLGATE_ADMIN_TOKEN) is empty: leave it out, or give a token",
         ));
     }
-    let config = args.setup.config()?;
+    let mut config = args.setup.config()?;
     for warning in config.warnings() {
         complain(format_args!("warning: {warning}"));
     }
-    let registry = setup::registry(&config)?;
-    let wanted = args.listen.unwrap_or(config.listen);
+    let store = args.setup.store_url()?;
+    if let Some(listen) = args.listen {
+        config.listen = listen;
+    }
+    let registry = Registry::builder_from(&config).map_err(Failure::usage)?;
+    let wanted = config.listen;
     let cannot_listen = |error: io::Error| {
         Failure::usage(format_args!(
             "can't listen on {wanted}: {error}; choose another address with --listen"
@@ -52,15 +56,46 @@ pub(crate) async fn serve(args: ServeArgs) -> Result<Exit, Failure> {
     };
     let listener = TcpListener::bind(wanted).await.map_err(cannot_listen)?;
     let address = listener.local_addr().map_err(cannot_listen)?;
-    tokio::spawn(connect(registry.clone()));
-    tokio::spawn(sweep(registry.clone()));
-    let service = Service::new(registry, Guard::new(address, args.admin_token));
+    log_to_stderr();
+    // What the command line says goes before what the file says, also when that changes.
+    let (file, listen) = (args.setup.config, args.listen);
+    let watch = |registry: &Registry| {
+        let options = WatchOptions::default().adjust(move |config| {
+            config.store = store.clone().unwrap_or_else(|| config.store.clone());
+            config.listen = listen.unwrap_or(config.listen);
+        });
+        file.map(|file| registry.watch_with(file, options))
+    };
+    let service = Arc::new(Service::new(registry, Guard::new(address, args.admin_token), watch));
+    tokio::spawn(connect(service.registry.clone()));
+    tokio::spawn(sweep(service.registry.clone()));
     // Before the address is told: from then on a signal stops the service in order.
-    let stop = stop_signal()
-        .map_err(|error| Failure::usage(format_args!("can't wait for signals: {error}")))?;
+    let no_signals =
+        |error: io::Error| Failure::usage(format_args!("can't wait for signals: {error}"));
+    let stop = stop_signal().map_err(no_signals)?;
+    tokio::spawn(reload(signal(SignalKind::hangup()).map_err(no_signals)?, service.watch.clone()));
     say(format_args!("listening on http://{address}"));
-    run(listener, router(Arc::new(service)), stop, args.shutdown_timeout.into()).await;
+    run(listener, router(service), stop, args.shutdown_timeout.into()).await;
     Ok(Exit::Allowed)
+}
+
+/// What the service and the library tell of goes to standard error.
+fn log_to_stderr() {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let subscriber =
+        tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(io::stderr);
+    // Only a program that has one already keeps it.
+    let _ = subscriber.try_init();
+}
+
+/// Reads the config file again at every SIGHUP.
+async fn reload(mut hangup: Signal, watch: Option<Arc<Watch>>) {
+    while hangup.recv().await.is_some() {
+        match &watch {
+            Some(watch) => watch.reload(),
+            None => tracing::warn!("there is no config file to read again: --config names one"),
+        }
+    }
 }
 
 async fn run(
@@ -112,7 +147,7 @@ async fn accept(
             Ok((stream, _peer)) => return (stream, permit),
             Err(error) if is_of_one_client(&error) => {}
             Err(error) => {
-                complain(format_args!("error: can't accept a connection: {error}"));
+                tracing::error!("can't accept a connection: {error}");
                 tokio::time::sleep(PAUSE).await;
             }
         }
@@ -132,22 +167,20 @@ fn is_of_one_client(error: &io::Error) -> bool {
 /// Connects to the store ahead of the first request, which then doesn't pay for it. Whether the
 /// store is there is what `/readyz` tells.
 async fn connect(registry: Registry) {
-    for (_, limiter) in registry.iter() {
-        let _ = limiter.store().ping().await;
+    for store in registry.stores() {
+        let _ = store.ping().await;
     }
 }
 
 /// Keeps an idle embedded store from holding on to its memory.
 async fn sweep(registry: Registry) {
-    // Limits of an embedded store share it.
-    let Some((_, limiter)) = registry.iter().next() else {
-        return;
-    };
     let mut seconds = tokio::time::interval(Duration::from_secs(1));
     seconds.set_missed_tick_behavior(MissedTickBehavior::Skip);
     loop {
         seconds.tick().await;
-        limiter.store().sweep_some();
+        for store in registry.stores() {
+            store.sweep_some();
+        }
     }
 }
 

@@ -1,51 +1,42 @@
 //! What all requests share.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
 
-use tollgate::{Registry, StoreError};
+use tollgate::metrics::Metrics;
+use tollgate::{Registry, RegistryBuilder, Watch};
 
 use super::guard::Guard;
-use super::metrics::Metrics;
+use super::metrics::ServiceMetrics;
 use super::recent::Recent;
-use crate::fields::LimitFields;
-use crate::output::complain;
+use super::store_health::StoreHealth;
 
 pub(super) struct Service {
     pub(super) registry: Registry,
-    /// In the order of the registry.
-    pub(super) fields: Vec<LimitFields>,
+    /// `None` when there is no config file.
+    pub(super) watch: Option<Arc<Watch>>,
     pub(super) guard: Guard,
-    pub(super) metrics: Metrics,
-    pub(super) recent: Recent,
-    failing: AtomicBool,
+    pub(super) metrics: ServiceMetrics,
+    pub(super) recent: Arc<Recent>,
+    pub(super) store_health: Arc<StoreHealth>,
 }
 
 impl Service {
-    pub(super) fn new(registry: Registry, guard: Guard) -> Self {
-        let fields = registry.limits().map(LimitFields::new).collect();
-        let store = registry.iter().next().map(|(_, limiter)| limiter.store().as_ref().clone());
-        Self {
-            registry,
-            fields,
-            guard,
-            metrics: Metrics::new(store),
-            recent: Recent::default(),
-            failing: AtomicBool::new(false),
-        }
-    }
-
-    /// Tells the operator once when the store begins to fail, not once a request.
-    pub(super) fn store_failed(&self, error: &StoreError) {
-        self.metrics.failed(error);
-        if !self.failing.swap(true, Ordering::Relaxed) {
-            complain(format_args!("error: the store fails: {error}"));
-        }
-    }
-
-    /// And once when it answers again.
-    pub(super) fn store_answered(&self) {
-        if self.failing.load(Ordering::Relaxed) && self.failing.swap(false, Ordering::Relaxed) {
-            complain("note: the store answers again");
-        }
+    /// `watch` begins to follow the config file, if there is one.
+    pub(super) fn new(
+        registry: RegistryBuilder,
+        guard: Guard,
+        watch: impl FnOnce(&Registry) -> Option<Watch>,
+    ) -> Self {
+        let metrics = Arc::new(Metrics::new());
+        let recent = Arc::new(Recent::default());
+        let store_health = Arc::new(StoreHealth::default());
+        let registry = registry
+            .observer(metrics.clone())
+            .observer(recent.clone())
+            .observer(store_health.clone())
+            .build();
+        let watch = watch(&registry).map(Arc::new);
+        let metrics = ServiceMetrics::new(metrics, registry.clone(), watch.clone());
+        Self { registry, watch, guard, metrics, recent, store_health }
     }
 }

@@ -9,21 +9,33 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use tollgate::config::LimitConfig;
-use tollgate::{Enforcement, OnStoreFailure};
+use tollgate::metrics::Metrics;
+use tollgate::{Enforcement, OnStoreFailure, Registry, Switch};
 
 use super::error::{ApiError, json};
-use super::metrics::Metrics;
 use super::service::Service;
 
 #[derive(Serialize)]
 struct Limits<'a> {
     limits: Vec<LimitEntry<'a>>,
+    config: ConfigEntry,
+}
+
+/// What is in force.
+#[derive(Serialize)]
+struct ConfigEntry {
+    /// Grows with every change.
+    generation: u64,
+    /// Whether the config file says something else by now that can't be used: the log says why.
+    stale: bool,
 }
 
 #[derive(Serialize)]
 struct LimitEntry<'a> {
     name: &'a str,
-    key: &'a str,
+    /// Whether it is in force.
+    enabled: bool,
+    key: String,
     on_store_failure: &'static str,
     deadline_ms: u64,
     policies: Vec<PolicyEntry<'a>>,
@@ -43,8 +55,14 @@ struct Status {
 
 /// `GET /v1/limits`.
 pub(super) async fn limits(State(service): State<Arc<Service>>) -> Response {
-    let limits = service.registry.iter().map(|(config, _)| limit_entry(config)).collect();
-    json(StatusCode::OK, &Limits { limits })
+    let registry = &service.registry;
+    let config = ConfigEntry {
+        generation: registry.generation(),
+        stale: service.watch.as_ref().is_some_and(|watch| watch.last_error().is_some()),
+    };
+    let configs = registry.limits();
+    let limits = configs.iter().map(|config| limit_entry(registry, config)).collect();
+    json(StatusCode::OK, &Limits { limits, config })
 }
 
 /// `GET /v1/recent`: the newest checks, keys and all.
@@ -65,12 +83,13 @@ pub(super) async fn healthz() -> Response {
 pub(super) async fn readyz(State(service): State<Arc<Service>>) -> Result<Response, ApiError> {
     /// A probe gives up after a second anyway.
     const PATIENCE: Duration = Duration::from_secs(1);
-    let Some((_, limiter)) = service.registry.iter().next() else {
+    // Several are one server with several deadlines.
+    let Some(store) = service.registry.stores().into_iter().next() else {
         return Ok(json(StatusCode::OK, &Status { status: "ready" }));
     };
-    match tokio::time::timeout(PATIENCE, limiter.store().ping()).await {
+    match tokio::time::timeout(PATIENCE, store.ping()).await {
         Ok(Ok(())) => {
-            service.store_answered();
+            service.store_health.answers();
             Ok(json(StatusCode::OK, &Status { status: "ready" }))
         }
         Ok(Err(error)) => Err(ApiError::new(
@@ -94,7 +113,7 @@ pub(super) async fn metrics(State(service): State<Arc<Service>>) -> Response {
     }
 }
 
-fn limit_entry(config: &LimitConfig) -> LimitEntry<'_> {
+fn limit_entry<'a>(registry: &Registry, config: &'a LimitConfig) -> LimitEntry<'a> {
     let policies = config
         .limit
         .members()
@@ -105,9 +124,12 @@ fn limit_entry(config: &LimitConfig) -> LimitEntry<'_> {
             shadow: member.policy().enforcement() == Enforcement::Shadow,
         })
         .collect();
+    let name = config.limit.name().as_str();
+    let is_on = |switch: Switch| switch == Switch::On;
     LimitEntry {
-        name: config.limit.name().as_str(),
-        key: &config.key,
+        name,
+        enabled: is_on(registry.switched()) && registry.limit_switched(name).is_some_and(is_on),
+        key: config.key.to_string(),
         on_store_failure: match config.on_store_failure {
             OnStoreFailure::Allow => "allow",
             OnStoreFailure::Deny => "deny",

@@ -6,6 +6,7 @@ mod bad_requests;
 mod command_line;
 mod conformance;
 mod redis;
+mod reload;
 mod serve;
 mod stop;
 mod support;

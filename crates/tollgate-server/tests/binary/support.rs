@@ -59,6 +59,13 @@ impl File {
     pub(crate) fn path(&self) -> &str {
         self.path.to_str().unwrap()
     }
+
+    /// Puts another content in its place, whole.
+    pub(crate) fn replace(&self, text: &str) {
+        let next = self.path.with_extension("next");
+        std::fs::write(&next, text).unwrap();
+        std::fs::rename(next, &self.path).unwrap();
+    }
 }
 
 /// A running service; it is killed when dropped.
