@@ -314,3 +314,28 @@ proptest! {
         is_an_answer(&text.into_iter().collect::<String>())?;
     }
 }
+
+/// The examples of the guide, of which the first one shows every default.
+#[test]
+fn the_guide_is_right() {
+    let guide = include_str!("../../../../docs/configuration.md");
+    let examples: Vec<&str> = guide
+        .split("```yaml\n")
+        .skip(1)
+        .map(|rest| rest.split_once("```").unwrap().0)
+        .collect();
+    assert_eq!(examples.len(), 2);
+    for example in &examples {
+        assert!(parse(example).warnings().is_empty(), "{example}");
+    }
+    let written = parse(examples[0]);
+    let mut least = parse(
+        "limits: {login: {policies: [\"token_bucket 5/min burst 3\", \"fixed_window 100/d as day\"]}}",
+    );
+    let login = &mut least.limits[0];
+    login.allow.clone_from(&written.limits[0].allow);
+    login.block.clone_from(&written.limits[0].block);
+    login.overrides.clone_from(&written.limits[0].overrides);
+    least.memory.max_keys = written.memory.max_keys;
+    assert_eq!(written, least);
+}
