@@ -35,7 +35,7 @@ impl Chart {
         match self {
             Self::Embedded => "The embedded store",
             Self::Redis => "The Redis store, on the server",
-            Self::EndToEnd => "Client and replay",
+            Self::EndToEnd => "Client, middleware and replay",
         }
     }
 
@@ -205,6 +205,14 @@ pub const GOALS: &[Goal] = &[
         target: 0.95,
         better: Better::Higher,
         unit: "ratio to the decisions/s of bare calls",
+        chart: Chart::EndToEnd,
+    },
+    Goal {
+        name: "layer-throughput",
+        what: "requests/s of an axum handler behind the layer against the bare handler, under wrk",
+        target: 0.9,
+        better: Better::Higher,
+        unit: "ratio to the requests/s of the bare handler",
         chart: Chart::EndToEnd,
     },
     Goal {

@@ -8,6 +8,7 @@ mod client;
 mod counting;
 mod embedded;
 mod goals;
+mod layer;
 mod machine;
 mod measure;
 mod plot;
@@ -69,6 +70,7 @@ fn run(arguments: &Arguments) -> Result<()> {
     embedded::measure(&mut session);
     redis::measure(&mut session);
     client::measure(&mut session);
+    layer::measure(&mut session);
     replay::measure(&mut session);
     let rows = session.rows();
     if rows.is_empty() {

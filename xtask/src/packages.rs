@@ -96,6 +96,17 @@ pub(crate) fn install_server() -> Result<()> {
     bail!("{} installs none of {}", manager.program, manager.packages.join(", "))
 }
 
+/// Installs a program whose package is called like it.
+pub(crate) fn install_program(name: &'static str) -> Result<()> {
+    let manager = MANAGERS
+        .iter()
+        .find(|manager| find_program(manager.program).is_some())
+        .ok_or_else(|| anyhow!("no package manager that this command knows"))?;
+    say(&format!("installing {name} with {}", manager.program));
+    manager.install(name)?;
+    find_program(name).map(|_| ()).with_context(|| format!("the package {name} brought no program"))
+}
+
 /// What the developer can do by hand on this system.
 pub(crate) fn advice() -> String {
     let manager = MANAGERS.iter().find(|manager| find_program(manager.program).is_some());

@@ -1,0 +1,124 @@
+//! An axum handler behind the middleware against the same handler bare, under a real load
+//! generator.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use axum::Router;
+use axum::routing::get;
+use tokio::net::TcpListener;
+use tollgate::tower::LimitLayer;
+use tollgate::{Limiter, MemoryStore};
+
+use crate::measure::{Effort, Measured, Pairs, Session};
+
+/// Nobody is denied: all requests have one key.
+const ROOMY: &str = "token_bucket 1000000/s burst 1000000";
+const PAIRS: usize = 11;
+const CONNECTIONS: u32 = 64;
+/// The shortest that the load generator knows.
+const SECONDS: u32 = 1;
+
+/// Measures the goal of the middleware.
+pub fn measure(session: &mut Session) {
+    session.goal("layer-throughput", throughput);
+}
+
+fn throughput(effort: Effort) -> Result<Measured> {
+    let limiter = Limiter::new(MemoryStore::builder().build(), tollgate::limit("demo", [ROOMY])?);
+    let bare = serve("bare", |router| router.into_make_service())?;
+    let ours = serve("ours", move |router| {
+        // Keys are the clients' addresses, as they are unless told.
+        let router = router.layer(LimitLayer::new(limiter));
+        router.into_make_service_with_connect_info::<SocketAddr>()
+    })?;
+    ensure!(!head(bare)?.contains("ratelimit"), "the bare handler is limited");
+    ensure!(head(ours)?.contains("ratelimit: "), "the handler behind the layer isn't limited");
+    load(bare)?;
+    load(ours)?;
+    let mut pairs = Pairs::default();
+    for _ in 0..effort.count(PAIRS) {
+        let bare = load(bare)?;
+        let ours = load(ours)?;
+        pairs.add(ours / 1e3, bare / 1e3);
+    }
+    Ok(pairs.ratio("thousand requests/s"))
+}
+
+/// A handler on a thread of its own, which goes with the process.
+fn serve<M>(name: &str, make: impl FnOnce(Router) -> M + Send + 'static) -> Result<SocketAddr>
+where
+    M: MakeService,
+{
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").context("can't listen")?;
+    listener.set_nonblocking(true)?;
+    let address = listener.local_addr()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("can't start a runtime")?;
+    let serve = move || {
+        let router = Router::new().route("/", get(|| async { "hello" }));
+        runtime.block_on(async {
+            let listener = TcpListener::from_std(listener)?;
+            make(router).serve(listener).await
+        })
+    };
+    // The name is for profiles.
+    thread::Builder::new().name(name.to_owned()).spawn(serve).context("can't start a thread")?;
+    Ok(address)
+}
+
+/// What a router becomes to be served: two types that have no trait in common with a short name.
+trait MakeService: 'static {
+    fn serve(self, listener: TcpListener) -> impl Future<Output = std::io::Result<()>>;
+}
+
+impl MakeService for axum::routing::IntoMakeService<Router> {
+    async fn serve(self, listener: TcpListener) -> std::io::Result<()> {
+        axum::serve(listener, self).await
+    }
+}
+
+impl MakeService
+    for axum::extract::connect_info::IntoMakeServiceWithConnectInfo<Router, SocketAddr>
+{
+    async fn serve(self, listener: TcpListener) -> std::io::Result<()> {
+        axum::serve(listener, self).await
+    }
+}
+
+/// The head of one response.
+fn head(address: SocketAddr) -> Result<String> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+    stream.write_all(b"GET / HTTP/1.1\r\nhost: bench\r\nconnection: close\r\n\r\n")?;
+    let mut response = String::new();
+    stream.read_to_string(&mut response)?;
+    ensure!(response.starts_with("HTTP/1.1 200 "), "the handler answers {response:?}");
+    Ok(response)
+}
+
+/// The requests per second that the load generator gets through.
+fn load(address: SocketAddr) -> Result<f64> {
+    let output = Command::new("wrk")
+        .args(["--threads", "1", "--connections", &CONNECTIONS.to_string()])
+        .args(["--duration", &format!("{SECONDS}s"), &format!("http://{address}/")])
+        .output()
+        .context("can't run the load generator wrk: install it, so that it is on PATH")?;
+    let report = String::from_utf8_lossy(&output.stdout);
+    ensure!(output.status.success(), "wrk ended with {}: {report}", output.status);
+    for trouble in ["Non-2xx", "Socket errors"] {
+        if let Some(line) = report.lines().find(|line| line.contains(trouble)) {
+            bail!("wrk reports {}", line.trim());
+        }
+    }
+    let figure = report.lines().find_map(|line| line.strip_prefix("Requests/sec:"));
+    figure
+        .and_then(|figure| figure.trim().parse().ok())
+        .with_context(|| format!("wrk says {report}"))
+}
