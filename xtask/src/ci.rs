@@ -6,13 +6,15 @@ use crate::run::{Part, cargo, has_cargo_tool, run, run_parts, say};
 use crate::test::test;
 
 /// The tests come last, so that their closing lines stand at the end of the output.
-const PARTS: [Part; 5] = [
+const PARTS: [Part; 6] = [
     ("formatting", || run(&mut cargo(&["fmt", "--all", "--check"]))),
     ("lints", || {
-        run(&mut cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
+        let what = ["--workspace", "--all-targets", "--all-features"];
+        run(cargo(&["clippy"]).args(what).args(["--", "-D", "warnings"]))
     }),
+    ("features", check_features),
     ("documentation", || {
-        let mut command = cargo(&["doc", "--workspace", "--no-deps"]);
+        let mut command = cargo(&["doc", "--workspace", "--no-deps", "--all-features"]);
         run(command.env("RUSTDOCFLAGS", "-D warnings"))
     }),
     ("dependencies", check_dependencies),
@@ -23,6 +25,15 @@ const PARTS: [Part; 5] = [
 pub(crate) fn ci() -> Result<()> {
     run_parts(&PARTS)?;
     say("\nall checks passed");
+    Ok(())
+}
+
+/// Each feature of the library does without the others.
+fn check_features() -> Result<()> {
+    for feature in ["", "macros", "redis", "metrics", "watch", "tower", "actix"] {
+        let which = ["--package", "tollgate", "--no-default-features", "--features", feature];
+        run(cargo(&["clippy"]).args(which).args(["--", "-D", "warnings"]))?;
+    }
     Ok(())
 }
 

@@ -23,7 +23,7 @@ pub(crate) fn soak() -> Result<()> {
 
 /// The same tests as ever: the schedule generators read the variable and make many times more.
 fn long_schedules() -> Result<()> {
-    run(cargo(&["test", "--release", "--workspace"]).env("TOLLGATE_SOAK", "1"))
+    run(cargo(&["test", "--release", "--workspace", "--all-features"]).env("TOLLGATE_SOAK", "1"))
 }
 
 /// Each small change to what decides must make some test fail. What is changed, by which tests it

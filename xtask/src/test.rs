@@ -10,13 +10,13 @@ use crate::setup::ensure_servers;
 pub(crate) fn test(arguments: &[String]) -> Result<()> {
     ensure_servers()?;
     if arguments.is_empty() && has_cargo_tool("nextest") {
-        run(&mut cargo(&["nextest", "run", "--workspace"]))?;
+        run(&mut cargo(&["nextest", "run", "--workspace", "--all-features"]))?;
         // Examples in the documentation are no business of nextest's.
-        return run(&mut cargo(&["test", "--doc", "--workspace"]));
+        return run(&mut cargo(&["test", "--doc", "--workspace", "--all-features"]));
     }
     let mut command = cargo(&["test"]);
     if !selects_packages(arguments) {
-        command.arg("--workspace");
+        command.args(["--workspace", "--all-features"]);
     }
     run(command.args(arguments))
 }

@@ -9,8 +9,8 @@ use smallvec::SmallVec;
 use tollgate_core::kernel::{Rule, Times, counter, log, warm_up, window};
 use tollgate_core::packed::State;
 use tollgate_core::{
-    Costs, Decision, Enforcement, Evaluation, Operation, Request, SliceCounts, Span, Standing, StoreError,
-    check_request, check_subjects, evaluate,
+    Costs, Decision, Enforcement, Evaluation, Operation, Request, SliceCounts, Span, Standing,
+    StoreError, check_request, check_subjects, evaluate,
 };
 
 use crate::cell::{BucketCell, Cell, LogCell, SmallCell};

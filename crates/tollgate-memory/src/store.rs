@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use tollgate_core::{
-    Clock, Costs, Decision, EmbeddedStore, Limit, Operation, Request, SliceCounts, Store, StoreError,
-    TimeSource, Timestamp,
+    Clock, Costs, Decision, EmbeddedStore, Limit, Operation, Request, SliceCounts, Store,
+    StoreError, TimeSource, Timestamp,
 };
 
 use crate::builder::{Builder, Overflow};

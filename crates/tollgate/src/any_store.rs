@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate_core::{
-    Clock, Decision, EmbeddedStore, KeyPrefix, Limit, Request, SliceCounts, Store, StoreError, TimeSource,
+    Clock, Decision, EmbeddedStore, KeyPrefix, Limit, Request, SliceCounts, Store, StoreError,
+    TimeSource,
 };
 use tollgate_memory::{MemoryStore, Stats as MemoryStats};
 #[cfg(feature = "redis")]
@@ -165,9 +166,7 @@ impl Store for AnyStore {
         request: Request<'_>,
     ) -> Option<Result<Decision, StoreError>> {
         match (self, &handle.0) {
-            (Self::Memory(store), Inner::Memory(handle)) => {
-                Some(store.decide_now(handle, request))
-            }
+            (Self::Memory(store), Inner::Memory(handle)) => Some(store.decide_now(handle, request)),
             #[cfg(feature = "redis")]
             (Self::Redis(store), Inner::Redis(handle)) => store.decide_at_once(handle, request),
             #[cfg(feature = "redis")]

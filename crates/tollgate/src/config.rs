@@ -90,7 +90,7 @@ use crate::registry::{Switch, UnknownLimit};
 ///
 /// let config = Config::parse("limits: {login: {policies: [gcra 5/min]}}", "limits.yaml")?;
 /// assert_eq!(config.store, StoreUrl::Memory);
-/// assert_eq!(config.limit("login").unwrap().key, "ip".parse().unwrap());
+/// assert_eq!(config.limit("login").unwrap().key.to_string(), "ip");
 ///
 /// let errors = Config::parse("limits: {login: {policies: [gcra 5/m]}}", "limits.yaml").unwrap_err();
 /// assert_eq!(
@@ -248,8 +248,17 @@ impl Default for Config {
 impl PartialEq for Config {
     /// Whether both say the same; where in their files they say it doesn't matter.
     fn eq(&self, other: &Self) -> bool {
-        let Self { store, listen, enabled, unknown_limits, http, limits, memory, redis, warnings: _ } =
-            self;
+        let Self {
+            store,
+            listen,
+            enabled,
+            unknown_limits,
+            http,
+            limits,
+            memory,
+            redis,
+            warnings: _,
+        } = self;
         *store == other.store
             && *listen == other.listen
             && *enabled == other.enabled

@@ -103,7 +103,10 @@ impl fmt::Display for Denied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ruling = match &self.0 {
             Inner::NoKey { limit } => {
-                return write!(f, "the request has nothing to make the key of limit `{limit}` from");
+                return write!(
+                    f,
+                    "the request has nothing to make the key of limit `{limit}` from"
+                );
             }
             Inner::Failed { limit, error } => {
                 return write!(f, "limit `{limit}` can't be asked: {error}");

@@ -97,3 +97,12 @@ pub mod __private {
     };
     pub use crate::denied::Denied;
 }
+
+/// The guides: their examples are compiled and run.
+#[cfg(doctest)]
+mod guides {
+    #[doc = include_str!("../../../docs/operation.md")]
+    mod operation {}
+    #[doc = include_str!("../../../docs/waiting.md")]
+    mod waiting {}
+}

@@ -11,7 +11,9 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 use tokio::time::Instant;
-use tollgate_core::{Decision, EmbeddedStore, Limit, Operation, Request, SliceCounts, Span, Store, StoreError};
+use tollgate_core::{
+    Decision, EmbeddedStore, Limit, Operation, Request, SliceCounts, Span, Store, StoreError,
+};
 use tracing::Instrument as _;
 
 use crate::ask::Ask;
@@ -283,10 +285,8 @@ impl<S: Store> Limiter<S> {
     ) -> Result<Decision, StoreError> {
         let failure = answer.as_ref().err().filter(|error| error.is_store_failure()).cloned();
         // Nothing was charged, given back or forgotten: saying otherwise would be a lie.
-        let is_question = !matches!(
-            request.operation,
-            Operation::Charge | Operation::Refund | Operation::Reset
-        );
+        let is_question =
+            !matches!(request.operation, Operation::Charge | Operation::Refund | Operation::Reset);
         let answer = match (self.on_store_failure, &failure) {
             (OnStoreFailure::Allow, Some(_)) if is_question => Ok(Decision::fallback(true)),
             (OnStoreFailure::Deny, Some(_)) if is_question => Ok(Decision::fallback(false)),

@@ -254,11 +254,13 @@ impl Registry {
     /// Switches one limit off, or on again, as [`Registry::switch`] does all; gives how it was,
     /// or `None` if there is no such limit, and then nothing was switched. The switch goes with
     /// the limit: one that a later configuration doesn't have comes back as that says.
+    #[must_use = "there may be no such limit"]
     pub fn switch_limit(&self, name: &str, to: Switch) -> Option<Switch> {
         self.set_switch(name, Some(to))
     }
 
     /// Whether a limit is in force is again for the configuration to say; gives how it was.
+    #[must_use = "there may be no such limit"]
     pub fn switch_limit_back(&self, name: &str) -> Option<Switch> {
         self.set_switch(name, None)
     }

@@ -74,7 +74,7 @@ impl<S: Store> RingCounter<S> {
         units: u64,
     ) -> Result<u64, StoreError> {
         let decision = self.limiter.charge(Ask::new(key).cost(units)).await?;
-        Ok(decision.policies().first().map_or(0, |ring| ring.current_slice()))
+        Ok(decision.policies().first().map_or(0, tollgate_core::Outcome::current_slice))
     }
 
     /// Reads the slices; writes nothing.

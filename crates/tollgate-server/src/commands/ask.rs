@@ -32,7 +32,8 @@ pub(crate) async fn ask(verb: Verb, args: AskArgs) -> Result<Exit, Failure> {
     }
     let registry = Registry::open(&config).map_err(Failure::usage)?;
     let gate = registry.find(&args.limit).ok_or_else(|| {
-        let names: Vec<_> = config.limits.iter().map(|config| config.limit.name().as_str()).collect();
+        let names: Vec<_> =
+            config.limits.iter().map(|config| config.limit.name().as_str()).collect();
         Failure::usage(format_args!(
             "there is no limit called `{}`: --limit takes one of {}",
             args.limit.escape_debug(),

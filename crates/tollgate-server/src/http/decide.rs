@@ -77,7 +77,10 @@ fn find(service: &Service, body: &AskBody) -> Result<Gate, ApiError> {
         ApiError::new(
             StatusCode::NOT_FOUND,
             "unknown_limit",
-            format!("there is no limit called `{}`: GET /v1/limits lists them", name.escape_debug()),
+            format!(
+                "there is no limit called `{}`: GET /v1/limits lists them",
+                name.escape_debug()
+            ),
         )
     })
 }

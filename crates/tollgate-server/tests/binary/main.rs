@@ -5,6 +5,7 @@
 mod bad_requests;
 mod command_line;
 mod conformance;
+mod readme;
 mod redis;
 mod reload;
 mod serve;

@@ -12,6 +12,7 @@ fn text(burst: u64) -> String {
 }
 
 /// Looks until it sees what it looks for.
+#[expect(clippy::disallowed_methods, reason = "a bound on waiting for another process")]
 fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {

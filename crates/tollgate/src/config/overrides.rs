@@ -168,7 +168,7 @@ fn multiplied(algorithm: &Algorithm, times: Times) -> Result<Algorithm, String> 
             (*rate, *capacity) = (fast(*rate)?, many("capacity", *capacity)?);
         }
         Algorithm::Shaper { rate, queue } => {
-            (*rate, *queue) = (fast(*rate)?, many("queue", *queue)?)
+            (*rate, *queue) = (fast(*rate)?, many("queue", *queue)?);
         }
         Algorithm::Smooth { rate, .. } | Algorithm::WarmUp { rate, .. } => *rate = fast(*rate)?,
         Algorithm::FixedWindow { limit, .. }

@@ -56,11 +56,7 @@ impl Store for Failing {
         Err(StoreError::new(self.kind, "failed on purpose"))
     }
 
-    async fn slices<'a>(
-        &'a self,
-        _: &'a (),
-        _: Request<'a>,
-    ) -> Result<SliceCounts, StoreError> {
+    async fn slices<'a>(&'a self, _: &'a (), _: Request<'a>) -> Result<SliceCounts, StoreError> {
         Err(StoreError::new(self.kind, "failed on purpose"))
     }
 }
@@ -262,7 +258,6 @@ fn limiter_without_runtime() -> Limiter<MemoryStore> {
 struct Panicking(AtomicU32);
 
 impl Observer for Panicking {
-    #[expect(clippy::panic, reason = "what is tested")]
     fn answered(&self, answered: &Answered<'_>) {
         assert_eq!(answered.limit.name().as_str(), "l");
         self.0.fetch_add(1, Ordering::Relaxed);

@@ -65,6 +65,7 @@ impl Gate {
 
     /// This and `other`, decided all or nothing, each about a key of its own
     /// ([`Ask::and`]). All limits of a gate have different names and are of one registry.
+    #[expect(clippy::needless_pass_by_value, reason = "both become one, and read as such")]
     pub fn and(self, other: Self) -> Self {
         let targets: Vec<Target> =
             self.cell.targets().iter().chain(other.cell.targets()).cloned().collect();
@@ -178,7 +179,11 @@ impl Gate {
         self.ask(Operation::Reset, ask.into())
     }
 
-    pub(crate) async fn ask(&self, operation: Operation, ask: Ask<'_>) -> Result<Ruling, StoreError> {
+    pub(crate) async fn ask(
+        &self,
+        operation: Operation,
+        ask: Ask<'_>,
+    ) -> Result<Ruling, StoreError> {
         // Held as long as the answer takes: the store may be asked over a network.
         let resolved = Guard::into_inner(self.resolved());
         let key = ask.key();

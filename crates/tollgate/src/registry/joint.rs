@@ -64,7 +64,8 @@ fn together(numbers: &Numbers, parts: &[Part]) -> Result<Limiter<AnyStore>, Stor
         .map_err(|error| invalid(error.to_string()))?;
     let quickest = asked.iter().min_by_key(|(opened, _)| opened.config.deadline);
     let (_, quickest) = quickest.ok_or_else(|| invalid("there is nothing to ask".to_owned()))?;
-    if let Some((other, _)) = asked.iter().find(|(_, other)| are_apart(other.store(), quickest.store()))
+    if let Some((other, _)) =
+        asked.iter().find(|(_, other)| are_apart(other.store(), quickest.store()))
     {
         return Err(invalid(format!(
             "limits `{}` and `{}` have different stores: what is decided together is counted in one",

@@ -157,7 +157,7 @@ mod tests {
             network in networks(),
         ) {
             let by_key: Vec<KeyMatcher> =
-                prefixes.iter().map(|text| KeyMatcher::prefix(text)).collect();
+                prefixes.iter().map(KeyMatcher::prefix).collect();
             let by_network: Vec<KeyMatcher> = ranges.iter().copied().map(KeyMatcher::range).collect();
             let all: Vec<&KeyMatcher> = by_key.iter().chain(&by_network).collect();
             let index = KeyIndex::new(all.iter().map(|matcher| (*matcher, *matcher)));

@@ -29,6 +29,7 @@ pub(super) enum Purpose {
 }
 
 /// Where a request goes.
+#[expect(clippy::large_enum_variant, reason = "it lives for one call, which may not allocate")]
 pub(super) enum Route<'r, 'a> {
     /// No limit is asked, for what this one says; `None` where nobody knows the limit.
     Bypass { allowed: bool, by: Option<&'r Limiter<AnyStore>> },

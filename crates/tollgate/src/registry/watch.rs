@@ -87,7 +87,7 @@ impl Registry {
         let watch = Watch { commands: commands.clone(), status, is_held: Arc::clone(&is_held) };
         let followed = Followed::new(self.clone(), path, options.adjust, said, is_held);
         let follow = move || {
-            follow(followed, &inbox, &commands, options.settle, options.poll, options.events)
+            follow(followed, &inbox, &commands, options.settle, options.poll, options.events);
         };
         if let Err(error) =
             std::thread::Builder::new().name("tollgate-config".to_owned()).spawn(follow)

@@ -49,7 +49,7 @@ impl Checker<'_> {
                     self.report(key.place, "limits", &error.to_string());
                 })
                 .ok();
-            limits.push(self.limit(key, name, node, &path, http));
+            limits.push(self.limit(key, name.as_ref(), node, &path, http));
         }
         limits.into_iter().collect()
     }
@@ -57,7 +57,7 @@ impl Checker<'_> {
     fn limit(
         &mut self,
         key: &Key,
-        name: Option<LimitName>,
+        name: Option<&LimitName>,
         node: &Node,
         parent: &str,
         http: &HttpConfig,
@@ -102,7 +102,7 @@ impl Checker<'_> {
         });
         let deadline = given("deadline").map(|(node, path)| self.deadline(node, &path));
         // Whether policies go together doesn't depend on the name.
-        let stand_in = name.clone().or_else(|| "limit".parse().ok())?;
+        let stand_in = name.cloned().or_else(|| "limit".parse().ok())?;
         let limit = match given("policies") {
             Some((node, path)) => self.policies(stand_in, node, &path),
             None => {
