@@ -5,6 +5,8 @@
 
 mod bench;
 mod ci;
+#[cfg(test)]
+mod origins;
 mod packages;
 mod plots;
 mod run;

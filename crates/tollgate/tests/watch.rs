@@ -26,7 +26,7 @@ struct Setup {
     folder: TempDir,
     registry: Registry,
     watch: Watch,
-    seen: u64,
+    seen: WatchStatus,
 }
 
 fn text(burst: u64) -> String {
@@ -57,7 +57,7 @@ impl Setup {
         let path = folder.path().join("limits.yaml");
         let registry = Registry::open(&Config::load(&path).unwrap()).unwrap();
         let watch = registry.watch_with(&path, options);
-        let mut setup = Self { folder, registry, watch, seen: 0 };
+        let mut setup = Self { folder, registry, watch, seen: WatchStatus::default() };
         // Once it has answered it listens.
         setup.watch.reload();
         let status = setup.next();
@@ -72,15 +72,18 @@ impl Setup {
     /// Waits until the watch did something.
     fn next(&mut self) -> WatchStatus {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let changed = async { tokio::time::timeout(PATIENCE, self.watch.changed(self.seen)).await };
+        let changed = async {
+            tokio::time::timeout(PATIENCE, self.watch.changed(self.seen.attempts())).await
+        };
         let status = runtime.block_on(changed).expect("the watch saw nothing");
-        self.seen = status.attempts();
+        self.seen = status.clone();
         status
     }
 
     /// Waits until the file is in force.
     fn until_applied(&mut self) -> WatchStatus {
-        let before = self.watch.status().applied;
+        // What the watch did since may have happened before anybody waits for it.
+        let before = self.seen.applied;
         loop {
             let status = self.next();
             if status.applied > before && status.last_error.is_none() {
@@ -258,7 +261,7 @@ fn a_file_that_changed_between_being_read_and_being_followed_is_seen() {
     let registry = Registry::open(&Config::load(&path).unwrap()).unwrap();
     fs::write(&path, text(2)).unwrap();
     let watch = registry.watch_with(&path, events());
-    let mut setup = Setup { folder, registry, watch, seen: 0 };
+    let mut setup = Setup { folder, registry, watch, seen: WatchStatus::default() };
     setup.until_applied();
     assert_eq!(setup.burst(), Some(2));
 }

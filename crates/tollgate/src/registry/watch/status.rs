@@ -66,7 +66,7 @@ impl fmt::Display for WatchError {
                 }
                 f.write_str("; the configuration stays as it was")
             }
-            Self::Config(errors) => write!(f, "{errors}"),
+            Self::Config(errors) => write!(f, "{errors}\nthe configuration stays as it was"),
             Self::Reload { path, error } => write!(f, "{}: {error}", path.display()),
         }
     }
