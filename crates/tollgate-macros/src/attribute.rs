@@ -13,7 +13,7 @@ use crate::key::KeySource;
 use crate::quota::Quota;
 
 pub(crate) use callee::Callee;
-pub(crate) use values::{Missing, Wait};
+pub(crate) use values::{Missing, Wait, expression, ungrouped};
 
 /// One attribute.
 pub(crate) enum Attribute {
@@ -138,7 +138,7 @@ impl Draft {
         let option = input.call(Ident::parse_any)?;
         let word = option.to_string();
         if !options::is_known(&word) {
-            return Err(options::unknown(&option));
+            return Err(options::unknown(&option, input.is_empty() || input.peek(Token![,])));
         }
         let group = Group::read(&option, input)?;
         if !matches!(group, Group::Policy(_)) {
@@ -187,10 +187,10 @@ impl Draft {
             "key" => self.key = Some(KeySource::read(input)?),
             "missing" => self.missing = Missing::read(input)?,
             "cost" => match group {
-                Group::Policy(policy) => self.costs.push((policy, input.parse()?)),
-                _ => self.cost = Some(input.parse()?),
+                Group::Policy(policy) => self.costs.push((policy, expression(input)?)),
+                _ => self.cost = Some(expression(input)?),
             },
-            "skip_if" => self.skip_if = Some(input.parse()?),
+            "skip_if" => self.skip_if = Some(expression(input)?),
             "wait" => self.call.wait = Some(Said { option, value: Wait::read(input)? }),
             "fallback" => {
                 let callee = Callee::read(input.parse()?)?;
@@ -198,7 +198,7 @@ impl Draft {
                 let value = Fallback { takes_denied, takes_arguments, callee };
                 self.call.fallback = Some(Said { option, value });
             }
-            "denied" => self.call.denied = Some(Said { option, value: input.parse()? }),
+            "denied" => self.call.denied = Some(Said { option, value: expression(input)? }),
             "on_error" => {
                 let callees = Callee::read_all(input)?;
                 let value = Handlers { take_arguments: group.handed().1, callees };
@@ -207,12 +207,12 @@ impl Draft {
             "charge_if" => {
                 self.call.charge_if = Some(Said { option, value: values::predicate(input)? });
             }
-            "registry" => self.call.registry = Some(Said { option, value: input.parse()? }),
+            "registry" => self.call.registry = Some(Said { option, value: expression(input)? }),
             "crate" => {
                 let value = input.call(Path::parse_mod_style)?;
                 self.call.root = Some(Said { option, value });
             }
-            _ => return Err(options::unknown(&option)),
+            _ => return Err(options::unknown(&option, false)),
         }
         Ok(())
     }

@@ -8,7 +8,7 @@
 mod answer;
 mod question;
 
-use proc_macro2::{Ident, Span, TokenStream};
+use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote_spanned};
 use syn::{Error, Expr, ImplItemFn, Stmt};
 
@@ -43,6 +43,12 @@ struct Context<'s> {
 /// Puts what `stack` asks in front of a function.
 pub(crate) fn apply(stack: &Stack, function: &mut ImplItemFn, place: Place) -> Result<(), Error> {
     check_function(function)?;
+    if has_ident(function.block.to_token_stream(), question::PATH) {
+        return Err(Error::new(
+            function.sig.ident.span(),
+            "another attribute has limited this function already, so that the two can't be one decision: call each of them `limit`, which is how they find each other",
+        ));
+    }
     let root = match &stack.call.root {
         Some(root) => root.value.to_token_stream(),
         None => quote_spanned!(here()=> ::tollgate),
@@ -62,6 +68,14 @@ pub(crate) fn apply(stack: &Stack, function: &mut ImplItemFn, place: Place) -> R
     };
     body.stmts = vec![Stmt::Expr(Expr::Verbatim(guarded), None)];
     Ok(())
+}
+
+fn has_ident(tokens: TokenStream, name: &str) -> bool {
+    tokens.into_iter().any(|token| match token {
+        TokenTree::Ident(ident) => ident == name,
+        TokenTree::Group(group) => has_ident(group.stream(), name),
+        _ => false,
+    })
 }
 
 impl Context<'_> {
@@ -112,7 +126,6 @@ impl Context<'_> {
                 {
                     #items
                     #setup
-                    let #call = #call.unenforced();
                     if #call.ready(&[#(&#keys),*]).is_none() {
                         let _ = #settled;
                     }
@@ -139,7 +152,6 @@ impl Context<'_> {
             looks.extend(quote_spanned! {here()=>
                 #items
                 #setup
-                let #call = #call.unenforced();
                 let #is_counted = #call.ready(&[#(&#keys),*]).is_none()
                     && #call.#peek(#ask())#awaited.is_none();
             });

@@ -17,7 +17,8 @@ pub(crate) fn limit(arguments: TokenStream, item: TokenStream) -> TokenStream {
         Err(error) => {
             let errors = error.into_compile_error();
             let item = without_attributes(item);
-            quote!(#errors #item)
+            // Arguments that only the attribute has used.
+            quote!(#errors #[allow(unused)] #item)
         }
     }
 }
@@ -169,7 +170,7 @@ fn without_attributes(item: TokenStream) -> TokenStream {
             let _ = stack::gather(&mut block.attrs);
             for item in &mut block.items {
                 if let ImplItem::Fn(method) = item {
-                    let _ = drop_skip(method);
+                    let _ = stack::gather(&mut method.attrs);
                 }
             }
             block.into_token_stream()

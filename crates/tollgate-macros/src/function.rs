@@ -100,6 +100,7 @@ fn root(expression: &Expr) -> Option<&Ident> {
         Expr::Field(field) => root(&field.base),
         Expr::MethodCall(call) => root(&call.receiver),
         Expr::Index(index) => root(&index.expr),
+        Expr::Group(inner) => root(&inner.expr),
         Expr::Paren(inner) => root(&inner.expr),
         Expr::Reference(inner) => root(&inner.expr),
         Expr::Unary(inner) => root(&inner.expr),

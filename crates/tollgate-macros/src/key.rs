@@ -6,7 +6,7 @@ use syn::parse::ParseStream;
 use syn::spanned::Spanned;
 use syn::{Error, Expr, ExprLit, Lit, Path};
 
-use crate::attribute::Missing;
+use crate::attribute::{Missing, expression, ungrouped};
 use crate::emit::here;
 use crate::function::Arguments;
 use crate::template::{Piece, Template};
@@ -30,14 +30,14 @@ const WORDS: [(&str, Word); 3] = [("ip", Word::Ip), ("user", Word::User), ("meth
 
 impl KeySource {
     pub(crate) fn read(input: ParseStream<'_>) -> Result<Self, Error> {
-        let value: Expr = input.parse()?;
+        let value = expression(input)?;
         let place = value.span();
         match value {
             Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => {
                 Template::read(text).map(Self::Template)
             }
             Expr::Tuple(tuple) if tuple.elems.len() > 1 => {
-                Ok(Self::Values { values: tuple.elems.into_iter().collect(), place })
+                Ok(Self::Values { values: tuple.elems.into_iter().map(ungrouped).collect(), place })
             }
             Expr::Tuple(_) => Err(Error::new(place, "a key of nothing: write its parts")),
             value => Ok(Self::Values { values: vec![value], place }),
@@ -63,6 +63,14 @@ impl KeySource {
             },
             Self::Template(template) => template_pieces(template, arguments)?,
         };
+        let missing = match missing {
+            Missing::Shared => quote_spanned!(here()=> #private::OnMissing::Shared),
+            Missing::Refuse => quote_spanned!(here()=> #private::OnMissing::Refuse),
+            Missing::Skip => quote_spanned!(here()=> #private::OnMissing::Skip),
+        };
+        if let [Part::Word(Word::Ip)] = pieces.as_slice() {
+            return Ok(quote_spanned!(here()=> #private::Key::ip(#missing)));
+        }
         let separators = proc_macro2::Literal::byte_string(&separators(&pieces));
         let parts = pieces.iter().map(|piece| match piece {
             Part::Text(text) => quote_spanned!(here()=> key.text(#text);),
@@ -72,18 +80,13 @@ impl KeySource {
             Part::Value(value) => {
                 // What can't be part of a key is reported where the value stands.
                 let put = quote_spanned!(value.span().resolved_at(here())=> put);
-                quote_spanned!(here()=> #private::Component(&(#value)).#put(&mut key);)
+                quote_spanned!(here()=> (&&#private::Component(&(#value))).#put(&mut key);)
             }
         });
-        let missing = match missing {
-            Missing::Shared => quote_spanned!(here()=> Shared),
-            Missing::Refuse => quote_spanned!(here()=> Refuse),
-            Missing::Skip => quote_spanned!(here()=> Skip),
-        };
         Ok(quote_spanned!(here()=> {
             let mut key = #private::KeyWriter::new(#separators);
             #(#parts)*
-            key.finish(#private::OnMissing::#missing)
+            key.finish(#missing)
         }))
     }
 
@@ -162,7 +165,7 @@ fn template_pieces<'k>(
 
 /// `ip`, or `caller::ip`.
 fn word_of(path: &Path) -> Option<(&'static str, Word, bool)> {
-    let find = |ident: &syn::Ident| WORDS.iter().find(|(name, _)| ident == name);
+    let find = |ident: &Ident| WORDS.iter().find(|(name, _)| ident == name);
     if let Some(ident) = path.get_ident() {
         return find(ident).map(|(name, word)| (*name, *word, false));
     }

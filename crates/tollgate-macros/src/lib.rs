@@ -15,10 +15,25 @@ use proc_macro::TokenStream;
 
 /// Asks a limit before a function runs.
 ///
-/// ```ignore
-/// #[limit("login", key = ip)]
-/// #[limit("token_bucket 5/min burst 3", name = "sms", key = "{user.id}:{phone}")]
-/// async fn send_code(user: &User, phone: &str) -> Result<Code, Error> { … }
+/// ```
+/// use tollgate::{Denied, limit};
+///
+/// struct User {
+///     id: u64,
+/// }
+///
+/// #[limit("gcra 10/s", key = ip)]
+/// #[limit("token_bucket 5/min burst 1", name = "sms", key = "{user.id}:{phone}")]
+/// fn send_code(user: &User, phone: &str) -> Result<u16, Denied> {
+///     Ok(1234)
+/// }
+///
+/// let alice = User { id: 7 };
+/// assert_eq!(send_code(&alice, "555")?, 1234);
+/// let denied = send_code(&alice, "555").unwrap_err();
+/// assert_eq!(denied.to_string(), "limit `sms` is exhausted: retry in 12 s");
+/// assert!(send_code(&alice, "556").is_ok());
+/// # Ok::<(), Denied>(())
 /// ```
 ///
 /// It goes onto functions, async functions, methods, methods of trait implementations and whole
@@ -34,7 +49,7 @@ use proc_macro::TokenStream;
 /// | `key = ip`, `key = user` | whom the code runs for: `tollgate::Caller` |
 /// | `key = "{user.id}:{phone}"` | text over the arguments; different parts never make one key |
 /// | `key = expression` | a value, or a tuple of values |
-/// | `missing = shared` | what is absent counts as empty; `refuse` denies, `skip` doesn't ask |
+/// | `missing = shared` | calls without a key share one; `refuse` denies them, `skip` doesn't ask |
 /// | `cost = expression` | units taken; `cost("policy") = expression` of one policy |
 /// | `skip_if = expression` | nothing is asked if that is true |
 /// | `shadow` | asks and reports, never refuses |

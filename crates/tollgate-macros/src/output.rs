@@ -1,6 +1,6 @@
 //! What a function returns, where its body is, and how a denial is said there.
 
-use proc_macro2::{Span, TokenStream};
+use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{
@@ -83,8 +83,8 @@ impl Output {
     ) -> Result<TokenStream, Error> {
         if let Some(result) = self.result.as_ref().filter(|result| may_say_denied(result)) {
             let place = result.span().resolved_at(here());
-            let say = quote_spanned!(place=> #private::FromDenied::from_denied);
-            return Ok(quote_spanned!(here()=> #say(#denied)));
+            let private = respanned(private.clone(), place);
+            return Ok(quote_spanned!(place=> #private::FromDenied::from_denied(#denied)));
         }
         Err(self.cannot_say_denied(on_impl))
     }
@@ -101,18 +101,30 @@ impl Output {
             None => result,
         };
         let example = if result.starts_with("Option<") { "None" } else { "…" };
+        let (arrow, value) = (format!("-> Result<{inner}, E>"), format!("denied = {example}"));
+        let width = arrow.len().max("fallback = path".len());
         let mut message = format!(
             "`{function}` {what}, which can't say that a call was denied\n\
              write one of these:\n\
-             \x20 -> Result<{inner}, E>      where `E: From<tollgate::Denied>`: gets `Err(E::from(denied))`\n\
-             \x20 fallback = path       a function that is called instead, `fallback(args) = path` with the arguments\n\
-             \x20 denied = {example:<12} the value that a denied call returns"
+             \x20 {arrow:width$}  where `E: From<tollgate::Denied>`: gets `Err(E::from(denied))`\n\
+             \x20 {:width$}  a function that is called instead, `fallback(args) = path` with the arguments\n\
+             \x20 {value:width$}  the value that a denied call returns",
+            "fallback = path",
         );
         if on_impl {
             message.push_str("\nor `#[limit(skip)]` on a method that is not to be limited");
         }
         Error::new(self.place, message)
     }
+}
+
+/// The same tokens, at another place.
+pub(crate) fn respanned(tokens: TokenStream, place: Span) -> TokenStream {
+    let respan = |mut token: TokenTree| {
+        token.set_span(place);
+        token
+    };
+    tokens.into_iter().map(respan).collect()
 }
 
 /// Types of which it is known that they can't; of others the compiler finds out.

@@ -1,7 +1,7 @@
 //! Which limit an attribute asks: one of the registry, or one of its own.
 
 use syn::spanned::Spanned;
-use syn::{Error, Expr, ExprLit, Lit, LitStr};
+use syn::{Error, Expr, ExprLit, ExprUnary, Lit, LitStr, UnOp};
 use tollgate_core::{Cost, Limit, LimitName, Policy, Rate};
 
 pub(crate) enum Quota {
@@ -80,6 +80,9 @@ impl Quota {
                 ));
             }
         }
+        for cost in cost.into_iter().chain(costs.iter().map(|(_, cost)| cost)) {
+            check_literal(cost)?;
+        }
         if let Some((units, literal)) = cost.and_then(written) {
             Cost::new(units?).map_err(|error| Error::new(literal.span(), error))?;
         }
@@ -138,6 +141,25 @@ fn check_name(text: &LitStr) -> Result<(), Error> {
         return Err(Error::new(
             text.span(),
             format!("this is an algorithm: write its rate too, such as `{name} 10/s`"),
+        ));
+    }
+    Ok(())
+}
+
+/// Finds literals that are no whole number without a sign.
+fn check_literal(cost: &Expr) -> Result<(), Error> {
+    let literal = match cost {
+        Expr::Unary(ExprUnary { op: UnOp::Neg(_), expr, .. }) => expr.as_ref(),
+        Expr::Lit(ExprLit { lit: Lit::Int(_), .. }) => return Ok(()),
+        other => other,
+    };
+    if let Expr::Lit(_) = literal {
+        return Err(Error::new(
+            cost.span(),
+            format!(
+                "a cost is a whole number from 1 to {}: write `cost = 5`, or an expression over the arguments",
+                Cost::MAX
+            ),
         ));
     }
     Ok(())

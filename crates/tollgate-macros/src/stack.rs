@@ -103,7 +103,7 @@ fn take<T>(into: &mut Option<Said<T>>, other: Option<Said<T>>) -> Result<(), Err
     }
 }
 
-const CONDITIONAL: &str = "whether this attribute is there is known too late to decide it together with the others: write `skip_if = cfg!(not(…))` into it";
+const CONDITIONAL: &str = "the attribute of the impl block is expanded before it is known whether this one is there: write two versions of the method, each under a `#[cfg(…)]`";
 
 /// Takes the attributes of this kind off an item.
 pub(crate) fn gather(attributes: &mut Vec<syn::Attribute>) -> Result<Vec<Attribute>, Error> {

@@ -68,6 +68,15 @@ impl<'a> Ask<'a> {
         ask
     }
 
+    /// About bytes that hold no client's network, as `like` holds none.
+    #[cfg(feature = "macros")]
+    #[inline]
+    pub(crate) fn without_network(key: &'a [u8], like: &'a Key) -> Self {
+        let mut ask = Self::of(key);
+        ask.terms.made = Some(like);
+        ask
+    }
+
     /// Asks nothing: of several limits that are decided together, one that a request has nothing
     /// to do with. Its policies take nothing and refuse nothing.
     pub fn nothing() -> Self {

@@ -19,9 +19,11 @@ use crate::denied::Denied;
 pub use call::{Answer, Call};
 pub use from_denied::FromDenied;
 pub use installed::{install, installed};
-pub use key::{Component, Key, KeyPart, KeyWriter, OnMissing, PutDisplay};
-pub use resolve::{Answers, Resolve, ResolveFuture};
-pub use site::{Part, Site};
+pub use key::{
+    Component, Copied, Key, KeyPart, KeyWriter, OnMissing, PutCopied, PutDisplay, PutOption,
+};
+pub use resolve::{Answers, AnswersNow, Resolve, ResolveFuture};
+pub use site::{AsRegistry, Part, Site};
 
 /// The store's failure that is why a call is denied.
 #[must_use]
@@ -63,36 +65,26 @@ pub trait IntoUnits {
 }
 
 macro_rules! into_units {
-    ($($number:ty),*) => {$(
-        impl IntoUnits for $number {
+    ($number:ident: $units:expr; $($type:ty),*) => {$(
+        impl IntoUnits for $type {
             #[inline]
             fn into_units(self) -> u64 {
-                u64::from(self)
+                let $number = self;
+                $units
+            }
+        }
+
+        impl IntoUnits for &$type {
+            #[inline]
+            fn into_units(self) -> u64 {
+                (*self).into_units()
             }
         }
     )*};
 }
 
-into_units!(u8, u16, u32, u64);
-
-impl IntoUnits for usize {
-    #[inline]
-    fn into_units(self) -> u64 {
-        // More than any limit admits, should it ever not fit.
-        u64::try_from(self).unwrap_or(u64::MAX)
-    }
-}
-
-impl IntoUnits for Cost {
-    #[inline]
-    fn into_units(self) -> u64 {
-        self.get()
-    }
-}
-
-impl<C: IntoUnits + Copy> IntoUnits for &C {
-    #[inline]
-    fn into_units(self) -> u64 {
-        (*self).into_units()
-    }
-}
+into_units!(number: u64::from(number); u8, u16, u32);
+into_units!(number: number; u64);
+// More than any limit admits, should it ever not fit.
+into_units!(number: u64::try_from(number).unwrap_or(u64::MAX); usize);
+into_units!(cost: cost.get(); Cost);

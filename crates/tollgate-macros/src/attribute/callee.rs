@@ -6,6 +6,8 @@ use syn::parse::ParseStream;
 use syn::spanned::Spanned;
 use syn::{Error, Expr, ExprPath, Member, Token};
 
+use super::values::{expression, ungrouped};
+
 /// What is called in place of the function.
 pub(crate) enum Callee {
     Path(ExprPath),
@@ -21,6 +23,7 @@ const EXAMPLE: &str =
 
 impl Callee {
     pub(super) fn read(value: Expr) -> Result<Self, Error> {
+        let value = ungrouped(value);
         let hint = match value {
             Expr::Path(path) => return Ok(Self::Path(path)),
             Expr::Field(field) if is_self(&field.base) => {
@@ -39,7 +42,7 @@ impl Callee {
 
     /// One, or several in brackets.
     pub(super) fn read_all(input: ParseStream<'_>) -> Result<Vec<Self>, Error> {
-        match input.parse()? {
+        match expression(input)? {
             Expr::Array(array) if array.elems.is_empty() => {
                 Err(Error::new(array.span(), "name a handler: `on_error = [handler]`"))
             }

@@ -10,7 +10,7 @@ const OPTIONS: [(&str, &str); 14] = [
     ("missing", "`missing = refuse`"),
     ("cost", "`cost = items.len()` or `cost(\"policy\") = items.len()`"),
     ("skip_if", "`skip_if = user.is_internal`"),
-    ("shadow", "`shadow`"),
+    ("shadow", "`shadow`, without a value"),
     ("wait", "`wait = \"500ms\"`"),
     ("fallback", "`fallback = path` or `fallback(args) = path`"),
     ("denied", "`denied = None`"),
@@ -31,15 +31,29 @@ pub(super) fn write_it(option: &Ident) -> Error {
     Error::new(option.span(), format!("`{word}` is written like this: {example}"))
 }
 
-pub(super) fn unknown(option: &Ident) -> Error {
+/// Words of policies, and what people call their numbers.
+const OF_POLICIES: [&str; 10] =
+    ["burst", "capacity", "limit", "max", "per", "period", "queue", "rate", "slices", "window"];
+
+/// What isn't an option. `is_alone` if no value follows.
+pub(super) fn unknown(option: &Ident, is_alone: bool) -> Error {
     let word = option.to_string();
     let near = OPTIONS
         .iter()
         .map(|(known, _)| (strsim::damerau_levenshtein(known, &word), *known))
-        .filter(|(distance, known)| *distance <= 2.max(known.len() / 3))
+        .filter(|(distance, known)| {
+            *distance <= 2.max(known.len() / 3) || known.starts_with(&format!("{word}_"))
+        })
         .min();
     let hint = match near {
         Some((_, known)) => format!("did you mean `{known}`?"),
+        None if OF_POLICIES.contains(&word.as_str()) => {
+            "numbers are written in the policy: `#[limit(\"token_bucket 10/s burst 20\")]`"
+                .to_owned()
+        }
+        None if is_alone => {
+            format!("if it is the name of a limit write it as a string: `#[limit(\"{word}\")]`")
+        }
         None => {
             let known: Vec<_> = OPTIONS.iter().map(|(known, _)| *known).collect();
             format!("the options are {}", known.join(", "))

@@ -28,7 +28,7 @@ impl Missing {
             "skip" => Ok(Self::Skip),
             _ => Err(Error::new(
                 word.span(),
-                "write `missing = shared` (what is absent counts as empty), `missing = refuse` (the call is denied) or `missing = skip` (nothing is asked)",
+                "write `missing = shared` (calls without a key share one), `missing = refuse` (the call is denied) or `missing = skip` (nothing is asked)",
             )),
         }
     }
@@ -36,7 +36,7 @@ impl Missing {
 
 impl Wait {
     pub(super) fn read(input: ParseStream<'_>) -> Result<Self, Error> {
-        let value: Expr = input.parse()?;
+        let value = expression(input)?;
         match &value {
             Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => {
                 match text.value().parse::<tollgate_core::Span>() {
@@ -53,9 +53,21 @@ impl Wait {
     }
 }
 
+/// An expression; one that a macro was given, as what it is.
+pub(crate) fn expression(input: ParseStream<'_>) -> Result<Expr, Error> {
+    input.parse().map(ungrouped)
+}
+
+pub(crate) fn ungrouped(expression: Expr) -> Expr {
+    match expression {
+        Expr::Group(group) => ungrouped(*group.expr),
+        other => other,
+    }
+}
+
 /// A predicate of the result.
 pub(super) fn predicate(input: ParseStream<'_>) -> Result<Expr, Error> {
-    let predicate: Expr = input.parse()?;
+    let predicate = expression(input)?;
     match &predicate {
         Expr::Closure(_) | Expr::Path(_) => Ok(predicate),
         _ => Err(Error::new(
@@ -72,7 +84,7 @@ pub(super) fn string(input: ParseStream<'_>, example: &str) -> Result<LitStr, Er
 /// One string, or several in brackets.
 pub(super) fn strings(input: ParseStream<'_>) -> Result<Vec<LitStr>, Error> {
     const WRITE: &str = "write the policies as strings: `policies = [\"token_bucket 10/s\", \"fixed_window 1000/d\"]`";
-    let elements = match input.parse()? {
+    let elements = match expression(input)? {
         Expr::Array(array) if array.elems.is_empty() => {
             return Err(Error::new(array.span(), WRITE));
         }
@@ -81,7 +93,7 @@ pub(super) fn strings(input: ParseStream<'_>) -> Result<Vec<LitStr>, Error> {
     };
     elements
         .into_iter()
-        .map(|element| match element {
+        .map(|element| match ungrouped(element) {
             Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => Ok(text),
             other => Err(Error::new(other.span(), WRITE)),
         })

@@ -1,11 +1,12 @@
 //! What happens to a denied call.
 
-use proc_macro2::{Ident, TokenStream};
+use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote_spanned;
 use syn::{Error, Expr};
 
 use super::{Context, Place, here};
 use crate::attribute::{Callee, Fallback, Said};
+use crate::output::respanned;
 
 impl Context<'_> {
     /// Returns from the function if the variable `denied` has a denial.
@@ -20,7 +21,8 @@ impl Context<'_> {
         })
     }
 
-    /// Asks the handlers in turn, if it was the store that failed.
+    /// Asks the handlers in turn, if it was the store that failed. They are lent the arguments,
+    /// since several may look at them.
     fn handlers(&self) -> Result<TokenStream, Error> {
         let Some(on_error) = &self.stack.call.on_error else {
             return Ok(TokenStream::new());
@@ -35,9 +37,14 @@ impl Context<'_> {
             let receiver =
                 self.arguments.receiver().filter(|_| take_arguments && !callee.is_method());
             let handed = receiver.iter().chain(&arguments);
-            let call = quote_spanned!(here()=> #callee(error, #(&#handed),*));
-            let answer =
-                self.resolved(&call, &quote_spanned!(here()=> ::core::option::Option<#result>));
+            let place = callee.span().resolved_at(here());
+            let error = Ident::new("error", place);
+            let call = quote_spanned!(place=> #callee(#error, #(&#handed),*));
+            let answer = self.resolved(
+                &call,
+                place,
+                &quote_spanned!(here()=> ::core::option::Option<#result>),
+            );
             handlers.extend(quote_spanned! {here()=>
                 let answer: ::core::option::Option<#result> = #answer;
                 if let ::core::option::Option::Some(answer) = answer {
@@ -85,8 +92,9 @@ impl Context<'_> {
             handed.extend(self.arguments.receiver().filter(|_| !callee.is_method()));
             handed.extend(self.arguments.all(&fallback.option)?);
         }
-        let call = quote_spanned!(here()=> #callee(#(#handed),*));
-        let answer = self.resolved(&call, &self.output.inferred());
+        let place = callee.span().resolved_at(here());
+        let call = quote_spanned!(place=> #callee(#(#handed),*));
+        let answer = self.resolved(&call, place, &self.output.inferred());
         Ok(quote_spanned!(here()=> {
             #drop_denied
             #answer
@@ -103,12 +111,19 @@ impl Context<'_> {
         Ok(())
     }
 
-    /// In an async function what is called may be async too.
-    fn resolved(&self, call: &TokenStream, result: &TokenStream) -> TokenStream {
-        if !self.is_async() {
-            return call.clone();
-        }
-        let private = &self.private;
-        quote_spanned!(here()=> #private::Resolve::<#result, _>::new(#call).resolve().await)
+    /// What a call gives; in an async function what is called may be async too. What is wrong
+    /// with it is reported at `place`.
+    fn resolved(&self, call: &TokenStream, place: Span, result: &TokenStream) -> TokenStream {
+        let private = respanned(self.private.clone(), place);
+        let resolve = if self.is_async() {
+            quote_spanned!(place=> resolve().await)
+        } else {
+            quote_spanned!(place=> resolve_now())
+        };
+        quote_spanned!(here()=> {
+            #[allow(unused_imports)]
+            use #private::ResolveFuture as _;
+            #private::Resolve::<#result, _>::new(#call).#resolve
+        })
     }
 }

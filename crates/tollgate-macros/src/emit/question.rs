@@ -2,11 +2,15 @@
 
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{format_ident, quote_spanned};
+use syn::spanned::Spanned;
 use syn::{Error, Expr, ExprLit, Lit};
 
 use super::{Context, here};
 use crate::attribute::{Limit, Wait};
 use crate::quota::Quota;
+
+/// The item by which a function's path is known. No function has two of this name.
+pub(super) const PATH: &str = "__tollgate_path";
 
 /// The code of a question. All of it is for one block, in this order.
 pub(super) struct Question {
@@ -31,37 +35,31 @@ impl Question {
             0 => Ident::new(name, here()),
             more => format_ident!("{name}_{more}", span = here()),
         };
-        let (path, site) = (numbered("__tollgate_path"), numbered("__TOLLGATE_SITE"));
+        let (path, site) = (numbered(PATH), numbered("__TOLLGATE_SITE"));
         let parts = limits.iter().map(|limit| part(limit, private));
         let items = quote_spanned! {here()=>
             #[allow(unused_imports)]
-            use #private::{PutDisplay as _, ResolveFuture as _};
+            use #private::{PutCopied as _, PutDisplay as _, PutOption as _};
             fn #path() -> &'static str {
                 ::core::any::type_name_of_val(&#path)
             }
             static #site: #private::Site = #private::Site::new(#path, &[#(#parts),*]);
         };
         let call = numbered("call");
-        let made = match &context.stack.call.registry {
-            None => quote_spanned!(here()=> let #call = #site.call();),
+        let registry = context.stack.call.registry.as_ref().map(|registry| &registry.value);
+        let made = match registry {
+            None => quote_spanned!(here()=> #site.call()),
             Some(registry) => {
-                let registry = &registry.value;
-                quote_spanned! {here()=>
-                    let registry = &(#registry);
-                    let #call = #site.call_in(registry);
-                }
+                let place = registry.span().resolved_at(here());
+                quote_spanned!(place=> #site.call_in(&(#registry)))
             }
         };
-        let waiting = context.stack.call.wait.as_ref().map(|wait| {
-            let within = match &wait.value {
-                Wait::Micros(micros) => {
-                    quote_spanned!(here()=> ::core::time::Duration::from_micros(#micros))
-                }
-                Wait::Expression(expression) => quote_spanned!(here()=> #expression),
-            };
-            quote_spanned!(here()=> let #call = #call.waiting(#within);)
-        });
-        let mut setup = quote_spanned!(here()=> #made #waiting);
+        let how = if limits.iter().any(|limit| limit.is_shadow) {
+            Some(quote_spanned!(here()=> .unenforced()))
+        } else {
+            context.stack.call.wait.as_ref().map(|wait| waiting(&wait.value))
+        };
+        let mut setup = quote_spanned!(here()=> let #call = #made #how;);
         let (mut keys, mut asks) = (Vec::new(), Vec::new());
         for (index, limit) in limits.iter().enumerate() {
             let key = format_ident!("key_{number}_{index}", span = here());
@@ -83,6 +81,16 @@ impl Question {
         setup.extend(quote_spanned!(here()=> let #ask = || #one #(.and(#others))*;));
         Ok(Self { items, setup, call, keys, ask })
     }
+}
+
+fn waiting(wait: &Wait) -> TokenStream {
+    let within = match wait {
+        Wait::Micros(micros) => {
+            quote_spanned!(here()=> ::core::time::Duration::from_micros(#micros))
+        }
+        Wait::Expression(expression) => quote_spanned!(here()=> #expression),
+    };
+    quote_spanned!(here()=> .waiting(#within))
 }
 
 fn part(limit: &Limit, private: &TokenStream) -> TokenStream {

@@ -20,11 +20,16 @@ pub struct Key(State);
 
 #[derive(Debug)]
 enum State {
+    /// Bytes without a client's network.
+    Bytes(Bytes),
     Given(HttpKey),
     Method,
     Refused,
     Skipped,
 }
+
+/// Keys up to this many bytes lie on the stack.
+type Bytes = SmallVec<[u8; 64]>;
 
 /// What is done about a part of a key that isn't there.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +44,24 @@ impl Key {
     #[inline]
     pub const fn method() -> Self {
         Self(State::Method)
+    }
+
+    /// The network of whom the code runs for.
+    #[inline]
+    pub fn ip(on_missing: OnMissing) -> Self {
+        Caller::with_current(Caller::ip).map_or_else(|| Self::missing(on_missing), Self::given)
+    }
+
+    const fn given(key: HttpKey) -> Self {
+        Self(State::Given(key))
+    }
+
+    fn missing(on_missing: OnMissing) -> Self {
+        Self(match on_missing {
+            OnMissing::Refuse => State::Refused,
+            OnMissing::Shared => State::Given(HttpKey::shared()),
+            OnMissing::Skip => State::Skipped,
+        })
     }
 
     /// Nothing is asked.
@@ -61,6 +84,8 @@ impl Key {
     #[inline]
     pub fn ask<'a>(&'a self, call: &'a Call, terms: impl FnOnce(Ask<'a>) -> Ask<'a>) -> Ask<'a> {
         match &self.0 {
+            // The path of the function is no network either.
+            State::Bytes(bytes) => terms(Ask::without_network(bytes, call.method())),
             State::Given(key) => terms(Ask::from_key(key)),
             State::Method => terms(Ask::from_key(call.method())),
             State::Refused | State::Skipped => Ask::nothing(),
@@ -74,7 +99,7 @@ impl Key {
 /// begins with have a `\` before them inside of values, and so has `\`.
 #[derive(Debug)]
 pub struct KeyWriter {
-    bytes: SmallVec<[u8; 64]>,
+    bytes: Bytes,
     separators: &'static [u8],
     network: Option<Cidr>,
     is_whole: bool,
@@ -107,6 +132,14 @@ impl KeyWriter {
         }
     }
 
+    #[inline]
+    fn option<T>(&mut self, value: Option<T>, put: impl FnOnce(T, &mut Self)) {
+        match value {
+            Some(value) => put(value, self),
+            None => self.is_whole = false,
+        }
+    }
+
     /// The network of whom the code runs for.
     pub fn ip(&mut self) {
         Caller::with_current(|caller| match caller.ip() {
@@ -133,18 +166,15 @@ impl KeyWriter {
 
     #[inline]
     pub fn finish(self, on_missing: OnMissing) -> Key {
-        if self.is_whole {
-            let key = HttpKey::new(&self.bytes);
-            return Key(State::Given(match self.network {
-                Some(network) => key.in_network(network),
-                None => key,
-            }));
+        if !self.is_whole {
+            return Key::missing(on_missing);
         }
-        Key(match on_missing {
-            OnMissing::Refuse => State::Refused,
-            OnMissing::Shared => State::Given(HttpKey::shared()),
-            OnMissing::Skip => State::Skipped,
-        })
+        // Keys that begin with a NUL are looked at closely: one of them is no key at all.
+        match self.network {
+            None if self.bytes.first() != Some(&0) => Key(State::Bytes(self.bytes)),
+            None => Key::given(HttpKey::new(&self.bytes)),
+            Some(network) => Key::given(HttpKey::new(&self.bytes).in_network(network)),
+        }
     }
 }
 
@@ -158,43 +188,60 @@ impl fmt::Write for KeyWriter {
 
 /// A value that is to be part of a key.
 ///
-/// Its method `put` is one of these for text and bytes, which are copied, and for options, whose
-/// absence is noticed; that of [`PutDisplay`] for whatever can be printed.
+/// It is put into one by the first of three traits that has a method for it, each of which is for
+/// one `&` less: [`PutCopied`] for text and bytes, which are copied, [`PutOption`] for options,
+/// whose absence is noticed, and [`PutDisplay`] for whatever can be printed.
 #[derive(Debug)]
 pub struct Component<'v, T: ?Sized>(pub &'v T);
 
-macro_rules! copied {
-    ($as:ty: $($value:ty),* $(,)?) => {$(
-        impl Component<'_, $value> {
-            #[inline]
-            pub fn put(self, key: &mut KeyWriter) {
-                key.value(AsRef::<[u8]>::as_ref(AsRef::<$as>::as_ref(self.0)));
-            }
-        }
-    )*};
-}
-
-copied!(str: str, &str, String, &String, Box<str>, Rc<str>, Arc<str>, Cow<'_, str>);
-copied!([u8]: [u8], &[u8], Vec<u8>, &Vec<u8>, Cow<'_, [u8]>, HttpKey, &HttpKey);
-
-impl<const N: usize> Component<'_, [u8; N]> {
-    #[inline]
-    pub fn put(self, key: &mut KeyWriter) {
-        key.value(self.0);
+impl<T: ?Sized> Clone for Component<'_, T> {
+    fn clone(&self) -> Self {
+        *self
     }
 }
 
-impl<T: KeyPart> Component<'_, Option<T>> {
+impl<T: ?Sized> Copy for Component<'_, T> {}
+
+/// Of text, bytes and options of them.
+pub trait PutCopied {
+    fn put(self, key: &mut KeyWriter);
+}
+
+impl<T: Copied + ?Sized> PutCopied for &&Component<'_, T> {
     #[inline]
-    pub fn put(self, key: &mut KeyWriter) {
-        match self.0 {
-            Some(value) => value.put(key),
-            None => key.is_whole = false,
-        }
+    fn put(self, key: &mut KeyWriter) {
+        self.0.copy(key);
     }
 }
 
-/// Of what isn't copied.
+/// Of options of what can be printed.
+pub trait PutOption<T> {
+    fn put(self, key: &mut KeyWriter)
+    where
+        T: KeyPart;
+}
+
+impl<T> PutOption<T> for &Component<'_, Option<T>> {
+    #[inline]
+    fn put(self, key: &mut KeyWriter)
+    where
+        T: KeyPart,
+    {
+        key.option(self.0.as_ref(), KeyPart::print);
+    }
+}
+
+impl<T> PutOption<T> for &Component<'_, &Option<T>> {
+    #[inline]
+    fn put(self, key: &mut KeyWriter)
+    where
+        T: KeyPart,
+    {
+        key.option(self.0.as_ref(), KeyPart::print);
+    }
+}
+
+/// Of what can be printed.
 pub trait PutDisplay<T: ?Sized> {
     fn put(self, key: &mut KeyWriter)
     where
@@ -202,11 +249,59 @@ pub trait PutDisplay<T: ?Sized> {
 }
 
 impl<T: ?Sized> PutDisplay<T> for Component<'_, T> {
+    #[inline]
     fn put(self, key: &mut KeyWriter)
     where
         T: KeyPart,
     {
-        self.0.put(key);
+        self.0.print(key);
+    }
+}
+
+/// What is copied into a key as it is.
+pub trait Copied {
+    fn copy(&self, key: &mut KeyWriter);
+}
+
+macro_rules! copied {
+    ($as:ty: $($value:ty),* $(,)?) => {$(
+        impl Copied for $value {
+            #[inline]
+            fn copy(&self, key: &mut KeyWriter) {
+                key.value(AsRef::<[u8]>::as_ref(AsRef::<$as>::as_ref(self)));
+            }
+        }
+    )*};
+}
+
+copied!(str: str, String, Box<str>, Rc<str>, Arc<str>, Cow<'_, str>);
+copied!([u8]: [u8], Vec<u8>, Box<[u8]>, Rc<[u8]>, Arc<[u8]>, Cow<'_, [u8]>, HttpKey);
+
+impl<const N: usize> Copied for [u8; N] {
+    #[inline]
+    fn copy(&self, key: &mut KeyWriter) {
+        key.value(self);
+    }
+}
+
+impl<T: Copied + ?Sized> Copied for &T {
+    #[inline]
+    fn copy(&self, key: &mut KeyWriter) {
+        (**self).copy(key);
+    }
+}
+
+impl<T: Copied + ?Sized> Copied for &mut T {
+    #[inline]
+    fn copy(&self, key: &mut KeyWriter) {
+        (**self).copy(key);
+    }
+}
+
+impl<T: Copied> Copied for Option<T> {
+    #[inline]
+    fn copy(&self, key: &mut KeyWriter) {
+        key.option(self.as_ref(), Copied::copy);
     }
 }
 
@@ -217,12 +312,13 @@ impl<T: ?Sized> PutDisplay<T> for Component<'_, T> {
     note = "a key is made of what implements `Display`, of bytes, and of options of these: name a field of it, or implement `Display`"
 )]
 pub trait KeyPart {
-    fn put(&self, key: &mut KeyWriter);
+    fn print(&self, key: &mut KeyWriter);
 }
 
 #[diagnostic::do_not_recommend]
 impl<T: fmt::Display + ?Sized> KeyPart for T {
-    fn put(&self, key: &mut KeyWriter) {
+    #[inline]
+    fn print(&self, key: &mut KeyWriter) {
         // Writing into a key never fails, and what can't print itself is as far as it got.
         let _ = fmt::Write::write_fmt(key, format_args!("{self}"));
     }

@@ -14,9 +14,15 @@ impl<R, V> Resolve<R, V> {
 }
 
 impl<R> Resolve<R, R> {
-    /// The result. It is found before the method of the trait below is.
+    /// The result. It is found before the methods of the traits below are.
     pub fn resolve(self) -> Ready<R> {
         ready(self.0)
+    }
+
+    /// The result, in a function that isn't async.
+    #[inline]
+    pub fn resolve_now(self) -> R {
+        self.0
     }
 }
 
@@ -25,6 +31,10 @@ pub trait ResolveFuture<R, V>: Sized {
     fn resolve(self) -> V::Future
     where
         V: Answers<R>;
+
+    fn resolve_now(self) -> R
+    where
+        V: AnswersNow<R>;
 }
 
 impl<R, V> ResolveFuture<R, V> for Resolve<R, V> {
@@ -34,12 +44,19 @@ impl<R, V> ResolveFuture<R, V> for Resolve<R, V> {
     {
         self.0.answer()
     }
+
+    fn resolve_now(self) -> R
+    where
+        V: AnswersNow<R>,
+    {
+        self.0.answer_now()
+    }
 }
 
 /// A future of a result.
 #[diagnostic::on_unimplemented(
-    message = "this is to answer a call that returns `{R}`, and gives something else",
-    label = "gives `{Self}`",
+    message = "this is to return `{R}`, and returns something else",
+    label = "returns `{Self}`",
     note = "return `{R}`, or a future of it"
 )]
 pub trait Answers<R> {
@@ -55,4 +72,15 @@ impl<R, F: IntoFuture<Output = R>> Answers<R> for F {
     fn answer(self) -> F::IntoFuture {
         self.into_future()
     }
+}
+
+/// Nothing is: it is there for what the compiler says then.
+#[diagnostic::on_unimplemented(
+    message = "this is to return `{R}`, and returns something else",
+    label = "returns `{Self}`",
+    note = "return `{R}`",
+    note = "if it returns a future: name a function that isn't async, or make the limited one `async`, which awaits it"
+)]
+pub trait AnswersNow<R> {
+    fn answer_now(self) -> R;
 }

@@ -115,11 +115,9 @@ impl Site {
 
     /// A call that asks this registry.
     #[must_use]
-    pub fn call_in<R: Borrow<Registry> + ?Sized>(&'static self, registry: &R) -> Call {
-        let registry = registry.borrow();
-        let of_this = |opened: &Opened| {
-            matches!(&opened.owner, Owner::Given(known) if known.is_same(registry))
-        };
+    pub fn call_in<R: AsRegistry + ?Sized>(&'static self, registry: &R) -> Call {
+        let registry = registry.as_registry();
+        let of_this = |opened: &Opened| matches!(&opened.owner, Owner::Given(known) if known.is_same(registry));
         Call::new(Holding::Other(
             self.known(of_this)
                 .unwrap_or_else(|| self.remember(Owner::Given(registry.clone()), registry)),
@@ -164,6 +162,23 @@ impl Site {
             self.parts.iter().map(|part| part.gate(registry, path)).unzip();
         let gate = gates.into_iter().reduce(Gate::and).unwrap_or_else(|| registry.gate(path));
         Opened { owner, gate, names: names.into(), method: HttpKey::new(path) }
+    }
+}
+
+/// What leads to a registry.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no registry",
+    label = "is no `tollgate::Registry`",
+    note = "write a `tollgate::Registry`, or a reference, a `Box` or an `Arc` of one: `registry = self.limits`"
+)]
+pub trait AsRegistry {
+    fn as_registry(&self) -> &Registry;
+}
+
+#[diagnostic::do_not_recommend]
+impl<R: Borrow<Registry> + ?Sized> AsRegistry for R {
+    fn as_registry(&self) -> &Registry {
+        self.borrow()
     }
 }
 

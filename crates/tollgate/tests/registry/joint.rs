@@ -73,12 +73,12 @@ fn the_rest_is_decided_all_or_nothing_when_some_are_bypassed() {
     // The address is not counted; account and day are, or neither.
     let ruling = check("10.0.0.1", "alice");
     assert!(ruling.is_allowed());
-    let names: Vec<_> = ruling.limit().unwrap().parts().iter().map(|name| name.as_str()).collect();
+    let names: Vec<_> = ruling.limit().unwrap().parts().iter().map(tollgate::LimitName::as_str).collect();
     assert_eq!(names, ["account", "day"]);
     assert!(check("10.0.0.1", "alice").is_denied());
     assert_eq!(now(registry.gate("day").peek("all")).unwrap().remaining(), Some(4));
     // Off, unknown, or nothing to ask: left out alike, with its costs.
-    registry.switch_limit("account", Switch::Off);
+    assert!(registry.switch_limit("account", Switch::Off).is_some());
     assert_eq!(check("1.1.1.1", "alice").policies().len(), 2);
     setup.replace("unknown_limits: pass\nlimits: {address: {policies: [gcra 1/h burst 3]}}");
     let ruling = check("1.1.1.1", "alice");
@@ -149,7 +149,7 @@ fn very_many_combinations_are_decided_right() {
                 let (a, b) = (format!("k{a}"), format!("k{b}"));
                 let ruling = now(gate.peek(Ask::new(&a).and(&b))).unwrap();
                 let limits: Vec<_> =
-                    ruling.policies().iter().map(|policy| policy.limit()).collect();
+                    ruling.policies().iter().map(tollgate::Outcome::limit).collect();
                 let wanted = [&a, &b].map(|key| key[1..].parse().ok());
                 assert_eq!(limits, wanted);
             }

@@ -97,7 +97,7 @@ fn what_was_consumed_stays_whatever_happens_to_the_file_around_it() {
     setup.replace("limits: {b: {policies: [gcra 1/h burst 3]}}");
     setup.replace("limits: {b: {policies: [gcra 1/h burst 3]}, a: {policies: [fixed_window 9/d, gcra 1/h burst 3, gcra 1/h burst 8 as new]}}");
     let ruling = now(setup.registry.gate("a").peek("k")).unwrap();
-    let left: Vec<_> = ruling.policies().iter().map(|policy| policy.remaining()).collect();
+    let left: Vec<_> = ruling.policies().iter().map(tollgate::Outcome::remaining).collect();
     assert_eq!(left, [Some(7), Some(1), Some(8)]);
     assert_eq!(setup.admitted("b", "k", 9), 3);
 }
@@ -159,7 +159,7 @@ fn under_load_no_unit_is_lost_or_invented_while_the_configuration_is_replaced() 
                     };
                     // An answer speaks of one configuration: all its policies have its burst.
                     let limits: Vec<_> =
-                        ruling.policies().iter().map(|policy| policy.limit()).collect();
+                        ruling.policies().iter().map(tollgate::Outcome::limit).collect();
                     assert!(limits.iter().all(|limit| *limit == limits[0]), "{limits:?}");
                     let named = &ruling.limit().unwrap().members()[0];
                     assert!(named.policy().to_string().contains(&limits[0].unwrap().to_string()));

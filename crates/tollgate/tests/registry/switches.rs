@@ -66,7 +66,7 @@ fn what_was_switched_at_run_time_outlasts_configurations_until_it_is_given_back(
     let setup = Setup::new(TWO);
     let registry = &setup.registry;
     registry.switch(Switch::Off);
-    registry.switch_limit("a", Switch::Off);
+    assert!(registry.switch_limit("a", Switch::Off).is_some());
     setup.replace(&TWO.replace("burst 2", "burst 3"));
     assert_eq!(
         (registry.switched(), registry.limit_switched("a")),
@@ -79,7 +79,7 @@ fn what_was_switched_at_run_time_outlasts_configurations_until_it_is_given_back(
     assert_eq!(setup.admitted("a", "k", 9), 3);
 
     // On, against a file that says off.
-    registry.switch_limit("a", Switch::On);
+    assert!(registry.switch_limit("a", Switch::On).is_some());
     registry.switch(Switch::On);
     setup.replace(&format!("enabled: false\n{}", TWO.replace("a: {", "a: {enabled: false, ")));
     assert_eq!(setup.admitted("a", "k", 9), 0);
@@ -95,12 +95,12 @@ fn a_key_can_be_forgotten_while_its_limit_is_off() {
     let setup = Setup::new(TWO);
     let gate = setup.registry.gate("a");
     assert_eq!(admitted(&gate, "k", 9), 2);
-    setup.registry.switch_limit("a", Switch::Off);
+    assert!(setup.registry.switch_limit("a", Switch::Off).is_some());
     assert!(now(gate.reset("k")).unwrap().is_allowed());
     // What isn't counted can't be given back or taken either.
     assert_eq!(now(gate.refund("k")).unwrap().source(), Source::Bypass);
     assert_eq!(now(gate.charge(Ask::new("k").cost(5))).unwrap().source(), Source::Bypass);
-    setup.registry.switch_limit("a", Switch::On);
+    assert!(setup.registry.switch_limit("a", Switch::On).is_some());
     assert_eq!(admitted(&gate, "k", 9), 2);
 }
 

@@ -1,0 +1,38 @@
+use tollgate::{Denied, limit};
+
+#[limit("find", shadow = true)]
+fn shadow() -> Result<(), Denied> {
+    Ok(())
+}
+
+#[limit("find", missing = deny)]
+fn missing() -> Result<(), Denied> {
+    Ok(())
+}
+
+#[limit("find", key = ip, key = user)]
+fn twice() -> Result<(), Denied> {
+    Ok(())
+}
+
+#[limit("find" key = ip)]
+fn comma() -> Result<(), Denied> {
+    Ok(())
+}
+
+#[limit("find", skip_if = "internal")]
+fn skip_if() -> Result<(), Denied> {
+    Ok(())
+}
+
+#[limit("find", skip)]
+fn skip() -> Result<(), Denied> {
+    Ok(())
+}
+
+#[limit("find", registry = 7)]
+fn registry() -> Result<(), Denied> {
+    Ok(())
+}
+
+fn main() {}

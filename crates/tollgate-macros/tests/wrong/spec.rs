@@ -1,0 +1,33 @@
+use tollgate::{Denied, limit};
+
+#[limit("token_buckt 5/min")]
+fn algorithm() -> Result<(), Denied> {
+    Ok(())
+}
+
+#[limit("token_bucket 5/m")]
+fn period() -> Result<(), Denied> {
+    Ok(())
+}
+
+#[limit("5/min")]
+fn rate_alone() -> Result<(), Denied> {
+    Ok(())
+}
+
+#[limit("token_bucket")]
+fn algorithm_alone() -> Result<(), Denied> {
+    Ok(())
+}
+
+#[limit(policies = ["gcra 5/min", "gcra 5/min as gcra"])]
+fn repeated() -> Result<(), Denied> {
+    Ok(())
+}
+
+#[limit("log in!", name = "a b")]
+fn name() -> Result<(), Denied> {
+    Ok(())
+}
+
+fn main() {}
