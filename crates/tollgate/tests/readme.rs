@@ -1,5 +1,7 @@
 //! What the README shows does what it says.
 
+#![allow(unused_qualifications, reason = "what the README shows needs no imports")]
+
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 
@@ -52,8 +54,7 @@ async fn a_router_of_the_readme_is_limited_by_address() {
         stream.read_to_string(&mut response).unwrap();
         response
     };
-    let responses =
-        tokio::task::spawn_blocking(move || [get(), get(), get()]).await.unwrap();
+    let responses = tokio::task::spawn_blocking(move || [get(), get(), get()]).await.unwrap();
     for response in &responses[..2] {
         assert!(response.starts_with("HTTP/1.1 200 ") && response.ends_with("hello"), "{response}");
     }
