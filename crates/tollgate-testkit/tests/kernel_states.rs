@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use tollgate_core::kernel::log::{Entry, Log, State};
-use tollgate_core::kernel::{Ask, Rule, Times, bucket, warm_up};
+use tollgate_core::kernel::{Ask, Rule, Times, bucket, counter, warm_up, window};
 use tollgate_core::{
     Cost, Costs, Limit, MAX_EXACT, Operation, Policy, Reading, RetryAfter, Standing,
     StoreErrorKind, evaluate,
@@ -264,4 +264,68 @@ fn a_request_brings_a_subject_for_each_part() {
     let message = check(&three, &two[..1]).unwrap_err();
     assert!(message.contains("`a + b + c` needs 3") && message.contains("but 2 were"), "{message}");
     assert!(check(&three, &[]).is_err());
+}
+
+/// Stores encode the kernels by these numbers.
+#[test]
+fn buckets_tell_the_numbers_they_decide_by() {
+    let bucket = |spec: &str| match rule(spec) {
+        Rule::Bucket(bucket) => bucket,
+        other => panic!("{spec} is {other:?}"),
+    };
+    // 6 in 4,000,000 µs are 3 ticks a microsecond, at 2,000,000 ticks a unit.
+    let meter = bucket("token_bucket 6/4s burst 5");
+    assert_eq!((meter.unit(), meter.refill(), meter.capacity()), (2_000_000, 3, 10_000_000));
+    assert_eq!((meter.limit(), meter.fresh_deficit()), (5, 0));
+    assert_eq!((meter.is_shaper(), meter.is_smooth()), (false, false));
+    let shaper = bucket("shaper 5/s queue 2");
+    assert_eq!((shaper.unit(), shaper.refill(), shaper.capacity()), (200_000, 1, 600_000));
+    assert_eq!((shaper.is_shaper(), shaper.is_smooth()), (true, false));
+    let smooth = bucket("smooth 6/4s burst 1s");
+    assert_eq!((smooth.capacity(), smooth.fresh_deficit()), (3_000_000, 3_000_000));
+    assert_eq!((smooth.is_shaper(), smooth.is_smooth()), (false, true));
+    assert_eq!(bucket("smooth 6/4s burst 1s start full").fresh_deficit(), 0);
+
+    let kept = bucket::State { newest: AT - 10, deficit: 100, unit: 2_000_000 };
+    let (standing, restamped) = meter.stand(Some(kept), TIMES).unwrap();
+    assert_eq!((standing.at(), standing.deficit(), restamped), (AT, 70, false));
+    assert!(standing.is_known());
+    let (standing, _) = meter.stand(None, TIMES).unwrap();
+    assert_eq!((standing.at(), standing.deficit(), standing.is_known()), (AT, 0, false));
+
+    let Rule::WarmUp(warm_up) = rule("warmup 6/4s over 10s") else { panic!("a warm-up") };
+    assert_eq!((warm_up.unit(), warm_up.refill(), warm_up.store()), (2_000_000, 3, 30_000_000));
+    let kept = warm_up::State { newest: AT - 10, debt: 0, deficit: 5, unit: 2_000_000 };
+    let (standing, _) = warm_up.stand(Some(kept), TIMES).unwrap();
+    assert_eq!((standing.at(), standing.is_known()), (AT, true));
+    assert!(!warm_up.stand(None, TIMES).unwrap().0.is_known());
+}
+
+#[test]
+fn windows_tell_the_numbers_they_decide_by() {
+    let Rule::Counter(counter) = rule("sliding_counter 9/h") else { panic!("a counter") };
+    const HOUR: u64 = 3_600_000_000;
+    assert_eq!((counter.limit(), counter.window(), counter.step()), (9, HOUR, 1));
+    let Rule::Counter(coarse) = rule("sliding_counter 1000000000/h") else { panic!("a counter") };
+    assert_eq!(coarse.step(), 1_000_000);
+    let start = AT - AT % HOUR;
+    let kept = counter::State { newest: start, start, previous: 4, current: 7 };
+    let (standing, restamped) = counter.stand(Some(kept), TIMES).unwrap();
+    assert_eq!((standing.at(), standing.previous(), standing.current()), (AT, 4, 7));
+    assert!(!restamped);
+
+    let Rule::Window(window) = rule("fixed_window 9/h") else { panic!("a window") };
+    assert_eq!(window.limit(), 9);
+    assert_eq!(*window.anchor(), window::Anchor::FirstAdmitted(HOUR));
+    let kept = window::State { newest: AT - 10, start: AT - 20, used: 3 };
+    let (standing, _) = window.stand(Some(kept), TIMES);
+    assert_eq!((standing.at(), standing.is_open()), (AT, true));
+    let (standing, _) = window.stand(None, TIMES);
+    assert_eq!((standing.at(), standing.is_open()), (AT, false));
+
+    let exact = log("sliding_log 3/s and 9/min");
+    assert_eq!((exact.quantum(), exact.horizon(), exact.is_ring()), (1, 60_000_000, false));
+    assert_eq!(exact.limit(), 3);
+    let ring = log("sliding_window 9/h slices 60");
+    assert_eq!((ring.quantum(), ring.horizon(), ring.is_ring()), (60_000_000, HOUR, true));
 }
