@@ -4,10 +4,10 @@ mod format;
 mod partition;
 mod quota;
 mod ready;
-mod value;
 mod written;
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use http::StatusCode;
 use http::header::{
@@ -22,8 +22,8 @@ pub use partition::{Partition, PartitionError};
 pub use ready::ReadyFields;
 
 use quota::clamp;
-use value::{Merge, Value, separate};
-use written::written;
+use ready::Told;
+use written::{make_room, write_number, written};
 
 static RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 static RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -62,11 +62,19 @@ static X_RATE_LIMIT: [HeaderName; 3] = [
 /// assert_eq!(headers["ratelimit"], "\"token_bucket\";r=1;t=1");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// Cloning is cheap.
 #[derive(Clone, Debug)]
 pub struct LimitFields {
+    ready: Arc<Ready>,
+}
+
+/// What is the same for every response.
+#[derive(Clone, Debug)]
+struct Ready {
     format: FieldFormat,
     members: Box<[Member]>,
-    /// `RateLimit-Policy`; for draft 03 the policies after the first value of `RateLimit-Limit`.
+    /// `RateLimit-Policy`.
     policies: Option<HeaderValue>,
     partitions: Option<HeaderValue>,
 }
@@ -78,7 +86,11 @@ struct Member {
     index: usize,
     part: usize,
     name: String,
+    /// What stands before the number of units that are left.
+    available: String,
     quota: u64,
+    /// The value of `RateLimit-Limit` and `X-RateLimit-Limit`.
+    limit: HeaderValue,
     /// What a request costs that doesn't say.
     cost: u64,
 }
@@ -98,10 +110,27 @@ impl LimitFields {
             let (quota, window) = (clamp(quota::quota(policy)), quota::window(policy));
             write_policy(&mut policies, format, &name, quota, window);
             let cost = policy.cost().get();
-            members.push(Member { index, part: member.part(), name, quota, cost });
+            let letter = if format == FieldFormat::DraftNext { 'a' } else { 'r' };
+            let available = format!("\"{name}\";{letter}=");
+            let limit = HeaderValue::from(quota);
+            members.push(Member {
+                index,
+                part: member.part(),
+                name,
+                available,
+                quota,
+                limit,
+                cost,
+            });
         }
-        let policies = (!policies.is_empty()).then(|| value::of_lawful_text(policies));
-        Self { format, members: members.into(), policies, partitions: None }
+        if format == FieldFormat::Draft03 && !policies.is_empty() {
+            for member in &mut members {
+                member.limit = of_lawful_text(format!("{}, {policies}", member.quota));
+            }
+        }
+        let policies = (!policies.is_empty()).then(|| of_lawful_text(policies));
+        let ready = Ready { format, members: members.into(), policies, partitions: None };
+        Self { ready: Arc::new(ready) }
     }
 
     /// The same fields, which tell what divides the quota where the format can: one partition per
@@ -109,20 +138,21 @@ impl LimitFields {
     #[must_use]
     pub fn with_partitions(mut self, partitions: &[Partition]) -> Self {
         let mut text = String::new();
-        for member in &self.members {
+        for member in &self.ready.members {
             if let Some(partition) = partitions.get(member.part).filter(|own| !own.is_empty()) {
                 separate(&mut text);
                 let _ = write!(text, "\"{}\"{partition}", member.name);
             }
         }
-        self.partitions = (!text.is_empty()).then(|| value::of_lawful_text(text));
+        let partitions = (!text.is_empty()).then(|| of_lawful_text(text));
+        Arc::make_mut(&mut self.ready).partitions = partitions;
         self
     }
 
     /// The format.
     #[must_use]
-    pub const fn format(&self) -> FieldFormat {
-        self.format
+    pub fn format(&self) -> FieldFormat {
+        self.ready.format
     }
 
     /// Whether the fields should stand on a response with this status: not on redirections, which
@@ -140,7 +170,7 @@ impl LimitFields {
     /// Adds the names of the fields to `Access-Control-Expose-Headers`, so that a browser shows
     /// them to scripts of other origins.
     pub fn expose(&self, headers: &mut HeaderMap) {
-        let exposed = HeaderValue::from_static(self.format.exposed());
+        let exposed = HeaderValue::from_static(self.format().exposed());
         if !headers.get_all(ACCESS_CONTROL_EXPOSE_HEADERS).iter().any(|value| value == exposed) {
             headers.append(ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
         }
@@ -178,101 +208,77 @@ impl<'d> DecisionFields<'d> {
 
     /// The same fields for a response that isn't there yet.
     pub fn ready(self) -> ReadyFields {
-        let mut ready = ReadyFields::default();
-        self.each(&mut |name, merge, value| ready.push(name, merge, value));
-        ready
+        let told = match self.fields.format() {
+            // No limit was asked.
+            _ if self.decision.source() == Source::Bypass => Told::Nothing,
+            FieldFormat::None => Told::Nothing,
+            FieldFormat::Draft11 | FieldFormat::DraftNext => self.lists(),
+            _ => self.closest(),
+        };
+        ReadyFields { told, retry: retry_after(self.decision) }
     }
 
     /// The names, in lower case, and values of the same fields, for other libraries.
     #[must_use]
     pub fn pairs(self) -> Vec<(&'static str, String)> {
         let mut pairs = Vec::new();
-        self.each(&mut |name, _, value| match value {
-            Value::Nothing => {}
-            value => pairs.push((name.as_str(), value.into_text())),
+        self.ready().each(|name, value| {
+            if let Some(value) = value {
+                pairs.push((name.as_str(), value.to_str().unwrap_or_default().to_owned()));
+            }
         });
         pairs
     }
 
-    fn each(self, out: &mut dyn FnMut(&'static HeaderName, Merge, Value<'_>)) {
-        match self.fields.format {
-            // No limit was asked.
-            _ if self.decision.source() == Source::Bypass => {}
-            FieldFormat::None => {}
-            FieldFormat::Draft11 | FieldFormat::DraftNext => self.each_of_lists(out),
-            FieldFormat::Draft03 => self.each_of_closest(&DRAFT_03, out),
-            FieldFormat::XRateLimit | FieldFormat::XRateLimitUnix => {
-                self.each_of_closest(&X_RATE_LIMIT, out);
-            }
+    fn lists(self) -> Told {
+        /// Of a policy: two names of 32 bytes, and numbers.
+        const BYTES: usize = 128;
+        let ready = &self.fields.ready;
+        if ready.policies.is_none() {
+            return Told::Nothing;
         }
-        if let Some(seconds) = retry_after(self.decision) {
-            out(&RETRY, Merge::Replace, Value::Number(seconds));
-        }
-    }
-
-    fn each_of_lists(self, out: &mut dyn FnMut(&'static HeaderName, Merge, Value<'_>)) {
-        let Some(policies) = &self.fields.policies else {
-            return;
-        };
-        out(&RATE_LIMIT_POLICY, Merge::Append, Value::Ready(policies));
-        let is_next = self.fields.format == FieldFormat::DraftNext;
-        let value = written(|text| {
-            for member in &self.fields.members {
+        let is_next = ready.format == FieldFormat::DraftNext;
+        let window: &[u8] = if is_next { b";w=" } else { b";t=" };
+        make_room(BYTES * ready.members.len());
+        let left = written(|text| {
+            for member in &ready.members {
                 let Some(outcome) = self.decision.policies().get(member.index) else {
                     continue;
                 };
                 if !text.is_empty() {
-                    text.write_str(", ")?;
+                    text.extend_from_slice(b", ");
                 }
-                let (available, window) = if is_next { ('a', 'w') } else { ('r', 't') };
-                write!(text, "\"{}\";{available}={}", member.name, member.remaining(outcome))?;
+                text.extend_from_slice(member.available.as_bytes());
+                write_number(text, member.remaining(outcome));
                 if let Some(seconds) = effective_window(outcome, self.decision) {
-                    write!(text, ";{window}={seconds}")?;
+                    text.extend_from_slice(window);
+                    write_number(text, seconds);
                 }
                 if is_next && let Some(cost) = self.cost(member) {
-                    write!(text, ";c={cost}")?;
+                    text.extend_from_slice(b";c=");
+                    write_number(text, cost);
                 }
             }
-            Ok(())
         });
-        // Nobody counted where the store failed.
-        if !value.is_empty() {
-            out(&RATE_LIMIT, Merge::Append, Value::Made(value));
-        }
-        if let Some(partitions) = self.fields.partitions.as_ref().filter(|_| is_next) {
-            out(&RATE_LIMIT_PARTITION, Merge::Append, Value::Ready(partitions));
-        }
+        Told::Lists { fields: self.fields.clone(), left }
     }
 
-    /// The fields of the policy that is closest to its limit: the one that binds, or else the one
-    /// with the fewest units left.
-    fn each_of_closest(
-        self,
-        [limit, left, reset]: &'static [HeaderName; 3],
-        out: &mut dyn FnMut(&'static HeaderName, Merge, Value<'_>),
-    ) {
-        let shown = self.fields.members.iter().filter_map(|member| {
+    /// The policy that is closest to its limit: the one that binds, or else the one with the
+    /// fewest units left.
+    fn closest(self) -> Told {
+        let shown = self.fields.ready.members.iter().enumerate().filter_map(|(place, member)| {
             let outcome = self.decision.policies().get(member.index)?;
             let seconds = effective_window(outcome, self.decision);
-            Some((member, member.remaining(outcome), seconds))
-        });
-        let closest = shown.min_by_key(|(member, remaining, seconds)| {
             let binds = self.decision.binding() == Some(member.index);
+            Some((place, binds, member.remaining(outcome), seconds))
+        });
+        let closest = shown.min_by_key(|(_, binds, remaining, seconds)| {
             (!binds, *remaining, u64::MAX - seconds.unwrap_or(u64::MAX))
         });
-        let Some((member, remaining, seconds)) = closest else {
-            return;
+        let Some((place, _, left, seconds)) = closest else {
+            return Told::Nothing;
         };
-        let merge = Merge::LeastLeft(value::Left { name: left, units: remaining });
-        let quota = match &self.fields.policies {
-            Some(policies) if self.fields.format == FieldFormat::Draft03 => {
-                let policies = policies.to_str().unwrap_or_default();
-                Value::Made(written(|text| write!(text, "{}, {policies}", member.quota)))
-            }
-            _ => Value::Number(member.quota),
-        };
-        out(limit, merge, quota);
-        let seconds = match (self.fields.format, self.now) {
+        let reset = match (self.fields.format(), self.now) {
             (FieldFormat::XRateLimitUnix, None) => None,
             (FieldFormat::XRateLimitUnix, Some(now)) => {
                 let now = now.as_micros().div_ceil(1_000_000);
@@ -280,9 +286,7 @@ impl<'d> DecisionFields<'d> {
             }
             _ => seconds,
         };
-        out(reset, merge, seconds.map_or(Value::Nothing, Value::Number));
-        // Last, because what is left decides whether the others stay.
-        out(left, merge, Value::Number(remaining));
+        Told::Closest { fields: self.fields.clone(), place, left, reset }
     }
 
     fn cost(&self, member: &Member) -> Option<u64> {
@@ -345,6 +349,17 @@ fn write_policy(
             let _ = write!(text, "{quota};w={seconds};name=\"{name}\"");
         }
         _ => {}
+    }
+}
+
+/// Names of policies, digits and what stands between them always are a lawful value.
+fn of_lawful_text(text: String) -> HeaderValue {
+    HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static(""))
+}
+
+fn separate(text: &mut String) {
+    if !text.is_empty() {
+        text.push_str(", ");
     }
 }
 

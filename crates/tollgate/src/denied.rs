@@ -1,9 +1,11 @@
 //! A request that was turned away, as an error.
 
+mod problem;
+
 use std::error::Error;
 use std::fmt;
 
-use tollgate_core::{RetryAfter, Source, StoreError};
+use tollgate_core::{Algorithm, Member, Rate, RetryAfter, Source, StoreError, Strategy};
 
 use crate::ruling::Ruling;
 
@@ -86,6 +88,40 @@ impl Denied {
         if let Inner::Ruled(ruling) = &self.0 { Some(ruling) } else { None }
     }
 
+    /// The policy that refused; of several, the one that takes the longest to pass. `None` when
+    /// none was asked.
+    #[must_use]
+    pub fn policy(&self) -> Option<&Member> {
+        let ruling = self.ruling()?;
+        ruling.limit()?.members().get(ruling.binding()?)
+    }
+
+    /// Of a log, its strategies that refused: how many in how long. Empty for other policies.
+    ///
+    /// ```
+    /// use tollgate::{Denied, Limiter, MemoryStore, Ruling, Span};
+    ///
+    /// let limit = tollgate::limit("api", ["sliding_log 2/s and 3/h"])?;
+    /// let limiter = Limiter::new(MemoryStore::builder().build(), limit.clone());
+    /// let _ = limiter.try_check(tollgate::Ask::new("alice").cost(2))?;
+    /// let _ = limiter.try_charge(tollgate::Ask::new("alice").cost(2))?;
+    /// let denied = Denied::from(Ruling::new(limiter.try_check("alice")?, limit.into()));
+    /// let refused: Vec<_> = denied.strategies().map(|strategy| (strategy.limit, strategy.window)).collect();
+    /// assert_eq!(refused, [(2, Span::SECOND), (3, Span::HOUR)]);
+    /// assert!(denied.to_string().starts_with("limit `api` is exhausted (2/s and 3/h): retry in "));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn strategies(&self) -> impl Iterator<Item = &Strategy> {
+        let refused = self.policy().zip(self.ruling()).and_then(|(member, ruling)| {
+            let Algorithm::SlidingLog { strategies } = member.policy().algorithm() else {
+                return None;
+            };
+            let outcome = ruling.policies().get(ruling.binding()?)?;
+            Some(outcome.violated().filter_map(|index| strategies.get(index)))
+        });
+        refused.into_iter().flatten()
+    }
+
     /// What the store failed with, where that is why.
     #[must_use]
     pub fn store_error(&self) -> Option<&StoreError> {
@@ -126,7 +162,17 @@ impl fmt::Display for Denied {
                 write!(f, "limit `{name}` can't be asked and denies everything then")
             }
             (_, RetryAfter::After(retry)) => {
-                write!(f, "limit `{name}` is exhausted: retry in {} s", retry.as_secs_ceil())
+                write!(f, "limit `{name}` is exhausted")?;
+                let mut between = " (";
+                for strategy in self.strategies() {
+                    match Rate::new(strategy.limit, strategy.window) {
+                        Ok(rate) => write!(f, "{between}{rate}")?,
+                        Err(_) => write!(f, "{between}{} in {}", strategy.limit, strategy.window)?,
+                    }
+                    between = " and ";
+                }
+                let after = if between == " (" { "" } else { ")" };
+                write!(f, "{after}: retry in {} s", retry.as_secs_ceil())
             }
             _ => write!(f, "limit `{name}` never admits this much at once"),
         }
@@ -136,5 +182,33 @@ impl fmt::Display for Denied {
 impl Error for Denied {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         self.store_error().map(|error| error as &(dyn Error + 'static))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate_core::Span;
+
+    use super::*;
+    use crate::{Ask, Limiter, MemoryStore, limit};
+
+    fn denied(spec: &str, cost: u64) -> Denied {
+        let limit = limit("api", ["gcra 100/s", spec]).unwrap();
+        let limiter = Limiter::new(MemoryStore::builder().build(), limit.clone());
+        let _ = limiter.try_charge(Ask::new("alice").cost(cost)).unwrap();
+        Denied::from(Ruling::new(limiter.try_check("alice").unwrap(), limit.into()))
+    }
+
+    #[test]
+    fn a_denial_names_the_policy_and_the_strategies_that_refused() {
+        let of_the_hour = denied("sliding_log 5/s and 3/h and 9/d as log", 4);
+        assert_eq!(of_the_hour.policy().unwrap().name().as_str(), "log");
+        let refused: Vec<_> = of_the_hour.strategies().copied().collect();
+        assert_eq!(refused, [Strategy { limit: 3, window: Span::HOUR }]);
+        assert_eq!(of_the_hour.to_string(), "limit `api` is exhausted (3/h): retry in 3600 s");
+        let of_a_window = denied("fixed_window 3/h", 4);
+        assert_eq!(of_a_window.policy().unwrap().name().as_str(), "fixed_window");
+        assert_eq!(of_a_window.strategies().count(), 0);
+        assert_eq!(of_a_window.to_string(), "limit `api` is exhausted: retry in 3600 s");
     }
 }

@@ -71,15 +71,15 @@ pub use registry::{
 pub use registry::{Watch, WatchError, WatchOptions, WatchStatus};
 pub use ring_counter::RingCounter;
 pub use ruling::Ruling;
-/// Keys from requests, client addresses, response fields, problem bodies: the words of HTTP.
-pub use tollgate_http as http;
 pub use tollgate_core::{
     Algorithm, CalendarUnit, CalendarWindow, Clock, Cost, Costs, Decision, DeniedCharge,
     EmbeddedStore, Enforcement, InvalidNumber, KeyPrefix, Limit, LimitError, LimitName,
     ManualClock, Member, NameError, Notes, Operation, Outcome, Policy, PolicyError, PolicyName,
-    Rate, Request, RetryAfter, SliceCounts, Source, Span, SpanError, SpecError, Start, Store, StoreError,
-    StoreErrorKind, Strategy, TimeSource, Timestamp, Window,
+    Rate, Request, RetryAfter, SliceCounts, Source, Span, SpanError, SpecError, Start, Store,
+    StoreError, StoreErrorKind, Strategy, TimeSource, Timestamp, Window,
 };
+/// Keys from requests, client addresses, response fields, problem bodies: the words of HTTP.
+pub use tollgate_http as http;
 #[cfg(feature = "macros")]
 pub use tollgate_macros::limit;
 pub use tollgate_memory::{MemoryStore, Stats as MemoryStats, SystemClock};
@@ -91,9 +91,9 @@ pub use tollgate_redis::RedisStore;
 #[doc(hidden)]
 pub mod __private {
     pub use crate::attribute::{
-        Answer, Answers, Call, Component, FromDenied, IntoUnits, Key, KeyPart, KeyWriter,
-        OnMissing, Part, PutDisplay, Resolve, ResolveFuture, Site, answer, holds, run,
-        store_failure, units,
+        Answer, Answers, AnswersNow, AsRegistry, Call, Component, Copied, FromDenied, IntoUnits,
+        Key, KeyPart, KeyWriter, OnMissing, Part, PutCopied, PutDisplay, PutOption, Resolve,
+        ResolveFuture, Site, answer, holds, run, store_failure, units,
     };
     pub use crate::denied::Denied;
 }
@@ -101,6 +101,12 @@ pub mod __private {
 /// The guides: their examples are compiled and run.
 #[cfg(doctest)]
 mod guides {
+    #[cfg(feature = "macros")]
+    #[doc = include_str!("../../../docs/attribute.md")]
+    mod attribute {}
+    #[cfg(all(feature = "actix", feature = "axum", feature = "tonic"))]
+    #[doc = include_str!("../../../docs/http.md")]
+    mod http {}
     #[doc = include_str!("../../../docs/operation.md")]
     mod operation {}
     #[doc = include_str!("../../../docs/waiting.md")]

@@ -9,9 +9,11 @@ mod refusal;
 mod response_view;
 mod rules;
 
-pub(crate) use admission::{Admission, Due, Settled};
+#[cfg(feature = "tower")]
+pub(crate) use admission::Due;
+pub(crate) use admission::{Admission, Settled};
 pub(crate) use builder::builder_methods;
-pub(crate) use question::Opening;
+pub(crate) use question::Verdict;
 pub(crate) use refusal::Refusal;
 pub use response_view::{Charge, ResponseView};
-pub(crate) use rules::Rules;
+pub(crate) use rules::{Rules, wall_time};

@@ -27,6 +27,8 @@ use crate::config::{Config, HttpConfig, LimitConfig};
 
 pub use builder::RegistryBuilder;
 pub use changes::{Changes, ReloadError};
+#[cfg(any(feature = "actix", feature = "tower"))]
+pub(crate) use gate::Look;
 pub use gate::{Gate, MissingKey, RequestKeys};
 pub use switch::{Switch, UnknownLimit};
 #[cfg(feature = "watch")]

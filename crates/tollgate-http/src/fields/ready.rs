@@ -3,7 +3,10 @@
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use smallvec::SmallVec;
 
-use super::value::{Merge, Value};
+use super::X_RATE_LIMIT;
+use super::format::FieldFormat;
+use super::written::{make_room, number};
+use super::{DRAFT_03, LimitFields, RATE_LIMIT, RATE_LIMIT_PARTITION, RATE_LIMIT_POLICY, RETRY};
 
 /// The response fields of one decision, ready to be written: what
 /// [`DecisionFields::ready`](super::DecisionFields::ready) makes.
@@ -13,28 +16,34 @@ use super::value::{Merge, Value};
 #[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct ReadyFields {
-    /// In the order of writing; no value takes a field of another limit away.
-    fields: SmallVec<[(&'static HeaderName, Merge, Option<HeaderValue>); 4]>,
+    pub(super) told: Told,
+    /// The value of `Retry-After`.
+    pub(super) retry: Option<u64>,
+}
+
+/// What the format tells. Small, because it is moved about with every request.
+#[derive(Clone, Debug, Default)]
+pub(super) enum Told {
+    #[default]
+    Nothing,
+    /// Lists of all policies.
+    Lists { fields: LimitFields, left: HeaderValue },
+    /// The policy that is closest to its limit.
+    Closest { fields: LimitFields, place: usize, left: u64, reset: Option<u64> },
 }
 
 impl ReadyFields {
-    pub(super) fn push(&mut self, name: &'static HeaderName, merge: Merge, value: Value<'_>) {
-        let value = match value {
-            Value::Nothing => None,
-            value => Some(value.into_header()),
-        };
-        self.fields.push((name, merge, value));
-    }
-
     /// Whether there is nothing to write.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.fields.is_empty()
+    pub const fn is_empty(&self) -> bool {
+        matches!(self.told, Told::Nothing) && self.retry.is_none()
     }
 
     /// The names of the fields, in the order of writing.
-    pub fn names(&self) -> impl ExactSizeIterator<Item = &'static HeaderName> {
-        self.fields.iter().map(|(name, ..)| *name)
+    pub fn names(&self) -> impl ExactSizeIterator<Item = &'static HeaderName> + use<> {
+        let mut names = SmallVec::<[_; 4]>::new();
+        self.each(|name, _| names.push(name));
+        names.into_iter()
     }
 
     /// Writes the fields, and `Retry-After` on a denial.
@@ -42,32 +51,67 @@ impl ReadyFields {
     /// Where another limit has already written its own, lists get longer, and of the others the
     /// one with less left stays.
     pub fn write(self, headers: &mut HeaderMap) {
-        let mut keep = false;
-        for (name, merge, value) in self.fields {
-            match (merge, value) {
-                (Merge::Append, Some(value)) => {
+        match &self.told {
+            Told::Nothing => {}
+            Told::Lists { .. } => self.each_told(|name, value| {
+                if let Some(value) = value {
                     headers.append(name, value);
                 }
-                (Merge::Replace, Some(value)) => {
-                    headers.insert(name, value);
+            }),
+            Told::Closest { fields, left, .. } => {
+                let [_, name, _] = names_of(fields.format());
+                let other = headers.get(name).and_then(|value| value.to_str().ok()?.parse().ok());
+                if other.is_none_or(|other: u64| other >= *left) {
+                    self.each_told(|name, value| match value {
+                        Some(value) => drop(headers.insert(name, value)),
+                        None => drop(headers.remove(name)),
+                    });
                 }
-                (Merge::LeastLeft(left), value) => {
-                    keep |= headers
-                        .get(left.name)
-                        .and_then(|value| value.to_str().ok()?.parse::<u64>().ok())
-                        .is_some_and(|other| other < left.units);
-                    match value {
-                        _ if keep => {}
-                        None => {
-                            headers.remove(name);
-                        }
-                        Some(value) => {
-                            headers.insert(name, value);
-                        }
-                    }
+            }
+        }
+        if let Some(seconds) = self.retry {
+            headers.insert(&RETRY, number(seconds));
+        }
+    }
+
+    /// Shows all fields, in the order of writing.
+    pub(super) fn each(&self, mut out: impl FnMut(&'static HeaderName, Option<HeaderValue>)) {
+        self.each_told(&mut out);
+        if let Some(seconds) = self.retry {
+            out(&RETRY, Some(number(seconds)));
+        }
+    }
+
+    /// `None` is a field that must not be there.
+    fn each_told(&self, mut out: impl FnMut(&'static HeaderName, Option<HeaderValue>)) {
+        /// Of three numbers.
+        const BYTES: usize = 64;
+        match &self.told {
+            Told::Nothing => {}
+            Told::Lists { fields, left } => {
+                let ready = &fields.ready;
+                out(&RATE_LIMIT_POLICY, ready.policies.clone());
+                // Nobody counted where the store failed.
+                if !left.is_empty() {
+                    out(&RATE_LIMIT, Some(left.clone()));
                 }
-                (_, None) => {}
+                if fields.format() == FieldFormat::DraftNext && ready.partitions.is_some() {
+                    out(&RATE_LIMIT_PARTITION, ready.partitions.clone());
+                }
+            }
+            Told::Closest { fields, place, left, reset } => {
+                make_room(BYTES);
+                let names = names_of(fields.format());
+                let member = fields.ready.members.get(*place);
+                out(&names[0], member.map(|member| member.limit.clone()));
+                out(&names[2], reset.map(number));
+                out(&names[1], Some(number(*left)));
             }
         }
     }
+}
+
+/// Limit, remaining and reset.
+const fn names_of(format: FieldFormat) -> &'static [HeaderName; 3] {
+    if matches!(format, FieldFormat::Draft03) { &DRAFT_03 } else { &X_RATE_LIMIT }
 }

@@ -14,8 +14,7 @@ use super::middleware::DeniedResponse;
 use super::response::{response_of, write};
 use super::view::{Answer, View};
 use crate::caller::Caller;
-use crate::config::HttpConfig;
-use crate::middleware::{Admission, Opening, Refusal, Rules, Settled};
+use crate::middleware::{Admission, Refusal, Rules, Settled, Verdict};
 
 /// An application behind limits: what [`LimitMiddleware`](super::LimitMiddleware) makes.
 pub struct LimitService<S> {
@@ -49,37 +48,29 @@ where
         let (inner, rules) = (Rc::clone(&self.inner), Arc::clone(&self.rules));
         let denied = self.denied.clone();
         Box::pin(async move {
-            let http = rules.http();
-            match admitted(&rules, &request, &http).await {
+            match admitted(&rules, &request).await {
                 Ok(admission) => {
-                    let caller = caller_of(&rules, &request, &http);
+                    let caller = caller_of(&rules, &request);
                     served(&*inner, caller, request, admission).await
                 }
-                Err(refusal) => Ok(refused(refusal, request, denied.as_ref())),
+                Err(refusal) => Ok(refused(&refusal, request, denied.as_ref())),
             }
         })
     }
 }
 
-async fn admitted(
-    rules: &Arc<Rules>,
-    request: &ServiceRequest,
-    http: &HttpConfig,
-) -> Result<Admission, Refusal> {
-    let question = match rules.open(&View::new(request.request()), http) {
-        Opening::Pass => return Ok(Admission::default()),
-        Opening::Refuse(refusal) => return Err(refusal),
-        Opening::Ask(question) => question,
-    };
-    match rules.ask_at_once(&question) {
-        Some(answer) => rules.admit(question, answer)?.waited().await,
-        None => Rules::wait_for(Arc::clone(rules), question).await,
+async fn admitted(rules: &Arc<Rules>, request: &ServiceRequest) -> Result<Admission, Box<Refusal>> {
+    let verdict = rules.decide(&View::new(request.request()), &rules.look());
+    match verdict {
+        Verdict::Admit(admission) => Ok(admission.waited().await),
+        Verdict::Wait(question) => Rules::wait_for(Arc::clone(rules), *question).await,
+        Verdict::Refuse(refusal) => Err(refusal),
     }
 }
 
-fn caller_of(rules: &Rules, request: &ServiceRequest, http: &HttpConfig) -> Option<Caller> {
+fn caller_of(rules: &Rules, request: &ServiceRequest) -> Option<Caller> {
     let view = View::new(request.request());
-    rules.caller_of(&view, view.user_name(), http)
+    rules.caller_of(&view, view.user_name(), &rules.look())
 }
 
 async fn served<S, B>(
@@ -115,7 +106,7 @@ where
 }
 
 fn refused<B>(
-    mut refusal: Refusal,
+    refusal: &Refusal,
     request: ServiceRequest,
     denied: Option<&DeniedResponse>,
 ) -> ServiceResponse<EitherBody<B>> {

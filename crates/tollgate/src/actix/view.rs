@@ -41,7 +41,7 @@ impl RequestView for View<'_> {
     }
 
     fn authority(&self) -> Option<&str> {
-        self.request.uri().authority().map(|authority| authority.as_str())
+        self.request.uri().authority().map(actix_web::http::uri::Authority::as_str)
     }
 
     fn each_field<'r>(&'r self, name: &HeaderName, line: &mut dyn FnMut(&'r [u8])) {

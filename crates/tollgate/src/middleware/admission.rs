@@ -6,7 +6,6 @@ use tollgate_core::{Cost, Operation, Span, StoreError};
 use tollgate_http::ReadyFields;
 
 use super::question::Question;
-use super::refusal::Refusal;
 use super::response_view::ResponseView;
 use super::rules::{Rules, Unanswered};
 use crate::ask::Ask;
@@ -25,11 +24,11 @@ pub(crate) struct Admission {
 
 impl Admission {
     /// The same when its turn has come.
-    pub(crate) async fn waited(self) -> Result<Self, Refusal> {
+    pub(crate) async fn waited(self) -> Self {
         if !self.wait.is_zero() {
             tokio::time::sleep(self.wait.into()).await;
         }
-        Ok(self)
+        self
     }
 }
 

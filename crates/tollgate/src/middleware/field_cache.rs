@@ -1,6 +1,7 @@
 //! What of the response fields is the same for every answer of a limit.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -15,7 +16,36 @@ use tollgate_http::{FieldFormat, LimitFields, Partition, ReadyFields};
 pub(super) struct FieldCache(ArcSwap<Table>);
 
 /// By the address of the limit, which stays its own as long as the limit is held here.
-type Table = HashMap<(usize, FieldFormat), (Arc<Limit>, Arc<LimitFields>)>;
+type Table = HashMap<(usize, FieldFormat), (Arc<Limit>, LimitFields), AddressHashes>;
+
+/// Hashes of addresses, which no client chooses.
+type AddressHashes = BuildHasherDefault<AddressHasher>;
+
+#[derive(Default)]
+struct AddressHasher(u64);
+
+impl Hasher for AddressHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u64(byte.into()));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        // Multiplying by an odd number without a pattern spreads what differs to the high bits.
+        self.0 = (self.0.rotate_left(26) ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn write_usize(&mut self, number: usize) {
+        self.write_u64(number as u64);
+    }
+
+    fn write_isize(&mut self, number: isize) {
+        self.write_u64(number.unsigned_abs() as u64);
+    }
+}
 
 impl FieldCache {
     /// The most limits that are kept. Beyond them the table begins anew.
@@ -34,7 +64,6 @@ impl FieldCache {
             return read(fields);
         }
         let fields = LimitFields::new(limit, format).with_partitions(&partitions());
-        let fields = Arc::new(fields);
         self.0.rcu(|known| {
             let mut table: Table = known
                 .iter()
@@ -42,7 +71,7 @@ impl FieldCache {
                 .filter(|(_, (limit, _))| known.len() < Self::MOST && Arc::strong_count(limit) > 1)
                 .map(|(key, entry)| (*key, entry.clone()))
                 .collect();
-            table.insert(key, (Arc::clone(limit), Arc::clone(&fields)));
+            table.insert(key, (Arc::clone(limit), fields.clone()));
             table
         });
         read(&fields)

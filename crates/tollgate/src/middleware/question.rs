@@ -4,18 +4,19 @@ use smallvec::SmallVec;
 use tollgate_core::Limit;
 use tollgate_http::FieldFormat;
 
+use super::admission::Admission;
 use super::refusal::Refusal;
 use crate::ask::Ask;
 use crate::registry::RequestKeys;
 
-/// How it begins with a request.
-pub(crate) enum Opening {
-    /// Nothing is asked about it.
-    Pass,
-    /// It has no key, and is turned away for that.
-    Refuse(Refusal),
-    /// This is asked about it.
-    Ask(Question),
+/// What happens to a request.
+pub(crate) enum Verdict {
+    /// It is let in.
+    Admit(Admission),
+    /// The store has to be waited for, which is asked this.
+    Wait(Box<Question>),
+    /// It is turned away.
+    Refuse(Box<Refusal>),
 }
 
 /// What is asked about a request: one key, and perhaps a cost, for each limit.

@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use smallvec::SmallVec;
-use tollgate_core::{Clock as _, Cost, Costs, Limit, Operation, Span, StoreError};
+use tollgate_core::{Clock as _, Cost, Costs, Limit, Operation, Span, StoreError, Timestamp};
 use tollgate_http::{
     ClientAddress, FieldFormat, Key, KeyComponent, KeyExtractor, KeyOutcome, Missing, OnMissingKey,
     Partition, ReadyFields, RequestView, User,
@@ -15,12 +15,12 @@ use tollgate_memory::SystemClock;
 
 use super::admission::{Admission, Due};
 use super::field_cache::FieldCache;
-use super::question::{Opening, Question};
+use super::question::{Question, Verdict};
 use super::refusal::Refusal;
 use super::response_view::ResponseView;
 use crate::caller::Caller;
 use crate::config::{HttpConfig, LimitConfig};
-use crate::registry::{Gate, Switch};
+use crate::registry::{Gate, Look, MissingKey, Switch};
 use crate::ruling::Ruling;
 
 pub(super) type CostOf = Arc<dyn Fn(&dyn RequestView) -> u64 + Send + Sync>;
@@ -89,23 +89,44 @@ impl Rules {
         }
     }
 
-    /// How requests are looked at and answered, for one request.
-    pub(crate) fn http(&self) -> Arc<HttpConfig> {
-        self.gate.http()
+    /// The limits as they are now: for one request, and not across a wait.
+    pub(crate) fn look(&self) -> Look<'_> {
+        self.gate.look()
     }
 
-    /// What is asked about a request, if anything is.
-    pub(crate) fn open(&self, request: &dyn RequestView, http: &HttpConfig) -> Opening {
+    /// What happens to a request, if that can be told without waiting.
+    pub(crate) fn decide(self: &Arc<Self>, request: &dyn RequestView, look: &Look<'_>) -> Verdict {
         if self.skip_if.iter().any(|skip| skip(request)) {
-            return Opening::Pass;
+            return Verdict::Admit(Admission::default());
         }
+        let question = match self.question(request, look) {
+            Ok(question) => question,
+            Err(missing) => return Verdict::Refuse(Refusal::without_key(missing)),
+        };
+        // Looked at where it is: a decision has room for many policies.
+        let answer = self.ask_at_once(&question, look);
+        let admitted = match &answer {
+            Some(answer) => self.admit(&question, answer),
+            None => return Verdict::Wait(Box::new(question)),
+        };
+        match admitted {
+            Ok(admission) => Verdict::Admit(self.to_be_charged(admission, question)),
+            Err(refusal) => Verdict::Refuse(refusal),
+        }
+    }
+
+    /// What is asked about a request.
+    fn question(&self, request: &dyn RequestView, look: &Look<'_>) -> Result<Question, MissingKey> {
+        let http = look.http();
         let mut costs = SmallVec::new();
-        let keys = self.gate.keys_with(&mut |index, config| {
+        let keys = look.keys_with(&mut |index, config| {
             let terms = self.terms.get(index);
             let cost = terms.and_then(|terms| terms.cost.as_ref());
             let cost = cost.map(|cost| cost(request).min(Cost::MAX.get()));
-            costs.resize(index, None);
-            costs.push(cost);
+            if cost.is_some() {
+                costs.resize(index, None);
+                costs.push(cost);
+            }
             // What costs nothing is not asked about.
             if cost == Some(0) {
                 return KeyOutcome::Skip;
@@ -116,14 +137,8 @@ impl Rules {
             }
             let otherwise = terms.and_then(|terms| terms.on_missing_key);
             otherwise.unwrap_or(config.missing_key).resolve(key)
-        });
-        match keys {
-            Ok(keys) => {
-                let format = self.fields.unwrap_or(http.fields);
-                Opening::Ask(Question::new(keys, costs, format))
-            }
-            Err(missing) => Opening::Refuse(Refusal::without_key(missing)),
-        }
+        })?;
+        Ok(Question::new(keys, costs, self.fields.unwrap_or(http.fields)))
     }
 
     fn make_key(
@@ -156,18 +171,22 @@ impl Rules {
     }
 
     /// The answer, if the store has one at once.
-    pub(crate) fn ask_at_once(&self, question: &Question) -> Option<Result<Ruling, StoreError>> {
+    fn ask_at_once(
+        &self,
+        question: &Question,
+        look: &Look<'_>,
+    ) -> Option<Result<Ruling, StoreError>> {
         if self.charge_after.is_some() {
-            self.gate.ask_at_once(Operation::Peek, question.ask())
+            look.ask_at_once(Operation::Peek, question.ask())
         } else if self.wait_up_to.is_zero() {
-            self.gate.check_at_once(question.ask())
+            look.ask_at_once(Operation::Check, question.ask())
         } else {
             None
         }
     }
 
     /// The answer, however long it takes.
-    pub(crate) async fn ask(&self, question: &Question) -> Result<Ruling, StoreError> {
+    async fn ask(&self, question: &Question) -> Result<Ruling, StoreError> {
         if self.charge_after.is_some() {
             self.gate.peek(question.ask()).await
         } else if self.wait_up_to.is_zero() {
@@ -178,20 +197,40 @@ impl Rules {
     }
 
     /// What follows from the answer.
-    pub(crate) fn admit(
-        self: &Arc<Self>,
-        question: Question,
-        answer: Result<Ruling, StoreError>,
-    ) -> Result<Admission, Refusal> {
-        let ruling = answer.map_err(|error| Refusal::failed(self.gate.name(), error))?;
-        let fields = self.fields_of(&question, &ruling);
+    fn admit(
+        &self,
+        question: &Question,
+        answer: &Result<Ruling, StoreError>,
+    ) -> Result<Admission, Box<Refusal>> {
+        let ruling = match answer {
+            Ok(ruling) => ruling,
+            Err(error) => return Err(Refusal::failed(self.gate.name(), error)),
+        };
+        let fields = self.fields_of(question, ruling);
         if ruling.is_denied() {
             return Err(Refusal::denied(ruling, fields));
         }
         // Who waited in the queue has waited.
         let wait = if self.wait_up_to.is_zero() { ruling.wait() } else { Span::ZERO };
-        let charge = self.charge_after.is_some().then(|| Due::new(Arc::clone(self), question));
-        Ok(Admission { fields, wait, charge })
+        Ok(Admission { fields, wait, charge: None })
+    }
+
+    /// The same, charged when the response is there if that was said.
+    fn to_be_charged(self: &Arc<Self>, mut admission: Admission, question: Question) -> Admission {
+        if self.charge_after.is_some() {
+            admission.charge = Some(Due::new(Arc::clone(self), question));
+        }
+        admission
+    }
+
+    /// Asks, and waits for what is to be waited for.
+    pub(crate) async fn wait_for(
+        rules: Arc<Self>,
+        question: Question,
+    ) -> Result<Admission, Box<Refusal>> {
+        let answer = rules.ask(&question).await;
+        let admission = rules.admit(&question, &answer)?;
+        Ok(rules.to_be_charged(admission, question).waited().await)
     }
 
     /// What the handler's answer costs, if it costs anything.
@@ -202,7 +241,6 @@ impl Rules {
 
     /// The response fields of an answer.
     pub(super) fn fields_of(&self, question: &Question, ruling: &Ruling) -> ReadyFields {
-        static CLOCK: LazyLock<SystemClock> = LazyLock::new(SystemClock::new);
         let format = question.format();
         let Some(limit) =
             ruling.limit().filter(|_| format != FieldFormat::None || ruling.is_denied())
@@ -220,7 +258,7 @@ impl Rules {
                         Some(costs) => fields.costs(Costs::Each(&costs)).ready(),
                         None => fields.ready(),
                     },
-                    FieldFormat::XRateLimitUnix => fields.at(CLOCK.now()).ready(),
+                    FieldFormat::XRateLimitUnix => fields.at(wall_time()).ready(),
                     _ => fields.ready(),
                 }
             },
@@ -248,13 +286,13 @@ impl Rules {
         &self,
         request: &dyn RequestView,
         user: Option<&User>,
-        http: &HttpConfig,
+        look: &Look<'_>,
     ) -> Option<Caller> {
         if self.caller == Switch::Off {
             return None;
         }
         let mut caller = Caller::new();
-        let address = self.client_address.as_ref().unwrap_or(&http.client_address);
+        let address = self.client_address.as_ref().unwrap_or(&look.http().client_address);
         let network = address.network(request);
         if let Some(network) = network {
             caller = caller.with_network(network);
@@ -264,15 +302,12 @@ impl Rules {
         }
         Some(caller)
     }
+}
 
-    /// Asks, and waits for what is to be waited for.
-    pub(crate) async fn wait_for(
-        rules: Arc<Self>,
-        question: Question,
-    ) -> Result<Admission, Refusal> {
-        let answer = rules.ask(&question).await;
-        rules.admit(question, answer)?.waited().await
-    }
+/// The time by which clients go: stores may have another one.
+pub(crate) fn wall_time() -> Timestamp {
+    static CLOCK: LazyLock<SystemClock> = LazyLock::new(SystemClock::new);
+    CLOCK.now()
 }
 
 impl fmt::Debug for Rules {

@@ -3,6 +3,8 @@
 mod acquire;
 mod from_limiter;
 mod keys;
+#[cfg(any(feature = "actix", feature = "tower"))]
+mod look;
 
 use std::fmt;
 use std::future::Future;
@@ -23,6 +25,8 @@ use crate::observe::Answered;
 use crate::ruling::Ruling;
 
 pub use keys::{MissingKey, RequestKeys};
+#[cfg(any(feature = "actix", feature = "tower"))]
+pub(crate) use look::Look;
 
 /// One or several limits of a [`Registry`](super::Registry), by name, as decided together: what a
 /// call site holds.
@@ -84,10 +88,10 @@ impl Gate {
         self.cell.targets().len()
     }
 
-    /// How requests over HTTP are looked at and answered, as the configuration says now.
+    /// The limits as they are now, for several questions about one request.
     #[cfg(any(feature = "actix", feature = "tower"))]
-    pub(crate) fn http(&self) -> Arc<crate::config::HttpConfig> {
-        Arc::clone(&self.shared.current().http)
+    pub(crate) fn look(&self) -> Look<'_> {
+        Look { gate: self, resolved: self.resolved() }
     }
 
     /// The limit as it stands now, with its own numbers; of several, those that are in force as
@@ -121,7 +125,21 @@ impl Gate {
         operation: Operation,
         ask: Ask<'_>,
     ) -> Option<Result<Ruling, StoreError>> {
-        let resolved = self.resolved();
+        self.ask_now(&self.resolved(), operation, ask)
+    }
+
+    #[inline]
+    fn ask_now(
+        &self,
+        resolved: &Resolved,
+        operation: Operation,
+        ask: Ask<'_>,
+    ) -> Option<Result<Ruling, StoreError>> {
+        // The way of most requests: it spares the moves of the other.
+        if let Some(limiter) = resolved.plain_for(&ask) {
+            let decision = limiter.ask_at_once(operation, &ask)?;
+            return Some(decision.map(|decision| ruled(decision, limiter)));
+        }
         let key = ask.key();
         match resolved.route(&self.shared, &self.cell, ask, purpose(operation)) {
             Ok(Route::Bypass { allowed, by }) => Some(Ok(bypassed(allowed, by, key, operation))),
@@ -226,6 +244,7 @@ fn bypassed(
     ruling
 }
 
+#[inline]
 fn ruled(decision: Decision, limiter: &Limiter<AnyStore>) -> Ruling {
     Ruling::new(decision, Arc::clone(limiter.shared_limit()))
 }

@@ -11,6 +11,8 @@ use super::joint::{Joint, Numbers};
 use super::opened::Opened;
 use super::switch::{Switch, UnknownLimit};
 use crate::any_store::AnyStore;
+#[cfg(any(feature = "actix", feature = "tower"))]
+use crate::config::HttpConfig;
 use crate::limiter::Limiter;
 
 /// The limits that a gate names, as one configuration has them.
@@ -22,6 +24,9 @@ pub(super) struct Resolved {
     /// Where every key is counted, and each with the same numbers.
     pub(super) plain: Option<Limiter<AnyStore>>,
     pub(super) joint: Joint,
+    /// How requests over HTTP are looked at and answered.
+    #[cfg(any(feature = "actix", feature = "tower"))]
+    pub(super) http: Arc<HttpConfig>,
 }
 
 /// One limit that a gate names.
@@ -39,8 +44,13 @@ impl Resolved {
     pub(super) fn new(targets: &[Target], generation: &Generation) -> Self {
         let parts: Box<[Part]> =
             targets.iter().map(|target| Part::new(target, generation)).collect();
-        let mut resolved =
-            Self { number: generation.number, parts, plain: None, joint: Joint::default() };
+        let mut resolved = Self {
+            number: generation.number,
+            parts,
+            #[cfg(any(feature = "actix", feature = "tower"))]
+            http: Arc::clone(&generation.http),
+            ..Self::default()
+        };
         if resolved.parts.iter().all(Part::is_plain) {
             resolved.plain = resolved.with_own_numbers().and_then(Result::ok);
         }

@@ -55,6 +55,12 @@ impl Deref for Chosen<'_> {
 }
 
 impl Resolved {
+    /// The limiter, where it is the same for every key and all limits are asked something.
+    #[inline]
+    pub(super) fn plain_for(&self, ask: &Ask<'_>) -> Option<&Limiter<AnyStore>> {
+        self.plain.as_ref().filter(|_| ask.len() == self.parts.len() && !ask.has_nothing())
+    }
+
     #[inline]
     pub(super) fn route<'a>(
         &self,

@@ -17,7 +17,7 @@ use crate::caller::Caller;
 use crate::middleware::{Admission, Charge, Due, Refusal, ResponseView, Settled};
 
 /// What a store that has to be awaited says in the end.
-pub(super) type Waiting = Pin<Box<dyn Future<Output = Result<Admission, Refusal>> + Send>>;
+pub(super) type Waiting = Pin<Box<dyn Future<Output = Result<Admission, Box<Refusal>>> + Send>>;
 /// What a client is told when its response is charged.
 type Charging = Pin<Box<dyn Future<Output = Option<ReadyFields>> + Send>>;
 
@@ -33,7 +33,7 @@ pin_project! {
     #[project = StateProjection]
     enum State<S: Service<Request<B>>, B, D> {
         /// For the store, or for the request's turn.
-        Waiting { verdict: Waiting, waiter: Option<Waiter<S, B, D>> },
+        Waiting { verdict: Waiting, waiter: Option<Box<Waiter<S, B, D>>> },
         /// For the service.
         Serving { #[pin] served: Served<S::Future>, fields: ReadyFields, charge: Option<Due> },
         /// For the charge.
@@ -52,7 +52,8 @@ pin_project! {
     }
 }
 
-/// A request that waits, and the service that was made ready for it.
+/// A request that waits, and the service that was made ready for it. On the heap, so that a request
+/// that doesn't wait needn't be moved about with room for it.
 pub(super) struct Waiter<S, B, D> {
     pub(super) service: S,
     pub(super) denied: D,
@@ -61,8 +62,8 @@ pub(super) struct Waiter<S, B, D> {
 }
 
 impl<S: Service<Request<B>>, B, D> LimitFuture<S, B, D> {
-    pub(super) const fn waiting(verdict: Waiting, waiter: Waiter<S, B, D>) -> Self {
-        Self { state: State::Waiting { verdict, waiter: Some(waiter) } }
+    pub(super) fn waiting(verdict: Waiting, waiter: Waiter<S, B, D>) -> Self {
+        Self { state: State::Waiting { verdict, waiter: Some(Box::new(waiter)) } }
     }
 
     pub(super) fn serving(
@@ -123,7 +124,8 @@ where
             let next = match state.as_mut().project() {
                 StateProjection::Waiting { verdict, waiter } => {
                     let verdict = ready!(verdict.as_mut().poll(context));
-                    let Some(mut waiter) = waiter.take() else { return Poll::Pending };
+                    let Some(waiter) = waiter.take() else { return Poll::Pending };
+                    let mut waiter = *waiter;
                     match verdict {
                         Ok(admission) => State::serving(
                             &mut waiter.service,
@@ -131,8 +133,8 @@ where
                             admission,
                             waiter.caller,
                         ),
-                        Err(mut refusal) => {
-                            let standard = refusal.response(&View(&waiter.request));
+                        Err(refusal) => {
+                            let standard = refusal.response(&View::of(&waiter.request));
                             let response = waiter.denied.response(refusal.why(), standard);
                             return Poll::Ready(Ok(response));
                         }

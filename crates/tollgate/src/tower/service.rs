@@ -11,8 +11,7 @@ use super::denied_response::DeniedResponse;
 use super::future::{LimitFuture, Waiter, Waiting};
 use super::view::View;
 use crate::caller::Caller;
-use crate::config::HttpConfig;
-use crate::middleware::{Admission, Opening, Refusal, Rules};
+use crate::middleware::{Refusal, Rules, Verdict};
 
 /// A service behind limits: what [`LimitLayer`](super::LimitLayer) makes.
 ///
@@ -60,26 +59,25 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let http = self.rules.http();
-        let verdict = match self.rules.open(&View(&request), &http) {
-            Opening::Pass => Ok(Admission::default()),
-            Opening::Refuse(refusal) => Err(refusal),
-            Opening::Ask(question) => match self.rules.ask_at_once(&question) {
-                Some(answer) => self.rules.admit(question, answer),
-                None => {
-                    let answer = Rules::wait_for(Arc::clone(&self.rules), question);
-                    return self.wait(Box::pin(answer), request, &http);
-                }
-            },
+        let look = self.rules.look();
+        let view = View::of(&request);
+        let verdict = self.rules.decide(&view, &look);
+        let caller = match verdict {
+            Verdict::Refuse(_) => None,
+            _ => self.rules.caller_of(&view, request.extensions().get(), &look),
         };
-        match verdict {
-            Ok(admission) if admission.wait.is_zero() => {
-                let caller = self.caller_of(&request, &http);
-                LimitFuture::serving(&mut self.inner, request, admission, caller)
+        drop(look);
+        let waiting: Waiting = match verdict {
+            Verdict::Admit(admission) if admission.wait.is_zero() => {
+                return LimitFuture::serving(&mut self.inner, request, admission, caller);
             }
-            Ok(admission) => self.wait(Box::pin(admission.waited()), request, &http),
-            Err(refusal) => self.refuse(refusal, &request),
-        }
+            Verdict::Admit(admission) => Box::pin(async { Ok(admission.waited().await) }),
+            Verdict::Wait(question) => {
+                Box::pin(Rules::wait_for(Arc::clone(&self.rules), *question))
+            }
+            Verdict::Refuse(refusal) => return self.refuse(&refusal, &request),
+        };
+        self.wait(waiting, request, caller)
     }
 }
 
@@ -94,29 +92,24 @@ impl<S: Clone, D: Clone> LimitService<S, D> {
         &mut self,
         verdict: Waiting,
         request: Request<B>,
-        http: &HttpConfig,
+        caller: Option<Caller>,
     ) -> LimitFuture<S, B, D>
     where
         S: Service<Request<B>>,
     {
-        let caller = self.caller_of(&request, http);
         let waiter =
             Waiter { service: self.take_ready(), denied: self.denied.clone(), request, caller };
         LimitFuture::waiting(verdict, waiter)
     }
 
-    fn caller_of<B>(&self, request: &Request<B>, http: &HttpConfig) -> Option<Caller> {
-        self.rules.caller_of(&View(request), request.extensions().get(), http)
-    }
-
-    fn refuse<B, R>(&mut self, mut refusal: Refusal, request: &Request<B>) -> LimitFuture<S, B, D>
+    fn refuse<B, R>(&mut self, refusal: &Refusal, request: &Request<B>) -> LimitFuture<S, B, D>
     where
         S: Service<Request<B>, Response = Response<R>>,
         D: DeniedResponse<R>,
     {
         // What was made ready for this request is not used.
         drop(self.take_ready());
-        let standard = refusal.response(&View(request));
+        let standard = refusal.response(&View::of(request));
         LimitFuture::done(self.denied.response(refusal.why(), standard))
     }
 }

@@ -1,5 +1,6 @@
 //! A request with what the libraries above tower know of it.
 
+use std::cell::OnceCell;
 use std::net::{IpAddr, SocketAddr};
 
 use http::{HeaderName, Request};
@@ -9,39 +10,52 @@ use tollgate_http::RequestView;
 ///
 /// What the application itself says ([`Peer`](tollgate_http::Peer),
 /// [`MatchedRoute`](tollgate_http::MatchedRoute)) goes before what a library found out.
-pub(super) struct View<'r, B>(pub(super) &'r Request<B>);
+pub(super) struct View<'r, B> {
+    request: &'r Request<B>,
+    /// Found once: several keys and the handler's caller may ask for it.
+    peer: OnceCell<Option<IpAddr>>,
+}
+
+impl<'r, B> View<'r, B> {
+    pub(super) const fn of(request: &'r Request<B>) -> Self {
+        Self { request, peer: OnceCell::new() }
+    }
+}
 
 impl<B> RequestView for View<'_, B> {
     fn method(&self) -> &str {
-        self.0.method().as_str()
+        self.request.method().as_str()
     }
 
     fn path(&self) -> &str {
-        self.0.uri().path()
+        self.request.uri().path()
     }
 
     fn query(&self) -> Option<&str> {
-        self.0.uri().query()
+        self.request.uri().query()
     }
 
     fn authority(&self) -> Option<&str> {
-        RequestView::authority(self.0)
+        RequestView::authority(self.request)
     }
 
     fn each_field<'r>(&'r self, name: &HeaderName, line: &mut dyn FnMut(&'r [u8])) {
-        RequestView::each_field(self.0, name, line);
+        RequestView::each_field(self.request, name, line);
     }
 
     fn peer(&self) -> Option<IpAddr> {
-        RequestView::peer(self.0).or_else(|| connected(self.0).map(|address| address.ip()))
+        *self.peer.get_or_init(|| {
+            let told = RequestView::peer(self.request);
+            told.or_else(|| connected(self.request).map(|address| address.ip()))
+        })
     }
 
     fn user(&self) -> Option<&[u8]> {
-        RequestView::user(self.0)
+        RequestView::user(self.request)
     }
 
     fn route(&self) -> Option<&str> {
-        RequestView::route(self.0).or_else(|| matched(self.0))
+        RequestView::route(self.request).or_else(|| matched(self.request))
     }
 }
 

@@ -73,7 +73,8 @@ fn the_rest_is_decided_all_or_nothing_when_some_are_bypassed() {
     // The address is not counted; account and day are, or neither.
     let ruling = check("10.0.0.1", "alice");
     assert!(ruling.is_allowed());
-    let names: Vec<_> = ruling.limit().unwrap().parts().iter().map(tollgate::LimitName::as_str).collect();
+    let names: Vec<_> =
+        ruling.limit().unwrap().parts().iter().map(tollgate::LimitName::as_str).collect();
     assert_eq!(names, ["account", "day"]);
     assert!(check("10.0.0.1", "alice").is_denied());
     assert_eq!(now(registry.gate("day").peek("all")).unwrap().remaining(), Some(4));

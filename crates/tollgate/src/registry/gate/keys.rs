@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use tollgate_core::LimitName;
 use tollgate_http::{Key, KeyExtractor as _, KeyOutcome, Missing, RequestView};
 
-use super::super::resolved::Part;
+use super::super::resolved::{Part, Resolved};
 use super::super::switch::Switch;
 use super::Gate;
 use crate::ask::Ask;
@@ -48,8 +48,20 @@ impl Gate {
         &self,
         make: &mut dyn FnMut(usize, &LimitConfig) -> KeyOutcome,
     ) -> Result<RequestKeys, MissingKey> {
-        let resolved = self.resolved();
-        let mut keys = RequestKeys(SmallVec::new());
+        RequestKeys::made_by(&self.resolved(), make)
+    }
+}
+
+/// The keys of a request, one for each limit of a [`Gate`].
+#[derive(Clone, Debug)]
+pub struct RequestKeys(SmallVec<[Option<Key>; 2]>);
+
+impl RequestKeys {
+    pub(super) fn made_by(
+        resolved: &Resolved,
+        make: &mut dyn FnMut(usize, &LimitConfig) -> KeyOutcome,
+    ) -> Result<Self, MissingKey> {
+        let mut keys = Self(SmallVec::new());
         for (index, part) in resolved.parts.iter().enumerate() {
             let Part::Known(opened, Switch::On) = part else {
                 keys.0.push(None);
@@ -67,13 +79,7 @@ impl Gate {
         }
         Ok(keys)
     }
-}
 
-/// The keys of a request, one for each limit of a [`Gate`].
-#[derive(Clone, Debug)]
-pub struct RequestKeys(SmallVec<[Option<Key>; 2]>);
-
-impl RequestKeys {
     /// What the gate is asked: about each key, at the policies' own costs.
     pub fn ask(&self) -> Ask<'_> {
         self.ask_with(|_, ask| ask)
