@@ -1,0 +1,43 @@
+//! A code by SMS: once a minute for each phone number, and five an hour. The attribute stands on
+//! the function that costs money, whoever calls it.
+//!
+//! ```sh
+//! cargo run -p tollgate-examples --bin sms -- 127.0.0.1:3000
+//! curl -i -X POST http://127.0.0.1:3000/code/+15550100
+//! ```
+
+#![allow(clippy::print_stdout, reason = "it says where it listens")]
+
+use std::error::Error;
+
+use axum::Router;
+use axum::extract::Path;
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use tokio::net::TcpListener;
+use tollgate::http::FieldFormat;
+use tollgate::{Denied, limit};
+
+/// Sends a code, which nobody may have sent to a stranger again and again.
+#[limit(policies = ["fixed_window 1/min as again", "fixed_window 5/h as hour"], name = "sms", key = "{phone}")]
+async fn send_code(phone: &str) -> Result<String, Denied> {
+    Ok(format!("sent a code to {phone}\n"))
+}
+
+async fn code(Path(phone): Path<String>) -> Response {
+    // One spelling for one phone: +1 (555) 0100 is +15550100.
+    let phone: String = phone.chars().filter(|c| c.is_ascii_digit() || *c == '+').collect();
+    match send_code(&phone).await {
+        Ok(sent) => sent.into_response(),
+        Err(denied) => denied.to_response(FieldFormat::default()),
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let router = Router::new().route("/code/{phone}", post(code));
+    let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:0".to_owned());
+    let listener = TcpListener::bind(address).await?;
+    println!("listening on http://{}", listener.local_addr()?);
+    Ok(axum::serve(listener, router).await?)
+}
