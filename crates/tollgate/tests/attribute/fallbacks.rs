@@ -105,6 +105,7 @@ impl Weather {
     }
 }
 
+/// Seed defect 0.17: a private one, whose errors arrive as they are.
 #[test]
 fn a_fallback_may_be_a_method_of_the_same_object() {
     let setup = Setup::empty();
@@ -122,6 +123,7 @@ fn a_fallback_may_be_told_of_the_denial() {
     assert_eq!(weather.why(5), Err("5, 9: limit `why` is exhausted: retry in 3600 s".to_owned()));
 }
 
+/// Seed defect 0.17: a refusal is typed, and no text in place of a result.
 #[test]
 fn without_a_fallback_a_result_is_made_of_the_denial() {
     #[limit("gcra 1/h", name = "result", key = "k", registry = limits)]

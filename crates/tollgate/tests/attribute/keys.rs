@@ -207,6 +207,26 @@ fn the_key_user_is_the_user_for_whom_the_code_runs() {
     assert_eq!(setup.left("by_user", "alice"), 0);
 }
 
+/// Seed defect 3.13.
+#[test]
+fn functions_of_one_key_share_neither_a_budget_nor_its_numbers() {
+    #[limit("gcra 1/h", key = ip, registry = limits)]
+    fn login(limits: &Registry) -> Result<(), Denied> {
+        Ok(())
+    }
+    #[limit("gcra 2/h burst 2", key = ip, registry = limits)]
+    fn export(limits: &Registry) -> Result<(), Denied> {
+        Ok(())
+    }
+    let setup = Setup::empty();
+    Caller::new().with_ip([192, 0, 2, 7].into()).scope_sync(|| {
+        assert!(login(&setup.limits).is_ok());
+        assert!(login(&setup.limits).is_err());
+        assert!(export(&setup.limits).is_ok() && export(&setup.limits).is_ok());
+        assert!(export(&setup.limits).is_err());
+    });
+}
+
 #[test]
 fn words_are_parts_of_keys_too() {
     #[limit("gcra 1/h", name = "parts", key = "{user}@{ip}/{path}", registry = limits)]

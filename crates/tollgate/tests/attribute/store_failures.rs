@@ -86,6 +86,7 @@ async fn handlers_of_store_failures_are_asked_in_turn_until_one_answers() {
     assert_eq!(shop.calls(), ["give up", "log", "cached"]);
 }
 
+/// Seed defect 4.6.
 #[tokio::test]
 async fn handlers_hear_neither_of_denials_nor_of_the_body_s_own_errors() {
     let setup = Setup::empty();

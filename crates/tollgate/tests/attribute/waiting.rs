@@ -55,6 +55,8 @@ async fn waits_that_can_t_end_in_time_are_refused_at_once_and_take_nothing() {
 }
 
 /// A window that others keep filling is asked again and again, under the deadline of the first.
+///
+/// Seed defect 0.16.
 #[tokio::test(start_paused = true)]
 async fn one_deadline_covers_the_whole_wait() {
     let (limits, start) = (on_runtime_time(), Instant::now());
