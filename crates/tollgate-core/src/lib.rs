@@ -25,6 +25,7 @@ mod spec;
 mod standing;
 mod store;
 mod time;
+mod visible;
 
 pub use calendar::{Boundaries, CalendarUnit, CalendarWindow};
 pub use clock::{Clock, ManualClock};
@@ -43,3 +44,4 @@ pub use spec::SpecError;
 pub use standing::{Reading, Standing};
 pub use store::{EmbeddedStore, Store, StoreError, StoreErrorKind};
 pub use time::{Span, Timestamp};
+pub use visible::visible;

@@ -30,8 +30,9 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::policy::Policy;
+use crate::visible::visible;
 
-use words::{Place, visible};
+use words::Place;
 
 pub(crate) use write::write_policy;
 

@@ -53,18 +53,6 @@ pub(super) fn split(spec: &str) -> Vec<Word<'_>> {
     words
 }
 
-/// `text` with everything that a terminal would act on, or not show, written as an escape.
-pub(super) fn visible(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '"' | '\'' | '\\' => shown.push(character),
-            other => shown.extend(other.escape_debug()),
-        }
-    }
-    shown
-}
-
 /// Those of `candidates` that `word` may be a misspelling or an abbreviation of, as a question to
 /// append to a message.
 pub(super) fn did_you_mean<'a>(

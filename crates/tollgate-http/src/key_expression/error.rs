@@ -4,6 +4,8 @@ use std::error::Error;
 use std::fmt;
 use std::ops::Range;
 
+use tollgate_core::visible;
+
 use super::KeyExpression;
 
 /// A key expression that can't be read: what is wrong, where, and what to write instead.
@@ -68,16 +70,4 @@ fn snippet(text: &str, before: &str, fault: &str) -> String {
     }
     let width = |text: &str| visible(text).chars().count();
     format!("{}\n{}{}", visible(text), " ".repeat(width(before)), "^".repeat(width(fault).max(1)))
-}
-
-/// `text` with everything that a terminal would act on, or not show, written as an escape.
-fn visible(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '"' | '\'' | '\\' => shown.push(character),
-            other => shown.extend(other.escape_debug()),
-        }
-    }
-    shown
 }

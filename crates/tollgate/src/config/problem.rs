@@ -3,6 +3,8 @@
 use std::error::Error;
 use std::fmt;
 
+use tollgate_core::visible;
+
 use super::FileName;
 
 /// Everything that is wrong with a config file, at least one problem, in the order of the file.
@@ -116,7 +118,7 @@ pub(super) struct Reporter {
 
 impl Reporter {
     pub(super) fn new(file: &str) -> Self {
-        Self { file: printable(file).into(), problems: Vec::new() }
+        Self { file: visible(file).into(), problems: Vec::new() }
     }
 
     pub(super) fn report(&mut self, place: Place, message: &str) {
@@ -162,20 +164,8 @@ impl Reporter {
         message: &str,
         snippet: Option<String>,
     ) -> ConfigProblem {
-        ConfigProblem { file: self.file.clone(), place, message: printable(message), snippet }
+        ConfigProblem { file: self.file.clone(), place, message: visible(message), snippet }
     }
-}
-
-/// `text` with everything that a terminal would act on, or not show, written as an escape.
-fn printable(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '"' | '\'' | '\\' => shown.push(character),
-            other => shown.extend(other.escape_debug()),
-        }
-    }
-    shown
 }
 
 /// The beginning of a value, enough to find it again.
