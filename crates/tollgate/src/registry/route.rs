@@ -72,9 +72,9 @@ impl Resolved {
         if ask.len() != self.parts.len() {
             return Err(self.miscounted(names, &ask));
         }
-        match &self.plain {
-            Some(limiter) if !ask.has_nothing() => Ok(Route::Ask(Chosen::Borrowed(limiter), ask)),
-            _ => self.look(shared, names, ask, purpose),
+        match self.plain_for(&ask) {
+            Some(limiter) => Ok(Route::Ask(Chosen::Borrowed(limiter), ask)),
+            None => self.look(shared, names, ask, purpose),
         }
     }
 
