@@ -7,6 +7,7 @@ use jiff::tz::Offset;
 use tollgate_core::Span;
 
 use super::numbers::length;
+use super::timeline::ROUND_TIMES;
 
 /// An axis of counts, from 0 to a round number.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -176,33 +177,10 @@ const fn anchor(place: u64, label: &str) -> Anchor {
 }
 
 fn step(span: u64) -> Step {
-    const ROUND: [u64; 21] = [
-        SECOND,
-        2 * SECOND,
-        5 * SECOND,
-        10 * SECOND,
-        15 * SECOND,
-        30 * SECOND,
-        MINUTE,
-        2 * MINUTE,
-        5 * MINUTE,
-        10 * MINUTE,
-        15 * MINUTE,
-        30 * MINUTE,
-        HOUR,
-        2 * HOUR,
-        3 * HOUR,
-        6 * HOUR,
-        12 * HOUR,
-        DAY,
-        2 * DAY,
-        7 * DAY,
-        14 * DAY,
-    ];
     if span < SECOND {
         return Step::Micros(CountAxis::new(span, MOST).step);
     }
-    if let Some(step) = ROUND.into_iter().find(|step| span / step <= MOST) {
+    if let Some(step) = ROUND_TIMES.into_iter().find(|step| span / step <= MOST) {
         return Step::Micros(step);
     }
     let months = span / (30 * DAY);

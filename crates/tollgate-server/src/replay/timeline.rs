@@ -21,26 +21,8 @@ const MINUTE: u64 = Span::MINUTE.as_micros();
 const HOUR: u64 = Span::HOUR.as_micros();
 const DAY: u64 = Span::DAY.as_micros();
 
-/// The lengths a bucket may have, in µs; the longest covers all that a time can be.
-const LENGTHS: [u64; 45] = [
-    1,
-    2,
-    5,
-    10,
-    20,
-    50,
-    100,
-    200,
-    500,
-    1_000,
-    2_000,
-    5_000,
-    10_000,
-    20_000,
-    50_000,
-    100_000,
-    200_000,
-    500_000,
+/// Lengths that people count time in, in µs, from a second to two weeks.
+pub(super) const ROUND_TIMES: [u64; 21] = [
     SECOND,
     2 * SECOND,
     5 * SECOND,
@@ -62,13 +44,18 @@ const LENGTHS: [u64; 45] = [
     2 * DAY,
     7 * DAY,
     14 * DAY,
-    28 * DAY,
-    91 * DAY,
-    182 * DAY,
-    364 * DAY,
-    728 * DAY,
-    1_820 * DAY,
 ];
+
+/// The longest bucket, in µs: so many cover all that a time can be.
+const LONGEST: u64 = 1_820 * DAY;
+
+/// The lengths a bucket may have, in µs.
+fn lengths() -> impl Iterator<Item = u64> {
+    let below = [1, 10, 100, 1_000, 10_000, 100_000];
+    let below = below.into_iter().flat_map(|unit| [unit, 2 * unit, 5 * unit]);
+    let above = [28 * DAY, 91 * DAY, 182 * DAY, 364 * DAY, 728 * DAY, LONGEST];
+    below.chain(ROUND_TIMES).chain(above)
+}
 
 impl Timeline {
     /// The fewest µs a bucket can have that cover the times, in µs since the epoch, in at most
@@ -91,10 +78,9 @@ impl Timeline {
             let start = first - first % length.min(DAY);
             (start, (last - start) / length + 1)
         };
-        let length = LENGTHS
-            .into_iter()
+        let length = lengths()
             .find(|&length| length >= finest && covering(length).1 <= MOST)
-            .unwrap_or(1_820 * DAY);
+            .unwrap_or(LONGEST);
         let (start, count) = covering(length);
         Self { start, length, count: usize::try_from(count).unwrap_or(0) }
     }
