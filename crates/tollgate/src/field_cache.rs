@@ -8,12 +8,13 @@ use arc_swap::ArcSwap;
 use tollgate_core::Limit;
 use tollgate_http::{FieldFormat, LimitFields, Partition, ReadyFields};
 
-/// The response fields of the limits that answered lately.
+/// The response fields of the limits that answered lately: for whoever answers over HTTP and
+/// holds gates, whose limits come and go with the configuration.
 ///
 /// A configuration that is replaced brings new limits, and so do keys with other numbers, so only
 /// so many are kept. The table is copied to be changed: whoever reads it waits for nobody.
 #[derive(Debug, Default)]
-pub(super) struct FieldCache(ArcSwap<Table>);
+pub struct FieldCache(ArcSwap<Table>);
 
 /// By the address of the limit, which stays its own as long as the limit is held here.
 type Table = HashMap<(usize, FieldFormat), (Arc<Limit>, LimitFields), AddressHashes>;
@@ -51,8 +52,9 @@ impl FieldCache {
     /// The most limits that are kept. Beyond them the table begins anew.
     const MOST: usize = 256;
 
-    /// What `read` reads from the fields of a limit.
-    pub(super) fn with(
+    /// What `read` reads from the fields of a limit in a format; `partitions` says what divides
+    /// its quota ([`LimitFields::with_partitions`]), and has to say the same each time.
+    pub fn with(
         &self,
         limit: &Arc<Limit>,
         format: FieldFormat,

@@ -40,6 +40,7 @@ mod attribute;
 mod caller;
 pub mod config;
 mod denied;
+mod field_cache;
 mod limit;
 mod limiter;
 #[cfg(feature = "metrics")]
@@ -60,6 +61,7 @@ pub use attribute::{FromDenied, install, installed};
 pub use caller::Caller;
 pub use config::{Config, OnStoreFailure, StoreUrl};
 pub use denied::{Denied, DeniedReason};
+pub use field_cache::FieldCache;
 pub use limit::{InvalidLimit, limit};
 pub use limiter::{Limiter, LimiterBuilder, Reservation};
 pub use observe::{Answered, Observer};

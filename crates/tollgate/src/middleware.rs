@@ -3,7 +3,6 @@
 
 mod admission;
 mod builder;
-mod field_cache;
 mod question;
 mod refusal;
 mod response_view;

@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use tollgate::http::{FieldFormat, LimitFields};
+use tollgate::http::FieldFormat;
 use tollgate::{Clock as _, Costs, Gate, Ruling, StoreError, SystemClock};
 
 use super::body::AskBody;
@@ -25,13 +25,14 @@ pub(super) async fn check(
     let mut response = json(status, &Answer::new(&body.limit, &ruling));
     if let Some(limit) = ruling.limit() {
         let format = service.registry.http().fields;
-        let fields = LimitFields::new(limit, format);
-        let costs = body.costs(limit);
-        let fields = fields.of(ruling.decision()).costs(Costs::Each(&costs));
-        let fields = match format {
-            FieldFormat::XRateLimitUnix => fields.at(SystemClock::new().now()),
-            _ => fields,
-        };
+        let fields = service.fields.with(limit, format, Vec::new, |fields| {
+            let fields = fields.of(ruling.decision());
+            match format {
+                FieldFormat::DraftNext => fields.costs(Costs::Each(&body.costs(limit))).ready(),
+                FieldFormat::XRateLimitUnix => fields.at(SystemClock::new().now()).ready(),
+                _ => fields.ready(),
+            }
+        });
         fields.write(response.headers_mut());
     }
     Ok(response)

@@ -14,12 +14,12 @@ use tollgate_http::{
 use tollgate_memory::SystemClock;
 
 use super::admission::{Admission, Due};
-use super::field_cache::FieldCache;
 use super::question::{Question, Verdict};
 use super::refusal::Refusal;
 use super::response_view::ResponseView;
 use crate::caller::Caller;
 use crate::config::{HttpConfig, LimitConfig};
+use crate::field_cache::FieldCache;
 use crate::registry::{Gate, Look, MissingKey, Switch};
 use crate::ruling::Ruling;
 
