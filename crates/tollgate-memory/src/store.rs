@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use tollgate_core::kernel::Times;
 use tollgate_core::{
     Clock, Costs, Decision, EmbeddedStore, Limit, Operation, Request, SliceCounts, Store,
     StoreError, TimeSource, Timestamp,
@@ -134,9 +135,7 @@ impl MemoryStore {
         handle: &Handle,
         request: Request<'_>,
     ) -> Result<(Decision, Option<Receipt>), StoreError> {
-        handle.check_time(&request)?;
-        let now = if handle.is_injected() { Timestamp::EPOCH } else { self.now() };
-        let times = handle.times(&request, now);
+        let times = self.times(handle, &request)?;
         let fingerprint = self.fingerprint(request.key);
         many::reserve(&self.fingerprinter, handle, &request, fingerprint, times)
     }
@@ -150,9 +149,7 @@ impl MemoryStore {
         handle: &Handle,
         request: Request<'_>,
     ) -> Result<SliceCounts, StoreError> {
-        handle.check_time(&request)?;
-        let now = if handle.is_injected() { Timestamp::EPOCH } else { self.now() };
-        let times = handle.times(&request, now);
+        let times = self.times(handle, &request)?;
         many::slices(handle, self.fingerprint(request.key), times)
     }
 
@@ -187,6 +184,18 @@ impl MemoryStore {
             evicted_live: budget.evicted_live(),
             bytes: self.registry.bytes(),
         }
+    }
+
+    /// The time by which a request is judged.
+    fn times(&self, handle: &Handle, request: &Request<'_>) -> Result<Times, StoreError> {
+        handle.check_time(request)?;
+        Ok(handle.times(request, self.present(handle)))
+    }
+
+    /// Now, where requests don't bring their own time.
+    #[inline]
+    fn present(&self, handle: &Handle) -> Timestamp {
+        if handle.is_injected() { Timestamp::EPOCH } else { self.now() }
     }
 }
 
@@ -257,8 +266,7 @@ impl Store for MemoryStore {
 impl EmbeddedStore for MemoryStore {
     #[inline]
     fn decide_now(&self, handle: &Handle, request: Request<'_>) -> Result<Decision, StoreError> {
-        let now = if handle.is_injected() { Timestamp::EPOCH } else { self.now() };
-        self.decide_at(handle, request, now)
+        self.decide_at(handle, request, self.present(handle))
     }
 }
 
