@@ -5,7 +5,8 @@
 --       KEYS[…]   one key per log, in the order of the policies that have one
 --       ARGV[1]   the program: what to do and the numbers of every policy (program.rs)
 --       ARGV[2]   the time to judge by, in µs; absent: the server's clock
--- out   a string  allowed; the new packed states, from which the client reads the rest
+-- out   a string  allowed; the new packed states, from which the client reads the rest; of a ring
+--                 they hold the last two slices alone
 --       a number  denied by the only policy, a bucket: its deficit
 --       an array  {verdict, now, notes, old packed states …, one reading per log …}; after an
 --                 admitted reservation also the packed states as written, one per limit
@@ -54,19 +55,24 @@ if lane == 2 and (not value or #value == 27) then
   end
 end
 
-local pack, ceil = struct.pack, math.ceil
-local operation, parts, count, within = unpack('>BBBI7', program, #program - 9)
-local offset = 9
+local pack, sub, ceil = struct.pack, string.sub, math.ceil
 local size = value and #value or 0
 
 -- The express lane: a plain check of small policies whose states are absent or stand in the
 -- value just as the program lists them. Anything else falls through to the general part below.
 if lane > 0 and (size > 0 or not value) then
+  local count = (#program - 18) / 58
   local out, states = count > 1 and {} or nil, nil
-  local life, from, clean, denied, at_offset = shortest, 1, true, false, offset
+  local briefs, brief = nil, nil
+  local life, from, clean, denied, at_offset = shortest, 1, true, false, 9
   local logs, entries, readings
+  -- The first policy's other numbers came with the head.
+  local id, a, b, c = head, unit, refill, capacity
+  local kind, flags, _, fresh, limit = unpack('>BBBI7I7', program, 43)
   for index = 1, count do
-    local id, a, b, c, cost, kind, flags = unpack('>c6I7I7I7I7BB', program, at_offset)
+    if index > 1 then
+      id, a, b, c, cost, kind, flags, _, fresh, limit = unpack('>c6I7I7I7I7BBBI7I7', program, at_offset)
+    end
     local at, entry = now, nil
     local lasts = 0
     if kind == 1 then -- bucket: a unit, b refill, c capacity, e fresh deficit, g shortest life
@@ -74,8 +80,7 @@ if lane > 0 and (size > 0 or not value) then
       if flags == 0 then
         room = c - ticks
       else
-        local _
-        deficit, _, lasts = unpack('>I7I7I7', program, at_offset + 37)
+        deficit, lasts = fresh, unpack('>I7', program, at_offset + 51)
       end
       if value then
         if size - from < 26 then clean = false break end
@@ -97,140 +102,157 @@ if lane > 0 and (size > 0 or not value) then
         if empties > lasts then lasts = empties end
         entry = pack('>c6I7I7I7', id, at, deficit, a)
       end
-    else
-      local limit = unpack('>I7', program, at_offset + 44)
-      if kind == 3 then -- window: a anchor (0 first admitted, 1 aligned), b length
-        local start, used = now, 0
-        if a == 1 then start = now - now % b end
-        if value then
-          if size - from < 26 then clean = false break end
-          local held, newest, then_start, then_used
-          held, newest, then_start, then_used, from = unpack('>c6I7I7I7', value, from)
-          if held ~= id or newest > ahead or newest > MAX or then_start > newest or then_used > MAX then
-            clean = false
-            break
-          end
-          if newest > now then at = newest end
-          start = at
-          if a == 1 then
-            start = at - at % b
-            if then_start == start then used = then_used end
-          elseif at < then_start + b then
-            start, used = then_start, then_used
-          end
-        end
-        if used > limit - cost then
-          denied = true
-        else
-          lasts = start + b - now
-          entry = pack('>c6I7I7I7', id, at, start, used + cost)
-        end
-      elseif kind == 4 then -- counter: a length, b step, c steps
-        local previous, current, start = 0, 0, now - now % a
-        if value then
-          if size - from < 33 then clean = false break end
-          local held, newest, then_start, x, y
-          held, newest, then_start, x, y, from = unpack('>c6I7I7I7I7', value, from)
-          if held ~= id or newest > ahead or newest > MAX or then_start > newest or x > MAX or y > MAX then
-            clean = false
-            break
-          end
-          if newest > now then at = newest end
-          start = at - at % a
-          if start == then_start then
-            previous, current = x, y
-          elseif start - then_start == a then
-            previous = y
-          end
-        end
-        local room = limit - cost - current
-        if room < 0 or previous > 0 and c - math.floor((at - start) / b) > math.floor(room * c / previous) then
-          denied = true
-        else
-          lasts = start + 2 * a - now
-          entry = pack('>c6I7I7I7I7', id, at, start, previous, current + cost)
-        end
-      elseif kind == 5 then -- exact log of one strategy: b length; entries as in a ring, in a key of their own
-        logs, entries, readings = (logs or 0) + 1, entries or {}, readings or {}
-        local key, base, total, first, stored, retry, newest = KEYS[1 + logs], 0, 0, 0, 0, 0, 0
-        if value then
-          if size - from < 40 then clean = false break end
-          local held
-          held, newest, base, total, first, stored, from = unpack('>c6I7I7I7I7I7', value, from)
-          if held ~= id or newest > ahead or newest > MAX or total > MAX - cost or first >= stored or first > 64 and 2 * first > stored then
-            clean = false
-            break
-          end
-          if newest > now then at = newest end
-          -- What has left is among the oldest, most often one or two.
-          local block, place = redis.call('GETRANGE', key, 14 * first, 14 * first + 111), 1
-          local stamp, running
-          repeat
-            if place + 13 > #block then clean = false break end
-            if running then base, first = running, first + 1 end
-            stamp, running, place = unpack('>I7I7', block, place)
-          until stamp + b > at
-          if not clean then break end
-          local excess = total - base + cost - limit
-          while excess > 0 and running - base < excess do
-            if place + 13 > #block then clean = false break end
-            stamp, running, place = unpack('>I7I7', block, place)
-          end
-          if not clean then break end
-          if excess > 0 then retry = stamp + b - at end
-        elseif cost > limit then
+    elseif kind == 3 then -- window: a anchor (0 first admitted, 1 aligned), b length
+      local start, used = now, 0
+      if a == 1 then start = now - now % b end
+      if value then
+        if size - from < 26 then clean = false break end
+        local held, newest, then_start, then_used
+        held, newest, then_start, then_used, from = unpack('>c6I7I7I7', value, from)
+        if held ~= id or newest > ahead or newest > MAX or then_start > newest or then_used > MAX then
           clean = false
           break
         end
-        local used = total - base
-        if used > limit - cost then
-          if cost > limit then retry = 36028797018963968 end
-          denied = true
-          readings[logs] = pack('>I4I7I7I7I7I7I7', 1, retry, math.max(0, limit - used), math.max(0, limit - used), newest + b - at, used, 0)
+        if newest > now then at = newest end
+        start = at
+        if a == 1 then
+          start = at - at % b
+          if then_start == start then used = then_used end
+        elseif at < then_start + b then
+          start, used = then_start, then_used
+        end
+      end
+      if used > limit - cost then
+        denied = true
+      else
+        lasts = start + b - now
+        entry = pack('>c6I7I7I7', id, at, start, used + cost)
+      end
+    elseif kind == 4 then -- counter: a length, b step, c steps
+      local previous, current, start = 0, 0, now - now % a
+      if value then
+        if size - from < 33 then clean = false break end
+        local held, newest, then_start, x, y
+        held, newest, then_start, x, y, from = unpack('>c6I7I7I7I7', value, from)
+        if held ~= id or newest > ahead or newest > MAX or then_start > newest or x > MAX or y > MAX then
+          clean = false
+          break
+        end
+        if newest > now then at = newest end
+        start = at - at % a
+        if start == then_start then
+          previous, current = x, y
+        elseif start - then_start == a then
+          previous = y
+        end
+      end
+      local room = limit - cost - current
+      if room < 0 or previous > 0 and c - math.floor((at - start) / b) > math.floor(room * c / previous) then
+        denied = true
+      else
+        lasts = start + 2 * a - now
+        entry = pack('>c6I7I7I7I7', id, at, start, previous, current + cost)
+      end
+    elseif kind == 5 then -- exact log of one strategy: b length; entries as in a ring, in a key of their own
+      logs, entries, readings = (logs or 0) + 1, entries or {}, readings or {}
+      local key, base, total, first, stored, retry, newest = KEYS[1 + logs], 0, 0, 0, 0, 0, 0
+      if value then
+        if size - from < 40 then clean = false break end
+        local held
+        held, newest, base, total, first, stored, from = unpack('>c6I7I7I7I7I7', value, from)
+        if held ~= id or newest > ahead or newest > MAX or total > MAX - cost or first >= stored or first > 64 and 2 * first > stored then
+          clean = false
+          break
+        end
+        if newest > now then at = newest end
+        -- What has left is among the oldest, most often one or two.
+        local block, place = redis.call('GETRANGE', key, 14 * first, 14 * first + 111), 1
+        local stamp, running
+        repeat
+          if place + 13 > #block then clean = false break end
+          if running then base, first = running, first + 1 end
+          stamp, running, place = unpack('>I7I7', block, place)
+        until stamp + b > at
+        if not clean then break end
+        local excess = total - base + cost - limit
+        while excess > 0 and running - base < excess do
+          if place + 13 > #block then clean = false break end
+          stamp, running, place = unpack('>I7I7', block, place)
+        end
+        if not clean then break end
+        if excess > 0 then retry = stamp + b - at end
+      elseif cost > limit then
+        clean = false
+        break
+      end
+      local used = total - base
+      if used > limit - cost then
+        if cost > limit then retry = 36028797018963968 end
+        denied = true
+        readings[logs] = pack('>I4I7I7I7I7I7I7', 1, retry, math.max(0, limit - used), math.max(0, limit - used), newest + b - at, used, 0)
+      else
+        readings[logs] = pack('>I4I7I7I7I7I7I7', 0, 0, limit - used, limit - used, used > 0 and newest + b - at or 0, used, 0)
+        lasts = at + b - now
+        local joins = stored > 0 and at == newest
+        if not joins then stored = stored + 1 end
+        entries[logs] = { key, 14 * (stored - 1), pack('>I7I7', at, total + cost) }
+        entry = pack('>c6I7I7I7I7I7', id, at, base, total + cost, first, stored)
+      end
+    else -- ring of slices: a slice, b length; entries are pairs of stamp and running total
+      local base, total, stamp, current = 0, 0, 0, now - now % a
+      -- Where the slices stand that stay as they are.
+      local first, finish = 1, 0
+      if value then
+        if size - from < 35 then clean = false break end
+        local held, length, newest, first_stamp, first_total
+        held, length, newest, base, first_stamp, first_total, first = unpack('>c6I2I7I7I7I7', value, from)
+        from, first = first + length - 28, first - 14
+        if held ~= id or newest > ahead or newest > MAX or length < 28 or length % 14 ~= 0 or from > size + 1 then
+          clean = false
+          break
+        end
+        if newest > now then at, current = newest, newest - newest % a end
+        stamp, total = unpack('>I7I7', value, from - 14)
+        if stamp + b <= at then
+          base, first = total, from
         else
-          readings[logs] = pack('>I4I7I7I7I7I7I7', 0, 0, limit - used, limit - used, used > 0 and newest + b - at or 0, used, 0)
-          lasts = at + b - now
-          local joins = stored > 0 and at == newest
-          if not joins then stored = stored + 1 end
-          entries[logs] = { key, 14 * (stored - 1), pack('>I7I7', at, total + cost) }
-          entry = pack('>c6I7I7I7I7I7', id, at, base, total + cost, first, stored)
-        end
-      else -- ring of slices: a slice, b length; entries are pairs of stamp and running total
-        local base, total, body, stamp = 0, 0, '', 0
-        local current = now - now % a
-        if value then
-          if size - from < 21 then clean = false break end
-          local held, length, newest, first
-          held, length, newest, base, first = unpack('>c6I2I7I7', value, from)
-          from = first + length - 14
-          if held ~= id or newest > ahead or newest > MAX or length < 28 or length % 14 ~= 0 or from > size + 1 then
-            clean = false
-            break
+          while first_stamp + b <= at do
+            base, first = first_total, first + 14
+            first_stamp, first_total = unpack('>I7I7', value, first)
           end
-          if newest > now then at, current = newest, newest - newest % a end
-          stamp, total = unpack('>I7I7', value, from - 14)
-          if stamp + b <= at then
-            base, first = total, from
-          else
-            local first_stamp, first_total = unpack('>I7I7', value, first)
-            while first_stamp + b <= at do
-              base, first = first_total, first + 14
-              first_stamp, first_total = unpack('>I7I7', value, first)
-            end
+        end
+        if stamp > newest or total < base or total > MAX - cost then clean = false break end
+        finish = from - (stamp == current and 15 or 1)
+      end
+      if total - base > limit - cost then
+        denied = true
+      else
+        lasts = current + b - now
+        local times, slice = pack('>I7I7', at, base), pack('>I7I7', current, total + cost)
+        -- What is left, when all has left, the current slice: no answer needs more than this.
+        if finish - first > 13 then
+          brief = id .. '\000\042' .. times .. sub(value, finish - 13, finish) .. slice
+          -- Nothing to be made anew, not even the time to live, which ends with the slice.
+          if stamp == current and first == 23 and from > size and not out and shortest == 0 then
+            redis.call('SETRANGE', KEYS[1], 8, times)
+            redis.call('SETRANGE', KEYS[1], finish, slice)
+            return brief
           end
-          if stamp > newest or total < base or total > MAX - cost then clean = false break end
-          body = string.sub(value, first, from - (stamp == current and 15 or 1))
         end
-        if total - base > limit - cost then
-          denied = true
-        else
-          lasts = current + b - now
-          entry = pack('>c6I2I7I7', id, #body + 28, at, base) .. body .. pack('>I7I7', current, total + cost)
-        end
+        local slices = value and sub(value, first, finish) or ''
+        entry = id .. pack('>I2', #slices + 28) .. times .. slices .. slice
       end
     end
     if lasts > life then life = lasts end
-    if out then out[index] = entry else states = entry end
+    if out then
+      out[index] = entry
+      if brief then
+        briefs = briefs or {}
+        briefs[index], brief = brief, nil
+      end
+    else
+      states = entry
+    end
     at_offset = at_offset + 58
   end
   if clean and from == size + 1 then
@@ -252,10 +274,16 @@ if lane > 0 and (size > 0 or not value) then
     end
     if out then states = table.concat(out) end
     redis.call('SET', KEYS[1], states, 'PX', life)
-    return states
+    if briefs then
+      for index, short in pairs(briefs) do out[index] = short end
+      return table.concat(out)
+    end
+    return brief or states
   end
 end
 
 local floor, max, min = math.floor, math.max, math.min
+local operation, parts, count, within = unpack('>BBBI7', program, #program - 9)
+local offset = 9
 -- What each kernel module below registers, by the kind of its entries.
 local kernels = {}
