@@ -76,9 +76,8 @@ const WHY: &[(&str, &str)] = &[
     ),
     (
         "embedded-1-key-2-threads",
-        "both threads want the same lock and slot, and ours has a whole decision to make between \
-         two takings; not profiled further, and the goal needs two \
-         idle processors",
+        "both threads want the same lock; the one that waits looks seldom, so that the other \
+         decides several times in between, but the goal needs two idle processors",
     ),
     (
         "embedded-100k-keys-2-threads",
@@ -104,6 +103,12 @@ const WHY: &[(&str, &str)] = &[
          unpacking program and state, and the answer are paid either way, and a script of TIME and \
          GET alone is at 0.52; the profile is flat, with looking up keys and commands and reading \
          the clock on top",
+    ),
+    (
+        "redis-sliding-window",
+        "a profile shows a fifth of the server's time in hashing strings: Lua hashes all 870 bytes \
+         of the state when they are read, and again when a slice begins or leaves; keys at a steady \
+         pace leave the server idle in between, so that the figures vary",
     ),
     (
         "redis-ten-policies",
