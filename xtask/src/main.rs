@@ -59,7 +59,11 @@ enum Task {
     /// Draw the plots of docs/policies anew
     Plots,
     /// Run the long tests: large schedules, mutants of the kernels, every fuzz target for a minute
-    Soak,
+    Soak {
+        /// Run only these
+        #[arg(value_enum)]
+        parts: Vec<soak::Soak>,
+    },
 }
 
 fn main() -> ExitCode {
@@ -69,7 +73,7 @@ fn main() -> ExitCode {
         Task::Ci => ci::ci(),
         Task::Bench { arguments } => bench::bench(&arguments),
         Task::Plots => plots::plots(),
-        Task::Soak => soak::soak(),
+        Task::Soak { parts } => soak::soak(&parts),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -4,6 +4,7 @@ use std::fs;
 use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
+use clap::ValueEnum;
 
 use crate::run::{Part, cargo, ensure_cargo_tool, run, run_part, run_parts, say};
 use crate::servers::workspace_root;
@@ -12,13 +13,33 @@ use crate::setup::ensure_servers;
 /// Seconds for each fuzz target.
 const FUZZ_TIME: u32 = 60;
 
-const PARTS: [Part; 3] =
-    [("long schedules", long_schedules), ("mutants of the kernels", mutants), ("fuzzing", fuzz)];
+/// What there is to run.
+#[derive(Clone, Copy, Eq, PartialEq, ValueEnum)]
+pub(crate) enum Soak {
+    /// Every test in release, with many times more random schedules: some minutes
+    Schedules,
+    /// Small changes to the kernels, each of which some test must notice: some hours
+    Mutants,
+    /// Every fuzz target for a minute
+    Fuzz,
+}
 
-/// Runs the long tests.
-pub(crate) fn soak() -> Result<()> {
+impl Soak {
+    const fn part(self) -> Part {
+        match self {
+            Self::Schedules => ("long schedules", long_schedules),
+            Self::Mutants => ("mutants of the kernels", mutants),
+            Self::Fuzz => ("fuzzing", fuzz),
+        }
+    }
+}
+
+/// Runs the long tests: those named, or all.
+pub(crate) fn soak(wanted: &[Soak]) -> Result<()> {
     ensure_servers()?;
-    run_parts(&PARTS)
+    let wanted = if wanted.is_empty() { Soak::value_variants() } else { wanted };
+    let parts: Vec<Part> = wanted.iter().map(|soak| soak.part()).collect();
+    run_parts(&parts)
 }
 
 /// The same tests as ever: the schedule generators read the variable and make many times more.
