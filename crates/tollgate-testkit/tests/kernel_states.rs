@@ -174,12 +174,10 @@ fn a_log_is_untouched_when_another_policy_cannot_hold_the_cost() {
                 let alone =
                     Limit::new("alone".parse().unwrap(), vec![limit.members()[1].policy().clone()])
                         .unwrap();
-                let mut forced = 1_u64 << 52;
-                while forced > 0 {
-                    let cost = Costs::Same(Cost::new(forced).unwrap());
-                    if evaluate(&alone, &mut standings, Operation::Charge, cost).is_err() {
-                        forced /= 2;
-                    }
+                // Bit by bit, of which each fits once or not at all.
+                for bit in (0..=52).rev() {
+                    let cost = Costs::Same(Cost::new(1 << bit).unwrap());
+                    let _ = evaluate(&alone, &mut standings, Operation::Charge, cost);
                 }
                 let [standing] = standings;
                 standing
