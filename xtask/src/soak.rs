@@ -16,9 +16,9 @@ const FUZZ_TIME: u32 = 60;
 /// What there is to run.
 #[derive(Clone, Copy, Eq, PartialEq, ValueEnum)]
 pub(crate) enum Soak {
-    /// Every test in release, with many times more random schedules: some minutes
+    /// Every test in release, with five hundred times as many random schedules: some hours
     Schedules,
-    /// Small changes to the kernels, each of which some test must notice: some hours
+    /// Small changes to the kernels, each of which some test must notice: about two hours
     Mutants,
     /// Every fuzz target for a minute
     Fuzz,
