@@ -11,6 +11,13 @@ fn samples() -> String {
     path.to_str().unwrap().to_owned()
 }
 
+/// The samples so many times over, each under a name of its own.
+pub(crate) fn samples_times(count: usize) -> String {
+    let samples = fs::read_to_string(samples()).unwrap();
+    let again = |number: usize| samples.replace("{\"id\":\"", &format!("{{\"id\":\"{number} "));
+    (0..count).map(again).collect()
+}
+
 /// How many cases the samples have.
 pub(crate) fn cases() -> usize {
     fs::read_to_string(samples()).unwrap().lines().filter(|line| !line.trim().is_empty()).count()

@@ -1,10 +1,12 @@
 //! With a Redis or Valkey server, and without the one that was named.
 
+use std::process::Stdio;
+
 use serde_json::json;
 use tollgate_testkit::servers::{GarbageServer, Misbehaviour, Server, fresh_prefix, shared};
 
 use crate::conformance;
-use crate::support::{File, Service, tollgate};
+use crate::support::{File, Service, binary, tollgate};
 
 fn config(store: &str, more: &str) -> File {
     let prefix = fresh_prefix("bin");
@@ -45,6 +47,28 @@ fn the_samples_pass_and_leave_no_key() {
     assert_eq!((done.status, done.stderr.as_str()), (0, ""), "{done:?}");
     assert_eq!(done.stdout, format!("{} passed, 0 failed\n", conformance::cases()));
     assert_eq!(server.cli(&["DBSIZE"]).unwrap(), "0");
+}
+
+#[test]
+fn a_store_that_is_killed_midway_ends_the_cases_with_exit_3() {
+    let mut server = Server::start().unwrap();
+    let file = File::new("cases.jsonl", &conformance::samples_times(2_000));
+    let mut command = binary();
+    command.args(["conformance", file.path(), "--store", &server.url()]);
+    let run = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let calls = || {
+        let told = server.cli(&["INFO", "commandstats"]).unwrap();
+        let (_, rest) = told.split_once("cmdstat_evalsha:calls=")?;
+        rest.split(',').next()?.parse::<u64>().ok()
+    };
+    while calls().is_none_or(|calls| calls < 500) {
+        std::thread::yield_now();
+    }
+    server.kill().unwrap();
+    let output = run.wait_with_output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(3), &b""[..]), "{stderr}");
+    assert!(stderr.starts_with("error: "), "{stderr}");
 }
 
 /// An address where nobody listens.
