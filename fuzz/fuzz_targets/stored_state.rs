@@ -158,7 +158,7 @@ fn judge(
 
     // What is to be kept is what the stored format can hold.
     for (index, (member, standing)) in limit.members().iter().zip(&standings).enumerate() {
-        if !evaluation.is_changed(index) {
+        if evaluation.changed & 1 << index == 0 {
             continue;
         }
         let state = match (member.policy().rule(), standing) {

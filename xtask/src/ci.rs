@@ -6,13 +6,14 @@ use crate::run::{Part, cargo, has_cargo_tool, run, run_parts, say};
 use crate::test::test;
 
 /// The tests come last, so that their closing lines stand at the end of the output.
-const PARTS: [Part; 6] = [
+const PARTS: [Part; 7] = [
     ("formatting", || run(&mut cargo(&["fmt", "--all", "--check"]))),
     ("lints", || {
         let what = ["--workspace", "--all-targets", "--all-features"];
         run(cargo(&["clippy"]).args(what).args(["--", "-D", "warnings"]))
     }),
     ("features", check_features),
+    ("benchmarks and fuzz targets", check_outsiders),
     ("documentation", || {
         let mut command = cargo(&["doc", "--workspace", "--no-deps", "--all-features"]);
         run(command.env("RUSTDOCFLAGS", "-D warnings"))
@@ -33,6 +34,23 @@ fn check_features() -> Result<()> {
     for feature in ["", "macros", "redis", "metrics", "watch", "tower", "actix"] {
         let which = ["--package", "tollgate", "--no-default-features", "--features", feature];
         run(cargo(&["clippy"]).args(which).args(["--", "-D", "warnings"]))?;
+    }
+    Ok(())
+}
+
+/// What is no member of the workspace: it must follow what it uses, and so must its lock file.
+fn check_outsiders() -> Result<()> {
+    for folder in ["bench", "fuzz"] {
+        let manifest = format!("{folder}/Cargo.toml");
+        run(&mut cargo(&[
+            "clippy",
+            "--locked",
+            "--manifest-path",
+            &manifest,
+            "--",
+            "-D",
+            "warnings",
+        ]))?;
     }
     Ok(())
 }

@@ -10,6 +10,8 @@ use crate::run::{Part, cargo, ensure_cargo_tool, run, run_part, run_parts, say};
 use crate::servers::workspace_root;
 use crate::setup::ensure_servers;
 
+/// How many times as many random schedules: some millions.
+const TIMES: &str = "500";
 /// Seconds for each fuzz target.
 const FUZZ_TIME: u32 = 60;
 
@@ -42,9 +44,9 @@ pub(crate) fn soak(wanted: &[Soak]) -> Result<()> {
     run_parts(&parts)
 }
 
-/// The same tests as ever: the schedule generators read the variable and make many times more.
+/// The same tests as ever: the schedule generators read the variable and make that many times more.
 fn long_schedules() -> Result<()> {
-    run(cargo(&["test", "--release", "--workspace", "--all-features"]).env("TOLLGATE_SOAK", "1"))
+    run(cargo(&["test", "--release", "--workspace", "--all-features"]).env("TOLLGATE_SOAK", TIMES))
 }
 
 /// Each small change to what decides must make some test fail. What is changed, by which tests it

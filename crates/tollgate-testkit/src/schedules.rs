@@ -160,29 +160,29 @@ impl fmt::Display for Schedule {
     }
 }
 
-/// Runs `test` with `count` seeds that belong to `name`, five hundred times as many when the variable
-/// `TOLLGATE_SOAK` is 1, or with the one in `TOLLGATE_SEED`. A failure prints its seed.
+/// Runs `test` with `count` seeds that belong to `name`, so many times as many as the variable
+/// `TOLLGATE_SOAK` says, or with the one in `TOLLGATE_SEED`. A failure prints its seed.
 ///
 /// # Panics
-/// When `test` does, or `TOLLGATE_SEED` is no number.
+/// When `test` does, or one of the variables is no number.
 pub fn each(name: &str, count: u64, mut test: impl FnMut(u64)) {
-    if let Ok(seed) = std::env::var("TOLLGATE_SEED") {
-        #[expect(
-            clippy::panic,
-            reason = "a typing error must not run another test than was asked for"
-        )]
-        let seed = seed
-            .parse()
-            .unwrap_or_else(|_| panic!("TOLLGATE_SEED is `{seed}`, but must be a whole number"));
+    if let Some(seed) = number_in("TOLLGATE_SEED") {
         return test(seed);
     }
-    let is_soak = std::env::var("TOLLGATE_SOAK").is_ok_and(|soak| soak == "1");
+    let times = number_in("TOLLGATE_SOAK").unwrap_or(1);
     let mut seeds = Dice::named(name);
-    for _ in 0..if is_soak { count * 500 } else { count } {
+    for _ in 0..count.saturating_mul(times) {
         let seed = seeds.next();
         let _shown = ShownOnPanic { name, seed };
         test(seed);
     }
+}
+
+#[expect(clippy::panic, reason = "a typing error must not run another test than was asked for")]
+fn number_in(variable: &str) -> Option<u64> {
+    let text = std::env::var(variable).ok()?;
+    let number = text.parse();
+    Some(number.unwrap_or_else(|_| panic!("{variable} is `{text}`, but must be a whole number")))
 }
 
 struct ShownOnPanic<'a> {
