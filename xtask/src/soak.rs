@@ -46,7 +46,8 @@ pub(crate) fn soak(wanted: &[Soak]) -> Result<()> {
 
 /// The same tests as ever: the schedule generators read the variable and make that many times more.
 fn long_schedules() -> Result<()> {
-    run(cargo(&["test", "--release", "--workspace", "--all-features"]).env("TOLLGATE_SOAK", TIMES))
+    let what = ["test", "--release", "--workspace", "--all-features", "--no-fail-fast"];
+    run(cargo(&what).env("TOLLGATE_SOAK", TIMES))
 }
 
 /// Each small change to what decides must make some test fail. What is changed, by which tests it

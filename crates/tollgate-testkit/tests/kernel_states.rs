@@ -247,6 +247,22 @@ fn a_warm_up_holds_a_debt_up_to_what_is_exact() {
 }
 
 #[test]
+fn a_warm_up_that_is_full_after_the_longest_span_is_told_that_span() {
+    let limit = limit(&["warmup 5/s over 2s"]);
+    let [member] = limit.members() else { panic!("one policy") };
+    let Rule::WarmUp(rule) = member.policy().rule() else { panic!("a warm-up") };
+    let reset = |debt, deficit| {
+        let held = warm_up::State { newest: AT, debt, deficit, unit: rule.unit() };
+        let standing = Standing::WarmUp(rule.stand(Some(held), TIMES).unwrap().0);
+        let peek = evaluate(&limit, &mut [standing], Operation::Peek, Costs::Own).unwrap();
+        peek.decision.policies()[0].reset_after().unwrap().as_micros()
+    };
+    assert_eq!(reset(MAX_EXACT - 7, 7), MAX_EXACT);
+    assert_eq!(reset(MAX_EXACT - 7, 8), MAX_EXACT);
+    assert_eq!(reset(MAX_EXACT - 7, 6), MAX_EXACT - 1);
+}
+
+#[test]
 fn a_request_brings_a_subject_for_each_part() {
     let part =
         |name: &str| Limit::new(name.parse().unwrap(), vec!["gcra 1/s".parse().unwrap()]).unwrap();

@@ -175,7 +175,8 @@ impl Account for WarmUp {
         Ok(Standing {
             limit: nothing,
             remaining: if debt > 0 { Some(0) } else { nothing },
-            reset: terms.flow.time_for(&missing).map(|filling| debt + filling),
+            // No time span is longer.
+            reset: terms.flow.time_for(&missing).map(|filling| (debt + filling).min(MAX_EXACT)),
             ..Standing::default()
         })
     }
