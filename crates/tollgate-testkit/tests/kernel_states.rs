@@ -6,7 +6,7 @@ use tollgate_core::kernel::log::{Entry, Log, State};
 use tollgate_core::kernel::{Ask, Rule, Times, bucket, counter, warm_up, window};
 use tollgate_core::{
     Cost, Costs, Limit, MAX_EXACT, Operation, Policy, Reading, RetryAfter, Standing,
-    StoreErrorKind, evaluate,
+    StoreErrorKind, Timestamp, evaluate,
 };
 
 const AT: u64 = 1_699_920_000_000_000;
@@ -336,6 +336,11 @@ fn windows_tell_the_numbers_they_decide_by() {
     assert_eq!((standing.at(), standing.is_open()), (AT, true));
     let (standing, _) = window.stand(None, TIMES);
     assert_eq!((standing.at(), standing.is_open()), (AT, false));
+
+    assert_eq!(window.boundaries(AT), None);
+    let Rule::Window(daily) = rule("fixed_window 9/d calendar UTC") else { panic!("a window") };
+    let days = [0, 1, 2, 3].map(|day| AT + day * 24 * HOUR - 24 * HOUR);
+    assert_eq!(daily.boundaries(AT).unwrap().map(Timestamp::as_micros), days);
 
     let exact = log("sliding_log 3/s and 9/min");
     assert_eq!((exact.quantum(), exact.horizon(), exact.is_ring()), (1, 60_000_000, false));
