@@ -147,6 +147,9 @@ impl<S: Store> Limiter<S> {
             Err(error) => return Some(Err(error)),
         };
         let since = self.observers.start();
+        if self.hands_on(since) {
+            return self.store.decide_at_once(&self.handle, request);
+        }
         let answer = self.store.decide_at_once(&self.handle, request)?;
         Some(self.answer(request, since, answer))
     }
@@ -262,22 +265,17 @@ impl<S: Store> Limiter<S> {
         Ok(Request { key: ask.key(), also, operation, costs, at: ask.time() })
     }
 
-    /// What the caller is told, and whoever observes: the store's answer, or the limiter's own for
-    /// a question that the store failed to answer.
+    /// Whether the caller is told the store's answer, whatever it is, and nobody else is told. It
+    /// is then handed on where it is: to move a decision, which has room for many policies, takes
+    /// as long as to make it.
     #[inline]
-    fn answer(
-        &self,
-        request: Request<'_>,
-        since: Option<Instant>,
-        answer: Result<Decision, StoreError>,
-    ) -> Result<Decision, StoreError> {
-        if since.is_none() && answer.is_ok() {
-            return answer;
-        }
-        self.answer_told(request, since, answer)
+    fn hands_on(&self, since: Option<Instant>) -> bool {
+        since.is_none() && self.on_store_failure == OnStoreFailure::Error
     }
 
-    fn answer_told(
+    /// What the caller is told, and whoever observes: the store's answer, or the limiter's own for
+    /// a question that the store failed to answer.
+    fn answer(
         &self,
         request: Request<'_>,
         since: Option<Instant>,
@@ -374,8 +372,10 @@ impl<S: EmbeddedStore> Limiter<S> {
         let (mut each, also) = (SmallVec::new(), ask.also());
         let request = self.request(operation, ask, &also, &mut each)?;
         let since = self.observers.start();
-        let answer = self.store.decide_now(&self.handle, request);
-        self.answer(request, since, answer)
+        if self.hands_on(since) {
+            return self.store.decide_now(&self.handle, request);
+        }
+        self.answer(request, since, self.store.decide_now(&self.handle, request))
     }
 }
 

@@ -137,16 +137,12 @@ impl Gate {
     ) -> Option<Result<Ruling, StoreError>> {
         // The way of most requests: it spares the moves of the other.
         if let Some(limiter) = resolved.plain_for(&ask) {
-            let decision = limiter.ask_at_once(operation, &ask)?;
-            return Some(decision.map(|decision| ruled(decision, limiter)));
+            return ruled_at_once(limiter, operation, &ask);
         }
         let key = ask.key();
         match resolved.route(&self.shared, &self.cell, ask, purpose(operation)) {
             Ok(Route::Bypass { allowed, by }) => Some(Ok(bypassed(allowed, by, key, operation))),
-            Ok(Route::Ask(limiter, ask)) => {
-                let decision = limiter.ask_at_once(operation, &ask)?;
-                Some(decision.map(|decision| ruled(decision, &limiter)))
-            }
+            Ok(Route::Ask(limiter, ask)) => ruled_at_once(&limiter, operation, &ask),
             Err(error) => Some(Err(error)),
         }
     }
@@ -242,6 +238,20 @@ fn bypassed(
         limiter.observers().tell(since, &answered);
     }
     ruling
+}
+
+#[inline]
+fn ruled_at_once(
+    limiter: &Limiter<AnyStore>,
+    operation: Operation,
+    ask: &Ask<'_>,
+) -> Option<Result<Ruling, StoreError>> {
+    // In one step: each `?` or `map` on the way is one more move of the decision.
+    match limiter.ask_at_once(operation, ask) {
+        Some(Ok(decision)) => Some(Ok(ruled(decision, limiter))),
+        Some(Err(error)) => Some(Err(error)),
+        None => None,
+    }
 }
 
 #[inline]
