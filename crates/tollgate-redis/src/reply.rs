@@ -51,7 +51,8 @@ pub fn read_answer(
     }
 }
 
-/// The express lane admitted: the answer is the states it has written.
+/// The express lane admitted: the answer is the states it has written, rings cut to their last two
+/// slices.
 fn read_states(limit: &Limit, costs: Costs<'_>, states: &[u8]) -> Result<Decision, StoreError> {
     let decoded = packed::decode(states);
     let mut notes = Notes { discarded: decoded.discarded, ..Notes::default() };

@@ -186,15 +186,24 @@ if lane > 0 and (size > 0 or not value) then
         break
       end
       local used = total - base
-      if used > limit - cost then
-        if cost > limit then retry = 36028797018963968 end
+      local refuses = used > limit - cost
+      if refuses and cost > limit then retry = 36028797018963968 end
+      -- A refund may have taken entries up to the newest time: the last one left is older then.
+      local last = newest
+      if value and (refuses or out or at == newest) then
+        local tail = redis.call('GETRANGE', key, 14 * stored - 14, 14 * stored - 1)
+        if #tail < 14 then clean = false break end
+        last = unpack('>I7', tail)
+      end
+      if refuses or out then
+        local room = math.max(0, limit - used)
+        readings[logs] = pack('>I4I7I7I7I7I7I7', refuses and 1 or 0, retry, room, room, used > 0 and last + b - at or 0, used, 0)
+      end
+      if refuses then
         denied = true
-        readings[logs] = pack('>I4I7I7I7I7I7I7', 1, retry, math.max(0, limit - used), math.max(0, limit - used), newest + b - at, used, 0)
       else
-        readings[logs] = pack('>I4I7I7I7I7I7I7', 0, 0, limit - used, limit - used, used > 0 and newest + b - at or 0, used, 0)
         lasts = at + b - now
-        local joins = stored > 0 and at == newest
-        if not joins then stored = stored + 1 end
+        if stored == 0 or at > last then stored = stored + 1 end
         entries[logs] = { key, 14 * (stored - 1), pack('>I7I7', at, total + cost) }
         entry = pack('>c6I7I7I7I7I7', id, at, base, total + cost, first, stored)
       end
@@ -230,7 +239,7 @@ if lane > 0 and (size > 0 or not value) then
         lasts = current + b - now
         local times, slice = pack('>I7I7', at, base), pack('>I7I7', current, total + cost)
         -- What is left, when all has left, the current slice: no answer needs more than this.
-        if finish - first > 13 then
+        if finish > first then
           brief = id .. '\000\042' .. times .. sub(value, finish - 13, finish) .. slice
           -- Nothing to be made anew, not even the time to live, which ends with the slice.
           if stamp == current and first == 23 and from > size and not out and shortest == 0 then

@@ -1,7 +1,7 @@
 //! What published libraries get wrong about decisions; what they get wrong about keys is in
 //! [`keys`](crate::keys).
 
-use tollgate_core::{Limit, LimitError, Operation, StoreErrorKind};
+use tollgate_core::{Limit, LimitError, Operation, Span, StoreErrorKind};
 use tollgate_testkit::kernels::Kernels;
 use tollgate_testkit::reference::differences;
 use tollgate_testkit::schedules::{Dice, Schedule, Step};
@@ -136,6 +136,22 @@ fn refunds_never_add_up_to_more_than_was_taken() {
             assert_eq!(all.remaining(0), 10 - outstanding, "{spec}");
         }
     }
+}
+
+/// Time that steps back sees what had left again. The newest time stays where it was, and the
+/// scripts took it for that of the last request left.
+#[test]
+fn a_refund_of_the_newest_request_leaves_a_log_with_an_older_one() {
+    let mut all = Everywhere::new(&["sliding_log 4/3s"]);
+    assert!(all.ask(at(0).cost(3)).is_allowed());
+    assert!(all.ask(at(MS)).is_allowed());
+    let _ = all.ask(at(3 * S).refund());
+    let denied = all.ask(at(3 * S - 1).cost(2));
+    assert_eq!(retry(&denied), Some(1));
+    assert_eq!(denied.policies()[0].reset_after().map(Span::as_micros), Some(1));
+    // At the newest time, but not a part of the request before it.
+    assert!(all.ask(at(0)).is_allowed());
+    assert!(all.ask(at(3 * S).cost(3)).is_allowed());
 }
 
 /// Library defect 7.16.
