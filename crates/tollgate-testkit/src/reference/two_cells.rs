@@ -96,11 +96,12 @@ impl TwoCells {
         self.entries.retain(|(stamp, _)| stamp / terms.window + 1 >= cell);
         self.entries.push((at, units));
         self.newest = Some(at);
-        if self.read(terms, at).current > i128::from(MAX_EXACT) {
-            Err(Refusal::TooLarge)
-        } else {
-            Ok(())
-        }
+        self.holdable(terms, at)
+    }
+
+    fn holdable(&self, terms: &Terms, at: u64) -> Result<(), Refusal> {
+        let current = self.read(terms, at).current;
+        if current > i128::from(MAX_EXACT) { Err(Refusal::TooLarge) } else { Ok(()) }
     }
 }
 
@@ -113,12 +114,13 @@ impl Account for TwoCells {
         self.newest
     }
 
-    fn restamp(&mut self, _: &Algorithm, now: u64) -> Result<(), Refusal> {
+    fn restamp(&mut self, algorithm: &Algorithm, now: u64) -> Result<(), Refusal> {
         self.newest = Some(now);
         for (stamp, _) in &mut self.entries {
             *stamp = now.min(*stamp);
         }
-        Ok(())
+        // What was in two cells may be too much for one.
+        self.holdable(&Terms::of(algorithm), now)
     }
 
     fn judge(
