@@ -2,20 +2,12 @@
 
 use actix_web::dev::Service as _;
 use actix_web::{HttpMessage as _, web};
+use tollgate::Switch;
 use tollgate::actix::LimitMiddleware;
-use tollgate::http::{AddressHeader, ClientAddress, KeyExpression, OnMissingKey, User};
-use tollgate::{Caller, Switch};
+use tollgate::http::{AddressHeader, ClientAddress, OnMissingKey, User};
 
 use super::serve;
-use super::web::Limits;
-
-async fn hello() -> &'static str {
-    "hello"
-}
-
-fn key(expression: &str) -> KeyExpression {
-    expression.parse().unwrap()
-}
+use super::web::{Limits, hello, key, who};
 
 #[tokio::test]
 async fn a_limit_of_the_application_counts_every_request() {
@@ -140,13 +132,6 @@ async fn several_limits_are_decided_all_or_nothing() {
 
 #[tokio::test]
 async fn handlers_know_whom_they_run_for() {
-    async fn who() -> String {
-        tokio::task::yield_now().await;
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let caller = Caller::current();
-        let ip = caller.ip().map(|key| text(key.as_bytes()));
-        format!("{ip:?} {:?}", caller.user().map(|user| text(user.as_bytes())))
-    }
     for (switch, expected) in
         [(Switch::On, "Some(\"127.0.0.1\") Some(\"alice\")"), (Switch::Off, "None None")]
     {

@@ -7,21 +7,15 @@ use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use http::StatusCode;
-use tollgate::http::{
-    Key, KeyExpression, KeyExtractor as _, OnMissingKey, User, fixed, from_fn as key_fn,
-};
+use tollgate::DeniedReason;
+use tollgate::http::{Key, KeyExtractor as _, OnMissingKey, User, fixed, from_fn as key_fn};
 use tollgate::tower::{DeniedResponse, LimitLayer};
-use tollgate::{Caller, DeniedReason};
 
 use super::serve;
-use super::web::{Client, Limits};
+use super::web::{Client, Limits, key, who};
 
 const LOGIN: &str =
     "limits: {address: {policies: [fixed_window 3/h]}, account: {policies: [fixed_window 2/h]}}";
-
-fn key(expression: &str) -> KeyExpression {
-    expression.parse().unwrap()
-}
 
 async fn site<D>(layer: LimitLayer<D>) -> Client
 where
@@ -268,14 +262,6 @@ async fn log_in(mut request: Request, next: Next) -> Response {
 
 #[tokio::test]
 async fn handlers_know_whom_they_run_for() {
-    async fn who() -> String {
-        // Still known when something was waited for.
-        tokio::task::yield_now().await;
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let caller = Caller::current();
-        let ip = caller.ip().map(|key| text(key.as_bytes()));
-        format!("{ip:?} {:?}", caller.user().map(|user| text(user.as_bytes())))
-    }
     let limits = Limits::with("fixed_window 9/h");
     let router = |layer| {
         let router: Router = Router::new().route("/", get(who)).layer(layer);

@@ -6,20 +6,11 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::routing::{get, post};
-use tollgate::http::KeyExpression;
 use tollgate::tower::LimitLayer;
 use tower::{Layer as _, Service};
 
 use super::serve;
-use super::web::Limits;
-
-async fn hello() -> &'static str {
-    "hello"
-}
-
-fn key(expression: &str) -> KeyExpression {
-    expression.parse().unwrap()
-}
+use super::web::{Limits, hello, key};
 
 #[tokio::test]
 async fn a_limit_of_one_route_leaves_the_others_alone() {

@@ -11,7 +11,10 @@ use hyper::body::Bytes;
 use hyper_util::client::legacy::Client as HttpClient;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use tollgate::{AnyStore, Config, Gate, ManualClock, Registry, Span, StoreOptions, Timestamp};
+use tollgate::http::KeyExpression;
+use tollgate::{
+    AnyStore, Caller, Config, Gate, ManualClock, Registry, Span, StoreOptions, Timestamp,
+};
 
 /// Limits in an embedded store whose clock stands still.
 pub(crate) struct Limits {
@@ -51,6 +54,25 @@ impl Limits {
     pub(crate) fn pass(&self, seconds: u64) {
         self.clock.advance(Span::from_millis(1_000 * seconds).unwrap());
     }
+}
+
+/// What a site answers that has nothing to say.
+pub(crate) async fn hello() -> &'static str {
+    "hello"
+}
+
+/// What a site answers that tells whom it is asked by.
+pub(crate) async fn who() -> String {
+    // Still known when something was waited for.
+    tokio::task::yield_now().await;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let caller = Caller::current();
+    let ip = caller.ip().map(|key| text(key.as_bytes()));
+    format!("{ip:?} {:?}", caller.user().map(|user| text(user.as_bytes())))
+}
+
+pub(crate) fn key(expression: &str) -> KeyExpression {
+    expression.parse().unwrap()
 }
 
 /// What a future has that doesn't wait.
