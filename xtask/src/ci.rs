@@ -42,15 +42,8 @@ fn check_features() -> Result<()> {
 fn check_outsiders() -> Result<()> {
     for folder in ["bench", "fuzz"] {
         let manifest = format!("{folder}/Cargo.toml");
-        run(&mut cargo(&[
-            "clippy",
-            "--locked",
-            "--manifest-path",
-            &manifest,
-            "--",
-            "-D",
-            "warnings",
-        ]))?;
+        let which = ["--locked", "--manifest-path", &manifest];
+        run(cargo(&["clippy"]).args(which).args(["--", "-D", "warnings"]))?;
     }
     Ok(())
 }
