@@ -5,8 +5,9 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use tollgate_core::Limit;
+use tollgate_core::{Clock as _, Costs, Decision, Limit, Timestamp};
 use tollgate_http::{FieldFormat, LimitFields, Partition, ReadyFields};
+use tollgate_memory::SystemClock;
 
 /// The response fields of the limits that answered lately: for whoever answers over HTTP and
 /// holds gates, whose limits come and go with the configuration.
@@ -52,9 +53,33 @@ impl FieldCache {
     /// The most limits that are kept. Beyond them the table begins anew.
     const MOST: usize = 256;
 
-    /// What `read` reads from the fields of a limit in a format; `partitions` says what divides
-    /// its quota ([`LimitFields::with_partitions`]), and has to say the same each time.
-    pub fn with(
+    /// The fields that tell of a limit's decision in a format. Of what not every format tells,
+    /// both are asked only where it is needed: `partitions` what divides the quota
+    /// ([`LimitFields::with_partitions`]), which has to be the same each time, and `costs` what was
+    /// asked of each policy, `None` for their own.
+    pub fn ready<C: AsRef<[u64]>>(
+        &self,
+        limit: &Arc<Limit>,
+        decision: &Decision,
+        format: FieldFormat,
+        partitions: impl FnOnce() -> Vec<Partition>,
+        costs: impl FnOnce() -> Option<C>,
+    ) -> ReadyFields {
+        self.with(limit, format, partitions, |fields| {
+            let fields = fields.of(decision);
+            match format {
+                FieldFormat::DraftNext => match costs() {
+                    Some(costs) => fields.costs(Costs::Each(costs.as_ref())).ready(),
+                    None => fields.ready(),
+                },
+                FieldFormat::XRateLimitUnix => fields.at(wall_time()).ready(),
+                _ => fields.ready(),
+            }
+        })
+    }
+
+    /// What `read` reads from the fields of a limit.
+    fn with(
         &self,
         limit: &Arc<Limit>,
         format: FieldFormat,
@@ -78,6 +103,11 @@ impl FieldCache {
         });
         read(&fields)
     }
+}
+
+/// The time by which clients go: stores may have another one.
+pub(crate) fn wall_time() -> Timestamp {
+    SystemClock::new().now()
 }
 
 #[cfg(test)]

@@ -15,4 +15,4 @@ pub(crate) use builder::builder_methods;
 pub(crate) use question::Verdict;
 pub(crate) use refusal::Refusal;
 pub use response_view::{Charge, ResponseView};
-pub(crate) use rules::{Rules, wall_time};
+pub(crate) use rules::Rules;

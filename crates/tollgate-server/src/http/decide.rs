@@ -6,8 +6,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use tollgate::http::FieldFormat;
-use tollgate::{Clock as _, Costs, Gate, Ruling, StoreError, SystemClock};
+use tollgate::{Gate, Ruling, StoreError};
 
 use super::body::AskBody;
 use super::error::{ApiError, json};
@@ -25,14 +24,8 @@ pub(super) async fn check(
     let mut response = json(status, &Answer::new(&body.limit, &ruling));
     if let Some(limit) = ruling.limit() {
         let format = service.registry.http().fields;
-        let fields = service.fields.with(limit, format, Vec::new, |fields| {
-            let fields = fields.of(ruling.decision());
-            match format {
-                FieldFormat::DraftNext => fields.costs(Costs::Each(&body.costs(limit))).ready(),
-                FieldFormat::XRateLimitUnix => fields.at(SystemClock::new().now()).ready(),
-                _ => fields.ready(),
-            }
-        });
+        let costs = || Some(body.costs(limit));
+        let fields = service.fields.ready(limit, ruling.decision(), format, Vec::new, costs);
         fields.write(response.headers_mut());
     }
     Ok(response)

@@ -49,28 +49,27 @@ where
         let denied = self.denied.clone();
         Box::pin(async move {
             match admitted(&rules, &request).await {
-                Ok(admission) => {
-                    let caller = caller_of(&rules, &request);
-                    served(&*inner, caller, request, admission).await
-                }
+                Ok((admission, caller)) => served(&*inner, caller, request, admission).await,
                 Err(refusal) => Ok(refused(&refusal, request, denied.as_ref())),
             }
         })
     }
 }
 
-async fn admitted(rules: &Arc<Rules>, request: &ServiceRequest) -> Result<Admission, Box<Refusal>> {
-    let verdict = rules.decide(&View::new(request.request()), &rules.look());
-    match verdict {
-        Verdict::Admit(admission) => Ok(admission.waited().await),
-        Verdict::Wait(question) => Rules::wait_for(Arc::clone(rules), *question).await,
-        Verdict::Refuse(refusal) => Err(refusal),
-    }
-}
-
-fn caller_of(rules: &Rules, request: &ServiceRequest) -> Option<Caller> {
-    let view = View::new(request.request());
-    rules.caller_of(&view, view.user_name(), &rules.look())
+async fn admitted(
+    rules: &Arc<Rules>,
+    request: &ServiceRequest,
+) -> Result<(Admission, Option<Caller>), Box<Refusal>> {
+    let (verdict, caller) = {
+        let view = View::new(request.request());
+        rules.decide(&view, view.user_name())
+    };
+    let admission = match verdict {
+        Verdict::Admit(admission) => admission.waited().await,
+        Verdict::Wait(question) => Rules::wait_for(Arc::clone(rules), *question).await?,
+        Verdict::Refuse(refusal) => return Err(refusal),
+    };
+    Ok((admission, caller))
 }
 
 async fn served<S, B>(

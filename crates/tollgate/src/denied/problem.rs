@@ -73,7 +73,7 @@ impl Denied {
             && let Some(limit) = ruling.limit()
         {
             let fields = tollgate_http::LimitFields::new(limit, format);
-            let now = crate::middleware::wall_time();
+            let now = crate::field_cache::wall_time();
             fields.of(ruling.decision()).at(now).write(response.headers_mut());
         }
         response

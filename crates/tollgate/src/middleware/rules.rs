@@ -1,17 +1,16 @@
 //! What a middleware was told before it was put in place.
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use smallvec::SmallVec;
-use tollgate_core::{Clock as _, Cost, Costs, Limit, Operation, Span, StoreError, Timestamp};
+use tollgate_core::{Cost, Limit, Operation, Span, StoreError};
 use tollgate_http::{
     ClientAddress, FieldFormat, Key, KeyComponent, KeyExtractor, KeyOutcome, Missing, OnMissingKey,
     Partition, ReadyFields, RequestView, User,
 };
-use tollgate_memory::SystemClock;
 
 use super::admission::{Admission, Due};
 use super::question::{Question, Verdict};
@@ -89,13 +88,23 @@ impl Rules {
         }
     }
 
-    /// The limits as they are now: for one request, and not across a wait.
-    pub(crate) fn look(&self) -> Look<'_> {
-        self.gate.look()
+    /// What happens to a request, as far as that can be told without waiting, and whom its handler
+    /// runs for, if anybody wants to know. Both by one look at the configuration.
+    pub(crate) fn decide(
+        self: &Arc<Self>,
+        request: &dyn RequestView,
+        user: Option<&User>,
+    ) -> (Verdict, Option<Caller>) {
+        let look = self.gate.look();
+        let verdict = self.verdict(request, &look);
+        let caller = match verdict {
+            Verdict::Refuse(_) => None,
+            _ => self.caller_of(request, user, &look),
+        };
+        (verdict, caller)
     }
 
-    /// What happens to a request, if that can be told without waiting.
-    pub(crate) fn decide(self: &Arc<Self>, request: &dyn RequestView, look: &Look<'_>) -> Verdict {
+    fn verdict(self: &Arc<Self>, request: &dyn RequestView, look: &Look<'_>) -> Verdict {
         if self.skip_if.iter().any(|skip| skip(request)) {
             return Verdict::Admit(Admission::default());
         }
@@ -247,21 +256,12 @@ impl Rules {
         else {
             return ReadyFields::default();
         };
-        self.field_cache.with(
+        self.field_cache.ready(
             limit,
+            ruling.decision(),
             format,
             || self.partitions(limit),
-            |fields| {
-                let fields = fields.of(ruling.decision());
-                match format {
-                    FieldFormat::DraftNext => match question.costs_of(limit) {
-                        Some(costs) => fields.costs(Costs::Each(&costs)).ready(),
-                        None => fields.ready(),
-                    },
-                    FieldFormat::XRateLimitUnix => fields.at(wall_time()).ready(),
-                    _ => fields.ready(),
-                }
-            },
+            || question.costs_of(limit),
         )
     }
 
@@ -281,8 +281,7 @@ impl Rules {
         parts.map(|name| of(name).map(|(_, known)| known.clone()).unwrap_or_default()).collect()
     }
 
-    /// Whom a request's handler runs for, if anybody wants to know.
-    pub(crate) fn caller_of(
+    fn caller_of(
         &self,
         request: &dyn RequestView,
         user: Option<&User>,
@@ -302,12 +301,6 @@ impl Rules {
         }
         Some(caller)
     }
-}
-
-/// The time by which clients go: stores may have another one.
-pub(crate) fn wall_time() -> Timestamp {
-    static CLOCK: LazyLock<SystemClock> = LazyLock::new(SystemClock::new);
-    CLOCK.now()
 }
 
 impl fmt::Debug for Rules {

@@ -59,14 +59,7 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let look = self.rules.look();
-        let view = View::of(&request);
-        let verdict = self.rules.decide(&view, &look);
-        let caller = match verdict {
-            Verdict::Refuse(_) => None,
-            _ => self.rules.caller_of(&view, request.extensions().get(), &look),
-        };
-        drop(look);
+        let (verdict, caller) = self.rules.decide(&View::of(&request), request.extensions().get());
         let waiting: Waiting = match verdict {
             Verdict::Admit(admission) if admission.wait.is_zero() => {
                 return LimitFuture::serving(&mut self.inner, request, admission, caller);
