@@ -1,15 +1,11 @@
-//! A decision allocates nothing, with one policy or with sixteen. Alone in its process: the
-//! counter counts every thread.
+//! A decision allocates nothing, with one policy or with sixteen. In a file of its own, because the
+//! counter takes the place of the allocator.
 
-use std::alloc::System;
 use std::sync::Arc;
 
-use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+use allocation_counter::measure;
 use tollgate_core::{EmbeddedStore, Limit, Operation, Request, Store, TimeSource};
 use tollgate_memory::MemoryStore;
-
-#[global_allocator]
-static GLOBAL: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 #[test]
 fn a_decision_on_a_known_key_allocates_nothing() {
@@ -33,25 +29,25 @@ fn a_decision_on_a_known_key_allocates_nothing() {
         for key in &keys {
             let _ = store.decide_now(&handle, Request::check(key)).unwrap();
         }
-        let region = Region::new(GLOBAL);
         let mut denied = 0;
-        for operation in [Operation::Check, Operation::Peek, Operation::TakeUpTo, Operation::Refund]
-        {
-            for key in &keys {
-                let request = Request { operation, ..Request::check(key) };
-                denied += usize::from(store.decide_now(&handle, request).unwrap().is_denied());
+        let allocated = measure(|| {
+            use Operation::{Check, Peek, Refund, TakeUpTo};
+            for operation in [Check, Peek, TakeUpTo, Refund] {
+                for key in &keys {
+                    let request = Request { operation, ..Request::check(key) };
+                    denied += usize::from(store.decide_now(&handle, request).unwrap().is_denied());
+                }
             }
-        }
-        store.decide_many(&handle, keys.iter().map(|key| Request::check(key)), |_, decision| {
-            denied += usize::from(decision.unwrap().is_denied());
+            store.decide_many(
+                &handle,
+                keys.iter().map(|key| Request::check(key)),
+                |_, decision| {
+                    denied += usize::from(decision.unwrap().is_denied());
+                },
+            );
+            let peek = Request { operation: Peek, ..Request::check(b"nobody") };
+            denied += usize::from(store.decide_now(&handle, peek).unwrap().is_denied());
         });
-        let peek = Request { operation: Operation::Peek, ..Request::check(b"nobody") };
-        denied += usize::from(store.decide_now(&handle, peek).unwrap().is_denied());
-        let change = region.change();
-        assert_eq!(
-            (change.allocations, change.reallocations),
-            (0, 0),
-            "{count} policies, {denied} denied"
-        );
+        assert_eq!(allocated.count_total, 0, "{count} policies, {denied} denied");
     }
 }

@@ -1,5 +1,5 @@
 //! What the tower layer may not do with a request that it lets in: allocate. In a file of its own,
-//! because whatever else runs in the process would be counted too.
+//! because the counter takes the place of the allocator.
 //!
 //! The service alone is measured next to the same service behind limits; the difference is what
 //! the layer does. Its response has a header field already, as that of every service which says
@@ -14,16 +14,15 @@
     reason = "the helpers of tests may do what tests may"
 )]
 
-use std::alloc::System;
 use std::borrow::Cow;
 use std::convert::Infallible;
 use std::future::{Ready, ready};
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
+use allocation_counter::measure;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{Request, Response};
-use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use tollgate::http::{
     AddressHeader, ClientAddress, FieldFormat, KeyExpression, KeyExtractor as _, MatchedRoute,
     Peer, User, from_fn,
@@ -31,9 +30,6 @@ use tollgate::http::{
 use tollgate::tower::LimitLayer;
 use tollgate::{Config, Gate, Registry};
 use tower::{Layer as _, Service};
-
-#[global_allocator]
-static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 const CONFIG: &str = "
 limits:
@@ -76,7 +72,7 @@ fn request() -> Request<()> {
 }
 
 /// What so many calls allocate, the requests themselves left out.
-fn allocated<S>(service: &mut S, calls: usize) -> usize
+fn allocated<S>(service: &mut S, calls: usize) -> u64
 where
     S: Service<Request<()>, Response = Response<Body>, Error = Infallible>,
 {
@@ -84,13 +80,13 @@ where
     let mut allocations = 0;
     while let Some(request) = requests.pop() {
         let mut context = Context::from_waker(Waker::noop());
-        let region = Region::new(ALLOCATOR);
-        assert!(service.poll_ready(&mut context).is_ready());
-        let answer = pin!(service.call(request));
-        let Poll::Ready(Ok(response)) = answer.poll(&mut context) else { panic!("it waits") };
-        assert_eq!(response.status(), 200);
-        drop(response);
-        allocations += region.change().allocations + region.change().reallocations;
+        let call = measure(|| {
+            assert!(service.poll_ready(&mut context).is_ready());
+            let answer = pin!(service.call(request));
+            let Poll::Ready(Ok(response)) = answer.poll(&mut context) else { panic!("it waits") };
+            assert_eq!(response.status(), 200);
+        });
+        allocations += call.count_total;
     }
     allocations
 }
@@ -127,11 +123,7 @@ fn letting_a_request_in_allocates_nothing() {
         let mut behind = layer.layer(Hello);
         // What is made at the first use is made here.
         let _ = (allocated(&mut Hello, 10), allocated(&mut behind, 200));
-        // The harness has a thread of its own, which allocates now and then: what the calls do
-        // shows in every round.
-        let least = |service: &mut dyn FnMut() -> usize| (0..5).map(|_| service()).min();
-        let bare = least(&mut || allocated(&mut Hello, 1_000));
-        let layered = least(&mut || allocated(&mut behind, 1_000));
+        let (bare, layered) = (allocated(&mut Hello, 1_000), allocated(&mut behind, 1_000));
         assert_eq!(layered, bare, "{what}, of 1000 calls");
     }
 }
