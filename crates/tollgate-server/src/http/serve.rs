@@ -1,7 +1,7 @@
 //! Listening, and stopping without dropping what is in flight.
 
 use std::io;
-use std::pin::pin;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,7 +34,9 @@ const HEAD_PATIENCE: Duration = Duration::from_secs(60);
 /// # Errors
 /// When it can't start. A store that doesn't answer is no reason: it may come later.
 pub(crate) async fn serve(args: ServeArgs) -> Result<Exit, Failure> {
-    if args.admin_token.as_ref().is_some_and(|token| token.trim().is_empty()) {
+    // A file that a token was written into often ends with a line break.
+    let admin_token = args.admin_token.map(|token| token.trim().to_owned());
+    if admin_token.as_ref().is_some_and(String::is_empty) {
         return Err(Failure::usage(
             "--admin-token (or TOLLGATE_ADMIN_TOKEN) is empty: leave it out, or give a token",
         ));
@@ -58,7 +60,7 @@ pub(crate) async fn serve(args: ServeArgs) -> Result<Exit, Failure> {
     let address = listener.local_addr().map_err(cannot_listen)?;
     log_to_stderr();
     // What the command line says goes before what the file says, also when that changes.
-    let (file, listen) = (args.setup.config, args.listen);
+    let (file, listen) = (args.setup.config.filter(|file| can_be_followed(file)), args.listen);
     let watch = |registry: &Registry| {
         let options = WatchOptions::default().adjust(move |config| {
             config.store = store.clone().unwrap_or_else(|| config.store.clone());
@@ -66,24 +68,40 @@ pub(crate) async fn serve(args: ServeArgs) -> Result<Exit, Failure> {
         });
         file.map(|file| registry.watch_with(file, options))
     };
-    let service = Arc::new(Service::new(registry, Guard::new(address, args.admin_token), watch));
+    let service = Arc::new(Service::new(registry, Guard::new(address, admin_token), watch));
     tokio::spawn(connect(service.registry.clone()));
     tokio::spawn(sweep(service.registry.clone()));
     // Before the address is told: from then on a signal stops the service in order.
     let no_signals =
         |error: io::Error| Failure::usage(format_args!("can't wait for signals: {error}"));
-    let stop = stop_signal().map_err(no_signals)?;
+    let stop = StopSignals::new().map_err(no_signals)?;
     tokio::spawn(reload(signal(SignalKind::hangup()).map_err(no_signals)?, service.watch.clone()));
     say(format_args!("listening on http://{address}"));
     run(listener, router(service), stop, args.shutdown_timeout.into()).await;
     Ok(Exit::Allowed)
 }
 
+/// Whether a config file can be read again: a pipe is empty after the first time.
+fn can_be_followed(file: &Path) -> bool {
+    let is_file = file.metadata().is_ok_and(|about| about.is_file());
+    if !is_file {
+        complain(format_args!(
+            "note: {} is no file that can be read again: changes of it will not be noticed",
+            file.display()
+        ));
+    }
+    is_file
+}
+
 /// What the service and the library tell of goes to standard error.
 fn log_to_stderr() {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    let subscriber =
-        tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(io::stderr);
+    let subscriber = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(false)
+        .with_writer(io::stderr)
+        // Whoever read the log may be gone: it would tell so there, and panic because it can't.
+        .log_internal_errors(false);
     // Only a program that has one already keeps it.
     let _ = subscriber.try_init();
 }
@@ -98,24 +116,20 @@ async fn reload(mut hangup: Signal, watch: Option<Arc<Watch>>) {
     }
 }
 
-async fn run(
-    listener: TcpListener,
-    router: Router,
-    stop: impl Future<Output = ()>,
-    patience: Duration,
-) {
-    let mut stop = pin!(stop);
+async fn run(listener: TcpListener, router: Router, mut stop: StopSignals, patience: Duration) {
     let connections = GracefulShutdown::new();
     let room = Arc::new(Semaphore::new(MOST_CONNECTIONS));
     loop {
         let (stream, permit) = tokio::select! {
             accepted = accept(&listener, &room) => accepted,
-            () = &mut stop => break,
+            () = stop.next() => break,
         };
         let _ = stream.set_nodelay(true);
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HEAD_PATIENCE)
+            // A client that has sent all it has to say still wants the answer.
+            .half_close(true)
             .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router.clone()));
         let connection = connections.watch(connection);
         tokio::spawn(async move {
@@ -125,11 +139,15 @@ async fn run(
         });
     }
     drop(listener);
-    if tokio::time::timeout(patience, connections.shutdown()).await.is_err() {
-        complain(format_args!(
+    tokio::select! {
+        () = connections.shutdown() => {}
+        () = tokio::time::sleep(patience) => complain(format_args!(
             "note: stopped with requests in flight after waiting {} ms for them",
             patience.as_millis()
-        ));
+        )),
+        () = stop.next() => {
+            complain("note: stopped with requests in flight, because a second signal asked for it");
+        }
     }
 }
 
@@ -184,14 +202,24 @@ async fn sweep(registry: Registry) {
     }
 }
 
-/// Ends at the first SIGTERM or SIGINT.
-fn stop_signal() -> io::Result<impl Future<Output = ()>> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    Ok(async move {
+/// SIGTERM and SIGINT: the first asks to stop in order, the second at once.
+struct StopSignals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl StopSignals {
+    fn new() -> io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    async fn next(&mut self) {
         tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
         }
-    })
+    }
 }

@@ -18,7 +18,6 @@ pub(super) struct Service {
     pub(super) guard: Guard,
     pub(super) metrics: ServiceMetrics,
     pub(super) recent: Arc<Recent>,
-    pub(super) store_health: Arc<StoreHealth>,
 }
 
 impl Service {
@@ -30,22 +29,13 @@ impl Service {
     ) -> Self {
         let metrics = Arc::new(Metrics::new());
         let recent = Arc::new(Recent::default());
-        let store_health = Arc::new(StoreHealth::default());
         let registry = registry
             .observer(metrics.clone())
             .observer(recent.clone())
-            .observer(store_health.clone())
+            .observer(Arc::new(StoreHealth::default()))
             .build();
         let watch = watch(&registry).map(Arc::new);
         let metrics = ServiceMetrics::new(metrics, registry.clone(), watch.clone());
-        Self {
-            registry,
-            fields: FieldCache::default(),
-            watch,
-            guard,
-            metrics,
-            recent,
-            store_health,
-        }
+        Self { registry, fields: FieldCache::default(), watch, guard, metrics, recent }
     }
 }

@@ -10,15 +10,6 @@ pub(super) struct StoreHealth {
     is_failing: AtomicBool,
 }
 
-impl StoreHealth {
-    pub(super) fn answers(&self) {
-        if self.is_failing.load(Ordering::Relaxed) && self.is_failing.swap(false, Ordering::Relaxed)
-        {
-            tracing::info!("the store answers again");
-        }
-    }
-}
-
 impl Observer for StoreHealth {
     fn answered(&self, answered: &Answered<'_>) {
         if let Some(error) = answered.failure {
@@ -26,7 +17,11 @@ impl Observer for StoreHealth {
                 tracing::error!("the store fails: {error}");
             }
         } else if answered.outcome.is_ok_and(|decision| decision.source() == Source::Store) {
-            self.answers();
+            if self.is_failing.load(Ordering::Relaxed)
+                && self.is_failing.swap(false, Ordering::Relaxed)
+            {
+                tracing::info!("the store answers again");
+            }
         }
     }
 }

@@ -55,6 +55,38 @@ fn a_file_that_is_replaced_is_in_force_and_nothing_consumed_is_lost() {
 }
 
 #[test]
+fn a_service_whose_log_nobody_reads_any_more_goes_on() {
+    let file = File::new("limits.yaml", &text(2));
+    let mut service = Service::start(&["--config", file.path()]);
+    service.leave_its_log();
+    for burst in [3, 4, 5] {
+        file.replace(&text(burst));
+        until("the reload", || (spec(&service) == format!("gcra 1/h burst {burst}")).then_some(()));
+    }
+    service.signal(Signal::HUP);
+    assert_eq!(check(&service).0, 200);
+}
+
+#[test]
+fn a_config_that_comes_through_a_pipe_is_read_once() {
+    let file = File::new("limits.yaml", "");
+    std::fs::remove_file(file.path()).unwrap();
+    let made = std::process::Command::new("mkfifo").arg(file.path()).status().unwrap();
+    assert!(made.success());
+    let path = file.path().to_owned();
+    let writer = std::thread::spawn(move || std::fs::write(path, text(2)).unwrap());
+    let mut service = Service::start(&["--config", file.path()]);
+    writer.join().unwrap();
+    assert_eq!(
+        (spec(&service), config(&service)["stale"].clone()),
+        (json!("gcra 1/h burst 2"), json!(false))
+    );
+    service.signal(Signal::TERM);
+    let (_, stderr) = service.wait();
+    assert!(stderr.contains("is no file that can be read again"), "{stderr}");
+}
+
+#[test]
 fn a_file_that_is_wrong_changes_nothing_and_everybody_can_see_it() {
     let file = File::new("limits.yaml", &text(2));
     let mut service = Service::start(&["--config", file.path()]);

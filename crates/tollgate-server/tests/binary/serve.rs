@@ -1,8 +1,10 @@
 //! The service's answers.
 
+use std::io::Write as _;
+
 use serde_json::json;
 
-use crate::support::{File, Service, binary};
+use crate::support::{File, Reply, Service, binary};
 
 const SLOW: &str = r#"
 limits:
@@ -320,6 +322,30 @@ fn the_token_may_come_from_the_environment_and_is_never_empty() {
     let help =
         binary().args(["serve", "--help"]).env("TOLLGATE_ADMIN_TOKEN", "s3cret").output().unwrap();
     assert!(!String::from_utf8(help.stdout).unwrap().contains("s3cret"));
+}
+
+#[test]
+fn a_token_may_end_with_a_line_break_as_files_do() {
+    let service = Service::start_on("0.0.0.0:0", &["--admin-token", "s3cret\n"]);
+    let reply = service.send("GET", "/v1/recent", &[("Authorization", "Bearer s3cret")], b"");
+    assert_eq!(reply.status, 200);
+}
+
+#[test]
+fn a_client_that_has_said_all_it_has_to_say_is_answered() {
+    let service = Service::start(&[]);
+    for _ in 0..50 {
+        let mut stream = service.connect();
+        let body = r#"{"limit":"demo","key":"a"}"#;
+        let length = body.len();
+        write!(
+            stream,
+            "POST /v1/peek HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n{body}"
+        )
+        .unwrap();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        assert_eq!(Reply::read(&mut stream).status, 200);
+    }
 }
 
 #[test]

@@ -49,6 +49,18 @@ fn a_request_in_flight_is_finished_at_sigterm_and_sigint() {
 }
 
 #[test]
+fn a_second_signal_waits_for_nobody() {
+    let mut service = Service::start(&["--shutdown-timeout", "60s"]);
+    let _stream = half_a_request(&service, "{}");
+    service.signal(Signal::TERM);
+    wait_until_closed(&service);
+    service.signal(Signal::INT);
+    let (status, stderr) = service.wait();
+    assert_eq!(status.code(), Some(0));
+    assert!(stderr.contains("a second signal"), "{stderr}");
+}
+
+#[test]
 fn a_request_that_never_ends_does_not_keep_the_service_up() {
     let mut service = Service::start(&["--shutdown-timeout", "50ms"]);
     let _stream = half_a_request(&service, "{}");

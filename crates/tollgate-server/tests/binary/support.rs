@@ -142,6 +142,11 @@ impl Service {
         Reply::read(&mut stream)
     }
 
+    /// Whoever read its standard error is gone.
+    pub(crate) fn leave_its_log(&mut self) {
+        drop(self.child.stderr.take());
+    }
+
     pub(crate) fn signal(&self, signal: rustix::process::Signal) {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, signal).unwrap();
