@@ -8,8 +8,8 @@ use std::time::Duration;
 use arc_swap::ArcSwapOption;
 use redis::aio::MultiplexedConnection;
 use redis::{
-    AsyncConnectionConfig, Client, Cmd, ErrorKind, IntoConnectionInfo, PushInfo, PushKind,
-    RedisError, ServerErrorKind, Value,
+    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ErrorKind, IntoConnectionInfo, PushInfo,
+    PushKind, RedisError, ServerErrorKind, Value,
 };
 use tokio::sync::watch;
 use tollgate_core::{StoreError, StoreErrorKind};
@@ -68,13 +68,17 @@ impl Link {
                 scheme.escape_debug()
             )));
         }
-        let malformed = |error: RedisError| {
-            UrlError(format!(
-                "the store URL is malformed ({error}): write redis://[USER:PASSWORD@]HOST:PORT[/DATABASE]"
-            ))
+        let malformed = |_: RedisError| {
+            UrlError(
+                "the store URL is malformed: write redis://[USER:PASSWORD@]HOST:PORT[/DATABASE], and / ? # % @ of a password as %2F %3F %23 %25 %40"
+                    .to_owned(),
+            )
         };
         let info = url.as_str().into_connection_info().map_err(malformed)?;
-        let address = info.addr().to_string();
+        let address = match info.addr() {
+            ConnectionAddr::Tcp(host, port) if host.contains(':') => format!("[{host}]:{port}"),
+            address => address.to_string(),
+        };
         // Disconnections are pushed to a client that speaks RESP3, so that the next request
         // finds the new connection and not the broken one.
         let redis = info.redis_settings().clone().set_protocol(redis::ProtocolVersion::RESP3);
@@ -95,7 +99,13 @@ impl Link {
         match tokio::time::timeout(deadline, self.send_without_deadline(command)).await {
             Ok(answer) => answer,
             Err(_) if self.shared.connection.load().is_none() => Err(self
-                .error(StoreErrorKind::Unavailable, "is not connected yet; nothing was charged")
+                .error(
+                    StoreErrorKind::Unavailable,
+                    &format!(
+                        "has not answered the connection within {} ms; nothing was charged",
+                        deadline.as_millis()
+                    ),
+                )
                 .into()),
             Err(_) => Err(self
                 .error(
@@ -217,7 +227,11 @@ impl Link {
                 "does not allow a command: the user needs EVALSHA, EVAL, TIME, GET, SET, GETRANGE, SETRANGE, STRLEN, PEXPIRE and DEL",
             ),
             _ if is_missing_password(error) => (StoreErrorKind::Unexpected, PASSWORD),
-            _ => (StoreErrorKind::Unexpected, "refused the command"),
+            _ => {
+                let refused = format!("refused the command: {}", words(error));
+                let refused = self.error(StoreErrorKind::Unexpected, &refused);
+                return refused.with_source(error.clone()).into();
+            }
         };
         self.error(kind, problem).with_source(error.clone()).into()
     }
@@ -231,6 +245,12 @@ impl Link {
                 StoreErrorKind::Unexpected,
                 "is older than Redis 6.2, the oldest version that works",
             ),
+            kind if kind != ErrorKind::Io && error.detail().is_some() => {
+                let refused =
+                    format!("refused the connection: {}; nothing was charged", words(error));
+                let refused = self.error(StoreErrorKind::Unavailable, &refused);
+                return refused.with_source(error.clone());
+            }
             _ => (StoreErrorKind::Unavailable, "can't be reached; nothing was charged"),
         };
         self.error(kind, problem).with_source(error.clone())
@@ -282,6 +302,18 @@ impl From<StoreError> for Failure {
 }
 
 const PASSWORD: &str = "wants another user or password: write them into the URL, redis://USER:PASSWORD@HOST:PORT (USER may be empty)";
+
+/// What a server said, in its own words: few, and harmless to a terminal.
+fn words(error: &RedisError) -> String {
+    const MOST: usize = 200;
+    let code = error.code().unwrap_or_default();
+    let detail = error.detail().unwrap_or_default();
+    // Which script it was is no news.
+    let detail = detail.split_once(" script: ").map_or(detail, |(detail, _)| detail);
+    let words = format!("{code} {detail}");
+    let words: String = words.trim().trim_end_matches('.').chars().take(MOST).collect();
+    words.escape_debug().to_string().replace("\\'", "'").replace("\\\"", "\"")
+}
 
 fn is_missing_password(error: &RedisError) -> bool {
     matches!(error.code(), Some("NOAUTH" | "WRONGPASS"))

@@ -11,6 +11,7 @@ const WINDOW: &str = include_str!("lua/window.lua");
 const LOG: &str = include_str!("lua/log.lua");
 const TAIL: &str = include_str!("lua/tail.lua");
 const CANCEL: &str = include_str!("lua/cancel.lua");
+const READY: &str = include_str!("lua/ready.lua");
 
 /// A script with its digest, by which the server knows it.
 #[derive(Debug)]
@@ -62,6 +63,13 @@ impl Script {
     pub fn cancel() -> &'static Self {
         static CANCEL_SCRIPT: OnceLock<Script> = OnceLock::new();
         CANCEL_SCRIPT.get_or_init(|| Self::new(CANCEL.to_owned()))
+    }
+
+    /// The script that tells whether the server can decide.
+    #[must_use]
+    pub fn ready() -> &'static Self {
+        static READY_SCRIPT: OnceLock<Script> = OnceLock::new();
+        READY_SCRIPT.get_or_init(|| Self::new(READY.to_owned()))
     }
 
     /// The source.

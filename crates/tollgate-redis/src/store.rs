@@ -146,12 +146,22 @@ impl RedisStore {
         Ok(RedisStoreBuilder { store })
     }
 
-    /// Whether the server answers within the deadline.
+    /// Whether the server can decide, which takes more than an answer: a replica, or a server
+    /// without memory, answers and refuses to write. A script writes a key that lives for a second.
     ///
     /// # Errors
-    /// When it doesn't; the message says why.
+    /// When it can't, or doesn't answer within the deadline; the message says why.
     pub async fn ping(&self) -> Result<(), StoreError> {
-        self.send(&redis::cmd("PING")).await.map(|_| ())
+        let key = format!("{}:ready", self.prefix.as_str());
+        let answer = self
+            .evaluate(Script::ready(), |command| {
+                command.arg(1).arg(&key);
+            })
+            .await?;
+        match answer {
+            Value::Int(1) => Ok(()),
+            _ => Err(unexpected("a ping")),
+        }
     }
 
     /// Deletes every key of a run under injected time. Walks through the whole key space in

@@ -130,6 +130,36 @@ async fn a_missing_or_wrong_password_is_said_and_never_shown() {
     assert!(!format!("{right:?}").contains("open-sesame"));
 }
 
+#[tokio::test]
+async fn a_server_that_answers_and_can_t_decide_is_not_ready_and_says_why() {
+    let binary = servers::available().unwrap().remove(0);
+    let start = |options: &[&str]| Server::start_with(&binary, options).unwrap();
+    let primary = start(&[]);
+    let replica = start(&["--replicaof", "127.0.0.1", &primary.port().to_string()]);
+    let full = start(&["--maxmemory", "100kb", "--maxmemory-policy", "noeviction"]);
+    let alone = start(&["--cluster-enabled", "yes"]);
+    let number = GarbageServer::start(Misbehaviour::Answer(b":42\r\n".to_vec())).unwrap();
+    for (url, why) in [
+        (replica.url(), "read-only replica"),
+        (full.url(), "OOM command not allowed when used memory > 'maxmemory'"),
+        (alone.url(), "CLUSTERDOWN Hash slot not served"),
+        (number.url(), ""),
+        (format!("{}/16", primary.url()), "refused the connection: ERR DB index is out of range"),
+    ] {
+        let store = store(&url, 5_000);
+        let handle = open(&store, &["gcra 1/h"]);
+        for error in [store.ping().await, check(&store, &handle, "a").await.map(drop)] {
+            let error = error.unwrap_err();
+            assert!(error.is_store_failure() && error.to_string().contains(why), "{error}");
+        }
+    }
+    let store = store(&primary.url(), 5_000);
+    store.ping().await.unwrap();
+    let keys = primary.cli(&["KEYS", "*:ready"]).unwrap();
+    let life: i64 = primary.cli(&["PTTL", keys.trim()]).unwrap().trim().parse().unwrap();
+    assert!(life <= 1_000 && life != -1, "{keys}: {life}");
+}
+
 #[test]
 fn malformed_urls_are_refused_with_what_to_write() {
     for (url, hint) in [

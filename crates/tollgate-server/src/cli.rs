@@ -79,7 +79,7 @@ Examples:
 
 POST /v1/check and /v1/peek answer everyone. POST /v1/refund and /v1/reset and GET /v1/recent need
 `Authorization: Bearer TOKEN` unless the service listens on a loopback address.
-GET /v1/limits, /healthz (the process is up), /readyz (the store answers), /metrics.";
+GET /v1/limits, /healthz (the process is up), /readyz (the store can decide), /metrics.";
 
 /// Arguments of `serve`.
 #[derive(Args, Debug)]

@@ -121,10 +121,11 @@ impl AnyStore {
         }
     }
 
-    /// Asks whether the store answers at all. The embedded store always does.
+    /// Asks whether the store can decide. The embedded store always can; on a server a script writes
+    /// a key that lives for a second.
     ///
     /// # Errors
-    /// When it does not.
+    /// When it can't; the message says why.
     pub async fn ping(&self) -> Result<(), StoreError> {
         match self {
             Self::Memory(_) => Ok(()),

@@ -110,13 +110,22 @@ fn redis(rest: &str) -> Result<RedisUrl, StoreUrlError> {
             "the store URL holds white space or a control character: write it as %20, %0A …",
         );
     }
-    // A password may hold an `@` or a slash that should have been escaped.
-    let server = rest.rsplit_once('@').map_or(rest, |(_, server)| server);
-    let (server, query) = server.split_once('?').unwrap_or((server, ""));
-    if !query.is_empty() {
-        return problem("the store URL has a query: remove it from the `?` on");
+    // A host ends here for whoever reads URLs: were a password's slash let through, the client
+    // would go to another host than the one that is meant.
+    let (authority, path) = match rest.find(['/', '?', '#']) {
+        Some(end) => rest.split_at(end),
+        None => (rest, ""),
+    };
+    if path.contains('@') {
+        return problem(
+            "the user or password of the store URL holds one of `/ ? #`: write them as %2F, %3F and %23",
+        );
     }
-    let (address, database) = server.split_once('/').unwrap_or((server, ""));
+    let address = authority.rsplit_once('@').map_or(authority, |(_, address)| address);
+    let database = path.strip_prefix('/').unwrap_or_default();
+    if path.contains(['?', '#']) {
+        return problem("the store URL has a query: remove it from the `?` or `#` on");
+    }
     let (host, port) = match address.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((host, "")) => (host, None),
         // What follows the bracket has to begin with a colon: the empty port is refused below.
@@ -134,10 +143,15 @@ fn redis(rest: &str) -> Result<RedisUrl, StoreUrlError> {
             "the port of the store URL must be a number from 1 to 65535, such as redis://127.0.0.1:6379",
         );
     }
-    if !database.bytes().all(|byte| byte.is_ascii_digit()) {
+    let is_number = database.bytes().all(|byte| byte.is_ascii_digit());
+    if !database.is_empty() && !(is_number && database.parse::<u16>().is_ok()) {
         return problem(
-            "the database of the store URL must be a number, such as redis://127.0.0.1:6379/0",
+            "the database of the store URL must be a number from 0 to 65535, such as redis://127.0.0.1:6379/0",
         );
     }
-    Ok(RedisUrl(format!("redis://{rest}")))
+    let url = format!("redis://{rest}");
+    // Whoever connects reads it again: what it can't read is found here and not at the first use.
+    #[cfg(feature = "redis")]
+    tollgate_redis::RedisStore::builder(&url).map_err(|error| StoreUrlError(error.to_string()))?;
+    Ok(RedisUrl(url))
 }

@@ -267,9 +267,24 @@ fn store_urls() {
         "redis://db:",
         "redis://[::1",
         "redis://[::1]x",
+        "redis://db?x",
+        "redis://db#x",
+        "redis://db/65536",
+        "redis://db/+1",
+        "redis://a|b",
     ] {
         assert!(text.parse::<StoreUrl>().is_err(), "{text}");
     }
+}
+
+#[test]
+fn a_password_that_ends_a_host_for_others_is_refused() {
+    for text in ["redis://db/2?x@other:6379", "redis://:p/q@db", "redis://:p?q@db", "redis://:#@db"]
+    {
+        let error = text.parse::<StoreUrl>().unwrap_err().to_string();
+        assert!(error.contains("%2F, %3F and %23"), "{text}: {error}");
+    }
+    assert!("redis://:p%2Fq%3F%23@db/1".parse::<StoreUrl>().is_ok());
 }
 
 /// What must hold of an answer, whatever was asked.
