@@ -1,12 +1,13 @@
 //! Names of keys in a shared store: injective, bounded, and one cluster slot per subject.
 //!
-//! A key is `PREFIX:LIMIT:{SUBJECT}`, or `PREFIX:LIMIT:{SUBJECT}:POLICY` for a state that has a key
-//! of its own. The braces hold the subject alone, so all limits of one subject share a slot.
+//! A key is `PREFIX:LIMIT:{SUBJECT}`, or `PREFIX:LIMIT:{SUBJECT}:POLICY:IDENTITY` for a state that
+//! has a key of its own. The braces hold the subject alone, so all limits of one subject share a slot.
 
 use std::fmt;
 use std::str::FromStr;
 
-use crate::name::{LimitName, PolicyName};
+use crate::limit::Member;
+use crate::name::LimitName;
 use crate::request::TimeSource;
 
 /// What the keys of one installation begin with: 1 to 32 printable ASCII characters except
@@ -126,11 +127,16 @@ impl StoreKey {
         pattern
     }
 
-    /// Writes the key that a policy's state has of its own, in the same slot.
-    pub fn write_own(&self, subject: &[u8], policy: &PolicyName, key: &mut Vec<u8>) {
+    /// Writes the key that a policy's state has of its own, in the same slot. The identity keeps
+    /// versions of the policy with other windows apart, as it does in the packed states.
+    pub fn write_own(&self, subject: &[u8], policy: &Member, key: &mut Vec<u8>) {
         self.write(subject, key);
         key.push(b':');
-        key.extend_from_slice(policy.as_str().as_bytes());
+        key.extend_from_slice(policy.name().as_str().as_bytes());
+        key.push(b':');
+        for byte in policy.identity().to_bytes() {
+            key.extend_from_slice(&hexadecimal(byte));
+        }
     }
 }
 

@@ -111,11 +111,7 @@ impl RedisHandle {
         for &index in &self.own_keys {
             let member = &self.limit.members()[index];
             key.clear();
-            self.keys[member.part()].write_own(
-                request.subject(member.part()),
-                member.name(),
-                &mut key,
-            );
+            self.keys[member.part()].write_own(request.subject(member.part()), member, &mut key);
             command.arg(&key);
         }
     }

@@ -160,14 +160,15 @@ if lane > 0 and (size > 0 or not value) then
         if size - from < 40 then clean = false break end
         local held
         held, newest, base, total, first, stored, from = unpack('>c6I7I7I7I7I7', value, from)
-        if held ~= id or newest > ahead or newest > MAX or total > MAX - cost or first >= stored or first > 64 and 2 * first > stored then
+        if held ~= id or newest > ahead or newest > MAX or total > MAX - cost or first >= stored or first > 64 and 2 * first > stored or stored > 131200 then
           clean = false
           break
         end
         if newest > now then at = newest end
         -- What has left is among the oldest, most often one or two.
-        local block, place = redis.call('GETRANGE', key, 14 * first, 14 * first + 111), 1
+        local block, place = redis.pcall('GETRANGE', key, 14 * first, 14 * first + 111), 1
         local stamp, running
+        if type(block) ~= 'string' then clean = false break end
         repeat
           if place + 13 > #block then clean = false break end
           if running then base, first = running, first + 1 end
@@ -191,8 +192,8 @@ if lane > 0 and (size > 0 or not value) then
       -- A refund may have taken entries up to the newest time: the last one left is older then.
       local last = newest
       if value and (refuses or out or at == newest) then
-        local tail = redis.call('GETRANGE', key, 14 * stored - 14, 14 * stored - 1)
-        if #tail < 14 then clean = false break end
+        local tail = redis.pcall('GETRANGE', key, 14 * stored - 14, 14 * stored - 1)
+        if type(tail) ~= 'string' or #tail < 14 then clean = false break end
         last = unpack('>I7', tail)
       end
       if refuses or out then

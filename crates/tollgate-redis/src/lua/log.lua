@@ -27,6 +27,11 @@ function log.read(p, position)
   p.newest, p.base, p.total, p.first, p.count = newest, base, total, first, entries
   -- Evicted without its head, or of another life: nothing in it can be believed.
   local bytes = redis.pcall('STRLEN', p.key)
+  if bytes == 0 and newest + p.b <= now then
+    -- The head, which stands beside other policies, outlives its entries.
+    p.base, p.total, p.first, p.count = 0, 0, 0, 0
+    return true
+  end
   if type(bytes) ~= 'number' or bytes < 14 * entries then return false end
   if entries == first then return true end
   -- A short log is read in one go; a long one where a search looks.

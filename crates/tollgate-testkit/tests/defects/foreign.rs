@@ -1,7 +1,7 @@
 //! What others left under a key: states cut short, foreign bytes and types, and the states of
 //! programs of another version.
 
-use tollgate_core::{Operation, StoreErrorKind};
+use tollgate_core::{Operation, Request, StoreErrorKind};
 use tollgate_redis::RedisHandle;
 use tollgate_testkit::schedules::Dice;
 use tollgate_testkit::servers::Reply;
@@ -106,6 +106,42 @@ fn a_key_of_a_foreign_type_heals() {
     });
 }
 
+/// As above, where the shortest way through the script meets the entries of a log.
+#[test]
+fn entries_of_a_foreign_type_never_fail_a_check() {
+    on_each_server(|raw| {
+        let handle = raw.open(&["sliding_log 9/w"]);
+        for _ in 0..3 {
+            let _ = raw.check(&handle);
+        }
+        let entries = raw.keys().remove(1);
+        raw.command(&[b"DEL", &entries]);
+        raw.command(&[b"HSET", &entries, b"a", b"1"]);
+        let first = raw.check(&handle);
+        assert!(first.is_allowed() && first.notes().discarded);
+        assert!(!raw.check(&handle).notes().discarded);
+    });
+}
+
+/// What stands beside other policies may outlive its own entries: that is no damage.
+#[test]
+fn a_log_whose_entries_have_expired_is_not_told_as_corrupt() {
+    on_each_server(|raw| {
+        let handle = raw.open_injected(&["fixed_window 9/h", "sliding_log 5/min"]);
+        assert!(raw.ask(&handle, injected(0)).is_allowed());
+        let entries = raw.keys().remove(1);
+        raw.command(&[b"DEL", &entries]);
+        let too_early =
+            raw.ask(&handle, Request { operation: Operation::Peek, ..injected(MIN - 1) });
+        assert!(too_early.notes().discarded);
+        for operation in [Operation::Peek, Operation::Check, Operation::Check] {
+            let decision = raw.ask(&handle, Request { operation, ..injected(MIN) });
+            assert!(decision.is_allowed() && !decision.notes().discarded, "{operation:?}");
+        }
+        assert_eq!(raw.ask(&handle, injected(MIN)).policies()[1].remaining(), Some(2));
+    });
+}
+
 const WEEK: u64 = 7 * 24 * HOUR;
 
 /// Library defects 7.21 and 7.39: numbers that no state has, in states that look right.
@@ -205,6 +241,25 @@ fn old_and_new_policies_of_one_name_count_apart_during_a_deployment() {
                 if new.starts_with("warmup") { 1 } else { 5 },
                 "{new} beside {old}"
             );
+        });
+    }
+    // Entries in a key of their own are as much apart as the packed states.
+    for (old, new) in [
+        ("sliding_window 50/h slices 100 as same", "sliding_window 50/h slices 120 as same"),
+        ("sliding_log 50/min as same", "sliding_log 50/h as same"),
+        ("sliding_log 50/h as same", "sliding_window 50/h slices 120 as same"),
+    ] {
+        on_each_server(|raw| {
+            let handles = [raw.open_injected(&[old]), raw.open_injected(&[new])];
+            let (mut dice, mut allowed) = (Dice::named("deployment"), [0, 0]);
+            for time in 0..500 {
+                // Not in turns, or the numbers of one would seem to be those of the other.
+                let which = dice.below_len(2);
+                let decision = raw.ask(&handles[which], injected(time * 1_000));
+                assert!(!decision.notes().discarded, "{old} beside {new}");
+                allowed[which] += u32::from(decision.is_allowed());
+            }
+            assert_eq!(allowed, [50, 50], "{old} beside {new}");
         });
     }
     // A policy that is called otherwise is another policy.

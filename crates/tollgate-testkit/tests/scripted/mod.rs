@@ -119,7 +119,7 @@ impl Scripted {
                 && (!log.is_ring() || log.horizon() / log.quantum() > 64)
             {
                 let mut key = Vec::new();
-                names.write_own(subject, member.name(), &mut key);
+                names.write_own(subject, member, &mut key);
                 keys.push(key);
             }
         }
