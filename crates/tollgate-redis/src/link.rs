@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
@@ -12,11 +13,16 @@ use redis::{
     PushKind, RedisError, ServerErrorKind, Value,
 };
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tollgate_core::{StoreError, StoreErrorKind};
 
 /// How long one attempt to connect may take. It goes on in the background when its callers have
 /// given up, so a slow handshake still leads to a connection.
 const CONNECT: Duration = Duration::from_secs(1);
+
+/// How long a connection may leave calls without an answer, or stay with a server that can't
+/// write, before the next call makes another: the server's address may lead elsewhere by now.
+const SILENCE: Duration = Duration::from_secs(1);
 
 /// Requests that may wait for the socket at once before callers have to wait for a place.
 const QUEUE: usize = 4_096;
@@ -43,9 +49,32 @@ struct Shared {
     client: Client,
     /// What error messages call the server: never its password.
     address: String,
-    connection: ArcSwapOption<MultiplexedConnection>,
+    connection: ArcSwapOption<Connected>,
     /// Ends each attempt to connect; `Some` while one is under way.
     attempt: watch::Sender<Attempt>,
+}
+
+/// A connection, and what it gives reason to think of it.
+struct Connected {
+    connection: MultiplexedConnection,
+    since: Instant,
+    /// The ms after `since`, plus one, from which on calls were left without an answer; 0 when the
+    /// last call was answered.
+    silent_from: AtomicU64,
+}
+
+/// When a call to the store must be over.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Deadline {
+    at: Instant,
+    patience: Duration,
+}
+
+impl Deadline {
+    /// So long from now.
+    pub(crate) fn after(patience: Duration) -> Self {
+        Self { at: Instant::now() + patience, patience }
+    }
 }
 
 #[derive(Clone)]
@@ -95,49 +124,43 @@ impl Link {
     }
 
     /// Sends a command and waits for its answer, at most until the deadline.
-    pub(crate) async fn send(&self, command: &Cmd, deadline: Duration) -> Result<Value, Failure> {
-        match tokio::time::timeout(deadline, self.send_without_deadline(command)).await {
-            Ok(answer) => answer,
-            Err(_) if self.shared.connection.load().is_none() => Err(self
-                .error(
-                    StoreErrorKind::Unavailable,
-                    &format!(
-                        "has not answered the connection within {} ms; nothing was charged",
-                        deadline.as_millis()
-                    ),
-                )
-                .into()),
-            Err(_) => Err(self
-                .error(
-                    StoreErrorKind::Timeout,
-                    &format!(
-                        "did not answer within {} ms; whether it charged is unknown",
-                        deadline.as_millis()
-                    ),
-                )
-                .into()),
-        }
-    }
-
-    async fn send_without_deadline(&self, command: &Cmd) -> Result<Value, Failure> {
-        let connection = match self.shared.connection.load_full() {
-            Some(connection) => connection,
-            None => self.connect().await?,
+    pub(crate) async fn send(&self, command: &Cmd, deadline: Deadline) -> Result<Value, Failure> {
+        let within = deadline.patience.as_millis();
+        let connected = match self.shared.connection.load_full() {
+            Some(connected) => connected,
+            None => match tokio::time::timeout_at(deadline.at, self.connect()).await {
+                Ok(connected) => connected?,
+                Err(_) => {
+                    let problem = format!(
+                        "has not answered the connection within {within} ms; nothing was charged"
+                    );
+                    return Err(self.error(StoreErrorKind::Unavailable, &problem).into());
+                }
+            },
         };
-        let answer = MultiplexedConnection::clone(&connection)
-            .send_packed_command(command)
-            .await
-            .and_then(Value::extract_error);
-        answer.map_err(|error| {
-            if error.is_unrecoverable_error() {
-                self.disconnected(&connection);
+        let mut connection = connected.connection.clone();
+        let answer =
+            tokio::time::timeout_at(deadline.at, connection.send_packed_command(command)).await;
+        let Ok(answer) = answer else {
+            if connected.stays_silent(deadline.patience) {
+                self.disconnected(&connected);
+            }
+            let problem =
+                format!("did not answer within {within} ms; whether it charged is unknown");
+            return Err(self.error(StoreErrorKind::Timeout, &problem).into());
+        };
+        connected.answered();
+        answer.and_then(Value::extract_error).map_err(|error| {
+            let is_elsewhere = is_of_a_replica(&error) && connected.since.elapsed() >= SILENCE;
+            if error.is_unrecoverable_error() || is_elsewhere {
+                self.disconnected(&connected);
             }
             self.failure(&error)
         })
     }
 
     /// Waits for a connection; whoever comes first starts the attempt, which outlives its callers.
-    async fn connect(&self) -> Result<Arc<MultiplexedConnection>, Failure> {
+    async fn connect(&self) -> Result<Arc<Connected>, Failure> {
         loop {
             let mut attempt = self.shared.attempt.subscribe();
             let starts = self.shared.attempt.send_if_modified(|attempt| {
@@ -185,7 +208,11 @@ impl Link {
         let connecting = self.shared.client.get_multiplexed_async_connection_with_config(&config);
         let end = match tokio::time::timeout(CONNECT, connecting).await {
             Ok(Ok(connection)) => {
-                self.shared.connection.store(Some(Arc::new(connection)));
+                self.shared.connection.store(Some(Arc::new(Connected {
+                    connection,
+                    since: Instant::now(),
+                    silent_from: AtomicU64::new(0),
+                })));
                 Attempt::Idle
             }
             Ok(Err(error)) => Attempt::Failed(self.connect_error(&error)),
@@ -200,7 +227,7 @@ impl Link {
         self.shared.attempt.send_replace(end);
     }
 
-    fn disconnected(&self, broken: &Arc<MultiplexedConnection>) {
+    fn disconnected(&self, broken: &Arc<Connected>) {
         let current = self.shared.connection.load();
         if current.as_ref().is_some_and(|current| Arc::ptr_eq(current, broken)) {
             self.shared.connection.compare_and_swap(&current, None);
@@ -262,6 +289,27 @@ impl Link {
     }
 }
 
+impl Connected {
+    fn answered(&self) {
+        // Written to only where there is something to say: all callers share it.
+        if self.silent_from.load(Ordering::Relaxed) != 0 {
+            self.silent_from.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Told of a call that was left without an answer for so long: whether that has gone on for
+    /// too long. Answers come in the order of the calls, so nothing later was answered either.
+    fn stays_silent(&self, patience: Duration) -> bool {
+        let age = self.since.elapsed();
+        let millis = |age: Duration| u64::try_from(age.as_millis()).unwrap_or(u64::MAX - 1);
+        let began = millis(age.saturating_sub(patience));
+        let known =
+            self.silent_from.compare_exchange(0, began + 1, Ordering::Relaxed, Ordering::Relaxed);
+        let began = known.err().map_or(began, |from| from - 1);
+        millis(age).saturating_sub(began) >= millis(SILENCE)
+    }
+}
+
 /// An attempt whose runtime goes away before its end must not leave others waiting for it.
 struct Unfinished(Link);
 
@@ -313,6 +361,14 @@ fn words(error: &RedisError) -> String {
     let words = format!("{code} {detail}");
     let words: String = words.trim().trim_end_matches('.').chars().take(MOST).collect();
     words.escape_debug().to_string().replace("\\'", "'").replace("\\\"", "\"")
+}
+
+/// Whether the server is no primary (any more): its name may lead to the one that is.
+fn is_of_a_replica(error: &RedisError) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::Server(ServerErrorKind::ReadOnly | ServerErrorKind::MasterDown)
+    )
 }
 
 fn is_missing_password(error: &RedisError) -> bool {

@@ -164,8 +164,13 @@ fn read_verdict(
     let decision = evaluation.decision.with_notes(notes);
     if matches!(operation, Operation::Reserve { .. }) && decision.is_allowed() {
         let changes = states.iter().zip(rest).enumerate().filter_map(|(part, (before, after))| {
-            let after = bytes(after)?.to_vec();
-            Some(Change { part, before: bytes(before).map(<[u8]>::to_vec), after })
+            let (before, after) = (bytes(before), bytes(after)?);
+            // What was written as it was has nothing to give back.
+            (before != Some(after)).then(|| Change {
+                part,
+                before: before.map(<[u8]>::to_vec),
+                after: after.to_vec(),
+            })
         });
         return Ok(Answer::Reserved(
             decision,

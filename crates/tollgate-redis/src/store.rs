@@ -12,7 +12,7 @@ use tollgate_core::{
     StoreErrorKind, StoreKey, TimeSource, Timestamp, check_request, check_subjects, evaluate,
 };
 
-use crate::link::{Failure, Link, UrlError};
+use crate::link::{Deadline, Failure, Link, UrlError};
 use crate::program::{Program, log_kind};
 use crate::receipt::Receipt;
 use crate::reply::{Answer, read_answer, read_slices};
@@ -150,7 +150,7 @@ impl RedisStore {
     pub async fn ping(&self) -> Result<(), StoreError> {
         let key = format!("{}:ready", self.prefix.as_str());
         let answer = self
-            .evaluate(Script::ready(), |command| {
+            .evaluate(Script::ready(), self.deadline(), |command| {
                 command.arg(1).arg(&key);
             })
             .await?;
@@ -180,7 +180,7 @@ impl RedisStore {
         loop {
             let mut scan = redis::cmd("SCAN");
             scan.arg(&cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(1_000);
-            let Value::Array(reply) = self.send(&scan).await? else {
+            let Value::Array(reply) = self.send(&scan, self.deadline()).await? else {
                 return Err(unexpected("SCAN"));
             };
             let [Value::BulkString(next), Value::Array(keys)] = reply.as_slice() else {
@@ -194,7 +194,7 @@ impl RedisStore {
                     }
                 }
                 deleted += keys.len() as u64;
-                self.send(&unlink).await?;
+                self.send(&unlink, self.deadline()).await?;
             }
             if next == b"0" {
                 return Ok(deleted);
@@ -203,8 +203,12 @@ impl RedisStore {
         }
     }
 
-    async fn send(&self, command: &Cmd) -> Result<Value, StoreError> {
-        match self.link.send(command, self.deadline).await {
+    fn deadline(&self) -> Deadline {
+        Deadline::after(self.deadline)
+    }
+
+    async fn send(&self, command: &Cmd, deadline: Deadline) -> Result<Value, StoreError> {
+        match self.link.send(command, deadline).await {
             Ok(value) => Ok(value),
             Err(Failure::Store(error)) => Err(error),
             Err(Failure::NoScript) => Err(unexpected("a command that runs no script")),
@@ -224,6 +228,7 @@ impl RedisStore {
         }
         let max_clock_back = at.is_none().then(|| self.max_clock_back.as_micros());
         let now = at.unwrap_or_else(wall_clock);
+        let deadline = self.deadline();
         let mut corrected: SmallVec<[(usize, u64); 2]> = SmallVec::new();
         // The clocks of client and server may disagree on which windows of the calendar are near,
         // for each calendar policy once.
@@ -237,7 +242,7 @@ impl RedisStore {
             };
             let program =
                 handle.program.bytes(&handle.limit, request.operation, request.costs, near);
-            let answer = self.run(handle, &request, &program, at).await?;
+            let answer = self.run(handle, &request, &program, at, deadline).await?;
             match read_answer(
                 &handle.limit,
                 request.operation,
@@ -269,8 +274,9 @@ impl RedisStore {
         request: &Request<'_>,
         program: &[u8],
         at: Option<u64>,
+        deadline: Deadline,
     ) -> Result<Value, StoreError> {
-        self.evaluate(&handle.script, |command| {
+        self.evaluate(&handle.script, deadline, |command| {
             command.arg(handle.keys.len() + handle.own_keys.len());
             handle.write_keys(request, command);
             command.arg(program);
@@ -286,6 +292,7 @@ impl RedisStore {
     async fn evaluate(
         &self,
         script: &Script,
+        deadline: Deadline,
         arguments: impl Fn(&mut Cmd),
     ) -> Result<Value, StoreError> {
         let command = |name: &str, script: &str| {
@@ -294,10 +301,10 @@ impl RedisStore {
             arguments(&mut command);
             command
         };
-        match self.link.send(&command("EVALSHA", script.digest()), self.deadline).await {
+        match self.link.send(&command("EVALSHA", script.digest()), deadline).await {
             Ok(answer) => Ok(answer),
             Err(Failure::Store(error)) => Err(error),
-            Err(Failure::NoScript) => self.send(&command("EVAL", script.text())).await,
+            Err(Failure::NoScript) => self.send(&command("EVAL", script.text()), deadline).await,
         }
     }
 
@@ -309,13 +316,15 @@ impl RedisStore {
         let at = handle.time_of(&request)?;
         let max_clock_back = at.is_none().then(|| self.max_clock_back.as_micros());
         SliceCounts::ring(&handle.limit)?;
-        let answer = self.run(handle, &request, &handle.program.bytes_for_slices(), at).await?;
+        let answer = self
+            .run(handle, &request, &handle.program.bytes_for_slices(), at, self.deadline())
+            .await?;
         read_slices(&handle.limit, max_clock_back, &answer)
     }
 
     async fn give_back(&self, receipt: &Receipt) -> Result<bool, StoreError> {
         let answer = self
-            .evaluate(Script::cancel(), |command| {
+            .evaluate(Script::cancel(), self.deadline(), |command| {
                 command.arg(receipt.keys.len());
                 for key in &receipt.keys {
                     command.arg(key);
@@ -338,7 +347,7 @@ impl RedisStore {
     ) -> Result<Decision, StoreError> {
         let mut command = redis::cmd("DEL");
         handle.write_keys(&request, &mut command);
-        self.send(&command).await?;
+        self.send(&command, self.deadline()).await?;
         let times = Times {
             now: request.at.map_or_else(wall_clock, Timestamp::as_micros),
             max_clock_back: None,
