@@ -187,10 +187,10 @@ impl Rules {
     ) -> Option<Result<Ruling, StoreError>> {
         if self.charge_after.is_some() {
             look.ask_at_once(Operation::Peek, question.ask())
-        } else if self.wait_up_to.is_zero() {
-            look.ask_at_once(Operation::Check, question.ask())
-        } else {
+        } else if self.queues() {
             None
+        } else {
+            look.ask_at_once(Operation::Check, question.ask())
         }
     }
 
@@ -198,11 +198,17 @@ impl Rules {
     async fn ask(&self, question: &Question) -> Result<Ruling, StoreError> {
         if self.charge_after.is_some() {
             self.gate.peek(question.ask()).await
-        } else if self.wait_up_to.is_zero() {
-            self.gate.check(question.ask()).await
-        } else {
+        } else if self.queues() {
             self.gate.acquire(question.ask(), self.wait_up_to).await
+        } else {
+            self.gate.check(question.ask()).await
         }
+    }
+
+    /// Whether requests wait for their turn before they are admitted: not those that are charged
+    /// afterwards, which have no turn.
+    const fn queues(&self) -> bool {
+        !self.wait_up_to.is_zero() && self.charge_after.is_none()
     }
 
     /// What follows from the answer.
@@ -220,7 +226,7 @@ impl Rules {
             return Err(Refusal::denied(ruling, fields));
         }
         // Who waited in the queue has waited.
-        let wait = if self.wait_up_to.is_zero() { ruling.wait() } else { Span::ZERO };
+        let wait = if self.queues() { Span::ZERO } else { ruling.wait() };
         Ok(Admission { fields, wait, charge: None })
     }
 

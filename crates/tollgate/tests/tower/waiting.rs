@@ -46,6 +46,19 @@ async fn a_shaper_lets_requests_in_one_after_another() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_shaper_that_is_charged_afterwards_shapes_whether_or_not_others_may_wait() {
+    for patience in [0, 30] {
+        let limits = Limits::with("shaper 1/s queue 9");
+        let layer = LimitLayer::new(limits.api())
+            .charge_after(|_| Some(4))
+            .wait_up_to(Duration::from_secs(patience));
+        assert_eq!(ask(layer.clone(), 1).await, [(0, 200)]);
+        // The four that were charged come first.
+        assert_eq!(ask(layer, 1).await, [(4, 200)], "{patience} s");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_bucket_makes_a_queue_of_those_who_may_wait() {
     let limits = Limits::with("token_bucket 1/s burst 1");
     let layer = LimitLayer::new(limits.api()).wait_up_to(Duration::from_secs(2));
