@@ -10,7 +10,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use tollgate_core::{
-    Decision, Limit, LimitName, Operation, PolicyName, Source, StoreError, StoreErrorKind,
+    Decision, Limit, LimitName, Notes, Operation, PolicyName, Source, StoreError, StoreErrorKind,
 };
 
 use crate::observe::{Answered, Observer};
@@ -24,8 +24,9 @@ use crate::observe::{Answered, Observer};
 /// | metric | labels | counts |
 /// | --- | --- | --- |
 /// | `tollgate_decisions_total` | `limit`, `policy`, `outcome` | checks; `policy` is the one that binds, empty when none does. The outcomes `allowed`, `denied`, `bypassed`, `blocked`, `failed_open`, `failed_closed` add up to all checks that were answered; `shadow_denied` counts a watching policy that would have denied |
-/// | `tollgate_check_duration_seconds` | | how long the store took to answer a check |
+/// | `tollgate_check_duration_seconds` | | how long the store took to answer a check, or to fail; not of those that asked nothing |
 /// | `tollgate_store_errors_total` | `kind` | calls that the store failed |
+/// | `tollgate_state_notes_total` | `note` | answers of the store with a note: `discarded`, a state could not be read and counted as absent; `restamped`, one was stamped far ahead of now; `full`, a bounded store had no room |
 ///
 /// ```
 /// use std::sync::Arc;
@@ -50,6 +51,7 @@ pub struct Metrics {
     series: AtomicUsize,
     duration: Histogram,
     store_errors: Family<StoreErrorLabels, Counter>,
+    notes: Family<NoteLabels, Counter>,
 }
 
 #[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
@@ -72,6 +74,11 @@ struct PolicyLabel(Option<PolicyName>);
 #[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
 struct StoreErrorLabels {
     kind: &'static str,
+}
+
+#[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
+struct NoteLabels {
+    note: &'static str,
 }
 
 impl Metrics {
@@ -101,6 +108,10 @@ impl Metrics {
         ] {
             drop(store_errors.get_or_create(&StoreErrorLabels::new(kind)));
         }
+        let notes = Family::<NoteLabels, Counter>::default();
+        for (note, _) in noted(Notes::default()) {
+            drop(notes.get_or_create(&NoteLabels { note }));
+        }
         let mut registry = Registry::with_prefix("tollgate");
         registry.register(
             "decisions",
@@ -117,7 +128,12 @@ impl Metrics {
             "Calls that the store failed, by kind",
             store_errors.clone(),
         );
-        Self { registry, decisions, series: AtomicUsize::new(0), duration, store_errors }
+        registry.register(
+            "state_notes",
+            "Answers of the store with a note on the states it found",
+            notes.clone(),
+        );
+        Self { registry, decisions, series: AtomicUsize::new(0), duration, store_errors, notes }
     }
 
     /// The text for a scraper.
@@ -186,17 +202,29 @@ impl Observer for Metrics {
         if let Some(failure) = answered.failure {
             self.failed(failure);
         }
+        let decision = answered.outcome.as_ref().ok();
+        for (note, is_there) in noted(decision.map_or_else(Notes::default, |it| it.notes())) {
+            if is_there {
+                self.notes.get_or_create(&NoteLabels { note }).inc();
+            }
+        }
         let takes = matches!(
             answered.operation,
             Operation::Check | Operation::Reserve { .. } | Operation::TakeUpTo
         );
         if takes {
-            self.duration.observe(answered.took.as_secs_f64());
-            if let Ok(decision) = answered.outcome {
+            if decision.is_none_or(|decision| decision.source() != Source::Bypass) {
+                self.duration.observe(answered.took.as_secs_f64());
+            }
+            if let Some(decision) = decision {
                 self.decided(answered.limit, decision);
             }
         }
     }
+}
+
+const fn noted(notes: Notes) -> [(&'static str, bool); 3] {
+    [("discarded", notes.discarded), ("restamped", notes.restamped), ("full", notes.full)]
 }
 
 impl Default for Metrics {
@@ -241,7 +269,9 @@ impl EncodeLabelValue for PolicyLabel {
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroUsize;
     use std::sync::Arc;
+    use std::time::Duration;
 
     use super::*;
     use crate::{Limiter, MemoryStore, limit};
@@ -264,6 +294,38 @@ mod tests {
             "tollgate_check_duration_seconds_count 3",
             r#"tollgate_store_errors_total{kind="timeout"} 0"#,
             "# EOF",
+        ] {
+            assert!(text.lines().any(|other| other == line), "{line}:\n{text}");
+        }
+    }
+
+    #[test]
+    fn what_was_not_asked_took_no_time_and_what_is_noted_is_counted() {
+        let metrics = Metrics::new();
+        let limit = limit("l", ["gcra 1/s"]).unwrap();
+        let mut store = MemoryStore::builder();
+        store = store.max_keys(NonZeroUsize::MIN).overflow(tollgate_memory::Overflow::Deny);
+        let limiter = Limiter::new(store.build(), limit.clone());
+        let answers = [
+            Decision::bypass(true),
+            limiter.try_check("a").unwrap(),
+            limiter.try_check("b").unwrap(),
+        ];
+        for decision in &answers {
+            metrics.answered(&Answered {
+                limit: &limit,
+                key: b"k",
+                operation: Operation::Check,
+                outcome: Ok(decision),
+                failure: None,
+                took: Duration::ZERO,
+            });
+        }
+        let text = metrics.render().unwrap();
+        for line in [
+            "tollgate_check_duration_seconds_count 2",
+            r#"tollgate_state_notes_total{note="full"} 1"#,
+            r#"tollgate_state_notes_total{note="discarded"} 0"#,
         ] {
             assert!(text.lines().any(|other| other == line), "{line}:\n{text}");
         }

@@ -7,7 +7,7 @@ use tollgate::{Ask, Outcome, Registry, RetryAfter, Ruling, Source, Span, StoreEr
 use super::CostArg;
 use crate::answer::Answer;
 use crate::cli::AskArgs;
-use crate::output::{Exit, Failure, say};
+use crate::output::{Exit, Failure, complain, say};
 
 /// What is asked of a limit.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -49,6 +49,9 @@ pub(crate) async fn ask(verb: Verb, args: AskArgs) -> Result<Exit, Failure> {
         Verb::Reset => gate.reset(ask).await,
     };
     let ruling = answer.map_err(|error| failure(&error))?;
+    if ruling.notes().discarded {
+        complain("note: a stored state could not be read and counted as absent");
+    }
     if args.json {
         let answer = Answer::new(&args.limit, &ruling);
         say(serde_json::to_string(&answer).map_err(Failure::usage)?);

@@ -41,6 +41,35 @@ fn the_service_and_the_command_line_share_what_is_left() {
 }
 
 #[test]
+fn a_state_that_can_t_be_read_is_told_to_everybody_who_watches() {
+    let server = Server::start().unwrap();
+    let file = config(&server.url(), "");
+    let mut service = Service::start(&["--config", file.path()]);
+    let check = || service.post("/v1/check", r#"{"limit":"demo","key":"a"}"#);
+    let damage = || {
+        let keys = server.cli(&["KEYS", "*{a}"]).unwrap();
+        server.cli(&["SET", keys.trim(), "garbage"]).unwrap();
+    };
+    assert_eq!(check().status, 200);
+    for _ in 0..3 {
+        damage();
+        assert_eq!(check().json()["policies"][0]["remaining"], 2);
+    }
+    let metrics = service.get("/metrics").body;
+    assert!(metrics.contains("tollgate_state_notes_total{note=\"discarded\"} 3"), "{metrics}");
+    damage();
+    let args = ["check", "--config", file.path(), "--limit", "demo", "--key", "a"];
+    assert!(tollgate(&args).stderr.contains("note: a stored state could not be read"));
+    service.signal(rustix::process::Signal::TERM);
+    let log = service.wait().1;
+    let told: Vec<_> = log.lines().filter(|line| line.contains("counted as absent")).collect();
+    assert!(
+        matches!(told[..], [first, second] if first.ends_with("1 so far") && second.ends_with("2 so far")),
+        "{log}"
+    );
+}
+
+#[test]
 fn the_samples_pass_and_leave_no_key() {
     let server = Server::start().unwrap();
     let done = conformance::run(&["--store", &server.url()]);
