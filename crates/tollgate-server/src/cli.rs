@@ -9,7 +9,21 @@ use tollgate::Span;
 
 use crate::commands::CostArg;
 use crate::replay::ReplayArgs;
-use crate::setup::{SetupArgs, parse_deadline};
+use crate::setup::{SetupArgs, parse_address, parse_deadline};
+
+macro_rules! ask_help {
+    ($examples:literal) => {
+        concat!(
+            "Examples:\n",
+            $examples,
+            "
+
+The embedded store (memory:) lives as long as one command: every key is fresh in it.
+
+Exit status: 0 allowed or done, 1 denied, 2 something to correct, 3 the store failed."
+        )
+    };
+}
 
 /// A rate limiter: every algorithm exact to the integer, the same answer in every store.
 #[derive(Debug, Parser)]
@@ -33,7 +47,7 @@ pub(crate) struct Cli {
 #[non_exhaustive]
 pub(crate) enum Command {
     /// Take a request's cost from a key, or be denied
-    #[command(after_help = ASK_HELP)]
+    #[command(after_help = CHECK_HELP)]
     Check(AskArgs),
     /// Work with config files
     Config(ConfigArgs),
@@ -46,29 +60,40 @@ Examples:
 Exit status: 0 all passed, 1 a case failed, 2 the file can't be read, 3 the store failed.")]
     Conformance(ConformanceArgs),
     /// Answer what a check would; take nothing
-    #[command(after_help = ASK_HELP)]
+    #[command(after_help = PEEK_HELP)]
     Peek(AskArgs),
     /// Give a cost back to a key
-    #[command(after_help = ASK_HELP)]
+    #[command(after_help = REFUND_HELP)]
     Refund(AskArgs),
     /// Play a recorded access log through policies
     Replay(ReplayArgs),
     /// Forget a key
-    #[command(after_help = ASK_HELP)]
+    #[command(after_help = RESET_HELP)]
     Reset(AskArgs),
     /// Run the service: an HTTP API, metrics, and a page at /
     #[command(after_help = SERVE_HELP)]
     Serve(ServeArgs),
 }
 
-const ASK_HELP: &str = "\
-Examples:
-  tollgate check --limit demo --key alice --store redis://127.0.0.1:6379
-  tollgate check --config limits.yaml --limit llm --key alice --cost tokens=1200 --json
+const CHECK_HELP: &str = ask_help!(
+    "  tollgate check --limit demo --key alice --store redis://127.0.0.1:6379
+  tollgate check --config limits.yaml --limit llm --key alice --cost tokens=1200 --json"
+);
 
-The embedded store (memory:) lives as long as one command: every key is fresh in it.
+const PEEK_HELP: &str = ask_help!(
+    "  tollgate peek --limit demo --key alice --store redis://127.0.0.1:6379
+  tollgate peek --config limits.yaml --limit llm --key alice --cost tokens=1200 --json"
+);
 
-Exit status: 0 allowed or done, 1 denied, 2 something to correct, 3 the store failed.";
+const REFUND_HELP: &str = ask_help!(
+    "  tollgate refund --limit demo --key alice --store redis://127.0.0.1:6379
+  tollgate refund --config limits.yaml --limit llm --key alice --cost tokens=300"
+);
+
+const RESET_HELP: &str = ask_help!(
+    "  tollgate reset --limit demo --key alice --store redis://127.0.0.1:6379
+  tollgate reset --config limits.yaml --limit llm --key alice --json"
+);
 
 const SERVE_HELP: &str = "\
 Examples:
@@ -90,7 +115,7 @@ pub(crate) struct ServeArgs {
 
     /// The address to listen on; port 0 takes a free one [default: 127.0.0.1:8080, or what the
     /// config file says]
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
     pub(crate) listen: Option<SocketAddr>,
 
     /// The token that /v1/refund, /v1/reset and /v1/recent ask for

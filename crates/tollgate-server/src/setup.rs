@@ -1,5 +1,6 @@
 //! From arguments to a config and its limiters.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -52,6 +53,14 @@ impl SetupArgs {
 /// When it is none; the message never holds a password.
 pub(crate) fn store_url(text: &str) -> Result<StoreUrl, Failure> {
     text.parse().map_err(|error| Failure::usage(format_args!("--store: {error}")))
+}
+
+/// An address to listen on.
+///
+/// # Errors
+/// Says what to write.
+pub(crate) fn parse_address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| "write an IP address and a port such as 127.0.0.1:8080".to_owned())
 }
 
 /// A deadline on the command line: 1 ms to 60 s, like in a config file.

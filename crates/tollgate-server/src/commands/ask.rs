@@ -35,7 +35,7 @@ pub(crate) async fn ask(verb: Verb, args: AskArgs) -> Result<Exit, Failure> {
         let names: Vec<_> =
             config.limits.iter().map(|config| config.limit.name().as_str()).collect();
         Failure::usage(format_args!(
-            "there is no limit called `{}`: --limit takes one of {}",
+            "there is no limit called `{}`: the limits are {}",
             args.limit.escape_debug(),
             names.join(", ")
         ))
