@@ -35,6 +35,7 @@ pub struct Member {
     policy: Policy,
     identity: Identity,
     part: u8,
+    has_namesake: bool,
 }
 
 /// What finds a policy's state again: a short hash of its name, its algorithm and its window.
@@ -81,7 +82,7 @@ impl Limit {
                     });
                 }
             }
-            members.push(Member { name, policy, identity, part: 0 });
+            members.push(Member { name, policy, identity, part: 0, has_namesake: false });
         }
         Ok(Self { parts: [name.clone()].into(), name, members: members.into() })
     }
@@ -124,7 +125,28 @@ impl Limit {
         if let [_, _, ..] = parts.as_slice() {
             whole.name = LimitName::joined(&parts);
         }
+        let names: Vec<PolicyName> = members.iter().map(|member| member.name.clone()).collect();
+        for member in &mut members {
+            member.has_namesake |=
+                names.iter().filter(|name| **name == member.name).nth(1).is_some();
+        }
         Ok(Self { name: whole.name, members: members.into(), parts: parts.into() })
+    }
+
+    /// The same limit where `others` are decided together with it as well, but not each time: a
+    /// policy with a name that one of theirs has too has a [namesake](Member::has_namesake) even
+    /// when they aren't asked. Those that are parts already are passed over.
+    #[must_use]
+    pub fn beside<'o>(mut self, others: impl IntoIterator<Item = &'o Self>) -> Self {
+        for other in others {
+            if other.parts.iter().any(|part| self.parts.contains(part)) {
+                continue;
+            }
+            for member in &mut self.members {
+                member.has_namesake |= other.position(member.name.as_str()).is_some();
+            }
+        }
+        self
     }
 
     /// The limit's name; of several together, their names joined with ` + `.
@@ -182,6 +204,13 @@ impl Member {
     #[must_use]
     pub const fn part(&self) -> usize {
         self.part as usize
+    }
+
+    /// Whether a policy of another limit that is decided [together](Limit::together) with this one
+    /// has the same name, so that only the limits' names tell them apart.
+    #[must_use]
+    pub const fn has_namesake(&self) -> bool {
+        self.has_namesake
     }
 }
 

@@ -11,10 +11,8 @@ pub(crate) fn shown_name(limit: &Limit, index: usize) -> Cow<'_, str> {
         return Cow::Borrowed("");
     };
     let name = member.name().as_str();
-    let is_unique =
-        limit.members().iter().filter(|other| other.name() == member.name()).nth(1).is_none();
     match limit.parts().get(member.part()) {
-        Some(part) if !is_unique => Cow::Owned(format!("{part}/{name}")),
+        Some(part) if member.has_namesake() => Cow::Owned(format!("{part}/{name}")),
         _ => Cow::Borrowed(name),
     }
 }

@@ -1,4 +1,5 @@
-//! Limits that are decided together, for every combination of their numbers that comes up.
+//! Those limits of a gate that are asked, as one, for every combination of their numbers that comes
+//! up.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -60,8 +61,14 @@ fn together(numbers: &Numbers, parts: &[Part]) -> Result<Limiter<AnyStore>, Stor
         })
         .collect();
     let invalid = |message: String| StoreError::new(StoreErrorKind::InvalidRequest, message);
+    // Those that aren't asked this time count for the names that clients see, which stay the same.
+    let known = parts.iter().filter_map(|part| match part {
+        Part::Known(opened, _) => Some(&opened.config.limit),
+        Part::Unknown { .. } => None,
+    });
     let limit = Limit::together(asked.iter().map(|(_, limiter)| limiter.limit().clone()))
-        .map_err(|error| invalid(error.to_string()))?;
+        .map_err(|error| invalid(error.to_string()))?
+        .beside(known);
     let quickest = asked.iter().min_by_key(|(opened, _)| opened.config.deadline);
     let (_, quickest) = quickest.ok_or_else(|| invalid("there is nothing to ask".to_owned()))?;
     if let Some((other, _)) =

@@ -60,15 +60,12 @@ impl Resolved {
     /// All that are in force, each with its own numbers; `None` when none is.
     pub(super) fn with_own_numbers(&self) -> Option<Result<Limiter<AnyStore>, StoreError>> {
         let numbers: Numbers = self.parts.iter().map(|part| part.in_force().map(|_| 0)).collect();
-        let mut in_force = self.parts.iter().filter_map(Part::in_force);
-        match (in_force.next(), in_force.next()) {
-            (None, _) => None,
-            (Some(only), None) => Some(Ok(only.limiter(0).clone())),
-            _ => {
-                let joint = self.joint.limiter(&numbers, &self.parts);
-                Some(joint.map(|limiter| Limiter::clone(&limiter)))
-            }
+        let first = self.parts.iter().find_map(Part::in_force)?;
+        if self.parts.len() == 1 {
+            return Some(Ok(first.limiter(0).clone()));
         }
+        let joint = self.joint.limiter(&numbers, &self.parts);
+        Some(joint.map(|limiter| Limiter::clone(&limiter)))
     }
 }
 

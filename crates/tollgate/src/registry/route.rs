@@ -131,7 +131,7 @@ impl Resolved {
             .collect();
         match *counted {
             [] => Ok(Route::Bypass { allowed: !denied, by }),
-            [(index, set)] => {
+            [(index, set)] if self.parts.len() == 1 => {
                 let Some(Part::Known(opened, _)) = self.parts.get(index) else {
                     return Ok(Route::Bypass { allowed: !denied, by });
                 };

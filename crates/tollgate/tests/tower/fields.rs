@@ -3,11 +3,11 @@
 use axum::Router;
 use axum::response::Redirect;
 use axum::routing::get;
-use tollgate::http::FieldFormat;
+use tollgate::http::{FieldFormat, OnMissingKey};
 use tollgate::tower::LimitLayer;
 
 use super::serve;
-use super::web::{Client, Limits, Reply};
+use super::web::{Client, Limits, Reply, key};
 
 async fn site(limits: &Limits, format: FieldFormat) -> Client {
     let layer = LimitLayer::new(limits.api()).fields(format);
@@ -136,6 +136,37 @@ async fn clones_of_a_layer_with_other_keys_tell_other_partitions() {
     let partition = async |path| client.get(path).await.field("ratelimit-partition").unwrap();
     assert_eq!(partition("/a").await, "\"fixed_window\";method");
     assert_eq!(partition("/b").await, "\"fixed_window\";tollgate-host");
+}
+
+#[tokio::test]
+async fn a_policy_has_one_name_whichever_of_the_limits_are_asked() {
+    let limits = Limits::of(
+        "limits: {address: {policies: [fixed_window 3/h], allow: [127.0.0.2]}, account: {policies: [fixed_window 2/h]}}",
+    );
+    let free = |request: &dyn tollgate::http::RequestView| u64::from(request.path() != "/free");
+    let layer = LimitLayer::new(limits.gate("address"))
+        .cost(free)
+        .and(limits.gate("account"), key("header:x-account"));
+    let layer = layer.on_missing_key(OnMissingKey::Skip);
+    let client = serve(Router::new().fallback(get(async || "hello")).layer(layer)).await;
+    let (address, account) =
+        ("\"address/fixed_window\";q=3;w=3600", "\"account/fixed_window\";q=2;w=3600");
+    let policies = async |client: &Client, path, account| {
+        let reply = client.get_with(path, &[("x-account", account)]).await;
+        (reply.status, reply.field("ratelimit-policy").unwrap())
+    };
+    let both = format!("{address}, {account}");
+    assert_eq!(policies(&client, "/", "alice").await, (200, both));
+    assert_eq!(policies(&client, "/free", "alice").await, (200, account.to_owned()));
+    let listed = client.at([127, 0, 0, 2]);
+    assert_eq!(policies(&listed, "/", "bob").await, (200, account.to_owned()));
+    let nobody = client.get("/").await;
+    assert_eq!(nobody.field("ratelimit-policy").as_deref(), Some(address));
+    // What a denial names is the same.
+    let denied = client.get_with("/free", &[("x-account", "alice")]).await;
+    assert_eq!(denied.status, 429);
+    let violated = r#""violated-policies":["account/fixed_window"]"#;
+    assert!(denied.body.contains(violated), "{}", denied.body);
 }
 
 #[tokio::test]
