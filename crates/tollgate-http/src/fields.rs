@@ -22,7 +22,7 @@ pub use partition::{Partition, PartitionError};
 pub use ready::ReadyFields;
 
 use quota::clamp;
-use ready::Told;
+use ready::{Told, window_parameter};
 use written::{make_room, write_number, written};
 
 static RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
@@ -201,7 +201,8 @@ impl<'d> DecisionFields<'d> {
     /// Writes the fields, and `Retry-After` on a denial.
     ///
     /// Where another limit has already written its own, lists get longer, and of the others the
-    /// one with less left stays.
+    /// one with less left stays. No effective window is told that is longer than a `Retry-After`
+    /// that is already there.
     pub fn write(self, headers: &mut HeaderMap) {
         self.ready().write(headers);
     }
@@ -238,7 +239,7 @@ impl<'d> DecisionFields<'d> {
             return Told::Nothing;
         }
         let is_next = ready.format == FieldFormat::DraftNext;
-        let window: &[u8] = if is_next { b";w=" } else { b";t=" };
+        let window = window_parameter(ready.format);
         make_room(BYTES * ready.members.len());
         let left = written(|text| {
             for member in &ready.members {

@@ -1,11 +1,12 @@
 //! Fields of a decision, on their way to a response that isn't there yet.
 
+use bytes::BytesMut;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use smallvec::SmallVec;
 
 use super::X_RATE_LIMIT;
 use super::format::FieldFormat;
-use super::written::{make_room, number};
+use super::written::{make_room, number, write_number, written};
 use super::{DRAFT_03, LimitFields, RATE_LIMIT, RATE_LIMIT_PARTITION, RATE_LIMIT_POLICY, RETRY};
 
 /// The response fields of one decision, ready to be written: what
@@ -49,8 +50,13 @@ impl ReadyFields {
     /// Writes the fields, and `Retry-After` on a denial.
     ///
     /// Where another limit has already written its own, lists get longer, and of the others the
-    /// one with less left stays.
-    pub fn write(self, headers: &mut HeaderMap) {
+    /// one with less left stays. No effective window is told that is longer than a `Retry-After`
+    /// that is already there.
+    pub fn write(mut self, headers: &mut HeaderMap) {
+        if let Some(retry) = headers.get(&RETRY).and_then(|value| value.to_str().ok()?.parse().ok())
+        {
+            self.end_by(retry);
+        }
         match &self.told {
             Told::Nothing => {}
             Told::Lists { .. } => self.each_told(|name, value| {
@@ -71,6 +77,21 @@ impl ReadyFields {
         }
         if let Some(seconds) = self.retry {
             headers.insert(&RETRY, number(seconds));
+        }
+    }
+
+    /// `Retry-After` should not point before the end of an effective window, whoever wrote it.
+    #[cold]
+    fn end_by(&mut self, retry: u64) {
+        match &mut self.told {
+            Told::Nothing => {}
+            Told::Lists { fields, left } => {
+                let window = window_parameter(fields.format());
+                *left = written(|text| clamp_parameter(text, left.as_bytes(), window, retry));
+            }
+            // A Unix time is no number of seconds.
+            Told::Closest { fields, .. } if fields.format() == FieldFormat::XRateLimitUnix => {}
+            Told::Closest { reset, .. } => *reset = reset.map(|seconds| seconds.min(retry)),
         }
     }
 
@@ -114,4 +135,24 @@ impl ReadyFields {
 /// Limit, remaining and reset.
 const fn names_of(format: FieldFormat) -> &'static [HeaderName; 3] {
     if matches!(format, FieldFormat::Draft03) { &DRAFT_03 } else { &X_RATE_LIMIT }
+}
+
+/// What stands before the effective window of a member.
+pub(super) const fn window_parameter(format: FieldFormat) -> &'static [u8] {
+    if matches!(format, FieldFormat::DraftNext) { b";w=" } else { b";t=" }
+}
+
+/// Writes a list of ours with no number above `most` after `parameter`, which is in no name.
+fn clamp_parameter(text: &mut BytesMut, list: &[u8], parameter: &[u8], most: u64) {
+    let mut rest = list;
+    while let Some(place) = rest.windows(parameter.len()).position(|bytes| bytes == parameter) {
+        let (before, after) = rest.split_at(place + parameter.len());
+        let digits = after.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let (number, after) = after.split_at(digits);
+        let number = number.iter().fold(0, |all, digit| all * 10 + u64::from(digit - b'0'));
+        text.extend_from_slice(before);
+        write_number(text, number.min(most));
+        rest = after;
+    }
+    text.extend_from_slice(rest);
 }

@@ -259,6 +259,40 @@ fn several_limits_share_one_response() {
 }
 
 #[test]
+fn no_window_of_an_outer_limit_ends_after_the_retry_after_of_an_inner_one() {
+    let inner = TestLimit::new(&["fixed_window 1/5s as inner"]);
+    let outer = TestLimit::new(&["gcra 9/s burst 9 as t", "fixed_window 9/h as outer"]);
+    assert!(inner.check(1).is_allowed());
+    let (denied, allowed) = (inner.check(1), outer.check(1));
+    let write = |format| {
+        let mut headers = HeaderMap::new();
+        LimitFields::new(&inner.limit, format).of(&denied).write(&mut headers);
+        let fields = LimitFields::new(&outer.limit, format);
+        fields.of(&allowed).costs(Costs::Own).write(&mut headers);
+        headers
+    };
+    for (format, told) in [
+        (FieldFormat::Draft11, ["\"inner\";r=0;t=5", "\"t\";r=8;t=1, \"outer\";r=8;t=5"]),
+        (FieldFormat::DraftNext, ["\"inner\";a=0;w=5", "\"t\";a=8;w=1;c=1, \"outer\";a=8;w=5;c=1"]),
+    ] {
+        let headers = write(format);
+        let lines: Vec<_> = headers.get_all("ratelimit").iter().collect();
+        assert_eq!(lines, told);
+        assert_eq!(headers["retry-after"], "5");
+    }
+    // Of single numbers too: here the outer one has as little left.
+    let all = outer.check(8);
+    let mut headers = HeaderMap::from_iter([(RETRY_AFTER, HeaderValue::from(5))]);
+    LimitFields::new(&outer.limit, FieldFormat::Draft03).of(&all).write(&mut headers);
+    assert_eq!(headers["ratelimit-reset"], "5");
+    // A date is no number of seconds.
+    let date = HeaderValue::from_static("Sun, 22 Nov 2026 00:00:00 GMT");
+    let mut headers = HeaderMap::from_iter([(RETRY_AFTER, date)]);
+    LimitFields::new(&outer.limit, FieldFormat::Draft03).of(&all).write(&mut headers);
+    assert_eq!(headers["ratelimit-reset"], "3600");
+}
+
+#[test]
 fn the_fields_are_shown_to_scripts_of_other_origins_once() {
     let fields = draft_11(&limit("l", &["gcra 1/s"]));
     let mut headers = HeaderMap::new();

@@ -23,10 +23,12 @@ pub(super) fn write(fields: ReadyFields, status: StatusCode, headers: &mut Heade
     }
     let names: Vec<&http::HeaderName> = fields.names().collect();
     let mut merged = http::HeaderMap::with_capacity(2 * names.len());
-    for name in &names {
+    // What is told depends on it, though it isn't always written.
+    let also_read = Some(&http::header::RETRY_AFTER).filter(|name| !names.contains(name));
+    for name in names.iter().copied().chain(also_read) {
         for value in headers.get_all(name.as_str()) {
             if let Ok(value) = http::HeaderValue::from_bytes(value.as_bytes()) {
-                merged.append(*name, value);
+                merged.append(name, value);
             }
         }
     }

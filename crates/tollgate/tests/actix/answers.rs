@@ -20,6 +20,10 @@ fn site(limit: LimitMiddleware) -> Client {
         config.route("/own", web::get().to(own));
         let fails = async || Err::<&str, _>(actix_web::error::ErrorConflict("no"));
         config.route("/fails", web::get().to(fails));
+        let busy = async || {
+            HttpResponse::ServiceUnavailable().insert_header(("retry-after", "5")).finish()
+        };
+        config.route("/busy", web::get().to(busy));
     })
 }
 
@@ -83,6 +87,9 @@ async fn fields_stand_next_to_those_that_are_there_and_on_no_redirection() {
     assert_eq!(own.as_deref(), Some("\"own\";r=1, \"hour\";r=7;t=3600"));
     let failed = client.get("/fails").await;
     assert_eq!((failed.status, told(&failed).len()), (409, 2));
+    let busy = client.get("/busy").await;
+    assert_eq!(busy.field("ratelimit").as_deref(), Some("\"hour\";r=5;t=5"));
+    assert_eq!(busy.field("retry-after").as_deref(), Some("5"));
 }
 
 #[tokio::test]
