@@ -30,8 +30,9 @@ use chain::{Bounds, Chain};
 ///   stands before it, which the client may have made up, is never looked at.
 /// - With a [number of hops](Self::behind_hops) the client stands that far from the end.
 /// - What can't be read (`unknown`, a name, nonsense) ends the walk at the address before it, on
-///   the trusted side. So does the bound of [`MAX_HOPS`](Self::MAX_HOPS) addresses and
-///   [`MAX_BYTES`](Self::MAX_BYTES) bytes, counted from the end, however long the field is.
+///   the trusted side. So does the bound of [`MAX_HOPS`](Self::MAX_HOPS) elements and
+///   [`MAX_BYTES`](Self::MAX_BYTES) bytes, counted from the end, however long the field is. Empty
+///   elements (`a, , b`) are passed over.
 ///
 /// A client with IPv6 has a whole network of addresses, so a key is the network: by default 64
 /// bits of an IPv6 address, and a whole IPv4 address. Before that, IPv4 addresses are unwrapped:
@@ -67,7 +68,7 @@ struct Proxies {
 }
 
 impl ClientAddress {
-    /// The most addresses of a chain that are looked at.
+    /// The most elements of a chain that are looked at, empty ones included.
     pub const MAX_HOPS: usize = 64;
     /// The most bytes of a chain that are looked at.
     pub const MAX_BYTES: usize = 8 * 1024;
@@ -174,7 +175,14 @@ impl Proxies {
         let mut bounds = Bounds { hops: ClientAddress::MAX_HOPS, bytes: ClientAddress::MAX_BYTES };
         let mut last_good = peer;
         let mut walked = 0;
-        while let Some(address) = chain.previous(&mut bounds).and_then(element) {
+        while let Some(text) = chain.previous(&mut bounds) {
+            // RFC 9110, 5.6.1.2: who reads a list ignores its empty elements.
+            if text.trim_ascii().is_empty() {
+                continue;
+            }
+            let Some(address) = element(text) else {
+                break;
+            };
             last_good = address.to_canonical();
             walked += 1;
             let is_client = match self.hops {

@@ -81,13 +81,40 @@ fn only_the_configured_field_is_read() {
 #[test]
 fn what_cannot_be_read_ends_the_walk_on_the_trusted_side() {
     assert_eq!(by_x(&["6.6.6.6, unknown, 10.0.0.2"]), ip("10.0.0.2"));
-    assert_eq!(by_x(&["6.6.6.6, , 10.0.0.2"]), ip("10.0.0.2"));
-    assert_eq!(by_x(&["6.6.6.6,"]), ip("10.0.0.1"));
-    assert_eq!(by_x(&["6.6.6.6", ""]), ip("10.0.0.1"));
     assert_eq!(by_x(&["6.6.6.6, 10.0.0.999"]), ip("10.0.0.1"));
     assert_eq!(by_forwarded(&["for=6.6.6.6, for=unknown, for=10.0.0.2"]), ip("10.0.0.2"));
     assert_eq!(by_forwarded(&["for=6.6.6.6, for=_hidden"]), ip("10.0.0.1"));
     assert_eq!(by_forwarded(&["for=6.6.6.6, proto=https"]), ip("10.0.0.1"));
+}
+
+#[test]
+fn an_empty_element_of_a_chain_is_passed_over() {
+    for lines in [
+        &["6.6.6.6, 198.51.100.7, , 10.0.0.2"][..],
+        &["6.6.6.6,198.51.100.7,"],
+        &["6.6.6.6, 198.51.100.7 ,\t, ,"],
+        &["6.6.6.6, 198.51.100.7", ""],
+        &["6.6.6.6", "198.51.100.7", " ", "10.0.0.2, "],
+    ] {
+        assert_eq!(by_x(lines), ip("198.51.100.7"), "{lines:?}");
+    }
+    assert_eq!(
+        by_forwarded(&["for=6.6.6.6, for=198.51.100.7, ,for=10.0.0.2,", ""]),
+        ip("198.51.100.7")
+    );
+    assert_eq!(by_x(&["", " , "]), ip("10.0.0.1"));
+    // It is no hop, and counts as an element of which only so many are looked at.
+    let hops = ClientAddress::behind_hops(
+        ranges(&["10.0.0.0/8"]),
+        AddressHeader::XForwardedFor,
+        NonZeroU8::new(2).unwrap(),
+    );
+    let client =
+        found(&hops.unwrap(), "10.0.0.1", "x-forwarded-for", &["198.51.100.7,, 10.0.0.2,"]);
+    assert_eq!(client, ip("198.51.100.7"));
+    let most = ",".repeat(ClientAddress::MAX_HOPS - 1);
+    assert_eq!(by_x(&[&format!("198.51.100.7{most}")]), ip("198.51.100.7"));
+    assert_eq!(by_x(&[&format!("198.51.100.7,{most}")]), ip("10.0.0.1"));
 }
 
 #[test]
@@ -319,7 +346,10 @@ proptest! {
         let trusted = &policy.proxies.as_ref().unwrap().trusted;
         // The same walk, over a list.
         let joined = lines.join(&b","[..]);
-        let elements: Vec<&[u8]> = joined.split(|&byte| byte == b',').collect();
+        let elements: Vec<&[u8]> = joined
+            .split(|&byte| byte == b',')
+            .filter(|element| !element.trim_ascii().is_empty())
+            .collect();
         let readable: Vec<IpAddr> =
             elements.iter().rev().map_while(|element| node::with_optional_port(element)).collect();
         let first_untrusted = readable.iter().find(|address| !trusted.contains(**address));
