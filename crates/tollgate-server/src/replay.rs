@@ -69,6 +69,8 @@ pub(crate) struct ReplayArgs {
     config: Option<PathBuf>,
 
     /// The limit of the config file; its policies are decided together, all or nothing.
+    ///
+    /// What else the file says of it is left out: `enabled`, `key`, `allow`, `block`, `overrides`.
     #[arg(long, value_name = "NAME", requires = "config")]
     limit: Option<String>,
 

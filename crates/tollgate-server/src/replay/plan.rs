@@ -6,7 +6,8 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use indicatif::ProgressBar;
-use tollgate::{AnyStore, Config, StoreOptions};
+use tollgate::config::LimitConfig;
+use tollgate::{AnyStore, Config, StoreOptions, Switch};
 use tollgate_core::{Limit, LimitName, Policy, SpecError};
 
 use super::recording::Recording;
@@ -14,7 +15,7 @@ use super::report::Report;
 use super::tally::LimitTally;
 use super::timeline::Timeline;
 use super::{ReplayArgs, play};
-use crate::output::Failure;
+use crate::output::{Failure, complain};
 use crate::setup::{config_failure, store_url};
 
 /// Limits and a store.
@@ -133,9 +134,29 @@ fn side_by_side(policies: &[PolicySpec]) -> Result<Vec<Arc<Limit>>, Failure> {
     policies.iter().enumerate().map(limit).collect()
 }
 
+/// What a limit says of some keys, or of itself as a whole, which a replay doesn't go by.
+fn left_out(config: &LimitConfig) -> Vec<&'static str> {
+    [
+        ("`enabled: false`", config.enabled == Switch::Off),
+        ("`allow`", !config.allow.is_empty()),
+        ("`block`", !config.block.is_empty()),
+        ("`overrides`", !config.overrides.is_empty()),
+    ]
+    .into_iter()
+    .filter_map(|(field, is_told)| is_told.then_some(field))
+    .collect()
+}
+
 fn from_config(file: &Path, name: &str) -> Result<Limit, Failure> {
     let config = Config::load(file).map_err(|errors| config_failure(&errors))?;
     if let Some(found) = config.limit(name) {
+        let left_out = left_out(found);
+        if !left_out.is_empty() {
+            complain(format_args!(
+                "note: only the policies of limit `{name}` are played: left out is its {}",
+                left_out.join(", ")
+            ));
+        }
         return Ok(found.limit.clone());
     }
     let names: Vec<_> = config.limits.iter().map(|config| config.limit.name().as_str()).collect();

@@ -192,6 +192,29 @@ fn policies_of_a_limit_are_decided_together() {
 }
 
 #[test]
+fn what_else_is_said_of_a_limit_is_left_out_with_a_note() {
+    let folder = Folder::new();
+    let played = |more: &str| {
+        let limit = format!("limits: {{site: {{policies: [gcra 1/s]{more}}}}}");
+        let config = folder.file("limits.yaml", limit);
+        let config = config.to_str().unwrap();
+        let output = tollgate(&["--log", LOG, "--config", config, "--limit", "site"]);
+        assert_eq!(output.status.code(), Some(0));
+        (output.stdout, String::from_utf8(output.stderr).unwrap())
+    };
+    let (report, note) = played("");
+    assert_eq!(note, "");
+    let (same, note) = played(", enabled: false, block: [10.0.0.1]");
+    assert_eq!(
+        note,
+        "note: only the policies of limit `site` are played: left out is its `enabled: false`, `block`\n"
+    );
+    assert_eq!(same, report);
+    let (_, note) = played(", allow: [10.0.0.1], overrides: [{key: 10.0.0.2, times: 2}]");
+    assert!(note.ends_with(" `allow`, `overrides`\n"), "{note}");
+}
+
+#[test]
 fn gzip_of_several_members_reads_as_the_plain_log() {
     let log = std::fs::read(LOG).unwrap();
     let mut compressed = Vec::new();
