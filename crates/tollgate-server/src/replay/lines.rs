@@ -15,6 +15,7 @@ pub(super) struct Lines<R> {
     buffer: Box<[u8]>,
     /// The bytes of the buffer that were read and not yet given out.
     unread: Range<usize>,
+    is_at_start: bool,
     is_at_end: bool,
 }
 
@@ -22,6 +23,9 @@ pub(super) struct Lines<R> {
 pub(super) const MAX_LINE: usize = 64 * 1024;
 
 const BUFFER: usize = 4 * MAX_LINE;
+
+/// What some editors write before UTF-8 text: no part of it.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Opens a file, or standard input when the path is `-`. `bar` counts the bytes as they lie in
 /// the file.
@@ -53,7 +57,8 @@ pub(super) fn open(path: &Path, bar: &ProgressBar) -> io::Result<Lines<Box<dyn R
 
 impl<R: Read> Lines<R> {
     pub(super) fn new(input: R) -> Self {
-        Self { input, buffer: vec![0; BUFFER].into_boxed_slice(), unread: 0..0, is_at_end: false }
+        let buffer = vec![0; BUFFER].into_boxed_slice();
+        Self { input, buffer, unread: 0..0, is_at_start: true, is_at_end: false }
     }
 
     /// The next line without its line break (`\n` or `\r\n`); `None` at the end. A break at the
@@ -62,7 +67,10 @@ impl<R: Read> Lines<R> {
         let Some(place) = self.find()? else {
             return Ok(None);
         };
-        let line = &self.buffer[place];
+        let mut line = &self.buffer[place];
+        if std::mem::take(&mut self.is_at_start) {
+            line = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line);
+        }
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         Ok(Some(&line[..line.len().min(MAX_LINE)]))
     }
@@ -146,6 +154,12 @@ mod tests {
         assert_eq!(lines.len(), 2);
         assert_eq!((lines[0].len(), lines[0][0], lines[0][1]), (MAX_LINE, b'a', b'x'));
         assert_eq!(lines[1], b"b");
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_no_part_of_the_first_line() {
+        assert_eq!(all(&b"\xef\xbb\xbfa\n\xef\xbb\xbfb"[..]), [&b"a"[..], b"\xef\xbb\xbfb"]);
+        assert_eq!(all(&b"\xef\xbb"[..]), [b"\xef\xbb"]);
     }
 
     proptest! {

@@ -269,6 +269,17 @@ fn json_lines_bring_their_own_keys_and_costs() {
 }
 
 #[test]
+fn a_byte_order_mark_costs_no_line() {
+    let folder = Folder::new();
+    let access = "10.0.0.1 - - [17/May/2015:10:05:03 +0000] \"GET / HTTP/1.1\" 200 1\n";
+    let json = "{\"time\":1,\"key\":\"k\"}\n";
+    for log in [access, json] {
+        let report = |text: String| replay(&folder.file("log", text), &["fixed_window 0/s"]);
+        assert_eq!(report(format!("\u{feff}{log}")), report(log.to_owned()));
+    }
+}
+
+#[test]
 fn a_cost_that_no_state_can_hold_is_denied_and_the_rest_goes_on() {
     let folder = Folder::new();
     let log = folder.file(

@@ -100,12 +100,13 @@ impl fmt::Display for ReadError {
 
 impl Error for ReadError {}
 
-/// Reads all cases of a file. Blank lines are skipped.
+/// Reads all cases of a file. Blank lines are skipped, and a byte order mark before the first.
 ///
 /// # Errors
 /// The first line that is no JSON object of the format: a field that is missing, unknown or out of
 /// range, an unknown algorithm.
 pub fn read(text: &str) -> Result<Vec<Case>, ReadError> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let lines = text.lines().enumerate().filter(|(_, text)| !text.trim().is_empty());
     lines
         .map(|(index, text)| {
@@ -249,6 +250,13 @@ mod tests {
         let unknown =
             r#"{"id":"x","algorithm":"sliding_log","params":{"limit":1,"window_ms":1,"per_ms":1}}"#;
         assert!(problem(unknown).contains("per_ms"));
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_no_part_of_the_first_case() {
+        let case = r#"{"id":"x","algorithm":"sliding_log","params":{"limit":1,"window_ms":5}}"#;
+        assert_eq!(read(&format!("\u{feff}{case}")).unwrap().len(), 1);
+        assert!(read("\u{feff}").unwrap().is_empty());
     }
 
     #[test]
