@@ -50,13 +50,13 @@ fn get<'k>(bytes: &'k [u8], ends: &[usize], number: u32) -> &'k [u8] {
     &bytes[start..ends[index]]
 }
 
-/// A key as text: bytes that are no UTF-8 as escapes, and the fields of a joined key with `+`
-/// between them.
-pub(super) fn text(key: &[u8]) -> String {
+/// A key as text: bytes that are no UTF-8 as escapes, and the fields of a key that `is_joined` with
+/// `+` between them.
+pub(super) fn text(key: &[u8], is_joined: bool) -> String {
     let mut text = String::with_capacity(key.len());
     for chunk in key.utf8_chunks() {
         text.extend(chunk.valid().chars().map(|character| match character {
-            SEPARATOR => '+',
+            SEPARATOR if is_joined => '+',
             other => other,
         }));
         text.extend(chunk.invalid().escape_ascii().map(char::from));
@@ -100,10 +100,11 @@ mod tests {
 
     #[test]
     fn a_hostile_key_is_shown_as_harmless_text() {
-        let shown = |key: &[u8], most| shown(&text(key), most);
+        let shown = |key: &[u8], most| shown(&text(key, true), most);
         assert_eq!(shown(b"\x1b[31m\xff\r", 60), r"\u{1b}[31m\xff\r");
         assert_eq!(shown("é\u{202e}x".as_bytes(), 60), r"é\u{202e}x");
         assert_eq!(shown(b"10.0.0.1\nGET", 60), "10.0.0.1+GET");
+        assert_eq!(text(b"a\nb", false), "a\nb");
         assert_eq!(shown(b"abcdef", 3), "abc…");
         assert_eq!(shown(b"", 60), "(empty)");
     }

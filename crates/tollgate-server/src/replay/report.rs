@@ -207,8 +207,10 @@ impl Report {
     }
 
     fn counts(&self, tally: &Tally, beyond: u64, keys: &Keys) -> Counts {
+        // Lines that bring their own key may have any character in it.
+        let is_joined = self.key.is_some();
         let denied_most = tally.denied_most.iter().map(|most| DeniedKey {
-            key: keys::text(keys.get(most.key)),
+            key: keys::text(keys.get(most.key), is_joined),
             requests: most.requests,
             allowed: most.requests - most.denied,
             denied: most.denied,

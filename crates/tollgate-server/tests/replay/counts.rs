@@ -269,6 +269,18 @@ fn json_lines_bring_their_own_keys_and_costs() {
 }
 
 #[test]
+fn a_key_of_json_is_shown_as_it_is_whatever_joins_those_of_other_logs() {
+    let folder = Folder::new();
+    let log = folder.file("log", "{\"time\":1,\"key\":\"a\\nb\"}\n{\"time\":1,\"key\":\"a+b\"}\n");
+    let report = replay(&log, &["fixed_window 0/s"]);
+    let keys = report["policies"][0]["denied_most"].as_array().unwrap().iter();
+    assert_eq!(keys.map(|most| &most["key"]).collect::<Vec<_>>(), ["a\nb", "a+b"]);
+    let table = tollgate(&["--log", log.to_str().unwrap(), "--policy", "fixed_window 0/s"]);
+    let table = String::from_utf8(table.stdout).unwrap();
+    assert!(table.contains("  a\\nb\n") && table.contains("  a+b\n"), "{table}");
+}
+
+#[test]
 fn a_byte_order_mark_costs_no_line() {
     let folder = Folder::new();
     let access = "10.0.0.1 - - [17/May/2015:10:05:03 +0000] \"GET / HTTP/1.1\" 200 1\n";
