@@ -54,7 +54,8 @@ pub(crate) struct ReplayArgs {
     ///
     /// An access log in the common or combined format, or JSON lines with `time`, `key` and
     /// optional `cost`; plain or gzip. A `time` is RFC 3339 text, or a number since the Unix
-    /// epoch: seconds, from 10^11 on milliseconds, from 10^14 on microseconds.
+    /// epoch: seconds, from 10^11 on milliseconds, from 10^14 on microseconds. A JSON line has at
+    /// most 65536 bytes; what an access log's line has beyond them is left out.
     #[arg(long, value_name = "FILE")]
     log: PathBuf,
 

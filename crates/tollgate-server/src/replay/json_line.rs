@@ -32,12 +32,17 @@ struct Fields<'l> {
 struct Text<'l>(#[serde(borrow)] Cow<'l, str>);
 
 impl<'l> JsonLine<'l> {
+    /// Whether a line begins as an object does: an array would be read as the fields in their
+    /// order.
+    pub(super) fn may_be(line: &[u8]) -> bool {
+        line.trim_ascii_start().starts_with(b"{")
+    }
+
     pub(super) fn read(line: &'l [u8]) -> Result<Self, Malformed> {
         if line.iter().all(u8::is_ascii_whitespace) {
             return Err(Malformed::Blank);
         }
-        // An array would be read as the fields in their order.
-        if !line.trim_ascii_start().starts_with(b"{") {
+        if !Self::may_be(line) {
             return Err(Malformed::NotJson);
         }
         let fields: Fields<'l> = serde_json::from_slice(line).map_err(|_| Malformed::NotJson)?;

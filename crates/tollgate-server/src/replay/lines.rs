@@ -19,6 +19,14 @@ pub(super) struct Lines<R> {
     is_at_end: bool,
 }
 
+/// A line without its line break, in at most [`MAX_LINE`] bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Line<'l> {
+    pub(super) bytes: &'l [u8],
+    /// Whether it was longer.
+    pub(super) is_cut: bool,
+}
+
 /// The bytes of a line that are kept: web servers refuse requests far shorter than this.
 pub(super) const MAX_LINE: usize = 64 * 1024;
 
@@ -55,6 +63,10 @@ pub(super) fn open(path: &Path, bar: &ProgressBar) -> io::Result<Lines<Box<dyn R
     }))
 }
 
+/// What is kept of a line until its end is found: room for what belongs to no line, and a byte
+/// more than a line may have.
+const KEPT: usize = MAX_LINE + BYTE_ORDER_MARK.len() + b"\r".len() + 1;
+
 impl<R: Read> Lines<R> {
     pub(super) fn new(input: R) -> Self {
         let buffer = vec![0; BUFFER].into_boxed_slice();
@@ -63,7 +75,7 @@ impl<R: Read> Lines<R> {
 
     /// The next line without its line break (`\n` or `\r\n`); `None` at the end. A break at the
     /// very end begins no further line.
-    pub(super) fn next(&mut self) -> io::Result<Option<&[u8]>> {
+    pub(super) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
         let Some(place) = self.find()? else {
             return Ok(None);
         };
@@ -72,7 +84,8 @@ impl<R: Read> Lines<R> {
             line = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line);
         }
         let line = line.strip_suffix(b"\r").unwrap_or(line);
-        Ok(Some(&line[..line.len().min(MAX_LINE)]))
+        let bytes = &line[..line.len().min(MAX_LINE)];
+        Ok(Some(Line { bytes, is_cut: bytes.len() < line.len() }))
     }
 
     /// Where the next line is in the buffer.
@@ -91,8 +104,8 @@ impl<R: Read> Lines<R> {
                 return Ok((!rest.is_empty()).then_some(rest));
             }
             // A line too long to keep: what follows its beginning makes room for the search of
-            // its end.
-            self.unread.end = self.unread.end.min(start + MAX_LINE + 1);
+            // its end. Enough stays that it is seen to be too long.
+            self.unread.end = self.unread.end.min(start + KEPT);
             self.buffer.copy_within(self.unread.clone(), 0);
             self.unread = 0..self.unread.len();
             searched = self.unread.end;
@@ -133,7 +146,7 @@ mod tests {
         let mut lines = Lines::new(input);
         let mut all = Vec::new();
         while let Some(line) = lines.next().unwrap() {
-            all.push(line.to_vec());
+            all.push(line.bytes.to_vec());
         }
         all
     }
@@ -154,6 +167,28 @@ mod tests {
         assert_eq!(lines.len(), 2);
         assert_eq!((lines[0].len(), lines[0][0], lines[0][1]), (MAX_LINE, b'a', b'x'));
         assert_eq!(lines[1], b"b");
+    }
+
+    #[test]
+    fn a_line_is_cut_if_it_has_more_bytes_than_are_kept() {
+        for (line_break, before) in
+            [("\n", &b""[..]), ("\r\n", b""), ("", b""), ("\r\n", BYTE_ORDER_MARK)]
+        {
+            for (length, is_cut) in
+                [(MAX_LINE, false), (MAX_LINE + 1, true), (MAX_LINE + 2, true), (BUFFER, true)]
+            {
+                // A carriage return is no break where more follows.
+                let line =
+                    [b"x".repeat(MAX_LINE - 1), b"\r".repeat(length - MAX_LINE), b"x".to_vec()];
+                let text = [before, &line.concat(), line_break.as_bytes()].concat();
+                for step in [4 * BUFFER, MAX_LINE + 1, 4_093] {
+                    let mut lines = Lines::new(Trickle(&text, step));
+                    let line = lines.next().unwrap().unwrap();
+                    assert_eq!((line.bytes.len(), line.is_cut), (MAX_LINE, is_cut), "{length}");
+                    assert!(lines.next().unwrap().is_none());
+                }
+            }
+        }
     }
 
     #[test]

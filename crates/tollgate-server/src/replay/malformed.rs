@@ -1,5 +1,7 @@
 //! Lines that are no requests, and why.
 
+use super::lines::MAX_LINE;
+
 /// Why a line is no request.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(super) enum Malformed {
@@ -13,6 +15,7 @@ pub(super) enum Malformed {
     NotJson,
     Stamp,
     Time,
+    TooLong,
 }
 
 impl Malformed {
@@ -28,10 +31,14 @@ impl Malformed {
             Self::NoUser => "it has fewer than three fields before the [time]",
             Self::NotJson => "it is not a JSON object",
             Self::Stamp => "its [time] is not like [17/May/2015:10:05:03 +0000]",
+            Self::TooLong => TOO_LONG,
             Self::Time => "`time` is missing, or neither RFC 3339 nor a number from 1970 to 2255",
         }
     }
 }
+
+const TOO_LONG: &str = "it is longer than 65536 bytes";
+const _: () = assert!(MAX_LINE == 65_536, "what the text says");
 
 /// The malformed lines of a file.
 #[derive(Clone, Debug, Default)]

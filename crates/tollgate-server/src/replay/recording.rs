@@ -9,7 +9,7 @@ use super::access::AccessLine;
 use super::json_line::JsonLine;
 use super::key::KeyExpression;
 use super::keys::Keys;
-use super::lines::Lines;
+use super::lines::{Line, Lines};
 use super::malformed::{Malformed, MalformedLines};
 use super::stamp::Stamps;
 use super::timeline::Timeline;
@@ -119,7 +119,7 @@ impl Recording {
         while let Some(line) = lines.next()? {
             reader.recording.lines += 1;
             let read = match reader.recording.format {
-                Some(LogFormat::Access) => reader.access(line)?,
+                Some(LogFormat::Access) => reader.access(line.bytes)?,
                 Some(LogFormat::Json) => reader.json(line)?,
                 None => reader.either(line)?,
             };
@@ -175,16 +175,15 @@ struct Reader<'e> {
 type ReadLine = io::Result<Result<(), Malformed>>;
 
 impl Reader<'_> {
-    fn either(&mut self, line: &[u8]) -> ReadLine {
-        let is_object = line.trim_ascii_start().starts_with(b"{");
-        if is_object {
+    fn either(&mut self, line: Line<'_>) -> ReadLine {
+        if JsonLine::may_be(line.bytes) {
             let read = self.json(line)?;
             if read.is_ok() {
                 self.recording.format = Some(LogFormat::Json);
                 return Ok(read);
             }
             // A host may begin with a brace too.
-            return Ok(match self.access(line)? {
+            return Ok(match self.access(line.bytes)? {
                 Ok(()) => {
                     self.recording.format = Some(LogFormat::Access);
                     Ok(())
@@ -192,7 +191,7 @@ impl Reader<'_> {
                 Err(_) => read,
             });
         }
-        let read = self.access(line)?;
+        let read = self.access(line.bytes)?;
         if read.is_ok() {
             self.recording.format = Some(LogFormat::Access);
         }
@@ -208,8 +207,12 @@ impl Reader<'_> {
         self.recording.add(key, line.time, None).map(Ok)
     }
 
-    fn json(&mut self, line: &[u8]) -> ReadLine {
-        match JsonLine::read(line) {
+    fn json(&mut self, line: Line<'_>) -> ReadLine {
+        // Of an access log the beginning is enough; an object has no end then.
+        if line.is_cut && JsonLine::may_be(line.bytes) {
+            return Ok(Err(Malformed::TooLong));
+        }
+        match JsonLine::read(line.bytes) {
             Ok(line) => self.recording.add(line.key.as_bytes(), line.time, line.cost).map(Ok),
             Err(why) => Ok(Err(why)),
         }

@@ -269,6 +269,17 @@ fn json_lines_bring_their_own_keys_and_costs() {
 }
 
 #[test]
+fn a_line_of_json_that_is_too_long_to_keep_says_so() {
+    let folder = Folder::new();
+    let line = |bytes: usize| format!("{{\"time\":1,\"key\":\"{}\"}}", "k".repeat(bytes - 19));
+    let log = folder.file("log", format!("{}\n{}\n", line(65_537), line(65_536)));
+    let report = replay(&log, &["gcra 1/s"]);
+    assert_eq!((&report["format"], &report["requests"]), (&"json".into(), &1.into()));
+    let why = "it is longer than 65536 bytes";
+    assert_eq!(report["malformed_lines"], serde_json::json!([{"line": 1, "why": why}]));
+}
+
+#[test]
 fn a_key_of_json_is_shown_as_it_is_whatever_joins_those_of_other_logs() {
     let folder = Folder::new();
     let log = folder.file("log", "{\"time\":1,\"key\":\"a\\nb\"}\n{\"time\":1,\"key\":\"a+b\"}\n");
