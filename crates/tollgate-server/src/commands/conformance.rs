@@ -27,6 +27,9 @@ pub(crate) async fn conformance(args: ConformanceArgs) -> Result<Exit, Failure> 
         .map_err(|error| Failure::usage(format_args!("{file} can't be read: {error}")))?;
     let cases = conformance::read(&text)
         .map_err(|error| Failure::usage(format_args!("{file}: {error}")))?;
+    if cases.is_empty() {
+        return Err(Failure::usage(format_args!("{file} holds no case")));
+    }
     let url = store_url(&args.store)?;
     let mut options = StoreOptions::from(&Config::default());
     options.deadline = args.deadline.into();

@@ -57,4 +57,25 @@ fn a_file_that_is_none_is_exit_2_with_its_line() {
     assert_eq!((done.status, done.stdout.as_str()), (2, ""));
     assert!(done.stderr.starts_with(&format!("error: {}: line 2", file.path())), "{}", done.stderr);
     assert_eq!(tollgate(&["conformance", "/no/such.jsonl"]).status, 2);
+    for text in ["", "\n \n", "\u{feff}"] {
+        let none = File::new("cases.jsonl", text);
+        let done = tollgate(&["conformance", none.path()]);
+        assert_eq!((done.status, done.stdout.as_str()), (2, ""), "{text:?}");
+        assert_eq!(done.stderr, format!("error: {} holds no case\n", none.path()));
+    }
+}
+
+#[test]
+fn a_case_can_do_nothing_to_the_terminal() {
+    let case = r#"{"id":"\u001b[2J","algorithm":"sliding_log","params":{"limit":1,"window_ms":5},"events":[{"t_ms":0,"cost":1,"expect":"deny"}]}"#;
+    let file = File::new("cases.jsonl", case);
+    let done = tollgate(&["conformance", file.path()]);
+    assert_eq!(
+        done.stdout,
+        "\\u{1b}[2J: event 0: expect: expected deny, got allow\n0 passed, 1 failed\n"
+    );
+    let file = File::new("cases.jsonl", &case.replace("limit\"", "\\u0007\""));
+    let done = tollgate(&["conformance", file.path()]);
+    assert_eq!(done.status, 2);
+    assert!(!done.stderr.contains(['\u{1b}', '\u{7}']), "{:?}", done.stderr);
 }

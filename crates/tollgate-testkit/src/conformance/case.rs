@@ -2,11 +2,15 @@
 
 use std::error::Error;
 use std::fmt;
+use std::marker::PhantomData;
 
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 use tollgate_core::MAX_EXACT;
 
+use super::harmless;
 use super::params::{BuildError, Subject};
 
 /// Times of a case count from here: a whole number of days after the epoch, so that windows
@@ -117,28 +121,36 @@ pub fn read(text: &str) -> Result<Vec<Case>, ReadError> {
 }
 
 fn read_case(line: usize, text: &str) -> Result<Case, String> {
+    if !text.trim_start().starts_with('{') {
+        return Err("a case is a JSON object".to_owned());
+    }
     let raw: RawCase = serde_json::from_str(text).map_err(|error| {
         // The parser saw one line only, and counts it as the first.
         let column = error.column();
         let message = error.to_string();
         let message =
             message.rsplit_once(" at line ").map_or(message.as_str(), |(message, _)| message);
-        format!("column {column}: {message}")
+        format!("column {column}: {}", harmless(message))
     })?;
+    let id = harmless(&raw.id);
     let subject = Subject::new(&raw.algorithm, raw.params);
     match subject.build() {
-        Err(BuildError::Malformed(problem)) => return Err(format!("case `{}`: {problem}", raw.id)),
+        Err(BuildError::Malformed(problem)) => {
+            return Err(format!("case `{id}`: {}", harmless(&problem)));
+        }
         Err(BuildError::Refused { parameter, .. }) if !raw.invalid && !subject.has(&parameter) => {
-            return Err(format!("case `{}`: the parameter `{parameter}` is missing", raw.id));
+            return Err(format!("case `{id}`: the parameter `{parameter}` is missing"));
         }
         _ => {}
     }
     let mut changed = subject.clone();
     let mut events = Vec::with_capacity(raw.events.len());
     for (index, event) in raw.events.into_iter().enumerate() {
-        let event = event.into_event(&mut changed);
+        let event = event.0.into_event(&mut changed);
         events
-            .push(event.map_err(|problem| format!("case `{}`, event {index}: {problem}", raw.id))?);
+            .push(event.map_err(|problem| {
+                format!("case `{id}`, event {index}: {}", harmless(&problem))
+            })?);
     }
     Ok(Case { id: raw.id, line, subject, invalid: raw.invalid, events })
 }
@@ -150,7 +162,7 @@ struct RawCase {
     algorithm: String,
     params: Map<String, Value>,
     #[serde(default)]
-    events: Vec<RawEvent>,
+    events: Vec<Object<RawEvent>>,
     #[serde(default)]
     invalid: bool,
     #[serde(default, rename = "why")]
@@ -172,6 +184,30 @@ struct RawEvent {
     wait_ms: Option<u64>,
     violated: Option<Vec<usize>>,
     set_params: Option<Map<String, Value>>,
+}
+
+/// What is written as an object. Left to itself, serde takes an array for the fields in their
+/// order.
+struct Object<T>(T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Fields<T>(PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Fields<T> {
+            type Value = T;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a JSON object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, fields: A) -> Result<T, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(fields))
+            }
+        }
+
+        deserializer.deserialize_map(Fields(PhantomData)).map(Self)
+    }
 }
 
 /// Tells `null` from a field that isn't there.
@@ -237,11 +273,15 @@ mod tests {
             (r#"{"t_ms":-1699920000001,"cost":1,"expect":"deny"}"#, "before 1970"),
             (r#"{"t_ms":0,"set_params":{"window_ms":6}}"#, "window_ms"),
             (r#"{"t_ms":0,"set_params":{"burst":6}}"#, "burst"),
+            (r#"[0,1,null,null,"allow"]"#, "expected a JSON object"),
         ] {
             let message = problem(&case.replace("EVENT", event));
             assert!(message.starts_with("line 2: ") && message.contains(words), "{message}");
         }
         assert!(problem("{").contains("column 1"));
+        for line in [r#"["x","sliding_log",{"limit":1,"window_ms":5},[],false]"#, "5", "null"] {
+            assert_eq!(problem(line), "line 2: a case is a JSON object");
+        }
         assert!(problem(r#"{"id":"x","algorithm":"dice","params":{}}"#).contains("dice"));
         assert!(
             problem(r#"{"id":"x","algorithm":"sliding_log","params":{"limit":1}}"#)
@@ -257,6 +297,16 @@ mod tests {
         let case = r#"{"id":"x","algorithm":"sliding_log","params":{"limit":1,"window_ms":5}}"#;
         assert_eq!(read(&format!("\u{feff}{case}")).unwrap().len(), 1);
         assert!(read("\u{feff}").unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_a_terminal_would_act_on_is_shown_as_an_escape() {
+        let case = r#"{"id":"\u001b[2J\n","algorithm":"dice\u0007","params":{}}"#;
+        let message = problem(case);
+        assert!(message.contains("`\\u{1b}[2J\\n`"), "{message}");
+        assert!(!message.chars().any(char::is_control), "{message}");
+        let message = problem(r#"{"id":"x","\u001b":1}"#);
+        assert!(message.contains("`\\u{1b}`"), "{message}");
     }
 
     #[test]
