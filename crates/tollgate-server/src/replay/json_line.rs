@@ -84,6 +84,9 @@ fn time(value: &str) -> Option<u64> {
 /// A number of seconds since the epoch, or, told by its size, of milliseconds (from 10^11 on) or
 /// microseconds (from 10^14 on), in µs; what is finer than a µs is cut off.
 fn since_epoch(number: &str) -> Option<u64> {
+    if let Some((digits, exponent)) = number.split_once(['e', 'E']) {
+        return since_epoch(&without_exponent(digits, exponent.parse().ok()?)?);
+    }
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let is_number = |digits: &str| digits.bytes().all(|digit| digit.is_ascii_digit());
     if !is_number(fraction) {
@@ -105,6 +108,26 @@ fn since_epoch(number: &str) -> Option<u64> {
     whole.checked_mul(scale)?.checked_add(fraction)
 }
 
+/// `1.7` and 9 as `1700000000`: exact, as floating point isn't.
+fn without_exponent(number: &str, exponent: i8) -> Option<String> {
+    /// Far above the digits of any time.
+    const MOST: i8 = 30;
+    let places = usize::from(exponent.unsigned_abs());
+    if !(-MOST..=MOST).contains(&exponent) {
+        return None;
+    }
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    Some(if exponent < 0 {
+        let digits = format!("{:0>places$}{whole}{fraction}", "");
+        let (whole, fraction) = digits.split_at_checked(whole.len())?;
+        format!("0{whole}.{fraction}")
+    } else {
+        let digits = format!("{fraction:0<places$}");
+        let (moved, fraction) = digits.split_at_checked(places)?;
+        format!("{whole}{moved}.{fraction}")
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,18 +147,29 @@ mod tests {
             "1431857103.2500009",
             "1431857103250",
             "1431857103250000",
+            "1.43185710325e9",
+            "1.43185710325E+12",
+            "143185710325000099e-8",
+            "0.0143185710325e11",
+            "1431857103250e0",
         ] {
             assert_eq!(time_of(value), Some(1_431_857_103_250_000), "{value}");
         }
         assert_eq!(time_of("7"), Some(7_000_000));
         assert_eq!(time_of("0.5"), Some(500_000));
+        assert_eq!(time_of("5e-1"), Some(500_000));
+        assert_eq!(time_of("12e-7"), Some(1));
+        assert_eq!(time_of("1e-9"), Some(0));
     }
 
     #[test]
     fn what_is_no_instant_is_malformed() {
         for value in [
             "-1",
-            "1e9",
+            "1e20",
+            "1e999",
+            "1e-999",
+            "-1e9",
             "null",
             "true",
             r#""soon""#,
