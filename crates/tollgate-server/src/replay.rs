@@ -2,6 +2,7 @@
 
 mod access;
 mod axis;
+mod gzip;
 mod json_line;
 mod key;
 mod keys;

@@ -5,9 +5,10 @@ use std::io::{self, BufReader, Read};
 use std::ops::Range;
 use std::path::Path;
 
-use flate2::bufread::MultiGzDecoder;
 use indicatif::ProgressBar;
 use memchr::memchr;
+
+use super::gzip::{self, Gzip};
 
 /// The lines of an input. What a line has beyond [`MAX_LINE`] bytes is left out.
 pub(super) struct Lines<R> {
@@ -54,10 +55,10 @@ pub(super) fn open(path: &Path, bar: &ProgressBar) -> io::Result<Lines<Box<dyn R
     };
     let mut magic = Vec::with_capacity(2);
     input.by_ref().take(2).read_to_end(&mut magic)?;
-    let is_gzip = magic == [0x1f, 0x8b];
+    let is_gzip = magic == gzip::MAGIC;
     let whole = io::Cursor::new(magic).chain(input);
     Ok(Lines::new(if is_gzip {
-        Box::new(MultiGzDecoder::new(BufReader::with_capacity(MAX_LINE, whole)))
+        Box::new(Gzip::new(BufReader::with_capacity(MAX_LINE, whole)))
     } else {
         Box::new(whole)
     }))

@@ -232,6 +232,13 @@ fn gzip_of_several_members_reads_as_the_plain_log() {
     let damaged = folder.file("access.log.gz", &compressed[..compressed.len() / 2]);
     let message = refusal(&["--log", damaged.to_str().unwrap(), "--policy", "gcra 1/s"]);
     assert!(message.contains("access.log.gz can't be read"), "{message}");
+    assert!(!message.contains("after the gzip data"), "{message}");
+    for more in [&b"\n"[..], b"\0\0\0", b"a whole line\n"] {
+        let more = folder.file("access.log.gz", [&compressed, more].concat());
+        let message = refusal(&["--log", more.to_str().unwrap(), "--policy", "gcra 1/s"]);
+        let said = "access.log.gz can't be read: there is something after the gzip data";
+        assert!(message.contains(said), "{message}");
+    }
 }
 
 #[test]
