@@ -63,6 +63,8 @@ fn a_burst_that_is_not_exact_is_refused_with_the_largest_that_is() {
     }
     let message = refusal(&format!("token_bucket 3/d burst {MAX_EXACT}"));
     assert!(!message.contains("nearest"), "a rate of nothing is no advice: {message}");
+    let message = refusal("gcra 1/h burst 9007199254");
+    assert!(!message.contains("nearest"), "thousands an hour are another rate: {message}");
 
     // With a burst of its own, a rate is advised that goes with that burst.
     let message = refusal("token_bucket 123457/30d burst 100000");

@@ -366,10 +366,11 @@ fn exact_capacity(rate: Rate, burst: u64, burst_word: &'static str) -> Result<u6
     let largest = MAX_EXACT / unit;
     let fits =
         |count: u64| exact(count, if burst == rate.count() { count } else { burst }).is_some();
-    let below = (rate.count().saturating_sub(NEAREST_SEARCH)..rate.count())
-        .rev()
-        .find(|&n| n > 0 && fits(n));
-    let above = (rate.count() + 1..=rate.count().saturating_add(NEAREST_SEARCH)).find(|&n| fits(n));
+    // What is farther away than half the rate is another rate, not a near one.
+    let reach = NEAREST_SEARCH.min(rate.count() / 2);
+    let below =
+        (rate.count().saturating_sub(reach)..rate.count()).rev().find(|&n| n > 0 && fits(n));
+    let above = (rate.count() + 1..=rate.count().saturating_add(reach)).find(|&n| fits(n));
     let per = rate.per();
     let nearest = match (below, above) {
         (Some(below), Some(above)) => {
@@ -388,5 +389,5 @@ fn exact_capacity(rate: Rate, burst: u64, burst_word: &'static str) -> Result<u6
     ))
 }
 
-/// How far from a refused rate the nearest accepted one is looked for.
+/// How far from a refused rate the nearest accepted one is looked for at most.
 const NEAREST_SEARCH: u64 = 100_000;
