@@ -97,7 +97,10 @@ impl FromStr for PolicySpec {
         let text = text.trim().to_owned();
         match text.parse() {
             Ok(policy) => Ok(Self { text, policy }),
-            Err(error) => Err(PolicySpecError { is_one_word: !text.contains(' '), error }),
+            Err(error) => {
+                let is_one_word = !text.is_empty() && !text.contains(' ');
+                Err(PolicySpecError { is_one_word, error })
+            }
         }
     }
 }

@@ -451,6 +451,8 @@ fn what_makes_no_sense_is_refused_with_what_to_change() {
         let message = refusal(&arguments);
         assert!(message.contains(said), "{arguments:?}: {message}");
     }
+    let message = refusal(&["--log", LOG, "--policy", ""]);
+    assert!(message.contains("the spec is empty") && !message.contains("quote"), "{message}");
     let message = refusal(&["--log", LOG, policy[0], policy[1], "--store", "redis://me:secret@:x"]);
     assert!(!message.contains("secret"), "{message}");
 }
