@@ -4,6 +4,8 @@ use std::fmt::Display;
 use std::io::Write as _;
 use std::process::ExitCode;
 
+use tollgate::StoreError;
+
 /// How a command ended, as its exit status.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
@@ -60,6 +62,12 @@ impl Failure {
 
     /// Between the messages of a failure that has several.
     pub(crate) const NEXT: char = '\u{1e}';
+}
+
+/// What a failing store says, where requests are only played: whom it didn't charge is nobody's
+/// concern.
+pub(crate) fn without_charge(error: &StoreError) -> String {
+    error.to_string().replace("; nothing was charged", "")
 }
 
 /// One line on standard output. Whoever closed it doesn't want to read more: no error.

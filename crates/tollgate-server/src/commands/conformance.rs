@@ -9,12 +9,12 @@ use indicatif::{ProgressBar, ProgressStyle};
 use tollgate::config::Config;
 use tollgate::{
     AnyHandle, AnyStore, Cost, Costs, Limit, Operation, Policy, Request, Span, Store, StoreError,
-    StoreErrorKind, StoreOptions, TimeSource, Timestamp,
+    StoreErrorKind, StoreOptions, StoreUrl, TimeSource, Timestamp,
 };
 use tollgate_testkit::conformance::{self, Step, StepAnswer, StepError, Target};
 
 use crate::cli::ConformanceArgs;
-use crate::output::{Exit, Failure, say};
+use crate::output::{Exit, Failure, say, without_charge};
 use crate::setup::store_url;
 
 /// Runs every case of a file and prints what failed.
@@ -44,16 +44,20 @@ pub(crate) async fn conformance(args: ConformanceArgs) -> Result<Exit, Failure> 
     });
     let report = match run.await {
         Ok(report) => report,
-        Err(error) => return Err(Failure::store(format_args!("store {url}: {error}"))),
+        Err(error) => return Err(store_failed(&url, &error)),
     };
     bar.finish_and_clear();
-    target.forget().await.map_err(|error| Failure::store(format_args!("store {url}: {error}")))?;
+    target.forget().await.map_err(|error| store_failed(&url, &error))?;
     if args.json {
         say(serde_json::to_string(&report).map_err(Failure::usage)?);
     } else {
         say(&report);
     }
     Ok(if report.failed == 0 { Exit::Allowed } else { Exit::Denied })
+}
+
+fn store_failed(url: &StoreUrl, error: &StoreError) -> Failure {
+    Failure::store(format_args!("store {url}: {}", without_charge(error)))
 }
 
 /// A store under injected time: every case in states of its own, which are deleted after it.

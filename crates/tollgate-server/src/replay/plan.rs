@@ -15,7 +15,7 @@ use super::report::Report;
 use super::tally::LimitTally;
 use super::timeline::Timeline;
 use super::{ReplayArgs, play};
-use crate::output::{Failure, complain};
+use crate::output::{Failure, complain, without_charge};
 use crate::setup::{config_failure, store_url};
 
 /// Limits and a store.
@@ -63,6 +63,7 @@ impl Plan {
             store => play::play(store, &self.limits, recording, timeline, bar).await,
         };
         played.map_err(|error| {
+            let error = without_charge(&error);
             Failure::store(format_args!("the replay stopped, because the store failed: {error}"))
         })
     }

@@ -79,3 +79,13 @@ fn a_case_can_do_nothing_to_the_terminal() {
     assert_eq!(done.status, 2);
     assert!(!done.stderr.contains(['\u{1b}', '\u{7}']), "{:?}", done.stderr);
 }
+
+#[test]
+fn a_store_that_is_down_is_exit_3_and_says_nothing_of_charges() {
+    // A port that was free a moment ago, and where nobody listens.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let store = format!("redis://127.0.0.1:{port}");
+    let done = run(&["--store", &store, "--deadline", "200ms"]);
+    assert_eq!((done.status, done.stdout.as_str()), (3, ""));
+    assert!(done.stderr.contains(&store) && !done.stderr.contains("charged"), "{}", done.stderr);
+}

@@ -492,4 +492,5 @@ fn a_server_that_is_down_ends_the_replay_with_status_3() {
     let message = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(3), "{message}");
     assert!(message.contains("the store failed") && output.stdout.is_empty(), "{message}");
+    assert!(!message.contains("charged"), "a replay charges nobody: {message}");
 }
