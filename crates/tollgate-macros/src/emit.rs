@@ -2,8 +2,11 @@
 //!
 //! It is put in front of the body, in the function itself, so that whatever holds of the function
 //! (its lifetimes, whether its future is `Send`) holds as before. Only `charge_if`, which has to
-//! see the result, puts the body into a closure or an async block. Names are hygienic: the body
-//! sees none of them.
+//! see the result, puts the body into a closure or an async block.
+//!
+//! Every name begins with `__tollgate_`. Variables are hygienic, so that the body sees none of
+//! them; but a pattern that has the name of a unit struct, a constant or a static in scope is
+//! that item and no variable, and hygiene doesn't keep items apart.
 
 mod answer;
 mod question;
@@ -104,11 +107,11 @@ impl Context<'_> {
         let refuse = self.refuse()?;
         Ok(quote_spanned! {here()=>
             #shadows
-            let denied = {
+            let __tollgate_denied = {
                 #items
                 #setup
                 match #call.ready(&[#(&#keys),*]) {
-                    ::core::option::Option::Some(settled) => settled,
+                    ::core::option::Option::Some(__tollgate_settled) => __tollgate_settled,
                     ::core::option::Option::None => #settled,
                 }
             };
@@ -148,7 +151,7 @@ impl Context<'_> {
         for (index, shadow) in self.stack.shadows.iter().enumerate() {
             let Question { items, setup, call, keys, ask } =
                 Question::of(self, &[shadow], index + 1)?;
-            let is_counted = format_ident!("is_counted_{index}", span = here());
+            let is_counted = format_ident!("__tollgate_is_counted_{index}", span = here());
             looks.extend(quote_spanned! {here()=>
                 #items
                 #setup
@@ -169,14 +172,14 @@ impl Context<'_> {
             looks.extend(quote_spanned! {here()=>
                 #items
                 #setup
-                let (denied, is_counted) = match #call.ready(&[#(&#keys),*]) {
-                    ::core::option::Option::Some(settled) => (settled, false),
+                let (__tollgate_denied, __tollgate_is_counted) = match #call.ready(&[#(&#keys),*]) {
+                    ::core::option::Option::Some(__tollgate_settled) => (__tollgate_settled, false),
                     ::core::option::Option::None => (#call.#peek(#ask())#awaited, true),
                 };
                 #refuse
             });
             charges.extend(quote_spanned! {here()=>
-                if is_counted {
+                if __tollgate_is_counted {
                     #call.#charge(#ask())#awaited;
                 }
             });
@@ -185,11 +188,11 @@ impl Context<'_> {
         let run = self.run(statements);
         Ok(quote_spanned! {here()=>
             #looks
-            let result: #result = #run;
-            if #private::holds(&result, #predicate) {
+            let __tollgate_result: #result = #run;
+            if #private::holds(&__tollgate_result, #predicate) {
                 #charges
             }
-            result
+            __tollgate_result
         })
     }
 
@@ -204,8 +207,8 @@ impl Context<'_> {
                 // Says what it returns before its body is looked at.
                 #[allow(unreachable_code, clippy::all, clippy::pedantic)]
                 if false {
-                    let never: #result = loop {};
-                    return never;
+                    let __tollgate_never: #result = loop {};
+                    return __tollgate_never;
                 }
                 #(#statements)*
             }
@@ -227,7 +230,7 @@ impl Context<'_> {
         }
         let (private, refuse) = (&self.private, self.refuse()?);
         Ok(quote_spanned! {here()=>
-            let denied: ::core::option::Option<#private::Denied> = ::core::option::Option::None;
+            let __tollgate_denied: ::core::option::Option<#private::Denied> = ::core::option::Option::None;
             #refuse
         })
     }
@@ -238,8 +241,8 @@ impl Context<'_> {
         let (settle, awaited) = self.method("settle");
         quote_spanned! {here()=>
             match #call.at_once(#ask()) {
-                #private::Answer::Settled(denied) => denied,
-                open => #call.#settle(open, #ask())#awaited,
+                #private::Answer::Settled(__tollgate_denied) => __tollgate_denied,
+                __tollgate_open => #call.#settle(__tollgate_open, #ask())#awaited,
             }
         }
     }

@@ -73,20 +73,20 @@ impl KeySource {
         }
         let separators = proc_macro2::Literal::byte_string(&separators(&pieces));
         let parts = pieces.iter().map(|piece| match piece {
-            Part::Text(text) => quote_spanned!(here()=> key.text(#text);),
-            Part::Word(Word::Ip) => quote_spanned!(here()=> key.ip();),
-            Part::Word(Word::User) => quote_spanned!(here()=> key.user();),
-            Part::Word(Word::Method) => quote_spanned!(here()=> key.path(#path());),
+            Part::Text(text) => quote_spanned!(here()=> __tollgate_key.text(#text);),
+            Part::Word(Word::Ip) => quote_spanned!(here()=> __tollgate_key.ip();),
+            Part::Word(Word::User) => quote_spanned!(here()=> __tollgate_key.user();),
+            Part::Word(Word::Method) => quote_spanned!(here()=> __tollgate_key.path(#path());),
             Part::Value(value) => {
                 // What can't be part of a key is reported where the value stands.
                 let put = quote_spanned!(value.span().resolved_at(here())=> put);
-                quote_spanned!(here()=> (&&#private::Component(&(#value))).#put(&mut key);)
+                quote_spanned!(here()=> (&&#private::Component(&(#value))).#put(&mut __tollgate_key);)
             }
         });
         Ok(quote_spanned!(here()=> {
-            let mut key = #private::KeyWriter::new(#separators);
+            let mut __tollgate_key = #private::KeyWriter::new(#separators);
             #(#parts)*
-            key.finish(#missing)
+            __tollgate_key.finish(#missing)
         }))
     }
 

@@ -9,12 +9,12 @@ use crate::attribute::{Callee, Fallback, Said};
 use crate::output::respanned;
 
 impl Context<'_> {
-    /// Returns from the function if the variable `denied` has a denial.
+    /// Returns from the function if the variable `__tollgate_denied` has a denial.
     pub(super) fn refuse(&self) -> Result<TokenStream, Error> {
         let handlers = self.handlers()?;
         let answer = self.answer()?;
         Ok(quote_spanned! {here()=>
-            if let ::core::option::Option::Some(denied) = denied {
+            if let ::core::option::Option::Some(__tollgate_denied) = __tollgate_denied {
                 #handlers
                 return #answer;
             }
@@ -38,7 +38,7 @@ impl Context<'_> {
                 self.arguments.receiver().filter(|_| take_arguments && !callee.is_method());
             let handed = receiver.iter().chain(&arguments);
             let place = callee.span().resolved_at(here());
-            let error = Ident::new("error", place);
+            let error = Ident::new("__tollgate_error", place);
             let call = quote_spanned!(place=> #callee(#error, #(&#handed),*));
             let answer = self.resolved(
                 &call,
@@ -46,14 +46,16 @@ impl Context<'_> {
                 &quote_spanned!(here()=> ::core::option::Option<#result>),
             );
             handlers.extend(quote_spanned! {here()=>
-                let answer: ::core::option::Option<#result> = #answer;
-                if let ::core::option::Option::Some(answer) = answer {
-                    return answer;
+                let __tollgate_answer: ::core::option::Option<#result> = #answer;
+                if let ::core::option::Option::Some(__tollgate_answer) = __tollgate_answer {
+                    return __tollgate_answer;
                 }
             });
         }
         Ok(quote_spanned! {here()=>
-            if let ::core::option::Option::Some(error) = #private::store_failure(&denied) {
+            if let ::core::option::Option::Some(__tollgate_error) =
+                #private::store_failure(&__tollgate_denied)
+            {
                 #handlers
             }
         })
@@ -68,14 +70,14 @@ impl Context<'_> {
         let private = &self.private;
         match &call.denied {
             Some(Said { value: value @ Expr::Closure(_), .. }) => {
-                Ok(quote_spanned!(here()=> #private::answer(denied, #value)))
+                Ok(quote_spanned!(here()=> #private::answer(__tollgate_denied, #value)))
             }
             Some(Said { value, .. }) => Ok(quote_spanned!(here()=> {
-                ::core::mem::drop(denied);
+                ::core::mem::drop(__tollgate_denied);
                 #value
             })),
             None => {
-                let denied = Ident::new("denied", here());
+                let denied = Ident::new("__tollgate_denied", here());
                 self.output.denial(&denied, private, self.place == Place::Impl)
             }
         }
@@ -85,8 +87,8 @@ impl Context<'_> {
         let Fallback { takes_denied, takes_arguments, callee } = &fallback.value;
         self.check_callee(callee)?;
         let drop_denied =
-            (!takes_denied).then(|| quote_spanned!(here()=> ::core::mem::drop(denied);));
-        let denied = Ident::new("denied", here());
+            (!takes_denied).then(|| quote_spanned!(here()=> ::core::mem::drop(__tollgate_denied);));
+        let denied = Ident::new("__tollgate_denied", here());
         let mut handed: Vec<&Ident> = takes_denied.then_some(&denied).into_iter().collect();
         if *takes_arguments {
             handed.extend(self.arguments.receiver().filter(|_| !callee.is_method()));

@@ -45,7 +45,7 @@ impl Question {
             }
             static #site: #private::Site = #private::Site::new(#path, &[#(#parts),*]);
         };
-        let call = numbered("call");
+        let call = numbered("__tollgate_call");
         let registry = context.stack.call.registry.as_ref().map(|registry| &registry.value);
         let made = match registry {
             None => quote_spanned!(here()=> #site.call()),
@@ -62,21 +62,21 @@ impl Question {
         let mut setup = quote_spanned!(here()=> let #call = #made #how;);
         let (mut keys, mut asks) = (Vec::new(), Vec::new());
         for (index, limit) in limits.iter().enumerate() {
-            let key = format_ident!("key_{number}_{index}", span = here());
+            let key = format_ident!("__tollgate_key_{number}_{index}", span = here());
             let made = limit.key.expand(limit.missing, &context.arguments, &path, private)?;
             setup.extend(match &limit.skip_if {
                 None => quote_spanned!(here()=> let #key = #made;),
                 Some(skip_if) => quote_spanned! {here()=>
-                    let is_skipped: bool = #skip_if;
-                    let #key = if is_skipped { #private::Key::skipped() } else { #made };
+                    let __tollgate_is_skipped: bool = #skip_if;
+                    let #key = if __tollgate_is_skipped { #private::Key::skipped() } else { #made };
                 },
             });
             let (costs, terms) = costs(limit, &key, private);
             setup.extend(costs);
-            asks.push(quote_spanned!(here()=> #key.ask(&#call, |ask| ask #terms)));
+            asks.push(quote_spanned!(here()=> #key.ask(&#call, |__tollgate_ask| __tollgate_ask #terms)));
             keys.push(key);
         }
-        let ask = numbered("ask");
+        let ask = numbered("__tollgate_ask");
         let (one, others) = (&asks[0], &asks[1..]);
         setup.extend(quote_spanned!(here()=> let #ask = || #one #(.and(#others))*;));
         Ok(Self { items, setup, call, keys, ask })

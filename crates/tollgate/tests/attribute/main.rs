@@ -15,6 +15,7 @@ mod fallbacks;
 mod inline;
 mod keys;
 mod missing_keys;
+mod names;
 mod named;
 mod placement;
 mod skip_charge_shadow;
