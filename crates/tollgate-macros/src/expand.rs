@@ -63,10 +63,12 @@ fn stack_of(
     Stack::new(limits?)
 }
 
-/// Applies the attribute of an impl block to the methods that have none of their own.
+/// Applies the attribute of an impl block to the methods that have none of their own and aren't
+/// what it calls itself: they would be denied as often as they are called for a denial.
 fn apply_to_methods(stack: &Stack, block: &mut ItemImpl) -> Result<(), Error> {
     let mut errors: Option<Error> = None;
     let mut limited = 0_usize;
+    let of = &block.self_ty;
     for item in &mut block.items {
         let ImplItem::Fn(method) = item else {
             continue;
@@ -74,7 +76,7 @@ fn apply_to_methods(stack: &Stack, block: &mut ItemImpl) -> Result<(), Error> {
         let applied = if stack::has_limit(&method.attrs) {
             limited += 1;
             drop_skip(method)
-        } else if method.sig.constness.is_some() {
+        } else if method.sig.constness.is_some() || stack.call.calls(&method.sig.ident, of) {
             Ok(())
         } else {
             limited += 1;

@@ -44,6 +44,10 @@ impl Arguments {
         bindings(pattern, &mut self.names);
     }
 
+    pub(crate) const fn function(&self) -> &Ident {
+        &self.function
+    }
+
     /// Whether this is the name of an argument.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.names.iter().any(|known| known == name)

@@ -2,7 +2,7 @@
 
 use proc_macro2::{Span, TokenStream};
 use syn::punctuated::Punctuated;
-use syn::{Error, Meta, Token};
+use syn::{Error, Ident, Meta, Token, Type};
 
 use crate::attribute::{Attribute, Call, Limit, Said};
 
@@ -67,6 +67,13 @@ impl Call {
     /// Whether it is said what a denied call does.
     pub(crate) const fn has_answer(&self) -> bool {
         self.fallback.is_some() || self.denied.is_some() || self.on_error.is_some()
+    }
+
+    /// Whether a denied or failed call calls this method of the type.
+    pub(crate) fn calls(&self, method: &Ident, of: &Type) -> bool {
+        let fallback = self.fallback.iter().map(|fallback| &fallback.value.callee);
+        let handlers = self.on_error.iter().flat_map(|handlers| &handlers.value.callees);
+        fallback.chain(handlers).any(|callee| callee.is_of(method, of))
     }
 
     fn check(&self) -> Result<(), Error> {

@@ -4,7 +4,7 @@ use proc_macro2::{Span, TokenStream};
 use quote::ToTokens;
 use syn::parse::ParseStream;
 use syn::spanned::Spanned;
-use syn::{Error, Expr, ExprPath, Member, Token};
+use syn::{Error, Expr, ExprPath, Ident, Member, Token, Type};
 
 use super::values::{expression, ungrouped};
 
@@ -60,6 +60,30 @@ impl Callee {
 
     pub(crate) const fn is_method(&self) -> bool {
         matches!(self, Self::Method { .. })
+    }
+
+    /// Whether it is this method: `self.method`, `Self::method` or `Type::method`.
+    pub(crate) fn is_of(&self, method: &Ident, of: &Type) -> bool {
+        self.is_own(method)
+            || matches!((self, of), (Self::Path(path), Type::Path(of))
+                if of.path.segments.iter().map(|segment| &segment.ident).chain([method])
+                    .eq(path.path.segments.iter().map(|segment| &segment.ident)))
+    }
+
+    /// Whether it is `self.method` or `Self::method`.
+    pub(crate) fn is_own(&self, method: &Ident) -> bool {
+        match self {
+            Self::Path(path) => {
+                let segments = &path.path.segments;
+                segments.len() == 2 && segments[0].ident == "Self" && segments[1].ident == *method
+            }
+            Self::Method { name, .. } => matches!(name, Member::Named(name) if name == method),
+        }
+    }
+
+    /// Whether it is a function of this name, without a path.
+    pub(crate) fn is_named(&self, function: &Ident) -> bool {
+        matches!(self, Self::Path(path) if path.path.is_ident(function))
     }
 }
 

@@ -110,6 +110,25 @@ impl Context<'_> {
                 "this function has no `self`: write the path of a function, such as `Self::other`",
             ));
         }
+        let function = self.arguments.function();
+        let is_method = self.arguments.receiver().is_some() || self.place == Place::Impl;
+        // An argument may be called as the function is.
+        let is_named = !is_method
+            && callee.is_named(function)
+            && !self.arguments.has(&function.to_string());
+        if is_named || callee.is_own(function) {
+            let other = if is_named {
+                format!(", or `self::{function}` if this is an associated function and one of the module is meant")
+            } else {
+                String::new()
+            };
+            return Err(Error::new(
+                callee.span(),
+                format!(
+                    "this is `{function}` itself, which would ask again and be denied again without end: name another function{other}"
+                ),
+            ));
+        }
         Ok(())
     }
 

@@ -76,6 +76,55 @@ fn methods_that_are_skipped_and_const_functions_are_not_limited() {
     }
 }
 
+struct Desk;
+
+#[limit("gcra 1/h", key = method, fallback = Self::busy, on_error = [Desk::failed], registry = limits)]
+impl Desk {
+    fn open(limits: &Registry) -> u8 {
+        1
+    }
+
+    async fn close(limits: &Registry) -> u8 {
+        2
+    }
+
+    fn busy() -> u8 {
+        0
+    }
+
+    fn failed(_: &tollgate::StoreError) -> Option<u8> {
+        None
+    }
+}
+
+struct Window {
+    limits: Registry,
+    number: u8,
+}
+
+#[limit("gcra 1/h", key = method, fallback(args) = self.busy, registry = self.limits)]
+impl Window {
+    fn open(&self) -> u8 {
+        self.number + 1
+    }
+
+    fn busy(&self) -> u8 {
+        self.number
+    }
+}
+
+#[test]
+fn methods_that_a_block_s_attribute_calls_are_not_limited_by_it() {
+    let setup = Setup::empty();
+    let limits = &setup.limits;
+    assert_eq!([(); 3].map(|()| Desk::open(limits)), [1, 0, 0]);
+    assert_eq!([(); 3].map(|()| now(Desk::close(limits))), [2, 0, 0]);
+    assert_eq!([Desk::busy(), Desk::busy()], [0, 0]);
+    let window = Window { limits: limits.clone(), number: 0 };
+    assert_eq!([(); 3].map(|()| window.open()), [1, 0, 0]);
+    assert_eq!([window.busy(), window.busy()], [0, 0]);
+}
+
 struct Api;
 
 #[limit("gcra 1/h", name = "api", key = "{tenant}", registry = limits)]
