@@ -1,7 +1,7 @@
 //! What is asked: the call site, the keys and the costs.
 
 use proc_macro2::{Ident, Literal, TokenStream};
-use quote::{format_ident, quote_spanned};
+use quote::{ToTokens, format_ident, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{Error, Expr, ExprLit, Lit};
 
@@ -60,7 +60,8 @@ impl Question {
             context.stack.call.wait.as_ref().map(|wait| waiting(&wait.value))
         };
         let mut setup = quote_spanned!(here()=> let #call = #made #how;);
-        let (mut keys, mut asks) = (Vec::new(), Vec::new());
+        let is_asked = numbered("__tollgate_is_asked");
+        let (mut keys, mut asks, mut variables) = (Vec::new(), Vec::new(), TokenStream::new());
         for (index, limit) in limits.iter().enumerate() {
             let key = format_ident!("__tollgate_key_{number}_{index}", span = here());
             let made = limit.key.expand(limit.missing, &context.arguments, &path, private)?;
@@ -71,10 +72,17 @@ impl Question {
                     let #key = if __tollgate_is_skipped { #private::Key::skipped() } else { #made };
                 },
             });
-            let (costs, terms) = costs(limit, &key, private);
-            setup.extend(costs);
+            let (costs, terms) = costs(limit, &key, &is_asked, private);
+            variables.extend(costs);
             asks.push(quote_spanned!(here()=> #key.ask(&#call, |__tollgate_ask| __tollgate_ask #terms)));
             keys.push(key);
+        }
+        // What a cost is computed from may not be there where nothing is asked.
+        if !variables.is_empty() {
+            setup.extend(quote_spanned! {here()=>
+                let #is_asked = #call.ready(&[#(&#keys),*]).is_none();
+                #variables
+            });
         }
         let ask = numbered("__tollgate_ask");
         let (one, others) = (&asks[0], &asks[1..]);
@@ -106,30 +114,45 @@ fn part(limit: &Limit, private: &TokenStream) -> TokenStream {
     }
 }
 
-/// Costs as variables, and the calls that put them into an `Ask`.
-fn costs(limit: &Limit, key: &Ident, private: &TokenStream) -> (TokenStream, TokenStream) {
+/// Costs as variables, as far as they are to be computed, and the calls that put them into an
+/// `Ask`.
+fn costs(
+    limit: &Limit,
+    key: &Ident,
+    is_asked: &Ident,
+    private: &TokenStream,
+) -> (TokenStream, TokenStream) {
     let (mut variables, mut terms) = (TokenStream::new(), TokenStream::new());
     let whole = limit.cost.iter().map(|cost| (None, cost));
     let named = limit.costs.iter().map(|(policy, cost)| (Some(policy), cost));
     for (number, (policy, cost)) in whole.chain(named).enumerate() {
-        let variable = format_ident!("{key}_cost_{number}", span = here());
-        let units = units(cost, private);
-        variables.extend(quote_spanned!(here()=> let #variable = #units;));
+        let units = literal(cost).map_or_else(
+            || {
+                let variable = format_ident!("{key}_cost_{number}", span = here());
+                variables.extend(quote_spanned! {here()=>
+                    let #variable = if #is_asked && !#key.is_skipped() {
+                        #private::units(#cost)
+                    } else {
+                        0
+                    };
+                });
+                variable.into_token_stream()
+            },
+            ToTokens::into_token_stream,
+        );
         terms.extend(match policy {
-            None => quote_spanned!(here()=> .cost(#variable)),
-            Some(policy) => quote_spanned!(here()=> .cost_of(#policy, #variable)),
+            None => quote_spanned!(here()=> .cost(#units)),
+            Some(policy) => quote_spanned!(here()=> .cost_of(#policy, #units)),
         });
     }
     (variables, terms)
 }
 
-fn units(cost: &Expr, private: &TokenStream) -> TokenStream {
-    if let Expr::Lit(ExprLit { lit: Lit::Int(number), .. }) = cost
-        && let Ok(units) = number.base10_parse::<u64>()
-    {
-        let mut literal = Literal::u64_suffixed(units);
-        literal.set_span(number.span());
-        return quote_spanned!(here()=> #literal);
-    }
-    quote_spanned!(here()=> #private::units(#cost))
+fn literal(cost: &Expr) -> Option<Literal> {
+    let Expr::Lit(ExprLit { lit: Lit::Int(number), .. }) = cost else {
+        return None;
+    };
+    let mut literal = Literal::u64_suffixed(number.base10_parse().ok()?);
+    literal.set_span(number.span());
+    Some(literal)
 }

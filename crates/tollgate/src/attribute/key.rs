@@ -75,8 +75,10 @@ impl Key {
         matches!(self.0, State::Refused)
     }
 
+    /// Whether nothing is asked about it.
     #[inline]
-    pub(super) const fn is_skipped(&self) -> bool {
+    #[must_use]
+    pub const fn is_skipped(&self) -> bool {
         matches!(self.0, State::Skipped)
     }
 

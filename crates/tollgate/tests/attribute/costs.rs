@@ -93,6 +93,55 @@ fn a_cost_that_is_malformed_is_an_error_and_a_cost_above_the_limit_a_denial() {
     assert_eq!(setup.left("units", "k"), 10);
 }
 
+struct Tenant {
+    plan: Option<u64>,
+}
+
+impl Tenant {
+    fn units(&self, seen: &mut u32) -> u64 {
+        *seen += 1;
+        self.plan.unwrap()
+    }
+}
+
+#[test]
+fn a_cost_is_not_computed_for_calls_that_are_skipped() {
+    #[limit("gcra 1/h burst 9", name = "skip_if", key = "k", cost = tenant.units(seen), skip_if = tenant.plan.is_none(), registry = limits)]
+    fn skip_if(limits: &Registry, tenant: &Tenant, seen: &mut u32) -> Result<(), Denied> {
+        Ok(())
+    }
+    #[limit("gcra 1/h burst 9", name = "skip", key = tenant.plan, missing = skip, cost = tenant.units(seen), registry = limits)]
+    #[limit("gcra 1/h burst 9", name = "beside", key = "k")]
+    fn skip(limits: &Registry, tenant: &Tenant, seen: &mut u32) -> Result<(), Denied> {
+        Ok(())
+    }
+    #[limit("gcra 1/h burst 9", name = "shadow", key = tenant.plan, missing = skip, cost("gcra") = tenant.units(seen), shadow, charge_if = |_| true, registry = limits)]
+    async fn shadow(limits: &Registry, tenant: &Tenant, seen: &mut u32) -> u8 {
+        7
+    }
+    #[limit("gcra 1/h burst 9", name = "refuse", key = tenant.plan, missing = refuse, registry = limits)]
+    #[limit("gcra 1/h burst 9", name = "beside", key = "k", cost = tenant.units(seen))]
+    fn refuse(limits: &Registry, tenant: &Tenant, seen: &mut u32) -> Result<(), Denied> {
+        Ok(())
+    }
+    let setup = Setup::empty();
+    let (limits, nobody, mut seen) = (&setup.limits, Tenant { plan: None }, 0);
+    skip_if(limits, &nobody, &mut seen).unwrap();
+    skip(limits, &nobody, &mut seen).unwrap();
+    assert_eq!(crate::support::now(shadow(limits, &nobody, &mut seen)), 7);
+    assert_eq!(refuse(limits, &nobody, &mut seen).unwrap_err().reason(), DeniedReason::NoKey);
+    assert_eq!(seen, 0);
+    assert_eq!(setup.left("beside", "k"), 8, "the other limit is asked");
+    let known = Tenant { plan: Some(2) };
+    skip_if(limits, &known, &mut seen).unwrap();
+    skip(limits, &known, &mut seen).unwrap();
+    assert_eq!(crate::support::now(shadow(limits, &known, &mut seen)), 7);
+    refuse(limits, &known, &mut seen).unwrap();
+    assert_eq!(seen, 4);
+    assert_eq!([setup.left("skip_if", "k"), setup.left("skip", "2"), setup.left("shadow", "2")], [7, 7, 7]);
+    assert_eq!(setup.left("beside", "k"), 5);
+}
+
 #[test]
 fn the_cost_is_computed_once_before_the_body_runs() {
     #[limit("gcra 1/h burst 10", name = "once", key = "k", cost = { *seen += 1; 2_u8 }, registry = limits)]
