@@ -95,12 +95,7 @@ impl Call {
             (Answer::Unasked, None) => self.look_at(gate.check(ask).await),
             (answer, _) => answer,
         };
-        match answer {
-            Answer::Settled(denied) => return denied,
-            Answer::Turn(wait) => tokio::time::sleep(wait).await,
-            Answer::Unasked => {}
-        }
-        None
+        turn(answer).await
     }
 
     /// [`Call::settle`] in a function that isn't async.
@@ -114,6 +109,32 @@ impl Call {
             (Answer::Unasked, None) => self.look_at(block_on(gate.check(ask))),
             (answer, _) => answer,
         };
+        self.turn_blocking(answer)
+    }
+
+    /// Whether it would be denied. If not, it waits for the turn that it would have, which others
+    /// may have too until one of them is charged.
+    pub async fn peek<'a>(&'a self, ask: Ask<'a>) -> Option<Denied> {
+        turn(self.look_at(self.opened.gate.ask(Operation::Peek, ask).await)).await
+    }
+
+    /// [`Call::peek`] in a function that isn't async.
+    #[must_use]
+    pub fn peek_blocking(&self, ask: Ask<'_>) -> Option<Denied> {
+        self.turn_blocking(self.look_at(self.order_blocking(Operation::Peek, ask)))
+    }
+
+    /// Takes the cost of what was done. Nothing can be done about a store that fails now.
+    pub async fn charge<'a>(&'a self, ask: Ask<'a>) {
+        self.charged(self.opened.gate.ask(Operation::Charge, ask).await);
+    }
+
+    /// [`Call::charge`] in a function that isn't async.
+    pub fn charge_blocking(&self, ask: Ask<'_>) {
+        self.charged(self.order_blocking(Operation::Charge, ask));
+    }
+
+    fn turn_blocking(&self, answer: Answer) -> Option<Denied> {
         match answer {
             Answer::Settled(denied) => denied,
             Answer::Turn(wait) => {
@@ -125,27 +146,6 @@ impl Call {
             }
             Answer::Unasked => None,
         }
-    }
-
-    /// Whether it would be denied.
-    pub async fn peek<'a>(&'a self, ask: Ask<'a>) -> Option<Denied> {
-        self.denied(self.opened.gate.ask(Operation::Peek, ask).await)
-    }
-
-    /// [`Call::peek`] in a function that isn't async.
-    #[must_use]
-    pub fn peek_blocking(&self, ask: Ask<'_>) -> Option<Denied> {
-        self.denied(self.order_blocking(Operation::Peek, ask))
-    }
-
-    /// Takes the cost of what was done. Nothing can be done about a store that fails now.
-    pub async fn charge<'a>(&'a self, ask: Ask<'a>) {
-        self.charged(self.opened.gate.ask(Operation::Charge, ask).await);
-    }
-
-    /// [`Call::charge`] in a function that isn't async.
-    pub fn charge_blocking(&self, ask: Ask<'_>) {
-        self.charged(self.order_blocking(Operation::Charge, ask));
     }
 
     fn order_blocking(&self, operation: Operation, ask: Ask<'_>) -> Result<Ruling, StoreError> {
@@ -189,6 +189,18 @@ impl Call {
     #[cold]
     fn failed(&self, error: StoreError) -> Denied {
         Denied::failed(self.opened.gate.name(), error)
+    }
+}
+
+/// Waits for the turn of a call that passes.
+async fn turn(answer: Answer) -> Option<Denied> {
+    match answer {
+        Answer::Settled(denied) => denied,
+        Answer::Turn(wait) => {
+            tokio::time::sleep(wait).await;
+            None
+        }
+        Answer::Unasked => None,
     }
 }
 

@@ -98,6 +98,53 @@ async fn a_shaper_lets_each_call_run_when_its_turn_is() {
     assert_eq!(at, [(true, 0), (true, 1), (true, 2), (false, 0)]);
 }
 
+/// Calls one after another are shaped; such that begin together see the same queue.
+#[tokio::test(start_paused = true)]
+async fn a_shaper_that_is_charged_by_results_lets_each_call_run_when_its_turn_is() {
+    #[limit("shaper 1/s queue 2", name = "later", key = "k", charge_if = Result::is_ok, registry = limits)]
+    async fn later(limits: &Registry, passes: bool) -> Result<Instant, Denied> {
+        if passes { Ok(Instant::now()) } else { Err(missing(limits).unwrap_err()) }
+    }
+    #[limit("gcra 1/h", key = user, missing = refuse, registry = limits)]
+    fn missing(limits: &Registry) -> Result<(), Denied> {
+        Ok(())
+    }
+    let (limits, start) = (on_runtime_time(), Instant::now());
+    for expected in [0, 1, 2] {
+        let ran = later(&limits, true).await.unwrap();
+        assert_eq!((ran - start).as_secs(), expected);
+    }
+    for _ in 0..2 {
+        assert_eq!(later(&limits, false).await.unwrap_err().reason(), DeniedReason::NoKey);
+        assert_eq!(start.elapsed().as_secs(), 3, "the second one was free");
+    }
+    later(&limits, true).await.unwrap();
+    let (a, b) = tokio::join!(later(&limits, true), later(&limits, true));
+    assert_eq!([a, b].map(|ran| (ran.unwrap() - start).as_secs()), [4, 4]);
+    assert_eq!((later(&limits, true).await.unwrap() - start).as_secs(), 6);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shadow_of_a_shaper_that_is_charged_by_results_delays_nothing() {
+    #[limit("shaper 1/s queue 2", name = "trial", key = "k", shadow, charge_if = |_| true, registry = limits)]
+    async fn trial(limits: &Registry) -> Instant {
+        Instant::now()
+    }
+    let (limits, start) = (on_runtime_time(), Instant::now());
+    assert_eq!([trial(&limits).await - start, trial(&limits).await - start], [Duration::ZERO; 2]);
+}
+
+#[test]
+fn a_shaper_that_is_charged_by_results_delays_functions_that_are_not_async() {
+    #[limit("shaper 20/s queue 9", name = "blocked", key = "k", charge_if = |_| true, registry = limits)]
+    fn blocked(limits: &Registry) -> Result<(), Denied> {
+        Ok(())
+    }
+    let (limits, start) = (Setup::real_time(), Instant::now());
+    (0..3).for_each(|_| blocked(&limits).unwrap());
+    assert!(start.elapsed() >= Duration::from_millis(99), "{:?}", start.elapsed());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_call_that_is_dropped_while_it_waits_gives_its_turn_back() {
     let (limits, start) = (on_runtime_time(), Instant::now());
