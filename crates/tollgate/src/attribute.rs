@@ -46,11 +46,36 @@ pub fn answer<R>(denied: Denied, make: impl FnOnce(Denied) -> R) -> R {
     make(denied)
 }
 
-/// The units that a cost is.
-#[inline]
-#[must_use]
-pub fn units<C: IntoUnits>(cost: C) -> u64 {
-    cost.into_units()
+/// A cost. Where its type is open it is a `u64`: the method below is found before those of the
+/// trait are, and says so.
+#[derive(Debug)]
+pub struct Units<C>(pub C);
+
+impl Units<u64> {
+    /// The number.
+    #[inline]
+    #[must_use]
+    pub const fn units(self) -> u64 {
+        self.0
+    }
+}
+
+/// Of costs of other types.
+pub trait OtherUnits<C>: Sized {
+    /// The number.
+    fn units(self) -> u64
+    where
+        C: IntoUnits;
+}
+
+impl<C> OtherUnits<C> for Units<C> {
+    #[inline]
+    fn units(self) -> u64
+    where
+        C: IntoUnits,
+    {
+        self.0.into_units()
+    }
 }
 
 /// Whole numbers that can't be negative.

@@ -94,8 +94,8 @@ pub use tollgate_redis::RedisStore;
 pub mod __private {
     pub use crate::attribute::{
         Answer, Answers, AnswersNow, AsRegistry, Call, Component, Copied, FromDenied, IntoUnits,
-        Key, KeyPart, KeyWriter, OnMissing, Part, PutCopied, PutDisplay, PutOption, Resolve,
-        ResolveFuture, Site, answer, holds, run, store_failure, units,
+        Key, KeyPart, KeyWriter, OnMissing, OtherUnits, Part, PutCopied, PutDisplay, PutOption,
+        Resolve, ResolveFuture, Site, Units, answer, holds, run, store_failure,
     };
     pub use crate::denied::Denied;
 }

@@ -53,7 +53,7 @@ impl Wait {
     }
 }
 
-/// An expression; one that a macro was given, as what it is.
+/// An expression; one that a macro was given, or that is in parentheses, as what it is.
 pub(crate) fn expression(input: ParseStream<'_>) -> Result<Expr, Error> {
     input.parse().map(ungrouped)
 }
@@ -61,6 +61,7 @@ pub(crate) fn expression(input: ParseStream<'_>) -> Result<Expr, Error> {
 pub(crate) fn ungrouped(expression: Expr) -> Expr {
     match expression {
         Expr::Group(group) => ungrouped(*group.expr),
+        Expr::Paren(group) => ungrouped(*group.expr),
         other => other,
     }
 }

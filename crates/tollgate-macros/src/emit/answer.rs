@@ -113,12 +113,13 @@ impl Context<'_> {
         let function = self.arguments.function();
         let is_method = self.arguments.receiver().is_some() || self.place == Place::Impl;
         // An argument may be called as the function is.
-        let is_named = !is_method
-            && callee.is_named(function)
-            && !self.arguments.has(&function.to_string());
+        let is_named =
+            !is_method && callee.is_named(function) && !self.arguments.has(&function.to_string());
         if is_named || callee.is_own(function) {
             let other = if is_named {
-                format!(", or `self::{function}` if this is an associated function and one of the module is meant")
+                format!(
+                    ", or `self::{function}` if this is an associated function and one of the module is meant"
+                )
             } else {
                 String::new()
             };

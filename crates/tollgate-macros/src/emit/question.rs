@@ -39,7 +39,7 @@ impl Question {
         let parts = limits.iter().map(|limit| part(limit, private));
         let items = quote_spanned! {here()=>
             #[allow(unused_imports)]
-            use #private::{PutCopied as _, PutDisplay as _, PutOption as _};
+            use #private::{OtherUnits as _, PutCopied as _, PutDisplay as _, PutOption as _};
             fn #path() -> &'static str {
                 ::core::any::type_name_of_val(&#path)
             }
@@ -74,7 +74,9 @@ impl Question {
             });
             let (costs, terms) = costs(limit, &key, &is_asked, private);
             variables.extend(costs);
-            asks.push(quote_spanned!(here()=> #key.ask(&#call, |__tollgate_ask| __tollgate_ask #terms)));
+            asks.push(
+                quote_spanned!(here()=> #key.ask(&#call, |__tollgate_ask| __tollgate_ask #terms)),
+            );
             keys.push(key);
         }
         // What a cost is computed from may not be there where nothing is asked.
@@ -129,9 +131,11 @@ fn costs(
         let units = literal(cost).map_or_else(
             || {
                 let variable = format_ident!("{key}_cost_{number}", span = here());
+                // What is no cost is reported where the value stands.
+                let units = quote_spanned!(cost.span().resolved_at(here())=> units);
                 variables.extend(quote_spanned! {here()=>
                     let #variable = if #is_asked && !#key.is_skipped() {
-                        #private::units(#cost)
+                        #private::Units(#cost).#units()
                     } else {
                         0
                     };

@@ -42,6 +42,60 @@ fn a_cost_may_be_any_whole_number_without_a_sign() {
 }
 
 #[test]
+fn a_cost_whose_type_is_open_is_a_number_of_units() {
+    #[limit("gcra 1/h burst 99", name = "choice", key = "k", cost = if is_big { 10 } else { 1 }, registry = limits)]
+    fn choice(limits: &Registry, is_big: bool) -> Result<(), Denied> {
+        Ok(())
+    }
+    #[limit("gcra 1/h burst 99", name = "match", key = "k", cost = match size { 0 => 1, _ => 5 }, registry = limits)]
+    fn matched(limits: &Registry, size: u8) -> Result<(), Denied> {
+        Ok(())
+    }
+    #[limit("gcra 1/h burst 99", name = "product", key = "k", cost = 2 * 3, registry = limits)]
+    fn product(limits: &Registry) -> Result<(), Denied> {
+        Ok(())
+    }
+    #[limit("gcra 1/h burst 99", name = "group", key = "k", cost = (4), registry = limits)]
+    fn group(limits: &Registry) -> Result<(), Denied> {
+        Ok(())
+    }
+    #[limit("gcra 1/h burst 99", name = "block", key = "k", cost = { let units = 3; units + 4 }, registry = limits)]
+    fn block(limits: &Registry) -> Result<(), Denied> {
+        Ok(())
+    }
+    #[limit("gcra 1/h burst 99", name = "sum", key = "k", cost = sizes.iter().sum(), registry = limits)]
+    fn sum(limits: &Registry, sizes: &[u64]) -> Result<(), Denied> {
+        Ok(())
+    }
+    #[limit("gcra 1/h burst 99", name = "into", key = "k", cost = size.try_into().unwrap_or(1), registry = limits)]
+    fn into(limits: &Registry, size: i32) -> Result<(), Denied> {
+        Ok(())
+    }
+    #[limit("gcra 1/h burst 99", name = "generic", key = "k", cost = size.into(), registry = limits)]
+    fn generic(limits: &Registry, size: impl Into<u64>) -> Result<(), Denied> {
+        Ok(())
+    }
+    #[limit("gcra 1/h burst 99", name = "other", key = "k", cost = if size > 8 { size } else { 8 }, registry = limits)]
+    fn other(limits: &Registry, size: u16) -> Result<(), Denied> {
+        Ok(())
+    }
+    let setup = Setup::empty();
+    let limits = &setup.limits;
+    choice(limits, true).unwrap();
+    matched(limits, 1).unwrap();
+    product(limits).unwrap();
+    group(limits).unwrap();
+    block(limits).unwrap();
+    sum(limits, &[1, 2, 8]).unwrap();
+    into(limits, 12).unwrap();
+    generic(limits, 13_u8).unwrap();
+    other(limits, 14).unwrap();
+    let names = ["choice", "match", "product", "group", "block", "sum", "into", "generic", "other"];
+    let taken = names.map(|name| 99 - setup.left(name, "k"));
+    assert_eq!(taken, [10, 5, 6, 4, 7, 11, 12, 13, 14]);
+}
+
+#[test]
 fn each_policy_may_have_a_cost_of_its_own() {
     #[limit(
         policies = ["gcra 1/h burst 9 as requests", "gcra 1/h burst 100 as tokens"],
@@ -138,7 +192,10 @@ fn a_cost_is_not_computed_for_calls_that_are_skipped() {
     assert_eq!(crate::support::now(shadow(limits, &known, &mut seen)), 7);
     refuse(limits, &known, &mut seen).unwrap();
     assert_eq!(seen, 4);
-    assert_eq!([setup.left("skip_if", "k"), setup.left("skip", "2"), setup.left("shadow", "2")], [7, 7, 7]);
+    assert_eq!(
+        [setup.left("skip_if", "k"), setup.left("skip", "2"), setup.left("shadow", "2")],
+        [7, 7, 7]
+    );
     assert_eq!(setup.left("beside", "k"), 5);
 }
 

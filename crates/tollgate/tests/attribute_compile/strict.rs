@@ -52,6 +52,17 @@ pub async fn log_in_later(user: &User) -> Result<u64, String> {
 }
 
 /// Documented.
+#[limit("gcra 9/s", cost = (3 * 3), key = (user.id), skip_if = (user.id > 7))]
+#[limit("gcra 9/s", cost = 2 * 3, key = { user.id })]
+#[limit("gcra 9/s", cost = if user.id > 7 { 1 } else { 2 })]
+pub fn delete(user: &User) -> Result<(), Denied> {
+    match user.id {
+        0 => Ok(()),
+        _ => delete(&User { id: 0 }),
+    }
+}
+
+/// Documented.
 #[limit("gcra 1/s", denied = |denied| denied.to_string(), key = user)]
 pub fn text() -> String {
     String::new()
@@ -78,5 +89,6 @@ fn the_attribute_adds_nothing_that_lints_complain_about() {
     assert_eq!(user.name().unwrap(), "7");
     assert!(user.name().is_err());
     assert_eq!(text(), "");
+    delete(&User::new(0)).unwrap();
     drop((send(&user, "555"), log_in_later(&user)));
 }
