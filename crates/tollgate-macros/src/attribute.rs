@@ -158,6 +158,9 @@ impl Draft {
             return Err(options::write_it(&option));
         }
         input.parse::<Token![=]>()?;
+        if input.is_empty() || input.peek(Token![,]) {
+            return Err(options::without_value(&option));
+        }
         self.read_value(option, group, input)
     }
 
@@ -209,7 +212,7 @@ impl Draft {
             }
             "registry" => self.call.registry = Some(Said { option, value: expression(input)? }),
             "crate" => {
-                let value = input.call(Path::parse_mod_style)?;
+                let value = values::root(input)?;
                 self.call.root = Some(Said { option, value });
             }
             _ => return Err(options::unknown(&option, false)),
@@ -261,6 +264,12 @@ impl Group {
         };
         let (mut denied, mut arguments) = (false, false);
         while !content.is_empty() {
+            if !content.peek(Ident::peek_any) {
+                return Err(content.error(format!(
+                    "write `{option}({})`, where `args` is all arguments of the function in their order",
+                    known.join(", "),
+                )));
+            }
             let handed = content.call(Ident::parse_any)?;
             match known.iter().find(|word| handed == **word) {
                 Some(&"denied") => denied = true,

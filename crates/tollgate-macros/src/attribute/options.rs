@@ -24,6 +24,11 @@ pub(super) fn is_known(word: &str) -> bool {
     OPTIONS.iter().any(|(known, _)| *known == word)
 }
 
+/// An option that ends with its `=`.
+pub(super) fn without_value(option: &Ident) -> Error {
+    Error::new(option.span(), format!("a value is missing after `{option} =`"))
+}
+
 /// How an option is written.
 pub(super) fn write_it(option: &Ident) -> Error {
     let word = option.to_string();
@@ -35,22 +40,30 @@ pub(super) fn write_it(option: &Ident) -> Error {
 const OF_POLICIES: [&str; 10] =
     ["burst", "capacity", "limit", "max", "per", "period", "queue", "rate", "slices", "window"];
 
+/// Words that mean something as a key.
+const KEYS: [&str; 3] = ["ip", "method", "user"];
+
 /// What isn't an option. `is_alone` if no value follows.
 pub(super) fn unknown(option: &Ident, is_alone: bool) -> Error {
     let word = option.to_string();
+    if KEYS.contains(&word.as_str()) {
+        return Error::new(option.span(), format!("a key is written `key = {word}`"));
+    }
     let near = OPTIONS
         .iter()
         .map(|(known, _)| (strsim::damerau_levenshtein(known, &word), *known))
         .filter(|(distance, known)| {
-            *distance <= 2.max(known.len() / 3) || known.starts_with(&format!("{word}_"))
+            // Any two words of three letters are near each other.
+            let most = if word.len() <= 3 { 1 } else { 2.max(known.len() / 3) };
+            *distance <= most || known.starts_with(&format!("{word}_"))
         })
         .min();
     let hint = match near {
-        Some((_, known)) => format!("did you mean `{known}`?"),
-        None if OF_POLICIES.contains(&word.as_str()) => {
+        _ if OF_POLICIES.contains(&word.as_str()) => {
             "numbers are written in the policy: `#[limit(\"token_bucket 10/s burst 20\")]`"
                 .to_owned()
         }
+        Some((_, known)) => format!("did you mean `{known}`?"),
         None if is_alone => {
             format!("if it is the name of a limit write it as a string: `#[limit(\"{word}\")]`")
         }

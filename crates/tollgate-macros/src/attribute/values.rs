@@ -3,7 +3,7 @@
 use syn::ext::IdentExt;
 use syn::parse::ParseStream;
 use syn::spanned::Spanned;
-use syn::{Error, Expr, ExprLit, Ident, Lit, LitStr};
+use syn::{Error, Expr, ExprLit, Ident, Lit, LitStr, Path};
 
 /// What an absent part of a key does.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -21,15 +21,16 @@ pub(crate) enum Wait {
 
 impl Missing {
     pub(super) fn read(input: ParseStream<'_>) -> Result<Self, Error> {
+        const WRITE: &str = "write `missing = shared` (calls without a key share one), `missing = refuse` (the call is denied) or `missing = skip` (nothing is asked)";
+        if input.peek(Lit) {
+            return Err(input.error(format!("{WRITE}, without quotes")));
+        }
         let word = input.call(Ident::parse_any)?;
         match word.to_string().as_str() {
             "shared" => Ok(Self::Shared),
             "refuse" => Ok(Self::Refuse),
             "skip" => Ok(Self::Skip),
-            _ => Err(Error::new(
-                word.span(),
-                "write `missing = shared` (calls without a key share one), `missing = refuse` (the call is denied) or `missing = skip` (nothing is asked)",
-            )),
+            _ => Err(Error::new(word.span(), WRITE)),
         }
     }
 }
@@ -76,6 +77,18 @@ pub(super) fn predicate(input: ParseStream<'_>) -> Result<Expr, Error> {
             "write a predicate of the result: `charge_if = |result| result.is_err()`, or the path of a function that takes a reference to it",
         )),
     }
+}
+
+/// Where the crate is.
+pub(super) fn root(input: ParseStream<'_>) -> Result<Path, Error> {
+    if input.peek(LitStr) {
+        let text: LitStr = input.parse()?;
+        return Err(Error::new(
+            text.span(),
+            format!("write a path without quotes: `crate = {}`", text.value()),
+        ));
+    }
+    input.call(Path::parse_mod_style)
 }
 
 pub(super) fn string(input: ParseStream<'_>, example: &str) -> Result<LitStr, Error> {

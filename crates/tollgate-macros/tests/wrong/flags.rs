@@ -35,4 +35,29 @@ fn registry() -> Result<(), Denied> {
     Ok(())
 }
 
+#[limit("find", missing = "skip")]
+fn quoted() -> Result<(), Denied> {
+    Ok(())
+}
+
+#[limit("find", key = , missing = skip)]
+fn no_value() -> Result<(), Denied> {
+    Ok(())
+}
+
+#[limit("find", cost = )]
+fn no_value_at_the_end() -> Result<(), Denied> {
+    Ok(())
+}
+
+#[limit("find", fallback("x") = shadow)]
+fn quoted_arguments() -> Result<(), Denied> {
+    Ok(())
+}
+
+#[limit("find", on_error(7) = [shadow])]
+fn number_for_arguments() -> Result<(), Denied> {
+    Ok(())
+}
+
 fn main() {}
