@@ -1,14 +1,15 @@
 //! What the key of a call is made of.
 
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::quote_spanned;
+use quote::{ToTokens, quote_spanned};
 use syn::parse::ParseStream;
 use syn::spanned::Spanned;
-use syn::{Error, Expr, ExprLit, Lit, Path};
+use syn::{Error, Expr, ExprLit, Lit, LitStr, Path};
 
 use crate::attribute::{Missing, expression, ungrouped};
 use crate::emit::here;
 use crate::function::Arguments;
+use crate::output::printed;
 use crate::template::{Piece, Template};
 
 /// A key as it is written.
@@ -39,7 +40,15 @@ impl KeySource {
             Expr::Tuple(tuple) if tuple.elems.len() > 1 => {
                 Ok(Self::Values { values: tuple.elems.into_iter().map(ungrouped).collect(), place })
             }
-            Expr::Tuple(_) => Err(Error::new(place, "a key of nothing: write its parts")),
+            Expr::Tuple(tuple) => Err(Error::new(
+                place,
+                match tuple.elems.first() {
+                    None => "a key of nothing: write its parts".to_owned(),
+                    Some(one) => {
+                        format!("a tuple of one: write `key = {}`", printed(&one.to_token_stream()))
+                    }
+                },
+            )),
             value => Ok(Self::Values { values: vec![value], place }),
         }
     }
@@ -145,6 +154,9 @@ fn template_pieces<'k>(
     template: &'k Template,
     arguments: &Arguments,
 ) -> Result<Vec<Part<'k>>, Error> {
+    if let [Piece::Text(text)] = template.pieces.as_slice() {
+        check_text(text, &template.text, arguments)?;
+    }
     let part = |piece: &'k Piece| match piece {
         Piece::Text(text) => Ok(Part::Text(text)),
         Piece::Value { written, expression } => {
@@ -161,6 +173,21 @@ fn template_pieces<'k>(
         }
     };
     template.pieces.iter().map(part).collect()
+}
+
+/// Refuses a text without values where a value was meant.
+fn check_text(text: &str, place: &LitStr, arguments: &Arguments) -> Result<(), Error> {
+    let meant = if arguments.has(text) {
+        format!("\"{{{text}}}\"")
+    } else if WORDS.iter().any(|(name, _)| *name == text) {
+        text.to_owned()
+    } else {
+        return Ok(());
+    };
+    Err(Error::new(
+        place.span(),
+        format!("this is the text `{text}`, one key for all callers: write `key = {meant}`"),
+    ))
 }
 
 /// `ip`, or `caller::ip`.

@@ -234,7 +234,7 @@ fn without_impl(mut written: Type) -> Type {
 }
 
 /// Tokens as people write them, nearly.
-fn printed(tokens: &TokenStream) -> String {
+pub(crate) fn printed(tokens: &TokenStream) -> String {
     let text = tokens.to_string();
     let mut printed = text.as_str().to_owned();
     for (spaced, tight) in [

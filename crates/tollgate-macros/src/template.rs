@@ -62,6 +62,8 @@ enum Raw<'t> {
 /// The next piece of a text that is not empty, and what comes after it.
 fn next(text: &str) -> Result<(Raw<'_>, &str), String> {
     const UNPAIRED: &str = "a brace without its partner: write `{{` or `}}` for a brace itself";
+    const NESTED: &str =
+        "braces can't stand inside of `{…}`: write `key = expression` instead, without quotes";
     for (escape, brace) in [("{{", "{"), ("}}", "}")] {
         if let Some(rest) = text.strip_prefix(escape) {
             return Ok((Raw::Text(brace), rest));
@@ -69,6 +71,9 @@ fn next(text: &str) -> Result<(Raw<'_>, &str), String> {
     }
     if let Some(rest) = text.strip_prefix('{') {
         let (written, rest) = rest.split_once('}').ok_or(UNPAIRED)?;
+        if written.contains('{') {
+            return Err(NESTED.to_owned());
+        }
         return Ok((Raw::Value(written.trim()), rest));
     }
     if text.starts_with('}') {
@@ -127,6 +132,7 @@ mod tests {
             ("{0}", "names nothing"),
             ("{a:04}", "write `{a}`"),
             ("{a b}", "is no expression"),
+            ("{if a { 1 } else { 2 }}", "write `key = expression`"),
             ("{a}{b}", "write `{a}:{b}`"),
             (r"{a}\{b}", "write another separator, `{a}:`"),
         ] {

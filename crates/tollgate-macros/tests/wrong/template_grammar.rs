@@ -25,4 +25,9 @@ fn empty(a: u8) -> Result<(), Denied> {
     Ok(())
 }
 
+#[limit("sms", key = "{if a > 3 { 1 } else { 2 }}")]
+fn braces(a: u8) -> Result<(), Denied> {
+    Ok(())
+}
+
 fn main() {}
