@@ -2,7 +2,7 @@
 
 use syn::spanned::Spanned;
 use syn::{Error, Expr, ExprLit, ExprUnary, Lit, LitStr, UnOp};
-use tollgate_core::{Cost, Limit, LimitName, Policy, Rate};
+use tollgate_core::{Cost, Limit, LimitName, Member, Policy, Rate};
 
 pub(crate) enum Quota {
     /// A limit of the registry.
@@ -40,7 +40,10 @@ impl Quota {
         for spec in &policies {
             match spec.value().parse::<Policy>() {
                 Ok(policy) => read.push(policy),
-                Err(error) => report(Error::new(spec.span(), error)),
+                Err(error) => report(match several(&spec.value()) {
+                    Some(hint) => Error::new(spec.span(), hint),
+                    None => Error::new(spec.span(), error),
+                }),
             }
         }
         if let Some(name) = &name
@@ -63,6 +66,14 @@ impl Quota {
         match self {
             Self::Named(name) => Some(name),
             Self::Inline { name, .. } => name.as_ref(),
+        }
+    }
+
+    /// The policies that the source has.
+    pub(crate) fn members(&self) -> &[Member] {
+        match self {
+            Self::Named(_) => &[],
+            Self::Inline { limit, .. } => limit.members(),
         }
     }
 
@@ -121,6 +132,13 @@ impl Quota {
         }
         Ok(())
     }
+}
+
+/// What to write for policies that stand in one string.
+fn several(text: &str) -> Option<String> {
+    let policies: Vec<_> = text.split([';', ',']).map(str::trim).collect();
+    let are_all = policies.len() > 1 && policies.iter().all(|one| one.parse::<Policy>().is_ok());
+    are_all.then(|| format!("several policies: write `policies = {policies:?}`"))
 }
 
 fn check_name(text: &LitStr) -> Result<(), Error> {

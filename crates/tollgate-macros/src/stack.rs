@@ -3,8 +3,9 @@
 use proc_macro2::{Span, TokenStream};
 use syn::punctuated::Punctuated;
 use syn::{Error, Ident, Meta, Token, Type};
+use tollgate_core::{Algorithm, Enforcement, Member};
 
-use crate::attribute::{Attribute, Call, Limit, Said};
+use crate::attribute::{Attribute, Call, Limit, Said, Wait};
 
 /// What is asked before a function runs.
 pub(crate) struct Stack {
@@ -47,6 +48,9 @@ impl Stack {
             enforced.push(limit);
         }
         call.check()?;
+        if let Some(wait) = &call.wait {
+            check_wait(wait, &enforced)?;
+        }
         Ok(Self { enforced, shadows, call })
     }
 }
@@ -91,6 +95,25 @@ impl Call {
         }
         Ok(())
     }
+}
+
+/// A shaper's turn is booked ahead, which all policies that are decided with it have to allow.
+fn check_wait(wait: &Said<Wait>, enforced: &[Limit]) -> Result<(), Error> {
+    let members = || enforced.iter().flat_map(|limit| limit.quota.members()).map(Member::policy);
+    let shaper = members().find(|policy| {
+        matches!(policy.algorithm(), Algorithm::Shaper { .. })
+            && policy.enforcement() == Enforcement::Enforced
+    });
+    let other = members().find(|policy| !policy.rule().can_reserve());
+    let (Some(shaper), Some(other)) = (shaper, other) else {
+        return Ok(());
+    };
+    Err(Error::new(
+        wait.option.span(),
+        format!(
+            "`{shaper}` can't be waited for together with `{other}`, which can't be booked ahead: remove `wait`, without which the shaper delays calls too, or write a policy of another kind in place of one of them"
+        ),
+    ))
 }
 
 fn take<T>(into: &mut Option<Said<T>>, other: Option<Said<T>>) -> Result<(), Error> {

@@ -30,4 +30,14 @@ fn name() -> Result<(), Denied> {
     Ok(())
 }
 
+#[limit(policies = "gcra 1/s; gcra 2/s as twice")]
+fn one_string() -> Result<(), Denied> {
+    Ok(())
+}
+
+#[limit("gcra 1/s, fixed_window 2/s")]
+fn one_string_of_a_limit() -> Result<(), Denied> {
+    Ok(())
+}
+
 fn main() {}

@@ -30,4 +30,17 @@ fn of_another_type(patience: u64) -> Result<(), Denied> {
     Ok(())
 }
 
+#[limit(policies = ["shaper 1/s queue 3", "fixed_window 1/s"], wait = "1s")]
+async fn shaper_beside_a_window() -> Result<(), Denied> {
+    Ok(())
+}
+
+#[limit("shaper 1/s queue 3", wait = "1s")]
+#[limit("fixed_window 7/s", name = "trial", shadow)]
+#[limit("login")]
+#[limit("fixed_window 1/s", key = user)]
+async fn shaper_beside_another_attribute() -> Result<(), Denied> {
+    Ok(())
+}
+
 fn main() {}
