@@ -1,9 +1,10 @@
 //! A place in the source where a limit is asked.
 
 use std::borrow::Borrow;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Deref;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use arc_swap::ArcSwapOption;
 use tollgate_http::Key as HttpKey;
@@ -146,7 +147,7 @@ impl Site {
     }
 
     #[cold]
-    fn remember(&self, owner: Owner, registry: &Registry) -> Arc<Opened> {
+    fn remember(&'static self, owner: Owner, registry: &Registry) -> Arc<Opened> {
         let opened = Arc::new(self.open(owner, registry));
         self.others.rcu(|others| {
             let known = others.iter().flat_map(|others| others.iter());
@@ -156,12 +157,28 @@ impl Site {
         opened
     }
 
-    fn open(&self, owner: Owner, registry: &Registry) -> Opened {
+    fn open(&'static self, owner: Owner, registry: &Registry) -> Opened {
         let path = enclosing((self.path)());
         let (gates, names): (Vec<Gate>, Vec<String>) =
             self.parts.iter().map(|part| part.gate(registry, path)).unzip();
+        for (part, name) in self.parts.iter().zip(&names) {
+            if matches!(part.0, Quota::Nameless(..)) && !self.is_first_called(name) {
+                tracing::warn!(
+                    limit = name,
+                    "two functions have this path, so that they share a limit: write `name = \"…\"` into the attribute of each"
+                );
+            }
+        }
         let gate = gates.into_iter().reduce(Gate::and).unwrap_or_else(|| registry.gate(path));
         Opened { owner, gate, names: names.into(), method: HttpKey::new(path) }
+    }
+
+    /// Whether no other function's limit is called so. Paths don't tell functions of one name in
+    /// blocks of one function apart.
+    fn is_first_called(&'static self, name: &str) -> bool {
+        static FIRST: Mutex<BTreeMap<String, &'static Site>> = Mutex::new(BTreeMap::new());
+        let mut first = FIRST.lock().unwrap_or_else(PoisonError::into_inner);
+        std::ptr::eq(*first.entry(name.to_owned()).or_insert(self), self)
     }
 }
 
@@ -209,5 +226,20 @@ impl Deref for Holding {
 impl fmt::Debug for Site {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Site").field("parts", &self.parts).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_that_two_functions_have_is_noticed() {
+        static ONE: Site = Site::new(|| "shop::add::item", &[]);
+        static OTHER: Site = Site::new(|| "shop::add::item", &[]);
+        assert!(ONE.is_first_called("shop::add"));
+        assert!(ONE.is_first_called("shop::add"), "in another registry");
+        assert!(!OTHER.is_first_called("shop::add"));
+        assert!(OTHER.is_first_called("shop::add-2"));
     }
 }
