@@ -85,7 +85,7 @@ impl Subject {
                 // A log that is no ring of slices has a key of its own.
                 if matches!(member.policy().rule(), Rule::Log(log) if !log.is_ring()) {
                     let mut key = Vec::new();
-                    self.key.write_own(self.subject(number).as_bytes(), member.name(), &mut key);
+                    self.key.write_own(self.subject(number).as_bytes(), member, &mut key);
                     own.push(key);
                 }
             }
