@@ -143,8 +143,9 @@ fn redis(rest: &str) -> Result<RedisUrl, StoreUrlError> {
             "the port of the store URL must be a number from 1 to 65535, such as redis://127.0.0.1:6379",
         );
     }
-    let is_number = database.bytes().all(|byte| byte.is_ascii_digit());
-    if !database.is_empty() && !(is_number && database.parse::<u16>().is_ok()) {
+    let is_number = database.bytes().all(|byte| byte.is_ascii_digit())
+        && (database.is_empty() || database.parse::<u16>().is_ok());
+    if !is_number {
         return problem(
             "the database of the store URL must be a number from 0 to 65535, such as redis://127.0.0.1:6379/0",
         );

@@ -207,8 +207,8 @@ impl Rules {
 
     /// Whether requests wait for their turn before they are admitted: not those that are charged
     /// afterwards, which have no turn.
-    const fn queues(&self) -> bool {
-        !self.wait_up_to.is_zero() && self.charge_after.is_none()
+    fn queues(&self) -> bool {
+        self.wait_up_to > Duration::ZERO && self.charge_after.is_none()
     }
 
     /// What follows from the answer.
