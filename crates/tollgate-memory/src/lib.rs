@@ -32,6 +32,7 @@ mod handle;
 mod lock;
 mod many;
 mod one;
+mod place;
 mod receipt;
 mod registry;
 mod scales;
