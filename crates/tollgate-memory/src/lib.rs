@@ -35,6 +35,7 @@ mod one;
 mod place;
 mod receipt;
 mod registry;
+mod ring;
 mod scales;
 mod shard;
 mod store;

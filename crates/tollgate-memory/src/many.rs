@@ -13,11 +13,12 @@ use tollgate_core::{
     StoreError, check_request, check_subjects, evaluate,
 };
 
+use crate::budget::Room;
 use crate::fingerprint::{Fingerprint, Fingerprinter};
 use crate::handle::{Handle, Seat};
 use crate::place::{Copies, Place, PlaceOf};
 use crate::receipt::{Change, Receipt};
-use crate::registry::Full;
+use crate::registry::{Full, Registry};
 
 /// Something for each policy, without an allocation for up to 16.
 type PerPolicy<T> = SmallVec<[T; 16]>;
@@ -30,11 +31,13 @@ pub(crate) fn decide(
     first: Fingerprint,
     times: Times,
 ) -> Result<Decision, StoreError> {
-    let mut call = Call::new(fingerprinter, handle, request, first, times)?;
-    match request.operation {
-        Operation::Reset => call.reset(request.costs),
-        operation => call.judge(operation, request.costs),
-    }
+    with_room(handle.registry(), |room| {
+        let mut call = Call::new(fingerprinter, handle, request, first, times)?;
+        match request.operation {
+            Operation::Reset => call.reset(request.costs),
+            operation => call.judge(operation, request.costs, room),
+        }
+    })
 }
 
 /// Answers a request and says what it changed, if it was admitted.
@@ -45,22 +48,24 @@ pub(crate) fn reserve(
     first: Fingerprint,
     times: Times,
 ) -> Result<(Decision, Option<Receipt>), StoreError> {
-    let mut call = Call::new(fingerprinter, handle, request, first, times)?;
-    let before: PerPolicy<Option<State>> = call.places.iter().map(Place::kept).collect();
-    let decision = call.judge(request.operation, request.costs)?;
-    if decision.is_denied() {
-        return Ok((decision, None));
-    }
-    let mut changes: SmallVec<[Change; 1]> = SmallVec::new();
-    let mut changed_parts = 0_u64;
-    for (index, (place, before)) in call.places.iter().zip(before).enumerate() {
-        let (after, part) = (place.kept(), handle.limit().members()[index].part());
-        changed_parts |= u64::from(after != before) << part;
-        changes.push(Change { index, part, fingerprint: place.fingerprint(), before, after });
-    }
-    // Whoever asked for the same subject under any policy comes after.
-    changes.retain(|change| changed_parts & (1 << change.part) != 0);
-    Ok((decision, Some(Receipt { changes })))
+    with_room(handle.registry(), |room| {
+        let mut call = Call::new(fingerprinter, handle, request, first, times)?;
+        let before: PerPolicy<Option<State>> = call.places.iter().map(Place::kept).collect();
+        let decision = call.judge(request.operation, request.costs, room)?;
+        if decision.is_denied() {
+            return Ok((decision, None));
+        }
+        let mut changes: SmallVec<[Change; 1]> = SmallVec::new();
+        let mut changed_parts = 0_u64;
+        for (index, (place, before)) in call.places.iter().zip(before).enumerate() {
+            let (after, part) = (place.kept(), handle.limit().members()[index].part());
+            changed_parts |= u64::from(after != before) << part;
+            changes.push(Change { index, part, fingerprint: place.fingerprint(), before, after });
+        }
+        // Whoever asked for the same subject under any policy comes after.
+        changes.retain(|change| changed_parts & (1 << change.part) != 0);
+        Ok((decision, Some(Receipt { changes })))
+    })
 }
 
 /// Puts back what a reservation found, if all is as it left it.
@@ -103,6 +108,39 @@ pub(crate) fn slices(
     Ok(SliceCounts::of(rule, &state, at))
 }
 
+/// Answers a request, and again where others had to be evicted for it but no shard with a state
+/// was to be had: without locks of its own it can wait for theirs.
+fn with_room<T>(
+    registry: &Registry,
+    mut answer: impl FnMut(&mut Room<'_>) -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    let mut room = Room::none(&registry.budget);
+    room.final_try = !registry.evicts();
+    let answered = answer(&mut room);
+    if room.wanted == 0 { answered } else { wait_for_room(registry, room, &mut answer) }
+}
+
+#[cold]
+fn wait_for_room<T>(
+    registry: &Registry,
+    mut room: Room<'_>,
+    answer: &mut dyn FnMut(&mut Room<'_>) -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    // A state that was found before may be evicted meanwhile, so that more is wanted.
+    for _ in 0..RETRIES {
+        if !registry.fill(&mut room) {
+            break;
+        }
+        room.wanted = 0;
+        let answered = answer(&mut room);
+        if room.wanted == 0 {
+            return answered;
+        }
+    }
+    room.final_try = true;
+    answer(&mut room)
+}
+
 /// A request with the locks it holds.
 struct Call<'h> {
     handle: &'h Handle,
@@ -135,50 +173,41 @@ impl<'h> Call<'h> {
         Ok(Self { handle, times, places: places.into_iter().flatten().collect() })
     }
 
-    /// Anything that is judged.
-    fn judge(&mut self, operation: Operation, costs: Costs<'_>) -> Result<Decision, StoreError> {
-        let peeks = matches!(operation, Operation::Peek);
-        // A refund gives nothing to a key that isn't there.
-        let absent = match operation {
-            Operation::Refund => 0,
-            _ => self.places.iter().filter(|place| !place.is_found()).count(),
-        };
-        let budget = &self.handle.registry().budget;
-        // Room for what is new is taken first and given back when not needed: at the cap nobody is
-        // evicted for a request that is denied after all.
-        let roomy = peeks || absent == 0 || budget.try_take(absent);
-        let reserved = if peeks || !roomy { 0 } else { absent };
-        let result = self.judge_with(operation, costs, peeks, roomy);
-        let inserted = result.as_ref().map_or(0, |(_, inserted)| *inserted);
-        budget.release(reserved.saturating_sub(inserted));
-        result.map(|(decision, _)| decision)
-    }
-
-    /// Also gives how much of the room taken beforehand was used.
-    fn judge_with(
+    /// Anything that is judged. The answer stands unless more room is wanted.
+    fn judge(
         &mut self,
         operation: Operation,
         costs: Costs<'_>,
-        peeks: bool,
-        roomy: bool,
-    ) -> Result<(Decision, usize), StoreError> {
+        room: &mut Room<'_>,
+    ) -> Result<Decision, StoreError> {
+        let absent = match operation {
+            // A refund gives nothing to a key that isn't there.
+            Operation::Peek | Operation::Refund => 0,
+            _ => self.places.iter().filter(|place| !place.is_found()).count(),
+        };
+        // Room for what is new is taken first and given back when not needed: at the cap nobody is
+        // evicted for a request that is denied after all.
+        let is_roomy = room.try_fill(absent);
         // Without room it may turn out that nothing is to be charged after all.
-        let copies = if roomy { Copies::Restamped } else { Copies::All };
+        let copies = if is_roomy { Copies::Restamped } else { Copies::All };
         let (mut evaluation, restamped, states) = self.evaluate(operation, costs, copies)?;
         let mut notes = evaluation.decision.notes();
         notes.restamped = restamped != 0;
         evaluation.decision.set_notes(notes);
-        if peeks {
-            return Ok((evaluation.decision, 0));
+        if matches!(operation, Operation::Peek) {
+            return Ok(evaluation.decision);
         }
         let mut changed = evaluation.changed | restamped;
-        if !roomy && let Err(full) = self.make_room(&mut evaluation, &mut changed) {
+        if !is_roomy && let Err(full) = self.make_room(&mut evaluation, &mut changed, room) {
+            if !room.final_try {
+                room.wanted = absent;
+            }
             // The policies' own words are those of a peek: nothing is charged.
             let (mut peeked, ..) = self.evaluate(Operation::Peek, costs, Copies::Restamped)?;
             let notes = evaluation.decision.notes();
             peeked.decision.set_notes(notes);
             peeked.decision.turn_away_for_room(Span::from_micros(full.retry).unwrap_or(Span::MAX));
-            return Ok((peeked.decision, 0));
+            return Ok(peeked.decision);
         }
         let mut inserted = 0;
         for (index, (place, state)) in self.places.iter_mut().zip(states).enumerate() {
@@ -186,7 +215,8 @@ impl<'h> Call<'h> {
                 inserted += usize::from(place.keep(state.as_ref(), self.times.now));
             }
         }
-        Ok((evaluation.decision, if roomy { inserted } else { 0 }))
+        room.spend(inserted);
+        Ok(evaluation.decision)
     }
 
     /// The core's answer, the policies that were restamped as bits, and the states to keep of
@@ -220,9 +250,14 @@ impl<'h> Call<'h> {
     }
 
     /// Makes room for each state that is new, one by one; a shadow that finds none is not kept.
-    fn make_room(&mut self, evaluation: &mut Evaluation, changed: &mut u64) -> Result<(), Full> {
+    fn make_room(
+        &mut self,
+        evaluation: &mut Evaluation,
+        changed: &mut u64,
+        room: &mut Room<'_>,
+    ) -> Result<(), Full> {
         let registry = self.handle.registry();
-        let mut made = 0;
+        let mut needed = 0;
         let mut notes = evaluation.decision.notes();
         for (index, (place, member)) in
             self.places.iter_mut().zip(self.handle.limit().members()).enumerate()
@@ -230,14 +265,18 @@ impl<'h> Call<'h> {
             if place.is_found() || *changed & (1 << index) == 0 {
                 continue;
             }
+            needed += 1;
+            if room.try_fill(needed) {
+                continue;
+            }
             match place.make_room(registry, self.times.now) {
-                Ok(()) => made += 1,
+                Ok(()) => room.add(),
                 Err(full) => {
                     let matters = member.policy().enforcement() == Enforcement::Enforced;
-                    if matters && evaluation.decision.is_allowed() {
-                        registry.budget.release(made);
+                    if !room.final_try || (matters && evaluation.decision.is_allowed()) {
                         return Err(full);
                     }
+                    needed -= 1;
                     *changed &= !(1 << index);
                     notes.full = true;
                 }
@@ -255,3 +294,7 @@ impl<'h> Call<'h> {
             .map(|(evaluation, ..)| evaluation.decision)
     }
 }
+
+/// How often more room is waited for. It is found the first time, but for states that are evicted
+/// between two tries.
+const RETRIES: usize = 4;

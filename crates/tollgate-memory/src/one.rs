@@ -20,7 +20,8 @@ pub(crate) struct Judged {
     full: Option<Full>,
 }
 
-/// Answers a check; the same as [`tollgate_core::evaluate`] would.
+/// Answers a check; the same as [`tollgate_core::evaluate`] would. `general` is the general path,
+/// which can wait for room.
 #[inline]
 pub(crate) fn check(
     registry: &Registry,
@@ -28,10 +29,14 @@ pub(crate) fn check(
     fingerprint: Fingerprint,
     cost: u64,
     times: Times,
+    general: impl FnOnce() -> Result<Decision, StoreError>,
 ) -> Result<Decision, StoreError> {
     let mut shard = seat.table.lock(fingerprint);
     let judged = judge(registry, seat, &mut shard, fingerprint, cost, times)?;
     drop(shard);
+    if judged.full.is_some() && registry.evicts() {
+        return general();
+    }
     Ok(judged.into_decision(&seat.rule))
 }
 

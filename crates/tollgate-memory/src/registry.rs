@@ -1,56 +1,32 @@
 //! Which tables there are, and room for new states at the cap.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tollgate_core::kernel::{Rule, counter, warm_up, window};
-use tollgate_core::{Clock, Identity, Limit, Member, TimeSource};
+use tollgate_core::kernel::Rule;
+use tollgate_core::{Clock, Limit, Member, TimeSource};
 
-use crate::budget::Budget;
+use crate::budget::{Budget, Room};
 use crate::builder::Overflow;
-use crate::cell::{BucketCell, Cell, LogCell};
+use crate::cell::Cell;
 use crate::handle::{Seat, SeatOf};
+use crate::ring::{Kept, Ring, TableKey};
 use crate::scales::Tag;
 use crate::shard::Shard;
-use crate::table::{AnyTable, Table};
+use crate::table::Table;
 
 /// Everything that the handles of a store share.
 pub(crate) struct Registry {
-    tables: Mutex<Tables>,
+    /// How many handles each run of injected time has. Held while a limit is opened, so that two
+    /// handles find one table; never taken by who holds a shard.
+    runs: Mutex<HashMap<TimeSource, usize>>,
+    ring: Ring,
     pub(crate) budget: Arc<Budget>,
     pub(crate) clock: Box<dyn Clock>,
     overflow: Overflow,
     max_clock_back: u64,
     /// Shards of each table.
     shards: usize,
-}
-
-#[derive(Default)]
-struct Tables {
-    ids: HashMap<TableKey, u64>,
-    by_id: BTreeMap<u64, Kept>,
-    /// How many handles each run of injected time has.
-    runs: HashMap<TimeSource, usize>,
-    /// The table and the shard that are looked at next.
-    hand: (u64, usize),
-}
-
-/// Whose states a table holds. Numbers that may change under a live state are no part of it.
-#[derive(Clone, Debug, Eq, Hash, PartialEq)]
-struct TableKey {
-    time: TimeSource,
-    limit: String,
-    identity: Identity,
-}
-
-/// A table of any kernel.
-#[derive(Clone)]
-enum Kept {
-    Bucket(Arc<Table<BucketCell>>),
-    Counter(Arc<Table<counter::State>>),
-    Log(Arc<Table<LogCell>>),
-    WarmUp(Arc<Table<warm_up::State>>),
-    Window(Arc<Table<window::State>>),
 }
 
 /// There is no room for another state.
@@ -67,13 +43,15 @@ impl Registry {
         overflow: Overflow,
         max_clock_back: u64,
     ) -> Self {
+        let shards = shards_for(most);
         Self {
-            tables: Mutex::default(),
+            runs: Mutex::default(),
+            ring: Ring::new(shards),
             budget: Arc::new(Budget::new(most)),
             clock,
             overflow,
             max_clock_back,
-            shards: shards_for(most),
+            shards,
         }
     }
 
@@ -84,21 +62,21 @@ impl Registry {
 
     /// A seat at the table of each policy of a limit.
     pub(crate) fn seats(&self, limit: &Limit, time: &TimeSource) -> Box<[Seat]> {
-        let mut tables = self.lock();
-        tables.forget_unused();
+        let mut runs = self.lock();
+        self.forget_unused();
         if *time != TimeSource::Store {
-            *tables.runs.entry(time.clone()).or_default() += 1;
+            *runs.entry(time.clone()).or_default() += 1;
         }
-        limit.members().iter().map(|member| self.seat(&mut tables, limit, member, time)).collect()
+        limit.members().iter().map(|member| self.seat(limit, member, time)).collect()
     }
 
-    fn seat(&self, tables: &mut Tables, limit: &Limit, member: &Member, time: &TimeSource) -> Seat {
+    fn seat(&self, limit: &Limit, member: &Member, time: &TimeSource) -> Seat {
         let key = TableKey {
             time: time.clone(),
             limit: limit.parts()[member.part()].as_str().to_owned(),
             identity: member.identity(),
         };
-        let there = tables.ids.get(&key).and_then(|id| tables.by_id.get(id)).cloned();
+        let there = self.ring.get(&key);
         let cost = member.policy().cost();
         let (seat, kept) = match member.policy().rule() {
             Rule::Bucket(rule) => {
@@ -134,7 +112,7 @@ impl Registry {
             }
             other => unknown(other),
         };
-        tables.keep(key, kept);
+        self.ring.put(key, kept);
         seat
     }
 
@@ -145,12 +123,12 @@ impl Registry {
 
     /// Counts out a handle of a run of injected time; the tables go with the last one.
     pub(crate) fn leave(&self, time: &TimeSource) {
-        let mut tables = self.lock();
-        if let Some(handles) = tables.runs.get_mut(time) {
+        let mut runs = self.lock();
+        if let Some(handles) = runs.get_mut(time) {
             *handles -= 1;
             if *handles == 0 {
-                tables.runs.remove(time);
-                tables.forget(|key, _| key.time == *time);
+                runs.remove(time);
+                self.ring.forget(|key, _| key.time == *time);
             }
         }
     }
@@ -189,7 +167,7 @@ impl Registry {
                 self.budget.count_evicted_live();
                 Ok(())
             }
-            (Overflow::Evict, None) => match self.take_elsewhere(now, VISITS_FOR_ANY, true) {
+            (Overflow::Evict, None) => match self.take_elsewhere(now, usize::MAX, true) {
                 Some(was_live) => {
                     if was_live {
                         self.budget.count_evicted_live();
@@ -207,11 +185,40 @@ impl Registry {
     /// Removes a state of another shard. Whoever calls this holds locks, so it never waits for
     /// one: what is in use by others is passed over.
     fn take_elsewhere(&self, now: u64, visits: usize, live: bool) -> Option<bool> {
-        let mut tables = self.tables.try_lock().ok()?;
-        (0..visits).find_map(|_| {
-            let (table, shard) = tables.advance()?;
-            table.any().take_one(shard, now, live)
-        })
+        self.ring.visit(visits, |table, shard| table.take_one(shard, now, live))
+    }
+
+    /// Whether there is room for a new state as long as there is another one to evict.
+    pub(crate) const fn evicts(&self) -> bool {
+        matches!(self.overflow, Overflow::Evict)
+    }
+
+    /// Takes the room that is wanted, evicting states where there is none; gives whether it could.
+    /// Whoever calls this holds no locks, so it waits for shards that are in use.
+    #[cold]
+    pub(crate) fn fill(&self, room: &mut Room<'_>) -> bool {
+        if room.wanted > self.budget.most() {
+            return false;
+        }
+        let now = self.clock.now().as_micros();
+        for _ in 0..ROUNDS {
+            for _ in 0..self.ring.shards() {
+                if room.try_fill(room.wanted) {
+                    return true;
+                }
+                let Some((table, shard)) = self.ring.advance() else {
+                    break;
+                };
+                if let Some(was_live) = table.any().wait_and_take_one(shard, now) {
+                    room.add();
+                    if was_live {
+                        self.budget.count_evicted_live();
+                    }
+                }
+            }
+            std::thread::yield_now();
+        }
+        room.try_fill(room.wanted)
     }
 
     /// Removes what may go from the next `shards` shards of all tables.
@@ -219,101 +226,33 @@ impl Registry {
         let now = self.clock.now().as_micros();
         let mut removed = 0;
         for _ in 0..shards {
-            let Some((table, shard)) = self.lock().advance() else {
+            let Some((table, shard)) = self.ring.advance() else {
                 break;
             };
             removed += table.any().purge(shard, now);
         }
-        self.lock().forget_unused();
+        let _runs = self.lock();
+        self.forget_unused();
         removed
     }
 
     /// Shards of all tables.
     pub(crate) fn shards(&self) -> usize {
-        self.lock().by_id.values().map(|kept| kept.any().shards()).sum()
+        self.ring.shards()
     }
 
     /// Bytes of all tables.
     pub(crate) fn bytes(&self) -> usize {
-        let tables: Vec<Kept> = self.lock().by_id.values().cloned().collect();
-        tables.iter().map(|kept| kept.any().bytes()).sum()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Tables> {
-        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Tables {
-    fn keep(&mut self, key: TableKey, kept: Kept) {
-        let id = kept.id();
-        if let Some(old) = self.ids.insert(key, id)
-            && old != id
-        {
-            self.by_id.remove(&old);
-        }
-        self.by_id.entry(id).or_insert(kept);
+        self.ring.all().iter().map(|kept| kept.any().bytes()).sum()
     }
 
     /// Forgets the empty tables that no handle leads to any more.
-    fn forget_unused(&mut self) {
-        self.forget(|_, kept| !kept.has_handles() && kept.any().len() == 0);
+    fn forget_unused(&self) {
+        self.ring.forget(|_, kept| !kept.has_handles() && kept.any().is_empty());
     }
 
-    fn forget(&mut self, unwanted: impl Fn(&TableKey, &Kept) -> bool) {
-        let by_id = &mut self.by_id;
-        self.ids.retain(|key, id| {
-            let unwanted = by_id.get(id).is_none_or(|kept| unwanted(key, kept));
-            if unwanted {
-                by_id.remove(id);
-            }
-            !unwanted
-        });
-    }
-
-    /// The shard that the hand points to; moves the hand to the next.
-    fn advance(&mut self) -> Option<(Kept, usize)> {
-        let (id, shard) = self.hand;
-        let (&id, kept, shard) = match self.by_id.range(id..).next() {
-            Some((found, kept)) => (found, kept, if *found == id { shard } else { 0 }),
-            None => self.by_id.iter().next().map(|(id, kept)| (id, kept, 0))?,
-        };
-        self.hand = if shard + 1 < kept.any().shards() { (id, shard + 1) } else { (id + 1, 0) };
-        Some((kept.clone(), shard))
-    }
-}
-
-impl Kept {
-    fn any(&self) -> &dyn AnyTable {
-        match self {
-            Self::Bucket(table) => &**table,
-            Self::Counter(table) => &**table,
-            Self::Log(table) => &**table,
-            Self::WarmUp(table) => &**table,
-            Self::Window(table) => &**table,
-        }
-    }
-
-    fn id(&self) -> u64 {
-        match self {
-            Self::Bucket(table) => table.id(),
-            Self::Counter(table) => table.id(),
-            Self::Log(table) => table.id(),
-            Self::WarmUp(table) => table.id(),
-            Self::Window(table) => table.id(),
-        }
-    }
-
-    /// Whether anything but the registry holds it.
-    fn has_handles(&self) -> bool {
-        let holders = match self {
-            Self::Bucket(table) => Arc::strong_count(table),
-            Self::Counter(table) => Arc::strong_count(table),
-            Self::Log(table) => Arc::strong_count(table),
-            Self::WarmUp(table) => Arc::strong_count(table),
-            Self::Window(table) => Arc::strong_count(table),
-        };
-        holders > 1
+    fn lock(&self) -> MutexGuard<'_, HashMap<TimeSource, usize>> {
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -321,8 +260,9 @@ impl Kept {
 const UNSCALED: Tag = Tag { low: 0, high: 0 };
 /// Other shards looked at for a state that equals fresh.
 const VISITS_FOR_FRESH: usize = 4;
-/// Other shards looked at for any state, when the own one is empty.
-const VISITS_FOR_ANY: usize = 4_096;
+/// How often all shards are looked at for a state to evict. One that isn't there, although the
+/// store is full, is in the hands of a thread that is about to put it into another shard.
+const ROUNDS: usize = 64;
 /// States a full shard has when the store is large: so few that growing one is a matter of
 /// microseconds.
 const STATES_PER_SHARD: usize = 4_096;
@@ -347,5 +287,56 @@ fn unknown(rule: &Rule) -> ! {
     )]
     {
         panic!("the embedded store has no table for {rule:?}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tollgate_core::{EmbeddedStore, Limit, Request, Store, TimeSource};
+
+    use crate::fingerprint::Fingerprint;
+    use crate::handle::{Handle, Seat};
+    use crate::store::MemoryStore;
+
+    fn open(store: &MemoryStore, name: &str) -> Handle {
+        let policies = vec!["fixed_window 1/h".parse().unwrap()];
+        let limit = Limit::new(name.parse().unwrap(), policies).unwrap();
+        store.open(Arc::new(limit), TimeSource::Store)
+    }
+
+    #[test]
+    fn a_new_key_is_let_in_while_a_limit_is_opened() {
+        let store = MemoryStore::builder().max_keys(2.try_into().unwrap()).build();
+        let (full, fresh) = (open(&store, "full"), open(&store, "fresh"));
+        for key in [b"a", b"b"] {
+            assert!(store.decide_now(&full, Request::check(key)).unwrap().is_allowed());
+        }
+        let _opening = fresh.registry().lock();
+        assert!(store.decide_now(&fresh, Request::check(b"c")).unwrap().is_allowed());
+    }
+
+    #[test]
+    fn a_new_key_waits_for_the_shard_that_holds_all_states() {
+        let store = MemoryStore::builder().max_keys(2.try_into().unwrap()).build();
+        let (full, fresh) = (open(&store, "full"), open(&store, "fresh"));
+        for key in [b"a", b"b"] {
+            assert!(store.decide_now(&full, Request::check(key)).unwrap().is_allowed());
+        }
+        let [Seat::Window(seat)] = full.seats() else {
+            panic!("a limit of one window");
+        };
+        let in_use = seat.table.lock(Fingerprint::NONE);
+        std::thread::scope(|scope| {
+            let asked = scope.spawn(|| store.decide_now(&fresh, Request::check(b"c")).unwrap());
+            // Long enough for a request that doesn't wait.
+            for _ in 0..1_000 {
+                std::thread::yield_now();
+            }
+            drop(in_use);
+            assert!(asked.join().unwrap().is_allowed());
+        });
+        assert_eq!(store.stats().evicted_live, 1);
     }
 }

@@ -162,8 +162,8 @@ impl<C: Cell> Shard<C> {
         before - self.taken
     }
 
-    /// Moves the hand until it has seen `sample` states, or a state that may go. Gives the one
-    /// that is closest to fresh.
+    /// Moves the hand until it has seen `sample` states, or a state that may go, or one at least
+    /// and a stretch of empty slots. Gives the one that is closest to fresh.
     pub(crate) fn candidate(
         &mut self,
         sample: usize,
@@ -171,7 +171,10 @@ impl<C: Cell> Shard<C> {
     ) -> Option<Candidate> {
         let mut best: Option<Candidate> = None;
         let mut left = sample;
-        for _ in 0..self.slots.len().min(sample.saturating_mul(SLOTS_PER_STATE)) {
+        for seen in 0..self.slots.len() {
+            if best.is_some() && seen >= sample.saturating_mul(SLOTS_PER_STATE) {
+                break;
+            }
             if self.hand >= self.slots.len() {
                 self.hand = 0;
             }

@@ -118,12 +118,13 @@ impl MemoryStore {
     ) -> Result<Decision, StoreError> {
         handle.check_time(request)?;
         let times = handle.times(request, now);
+        let general = || many::decide(&self.fingerprinter, handle, request, fingerprint, times);
         if let Some(seat) = handle.straight_bucket()
             && let Some(cost) = straight_cost(request, seat)
         {
-            return one::check(handle.registry(), seat, fingerprint, cost, times);
+            return one::check(handle.registry(), seat, fingerprint, cost, times, general);
         }
-        many::decide(&self.fingerprinter, handle, request, fingerprint, times)
+        general()
     }
 
     /// [`Store::reserve`] at once.

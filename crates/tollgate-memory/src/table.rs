@@ -85,7 +85,19 @@ impl<C: Cell> Table<C> {
 
     /// The state of a locked shard that should go first, of a bounded sample.
     pub(crate) fn candidate(&self, shard: &mut Shard<C>, now: u64) -> Option<Candidate> {
+        if shard.len() == 0 {
+            return None;
+        }
         self.judged(now, |fresh_in| shard.candidate(SAMPLE, fresh_in))
+    }
+
+    fn take_from(&self, shard: &mut Shard<C>, now: u64, live: bool) -> Option<bool> {
+        let Candidate { index, fresh_in } = self.candidate(shard, now)?;
+        if fresh_in > 0 && !live {
+            return None;
+        }
+        shard.remove(index);
+        Some(fresh_in > 0)
     }
 
     /// Counts a handle that judges by `rule`.
@@ -139,8 +151,8 @@ impl<C: Cell> Table<C> {
 
 /// What the store does to tables of whatever kernel.
 pub(crate) trait AnyTable: Send + Sync {
-    fn shards(&self) -> usize;
-    fn len(&self) -> usize;
+    /// Whether it holds nothing and nobody is about to put something in: doesn't wait for shards.
+    fn is_empty(&self) -> bool;
     fn bytes(&self) -> usize;
     /// Removes what may go from one shard; gives how many states those were.
     fn purge(&self, shard: usize, now: u64) -> usize;
@@ -148,15 +160,13 @@ pub(crate) trait AnyTable: Send + Sync {
     /// else, when `live` states may go too, the one closest to it. Gives whether it was live.
     /// The room stays taken.
     fn take_one(&self, shard: usize, now: u64, live: bool) -> Option<bool>;
+    /// The same of any state, waiting for whoever has the shard locked.
+    fn wait_and_take_one(&self, shard: usize, now: u64) -> Option<bool>;
 }
 
 impl<C: Cell> AnyTable for Table<C> {
-    fn shards(&self) -> usize {
-        self.shards.len()
-    }
-
-    fn len(&self) -> usize {
-        self.shards.iter().map(|shard| shard.lock().len()).sum()
+    fn is_empty(&self) -> bool {
+        self.shards.iter().all(|shard| shard.try_lock().is_some_and(|shard| shard.len() == 0))
     }
 
     fn bytes(&self) -> usize {
@@ -172,19 +182,18 @@ impl<C: Cell> AnyTable for Table<C> {
     }
 
     fn take_one(&self, shard: usize, now: u64, live: bool) -> Option<bool> {
-        let mut shard = self.shards[shard].try_lock()?;
-        let Candidate { index, fresh_in } = self.candidate(&mut shard, now)?;
-        if fresh_in > 0 && !live {
-            return None;
-        }
-        shard.remove(index);
-        Some(fresh_in > 0)
+        self.take_from(&mut *self.shards[shard].try_lock()?, now, live)
+    }
+
+    fn wait_and_take_one(&self, shard: usize, now: u64) -> Option<bool> {
+        self.take_from(&mut *self.shards[shard].lock(), now, true)
     }
 }
 
 impl<C: Cell> Drop for Table<C> {
     fn drop(&mut self) {
-        self.budget.release(self.len());
+        let left = self.shards.iter().map(|shard| shard.lock().len()).sum();
+        self.budget.release(left);
     }
 }
 

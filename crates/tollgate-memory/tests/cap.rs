@@ -101,6 +101,37 @@ fn a_table_that_fills_the_store_makes_room_for_another() {
 }
 
 #[test]
+fn new_keys_of_many_threads_are_all_let_in_where_others_can_go() {
+    for most in [40, 5_000] {
+        let clock = clock();
+        let store = store(most, Overflow::Evict, &clock);
+        let flooded = open(&store, "flooded", &["token_bucket 1/h burst 5"]);
+        for key in 0..most {
+            assert!(check(&store, &flooded, &key.to_string()).is_allowed());
+        }
+        for round in 0..100 {
+            // Its shards are empty, so that room for it has to come from elsewhere.
+            let name = format!("fresh-{round}");
+            let fresh = open(&store, &name, &["token_bucket 1/h burst 5"]);
+            let several = open(&store, "both", &["fixed_window 9/h", "sliding_log 9/h"]);
+            std::thread::scope(|scope| {
+                for thread in 0..4 {
+                    let (store, fresh, several) = (&store, &fresh, &several);
+                    scope.spawn(move || {
+                        for key in 0..20 {
+                            let key = format!("{round} {thread} {key}");
+                            assert!(check(store, fresh, &key).is_allowed(), "{key} of {most}");
+                            assert!(check(store, several, &key).is_allowed(), "{key} of {most}");
+                        }
+                    });
+                }
+            });
+        }
+        assert!(store.stats().keys <= most);
+    }
+}
+
+#[test]
 fn a_strict_store_turns_new_keys_away_and_says_so() {
     let clock = clock();
     let store = store(4, Overflow::Deny, &clock);
