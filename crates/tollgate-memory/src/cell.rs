@@ -15,6 +15,8 @@ pub(crate) trait Cell: Send + Sized + 'static {
     type Align: Copy + Send;
     /// What stands in a slot that nobody has.
     const EMPTY: Self;
+    /// The reasons for which a rule may keep a state longer than another.
+    const OUTLASTS: &'static [Outlasts<Self::Rule>];
 
     /// The µs from now until the state equals a fresh key's and may be dropped: 0 is now,
     /// [`NEVER`] is never.
@@ -25,6 +27,9 @@ pub(crate) trait Cell: Send + Sized + 'static {
         0
     }
 }
+
+/// Whether the first rule keeps every state at least as long as the second, for one reason.
+pub(crate) type Outlasts<R> = fn(&R, &R) -> bool;
 
 /// A cell that is copied in and out of its slot.
 pub(crate) trait SmallCell: Cell {
@@ -79,6 +84,12 @@ impl Cell for BucketCell {
     type Rule = bucket::Bucket;
     type Align = HalfLine;
     const EMPTY: Self = Self { newest: 0, deficit: 0 };
+    const OUTLASTS: &'static [Outlasts<bucket::Bucket>] = &[
+        |a, b| is_slower((a.unit(), a.refill()), (b.unit(), b.refill())),
+        // A deficit that can't be counted in ticks so fine is kept for ever.
+        |a, b| a.unit() >= b.unit(),
+        |a, b| a.fresh_deficit() > 0 || b.fresh_deficit() == 0,
+    ];
 
     fn fresh_in(&self, rule: &bucket::Bucket, scales: &Scales, times: Times) -> u64 {
         let state = self.read_other(scales);
@@ -111,6 +122,7 @@ impl Cell for counter::State {
     type Rule = counter::Counter;
     type Align = u64;
     const EMPTY: Self = Self { newest: 0, start: 0, previous: 0, current: 0 };
+    const OUTLASTS: &'static [Outlasts<counter::Counter>] = &[|a, b| a.window() == b.window()];
 
     fn fresh_in(&self, rule: &counter::Counter, _: &Scales, times: Times) -> u64 {
         match rule.stand(Some(*self), times) {
@@ -134,6 +146,10 @@ impl Cell for warm_up::State {
     type Rule = warm_up::WarmUp;
     type Align = u64;
     const EMPTY: Self = Self { newest: 0, debt: 0, deficit: 0, unit: 1 };
+    const OUTLASTS: &'static [Outlasts<warm_up::WarmUp>] = &[
+        |a, b| is_slower((a.unit(), a.refill()), (b.unit(), b.refill())),
+        |a, b| a.unit() >= b.unit(),
+    ];
 
     fn fresh_in(&self, rule: &warm_up::WarmUp, _: &Scales, times: Times) -> u64 {
         match rule.stand(Some(*self), times) {
@@ -159,6 +175,7 @@ impl Cell for window::State {
     type Rule = window::FixedWindow;
     type Align = u64;
     const EMPTY: Self = Self { newest: 0, start: 0, used: 0 };
+    const OUTLASTS: &'static [Outlasts<window::FixedWindow>] = &[|a, b| a.anchor() == b.anchor()];
 
     fn fresh_in(&self, rule: &window::FixedWindow, _: &Scales, times: Times) -> u64 {
         if let Anchor::Calendar(_) = rule.anchor()
@@ -205,6 +222,7 @@ impl Cell for LogCell {
     type Rule = log::Log;
     type Align = u64;
     const EMPTY: Self = Self(None);
+    const OUTLASTS: &'static [Outlasts<log::Log>] = &[|a, b| a.horizon() >= b.horizon()];
 
     fn fresh_in(&self, rule: &log::Log, _: &Scales, times: Times) -> u64 {
         self.state().map_or(0, |state| {
@@ -218,6 +236,12 @@ impl Cell for LogCell {
             size_of::<log::State>() + state.entries.capacity() * size_of::<log::Entry>()
         })
     }
+}
+
+/// Whether a deficit takes at least as long to drain by the first pair of ticks per unit and per
+/// µs as by the second. In µs it is ⌈⌈d·p⌉/r⌉ of d units, which is ⌈d·p/r⌉.
+fn is_slower((unit, refill): (u64, u64), (other_unit, other_refill): (u64, u64)) -> bool {
+    u128::from(unit) * u128::from(other_refill) >= u128::from(other_unit) * u128::from(refill)
 }
 
 /// What counts from the time of judgement, counted from now: a state whose newest time lies

@@ -29,6 +29,7 @@ mod cell;
 mod clock;
 mod fingerprint;
 mod handle;
+mod judges;
 mod lock;
 mod many;
 mod one;

@@ -6,8 +6,9 @@ use std::sync::{Arc, PoisonError, RwLock};
 use tollgate_core::kernel::Times;
 
 use crate::budget::Budget;
-use crate::cell::{Cell, NEVER};
+use crate::cell::Cell;
 use crate::fingerprint::Fingerprint;
+use crate::judges::Judges;
 use crate::lock::{Guard, Lock};
 use crate::scales::Scales;
 use crate::shard::{Candidate, Shard};
@@ -19,14 +20,11 @@ pub(crate) struct Table<C: Cell> {
     shards: Box<[Lock<Shard<C>>]>,
     mask: u64,
     scales: Scales,
-    judges: RwLock<Judges<C::Rule>>,
+    judges: RwLock<Judges<C>>,
     budget: Arc<Budget>,
     /// How far ahead of now a state may lie; `None` under injected time.
     max_clock_back: Option<u64>,
 }
-
-/// The rules that the table's handles judge by. A state may only go when it is fresh to all.
-struct Judges<R>(Vec<(R, usize)>);
 
 impl<C: Cell> Table<C> {
     pub(crate) fn new(shards: usize, budget: &Arc<Budget>, max_clock_back: Option<u64>) -> Self {
@@ -37,7 +35,7 @@ impl<C: Cell> Table<C> {
             mask: shards.len() as u64 - 1,
             shards,
             scales: Scales::default(),
-            judges: RwLock::new(Judges(Vec::new())),
+            judges: RwLock::default(),
             budget: Arc::clone(budget),
             max_clock_back,
         }
@@ -102,24 +100,12 @@ impl<C: Cell> Table<C> {
 
     /// Counts a handle that judges by `rule`.
     pub(crate) fn join(&self, rule: &C::Rule) {
-        let mut judges = self.judges.write().unwrap_or_else(PoisonError::into_inner);
-        // Those without handles stood in for them until now.
-        judges.0.retain(|(other, handles)| *handles > 0 || other == rule);
-        match judges.0.iter_mut().find(|(other, _)| other == rule) {
-            Some((_, handles)) => *handles += 1,
-            None => judges.0.push((rule.clone(), 1)),
-        }
+        self.judges.write().unwrap_or_else(PoisonError::into_inner).join(rule);
     }
 
-    /// Counts out a handle that judged by `rule`; the last rule stays to judge by.
+    /// Counts out a handle that judged by `rule`.
     pub(crate) fn leave(&self, rule: &C::Rule) {
-        let mut judges = self.judges.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, handles)) = judges.0.iter_mut().find(|(other, _)| other == rule) {
-            *handles -= 1;
-        }
-        if judges.0.len() > 1 {
-            judges.0.retain(|(_, handles)| *handles > 0);
-        }
+        self.judges.write().unwrap_or_else(PoisonError::into_inner).leave(rule);
     }
 
     /// Whether it is judged by injected time.
@@ -142,10 +128,7 @@ impl<C: Cell> Table<C> {
             // As far ahead as before, seen from there.
             max_clock_back: self.max_clock_back.map(|bound| bound.saturating_mul(2)),
         };
-        call(&|cell| {
-            let by_each = judges.0.iter().map(|(rule, _)| cell.fresh_in(rule, &self.scales, times));
-            by_each.max().unwrap_or(NEVER)
-        })
+        call(&|cell| judges.fresh_in(cell, &self.scales, times))
     }
 }
 
