@@ -97,6 +97,10 @@ impl Handle {
         &self.lease.0
     }
 
+    pub(crate) const fn time(&self) -> &TimeSource {
+        &self.lease.1
+    }
+
     /// Whether requests bring their own time.
     #[inline]
     pub(crate) const fn is_injected(&self) -> bool {
@@ -155,7 +159,7 @@ impl fmt::Debug for Handle {
 }
 
 impl Seat {
-    fn table_id(&self) -> u64 {
+    pub(crate) fn table_id(&self) -> u64 {
         match self {
             Self::Bucket(seat) => seat.table.id(),
             Self::Counter(seat) => seat.table.id(),

@@ -31,13 +31,32 @@ pub(crate) fn decide(
     first: Fingerprint,
     times: Times,
 ) -> Result<Decision, StoreError> {
+    if let Operation::Reset = request.operation {
+        return reset(fingerprinter, handle, request, first, times);
+    }
     with_room(handle.registry(), |room| {
         let mut call = Call::new(fingerprinter, handle, request, first, times)?;
-        match request.operation {
-            Operation::Reset => call.reset(request.costs),
-            operation => call.judge(operation, request.costs, room),
-        }
+        call.judge(request.operation, request.costs, room)
     })
+}
+
+#[cold]
+fn reset(
+    fingerprinter: &Fingerprinter,
+    handle: &Handle,
+    request: &Request<'_>,
+    first: Fingerprint,
+    times: Times,
+) -> Result<Decision, StoreError> {
+    let decision = Call::new(fingerprinter, handle, request, first, times)?.reset(request.costs)?;
+    // The rest of the limit comes when no shard is locked any more: the order of their locks is
+    // that of the handle's own tables.
+    let also = request.also.iter().map(|subject| fingerprinter.of(subject));
+    for (part, fingerprint) in handle.limit().parts().iter().zip([first].into_iter().chain(also)) {
+        let (time, seats) = (handle.time(), handle.seats());
+        handle.registry().forget_elsewhere(part.as_str(), time, seats, fingerprint);
+    }
+    Ok(decision)
 }
 
 /// Answers a request and says what it changed, if it was admitted.

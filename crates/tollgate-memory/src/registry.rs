@@ -9,6 +9,7 @@ use tollgate_core::{Clock, Limit, Member, TimeSource};
 use crate::budget::{Budget, Room};
 use crate::builder::Overflow;
 use crate::cell::Cell;
+use crate::fingerprint::Fingerprint;
 use crate::handle::{Seat, SeatOf};
 use crate::ring::{Kept, Ring, TableKey};
 use crate::scales::Tag;
@@ -133,6 +134,22 @@ impl Registry {
         }
     }
 
+    /// Forgets a subject in all tables of a limit but those of `seats`: in those of policies that
+    /// the limit has had, or has in another handle. Whoever calls this holds no shard.
+    pub(crate) fn forget_elsewhere(
+        &self,
+        limit: &str,
+        time: &TimeSource,
+        seats: &[Seat],
+        fingerprint: Fingerprint,
+    ) {
+        for kept in self.ring.all(|key| key.limit == limit && key.time == *time) {
+            if seats.iter().all(|seat| seat.table_id() != kept.any().id()) {
+                kept.any().forget(fingerprint);
+            }
+        }
+    }
+
     /// Takes room in the budget for one more state in a shard that is locked already: at the cap
     /// a state that may go makes room, or else, unless the store is strict, one of those closest
     /// to it.
@@ -243,7 +260,7 @@ impl Registry {
 
     /// Bytes of all tables.
     pub(crate) fn bytes(&self) -> usize {
-        self.ring.all().iter().map(|kept| kept.any().bytes()).sum()
+        self.ring.all(|_| true).iter().map(|kept| kept.any().bytes()).sum()
     }
 
     /// Forgets the empty tables that no handle leads to any more.

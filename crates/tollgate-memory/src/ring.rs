@@ -52,8 +52,9 @@ impl Ring {
         self.read().iter().find(|(other, _)| other == key).map(|(_, kept)| kept.clone())
     }
 
-    pub(crate) fn all(&self) -> Vec<Kept> {
-        self.read().iter().map(|(_, kept)| kept.clone()).collect()
+    pub(crate) fn all(&self, wanted: impl Fn(&TableKey) -> bool) -> Vec<Kept> {
+        let tables = self.read();
+        tables.iter().filter(|(key, _)| wanted(key)).map(|(_, kept)| kept.clone()).collect()
     }
 
     /// Puts in a table, in the place of another one with its key.

@@ -134,6 +134,9 @@ impl<C: Cell> Table<C> {
 
 /// What the store does to tables of whatever kernel.
 pub(crate) trait AnyTable: Send + Sync {
+    fn id(&self) -> u64;
+    /// Takes out the state of a fingerprint.
+    fn forget(&self, fingerprint: Fingerprint);
     /// Whether it holds nothing and nobody is about to put something in: doesn't wait for shards.
     fn is_empty(&self) -> bool;
     fn bytes(&self) -> usize;
@@ -148,6 +151,17 @@ pub(crate) trait AnyTable: Send + Sync {
 }
 
 impl<C: Cell> AnyTable for Table<C> {
+    fn id(&self) -> u64 {
+        self.id
+    }
+
+    fn forget(&self, fingerprint: Fingerprint) {
+        let mut shard = self.lock(fingerprint);
+        if let Ok(index) = shard.find(fingerprint) {
+            self.remove(&mut shard, index);
+        }
+    }
+
     fn is_empty(&self) -> bool {
         self.shards.iter().all(|shard| shard.try_lock().is_some_and(|shard| shard.len() == 0))
     }

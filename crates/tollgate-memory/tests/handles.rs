@@ -5,7 +5,8 @@
 use std::sync::Arc;
 
 use tollgate_core::{
-    EmbeddedStore, Limit, ManualClock, Request, Span, Store, StoreErrorKind, TimeSource, Timestamp,
+    EmbeddedStore, Limit, ManualClock, Operation, Request, Span, Store, StoreErrorKind, TimeSource,
+    Timestamp,
 };
 use tollgate_memory::{Handle, MemoryStore};
 
@@ -45,6 +46,39 @@ fn an_added_policy_starts_fresh_and_moves_nothing() {
     let decision = store.decide_now(&two, Request::check(b"a")).unwrap();
     let left: Vec<_> = decision.policies().iter().map(tollgate_core::Outcome::remaining).collect();
     assert_eq!(left, [Some(8), Some(1)]);
+}
+
+#[test]
+fn a_reset_forgets_what_a_limit_counted_under_other_policies() {
+    let (_, store) = set_up();
+    let ask = |handle: &Handle, operation, also: &[&[u8]]| {
+        let request = Request { operation, also, ..Request::check(b"a") };
+        store.decide_now(handle, request).unwrap().is_allowed()
+    };
+    let specs = ["fixed_window 1/h as p", "sliding_log 1/d as q", "gcra 1/h"];
+    let before = open(&store, "api", &specs, TimeSource::Store);
+    let other_limit = open(&store, "other", &specs, TimeSource::Store);
+    let run = TimeSource::Injected { run: "1".to_owned() };
+    let other_time = open(&store, "api", &specs, run);
+    let at = Timestamp::from_micros(5);
+    let timed = Request { at: at.ok(), ..Request::check(b"a") };
+    assert!(ask(&before, Operation::Check, &[]) && ask(&other_limit, Operation::Check, &[]));
+    assert!(store.decide_now(&other_time, timed).unwrap().is_allowed());
+    assert!(store.decide_now(&before, Request::check(b"b")).unwrap().is_allowed());
+    let after = open(&store, "api", &["fixed_window 1/d as p"], TimeSource::Store);
+    let _ = ask(&after, Operation::Reset, &[]);
+    assert_eq!(store.stats().keys, 9, "three policies each of another limit, time and subject");
+    assert!(ask(&before, Operation::Check, &[]), "rolled back");
+
+    // Of several limits together, each forgets its own subject.
+    let part = |name: &str, spec: &str| {
+        Limit::new(name.parse().unwrap(), vec![spec.parse().unwrap()]).unwrap()
+    };
+    let both = Limit::together([part("door", "gcra 1/s"), part("api", "gcra 1/s")]).unwrap();
+    let both = store.open(Arc::new(both), TimeSource::Store);
+    let _ = ask(&both, Operation::Reset, &[b"b"]);
+    assert!(!ask(&before, Operation::Check, &[]));
+    assert!(store.decide_now(&before, Request::check(b"b")).unwrap().is_allowed());
 }
 
 #[test]

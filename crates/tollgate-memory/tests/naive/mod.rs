@@ -24,10 +24,8 @@ impl Naive {
         check_request(limit, request.operation, request.costs)?;
         let id = |member: &tollgate_core::Member| (request.key.to_vec(), member.identity());
         if request.operation == Operation::Reset {
-            for member in limit.members() {
-                self.small.remove(&id(member));
-                self.logs.remove(&id(member));
-            }
+            self.small.retain(|(key, _), _| key != request.key);
+            self.logs.retain(|(key, _), _| key != request.key);
         }
         let mut copies: Vec<log::State> = limit
             .members()
