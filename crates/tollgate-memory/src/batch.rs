@@ -8,6 +8,9 @@ use crate::store::MemoryStore;
 impl MemoryStore {
     /// Answers many requests against one limit, in their order, by one reading of the clock.
     ///
+    /// What is late by more than [`Builder::max_clock_back`](crate::Builder::max_clock_back) is
+    /// judged as [`MemoryStore::decide_at`] says.
+    ///
     /// `answer` is called with the index of each request and its answer. The requests are decided
     /// one by one: those of other threads may come in between.
     ///

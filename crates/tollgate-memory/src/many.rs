@@ -120,6 +120,10 @@ pub(crate) fn slices(
         _ => None,
     }
     .unwrap_or_default();
+    let mut times = times;
+    if rule.needs_restamp(&state, times) {
+        times = handle.registry().catch_up(times).unwrap_or(times);
+    }
     if rule.needs_restamp(&state, times) {
         rule.restamp(&mut state, times.now);
     }
@@ -164,6 +168,8 @@ fn wait_for_room<T>(
 struct Call<'h> {
     handle: &'h Handle,
     times: Times,
+    /// Whether the clock was read again.
+    is_caught_up: bool,
     places: PerPolicy<Place<'h>>,
 }
 
@@ -189,7 +195,8 @@ impl<'h> Call<'h> {
             };
             places[index] = Some(Place::lock(&handle.seats()[index], fingerprint));
         }
-        Ok(Self { handle, times, places: places.into_iter().flatten().collect() })
+        let places = places.into_iter().flatten().collect();
+        Ok(Self { handle, times, is_caught_up: false, places })
     }
 
     /// Anything that is judged. The answer stands unless more room is wanted.
@@ -256,6 +263,15 @@ impl<'h> Call<'h> {
             let (standing, is_restamped) = place.stand(member.policy().rule(), times)?;
             restamped |= u64::from(is_restamped) << index;
             standings.push(standing);
+        }
+        if restamped != 0 && !self.is_caught_up {
+            // Once: a clock that did step back goes on meanwhile.
+            self.is_caught_up = true;
+            if let Some(times) = self.handle.registry().catch_up(times) {
+                drop(standings);
+                self.times = times;
+                return self.evaluate(operation, costs, copies);
+            }
         }
         let evaluation = evaluate(limit, &mut standings, operation, costs)?;
         let keep = evaluation.changed | restamped;

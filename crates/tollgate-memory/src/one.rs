@@ -56,7 +56,10 @@ pub(crate) fn judge(
         Ok(index) => Some(shard.cell(index).read(*tag, rule.unit(), table.scales())),
         Err(_) => None,
     };
-    let (mut standing, restamped) = rule.stand(state, times)?;
+    let (mut standing, mut restamped) = rule.stand(state, times)?;
+    if restamped && let Some(times) = registry.catch_up(times) {
+        (standing, restamped) = rule.stand(state, times)?;
+    }
     let ask = rule.ask(&standing, cost, None);
     let mut full = None;
     if let Ask::Pass { wait } = ask {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tollgate_core::kernel::Rule;
+use tollgate_core::kernel::{Rule, Times};
 use tollgate_core::{Clock, Limit, Member, TimeSource};
 
 use crate::budget::{Budget, Room};
@@ -59,6 +59,17 @@ impl Registry {
     /// How far ahead of now a state may lie, in µs.
     pub(crate) const fn max_clock_back(&self) -> u64 {
         self.max_clock_back
+    }
+
+    /// By which time to judge a request that met a state stamped too far ahead of `times`: it may
+    /// be the request that is late, by a reading of the clock that many share or from before its
+    /// thread was suspended. Then the state is right, and to restamp it would give it back time
+    /// that has passed for it already. `None` if the clock still shows no later time.
+    #[cold]
+    pub(crate) fn catch_up(&self, times: Times) -> Option<Times> {
+        times.max_clock_back?;
+        let now = self.clock.now().as_micros();
+        (now > times.now).then_some(Times { now, ..times })
     }
 
     /// A seat at the table of each policy of a limit.

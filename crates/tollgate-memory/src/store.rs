@@ -72,6 +72,10 @@ impl MemoryStore {
     /// Answers one request as if the store's clock showed `now`: reading a clock takes longer than
     /// a decision, and many decisions can share one reading.
     ///
+    /// Where the key's newest time lies more than [`Builder::max_clock_back`] ahead of `now`, the
+    /// clock is read again: if it shows a later time, that counts. Only a clock that stepped back
+    /// sets a key back, not a reading that is late.
+    ///
     /// For a handle under injected time the request's own time counts.
     ///
     /// ```
