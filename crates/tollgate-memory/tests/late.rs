@@ -94,6 +94,37 @@ fn a_clock_that_stepped_back_and_goes_on_restamps_a_key_once() {
     }
 }
 
+/// Shows an old time once: to a thread that is suspended before it takes a lock.
+struct Suspending(ManualClock, AtomicU64);
+
+impl Clock for Suspending {
+    fn now(&self) -> Timestamp {
+        match self.1.swap(0, Ordering::Relaxed) {
+            0 => self.0.now(),
+            micros => Timestamp::from_micros_clamped(micros),
+        }
+    }
+}
+
+#[test]
+fn a_thread_that_was_suspended_reserves_and_reads_by_the_present() {
+    let present = Timestamp::from_micros(START).unwrap();
+    let clock = Arc::new(Suspending(ManualClock::new(present), AtomicU64::new(0)));
+    let store = MemoryStore::builder().clock(Arc::clone(&clock)).build();
+    let suspend = || clock.1.store(START - Span::MINUTE.as_micros(), Ordering::Relaxed);
+    let ring = open(&store, &["sliding_window 10/10s slices 10"], TimeSource::Store);
+    assert!(store.decide_now(&ring, Request::check(b"a")).unwrap().is_allowed());
+    suspend();
+    let slices = store.slices_now(&ring, Request::check(b"a")).unwrap();
+    assert_eq!((slices.at(), slices.iter().collect()), (present, vec![(present, 1)]));
+
+    let bucket = open(&store, &["token_bucket 1/s burst 1"], TimeSource::Store);
+    assert!(store.decide_now(&bucket, Request::check(b"a")).unwrap().is_allowed());
+    suspend();
+    let (reserved, _) = store.reserve_now(&bucket, Request::check(b"a")).unwrap();
+    assert!(reserved.is_denied() && !reserved.notes().restamped);
+}
+
 #[test]
 fn injected_time_may_go_back_as_far_as_it_likes() {
     let store = MemoryStore::new();
