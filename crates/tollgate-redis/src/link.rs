@@ -14,7 +14,7 @@ use redis::{
 };
 use tokio::sync::watch;
 use tokio::time::Instant;
-use tollgate_core::{StoreError, StoreErrorKind};
+use tollgate_core::{StoreError, StoreErrorKind, visible};
 
 /// How long one attempt to connect may take. It goes on in the background when its callers have
 /// given up, so a slow handshake still leads to a connection.
@@ -360,7 +360,7 @@ fn words(error: &RedisError) -> String {
     let detail = detail.split_once(" script: ").map_or(detail, |(detail, _)| detail);
     let words = format!("{code} {detail}");
     let words: String = words.trim().trim_end_matches('.').chars().take(MOST).collect();
-    words.escape_debug().to_string().replace("\\'", "'").replace("\\\"", "\"")
+    visible(&words)
 }
 
 /// Whether the server is no primary (any more): its name may lead to the one that is.

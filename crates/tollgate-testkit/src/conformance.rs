@@ -14,15 +14,3 @@ pub use params::{BuildError, Subject};
 pub use run::{
     Failure, Report, Retry, Step, StepAnswer, StepError, Target, at_once, run, run_case,
 };
-
-/// Text that a terminal shows and doesn't act on.
-fn harmless(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '"' | '\'' | '\\' => shown.push(character),
-            other => shown.extend(other.escape_debug()),
-        }
-    }
-    shown
-}

@@ -3,6 +3,7 @@
 use std::hash::BuildHasher;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
+use tollgate_core::visible;
 
 /// What stands between the fields of a joined key: no field holds it, because it ends a line, so
 /// different fields never make one key.
@@ -66,13 +67,7 @@ pub(super) fn text(key: &[u8], is_joined: bool) -> String {
 
 /// [`text`] that a terminal shows and doesn't act on, in at most `most` characters.
 pub(super) fn shown(text: &str, most: usize) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '"' | '\'' | '\\' => shown.push(character),
-            other => shown.extend(other.escape_debug()),
-        }
-    }
+    let mut shown = visible(text);
     if shown.is_empty() {
         shown.push_str("(empty)");
     }

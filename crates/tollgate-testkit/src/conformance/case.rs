@@ -8,9 +8,8 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
-use tollgate_core::MAX_EXACT;
+use tollgate_core::{MAX_EXACT, visible};
 
-use super::harmless;
 use super::params::{BuildError, Subject};
 
 /// Times of a case count from here: a whole number of days after the epoch, so that windows
@@ -130,13 +129,13 @@ fn read_case(line: usize, text: &str) -> Result<Case, String> {
         let message = error.to_string();
         let message =
             message.rsplit_once(" at line ").map_or(message.as_str(), |(message, _)| message);
-        format!("column {column}: {}", harmless(message))
+        format!("column {column}: {}", visible(message))
     })?;
-    let id = harmless(&raw.id);
+    let id = visible(&raw.id);
     let subject = Subject::new(&raw.algorithm, raw.params);
     match subject.build() {
         Err(BuildError::Malformed(problem)) => {
-            return Err(format!("case `{id}`: {}", harmless(&problem)));
+            return Err(format!("case `{id}`: {}", visible(&problem)));
         }
         Err(BuildError::Refused { parameter, .. }) if !raw.invalid && !subject.has(&parameter) => {
             return Err(format!("case `{id}`: the parameter `{parameter}` is missing"));
@@ -147,10 +146,10 @@ fn read_case(line: usize, text: &str) -> Result<Case, String> {
     let mut events = Vec::with_capacity(raw.events.len());
     for (index, event) in raw.events.into_iter().enumerate() {
         let event = event.0.into_event(&mut changed);
-        events
-            .push(event.map_err(|problem| {
-                format!("case `{id}`, event {index}: {}", harmless(&problem))
-            })?);
+        events.push(
+            event
+                .map_err(|problem| format!("case `{id}`, event {index}: {}", visible(&problem)))?,
+        );
     }
     Ok(Case { id: raw.id, line, subject, invalid: raw.invalid, events })
 }

@@ -6,10 +6,9 @@ use std::task::{Context, Poll, Waker};
 
 use serde::Serialize;
 use serde_json::{Value, json};
-use tollgate_core::{Decision, Policy, RetryAfter};
+use tollgate_core::{Decision, Policy, RetryAfter, visible};
 
 use super::case::{Case, Event, Expect, Expected};
-use super::harmless;
 use super::params::{BuildError, Subject};
 
 /// What cases are run against: one limit at a time, under injected time.
@@ -125,11 +124,11 @@ pub struct Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { case, event, field, expected, got } = self;
-        write!(f, "{}: ", harmless(case))?;
+        write!(f, "{}: ", visible(case))?;
         if let Some(event) = event {
             write!(f, "event {event}: ")?;
         }
-        let plain = |value: &Value| value.as_str().map_or_else(|| value.to_string(), harmless);
+        let plain = |value: &Value| value.as_str().map_or_else(|| value.to_string(), visible);
         write!(f, "{field}: expected {}, got {}", plain(expected), plain(got))
     }
 }
