@@ -160,6 +160,7 @@ if lane > 0 and (size > 0 or not value) then
         if size - from < 40 then clean = false break end
         local held
         held, newest, base, total, first, stored, from = unpack('>c6I7I7I7I7I7', value, from)
+        -- At most 65,536 entries count, and no more than that have left before they are dropped.
         if held ~= id or newest > ahead or newest > MAX or total > MAX - cost or first >= stored or first > 64 and 2 * first > stored or stored > 131200 then
           clean = false
           break
