@@ -235,6 +235,7 @@ impl Link {
     }
 
     fn failure(&self, error: &RedisError) -> Failure {
+        let refused;
         let (kind, problem) = match error.kind() {
             ErrorKind::Server(ServerErrorKind::NoScript) => return Failure::NoScript,
             ErrorKind::Parse => (StoreErrorKind::Unexpected, "does not speak the Redis protocol"),
@@ -255,15 +256,15 @@ impl Link {
             ),
             _ if is_missing_password(error) => (StoreErrorKind::Unexpected, PASSWORD),
             _ => {
-                let refused = format!("refused the command: {}", words(error));
-                let refused = self.error(StoreErrorKind::Unexpected, &refused);
-                return refused.with_source(error.clone()).into();
+                refused = format!("refused the command: {}", words(error));
+                (StoreErrorKind::Unexpected, refused.as_str())
             }
         };
         self.error(kind, problem).with_source(error.clone()).into()
     }
 
     fn connect_error(&self, error: &RedisError) -> StoreError {
+        let refused;
         let (kind, problem) = match error.kind() {
             ErrorKind::AuthenticationFailed => (StoreErrorKind::Unexpected, PASSWORD),
             _ if is_missing_password(error) => (StoreErrorKind::Unexpected, PASSWORD),
@@ -273,10 +274,8 @@ impl Link {
                 "is older than Redis 6.2, the oldest version that works",
             ),
             kind if kind != ErrorKind::Io && error.detail().is_some() => {
-                let refused =
-                    format!("refused the connection: {}; nothing was charged", words(error));
-                let refused = self.error(StoreErrorKind::Unavailable, &refused);
-                return refused.with_source(error.clone());
+                refused = format!("refused the connection: {}; nothing was charged", words(error));
+                (StoreErrorKind::Unavailable, refused.as_str())
             }
             _ => (StoreErrorKind::Unavailable, "can't be reached; nothing was charged"),
         };
