@@ -179,7 +179,7 @@ fn template_pieces<'k>(
 fn check_text(text: &str, place: &LitStr, arguments: &Arguments) -> Result<(), Error> {
     let meant = if arguments.has(text) {
         format!("\"{{{text}}}\"")
-    } else if WORDS.iter().any(|(name, _)| *name == text) {
+    } else if is_word(text) {
         text.to_owned()
     } else {
         return Ok(());
@@ -188,6 +188,11 @@ fn check_text(text: &str, place: &LitStr, arguments: &Arguments) -> Result<(), E
         place.span(),
         format!("this is the text `{text}`, one key for all callers: write `key = {meant}`"),
     ))
+}
+
+/// Whether a word means something as a key.
+pub(crate) fn is_word(text: &str) -> bool {
+    WORDS.iter().any(|(name, _)| *name == text)
 }
 
 /// `ip`, or `caller::ip`.

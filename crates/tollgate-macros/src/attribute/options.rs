@@ -2,6 +2,8 @@
 
 use syn::{Error, Ident};
 
+use crate::key::is_word;
+
 /// Every option with an example of it.
 const OPTIONS: [(&str, &str); 14] = [
     ("policies", "`policies = [\"gcra 5/s\", \"fixed_window 1000/d\"]`"),
@@ -40,13 +42,10 @@ pub(super) fn write_it(option: &Ident) -> Error {
 const OF_POLICIES: [&str; 10] =
     ["burst", "capacity", "limit", "max", "per", "period", "queue", "rate", "slices", "window"];
 
-/// Words that mean something as a key.
-const KEYS: [&str; 3] = ["ip", "method", "user"];
-
 /// What isn't an option. `is_alone` if no value follows.
 pub(super) fn unknown(option: &Ident, is_alone: bool) -> Error {
     let word = option.to_string();
-    if KEYS.contains(&word.as_str()) {
+    if is_word(&word) {
         return Error::new(option.span(), format!("a key is written `key = {word}`"));
     }
     let near = OPTIONS
