@@ -5,7 +5,7 @@
 
 Reads an access log in the common or combined format with one regular expression, sorts it by
 time, keeps a deque of admitted times per host, and prints one JSON object. The rival of
-`tollgate replay --policy "sliding_log LIMIT/SECONDSs"`, whose counts must be the same.
+`sluicegate replay --policy "sliding_log LIMIT/SECONDSs"`, whose counts must be the same.
 """
 
 import collections

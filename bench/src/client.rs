@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 use redis::Value;
 use redis::aio::MultiplexedConnection;
+use sluicegate_core::{Limit, Request, Store, TimeSource};
+use sluicegate_redis::{RedisHandle, RedisStore};
+use sluicegate_testkit::servers::Server;
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
-use tollgate_core::{Limit, Request, Store, TimeSource};
-use tollgate_redis::{RedisHandle, RedisStore};
-use tollgate_testkit::servers::Server;
 
 use crate::embedded::next;
 use crate::measure::{Effort, Measured, Pairs, Session};
@@ -89,7 +89,7 @@ fn name(number: usize) -> String {
     format!("tenant:42:user:{number:05}")
 }
 
-/// Tollgate's store.
+/// Sluicegate's store.
 #[derive(Clone)]
 struct Ours {
     store: RedisStore,
@@ -135,7 +135,7 @@ impl Ask for Bare {
     async fn ask(&self, number: usize) -> Result<bool> {
         let mut connection = self.connection.clone();
         let mut command = redis::cmd("EVALSHA");
-        command.arg(&*self.digest).arg(1).arg(format!("tg:demo:{{{}}}", name(number)));
+        command.arg(&*self.digest).arg(1).arg(format!("sg:demo:{{{}}}", name(number)));
         command.arg(&*self.program);
         let answer: Value = command.query_async(&mut connection).await?;
         // The express lane hands back the states it wrote.

@@ -231,7 +231,7 @@ pub const GOALS: &[Goal] = &[
     },
     Goal {
         name: "replay-speed",
-        what: "lines/s of `tollgate replay` against a Python script",
+        what: "lines/s of `sluicegate replay` against a Python script",
         target: 20.0,
         better: Better::Higher,
         unit: "times as fast as the script",

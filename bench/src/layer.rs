@@ -10,9 +10,9 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail, ensure};
 use axum::Router;
 use axum::routing::get;
+use sluicegate::tower::LimitLayer;
+use sluicegate::{Limiter, MemoryStore};
 use tokio::net::TcpListener;
-use tollgate::tower::LimitLayer;
-use tollgate::{Limiter, MemoryStore};
 
 use crate::measure::{Effort, Measured, Pairs, Session};
 
@@ -29,7 +29,7 @@ pub fn measure(session: &mut Session) {
 }
 
 fn throughput(effort: Effort) -> Result<Measured> {
-    let limiter = Limiter::new(MemoryStore::builder().build(), tollgate::limit("demo", [ROOMY])?);
+    let limiter = Limiter::new(MemoryStore::builder().build(), sluicegate::limit("demo", [ROOMY])?);
     let bare = serve("bare", |router| router.into_make_service())?;
     let ours = serve("ours", move |router| {
         // Keys are the clients' addresses, as they are unless told.

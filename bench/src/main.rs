@@ -1,4 +1,4 @@
-//! Tollgate beside its floors and rivals.
+//! Sluicegate beside its floors and rivals.
 //!
 //! Every goal is a number measured in one run: mostly a ratio of two things that took turns, in
 //! short segments, so that whatever else the machine does slows down both. Standard output has
@@ -28,7 +28,7 @@ use measure::{Effort, Session};
 #[global_allocator]
 static ALLOCATOR: counting::Counting = counting::Counting;
 
-/// Measures Tollgate beside its floors and rivals.
+/// Measures Sluicegate beside its floors and rivals.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask bench")]
 struct Arguments {

@@ -6,8 +6,8 @@ mod pipes;
 pub mod subject;
 
 use anyhow::{Context as _, Result, ensure};
-use tollgate_core::packed::{State, decode, kind};
-use tollgate_testkit::servers::{Reply, Server};
+use sluicegate_core::packed::{State, decode, kind};
+use sluicegate_testkit::servers::{Reply, Server};
 
 use crate::machine::{pin_process, pin_thread, unpin_thread};
 use crate::measure::{Effort, Measured, Pairs, Session};

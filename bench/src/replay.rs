@@ -1,4 +1,4 @@
-//! `tollgate replay` against what a person would write in Python.
+//! `sluicegate replay` against what a person would write in Python.
 
 use std::env;
 use std::fs::{self, File};
@@ -64,7 +64,7 @@ fn speed(effort: Effort) -> Result<Measured> {
 
 /// Builds the command as it is released; gives where it is.
 fn build(root: &Path) -> Result<PathBuf> {
-    eprintln!("    building the tollgate command");
+    eprintln!("    building the sluicegate command");
     let mut command = Command::new("cargo");
     command
         .current_dir(root)
@@ -73,9 +73,9 @@ fn build(root: &Path) -> Result<PathBuf> {
             "--quiet",
             "--release",
             "--package",
-            "tollgate-server",
+            "sluicegate-server",
             "--bin",
-            "tollgate",
+            "sluicegate",
         ])
         .args(["--message-format", "json-render-diagnostics"])
         .stderr(Stdio::inherit());
@@ -84,7 +84,7 @@ fn build(root: &Path) -> Result<PathBuf> {
         command.env_remove(name);
     }
     let output = command.output().context("can't run cargo")?;
-    ensure!(output.status.success(), "the tollgate command doesn't build");
+    ensure!(output.status.success(), "the sluicegate command doesn't build");
     let messages = String::from_utf8_lossy(&output.stdout);
     let mut executable = messages.lines().filter_map(|line| {
         let message: Value = serde_json::from_str(line).ok()?;
@@ -116,7 +116,7 @@ fn ensure_same(expected: &Value, found: &Value) -> Result<()> {
         let (expected, found) = (expected[name].as_u64(), place[name].as_u64());
         ensure!(
             expected.is_some() && expected == found,
-            "`{name}` is {found:?} by tollgate and {expected:?} by the script"
+            "`{name}` is {found:?} by sluicegate and {expected:?} by the script"
         );
     }
     ensure!(expected["denied"].as_u64() > Some(0), "nobody is denied: that is no test");
@@ -133,7 +133,7 @@ impl LongLog {
     fn write(log: &Path) -> Result<Self> {
         let text = fs::read(log).with_context(|| format!("can't read {}", log.display()))?;
         let lines = COPIES * text.iter().filter(|&&byte| byte == b'\n').count();
-        let path = env::temp_dir().join(format!("tollgate-bench-{}.log", std::process::id()));
+        let path = env::temp_dir().join(format!("sluicegate-bench-{}.log", std::process::id()));
         let written = Self { path, lines };
         let file = File::create(&written.path);
         let mut file = BufWriter::new(file.context("can't write the long log")?);

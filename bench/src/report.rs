@@ -156,7 +156,7 @@ goal says; the stored states are read to see that they do.
 the same script calls through `redis`' own multiplexed connection and reads nothing of the answers
 but whether they admit. Server and client share the machine.
 
-**Replay.** `tollgate replay` and `bench/replay_baseline.py` (a regular expression, `strptime` and
+**Replay.** `sluicegate replay` and `bench/replay_baseline.py` (a regular expression, `strptime` and
 a deque per host) read the same log, `data/apache_access.log` fifty times over, and must find the
 same numbers.
 ";

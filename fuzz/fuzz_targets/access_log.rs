@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tollgate_server::count_recording;
+use sluicegate_server::count_recording;
 
 fuzz_target!(|log: &[u8]| {
     let count = count_recording(log);

@@ -4,8 +4,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tollgate::Config;
-use tollgate_core::Policy;
+use sluicegate::Config;
+use sluicegate_core::Policy;
 
 fuzz_target!(|text: &str| {
     match Config::parse(text, "limits.yaml") {

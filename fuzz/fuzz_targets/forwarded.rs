@@ -3,7 +3,7 @@
 
 #![no_main]
 
-#[path = "../../crates/tollgate-http/tests/any_bytes/forwarded.rs"]
+#[path = "../../crates/sluicegate-http/tests/any_bytes/forwarded.rs"]
 mod forwarded;
 
 use libfuzzer_sys::fuzz_target;

@@ -3,7 +3,7 @@
 
 #![no_main]
 
-#[path = "../../crates/tollgate-http/tests/any_bytes/key_expression.rs"]
+#[path = "../../crates/sluicegate-http/tests/any_bytes/key_expression.rs"]
 mod key_expression;
 
 use libfuzzer_sys::fuzz_target;

@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tollgate_core::Policy;
+use sluicegate_core::Policy;
 
 fuzz_target!(|text: &str| {
     match text.parse::<Policy>() {

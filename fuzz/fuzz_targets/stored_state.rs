@@ -15,13 +15,13 @@ use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
 use redis::Value;
-use tollgate_core::kernel::{Rule, Times, log};
-use tollgate_core::packed::{self, Entry, State};
-use tollgate_core::{
+use sluicegate_core::kernel::{Rule, Times, log};
+use sluicegate_core::packed::{self, Entry, State};
+use sluicegate_core::{
     Cost, Costs, Limit, MAX_EXACT, Operation, Policy, RetryAfter, Span, Standing, StoreError,
     evaluate,
 };
-use tollgate_redis::read_answer;
+use sluicegate_redis::read_answer;
 
 /// Each alone, and the last ones together.
 const LIMITS: [&[&str]; 20] = [
@@ -112,7 +112,7 @@ fn decodes_to_itself(value: &[u8]) -> Vec<Entry> {
 /// The entries as if they were those of the limit's policies, in turn.
 fn adopted(limit: &Limit, entries: &[Entry]) -> Vec<Entry> {
     let members = limit.members().iter().cycle();
-    let adopt = |(member, entry): (&tollgate_core::Member, &Entry)| Entry {
+    let adopt = |(member, entry): (&sluicegate_core::Member, &Entry)| Entry {
         identity: member.identity(),
         ..entry.clone()
     };

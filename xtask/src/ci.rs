@@ -32,7 +32,7 @@ pub(crate) fn ci() -> Result<()> {
 /// Each feature of the library does without the others.
 fn check_features() -> Result<()> {
     for feature in ["", "macros", "redis", "metrics", "watch", "tower", "actix"] {
-        let which = ["--package", "tollgate", "--no-default-features", "--features", feature];
+        let which = ["--package", "sluicegate", "--no-default-features", "--features", feature];
         run(cargo(&["clippy"]).args(which).args(["--", "-D", "warnings"]))?;
     }
     Ok(())

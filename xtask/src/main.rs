@@ -1,4 +1,4 @@
-//! Tollgate's development commands: `cargo xtask --help`.
+//! Sluicegate's development commands: `cargo xtask --help`.
 //!
 //! What a command says about itself goes to standard error; standard output belongs to the
 //! programs it runs, so that `cargo xtask bench --json` can be piped.
@@ -12,7 +12,7 @@ mod plots;
 mod run;
 /// The tests' own search for servers, compiled in here as well: the two can't disagree.
 #[allow(dead_code, unreachable_pub, reason = "public and used in full where the file lives")]
-#[path = "../../crates/tollgate-testkit/src/servers/binary.rs"]
+#[path = "../../crates/sluicegate-testkit/src/servers/binary.rs"]
 mod servers;
 mod setup;
 mod soak;
@@ -27,7 +27,7 @@ use clap::{Parser, Subcommand};
 #[command(
     name = "cargo xtask",
     bin_name = "cargo xtask",
-    about = "Tollgate's development commands"
+    about = "Sluicegate's development commands"
 )]
 struct Arguments {
     #[command(subcommand)]
@@ -38,7 +38,7 @@ struct Arguments {
 enum Task {
     /// Make sure there is a real redis-server or valkey-server to test with
     ///
-    /// Looks on PATH, in TOLLGATE_REDIS_SERVER (programs, separated by `:`) and in target/tools. If
+    /// Looks on PATH, in SLUICEGATE_REDIS_SERVER (programs, separated by `:`) and in target/tools. If
     /// there is none, installs one with the system's package manager, without starting a service.
     /// Also tries to get a recent valkey-server into target/tools.
     Setup,

@@ -122,7 +122,7 @@ pub(crate) fn advice() -> String {
     });
     format!(
         "{}install Redis 6.2 or later, or Valkey, so that `redis-server` or `valkey-server` is on \
-         PATH, or name the program in the environment variable TOLLGATE_REDIS_SERVER",
+         PATH, or name the program in the environment variable SLUICEGATE_REDIS_SERVER",
         by_manager.unwrap_or_default()
     )
 }

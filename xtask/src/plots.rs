@@ -11,7 +11,7 @@ use crate::servers::workspace_root;
 
 /// The tests' own recording and plots, compiled in here as well: what is written is what they
 /// expect.
-#[path = "../../crates/tollgate-server/tests/replay/burst.rs"]
+#[path = "../../crates/sluicegate-server/tests/replay/burst.rs"]
 mod burst;
 
 /// Plays the guide's recording through every policy and writes the plots to `docs/policies`.
@@ -28,7 +28,7 @@ pub(crate) fn plots() -> Result<()> {
 }
 
 fn replay(recording: &str, arguments: &[&str]) -> Result<String> {
-    let program = ["run", "--quiet", "--package", "tollgate-server", "--bin", "tollgate", "--"];
+    let program = ["run", "--quiet", "--package", "sluicegate-server", "--bin", "sluicegate", "--"];
     let mut command = cargo(&program);
     command.arg("replay").args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.spawn().context("can't run cargo")?;
@@ -37,7 +37,7 @@ fn replay(recording: &str, arguments: &[&str]) -> Result<String> {
     { input }.write_all(recording.as_bytes()).context("the program doesn't read its input")?;
     let output = child.wait_with_output()?;
     if !output.status.success() {
-        bail!("`tollgate replay` ended with {}", output.status);
+        bail!("`sluicegate replay` ended with {}", output.status);
     }
     Ok(String::from_utf8(output.stdout)?)
 }

@@ -47,7 +47,7 @@ pub(crate) fn soak(wanted: &[Soak]) -> Result<()> {
 /// The same tests as ever: the schedule generators read the variable and make that many times more.
 fn long_schedules() -> Result<()> {
     let what = ["test", "--release", "--workspace", "--all-features", "--no-fail-fast"];
-    run(cargo(&what).env("TOLLGATE_SOAK", TIMES))
+    run(cargo(&what).env("SLUICEGATE_SOAK", TIMES))
 }
 
 /// Each small change to what decides must make some test fail. What is changed, by which tests it
@@ -55,7 +55,8 @@ fn long_schedules() -> Result<()> {
 fn mutants() -> Result<()> {
     ensure_cargo_tool("mutants", "27.1.0")?;
     // The unmutated tree has just passed; a baseline would look for the tests in the wrong crate.
-    let options = ["--test-package", "tollgate-testkit", "--baseline", "skip", "--timeout", "300"];
+    let options =
+        ["--test-package", "sluicegate-testkit", "--baseline", "skip", "--timeout", "300"];
     run(cargo(&["mutants", "--output", "target"]).args(options))
 }
 

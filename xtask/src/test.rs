@@ -43,9 +43,9 @@ mod tests {
 
     #[test]
     fn packages_named_for_cargo_replace_the_workspace() {
-        assert!(selects(&["-p", "tollgate-core"]));
-        assert!(selects(&["-ptollgate-core"]));
-        assert!(selects(&["--release", "--package=tollgate-core"]));
+        assert!(selects(&["-p", "sluicegate-core"]));
+        assert!(selects(&["-psluicegate-core"]));
+        assert!(selects(&["--release", "--package=sluicegate-core"]));
         assert!(!selects(&["--release", "bucket"]));
         // What follows `--` is for the test programs.
         assert!(!selects(&["--", "-p"]));

@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::process::Command;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use tollgate_core::{Request, Timestamp};
+use sluicegate_core::{Request, Timestamp};
 
 use super::ROOMY;
 use super::keys::keys;
@@ -24,7 +24,7 @@ pub fn measure(session: &mut Session) {
 
 /// Each store in a process of its own, so that no memory is used twice.
 fn bytes_per_key() -> Result<Measured> {
-    let (heap, resident) = in_a_process("tollgate")?;
+    let (heap, resident) = in_a_process("sluicegate")?;
     let (rival_heap, rival_resident) = in_a_process("governor")?;
     let note = format!(
         "the larger of live heap {heap:.1} and resident memory {resident:.1}; governor \
@@ -52,7 +52,7 @@ pub fn child(store: &str) -> Result<()> {
     let keys = keys(KEYS);
     let before = (live_bytes(), resident_bytes()?);
     let (passed, after) = match store {
-        "tollgate" => {
+        "sluicegate" => {
             let store = store_for(KEYS)?;
             let handle = open(&store, &[ROOMY])?;
             let passed = keys

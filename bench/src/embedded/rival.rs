@@ -9,8 +9,8 @@ use governor::clock::QuantaClock;
 use governor::middleware::NoOpMiddleware;
 use governor::state::keyed::DashMapStateStore;
 use governor::{Quota, RateLimiter};
-use tollgate_core::{Clock, EmbeddedStore, Request, Timestamp};
-use tollgate_memory::{Handle, MemoryStore};
+use sluicegate_core::{Clock, EmbeddedStore, Request, Timestamp};
+use sluicegate_memory::{Handle, MemoryStore};
 
 use super::ROOMY;
 use super::keys::{Draw, keys};

@@ -5,8 +5,8 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, Barrier};
 
 use anyhow::{Result, ensure};
-use tollgate_core::{Limit, Request, Store, TimeSource, Timestamp};
-use tollgate_memory::{Handle, MemoryStore};
+use sluicegate_core::{Limit, Request, Store, TimeSource, Timestamp};
+use sluicegate_memory::{Handle, MemoryStore};
 
 use super::ROOMY;
 use super::floor::Flat;

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use tollgate_testkit::servers::Server;
+use sluicegate_testkit::servers::Server;
 
 use super::load::{Answer, Load};
 use crate::machine::process_nanos;

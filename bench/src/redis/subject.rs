@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
-use tollgate_core::kernel::Rule;
-use tollgate_core::{Costs, Identity, KeyPrefix, Limit, Operation, Span, StoreKey, TimeSource};
-use tollgate_redis::{Program, Script};
-use tollgate_testkit::servers::Server;
+use sluicegate_core::kernel::Rule;
+use sluicegate_core::{Costs, Identity, KeyPrefix, Limit, Operation, Span, StoreKey, TimeSource};
+use sluicegate_redis::{Program, Script};
+use sluicegate_testkit::servers::Server;
 
 use super::load::{Answer, Load, encode};
 use super::load_script;
@@ -115,7 +115,7 @@ impl Subject {
         let key = self.key(99_999);
         let words: [&[u8]; 5] = [b"EVALSHA", self.digest.as_bytes(), b"1", &key, &self.program];
         match server.command(&words)? {
-            tollgate_testkit::servers::Reply::Bytes(states) => Some(states),
+            sluicegate_testkit::servers::Reply::Bytes(states) => Some(states),
             _ => None,
         }
         .context("a fresh key should be admitted by the express lane")

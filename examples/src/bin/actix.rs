@@ -2,7 +2,7 @@
 //! a request passes while there is anything left of the budget, and the answer is charged for.
 //!
 //! ```sh
-//! cargo run -p tollgate-examples --bin actix -- 127.0.0.1:3000
+//! cargo run -p sluicegate-examples --bin actix -- 127.0.0.1:3000
 //! curl -i http://127.0.0.1:3000/words/12 -H 'x-api-key: alice'
 //! ```
 
@@ -11,8 +11,8 @@
 use std::error::Error;
 
 use actix_web::{App, HttpResponse, HttpServer, get, web};
-use tollgate::actix::{Charge, LimitMiddleware};
-use tollgate::{Config, Registry};
+use sluicegate::actix::{Charge, LimitMiddleware};
+use sluicegate::{Config, Registry};
 
 const LIMITS: &str = r#"
 limits:

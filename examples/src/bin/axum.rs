@@ -2,7 +2,7 @@
 //! from a budget by API key too.
 //!
 //! ```sh
-//! cargo run -p tollgate-examples --bin axum -- 127.0.0.1:3000
+//! cargo run -p sluicegate-examples --bin axum -- 127.0.0.1:3000
 //! curl -i http://127.0.0.1:3000/search -H 'x-api-key: alice'
 //! ```
 
@@ -13,9 +13,9 @@ use std::net::SocketAddr;
 
 use axum::Router;
 use axum::routing::get;
+use sluicegate::tower::LimitLayer;
+use sluicegate::{Config, Registry};
 use tokio::net::TcpListener;
-use tollgate::tower::LimitLayer;
-use tollgate::{Config, Registry};
 
 /// With `store: "redis://127.0.0.1:6379"` a fleet of these shares its limits.
 const LIMITS: &str = r#"

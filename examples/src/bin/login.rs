@@ -3,7 +3,7 @@
 //! address that has used up its own attempts can't use up those of further accounts.
 //!
 //! ```sh
-//! cargo run -p tollgate-examples --bin login -- 127.0.0.1:3000
+//! cargo run -p sluicegate-examples --bin login -- 127.0.0.1:3000
 //! curl -i http://127.0.0.1:3000/login -d 'account=alice&password=swordfish'
 //! ```
 
@@ -17,9 +17,9 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum::{Form, Router};
 use serde::Deserialize;
+use sluicegate::http::{FieldFormat, Key};
+use sluicegate::{Ask, Caller, Config, Denied, Gate, Registry};
 use tokio::net::TcpListener;
-use tollgate::http::{FieldFormat, Key};
-use tollgate::{Ask, Caller, Config, Denied, Gate, Registry};
 
 const LIMITS: &str = r#"
 limits:
@@ -48,7 +48,7 @@ async fn login(
 
     let answer = limits.check(ask).await;
     let answer = answer.map_err(|error| Denied::failed(limits.name(), error));
-    if let Err(denied) = answer.and_then(tollgate::Ruling::or_denied) {
+    if let Err(denied) = answer.and_then(sluicegate::Ruling::or_denied) {
         return denied.to_response(FieldFormat::default());
     }
     if attempt.password == "swordfish" {

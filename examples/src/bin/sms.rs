@@ -2,7 +2,7 @@
 //! the function that costs money, whoever calls it.
 //!
 //! ```sh
-//! cargo run -p tollgate-examples --bin sms -- 127.0.0.1:3000
+//! cargo run -p sluicegate-examples --bin sms -- 127.0.0.1:3000
 //! curl -i -X POST http://127.0.0.1:3000/code/+15550100
 //! ```
 
@@ -14,9 +14,9 @@ use axum::Router;
 use axum::extract::Path;
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
+use sluicegate::http::FieldFormat;
+use sluicegate::{Denied, limit};
 use tokio::net::TcpListener;
-use tollgate::http::FieldFormat;
-use tollgate::{Denied, limit};
 
 /// Sends a code, which nobody may have sent to a stranger again and again.
 #[limit(policies = ["fixed_window 1/min as again", "fixed_window 5/h as hour"], name = "sms", key = "{phone}")]

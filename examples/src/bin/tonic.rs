@@ -2,16 +2,16 @@
 //! told `RESOURCE_EXHAUSTED`, with a `RetryInfo` that its client library understands.
 //!
 //! ```sh
-//! cargo run -p tollgate-examples --bin tonic -- 127.0.0.1:3000
+//! cargo run -p sluicegate-examples --bin tonic -- 127.0.0.1:3000
 //! ```
 
 #![allow(clippy::print_stdout, reason = "it says where it listens")]
 
 use std::error::Error;
 
+use sluicegate::tower::LimitLayer;
+use sluicegate::{Config, Registry};
 use tokio::net::TcpListener;
-use tollgate::tower::LimitLayer;
-use tollgate::{Config, Registry};
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 use tonic_health::ServingStatus;

@@ -2,7 +2,7 @@
 //! instead of being turned away. Any number of workers can share the limit through Redis.
 //!
 //! ```sh
-//! cargo run -p tollgate-examples --bin worker -- 5
+//! cargo run -p sluicegate-examples --bin worker -- 5
 //! ```
 
 #![allow(clippy::print_stdout, reason = "it says what it does")]
@@ -10,12 +10,12 @@
 use std::error::Error;
 use std::time::Duration;
 
-use tollgate::{Limiter, MemoryStore};
+use sluicegate::{Limiter, MemoryStore};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let jobs: u32 = std::env::args().nth(1).map_or(Ok(5), |jobs| jobs.parse())?;
-    let limit = tollgate::limit("mail-api", ["token_bucket 20/s burst 1"])?;
+    let limit = sluicegate::limit("mail-api", ["token_bucket 20/s burst 1"])?;
     let limiter = Limiter::new(MemoryStore::new(), limit);
 
     for job in 1..=jobs {

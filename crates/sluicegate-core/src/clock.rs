@@ -1,0 +1,55 @@
+//! Where an embedded store gets its time from.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::time::{Span, Timestamp};
+
+/// A source of the current time.
+pub trait Clock: Send + Sync {
+    /// The current time.
+    fn now(&self) -> Timestamp;
+}
+
+/// A clock that stands still until it is moved: for tests, yours included.
+///
+/// ```
+/// use sluicegate_core::{Clock, ManualClock, Span, Timestamp};
+///
+/// let clock = ManualClock::new(Timestamp::EPOCH);
+/// clock.advance(Span::SECOND);
+/// assert_eq!(clock.now().as_micros(), 1_000_000);
+/// ```
+#[derive(Debug, Default)]
+pub struct ManualClock(AtomicU64);
+
+impl ManualClock {
+    /// A clock that shows `now`.
+    #[must_use]
+    pub const fn new(now: Timestamp) -> Self {
+        Self(AtomicU64::new(now.as_micros()))
+    }
+
+    /// Moves the clock forward.
+    pub fn advance(&self, span: Span) {
+        let now =
+            Timestamp::from_micros_clamped(self.0.load(Ordering::Acquire)).saturating_add(span);
+        self.0.store(now.as_micros(), Ordering::Release);
+    }
+
+    /// Sets the clock, back in time if need be.
+    pub fn set(&self, now: Timestamp) {
+        self.0.store(now.as_micros(), Ordering::Release);
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_micros_clamped(self.0.load(Ordering::Acquire))
+    }
+}
+
+impl<C: Clock + ?Sized> Clock for std::sync::Arc<C> {
+    fn now(&self) -> Timestamp {
+        (**self).now()
+    }
+}

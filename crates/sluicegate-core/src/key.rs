@@ -1,0 +1,223 @@
+//! Names of keys in a shared store: injective, bounded, and one cluster slot per subject.
+//!
+//! A key is `PREFIX:LIMIT:{SUBJECT}`, or `PREFIX:LIMIT:{SUBJECT}:POLICY:IDENTITY` for a state that
+//! has a key of its own. The braces hold the subject alone, so all limits of one subject share a slot.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::limit::Member;
+use crate::name::LimitName;
+use crate::request::TimeSource;
+
+/// What the keys of one installation begin with: 1 to 32 printable ASCII characters except
+/// space and `{ } % ~`.
+///
+/// ```
+/// use sluicegate_core::KeyPrefix;
+///
+/// assert_eq!(KeyPrefix::default().as_str(), "sg");
+/// assert!("shop:sg".parse::<KeyPrefix>().is_ok());
+/// assert!("{shop}".parse::<KeyPrefix>().is_err());
+/// ```
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct KeyPrefix(String);
+
+impl KeyPrefix {
+    /// The most characters a prefix may have.
+    pub const MAX_LEN: usize = 32;
+
+    /// The prefix as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Default for KeyPrefix {
+    fn default() -> Self {
+        Self("sg".to_owned())
+    }
+}
+
+impl FromStr for KeyPrefix {
+    type Err = KeyPrefixError;
+
+    fn from_str(text: &str) -> Result<Self, KeyPrefixError> {
+        let lawful = |byte: u8| byte.is_ascii_graphic() && !b"{}%~".contains(&byte);
+        if text.is_empty() || text.len() > Self::MAX_LEN || !text.bytes().all(lawful) {
+            return Err(KeyPrefixError(text.chars().take(Self::MAX_LEN + 1).collect()));
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+/// A prefix that would let keys collide or move to another slot.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct KeyPrefixError(String);
+
+impl fmt::Display for KeyPrefixError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "`{}` is not a key prefix: use 1 to {} printable ASCII characters except space and {{ }} % ~",
+            self.0.escape_debug(),
+            KeyPrefix::MAX_LEN
+        )
+    }
+}
+
+impl std::error::Error for KeyPrefixError {}
+
+/// What the keys of one limit have in common.
+#[derive(Clone, Debug)]
+pub struct StoreKey {
+    head: Vec<u8>,
+}
+
+impl StoreKey {
+    /// The longest escaped subject that is kept as it is; longer ones are hashed.
+    const MAX_SUBJECT: usize = 64;
+
+    /// The keys of a limit.
+    #[must_use]
+    pub fn new(prefix: &KeyPrefix, limit: &LimitName, time: &TimeSource) -> Self {
+        let mut head = prefix.as_str().as_bytes().to_vec();
+        if let TimeSource::Injected { run } = time {
+            head.push(b'~');
+            escape(run.as_bytes(), &mut head);
+        }
+        head.push(b':');
+        escape(limit.as_str().as_bytes(), &mut head);
+        head.extend_from_slice(b":{");
+        Self { head }
+    }
+
+    /// Writes the key of a subject's packed states to the end of `key`.
+    pub fn write(&self, subject: &[u8], key: &mut Vec<u8>) {
+        key.extend_from_slice(&self.head);
+        let start = key.len();
+        if subject.is_empty() {
+            key.push(b'%');
+        } else if subject.len() <= Self::MAX_SUBJECT {
+            escape_subject(subject, key);
+        }
+        // The escape of a byte is `%` and two digits: `%` alone and `%#` are nothing else.
+        if subject.len() > Self::MAX_SUBJECT || key.len() - start > Self::MAX_SUBJECT {
+            key.truncate(start);
+            key.extend_from_slice(b"%#");
+            for byte in &blake3::hash(subject).as_bytes()[..16] {
+                key.extend_from_slice(&hexadecimal(*byte));
+            }
+        }
+        key.push(b'}');
+    }
+
+    /// A glob pattern that matches the keys of this limit and no others.
+    #[must_use]
+    pub fn pattern(&self) -> Vec<u8> {
+        let mut pattern = Vec::new();
+        for &byte in &self.head {
+            if b"*?[]\\^-".contains(&byte) {
+                pattern.push(b'\\');
+            }
+            pattern.push(byte);
+        }
+        pattern.push(b'*');
+        pattern
+    }
+
+    /// Writes the key that a policy's state has of its own, in the same slot. The identity keeps
+    /// versions of the policy with other windows apart, as it does in the packed states.
+    pub fn write_own(&self, subject: &[u8], policy: &Member, key: &mut Vec<u8>) {
+        self.write(subject, key);
+        key.push(b':');
+        key.extend_from_slice(policy.name().as_str().as_bytes());
+        key.push(b':');
+        for byte in policy.identity().to_bytes() {
+            key.extend_from_slice(&hexadecimal(byte));
+        }
+    }
+}
+
+/// Limits and runs: everything but colons, percent signs and braces as it is.
+fn escape(text: &[u8], out: &mut Vec<u8>) {
+    escape_where(text, out, |byte| byte.is_ascii_graphic() && !b":%{}".contains(&byte));
+}
+
+/// Subjects: they stand between the only braces, so colons may stay.
+fn escape_subject(text: &[u8], out: &mut Vec<u8>) {
+    escape_where(text, out, |byte| byte.is_ascii_graphic() && !b"%{}".contains(&byte));
+}
+
+fn escape_where(text: &[u8], out: &mut Vec<u8>, plain: impl Fn(u8) -> bool) {
+    for &byte in text {
+        if plain(byte) {
+            out.push(byte);
+        } else {
+            out.push(b'%');
+            out.extend_from_slice(&hexadecimal(byte));
+        }
+    }
+}
+
+fn hexadecimal(byte: u8) -> [u8; 2] {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn key(limit: &str, subject: &[u8]) -> Vec<u8> {
+        let limit = limit.parse().unwrap();
+        let mut key = Vec::new();
+        StoreKey::new(&KeyPrefix::default(), &limit, &TimeSource::Store).write(subject, &mut key);
+        key
+    }
+
+    #[test]
+    fn a_plain_subject_stays_readable() {
+        assert_eq!(key("demo", b"tenant:42:user:7"), b"sg:demo:{tenant:42:user:7}");
+    }
+
+    #[test]
+    fn braces_separators_nul_and_newlines_stay_inside_the_tag() {
+        assert_eq!(key("a:b", b"}x{\0\n%"), b"sg:a%3ab:{%7dx%7b%00%0a%25}");
+        assert_eq!(key("a", b""), b"sg:a:{%}");
+    }
+
+    #[test]
+    fn long_subjects_are_bounded_and_still_differ() {
+        let long = key("a", &[b'x'; 1 << 20]);
+        assert_eq!(long.len(), "sg:a:{%#}".len() + 32);
+        assert_ne!(long, key("a", &[b'x'; (1 << 20) + 1]));
+        // Escaping makes it long.
+        assert_eq!(key("a", &[0; 64]).len(), long.len());
+    }
+
+    #[test]
+    fn limits_and_subjects_join_injectively() {
+        let limits = ["a", "a:b", "a:", ":a", "b:a", "a/b"];
+        let subjects: [&[u8]; 9] = [b"", b"%", b"a", b":a", b"b}:{a", b"}", b"%#", b"%25", b"%00"];
+        let keys: HashSet<_> = limits
+            .iter()
+            .flat_map(|limit| subjects.iter().map(move |subject| key(limit, subject)))
+            .collect();
+        assert_eq!(keys.len(), limits.len() * subjects.len());
+    }
+
+    proptest! {
+        #[test]
+        fn two_subjects_never_share_a_key(a in prop::collection::vec(any::<u8>(), 0..100),
+                                          b in prop::collection::vec(any::<u8>(), 0..100)) {
+            prop_assert_eq!(a == b, key("l", &a) == key("l", &b));
+            prop_assert!(key("l", &a).len() <= 80);
+        }
+    }
+}

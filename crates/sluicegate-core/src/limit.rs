@@ -1,0 +1,273 @@
+//! A named set of policies: what a call site names.
+
+use crate::error::LimitError;
+use crate::name::{LimitName, PolicyName};
+use crate::policy::{Algorithm, Policy, Window};
+
+/// A named set of policies that are decided together, all or nothing.
+///
+/// ```
+/// use sluicegate_core::Limit;
+///
+/// let limit = Limit::new(
+///     "login".parse()?,
+///     vec!["token_bucket 10/s burst 20".parse()?, "fixed_window 100/d".parse()?],
+/// )?;
+/// let names: Vec<_> = limit.members().iter().map(|member| member.name().as_str()).collect();
+/// assert_eq!(names, ["token_bucket", "fixed_window"]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// A limit has one subject: all its policies judge one key. [`Limit::together`] makes one limit of
+/// several, each part with a subject of its own.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Limit {
+    name: LimitName,
+    members: Box<[Member]>,
+    /// The names under which the parts keep their states; most limits have one part, themselves.
+    parts: Box<[LimitName]>,
+}
+
+/// A policy with the name it has in its limit.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Member {
+    name: PolicyName,
+    policy: Policy,
+    identity: Identity,
+    part: u8,
+    has_namesake: bool,
+}
+
+/// What finds a policy's state again: a short hash of its name, its algorithm and its window.
+/// Numbers that may change under a live state are no part of it.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Identity([u8; 4]);
+
+impl Limit {
+    /// The most policies a limit can have.
+    pub const MAX_POLICIES: usize = 64;
+
+    /// A limit of one or more policies.
+    ///
+    /// Policies without a name of their own are called by their algorithm's word: `gcra`, and
+    /// `gcra-2`, `gcra-3` for repeats in order.
+    ///
+    /// # Errors
+    /// When there is no policy or there are too many, when two have one name, or when two names
+    /// have the same short hash.
+    pub fn new(name: LimitName, policies: Vec<Policy>) -> Result<Self, LimitError> {
+        if policies.is_empty() {
+            return Err(LimitError::Empty);
+        }
+        if policies.len() > Self::MAX_POLICIES {
+            return Err(LimitError::TooMany { count: policies.len() });
+        }
+        let mut members: Vec<Member> = Vec::with_capacity(policies.len());
+        let mut words: Vec<&'static str> = Vec::new();
+        for (index, policy) in policies.into_iter().enumerate() {
+            let name = policy.name().cloned().unwrap_or_else(|| {
+                let word = policy.algorithm().word();
+                words.push(word);
+                default_name(word, words.iter().filter(|&&other| other == word).count())
+            });
+            let identity = Identity::new(&name, policy.algorithm());
+            for earlier in &members {
+                if earlier.name == name {
+                    return Err(LimitError::DuplicateName { name, index });
+                }
+                if earlier.identity == identity {
+                    return Err(LimitError::TagCollision {
+                        first: earlier.name.clone(),
+                        second: name,
+                    });
+                }
+            }
+            members.push(Member { name, policy, identity, part: 0, has_namesake: false });
+        }
+        Ok(Self { parts: [name.clone()].into(), name, members: members.into() })
+    }
+
+    /// One limit of several, decided all or nothing, each with a subject of its own: a login is
+    /// limited per address and per account. The parts share their states with the limits they
+    /// are, and [`Request::also`](crate::Request::also) holds the subjects after the first.
+    ///
+    /// ```
+    /// use sluicegate_core::Limit;
+    ///
+    /// let by_address = Limit::new("address".parse()?, vec!["gcra 10/s".parse()?])?;
+    /// let by_account = Limit::new("account".parse()?, vec!["gcra 5/min".parse()?])?;
+    /// let login = Limit::together([by_address, by_account])?;
+    /// assert_eq!(login.parts().len(), 2);
+    /// assert_eq!(login.members()[1].part(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When there is none, two have one name, or there are too many policies altogether.
+    pub fn together(limits: impl IntoIterator<Item = Self>) -> Result<Self, LimitError> {
+        let mut limits = limits.into_iter();
+        let mut whole = limits.next().ok_or(LimitError::Empty)?;
+        let (mut members, mut parts) = (whole.members.into_vec(), whole.parts.into_vec());
+        for limit in limits {
+            if let Some(name) = limit.parts.iter().find(|name| parts.contains(name)) {
+                return Err(LimitError::DuplicatePart { name: name.clone() });
+            }
+            let first = parts.len();
+            parts.extend(limit.parts);
+            members.extend(limit.members.into_iter().map(|mut member| {
+                member.part += u8::try_from(first).unwrap_or(u8::MAX);
+                member
+            }));
+            if members.len() > Self::MAX_POLICIES {
+                return Err(LimitError::TooMany { count: members.len() });
+            }
+        }
+        if let [_, _, ..] = parts.as_slice() {
+            whole.name = LimitName::joined(&parts);
+        }
+        let names: Vec<PolicyName> = members.iter().map(|member| member.name.clone()).collect();
+        for member in &mut members {
+            member.has_namesake |=
+                names.iter().filter(|name| **name == member.name).nth(1).is_some();
+        }
+        Ok(Self { name: whole.name, members: members.into(), parts: parts.into() })
+    }
+
+    /// The same limit where `others` are decided together with it as well, but not each time: a
+    /// policy with a name that one of theirs has too has a [namesake](Member::has_namesake) even
+    /// when they aren't asked. Those that are parts already are passed over.
+    #[must_use]
+    pub fn beside<'o>(mut self, others: impl IntoIterator<Item = &'o Self>) -> Self {
+        for other in others {
+            if other.parts.iter().any(|part| self.parts.contains(part)) {
+                continue;
+            }
+            for member in &mut self.members {
+                member.has_namesake |= other.position(member.name.as_str()).is_some();
+            }
+        }
+        self
+    }
+
+    /// The limit's name; of several together, their names joined with ` + `.
+    #[must_use]
+    pub const fn name(&self) -> &LimitName {
+        &self.name
+    }
+
+    /// The policies with their names, in the order given.
+    #[must_use]
+    pub const fn members(&self) -> &[Member] {
+        &self.members
+    }
+
+    /// The names of the parts, each of which has a subject of its own; most limits are their only
+    /// part.
+    #[must_use]
+    pub const fn parts(&self) -> &[LimitName] {
+        &self.parts
+    }
+
+    /// Where the policy of a name stands; of several, the first.
+    #[must_use]
+    pub fn position(&self, name: &str) -> Option<usize> {
+        self.members.iter().position(|member| member.name.as_str() == name)
+    }
+
+    /// Whether units of every policy can be taken ahead of time.
+    #[must_use]
+    pub fn can_reserve(&self) -> bool {
+        self.members.iter().all(|member| member.policy.rule().can_reserve())
+    }
+}
+
+impl Member {
+    /// The policy's name in its limit.
+    #[must_use]
+    pub const fn name(&self) -> &PolicyName {
+        &self.name
+    }
+
+    /// The policy.
+    #[must_use]
+    pub const fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// What finds the policy's state again.
+    #[must_use]
+    pub const fn identity(&self) -> Identity {
+        self.identity
+    }
+
+    /// Which of [`Limit::parts`] the policy is of.
+    #[must_use]
+    pub const fn part(&self) -> usize {
+        self.part as usize
+    }
+
+    /// Whether a policy of another limit that is decided [together](Limit::together) with this one
+    /// has the same name, so that only the limits' names tell them apart.
+    #[must_use]
+    pub const fn has_namesake(&self) -> bool {
+        self.has_namesake
+    }
+}
+
+impl Identity {
+    fn new(name: &PolicyName, algorithm: &Algorithm) -> Self {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(name.as_str().as_bytes());
+        // A changed algorithm or window starts fresh. The members of the bucket family differ
+        // only in how they judge one and the same state, but a user who changes the word means
+        // another algorithm.
+        hasher.update(format!("\0{}\0{}", algorithm.word(), window_words(algorithm)).as_bytes());
+        let hash = hasher.finalize();
+        let [a, b, c, d, ..] = *hash.as_bytes();
+        Self([a, b, c, d])
+    }
+
+    /// The identity that was stored as these four bytes.
+    #[must_use]
+    pub const fn from_bytes(bytes: [u8; 4]) -> Self {
+        Self(bytes)
+    }
+
+    /// The four bytes as stored.
+    #[must_use]
+    pub const fn to_bytes(self) -> [u8; 4] {
+        self.0
+    }
+}
+
+fn window_words(algorithm: &Algorithm) -> String {
+    match algorithm {
+        Algorithm::FixedWindow { window, .. } => match window {
+            Window::FirstAdmitted(length) => format!("first {length}"),
+            Window::Aligned(length) => format!("aligned {length}"),
+            Window::Calendar(calendar) => calendar.to_string(),
+        },
+        Algorithm::SlidingWindow { window, slices, .. } => format!("{window}/{slices}"),
+        Algorithm::SlidingCounter { window, .. } => window.to_string(),
+        Algorithm::SlidingLog { strategies } => strategies
+            .iter()
+            .map(|strategy| strategy.window.to_string())
+            .collect::<Vec<_>>()
+            .join(" and "),
+        Algorithm::TokenBucket { .. }
+        | Algorithm::Gcra { .. }
+        | Algorithm::LeakyBucket { .. }
+        | Algorithm::Shaper { .. }
+        | Algorithm::Smooth { .. }
+        | Algorithm::WarmUp { .. } => String::new(),
+    }
+}
+
+fn default_name(word: &str, occurrence: usize) -> PolicyName {
+    let text = if occurrence == 1 { word.to_owned() } else { format!("{word}-{occurrence}") };
+    #[expect(
+        clippy::expect_used,
+        reason = "algorithm words are lawful names and short enough for a suffix"
+    )]
+    text.parse().expect("a lawful name")
+}

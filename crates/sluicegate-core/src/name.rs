@@ -1,0 +1,107 @@
+//! Names of policies and limits.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use crate::error::NameError;
+
+/// The name of a policy inside its limit: 1 to 32 characters of `a`–`z`, `0`–`9`, `_`, `-`.
+///
+/// The name is the policy's identity: numbers may change and what was consumed stays; a new name
+/// starts fresh.
+///
+/// ```
+/// use sluicegate_core::PolicyName;
+///
+/// assert_eq!("per-day".parse::<PolicyName>().unwrap().as_str(), "per-day");
+/// assert!("Per Day".parse::<PolicyName>().is_err());
+/// ```
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct PolicyName(Arc<str>);
+
+impl PolicyName {
+    /// The most characters a name may have.
+    pub const MAX_LEN: usize = 32;
+
+    /// The name as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for PolicyName {
+    type Err = NameError;
+
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        let lawful = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-');
+        if text.is_empty() || text.len() > Self::MAX_LEN || !text.bytes().all(lawful) {
+            return Err(NameError(format!(
+                "`{}` is not a policy name: use 1 to {} of the characters a-z, 0-9, _ and -",
+                text.escape_debug(),
+                Self::MAX_LEN
+            )));
+        }
+        Ok(Self(text.into()))
+    }
+}
+
+impl fmt::Display for PolicyName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The name of a limit: 1 to 64 characters of ASCII letters, digits and `_ - . : / @`.
+///
+/// ```
+/// use sluicegate_core::LimitName;
+///
+/// assert_eq!("login.per-account".parse::<LimitName>().unwrap().as_str(), "login.per-account");
+/// assert!("".parse::<LimitName>().is_err());
+/// ```
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct LimitName(Arc<str>);
+
+impl LimitName {
+    /// The most characters a name may have.
+    pub const MAX_LEN: usize = 64;
+
+    /// The name as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// What several limits are called together: no name that could be given.
+    pub(crate) fn joined(names: &[Self]) -> Self {
+        let names: Vec<&str> = names.iter().map(Self::as_str).collect();
+        Self(names.join(" + ").into())
+    }
+}
+
+impl FromStr for LimitName {
+    type Err = NameError;
+
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        let lawful = |byte: u8| {
+            byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b':' | b'/' | b'@')
+        };
+        if text.is_empty() || text.len() > Self::MAX_LEN || !text.bytes().all(lawful) {
+            let shown: String = text.chars().take(Self::MAX_LEN + 1).collect();
+            return Err(NameError(format!(
+                "`{}` is not a limit name: use 1 to {} ASCII letters, digits or any of _ - . : / @",
+                shown.escape_debug(),
+                Self::MAX_LEN
+            )));
+        }
+        Ok(Self(text.into()))
+    }
+}
+
+impl fmt::Display for LimitName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}

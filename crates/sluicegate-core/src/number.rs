@@ -1,0 +1,82 @@
+//! The one range every number of a decision lives in.
+
+use std::fmt;
+
+use crate::error::InvalidNumber;
+
+/// The largest whole number that every store can compute with exactly: 2^53 − 1.
+///
+/// Lua numbers are doubles, so this bounds costs, limits, times in microseconds and every
+/// product a script forms. The Rust kernels keep to it although they could go further: the
+/// answer has to be the same everywhere.
+pub const MAX_EXACT: u64 = (1 << 53) - 1;
+
+/// How many units a request takes: a whole number from 1 to 2^53 − 1.
+///
+/// ```
+/// use sluicegate_core::Cost;
+///
+/// assert_eq!(Cost::new(3).unwrap().get(), 3);
+/// assert!(Cost::new(0).is_err());
+/// assert!(Cost::new(1 << 53).is_err());
+/// assert_eq!(Cost::ONE.get(), 1);
+/// ```
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Cost(u64);
+
+impl Cost {
+    /// One unit: what a request costs when nobody says otherwise.
+    pub const ONE: Self = Self(1);
+    /// The largest cost there is.
+    pub const MAX: Self = Self(MAX_EXACT);
+
+    /// A cost of `units`.
+    ///
+    /// # Errors
+    /// When `units` is 0 or above 2^53 − 1.
+    pub const fn new(units: u64) -> Result<Self, InvalidNumber> {
+        if units == 0 || units > MAX_EXACT {
+            return Err(InvalidNumber::new("cost", units, 1, MAX_EXACT));
+        }
+        Ok(Self(units))
+    }
+
+    /// The units.
+    #[must_use]
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
+
+impl Default for Cost {
+    fn default() -> Self {
+        Self::ONE
+    }
+}
+
+impl fmt::Display for Cost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl TryFrom<u64> for Cost {
+    type Error = InvalidNumber;
+
+    fn try_from(units: u64) -> Result<Self, InvalidNumber> {
+        Self::new(units)
+    }
+}
+
+/// ⌈a·b ÷ c⌉ exactly, or `None` above [`MAX_EXACT`]. `c` is not 0.
+pub(crate) fn mul_div_ceil(a: u64, b: u64, c: u64) -> Option<u64> {
+    let exact = (u128::from(a) * u128::from(b)).div_ceil(u128::from(c));
+    u64::try_from(exact).ok().filter(|&quotient| quotient <= MAX_EXACT)
+}
+
+pub(crate) const fn greatest_common_divisor(mut a: u64, mut b: u64) -> u64 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}

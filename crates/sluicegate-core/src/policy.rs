@@ -1,0 +1,365 @@
+//! One rule: an algorithm with its numbers, a name, and what a request costs under it.
+
+use std::fmt;
+
+use crate::calendar::CalendarWindow;
+use crate::error::PolicyError;
+use crate::kernel::Rule;
+use crate::name::PolicyName;
+use crate::number::Cost;
+use crate::rate::Rate;
+use crate::time::Span;
+
+/// Which algorithm a policy uses, with the numbers as its user gave them.
+///
+/// Where they come from: the token bucket and the leaky bucket are those of network traffic
+/// shaping (J. Turner, "New directions in communications", 1986); GCRA is ITU-T I.371's generic
+/// cell rate algorithm; smooth and warm-up follow the behaviour of Guava's `RateLimiter`.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum Algorithm {
+    /// Starts full, refills continuously, admits while enough tokens are left.
+    TokenBucket {
+        /// The refill.
+        rate: Rate,
+        /// The most tokens the bucket holds.
+        burst: u64,
+    },
+    /// The token bucket by its theoretical arrival time: equal numbers, equal answers.
+    Gcra {
+        /// The sustained rate.
+        rate: Rate,
+        /// The most units admitted at one instant.
+        burst: u64,
+    },
+    /// A meter: starts empty, drains continuously, admits while there is room for the cost.
+    LeakyBucket {
+        /// The drain.
+        rate: Rate,
+        /// The most units the bucket holds.
+        capacity: u64,
+    },
+    /// A queue that answers when to act: requests leave it evenly, one unit every 1/rate.
+    Shaper {
+        /// The pace at which units leave.
+        rate: Rate,
+        /// The most units that wait; one more is being acted on.
+        queue: u64,
+    },
+    /// A request of any size is granted once the debt of earlier ones is paid; the next one pays
+    /// for it. Idle time is saved up, at most `burst` of it.
+    Smooth {
+        /// The sustained rate.
+        rate: Rate,
+        /// The most idle time that is saved up.
+        burst: Span,
+        /// What a fresh key has saved up.
+        start: Start,
+    },
+    /// Like [`Algorithm::Smooth`], but after idling it grants slowly at first: from a third of
+    /// the rate up to the whole rate over the warm-up period.
+    WarmUp {
+        /// The rate once warm.
+        rate: Rate,
+        /// How long a fresh or idle key takes to get warm.
+        over: Span,
+    },
+    /// A counter that starts again at each window.
+    FixedWindow {
+        /// The most units per window.
+        limit: u64,
+        /// Where windows begin and end.
+        window: Window,
+    },
+    /// A ring of slices: the current slice and those before it within the window count in full,
+    /// and a slice leaves whole.
+    SlidingWindow {
+        /// The most units in the window.
+        limit: u64,
+        /// The length of the window.
+        window: Span,
+        /// How many slices the window has.
+        slices: u64,
+    },
+    /// Two counters aligned to the epoch; the previous one counts in proportion to what is left
+    /// of it in the window.
+    SlidingCounter {
+        /// The most units in the window, as the counter estimates it.
+        limit: u64,
+        /// The length of the window.
+        window: Span,
+    },
+    /// Every admitted request counts for exactly the window; several strategies share one log.
+    SlidingLog {
+        /// The strategies, all of which must agree, in the order given.
+        strategies: Vec<Strategy>,
+    },
+}
+
+impl Algorithm {
+    /// The word that names the algorithm in a spec: `token_bucket`, `fixed_window` ….
+    #[must_use]
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::TokenBucket { .. } => "token_bucket",
+            Self::Gcra { .. } => "gcra",
+            Self::LeakyBucket { .. } => "leaky_bucket",
+            Self::Shaper { .. } => "shaper",
+            Self::Smooth { .. } => "smooth",
+            Self::WarmUp { .. } => "warmup",
+            Self::FixedWindow { .. } => "fixed_window",
+            Self::SlidingWindow { .. } => "sliding_window",
+            Self::SlidingCounter { .. } => "sliding_counter",
+            Self::SlidingLog { .. } => "sliding_log",
+        }
+    }
+}
+
+/// What a fresh smooth bucket has saved up.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum Start {
+    /// Nothing: the second request waits for the first. Guava's choice.
+    #[default]
+    Empty,
+    /// The whole burst.
+    Full,
+}
+
+/// Where a fixed window begins and ends.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum Window {
+    /// Opens at the first admitted request after the previous one closed.
+    FirstAdmitted(Span),
+    /// Begins at whole multiples of its length since the Unix epoch.
+    Aligned(Span),
+    /// A day, week, month or year of a named zone.
+    Calendar(CalendarWindow),
+}
+
+/// One limit over one window of a log: at most `limit` units in any `window`.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct Strategy {
+    /// The most units in the window, at most 65,536.
+    pub limit: u64,
+    /// The length of the window.
+    pub window: Span,
+}
+
+/// Whether a policy decides or only watches.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum Enforcement {
+    /// A refusal of this policy refuses the request.
+    #[default]
+    Enforced,
+    /// Evaluated, charged and reported as if it were the only policy; never refuses anything.
+    Shadow,
+}
+
+/// What a denied request does to the policy.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum DeniedCharge {
+    /// Nothing: a denied request changes nothing.
+    #[default]
+    Free,
+    /// It is charged too, up to the policy's limit: hammering keeps the policy exhausted, but
+    /// never puts it into debt.
+    Charged,
+}
+
+/// One rule of a limit.
+///
+/// Made by a constructor per algorithm or parsed from a spec; either way it is checked when it
+/// is made, and can't hold numbers that a store could not compute with exactly.
+///
+/// ```
+/// use sluicegate_core::{Policy, Rate};
+///
+/// let policy = Policy::token_bucket(Rate::per_second(100), 200)?;
+/// assert_eq!(policy.to_string(), "token_bucket 100/s burst 200");
+/// assert_eq!(policy, "token_bucket 100/s burst 200".parse()?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Policy {
+    algorithm: Algorithm,
+    rule: Rule,
+    name: Option<PolicyName>,
+    cost: Cost,
+    enforcement: Enforcement,
+    denied_charge: DeniedCharge,
+}
+
+impl Policy {
+    /// A policy of any algorithm.
+    ///
+    /// # Errors
+    /// When a number is out of range, or can't be computed with exactly: the error names the
+    /// parameter and, for a rate, the nearest ones that are accepted.
+    pub fn new(algorithm: Algorithm) -> Result<Self, PolicyError> {
+        let rule = Rule::new(&algorithm)?;
+        Ok(Self {
+            algorithm,
+            rule,
+            name: None,
+            cost: Cost::ONE,
+            enforcement: Enforcement::Enforced,
+            denied_charge: DeniedCharge::Free,
+        })
+    }
+
+    /// A token bucket that starts full with `burst` tokens.
+    ///
+    /// # Errors
+    /// See [`Policy::new`].
+    pub fn token_bucket(rate: Rate, burst: u64) -> Result<Self, PolicyError> {
+        Self::new(Algorithm::TokenBucket { rate, burst })
+    }
+
+    /// GCRA: the token bucket in its other parametrisation.
+    ///
+    /// # Errors
+    /// See [`Policy::new`].
+    pub fn gcra(rate: Rate, burst: u64) -> Result<Self, PolicyError> {
+        Self::new(Algorithm::Gcra { rate, burst })
+    }
+
+    /// A leaky bucket as a meter: at most `capacity` units that drain at `rate`.
+    ///
+    /// # Errors
+    /// See [`Policy::new`].
+    pub fn leaky_bucket(rate: Rate, capacity: u64) -> Result<Self, PolicyError> {
+        Self::new(Algorithm::LeakyBucket { rate, capacity })
+    }
+
+    /// A leaky bucket as a queue: it answers when to act.
+    ///
+    /// # Errors
+    /// See [`Policy::new`].
+    pub fn shaper(rate: Rate, queue: u64) -> Result<Self, PolicyError> {
+        Self::new(Algorithm::Shaper { rate, queue })
+    }
+
+    /// Smooth bursty: a request of any size passes once the debt is paid.
+    ///
+    /// # Errors
+    /// See [`Policy::new`].
+    pub fn smooth(rate: Rate, burst: Span, start: Start) -> Result<Self, PolicyError> {
+        Self::new(Algorithm::Smooth { rate, burst, start })
+    }
+
+    /// Smooth with a warm-up period and a cold factor of 3.
+    ///
+    /// # Errors
+    /// See [`Policy::new`].
+    pub fn warm_up(rate: Rate, over: Span) -> Result<Self, PolicyError> {
+        Self::new(Algorithm::WarmUp { rate, over })
+    }
+
+    /// At most `limit` units per fixed window.
+    ///
+    /// # Errors
+    /// See [`Policy::new`].
+    pub fn fixed_window(limit: u64, window: Window) -> Result<Self, PolicyError> {
+        Self::new(Algorithm::FixedWindow { limit, window })
+    }
+
+    /// At most `limit` units in a sliding window of `slices` slices.
+    ///
+    /// # Errors
+    /// See [`Policy::new`]; also when `slices` doesn't divide the window in whole milliseconds.
+    pub fn sliding_window(limit: u64, window: Span, slices: u64) -> Result<Self, PolicyError> {
+        Self::new(Algorithm::SlidingWindow { limit, window, slices })
+    }
+
+    /// At most `limit` units in a sliding window, estimated by two counters.
+    ///
+    /// # Errors
+    /// See [`Policy::new`].
+    pub fn sliding_counter(limit: u64, window: Span) -> Result<Self, PolicyError> {
+        Self::new(Algorithm::SlidingCounter { limit, window })
+    }
+
+    /// An exact log under one or more strategies.
+    ///
+    /// # Errors
+    /// See [`Policy::new`]; also when there is no strategy, or a limit above 65,536.
+    pub fn sliding_log(strategies: impl Into<Vec<Strategy>>) -> Result<Self, PolicyError> {
+        Self::new(Algorithm::SlidingLog { strategies: strategies.into() })
+    }
+
+    /// The same policy under a name of its own.
+    #[must_use]
+    pub fn named(mut self, name: PolicyName) -> Self {
+        self.name = Some(name);
+        self
+    }
+
+    /// The same policy, taking `cost` units from a request that doesn't say its cost.
+    #[must_use]
+    pub const fn with_cost(mut self, cost: Cost) -> Self {
+        self.cost = cost;
+        self
+    }
+
+    /// The same policy as a shadow: reported as if enforced alone, never enforced.
+    #[must_use]
+    pub const fn shadow(mut self) -> Self {
+        self.enforcement = Enforcement::Shadow;
+        self
+    }
+
+    /// The same policy, charged by denied requests too, up to its limit.
+    #[must_use]
+    pub const fn charge_denied(mut self) -> Self {
+        self.denied_charge = DeniedCharge::Charged;
+        self
+    }
+
+    /// The algorithm and its numbers as given.
+    #[must_use]
+    pub const fn algorithm(&self) -> &Algorithm {
+        &self.algorithm
+    }
+
+    /// The algorithm made ready to decide.
+    #[must_use]
+    pub const fn rule(&self) -> &Rule {
+        &self.rule
+    }
+
+    /// The name given with `as` or [`Policy::named`]; without one the limit that holds the
+    /// policy calls it by its algorithm's word.
+    #[must_use]
+    pub const fn name(&self) -> Option<&PolicyName> {
+        self.name.as_ref()
+    }
+
+    /// What a request costs under this policy when it doesn't say.
+    #[must_use]
+    pub const fn cost(&self) -> Cost {
+        self.cost
+    }
+
+    /// Whether the policy decides or only watches.
+    #[must_use]
+    pub const fn enforcement(&self) -> Enforcement {
+        self.enforcement
+    }
+
+    /// Whether denied requests are charged.
+    #[must_use]
+    pub const fn denied_charge(&self) -> DeniedCharge {
+        self.denied_charge
+    }
+}
+
+impl fmt::Display for Policy {
+    /// The spec that parses back to this policy.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        crate::spec::write_policy(f, self)
+    }
+}

@@ -1,0 +1,134 @@
+//! How many units per length of time.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::error::{PolicyError, SpanError};
+use crate::number::{MAX_EXACT, greatest_common_divisor};
+use crate::time::Span;
+
+/// `count` units per span of time, read the way people say it: `100/s`, `1000/h`, `5/500ms`.
+///
+/// ```
+/// use sluicegate_core::{Rate, Span};
+///
+/// assert_eq!(Rate::per_second(100), "100/s".parse().unwrap());
+/// assert_eq!(Rate::new(5, Span::from_millis(500).unwrap()).unwrap().to_string(), "5/500ms");
+/// assert_eq!("0.5/s".parse::<Rate>().unwrap_err().parameter, "rate");
+/// ```
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct Rate {
+    count: u64,
+    per: Span,
+}
+
+impl Rate {
+    /// `count` units per `per`. A count of 0 is valid and admits nothing.
+    ///
+    /// # Errors
+    /// When `count` is above 2^53 − 1 or `per` is zero.
+    pub fn new(count: u64, per: Span) -> Result<Self, PolicyError> {
+        if count > MAX_EXACT {
+            return Err(PolicyError::new(
+                "rate",
+                format!("{count} is above the largest count, {MAX_EXACT}"),
+            ));
+        }
+        if per.is_zero() {
+            return Err(PolicyError::new("period", "is 0, but must be at least 1us"));
+        }
+        Ok(Self { count, per })
+    }
+
+    /// `count` units a second: `per_second(100)` is a hundred a second.
+    #[must_use]
+    pub const fn per_second(count: u32) -> Self {
+        Self { count: count as u64, per: Span::SECOND }
+    }
+
+    /// `count` units a minute.
+    #[must_use]
+    pub const fn per_minute(count: u32) -> Self {
+        Self { count: count as u64, per: Span::MINUTE }
+    }
+
+    /// `count` units an hour.
+    #[must_use]
+    pub const fn per_hour(count: u32) -> Self {
+        Self { count: count as u64, per: Span::HOUR }
+    }
+
+    /// `count` units a day of 24 hours.
+    #[must_use]
+    pub const fn per_day(count: u32) -> Self {
+        Self { count: count as u64, per: Span::DAY }
+    }
+
+    /// The units per period.
+    #[must_use]
+    pub const fn count(self) -> u64 {
+        self.count
+    }
+
+    /// The period.
+    #[must_use]
+    pub const fn per(self) -> Span {
+        self.per
+    }
+
+    /// The rate in ticks: one unit costs the first number, and every microsecond gives back the
+    /// second. Reduced by their greatest common divisor, so that the numbers a state holds stay
+    /// as small as they can be.
+    pub(crate) const fn ticks(self) -> (u64, u64) {
+        let divisor = greatest_common_divisor(self.count, self.per.as_micros());
+        (self.per.as_micros() / divisor, self.count / divisor)
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/", self.count)?;
+        write_period(f, self.per)
+    }
+}
+
+/// `/s`, not `/1s`.
+pub(crate) fn write_period(f: &mut fmt::Formatter<'_>, period: Span) -> fmt::Result {
+    let text = period.to_string();
+    match text.strip_prefix('1') {
+        Some(unit) if unit.starts_with(|c: char| c.is_ascii_alphabetic()) => f.write_str(unit),
+        _ => f.write_str(&text),
+    }
+}
+
+impl FromStr for Rate {
+    type Err = PolicyError;
+
+    fn from_str(text: &str) -> Result<Self, PolicyError> {
+        let (count, period) = text.split_once('/').ok_or_else(|| {
+            PolicyError::new(
+                "rate",
+                format!("`{text}` is not a rate: write N/PERIOD, such as 100/s"),
+            )
+        })?;
+        let count = parse_count("rate", count)?;
+        let per = period
+            .parse()
+            .map_err(|error: SpanError| PolicyError::new("period", error.to_string()))?;
+        Self::new(count, per)
+    }
+}
+
+/// A whole number from 0 to [`MAX_EXACT`], digits only.
+pub(crate) fn parse_count(parameter: &'static str, text: &str) -> Result<u64, PolicyError> {
+    let digits_only = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    digits_only
+        .then(|| text.parse().ok().filter(|&count: &u64| count <= MAX_EXACT))
+        .flatten()
+        .ok_or_else(|| {
+            PolicyError::new(
+                parameter,
+                format!("`{text}` is not a whole number from 0 to {MAX_EXACT}"),
+            )
+        })
+}

@@ -1,0 +1,131 @@
+//! Policy specs: one rule as one line of text, the same in code, configuration and on the
+//! command line.
+//!
+//! ```text
+//! ALG N/PERIOD [option value]… [as NAME]
+//! ```
+//!
+//! | spec | default |
+//! | --- | --- |
+//! | `token_bucket 100/s burst 200` · `gcra 10/s burst 5` | burst N |
+//! | `leaky_bucket 5/s capacity 20` | capacity N |
+//! | `fixed_window 1000/h` · `… aligned` · `fixed_window 10000/month calendar Asia/Tokyo` | opens at the first admitted request |
+//! | `sliding_window 1000/h slices 60` | 60 slices if they are whole milliseconds, else 10 |
+//! | `sliding_counter 1000/h` | |
+//! | `sliding_log 10/s` · `sliding_log 10/s and 1000/h` | |
+//! | `smooth 5/s burst 1s start empty` · `warmup 5/s over 10s` · `shaper 5/s queue 100` | burst 1s, start empty |
+//! | any of them: `cost N`, `shadow`, `charge_denied`, `as NAME` | cost 1 |
+//!
+//! Options come in any order, each at most once. A rate of `0/PERIOD` refuses everything.
+
+mod grammar;
+mod read;
+#[cfg(test)]
+mod tests;
+mod words;
+mod write;
+
+use std::error::Error;
+use std::fmt;
+use std::str::FromStr;
+
+use crate::policy::Policy;
+use crate::visible::visible;
+
+use words::Place;
+
+pub(crate) use write::write_policy;
+
+impl Policy {
+    /// The longest spec that is read, in bytes.
+    ///
+    /// What a log of very many strategies prints can be longer.
+    pub const MAX_SPEC_BYTES: usize = 1_024;
+}
+
+/// A spec that can't be read: what is wrong, where, and what to write instead.
+///
+/// Prints as a message with the spec below it and a caret line below the word at fault. Control
+/// characters of the spec are printed as escapes.
+///
+/// ```
+/// use sluicegate_core::Policy;
+///
+/// let error = "token_bucket 100/s brust 200".parse::<Policy>().unwrap_err();
+/// assert_eq!(error.column(), 20);
+/// assert_eq!(error.message(), "unknown word `brust`: did you mean `burst`?");
+/// assert_eq!(
+///     error.to_string(),
+///     "unknown word `brust`: did you mean `burst`?\n\
+///      \x20 token_bucket 100/s brust 200\n\
+///      \x20                    ^^^^^"
+/// );
+/// ```
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct SpecError {
+    message: String,
+    column: usize,
+    snippet: String,
+}
+
+impl SpecError {
+    fn new(spec: &str, place: Place, message: &str) -> Self {
+        Self { message: visible(message), column: place.column + 1, snippet: snippet(spec, place) }
+    }
+
+    /// What is wrong and what to write instead, on one line.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// Where the word at fault begins, in characters counted from 1.
+    #[must_use]
+    pub const fn column(&self) -> usize {
+        self.column
+    }
+
+    /// The spec, and on a second line carets under the word at fault; no line break at the end.
+    #[must_use]
+    pub fn snippet(&self) -> &str {
+        &self.snippet
+    }
+}
+
+impl fmt::Display for SpecError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        for line in self.snippet.lines() {
+            write!(f, "\n  {line}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Error for SpecError {}
+
+impl FromStr for Policy {
+    type Err = SpecError;
+
+    /// Reads a spec such as `token_bucket 100/s burst 200 as per-second`.
+    fn from_str(spec: &str) -> Result<Self, SpecError> {
+        read::policy(spec).map_err(|problem| SpecError::new(spec, problem.place, &problem.message))
+    }
+}
+
+/// The characters of a spec above [`Policy::MAX_SPEC_BYTES`] that are shown.
+const SHOWN_OF_LONG: usize = 60;
+
+fn snippet(spec: &str, place: Place) -> String {
+    if spec.len() > Policy::MAX_SPEC_BYTES {
+        let shown: String = spec.chars().take(SHOWN_OF_LONG).collect();
+        let shown = visible(&shown);
+        return format!("{shown}…\n{}^", " ".repeat(shown.chars().count()));
+    }
+    let width =
+        |text: &mut dyn Iterator<Item = char>| visible(&text.collect::<String>()).chars().count();
+    let mut chars = spec.chars();
+    let indent = width(&mut chars.by_ref().take(place.column));
+    let carets = width(&mut chars.by_ref().take(place.width)).max(1);
+    format!("{}\n{}{}", visible(spec), " ".repeat(indent), "^".repeat(carets))
+}

@@ -1,0 +1,268 @@
+//! Ranges of addresses.
+
+use std::error::Error;
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+
+/// All addresses with the same first bits: `10.0.0.0/8`, `2001:db8::/32`; an address alone is the
+/// range of itself.
+///
+/// Every range has one spelling, which is what it prints: the lowest address in canonical text,
+/// then the length unless that is the whole address. So a range never looks like an address, nor
+/// like a range of another length. IPv4 addresses mapped into IPv6 (`::ffff:0:0/96`) are IPv4.
+///
+/// ```
+/// use sluicegate_http::Cidr;
+///
+/// let office: Cidr = "2001:DB8:0:7::/64".parse()?;
+/// assert_eq!(office.to_string(), "2001:db8:0:7::/64");
+/// assert!(office.contains("2001:db8:0:7::9".parse()?));
+/// assert_eq!("192.0.2.1/32".parse::<Cidr>()?.to_string(), "192.0.2.1");
+///
+/// let error = "10.0.0.1/8".parse::<Cidr>().unwrap_err();
+/// assert_eq!(error.to_string(), "`10.0.0.1/8` has bits set after its first 8: write 10.0.0.0/8");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Cidr {
+    address: IpAddr,
+    length: u8,
+}
+
+impl Cidr {
+    /// Every IPv4 address.
+    pub const ALL_IPV4: Self = Self { address: IpAddr::V4(Ipv4Addr::UNSPECIFIED), length: 0 };
+    /// Every IPv6 address.
+    pub const ALL_IPV6: Self = Self { address: IpAddr::V6(Ipv6Addr::UNSPECIFIED), length: 0 };
+
+    /// The addresses that share their first `length` bits with `address`.
+    ///
+    /// # Errors
+    /// When the address has fewer bits, or has bits set after those.
+    pub fn new(address: IpAddr, length: u8) -> Result<Self, CidrError> {
+        let most = address_length(address);
+        if length > most {
+            return Err(CidrError(format!(
+                "`{address}/{length}` is too long: an IPv{} prefix has at most {most} bits",
+                if most == 32 { 4 } else { 6 }
+            )));
+        }
+        let masked = Self::masked(address, length);
+        if masked.address != address && masked.address != address.to_canonical() {
+            return Err(CidrError(format!(
+                "`{address}/{length}` has bits set after its first {length}: write {masked}"
+            )));
+        }
+        Ok(masked)
+    }
+
+    /// The range of one address.
+    #[must_use]
+    pub fn host(address: IpAddr) -> Self {
+        let address = address.to_canonical();
+        Self { address, length: address_length(address) }
+    }
+
+    /// The range of `length` bits that `address` is in; whole addresses if it has fewer bits.
+    pub(crate) fn masked(address: IpAddr, length: u8) -> Self {
+        let canonical = address.to_canonical();
+        // Mapped addresses have 96 bits before those of IPv4.
+        let (address, length) = match (address, canonical) {
+            (IpAddr::V6(_), IpAddr::V4(_)) if length >= 96 => (canonical, length - 96),
+            _ => (address, length),
+        };
+        let length = length.min(address_length(address));
+        Self { address: from_bits(address, bits(address) & mask(length)), length }
+    }
+
+    /// The lowest address of the range.
+    #[must_use]
+    pub const fn address(self) -> IpAddr {
+        self.address
+    }
+
+    /// How many bits the addresses share: 0 to 32 for IPv4, 0 to 128 for IPv6.
+    #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "no range is empty")]
+    pub const fn len(self) -> u8 {
+        self.length
+    }
+
+    /// Whether `address` is in the range.
+    #[must_use]
+    pub fn contains(self, address: IpAddr) -> bool {
+        self.covers(Self::host(address))
+    }
+
+    /// Whether all of `other` is in the range.
+    #[must_use]
+    pub fn covers(self, other: Self) -> bool {
+        self.address.is_ipv4() == other.address.is_ipv4()
+            && self.length <= other.length
+            && self.bits() == bits(other.address) & mask(self.length)
+    }
+
+    /// The address, its first bit the highest one of the number.
+    pub(crate) fn bits(self) -> u128 {
+        bits(self.address)
+    }
+}
+
+impl fmt::Display for Cidr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.length == address_length(self.address) {
+            write!(f, "{}", self.address)
+        } else {
+            write!(f, "{}/{}", self.address, self.length)
+        }
+    }
+}
+
+impl fmt::Debug for Cidr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Cidr({self})")
+    }
+}
+
+impl From<IpAddr> for Cidr {
+    fn from(address: IpAddr) -> Self {
+        Self::host(address)
+    }
+}
+
+impl FromStr for Cidr {
+    type Err = CidrError;
+
+    fn from_str(text: &str) -> Result<Self, CidrError> {
+        let wrong = || {
+            let shown: String = text.chars().take(60).collect();
+            CidrError(format!(
+                "`{}` is not a range of addresses: write one such as 10.0.0.0/8, 192.0.2.1 or 2001:db8::/32",
+                shown.escape_debug()
+            ))
+        };
+        let (address, length) = match text.split_once('/') {
+            Some((address, length)) => (address, Some(length)),
+            None => (text, None),
+        };
+        let address: IpAddr = address.parse().map_err(|_| wrong())?;
+        let Some(length) = length else {
+            return Ok(Self::host(address));
+        };
+        // Digits alone: the standard parser would take a sign.
+        if length.is_empty() || !length.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Err(wrong());
+        }
+        Self::new(address, length.parse().unwrap_or(u8::MAX))
+    }
+}
+
+/// A range of addresses that can't be read, and what to write instead.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct CidrError(String);
+
+impl fmt::Display for CidrError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Error for CidrError {}
+
+pub(crate) const fn address_length(address: IpAddr) -> u8 {
+    match address {
+        IpAddr::V4(_) => 32,
+        IpAddr::V6(_) => 128,
+    }
+}
+
+fn bits(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(address) => u128::from(address.to_bits()) << 96,
+        IpAddr::V6(address) => address.to_bits(),
+    }
+}
+
+/// The address of the family of `like` with these bits.
+fn from_bits(like: IpAddr, bits: u128) -> IpAddr {
+    match like {
+        IpAddr::V4(_) => {
+            let [a, b, c, d, ..] = bits.to_be_bytes();
+            IpAddr::V4(Ipv4Addr::new(a, b, c, d))
+        }
+        IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::from_bits(bits)),
+    }
+}
+
+fn mask(length: u8) -> u128 {
+    !u128::MAX.checked_shr(u32::from(length)).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_range_has_one_spelling() {
+        for (text, printed) in [
+            ("10.0.0.0/8", "10.0.0.0/8"),
+            ("0.0.0.0/0", "0.0.0.0/0"),
+            ("::/0", "::/0"),
+            ("192.0.2.1", "192.0.2.1"),
+            ("192.0.2.1/32", "192.0.2.1"),
+            ("2001:DB8:0:0::1/128", "2001:db8::1"),
+            ("2001:db8:0000::/064", "2001:db8::/64"),
+            ("::ffff:10.0.0.0/104", "10.0.0.0/8"),
+            ("::ffff:10.1.2.3", "10.1.2.3"),
+            ("::ffff:0:0/96", "0.0.0.0/0"),
+        ] {
+            assert_eq!(text.parse::<Cidr>().unwrap().to_string(), printed, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_range_is_refused_with_what_to_write() {
+        for (text, hint) in [
+            ("10.0.0.0/33", "at most 32"),
+            ("10.0.0.0/999", "at most 32"),
+            ("2001:db8::/129", "at most 128"),
+            ("10.0.0.1/8", "write 10.0.0.0/8"),
+            ("2001:db8::1/64", "write 2001:db8::/64"),
+            ("10.0.0.0/+8", "such as 10.0.0.0/8"),
+            ("10.0.0.0/", "such as 10.0.0.0/8"),
+            ("10.0.0/8", "such as 10.0.0.0/8"),
+            ("010.0.0.0/8", "such as 10.0.0.0/8"),
+            ("fe80::1%eth0", "such as 10.0.0.0/8"),
+            ("", "such as 10.0.0.0/8"),
+        ] {
+            let message = text.parse::<Cidr>().unwrap_err().to_string();
+            assert!(message.contains(hint), "{text}: {message}");
+        }
+    }
+
+    #[test]
+    fn ipv4_and_ipv6_never_contain_each_other() {
+        assert!(!Cidr::ALL_IPV6.contains("10.0.0.1".parse().unwrap()));
+        assert!(!Cidr::ALL_IPV4.contains("a00:1::".parse().unwrap()));
+        assert!(Cidr::ALL_IPV4.contains("::ffff:10.0.0.1".parse().unwrap()));
+    }
+
+    proptest! {
+        #[test]
+        fn ranges_hold_what_another_implementation_says(
+            a in any::<IpAddr>(), b in any::<IpAddr>(), length in 0_u8..=128, near in any::<bool>(), flip in 0..128_u32,
+        ) {
+            let (a, b) = (a.to_canonical(), b.to_canonical());
+            let length = length.min(address_length(a));
+            let b = if near { from_bits(a, bits(a) ^ (1 << flip)) } else { b }.to_canonical();
+            let theirs = ipnet::IpNet::new(a, length).unwrap().trunc();
+            let ours = Cidr::masked(a, length);
+            prop_assert_eq!(ours.address(), theirs.network());
+            prop_assert_eq!(ours.contains(b), theirs.contains(&b));
+            prop_assert_eq!(ours.to_string().parse(), Ok(ours));
+        }
+    }
+}

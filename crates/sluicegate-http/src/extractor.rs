@@ -1,0 +1,366 @@
+//! Where the key of a request comes from.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::client_address::ClientAddress;
+use crate::fields::Partition;
+use crate::key::Key;
+use crate::key_component::KeyComponent;
+use crate::missing::Missing;
+use crate::request::RequestView;
+
+/// Makes the key of a request.
+///
+/// A [`KeyExpression`](crate::KeyExpression) is one, and so is every function from a request to
+/// `Option<Key>`. They are put together with [`and`](Self::and), [`or`](Self::or) and
+/// [`map`](Self::map); tuples of two to four are joined too.
+///
+/// ```
+/// use sluicegate_http::{Key, KeyExpression, KeyExtractor, RequestView, User, from_fn};
+///
+/// // The tenant is the first part of the host; who isn't logged in is limited by address.
+/// let tenant = from_fn(|request| Some(Key::new(request.authority()?.split('.').next()?)));
+/// let user: KeyExpression = "user".parse()?;
+/// let by_tenant = tenant.and(user.or(KeyExpression::default()));
+///
+/// let request = http::Request::get("https://acme.example/").extension(User::new("eve")).body(())?;
+/// assert_eq!(by_tenant.key(&request)?.as_bytes(), b"acme|eve");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub trait KeyExtractor: Send + Sync {
+    /// The key of `request`.
+    ///
+    /// # Errors
+    /// When the request lacks what the key is made of.
+    fn key(&self, request: &dyn RequestView) -> Result<Key, Missing>;
+
+    /// The key of `request`, for which the client's address is found as `address` says, unless
+    /// the extractor says so itself. Middleware knows by its configuration which proxies there are.
+    ///
+    /// # Errors
+    /// Like [`key`](Self::key).
+    fn key_with_address(
+        &self,
+        request: &dyn RequestView,
+        address: &ClientAddress,
+    ) -> Result<Key, Missing> {
+        let _ = address;
+        self.key(request)
+    }
+
+    /// What the keys divide a quota by, as response fields tell it; nothing is told unless the
+    /// extractor knows.
+    fn partition(&self) -> Partition {
+        Partition::default()
+    }
+
+    /// The keys of both, joined like [`Key::join`].
+    fn and<E: KeyExtractor>(self, other: E) -> And<Self, E>
+    where
+        Self: Sized,
+    {
+        And { first: self, second: other }
+    }
+
+    /// The key of this one, or where there is none that of `other`.
+    ///
+    /// A key of `other` has a mark at its beginning, so that it never equals one of the first: a
+    /// user whose name is an address doesn't spend what the address may. Lists of keys match it by
+    /// its network alone.
+    fn or<E: KeyExtractor>(self, other: E) -> Or<Self, E>
+    where
+        Self: Sized,
+    {
+        Or { first: self, second: other }
+    }
+
+    /// The key that `change` makes of the key.
+    fn map<F: Fn(Key) -> Key + Send + Sync>(self, change: F) -> Map<Self, F>
+    where
+        Self: Sized,
+    {
+        Map { extractor: self, change }
+    }
+}
+
+/// A function as a [`KeyExtractor`]; the compiler needs this to see that the argument of a closure
+/// is a request.
+pub fn from_fn<F>(function: F) -> F
+where
+    F: Fn(&dyn RequestView) -> Option<Key> + Send + Sync,
+{
+    function
+}
+
+/// One key for all requests.
+///
+/// ```
+/// use sluicegate_http::{KeyExtractor, fixed};
+///
+/// let request = http::Request::new(());
+/// assert_eq!(fixed("everybody").key(&request)?.as_bytes(), b"everybody");
+/// # Ok::<(), sluicegate_http::Missing>(())
+/// ```
+#[must_use]
+pub fn fixed(key: impl AsRef<[u8]>) -> Fixed {
+    Fixed(Key::new(key))
+}
+
+/// One key for all requests: what [`fixed`] makes.
+#[derive(Clone, Debug)]
+pub struct Fixed(Key);
+
+/// Two keys joined: what [`KeyExtractor::and`] makes.
+#[derive(Clone, Copy, Debug)]
+pub struct And<A, B> {
+    first: A,
+    second: B,
+}
+
+/// One key or else another: what [`KeyExtractor::or`] makes.
+#[derive(Clone, Copy, Debug)]
+pub struct Or<A, B> {
+    first: A,
+    second: B,
+}
+
+/// A key changed: what [`KeyExtractor::map`] makes.
+#[derive(Clone, Copy)]
+pub struct Map<E, F> {
+    extractor: E,
+    change: F,
+}
+
+impl<F> KeyExtractor for F
+where
+    F: Fn(&dyn RequestView) -> Option<Key> + Send + Sync,
+{
+    fn key(&self, request: &dyn RequestView) -> Result<Key, Missing> {
+        self(request).ok_or(Missing::absent(KeyComponent::Custom))
+    }
+}
+
+impl KeyExtractor for Arc<dyn KeyExtractor> {
+    fn key(&self, request: &dyn RequestView) -> Result<Key, Missing> {
+        (**self).key(request)
+    }
+
+    fn key_with_address(
+        &self,
+        request: &dyn RequestView,
+        address: &ClientAddress,
+    ) -> Result<Key, Missing> {
+        (**self).key_with_address(request, address)
+    }
+
+    fn partition(&self) -> Partition {
+        (**self).partition()
+    }
+}
+
+impl KeyExtractor for Fixed {
+    fn key(&self, _: &dyn RequestView) -> Result<Key, Missing> {
+        Ok(self.0.clone())
+    }
+}
+
+/// What makes the key of one extractor out of several.
+type Make<'m> = &'m dyn Fn(&dyn KeyExtractor) -> Result<Key, Missing>;
+
+/// The same for all that are put together: what the parts are asked is what the whole is asked.
+macro_rules! put_together {
+    () => {
+        fn key(&self, request: &dyn RequestView) -> Result<Key, Missing> {
+            self.put_together(&|part| part.key(request))
+        }
+
+        fn key_with_address(
+            &self,
+            request: &dyn RequestView,
+            address: &ClientAddress,
+        ) -> Result<Key, Missing> {
+            self.put_together(&|part| part.key_with_address(request, address))
+        }
+    };
+}
+
+impl<A: KeyExtractor, B: KeyExtractor> And<A, B> {
+    fn put_together(&self, make: Make<'_>) -> Result<Key, Missing> {
+        Ok(Key::join_all([&make(&self.first)?, &make(&self.second)?]))
+    }
+}
+
+impl<A: KeyExtractor, B: KeyExtractor> KeyExtractor for And<A, B> {
+    put_together!();
+
+    fn partition(&self) -> Partition {
+        self.first.partition().and(self.second.partition())
+    }
+}
+
+macro_rules! tuple {
+    ($($extractor:ident)*) => {
+        impl<$($extractor: KeyExtractor),*> KeyExtractor for ($($extractor,)*) {
+            fn key(&self, request: &dyn RequestView) -> Result<Key, Missing> {
+                #[expect(non_snake_case, reason = "one name for a member and its type")]
+                let ($($extractor,)*) = self;
+                Ok(Key::join_all([$(&$extractor.key(request)?),*]))
+            }
+
+            fn key_with_address(
+                &self,
+                request: &dyn RequestView,
+                address: &ClientAddress,
+            ) -> Result<Key, Missing> {
+                #[expect(non_snake_case, reason = "one name for a member and its type")]
+                let ($($extractor,)*) = self;
+                Ok(Key::join_all([$(&$extractor.key_with_address(request, address)?),*]))
+            }
+
+            fn partition(&self) -> Partition {
+                #[expect(non_snake_case, reason = "one name for a member and its type")]
+                let ($($extractor,)*) = self;
+                Partition::default()$(.and($extractor.partition()))*
+            }
+        }
+    };
+}
+
+tuple!(A B);
+tuple!(A B C);
+tuple!(A B C D);
+
+impl<A: KeyExtractor, B: KeyExtractor> Or<A, B> {
+    fn put_together(&self, make: Make<'_>) -> Result<Key, Missing> {
+        match make(&self.first) {
+            Ok(key) => Ok(key.into_first_choice()),
+            Err(_) => make(&self.second).map(Key::into_second_choice),
+        }
+    }
+}
+
+impl<A: KeyExtractor, B: KeyExtractor> KeyExtractor for Or<A, B> {
+    put_together!();
+}
+
+impl<E: KeyExtractor, F: Fn(Key) -> Key + Send + Sync> Map<E, F> {
+    fn put_together(&self, make: Make<'_>) -> Result<Key, Missing> {
+        make(&self.extractor).map(&self.change)
+    }
+}
+
+impl<E: KeyExtractor, F: Fn(Key) -> Key + Send + Sync> KeyExtractor for Map<E, F> {
+    put_together!();
+
+    fn partition(&self) -> Partition {
+        self.extractor.partition()
+    }
+}
+
+impl<E: fmt::Debug, F> fmt::Debug for Map<E, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Map").field("extractor", &self.extractor).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key_expression::KeyExpression;
+    use crate::missing::MissingReason;
+    use crate::request::{Peer, User};
+
+    fn expression(text: &str) -> KeyExpression {
+        text.parse().unwrap()
+    }
+
+    fn bytes(extractor: &dyn KeyExtractor, request: &http::Request<()>) -> Vec<u8> {
+        extractor.key(request).unwrap().as_bytes().to_vec()
+    }
+
+    fn anonymous() -> http::Request<()> {
+        let peer = Peer(([192, 0, 2, 1], 80).into());
+        http::Request::get("/cart").extension(peer).body(()).unwrap()
+    }
+
+    fn known_as(name: &str) -> http::Request<()> {
+        let mut request = anonymous();
+        request.extensions_mut().insert(User::new(name));
+        request
+    }
+
+    #[test]
+    fn extractors_join_like_an_expression() {
+        let request = known_as("a|b");
+        let one = expression("user+method+path");
+        let three = (expression("user"), expression("method"), expression("path"));
+        assert_eq!(bytes(&one, &request), br"a\|b|GET|/cart");
+        assert_eq!(one.key(&request), three.key(&request));
+        let request = known_as("\0|192.0.2.1");
+        assert_eq!(one.key(&request), three.key(&request));
+        let two = expression("user").and(expression("method"));
+        assert_eq!(two.key(&request), expression("user+method").key(&request));
+        assert_eq!(two.key(&anonymous()).unwrap_err().component, KeyComponent::User);
+    }
+
+    #[test]
+    fn a_user_called_like_an_address_is_not_that_address() {
+        let extractor = expression("user").or(expression("ip"));
+        assert_eq!(bytes(&extractor, &known_as("192.0.2.1")), b"192.0.2.1");
+        let of_address = extractor.key(&anonymous()).unwrap();
+        assert_ne!(of_address, extractor.key(&known_as("192.0.2.1")).unwrap());
+        assert_ne!(of_address, extractor.key(&known_as("\0|192.0.2.1")).unwrap());
+        assert_eq!(of_address.network(), Some("192.0.2.1".parse().unwrap()));
+    }
+
+    #[test]
+    fn functions_and_changes_make_keys() {
+        let first_letter = from_fn(|request| {
+            let user = request.user()?;
+            user.first_chunk::<1>().map(Key::from)
+        });
+        assert_eq!(bytes(&first_letter, &known_as("alice")), b"a");
+        let missing = first_letter.key(&anonymous()).unwrap_err();
+        assert_eq!(missing.reason, MissingReason::Absent);
+        assert_eq!(missing.component, KeyComponent::Custom);
+        let shared: Arc<dyn KeyExtractor> =
+            Arc::new(expression("user").map(|key| Key::new(key.as_bytes().to_ascii_lowercase())));
+        assert_eq!(bytes(&shared, &known_as("ALICE")), b"alice");
+        assert_eq!(bytes(&shared.or(fixed("nobody")), &anonymous()), b"\0|nobody");
+    }
+
+    #[test]
+    fn an_address_is_found_as_said_in_all_that_is_put_together() {
+        use crate::client_address::AddressHeader;
+
+        let behind =
+            ClientAddress::behind(["192.0.2.0/24".parse().unwrap()], AddressHeader::XForwardedFor);
+        let mut request = anonymous();
+        request.headers_mut().insert("x-forwarded-for", "198.51.100.7".parse().unwrap());
+        let ip = || expression("ip");
+        let at_peer = ip().with_client_address(ClientAddress::peer());
+        let extractors: [(Arc<dyn KeyExtractor>, &str); 7] = [
+            (Arc::new(ip()), "198.51.100.7"),
+            (Arc::new(at_peer), "192.0.2.1"),
+            (Arc::new(ip().and(fixed("a"))), "198.51.100.7|a"),
+            (Arc::new((ip(), fixed("a"))), "198.51.100.7|a"),
+            (Arc::new(expression("user").or(ip())), "\0|198.51.100.7"),
+            (Arc::new(ip().map(|key| key)), "198.51.100.7"),
+            (Arc::new(from_fn(|_| Some(Key::new("k")))), "k"),
+        ];
+        for (extractor, expected) in extractors {
+            let key = extractor.key_with_address(&request, &behind).unwrap();
+            assert_eq!(key.as_bytes(), expected.as_bytes());
+        }
+    }
+
+    #[test]
+    fn a_partition_is_that_of_the_parts() {
+        let of = |extractor: &dyn KeyExtractor| extractor.partition().to_string();
+        assert_eq!(of(&expression("user+ip")), ";user_id;sluicegate-ip");
+        assert_eq!(of(&expression("user").and(expression("user+ip"))), ";user_id;sluicegate-ip");
+        assert_eq!(of(&(fixed("a"), expression("method"))), ";method");
+        assert_eq!(of(&expression("user").or(expression("ip"))), "");
+    }
+}

@@ -1,0 +1,372 @@
+//! The response fields that tell a client about its limits.
+
+mod format;
+mod partition;
+mod quota;
+mod ready;
+mod written;
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use http::StatusCode;
+use http::header::{
+    ACCESS_CONTROL_EXPOSE_HEADERS, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER,
+};
+use sluicegate_core::{
+    Costs, Decision, Enforcement, Limit, Outcome, RetryAfter, Source, Timestamp,
+};
+
+use crate::policy_name::shown_name;
+
+pub use format::{FieldFormat, FieldFormatError};
+pub use partition::{Partition, PartitionError};
+pub use ready::ReadyFields;
+
+use quota::clamp;
+use ready::{Told, window_parameter};
+use written::{make_room, write_number, written};
+
+static RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
+static RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+static RATE_LIMIT_PARTITION: HeaderName = HeaderName::from_static("ratelimit-partition");
+static RETRY: HeaderName = RETRY_AFTER;
+/// Limit, remaining and reset.
+static DRAFT_03: [HeaderName; 3] = [
+    HeaderName::from_static("ratelimit-limit"),
+    HeaderName::from_static("ratelimit-remaining"),
+    HeaderName::from_static("ratelimit-reset"),
+];
+static X_RATE_LIMIT: [HeaderName; 3] = [
+    HeaderName::from_static("x-ratelimit-limit"),
+    HeaderName::from_static("x-ratelimit-remaining"),
+    HeaderName::from_static("x-ratelimit-reset"),
+];
+
+/// The response fields of one limit, with all that is the same for every response made ready.
+///
+/// Policies that only watch (shadows) are never shown.
+///
+/// ```
+/// use sluicegate_core::{EmbeddedStore, Limit, Request, Store, TimeSource};
+/// use sluicegate_http::{FieldFormat, LimitFields};
+/// use sluicegate_memory::MemoryStore;
+///
+/// let limit = Limit::new("api".parse()?, vec!["token_bucket 1/s burst 2".parse()?])?;
+/// let fields = LimitFields::new(&limit, FieldFormat::Draft11);
+///
+/// let store = MemoryStore::builder().build();
+/// let handle = store.open(limit.into(), TimeSource::Store);
+/// let decision = store.decide_now(&handle, Request::check(b"alice"))?;
+/// let mut headers = http::HeaderMap::new();
+/// fields.of(&decision).write(&mut headers);
+/// assert_eq!(headers["ratelimit-policy"], "\"token_bucket\";q=2;w=2");
+/// assert_eq!(headers["ratelimit"], "\"token_bucket\";r=1;t=1");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// Cloning is cheap.
+#[derive(Clone, Debug)]
+pub struct LimitFields {
+    ready: Arc<Ready>,
+}
+
+/// What is the same for every response.
+#[derive(Clone, Debug)]
+struct Ready {
+    format: FieldFormat,
+    members: Box<[Member]>,
+    /// `RateLimit-Policy`.
+    policies: Option<HeaderValue>,
+    partitions: Option<HeaderValue>,
+}
+
+/// An enforced policy.
+#[derive(Clone, Debug)]
+struct Member {
+    /// Its place in the limit.
+    index: usize,
+    part: usize,
+    name: String,
+    /// What stands before the number of units that are left.
+    available: String,
+    quota: u64,
+    /// The value of `RateLimit-Limit` and `X-RateLimit-Limit`.
+    limit: HeaderValue,
+    /// What a request costs that doesn't say.
+    cost: u64,
+}
+
+impl LimitFields {
+    /// The fields of `limit` in one format.
+    #[must_use]
+    pub fn new(limit: &Limit, format: FieldFormat) -> Self {
+        let mut members = Vec::new();
+        let mut policies = String::new();
+        for (index, member) in limit.members().iter().enumerate() {
+            let policy = member.policy();
+            if policy.enforcement() == Enforcement::Shadow {
+                continue;
+            }
+            let name = shown_name(limit, index).into_owned();
+            let (quota, window) = (clamp(quota::quota(policy)), quota::window(policy));
+            write_policy(&mut policies, format, &name, quota, window);
+            let cost = policy.cost().get();
+            let letter = if format == FieldFormat::DraftNext { 'a' } else { 'r' };
+            let available = format!("\"{name}\";{letter}=");
+            let limit = HeaderValue::from(quota);
+            members.push(Member {
+                index,
+                part: member.part(),
+                name,
+                available,
+                quota,
+                limit,
+                cost,
+            });
+        }
+        if format == FieldFormat::Draft03 && !policies.is_empty() {
+            for member in &mut members {
+                member.limit = of_lawful_text(format!("{}, {policies}", member.quota));
+            }
+        }
+        let policies = (!policies.is_empty()).then(|| of_lawful_text(policies));
+        let ready = Ready { format, members: members.into(), policies, partitions: None };
+        Self { ready: Arc::new(ready) }
+    }
+
+    /// The same fields, which tell what divides the quota where the format can: one partition per
+    /// part of the limit, in the order of [`Limit::parts`].
+    #[must_use]
+    pub fn with_partitions(mut self, partitions: &[Partition]) -> Self {
+        let mut text = String::new();
+        for member in &self.ready.members {
+            if let Some(partition) = partitions.get(member.part).filter(|own| !own.is_empty()) {
+                separate(&mut text);
+                let _ = write!(text, "\"{}\"{partition}", member.name);
+            }
+        }
+        let partitions = (!text.is_empty()).then(|| of_lawful_text(text));
+        Arc::make_mut(&mut self.ready).partitions = partitions;
+        self
+    }
+
+    /// The format.
+    #[must_use]
+    pub fn format(&self) -> FieldFormat {
+        self.ready.format
+    }
+
+    /// Whether the fields should stand on a response with this status: not on redirections, which
+    /// a client would wait to follow while little is left.
+    #[must_use]
+    pub fn belong_on(status: StatusCode) -> bool {
+        !status.is_redirection()
+    }
+
+    /// The fields of one decision.
+    pub const fn of<'d>(&'d self, decision: &'d Decision) -> DecisionFields<'d> {
+        DecisionFields { fields: self, decision, costs: None, now: None }
+    }
+
+    /// Adds the names of the fields to `Access-Control-Expose-Headers`, so that a browser shows
+    /// them to scripts of other origins.
+    pub fn expose(&self, headers: &mut HeaderMap) {
+        let exposed = HeaderValue::from_static(self.format().exposed());
+        if !headers.get_all(ACCESS_CONTROL_EXPOSE_HEADERS).iter().any(|value| value == exposed) {
+            headers.append(ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
+        }
+    }
+}
+
+/// The response fields of one decision.
+#[derive(Clone, Copy, Debug)]
+#[must_use]
+pub struct DecisionFields<'d> {
+    fields: &'d LimitFields,
+    decision: &'d Decision,
+    costs: Option<Costs<'d>>,
+    now: Option<Timestamp>,
+}
+
+impl<'d> DecisionFields<'d> {
+    /// With what the request cost, where the format tells it.
+    pub const fn costs(self, costs: Costs<'d>) -> Self {
+        Self { costs: Some(costs), ..self }
+    }
+
+    /// At this time; without it a reset as a Unix time is left out.
+    pub const fn at(self, now: Timestamp) -> Self {
+        Self { now: Some(now), ..self }
+    }
+
+    /// Writes the fields, and `Retry-After` on a denial.
+    ///
+    /// Where another limit has already written its own, lists get longer, and of the others the
+    /// one with less left stays. No effective window is told that is longer than a `Retry-After`
+    /// that is already there.
+    pub fn write(self, headers: &mut HeaderMap) {
+        self.ready().write(headers);
+    }
+
+    /// The same fields for a response that isn't there yet.
+    pub fn ready(self) -> ReadyFields {
+        let told = match self.fields.format() {
+            // No limit was asked.
+            _ if self.decision.source() == Source::Bypass => Told::Nothing,
+            FieldFormat::None => Told::Nothing,
+            FieldFormat::Draft11 | FieldFormat::DraftNext => self.lists(),
+            _ => self.closest(),
+        };
+        ReadyFields { told, retry: retry_after(self.decision) }
+    }
+
+    /// The names, in lower case, and values of the same fields, for other libraries.
+    #[must_use]
+    pub fn pairs(self) -> Vec<(&'static str, String)> {
+        let mut pairs = Vec::new();
+        self.ready().each(|name, value| {
+            if let Some(value) = value {
+                pairs.push((name.as_str(), value.to_str().unwrap_or_default().to_owned()));
+            }
+        });
+        pairs
+    }
+
+    fn lists(self) -> Told {
+        /// Of a policy: two names of 32 bytes, and numbers.
+        const BYTES: usize = 128;
+        let ready = &self.fields.ready;
+        if ready.policies.is_none() {
+            return Told::Nothing;
+        }
+        let is_next = ready.format == FieldFormat::DraftNext;
+        let window = window_parameter(ready.format);
+        make_room(BYTES * ready.members.len());
+        let left = written(|text| {
+            for member in &ready.members {
+                let Some(outcome) = self.decision.policies().get(member.index) else {
+                    continue;
+                };
+                if !text.is_empty() {
+                    text.extend_from_slice(b", ");
+                }
+                text.extend_from_slice(member.available.as_bytes());
+                write_number(text, member.remaining(outcome));
+                if let Some(seconds) = effective_window(outcome, self.decision) {
+                    text.extend_from_slice(window);
+                    write_number(text, seconds);
+                }
+                if is_next && let Some(cost) = self.cost(member) {
+                    text.extend_from_slice(b";c=");
+                    write_number(text, cost);
+                }
+            }
+        });
+        Told::Lists { fields: self.fields.clone(), left }
+    }
+
+    /// The policy that is closest to its limit: the one that binds, or else the one with the
+    /// fewest units left.
+    fn closest(self) -> Told {
+        let shown = self.fields.ready.members.iter().enumerate().filter_map(|(place, member)| {
+            let outcome = self.decision.policies().get(member.index)?;
+            let seconds = effective_window(outcome, self.decision);
+            let binds = self.decision.binding() == Some(member.index);
+            Some((place, binds, member.remaining(outcome), seconds))
+        });
+        let closest = shown.min_by_key(|(_, binds, remaining, seconds)| {
+            (!binds, *remaining, u64::MAX - seconds.unwrap_or(u64::MAX))
+        });
+        let Some((place, _, left, seconds)) = closest else {
+            return Told::Nothing;
+        };
+        let reset = match (self.fields.format(), self.now) {
+            (FieldFormat::XRateLimitUnix, None) => None,
+            (FieldFormat::XRateLimitUnix, Some(now)) => {
+                let now = now.as_micros().div_ceil(1_000_000);
+                seconds.map(|seconds| now.saturating_add(seconds))
+            }
+            _ => seconds,
+        };
+        Told::Closest { fields: self.fields.clone(), place, left, reset }
+    }
+
+    fn cost(&self, member: &Member) -> Option<u64> {
+        Some(clamp(match self.costs? {
+            Costs::Own => member.cost,
+            Costs::Same(cost) => cost.get(),
+            Costs::Each(each) => *each.get(member.index)?,
+            _ => return None,
+        }))
+    }
+}
+
+impl Member {
+    fn remaining(&self, outcome: &Outcome) -> u64 {
+        outcome.remaining().map_or(self.quota, clamp)
+    }
+}
+
+/// The value of `Retry-After` in whole seconds, at least 1: for a denied request that could ever
+/// pass.
+#[must_use]
+pub fn retry_after(decision: &Decision) -> Option<u64> {
+    match decision.retry_after() {
+        RetryAfter::After(span) => Some(span.as_secs_ceil()),
+        _ => None,
+    }
+}
+
+/// The seconds in which no more than the remaining quota may be used. `Retry-After` must not
+/// point before their end, so on a denial no policy names more.
+fn effective_window(outcome: &Outcome, decision: &Decision) -> Option<u64> {
+    let window = match outcome.retry_after() {
+        RetryAfter::After(span) => Some(span),
+        RetryAfter::NotRefused => outcome.reset_after(),
+        _ => None,
+    }?;
+    let seconds = clamp(window.as_secs_ceil());
+    Some(retry_after(decision).map_or(seconds, |retry| seconds.min(retry)))
+}
+
+/// Adds a policy to the value that tells all of them. The characters of names need no escape
+/// between quotes.
+fn write_policy(
+    text: &mut String,
+    format: FieldFormat,
+    name: &str,
+    quota: u64,
+    window: Option<u64>,
+) {
+    match (format, window) {
+        (FieldFormat::Draft11 | FieldFormat::DraftNext, window) => {
+            separate(text);
+            let _ = write!(text, "\"{name}\";q={quota}");
+            if let Some(seconds) = window {
+                let _ = write!(text, ";w={seconds}");
+            }
+        }
+        (FieldFormat::Draft03, Some(seconds)) => {
+            separate(text);
+            let _ = write!(text, "{quota};w={seconds};name=\"{name}\"");
+        }
+        _ => {}
+    }
+}
+
+/// Names of policies, digits and what stands between them always are a lawful value.
+fn of_lawful_text(text: String) -> HeaderValue {
+    HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static(""))
+}
+
+fn separate(text: &mut String) {
+    if !text.is_empty() {
+        text.push_str(", ");
+    }
+}
+
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,184 @@
+//! What a quota is divided by.
+
+use std::error::Error;
+use std::fmt;
+
+use crate::key_component::KeyComponent;
+use crate::key_expression::KeyExpression;
+
+/// What a limit's quota is divided by, as `RateLimit-Partition` tells it: names of dimensions,
+/// each of which varies with the request or applies to one value alone.
+///
+/// `user_id`, `client_id` and `method` are the names that the standard's draft knows. A client
+/// that doesn't know one takes the partition as it comes.
+///
+/// ```
+/// use sluicegate_http::{KeyExpression, Partition};
+///
+/// let key: KeyExpression = "user+method".parse()?;
+/// assert_eq!(Partition::of(&key).to_string(), ";user_id;method");
+/// let reads = Partition::default().varies_by("client_id")?.applies_to("method", "GET")?;
+/// assert_eq!(reads.to_string(), ";client_id;method=GET");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[must_use]
+pub struct Partition {
+    /// Names with values as the field has them; none for those that vary.
+    dimensions: Vec<(String, Option<String>)>,
+}
+
+impl Partition {
+    /// What a key expression divides a quota by. Components that the draft has no dimension for
+    /// get names that begin with `sluicegate-`; which field or cookie is meant is not told.
+    pub fn of(expression: &KeyExpression) -> Self {
+        let mut partition = Self::default();
+        for component in expression.components() {
+            let name = match component {
+                KeyComponent::User => "user_id",
+                KeyComponent::Method => "method",
+                KeyComponent::Ip => "sluicegate-ip",
+                KeyComponent::Path => "sluicegate-path",
+                KeyComponent::Route => "sluicegate-route",
+                KeyComponent::Host => "sluicegate-host",
+                KeyComponent::Header(_) => "sluicegate-header",
+                KeyComponent::Cookie(_) => "sluicegate-cookie",
+                KeyComponent::Query(_) => "sluicegate-query",
+                KeyComponent::Custom => "sluicegate-custom",
+                KeyComponent::Literal(_) => continue,
+            };
+            if !partition.has(name) {
+                partition.dimensions.push((name.to_owned(), None));
+            }
+        }
+        partition
+    }
+
+    /// The same, divided by one more dimension.
+    ///
+    /// # Errors
+    /// When the name is not made of `a`–`z`, digits and `_ - . *`, beginning with a letter or
+    /// `*`, or is there already.
+    pub fn varies_by(mut self, dimension: &str) -> Result<Self, PartitionError> {
+        self.check_name(dimension)?;
+        self.dimensions.push((dimension.to_owned(), None));
+        Ok(self)
+    }
+
+    /// The same, for requests alone that have `value` in this dimension.
+    ///
+    /// # Errors
+    /// Like [`Partition::varies_by`], and when the value is not of printable ASCII characters.
+    pub fn applies_to(mut self, dimension: &str, value: &str) -> Result<Self, PartitionError> {
+        self.check_name(dimension)?;
+        if value.bytes().any(|byte| !(0x20..0x7f).contains(&byte)) {
+            return Err(PartitionError(format!(
+                "the value `{}` of `{dimension}` has other characters than printable ASCII",
+                value.escape_debug()
+            )));
+        }
+        self.dimensions.push((dimension.to_owned(), Some(spelled(value))));
+        Ok(self)
+    }
+
+    /// The dimensions of both.
+    pub(crate) fn and(mut self, other: Self) -> Self {
+        let new = other.dimensions.into_iter().filter(|(name, _)| !self.has(name));
+        let new: Vec<_> = new.collect();
+        self.dimensions.extend(new);
+        self
+    }
+
+    /// Whether nothing divides the quota: all requests share it.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.dimensions.is_empty()
+    }
+
+    fn has(&self, dimension: &str) -> bool {
+        self.dimensions.iter().any(|(name, _)| name == dimension)
+    }
+
+    fn check_name(&self, dimension: &str) -> Result<(), PartitionError> {
+        let first = dimension.starts_with(|first: char| first.is_ascii_lowercase() || first == '*');
+        let lawful = |byte: u8| {
+            byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-.*".contains(&byte)
+        };
+        if !first || !dimension.bytes().all(lawful) {
+            return Err(PartitionError(format!(
+                "`{}` is not the name of a dimension: write a letter from a to z, then letters, digits and _ - . *",
+                dimension.escape_debug()
+            )));
+        }
+        if self.has(dimension) {
+            return Err(PartitionError(format!("the dimension `{dimension}` is there already")));
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Partition {
+    /// The parameters of a policy in `RateLimit-Partition`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.dimensions.iter().try_for_each(|(name, value)| match value {
+            None => write!(f, ";{name}"),
+            Some(value) => write!(f, ";{name}={value}"),
+        })
+    }
+}
+
+/// A dimension that `RateLimit-Partition` can't have.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct PartitionError(String);
+
+impl fmt::Display for PartitionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Error for PartitionError {}
+
+/// A word without quotes where it can be, else between quotes.
+fn spelled(value: &str) -> String {
+    let first = value.starts_with(|first: char| first.is_ascii_alphabetic() || first == '*');
+    let lawful = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~:/".contains(&byte);
+    if first && value.bytes().all(lawful) {
+        return value.to_owned();
+    }
+    let mut quoted = String::from("\"");
+    for character in value.chars() {
+        if matches!(character, '"' | '\\') {
+            quoted.push('\\');
+        }
+        quoted.push(character);
+    }
+    quoted.push('"');
+    quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dimension_that_no_field_can_have_is_refused() {
+        for name in ["", "User", "1st", "a b", "a=1", "é"] {
+            assert!(Partition::default().varies_by(name).is_err(), "{name}");
+        }
+        let twice = Partition::default().varies_by("a").unwrap().applies_to("a", "b");
+        assert_eq!(twice.unwrap_err().to_string(), "the dimension `a` is there already");
+        assert!(Partition::default().applies_to("a", "\u{1f}").is_err());
+        assert!(Partition::default().applies_to("a", "é").is_err());
+    }
+
+    #[test]
+    fn components_without_a_dimension_of_their_own_are_named_with_a_prefix() {
+        let key = "ip+header:a+header:b+'x'+route".parse().unwrap();
+        assert_eq!(
+            Partition::of(&key).to_string(),
+            ";sluicegate-ip;sluicegate-header;sluicegate-route"
+        );
+        assert!(Partition::of(&"'all'".parse().unwrap()).is_empty());
+    }
+}

@@ -1,0 +1,234 @@
+//! Statuses of gRPC that say why a call was turned away.
+
+mod details;
+mod protobuf;
+
+use std::borrow::Cow;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
+use http::Response;
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+use sluicegate_core::{Decision, Limit, RetryAfter, Source};
+
+use crate::missing::Missing;
+use crate::policy_name::shown_name;
+use crate::problem::when_to_retry;
+use crate::request::{RequestView, only_value};
+
+use details::{Details, Violation};
+
+static GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
+static GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
+static GRPC_STATUS_DETAILS: HeaderName = HeaderName::from_static("grpc-status-details-bin");
+static GRPC_RETRY_PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
+
+const MEDIA_TYPE: &str = "application/grpc";
+
+/// Whether a request is a call of gRPC, which wants its answer as a [`GrpcStatus`]: its content
+/// type is `application/grpc`, alone or with a suffix or parameters. Calls of gRPC-Web are not.
+///
+/// ```
+/// use sluicegate_http::is_grpc;
+///
+/// let call = |media_type| http::Request::post("/").header("content-type", media_type).body(());
+/// assert!(is_grpc(&call("application/grpc+proto")?));
+/// assert!(!is_grpc(&call("application/grpc-web")?));
+/// # Ok::<(), http::Error>(())
+/// ```
+#[must_use]
+pub fn is_grpc(request: &dyn RequestView) -> bool {
+    let Ok(media_type) = only_value(request, &CONTENT_TYPE) else {
+        return false;
+    };
+    media_type.split_at_checked(MEDIA_TYPE.len()).is_some_and(|(start, rest)| {
+        start.eq_ignore_ascii_case(MEDIA_TYPE.as_bytes())
+            && matches!(rest.first(), None | Some(b'+' | b';' | b' ' | b'\t'))
+    })
+}
+
+/// A status of gRPC for a call that was turned away.
+///
+/// | call | code | may be sent again |
+/// | --- | --- | --- |
+/// | exceeds its quota | `RESOURCE_EXHAUSTED` (8) | after the delay of its `RetryInfo` and `grpc-retry-pushback-ms` |
+/// | could never pass | `RESOURCE_EXHAUSTED` (8) | no: it has no `RetryInfo`, and a pushback of -1 |
+/// | can't be counted | `UNAVAILABLE` (14) | as the client likes |
+/// | is on a list of those that may not pass | `PERMISSION_DENIED` (7) | no |
+/// | lacks its key | `INVALID_ARGUMENT` (3) | no |
+///
+/// The details are a `google.rpc.Status` with `ErrorInfo`, and for a quota with `QuotaFailure`,
+/// one violation per policy that refused, and `RetryInfo`.
+///
+/// ```
+/// use sluicegate_http::GrpcStatus;
+///
+/// let response: http::Response<String> = GrpcStatus::unavailable().into_response();
+/// assert_eq!(response.status(), 200);
+/// assert_eq!(response.headers()["content-type"], "application/grpc");
+/// assert_eq!(response.headers()["grpc-status"], "14");
+/// ```
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[must_use]
+pub struct GrpcStatus {
+    code: GrpcCode,
+    message: Cow<'static, str>,
+    details: Details,
+}
+
+/// The code of a status.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum GrpcCode {
+    /// 3: the call lacks what its key is made of.
+    InvalidArgument,
+    /// 7: the key is on a list of those that may not pass.
+    PermissionDenied,
+    /// 8: a quota is exceeded.
+    ResourceExhausted,
+    /// 14: the limiter can't count now.
+    Unavailable,
+}
+
+impl GrpcCode {
+    /// The number that is sent.
+    #[must_use]
+    pub const fn number(self) -> u8 {
+        match self {
+            Self::InvalidArgument => 3,
+            Self::PermissionDenied => 7,
+            Self::ResourceExhausted => 8,
+            Self::Unavailable => 14,
+        }
+    }
+}
+
+impl GrpcStatus {
+    /// Who says so in `ErrorInfo`, unless [`GrpcStatus::with_domain`] changes it.
+    pub const DOMAIN: &'static str = "sluicegate";
+
+    /// The status of a denied call: of an exceeded quota, or where the store failed
+    /// [unavailable](Self::unavailable), or where a list names the key
+    /// [denied](Self::permission_denied).
+    pub fn of_denial(limit: &Limit, decision: &Decision) -> Self {
+        match decision.source() {
+            Source::Fallback => Self::unavailable(),
+            Source::Bypass => Self::permission_denied(),
+            _ => Self::resource_exhausted(limit, decision),
+        }
+    }
+
+    /// `RESOURCE_EXHAUSTED`: names the policies that refused, and says when to come back.
+    pub fn resource_exhausted(limit: &Limit, decision: &Decision) -> Self {
+        let violations = crate::policy_name::refusing(decision).map(|index| {
+            let quota = decision.policies().get(index).and_then(sluicegate_core::Outcome::limit);
+            Violation { policy: shown_name(limit, index).into_owned(), quota }
+        });
+        let details = Details {
+            violations: violations.collect(),
+            retry: Some(decision.retry_after()),
+            limit: Some(limit.name().as_str().to_owned()),
+            ..Details::of("RATE_LIMITED")
+        };
+        Self { details, ..Self::new(GrpcCode::ResourceExhausted, when_to_retry(decision)) }
+    }
+
+    /// `UNAVAILABLE`: the limiter can't count now, and lets nothing pass that it can't count.
+    pub fn unavailable() -> Self {
+        let message = "the service can't tell now whether the call is within its quota";
+        let details = Details::of("RATE_LIMITER_UNAVAILABLE");
+        Self { details, ..Self::new(GrpcCode::Unavailable, message) }
+    }
+
+    /// `PERMISSION_DENIED`: the key is on a list of those that may not pass.
+    pub fn permission_denied() -> Self {
+        let message = "calls are not accepted from this client";
+        let details = Details::of("BLOCKED");
+        Self { details, ..Self::new(GrpcCode::PermissionDenied, message) }
+    }
+
+    /// `INVALID_ARGUMENT`: the call lacks what its key is made of.
+    pub fn invalid_argument(missing: &Missing) -> Self {
+        let message = format!("the call can't be assigned to a quota: {missing}");
+        let details = Details::of("MISSING_KEY");
+        Self { details, ..Self::new(GrpcCode::InvalidArgument, message) }
+    }
+
+    fn new(code: GrpcCode, message: impl Into<Cow<'static, str>>) -> Self {
+        Self { code, message: message.into(), details: Details::default() }
+    }
+
+    /// The same status with another message.
+    pub fn with_message(self, message: impl Into<Cow<'static, str>>) -> Self {
+        Self { message: message.into(), ..self }
+    }
+
+    /// The same status, said by another domain: the name of the service.
+    pub fn with_domain(mut self, domain: impl Into<Cow<'static, str>>) -> Self {
+        self.details.domain = domain.into();
+        self
+    }
+
+    /// The code.
+    #[must_use]
+    pub const fn code(&self) -> GrpcCode {
+        self.code
+    }
+
+    /// The message, as it is before it is encoded.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// The details: an encoded `google.rpc.Status`, as `tonic::Status::with_details` takes it.
+    #[must_use]
+    pub fn details(&self) -> Vec<u8> {
+        self.details.encode(self.code, &self.message)
+    }
+
+    /// The value of `grpc-retry-pushback-ms`: a delay in milliseconds, -1 for never, `None` where
+    /// the client's own judgement is as good.
+    #[must_use]
+    pub fn retry_pushback(&self) -> Option<i32> {
+        match (self.code, self.details.retry) {
+            (GrpcCode::Unavailable, _) => None,
+            // What has no number here is too long to wait for.
+            (_, Some(RetryAfter::After(span))) => {
+                Some(i32::try_from(span.as_millis_ceil()).unwrap_or(-1))
+            }
+            _ => Some(-1),
+        }
+    }
+
+    /// Writes the status where trailers are: on a response without a body, among its headers.
+    pub fn write(&self, headers: &mut HeaderMap) {
+        /// Space and what is visible in ASCII stays as it is, but for the percent sign.
+        const ESCAPED: &AsciiSet = &CONTROLS.add(b'%');
+        let mut insert = |name: &HeaderName, value: String| {
+            // Digits, base64 and printable ASCII always are a lawful value.
+            if let Ok(value) = HeaderValue::try_from(value) {
+                headers.insert(name, value);
+            }
+        };
+        insert(&GRPC_STATUS, self.code.number().to_string());
+        insert(&GRPC_MESSAGE, utf8_percent_encode(&self.message, ESCAPED).to_string());
+        insert(&GRPC_STATUS_DETAILS, STANDARD_NO_PAD.encode(self.details()));
+        if let Some(pushback) = self.retry_pushback() {
+            insert(&GRPC_RETRY_PUSHBACK, pushback.to_string());
+        }
+    }
+
+    /// A response that is nothing but the status: HTTP 200, no body.
+    pub fn into_response<B: Default>(self) -> Response<B> {
+        let mut response = Response::new(B::default());
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
+        self.write(headers);
+        response
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,365 @@
+//! The key of a request: the bytes that a limit counts under.
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::net::IpAddr;
+
+use smallvec::SmallVec;
+
+use crate::cidr::Cidr;
+
+/// Keys up to this many bytes lie where the [`Key`] lies.
+const INLINE: usize = 64;
+
+pub(crate) type Bytes = SmallVec<[u8; INLINE]>;
+
+/// Between the parts of a joined key.
+const SEPARATOR: u8 = b'|';
+/// Before a separator, or itself, that is part of a part.
+const ESCAPE: u8 = b'\\';
+/// A first byte that no plain key has: what is put before it, or after it, says what is meant.
+const RESERVED: u8 = 0;
+/// After [`RESERVED`]: a key of the second choice.
+const SECOND: u8 = b'|';
+/// After [`RESERVED`]: no key at all.
+const SHARED: &[u8] = b"\0shared";
+
+/// The bytes that a limit counts a request under, and the network it came from if that is part
+/// of them.
+///
+/// A key of one part is that part as it is. [Joined](Key::join) parts stand between `|`, with `|`
+/// and `\` inside a part escaped by `\`, so that different parts never make one key. A key that
+/// would begin with NUL gets one more: such beginnings are reserved, and no key of a request equals
+/// [`Key::shared`].
+///
+/// Up to 64 bytes are held without an allocation.
+///
+/// ```
+/// use sluicegate_http::Key;
+///
+/// assert_eq!(Key::new("alice").as_bytes(), b"alice");
+/// let joined = Key::join(&[Key::new("alice"), Key::new("a|b")]);
+/// assert_eq!(joined.as_bytes(), br"alice|a\|b");
+/// assert_ne!(Key::new("\0shared"), Key::shared());
+/// ```
+#[derive(Clone)]
+pub struct Key {
+    bytes: Bytes,
+    network: Option<Cidr>,
+}
+
+impl Key {
+    /// The key of these bytes.
+    #[must_use]
+    pub fn new(bytes: impl AsRef<[u8]>) -> Self {
+        let mut writer = KeyWriter::of_one_part();
+        writer.push(bytes.as_ref());
+        writer.finish()
+    }
+
+    /// The key of a client's network: its text.
+    #[must_use]
+    pub fn of_network(network: Cidr) -> Self {
+        let mut writer = KeyWriter::of_one_part();
+        writer.push_network(network);
+        writer.finish()
+    }
+
+    /// The key of these bytes, which are a network if they read as one: for keys from those who
+    /// are trusted to name addresses, such as callers of the service. [`KeyMatcher`] tells a key
+    /// that only looks like an address from one that is.
+    ///
+    /// [`KeyMatcher`]: crate::KeyMatcher
+    #[must_use]
+    pub fn of_text(bytes: impl AsRef<[u8]>) -> Self {
+        /// An IPv6 address of 45 characters, a slash and three digits.
+        const MOST: usize = 49;
+        let bytes = bytes.as_ref();
+        let text = std::str::from_utf8(bytes).ok().filter(|text| text.len() <= MOST);
+        Self { network: text.and_then(|text| text.parse().ok()), ..Self::new(bytes) }
+    }
+
+    /// What all requests without a key share ([`OnMissingKey::Shared`](crate::OnMissingKey)).
+    #[must_use]
+    pub fn shared() -> Self {
+        Self { bytes: Bytes::from_slice(SHARED), network: None }
+    }
+
+    /// One key of several. Different lists of two or more keys have different keys; a list of one
+    /// has that one.
+    #[must_use]
+    pub fn join(keys: &[Self]) -> Self {
+        match keys {
+            [key] => key.clone(),
+            keys => Self::join_all(keys),
+        }
+    }
+
+    pub(crate) fn join_all<'k>(keys: impl IntoIterator<Item = &'k Self>) -> Self {
+        let mut writer = KeyWriter::of_parts();
+        for key in keys {
+            writer.begin_part();
+            writer.push(&key.bytes);
+            writer.network = writer.network.or(key.network);
+        }
+        writer.finish()
+    }
+
+    /// The same key, of a client in this network: for keys that were put together elsewhere.
+    #[must_use]
+    pub fn in_network(self, network: Cidr) -> Self {
+        Self { network: Some(network), ..self }
+    }
+
+    /// The bytes: what a limiter is asked about.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The client's network, if it is the key or one of its parts.
+    #[must_use]
+    pub const fn network(&self) -> Option<Cidr> {
+        self.network
+    }
+
+    /// The key as that of a first choice: unlike any of the second.
+    pub(crate) fn into_first_choice(mut self) -> Self {
+        if self.bytes.first() == Some(&RESERVED) {
+            self.bytes.insert(0, RESERVED);
+        }
+        self
+    }
+
+    /// The key as that of a second choice: unlike any of the first.
+    pub(crate) fn into_second_choice(mut self) -> Self {
+        self.bytes.insert_from_slice(0, &[RESERVED, SECOND]);
+        self
+    }
+}
+
+impl AsRef<[u8]> for Key {
+    fn as_ref(&self) -> &[u8] {
+        self.as_bytes()
+    }
+}
+
+impl<T: AsRef<[u8]> + ?Sized> From<&T> for Key {
+    fn from(bytes: &T) -> Self {
+        Self::new(bytes)
+    }
+}
+
+impl PartialEq for Key {
+    /// Equal bytes are equal keys.
+    fn eq(&self, other: &Self) -> bool {
+        self.bytes == other.bytes
+    }
+}
+
+impl Eq for Key {}
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.bytes.hash(state);
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Key(\"{}\")", self.bytes.escape_ascii())
+    }
+}
+
+/// Puts a key together.
+#[derive(Debug)]
+pub(crate) struct KeyWriter {
+    bytes: Bytes,
+    network: Option<Cidr>,
+    joined: Joined,
+    /// Where the part that is being written begins.
+    part: usize,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Joined {
+    OnePart,
+    NoneYet,
+    Some,
+}
+
+impl KeyWriter {
+    /// Of a key that has one part, as it is.
+    pub(crate) fn of_one_part() -> Self {
+        Self { bytes: Bytes::new(), network: None, joined: Joined::OnePart, part: 0 }
+    }
+
+    /// Of a key of several parts, each of which begins with [`KeyWriter::begin_part`].
+    pub(crate) fn of_parts() -> Self {
+        Self { bytes: Bytes::new(), network: None, joined: Joined::NoneYet, part: 0 }
+    }
+
+    pub(crate) fn begin_part(&mut self) {
+        match self.joined {
+            Joined::OnePart => {}
+            Joined::NoneYet => self.joined = Joined::Some,
+            Joined::Some => self.bytes.push(SEPARATOR),
+        }
+        self.part = self.bytes.len();
+    }
+
+    /// Ends a part that was written as it is, so that it stands there like a key of its own.
+    pub(crate) fn end_part(&mut self) {
+        if self.joined != Joined::OnePart && self.bytes.get(self.part) == Some(&RESERVED) {
+            self.bytes.insert(self.part, RESERVED);
+        }
+    }
+
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        if self.joined == Joined::OnePart {
+            self.bytes.extend_from_slice(bytes);
+        } else {
+            bytes.iter().for_each(|&byte| self.push_byte(byte));
+        }
+    }
+
+    pub(crate) fn push_byte(&mut self, byte: u8) {
+        if self.joined != Joined::OnePart && matches!(byte, SEPARATOR | ESCAPE) {
+            self.bytes.push(ESCAPE);
+        }
+        self.bytes.push(byte);
+    }
+
+    pub(crate) fn push_network(&mut self, network: Cidr) {
+        // Digits, colons, points and a slash: nothing that a part escapes.
+        match network.address() {
+            // What most requests come from.
+            IpAddr::V4(address) => {
+                let (mut text, mut end) = ([0; LONGEST_IPV4], 0);
+                let mut put = |byte| {
+                    text[end] = byte;
+                    end += 1;
+                };
+                for (index, octet) in address.octets().into_iter().enumerate() {
+                    if index > 0 {
+                        put(b'.');
+                    }
+                    put_number(octet, &mut put);
+                }
+                if network.len() < 32 {
+                    put(b'/');
+                    put_number(network.len(), &mut put);
+                }
+                self.bytes.extend_from_slice(&text[..end]);
+            }
+            // Writing into it never fails.
+            IpAddr::V6(_) => drop(fmt::Write::write_fmt(self, format_args!("{network}"))),
+        }
+        self.network = Some(network);
+    }
+
+    pub(crate) fn finish(mut self) -> Key {
+        if self.bytes.first() == Some(&RESERVED) {
+            self.bytes.insert(0, RESERVED);
+        }
+        Key { bytes: self.bytes, network: self.network }
+    }
+}
+
+/// Four times three digits, three points, and a length of three characters.
+const LONGEST_IPV4: usize = 18;
+
+fn put_number(number: u8, put: &mut impl FnMut(u8)) {
+    if number >= 100 {
+        put(b'0' + number / 100);
+    }
+    if number >= 10 {
+        put(b'0' + number / 10 % 10);
+    }
+    put(b'0' + number % 10);
+}
+
+impl fmt::Write for KeyWriter {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.push(text.as_bytes());
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Bytes that mean something in a key, and others.
+    fn part() -> impl Strategy<Value = Vec<u8>> {
+        let byte =
+            prop_oneof![Just(RESERVED), Just(SEPARATOR), Just(ESCAPE), Just(b'a'), any::<u8>()];
+        prop_oneof![
+            8 => prop::collection::vec(byte, 0..5),
+            1 => Just(SHARED.to_vec()),
+        ]
+    }
+
+    fn parts() -> impl Strategy<Value = Vec<Key>> {
+        prop::collection::vec(part().prop_map(Key::new), 2..4)
+    }
+
+    #[test]
+    fn one_part_stays_as_it_is() {
+        for bytes in [&b"alice"[..], b"", b"a|b", br"a\b", b"a\0"] {
+            assert_eq!(Key::new(bytes).as_bytes(), bytes);
+        }
+        let network = Key::of_network("2001:db8::/64".parse().unwrap());
+        assert_eq!(network.as_bytes(), b"2001:db8::/64");
+        assert_eq!(format!("{:?}", Key::new("a\n\"")), r#"Key("a\n\"")"#);
+    }
+
+    #[test]
+    fn a_joined_key_knows_the_network_among_its_parts() {
+        let network: Cidr = "192.0.2.1".parse().unwrap();
+        let joined = Key::join(&[Key::new("a"), Key::of_network(network)]);
+        assert_eq!((joined.as_bytes(), joined.network()), (&b"a|192.0.2.1"[..], Some(network)));
+        // Text that looks like one is none.
+        assert_eq!(Key::new("192.0.2.1").network(), None);
+    }
+
+    proptest! {
+        #[test]
+        fn a_network_is_its_text(address in any::<IpAddr>(), length in 0..=128_u8) {
+            let length = length.min(crate::cidr::address_length(address));
+            let network = Cidr::masked(address, length);
+            let key = Key::of_network(network);
+            let text = network.to_string();
+            prop_assert_eq!(key.as_bytes(), text.as_bytes());
+            prop_assert_eq!(key.network(), Some(network));
+        }
+
+        #[test]
+        fn different_bytes_make_different_keys(a in part(), b in part()) {
+            prop_assert_eq!(a == b, Key::new(&a) == Key::new(&b));
+            prop_assert_ne!(Key::new(&a), Key::shared());
+        }
+
+        #[test]
+        fn different_parts_never_make_one_key(a in parts(), b in parts()) {
+            prop_assert_eq!(a == b, Key::join(&a) == Key::join(&b));
+            prop_assert_ne!(Key::join(&a), Key::shared());
+        }
+
+        #[test]
+        fn no_second_choice_is_a_first_one(a in part(), b in part(), c in part()) {
+            let (a, b, c) = (Key::new(a), Key::new(b), Key::new(c));
+            // a, else b, else c, which differ in what was chosen even where the text is the same.
+            let first = a.clone().into_first_choice().into_first_choice();
+            let second = b.clone().into_second_choice().into_first_choice();
+            let third = c.clone().into_second_choice();
+            prop_assert!(first != second && second != third && first != third);
+            for key in [first, second, third] {
+                prop_assert_ne!(key, Key::shared());
+            }
+            prop_assert_eq!(a == b, a.into_first_choice() == b.into_first_choice());
+        }
+    }
+}

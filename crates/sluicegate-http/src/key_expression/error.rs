@@ -1,0 +1,73 @@
+//! What is wrong with a key expression, and where.
+
+use std::error::Error;
+use std::fmt;
+use std::ops::Range;
+
+use sluicegate_core::visible;
+
+use super::KeyExpression;
+
+/// A key expression that can't be read: what is wrong, where, and what to write instead.
+///
+/// Prints as a message with the expression below it and a caret line below the part at fault.
+/// Control characters are printed as escapes.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct KeyExpressionError {
+    message: String,
+    column: usize,
+    snippet: String,
+}
+
+impl KeyExpressionError {
+    /// An error in the characters that `place` has in `text`, counted in bytes.
+    pub(super) fn new(text: &str, place: Range<usize>, message: &str) -> Self {
+        let before = text.get(..place.start).unwrap_or_default();
+        Self {
+            message: visible(message),
+            column: before.chars().count() + 1,
+            snippet: snippet(text, before, text.get(place).unwrap_or_default()),
+        }
+    }
+
+    /// What is wrong and what to write instead, on one line.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// Where the part at fault begins, in characters counted from 1.
+    #[must_use]
+    pub const fn column(&self) -> usize {
+        self.column
+    }
+
+    /// The expression, and on a second line carets under the part at fault; no line break at the
+    /// end.
+    #[must_use]
+    pub fn snippet(&self) -> &str {
+        &self.snippet
+    }
+}
+
+impl fmt::Display for KeyExpressionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        self.snippet.lines().try_for_each(|line| write!(f, "\n  {line}"))
+    }
+}
+
+impl Error for KeyExpressionError {}
+
+/// The characters that are shown of an expression that is too long to be read.
+const SHOWN_OF_LONG: usize = 60;
+
+fn snippet(text: &str, before: &str, fault: &str) -> String {
+    if text.len() > KeyExpression::MAX_BYTES {
+        let shown: String = text.chars().take(SHOWN_OF_LONG).collect();
+        let shown = visible(&shown);
+        return format!("{shown}…\n{}^", " ".repeat(shown.chars().count()));
+    }
+    let width = |text: &str| visible(text).chars().count();
+    format!("{}\n{}{}", visible(text), " ".repeat(width(before)), "^".repeat(width(fault).max(1)))
+}

@@ -1,0 +1,161 @@
+//! Which keys a list names.
+
+mod read;
+mod set;
+
+use std::error::Error;
+use std::fmt;
+use std::str::FromStr;
+
+use crate::cidr::Cidr;
+use crate::key::Key;
+
+pub use set::KeySet;
+
+/// One entry of a list of keys.
+///
+/// | text | names |
+/// | --- | --- |
+/// | `alice` | that key |
+/// | `internal-*` | every key that begins so; `*` alone names all |
+/// | `10.0.0.0/8`, `192.0.2.1`, `2001:db8::/32` | every key with a client's address in that range |
+///
+/// `\*` and `\\` are the characters themselves, and `\xNN` is any byte, in two hexadecimal digits;
+/// a `*` elsewhere than at the end is an error. A joined key is named as it is made: `alice|GET`.
+///
+/// A range names keys that a client's address was made into: those of the component `ip`, alone
+/// or joined with others. It never names a user who is called like an address. Clients with IPv6
+/// are limited as networks of (usually) 64 bits, so a longer range names none of them.
+///
+/// ```
+/// use sluicegate_http::{Key, KeyMatcher};
+///
+/// let entry: KeyMatcher = "internal-*".parse()?;
+/// assert!(entry.matches(&Key::new("internal-batch")));
+/// assert!(!entry.matches(&Key::new("external")));
+///
+/// let office: KeyMatcher = "2001:db8::/32".parse()?;
+/// assert!(office.matches(&Key::of_network("2001:db8:7::/64".parse()?)));
+/// assert!(!office.matches(&Key::new("2001:db8:7::/64")));
+///
+/// let error = "a*b".parse::<KeyMatcher>().unwrap_err();
+/// assert_eq!(
+///     error.to_string(),
+///     r"`a*b` has a `*` that isn't at the end: write `\*` for the character"
+/// );
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct KeyMatcher(Kind);
+
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+enum Kind {
+    /// The bytes of a key.
+    Exact(Box<[u8]>),
+    /// The first bytes of a key.
+    Prefix(Box<[u8]>),
+    Range(Cidr),
+}
+
+impl KeyMatcher {
+    /// The longest text that is read, in bytes.
+    pub const MAX_BYTES: usize = 1_024;
+
+    /// Names the key of these bytes.
+    #[must_use]
+    pub fn exact(bytes: impl AsRef<[u8]>) -> Self {
+        Self(Kind::Exact(Key::new(bytes).as_bytes().into()))
+    }
+
+    /// Names every key whose bytes begin so.
+    #[must_use]
+    pub fn prefix(bytes: impl AsRef<[u8]>) -> Self {
+        Self(Kind::Prefix(Key::new(bytes).as_bytes().into()))
+    }
+
+    /// Names every key with a client's address in `range`.
+    #[must_use]
+    pub const fn range(range: Cidr) -> Self {
+        Self(Kind::Range(range))
+    }
+
+    /// What the entry names, for whoever keeps many of them with something for each.
+    #[must_use]
+    pub const fn named(&self) -> Named<'_> {
+        match &self.0 {
+            Kind::Exact(bytes) => Named::Exact(bytes),
+            Kind::Prefix(bytes) => Named::Prefix(bytes),
+            Kind::Range(range) => Named::Range(*range),
+        }
+    }
+
+    /// Whether the entry names `key`.
+    #[must_use]
+    pub fn matches(&self, key: &Key) -> bool {
+        match &self.0 {
+            Kind::Exact(bytes) => key.as_bytes() == &**bytes,
+            Kind::Prefix(bytes) => key.as_bytes().starts_with(bytes),
+            Kind::Range(range) => key.network().is_some_and(|network| range.covers(network)),
+        }
+    }
+}
+
+/// What a [`KeyMatcher`] names.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum Named<'m> {
+    /// The key with these [bytes](Key::as_bytes).
+    Exact(&'m [u8]),
+    /// Every key whose bytes begin so.
+    Prefix(&'m [u8]),
+    /// Every key with a client's address in this range.
+    Range(Cidr),
+}
+
+impl FromStr for KeyMatcher {
+    type Err = KeyMatcherError;
+
+    fn from_str(text: &str) -> Result<Self, KeyMatcherError> {
+        read::matcher(text).map_err(|(at, problem)| KeyMatcherError {
+            column: text.get(..at).map_or(0, |before| before.chars().count()) + 1,
+            message: format!("`{}` {problem}", read::shown(text)),
+        })
+    }
+}
+
+impl fmt::Display for KeyMatcher {
+    /// The text that reads back to the entry.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Kind::Exact(bytes) => f.write_str(&read::written(bytes)),
+            Kind::Prefix(bytes) => write!(f, "{}*", read::written(bytes)),
+            Kind::Range(range) => write!(f, "{range}"),
+        }
+    }
+}
+
+/// An entry of a list that can't be read, and what to write instead.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct KeyMatcherError {
+    column: usize,
+    message: String,
+}
+
+impl KeyMatcherError {
+    /// Where the part at fault begins, in characters counted from 1.
+    #[must_use]
+    pub const fn column(&self) -> usize {
+        self.column
+    }
+}
+
+impl fmt::Display for KeyMatcherError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl Error for KeyMatcherError {}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,75 @@
+//! Many entries of a list at once.
+
+use std::collections::HashSet;
+
+use super::{KeyMatcher, Kind};
+use crate::cidr::Cidr;
+use crate::cidr_set::CidrSet;
+use crate::key::Key;
+
+/// A list of keys that may be long: whether it names a key takes a time that depends on the length
+/// of the key, and hardly on that of the list.
+///
+/// ```
+/// use sluicegate_http::{Key, KeySet};
+///
+/// let allowed = ["alice", "internal-*", "10.0.0.0/8"];
+/// let allowed: KeySet = allowed.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
+/// assert!(allowed.matches(&Key::new("internal-batch")));
+/// assert!(allowed.matches(&Key::of_network("10.1.2.3".parse()?)));
+/// assert!(!allowed.matches(&Key::new("mallory")));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct KeySet {
+    exact: HashSet<Box<[u8]>>,
+    /// In order; none begins with another.
+    prefixes: Box<[Box<[u8]>]>,
+    ranges: CidrSet,
+}
+
+impl KeySet {
+    /// Whether an entry names `key`.
+    #[must_use]
+    pub fn matches(&self, key: &Key) -> bool {
+        self.exact.contains(key.as_bytes())
+            || self.has_prefix_of(key.as_bytes())
+            || key.network().is_some_and(|network| self.ranges.covers(network))
+    }
+
+    /// Whether there are no entries, so that no key is named.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.exact.is_empty() && self.prefixes.is_empty() && self.ranges.is_empty()
+    }
+
+    fn has_prefix_of(&self, key: &[u8]) -> bool {
+        // What stands in order between a key and one of its prefixes begins with that prefix; so
+        // only the last one that is not above the key can be one.
+        let after = self.prefixes.partition_point(|prefix| **prefix <= *key);
+        after
+            .checked_sub(1)
+            .and_then(|index| self.prefixes.get(index))
+            .is_some_and(|prefix| key.starts_with(prefix))
+    }
+}
+
+impl FromIterator<KeyMatcher> for KeySet {
+    fn from_iter<I: IntoIterator<Item = KeyMatcher>>(entries: I) -> Self {
+        let mut exact = HashSet::new();
+        let mut prefixes: Vec<Box<[u8]>> = Vec::new();
+        let mut ranges: Vec<Cidr> = Vec::new();
+        for entry in entries {
+            match entry.0 {
+                Kind::Exact(bytes) => {
+                    exact.insert(bytes);
+                }
+                Kind::Prefix(bytes) => prefixes.push(bytes),
+                Kind::Range(range) => ranges.push(range),
+            }
+        }
+        prefixes.sort_unstable();
+        prefixes.dedup_by(|later, earlier| later.starts_with(earlier));
+        Self { exact, prefixes: prefixes.into(), ranges: ranges.into_iter().collect() }
+    }
+}

@@ -1,0 +1,96 @@
+//! What a rate limiter has to know of HTTP: whose request it is, and how to say no.
+//!
+//! Pure: nothing here does I/O, reads a clock or knows an async runtime, and nothing decides.
+//! Middleware asks these types for a key, a limiter for a decision, and these again for what to
+//! answer. Everything fits `http` 1.x, so axum, hyper, tower and tonic; other libraries implement
+//! [`RequestView`].
+//!
+//! # Whose request it is
+//!
+//! A [`KeyExpression`], as a config file has it, makes the [`Key`] of a request. `ip` in it is the
+//! client's network, found by a [`ClientAddress`] that believes no header field unless told
+//! which proxies write it.
+//!
+//! ```
+//! use sluicegate_http::{AddressHeader, ClientAddress, KeyExpression, KeyExtractor, Peer};
+//!
+//! let proxies = ["10.0.0.0/8".parse()?];
+//! let key = "ip+header:x-tenant"
+//!     .parse::<KeyExpression>()?
+//!     .with_client_address(ClientAddress::behind(proxies, AddressHeader::XForwardedFor));
+//!
+//! let request = http::Request::get("/cart")
+//!     .extension(Peer("10.0.0.7:443".parse()?)) // set by the server
+//!     .header("x-forwarded-for", "6.6.6.6, 198.51.100.7") // the first one is made up
+//!     .header("x-tenant", "acme")
+//!     .body(())?;
+//! assert_eq!(key.key(&request)?.as_bytes(), b"198.51.100.7|acme");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Code can make keys of anything: see [`KeyExtractor`]. What happens to a request without a key is
+//! said by [`OnMissingKey`]; which keys pass unasked or never, by a [`KeySet`].
+//!
+//! # How to say no
+//!
+//! [`LimitFields`] are the response fields in the [`FieldFormat`] of one's choice, [`Problem`] is
+//! the body, and [`GrpcStatus`] is both for gRPC. None of them shows a policy that only watches.
+//!
+//! ```
+//! use sluicegate_core::{EmbeddedStore, Limit, Request, Store, TimeSource};
+//! use sluicegate_http::{FieldFormat, GrpcStatus, LimitFields, Problem};
+//! use sluicegate_memory::MemoryStore;
+//!
+//! let limit = Limit::new("api".parse()?, vec!["fixed_window 1/h as hourly".parse()?])?;
+//! let store = MemoryStore::builder().build();
+//! let handle = store.open(limit.clone().into(), TimeSource::Store);
+//! assert!(store.decide_now(&handle, Request::check(b"alice"))?.is_allowed());
+//! let denied = store.decide_now(&handle, Request::check(b"alice"))?;
+//!
+//! let mut response: http::Response<String> = Problem::of_denial(&limit, &denied).into_response();
+//! LimitFields::new(&limit, FieldFormat::Draft11).of(&denied).write(response.headers_mut());
+//! assert_eq!(response.status(), 429);
+//! assert_eq!(response.headers()["retry-after"], "3600");
+//! assert_eq!(response.headers()["ratelimit"], "\"hourly\";r=0;t=3600");
+//! assert!(response.body().contains(r#""violated-policies":["hourly"]"#));
+//!
+//! let response: http::Response<String> = GrpcStatus::of_denial(&limit, &denied).into_response();
+//! assert_eq!(response.headers()["grpc-status"], "8");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+mod cidr;
+mod cidr_set;
+mod client_address;
+mod escape;
+mod extractor;
+mod fields;
+mod grpc;
+mod key;
+mod key_component;
+mod key_expression;
+mod key_matcher;
+mod missing;
+mod policy_name;
+mod problem;
+mod request;
+#[cfg(test)]
+mod test_limit;
+
+pub use cidr::{Cidr, CidrError};
+pub use client_address::{AddressHeader, ClientAddress, ClientAddressError};
+pub use extractor::{And, Fixed, KeyExtractor, Map, Or, fixed, from_fn};
+pub use fields::{
+    DecisionFields, FieldFormat, FieldFormatError, LimitFields, Partition, PartitionError,
+    ReadyFields, retry_after,
+};
+pub use grpc::{GrpcCode, GrpcStatus, is_grpc};
+pub use key::Key;
+pub use key_component::KeyComponent;
+pub use key_expression::{KeyExpression, KeyExpressionError};
+pub use key_matcher::{KeyMatcher, KeyMatcherError, KeySet, Named};
+pub use missing::{KeyOutcome, Missing, MissingReason, OnMissingKey, OnMissingKeyError};
+pub use problem::{Problem, ProblemKind};
+pub use request::{MatchedRoute, Peer, RequestView, User};

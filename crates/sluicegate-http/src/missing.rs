@@ -1,0 +1,181 @@
+//! Requests that don't have what their key is made of.
+
+use std::error::Error;
+use std::fmt;
+use std::str::FromStr;
+
+use crate::key::Key;
+use crate::key_component::KeyComponent;
+
+/// A request has no key: what it lacks, and why that is so.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct Missing {
+    /// What the request lacks.
+    pub component: KeyComponent,
+    /// Whether it isn't there, or can't be told.
+    pub reason: MissingReason,
+}
+
+/// Why a request lacks a component of its key.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum MissingReason {
+    /// It is not there, or empty.
+    Absent,
+    /// It is there several times with different values. Programs differ in which one they read,
+    /// so a client could choose its key by adding one.
+    Ambiguous,
+}
+
+impl Missing {
+    /// A request without `component`.
+    #[must_use]
+    pub const fn absent(component: KeyComponent) -> Self {
+        Self { component, reason: MissingReason::Absent }
+    }
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { component, reason } = self;
+        match reason {
+            MissingReason::Absent => write!(f, "the request has no {}", Described(component)),
+            MissingReason::Ambiguous => {
+                write!(f, "the request has more than one {}", Described(component))
+            }
+        }
+    }
+}
+
+impl Error for Missing {}
+
+/// A component as a sentence has it.
+struct Described<'c>(&'c KeyComponent);
+
+impl fmt::Display for Described<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            KeyComponent::Ip => f.write_str("known client address"),
+            KeyComponent::User => f.write_str("known user"),
+            KeyComponent::Method => f.write_str("method"),
+            KeyComponent::Path => f.write_str("path"),
+            KeyComponent::Route => f.write_str("matched route"),
+            KeyComponent::Host => f.write_str("host"),
+            KeyComponent::Header(name) => write!(f, "header field `{name}`"),
+            KeyComponent::Cookie(name) => write!(f, "cookie `{}`", name.escape_debug()),
+            KeyComponent::Query(name) => write!(f, "query parameter `{}`", name.escape_debug()),
+            KeyComponent::Literal(_) | KeyComponent::Custom => f.write_str("key"),
+        }
+    }
+}
+
+/// What happens to a request that has no key.
+///
+/// Reads and prints as `shared`, `refuse` and `skip`.
+///
+/// ```
+/// use sluicegate_http::{Key, KeyComponent, Missing, KeyOutcome, OnMissingKey};
+///
+/// let missing = Missing::absent(KeyComponent::User);
+/// assert_eq!(OnMissingKey::default(), "shared".parse()?);
+/// let shared = OnMissingKey::Shared.resolve(Err(missing.clone()));
+/// assert_eq!(shared, KeyOutcome::Limit(Key::shared()));
+/// assert_eq!(OnMissingKey::Skip.resolve(Err(missing)), KeyOutcome::Skip);
+/// # Ok::<(), sluicegate_http::OnMissingKeyError>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum OnMissingKey {
+    /// All requests without a key are limited together, under [`Key::shared`], which no key of a
+    /// request equals.
+    #[default]
+    Shared,
+    /// The request is refused: status 400.
+    Refuse,
+    /// The request passes, and nothing is counted.
+    Skip,
+}
+
+/// What is to be done with a request.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum KeyOutcome {
+    /// Ask the limit about this key.
+    Limit(Key),
+    /// Refuse the request, which lacks this.
+    Refuse(Missing),
+    /// Let the request pass without asking.
+    Skip,
+}
+
+impl OnMissingKey {
+    const WORDS: [(&'static str, Self); 3] =
+        [("shared", Self::Shared), ("refuse", Self::Refuse), ("skip", Self::Skip)];
+
+    /// What is to be done with a request that has this key, or none.
+    #[must_use]
+    pub fn resolve(self, key: Result<Key, Missing>) -> KeyOutcome {
+        match (key, self) {
+            (Ok(key), _) => KeyOutcome::Limit(key),
+            (Err(_), Self::Shared) => KeyOutcome::Limit(Key::shared()),
+            (Err(missing), Self::Refuse) => KeyOutcome::Refuse(missing),
+            (Err(_), Self::Skip) => KeyOutcome::Skip,
+        }
+    }
+}
+
+impl fmt::Display for OnMissingKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = Self::WORDS.iter().find(|(_, policy)| policy == self);
+        f.write_str(word.map_or("", |(word, _)| word))
+    }
+}
+
+impl FromStr for OnMissingKey {
+    type Err = OnMissingKeyError;
+
+    fn from_str(text: &str) -> Result<Self, OnMissingKeyError> {
+        let found = Self::WORDS.iter().find(|(word, _)| *word == text);
+        found
+            .map(|(_, policy)| *policy)
+            .ok_or_else(|| OnMissingKeyError(text.chars().take(40).collect()))
+    }
+}
+
+/// A word that says nothing about requests without a key.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct OnMissingKeyError(String);
+
+impl fmt::Display for OnMissingKeyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` is not known: write shared, refuse or skip", self.0.escape_debug())
+    }
+}
+
+impl Error for OnMissingKeyError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_print_as_they_read() {
+        for word in ["shared", "refuse", "skip"] {
+            assert_eq!(word.parse::<OnMissingKey>().unwrap().to_string(), word);
+        }
+        let error = "deny".parse::<OnMissingKey>().unwrap_err();
+        assert_eq!(error.to_string(), "`deny` is not known: write shared, refuse or skip");
+    }
+
+    #[test]
+    fn only_a_missing_key_is_refused() {
+        let missing = Missing::absent(KeyComponent::Cookie("s".into()));
+        assert_eq!(missing.to_string(), "the request has no cookie `s`");
+        for policy in [OnMissingKey::Shared, OnMissingKey::Refuse, OnMissingKey::Skip] {
+            assert_eq!(policy.resolve(Ok(Key::new("k"))), KeyOutcome::Limit(Key::new("k")));
+        }
+        let refused = OnMissingKey::Refuse.resolve(Err(missing.clone()));
+        assert_eq!(refused, KeyOutcome::Refuse(missing));
+    }
+}

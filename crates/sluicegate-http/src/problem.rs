@@ -1,0 +1,337 @@
+//! Bodies that say in JSON why a request was turned away.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use http::{Response, StatusCode};
+use sluicegate_core::{Decision, Limit, RetryAfter, Source};
+
+use crate::missing::Missing;
+use crate::policy_name::{refusing, shown_name};
+
+/// Why a request was turned away: a problem of RFC 9457, `application/problem+json`.
+///
+/// ```
+/// use sluicegate_http::Problem;
+///
+/// let problem = Problem::temporary_reduced_capacity();
+/// assert_eq!(problem.status(), 503);
+/// let response: http::Response<String> = problem.into_response();
+/// assert_eq!(response.headers()["content-type"], Problem::MEDIA_TYPE);
+/// assert_eq!(response.headers()["cache-control"], "no-store");
+/// assert!(response.body().contains("\"status\":503"));
+/// ```
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[must_use]
+pub struct Problem {
+    kind: ProblemKind,
+    detail: Cow<'static, str>,
+    instance: Option<String>,
+    violated: Vec<String>,
+}
+
+/// Which problem it is.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum ProblemKind {
+    /// The request exceeds a quota: 429.
+    QuotaExceeded,
+    /// The limiter can't count and refuses what it can't count: 503.
+    TemporaryReducedCapacity,
+    /// What the client does looks like abuse: 429.
+    AbnormalUsageDetected,
+    /// The key is on a list of those that may not pass: 403.
+    Blocked,
+    /// The request lacks what its key is made of: 400.
+    MissingKey,
+}
+
+impl ProblemKind {
+    /// The status of a response with this problem.
+    #[must_use]
+    pub const fn status(self) -> StatusCode {
+        match self {
+            Self::QuotaExceeded | Self::AbnormalUsageDetected => StatusCode::TOO_MANY_REQUESTS,
+            Self::TemporaryReducedCapacity => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Blocked => StatusCode::FORBIDDEN,
+            Self::MissingKey => StatusCode::BAD_REQUEST,
+        }
+    }
+
+    /// The URI that names the problem; `about:blank` for those that are no more than their
+    /// status.
+    #[must_use]
+    pub const fn uri(self) -> &'static str {
+        match self {
+            Self::QuotaExceeded => "https://iana.org/assignments/http-problem-types#quota-exceeded",
+            Self::TemporaryReducedCapacity => {
+                "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
+            }
+            Self::AbnormalUsageDetected => {
+                "https://iana.org/assignments/http-problem-types#abnormal-usage-detected"
+            }
+            Self::Blocked | Self::MissingKey => "about:blank",
+        }
+    }
+
+    /// The problem in a few words, the same for all of its kind.
+    #[must_use]
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::QuotaExceeded => "Quota exceeded",
+            Self::TemporaryReducedCapacity => "Temporarily reduced capacity",
+            Self::AbnormalUsageDetected => "Abnormal usage detected",
+            Self::Blocked => "Forbidden",
+            Self::MissingKey => "Bad Request",
+        }
+    }
+
+    /// Whether the problem names the policies that were violated.
+    const fn has_policies(self) -> bool {
+        !matches!(self, Self::Blocked | Self::MissingKey)
+    }
+}
+
+impl Problem {
+    /// The media type of the body.
+    pub const MEDIA_TYPE: &'static str = "application/problem+json";
+
+    /// The problem of a denied request: the quota is exceeded, or where the store failed
+    /// [temporary reduced capacity](Self::temporary_reduced_capacity), or where a list names the
+    /// key [blocked](Self::blocked).
+    pub fn of_denial(limit: &Limit, decision: &Decision) -> Self {
+        match decision.source() {
+            Source::Fallback => Self::temporary_reduced_capacity(),
+            Source::Bypass => Self::blocked(),
+            _ => Self::quota_exceeded(limit, decision),
+        }
+    }
+
+    /// 429: names the policies that refused, and says when to come back.
+    pub fn quota_exceeded(limit: &Limit, decision: &Decision) -> Self {
+        let violated = violated(limit, decision);
+        let problem = Self::new(ProblemKind::QuotaExceeded, when_to_retry(decision));
+        problem.with_violated_policies(violated)
+    }
+
+    /// 503: the limiter can't count now, and lets nothing pass that it can't count.
+    pub fn temporary_reduced_capacity() -> Self {
+        Self::new(
+            ProblemKind::TemporaryReducedCapacity,
+            "The service can't tell now whether the request is within its quota. Try again later.",
+        )
+    }
+
+    /// 429: what the client does looks like abuse.
+    pub fn abnormal_usage_detected(limit: &Limit, decision: &Decision) -> Self {
+        let violated = violated(limit, decision);
+        let problem = Self::new(ProblemKind::AbnormalUsageDetected, when_to_retry(decision));
+        problem.with_violated_policies(violated)
+    }
+
+    /// 403: the key is on a list of those that may not pass.
+    pub fn blocked() -> Self {
+        Self::new(ProblemKind::Blocked, "The request is not accepted from this client.")
+    }
+
+    /// 400: the request lacks what its key is made of.
+    pub fn missing_key(missing: &Missing) -> Self {
+        let detail = format!("The request can't be assigned to a quota: {missing}.");
+        Self::new(ProblemKind::MissingKey, detail)
+    }
+
+    fn new(kind: ProblemKind, detail: impl Into<Cow<'static, str>>) -> Self {
+        Self { kind, detail: detail.into(), instance: None, violated: Vec::new() }
+    }
+
+    /// The same problem with another explanation.
+    pub fn with_detail(self, detail: impl Into<Cow<'static, str>>) -> Self {
+        Self { detail: detail.into(), ..self }
+    }
+
+    /// The same problem with a URI for this one occurrence of it.
+    pub fn with_instance(self, uri: impl Into<String>) -> Self {
+        Self { instance: Some(uri.into()), ..self }
+    }
+
+    /// The same problem, of policies with these names.
+    pub fn with_violated_policies<N: Into<String>>(
+        self,
+        names: impl IntoIterator<Item = N>,
+    ) -> Self {
+        Self { violated: names.into_iter().map(Into::into).collect(), ..self }
+    }
+
+    /// Which problem it is.
+    #[must_use]
+    pub const fn kind(&self) -> ProblemKind {
+        self.kind
+    }
+
+    /// The status of the response.
+    #[must_use]
+    pub const fn status(&self) -> StatusCode {
+        self.kind.status()
+    }
+
+    /// What is wrong with this request, in a sentence.
+    #[must_use]
+    pub fn detail(&self) -> &str {
+        &self.detail
+    }
+
+    /// The names of the policies that refused.
+    #[must_use]
+    pub fn violated_policies(&self) -> &[String] {
+        &self.violated
+    }
+
+    /// The body.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let mut json = String::with_capacity(256);
+        json.push_str("{\"type\":");
+        write_text(&mut json, self.kind.uri());
+        json.push_str(",\"title\":");
+        write_text(&mut json, self.kind.title());
+        let _ = write!(json, ",\"status\":{}", self.status().as_u16());
+        json.push_str(",\"detail\":");
+        write_text(&mut json, &self.detail);
+        if let Some(instance) = &self.instance {
+            json.push_str(",\"instance\":");
+            write_text(&mut json, instance);
+        }
+        if self.kind.has_policies() {
+            json.push_str(",\"violated-policies\":[");
+            for (index, name) in self.violated.iter().enumerate() {
+                if index > 0 {
+                    json.push(',');
+                }
+                write_text(&mut json, name);
+            }
+            json.push(']');
+        }
+        json.push('}');
+        json
+    }
+
+    /// A response with the problem as its body, which no cache may keep.
+    pub fn into_response<B: From<String>>(self) -> Response<B> {
+        let mut response = Response::new(B::from(self.to_json()));
+        *response.status_mut() = self.status();
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(Self::MEDIA_TYPE));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        response
+    }
+}
+
+fn violated(limit: &Limit, decision: &Decision) -> Vec<String> {
+    refusing(decision).map(|index| shown_name(limit, index).into_owned()).collect()
+}
+
+/// When a denied request may be sent again.
+pub(crate) fn when_to_retry(decision: &Decision) -> String {
+    match decision.retry_after() {
+        RetryAfter::After(span) => match span.as_secs_ceil() {
+            1 => "The request exceeds its quota. Try again in 1 second.".to_owned(),
+            seconds => {
+                format!("The request exceeds its quota. Try again in {seconds} seconds.")
+            }
+        },
+        RetryAfter::Never => "The request costs more than its quota ever allows.".to_owned(),
+        _ => "The request exceeds its quota.".to_owned(),
+    }
+}
+
+fn write_text(json: &mut String, text: &str) {
+    json.push('"');
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => json.extend(['\\', character]),
+            control if u32::from(control) < 0x20 => {
+                let _ = write!(json, "\\u{:04x}", u32::from(control));
+            }
+            other => json.push(other),
+        }
+    }
+    json.push('"');
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::key_component::KeyComponent;
+    use crate::test_limit::TestLimit;
+
+    fn read(problem: &Problem) -> Value {
+        serde_json::from_str(&problem.to_json()).unwrap()
+    }
+
+    #[test]
+    fn a_denial_names_the_policies_that_refused_and_no_shadow() {
+        let test = TestLimit::new(&[
+            "token_bucket 1/min burst 1 as burst",
+            "gcra 1/h burst 1 shadow as secret",
+            "fixed_window 9/h as hour",
+        ]);
+        assert!(test.check(1).is_allowed());
+        let decision = test.check(1);
+        let problem = Problem::of_denial(&test.limit, &decision);
+        assert_eq!(
+            read(&problem),
+            json!({
+                "type": "https://iana.org/assignments/http-problem-types#quota-exceeded",
+                "title": "Quota exceeded",
+                "status": 429,
+                "detail": "The request exceeds its quota. Try again in 60 seconds.",
+                "violated-policies": ["burst"],
+            })
+        );
+        let never = Problem::of_denial(&test.limit, &test.check(10));
+        assert_eq!(never.detail(), "The request costs more than its quota ever allows.");
+        assert_eq!(never.violated_policies(), ["burst", "hour"]);
+    }
+
+    #[test]
+    fn every_denial_has_its_status() {
+        let test = TestLimit::new(&["gcra 1/s"]);
+        let missing = Missing::absent(KeyComponent::Query("a\"b\n".into()));
+        for (problem, status, policies) in [
+            (Problem::of_denial(&test.limit, &Decision::fallback(false)), 503, true),
+            (Problem::of_denial(&test.limit, &Decision::bypass(false)), 403, false),
+            (Problem::abnormal_usage_detected(&test.limit, &test.check(2)), 429, true),
+            (Problem::missing_key(&missing), 400, false),
+        ] {
+            let json = read(&problem);
+            assert_eq!((&json["status"], problem.status().as_u16()), (&json!(status), status));
+            assert_eq!(json.get("violated-policies").is_some(), policies, "{json}");
+            assert_eq!(json["type"] == "about:blank", !policies, "{json}");
+        }
+        let detail = "The request can't be assigned to a quota: the request has no query parameter `a\\\"b\\n`.";
+        assert_eq!(read(&Problem::missing_key(&missing))["detail"], detail);
+    }
+
+    proptest! {
+        #[test]
+        fn another_program_reads_the_same_text(
+            detail in any::<String>(), instance in prop::option::of(any::<String>()),
+            policies in prop::collection::vec(any::<String>(), 0..4),
+        ) {
+            let mut problem = Problem::temporary_reduced_capacity()
+                .with_detail(detail.clone())
+                .with_violated_policies(policies.clone());
+            if let Some(instance) = &instance {
+                problem = problem.with_instance(instance);
+            }
+            let json = read(&problem);
+            prop_assert_eq!(&json["detail"], &json!(detail));
+            prop_assert_eq!(json.get("instance").cloned(), instance.map(Value::from));
+            prop_assert_eq!(&json["violated-policies"], &json!(policies));
+        }
+    }
+}

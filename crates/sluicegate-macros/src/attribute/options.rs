@@ -1,0 +1,75 @@
+//! The options by name.
+
+use syn::{Error, Ident};
+
+use crate::key::is_word;
+
+/// Every option with an example of it.
+const OPTIONS: [(&str, &str); 14] = [
+    ("policies", "`policies = [\"gcra 5/s\", \"fixed_window 1000/d\"]`"),
+    ("name", "`name = \"login\"`"),
+    ("key", "`key = ip` or `key = \"{user.id}\"`"),
+    ("missing", "`missing = refuse`"),
+    ("cost", "`cost = items.len()` or `cost(\"policy\") = items.len()`"),
+    ("skip_if", "`skip_if = user.is_internal`"),
+    ("shadow", "`shadow`, without a value"),
+    ("wait", "`wait = \"500ms\"`"),
+    ("fallback", "`fallback = path` or `fallback(args) = path`"),
+    ("denied", "`denied = None`"),
+    ("on_error", "`on_error = [path]` or `on_error(args) = [path]`"),
+    ("charge_if", "`charge_if = |result| result.is_err()`"),
+    ("registry", "`registry = self.limits`"),
+    ("crate", "`crate = shop::sluicegate`"),
+];
+
+pub(super) fn is_known(word: &str) -> bool {
+    OPTIONS.iter().any(|(known, _)| *known == word)
+}
+
+/// An option that ends with its `=`.
+pub(super) fn without_value(option: &Ident) -> Error {
+    Error::new(option.span(), format!("a value is missing after `{option} =`"))
+}
+
+/// How an option is written.
+pub(super) fn write_it(option: &Ident) -> Error {
+    let word = option.to_string();
+    let example = OPTIONS.iter().find(|(known, _)| *known == word).map_or("", |(_, like)| like);
+    Error::new(option.span(), format!("`{word}` is written like this: {example}"))
+}
+
+/// Words of policies, and what people call their numbers.
+const OF_POLICIES: [&str; 10] =
+    ["burst", "capacity", "limit", "max", "per", "period", "queue", "rate", "slices", "window"];
+
+/// What isn't an option. `is_alone` if no value follows.
+pub(super) fn unknown(option: &Ident, is_alone: bool) -> Error {
+    let word = option.to_string();
+    if is_word(&word) {
+        return Error::new(option.span(), format!("a key is written `key = {word}`"));
+    }
+    let near = OPTIONS
+        .iter()
+        .map(|(known, _)| (strsim::damerau_levenshtein(known, &word), *known))
+        .filter(|(distance, known)| {
+            // Any two words of three letters are near each other.
+            let most = if word.len() <= 3 { 1 } else { 2.max(known.len() / 3) };
+            *distance <= most || known.starts_with(&format!("{word}_"))
+        })
+        .min();
+    let hint = match near {
+        _ if OF_POLICIES.contains(&word.as_str()) => {
+            "numbers are written in the policy: `#[limit(\"token_bucket 10/s burst 20\")]`"
+                .to_owned()
+        }
+        Some((_, known)) => format!("did you mean `{known}`?"),
+        None if is_alone => {
+            format!("if it is the name of a limit write it as a string: `#[limit(\"{word}\")]`")
+        }
+        None => {
+            let known: Vec<_> = OPTIONS.iter().map(|(known, _)| *known).collect();
+            format!("the options are {}", known.join(", "))
+        }
+    };
+    Error::new(option.span(), format!("unknown option `{word}`: {hint}"))
+}

@@ -1,0 +1,115 @@
+//! What stands after the `=` of an option.
+
+use syn::ext::IdentExt;
+use syn::parse::ParseStream;
+use syn::spanned::Spanned;
+use syn::{Error, Expr, ExprLit, Ident, Lit, LitStr, Path};
+
+/// What an absent part of a key does.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) enum Missing {
+    #[default]
+    Shared,
+    Refuse,
+    Skip,
+}
+
+pub(crate) enum Wait {
+    Micros(u64),
+    Expression(Expr),
+}
+
+impl Missing {
+    pub(super) fn read(input: ParseStream<'_>) -> Result<Self, Error> {
+        const WRITE: &str = "write `missing = shared` (calls without a key share one), `missing = refuse` (the call is denied) or `missing = skip` (nothing is asked)";
+        if input.peek(Lit) {
+            return Err(input.error(format!("{WRITE}, without quotes")));
+        }
+        let word = input.call(Ident::parse_any)?;
+        match word.to_string().as_str() {
+            "shared" => Ok(Self::Shared),
+            "refuse" => Ok(Self::Refuse),
+            "skip" => Ok(Self::Skip),
+            _ => Err(Error::new(word.span(), WRITE)),
+        }
+    }
+}
+
+impl Wait {
+    pub(super) fn read(input: ParseStream<'_>) -> Result<Self, Error> {
+        let value = expression(input)?;
+        match &value {
+            Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => {
+                match text.value().parse::<sluicegate_core::Span>() {
+                    Ok(span) => Ok(Self::Micros(span.as_micros())),
+                    Err(error) => Err(Error::new(text.span(), error)),
+                }
+            }
+            Expr::Lit(_) => Err(Error::new(
+                value.span(),
+                "a wait has a unit: write `wait = \"500ms\"`, or an expression of the type `Duration`",
+            )),
+            _ => Ok(Self::Expression(value)),
+        }
+    }
+}
+
+/// An expression; one that a macro was given, or that is in parentheses, as what it is.
+pub(crate) fn expression(input: ParseStream<'_>) -> Result<Expr, Error> {
+    input.parse().map(ungrouped)
+}
+
+pub(crate) fn ungrouped(expression: Expr) -> Expr {
+    match expression {
+        Expr::Group(group) => ungrouped(*group.expr),
+        Expr::Paren(group) => ungrouped(*group.expr),
+        other => other,
+    }
+}
+
+/// A predicate of the result.
+pub(super) fn predicate(input: ParseStream<'_>) -> Result<Expr, Error> {
+    let predicate = expression(input)?;
+    match &predicate {
+        Expr::Closure(_) | Expr::Path(_) => Ok(predicate),
+        _ => Err(Error::new(
+            predicate.span(),
+            "write a predicate of the result: `charge_if = |result| result.is_err()`, or the path of a function that takes a reference to it",
+        )),
+    }
+}
+
+/// Where the crate is.
+pub(super) fn root(input: ParseStream<'_>) -> Result<Path, Error> {
+    if input.peek(LitStr) {
+        let text: LitStr = input.parse()?;
+        return Err(Error::new(
+            text.span(),
+            format!("write a path without quotes: `crate = {}`", text.value()),
+        ));
+    }
+    input.call(Path::parse_mod_style)
+}
+
+pub(super) fn string(input: ParseStream<'_>, example: &str) -> Result<LitStr, Error> {
+    input.parse().map_err(|error| Error::new(error.span(), format!("write a string: `{example}`")))
+}
+
+/// One string, or several in brackets.
+pub(super) fn strings(input: ParseStream<'_>) -> Result<Vec<LitStr>, Error> {
+    const WRITE: &str = "write the policies as strings: `policies = [\"token_bucket 10/s\", \"fixed_window 1000/d\"]`";
+    let elements = match expression(input)? {
+        Expr::Array(array) if array.elems.is_empty() => {
+            return Err(Error::new(array.span(), WRITE));
+        }
+        Expr::Array(array) => array.elems.into_iter().collect(),
+        one => vec![one],
+    };
+    elements
+        .into_iter()
+        .map(|element| match ungrouped(element) {
+            Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => Ok(text),
+            other => Err(Error::new(other.span(), WRITE)),
+        })
+        .collect()
+}

@@ -1,0 +1,249 @@
+//! The code that asks before a function runs.
+//!
+//! It is put in front of the body, in the function itself, so that whatever holds of the function
+//! (its lifetimes, whether its future is `Send`) holds as before. Only `charge_if`, which has to
+//! see the result, puts the body into a closure or an async block.
+//!
+//! Every name begins with `__sluicegate_`. Variables are hygienic, so that the body sees none of
+//! them; but a pattern that has the name of a unit struct, a constant or a static in scope is
+//! that item and no variable, and hygiene doesn't keep items apart.
+
+mod answer;
+mod question;
+
+use proc_macro2::{Ident, Span, TokenStream, TokenTree};
+use quote::{ToTokens, format_ident, quote_spanned};
+use syn::{Error, Expr, ImplItemFn, Stmt};
+
+use crate::attribute::Said;
+use crate::function::{Arguments, check_function};
+use crate::output::{Kind, Output};
+use crate::stack::Stack;
+
+use question::Question;
+
+/// The span of what is generated: its variables are not those of the source.
+pub(crate) fn here() -> Span {
+    Span::mixed_site()
+}
+
+/// Where an attribute stands.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Place {
+    Function,
+    Impl,
+}
+
+/// What is known of the function.
+struct Context<'s> {
+    stack: &'s Stack,
+    arguments: Arguments,
+    output: Output,
+    place: Place,
+    private: TokenStream,
+}
+
+/// Puts what `stack` asks in front of a function.
+pub(crate) fn apply(stack: &Stack, function: &mut ImplItemFn, place: Place) -> Result<(), Error> {
+    check_function(function)?;
+    if has_ident(function.block.to_token_stream(), question::PATH) {
+        return Err(Error::new(
+            function.sig.ident.span(),
+            "another attribute has limited this function already, so that the two can't be one decision: call each of them `limit`, which is how they find each other",
+        ));
+    }
+    let root = match &stack.call.root {
+        Some(root) => root.value.to_token_stream(),
+        None => quote_spanned!(here()=> ::sluicegate),
+    };
+    let context = Context {
+        stack,
+        arguments: Arguments::of(&function.sig),
+        output: Output::of(function),
+        place,
+        private: quote_spanned!(here()=> #root::__private),
+    };
+    let body = context.output.body(function)?;
+    let statements = std::mem::take(&mut body.stmts);
+    let guarded = match &stack.call.charge_if {
+        None => context.ask_and_run(&statements)?,
+        Some(charge_if) => context.run_and_charge(charge_if, &statements)?,
+    };
+    body.stmts = vec![Stmt::Expr(Expr::Verbatim(guarded), None)];
+    Ok(())
+}
+
+fn has_ident(tokens: TokenStream, name: &str) -> bool {
+    tokens.into_iter().any(|token| match token {
+        TokenTree::Ident(ident) => ident == name,
+        TokenTree::Group(group) => has_ident(group.stream(), name),
+        _ => false,
+    })
+}
+
+impl Context<'_> {
+    const fn is_async(&self) -> bool {
+        matches!(self.output.kind, Kind::Async | Kind::Future)
+    }
+
+    /// `.await` in what can be awaited; otherwise the name of the method that blocks.
+    fn method(&self, name: &str) -> (Ident, TokenStream) {
+        if self.is_async() {
+            (Ident::new(name, here()), quote_spanned!(here()=> .await))
+        } else {
+            (Ident::new(&format!("{name}_blocking"), here()), TokenStream::new())
+        }
+    }
+
+    /// Asks, and runs the body if that is allowed.
+    fn ask_and_run(&self, statements: &[Stmt]) -> Result<TokenStream, Error> {
+        let shadows = self.shadows()?;
+        if self.stack.enforced.is_empty() {
+            let never = self.never_refuse()?;
+            return Ok(quote_spanned!(here()=> #shadows #never #(#statements)*));
+        }
+        let Question { items, setup, call, keys, ask } = self.enforced()?;
+        let settled = self.settled(&call, &ask);
+        let refuse = self.refuse()?;
+        Ok(quote_spanned! {here()=>
+            #shadows
+            let __sluicegate_denied = {
+                #items
+                #setup
+                match #call.ready(&[#(&#keys),*]) {
+                    ::core::option::Option::Some(__sluicegate_settled) => __sluicegate_settled,
+                    ::core::option::Option::None => #settled,
+                }
+            };
+            #refuse
+            #(#statements)*
+        })
+    }
+
+    /// Asks each shadow by itself, as if it were alone, and its answer is for the observers.
+    fn shadows(&self) -> Result<TokenStream, Error> {
+        let shadows = self.stack.shadows.iter().map(|shadow| {
+            let Question { items, setup, call, keys, ask } = Question::of(self, &[shadow], 0)?;
+            let settled = self.settled(&call, &ask);
+            Ok(quote_spanned! {here()=>
+                {
+                    #items
+                    #setup
+                    if #call.ready(&[#(&#keys),*]).is_none() {
+                        let _ = #settled;
+                    }
+                }
+            })
+        });
+        shadows.collect()
+    }
+
+    /// Looks whether it would be allowed, runs the body, and charges if the result is such.
+    fn run_and_charge(
+        &self,
+        charge_if: &Said<Expr>,
+        statements: &[Stmt],
+    ) -> Result<TokenStream, Error> {
+        let (peek, awaited) = self.method("peek");
+        let (charge, _) = self.method("charge");
+        let (private, predicate) = (&self.private, &charge_if.value);
+        let (mut looks, mut charges) = (TokenStream::new(), TokenStream::new());
+        for (index, shadow) in self.stack.shadows.iter().enumerate() {
+            let Question { items, setup, call, keys, ask } =
+                Question::of(self, &[shadow], index + 1)?;
+            let is_counted = format_ident!("__sluicegate_is_counted_{index}", span = here());
+            looks.extend(quote_spanned! {here()=>
+                #items
+                #setup
+                let #is_counted = #call.ready(&[#(&#keys),*]).is_none()
+                    && #call.#peek(#ask())#awaited.is_none();
+            });
+            charges.extend(quote_spanned! {here()=>
+                if #is_counted {
+                    #call.#charge(#ask())#awaited;
+                }
+            });
+        }
+        if self.stack.enforced.is_empty() {
+            looks.extend(self.never_refuse()?);
+        } else {
+            let Question { items, setup, call, keys, ask } = self.enforced()?;
+            let refuse = self.refuse()?;
+            looks.extend(quote_spanned! {here()=>
+                #items
+                #setup
+                let (__sluicegate_denied, __sluicegate_is_counted) = match #call.ready(&[#(&#keys),*]) {
+                    ::core::option::Option::Some(__sluicegate_settled) => (__sluicegate_settled, false),
+                    ::core::option::Option::None => (#call.#peek(#ask())#awaited, true),
+                };
+                #refuse
+            });
+            charges.extend(quote_spanned! {here()=>
+                if __sluicegate_is_counted {
+                    #call.#charge(#ask())#awaited;
+                }
+            });
+        }
+        let result = self.output.inferred();
+        let run = self.run(statements);
+        Ok(quote_spanned! {here()=>
+            #looks
+            let __sluicegate_result: #result = #run;
+            if #private::holds(&__sluicegate_result, #predicate) {
+                #charges
+            }
+            __sluicegate_result
+        })
+    }
+
+    /// The body as an expression, in which a `return` ends only the body.
+    fn run(&self, statements: &[Stmt]) -> TokenStream {
+        let (private, result) = (&self.private, self.output.inferred());
+        if !self.is_async() {
+            return quote_spanned!(here()=> #private::run(move || -> #result { #(#statements)* }));
+        }
+        quote_spanned! {here()=>
+            async move {
+                // Says what it returns before its body is looked at.
+                #[allow(unreachable_code, clippy::all, clippy::pedantic)]
+                if false {
+                    let __sluicegate_never: #result = loop {};
+                    return __sluicegate_never;
+                }
+                #(#statements)*
+            }
+            .await
+        }
+    }
+
+    /// What is decided together.
+    fn enforced(&self) -> Result<Question, Error> {
+        let enforced: Vec<_> = self.stack.enforced.iter().collect();
+        Question::of(self, &enforced, 0)
+    }
+
+    /// Where nothing is enforced: what a denied call would do is there, for the day on which
+    /// `shadow` goes.
+    fn never_refuse(&self) -> Result<TokenStream, Error> {
+        if !self.stack.call.has_answer() {
+            return Ok(TokenStream::new());
+        }
+        let (private, refuse) = (&self.private, self.refuse()?);
+        Ok(quote_spanned! {here()=>
+            let __sluicegate_denied: ::core::option::Option<#private::Denied> = ::core::option::Option::None;
+            #refuse
+        })
+    }
+
+    /// The answer to a question: a denial, or none.
+    fn settled(&self, call: &Ident, ask: &Ident) -> TokenStream {
+        let private = &self.private;
+        let (settle, awaited) = self.method("settle");
+        quote_spanned! {here()=>
+            match #call.at_once(#ask()) {
+                #private::Answer::Settled(__sluicegate_denied) => __sluicegate_denied,
+                __sluicegate_open => #call.#settle(__sluicegate_open, #ask())#awaited,
+            }
+        }
+    }
+}

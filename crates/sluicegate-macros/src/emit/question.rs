@@ -1,0 +1,162 @@
+//! What is asked: the call site, the keys and the costs.
+
+use proc_macro2::{Ident, Literal, TokenStream};
+use quote::{ToTokens, format_ident, quote_spanned};
+use syn::spanned::Spanned;
+use syn::{Error, Expr, ExprLit, Lit};
+
+use super::{Context, here};
+use crate::attribute::{Limit, Wait};
+use crate::quota::Quota;
+
+/// The item by which a function's path is known. No function has two of this name.
+pub(super) const PATH: &str = "__sluicegate_path";
+
+/// The code of a question. All of it is for one block, in this order.
+pub(super) struct Question {
+    pub(super) items: TokenStream,
+    pub(super) setup: TokenStream,
+    pub(super) call: Ident,
+    pub(super) keys: Vec<Ident>,
+    /// A closure that makes the `Ask`.
+    pub(super) ask: Ident,
+}
+
+impl Question {
+    /// What `limits` ask together. Questions whose code stands in the same block have different
+    /// numbers.
+    pub(super) fn of(
+        context: &Context<'_>,
+        limits: &[&Limit],
+        number: usize,
+    ) -> Result<Self, Error> {
+        let private = &context.private;
+        let numbered = |name: &str| match number {
+            0 => Ident::new(name, here()),
+            more => format_ident!("{name}_{more}", span = here()),
+        };
+        let (path, site) = (numbered(PATH), numbered("__SLUICEGATE_SITE"));
+        let parts = limits.iter().map(|limit| part(limit, private));
+        let items = quote_spanned! {here()=>
+            #[allow(unused_imports)]
+            use #private::{OtherUnits as _, PutCopied as _, PutDisplay as _, PutOption as _};
+            fn #path() -> &'static str {
+                ::core::any::type_name_of_val(&#path)
+            }
+            static #site: #private::Site = #private::Site::new(#path, &[#(#parts),*]);
+        };
+        let call = numbered("__sluicegate_call");
+        let registry = context.stack.call.registry.as_ref().map(|registry| &registry.value);
+        let made = match registry {
+            None => quote_spanned!(here()=> #site.call()),
+            Some(registry) => {
+                let place = registry.span().resolved_at(here());
+                quote_spanned!(place=> #site.call_in(&(#registry)))
+            }
+        };
+        let how = if limits.iter().any(|limit| limit.is_shadow) {
+            Some(quote_spanned!(here()=> .unenforced()))
+        } else {
+            context.stack.call.wait.as_ref().map(|wait| waiting(&wait.value))
+        };
+        let mut setup = quote_spanned!(here()=> let #call = #made #how;);
+        let is_asked = numbered("__sluicegate_is_asked");
+        let (mut keys, mut asks, mut variables) = (Vec::new(), Vec::new(), TokenStream::new());
+        for (index, limit) in limits.iter().enumerate() {
+            let key = format_ident!("__sluicegate_key_{number}_{index}", span = here());
+            let made = limit.key.expand(limit.missing, &context.arguments, &path, private)?;
+            setup.extend(match &limit.skip_if {
+                None => quote_spanned!(here()=> let #key = #made;),
+                Some(skip_if) => quote_spanned! {here()=>
+                    let __sluicegate_is_skipped: bool = #skip_if;
+                    let #key = if __sluicegate_is_skipped { #private::Key::skipped() } else { #made };
+                },
+            });
+            let (costs, terms) = costs(limit, &key, &is_asked, private);
+            variables.extend(costs);
+            asks.push(
+                quote_spanned!(here()=> #key.ask(&#call, |__sluicegate_ask| __sluicegate_ask #terms)),
+            );
+            keys.push(key);
+        }
+        // What a cost is computed from may not be there where nothing is asked.
+        if !variables.is_empty() {
+            setup.extend(quote_spanned! {here()=>
+                let #is_asked = #call.ready(&[#(&#keys),*]).is_none();
+                #variables
+            });
+        }
+        let ask = numbered("__sluicegate_ask");
+        let (one, others) = (&asks[0], &asks[1..]);
+        setup.extend(quote_spanned!(here()=> let #ask = || #one #(.and(#others))*;));
+        Ok(Self { items, setup, call, keys, ask })
+    }
+}
+
+fn waiting(wait: &Wait) -> TokenStream {
+    let within = match wait {
+        Wait::Micros(micros) => {
+            quote_spanned!(here()=> ::core::time::Duration::from_micros(#micros))
+        }
+        Wait::Expression(expression) => quote_spanned!(here()=> #expression),
+    };
+    quote_spanned!(here()=> .waiting(#within))
+}
+
+fn part(limit: &Limit, private: &TokenStream) -> TokenStream {
+    match &limit.quota {
+        Quota::Named(name) => quote_spanned!(here()=> #private::Part::named(#name)),
+        Quota::Inline { policies, name: Some(name), .. } => {
+            quote_spanned!(here()=> #private::Part::inline(#name, &[#(#policies),*]))
+        }
+        Quota::Inline { policies, name: None, .. } => {
+            let ordinal = limit.ordinal;
+            quote_spanned!(here()=> #private::Part::nameless(#ordinal, &[#(#policies),*]))
+        }
+    }
+}
+
+/// Costs as variables, as far as they are to be computed, and the calls that put them into an
+/// `Ask`.
+fn costs(
+    limit: &Limit,
+    key: &Ident,
+    is_asked: &Ident,
+    private: &TokenStream,
+) -> (TokenStream, TokenStream) {
+    let (mut variables, mut terms) = (TokenStream::new(), TokenStream::new());
+    let whole = limit.cost.iter().map(|cost| (None, cost));
+    let named = limit.costs.iter().map(|(policy, cost)| (Some(policy), cost));
+    for (number, (policy, cost)) in whole.chain(named).enumerate() {
+        let units = literal(cost).map_or_else(
+            || {
+                let variable = format_ident!("{key}_cost_{number}", span = here());
+                // What is no cost is reported where the value stands.
+                let units = quote_spanned!(cost.span().resolved_at(here())=> units);
+                variables.extend(quote_spanned! {here()=>
+                    let #variable = if #is_asked && !#key.is_skipped() {
+                        #private::Units(#cost).#units()
+                    } else {
+                        0
+                    };
+                });
+                variable.into_token_stream()
+            },
+            ToTokens::into_token_stream,
+        );
+        terms.extend(match policy {
+            None => quote_spanned!(here()=> .cost(#units)),
+            Some(policy) => quote_spanned!(here()=> .cost_of(#policy, #units)),
+        });
+    }
+    (variables, terms)
+}
+
+fn literal(cost: &Expr) -> Option<Literal> {
+    let Expr::Lit(ExprLit { lit: Lit::Int(number), .. }) = cost else {
+        return None;
+    };
+    let mut literal = Literal::u64_suffixed(number.base10_parse().ok()?);
+    literal.set_span(number.span());
+    Some(literal)
+}

@@ -1,0 +1,258 @@
+//! What a function returns, where its body is, and how a denial is said there.
+
+use proc_macro2::{Span, TokenStream, TokenTree};
+use quote::{ToTokens, quote_spanned};
+use syn::spanned::Spanned;
+use syn::{
+    Block, Error, Expr, GenericArgument, ImplItemFn, PathArguments, ReturnType, Stmt, Type,
+    TypeParamBound,
+};
+
+use crate::emit::here;
+
+/// How a function runs its body.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Kind {
+    Sync,
+    Async,
+    /// Returns a future, which is a block at the end of it: what macros make of async functions.
+    Future,
+}
+
+/// The result of a function: of one that returns a future, the future's.
+pub(crate) struct Output {
+    pub(crate) kind: Kind,
+    /// `None` for nothing.
+    pub(crate) result: Option<Type>,
+    function: syn::Ident,
+    place: Span,
+}
+
+impl Output {
+    pub(crate) fn of(function: &ImplItemFn) -> Self {
+        let name = function.sig.ident.clone();
+        let returned = match &function.sig.output {
+            ReturnType::Default => None,
+            ReturnType::Type(_, returned) => Some(returned.as_ref()),
+        };
+        let place = returned.map_or(name.span(), Spanned::span);
+        if function.sig.asyncness.is_some() {
+            let result = returned.cloned();
+            return Self { kind: Kind::Async, result, function: name, place };
+        }
+        let of_future = returned.and_then(future_output);
+        let kind = if of_future.is_some() { Kind::Future } else { Kind::Sync };
+        let result = of_future.or(returned).cloned();
+        Self { kind, result, function: name, place }
+    }
+
+    /// The block that runs after the limit was asked.
+    pub(crate) fn body<'f>(&self, function: &'f mut ImplItemFn) -> Result<&'f mut Block, Error> {
+        if self.kind != Kind::Future {
+            return Ok(&mut function.block);
+        }
+        let last = match function.block.stmts.last_mut() {
+            Some(Stmt::Expr(last, None)) => async_block(last),
+            _ => None,
+        };
+        last.ok_or_else(|| {
+            Error::new(
+                self.place,
+                format!(
+                    "`{0}` returns a future that something else makes, so that nothing can be asked when it runs: write `async fn {0}`, or end the body with `async move {{ … }}` or `Box::pin(async move {{ … }})`",
+                    self.function
+                ),
+            )
+        })
+    }
+
+    /// The type as it can be written inside the function: a `_` for each `impl Trait`.
+    pub(crate) fn inferred(&self) -> TokenStream {
+        match &self.result {
+            None => quote_spanned!(here()=> ()),
+            Some(result) => without_impl(result.clone()).into_token_stream(),
+        }
+    }
+
+    /// The expression that says `denied`, which is a `Denied`.
+    pub(crate) fn denial(
+        &self,
+        denied: &syn::Ident,
+        private: &TokenStream,
+        on_impl: bool,
+    ) -> Result<TokenStream, Error> {
+        if let Some(result) = self.result.as_ref().filter(|result| may_say_denied(result)) {
+            let place = result.span().resolved_at(here());
+            let private = respanned(private.clone(), place);
+            return Ok(quote_spanned!(place=> #private::FromDenied::from_denied(#denied)));
+        }
+        Err(self.cannot_say_denied(on_impl))
+    }
+
+    fn cannot_say_denied(&self, on_impl: bool) -> Error {
+        let function = &self.function;
+        let returned = self.result.as_ref().map(|result| printed(&result.to_token_stream()));
+        let (what, result) = match &returned {
+            None => ("returns nothing".to_owned(), "()"),
+            Some(result) => (format!("returns `{result}`"), result.as_str()),
+        };
+        let inner = match result.strip_prefix("Option<") {
+            Some(inner) => inner.strip_suffix('>').unwrap_or(inner),
+            None => result,
+        };
+        let example = if result.starts_with("Option<") { "None" } else { "…" };
+        let (arrow, value) = (format!("-> Result<{inner}, E>"), format!("denied = {example}"));
+        let width = arrow.len().max("fallback = path".len());
+        let mut message = format!(
+            "`{function}` {what}, which can't say that a call was denied\n\
+             write one of these:\n\
+             \x20 {arrow:width$}  where `E: From<sluicegate::Denied>`: gets `Err(E::from(denied))`\n\
+             \x20 {:width$}  a function that is called instead, `fallback(args) = path` with the arguments\n\
+             \x20 {value:width$}  the value that a denied call returns",
+            "fallback = path",
+        );
+        if on_impl {
+            message.push_str("\nor `#[limit(skip)]` on a method that is not to be limited");
+        }
+        Error::new(self.place, message)
+    }
+}
+
+/// The same tokens, at another place.
+pub(crate) fn respanned(tokens: TokenStream, place: Span) -> TokenStream {
+    let respan = |mut token: TokenTree| {
+        token.set_span(place);
+        token
+    };
+    tokens.into_iter().map(respan).collect()
+}
+
+/// Types of which it is known that they can't; of others the compiler finds out.
+fn may_say_denied(result: &Type) -> bool {
+    match result {
+        Type::Paren(inner) => may_say_denied(&inner.elem),
+        Type::Group(inner) => may_say_denied(&inner.elem),
+        Type::Macro(_) | Type::Verbatim(_) => true,
+        Type::Path(path) => {
+            let Some(last) = path.path.segments.last() else {
+                return true;
+            };
+            const CAN_T: [&str; 28] = [
+                "bool", "char", "f32", "f64", "i8", "i16", "i32", "i64", "i128", "isize", "str",
+                "u8", "u16", "u32", "u64", "u128", "usize", "String", "Vec", "Option", "Box", "Rc",
+                "Arc", "HashMap", "HashSet", "BTreeMap", "BTreeSet", "Duration",
+            ];
+            !CAN_T.iter().any(|name| last.ident == name)
+        }
+        _ => false,
+    }
+}
+
+/// The output of a type that is a future by its looks.
+fn future_output(returned: &Type) -> Option<&Type> {
+    match returned {
+        Type::ImplTrait(bounds) => bounds.bounds.iter().find_map(bound_output),
+        Type::TraitObject(bounds) => bounds.bounds.iter().find_map(bound_output),
+        Type::Paren(inner) => future_output(&inner.elem),
+        Type::Path(path) => {
+            let last = path.path.segments.last()?;
+            let PathArguments::AngleBracketed(arguments) = &last.arguments else {
+                return None;
+            };
+            let inner = arguments.args.iter().find_map(|argument| match argument {
+                GenericArgument::Type(inner) => Some(inner),
+                _ => None,
+            })?;
+            match last.ident.to_string().as_str() {
+                "Pin" | "Box" => future_output(inner),
+                "BoxFuture" | "LocalBoxFuture" => Some(inner),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+fn bound_output(bound: &TypeParamBound) -> Option<&Type> {
+    let TypeParamBound::Trait(bound) = bound else {
+        return None;
+    };
+    let last = bound.path.segments.last().filter(|last| last.ident == "Future")?;
+    let PathArguments::AngleBracketed(arguments) = &last.arguments else {
+        return None;
+    };
+    arguments.args.iter().find_map(|argument| match argument {
+        GenericArgument::AssocType(output) if output.ident == "Output" => Some(&output.ty),
+        _ => None,
+    })
+}
+
+/// The block of `async move { … }`, `Box::pin(async move { … })` or `async move { … }.boxed()`.
+fn async_block(expression: &mut Expr) -> Option<&mut Block> {
+    match expression {
+        Expr::Async(block) => Some(&mut block.block),
+        Expr::Paren(inner) => async_block(&mut inner.expr),
+        Expr::MethodCall(call) => async_block(&mut call.receiver),
+        Expr::Call(call) => {
+            let is_pin = matches!(call.func.as_ref(), Expr::Path(path)
+                if path.path.segments.last().is_some_and(|last| last.ident == "pin"));
+            call.args.first_mut().filter(|_| is_pin).and_then(async_block)
+        }
+        _ => None,
+    }
+}
+
+fn without_impl(mut written: Type) -> Type {
+    fn erase(written: &mut Type) {
+        match written {
+            Type::ImplTrait(bounds) => {
+                *written = Type::Infer(syn::TypeInfer {
+                    attrs: Vec::new(),
+                    underscore_token: syn::token::Underscore(bounds.impl_token.span),
+                });
+            }
+            Type::Path(path) => {
+                for segment in &mut path.path.segments {
+                    if let PathArguments::AngleBracketed(arguments) = &mut segment.arguments {
+                        for argument in &mut arguments.args {
+                            if let GenericArgument::Type(inner) = argument {
+                                erase(inner);
+                            }
+                        }
+                    }
+                }
+            }
+            Type::Tuple(tuple) => tuple.elems.iter_mut().for_each(erase),
+            Type::Reference(inner) => erase(&mut inner.elem),
+            Type::Paren(inner) => erase(&mut inner.elem),
+            Type::Array(inner) => erase(&mut inner.elem),
+            _ => {}
+        }
+    }
+    erase(&mut written);
+    written
+}
+
+/// Tokens as people write them, nearly.
+pub(crate) fn printed(tokens: &TokenStream) -> String {
+    let text = tokens.to_string();
+    let mut printed = text.as_str().to_owned();
+    for (spaced, tight) in [
+        (" < ", "<"),
+        (" <", "<"),
+        ("< ", "<"),
+        (" >", ">"),
+        (" ,", ","),
+        (" :: ", "::"),
+        ("& ", "&"),
+        ("( ", "("),
+        (" )", ")"),
+        ("[ ", "["),
+        (" ]", "]"),
+        ("' ", "'"),
+        (" ;", ";"),
+    ] {
+        printed = printed.replace(spaced, tight);
+    }
+    printed
+}

@@ -1,0 +1,194 @@
+//! Which limit an attribute asks: one of the registry, or one of its own.
+
+use sluicegate_core::{Cost, Limit, LimitName, Member, Policy, Rate};
+use syn::spanned::Spanned;
+use syn::{Error, Expr, ExprLit, ExprUnary, Lit, LitStr, UnOp};
+
+pub(crate) enum Quota {
+    /// A limit of the registry.
+    Named(LitStr),
+    /// Policies that the attribute has itself, which have been read.
+    Inline { policies: Vec<LitStr>, name: Option<LitStr>, limit: Box<Limit> },
+}
+
+impl Quota {
+    /// A name, or a policy, which has at least two words.
+    pub(crate) fn of_text(text: LitStr, name: Option<LitStr>) -> Result<Self, Error> {
+        if text.value().contains(char::is_whitespace) {
+            return Self::of_policies(vec![text], name);
+        }
+        if let Some(name) = name {
+            return Err(Error::new(
+                name.span(),
+                format!(
+                    "the limit has a name already, `{}`: remove this one; it is for policies that the attribute has itself",
+                    text.value(),
+                ),
+            ));
+        }
+        check_name(&text)?;
+        Ok(Self::Named(text))
+    }
+
+    pub(crate) fn of_policies(policies: Vec<LitStr>, name: Option<LitStr>) -> Result<Self, Error> {
+        let mut read = Vec::new();
+        let mut errors: Option<Error> = None;
+        let mut report = |error: Error| match &mut errors {
+            Some(errors) => errors.combine(error),
+            None => errors = Some(error),
+        };
+        for spec in &policies {
+            match spec.value().parse::<Policy>() {
+                Ok(policy) => read.push(policy),
+                Err(error) => report(match several(&spec.value()) {
+                    Some(hint) => Error::new(spec.span(), hint),
+                    None => Error::new(spec.span(), error),
+                }),
+            }
+        }
+        if let Some(name) = &name
+            && let Err(error) = name.value().parse::<LimitName>()
+        {
+            report(Error::new(name.span(), error));
+        }
+        if let Some(errors) = errors {
+            return Err(errors);
+        }
+        let place = policies.last().map_or_else(proc_macro2::Span::call_site, LitStr::span);
+        // What it is called is known when the function runs; no policy depends on it.
+        let any: LimitName = "limit".parse().map_err(|error| Error::new(place, error))?;
+        let limit = Limit::new(any, read).map_err(|error| Error::new(place, error))?;
+        Ok(Self::Inline { policies, name, limit: Box::new(limit) })
+    }
+
+    /// The name, where the source has one.
+    pub(crate) const fn name(&self) -> Option<&LitStr> {
+        match self {
+            Self::Named(name) => Some(name),
+            Self::Inline { name, .. } => name.as_ref(),
+        }
+    }
+
+    /// The policies that the source has.
+    pub(crate) fn members(&self) -> &[Member] {
+        match self {
+            Self::Named(_) => &[],
+            Self::Inline { limit, .. } => limit.members(),
+        }
+    }
+
+    /// Finds costs that are wrong as they are written.
+    pub(crate) fn check_costs(
+        &self,
+        cost: Option<&Expr>,
+        costs: &[(LitStr, Expr)],
+    ) -> Result<(), Error> {
+        for (index, (policy, _)) in costs.iter().enumerate() {
+            if costs[..index].iter().any(|(earlier, _)| earlier.value() == policy.value()) {
+                return Err(Error::new(
+                    policy.span(),
+                    "this policy's cost is said twice: keep one",
+                ));
+            }
+        }
+        for cost in cost.into_iter().chain(costs.iter().map(|(_, cost)| cost)) {
+            check_literal(cost)?;
+        }
+        if let Some((units, literal)) = cost.and_then(written) {
+            Cost::new(units?).map_err(|error| Error::new(literal.span(), error))?;
+        }
+        let Self::Inline { limit, .. } = self else {
+            return Ok(());
+        };
+        for (policy, _) in costs {
+            if limit.position(&policy.value()).is_none() {
+                let names: Vec<_> =
+                    limit.members().iter().map(|member| member.name().as_str()).collect();
+                return Err(Error::new(
+                    policy.span(),
+                    format!(
+                        "no policy is called `{}`: there is {}",
+                        policy.value(),
+                        names.join(", ")
+                    ),
+                ));
+            }
+        }
+        for member in limit.members() {
+            let own = costs.iter().find(|(policy, _)| policy.value() == member.name().as_str());
+            let said = own.map(|(_, cost)| cost).or(cost).and_then(written);
+            if let Some((units, literal)) = said {
+                let (units, most) = (units?, member.policy().rule().limit());
+                if units > most {
+                    return Err(Error::new(
+                        literal.span(),
+                        format!(
+                            "a cost of {units} is always refused: the policy `{}` admits at most {most} at once",
+                            member.policy(),
+                        ),
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What to write for policies that stand in one string.
+fn several(text: &str) -> Option<String> {
+    let policies: Vec<_> = text.split([';', ',']).map(str::trim).collect();
+    let are_all = policies.len() > 1 && policies.iter().all(|one| one.parse::<Policy>().is_ok());
+    are_all.then(|| format!("several policies: write `policies = {policies:?}`"))
+}
+
+fn check_name(text: &LitStr) -> Result<(), Error> {
+    let name = text.value();
+    if let Err(error) = name.parse::<LimitName>() {
+        return Err(Error::new(
+            text.span(),
+            format!("{error}; a policy is an algorithm and its rate: `token_bucket 10/s burst 20`"),
+        ));
+    }
+    if name.parse::<Rate>().is_ok() {
+        return Err(Error::new(
+            text.span(),
+            format!("this is a rate: write the algorithm too, such as `token_bucket {name}`"),
+        ));
+    }
+    if format!("{name} 10/s").parse::<Policy>().is_ok() {
+        return Err(Error::new(
+            text.span(),
+            format!("this is an algorithm: write its rate too, such as `{name} 10/s`"),
+        ));
+    }
+    Ok(())
+}
+
+/// Finds literals that are no whole number without a sign.
+fn check_literal(cost: &Expr) -> Result<(), Error> {
+    let literal = match cost {
+        Expr::Unary(ExprUnary { op: UnOp::Neg(_), expr, .. }) => expr.as_ref(),
+        Expr::Lit(ExprLit { lit: Lit::Int(_), .. }) => return Ok(()),
+        other => other,
+    };
+    if let Expr::Lit(_) = literal {
+        return Err(Error::new(
+            cost.span(),
+            format!(
+                "a cost is a whole number from 1 to {}: write `cost = 5`, or an expression over the arguments",
+                Cost::MAX
+            ),
+        ));
+    }
+    Ok(())
+}
+
+/// A cost that is a number in the source, and where it stands.
+fn written(cost: &Expr) -> Option<(Result<u64, Error>, &Expr)> {
+    match cost {
+        Expr::Lit(ExprLit { lit: Lit::Int(number), .. }) => {
+            Some((number.base10_parse::<u64>(), cost))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,187 @@
+//! Several attributes on one item: one decision.
+
+use proc_macro2::{Span, TokenStream};
+use sluicegate_core::{Algorithm, Enforcement, Member};
+use syn::punctuated::Punctuated;
+use syn::{Error, Ident, Meta, Token, Type};
+
+use crate::attribute::{Attribute, Call, Limit, Said, Wait};
+
+/// What is asked before a function runs.
+pub(crate) struct Stack {
+    /// Decided together, all or nothing.
+    pub(crate) enforced: Vec<Limit>,
+    /// Each asked by itself, and never a reason to refuse.
+    pub(crate) shadows: Vec<Limit>,
+    pub(crate) call: Call,
+}
+
+impl Stack {
+    pub(crate) fn new(limits: Vec<Limit>) -> Result<Self, Error> {
+        let mut call = Call::default();
+        let (mut enforced, mut shadows) = (Vec::<Limit>::new(), Vec::new());
+        let mut nameless = 0;
+        for mut limit in limits {
+            call.take(std::mem::take(&mut limit.call))?;
+            if limit.quota.name().is_none() {
+                limit.ordinal = nameless;
+                nameless += 1;
+            }
+            if limit.is_shadow {
+                shadows.push(limit);
+                continue;
+            }
+            if let Some(name) = limit.quota.name()
+                && enforced
+                    .iter()
+                    .filter_map(|other| other.quota.name())
+                    .any(|other| other.value() == name.value())
+            {
+                return Err(Error::new(
+                    name.span(),
+                    format!(
+                        "another attribute here asks `{}` already, and one decision has each limit once: give one of them a name of its own",
+                        name.value()
+                    ),
+                ));
+            }
+            enforced.push(limit);
+        }
+        call.check()?;
+        if let Some(wait) = &call.wait {
+            check_wait(wait, &enforced)?;
+        }
+        Ok(Self { enforced, shadows, call })
+    }
+}
+
+impl Call {
+    fn take(&mut self, other: Self) -> Result<(), Error> {
+        take(&mut self.wait, other.wait)?;
+        take(&mut self.fallback, other.fallback)?;
+        take(&mut self.denied, other.denied)?;
+        take(&mut self.on_error, other.on_error)?;
+        take(&mut self.charge_if, other.charge_if)?;
+        take(&mut self.registry, other.registry)?;
+        // The same for all, whoever says it.
+        self.root = self.root.take().or(other.root);
+        Ok(())
+    }
+
+    /// Whether it is said what a denied call does.
+    pub(crate) const fn has_answer(&self) -> bool {
+        self.fallback.is_some() || self.denied.is_some() || self.on_error.is_some()
+    }
+
+    /// Whether a denied or failed call calls this method of the type.
+    pub(crate) fn calls(&self, method: &Ident, of: &Type) -> bool {
+        let fallback = self.fallback.iter().map(|fallback| &fallback.value.callee);
+        let handlers = self.on_error.iter().flat_map(|handlers| &handlers.value.callees);
+        fallback.chain(handlers).any(|callee| callee.is_of(method, of))
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        if let (Some(wait), Some(_)) = (&self.wait, &self.charge_if) {
+            return Err(Error::new(
+                wait.option.span(),
+                "who waits has taken its units before the call, and `charge_if` takes them after it: keep one of the two",
+            ));
+        }
+        if let (Some(fallback), Some(_)) = (&self.fallback, &self.denied) {
+            return Err(Error::new(
+                fallback.option.span(),
+                "a denied call has one answer: keep `fallback`, which is called, or `denied`, which is a value",
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// A shaper's turn is booked ahead, which all policies that are decided with it have to allow.
+fn check_wait(wait: &Said<Wait>, enforced: &[Limit]) -> Result<(), Error> {
+    let members = || enforced.iter().flat_map(|limit| limit.quota.members()).map(Member::policy);
+    let shaper = members().find(|policy| {
+        matches!(policy.algorithm(), Algorithm::Shaper { .. })
+            && policy.enforcement() == Enforcement::Enforced
+    });
+    let other = members().find(|policy| !policy.rule().can_reserve());
+    let (Some(shaper), Some(other)) = (shaper, other) else {
+        return Ok(());
+    };
+    Err(Error::new(
+        wait.option.span(),
+        format!(
+            "`{shaper}` can't be waited for together with `{other}`, which can't be booked ahead: remove `wait`, without which the shaper delays calls too, or write a policy of another kind in place of one of them"
+        ),
+    ))
+}
+
+fn take<T>(into: &mut Option<Said<T>>, other: Option<Said<T>>) -> Result<(), Error> {
+    match (into.as_ref(), other) {
+        (Some(_), Some(second)) => Err(Error::new(
+            second.option.span(),
+            format!(
+                "`{}` concerns the call, which all its attributes decide together: say it in one of them",
+                second.option
+            ),
+        )),
+        (None, Some(only)) => {
+            *into = Some(only);
+            Ok(())
+        }
+        (_, None) => Ok(()),
+    }
+}
+
+const CONDITIONAL: &str = "the attribute of the impl block is expanded before it is known whether this one is there: write two versions of the method, each under a `#[cfg(…)]`";
+
+/// Takes the attributes of this kind off an item.
+pub(crate) fn gather(attributes: &mut Vec<syn::Attribute>) -> Result<Vec<Attribute>, Error> {
+    let mut gathered = Vec::new();
+    let mut error: Option<Error> = None;
+    attributes.retain(|attribute| {
+        let read = match &attribute.meta {
+            meta if is_limit(meta.path()) => read(meta),
+            meta if is_conditional(meta) => Err(Error::new_spanned(attribute, CONDITIONAL)),
+            _ => return true,
+        };
+        match (read, &mut error) {
+            (Ok(attribute), _) => gathered.push(attribute),
+            (Err(problem), Some(error)) => error.combine(problem),
+            (Err(problem), error @ None) => *error = Some(problem),
+        }
+        false
+    });
+    error.map_or(Ok(gathered), Err)
+}
+
+/// Whether the item has an attribute of this kind.
+pub(crate) fn has_limit(attributes: &[syn::Attribute]) -> bool {
+    attributes.iter().any(|attribute| is_limit(attribute.path()) || is_conditional(&attribute.meta))
+}
+
+fn read(meta: &Meta) -> Result<Attribute, Error> {
+    let place = meta.path().segments.last().map_or_else(Span::call_site, |last| last.ident.span());
+    match meta {
+        Meta::Path(_) => Attribute::read(TokenStream::new(), place),
+        Meta::List(list) => Attribute::read(list.tokens.clone(), place),
+        Meta::NameValue(value) => Err(Error::new_spanned(value, "write `#[limit(…)]`")),
+    }
+}
+
+/// `limit`, or `sluicegate::limit`; by its last word, since the crate may be renamed.
+fn is_limit(path: &syn::Path) -> bool {
+    path.segments.len() <= 2 && path.segments.last().is_some_and(|last| last.ident == "limit")
+}
+
+/// `cfg_attr(…, limit(…))`.
+fn is_conditional(meta: &Meta) -> bool {
+    let Meta::List(list) = meta else {
+        return false;
+    };
+    let parse = Punctuated::<Meta, Token![,]>::parse_terminated;
+    list.path.is_ident("cfg_attr")
+        && list
+            .parse_args_with(parse)
+            .is_ok_and(|metas| metas.iter().skip(1).any(|meta| is_limit(meta.path())))
+}

@@ -1,0 +1,196 @@
+//! The rules that a table's handles judge by, and when a state equals a fresh key's to all of them.
+
+use sluicegate_core::kernel::Times;
+
+use crate::cell::{Cell, NEVER};
+use crate::scales::Scales;
+
+/// The rules of a table. A state may only go when it is fresh to all.
+///
+/// There may be thousands, one for each customer's numbers, and whoever brings a new key has some
+/// states judged: so the few that keep states longest stand for all.
+pub(crate) struct Judges<C: Cell> {
+    /// With the handles that each has.
+    all: Vec<(C::Rule, usize)>,
+    decisive: Vec<C::Rule>,
+}
+
+impl<C: Cell> Default for Judges<C> {
+    fn default() -> Self {
+        Self { all: Vec::new(), decisive: Vec::new() }
+    }
+}
+
+impl<C: Cell> Judges<C> {
+    /// Counts a handle that judges by `rule`.
+    pub(crate) fn join(&mut self, rule: &C::Rule) {
+        if let [(_, 0)] = *self.all {
+            // The last one stood in for those to come.
+            *self = Self::default();
+        }
+        match self.all.iter_mut().find(|(other, _)| other == rule) {
+            Some((_, handles)) => *handles += 1,
+            None => {
+                self.all.push((rule.clone(), 1));
+                let rules: Vec<_> = self.decisive.iter().chain([rule]).collect();
+                let decisive = decisive::<C>(&rules);
+                self.decisive = decisive;
+            }
+        }
+    }
+
+    /// Counts out a handle that judged by `rule`; the last rule stays to judge by.
+    pub(crate) fn leave(&mut self, rule: &C::Rule) {
+        let Some(index) = self.all.iter().position(|(other, _)| other == rule) else {
+            return;
+        };
+        self.all[index].1 -= 1;
+        if self.all[index].1 == 0 && self.all.len() > 1 {
+            self.all.swap_remove(index);
+            if self.decisive.contains(rule) {
+                let rules: Vec<_> = self.all.iter().map(|(rule, _)| rule).collect();
+                self.decisive = decisive::<C>(&rules);
+            }
+        }
+    }
+
+    /// The µs from now until a state may go.
+    pub(crate) fn fresh_in(&self, cell: &C, scales: &Scales, times: Times) -> u64 {
+        let by_each = self.decisive.iter().map(|rule| cell.fresh_in(rule, scales, times));
+        by_each.max().unwrap_or(NEVER)
+    }
+}
+
+/// Of some rules, those that keep every state for as long as all of them do.
+fn decisive<C: Cell>(rules: &[&C::Rule]) -> Vec<C::Rule> {
+    let mut decisive: Vec<&C::Rule> = Vec::new();
+    for outlasts in C::OUTLASTS {
+        let mut longest: Vec<&C::Rule> = Vec::new();
+        // One that decides already is as good as another.
+        for rule in decisive.iter().chain(rules).copied() {
+            if !longest.iter().any(|other| outlasts(other, rule)) {
+                longest.retain(|other| !outlasts(rule, other));
+                longest.push(rule);
+            }
+        }
+        for rule in longest {
+            if !decisive.contains(&rule) {
+                decisive.push(rule);
+            }
+        }
+    }
+    decisive.into_iter().cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use sluicegate_core::kernel::{Rule, bucket, warm_up, window};
+    use sluicegate_core::{MAX_EXACT, Policy};
+
+    use super::*;
+    use crate::cell::{BucketCell, LogCell};
+
+    fn rule(spec: &str) -> Rule {
+        spec.parse::<Policy>().unwrap().rule().clone()
+    }
+
+    fn bucket(spec: &str) -> bucket::Bucket {
+        if let Rule::Bucket(rule) = rule(spec) { rule } else { panic!("{spec} is no bucket") }
+    }
+
+    fn warm_up(spec: &str) -> warm_up::WarmUp {
+        if let Rule::WarmUp(rule) = rule(spec) { rule } else { panic!("{spec} is no warm-up") }
+    }
+
+    /// Joins and leaves; what is left are the rules to compare with.
+    fn attend<C: Cell>(judges: &mut Judges<C>, rules: &[C::Rule], leave: &[bool]) -> Vec<C::Rule> {
+        rules.iter().for_each(|rule| judges.join(rule));
+        let mut left = Vec::new();
+        for (rule, leaves) in rules.iter().zip(leave) {
+            if *leaves { judges.leave(rule) } else { left.push(rule.clone()) }
+        }
+        left
+    }
+
+    fn rates() -> impl Strategy<Value = String> {
+        let count = prop_oneof![1 => Just(0_u64), 9 => 1..5_000_u64];
+        let period = prop_oneof![Just("us"), Just("7ms"), Just("s"), Just("min"), Just("30d")];
+        (count, period).prop_map(|(count, period)| format!("{count}/{period}"))
+    }
+
+    fn buckets() -> impl Strategy<Value = bucket::Bucket> {
+        let kinds = prop_oneof![
+            4 => rates().prop_map(|rate| format!("token_bucket {rate} burst 3")),
+            1 => rates().prop_map(|rate| format!("smooth {rate} burst 5us start empty")),
+            1 => rates().prop_map(|rate| format!("smooth {rate} burst 5us start full")),
+        ];
+        kinds.prop_map(|spec| bucket(&spec))
+    }
+
+    proptest! {
+        #[test]
+        fn a_few_buckets_keep_a_state_as_long_as_all(
+            rules in prop::collection::vec((buckets(), any::<bool>()), 2..40),
+            unit in 0..40_usize,
+            deficit in prop_oneof![0..100_u64, 0..1_000_000_000_u64, 0..=MAX_EXACT],
+            newest in 0..40_000_000_u64,
+            now in 0..40_000_000_u64,
+        ) {
+            let (rules, leave): (Vec<_>, Vec<_>) = rules.into_iter().unzip();
+            let scales = Scales::default();
+            let unit = rules[unit % rules.len()].unit();
+            let tag = scales.tag_of(unit).unwrap();
+            let cell = BucketCell::write(bucket::State { newest, deficit, unit }, tag);
+            let times = Times { now, max_clock_back: Some(10_000_000) };
+            let mut judges = Judges::default();
+            let left = attend::<BucketCell>(&mut judges, &rules, &leave);
+            prop_assert!(judges.decisive.len() <= 3);
+            if let Some(longest) = left.iter().map(|rule| cell.fresh_in(rule, &scales, times)).max() {
+                prop_assert_eq!(judges.fresh_in(&cell, &scales, times), longest);
+            }
+        }
+
+        #[test]
+        fn a_few_warm_ups_keep_a_state_as_long_as_all(
+            rules in prop::collection::vec((rates(), any::<bool>()), 2..20),
+            debt in 0..1_000_000_u64,
+            deficit in prop_oneof![0..100_u64, 0..1_000_000_000_u64, 0..=MAX_EXACT],
+            newest in 0..40_000_000_u64,
+            now in 0..40_000_000_u64,
+        ) {
+            let (rules, leave): (Vec<_>, Vec<_>) = rules.into_iter().unzip();
+            let rules: Vec<_> =
+                rules.iter().map(|rate| warm_up(&format!("warmup {rate} over 10us"))).collect();
+            let unit = rules[0].unit();
+            let cell = warm_up::State { newest, debt, deficit, unit };
+            let (scales, times) =
+                (Scales::default(), Times { now, max_clock_back: Some(10_000_000) });
+            let mut judges = Judges::default();
+            let left = attend::<warm_up::State>(&mut judges, &rules, &leave);
+            prop_assert!(judges.decisive.len() <= 2);
+            if let Some(longest) = left.iter().map(|rule| cell.fresh_in(rule, &scales, times)).max() {
+                prop_assert_eq!(judges.fresh_in(&cell, &scales, times), longest);
+            }
+        }
+    }
+
+    #[test]
+    fn ten_thousand_sets_of_numbers_are_judged_by_one_or_two() {
+        let mut buckets = Judges::<BucketCell>::default();
+        let mut windows = Judges::<window::State>::default();
+        let mut logs = Judges::<LogCell>::default();
+        for count in (1..=10_000).rev() {
+            buckets.join(&bucket(&format!("token_bucket {count}/min burst 50")));
+            let (window, log) =
+                (rule(&format!("fixed_window {count}/h")), rule(&format!("sliding_log {count}/h")));
+            let (Rule::Window(window), Rule::Log(log)) = (window, log) else {
+                panic!("a window and a log");
+            };
+            windows.join(&window);
+            logs.join(&log);
+        }
+        assert!(buckets.decisive.len() <= 2, "the slowest, and the finest scale");
+        assert_eq!((windows.decisive.len(), logs.decisive.len()), (1, 1));
+    }
+}

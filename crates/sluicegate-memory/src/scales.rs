@@ -1,0 +1,71 @@
+//! The scales that a table's deficits are counted in.
+//!
+//! A deficit is counted in ticks, so many per unit. When a policy's rate changes, the ticks per
+//! unit may change, and every state is converted when it is next written. Until then it has to
+//! say which scale it is in: 22 bits that number and time leave free in their two words.
+
+use std::sync::{PoisonError, RwLock};
+
+use sluicegate_core::MAX_EXACT;
+
+/// The scales seen by a table, by index.
+#[derive(Debug, Default)]
+pub(crate) struct Scales(RwLock<Vec<u64>>);
+
+/// An index of a scale, cut in two and shifted to where the words of a state have room.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Tag {
+    pub(crate) low: u64,
+    pub(crate) high: u64,
+}
+
+impl Scales {
+    /// How many scales a table can tell apart.
+    const MOST: usize = 1 << (2 * Tag::BITS);
+
+    /// The tag of a scale; `None` when the table has seen too many.
+    pub(crate) fn tag_of(&self, unit: u64) -> Option<Tag> {
+        let mut units = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let index = match units.iter().position(|&seen| seen == unit) {
+            Some(index) => index,
+            None if units.len() < Self::MOST => {
+                units.push(unit);
+                units.len() - 1
+            }
+            None => return None,
+        };
+        let index = index as u64;
+        Some(Tag { low: index << Tag::SHIFT, high: index >> Tag::BITS << Tag::SHIFT })
+    }
+
+    /// The scale that two words of a state are tagged with.
+    #[cold]
+    pub(crate) fn unit_of(&self, low: u64, high: u64) -> u64 {
+        let index = (high >> Tag::SHIFT << Tag::BITS) | (low >> Tag::SHIFT);
+        let units = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        usize::try_from(index).ok().and_then(|index| units.get(index)).copied().unwrap_or(1)
+    }
+}
+
+impl Tag {
+    /// Bits per word.
+    const BITS: u32 = 11;
+    /// Where they begin.
+    const SHIFT: u32 = MAX_EXACT.count_ones();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_lead_back_to_their_scales() {
+        let scales = Scales::default();
+        let tags: Vec<Tag> = (1..=5_000).map(|unit| scales.tag_of(unit).unwrap()).collect();
+        assert_eq!(scales.tag_of(77), Some(tags[76]));
+        for (tag, unit) in tags.iter().zip(1..) {
+            assert_eq!((tag.low | tag.high) & MAX_EXACT, 0);
+            assert_eq!(scales.unit_of(tag.low | MAX_EXACT, tag.high | 5), unit);
+        }
+    }
+}

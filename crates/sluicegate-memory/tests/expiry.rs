@@ -1,0 +1,158 @@
+//! What equals a fresh key's state goes, and nobody can tell.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
+
+use std::sync::Arc;
+
+use sluicegate_core::{
+    Costs, EmbeddedStore, Limit, ManualClock, Operation, Request, Span, Store, TimeSource,
+    Timestamp,
+};
+use sluicegate_memory::{Handle, MemoryStore};
+
+const START: u64 = 1_700_000_000_000_000;
+
+fn set_up() -> (Arc<ManualClock>, MemoryStore) {
+    let clock = Arc::new(ManualClock::new(Timestamp::from_micros(START).unwrap()));
+    let store = MemoryStore::builder().clock(Arc::clone(&clock)).build();
+    (clock, store)
+}
+
+fn open(store: &MemoryStore, specs: &[&str], time: TimeSource) -> Handle {
+    let policies = specs.iter().map(|spec| spec.parse().unwrap()).collect();
+    store.open(Arc::new(Limit::new("x".parse().unwrap(), policies).unwrap()), time)
+}
+
+#[test]
+fn new_keys_push_out_those_that_are_fresh() {
+    let (clock, store) = set_up();
+    let limit = open(&store, &["token_bucket 1/s burst 5"], TimeSource::Store);
+    for round in 0..20 {
+        for key in 0..5_000 {
+            let key = format!("{round} {key}");
+            assert!(store.decide_now(&limit, Request::check(key.as_bytes())).unwrap().is_allowed());
+        }
+        clock.advance(Span::MINUTE);
+    }
+    let stats = store.stats();
+    assert!(stats.keys < 12_000, "{stats:?} after 100,000 keys of which 5,000 are live");
+    assert_eq!(stats.evicted_live, 0);
+}
+
+#[test]
+fn a_purge_takes_what_is_fresh_and_gives_the_memory_back() {
+    let (clock, store) = set_up();
+    let specs = [
+        "gcra 1/min",
+        "fixed_window 5/h",
+        "sliding_log 5/h",
+        "sliding_counter 9/h",
+        "warmup 5/s over 10s",
+    ];
+    let limit = open(&store, &specs, TimeSource::Store);
+    let empty = store.stats().bytes;
+    for key in 0..3_000_u32 {
+        let _ = store.decide_now(&limit, Request::check(&key.to_le_bytes())).unwrap();
+    }
+    assert_eq!(store.stats().keys, 15_000);
+    assert_eq!(store.purge(), 0);
+    clock.advance("2min".parse().unwrap());
+    assert_eq!(store.purge(), 6_000);
+    clock.advance("3h".parse().unwrap());
+    assert_eq!(store.purge(), 9_000);
+    let stats = store.stats();
+    assert_eq!((stats.keys, stats.bytes), (0, empty));
+}
+
+#[test]
+fn sweeping_on_gets_everywhere() {
+    let (clock, store) = set_up();
+    let limit = open(&store, &["gcra 1/min"], TimeSource::Store);
+    for key in 0..3_000_u32 {
+        let _ = store.decide_now(&limit, Request::check(&key.to_le_bytes())).unwrap();
+    }
+    clock.advance(Span::HOUR);
+    let removed: usize = (0..1_000).map(|_| store.sweep_some()).sum();
+    assert_eq!((removed, store.stats().keys), (3_000, 0));
+}
+
+#[test]
+fn a_denied_or_peeked_request_for_a_new_key_leaves_nothing() {
+    let (_, store) = set_up();
+    for specs in [&["token_bucket 0/s"][..], &["gcra 5/s", "sliding_log 0/s"]] {
+        let limit = open(&store, specs, TimeSource::Store);
+        assert!(store.decide_now(&limit, Request::check(b"a")).unwrap().is_denied());
+        let peek = Request { operation: Operation::Peek, ..Request::check(b"b") };
+        let _ = store.decide_now(&limit, peek).unwrap();
+        let refund = Request { operation: Operation::Refund, ..Request::check(b"c") };
+        let _ = store.decide_now(&limit, refund).unwrap();
+    }
+    assert_eq!(store.stats().keys, 0);
+}
+
+#[test]
+fn a_thread_that_read_the_clock_a_while_ago_meets_no_forgotten_key() {
+    let (clock, store) = set_up();
+    let limit = open(&store, &["token_bucket 1/s burst 1"], TimeSource::Store);
+    let before = store.now();
+    assert!(store.decide_at(&limit, Request::check(b"a"), before).unwrap().is_allowed());
+    clock.advance("2s".parse().unwrap());
+    assert_eq!(store.purge(), 0, "fresh for a second only");
+    assert!(store.decide_at(&limit, Request::check(b"a"), before).unwrap().is_denied());
+}
+
+#[test]
+fn a_state_stays_while_any_handle_needs_it() {
+    let (clock, store) = set_up();
+    let slow = open(&store, &["token_bucket 1/h burst 5"], TimeSource::Store);
+    let fast = open(&store, &["token_bucket 1/s burst 5"], TimeSource::Store);
+    assert!(store.decide_now(&fast, Request::check(b"a")).unwrap().is_allowed());
+    clock.advance(Span::MINUTE);
+    assert_eq!(store.purge(), 0);
+    drop(slow);
+    assert_eq!(store.purge(), 1);
+}
+
+#[test]
+fn smooth_that_starts_empty_is_kept_for_a_day() {
+    let (clock, store) = set_up();
+    let limit = open(&store, &["smooth 5/s burst 1s start empty"], TimeSource::Store);
+    let _ = store.decide_now(&limit, Request::check(b"a")).unwrap();
+    clock.advance("23h".parse().unwrap());
+    assert_eq!(store.purge(), 0);
+    clock.advance("2h".parse().unwrap());
+    assert_eq!(store.purge(), 1);
+}
+
+#[test]
+fn injected_time_expires_nothing_and_a_run_goes_with_its_last_handle() {
+    let (clock, store) = set_up();
+    let run = || TimeSource::Injected { run: "replay 1".to_owned() };
+    let limit = open(&store, &["gcra 1/s"], run());
+    let again = open(&store, &["gcra 1/s"], run());
+    let at = |micros| Some(Timestamp::from_micros(micros).unwrap());
+    let request = Request { at: at(1_000_000), ..Request::check(b"a") };
+    assert!(store.decide_now(&limit, request).unwrap().is_allowed());
+    clock.advance(Span::WEEK);
+    for key in 0..1_000_u32 {
+        let key = key.to_le_bytes();
+        let request = Request {
+            key: &key,
+            also: &[],
+            costs: Costs::Own,
+            operation: Operation::Check,
+            at: at(9_000_000_000),
+        };
+        let _ = store.decide_now(&limit, request).unwrap();
+    }
+    store.purge();
+    assert_eq!(store.stats().keys, 1_001);
+    assert!(
+        store.decide_now(&again, request).unwrap().is_denied(),
+        "handles of a run share states"
+    );
+    drop(limit);
+    assert_eq!(store.stats().keys, 1_001);
+    drop(again);
+    assert_eq!(store.stats().keys, 0);
+}

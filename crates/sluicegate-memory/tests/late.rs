@@ -1,0 +1,140 @@
+//! A request whose reading of the clock is old is not taken for a clock that stepped back.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use sluicegate_core::{
+    Clock, EmbeddedStore, Limit, ManualClock, Request, Span, Store, TimeSource, Timestamp,
+};
+use sluicegate_memory::{Handle, MemoryStore};
+
+const START: u64 = 1_700_000_000_000_000;
+
+fn open(store: &MemoryStore, specs: &[&str], time: TimeSource) -> Handle {
+    let policies = specs.iter().map(|spec| spec.parse().unwrap()).collect();
+    store.open(Arc::new(Limit::new("x".parse().unwrap(), policies).unwrap()), time)
+}
+
+/// Each admits 10 at one instant, and 10 more 10 s later.
+const TENS: [&[&str]; 5] = [
+    &["token_bucket 1/s burst 10"],
+    &["fixed_window 10/10s"],
+    &["sliding_log 10/10s"],
+    &["sliding_window 10/10s slices 10"],
+    &["token_bucket 1/s burst 10", "sliding_log 10/10s", "gcra 9/s burst 99"],
+];
+
+#[test]
+fn a_batch_that_takes_long_gives_no_time_to_a_key_twice() {
+    for specs in TENS {
+        let clock = Arc::new(ManualClock::new(Timestamp::from_micros(START).unwrap()));
+        let store = MemoryStore::builder().clock(Arc::clone(&clock)).build();
+        let limit = open(&store, specs, TimeSource::Store);
+        let drain = || {
+            let ask = |_: &_| store.decide_now(&limit, Request::check(b"a")).unwrap().is_allowed();
+            (0..20).filter(ask).count()
+        };
+        let mut admitted = 0;
+        let requests = [b"b", b"a"].into_iter().inspect(|key| {
+            if *key == b"a" {
+                // Others are served while the batch waits for its next request.
+                clock.advance("10s".parse().unwrap());
+                admitted += drain();
+            }
+        });
+        store.decide_many(&limit, requests.map(|key| Request::check(key)), |index, decision| {
+            let decision = decision.unwrap();
+            assert_eq!(decision.is_allowed(), index == 0, "{specs:?}");
+            assert!(!decision.notes().restamped, "{specs:?}");
+        });
+        admitted += drain();
+        assert_eq!(admitted, 10, "{specs:?} at one instant");
+    }
+}
+
+#[test]
+fn a_late_request_is_judged_by_the_present() {
+    for specs in TENS {
+        let clock = Arc::new(ManualClock::new(Timestamp::from_micros(START).unwrap()));
+        let store = MemoryStore::builder().clock(Arc::clone(&clock)).build();
+        let limit = open(&store, specs, TimeSource::Store);
+        let before = store.now();
+        clock.advance(Span::MINUTE);
+        for _ in 0..10 {
+            let request = Request::check(b"a");
+            assert!(store.decide_now(&limit, request).unwrap().is_allowed(), "{specs:?}");
+        }
+        clock.advance("10s".parse().unwrap());
+        let late = store.decide_at(&limit, Request::check(b"a"), before).unwrap();
+        assert!(late.is_allowed(), "{specs:?}");
+    }
+}
+
+/// Shows another time whenever it is asked.
+struct Ticking(AtomicU64);
+
+impl Clock for Ticking {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_micros_clamped(self.0.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+#[test]
+fn a_clock_that_stepped_back_and_goes_on_restamps_a_key_once() {
+    for specs in TENS {
+        let clock = Arc::new(Ticking(AtomicU64::new(START)));
+        let store = MemoryStore::builder().clock(Arc::clone(&clock)).build();
+        let limit = open(&store, specs, TimeSource::Store);
+        let ask = || store.decide_now(&limit, Request::check(b"a")).unwrap().notes().restamped;
+        assert!(!ask());
+        clock.0.fetch_sub(Span::MINUTE.as_micros(), Ordering::Relaxed);
+        assert_eq!([ask(), ask()], [true, false], "{specs:?}");
+    }
+}
+
+/// Shows an old time once: to a thread that is suspended before it takes a lock.
+struct Suspending(ManualClock, AtomicU64);
+
+impl Clock for Suspending {
+    fn now(&self) -> Timestamp {
+        match self.1.swap(0, Ordering::Relaxed) {
+            0 => self.0.now(),
+            micros => Timestamp::from_micros_clamped(micros),
+        }
+    }
+}
+
+#[test]
+fn a_thread_that_was_suspended_reserves_and_reads_by_the_present() {
+    let present = Timestamp::from_micros(START).unwrap();
+    let clock = Arc::new(Suspending(ManualClock::new(present), AtomicU64::new(0)));
+    let store = MemoryStore::builder().clock(Arc::clone(&clock)).build();
+    let suspend = || clock.1.store(START - Span::MINUTE.as_micros(), Ordering::Relaxed);
+    let ring = open(&store, &["sliding_window 10/10s slices 10"], TimeSource::Store);
+    assert!(store.decide_now(&ring, Request::check(b"a")).unwrap().is_allowed());
+    suspend();
+    let slices = store.slices_now(&ring, Request::check(b"a")).unwrap();
+    assert_eq!((slices.at(), slices.iter().collect()), (present, vec![(present, 1)]));
+
+    let bucket = open(&store, &["token_bucket 1/s burst 1"], TimeSource::Store);
+    assert!(store.decide_now(&bucket, Request::check(b"a")).unwrap().is_allowed());
+    suspend();
+    let (reserved, _) = store.reserve_now(&bucket, Request::check(b"a")).unwrap();
+    assert!(reserved.is_denied() && !reserved.notes().restamped);
+}
+
+#[test]
+fn injected_time_may_go_back_as_far_as_it_likes() {
+    let store = MemoryStore::new();
+    let run = TimeSource::Injected { run: "one".to_owned() };
+    let limit = open(&store, &["token_bucket 1/s burst 1"], run);
+    let at = |micros| Request {
+        at: Some(Timestamp::from_micros(micros).unwrap()),
+        ..Request::check(b"a")
+    };
+    assert!(store.decide_now(&limit, at(60_000_000)).unwrap().is_allowed());
+    let back = store.decide_now(&limit, at(0)).unwrap();
+    assert!(back.is_denied() && !back.notes().restamped);
+}

@@ -1,0 +1,41 @@
+//! What the store makes of answers that no script of ours gives: an error, never a panic.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use redis::Value;
+use sluicegate_core::{Costs, Limit, MAX_EXACT, Operation, StoreErrorKind};
+use sluicegate_redis::read_answer;
+
+fn limit(spec: &str) -> Limit {
+    Limit::new("test".parse().unwrap(), vec![spec.parse().unwrap()]).unwrap()
+}
+
+fn kind_of(spec: &str, answer: &Value) -> Option<StoreErrorKind> {
+    let read = read_answer(&limit(spec), Operation::Peek, Costs::Own, Some(5_000_000), answer);
+    read.err().map(|error| error.kind())
+}
+
+#[test]
+fn a_time_after_the_last_instant_is_nonsense() {
+    let at = |now: u64| {
+        let now = Value::Int(now.cast_signed());
+        Value::Array(vec![Value::Int(1), now, Value::Int(0), Value::Nil])
+    };
+    for spec in ["fixed_window 10/month calendar Asia/Tokyo", "token_bucket 1/s", "sliding_log 1/s"]
+    {
+        for now in [MAX_EXACT + 1, u64::MAX >> 1, u64::MAX] {
+            let kind = kind_of(spec, &at(now));
+            assert_eq!(kind, Some(StoreErrorKind::Unexpected), "{spec} at {now}");
+        }
+    }
+    assert_eq!(kind_of("token_bucket 1/s", &at(MAX_EXACT)), None);
+}
+
+#[test]
+fn a_deficit_that_no_state_holds_is_nonsense() {
+    for deficit in [-1, (1 << 53), i64::MAX] {
+        let kind = kind_of("token_bucket 1/s", &Value::Int(deficit));
+        assert_eq!(kind, Some(StoreErrorKind::Unexpected), "{deficit}");
+    }
+    assert_eq!(kind_of("token_bucket 1/s", &Value::Int((1 << 53) - 1)), None);
+}

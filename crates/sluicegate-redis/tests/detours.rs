@@ -1,0 +1,131 @@
+//! Connections that lead nowhere, or to a server that is no primary any more, are left.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::Duration;
+
+use sluicegate_core::{Limit, Operation, Request, Store, StoreErrorKind, TimeSource, Timestamp};
+use sluicegate_redis::{RedisHandle, RedisStore};
+use sluicegate_testkit::servers::{self, Server};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+
+/// Something between client and server, as firewalls, proxies and names are.
+struct Detour {
+    port: u16,
+    /// Where new connections lead.
+    target: Arc<AtomicU16>,
+    /// Connections that were made at an earlier number carry nothing any more, and don't end.
+    forgotten: watch::Sender<u32>,
+}
+
+impl Detour {
+    async fn to(server: &Server) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let target = Arc::new(AtomicU16::new(server.port()));
+        let (forgotten, _) = watch::channel(0);
+        let (leads_to, forgets) = (Arc::clone(&target), forgotten.clone());
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                let to = leads_to.load(Ordering::Relaxed);
+                tokio::spawn(carry(client, to, forgets.subscribe()));
+            }
+        });
+        Self { port, target, forgotten }
+    }
+
+    fn store(&self) -> RedisStore {
+        RedisStore::builder(&format!("redis://127.0.0.1:{}", self.port))
+            .unwrap()
+            .prefix(servers::fresh_prefix("detour").parse().unwrap())
+            .deadline(Duration::from_millis(100))
+            .build()
+    }
+}
+
+async fn carry(mut client: TcpStream, to: u16, mut forgets: watch::Receiver<u32>) {
+    let mut server = TcpStream::connect(("127.0.0.1", to)).await.unwrap();
+    tokio::select! {
+        _ = tokio::io::copy_bidirectional(&mut client, &mut server) => {}
+        _ = forgets.changed() => std::future::pending().await,
+    }
+}
+
+fn limit(spec: &str) -> Arc<Limit> {
+    Arc::new(Limit::new("test".parse().unwrap(), vec![spec.parse().unwrap()]).unwrap())
+}
+
+/// Asks until there is an answer; tells what the failures were.
+async fn check_until_answered(store: &RedisStore, handle: &RedisHandle) -> Vec<StoreErrorKind> {
+    let mut failures = Vec::new();
+    // Minutes, on any machine: the deadlines alone take half of one.
+    for _ in 0..100_000 {
+        match store.decide(handle, Request::check(b"a")).await {
+            Ok(decision) => {
+                assert!(decision.is_allowed());
+                return failures;
+            }
+            Err(error) => {
+                assert!(error.is_store_failure(), "{error}");
+                if failures.last() != Some(&error.kind()) {
+                    failures.push(error.kind());
+                }
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+    panic!("there never was an answer: {failures:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_that_goes_silent_is_replaced() {
+    let server = Server::start().unwrap();
+    let detour = Detour::to(&server).await;
+    let store = detour.store();
+    let handle = store.open(limit("gcra 9/h burst 9"), TimeSource::Store);
+    check_until_answered(&store, &handle).await;
+    detour.forgotten.send_replace(1);
+    let failures = check_until_answered(&store, &handle).await;
+    assert_eq!(failures.first(), Some(&StoreErrorKind::Timeout));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_primary_that_became_a_replica_is_left_for_where_its_name_leads() {
+    let (old, new) = (Server::start().unwrap(), Server::start().unwrap());
+    let detour = Detour::to(&old).await;
+    let store = detour.store();
+    let handle = store.open(limit("gcra 9/h burst 9"), TimeSource::Store);
+    check_until_answered(&store, &handle).await;
+    old.cli(&["REPLICAOF", "127.0.0.1", &new.port().to_string()]).unwrap();
+    detour.target.store(new.port(), Ordering::Relaxed);
+    let failures = check_until_answered(&store, &handle).await;
+    assert_eq!(failures.first(), Some(&StoreErrorKind::Unavailable));
+}
+
+#[tokio::test]
+async fn a_reservation_that_changed_nothing_has_nothing_to_give_back() {
+    let server = servers::shared().unwrap();
+    let store = RedisStore::builder(&server.url())
+        .unwrap()
+        .prefix(servers::fresh_prefix("detour").parse().unwrap())
+        .deadline(Duration::from_secs(5))
+        .build();
+    let run = TimeSource::Injected { run: "run".to_owned() };
+    let handle = store.open(limit("gcra 1/h burst 1 charge_denied shadow"), run);
+    let reserve = Request {
+        operation: Operation::Reserve { within: sluicegate_core::Span::HOUR },
+        at: Some(Timestamp::from_micros(1_700_000_000_000_000).unwrap()),
+        ..Request::check(b"a")
+    };
+    let (_, first) = store.reserve(&handle, reserve).await.unwrap();
+    // The shadow refuses, and is full already.
+    let mut last = None;
+    for _ in 0..3 {
+        last = store.reserve(&handle, reserve).await.unwrap().1;
+    }
+    assert!(!store.cancel(&handle, &last.unwrap()).await.unwrap());
+    drop(first);
+}

@@ -1,0 +1,264 @@
+//! What the store does when its server is slow, down, wrong or in need of a password: a typed
+//! error within the deadline, never a hang, and back to work when the server is.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sluicegate_core::{KeyPrefix, Limit, Request, Store, StoreError, StoreErrorKind, TimeSource};
+use sluicegate_redis::{RedisHandle, RedisStore};
+use sluicegate_testkit::servers::{self, GarbageServer, Misbehaviour, Server};
+
+fn limit(specs: &[&str]) -> Arc<Limit> {
+    let policies = specs.iter().map(|spec| spec.parse().unwrap()).collect();
+    Arc::new(Limit::new("test".parse().unwrap(), policies).unwrap())
+}
+
+fn store(url: &str, deadline_ms: u64) -> RedisStore {
+    let prefix: KeyPrefix = servers::fresh_prefix("fail").parse().unwrap();
+    RedisStore::builder(url)
+        .unwrap()
+        .prefix(prefix)
+        .deadline(Duration::from_millis(deadline_ms))
+        .build()
+}
+
+fn open(store: &RedisStore, specs: &[&str]) -> RedisHandle {
+    store.open(limit(specs), TimeSource::Store)
+}
+
+async fn check(store: &RedisStore, handle: &RedisHandle, key: &str) -> Result<bool, StoreError> {
+    store.decide(handle, Request::check(key.as_bytes())).await.map(|decision| decision.is_allowed())
+}
+
+/// Asks until the store answers, at most a thousand deadlines long.
+async fn check_until_answered(store: &RedisStore, handle: &RedisHandle, key: &str) -> bool {
+    for _ in 0..1_000 {
+        match check(store, handle, key).await {
+            Ok(allowed) => return allowed,
+            // The attempt to connect is over in no time when nobody listens.
+            Err(_) => tokio::task::yield_now().await,
+        }
+    }
+    panic!("the store never came back");
+}
+
+#[tokio::test]
+async fn a_paused_server_costs_one_deadline_and_is_used_again_when_it_resumes() {
+    let mut server = Server::start().unwrap();
+    let store = store(&server.url(), 50);
+    let handle = open(&store, &["token_bucket 1/h burst 2"]);
+    assert!(check_until_answered(&store, &handle, "a").await);
+    server.pause().unwrap();
+    let error = check(&store, &handle, "b").await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Timeout, "{error}");
+    assert!(error.to_string().contains("50 ms"), "{error}");
+    server.resume().unwrap();
+    assert!(check_until_answered(&store, &handle, "a").await);
+    assert!(!check_until_answered(&store, &handle, "a").await);
+}
+
+#[tokio::test]
+async fn a_killed_server_fails_at_once_and_a_restarted_one_answers() {
+    let mut server = Server::start().unwrap();
+    let store = store(&server.url(), 5_000);
+    let handle = open(&store, &["token_bucket 1/h burst 2"]);
+    assert!(check(&store, &handle, "a").await.unwrap());
+    server.kill().unwrap();
+    for _ in 0..3 {
+        let error = check(&store, &handle, "a").await.unwrap_err();
+        assert!(error.is_store_failure(), "{error}");
+        assert_ne!(
+            error.kind(),
+            StoreErrorKind::Timeout,
+            "a dead server must not cost a deadline: {error}"
+        );
+    }
+    server.restart().unwrap();
+    // Another life: the scripts are unknown and the states are gone.
+    assert!(check_until_answered(&store, &handle, "a").await);
+}
+
+#[tokio::test]
+async fn a_server_that_is_absent_at_the_start_is_found_later() {
+    let mut server = Server::start().unwrap();
+    server.kill().unwrap();
+    let store = store(&server.url(), 5_000);
+    let handle = open(&store, &["fixed_window 1/h"]);
+    let error = check(&store, &handle, "a").await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+    assert!(error.to_string().contains("nothing was charged"), "{error}");
+    server.restart().unwrap();
+    assert!(check_until_answered(&store, &handle, "a").await);
+}
+
+#[tokio::test]
+async fn servers_that_are_no_redis_are_told_apart() {
+    for misbehaviour in [
+        Misbehaviour::Answer(b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec()),
+        Misbehaviour::Silence,
+        Misbehaviour::Close,
+    ] {
+        let server = GarbageServer::start(misbehaviour.clone()).unwrap();
+        let store = store(&server.url(), 200);
+        let handle = open(&store, &["gcra 1/h"]);
+        for _ in 0..2 {
+            let error = check(&store, &handle, "a").await.unwrap_err();
+            assert!(error.is_store_failure(), "{misbehaviour:?}: {error}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_missing_or_wrong_password_is_said_and_never_shown() {
+    let binary = servers::available().unwrap().remove(0);
+    let server = Server::start_with(&binary, &["--requirepass", "open-sesame"]).unwrap();
+    let port = server.port();
+    for (url, secret) in [
+        (format!("redis://127.0.0.1:{port}"), "open-sesame"),
+        (format!("redis://:hunter2@127.0.0.1:{port}"), "hunter2"),
+    ] {
+        let store = store(&url, 5_000);
+        let error = store.ping().await.unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::Unexpected, "{error}");
+        assert!(error.to_string().contains("password"), "{error}");
+        assert!(!format!("{error} {error:?} {store:?}").contains(secret), "{error:?}");
+    }
+    let right = store(&format!("redis://:open-sesame@127.0.0.1:{port}"), 5_000);
+    right.ping().await.unwrap();
+    assert!(!format!("{right:?}").contains("open-sesame"));
+}
+
+#[tokio::test]
+async fn a_server_that_answers_and_can_t_decide_is_not_ready_and_says_why() {
+    let binary = servers::available().unwrap().remove(0);
+    let start = |options: &[&str]| Server::start_with(&binary, options).unwrap();
+    let primary = start(&[]);
+    let replica = start(&["--replicaof", "127.0.0.1", &primary.port().to_string()]);
+    let full = start(&["--maxmemory", "100kb", "--maxmemory-policy", "noeviction"]);
+    let alone = start(&["--cluster-enabled", "yes"]);
+    let number = GarbageServer::start(Misbehaviour::Answer(b":42\r\n".to_vec())).unwrap();
+    for (url, why) in [
+        (replica.url(), "read-only replica"),
+        (full.url(), "OOM command not allowed when used memory > 'maxmemory'"),
+        (alone.url(), "CLUSTERDOWN Hash slot not served"),
+        (number.url(), ""),
+        (format!("{}/16", primary.url()), "refused the connection: ERR DB index is out of range"),
+    ] {
+        let store = store(&url, 5_000);
+        let handle = open(&store, &["gcra 1/h"]);
+        for error in [store.ping().await, check(&store, &handle, "a").await.map(drop)] {
+            let error = error.unwrap_err();
+            assert!(error.is_store_failure() && error.to_string().contains(why), "{error}");
+        }
+    }
+    let store = store(&primary.url(), 5_000);
+    store.ping().await.unwrap();
+    let keys = primary.cli(&["KEYS", "*:ready"]).unwrap();
+    let life: i64 = primary.cli(&["PTTL", keys.trim()]).unwrap().trim().parse().unwrap();
+    assert!(life <= 1_000 && life != -1, "{keys}: {life}");
+}
+
+#[test]
+fn malformed_urls_are_refused_with_what_to_write() {
+    for (url, hint) in [
+        ("http://localhost:6379", "redis://"),
+        ("localhost:6379", "redis://"),
+        ("rediss://localhost", "redis://"),
+        ("redis://:secret@", "HOST:PORT"),
+        ("redis://host:port", "HOST:PORT"),
+        ("redis://host:6379/notanumber", "HOST:PORT"),
+        ("", "redis://"),
+    ] {
+        let error = RedisStore::builder(url).unwrap_err().to_string();
+        assert!(error.contains(hint), "{url}: {error}");
+        assert!(!error.contains("secret"), "{url}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_forgets_its_scripts_is_taught_again() {
+    let server = Server::start().unwrap();
+    let store = store(&server.url(), 5_000);
+    let handle = open(&store, &["token_bucket 1/h burst 3", "sliding_log 2/h"]);
+    assert!(check(&store, &handle, "a").await.unwrap());
+    server.cli(&["SCRIPT", "FLUSH"]).unwrap();
+    assert!(check(&store, &handle, "a").await.unwrap());
+    server.cli(&["SCRIPT", "FLUSH"]).unwrap();
+    assert!(!check(&store, &handle, "a").await.unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_thousand_tasks_on_one_connection_are_admitted_exactly() {
+    for server in servers::shared_each().unwrap() {
+        let store = store(&server.url(), 5_000);
+        let handle = Arc::new(open(
+            &store,
+            &["token_bucket 1/d burst 137", "sliding_log 150/d", "fixed_window 200/d"],
+        ));
+        let mut tasks = tokio::task::JoinSet::new();
+        for _ in 0..1_000 {
+            let (store, handle) = (store.clone(), Arc::clone(&handle));
+            tasks.spawn(async move { check(&store, &handle, "hot").await.unwrap() });
+        }
+        let allowed = tasks.join_all().await.into_iter().filter(|&allowed| allowed).count();
+        assert_eq!(allowed, 137);
+    }
+}
+
+#[tokio::test]
+async fn the_keys_of_a_run_are_deleted_and_no_others() {
+    let server = Server::start().unwrap();
+    let store =
+        RedisStore::builder(&server.url()).unwrap().deadline(Duration::from_secs(5)).build();
+    let limit = limit(&["token_bucket 1/h", "sliding_log 5/h"]);
+    let at = Some(sluicegate_core::Timestamp::from_micros(1_700_000_000_000_000).unwrap());
+    for run in ["one", "one*", "two"] {
+        let handle = store.open(Arc::clone(&limit), TimeSource::Injected { run: run.to_owned() });
+        for key in 0..50_u32 {
+            let key = key.to_le_bytes();
+            let decision =
+                store.decide(&handle, Request { at, ..Request::check(&key) }).await.unwrap();
+            assert!(decision.is_allowed());
+        }
+    }
+    let live = store.open(Arc::clone(&limit), TimeSource::Store);
+    assert!(check(&store, &live, "a").await.unwrap());
+    assert_eq!(store.delete_run(&limit, "one").await.unwrap(), 100);
+    assert_eq!(store.delete_run(&limit, "one*").await.unwrap(), 100);
+    assert_eq!(server.cli(&["DBSIZE"]).unwrap().trim(), "102");
+}
+
+#[tokio::test]
+async fn a_request_has_a_time_only_where_time_is_injected() {
+    let server = servers::shared().unwrap();
+    let store = store(&server.url(), 5_000);
+    let live = open(&store, &["gcra 1/s"]);
+    let at = Some(sluicegate_core::Timestamp::EPOCH);
+    let error = store.decide(&live, Request { at, ..Request::check(b"a") }).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::InvalidRequest);
+    let run = store.open(limit(&["gcra 1/s"]), TimeSource::Injected { run: "x".into() });
+    let error = store.decide(&run, Request::check(b"a")).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::InvalidRequest);
+}
+
+#[test]
+fn a_store_outlives_the_runtime_it_was_first_used_in() {
+    let mut server = Server::start().unwrap();
+    let store = store(&server.url(), 5_000);
+    let handle = open(&store, &["token_bucket 1/h burst 3"]);
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    assert!(runtime().block_on(check(&store, &handle, "a")).unwrap());
+    // Its connection has gone with it.
+    assert!(runtime().block_on(check_until_answered(&store, &handle, "a")));
+    // A runtime that ends in the middle of connecting.
+    server.pause().unwrap();
+    let impatient = store.clone();
+    runtime().block_on(async {
+        let deadline = Duration::from_millis(1);
+        drop(tokio::time::timeout(deadline, check(&impatient, &handle, "a")).await);
+    });
+    server.resume().unwrap();
+    assert!(runtime().block_on(check_until_answered(&store, &handle, "b")));
+}

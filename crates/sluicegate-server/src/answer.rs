@@ -1,0 +1,143 @@
+//! A decision as JSON: the same over HTTP and on the command line.
+
+use serde::Serialize;
+use sluicegate::{Algorithm, Decision, Limit, Ruling, Span};
+
+/// A decision as scripts read it. Fields that are not always there are only there when they say
+/// something: a wait, a shadow, violated strategies.
+#[derive(Debug, Serialize)]
+pub(crate) struct Answer<'a> {
+    allowed: bool,
+    limit: &'a str,
+    source: &'static str,
+    /// The name of the policy that binds.
+    binding: Option<&'a str>,
+    /// 0 when not refused, `null` for never.
+    retry_after_ms: Option<u64>,
+    /// How long the caller waits before it acts: shapers.
+    #[serde(skip_serializing_if = "is_zero")]
+    wait_ms: u64,
+    policies: Vec<PolicyAnswer<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct PolicyAnswer<'a> {
+    name: &'a str,
+    /// `null` when unbounded.
+    limit: Option<u64>,
+    remaining: Option<u64>,
+    retry_after_ms: Option<u64>,
+    /// `null` when nothing flows back.
+    reset_after_ms: Option<u64>,
+    allowed: bool,
+    /// It only watches.
+    #[serde(skip_serializing_if = "is_false")]
+    shadow: bool,
+    /// Of several strategies over one log: the indices of those that refused.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    violated: Vec<usize>,
+}
+
+impl<'a> Answer<'a> {
+    /// The answer of the limit called `name`.
+    #[must_use]
+    pub(crate) fn new(name: &'a str, ruling: &'a Ruling) -> Self {
+        let decision = ruling.decision();
+        // A limit that was not asked has no policies that answered.
+        let members = ruling.limit().map(|limit| limit.members()).unwrap_or_default();
+        let policies = members
+            .iter()
+            .zip(decision.policies())
+            .map(|(member, outcome)| PolicyAnswer {
+                name: member.name().as_str(),
+                limit: outcome.limit(),
+                remaining: outcome.remaining(),
+                retry_after_ms: outcome.retry_after().as_millis_ceil(),
+                reset_after_ms: outcome.reset_after().map(Span::as_millis_ceil),
+                allowed: outcome.is_admitted(),
+                shadow: outcome.is_shadow(),
+                violated: match member.policy().algorithm() {
+                    Algorithm::SlidingLog { strategies } if strategies.len() > 1 => {
+                        outcome.violated().collect()
+                    }
+                    _ => Vec::new(),
+                },
+            })
+            .collect();
+        Self {
+            allowed: decision.is_allowed(),
+            limit: name,
+            source: decision.source().as_str(),
+            binding: ruling.limit().and_then(|limit| binding(limit, decision)),
+            retry_after_ms: decision.retry_after().as_millis_ceil(),
+            wait_ms: decision.wait().as_millis_ceil(),
+            policies,
+        }
+    }
+}
+
+/// The name of the policy that binds.
+#[must_use]
+pub(crate) fn binding<'a>(limit: &'a Limit, decision: &Decision) -> Option<&'a str> {
+    let member = limit.members().get(decision.binding()?)?;
+    Some(member.name().as_str())
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
+const fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
+const fn is_false(flag: &bool) -> bool {
+    !*flag
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use sluicegate::{Ask, Limiter, MemoryStore};
+
+    use super::*;
+
+    fn json(policies: &[&str], cost: u64) -> String {
+        let limit = sluicegate::limit("l", policies).unwrap();
+        let limiter = Limiter::new(MemoryStore::builder().build(), limit.clone());
+        let decision = limiter.try_peek(Ask::new("k").cost(cost)).unwrap();
+        let ruling = Ruling::new(decision, Arc::new(limit));
+        serde_json::to_string(&Answer::new("l", &ruling)).unwrap()
+    }
+
+    #[test]
+    fn a_limit_that_was_not_asked_has_no_policies() {
+        assert_eq!(
+            serde_json::to_string(&Answer::new("l", &Ruling::bypass(true))).unwrap(),
+            r#"{"allowed":true,"limit":"l","source":"bypass","binding":null,"retry_after_ms":0,"policies":[]}"#
+        );
+    }
+
+    #[test]
+    fn the_fields_stand_in_the_order_of_the_contract() {
+        assert_eq!(
+            json(&["token_bucket 10/s burst 20"], 1),
+            r#"{"allowed":true,"limit":"l","source":"store","binding":null,"retry_after_ms":0,"policies":[{"name":"token_bucket","limit":20,"remaining":20,"retry_after_ms":0,"reset_after_ms":0,"allowed":true}]}"#
+        );
+    }
+
+    #[test]
+    fn never_and_unbounded_are_null() {
+        assert_eq!(
+            json(&["gcra 1/s burst 2", "smooth 1/s start full", "gcra 1/s shadow as s"], 3),
+            r#"{"allowed":false,"limit":"l","source":"store","binding":"gcra","retry_after_ms":null,"policies":[{"name":"gcra","limit":2,"remaining":2,"retry_after_ms":null,"reset_after_ms":0,"allowed":false},{"name":"smooth","limit":null,"remaining":null,"retry_after_ms":0,"reset_after_ms":0,"allowed":true},{"name":"s","limit":1,"remaining":1,"retry_after_ms":null,"reset_after_ms":0,"allowed":false,"shadow":true}]}"#
+        );
+    }
+
+    #[test]
+    fn the_strategies_that_refused_are_named() {
+        assert!(json(&["sliding_log 2/s and 5/h"], 3).contains(r#""violated":[0]"#));
+        for alone in ["sliding_log 2/s", "sliding_window 2/s"] {
+            assert!(!json(&[alone], 3).contains("violated"));
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! The command line.
+
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use sluicegate::Span;
+
+use crate::commands::CostArg;
+use crate::replay::ReplayArgs;
+use crate::setup::{SetupArgs, parse_address, parse_deadline};
+
+macro_rules! ask_help {
+    ($examples:literal) => {
+        concat!(
+            "Examples:\n",
+            $examples,
+            "
+
+The embedded store (memory:) lives as long as one command: every key is fresh in it.
+
+Exit status: 0 allowed or done, 1 denied, 2 something to correct, 3 the store failed."
+        )
+    };
+}
+
+/// A rate limiter: every algorithm exact to the integer, the same answer in every store.
+#[derive(Debug, Parser)]
+#[command(name = "sluicegate", version, max_term_width = 100, arg_required_else_help = true)]
+#[command(after_help = "\
+Examples:
+  sluicegate serve
+  sluicegate serve --config limits.yaml --listen 0.0.0.0:8080
+  sluicegate check --config limits.yaml --limit login --key alice
+  sluicegate config check limits.yaml
+
+Exit status: 0 allowed or done, 1 denied or failed, 2 something to correct, 3 the store failed.")]
+pub(crate) struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+#[non_exhaustive]
+pub(crate) enum Command {
+    /// Take a request's cost from a key, or be denied
+    #[command(after_help = CHECK_HELP)]
+    Check(AskArgs),
+    /// Work with config files
+    Config(ConfigArgs),
+    /// Hold a store against a file of cases with known answers
+    #[command(after_help = "\
+Examples:
+  sluicegate conformance cases.jsonl
+  sluicegate conformance cases.jsonl --store redis://127.0.0.1:6379 --json
+
+Exit status: 0 all passed, 1 a case failed, 2 the file can't be read, 3 the store failed.")]
+    Conformance(ConformanceArgs),
+    /// Answer what a check would; take nothing
+    #[command(after_help = PEEK_HELP)]
+    Peek(AskArgs),
+    /// Give a cost back to a key
+    #[command(after_help = REFUND_HELP)]
+    Refund(AskArgs),
+    /// Play a recorded access log through policies
+    Replay(ReplayArgs),
+    /// Forget a key
+    #[command(after_help = RESET_HELP)]
+    Reset(AskArgs),
+    /// Run the service: an HTTP API, metrics, and a page at /
+    #[command(after_help = SERVE_HELP)]
+    Serve(ServeArgs),
+}
+
+const CHECK_HELP: &str = ask_help!(
+    "  sluicegate check --limit demo --key alice --store redis://127.0.0.1:6379
+  sluicegate check --config limits.yaml --limit llm --key alice --cost tokens=1200 --json"
+);
+
+const PEEK_HELP: &str = ask_help!(
+    "  sluicegate peek --limit demo --key alice --store redis://127.0.0.1:6379
+  sluicegate peek --config limits.yaml --limit llm --key alice --cost tokens=1200 --json"
+);
+
+const REFUND_HELP: &str = ask_help!(
+    "  sluicegate refund --limit demo --key alice --store redis://127.0.0.1:6379
+  sluicegate refund --config limits.yaml --limit llm --key alice --cost tokens=300"
+);
+
+const RESET_HELP: &str = ask_help!(
+    "  sluicegate reset --limit demo --key alice --store redis://127.0.0.1:6379
+  sluicegate reset --config limits.yaml --limit llm --key alice --json"
+);
+
+const SERVE_HELP: &str = "\
+Examples:
+  sluicegate serve
+  curl -d '{\"limit\":\"demo\",\"key\":\"alice\"}' http://127.0.0.1:8080/v1/check
+
+  SLUICEGATE_ADMIN_TOKEN=secret sluicegate serve --config limits.yaml --listen 0.0.0.0:8080
+
+POST /v1/check and /v1/peek answer everyone. POST /v1/refund and /v1/reset and GET /v1/recent need
+`Authorization: Bearer TOKEN` unless the service listens on a loopback address.
+GET /v1/limits, /healthz (the process is up), /readyz (the store can decide), /metrics.";
+
+/// Arguments of `serve`.
+#[derive(Args, Debug)]
+#[non_exhaustive]
+pub(crate) struct ServeArgs {
+    #[command(flatten)]
+    pub(crate) setup: SetupArgs,
+
+    /// The address to listen on; port 0 takes a free one [default: 127.0.0.1:8080, or what the
+    /// config file says]
+    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
+    pub(crate) listen: Option<SocketAddr>,
+
+    /// The token that /v1/refund, /v1/reset and /v1/recent ask for
+    #[arg(long, value_name = "TOKEN", env = "SLUICEGATE_ADMIN_TOKEN", hide_env_values = true)]
+    pub(crate) admin_token: Option<String>,
+
+    /// How long requests in flight may take to finish once the service is told to stop
+    #[arg(long, value_name = "SPAN", default_value = "10s", value_parser = parse_deadline)]
+    pub(crate) shutdown_timeout: Span,
+}
+
+/// Arguments of `check`, `peek`, `refund` and `reset`.
+#[derive(Args, Debug)]
+#[non_exhaustive]
+pub(crate) struct AskArgs {
+    /// The name of the limit
+    #[arg(long, value_name = "NAME")]
+    pub(crate) limit: String,
+
+    /// Who is limited: any text
+    #[arg(long, value_name = "KEY")]
+    pub(crate) key: OsString,
+
+    /// The units the request takes of every policy, or POLICY=N for one; may be repeated
+    #[arg(long, value_name = "N")]
+    pub(crate) cost: Vec<CostArg>,
+
+    #[command(flatten)]
+    pub(crate) setup: SetupArgs,
+
+    /// Print the answer as the service would
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// How long the store may take, its connection included [default: 1s, or what the config file
+    /// says if that is longer]
+    #[arg(long, value_name = "SPAN", value_parser = parse_deadline)]
+    pub(crate) deadline: Option<Span>,
+}
+
+/// Arguments of `config`.
+#[derive(Args, Debug)]
+#[non_exhaustive]
+pub(crate) struct ConfigArgs {
+    /// What to do with them.
+    #[command(subcommand)]
+    pub(crate) command: ConfigCommand,
+}
+
+/// What to do with config files.
+#[derive(Debug, Subcommand)]
+#[non_exhaustive]
+pub(crate) enum ConfigCommand {
+    /// Report every error of a file with its line and column
+    #[command(after_help = "Exit status: 0 when it can be used, also with warnings; 2 otherwise.")]
+    Check {
+        /// The file
+        file: PathBuf,
+    },
+}
+
+/// Arguments of `conformance`.
+#[derive(Args, Debug)]
+#[non_exhaustive]
+pub(crate) struct ConformanceArgs {
+    /// The cases, one JSON object a line
+    pub(crate) file: PathBuf,
+
+    /// The store to hold against them: memory or redis://HOST:PORT
+    #[arg(long, value_name = "URL", default_value = "memory")]
+    pub(crate) store: String,
+
+    /// Print one JSON object instead of lines
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// How long one call to the store may take
+    #[arg(long, value_name = "SPAN", default_value = "5s", value_parser = parse_deadline)]
+    pub(crate) deadline: Span,
+}

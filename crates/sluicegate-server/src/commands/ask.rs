@@ -1,0 +1,155 @@
+//! `check`, `peek`, `refund` and `reset`.
+
+use std::fmt::Write as _;
+
+use sluicegate::{Ask, Outcome, Registry, RetryAfter, Ruling, Source, Span, StoreError};
+
+use super::CostArg;
+use crate::answer::Answer;
+use crate::cli::AskArgs;
+use crate::output::{Exit, Failure, complain, say};
+
+/// What is asked of a limit.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Verb {
+    Check,
+    Peek,
+    Refund,
+    Reset,
+}
+
+/// The least that a command waits for its store unless told: it connects first.
+const PATIENCE: Span = Span::SECOND;
+
+/// Asks once and prints the answer.
+///
+/// # Errors
+/// When the arguments can't be used, or the store failed.
+pub(crate) async fn ask(verb: Verb, args: AskArgs) -> Result<Exit, Failure> {
+    let mut config = args.setup.config()?;
+    for limit in &mut config.limits {
+        limit.deadline = args.deadline.unwrap_or_else(|| limit.deadline.max(PATIENCE));
+    }
+    let registry = Registry::open(&config).map_err(Failure::usage)?;
+    let gate = registry.find(&args.limit).ok_or_else(|| {
+        let names: Vec<_> =
+            config.limits.iter().map(|config| config.limit.name().as_str()).collect();
+        Failure::usage(format_args!(
+            "there is no limit called `{}`: the limits are {}",
+            args.limit.escape_debug(),
+            names.join(", ")
+        ))
+    })?;
+    let ask = CostArg::add_all(&args.cost, Ask::new(args.key.as_encoded_bytes()))
+        .map_err(Failure::usage)?;
+    let answer = match verb {
+        Verb::Check => gate.check(ask).await,
+        Verb::Peek => gate.peek(ask).await,
+        Verb::Refund => gate.refund(ask).await,
+        Verb::Reset => gate.reset(ask).await,
+    };
+    let ruling = answer.map_err(|error| failure(&error))?;
+    if ruling.notes().discarded {
+        complain("note: a stored state could not be read and counted as absent");
+    }
+    if args.json {
+        let answer = Answer::new(&args.limit, &ruling);
+        say(serde_json::to_string(&answer).map_err(Failure::usage)?);
+    } else {
+        print(&args.limit, &ruling);
+    }
+    Ok(if ruling.is_allowed() { Exit::Allowed } else { Exit::Denied })
+}
+
+/// What kind of failure an error of the store is to the user.
+pub(crate) fn failure(error: &StoreError) -> Failure {
+    if error.is_store_failure() { Failure::store(error) } else { Failure::usage(error) }
+}
+
+/// One line per policy.
+fn print(limit: &str, ruling: &Ruling) {
+    let verdict = if ruling.is_allowed() { "allowed" } else { "denied" };
+    let without_policies = match ruling.source() {
+        Source::Fallback => Some("the store failed; the limit's on_store_failure decided"),
+        Source::Bypass if ruling.is_allowed() => {
+            Some("nothing was asked: the limit is off, or the key is on its allow list")
+        }
+        Source::Bypass => Some("nothing was asked: the key is on the limit's block list"),
+        _ if ruling.is_denied() && ruling.notes().full => Some("the embedded store is full"),
+        _ => None,
+    };
+    if let Some(reason) = without_policies {
+        say(format_args!("{verdict:7}  {limit}  {reason}"));
+    }
+    let members = ruling.limit().map(|limit| limit.members()).unwrap_or_default();
+    for (member, outcome) in members.iter().zip(ruling.policies()) {
+        say(line(&format!("{limit}/{}", member.name()), outcome));
+    }
+}
+
+fn line(name: &str, outcome: &Outcome) -> String {
+    let verdict = if outcome.is_admitted() { "allowed" } else { "denied" };
+    let mut line = format!("{verdict:7}  {name}  ");
+    // Writing into a string can't fail.
+    let _ = match (outcome.remaining(), outcome.limit()) {
+        (Some(remaining), Some(limit)) => write!(line, "{remaining} of {limit} left"),
+        (Some(remaining), None) => write!(line, "{remaining} left"),
+        (None, _) => write!(line, "any number left"),
+    };
+    let _ = match outcome.retry_after() {
+        RetryAfter::After(span) => write!(line, ", retry after {}", rounded(span)),
+        RetryAfter::Never => write!(line, ", could never pass"),
+        _ => Ok(()),
+    };
+    if !outcome.wait().is_zero() {
+        let _ = write!(line, ", act in {}", rounded(outcome.wait()));
+    }
+    let _ = match outcome.reset_after() {
+        Some(Span::ZERO) => write!(line, ", like new"),
+        Some(span) => write!(line, ", like new in {}", rounded(span)),
+        None => Ok(()),
+    };
+    if outcome.is_shadow() {
+        line.push_str(" (only watching)");
+    }
+    line
+}
+
+/// Up to a whole millisecond.
+fn rounded(span: Span) -> Span {
+    Span::from_millis(span.as_millis_ceil()).unwrap_or(span)
+}
+
+#[cfg(test)]
+mod tests {
+    use sluicegate::{Limiter, MemoryStore};
+
+    use super::*;
+
+    fn lines(policies: &[&str], cost: u64) -> Vec<String> {
+        let limiter =
+            Limiter::new(MemoryStore::builder().build(), sluicegate::limit("l", policies).unwrap());
+        let decision = limiter.try_check(Ask::new("k").cost(cost)).unwrap();
+        let members = limiter.limit().members().iter().zip(decision.policies());
+        members.map(|(member, outcome)| line(member.name().as_str(), outcome)).collect()
+    }
+
+    #[test]
+    fn each_policy_has_a_readable_line() {
+        assert_eq!(
+            lines(
+                &["token_bucket 10/s burst 20", "smooth 1/s start full", "gcra 0/s shadow as s"],
+                1
+            ),
+            [
+                "allowed  token_bucket  19 of 20 left, like new in 100ms",
+                "allowed  smooth  any number left, like new in 1s",
+                "denied   s  0 of 0 left, could never pass, like new (only watching)",
+            ]
+        );
+        assert_eq!(
+            lines(&["gcra 1/s burst 2"], 3),
+            ["denied   gcra  2 of 2 left, could never pass, like new"]
+        );
+    }
+}

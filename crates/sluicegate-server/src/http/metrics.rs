@@ -1,0 +1,100 @@
+//! What the service counts, for Prometheus. No label ever holds a key.
+
+use std::fmt;
+use std::sync::Arc;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text::{encode_eof, encode_registry};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::metrics::info::Info;
+use sluicegate::metrics::Metrics;
+use sluicegate::{MemoryStats, Registry, Watch};
+
+/// What a scraper is told: what the limits answered, and what the service adds to it.
+pub(super) struct ServiceMetrics {
+    answers: Arc<Metrics>,
+    service: prometheus_client::registry::Registry,
+}
+
+impl ServiceMetrics {
+    pub(super) fn new(answers: Arc<Metrics>, limits: Registry, watch: Option<Arc<Watch>>) -> Self {
+        let mut service = prometheus_client::registry::Registry::with_prefix("sluicegate");
+        service.register(
+            "build",
+            "The version of the service",
+            Info::new([("version", env!("CARGO_PKG_VERSION"))]),
+        );
+        service.register_collector(Box::new(StoreCollector(limits)));
+        if let Some(watch) = watch {
+            service.register_collector(Box::new(ConfigCollector(watch)));
+        }
+        Self { answers, service }
+    }
+
+    pub(super) fn render(&self) -> Result<String, fmt::Error> {
+        let mut text = String::new();
+        self.answers.encode(&mut text)?;
+        encode_registry(&mut text, &self.service)?;
+        encode_eof(&mut text)?;
+        Ok(text)
+    }
+}
+
+/// Asks the embedded store for its numbers when somebody scrapes.
+#[derive(Debug)]
+struct StoreCollector(Registry);
+
+impl Collector for StoreCollector {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        // There is one embedded store, if any.
+        let Some(stats) = self.0.stores().first().and_then(sluicegate::AnyStore::stats) else {
+            return Ok(());
+        };
+        let MemoryStats { keys, max_keys, bytes, evicted_live, .. } = stats;
+        for (name, help, number) in [
+            ("store_keys", "Keys that the embedded store holds", keys),
+            ("store_max_keys", "The most keys that the embedded store may hold", max_keys),
+            ("store_bytes", "Memory that the embedded store's tables take", bytes),
+        ] {
+            let gauge = ConstGauge::new(u64::try_from(number).unwrap_or(u64::MAX));
+            write(&mut encoder, name, help, &gauge)?;
+        }
+        let help = "Keys with consumption that the embedded store dropped because it was full";
+        write(&mut encoder, "store_evictions", help, &ConstCounter::new(evicted_live))
+    }
+}
+
+/// What came of the config file since the service started.
+#[derive(Debug)]
+struct ConfigCollector(Arc<Watch>);
+
+impl Collector for ConfigCollector {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let status = self.0.status();
+        let help = "How often the config file was read again, by what came of it";
+        let mut reloads =
+            encoder.encode_descriptor("config_reloads", help, None, MetricType::Counter)?;
+        for (outcome, count) in [
+            ("applied", status.applied),
+            ("unchanged", status.unchanged),
+            ("failed", status.failed),
+        ] {
+            ConstCounter::new(count).encode(reloads.encode_family(&[("outcome", outcome)])?)?;
+        }
+        let is_stale = u64::from(status.last_error.is_some());
+        let help = "1 while the config file can't be used and an earlier content of it is in force";
+        write(&mut encoder, "config_stale", help, &ConstGauge::new(is_stale))
+    }
+}
+
+fn write(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    metric: &impl EncodeMetric,
+) -> fmt::Result {
+    metric.encode(encoder.encode_descriptor(name, help, None, metric.metric_type())?)
+}

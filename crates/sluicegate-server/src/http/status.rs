@@ -1,0 +1,138 @@
+//! What the service says about itself.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use sluicegate::config::LimitConfig;
+use sluicegate::metrics::Metrics;
+use sluicegate::{Enforcement, OnStoreFailure, Registry, Switch};
+
+use super::error::{ApiError, json};
+use super::service::Service;
+
+#[derive(Serialize)]
+struct Limits<'a> {
+    limits: Vec<LimitEntry<'a>>,
+    config: ConfigEntry,
+}
+
+/// What is in force.
+#[derive(Serialize)]
+struct ConfigEntry {
+    /// Grows with every change.
+    generation: u64,
+    /// Whether the config file says something else by now that can't be used: the log says why.
+    stale: bool,
+}
+
+#[derive(Serialize)]
+struct LimitEntry<'a> {
+    name: &'a str,
+    /// Whether it is in force.
+    enabled: bool,
+    key: String,
+    on_store_failure: &'static str,
+    deadline_ms: u64,
+    policies: Vec<PolicyEntry<'a>>,
+}
+
+#[derive(Serialize)]
+struct PolicyEntry<'a> {
+    name: &'a str,
+    spec: String,
+    shadow: bool,
+}
+
+#[derive(Serialize)]
+struct Status {
+    status: &'static str,
+}
+
+/// `GET /v1/limits`.
+pub(super) async fn limits(State(service): State<Arc<Service>>) -> Response {
+    let registry = &service.registry;
+    let config = ConfigEntry {
+        generation: registry.generation(),
+        stale: service.watch.as_ref().is_some_and(|watch| watch.last_error().is_some()),
+    };
+    let configs = registry.limits();
+    let limits = configs.iter().map(|config| limit_entry(registry, config)).collect();
+    json(StatusCode::OK, &Limits { limits, config })
+}
+
+/// `GET /v1/recent`: the newest checks, keys and all.
+pub(super) async fn recent(
+    State(service): State<Arc<Service>>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    service.guard.check(&headers)?;
+    Ok(json(StatusCode::OK, &service.recent.answer()))
+}
+
+/// `GET /healthz`: the process is up.
+pub(super) async fn healthz() -> Response {
+    json(StatusCode::OK, &Status { status: "up" })
+}
+
+/// `GET /readyz`: the store can decide.
+pub(super) async fn readyz(State(service): State<Arc<Service>>) -> Result<Response, ApiError> {
+    /// A probe gives up after a second anyway.
+    const PATIENCE: Duration = Duration::from_secs(1);
+    // Several are one server with several deadlines.
+    let Some(store) = service.registry.stores().into_iter().next() else {
+        return Ok(json(StatusCode::OK, &Status { status: "ready" }));
+    };
+    match tokio::time::timeout(PATIENCE, store.ping()).await {
+        Ok(Ok(())) => Ok(json(StatusCode::OK, &Status { status: "ready" })),
+        Ok(Err(error)) => Err(ApiError::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "store_unavailable",
+            error.to_string(),
+        )),
+        Err(_) => Err(ApiError::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "store_timeout",
+            "the store did not answer within a second",
+        )),
+    }
+}
+
+/// `GET /metrics`.
+pub(super) async fn metrics(State(service): State<Arc<Service>>) -> Response {
+    match service.metrics.render() {
+        Ok(text) => ([(CONTENT_TYPE, Metrics::CONTENT_TYPE)], text).into_response(),
+        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}
+
+fn limit_entry<'a>(registry: &Registry, config: &'a LimitConfig) -> LimitEntry<'a> {
+    let policies = config
+        .limit
+        .members()
+        .iter()
+        .map(|member| PolicyEntry {
+            name: member.name().as_str(),
+            spec: member.policy().to_string(),
+            shadow: member.policy().enforcement() == Enforcement::Shadow,
+        })
+        .collect();
+    let name = config.limit.name().as_str();
+    let is_on = |switch: Switch| switch == Switch::On;
+    LimitEntry {
+        name,
+        enabled: is_on(registry.switched()) && registry.limit_switched(name).is_some_and(is_on),
+        key: config.key.to_string(),
+        on_store_failure: match config.on_store_failure {
+            OnStoreFailure::Allow => "allow",
+            OnStoreFailure::Deny => "deny",
+            _ => "error",
+        },
+        deadline_ms: config.deadline.as_millis_ceil(),
+        policies,
+    }
+}

@@ -1,0 +1,45 @@
+//! Whether the store answers, told to the operator.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use sluicegate::{Answered, Observer, Source};
+
+/// Tells once when the store begins to fail, and once when it answers again: not once a request.
+/// States that could not be read it tells of ever more rarely.
+#[derive(Debug, Default)]
+pub(super) struct StoreHealth {
+    is_failing: AtomicBool,
+    discarded: AtomicU64,
+}
+
+impl StoreHealth {
+    /// Told of the 1st, the 2nd, the 4th, the 8th …: somebody else writes under our keys, and would
+    /// fill the log.
+    fn discarded(&self, limit: &str) {
+        let count = self.discarded.fetch_add(1, Ordering::Relaxed).saturating_add(1);
+        if count.is_power_of_two() {
+            tracing::warn!(
+                "a stored state of the limit {limit} could not be read and counted as absent, {count} so far"
+            );
+        }
+    }
+}
+
+impl Observer for StoreHealth {
+    fn answered(&self, answered: &Answered<'_>) {
+        if let Some(error) = answered.failure {
+            if !self.is_failing.swap(true, Ordering::Relaxed) {
+                tracing::error!("the store fails: {error}");
+            }
+            return;
+        }
+        let Ok(decision) = answered.outcome else { return };
+        if decision.notes().discarded {
+            self.discarded(answered.limit.name().as_str());
+        }
+        let answers = decision.source() == Source::Store && self.is_failing.load(Ordering::Relaxed);
+        if answers && self.is_failing.swap(false, Ordering::Relaxed) {
+            tracing::info!("the store answers again");
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! The `sluicegate` binary: a rate limiting service over HTTP, and the command line around it.
+//!
+//! Nothing here is an interface for other crates: depend on `sluicegate`.
+
+mod answer;
+mod cli;
+mod commands;
+mod http;
+mod output;
+mod replay;
+mod setup;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use crate::cli::{Cli, Command};
+use crate::output::{Exit, Failure};
+#[doc(hidden)]
+pub use crate::replay::{RecordingCount, count_recording};
+
+/// The program: reads the arguments, does what they say, and returns the exit status.
+#[must_use]
+pub fn run() -> ExitCode {
+    let cli = Cli::parse();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            let message = format!("can't start: the system gives no threads or sockets: {error}");
+            return Failure::usage(message).report().into();
+        }
+    };
+    let exit = runtime.block_on(dispatch(cli.command));
+    // A look-up of a host name can't be cancelled; nobody waits for it any more.
+    runtime.shutdown_background();
+    exit
+}
+
+async fn dispatch(command: Command) -> ExitCode {
+    let done: Result<Exit, Failure> = match command {
+        Command::Serve(args) => http::serve(args).await,
+        Command::Check(args) => commands::ask(commands::Verb::Check, args).await,
+        Command::Peek(args) => commands::ask(commands::Verb::Peek, args).await,
+        Command::Refund(args) => commands::ask(commands::Verb::Refund, args).await,
+        Command::Reset(args) => commands::ask(commands::Verb::Reset, args).await,
+        Command::Config(args) => commands::config(&args),
+        Command::Conformance(args) => commands::conformance(args).await,
+        Command::Replay(args) => return replay::run(args).await,
+    };
+    done.unwrap_or_else(|failure| failure.report()).into()
+}

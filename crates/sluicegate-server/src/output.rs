@@ -1,0 +1,83 @@
+//! What goes to the terminal.
+
+use std::fmt::Display;
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use sluicegate::StoreError;
+
+/// How a command ended, as its exit status.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub(crate) enum Exit {
+    /// 0: done, or allowed.
+    Allowed,
+    /// 1: denied; of `conformance`, a case failed.
+    Denied,
+    /// 3: the store failed.
+    StoreFailure,
+    /// 2: what the user gave can't be used.
+    Usage,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(match exit {
+            Exit::Allowed => 0,
+            Exit::Denied => 1,
+            Exit::Usage => 2,
+            Exit::StoreFailure => 3,
+        })
+    }
+}
+
+/// Why a command can't go on: a message that says what to change, and the exit status.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    message: String,
+    exit: Exit,
+}
+
+impl Failure {
+    /// What the user gave can't be used.
+    #[must_use]
+    pub(crate) fn usage(message: impl Display) -> Self {
+        Self { message: message.to_string(), exit: Exit::Usage }
+    }
+
+    /// The store failed.
+    #[must_use]
+    pub(crate) fn store(message: impl Display) -> Self {
+        Self { message: message.to_string(), exit: Exit::StoreFailure }
+    }
+
+    /// Says it on standard error.
+    #[must_use]
+    pub(crate) fn report(&self) -> Exit {
+        for message in self.message.split(Self::NEXT) {
+            complain(format_args!("error: {message}"));
+        }
+        self.exit
+    }
+
+    /// Between the messages of a failure that has several.
+    pub(crate) const NEXT: char = '\u{1e}';
+}
+
+/// What a failing store says, where requests are only played: whom it didn't charge is nobody's
+/// concern.
+pub(crate) fn without_charge(error: &StoreError) -> String {
+    error.to_string().replace("; nothing was charged", "")
+}
+
+/// One line on standard output. Whoever closed it doesn't want to read more: no error.
+pub(crate) fn say(line: impl Display) {
+    let mut out = std::io::stdout().lock();
+    let _ = writeln!(out, "{line}");
+    let _ = out.flush();
+}
+
+/// One line on standard error.
+pub(crate) fn complain(line: impl Display) {
+    let _ = writeln!(std::io::stderr().lock(), "{line}");
+}

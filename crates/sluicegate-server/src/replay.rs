@@ -1,0 +1,235 @@
+//! `sluicegate replay`: a recorded access log, played through policies.
+
+mod access;
+mod axis;
+mod gzip;
+mod json_line;
+mod key;
+mod keys;
+mod lines;
+mod malformed;
+mod numbers;
+mod page;
+mod plan;
+mod play;
+mod plot;
+mod recording;
+mod report;
+mod stamp;
+mod table;
+mod tally;
+mod timeline;
+
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{ArgGroup, Args, ValueEnum};
+use indicatif::{ProgressBar, ProgressStyle};
+use sluicegate_core::Span;
+
+use crate::output::{Failure, complain};
+use crate::setup::parse_deadline;
+
+use key::KeyExpression;
+use lines::Lines;
+use page::Page;
+use plan::{Plan, PolicySpec};
+use recording::{LogFormat, Recording};
+use report::Report;
+use table::Table;
+
+/// What `sluicegate replay` is told.
+#[derive(Args, Clone, Debug)]
+#[command(group(ArgGroup::new("policies").args(["policy", "config"]).required(true)))]
+#[command(after_help = "\
+Examples:
+  sluicegate replay --log access.log.gz --policy \"token_bucket 10/s burst 20\" --policy \"sliding_log 100/min\"
+  sluicegate replay --log access.log --config limits.yaml --limit login --key host+user --format json
+  sluicegate replay --log access.log --policy \"fixed_window 100/min\" --format html > replay.html
+  zcat access.log.*.gz | sluicegate replay --log - --policy \"gcra 5/s\"
+
+Exit status: 0 done, 2 something to correct, 3 the store failed.")]
+pub(crate) struct ReplayArgs {
+    /// The recorded log: `-` is standard input.
+    ///
+    /// An access log in the common or combined format, or JSON lines with `time`, `key` and
+    /// optional `cost`; plain or gzip. A `time` is RFC 3339 text, or a number since the Unix
+    /// epoch: seconds, from 10^11 on milliseconds, from 10^14 on microseconds. A JSON line has at
+    /// most 65536 bytes; what an access log's line has beyond them is left out.
+    #[arg(long, value_name = "FILE")]
+    log: PathBuf,
+
+    /// A policy to play the log through, such as "token_bucket 10/s burst 20"; may be repeated.
+    ///
+    /// Each is decided by itself, side by side.
+    #[arg(long, value_name = "SPEC", num_args = 1.., conflicts_with = "limit")]
+    policy: Vec<PolicySpec>,
+
+    /// The config file that has the limit to play the log through.
+    #[arg(long, value_name = "FILE", requires = "limit")]
+    config: Option<PathBuf>,
+
+    /// The limit of the config file; its policies are decided together, all or nothing.
+    ///
+    /// What else the file says of it is left out: `enabled`, `key`, `allow`, `block`, `overrides`.
+    #[arg(long, value_name = "NAME", requires = "config")]
+    limit: Option<String>,
+
+    /// What makes the key: fields of an access log joined with `+`, of host, user, method, path,
+    /// status and agent [default: host].
+    ///
+    /// A path is taken as logged, with its query. A field that a torn line lacks is empty. JSON
+    /// lines bring their own key.
+    #[arg(long, value_name = "EXPR")]
+    key: Option<KeyExpression>,
+
+    /// Where the requests are decided: by the times in the log, in states apart from all others,
+    /// which are deleted afterwards.
+    ///
+    /// A store named in the config file is left alone.
+    #[arg(long, value_name = "URL", default_value = "memory:")]
+    store: String,
+
+    /// How long a call to the store may take.
+    #[arg(long, value_name = "SPAN", default_value = "5s", value_parser = parse_deadline)]
+    deadline: Span,
+
+    /// How the result is printed.
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t = ReportFormat::Table)]
+    format: ReportFormat,
+
+    /// What kind of lines the log has; without it, the first well-formed line decides.
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    log_format: Option<LogFormat>,
+}
+
+/// How a report is printed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+enum ReportFormat {
+    /// For people.
+    Table,
+    /// For programs.
+    Json,
+    /// One page with plots, for browsers: a file that needs no other.
+    Html,
+}
+
+/// Replays a log and prints what came of it: exit status 0, or 2 when the request makes no sense
+/// or the log can't be read, or 3 when the store fails.
+pub(crate) async fn run(args: ReplayArgs) -> ExitCode {
+    match replay(&args, &mut io::stdout().lock()).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report().into(),
+    }
+}
+
+async fn replay(args: &ReplayArgs, output: &mut impl Write) -> Result<(), Failure> {
+    let plan = Plan::new(args)?;
+    let recording = read(args)?;
+    let log = args.log.display().to_string();
+    hint(&keys::shown(&log, usize::MAX), &recording);
+    let key = match recording.format {
+        Some(LogFormat::Json) if args.key.is_some() => {
+            return Err(Failure::usage(
+                "the log has JSON lines, which bring their own key: leave out --key",
+            ));
+        }
+        Some(LogFormat::Json) => None,
+        _ => Some(args.key.clone().unwrap_or_default().to_string()),
+    };
+    let bar = progress("deciding", plan.len() as u64 * recording.len());
+    let timeline = recording.timeline();
+    let tallies = plan.play(&recording, timeline, &bar).await?;
+    bar.finish_and_clear();
+    let mut report = Report::new(log, key, &recording, timeline);
+    plan.report(&tallies, &recording, &mut report);
+    print(&report, args.format, output)
+}
+
+fn read(args: &ReplayArgs) -> Result<Recording, Failure> {
+    let bar = progress("reading", 0);
+    let log = keys::shown(&args.log.display().to_string(), usize::MAX);
+    let unreadable =
+        |error: io::Error| Failure::usage(format_args!("{log} can't be read: {error}"));
+    let mut lines = lines::open(&args.log, &bar).map_err(unreadable)?;
+    let key = args.key.clone().unwrap_or_default();
+    let recording = Recording::read(&mut lines, args.log_format, &key).map_err(unreadable)?;
+    bar.finish_and_clear();
+    Ok(recording)
+}
+
+/// What a log's lines are.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct RecordingCount {
+    /// All of them.
+    pub lines: u64,
+    /// Those that are requests.
+    pub requests: u64,
+    /// Those that are not.
+    pub malformed: u64,
+}
+
+/// Reads a log that is held in memory: the way in for the fuzzer, which no argument reaches.
+#[doc(hidden)]
+#[must_use]
+pub fn count_recording(log: &[u8]) -> RecordingCount {
+    #[expect(
+        clippy::expect_used,
+        reason = "a slice can be read, and has fewer lines than can be numbered"
+    )]
+    let recording = Recording::read(&mut Lines::new(log), None, &KeyExpression::default())
+        .expect("a slice can't fail");
+    RecordingCount {
+        lines: recording.lines,
+        requests: recording.len(),
+        malformed: recording.malformed.count(),
+    }
+}
+
+/// Says what is probably wrong with a log that has no requests.
+fn hint(log: &str, recording: &Recording) {
+    if recording.lines == 0 {
+        complain(format_args!("note: {log} is empty"));
+    } else if recording.len() == 0 {
+        let expected = match recording.format {
+            Some(LogFormat::Json) => "JSON lines",
+            Some(LogFormat::Access) => "an access log in the common or combined format",
+            None => "an access log in the common or combined format, or JSON lines",
+        };
+        let first = recording.malformed.first().first();
+        let why =
+            first.map_or_else(String::new, |(line, why)| format!("; line {line}: {}", why.why()));
+        complain(format_args!("note: {log} doesn't look like {expected}{why}"));
+    }
+}
+
+fn print(report: &Report, format: ReportFormat, output: &mut impl Write) -> Result<(), Failure> {
+    let written = match format {
+        ReportFormat::Table => write!(output, "{}", Table(report)),
+        ReportFormat::Json => {
+            report.to_json().map_err(io::Error::other).and_then(|json| writeln!(output, "{json}"))
+        }
+        ReportFormat::Html => Page::new(report).write(output),
+    };
+    match written.and_then(|()| output.flush()) {
+        // Whoever read it has seen enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written
+            .map_err(|error| Failure::usage(format_args!("the result can't be written: {error}"))),
+    }
+}
+
+/// A progress bar on a terminal; nothing in a pipe.
+fn progress(doing: &'static str, length: u64) -> ProgressBar {
+    if !io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new(length).with_message(doing);
+    match ProgressStyle::with_template("{msg:10} {wide_bar} {percent:>3} % {eta:>4}") {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}

@@ -1,0 +1,248 @@
+//! What a replay found: what JSON, the table and the page are made of.
+
+use serde::Serialize;
+use sluicegate_core::{Enforcement, Limit, Timestamp};
+
+use super::keys::{self, Keys};
+use super::recording::{LogFormat, Recording};
+use super::tally::{LimitTally, Tally};
+use super::timeline::Timeline;
+
+/// What a replay found.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    pub(super) log: String,
+    /// `None` when no line is well formed.
+    pub(super) format: Option<&'static str>,
+    /// What makes the key; `None` when the lines bring their own.
+    pub(super) key: Option<String>,
+    pub(super) lines: u64,
+    pub(super) malformed: u64,
+    pub(super) malformed_lines: Vec<MalformedLine>,
+    pub(super) requests: u64,
+    pub(super) keys: u64,
+    pub(super) first: Option<String>,
+    pub(super) last: Option<String>,
+    /// `None` when there are no requests.
+    pub(super) timeline: Option<Offered>,
+    pub(super) policies: Vec<PolicyReport>,
+    /// The policies together, when they were decided together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) limit: Option<LimitReport>,
+}
+
+/// The requests over time, in buckets of equal length.
+#[derive(Debug, Serialize)]
+pub(super) struct Offered {
+    /// When the first bucket begins.
+    pub(super) from: String,
+    /// The µs of a bucket.
+    pub(super) bucket_us: u64,
+    /// The requests of each bucket.
+    pub(super) offered: Vec<u64>,
+    #[serde(skip)]
+    pub(super) buckets: Timeline,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct MalformedLine {
+    pub(super) line: u64,
+    pub(super) why: &'static str,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct PolicyReport {
+    pub(super) policy: String,
+    pub(super) name: String,
+    pub(super) shadow: bool,
+    #[serde(flatten)]
+    pub(super) counts: Counts,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct LimitReport {
+    pub(super) name: String,
+    #[serde(flatten)]
+    pub(super) counts: Counts,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Counts {
+    pub(super) requests: u64,
+    pub(super) allowed: u64,
+    pub(super) denied: u64,
+    pub(super) keys: u64,
+    pub(super) keys_denied: u64,
+    /// Denied requests whose cost is beyond what the policy's state can hold.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub(super) beyond: u64,
+    pub(super) worst_minute: Option<WorstMinute>,
+    pub(super) denied_most: Vec<DeniedKey>,
+    pub(super) timeline: Decided,
+}
+
+/// What came of the requests of each bucket of the report's timeline.
+#[derive(Debug, Serialize)]
+pub(super) struct Decided {
+    pub(super) allowed: Vec<u64>,
+    pub(super) denied: Vec<u64>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct WorstMinute {
+    /// When the minute begins.
+    pub(super) time: String,
+    pub(super) denied: u64,
+    #[serde(skip)]
+    pub(super) at: Timestamp,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct DeniedKey {
+    pub(super) key: String,
+    pub(super) requests: u64,
+    pub(super) allowed: u64,
+    pub(super) denied: u64,
+}
+
+/// Something that decided the requests: a policy, or the limit of several.
+#[derive(Debug)]
+pub(super) struct Subject<'r> {
+    /// What to call it.
+    pub(super) heading: String,
+    /// Whether it is reported, but not enforced.
+    pub(super) is_shadow: bool,
+    pub(super) counts: &'r Counts,
+}
+
+impl Report {
+    /// A report without policies.
+    pub(super) fn new(
+        log: String,
+        key: Option<String>,
+        recording: &Recording,
+        timeline: Timeline,
+    ) -> Self {
+        let period = recording.period();
+        let malformed_lines = recording.malformed.first().iter();
+        Self {
+            log,
+            format: recording.format.map(LogFormat::as_str),
+            key,
+            lines: recording.lines,
+            malformed: recording.malformed.count(),
+            malformed_lines: malformed_lines
+                .map(|&(line, why)| MalformedLine { line, why: why.why() })
+                .collect(),
+            requests: recording.len(),
+            keys: recording.keys.len() as u64,
+            first: period.map(|(first, _)| rfc_3339(first)),
+            last: period.map(|(_, last)| rfc_3339(last)),
+            timeline: period.map(|_| Offered {
+                from: rfc_3339(Timestamp::from_micros_clamped(timeline.start())),
+                bucket_us: timeline.length(),
+                offered: timeline.counts(recording.times()),
+                buckets: timeline,
+            }),
+            policies: Vec::new(),
+            limit: None,
+        }
+    }
+
+    /// Adds a policy that was decided alone; `spec` is what its user wrote.
+    pub(super) fn add_policy(
+        &mut self,
+        spec: &str,
+        limit: &Limit,
+        tally: &LimitTally,
+        keys: &Keys,
+    ) {
+        self.add_policies(Some(spec), limit, tally, tally.beyond, keys);
+    }
+
+    /// Adds the policies of a limit that were decided together.
+    pub(super) fn add_limit(&mut self, limit: &Limit, tally: &LimitTally, keys: &Keys) {
+        self.add_policies(None, limit, tally, 0, keys);
+        let counts = self.counts(&tally.whole, tally.beyond, keys);
+        self.limit = Some(LimitReport { name: limit.name().to_string(), counts });
+    }
+
+    /// The policies, and after them their limit when they were decided together.
+    pub(super) fn subjects(&self) -> impl Iterator<Item = Subject<'_>> {
+        let policies = self.policies.iter().map(|policy| Subject {
+            heading: policy.policy.clone(),
+            is_shadow: policy.shadow,
+            counts: &policy.counts,
+        });
+        let limit = self.limit.iter().map(|limit| Subject {
+            heading: format!("limit {}", limit.name),
+            is_shadow: false,
+            counts: &limit.counts,
+        });
+        policies.chain(limit)
+    }
+
+    /// The report as JSON.
+    pub(super) fn to_json(&self) -> serde_json::Result<String> {
+        serde_json::to_string(self)
+    }
+
+    fn add_policies(
+        &mut self,
+        spec: Option<&str>,
+        limit: &Limit,
+        tally: &LimitTally,
+        beyond: u64,
+        keys: &Keys,
+    ) {
+        for (member, tally) in limit.members().iter().zip(&tally.policies) {
+            let policy = member.policy();
+            self.policies.push(PolicyReport {
+                policy: spec.map_or_else(|| policy.to_string(), str::to_owned),
+                name: member.name().to_string(),
+                shadow: policy.enforcement() == Enforcement::Shadow,
+                counts: self.counts(tally, beyond, keys),
+            });
+        }
+    }
+
+    fn counts(&self, tally: &Tally, beyond: u64, keys: &Keys) -> Counts {
+        // Lines that bring their own key may have any character in it.
+        let is_joined = self.key.is_some();
+        let denied_most = tally.denied_most.iter().map(|most| DeniedKey {
+            key: keys::text(keys.get(most.key), is_joined),
+            requests: most.requests,
+            allowed: most.requests - most.denied,
+            denied: most.denied,
+        });
+        let offered = self.timeline.iter().flat_map(|timeline| &timeline.offered);
+        let allowed = offered.zip(&tally.denied_in).map(|(offered, denied)| offered - denied);
+        Counts {
+            requests: self.requests,
+            allowed: self.requests - tally.denied,
+            denied: tally.denied,
+            keys: self.keys,
+            keys_denied: tally.keys_denied,
+            beyond,
+            worst_minute: tally.worst_minute().map(|(at, denied)| WorstMinute {
+                time: rfc_3339(at),
+                denied,
+                at,
+            }),
+            denied_most: denied_most.collect(),
+            timeline: Decided { allowed: allowed.collect(), denied: tally.denied_in.clone() },
+        }
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+const fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+fn rfc_3339(at: Timestamp) -> String {
+    i64::try_from(at.as_micros())
+        .ok()
+        .and_then(|micros| jiff::Timestamp::from_microsecond(micros).ok())
+        .map_or_else(String::new, |instant| instant.to_string())
+}

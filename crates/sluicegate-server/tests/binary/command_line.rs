@@ -1,0 +1,153 @@
+//! Commands, what they print, and their exit status.
+
+use serde_json::json;
+
+use crate::support::{File, sluicegate};
+
+const LIMITS: &str = r#"
+limits:
+  login: {policies: ["token_bucket 1/h burst 2", "fixed_window 100/d as day"]}
+  none: {policies: ["fixed_window 0/d"]}
+"#;
+
+#[test]
+fn a_check_prints_a_line_per_policy() {
+    let file = File::new("limits.yaml", LIMITS);
+    let check = |args: &[&str]| {
+        sluicegate(
+            &[&["check", "--config", file.path(), "--limit", "login", "--key", "alice"], args]
+                .concat(),
+        )
+    };
+    let allowed = check(&[]);
+    assert_eq!((allowed.status, allowed.stderr.as_str()), (0, ""));
+    assert_eq!(
+        allowed.stdout,
+        "allowed  login/token_bucket  1 of 2 left, like new in 1h\n\
+         allowed  login/day  99 of 100 left, like new in 1d\n"
+    );
+    let denied = check(&["--cost", "3"]);
+    assert_eq!((denied.status, denied.stderr.as_str()), (1, ""));
+    assert_eq!(
+        denied.stdout,
+        "denied   login/token_bucket  2 of 2 left, could never pass, like new\n\
+         allowed  login/day  100 of 100 left, like new\n"
+    );
+    let each = check(&["--cost", "token_bucket=0", "--cost", "day=100", "--json"]);
+    assert_eq!(each.status, 0);
+    assert_eq!(each.json()["policies"][1]["remaining"], 0);
+}
+
+#[test]
+fn every_verb_has_json_like_the_service() {
+    for (verb, remaining) in [("check", 19), ("peek", 20), ("refund", 20), ("reset", 20)] {
+        let done = sluicegate(&[verb, "--limit", "demo", "--key", "alice", "--json"]);
+        assert_eq!((done.status, done.stderr.as_str()), (0, ""), "{verb}");
+        assert_eq!(
+            done.json(),
+            json!({
+                "allowed": true, "limit": "demo", "source": "store", "binding": null, "retry_after_ms": 0,
+                "policies": [{
+                    "name": "token_bucket", "limit": 20, "remaining": remaining, "retry_after_ms": 0,
+                    "reset_after_ms": (20 - remaining) * 100, "allowed": true,
+                }],
+            }),
+            "{verb}"
+        );
+    }
+    let denied =
+        sluicegate(&["peek", "--limit", "demo", "--key", "alice", "--cost", "21", "--json"]);
+    assert_eq!((denied.status, denied.json()["retry_after_ms"].clone()), (1, json!(null)));
+}
+
+#[test]
+fn what_is_to_be_corrected_is_exit_2_and_says_how() {
+    let broken = File::new("limits.yaml", "limits: {login: {policies: [gcra 5/m]}}");
+    for (args, words) in [
+        (
+            vec!["check", "--limit", "demo", "--key", "a", "--cost", "0"],
+            "from 1 to 9007199254740991",
+        ),
+        (vec!["check", "--limit", "demo", "--key", "a", "--cost", "1.5"], "whole number"),
+        (vec!["check", "--limit", "demo", "--key", "a", "--cost=-1"], "whole number"),
+        (vec!["check", "--limit", "nobody", "--key", "a", "--cost", "0"], "whole number"),
+        (
+            vec!["check", "--limit", "demo", "--key", "a", "--cost", "1", "--cost", "2"],
+            "more than once",
+        ),
+        (vec!["check", "--limit", "demo", "--key", "a", "--cost", "other=1"], "token_bucket"),
+        (vec!["check", "--limit", "nobody", "--key", "a"], "the limits are demo"),
+        (vec!["check", "--limit", "demo"], "--key"),
+        (vec!["check", "--limit", "demo", "--key", "a", "--deadline", "5m"], "min"),
+        (vec!["check", "--limit", "demo", "--key", "a", "--deadline", "1h"], "from 1ms to 60s"),
+        (vec!["check", "--limit", "demo", "--key", "a", "--store", "http://x"], "memory:"),
+        (
+            vec!["check", "--limit", "demo", "--key", "a", "--config", "/no/such.yaml"],
+            "/no/such.yaml",
+        ),
+        (vec!["check", "--limit", "login", "--key", "a", "--config", broken.path()], ":1:36: "),
+        (vec!["serve", "--listen", "nowhere"], "write an IP address and a port"),
+        (vec!["serve", "--config", broken.path()], ":1:36: "),
+        (vec!["serve", "--store", "redis://"], "no host"),
+        (vec!["conformance"], "FILE"),
+        (vec!["frobnicate"], "frobnicate"),
+    ] {
+        let done = sluicegate(&args);
+        assert_eq!((done.status, done.stdout.as_str()), (2, ""), "{args:?}");
+        assert!(
+            done.stderr.starts_with("error: ") && done.stderr.contains(words),
+            "{args:?}: {}",
+            done.stderr
+        );
+    }
+}
+
+#[test]
+fn a_password_is_never_printed() {
+    for url in
+        ["redis://user:hunter2@", "redis://user:hunter2@127.0.0.1:1", "rediss://user:hunter2@h"]
+    {
+        let done = sluicegate(&["check", "--limit", "demo", "--key", "a", "--store", url]);
+        assert!(done.status >= 2, "{url}");
+        assert!(!done.stderr.contains("hunter2"), "{}", done.stderr);
+    }
+}
+
+#[test]
+fn config_check_reports_every_error_with_line_and_column() {
+    let good = File::new("good.yaml", LIMITS);
+    let done = sluicegate(&["config", "check", good.path()]);
+    assert_eq!((done.status, done.stderr.as_str()), (0, ""));
+    assert_eq!(done.stdout, format!("{}: 2 limits, no errors\n", good.path()));
+    let bad = File::new(
+        "bad.yaml",
+        "limits:\n  a: {policies: [gcra 5/m]}\n  b: {polices: [gcra 5/s]}\nlisten: 5\n",
+    );
+    let done = sluicegate(&["config", "check", bad.path()]);
+    assert_eq!((done.status, done.stdout.as_str()), (2, ""));
+    for place in [":2:", ":3:", ":4:"] {
+        let expected = format!("error: {}{place}", bad.path());
+        assert!(
+            done.stderr.lines().any(|line| line.starts_with(&expected)),
+            "{expected} in {}",
+            done.stderr
+        );
+    }
+    assert_eq!(sluicegate(&["config", "check", "/no/such.yaml"]).status, 2);
+}
+
+#[test]
+fn help_has_examples_and_the_exit_status() {
+    for verb in ["check", "peek", "refund", "reset", "serve", "conformance"] {
+        let done = sluicegate(&[verb, "--help"]);
+        assert_eq!(done.status, 0);
+        assert!(done.stdout.contains("Examples:"), "{verb}");
+    }
+    let done = sluicegate(&["--help"]);
+    assert!(done.stdout.contains("Exit status: 0"));
+    assert_eq!(
+        sluicegate(&["--version"]).stdout,
+        concat!("sluicegate ", env!("CARGO_PKG_VERSION"), "\n")
+    );
+    assert_eq!(sluicegate(&[]).status, 2);
+}

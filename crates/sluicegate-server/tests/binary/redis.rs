@@ -1,0 +1,189 @@
+//! With a Redis or Valkey server, and without the one that was named.
+
+use std::process::Stdio;
+
+use serde_json::json;
+use sluicegate_testkit::servers::{GarbageServer, Misbehaviour, Server, fresh_prefix, shared};
+
+use crate::conformance;
+use crate::support::{File, Service, binary, sluicegate};
+
+fn config(store: &str, more: &str) -> File {
+    let prefix = fresh_prefix("bin");
+    File::new(
+        "limits.yaml",
+        &format!(
+            "store: \"{store}\"\nredis: {{prefix: \"{prefix}\"}}\nlimits:\n  \
+             demo: {{policies: [\"token_bucket 1/h burst 3\"], deadline: 5s{more}}}\n"
+        ),
+    )
+}
+
+#[test]
+fn the_service_and_the_command_line_share_what_is_left() {
+    let server = shared().unwrap();
+    let file = config(&server.url(), "");
+    let first = Service::start(&["--config", file.path()]);
+    let second = Service::start(&["--config", file.path()]);
+    let body = r#"{"limit":"demo","key":"a"}"#;
+    assert_eq!(first.post("/v1/check", body).json()["policies"][0]["remaining"], 2);
+    assert_eq!(second.post("/v1/check", body).json()["policies"][0]["remaining"], 1);
+    let check = || {
+        sluicegate(&["check", "--config", file.path(), "--limit", "demo", "--key", "a", "--json"])
+    };
+    assert_eq!((check().status, check().status), (0, 1));
+    assert_eq!(first.post("/v1/check", body).status, 429);
+    assert_eq!(
+        sluicegate(&["reset", "--config", file.path(), "--limit", "demo", "--key", "a"]).status,
+        0
+    );
+    assert_eq!(first.post("/v1/check", body).status, 200);
+    assert_eq!(first.get("/readyz").status, 200);
+}
+
+#[test]
+fn a_state_that_can_t_be_read_is_told_to_everybody_who_watches() {
+    let server = Server::start().unwrap();
+    let file = config(&server.url(), "");
+    let mut service = Service::start(&["--config", file.path()]);
+    let check = || service.post("/v1/check", r#"{"limit":"demo","key":"a"}"#);
+    let damage = || {
+        let keys = server.cli(&["KEYS", "*{a}"]).unwrap();
+        server.cli(&["SET", keys.trim(), "garbage"]).unwrap();
+    };
+    assert_eq!(check().status, 200);
+    for _ in 0..3 {
+        damage();
+        assert_eq!(check().json()["policies"][0]["remaining"], 2);
+    }
+    let metrics = service.get("/metrics").body;
+    assert!(metrics.contains("sluicegate_state_notes_total{note=\"discarded\"} 3"), "{metrics}");
+    damage();
+    let args = ["check", "--config", file.path(), "--limit", "demo", "--key", "a"];
+    assert!(sluicegate(&args).stderr.contains("note: a stored state could not be read"));
+    service.signal(rustix::process::Signal::TERM);
+    let log = service.wait().1;
+    let told: Vec<_> = log.lines().filter(|line| line.contains("counted as absent")).collect();
+    assert!(
+        matches!(told[..], [first, second] if first.ends_with("1 so far") && second.ends_with("2 so far")),
+        "{log}"
+    );
+}
+
+#[test]
+fn the_samples_pass_and_leave_no_key() {
+    let server = Server::start().unwrap();
+    let done = conformance::run(&["--store", &server.url()]);
+    assert_eq!((done.status, done.stderr.as_str()), (0, ""), "{done:?}");
+    assert_eq!(done.stdout, format!("{} passed, 0 failed\n", conformance::cases()));
+    assert_eq!(server.cli(&["DBSIZE"]).unwrap(), "0");
+}
+
+#[test]
+fn a_store_that_is_killed_midway_ends_the_cases_with_exit_3() {
+    let mut server = Server::start().unwrap();
+    let file = File::new("cases.jsonl", &conformance::samples_times(2_000));
+    let mut command = binary();
+    command.args(["conformance", file.path(), "--store", &server.url()]);
+    let run = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let calls = || {
+        let told = server.cli(&["INFO", "commandstats"]).unwrap();
+        let (_, rest) = told.split_once("cmdstat_evalsha:calls=")?;
+        rest.split(',').next()?.parse::<u64>().ok()
+    };
+    while calls().is_none_or(|calls| calls < 500) {
+        std::thread::yield_now();
+    }
+    server.kill().unwrap();
+    let output = run.wait_with_output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(3), &b""[..]), "{stderr}");
+    assert!(stderr.starts_with("error: "), "{stderr}");
+}
+
+/// An address where nobody listens.
+const NOWHERE: &str = "redis://127.0.0.1:1";
+
+#[test]
+fn a_store_that_is_not_there_is_503_and_exit_3_and_no_reason_not_to_start() {
+    let file = config(NOWHERE, "");
+    let service = Service::start(&["--config", file.path()]);
+    for call in ["/v1/check", "/v1/peek", "/v1/refund", "/v1/reset"] {
+        let reply = service.post(call, r#"{"limit":"demo","key":"a"}"#);
+        assert_eq!(
+            (reply.status, reply.error_code().as_str()),
+            (503, "store_unavailable"),
+            "{call}"
+        );
+        assert_eq!(service.post(call, r#"{"limit":"demo","key":"a","cost":0}"#).status, 400);
+        assert_eq!(service.post(call, r#"{"limit":"nobody","key":"a"}"#).status, 404);
+    }
+    assert_eq!(service.get("/healthz").status, 200);
+    assert_eq!(service.get("/readyz").error_code(), "store_unavailable");
+    assert_eq!(service.get("/readyz").status, 503);
+    let metrics = service.get("/metrics").body;
+    assert!(
+        metrics.contains(r#"sluicegate_store_errors_total{kind="unavailable"} 4"#),
+        "{metrics}"
+    );
+    for verb in ["check", "peek", "refund", "reset"] {
+        let done = sluicegate(&[verb, "--store", NOWHERE, "--limit", "demo", "--key", "a"]);
+        assert_eq!((done.status, done.stdout.as_str()), (3, ""), "{verb}");
+        assert!(done.stderr.starts_with("error: "), "{}", done.stderr);
+    }
+    assert_eq!(conformance::run(&["--store", NOWHERE]).status, 3);
+}
+
+#[test]
+fn on_store_failure_decides_and_says_so() {
+    for (answer, allowed, status, exit) in [("allow", true, 200, 0), ("deny", false, 429, 1)] {
+        let file = config(NOWHERE, &format!(", on_store_failure: {answer}"));
+        let service = Service::start(&["--config", file.path()]);
+        let reply = service.post("/v1/check", r#"{"limit":"demo","key":"a"}"#);
+        assert_eq!(reply.status, status);
+        let expected = json!({
+            "allowed": allowed, "limit": "demo", "source": "fallback", "binding": null,
+            "retry_after_ms": if allowed { json!(0) } else { json!(null) }, "policies": [],
+        });
+        assert_eq!(reply.json(), expected);
+        assert_eq!((reply.field("ratelimit"), reply.field("retry-after")), (None, None));
+        assert_eq!(reply.field("ratelimit-policy"), Some(r#""token_bucket";q=3;w=10800"#));
+        assert_eq!(service.post("/v1/reset", r#"{"limit":"demo","key":"a"}"#).status, 503);
+        let done = sluicegate(&["check", "--config", file.path(), "--limit", "demo", "--key", "a"]);
+        assert_eq!(done.status, exit);
+        assert!(done.stdout.contains("the store failed"), "{}", done.stdout);
+    }
+}
+
+#[test]
+fn a_store_that_never_answers_is_given_up_at_the_deadline() {
+    let garbage = GarbageServer::start(Misbehaviour::Silence).unwrap();
+    let done = sluicegate(&[
+        "check",
+        "--store",
+        &garbage.url(),
+        "--deadline",
+        "50ms",
+        "--limit",
+        "demo",
+        "--key",
+        "a",
+    ]);
+    assert_eq!((done.status, done.stdout.as_str()), (3, ""), "{done:?}");
+}
+
+#[test]
+fn a_store_that_comes_back_is_used_again() {
+    let mut server = Server::start().unwrap();
+    let file = config(&server.url(), "");
+    let service = Service::start(&["--config", file.path()]);
+    let body = r#"{"limit":"demo","key":"a"}"#;
+    assert_eq!(service.post("/v1/check", body).status, 200);
+    server.kill().unwrap();
+    assert_eq!(service.post("/v1/check", body).status, 503);
+    server.restart().unwrap();
+    while service.get("/readyz").status != 200 {
+        std::thread::yield_now();
+    }
+    assert_eq!(service.post("/v1/check", body).status, 200);
+}

@@ -1,0 +1,160 @@
+//! A config file that changes while the service runs.
+
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::support::{File, Service};
+
+fn text(burst: u64) -> String {
+    format!("limits:\n  login:\n    policies: [gcra 1/h burst {burst}]\n")
+}
+
+/// Looks until it sees what it looks for.
+#[expect(clippy::disallowed_methods, reason = "a bound on waiting for another process")]
+fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(start.elapsed() < Duration::from_secs(60), "{what} never happened");
+        std::thread::yield_now();
+    }
+}
+
+fn config(service: &Service) -> Value {
+    service.get("/v1/limits").json()["config"].clone()
+}
+
+fn spec(service: &Service) -> Value {
+    service.get("/v1/limits").json()["limits"][0]["policies"][0]["spec"].clone()
+}
+
+fn check(service: &Service) -> (u16, Value) {
+    let reply = service.post("/v1/check", r#"{"limit":"login","key":"alice"}"#);
+    (reply.status, reply.json()["policies"][0]["remaining"].clone())
+}
+
+#[test]
+fn a_file_that_is_replaced_is_in_force_and_nothing_consumed_is_lost() {
+    let file = File::new("limits.yaml", &text(2));
+    let service = Service::start(&["--config", file.path()]);
+    assert_eq!((check(&service), check(&service)), ((200, json!(1)), (200, json!(0))));
+    assert_eq!(check(&service).0, 429);
+    file.replace(&text(5));
+    until("the reload", || (spec(&service) == "gcra 1/h burst 5").then_some(()));
+    assert_eq!(check(&service), (200, json!(2)), "two of five were taken before");
+    assert!(
+        service
+            .get("/metrics")
+            .body
+            .contains("sluicegate_config_reloads_total{outcome=\"applied\"} 1")
+    );
+}
+
+#[test]
+fn a_service_whose_log_nobody_reads_any_more_goes_on() {
+    let file = File::new("limits.yaml", &text(2));
+    let mut service = Service::start(&["--config", file.path()]);
+    service.leave_its_log();
+    for burst in [3, 4, 5] {
+        file.replace(&text(burst));
+        until("the reload", || (spec(&service) == format!("gcra 1/h burst {burst}")).then_some(()));
+    }
+    service.signal(Signal::HUP);
+    assert_eq!(check(&service).0, 200);
+}
+
+#[test]
+fn a_config_that_comes_through_a_pipe_is_read_once() {
+    let file = File::new("limits.yaml", "");
+    std::fs::remove_file(file.path()).unwrap();
+    let made = std::process::Command::new("mkfifo").arg(file.path()).status().unwrap();
+    assert!(made.success());
+    let path = file.path().to_owned();
+    let writer = std::thread::spawn(move || std::fs::write(path, text(2)).unwrap());
+    let mut service = Service::start(&["--config", file.path()]);
+    writer.join().unwrap();
+    assert_eq!(
+        (spec(&service), config(&service)["stale"].clone()),
+        (json!("gcra 1/h burst 2"), json!(false))
+    );
+    service.signal(Signal::TERM);
+    let (_, stderr) = service.wait();
+    assert!(stderr.contains("is no file that can be read again"), "{stderr}");
+}
+
+#[test]
+fn a_file_that_is_wrong_changes_nothing_and_everybody_can_see_it() {
+    let file = File::new("limits.yaml", &text(2));
+    let mut service = Service::start(&["--config", file.path()]);
+    assert_eq!(config(&service)["stale"], false);
+    file.replace("limits:\n  login:\n    policies: [gcra 1/m]\n");
+    until("the failure", || (config(&service)["stale"] == true).then_some(()));
+    assert_eq!(spec(&service), "gcra 1/h burst 2");
+    assert_eq!(check(&service), (200, json!(1)));
+    let metrics = service.get("/metrics").body;
+    assert!(metrics.contains("sluicegate_config_stale 1"), "{metrics}");
+    assert!(metrics.contains("sluicegate_config_reloads_total{outcome=\"failed\"} 1"), "{metrics}");
+    file.replace(&text(3));
+    until("the repair", || (config(&service)["stale"] == false).then_some(()));
+    assert_eq!(spec(&service), "gcra 1/h burst 3");
+    service.signal(Signal::TERM);
+    let (status, stderr) = service.wait();
+    assert!(status.success());
+    let place = format!("{}:3:", file.path());
+    assert!(stderr.contains(&place) && stderr.contains("`m` is ambiguous"), "{stderr}");
+}
+
+#[test]
+fn sighup_reads_the_file_again() {
+    let file = File::new("limits.yaml", &text(2));
+    let service = Service::start(&["--config", file.path()]);
+    let unchanged = |count: u64| {
+        let line = format!("sluicegate_config_reloads_total{{outcome=\"unchanged\"}} {count}\n");
+        service.get("/metrics").body.contains(&line).then_some(())
+    };
+    for count in 1..=2 {
+        service.signal(Signal::HUP);
+        until("the reload", || unchanged(count));
+    }
+    assert_eq!(check(&service), (200, json!(1)));
+}
+
+#[test]
+fn sighup_without_a_config_file_ends_nothing() {
+    let service = Service::start(&[]);
+    service.signal(Signal::HUP);
+    assert_eq!(service.get("/healthz").status, 200);
+}
+
+#[test]
+fn what_takes_a_restart_is_refused_and_the_command_line_goes_before_the_file() {
+    let file = File::new("limits.yaml", &text(2));
+    let service = Service::start(&["--config", file.path(), "--store", "memory:"]);
+    // The service was told where to listen and where its state is.
+    file.replace(&format!("listen: 127.0.0.1:1\nstore: \"redis://127.0.0.1:1\"\n{}", text(3)));
+    until("the reload", || (spec(&service) == "gcra 1/h burst 3").then_some(()));
+    assert_eq!(check(&service), (200, json!(2)));
+    file.replace(&format!("memory: {{max_keys: 1234}}\n{}", text(4)));
+    until("the refusal", || (config(&service)["stale"] == true).then_some(()));
+    assert_eq!(spec(&service), "gcra 1/h burst 3");
+}
+
+#[test]
+fn a_limit_that_is_switched_off_lets_everything_pass_and_says_so() {
+    let file = File::new("limits.yaml", &text(1));
+    let service = Service::start(&["--config", file.path()]);
+    file.replace(&format!("{}    enabled: false\n", text(1)));
+    until("the reload", || {
+        (service.get("/v1/limits").json()["limits"][0]["enabled"] == false).then_some(())
+    });
+    for _ in 0..3 {
+        let reply = service.post("/v1/check", r#"{"limit":"login","key":"alice"}"#);
+        assert_eq!(reply.status, 200);
+        assert_eq!(reply.json()["source"], "bypass");
+        assert_eq!(reply.field("ratelimit"), None);
+    }
+}

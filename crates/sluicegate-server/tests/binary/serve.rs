@@ -1,0 +1,366 @@
+//! The service's answers.
+
+use std::io::Write as _;
+
+use serde_json::json;
+
+use crate::support::{File, Reply, Service, binary};
+
+const SLOW: &str = r#"
+limits:
+  login: {policies: ["token_bucket 1/h burst 2", "fixed_window 100/d as day"]}
+  llm: {policies: ["fixed_window 10/d as requests", "fixed_window 1000/d as tokens"]}
+  queue: {policies: ["shaper 1/min queue 9"]}
+  smooth: {policies: ["smooth 1/h start full"]}
+  none: {policies: ["fixed_window 0/d"]}
+  watched: {policies: ["fixed_window 5/d", "fixed_window 1/d as strict shadow"]}
+"#;
+
+fn slow() -> Service {
+    let file = File::new("limits.yaml", SLOW);
+    Service::start(&["--config", file.path()])
+}
+
+#[test]
+fn without_a_config_there_is_a_demo_limit() {
+    let service = Service::start(&[]);
+    let reply = service.post("/v1/check", r#"{"limit":"demo","key":"alice","cost":1}"#);
+    assert_eq!(reply.status, 200);
+    assert_eq!(
+        reply.body,
+        r#"{"allowed":true,"limit":"demo","source":"store","binding":null,"retry_after_ms":0,"policies":[{"name":"token_bucket","limit":20,"remaining":19,"retry_after_ms":0,"reset_after_ms":100,"allowed":true}]}"#
+    );
+    assert_eq!(reply.field("content-type"), Some("application/json"));
+    assert_eq!(reply.field("cache-control"), Some("no-store"));
+    assert_eq!(reply.field("ratelimit-policy"), Some(r#""token_bucket";q=20;w=2"#));
+    assert_eq!(reply.field("ratelimit"), Some(r#""token_bucket";r=19;t=1"#));
+    assert_eq!(reply.field("retry-after"), None);
+}
+
+#[test]
+fn a_denial_says_when_to_come_back() {
+    let service = slow();
+    let ask = |cost: u64| {
+        service.post("/v1/check", json!({"limit": "login", "key": "a", "cost": cost}).to_string())
+    };
+    assert_eq!(ask(2).status, 200);
+    let denied = ask(1);
+    assert_eq!(denied.status, 429);
+    let json = denied.json();
+    assert_eq!(json["allowed"], false);
+    assert_eq!(json["binding"], "token_bucket");
+    let retry = json["retry_after_ms"].as_u64().unwrap();
+    // A little of the hour may have gone by.
+    assert!((3_540_000..=3_600_000).contains(&retry), "{retry}");
+    assert_eq!(json["policies"][0]["allowed"], false);
+    assert_eq!(json["policies"][0]["remaining"], 0);
+    assert_eq!(json["policies"][1]["allowed"], true);
+    assert_eq!(json["policies"][1]["retry_after_ms"], 0);
+    assert_eq!(json["policies"][1]["remaining"], 98, "a denied request charges nothing");
+    let seconds: u64 = denied.field("retry-after").unwrap().parse().unwrap();
+    assert_eq!(seconds, retry.div_ceil(1_000));
+    let fields = denied.field("ratelimit").unwrap();
+    assert_eq!(fields, format!(r#""token_bucket";r=0;t={seconds}, "day";r=98;t={seconds}"#));
+    assert_eq!(
+        denied.field("ratelimit-policy"),
+        Some(r#""token_bucket";q=2;w=7200, "day";q=100;w=86400"#)
+    );
+}
+
+#[test]
+fn a_cost_above_the_limit_is_never_and_has_no_retry_after() {
+    let service = slow();
+    for (limit, cost) in [("login", 3), ("login", (1_u64 << 53) - 1), ("none", 1)] {
+        let body = json!({"limit": limit, "key": "a", "cost": cost}).to_string();
+        let reply = service.post("/v1/check", body);
+        assert_eq!(reply.status, 429);
+        assert_eq!(reply.json()["retry_after_ms"], json!(null));
+        assert_eq!(reply.json()["policies"][0]["retry_after_ms"], json!(null));
+        assert_eq!(reply.field("retry-after"), None);
+    }
+}
+
+#[test]
+fn a_cost_can_be_a_map_from_policy_to_number() {
+    let service = slow();
+    let check = |cost: &str| {
+        service.post("/v1/check", format!(r#"{{"limit":"llm","key":"a","cost":{cost}}}"#)).json()
+    };
+    let remaining = |json: serde_json::Value| {
+        [0, 1].map(|index| json["policies"][index]["remaining"].as_u64().unwrap())
+    };
+    assert_eq!(
+        remaining(check(r#"{"tokens":400}"#)),
+        [9, 600],
+        "who isn't named keeps its own cost"
+    );
+    assert_eq!(remaining(check(r#"{"requests":0,"tokens":600}"#)), [9, 0]);
+    assert_eq!(remaining(check(r#"{"tokens":0}"#)), [8, 0], "0 is never a reason to refuse");
+    assert_eq!(check("1")["binding"], "tokens");
+}
+
+#[test]
+fn peeking_changes_nothing_and_answers_200_although_it_would_be_denied() {
+    let service = slow();
+    let body = r#"{"limit":"login","key":"a","cost":2}"#;
+    let peek = || service.post("/v1/peek", body);
+    assert_eq!(peek().body, peek().body);
+    assert_eq!(service.post("/v1/check", body).status, 200);
+    let denied = peek();
+    assert_eq!((denied.status, denied.json()["allowed"].clone()), (200, json!(false)));
+    assert_eq!(denied.field("ratelimit"), None);
+    assert_eq!(denied.field("retry-after"), None);
+}
+
+#[test]
+fn units_are_given_back_and_keys_forgotten() {
+    let service = slow();
+    let body = r#"{"limit":"llm","key":"a","cost":4}"#;
+    assert_eq!(service.post("/v1/check", body).json()["policies"][0]["remaining"], 6);
+    let refunded = service.post("/v1/refund", r#"{"limit":"llm","key":"a","cost":3}"#);
+    assert_eq!(
+        (refunded.status, refunded.json()["policies"][0]["remaining"].clone()),
+        (200, json!(9))
+    );
+    let reset = service.post("/v1/reset", r#"{"limit":"llm","key":"a"}"#);
+    assert_eq!((reset.status, reset.json()["policies"][0]["remaining"].clone()), (200, json!(10)));
+    assert_eq!(reset.json()["allowed"], true);
+}
+
+#[test]
+fn a_shaper_says_when_to_act_and_smooth_has_no_bound() {
+    let service = slow();
+    let check =
+        |limit: &str| service.post("/v1/check", json!({"limit": limit, "key": "a"}).to_string());
+    assert_eq!(check("queue").json().get("wait_ms"), None);
+    let waiting = check("queue").json()["wait_ms"].as_u64().unwrap();
+    assert!((59_000..=60_000).contains(&waiting), "{waiting}");
+    let smooth = service.post("/v1/peek", r#"{"limit":"smooth","key":"a"}"#).json();
+    assert_eq!(
+        (smooth["policies"][0]["limit"].clone(), smooth["policies"][0]["remaining"].clone()),
+        (json!(null), json!(null))
+    );
+    assert_eq!(check("smooth").field("ratelimit-policy"), Some(r#""smooth";q=1;w=3600"#));
+}
+
+#[test]
+fn a_shadow_is_reported_and_refuses_nothing() {
+    let service = slow();
+    let check = || service.post("/v1/check", r#"{"limit":"watched","key":"a"}"#);
+    assert_eq!(check().status, 200);
+    let reply = check();
+    assert_eq!(reply.status, 200);
+    assert_eq!(reply.json()["policies"][1]["shadow"], true);
+    assert_eq!(reply.json()["policies"][1]["allowed"], false);
+    assert_eq!(reply.field("ratelimit-policy"), Some(r#""fixed_window";q=5;w=86400"#));
+    let metrics = service.get("/metrics").body;
+    assert!(
+        metrics.contains(
+            r#"sluicegate_decisions_total{limit="watched",policy="strict",outcome="shadow_denied"} 1"#
+        ),
+        "{metrics}"
+    );
+}
+
+#[test]
+fn the_service_tells_its_limits_its_health_and_its_counters() {
+    let service = slow();
+    assert_eq!(
+        service.get("/v1/limits").json()["limits"][0],
+        json!({
+            "name": "login", "enabled": true, "key": "ip", "on_store_failure": "error", "deadline_ms": 50,
+            "policies": [
+                {"name": "token_bucket", "spec": "token_bucket 1/h burst 2", "shadow": false},
+                {"name": "day", "spec": "fixed_window 100/d as day", "shadow": false},
+            ],
+        })
+    );
+    assert_eq!(service.get("/healthz").status, 200);
+    assert_eq!(service.get("/readyz").status, 200);
+    for cost in [2, 1, 3] {
+        service.post(
+            "/v1/check",
+            json!({"limit": "login", "key": "do-not-label-me", "cost": cost}).to_string(),
+        );
+    }
+    let reply = service.get("/metrics");
+    assert_eq!(reply.status, 200);
+    assert!(reply.field("content-type").unwrap().starts_with("application/openmetrics-text"));
+    for line in [
+        r#"sluicegate_decisions_total{limit="login",policy="",outcome="allowed"} 1"#,
+        r#"sluicegate_decisions_total{limit="login",policy="token_bucket",outcome="denied"} 2"#,
+        "sluicegate_check_duration_seconds_count 3",
+        "# TYPE sluicegate_store_errors counter",
+        // One limit, two policies: how many keys that is, is the store's business.
+        "sluicegate_store_keys ",
+        "sluicegate_store_evictions_total 0",
+        concat!("sluicegate_build_info{version=\"", env!("CARGO_PKG_VERSION"), "\"} 1"),
+    ] {
+        assert!(reply.body.contains(line), "{line} in {}", reply.body);
+    }
+    assert!(!reply.body.contains("do-not-label-me"));
+}
+
+#[test]
+fn the_page_loads_nothing_and_keys_stay_text() {
+    let service = Service::start(&[]);
+    let page = service.get("/");
+    assert_eq!(page.status, 200);
+    assert_eq!(page.field("content-type"), Some("text/html; charset=utf-8"));
+    let policy = page.field("content-security-policy").unwrap();
+    assert!(policy.starts_with("default-src 'none'") && !policy.contains("unsafe"), "{policy}");
+    let nonce = policy.split("script-src 'nonce-").nth(1).unwrap().split('\'').next().unwrap();
+    assert_eq!(page.body.matches(&format!("nonce=\"{nonce}\"")).count(), 2);
+    assert_ne!(
+        service.get("/").field("content-security-policy"),
+        Some(policy),
+        "each page has its own"
+    );
+    for loads in ["src=", "href=", "innerHTML", "//"] {
+        let found = page
+            .body
+            .lines()
+            .filter(|line| line.contains(loads))
+            .filter(|line| !line.trim_start().starts_with("//"));
+        assert_eq!(found.collect::<Vec<_>>(), [] as [&str; 0], "{loads}");
+    }
+    let key = "<img src=x onerror=alert(1)>\u{0}\u{202e}";
+    assert_eq!(
+        service.post("/v1/check", json!({"limit": "demo", "key": key}).to_string()).status,
+        200
+    );
+    let recent = service.get("/v1/recent");
+    assert_eq!(recent.field("content-type"), Some("application/json"));
+    assert_eq!(recent.field("x-content-type-options"), Some("nosniff"));
+    let entry = recent.json()["recent"][0].clone();
+    assert_eq!((entry["key"].as_str(), entry["allowed"].as_bool()), (Some(key), Some(true)));
+}
+
+#[test]
+fn keys_are_apart_whatever_they_hold() {
+    let service = slow();
+    for key in ["", "a", "a ", "a\0", "{a}", "a:b", "é", &"x".repeat(10_000), "a\n"] {
+        let body = json!({"limit": "login", "key": key, "cost": 2}).to_string();
+        assert_eq!(service.post("/v1/check", &body).status, 200, "{key:?}");
+        assert_eq!(service.post("/v1/check", &body).status, 429, "{key:?}");
+    }
+}
+
+#[test]
+fn one_connection_serves_many_requests() {
+    use std::io::{Read as _, Write as _};
+    let service = Service::start(&[]);
+    let mut stream = service.connect();
+    let mut seen = Vec::new();
+    for remaining in [19, 18, 17] {
+        let body = r#"{"limit":"demo","key":"k"}"#;
+        write!(
+            stream,
+            "POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        )
+        .unwrap();
+        let mut chunk = [0; 4096];
+        let wanted = format!("\"remaining\":{remaining}");
+        while !String::from_utf8_lossy(&seen).contains(&wanted) {
+            let count = stream.read(&mut chunk).unwrap();
+            assert!(count > 0, "closed after {:?}", String::from_utf8_lossy(&seen));
+            seen.extend_from_slice(&chunk[..count]);
+        }
+    }
+}
+
+#[test]
+fn what_changes_state_needs_the_token_where_others_can_reach_it() {
+    let calls = ["/v1/refund", "/v1/reset"];
+    let body = br#"{"limit":"demo","key":"a"}"#;
+    let status = |service: &Service, path: &str, token: Option<&str>| {
+        let field = token.map(|token| ("Authorization", token));
+        let reply = service.send("POST", path, field.as_slice(), body);
+        if reply.status != 200 {
+            reply.error_code();
+        }
+        reply.status
+    };
+    let guarded = Service::start_on("0.0.0.0:0", &["--admin-token", "s3cret"]);
+    let open = Service::start_on("0.0.0.0:0", &[]);
+    let local = Service::start(&["--admin-token", "s3cret"]);
+    for path in calls {
+        assert_eq!(status(&guarded, path, None), 401);
+        assert_eq!(status(&guarded, path, Some("Bearer s3cre")), 401);
+        assert_eq!(status(&guarded, path, Some("Bearer s3cret")), 200);
+        assert_eq!(status(&open, path, None), 403);
+        assert_eq!(status(&open, path, Some("Bearer ")), 403);
+        assert_eq!(status(&local, path, None), 200);
+        assert_eq!(status(&local, path, Some("Bearer s3cret")), 200);
+        assert_eq!(status(&local, path, Some("Bearer wrong")), 401);
+    }
+    let reply = open.post("/v1/reset", body);
+    assert!(
+        reply.json()["error"]["message"].as_str().unwrap().contains("--admin-token"),
+        "says how to fix it"
+    );
+    assert_eq!(guarded.post("/v1/reset", body).field("www-authenticate"), Some("Bearer"));
+    for service in [&guarded, &open] {
+        assert_eq!(service.post("/v1/check", body).status, 200);
+        assert_eq!(service.post("/v1/peek", body).status, 200);
+        assert_ne!(service.get("/v1/recent").status, 200, "keys are nobody's business");
+    }
+    let cross_site = [("Origin", "http://evil.example")];
+    assert_eq!(local.send("POST", "/v1/reset", &cross_site, body).status, 403);
+}
+
+#[test]
+fn the_token_may_come_from_the_environment_and_is_never_empty() {
+    let output = binary()
+        .args(["serve", "--listen", "127.0.0.1:0"])
+        .env("SLUICEGATE_ADMIN_TOKEN", " ")
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8(output.stderr).unwrap().starts_with("error: --admin-token"));
+    let help = binary()
+        .args(["serve", "--help"])
+        .env("SLUICEGATE_ADMIN_TOKEN", "s3cret")
+        .output()
+        .unwrap();
+    assert!(!String::from_utf8(help.stdout).unwrap().contains("s3cret"));
+}
+
+#[test]
+fn a_token_may_end_with_a_line_break_as_files_do() {
+    let service = Service::start_on("0.0.0.0:0", &["--admin-token", "s3cret\n"]);
+    let reply = service.send("GET", "/v1/recent", &[("Authorization", "Bearer s3cret")], b"");
+    assert_eq!(reply.status, 200);
+}
+
+#[test]
+fn a_client_that_has_said_all_it_has_to_say_is_answered() {
+    let service = Service::start(&[]);
+    for _ in 0..50 {
+        let mut stream = service.connect();
+        let body = r#"{"limit":"demo","key":"a"}"#;
+        let length = body.len();
+        write!(
+            stream,
+            "POST /v1/peek HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n{body}"
+        )
+        .unwrap();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        assert_eq!(Reply::read(&mut stream).status, 200);
+    }
+}
+
+#[test]
+fn an_address_in_use_is_named_with_what_to_do() {
+    let service = Service::start(&[]);
+    let address = service.address().to_string();
+    let done = crate::support::sluicegate(&["serve", "--listen", &address]);
+    assert_eq!(done.status, 2);
+    assert!(
+        done.stderr.starts_with(&format!("error: can't listen on {address}")),
+        "{}",
+        done.stderr
+    );
+    assert!(done.stderr.contains("--listen"));
+}

@@ -1,0 +1,333 @@
+//! A slow and obvious model of every policy and every operation, against which the stores are
+//! compared.
+//!
+//! It is written from `docs/semantics.md` and shares no arithmetic with the kernels: buckets are
+//! exact fractions of a unit, windows and logs are recounted from the list of what was admitted,
+//! and every retry-after it gives is tried out at that instant and one microsecond before it. It
+//! panics when it contradicts itself.
+
+mod account;
+mod answer;
+mod bucket;
+mod compare;
+mod ledger;
+mod operation;
+mod target;
+mod two_cells;
+mod warm_up;
+
+pub use answer::{Answer, PolicyAnswer, Refusal, Retry};
+pub use compare::differences;
+pub use operation::{Clock, Costs, Operation};
+
+use std::collections::HashMap;
+
+use sluicegate_core::{Algorithm, DeniedCharge, Enforcement, MAX_EXACT, Policy};
+
+use account::{Account, Patience, Standing, Verdict};
+
+/// A limit with the state of all its keys.
+#[derive(Clone, Debug)]
+pub struct Model {
+    clock: Clock,
+    policies: Vec<Named>,
+    keys: HashMap<Vec<u8>, HashMap<String, Box<dyn Account>>>,
+}
+
+/// A policy with the name it has inside its limit, which is the identity of its state.
+#[derive(Clone, Debug)]
+struct Named {
+    name: String,
+    policy: Policy,
+}
+
+/// One policy while a request is being judged.
+struct Seat<'a> {
+    named: &'a Named,
+    account: Box<dyn Account>,
+    at: u64,
+    units: u64,
+    restamped: bool,
+    verdict: Verdict,
+}
+
+impl Seat<'_> {
+    fn algorithm(&self) -> &Algorithm {
+        self.named.policy.algorithm()
+    }
+
+    fn is_shadow(&self) -> bool {
+        self.named.policy.enforcement() == Enforcement::Shadow
+    }
+}
+
+impl Model {
+    /// A limit of `policies` under injected time, without any state.
+    #[must_use]
+    pub fn new(policies: Vec<Policy>) -> Self {
+        Self::with_clock(policies, Clock::Injected)
+    }
+
+    /// The same with a say in what happens when the clock steps back.
+    #[must_use]
+    pub fn with_clock(policies: Vec<Policy>, clock: Clock) -> Self {
+        Self { clock, policies: name_all(policies), keys: HashMap::new() }
+    }
+
+    /// Replaces the policies. A policy with a name, an algorithm and a window that were there
+    /// before keeps what was consumed under it.
+    pub fn set_policies(&mut self, policies: Vec<Policy>) {
+        let policies = name_all(policies);
+        let kept = |name: &str| {
+            let new = policies.iter().find(|named| named.name == name)?;
+            let old = self.policies.iter().find(|named| named.name == name)?;
+            account::same_kind(old.policy.algorithm(), new.policy.algorithm()).then_some(())
+        };
+        for accounts in self.keys.values_mut() {
+            accounts.retain(|name, _| kept(name).is_some());
+        }
+        self.policies = policies;
+    }
+
+    /// Decides `operation` for `key` at `now_us`, in microseconds since the Unix epoch.
+    ///
+    /// # Errors
+    /// When a number grows beyond what a state can hold, or a reservation is asked of a policy
+    /// that can't be booked ahead. Nothing changes then.
+    pub fn apply(
+        &mut self,
+        now_us: u64,
+        key: &[u8],
+        operation: &Operation,
+    ) -> Result<Answer, Refusal> {
+        if *operation == Operation::Reset {
+            self.keys.remove(key);
+        }
+        if matches!(operation, Operation::Reserve { .. }) && !self.is_bookable() {
+            return Err(Refusal::NotReservable);
+        }
+        let mut seats = self.seats(now_us, key, operation)?;
+        let answer = match operation {
+            Operation::Check { .. } => {
+                let outcome = judge_all(&mut seats, Patience::Plain)?;
+                charge_all(&mut seats, &outcome)?;
+                outcome
+            }
+            Operation::Peek { .. } => judge_all(&mut seats, Patience::Plain)?,
+            Operation::Reserve { within_us, .. } => {
+                let outcome = judge_all(&mut seats, Patience::Within(*within_us))?;
+                charge_all(&mut seats, &outcome)?;
+                outcome
+            }
+            Operation::TakeUpTo { .. } => take_up_to(&mut seats)?,
+            Operation::Charge { .. } => {
+                for seat in seats.iter_mut().filter(|seat| seat.units > 0) {
+                    seat.account.force(seat.named.policy.algorithm(), seat.at, seat.units)?;
+                }
+                Outcome::ALLOWED
+            }
+            Operation::Refund { .. } => {
+                for seat in seats.iter_mut().filter(|seat| seat.units > 0) {
+                    seat.account.refund(seat.named.policy.algorithm(), seat.at, seat.units)?;
+                }
+                Outcome::ALLOWED
+            }
+            Operation::Reset => Outcome::ALLOWED,
+        };
+        let policies = seats.iter().map(report).collect::<Result<_, _>>()?;
+        if !matches!(operation, Operation::Peek { .. } | Operation::Reset) {
+            let accounts =
+                seats.into_iter().map(|seat| (seat.named.name.clone(), seat.account)).collect();
+            self.keys.insert(key.to_vec(), accounts);
+        }
+        Ok(Answer {
+            allowed: answer.allowed,
+            binding: answer.binding,
+            wait_us: answer.wait_us,
+            retry: answer.retry,
+            granted: answer.granted,
+            policies,
+        })
+    }
+
+    fn is_bookable(&self) -> bool {
+        self.policies.iter().all(|named| account::is_bookable(named.policy.algorithm()))
+    }
+
+    fn seats(
+        &self,
+        now_us: u64,
+        key: &[u8],
+        operation: &Operation,
+    ) -> Result<Vec<Seat<'_>>, Refusal> {
+        let seat = |(index, named)| {
+            let (account, restamped) = self.account(now_us, key, named)?;
+            let at = account.newest().map_or(now_us, |newest| newest.max(now_us));
+            let units = operation.units_for(index, named.policy.cost().get());
+            Ok(Seat { named, account, at, units, restamped, verdict: Verdict::ADMITTED })
+        };
+        self.policies.iter().enumerate().map(seat).collect()
+    }
+
+    /// The state of one policy as it is judged now, and whether it had to be restamped.
+    fn account(
+        &self,
+        now_us: u64,
+        key: &[u8],
+        named: &Named,
+    ) -> Result<(Box<dyn Account>, bool), Refusal> {
+        let stored = self.keys.get(key).and_then(|accounts| accounts.get(&named.name));
+        let mut account = stored
+            .map_or_else(|| account::fresh(named.policy.algorithm()), |account| account.boxed());
+        let ahead = account.newest().is_some_and(|newest| match self.clock {
+            Clock::Injected => false,
+            Clock::Own { max_clock_back_us } => newest > now_us + max_clock_back_us,
+        });
+        if ahead {
+            account.restamp(named.policy.algorithm(), now_us)?;
+        }
+        Ok((account, ahead))
+    }
+}
+
+/// What a decision says beyond its policies.
+struct Outcome {
+    allowed: bool,
+    binding: Option<usize>,
+    wait_us: u64,
+    retry: Retry,
+    granted: Option<u64>,
+}
+
+impl Outcome {
+    const ALLOWED: Self =
+        Self { allowed: true, binding: None, wait_us: 0, retry: Retry::Now, granted: None };
+}
+
+/// Asks every policy that is charged anything at all.
+fn judge_all(seats: &mut [Seat<'_>], patience: Patience) -> Result<Outcome, Refusal> {
+    for seat in seats.iter_mut().filter(|seat| seat.units > 0) {
+        seat.verdict = judge(seat, patience)?;
+    }
+    Ok(outcome(seats))
+}
+
+/// All policies have been judged: charges all, or none.
+fn charge_all(seats: &mut [Seat<'_>], outcome: &Outcome) -> Result<(), Refusal> {
+    for seat in seats.iter_mut().filter(|seat| seat.units > 0) {
+        // A shadow goes by its own verdict and its own wait, as if it were alone.
+        let (allowed, wait_us) = if seat.is_shadow() {
+            (seat.verdict.admitted(), seat.verdict.wait_us)
+        } else {
+            (outcome.allowed, outcome.wait_us)
+        };
+        let algorithm = seat.named.policy.algorithm();
+        if allowed {
+            // Whoever could act sooner counts as idle until all act.
+            let idle_us = (wait_us > seat.verdict.wait_us).then_some(wait_us);
+            seat.account.admit(algorithm, seat.at, seat.units, idle_us)?;
+        } else if seat.named.policy.denied_charge() == DeniedCharge::Charged {
+            seat.account.charge_denied(algorithm, seat.at, seat.units)?;
+        }
+    }
+    Ok(())
+}
+
+/// The largest cost up to the one asked that every enforced policy admits; a shadow grants its
+/// own. When that is nothing, the request is the one for a single unit.
+fn take_up_to(seats: &mut [Seat<'_>]) -> Result<Outcome, Refusal> {
+    let asked = seats.iter().map(|seat| seat.units).max().unwrap_or_default();
+    let mut granted: Option<u64> = None;
+    for seat in seats.iter_mut().filter(|seat| seat.units > 0) {
+        let most = seat.account.standing(seat.named.policy.algorithm(), seat.at)?.remaining;
+        seat.units = most.map_or(seat.units, |most| most.min(seat.units)).max(1);
+        let own = if most == Some(0) { 0 } else { seat.units };
+        seat.verdict = judge(seat, Patience::Plain)?;
+        assert_eq!(own > 0, seat.verdict.admitted(), "{own} remain: {:?}", seat.named);
+        if !seat.is_shadow() {
+            granted = Some(granted.map_or(own, |granted| granted.min(own)));
+        }
+    }
+    // Without an enforced policy nothing stands in the way of what was asked.
+    let granted = granted.unwrap_or(asked);
+    for seat in seats.iter_mut().filter(|seat| seat.units > 0 && !seat.is_shadow()) {
+        seat.units = granted.max(1);
+        seat.verdict = judge(seat, Patience::Plain)?;
+    }
+    let outcome = outcome(seats);
+    assert_eq!(outcome.allowed, granted > 0 || asked == 0, "{granted} were to be granted");
+    charge_all(seats, &outcome)?;
+    Ok(Outcome { granted: Some(granted), ..outcome })
+}
+
+/// What the enforced policies say together. The longest retry-after binds, the first of equals.
+fn outcome(seats: &[Seat<'_>]) -> Outcome {
+    let mut outcome = Outcome::ALLOWED;
+    for (index, seat) in seats.iter().enumerate().filter(|(_, seat)| !seat.is_shadow()) {
+        outcome.wait_us = outcome.wait_us.max(seat.verdict.wait_us);
+        if seat.verdict.retry > outcome.retry {
+            outcome.retry = seat.verdict.retry;
+            outcome.binding = Some(index);
+            outcome.allowed = false;
+        }
+    }
+    if !outcome.allowed {
+        outcome.wait_us = 0;
+    }
+    outcome
+}
+
+/// The verdict, after trying out that its retry-after is enough and that less is not.
+fn judge(seat: &Seat<'_>, patience: Patience) -> Result<Verdict, Refusal> {
+    let Seat { account, at, units, .. } = seat;
+    let (at, units) = (*at, *units);
+    let verdict = account.judge(seat.algorithm(), at, units, patience)?;
+    if let Retry::After(after) = verdict.retry
+        && at + after <= MAX_EXACT
+    {
+        let passes =
+            |at| account.judge(seat.algorithm(), at, units, patience).map(|then| then.admitted());
+        assert!(
+            after > 0 && passes(at + after)?,
+            "{units} don't pass after {after} us: {account:?}"
+        );
+        assert!(!passes(at + after - 1)?, "{units} pass before {after} us: {account:?}");
+    }
+    Ok(verdict)
+}
+
+fn report(seat: &Seat<'_>) -> Result<PolicyAnswer, Refusal> {
+    let Standing { limit, remaining, reset, current_slice, total } =
+        seat.account.standing(seat.algorithm(), seat.at)?;
+    let Verdict { wait_us, retry, violated } = seat.verdict.clone();
+    Ok(PolicyAnswer {
+        admitted: retry == Retry::Now,
+        limit,
+        remaining,
+        wait_us,
+        retry,
+        reset,
+        violated,
+        current_slice,
+        total,
+        restamped: seat.restamped,
+    })
+}
+
+/// A policy without a name is called by its algorithm's word, then `-2`, `-3` in order.
+fn name_all(policies: Vec<Policy>) -> Vec<Named> {
+    let mut unnamed: HashMap<&'static str, usize> = HashMap::new();
+    let name = |policy: Policy| {
+        let name = policy.name().map_or_else(
+            || {
+                let word = policy.algorithm().word();
+                let count = unnamed.entry(word).or_default();
+                *count += 1;
+                if *count == 1 { word.to_owned() } else { format!("{word}-{count}") }
+            },
+            ToString::to_string,
+        );
+        Named { name, policy }
+    };
+    policies.into_iter().map(name).collect()
+}

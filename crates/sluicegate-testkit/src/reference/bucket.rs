@@ -1,0 +1,232 @@
+//! Token bucket, GCRA, leaky bucket, shaper and smooth: a deficit in units that drains at the
+//! rate, as an exact fraction.
+
+use num_bigint::BigInt;
+use num_integer::Integer;
+use num_rational::BigRational;
+use num_traits::{ToPrimitive, Zero};
+use sluicegate_core::{Algorithm, MAX_EXACT, Rate, Start};
+
+use super::account::{Account, Patience, Standing, Verdict, unknown};
+use super::answer::Refusal;
+
+/// The deficit as it stood at the newest admission; nothing for a fresh key.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Bucket(Option<Owed>);
+
+#[derive(Clone, Debug)]
+struct Owed {
+    newest: u64,
+    units: BigRational,
+}
+
+/// The numbers of a bucket, in units and microseconds.
+struct Terms {
+    flow: Flow,
+    capacity: BigRational,
+    fresh: BigRational,
+    manner: Manner,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Manner {
+    Meter,
+    Queue,
+    Smooth,
+}
+
+/// A rate as exact numbers, and the fraction of a unit that states are counted in.
+pub(super) struct Flow {
+    pub(super) per_us: BigRational,
+    ticks_per_unit: BigRational,
+}
+
+impl Flow {
+    pub(super) fn new(rate: Rate) -> Self {
+        let (count, per) = (rate.count(), rate.per().as_micros());
+        Self {
+            per_us: BigRational::new(count.into(), per.into()),
+            ticks_per_unit: whole(per / count.gcd(&per)),
+        }
+    }
+
+    /// Whole microseconds until `units` have flowed, rounded up; `None` if that takes for ever.
+    pub(super) fn time_for(&self, units: &BigRational) -> Option<u64> {
+        if *units <= BigRational::zero() {
+            return Some(0);
+        }
+        if self.per_us.is_zero() {
+            return None;
+        }
+        (units / &self.per_us).ceil().to_u64()
+    }
+
+    /// A deficit counted in the ticks of this rate, rounded up; the same if it already was.
+    pub(super) fn in_ticks(&self, units: &BigRational) -> Result<BigRational, Refusal> {
+        let ticks = (units * &self.ticks_per_unit).ceil();
+        if ticks > whole(MAX_EXACT) {
+            return Err(Refusal::TooLarge);
+        }
+        Ok(ticks / &self.ticks_per_unit)
+    }
+}
+
+pub(super) fn whole(number: u64) -> BigRational {
+    BigRational::from_integer(BigInt::from(number))
+}
+
+impl Terms {
+    fn of(algorithm: &Algorithm) -> Self {
+        let (rate, manner) = match algorithm {
+            Algorithm::TokenBucket { rate, .. }
+            | Algorithm::Gcra { rate, .. }
+            | Algorithm::LeakyBucket { rate, .. } => (*rate, Manner::Meter),
+            Algorithm::Shaper { rate, .. } => (*rate, Manner::Queue),
+            Algorithm::Smooth { rate, .. } => (*rate, Manner::Smooth),
+            _ => unknown(algorithm),
+        };
+        let flow = Flow::new(rate);
+        let capacity = match algorithm {
+            Algorithm::TokenBucket { burst, .. } | Algorithm::Gcra { burst, .. } => whole(*burst),
+            Algorithm::LeakyBucket { capacity, .. } => whole(*capacity),
+            Algorithm::Shaper { rate, .. } if rate.count() == 0 => BigRational::zero(),
+            Algorithm::Shaper { queue, .. } => whole(*queue) + whole(1),
+            Algorithm::Smooth { burst, .. } => whole(burst.as_micros()) * &flow.per_us,
+            _ => unknown(algorithm),
+        };
+        let fresh = match algorithm {
+            Algorithm::Smooth { start: Start::Empty, .. } => capacity.clone(),
+            _ => BigRational::zero(),
+        };
+        Self { flow, capacity, fresh, manner }
+    }
+
+    /// The largest cost a fresh key admits.
+    fn limit(&self) -> Option<u64> {
+        match self.manner {
+            Manner::Meter | Manner::Queue => self.capacity.floor().to_u64(),
+            Manner::Smooth => self.flow.per_us.is_zero().then_some(0),
+        }
+    }
+}
+
+impl Bucket {
+    fn deficit(&self, terms: &Terms, at: u64) -> Result<BigRational, Refusal> {
+        let Some(owed) = &self.0 else { return Ok(terms.fresh.clone()) };
+        let drained = whole(at - owed.newest) * &terms.flow.per_us;
+        Ok((terms.flow.in_ticks(&owed.units)? - drained).max(BigRational::zero()))
+    }
+
+    fn owe(&mut self, terms: &Terms, newest: u64, units: &BigRational) -> Result<(), Refusal> {
+        self.0 = Some(Owed { newest, units: terms.flow.in_ticks(units)? });
+        Ok(())
+    }
+}
+
+impl Account for Bucket {
+    fn boxed(&self) -> Box<dyn Account> {
+        Box::new(self.clone())
+    }
+
+    fn newest(&self) -> Option<u64> {
+        self.0.as_ref().map(|owed| owed.newest)
+    }
+
+    fn restamp(&mut self, algorithm: &Algorithm, now: u64) -> Result<(), Refusal> {
+        match self.0.clone() {
+            Some(owed) => self.owe(&Terms::of(algorithm), now, &owed.units),
+            None => Ok(()),
+        }
+    }
+
+    fn judge(
+        &self,
+        algorithm: &Algorithm,
+        at: u64,
+        units: u64,
+        patience: Patience,
+    ) -> Result<Verdict, Refusal> {
+        let terms = Terms::of(algorithm);
+        let deficit = self.deficit(&terms, at)?;
+        if terms.limit().is_some_and(|limit| units > limit) {
+            return Ok(Verdict::NEVER);
+        }
+        let room_in = terms.flow.time_for(&(&deficit + whole(units) - &terms.capacity));
+        Ok(match (terms.manner, patience) {
+            (Manner::Meter, _) => Verdict::after(room_in, patience.within_us()),
+            (Manner::Smooth, _) => Verdict::after(
+                terms.flow.time_for(&(deficit - &terms.capacity)),
+                patience.within_us(),
+            ),
+            (Manner::Queue, Patience::Plain) => match room_in {
+                Some(0) => Verdict::after(terms.flow.time_for(&deficit), u64::MAX),
+                room_in => Verdict::after(room_in, 0),
+            },
+            (Manner::Queue, Patience::Within(within_us)) => {
+                let turn = Verdict::after(terms.flow.time_for(&deficit), within_us);
+                let room = Verdict::after(room_in, 0);
+                if room.retry > turn.retry { room } else { turn }
+            }
+        })
+    }
+
+    fn admit(
+        &mut self,
+        algorithm: &Algorithm,
+        at: u64,
+        units: u64,
+        idle_us: Option<u64>,
+    ) -> Result<(), Refusal> {
+        let terms = Terms::of(algorithm);
+        let idle = whole(idle_us.unwrap_or(0)) * &terms.flow.per_us;
+        let deficit = self.deficit(&terms, at)?.max(idle) + whole(units);
+        self.owe(&terms, at, &deficit)
+    }
+
+    fn force(&mut self, algorithm: &Algorithm, at: u64, units: u64) -> Result<(), Refusal> {
+        let terms = Terms::of(algorithm);
+        let deficit = self.deficit(&terms, at)? + whole(units);
+        self.owe(&terms, at, &deficit)
+    }
+
+    fn charge_denied(&mut self, algorithm: &Algorithm, at: u64, units: u64) -> Result<(), Refusal> {
+        let terms = Terms::of(algorithm);
+        let before = self.deficit(&terms, at)?;
+        let charged = terms.limit().map_or(units, |limit| units.min(limit));
+        let after = (&before + whole(charged)).min(terms.capacity.clone()).max(before);
+        self.owe(&terms, at, &after)
+    }
+
+    fn refund(&mut self, algorithm: &Algorithm, _: u64, units: u64) -> Result<(), Refusal> {
+        let terms = Terms::of(algorithm);
+        let Some(owed) = self.0.clone() else { return Ok(()) };
+        let left = terms.flow.in_ticks(&owed.units)? - whole(units);
+        self.owe(&terms, owed.newest, &left.max(BigRational::zero()))
+    }
+
+    fn standing(&self, algorithm: &Algorithm, at: u64) -> Result<Standing, Refusal> {
+        let terms = Terms::of(algorithm);
+        let deficit = self.deficit(&terms, at)?;
+        let limit = terms.limit();
+        let remaining = match (terms.manner, limit) {
+            (Manner::Smooth, None) => (deficit > terms.capacity).then_some(0),
+            _ => (&terms.capacity - &deficit).max(BigRational::zero()).floor().to_u64(),
+        };
+        let reset = terms.flow.time_for(&deficit);
+        Ok(Standing { limit, remaining, reset, ..Standing::default() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reference::Retry;
+
+    #[test]
+    fn a_third_of_a_unit_is_exact() {
+        let flow = Flow::new(Rate::new(3, sluicegate_core::Span::SECOND).unwrap());
+        assert_eq!(flow.time_for(&whole(1)), Some(333_334));
+        assert_eq!(flow.time_for(&whole(3)), Some(1_000_000));
+        assert_eq!(Verdict::after(Some(5), 4).retry, Retry::After(1));
+    }
+}

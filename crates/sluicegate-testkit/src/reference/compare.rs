@@ -1,0 +1,118 @@
+//! The model's questions and answers next to those of a store.
+
+use sluicegate_core::{self as core, Cost, Decision, RetryAfter, Span, StoreError, StoreErrorKind};
+
+use super::answer::{Answer, PolicyAnswer, Refusal, Retry};
+use super::operation::{Costs, Operation};
+
+impl Operation {
+    /// The same operation and costs for a store.
+    ///
+    /// # Panics
+    /// When the cost for all policies or the longest wait is out of range.
+    #[must_use]
+    #[expect(
+        clippy::expect_used,
+        reason = "schedules hold numbers in range; a test that doesn't has to hear of it"
+    )]
+    pub fn for_store(&self) -> (core::Operation, core::Costs<'_>) {
+        let (operation, costs) = match self {
+            Self::Check { costs } => (core::Operation::Check, costs),
+            Self::Peek { costs } => (core::Operation::Peek, costs),
+            Self::Reserve { costs, within_us } => {
+                let within = Span::from_micros(*within_us).expect("a wait of at most 2^53 - 1");
+                (core::Operation::Reserve { within }, costs)
+            }
+            Self::TakeUpTo { costs } => (core::Operation::TakeUpTo, costs),
+            Self::Charge { costs } => (core::Operation::Charge, costs),
+            Self::Refund { costs } => (core::Operation::Refund, costs),
+            Self::Reset => (core::Operation::Reset, &Costs::Unsaid),
+        };
+        let costs = match costs {
+            Costs::Unsaid => core::Costs::Own,
+            Costs::All(units) => {
+                core::Costs::Same(Cost::new(*units).expect("a cost from 1 to 2^53 - 1"))
+            }
+            Costs::Each(units) => core::Costs::Each(units),
+        };
+        (operation, costs)
+    }
+}
+
+/// What a store said otherwise than the model: one line per difference, nothing when they agree.
+#[must_use]
+pub fn differences(
+    expected: &Result<Answer, Refusal>,
+    got: &Result<Decision, StoreError>,
+) -> Vec<String> {
+    match (expected, got) {
+        (Ok(expected), Ok(got)) => between_answers(expected, got),
+        (Err(Refusal::TooLarge), Err(error)) if error.kind() == StoreErrorKind::Overflow => {
+            Vec::new()
+        }
+        (Err(Refusal::NotReservable), Err(error))
+            if error.kind() == StoreErrorKind::Unsupported =>
+        {
+            Vec::new()
+        }
+        (Err(expected), got) => vec![format!("expected the error {expected:?}, got {got:?}")],
+        (Ok(_), Err(error)) => vec![format!("expected an answer, got {:?}: {error}", error.kind())],
+    }
+}
+
+fn between_answers(expected: &Answer, got: &Decision) -> Vec<String> {
+    let mut differences = Differences(Vec::new());
+    differences.note("allowed", &expected.allowed, &got.is_allowed());
+    differences.note("binding", &expected.binding, &got.binding());
+    differences.note("wait", &expected.wait_us, &got.wait().as_micros());
+    differences.note("retry", &expected.retry, &retry(got.retry_after()));
+    if let Some(granted) = expected.granted {
+        differences.note("granted", &granted, &got.granted());
+    }
+    let restamped = expected.policies.iter().any(|policy| policy.restamped);
+    differences.note("restamped", &restamped, &got.notes().restamped);
+    differences.note("policies", &expected.policies.len(), &got.policies().len());
+    for (index, (expected, got)) in expected.policies.iter().zip(got.policies()).enumerate() {
+        let PolicyAnswer { admitted, limit, remaining, wait_us, reset, violated, .. } = expected;
+        differences.of(index, "admitted", admitted, &got.is_admitted());
+        differences.of(index, "limit", limit, &got.limit());
+        differences.of(index, "remaining", remaining, &got.remaining());
+        differences.of(index, "wait", wait_us, &got.wait().as_micros());
+        differences.of(index, "retry", &expected.retry, &retry(got.retry_after()));
+        differences.of(index, "reset", reset, &got.reset_after().map(Span::as_micros));
+        differences.of(index, "violated", violated, &got.violated().collect::<Vec<_>>());
+        if let (Some(current), Some(total)) = (expected.current_slice, expected.total) {
+            differences.of(index, "current slice", &current, &got.current_slice());
+            differences.of(index, "total", &total, &got.window_total());
+        }
+    }
+    differences.0
+}
+
+fn retry(retry: RetryAfter) -> Retry {
+    match retry {
+        RetryAfter::NotRefused => Retry::Now,
+        RetryAfter::After(span) => Retry::After(span.as_micros()),
+        _ => Retry::Never,
+    }
+}
+
+struct Differences(Vec<String>);
+
+impl Differences {
+    fn note<T: PartialEq + std::fmt::Debug>(&mut self, field: &str, expected: &T, got: &T) {
+        if expected != got {
+            self.0.push(format!("{field}: expected {expected:?}, got {got:?}"));
+        }
+    }
+
+    fn of<T: PartialEq + std::fmt::Debug>(
+        &mut self,
+        policy: usize,
+        field: &str,
+        expected: &T,
+        got: &T,
+    ) {
+        self.note(&format!("policy {policy} {field}"), expected, got);
+    }
+}

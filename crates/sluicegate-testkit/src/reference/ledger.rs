@@ -1,0 +1,265 @@
+//! Fixed windows, rings of slices and sliding logs: the list of what was admitted, counted anew
+//! for every question.
+
+use std::collections::BTreeSet;
+
+use sluicegate_core::{Algorithm, MAX_EXACT, Window};
+
+use super::account::{Account, Patience, Standing, Verdict, standing_window, unknown};
+use super::answer::{Refusal, Retry};
+
+/// The most entries a log can have.
+const MAX_ENTRIES: usize = 65_536;
+
+/// What was admitted, oldest first, and what of it has not left yet.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Ledger {
+    newest: Option<u64>,
+    entries: Vec<Entry>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    stamp: u64,
+    /// Refunds can bring it down to 0.
+    units: u64,
+}
+
+impl Ledger {
+    /// The first instant at which an entry made at `stamp` no longer counts.
+    fn leaves(&self, algorithm: &Algorithm, stamp: u64) -> u64 {
+        match algorithm {
+            Algorithm::FixedWindow { window: Window::FirstAdmitted(length), .. } => {
+                // What is kept belongs to one window, which the oldest entry opened.
+                self.entries.first().map_or(stamp, |opening| opening.stamp) + length.as_micros()
+            }
+            Algorithm::FixedWindow { window, .. } => {
+                standing_window(window, stamp).map_or(0, |(_, end)| end)
+            }
+            Algorithm::SlidingWindow { window, slices, .. } => {
+                let slice = window.as_micros() / slices;
+                (stamp / slice + slices) * slice
+            }
+            Algorithm::SlidingLog { strategies } => {
+                let longest = strategies.iter().map(|strategy| strategy.window.as_micros()).max();
+                stamp + longest.unwrap_or(0)
+            }
+            _ => unknown(algorithm),
+        }
+    }
+
+    /// The limits with the units that count against each at `at`.
+    fn counts(&self, algorithm: &Algorithm, at: u64) -> Vec<(u64, u64)> {
+        let count = |counts: &dyn Fn(u64) -> bool| -> u64 {
+            self.entries.iter().filter(|entry| counts(entry.stamp)).map(|entry| entry.units).sum()
+        };
+        match algorithm {
+            Algorithm::SlidingLog { strategies } => strategies
+                .iter()
+                .map(|strategy| {
+                    (strategy.limit, count(&|stamp| at < stamp + strategy.window.as_micros()))
+                })
+                .collect(),
+            Algorithm::FixedWindow { limit, .. } | Algorithm::SlidingWindow { limit, .. } => {
+                vec![(*limit, count(&|stamp| at < self.leaves(algorithm, stamp)))]
+            }
+            _ => unknown(algorithm),
+        }
+    }
+
+    fn passes(&self, algorithm: &Algorithm, at: u64, units: u64) -> bool {
+        self.violated(algorithm, at, units).is_empty()
+    }
+
+    fn violated(&self, algorithm: &Algorithm, at: u64, units: u64) -> Vec<usize> {
+        let counts = self.counts(algorithm, at).into_iter().enumerate();
+        counts
+            .filter(|(_, (limit, count))| count + units > *limit)
+            .map(|(index, _)| index)
+            .collect()
+    }
+
+    /// Every instant after `at` at which something stops counting, soonest first.
+    fn departures(&self, algorithm: &Algorithm, at: u64) -> BTreeSet<u64> {
+        let stamps = self.entries.iter().map(|entry| entry.stamp);
+        let departures: BTreeSet<u64> = match algorithm {
+            Algorithm::SlidingLog { strategies } => stamps
+                .flat_map(|stamp| {
+                    strategies.iter().map(move |strategy| stamp + strategy.window.as_micros())
+                })
+                .collect(),
+            _ => stamps.map(|stamp| self.leaves(algorithm, stamp)).collect(),
+        };
+        departures.into_iter().filter(|instant| *instant > at).collect()
+    }
+
+    /// Forgets what has left at `at`: what is gone doesn't come back when the clock does.
+    fn forget(&mut self, algorithm: &Algorithm, at: u64) {
+        let gone: Vec<bool> =
+            self.entries.iter().map(|entry| at >= self.leaves(algorithm, entry.stamp)).collect();
+        let mut gone = gone.into_iter();
+        self.entries.retain(|_| gone.next() == Some(false));
+        if matches!(algorithm, Algorithm::SlidingLog { .. }) {
+            self.entries.retain(|entry| entry.units > 0);
+        }
+    }
+
+    fn record(&mut self, algorithm: &Algorithm, at: u64, units: u64) -> Result<(), Refusal> {
+        self.forget(algorithm, at);
+        self.newest = Some(at);
+        match self.entries.last_mut() {
+            Some(last) if last.stamp == at => {
+                last.units = last.units.checked_add(units).ok_or(Refusal::TooLarge)?;
+            }
+            _ => self.entries.push(Entry { stamp: at, units }),
+        }
+        let total: u128 = self.entries.iter().map(|entry| u128::from(entry.units)).sum();
+        let is_log = matches!(algorithm, Algorithm::SlidingLog { .. });
+        if total > u128::from(MAX_EXACT) || is_log && self.entries.len() > MAX_ENTRIES {
+            return Err(Refusal::TooLarge);
+        }
+        Ok(())
+    }
+
+    fn least_limit(&self, algorithm: &Algorithm) -> u64 {
+        self.counts(algorithm, 0).into_iter().map(|(limit, _)| limit).min().unwrap_or(0)
+    }
+
+    /// Entries of one slice of a ring leave together.
+    fn slot(algorithm: &Algorithm, stamp: u64) -> u64 {
+        match algorithm {
+            Algorithm::SlidingWindow { window, slices, .. } => {
+                stamp / (window.as_micros() / slices)
+            }
+            _ => stamp,
+        }
+    }
+}
+
+impl Account for Ledger {
+    fn boxed(&self) -> Box<dyn Account> {
+        Box::new(self.clone())
+    }
+
+    fn newest(&self) -> Option<u64> {
+        self.newest
+    }
+
+    fn restamp(&mut self, _: &Algorithm, now: u64) -> Result<(), Refusal> {
+        self.newest = Some(now);
+        for entry in &mut self.entries {
+            entry.stamp = entry.stamp.min(now);
+        }
+        Ok(())
+    }
+
+    fn judge(
+        &self,
+        algorithm: &Algorithm,
+        at: u64,
+        units: u64,
+        _: Patience,
+    ) -> Result<Verdict, Refusal> {
+        let violated = self.violated(algorithm, at, units);
+        if violated.is_empty() {
+            return Ok(Verdict::ADMITTED);
+        }
+        let retry = if units > self.least_limit(algorithm) {
+            Retry::Never
+        } else {
+            let departures: Vec<u64> = self.departures(algorithm, at).into_iter().collect();
+            // Nothing that leaves comes back, so that once it passes it goes on passing.
+            let index =
+                departures.partition_point(|instant| !self.passes(algorithm, *instant, units));
+            departures.get(index).map_or(Retry::Never, |instant| Retry::After(instant - at))
+        };
+        // A ring is a log with one strategy; a fixed window has none.
+        let violated =
+            if matches!(algorithm, Algorithm::FixedWindow { .. }) { Vec::new() } else { violated };
+        Ok(Verdict { violated, ..Verdict::refused(retry) })
+    }
+
+    fn admit(
+        &mut self,
+        algorithm: &Algorithm,
+        at: u64,
+        units: u64,
+        _: Option<u64>,
+    ) -> Result<(), Refusal> {
+        self.record(algorithm, at, units)
+    }
+
+    fn force(&mut self, algorithm: &Algorithm, at: u64, units: u64) -> Result<(), Refusal> {
+        self.record(algorithm, at, units)
+    }
+
+    fn charge_denied(&mut self, algorithm: &Algorithm, at: u64, units: u64) -> Result<(), Refusal> {
+        let units = units.min(self.least_limit(algorithm));
+        if let Algorithm::FixedWindow { .. } = algorithm {
+            let room = self
+                .counts(algorithm, at)
+                .into_iter()
+                .map(|(limit, used)| limit.saturating_sub(used));
+            return self.record(algorithm, at, units.min(room.min().unwrap_or(0)));
+        }
+        if units == 0 {
+            return Ok(());
+        }
+        self.record(algorithm, at, units)?;
+        // With several strategies the oldest may go only when no strategy can miss it.
+        let most =
+            self.counts(algorithm, at).into_iter().map(|(limit, _)| limit).max().unwrap_or(0);
+        while let Some(oldest) =
+            self.entries.first().map(|entry| Self::slot(algorithm, entry.stamp))
+        {
+            let rest = |entry: &&Entry| Self::slot(algorithm, entry.stamp) != oldest;
+            let units: u64 = self.entries.iter().filter(rest).map(|entry| entry.units).sum();
+            if units < most {
+                break;
+            }
+            self.entries.retain(|entry| Self::slot(algorithm, entry.stamp) != oldest);
+        }
+        Ok(())
+    }
+
+    fn refund(&mut self, algorithm: &Algorithm, at: u64, units: u64) -> Result<(), Refusal> {
+        // What has left is not there to be given back, but is not forgotten either: a request
+        // stamped earlier is judged at the newest admission, where it may still count.
+        let counts: Vec<bool> =
+            self.entries.iter().map(|entry| at < self.leaves(algorithm, entry.stamp)).collect();
+        let mut left = units;
+        for (entry, _) in self.entries.iter_mut().zip(counts).filter(|(_, counts)| *counts) {
+            let given = entry.units.min(left);
+            entry.units -= given;
+            left -= given;
+        }
+        Ok(())
+    }
+
+    fn standing(&self, algorithm: &Algorithm, at: u64) -> Result<Standing, Refusal> {
+        let counts = self.counts(algorithm, at);
+        let limit = counts.iter().map(|(limit, _)| *limit).min();
+        let remaining = counts.iter().map(|(limit, count)| limit.saturating_sub(*count)).min();
+        let stays = |entry: &&Entry| match algorithm {
+            // An empty window that somebody opened is still not a fresh key's.
+            Algorithm::FixedWindow { window: Window::FirstAdmitted(_), .. } => true,
+            _ => entry.units > 0,
+        };
+        let last = self
+            .entries
+            .iter()
+            .filter(stays)
+            .map(|entry| self.leaves(algorithm, entry.stamp))
+            .max();
+        let reset = Some(last.map_or(0, |last| last.saturating_sub(at)));
+        let (current_slice, total) = if let Algorithm::SlidingWindow { .. } = algorithm {
+            let current =
+                |entry: &&Entry| Self::slot(algorithm, entry.stamp) == Self::slot(algorithm, at);
+            let units = self.entries.iter().filter(current).map(|entry| entry.units).sum();
+            (Some(units), counts.first().map(|(_, count)| *count))
+        } else {
+            (None, None)
+        };
+        Ok(Standing { limit, remaining, reset, current_slice, total })
+    }
+}

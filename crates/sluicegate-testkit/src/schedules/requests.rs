@@ -1,0 +1,185 @@
+//! Random requests against a limit.
+
+use sluicegate_core::{Algorithm, MAX_EXACT, Policy, Timestamp, Window};
+
+use super::Plan;
+use super::dice::Dice;
+use crate::reference::{Answer, Costs, Operation, Refusal, Retry};
+
+/// Somebody's way through time.
+pub(super) struct Walk {
+    now: u64,
+    steps_back: bool,
+    all_operations: bool,
+    is_bookable: bool,
+    /// When something that was refused would pass.
+    opens: Option<u64>,
+}
+
+const SECOND: u64 = 1_000_000;
+const YEAR: u64 = 365 * 86_400 * SECOND;
+
+impl Walk {
+    pub(super) fn new(plan: &Plan, dice: &mut Dice, policies: &[Policy]) -> Self {
+        let start = 1_699_920_000 * SECOND;
+        Self {
+            now: if dice.one_in(3) { start } else { start + dice.below(YEAR) },
+            steps_back: plan.may_step_back,
+            all_operations: plan.all_operations,
+            is_bookable: policies.iter().all(|policy| {
+                !policy.algorithm().word().contains("window")
+                    && !policy.algorithm().word().starts_with("sliding")
+            }),
+            opens: None,
+        }
+    }
+
+    pub(super) fn next(
+        &mut self,
+        dice: &mut Dice,
+        policies: &[Policy],
+    ) -> (u64, Vec<u8>, Operation) {
+        self.now = self.instant(dice, policies).clamp(1, MAX_EXACT - YEAR);
+        let key = match dice.below(6) {
+            0 => b"{b}\0".to_vec(),
+            1 => b"".to_vec(),
+            _ => b"a".to_vec(),
+        };
+        (self.now, key, self.operation(dice, policies))
+    }
+
+    pub(super) fn learn(&mut self, answer: &Result<Answer, Refusal>) {
+        if let Ok(Answer { retry: Retry::After(after), .. }) = answer {
+            self.opens = Some(self.now.saturating_add(*after));
+        }
+    }
+
+    fn instant(&mut self, dice: &mut Dice, policies: &[Policy]) -> u64 {
+        let now = self.now;
+        match dice.below(40) {
+            0..10 => now,
+            10..13 => now + 1,
+            13..15 => now + 1_000,
+            15..19 => now + dice.below(SECOND),
+            19..21 => now + dice.below(100 * SECOND),
+            21..27 => {
+                let policy = dice.pick(policies);
+                edge(dice, &policy, now) + dice.below(3) - 1
+            }
+            27..34 => match self.opens.take() {
+                // The retry-after is minimal and enough.
+                Some(opens) => opens.min(MAX_EXACT).max(now) - dice.below(2),
+                None => now + dice.below(10),
+            },
+            34 => now + dice.below(10 * YEAR),
+            35 => now + dice.below(86_400 * SECOND),
+            36 | 37 if self.steps_back => now.saturating_sub(dice.below(5 * SECOND + 1)),
+            38 if self.steps_back => {
+                now.saturating_sub(dice.pick(&[1, 5 * SECOND, 5 * SECOND + 1]))
+            }
+            39 if self.steps_back => {
+                now.saturating_sub(dice.pick(&[60, 3_600, 86_400 * 40]) * SECOND)
+            }
+            _ => now,
+        }
+    }
+
+    fn operation(&self, dice: &mut Dice, policies: &[Policy]) -> Operation {
+        let costs = costs(dice, policies);
+        let kinds = if self.all_operations { 20 } else { 14 };
+        match dice.below(kinds) {
+            0..8 => Operation::Check { costs },
+            8 => Operation::Peek { costs },
+            9..14 if self.is_bookable => {
+                let within_us = match dice.below(6) {
+                    0 => 0,
+                    1 => MAX_EXACT,
+                    2 => {
+                        self.opens.map_or(0, |opens| opens.saturating_sub(self.now).min(MAX_EXACT))
+                    }
+                    _ => dice.below(3 * SECOND),
+                };
+                Operation::Reserve { costs, within_us }
+            }
+            9 if dice.one_in(4) => Operation::Reserve { costs, within_us: 0 },
+            14 | 15 => Operation::TakeUpTo { costs },
+            16 | 17 => Operation::Charge { costs },
+            18 => Operation::Refund { costs },
+            19 if dice.one_in(3) => Operation::Reset,
+            _ => Operation::Check { costs },
+        }
+    }
+}
+
+fn costs(dice: &mut Dice, policies: &[Policy]) -> Costs {
+    match dice.below(10) {
+        0..2 => Costs::Unsaid,
+        2 => Costs::Each(
+            policies
+                .iter()
+                .map(|policy| if dice.one_in(3) { 0 } else { cost(dice, policy) })
+                .collect(),
+        ),
+        _ => {
+            let policy = dice.pick(policies);
+            Costs::All(cost(dice, &policy))
+        }
+    }
+}
+
+/// One unit, a few, exactly the limit or one more, and now and then anything.
+fn cost(dice: &mut Dice, policy: &Policy) -> u64 {
+    let limit = match policy.algorithm() {
+        Algorithm::TokenBucket { burst, .. } | Algorithm::Gcra { burst, .. } => *burst,
+        Algorithm::LeakyBucket { capacity, .. } => *capacity,
+        Algorithm::Shaper { queue, .. } => queue + 1,
+        Algorithm::FixedWindow { limit, .. }
+        | Algorithm::SlidingWindow { limit, .. }
+        | Algorithm::SlidingCounter { limit, .. } => *limit,
+        Algorithm::SlidingLog { strategies } => {
+            strategies.iter().map(|strategy| strategy.limit).min().unwrap_or(1)
+        }
+        _ => 3,
+    };
+    let cost = match dice.below(16) {
+        0..7 => 1,
+        7..11 => dice.between(1, 4),
+        11 => limit,
+        12 => limit.saturating_add(1),
+        13 => limit / 2,
+        14 => dice.between(1, limit.max(1)),
+        _ if dice.one_in(6) => {
+            dice.pick(&[MAX_EXACT, MAX_EXACT / 2, 1 << 40, dice.clone().below(MAX_EXACT)])
+        }
+        _ => 2,
+    };
+    cost.clamp(1, MAX_EXACT)
+}
+
+/// An instant soon after `now` at which the policy has a reason to change its mind.
+fn edge(dice: &mut Dice, policy: &Policy, now: u64) -> u64 {
+    let next_multiple = |length: u64| (now / length + 1) * length;
+    match policy.algorithm() {
+        Algorithm::TokenBucket { rate, .. }
+        | Algorithm::Gcra { rate, .. }
+        | Algorithm::LeakyBucket { rate, .. }
+        | Algorithm::Shaper { rate, .. }
+        | Algorithm::Smooth { rate, .. }
+        | Algorithm::WarmUp { rate, .. } => {
+            now + rate.per().as_micros().div_ceil(rate.count().max(1))
+        }
+        Algorithm::FixedWindow { window: Window::Calendar(calendar), .. } => {
+            calendar.window_at(Timestamp::from_micros_clamped(now)).1.as_micros()
+        }
+        Algorithm::FixedWindow { window: Window::Aligned(window), .. }
+        | Algorithm::SlidingCounter { window, .. } => next_multiple(window.as_micros()),
+        Algorithm::FixedWindow { window: Window::FirstAdmitted(window), .. } => {
+            now + window.as_micros()
+        }
+        Algorithm::SlidingWindow { window, slices, .. } => {
+            next_multiple(window.as_micros() / slices)
+        }
+        Algorithm::SlidingLog { strategies } => now + dice.pick(strategies).window.as_micros(),
+        _ => now,
+    }
+}

@@ -1,0 +1,35 @@
+//! Real Redis and Valkey servers as child processes of a test.
+//!
+//! A [`Server`] listens on a free loopback port, keeps nothing on disk that outlives it, and
+//! stops when it is dropped, when its owner panics and when its owner's *process* is killed.
+//!
+//! ```
+//! use sluicegate_testkit::servers::{Reply, Server};
+//!
+//! let server = Server::start()?;
+//! assert_eq!(server.cli(&["PING"])?, "PONG");
+//! assert_eq!(server.command(&[b"INCR", b"visits"])?, Reply::Integer(1));
+//! assert!(server.url().starts_with("redis://127.0.0.1:"));
+//! # Ok::<(), sluicegate_testkit::servers::ServerError>(())
+//! ```
+//!
+//! Tests that only need keys of their own share one server per process: [`shared`] (or
+//! [`shared_each`], one per program found) with a [`fresh_prefix`]. Tests that pause, kill or
+//! reconfigure a server start their own; the borrow checker sees to it, since those methods take
+//! `&mut self`.
+
+mod binary;
+mod error;
+mod garbage;
+mod port;
+mod process;
+mod resp;
+mod server;
+mod shared;
+
+pub use binary::{DiscoveryError, ServerBinary, available, tools_folder};
+pub use error::ServerError;
+pub use garbage::{GarbageServer, Misbehaviour};
+pub use resp::{Connection, Reply};
+pub use server::Server;
+pub use shared::{fresh_prefix, shared, shared_each};

@@ -1,0 +1,458 @@
+//! One limit in every store at once: a schedule is written once, and all have to agree.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use sluicegate_core::{
+    Cost, Costs, Decision, EmbeddedStore, KeyPrefix, Limit, ManualClock, Operation, Policy,
+    Request, Span, Store, StoreError, StoreErrorKind, TimeSource, Timestamp,
+};
+use sluicegate_memory::MemoryStore;
+use sluicegate_redis::{RedisHandle, RedisStore};
+use sluicegate_testkit::kernels::Kernels;
+use sluicegate_testkit::reference::Clock;
+use sluicegate_testkit::servers;
+use tokio::runtime::Runtime;
+
+use crate::scripted::{MAX_CLOCK_BACK, Scripted};
+
+/// Lengths of time in µs.
+pub(crate) const MS: u64 = 1_000;
+pub(crate) const S: u64 = 1_000 * MS;
+pub(crate) const MIN: u64 = 60 * S;
+pub(crate) const HOUR: u64 = 60 * MIN;
+pub(crate) const DAY: u64 = 24 * HOUR;
+
+/// What all times of the schedules count from: midnight, so that every window is aligned to it.
+pub(crate) const START: u64 = 1_699_920_000 * S;
+/// Questions on the way to a server at once: they are answered in the order they were sent.
+const PIPELINE: usize = 64;
+
+/// One question.
+#[derive(Clone, Debug)]
+pub(crate) struct Ask {
+    at: u64,
+    key: Vec<u8>,
+    node: usize,
+    operation: Operation,
+    costs: Option<Vec<u64>>,
+}
+
+/// A check of one unit at `at` µs after [`START`].
+pub(crate) fn at(at: u64) -> Ask {
+    Ask { at, key: b"alice".to_vec(), node: 0, operation: Operation::Check, costs: None }
+}
+
+impl Ask {
+    pub(crate) fn cost(self, units: u64) -> Self {
+        Self { costs: Some(vec![units]), ..self }
+    }
+
+    /// One cost per policy.
+    pub(crate) fn costs(self, units: &[u64]) -> Self {
+        Self { costs: Some(units.to_vec()), ..self }
+    }
+
+    pub(crate) fn key(self, key: impl Into<Vec<u8>>) -> Self {
+        Self { key: key.into(), ..self }
+    }
+
+    /// Asked by another process than the first one.
+    pub(crate) fn node(self, node: usize) -> Self {
+        Self { node, ..self }
+    }
+
+    pub(crate) fn to(self, operation: Operation) -> Self {
+        Self { operation, ..self }
+    }
+
+    pub(crate) fn peek(self) -> Self {
+        self.to(Operation::Peek)
+    }
+
+    pub(crate) fn refund(self) -> Self {
+        self.to(Operation::Refund)
+    }
+
+    pub(crate) fn take_up_to(self, units: u64) -> Self {
+        self.to(Operation::TakeUpTo).cost(units)
+    }
+
+    pub(crate) fn reserve(self, within: u64) -> Self {
+        self.to(Operation::Reserve { within: Span::from_micros(within).unwrap() })
+    }
+
+    fn each(&self, policies: usize) -> Vec<u64> {
+        match self.costs.as_deref() {
+            Some(&[one]) => vec![one; policies],
+            Some(each) => each.to_vec(),
+            None => Vec::new(),
+        }
+    }
+}
+
+/// One limit in several stores.
+pub(crate) struct Everywhere {
+    policies: usize,
+    stores: Vec<OneStore>,
+}
+
+enum OneStore {
+    Kernels(Box<Kernels>),
+    Memory {
+        store: MemoryStore,
+        clock: Option<Arc<ManualClock>>,
+        nodes: Vec<sluicegate_memory::Handle>,
+    },
+    Scripts(Box<Scripted>),
+    Server {
+        name: String,
+        runtime: Runtime,
+        nodes: Vec<(RedisStore, RedisHandle)>,
+    },
+}
+
+/// The run of all schedules under injected time.
+fn injected() -> TimeSource {
+    TimeSource::Injected { run: "defects".to_owned() }
+}
+
+impl Everywhere {
+    /// The kernels, the embedded store, the scripts in an interpreter and every server there is,
+    /// all under the time that the schedule gives.
+    pub(crate) fn new(specs: &[&str]) -> Self {
+        Self::of_nodes(specs, 1)
+    }
+
+    /// The same for processes that share the stores: a connection or handle each.
+    pub(crate) fn of_nodes(specs: &[&str], nodes: usize) -> Self {
+        let mut all = Self::embedded(specs);
+        all.stores[1].add_nodes(specs, nodes - 1);
+        all.stores
+            .push(OneStore::Scripts(Box::new(Scripted::new(policies(specs), Clock::Injected))));
+        for server in servers::shared_each().unwrap() {
+            let prefix: KeyPrefix = servers::fresh_prefix("all").parse().unwrap();
+            let runtime =
+                tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            let open = |_| {
+                let store = RedisStore::builder(&server.url()).unwrap().prefix(prefix.clone());
+                let store = store.deadline(Duration::from_secs(30)).build();
+                let handle = store.open(limit(specs), injected());
+                learn_script(&runtime, &store, &handle);
+                (store, handle)
+            };
+            let nodes = (0..nodes).map(open).collect();
+            let name = server.binary().to_string();
+            all.stores.push(OneStore::Server { name, runtime, nodes });
+        }
+        all
+    }
+
+    /// The kernels and the embedded store alone: for schedules of millions of requests, whose
+    /// beginning is tried everywhere.
+    pub(crate) fn embedded(specs: &[&str]) -> Self {
+        let store = MemoryStore::new();
+        let nodes = vec![store.open(limit(specs), injected())];
+        Self {
+            policies: specs.len(),
+            stores: vec![
+                OneStore::Kernels(Box::new(Kernels::new(policies(specs), Clock::Injected))),
+                OneStore::Memory { store, clock: None, nodes },
+            ],
+        }
+    }
+
+    /// Under the stores' own clock, which the schedule drives and may set back. Keys of the
+    /// scripts expire in it, so that a life that is too short shows as another answer.
+    pub(crate) fn own_clock(specs: &[&str]) -> Self {
+        let clock = Arc::new(ManualClock::default());
+        let store = MemoryStore::builder()
+            .clock(Arc::clone(&clock))
+            .max_clock_back(Span::from_micros(MAX_CLOCK_BACK).unwrap())
+            .build();
+        let nodes = vec![store.open(limit(specs), TimeSource::Store)];
+        let own = Clock::Own { max_clock_back_us: MAX_CLOCK_BACK };
+        Self {
+            policies: specs.len(),
+            stores: vec![
+                OneStore::Kernels(Box::new(Kernels::new(policies(specs), own))),
+                OneStore::Memory { store, clock: Some(clock), nodes },
+                OneStore::Scripts(Box::new(Scripted::new(policies(specs), own))),
+            ],
+        }
+    }
+
+    /// New policies on the live states, as after a deployment.
+    pub(crate) fn set_policies(&mut self, specs: &[&str]) {
+        self.policies = specs.len();
+        for store in &mut self.stores {
+            match store {
+                OneStore::Kernels(kernels) => kernels.set_policies(policies(specs)),
+                OneStore::Scripts(scripts) => scripts.set_policies(policies(specs)),
+                OneStore::Memory { .. } | OneStore::Server { .. } => {
+                    let count = store.nodes();
+                    store.add_nodes(specs, count);
+                    match store {
+                        OneStore::Memory { nodes, .. } => drop(nodes.drain(..count)),
+                        OneStore::Server { nodes, .. } => drop(nodes.drain(..count)),
+                        _ => {}
+                    }
+                }
+            }
+        }
+    }
+
+    /// What all stores answer, be it an error.
+    ///
+    /// # Panics
+    /// When they don't agree.
+    pub(crate) fn try_ask(&mut self, ask: Ask) -> Result<Decision, StoreErrorKind> {
+        self.ask_all(&[ask]).remove(0)
+    }
+
+    pub(crate) fn ask(&mut self, ask: Ask) -> Decision {
+        self.try_ask(ask).unwrap()
+    }
+
+    /// What is left at a time.
+    pub(crate) fn remaining(&mut self, at_us: u64) -> u64 {
+        self.ask(at(at_us).peek()).remaining().unwrap()
+    }
+
+    /// Asks in order, and gives the answers that all stores agree on.
+    pub(crate) fn ask_all(&mut self, asks: &[Ask]) -> Vec<Result<Decision, StoreErrorKind>> {
+        let mut agreed: Option<Vec<Result<Decision, StoreErrorKind>>> = None;
+        for store in &mut self.stores {
+            let answers = store.ask_all(asks, self.policies);
+            let Some(agreed) = &agreed else {
+                agreed = Some(answers);
+                continue;
+            };
+            for ((ask, expected), answer) in asks.iter().zip(agreed).zip(&answers) {
+                assert_eq!(expected, answer, "{} disagrees about {ask:?}", store.name());
+            }
+        }
+        agreed.unwrap()
+    }
+
+    /// How many of the questions are allowed.
+    pub(crate) fn allowed(&mut self, asks: impl IntoIterator<Item = Ask>) -> u64 {
+        self.allowed_at(asks).len() as u64
+    }
+
+    /// When those that are allowed were asked.
+    pub(crate) fn allowed_at(&mut self, asks: impl IntoIterator<Item = Ask>) -> Vec<u64> {
+        let asks: Vec<Ask> = asks.into_iter().collect();
+        let answers = self.ask_all(&asks);
+        let allowed =
+            asks.iter().zip(answers).filter(|(_, answer)| answer.as_ref().unwrap().is_allowed());
+        allowed.map(|(ask, _)| ask.at).collect()
+    }
+}
+
+impl OneStore {
+    fn name(&self) -> &str {
+        match self {
+            Self::Kernels(_) => "the kernels",
+            Self::Memory { .. } => "the embedded store",
+            Self::Scripts(_) => "the scripts",
+            Self::Server { name, .. } => name,
+        }
+    }
+
+    fn nodes(&self) -> usize {
+        match self {
+            Self::Memory { nodes, .. } => nodes.len(),
+            Self::Server { nodes, .. } => nodes.len(),
+            Self::Kernels(_) | Self::Scripts(_) => 1,
+        }
+    }
+
+    fn add_nodes(&mut self, specs: &[&str], count: usize) {
+        for index in 0..count {
+            match self {
+                Self::Memory { store, clock, nodes } => {
+                    let time = if clock.is_some() { TimeSource::Store } else { injected() };
+                    nodes.push(store.open(limit(specs), time));
+                }
+                Self::Server { runtime, nodes, .. } => {
+                    let store = nodes[index].0.clone();
+                    let handle = store.open(limit(specs), injected());
+                    learn_script(runtime, &store, &handle);
+                    nodes.push((store, handle));
+                }
+                Self::Kernels(_) | Self::Scripts(_) => {}
+            }
+        }
+    }
+
+    fn ask_all(&mut self, asks: &[Ask], policies: usize) -> Vec<Result<Decision, StoreErrorKind>> {
+        match self {
+            Self::Kernels(kernels) => {
+                let each = asks.iter().map(|ask| {
+                    let costs = ask.each(policies);
+                    kernels.decide(START + ask.at, &ask.key, ask.operation, costs_of(&costs))
+                });
+                each.map(kind).collect()
+            }
+            Self::Scripts(scripts) => {
+                let each = asks.iter().map(|ask| {
+                    let costs = ask.each(policies);
+                    scripts.decide(START + ask.at, &ask.key, ask.operation, costs_of(&costs))
+                });
+                each.map(kind).collect()
+            }
+            Self::Memory { store, clock, nodes } => {
+                let each = asks.iter().map(|ask| {
+                    let handle = &nodes[ask.node.min(nodes.len() - 1)];
+                    let costs = ask.each(policies);
+                    let mut request = request(ask, &costs);
+                    if let Some(clock) = clock {
+                        clock.set(request.at.take().unwrap());
+                    }
+                    store.decide_now(handle, request)
+                });
+                each.map(kind).collect()
+            }
+            Self::Server { runtime, nodes, .. } => {
+                let mut answers = Vec::with_capacity(asks.len());
+                for same_node in asks.chunk_by(|a, b| a.node == b.node) {
+                    for some in same_node.chunks(PIPELINE) {
+                        let (store, handle) = &nodes[some[0].node];
+                        answers.extend(
+                            runtime.block_on(decide_in_order(store, handle, some, policies)),
+                        );
+                    }
+                }
+                answers.into_iter().map(kind).collect()
+            }
+        }
+    }
+}
+
+/// Makes sure that the server knows the script: one that has to be sent again would come after
+/// questions that were asked later.
+fn learn_script(runtime: &Runtime, store: &RedisStore, handle: &RedisHandle) {
+    let peek = at(0).peek();
+    let _ = runtime.block_on(store.decide(handle, request(&peek, &[]))).unwrap();
+}
+
+async fn decide_in_order(
+    store: &RedisStore,
+    handle: &RedisHandle,
+    asks: &[Ask],
+    policies: usize,
+) -> Vec<Result<Decision, StoreError>> {
+    let costs: Vec<Vec<u64>> = asks.iter().map(|ask| ask.each(policies)).collect();
+    let decisions =
+        asks.iter().zip(&costs).map(|(ask, costs)| store.decide(handle, request(ask, costs)));
+    in_order(decisions).await
+}
+
+/// Polls futures in their order, so that what they send leaves in their order.
+async fn in_order<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
+    let mut futures: Vec<Pin<Box<F>>> = futures.map(Box::pin).collect();
+    let mut answers: Vec<Option<F::Output>> = futures.iter().map(|_| None).collect();
+    std::future::poll_fn(|context| {
+        let waiting = futures.iter_mut().zip(&mut answers).filter(|(_, answer)| answer.is_none());
+        for (future, answer) in waiting {
+            if let Poll::Ready(ready) = future.as_mut().poll(context) {
+                *answer = Some(ready);
+            }
+        }
+        if answers.iter().all(Option::is_some) { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    answers.into_iter().flatten().collect()
+}
+
+fn request<'a>(ask: &'a Ask, costs: &'a [u64]) -> Request<'a> {
+    let at = Some(Timestamp::from_micros(START + ask.at).unwrap());
+    Request { key: &ask.key, also: &[], operation: ask.operation, costs: costs_of(costs), at }
+}
+
+fn costs_of(each: &[u64]) -> Costs<'_> {
+    match each {
+        [] => Costs::Own,
+        [first, rest @ ..] if *first > 0 && rest.iter().all(|cost| cost == first) => {
+            Cost::new(*first).map_or(Costs::Each(each), Costs::Same)
+        }
+        _ => Costs::Each(each),
+    }
+}
+
+fn kind(answer: Result<Decision, StoreError>) -> Result<Decision, StoreErrorKind> {
+    answer.map_err(|error| error.kind())
+}
+
+pub(crate) fn policies(specs: &[&str]) -> Vec<Policy> {
+    specs.iter().map(|spec| spec.parse().unwrap()).collect()
+}
+
+pub(crate) fn limit(specs: &[&str]) -> Arc<Limit> {
+    Arc::new(Limit::new("test".parse().unwrap(), policies(specs)).unwrap())
+}
+
+/// The instants `from`, `from + step` … before `end`.
+pub(crate) fn every(step: u64, from: u64, end: u64) -> impl Iterator<Item = Ask> + Clone {
+    (0..(end - from).div_ceil(step)).map(move |index| at(from + index * step))
+}
+
+/// `count` checks at one instant.
+pub(crate) fn times(count: usize, at_us: u64) -> impl Iterator<Item = Ask> + Clone {
+    (0..count).map(move |_| at(at_us))
+}
+
+/// The retry-after in µs; `None` for never.
+///
+/// # Panics
+/// When it was not refused.
+pub(crate) fn retry(decision: &Decision) -> Option<u64> {
+    assert!(decision.is_denied(), "{decision:?}");
+    match decision.retry_after() {
+        sluicegate_core::RetryAfter::After(span) => Some(span.as_micros()),
+        _ => None,
+    }
+}
+
+/// The most of these instants that lie in any window `(t − length, t]`.
+pub(crate) fn most_within(length: u64, instants: &[u64]) -> usize {
+    let within =
+        |&last: &u64| instants.iter().filter(|&&at| at <= last && at + length > last).count();
+    instants.iter().map(within).max().unwrap_or(0)
+}
+
+/// One of every kind of policy.
+pub(crate) const KINDS: [&str; 14] = [
+    "token_bucket 10/s burst 10",
+    "gcra 10/s burst 10",
+    "leaky_bucket 10/s capacity 10",
+    "shaper 10/s queue 9",
+    "smooth 10/s burst 1s start full",
+    "smooth 10/s burst 1s",
+    "warmup 10/s over 10s",
+    "fixed_window 10/s",
+    "fixed_window 10/s aligned",
+    "fixed_window 10/d calendar Europe/Berlin",
+    "sliding_window 10/s slices 10",
+    "sliding_window 10/s slices 100",
+    "sliding_counter 10/s",
+    "sliding_log 10/s and 20/min",
+];
+
+/// Those that admit ten units at once and not one more.
+pub(crate) fn kinds_of_ten() -> impl Iterator<Item = &'static str> {
+    KINDS.into_iter().filter(|spec| !spec.starts_with("smooth") && !spec.starts_with("warmup"))
+}
+
+/// The same kind, so slow that nothing comes back, and hardly ever a window ends, while a test
+/// runs on a server's clock.
+pub(crate) fn slow(spec: &str) -> String {
+    spec.replace("10/s", "10/w")
+        .replace("1s", "1w")
+        .replace("10s", "10w")
+        .replace("20/min", "20/2w")
+}

@@ -1,0 +1,29 @@
+//! What other limiters do wrong, one test per defect, on every store there is.
+//!
+//! The rows come from the five designs that Sluicegate was built from ("seed defect 2.8": part 2 of
+//! that study, source 2) and from a survey of published libraries ("library defect 7.12"). Each
+//! test is named for what is right. A schedule is written once and asked of [`every
+//! store`](everywhere::Everywhere), which have to agree to the last number of every answer.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::cast_possible_truncation,
+    reason = "the helpers of tests may do what tests may"
+)]
+
+mod everywhere;
+mod foreign;
+mod keys;
+mod libraries;
+mod outages;
+mod raw;
+#[path = "../scripted/mod.rs"]
+#[allow(dead_code, reason = "what the other test that has it needs")]
+mod scripted;
+mod seed0;
+mod seed1;
+mod seed2;
+mod seed3;
+mod seed4;

@@ -1,0 +1,114 @@
+//! The Rust kernels against the reference model, on random schedules.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use sluicegate_core::{Costs, Policy};
+use sluicegate_testkit::kernels::Kernels;
+use sluicegate_testkit::reference::{Clock, differences};
+use sluicegate_testkit::schedules::{Kind, Plan, Schedule, Step, each};
+
+fn assert_kernels_answer_like_the_model(schedule: &Schedule) {
+    let mut kernels = Kernels::new(schedule.policies.clone(), schedule.clock);
+    for (index, step) in schedule.steps.iter().enumerate() {
+        match step {
+            Step::SetPolicies(policies) => kernels.set_policies(policies.clone()),
+            Step::Request(request) => {
+                let before = kernels.states().clone();
+                let (operation, costs) = request.operation.for_store();
+                let got = kernels.decide(request.now_us, &request.key, operation, costs);
+                let differences = differences(&request.expected, &got);
+                assert!(differences.is_empty(), "step {index}: {differences:#?}\n{schedule}");
+                if got.is_err() {
+                    assert_eq!(
+                        &before,
+                        kernels.states(),
+                        "an error changed something at step {index}\n{schedule}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_kind_alone_under_injected_time() {
+    for kind in Kind::ALL {
+        let plan = Plan { kinds: vec![kind], max_policies: 1, ..Plan::default() };
+        each(&format!("kernels {kind:?}"), 150, |seed| {
+            assert_kernels_answer_like_the_model(&plan.schedule(seed));
+        });
+    }
+}
+
+#[test]
+fn composites_under_injected_time() {
+    let plan = Plan::default();
+    each("kernels composites", 1_000, |seed| {
+        assert_kernels_answer_like_the_model(&plan.schedule(seed));
+    });
+}
+
+/// Names keep the states apart, so the same policies in another order say the same of the same
+/// requests; which of two equally long waits binds is the first, and that alone may change.
+#[test]
+fn the_order_of_policies_is_irrelevant() {
+    let plan = Plan { max_policies: 5, ..Plan::default() };
+    each("kernels order", 400, |seed| {
+        let schedule = plan.schedule(seed);
+        let named = |policies: &[Policy]| -> Vec<Policy> {
+            let policies = policies.iter().enumerate();
+            policies
+                .map(|(index, policy)| policy.clone().named(format!("p{index}").parse().unwrap()))
+                .collect()
+        };
+        let reversed =
+            |policies: &[Policy]| -> Vec<Policy> { named(policies).into_iter().rev().collect() };
+        let mut forward = Kernels::new(named(&schedule.policies), schedule.clock);
+        let mut backward = Kernels::new(reversed(&schedule.policies), schedule.clock);
+        for (index, step) in schedule.steps.iter().enumerate() {
+            match step {
+                Step::SetPolicies(policies) => {
+                    forward.set_policies(named(policies));
+                    backward.set_policies(reversed(policies));
+                }
+                Step::Request(request) => {
+                    let (operation, costs) = request.operation.for_store();
+                    let one = forward.decide(request.now_us, &request.key, operation, costs);
+                    let turned: Vec<u64> = match costs {
+                        Costs::Each(each) => each.iter().rev().copied().collect(),
+                        _ => Vec::new(),
+                    };
+                    let costs = if turned.is_empty() { costs } else { Costs::Each(&turned) };
+                    let other = backward.decide(request.now_us, &request.key, operation, costs);
+                    match (one, other) {
+                        (Ok(one), Ok(other)) => {
+                            let mut policies = other.policies().to_vec();
+                            policies.reverse();
+                            assert_eq!(one.policies(), policies, "step {index}\n{schedule}");
+                            assert_eq!(
+                                (one.is_allowed(), one.retry_after(), one.wait(), one.granted()),
+                                (
+                                    other.is_allowed(),
+                                    other.retry_after(),
+                                    other.wait(),
+                                    other.granted()
+                                ),
+                                "step {index}\n{schedule}"
+                            );
+                        }
+                        (Err(one), Err(other)) => assert_eq!(one.kind(), other.kind()),
+                        (one, other) => panic!("step {index}: {one:?} and {other:?}\n{schedule}"),
+                    }
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn composites_under_a_clock_of_the_stores_own() {
+    let plan = Plan { clock: Clock::Own { max_clock_back_us: 5_000_000 }, ..Plan::default() };
+    each("kernels own clock", 1_000, |seed| {
+        assert_kernels_answer_like_the_model(&plan.schedule(seed));
+    });
+}

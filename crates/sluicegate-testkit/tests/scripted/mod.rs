@@ -1,0 +1,145 @@
+//! The Redis scripts in an embedded interpreter whose server clock the test drives.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use redis::Value;
+use sluicegate_core::kernel::Rule;
+use sluicegate_core::{
+    Costs, Decision, KeyPrefix, Limit, Operation, Policy, Span, StoreError, StoreKey, TimeSource,
+    check_request,
+};
+use sluicegate_redis::{Answer, Program, Script, read_answer};
+use sluicegate_testkit::kernels::Kernels;
+use sluicegate_testkit::lua::{Interpreter, Reply, Stored};
+use sluicegate_testkit::reference::Clock;
+
+/// How far ahead of the server's clock a state may be stamped, in µs.
+pub(crate) const MAX_CLOCK_BACK: u64 = 5_000_000;
+
+pub(crate) struct Scripted {
+    interpreter: Interpreter,
+    clock: Clock,
+    /// Whether keys expire by the server's clock; they do unless a test says otherwise.
+    pub(crate) expires: bool,
+    limit: Arc<Limit>,
+    program: Program,
+    script: Arc<Script>,
+}
+
+impl Scripted {
+    pub(crate) fn new(policies: Vec<Policy>, clock: Clock) -> Self {
+        let limit = limit(policies);
+        Self {
+            interpreter: Interpreter::new().unwrap(),
+            clock,
+            expires: true,
+            program: program(&limit),
+            script: Script::of(&limit),
+            limit,
+        }
+    }
+
+    pub(crate) fn set_policies(&mut self, policies: Vec<Policy>) {
+        self.limit = limit(policies);
+        self.program = program(&self.limit);
+        self.script = Script::of(&self.limit);
+    }
+
+    /// The policies as a limit.
+    pub(crate) fn limit(&self) -> &Limit {
+        &self.limit
+    }
+
+    /// Commands that the scripts have called so far.
+    pub(crate) fn calls(&self) -> usize {
+        self.interpreter.calls()
+    }
+
+    /// What is stored.
+    pub(crate) fn stored(&self) -> HashMap<Vec<u8>, Stored> {
+        self.interpreter.keys()
+    }
+
+    /// Deletes the keys that are past their time.
+    pub(crate) fn expire(&self, now: u64) {
+        self.interpreter.set_now(now);
+        self.interpreter.expire();
+    }
+
+    /// The answer at `now` µs since the epoch.
+    pub(crate) fn decide(
+        &mut self,
+        now: u64,
+        subject: &[u8],
+        operation: Operation,
+        costs: Costs<'_>,
+    ) -> Result<Decision, StoreError> {
+        check_request(&self.limit, operation, costs)?;
+        let keys = self.keys(subject);
+        if operation == Operation::Reset {
+            keys.iter().for_each(|key| self.interpreter.delete(key));
+            // The answer is computed by the client, from fresh states.
+            let policies = self.limit.members().iter().map(|member| member.policy().clone());
+            return Kernels::new(policies.collect(), self.clock)
+                .decide(now, subject, operation, costs);
+        }
+        let max_clock_back = match self.clock {
+            Clock::Injected => None,
+            Clock::Own { max_clock_back_us } => {
+                self.interpreter.set_now(now);
+                if self.expires {
+                    self.interpreter.expire();
+                }
+                Some(max_clock_back_us)
+            }
+        };
+        let mut near = vec![now; self.limit.members().len()];
+        for _ in 0..=near.len() {
+            let mut arguments =
+                vec![self.program.bytes(&self.limit, operation, costs, |policy| near[policy])];
+            if self.clock == Clock::Injected {
+                arguments.push(now.to_string().into_bytes());
+            }
+            let reply = self.interpreter.eval(self.script.text(), &keys, &arguments).unwrap();
+            match read_answer(&self.limit, operation, costs, max_clock_back, &to_value(reply))? {
+                Answer::Decided(decision) | Answer::Reserved(decision, _) => return Ok(decision),
+                Answer::AskAgain { policy, at } => near[policy] = at,
+            }
+        }
+        panic!("asked again and again")
+    }
+
+    fn keys(&self, subject: &[u8]) -> Vec<Vec<u8>> {
+        let names = StoreKey::new(&KeyPrefix::default(), self.limit.name(), &TimeSource::Store);
+        let mut keys = vec![Vec::new()];
+        names.write(subject, &mut keys[0]);
+        for member in self.limit.members() {
+            if let Rule::Log(log) = member.policy().rule()
+                && (!log.is_ring() || log.horizon() / log.quantum() > 64)
+            {
+                let mut key = Vec::new();
+                names.write_own(subject, member, &mut key);
+                keys.push(key);
+            }
+        }
+        keys
+    }
+}
+
+fn limit(policies: Vec<Policy>) -> Arc<Limit> {
+    Arc::new(Limit::new("test".parse().unwrap(), policies).unwrap())
+}
+
+fn program(limit: &Limit) -> Program {
+    Program::new(limit, Span::from_micros(MAX_CLOCK_BACK).unwrap())
+}
+
+fn to_value(reply: Reply) -> Value {
+    match reply {
+        Reply::Array(items) => Value::Array(items.into_iter().map(to_value).collect()),
+        Reply::Bulk(text) => Value::BulkString(text),
+        Reply::Int(number) => Value::Int(number),
+        Reply::Nil => Value::Nil,
+    }
+}

@@ -1,0 +1,364 @@
+//! What a limiter is asked: a key, and what the request costs.
+
+use sluicegate_core::{Cost, Costs, Limit, StoreError, StoreErrorKind, Timestamp};
+use sluicegate_http::Key;
+use smallvec::SmallVec;
+
+/// A key, and what the request costs: what the methods of a [`Limiter`](crate::Limiter) take.
+///
+/// Anything that is bytes is a key: `limiter.check("alice")` asks at the policies' own costs (1
+/// unless a policy says otherwise). An `Ask` says more. Numbers are checked when it is asked:
+/// what is malformed is an error of [`StoreErrorKind::InvalidRequest`], whatever the limiter does
+/// when its store fails.
+///
+/// ```
+/// use sluicegate::{Ask, Limiter, MemoryStore};
+///
+/// let limiter = Limiter::new(
+///     MemoryStore::builder().build(),
+///     sluicegate::limit("llm", ["token_bucket 60/min as requests", "token_bucket 90000/min as tokens"])?,
+/// );
+/// let decision = limiter.try_check(Ask::new("alice").cost_of("tokens", 1_200))?;
+/// assert_eq!(decision.policies()[0].remaining(), Some(59));
+/// assert_eq!(decision.policies()[1].remaining(), Some(88_800));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Ask<'a> {
+    key: &'a [u8],
+    terms: Terms<'a>,
+    at: Option<Timestamp>,
+    /// Of limits that are decided together: the keys and terms of those after the first.
+    also: SmallVec<[(&'a [u8], Terms<'a>); 1]>,
+}
+
+/// What the request costs under the policies of one limit.
+#[derive(Clone, Debug, Default)]
+struct Terms<'a> {
+    whole: Whole,
+    named: SmallVec<[(&'a str, u64); 2]>,
+    /// What the key was made of, if that was a request.
+    made: Option<&'a Key>,
+}
+
+/// What the request costs under every policy that isn't named.
+#[derive(Clone, Copy, Debug, Default)]
+enum Whole {
+    /// What the policy says.
+    #[default]
+    Own,
+    Units(u64),
+    /// Nothing is asked of the limit.
+    Nothing,
+}
+
+impl<'a> Ask<'a> {
+    /// About `key`, at the policies' own costs.
+    pub fn new<K: AsRef<[u8]> + ?Sized>(key: &'a K) -> Self {
+        Self::of(key.as_ref())
+    }
+
+    /// About the key that was made of a request, at the policies' own costs. Unlike the bytes
+    /// alone it says whether it holds the client's network, which the lists of a
+    /// [`Gate`](crate::Gate) look at.
+    pub fn from_key(key: &'a Key) -> Self {
+        let mut ask = Self::of(key.as_bytes());
+        ask.terms.made = Some(key);
+        ask
+    }
+
+    /// About bytes that hold no client's network, as `like` holds none.
+    #[cfg(feature = "macros")]
+    #[inline]
+    pub(crate) fn without_network(key: &'a [u8], like: &'a Key) -> Self {
+        let mut ask = Self::of(key);
+        ask.terms.made = Some(like);
+        ask
+    }
+
+    /// Asks nothing: of several limits that are decided together, one that a request has nothing
+    /// to do with. Its policies take nothing and refuse nothing.
+    pub fn nothing() -> Self {
+        let mut ask = Self::of(b"");
+        ask.terms.whole = Whole::Nothing;
+        ask
+    }
+
+    #[inline]
+    fn of(key: &'a [u8]) -> Self {
+        let terms = Terms { whole: Whole::Own, named: SmallVec::new(), made: None };
+        Self { key, terms, at: None, also: SmallVec::new() }
+    }
+
+    /// The request takes `units` of every policy that [`Ask::cost_of`] doesn't name: a whole
+    /// number from 1 to 2^53 − 1.
+    pub const fn cost(mut self, units: u64) -> Self {
+        self.terms.whole = Whole::Units(units);
+        self
+    }
+
+    /// The request takes `units` of the policy called `policy`, from 0 to 2^53 − 1. 0 is not
+    /// charged and never a reason to refuse. Policies that are not named keep their cost.
+    pub fn cost_of(mut self, policy: &'a str, units: u64) -> Self {
+        self.terms.named.push((policy, units));
+        self
+    }
+
+    /// Asks the next of several limits that are decided together
+    /// ([`Limit::together`](sluicegate_core::Limit::together)) about a key of its own.
+    ///
+    /// ```
+    /// use sluicegate::{Ask, Limit, Limiter, MemoryStore};
+    ///
+    /// let login = Limit::together([
+    ///     sluicegate::limit("address", ["gcra 10/s"])?,
+    ///     sluicegate::limit("account", ["gcra 5/min"])?,
+    /// ])?;
+    /// let limiter = Limiter::new(MemoryStore::builder().build(), login);
+    /// let decision = limiter.try_check(Ask::new("192.0.2.7").and(Ask::new("alice")))?;
+    /// assert!(decision.is_allowed());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn and(mut self, next: impl Into<Self>) -> Self {
+        let next = next.into();
+        self.also.push((next.key, next.terms));
+        self.also.extend(next.also);
+        self
+    }
+
+    /// The time to judge by, for a limiter whose time is
+    /// [`TimeSource::Injected`](sluicegate_core::TimeSource::Injected).
+    pub const fn at(mut self, time: Timestamp) -> Self {
+        self.at = Some(time);
+        self
+    }
+
+    /// The key; of limits that are decided together, the first one's.
+    #[must_use]
+    pub const fn key(&self) -> &'a [u8] {
+        self.key
+    }
+
+    /// The keys after the first.
+    #[inline]
+    pub(crate) fn also(&self) -> SmallVec<[&'a [u8]; 2]> {
+        self.also.iter().map(|(key, _)| *key).collect()
+    }
+
+    /// What is asked of each of several limits that are decided together.
+    pub(crate) fn each(&self) -> impl Iterator<Item = Self> {
+        let first = (self.key, self.terms.clone());
+        std::iter::once(first).chain(self.also.iter().cloned()).map(|(key, terms)| Ask {
+            terms,
+            at: self.at,
+            ..Ask::of(key)
+        })
+    }
+
+    /// The keys, each with what it was made of and whether anything is asked about it.
+    pub(crate) fn subjects(&self) -> impl ExactSizeIterator<Item = Subject<'a>> {
+        let subject = |key, terms: &Terms<'a>| Subject {
+            key,
+            made: terms.made,
+            is_nothing: terms.is_nothing(),
+        };
+        (0..self.len()).map(move |index| match index.checked_sub(1) {
+            Some(also) => subject(self.also[also].0, &self.also[also].1),
+            None => subject(self.key, &self.terms),
+        })
+    }
+
+    /// Whether nothing is asked of one of the limits.
+    #[inline]
+    pub(crate) fn has_nothing(&self) -> bool {
+        self.terms.is_nothing() || self.also.iter().any(|(_, terms)| terms.is_nothing())
+    }
+
+    /// How many limits are asked.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        1 + self.also.len()
+    }
+
+    pub(crate) const fn time(&self) -> Option<Timestamp> {
+        self.at
+    }
+
+    /// The costs in the order of the limit; `each` is where they are kept if they differ.
+    #[inline]
+    pub(crate) fn costs<'e>(
+        &self,
+        limit: &Limit,
+        each: &'e mut SmallVec<[u64; 16]>,
+    ) -> Result<Costs<'e>, StoreError> {
+        if self.terms.named.is_empty() && self.also.is_empty() {
+            match self.terms.whole {
+                Whole::Own => return Ok(Costs::Own),
+                Whole::Units(units) => return Ok(Costs::Same(cost(units)?)),
+                Whole::Nothing => {}
+            }
+        }
+        each.extend(limit.members().iter().map(|member| member.policy().cost().get()));
+        self.terms.write(limit, 0, each)?;
+        for (index, (_, terms)) in self.also.iter().enumerate() {
+            terms.write(limit, index + 1, each)?;
+        }
+        Ok(Costs::Each(each))
+    }
+}
+
+/// Whom one of the limits is asked about.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Subject<'a> {
+    pub(crate) key: &'a [u8],
+    pub(crate) made: Option<&'a Key>,
+    pub(crate) is_nothing: bool,
+}
+
+impl Terms<'_> {
+    fn is_nothing(&self) -> bool {
+        matches!(self.whole, Whole::Nothing) && self.named.is_empty()
+    }
+
+    /// Writes the costs of the policies of one part of the limit.
+    fn write(&self, limit: &Limit, part: usize, each: &mut [u64]) -> Result<(), StoreError> {
+        let members =
+            || limit.members().iter().enumerate().filter(|(_, member)| member.part() == part);
+        let whole = match self.whole {
+            Whole::Own => None,
+            Whole::Units(units) => Some(cost(units)?.get()),
+            Whole::Nothing => Some(0),
+        };
+        if let Some(units) = whole {
+            members().for_each(|(index, _)| each[index] = units);
+        }
+        for (index, (name, units)) in self.named.iter().enumerate() {
+            if self.named[..index].iter().any(|(earlier, _)| earlier == name) {
+                return Err(invalid(format!("the cost of policy `{name}` is given twice")));
+            }
+            let found = members().find(|(_, member)| member.name().as_str() == *name);
+            let Some((position, _)) = found else {
+                let names: Vec<_> = members().map(|(_, member)| member.name().as_str()).collect();
+                let limit = limit.parts().get(part).unwrap_or_else(|| limit.name());
+                return Err(invalid(format!(
+                    "limit `{limit}` has no policy called `{}`: it has {}",
+                    name.escape_debug(),
+                    names.join(", ")
+                )));
+            };
+            if *units > Cost::MAX.get() {
+                return Err(invalid(format!(
+                    "the cost of policy `{name}` is {units}, but must be a whole number from 0 to {}",
+                    Cost::MAX
+                )));
+            }
+            each[position] = *units;
+        }
+        Ok(())
+    }
+}
+
+impl<'a, K: AsRef<[u8]> + ?Sized> From<&'a K> for Ask<'a> {
+    #[inline]
+    fn from(key: &'a K) -> Self {
+        Self::new(key)
+    }
+}
+
+#[inline]
+fn cost(units: u64) -> Result<Cost, StoreError> {
+    Cost::new(units).map_err(|error| invalid(error.to_string()))
+}
+
+#[cold]
+fn invalid(message: String) -> StoreError {
+    StoreError::new(StoreErrorKind::InvalidRequest, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limit() -> Limit {
+        crate::limit("l", ["gcra 1/s burst 9 as a", "gcra 1/s burst 9 cost 2 as b"]).unwrap()
+    }
+
+    fn costs(ask: &Ask<'_>) -> Result<Vec<u64>, String> {
+        let limit = limit();
+        let mut each = SmallVec::new();
+        let costs = ask.costs(&limit, &mut each).map_err(|error| {
+            assert_eq!(error.kind(), StoreErrorKind::InvalidRequest);
+            assert!(!error.is_store_failure());
+            error.to_string()
+        })?;
+        Ok((0..2).map(|index| sluicegate_core::cost_of(&limit, costs, index)).collect())
+    }
+
+    #[test]
+    fn a_cost_is_the_policy_s_own_or_the_request_s_or_the_one_by_name() {
+        assert_eq!(costs(&Ask::new("k")), Ok(vec![1, 2]));
+        assert_eq!(costs(&Ask::new("k").cost(7)), Ok(vec![7, 7]));
+        assert_eq!(costs(&Ask::new("k").cost_of("a", 0)), Ok(vec![0, 2]));
+        assert_eq!(costs(&Ask::new("k").cost(7).cost_of("b", 3)), Ok(vec![7, 3]));
+    }
+
+    #[test]
+    fn a_cost_out_of_range_or_of_an_unknown_policy_is_refused_with_what_to_write() {
+        for (ask, expected) in [
+            (Ask::new("k").cost(0), "from 1 to 9007199254740991"),
+            (Ask::new("k").cost(1 << 53), "from 1 to 9007199254740991"),
+            (Ask::new("k").cost(0).cost_of("a", 1), "from 1 to"),
+            (Ask::new("k").cost_of("a", 1 << 53), "policy `a`"),
+            (Ask::new("k").cost_of("c", 1), "it has a, b"),
+            (Ask::new("k").cost_of("a", 1).cost_of("a", 2), "twice"),
+        ] {
+            let message = costs(&ask).unwrap_err();
+            assert!(message.contains(expected), "{message}");
+        }
+    }
+
+    #[test]
+    fn each_of_several_limits_has_its_own_terms() {
+        let limit = Limit::together([
+            limit(),
+            crate::limit("m", ["gcra 1/s burst 9 as a", "gcra 1/s burst 9 cost 5 as c"]).unwrap(),
+        ])
+        .unwrap();
+        let costs = |ask: Ask<'_>| {
+            let mut each = SmallVec::new();
+            let costs = ask.costs(&limit, &mut each).map_err(|error| error.to_string())?;
+            Ok::<_, String>(
+                [0, 1, 2, 3].map(|index| sluicegate_core::cost_of(&limit, costs, index)),
+            )
+        };
+        assert_eq!(costs(Ask::new("k").and("j")), Ok([1, 2, 1, 5]));
+        assert_eq!(costs(Ask::new("k").cost(3).and("j")), Ok([3, 3, 1, 5]));
+        let named = Ask::new("j").cost(4).cost_of("a", 0);
+        assert_eq!(costs(Ask::new("k").cost_of("a", 7).and(named)), Ok([7, 2, 0, 4]));
+        let message = costs(Ask::new("k").and(Ask::new("j").cost_of("b", 1))).unwrap_err();
+        assert!(message.contains("limit `m` has no policy called `b`: it has a, c"), "{message}");
+    }
+
+    #[test]
+    fn nothing_costs_nothing_of_any_policy() {
+        assert_eq!(costs(&Ask::nothing()), Ok(vec![0, 0]));
+        let limit =
+            Limit::together([limit(), crate::limit("m", ["gcra 1/s cost 5"]).unwrap()]).unwrap();
+        let ask = Ask::nothing().and("k");
+        let mut each = SmallVec::new();
+        let costs = ask.costs(&limit, &mut each).unwrap();
+        assert_eq!(
+            [0, 1, 2].map(|index| sluicegate_core::cost_of(&limit, costs, index)),
+            [0, 0, 5]
+        );
+    }
+
+    #[test]
+    fn any_bytes_are_a_key() {
+        let (text, bytes) = (String::from("alice"), b"alice".to_vec());
+        for ask in [Ask::from("alice"), Ask::from(&text), Ask::from(b"alice"), Ask::from(&bytes)] {
+            assert_eq!(ask.key(), b"alice");
+        }
+    }
+}

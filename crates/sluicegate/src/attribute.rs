@@ -1,0 +1,115 @@
+//! What the code that `#[limit(…)]` generates calls.
+
+mod blocking;
+mod call;
+mod from_denied;
+mod installed;
+#[allow(missing_docs, reason = "called by generated code alone")]
+mod key;
+mod name;
+#[allow(missing_docs, reason = "called by generated code alone")]
+mod resolve;
+#[allow(missing_docs, reason = "called by generated code alone")]
+mod site;
+
+use sluicegate_core::{Cost, StoreError};
+
+use crate::denied::Denied;
+
+pub use call::{Answer, Call};
+pub use from_denied::FromDenied;
+pub use installed::{install, installed};
+pub use key::{
+    Component, Copied, Key, KeyPart, KeyWriter, OnMissing, PutCopied, PutDisplay, PutOption,
+};
+pub use resolve::{Answers, AnswersNow, Resolve, ResolveFuture};
+pub use site::{AsRegistry, Part, Site};
+
+/// The store's failure that is why a call is denied.
+#[must_use]
+pub fn store_failure(denied: &Denied) -> Option<&StoreError> {
+    denied.store_error().filter(|error| error.is_store_failure())
+}
+
+/// Runs a body, in which a `return` ends only itself.
+pub fn run<R>(body: impl FnOnce() -> R) -> R {
+    body()
+}
+
+/// Whether a result is such.
+pub fn holds<R>(result: &R, predicate: impl FnOnce(&R) -> bool) -> bool {
+    predicate(result)
+}
+
+/// What a denied call returns, made from the denial.
+pub fn answer<R>(denied: Denied, make: impl FnOnce(Denied) -> R) -> R {
+    make(denied)
+}
+
+/// A cost. Where its type is open it is a `u64`: the method below is found before those of the
+/// trait are, and says so.
+#[derive(Debug)]
+pub struct Units<C>(pub C);
+
+impl Units<u64> {
+    /// The number.
+    #[inline]
+    #[must_use]
+    pub const fn units(self) -> u64 {
+        self.0
+    }
+}
+
+/// Of costs of other types.
+pub trait OtherUnits<C>: Sized {
+    /// The number.
+    fn units(self) -> u64
+    where
+        C: IntoUnits;
+}
+
+impl<C> OtherUnits<C> for Units<C> {
+    #[inline]
+    fn units(self) -> u64
+    where
+        C: IntoUnits,
+    {
+        self.0.into_units()
+    }
+}
+
+/// Whole numbers that can't be negative.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no cost",
+    label = "is not a whole number without a sign",
+    note = "a cost is a `u8`, `u16`, `u32`, `u64`, `usize` or `sluicegate::Cost`: write `u64::try_from(…)` and say what happens when that fails"
+)]
+pub trait IntoUnits {
+    /// The number.
+    fn into_units(self) -> u64;
+}
+
+macro_rules! into_units {
+    ($number:ident: $units:expr; $($type:ty),*) => {$(
+        impl IntoUnits for $type {
+            #[inline]
+            fn into_units(self) -> u64 {
+                let $number = self;
+                $units
+            }
+        }
+
+        impl IntoUnits for &$type {
+            #[inline]
+            fn into_units(self) -> u64 {
+                (*self).into_units()
+            }
+        }
+    )*};
+}
+
+into_units!(number: u64::from(number); u8, u16, u32);
+into_units!(number: number; u64);
+// More than any limit admits, should it ever not fit.
+into_units!(number: u64::try_from(number).unwrap_or(u64::MAX); usize);
+into_units!(cost: cost.get(); Cost);

@@ -1,0 +1,148 @@
+//! Waiting in functions that aren't async.
+
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::OnceLock;
+
+use sluicegate_core::{StoreError, StoreErrorKind};
+use tokio::runtime::{Builder, Handle, Runtime, RuntimeFlavor};
+
+/// Where the calling thread is, as far as it matters for blocking it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Around {
+    /// Nothing, or threads that go on with the other tasks.
+    Free,
+    /// A runtime of one thread, which may be this one: nothing else happens on it meanwhile.
+    OneThread,
+}
+
+pub(super) fn around() -> Around {
+    match Handle::try_current() {
+        Ok(handle) if handle.runtime_flavor() == RuntimeFlavor::CurrentThread => Around::OneThread,
+        _ => Around::Free,
+    }
+}
+
+/// Blocks the thread until the future ends.
+///
+/// On a runtime of several threads the others take over its tasks. Anywhere else a runtime of our
+/// own has the timers and sockets; inside of a runtime of one thread, which must not be entered
+/// again, a thread of our own waits.
+pub(super) fn wait<F>(future: F) -> Result<F::Output, StoreError>
+where
+    F: Future<Output: Send> + Send,
+{
+    let Ok(handle) = Handle::try_current() else {
+        return Ok(runtime()?.block_on(future));
+    };
+    let mut future = Some(future);
+    if handle.runtime_flavor() == RuntimeFlavor::MultiThread {
+        let mut entered = false;
+        // It panics where tasks are bound to this thread, before it runs anything.
+        let waited = catch_unwind(AssertUnwindSafe(|| {
+            tokio::task::block_in_place(|| {
+                entered = true;
+                future.take().map(|future| handle.block_on(future))
+            })
+        }));
+        match waited {
+            Ok(Some(output)) => return Ok(output),
+            Err(panic) if entered => resume_unwind(panic),
+            _ => {}
+        }
+    }
+    let Some(future) = future else {
+        return Err(no_thread("the wait was given up"));
+    };
+    let runtime = runtime()?;
+    std::thread::scope(|scope| {
+        let waiting = std::thread::Builder::new()
+            .name("sluicegate-wait".to_owned())
+            .spawn_scoped(scope, || runtime.block_on(future))
+            .map_err(no_thread)?;
+        waiting.join().map_err(|panic| resume_unwind(panic))
+    })
+}
+
+/// A runtime for those who have none: one thread for timers and sockets.
+fn runtime() -> Result<&'static Runtime, StoreError> {
+    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+    if let Some(runtime) = RUNTIME.get() {
+        return Ok(runtime);
+    }
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(1)
+        .thread_name("sluicegate")
+        .enable_all()
+        .build()
+        .map_err(no_thread)?;
+    // Of two that are made at once one is dropped, which is allowed here: nothing runs on it.
+    Ok(RUNTIME.get_or_init(|| runtime))
+}
+
+fn no_thread(error: impl std::fmt::Display) -> StoreError {
+    StoreError::new(
+        StoreErrorKind::Unavailable,
+        format!("no thread to wait for the store: {error}; nothing was charged"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    async fn work() -> u8 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        tokio::spawn(async { 7 }).await.unwrap()
+    }
+
+    #[test]
+    fn it_waits_outside_of_any_runtime() {
+        assert_eq!(around(), Around::Free);
+        assert_eq!(wait(work()).unwrap(), 7);
+    }
+
+    #[test]
+    fn it_waits_on_a_runtime_of_one_thread() {
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            assert_eq!(around(), Around::OneThread);
+            assert_eq!(wait(work()).unwrap(), 7);
+            let blocking = tokio::task::spawn_blocking(|| wait(work()).unwrap());
+            assert_eq!(blocking.await.unwrap(), 7);
+        });
+    }
+
+    #[test]
+    fn it_waits_on_a_runtime_of_several_threads() {
+        let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        runtime.block_on(async {
+            assert_eq!(wait(work()).unwrap(), 7);
+            assert_eq!(tokio::spawn(async { wait(work()).unwrap() }).await.unwrap(), 7);
+            let blocking = tokio::task::spawn_blocking(|| wait(work()).unwrap());
+            assert_eq!(blocking.await.unwrap(), 7);
+        });
+    }
+
+    #[test]
+    fn it_waits_where_tasks_are_bound_to_one_thread_of_several() {
+        let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let local = tokio::task::LocalSet::new();
+        let answer = local.block_on(&runtime, async {
+            let task = tokio::task::spawn_local(async { wait(work()).unwrap() });
+            task.await.unwrap()
+        });
+        assert_eq!(answer, 7);
+    }
+
+    #[test]
+    fn a_panic_is_the_caller_s() {
+        let panics = || wait(async { panic!("on purpose") });
+        assert!(catch_unwind(panics).is_err());
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        assert!(catch_unwind(AssertUnwindSafe(|| runtime.block_on(async { panics() }))).is_err());
+        assert_eq!(wait(work()).unwrap(), 7);
+    }
+}

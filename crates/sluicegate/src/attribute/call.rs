@@ -1,0 +1,222 @@
+//! One call of a limited function.
+
+use std::future::Future;
+use std::time::Duration;
+
+use sluicegate_core::{Operation, StoreError, StoreErrorKind};
+use sluicegate_http::Key as HttpKey;
+
+use super::blocking::{self, Around};
+use super::key::Key;
+use super::site::Holding;
+use crate::ask::Ask;
+use crate::denied::Denied;
+use crate::ruling::Ruling;
+
+/// One call of a limited function: what it asks, and how.
+#[derive(Debug)]
+pub struct Call {
+    opened: Holding,
+    within: Option<Duration>,
+    is_enforced: bool,
+}
+
+/// What came of asking at once.
+#[derive(Debug)]
+#[must_use]
+pub enum Answer {
+    /// It passes, or is denied.
+    Settled(Option<Denied>),
+    /// It passes, and its turn is after this long.
+    Turn(Duration),
+    /// Nothing was asked: it takes waiting.
+    Unasked,
+}
+
+impl Call {
+    #[inline]
+    pub(super) const fn new(opened: Holding) -> Self {
+        Self { opened, within: None, is_enforced: true }
+    }
+
+    /// The same call, which waits for its turn at most this long.
+    #[must_use]
+    pub const fn waiting(mut self, within: Duration) -> Self {
+        self.within = Some(within);
+        self
+    }
+
+    /// The same call, whose answer nobody waits for.
+    #[must_use]
+    pub const fn unenforced(mut self) -> Self {
+        self.within = None;
+        self.is_enforced = false;
+        self
+    }
+
+    #[inline]
+    pub(super) fn method(&self) -> &HttpKey {
+        &self.opened.method
+    }
+
+    /// What is known without asking: nothing (`None`), that it passes, or that it is denied.
+    #[inline]
+    #[must_use]
+    pub fn ready(&self, keys: &[&Key]) -> Option<Option<Denied>> {
+        if let Some(index) = keys.iter().position(|key| key.is_refused()) {
+            let name = self.opened.names.get(index).map_or("", String::as_str);
+            return Some(Some(Denied::no_key(name)));
+        }
+        keys.iter().all(|key| key.is_skipped()).then_some(None)
+    }
+
+    /// Asks, if that takes no waiting.
+    #[inline]
+    pub fn at_once(&self, ask: Ask<'_>) -> Answer {
+        if self.within.is_some() {
+            return Answer::Unasked;
+        }
+        match self.opened.gate.check_at_once(ask) {
+            None => Answer::Unasked,
+            Some(Ok(ruling)) if ruling.is_allowed() && ruling.wait().is_zero() => {
+                Answer::Settled(None)
+            }
+            Some(answer) => self.look_at(answer),
+        }
+    }
+
+    /// Asks, or waits, as long as it takes.
+    pub async fn settle<'a>(&'a self, answer: Answer, ask: Ask<'a>) -> Option<Denied> {
+        let gate = &self.opened.gate;
+        let answer = match (answer, self.within) {
+            (Answer::Unasked, Some(within)) => {
+                return self.denied(gate.acquire(ask, within).await);
+            }
+            (Answer::Unasked, None) => self.look_at(gate.check(ask).await),
+            (answer, _) => answer,
+        };
+        turn(answer).await
+    }
+
+    /// [`Call::settle`] in a function that isn't async.
+    #[must_use]
+    pub fn settle_blocking<'a>(&'a self, answer: Answer, ask: Ask<'a>) -> Option<Denied> {
+        let gate = &self.opened.gate;
+        let answer = match (answer, self.within) {
+            (Answer::Unasked, Some(within)) => {
+                return self.denied(block_on(gate.acquire(ask, within)));
+            }
+            (Answer::Unasked, None) => self.look_at(block_on(gate.check(ask))),
+            (answer, _) => answer,
+        };
+        self.turn_blocking(answer)
+    }
+
+    /// Whether it would be denied. If not, it waits for the turn that it would have, which others
+    /// may have too until one of them is charged.
+    pub async fn peek<'a>(&'a self, ask: Ask<'a>) -> Option<Denied> {
+        turn(self.look_at(self.opened.gate.ask(Operation::Peek, ask).await)).await
+    }
+
+    /// [`Call::peek`] in a function that isn't async.
+    #[must_use]
+    pub fn peek_blocking(&self, ask: Ask<'_>) -> Option<Denied> {
+        self.turn_blocking(self.look_at(self.order_blocking(Operation::Peek, ask)))
+    }
+
+    /// Takes the cost of what was done. Nothing can be done about a store that fails now.
+    pub async fn charge<'a>(&'a self, ask: Ask<'a>) {
+        self.charged(self.opened.gate.ask(Operation::Charge, ask).await);
+    }
+
+    /// [`Call::charge`] in a function that isn't async.
+    pub fn charge_blocking(&self, ask: Ask<'_>) {
+        self.charged(self.order_blocking(Operation::Charge, ask));
+    }
+
+    fn turn_blocking(&self, answer: Answer) -> Option<Denied> {
+        match answer {
+            Answer::Settled(denied) => denied,
+            Answer::Turn(wait) => {
+                let slept = block_on(async {
+                    tokio::time::sleep(wait).await;
+                    Ok(())
+                });
+                slept.err().map(|error| self.failed(error))
+            }
+            Answer::Unasked => None,
+        }
+    }
+
+    fn order_blocking(&self, operation: Operation, ask: Ask<'_>) -> Result<Ruling, StoreError> {
+        let gate = &self.opened.gate;
+        let at_once = gate.ask_at_once(operation, ask.clone());
+        at_once.unwrap_or_else(|| block_on(gate.ask(operation, ask)))
+    }
+
+    #[cold]
+    fn look_at(&self, answer: Result<Ruling, StoreError>) -> Answer {
+        Answer::Settled(match answer {
+            Ok(ruling) if ruling.is_allowed() => {
+                let wait = ruling.wait();
+                if self.is_enforced && !wait.is_zero() {
+                    return Answer::Turn(wait.into());
+                }
+                None
+            }
+            Ok(ruling) => Some(Denied::from(ruling)),
+            Err(error) => Some(self.failed(error)),
+        })
+    }
+
+    fn denied(&self, answer: Result<Ruling, StoreError>) -> Option<Denied> {
+        match answer {
+            Ok(ruling) => ruling.or_denied().err(),
+            Err(error) => Some(self.failed(error)),
+        }
+    }
+
+    fn charged(&self, answer: Result<Ruling, StoreError>) {
+        if let Err(error) = answer {
+            tracing::warn!(
+                limit = self.opened.gate.name(),
+                error = &error as &dyn std::error::Error,
+                "the cost of a call that was made is not counted"
+            );
+        }
+    }
+
+    #[cold]
+    fn failed(&self, error: StoreError) -> Denied {
+        Denied::failed(self.opened.gate.name(), error)
+    }
+}
+
+/// Waits for the turn of a call that passes.
+async fn turn(answer: Answer) -> Option<Denied> {
+    match answer {
+        Answer::Settled(denied) => denied,
+        Answer::Turn(wait) => {
+            tokio::time::sleep(wait).await;
+            None
+        }
+        Answer::Unasked => None,
+    }
+}
+
+/// Blocks the thread until the store answers.
+fn block_on<T: Send>(
+    answer: impl Future<Output = Result<T, StoreError>> + Send,
+) -> Result<T, StoreError> {
+    let around = blocking::around();
+    blocking::wait(answer).flatten().map_err(|error| match (around, error.kind()) {
+        (Around::OneThread, StoreErrorKind::Timeout) => StoreError::new(
+            error.kind(),
+            format!(
+                "{error}; the function that asked isn't async and blocked the only thread of a runtime, which the connection may need: make it async, call it in `spawn_blocking`, or use a runtime of several threads"
+            ),
+        )
+        .with_source(error),
+        _ => error,
+    })
+}

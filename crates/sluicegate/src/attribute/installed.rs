@@ -1,0 +1,72 @@
+//! The registry that limited functions ask.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+use arc_swap::ArcSwapOption;
+use sluicegate_memory::MemoryStore;
+
+use crate::any_store::AnyStore;
+use crate::registry::Registry;
+
+/// How often one was installed: what a call site looks at in every call.
+static NUMBER: AtomicU64 = AtomicU64::new(0);
+static INSTALLED: ArcSwapOption<Installed> = ArcSwapOption::const_empty();
+static INSTALLING: Mutex<()> = Mutex::new(());
+
+struct Installed {
+    registry: Registry,
+    number: u64,
+}
+
+/// Makes `registry` the one that functions with `#[limit(…)]` ask from now on, in this process.
+///
+/// To change limits at run time [replace the configuration](Registry::replace) of the registry
+/// instead; this is for start-up. Without it functions ask a registry that knows no names, in an
+/// embedded store: policies written into the attribute are in force, and names are unknown.
+///
+/// Functions that were called before hold on to the former registry's gates, and so to its store.
+///
+/// ```
+/// use sluicegate::{Config, Denied, Registry, limit};
+///
+/// #[limit("export")]
+/// fn export() -> Result<&'static str, Denied> {
+///     Ok("rows")
+/// }
+///
+/// let config = Config::parse("limits: {export: {policies: [gcra 1/min]}}", "limits.yaml")?;
+/// sluicegate::install(Registry::open(&config)?);
+/// assert_eq!(export()?, "rows");
+/// assert_eq!(export().unwrap_err().to_string(), "limit `export` is exhausted: retry in 60 s");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn install(registry: Registry) {
+    let _one = INSTALLING.lock().unwrap_or_else(PoisonError::into_inner);
+    let number = NUMBER.load(Ordering::Relaxed) + 1;
+    INSTALLED.store(Some(Arc::new(Installed { registry, number })));
+    NUMBER.store(number, Ordering::Release);
+}
+
+/// The registry that functions with `#[limit(…)]` ask.
+#[must_use]
+pub fn installed() -> Registry {
+    current().1
+}
+
+#[inline]
+pub(super) fn number() -> u64 {
+    NUMBER.load(Ordering::Acquire)
+}
+
+/// The registry and its number, which may be newer than the one that [`number`] just said.
+pub(super) fn current() -> (u64, Registry) {
+    match &*INSTALLED.load() {
+        Some(installed) => (installed.number, installed.registry.clone()),
+        None => (0, EMBEDDED.clone()),
+    }
+}
+
+static EMBEDDED: LazyLock<Registry> = LazyLock::new(|| {
+    Registry::builder(AnyStore::Memory(Arc::new(MemoryStore::builder().build()))).build()
+});

@@ -1,0 +1,327 @@
+//! The keys of calls.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use sluicegate_http::{Cidr, Key as HttpKey};
+use smallvec::SmallVec;
+
+use super::call::Call;
+use super::name::enclosing;
+use crate::ask::Ask;
+use crate::caller::Caller;
+
+/// The key of a call, if it has one.
+#[derive(Debug)]
+#[must_use]
+pub struct Key(State);
+
+#[derive(Debug)]
+enum State {
+    /// Bytes without a client's network.
+    Bytes(Bytes),
+    Given(HttpKey),
+    Method,
+    Refused,
+    Skipped,
+}
+
+/// Keys up to this many bytes lie on the stack.
+type Bytes = SmallVec<[u8; 64]>;
+
+/// What is done about a part of a key that isn't there.
+#[derive(Clone, Copy, Debug)]
+pub enum OnMissing {
+    Refuse,
+    Shared,
+    Skip,
+}
+
+impl Key {
+    /// The path of the function.
+    #[inline]
+    pub const fn method() -> Self {
+        Self(State::Method)
+    }
+
+    /// The network of whom the code runs for.
+    #[inline]
+    pub fn ip(on_missing: OnMissing) -> Self {
+        Caller::with_current(Caller::ip).map_or_else(|| Self::missing(on_missing), Self::given)
+    }
+
+    const fn given(key: HttpKey) -> Self {
+        Self(State::Given(key))
+    }
+
+    fn missing(on_missing: OnMissing) -> Self {
+        Self(match on_missing {
+            OnMissing::Refuse => State::Refused,
+            OnMissing::Shared => State::Given(HttpKey::shared()),
+            OnMissing::Skip => State::Skipped,
+        })
+    }
+
+    /// Nothing is asked.
+    #[inline]
+    pub const fn skipped() -> Self {
+        Self(State::Skipped)
+    }
+
+    #[inline]
+    pub(super) const fn is_refused(&self) -> bool {
+        matches!(self.0, State::Refused)
+    }
+
+    /// Whether nothing is asked about it.
+    #[inline]
+    #[must_use]
+    pub const fn is_skipped(&self) -> bool {
+        matches!(self.0, State::Skipped)
+    }
+
+    /// What is asked about it.
+    #[inline]
+    pub fn ask<'a>(&'a self, call: &'a Call, terms: impl FnOnce(Ask<'a>) -> Ask<'a>) -> Ask<'a> {
+        match &self.0 {
+            // The path of the function is no network either.
+            State::Bytes(bytes) => terms(Ask::without_network(bytes, call.method())),
+            State::Given(key) => terms(Ask::from_key(key)),
+            State::Method => terms(Ask::from_key(call.method())),
+            State::Refused | State::Skipped => Ask::nothing(),
+        }
+    }
+}
+
+/// Puts a key together from text and values.
+///
+/// Of several values, each is written so that its end is known: the bytes that text after a value
+/// begins with have a `\` before them inside of values, and so has `\`.
+#[derive(Debug)]
+pub struct KeyWriter {
+    bytes: Bytes,
+    separators: &'static [u8],
+    network: Option<Cidr>,
+    is_whole: bool,
+}
+
+impl KeyWriter {
+    #[inline]
+    #[must_use]
+    pub fn new(separators: &'static [u8]) -> Self {
+        Self { bytes: SmallVec::new(), separators, network: None, is_whole: true }
+    }
+
+    /// Text of the template.
+    #[inline]
+    pub fn text(&mut self, text: &str) {
+        self.bytes.extend_from_slice(text.as_bytes());
+    }
+
+    #[inline]
+    fn value(&mut self, bytes: &[u8]) {
+        if self.separators.is_empty() {
+            self.bytes.extend_from_slice(bytes);
+            return;
+        }
+        for &byte in bytes {
+            if self.separators.contains(&byte) {
+                self.bytes.push(b'\\');
+            }
+            self.bytes.push(byte);
+        }
+    }
+
+    #[inline]
+    fn option<T>(&mut self, value: Option<T>, put: impl FnOnce(T, &mut Self)) {
+        match value {
+            Some(value) => put(value, self),
+            None => self.is_whole = false,
+        }
+    }
+
+    /// The network of whom the code runs for.
+    pub fn ip(&mut self) {
+        Caller::with_current(|caller| match caller.ip() {
+            Some(ip) => {
+                self.value(ip.as_bytes());
+                self.network = ip.network();
+            }
+            None => self.is_whole = false,
+        });
+    }
+
+    /// The user for whom the code runs.
+    pub fn user(&mut self) {
+        Caller::with_current(|caller| match caller.user() {
+            Some(user) => self.value(user.as_bytes()),
+            None => self.is_whole = false,
+        });
+    }
+
+    /// The path of the function around the item of this path.
+    pub fn path(&mut self, path: &'static str) {
+        self.value(enclosing(path).as_bytes());
+    }
+
+    #[inline]
+    pub fn finish(self, on_missing: OnMissing) -> Key {
+        if !self.is_whole {
+            return Key::missing(on_missing);
+        }
+        // Keys that begin with a NUL are looked at closely: one of them is no key at all.
+        match self.network {
+            None if self.bytes.first() != Some(&0) => Key(State::Bytes(self.bytes)),
+            None => Key::given(HttpKey::new(&self.bytes)),
+            Some(network) => Key::given(HttpKey::new(&self.bytes).in_network(network)),
+        }
+    }
+}
+
+impl fmt::Write for KeyWriter {
+    #[inline]
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.value(text.as_bytes());
+        Ok(())
+    }
+}
+
+/// A value that is to be part of a key.
+///
+/// It is put into one by the first of three traits that has a method for it, each of which is for
+/// one `&` less: [`PutCopied`] for text and bytes, which are copied, [`PutOption`] for options,
+/// whose absence is noticed, and [`PutDisplay`] for whatever can be printed.
+#[derive(Debug)]
+pub struct Component<'v, T: ?Sized>(pub &'v T);
+
+impl<T: ?Sized> Clone for Component<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T: ?Sized> Copy for Component<'_, T> {}
+
+/// Of text, bytes and options of them.
+pub trait PutCopied {
+    fn put(self, key: &mut KeyWriter);
+}
+
+impl<T: Copied + ?Sized> PutCopied for &&Component<'_, T> {
+    #[inline]
+    fn put(self, key: &mut KeyWriter) {
+        self.0.copy(key);
+    }
+}
+
+/// Of options of what can be printed.
+pub trait PutOption<T> {
+    fn put(self, key: &mut KeyWriter)
+    where
+        T: KeyPart;
+}
+
+impl<T> PutOption<T> for &Component<'_, Option<T>> {
+    #[inline]
+    fn put(self, key: &mut KeyWriter)
+    where
+        T: KeyPart,
+    {
+        key.option(self.0.as_ref(), KeyPart::print);
+    }
+}
+
+impl<T> PutOption<T> for &Component<'_, &Option<T>> {
+    #[inline]
+    fn put(self, key: &mut KeyWriter)
+    where
+        T: KeyPart,
+    {
+        key.option(self.0.as_ref(), KeyPart::print);
+    }
+}
+
+/// Of what can be printed.
+pub trait PutDisplay<T: ?Sized> {
+    fn put(self, key: &mut KeyWriter)
+    where
+        T: KeyPart;
+}
+
+impl<T: ?Sized> PutDisplay<T> for Component<'_, T> {
+    #[inline]
+    fn put(self, key: &mut KeyWriter)
+    where
+        T: KeyPart,
+    {
+        self.0.print(key);
+    }
+}
+
+/// What is copied into a key as it is.
+pub trait Copied {
+    fn copy(&self, key: &mut KeyWriter);
+}
+
+macro_rules! copied {
+    ($as:ty: $($value:ty),* $(,)?) => {$(
+        impl Copied for $value {
+            #[inline]
+            fn copy(&self, key: &mut KeyWriter) {
+                key.value(AsRef::<[u8]>::as_ref(AsRef::<$as>::as_ref(self)));
+            }
+        }
+    )*};
+}
+
+copied!(str: str, String, Box<str>, Rc<str>, Arc<str>, Cow<'_, str>);
+copied!([u8]: [u8], Vec<u8>, Box<[u8]>, Rc<[u8]>, Arc<[u8]>, Cow<'_, [u8]>, HttpKey);
+
+impl<const N: usize> Copied for [u8; N] {
+    #[inline]
+    fn copy(&self, key: &mut KeyWriter) {
+        key.value(self);
+    }
+}
+
+impl<T: Copied + ?Sized> Copied for &T {
+    #[inline]
+    fn copy(&self, key: &mut KeyWriter) {
+        (**self).copy(key);
+    }
+}
+
+impl<T: Copied + ?Sized> Copied for &mut T {
+    #[inline]
+    fn copy(&self, key: &mut KeyWriter) {
+        (**self).copy(key);
+    }
+}
+
+impl<T: Copied> Copied for Option<T> {
+    #[inline]
+    fn copy(&self, key: &mut KeyWriter) {
+        key.option(self.as_ref(), Copied::copy);
+    }
+}
+
+/// What can be part of a key.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` can't be part of a key",
+    label = "has no text",
+    note = "a key is made of what implements `Display`, of bytes, and of options of these: name a field of it, or implement `Display`"
+)]
+pub trait KeyPart {
+    fn print(&self, key: &mut KeyWriter);
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: fmt::Display + ?Sized> KeyPart for T {
+    #[inline]
+    fn print(&self, key: &mut KeyWriter) {
+        // Writing into a key never fails, and what can't print itself is as far as it got.
+        let _ = fmt::Write::write_fmt(key, format_args!("{self}"));
+    }
+}

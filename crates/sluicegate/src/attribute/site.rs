@@ -1,0 +1,245 @@
+//! A place in the source where a limit is asked.
+
+use std::borrow::Borrow;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use arc_swap::ArcSwapOption;
+use sluicegate_http::Key as HttpKey;
+
+use super::call::Call;
+use super::installed;
+use super::name::{enclosing, of_function};
+use crate::registry::{Gate, Registry};
+
+/// A limit that is asked, of those that are asked together.
+#[derive(Debug)]
+pub struct Part(Quota);
+
+#[derive(Debug)]
+enum Quota {
+    Named(&'static str),
+    Inline(&'static str, &'static [&'static str]),
+    Nameless(usize, &'static [&'static str]),
+}
+
+impl Part {
+    /// A limit of the registry.
+    #[must_use]
+    pub const fn named(name: &'static str) -> Self {
+        Self(Quota::Named(name))
+    }
+
+    /// Policies under a name.
+    #[must_use]
+    pub const fn inline(name: &'static str, policies: &'static [&'static str]) -> Self {
+        Self(Quota::Inline(name, policies))
+    }
+
+    /// Policies under the name of the function, of which this is number `ordinal`.
+    #[must_use]
+    pub const fn nameless(ordinal: usize, policies: &'static [&'static str]) -> Self {
+        Self(Quota::Nameless(ordinal, policies))
+    }
+
+    fn gate(&self, registry: &Registry, path: &str) -> (Gate, String) {
+        let (name, policies) = match self.0 {
+            Quota::Named(name) => return (registry.gate(name), name.to_owned()),
+            Quota::Inline(name, policies) => (name.to_owned(), policies),
+            Quota::Nameless(ordinal, policies) => (of_function(path, ordinal), policies),
+        };
+        let gate = match crate::limit(&name, policies) {
+            Ok(limit) => registry.inline(limit),
+            // The attribute has read them, with the same code.
+            Err(_) => registry.gate(&name),
+        };
+        (gate, name)
+    }
+}
+
+/// A place in the source where limits are asked together: a static of a limited function.
+pub struct Site {
+    /// Of an item in the function.
+    path: fn() -> &'static str,
+    parts: &'static [Part],
+    /// For the registry that was installed at the first call: the usual case, with nothing
+    /// between the call and its gate.
+    first: OnceLock<Opened>,
+    /// For others, the latest first.
+    others: ArcSwapOption<Vec<Arc<Opened>>>,
+}
+
+/// The gate of a site.
+#[derive(Debug)]
+pub(super) struct Opened {
+    owner: Owner,
+    pub(super) gate: Gate,
+    pub(super) names: Box<[String]>,
+    pub(super) method: HttpKey,
+}
+
+#[derive(Clone, Debug)]
+enum Owner {
+    /// The one that was installed under this number.
+    Installed(u64),
+    Given(Registry),
+}
+
+/// What a call holds on to.
+#[derive(Debug)]
+pub(super) enum Holding {
+    First(&'static Opened),
+    Other(Arc<Opened>),
+}
+
+impl Site {
+    /// How many registries a site remembers that it is given in turn.
+    const MOST: usize = 8;
+
+    #[must_use]
+    pub const fn new(path: fn() -> &'static str, parts: &'static [Part]) -> Self {
+        Self { path, parts, first: OnceLock::new(), others: ArcSwapOption::const_empty() }
+    }
+
+    /// A call that asks the installed registry.
+    #[inline]
+    #[must_use]
+    pub fn call(&'static self) -> Call {
+        let number = installed::number();
+        match self.first.get() {
+            Some(opened) if opened.is_of(number) => Call::new(Holding::First(opened)),
+            _ => Call::new(self.installed(number)),
+        }
+    }
+
+    /// A call that asks this registry.
+    #[must_use]
+    pub fn call_in<R: AsRegistry + ?Sized>(&'static self, registry: &R) -> Call {
+        let registry = registry.as_registry();
+        let of_this = |opened: &Opened| matches!(&opened.owner, Owner::Given(known) if known.is_same(registry));
+        Call::new(Holding::Other(
+            self.known(of_this)
+                .unwrap_or_else(|| self.remember(Owner::Given(registry.clone()), registry)),
+        ))
+    }
+
+    #[cold]
+    fn installed(&'static self, number: u64) -> Holding {
+        if self.first.get().is_none() {
+            let opened = self.first.get_or_init(|| {
+                let (number, registry) = installed::current();
+                self.open(Owner::Installed(number), &registry)
+            });
+            // Another one may have been installed meanwhile: the next call finds out.
+            return Holding::First(opened);
+        }
+        Holding::Other(self.known(|opened| opened.is_of(number)).unwrap_or_else(|| {
+            let (number, registry) = installed::current();
+            self.remember(Owner::Installed(number), &registry)
+        }))
+    }
+
+    fn known(&self, is_it: impl Fn(&Opened) -> bool) -> Option<Arc<Opened>> {
+        let others = self.others.load();
+        others.as_ref()?.iter().find(|opened| is_it(opened)).map(Arc::clone)
+    }
+
+    #[cold]
+    fn remember(&'static self, owner: Owner, registry: &Registry) -> Arc<Opened> {
+        let opened = Arc::new(self.open(owner, registry));
+        self.others.rcu(|others| {
+            let known = others.iter().flat_map(|others| others.iter());
+            let kept = known.filter(|known| !known.is_stale()).take(Self::MOST - 1).map(Arc::clone);
+            Some(Arc::new(std::iter::once(Arc::clone(&opened)).chain(kept).collect::<Vec<_>>()))
+        });
+        opened
+    }
+
+    fn open(&'static self, owner: Owner, registry: &Registry) -> Opened {
+        let path = enclosing((self.path)());
+        let (gates, names): (Vec<Gate>, Vec<String>) =
+            self.parts.iter().map(|part| part.gate(registry, path)).unzip();
+        for (part, name) in self.parts.iter().zip(&names) {
+            if matches!(part.0, Quota::Nameless(..)) && !self.is_first_called(name) {
+                tracing::warn!(
+                    limit = name,
+                    "two functions have this path, so that they share a limit: write `name = \"…\"` into the attribute of each"
+                );
+            }
+        }
+        let gate = gates.into_iter().reduce(Gate::and).unwrap_or_else(|| registry.gate(path));
+        Opened { owner, gate, names: names.into(), method: HttpKey::new(path) }
+    }
+
+    /// Whether no other function's limit is called so. Paths don't tell functions of one name in
+    /// blocks of one function apart.
+    fn is_first_called(&'static self, name: &str) -> bool {
+        static FIRST: Mutex<BTreeMap<String, &'static Site>> = Mutex::new(BTreeMap::new());
+        let mut first = FIRST.lock().unwrap_or_else(PoisonError::into_inner);
+        std::ptr::eq(*first.entry(name.to_owned()).or_insert(self), self)
+    }
+}
+
+/// What leads to a registry.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no registry",
+    label = "is no `sluicegate::Registry`",
+    note = "write a `sluicegate::Registry`, or a reference, a `Box` or an `Arc` of one: `registry = self.limits`"
+)]
+pub trait AsRegistry {
+    fn as_registry(&self) -> &Registry;
+}
+
+#[diagnostic::do_not_recommend]
+impl<R: Borrow<Registry> + ?Sized> AsRegistry for R {
+    fn as_registry(&self) -> &Registry {
+        self.borrow()
+    }
+}
+
+impl Opened {
+    #[inline]
+    fn is_of(&self, number: u64) -> bool {
+        matches!(self.owner, Owner::Installed(known) if known == number)
+    }
+
+    /// Whether another registry has been installed in the place of this one's.
+    fn is_stale(&self) -> bool {
+        matches!(self.owner, Owner::Installed(known) if known != installed::number())
+    }
+}
+
+impl Deref for Holding {
+    type Target = Opened;
+
+    #[inline]
+    fn deref(&self) -> &Opened {
+        match self {
+            Self::First(opened) => opened,
+            Self::Other(opened) => opened,
+        }
+    }
+}
+
+impl fmt::Debug for Site {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Site").field("parts", &self.parts).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_that_two_functions_have_is_noticed() {
+        static ONE: Site = Site::new(|| "shop::add::item", &[]);
+        static OTHER: Site = Site::new(|| "shop::add::item", &[]);
+        assert!(ONE.is_first_called("shop::add"));
+        assert!(ONE.is_first_called("shop::add"), "in another registry");
+        assert!(!OTHER.is_first_called("shop::add"));
+        assert!(OTHER.is_first_called("shop::add-2"));
+    }
+}

@@ -1,0 +1,274 @@
+//! The configuration file: which limits there are, where their state lives, and what happens
+//! when the store fails.
+//!
+//! ```yaml
+//! store: "memory:"                  # or redis://HOST:PORT, valkey://HOST:PORT
+//! listen: 127.0.0.1:8080
+//! enabled: true                     # false: everything passes
+//! unknown_limits: warn              # names without a limit: or pass, deny
+//! limits:
+//!   demo:
+//!     policies: ["token_bucket 10/s burst 20"]
+//!     enabled: true
+//!     key: ip                       # how middleware makes the key
+//!     missing_key: shared           # who has none: or refuse, skip
+//!     allow: [10.1.0.0/16]          # pass, and are not counted
+//!     block: [10.1.6.6]             # are denied
+//!     overrides:                    # have other numbers
+//!       - key: 192.0.2.0/24
+//!         times: 10
+//!       - key: 192.0.2.7
+//!         policies: ["token_bucket 500/s burst 1000"]
+//!     on_store_failure: error       # or allow, deny
+//!     deadline: 50ms                # of a call to the store
+//! http:
+//!   client_address: x-forwarded-for # or peer, forwarded, header:NAME, hops:N
+//!   trusted_proxies: [172.16.0.0/12]
+//!   ipv4_prefix: 32                 # how much of an address tells clients apart
+//!   ipv6_prefix: 64
+//!   fields: draft-11                # or none, draft-next, draft-03, x-ratelimit, x-ratelimit-unix
+//! memory:
+//!   max_keys: 1000000
+//!   overflow: evict                 # or deny
+//! redis:
+//!   prefix: sg
+//! ```
+//!
+//! Only `limits` with the `policies` of each is required. A file is read whole: all that is
+//! wrong with it is reported at once, each problem with its line and column. Every field is
+//! explained in `docs/configuration.md`.
+//!
+//! # Entries that name keys
+//!
+//! `allow`, `block` and the `key` of an override name keys: `alice` that key, `tenant-*` all that
+//! begin so, `10.0.0.0/8` all with a client address in that range ([`KeyMatcher`] has the details).
+//! Of the entries that name a key the most particular one counts, whatever their order: the key
+//! itself, then the longest range, then the longest beginning. An entry of `block` goes before an
+//! equal one of `allow`, which is an error in a file. A key that neither list names has the numbers
+//! of the override that names it, or else those of the limit.
+//!
+//! An override has the policies of its limit with other numbers: the same names, algorithms and
+//! windows in the same order, or `times` as much of every rate, burst, capacity, queue and limit.
+
+mod check;
+mod http;
+mod limit;
+mod overrides;
+mod problem;
+mod store_url;
+#[cfg(test)]
+mod tests;
+mod times;
+mod tree;
+mod warnings;
+
+use std::fs::File;
+use std::io::Read;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::sync::Arc;
+
+use sluicegate_core::{KeyPrefix, Span};
+
+pub use http::HttpConfig;
+pub use limit::{LimitConfig, OnStoreFailure};
+pub use overrides::{Override, OverrideError};
+pub use problem::{ConfigErrors, ConfigProblem};
+pub use sluicegate_http::{KeyExpression, KeyMatcher, OnMissingKey};
+pub use store_url::{RedisUrl, StoreUrl, StoreUrlError};
+pub use times::{Times, TimesError};
+
+use problem::{Place, Reporter};
+
+use crate::registry::{Switch, UnknownLimit};
+
+/// Everything that a config file says, checked.
+///
+/// ```
+/// use sluicegate::config::{Config, StoreUrl};
+///
+/// let config = Config::parse("limits: {login: {policies: [gcra 5/min]}}", "limits.yaml")?;
+/// assert_eq!(config.store, StoreUrl::Memory);
+/// assert_eq!(config.limit("login").unwrap().key.to_string(), "ip");
+///
+/// let errors = Config::parse("limits: {login: {policies: [gcra 5/m]}}", "limits.yaml").unwrap_err();
+/// assert_eq!(
+///     errors.to_string(),
+///     "limits.yaml:1:36: limits.login.policies[0]: `m` is ambiguous: write `min` for minutes or `ms` for milliseconds\n\
+///      \x20 gcra 5/m\n\
+///      \x20        ^"
+/// );
+/// # Ok::<(), sluicegate::config::ConfigErrors>(())
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Config {
+    /// Where state lives; `memory:` unless the file says otherwise.
+    pub store: StoreUrl,
+    /// Where the service listens; 127.0.0.1:8080 unless the file says otherwise.
+    pub listen: SocketAddr,
+    /// Whether any limit is in force; on unless the file says otherwise.
+    pub enabled: Switch,
+    /// What happens to requests that name a limit which isn't there.
+    pub unknown_limits: UnknownLimit,
+    /// How requests over HTTP are looked at and answered.
+    pub http: HttpConfig,
+    /// The limits, at least one, in the order of the file.
+    pub limits: Vec<LimitConfig>,
+    /// How the embedded store is set up.
+    pub memory: MemoryConfig,
+    /// How a Redis or Valkey store is set up.
+    pub redis: RedisConfig,
+    warnings: Vec<ConfigProblem>,
+}
+
+/// How the embedded store is set up.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct MemoryConfig {
+    /// The most keys that are held; `None` leaves it to the store.
+    pub max_keys: Option<NonZeroUsize>,
+    /// What happens to a new key when that many are held.
+    pub overflow: Overflow,
+}
+
+/// What the embedded store does with a new key when it is full.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum Overflow {
+    /// The key closest to fresh makes room for it.
+    #[default]
+    Evict,
+    /// It is denied.
+    Deny,
+}
+
+/// How a Redis or Valkey store is set up.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct RedisConfig {
+    /// What every key begins with.
+    pub prefix: KeyPrefix,
+}
+
+impl Config {
+    /// The largest file that is read, in bytes.
+    pub const MAX_BYTES: usize = 1 << 20;
+
+    /// Where a service listens that isn't told.
+    pub const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
+
+    /// How long a call to the store may take for a limit that doesn't say: 50 ms.
+    pub const DEADLINE: Span = match Span::from_millis(50) {
+        Ok(span) => span,
+        Err(_) => Span::MILLISECOND,
+    };
+
+    /// The file that a service starts with when it has none: one limit called `demo`.
+    pub const DEMO: &str = r#"store: "memory:"
+limits:
+  demo:
+    key: ip
+    policies: ["token_bucket 10/s burst 20"]
+"#;
+
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the file at once; also when it can't be read, is larger than
+    /// [`Config::MAX_BYTES`], or isn't UTF-8.
+    pub fn load(path: impl AsRef<Path>) -> Result<Self, ConfigErrors> {
+        let path = path.as_ref();
+        let reporter = Reporter::new(&path.display().to_string());
+        let mut bytes = Vec::new();
+        // One byte more than is accepted tells a file that is too large; its length needn't be
+        // known, which it isn't for a pipe.
+        File::open(path)
+            .and_then(|file| file.take(Self::MAX_BYTES as u64 + 1).read_to_end(&mut bytes))
+            .map_err(|error| reporter.only(None, &format!("can't be read: {error}")))?;
+        Self::from_bytes(&bytes, reporter)
+    }
+
+    /// Reads the text of a file; `name` is what errors call it.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the text at once; also when it is larger than
+    /// [`Config::MAX_BYTES`].
+    pub fn parse(text: &str, name: &str) -> Result<Self, ConfigErrors> {
+        Self::from_bytes(text.as_bytes(), Reporter::new(name))
+    }
+
+    /// The limit of a name.
+    #[must_use]
+    pub fn limit(&self, name: &str) -> Option<&LimitConfig> {
+        self.limits.iter().find(|config| config.limit.name().as_str() == name)
+    }
+
+    /// What the file says that is valid but can hardly be meant, each with its place.
+    #[must_use]
+    pub fn warnings(&self) -> &[ConfigProblem] {
+        &self.warnings
+    }
+
+    /// Reads the bytes of a file; `name` is what errors call it.
+    #[cfg(feature = "watch")]
+    pub(crate) fn of_bytes(bytes: &[u8], name: &str) -> Result<Self, ConfigErrors> {
+        Self::from_bytes(bytes, Reporter::new(name))
+    }
+
+    fn from_bytes(bytes: &[u8], reporter: Reporter) -> Result<Self, ConfigErrors> {
+        if bytes.len() > Self::MAX_BYTES {
+            let message = format!(
+                "the file has more than {} bytes, which is the most that is read",
+                Self::MAX_BYTES
+            );
+            return Err(reporter.only(None, &message));
+        }
+        let text = str::from_utf8(bytes).map_err(|error| {
+            let valid = bytes.get(..error.valid_up_to()).unwrap_or_default();
+            let message = format!(
+                "the file is not UTF-8: byte {:#04x} stands here; save it as UTF-8",
+                bytes.get(valid.len()).copied().unwrap_or_default()
+            );
+            reporter.only(Some(Place::after(&String::from_utf8_lossy(valid))), &message)
+        })?;
+        check::config(text.strip_prefix('\u{feff}').unwrap_or(text), reporter)
+    }
+}
+
+impl Default for Config {
+    /// [`Config::DEMO`].
+    #[expect(clippy::expect_used, reason = "the text is a constant, and a test reads it")]
+    fn default() -> Self {
+        Self::parse(Self::DEMO, "demo").expect("the demo config is valid")
+    }
+}
+
+impl PartialEq for Config {
+    /// Whether both say the same; where in their files they say it doesn't matter.
+    fn eq(&self, other: &Self) -> bool {
+        let Self {
+            store,
+            listen,
+            enabled,
+            unknown_limits,
+            http,
+            limits,
+            memory,
+            redis,
+            warnings: _,
+        } = self;
+        *store == other.store
+            && *listen == other.listen
+            && *enabled == other.enabled
+            && *unknown_limits == other.unknown_limits
+            && *http == other.http
+            && *limits == other.limits
+            && *memory == other.memory
+            && *redis == other.redis
+    }
+}
+
+/// The name of a file, shared by its problems.
+type FileName = Arc<str>;

@@ -1,0 +1,282 @@
+//! From a tree of YAML values to a checked [`Config`], reporting all that is wrong on the way.
+
+mod http;
+mod keys;
+mod limits;
+
+use std::num::NonZeroUsize;
+
+use sluicegate_core::KeyPrefix;
+
+use super::problem::{ConfigErrors, Place, Reporter, excerpt};
+use super::tree::{self, Key, Node, Value};
+use super::{Config, MemoryConfig, Overflow, RedisConfig, StoreUrl};
+use crate::registry::{Switch, UnknownLimit};
+
+/// Reads and checks the text of a file.
+pub(super) fn config(text: &str, mut reporter: Reporter) -> Result<Config, ConfigErrors> {
+    let root =
+        tree::read(text).map_err(|malformed| reporter.only(malformed.place, &malformed.message))?;
+    let warnings = reporter.empty();
+    let mut checker = Checker { text, warnings, reporter: &mut reporter };
+    let config = checker.config(&root);
+    let warnings = checker.warnings.into_problems();
+    if let Some((place, key)) =
+        tree::first_duplicate(text).filter(|(place, _)| !reporter.knows(*place))
+    {
+        reporter.report(place, &twice(&excerpt(&key)));
+    }
+    reporter.finish(config.map(|config| Config { warnings, ..config }))
+}
+
+fn twice(path: &str) -> String {
+    format!("{path}: is there twice: keep one of them")
+}
+
+#[derive(Debug)]
+struct Checker<'a> {
+    text: &'a str,
+    reporter: &'a mut Reporter,
+    warnings: Reporter,
+}
+
+/// The fields of a map that are known, each once.
+type Fields<'a> = Vec<(&'a Key, &'a Node)>;
+
+fn field<'a>(fields: &Fields<'a>, name: &str) -> Option<&'a Node> {
+    let (_, node) = fields.iter().find(|(key, _)| key.name == name)?;
+    // A field without a value says no more than one that isn't there.
+    Some(*node).filter(|node| !matches!(node.value, Value::Null))
+}
+
+/// The path of a field, such as `limits.demo.key`.
+fn path(parent: &str, name: &str) -> String {
+    if parent.is_empty() { name.to_owned() } else { format!("{parent}.{name}") }
+}
+
+impl Checker<'_> {
+    fn config(&mut self, root: &Node) -> Option<Config> {
+        if matches!(root.value, Value::Null) {
+            let message = format!(
+                "the file is empty: the smallest one is `limits: {{demo: {{policies: [\"{EXAMPLE}\"]}}}}`"
+            );
+            self.reporter.report(root.place, &message);
+            return None;
+        }
+        let fields = self.fields(root, "", &FIELDS)?;
+        let store = field(&fields, "store").map(|node| self.store(node));
+        let listen = field(&fields, "listen").map(|node| self.listen(node));
+        let enabled = field(&fields, "enabled").map(|node| self.switch(node, "enabled"));
+        let unknown = field(&fields, "unknown_limits").map(|node| {
+            let words = [
+                ("pass", UnknownLimit::Pass),
+                ("warn", UnknownLimit::Warn),
+                ("deny", UnknownLimit::Deny),
+            ];
+            self.one_of(node, "unknown_limits", &words)
+        });
+        let http = field(&fields, "http").map(|node| self.http(node)).unwrap_or_default_if_absent();
+        let memory = field(&fields, "memory").map(|node| self.memory(node));
+        let redis = field(&fields, "redis").map(|node| self.redis(node));
+        let limits = match fields.iter().find(|(key, _)| key.name == "limits") {
+            // What is wrong with `http` doesn't keep the limits from being looked at.
+            Some((key, node)) => self.limits(key, node, &http.clone().unwrap_or_default()),
+            None => {
+                self.report(root.place, "limits", NO_LIMITS);
+                None
+            }
+        };
+        let store = store.unwrap_or_default_if_absent();
+        if let Some(store) = &store {
+            self.warn_of_other_stores(store, &fields);
+        }
+        Some(Config {
+            store: store?,
+            listen: listen.unwrap_or(Some(Config::LISTEN))?,
+            enabled: enabled.unwrap_or_default_if_absent()?,
+            unknown_limits: unknown.unwrap_or_default_if_absent()?,
+            http: http?,
+            limits: limits?,
+            memory: memory.unwrap_or_default_if_absent()?,
+            redis: redis.unwrap_or_default_if_absent()?,
+            warnings: Vec::new(),
+        })
+    }
+
+    fn store(&mut self, node: &Node) -> Option<StoreUrl> {
+        let url =
+            self.text(node, "store", "a URL such as `memory:` or `redis://127.0.0.1:6379`")?;
+        url.parse()
+            .map_err(|error: super::StoreUrlError| {
+                self.report(node.place, "store", &error.to_string());
+            })
+            .ok()
+    }
+
+    fn listen(&mut self, node: &Node) -> Option<std::net::SocketAddr> {
+        const WANTED: &str = "an IP address and a port such as 127.0.0.1:8080 or [::1]:8080";
+        let text = self.text(node, "listen", WANTED)?;
+        let address = text.parse().ok();
+        if address.is_none() {
+            self.report(node.place, "listen", &format!("`{}` is not {WANTED}", excerpt(text)));
+        }
+        address
+    }
+
+    fn switch(&mut self, node: &Node, path: &str) -> Option<Switch> {
+        match node.value {
+            Value::Bool(true) => Some(Switch::On),
+            Value::Bool(false) => Some(Switch::Off),
+            _ => {
+                self.expected(node, path, "true or false");
+                None
+            }
+        }
+    }
+
+    fn memory(&mut self, node: &Node) -> Option<MemoryConfig> {
+        let fields = self.fields(node, "memory", &["max_keys", "overflow"])?;
+        let max_keys = field(&fields, "max_keys").map(|node| self.max_keys(node));
+        let overflow = field(&fields, "overflow").map(|node| {
+            let words = [("evict", Overflow::Evict), ("deny", Overflow::Deny)];
+            self.one_of(node, "memory.overflow", &words)
+        });
+        Some(MemoryConfig {
+            max_keys: max_keys.map_or(Some(None), |checked| checked.map(Some))?,
+            overflow: overflow.unwrap_or_default_if_absent()?,
+        })
+    }
+
+    fn max_keys(&mut self, node: &Node) -> Option<NonZeroUsize> {
+        let number = self.number(node);
+        if number.is_none() {
+            let message = format!(
+                "must be a whole number from 1 to {}, such as 1000000, but is {}",
+                usize::MAX,
+                self.described(node)
+            );
+            self.report(node.place, "memory.max_keys", &message);
+        }
+        number
+    }
+
+    fn redis(&mut self, node: &Node) -> Option<RedisConfig> {
+        let fields = self.fields(node, "redis", &["prefix"])?;
+        let prefix = field(&fields, "prefix").map(|node| self.prefix(node));
+        Some(RedisConfig { prefix: prefix.unwrap_or_default_if_absent()? })
+    }
+
+    fn prefix(&mut self, node: &Node) -> Option<KeyPrefix> {
+        let text = self.text(node, "redis.prefix", "text such as `sg`")?;
+        text.parse()
+            .map_err(|error: sluicegate_core::KeyPrefixError| {
+                self.report(node.place, "redis.prefix", &error.to_string());
+            })
+            .ok()
+    }
+
+    fn warn_of_other_stores(&mut self, store: &StoreUrl, fields: &Fields<'_>) {
+        let idle = match store {
+            StoreUrl::Memory => "redis",
+            StoreUrl::Redis(_) => "memory",
+        };
+        for (key, _) in fields.iter().filter(|(key, _)| key.name == idle) {
+            let message = format!("{idle}: has no effect while `store` is {store}");
+            self.warnings.report(key.place, &message);
+        }
+    }
+
+    /// The fields of a map, after reporting those that aren't among `known` or are there twice.
+    fn fields<'n>(&mut self, node: &'n Node, parent: &str, known: &[&str]) -> Option<Fields<'n>> {
+        let entries = match &node.value {
+            Value::Map(entries) => entries,
+            Value::Null => return Some(Vec::new()),
+            _ => {
+                let at = if parent.is_empty() { "the file" } else { parent };
+                self.expected(node, at, &format!("a map with the fields {}", known.join(", ")));
+                return None;
+            }
+        };
+        let mut fields: Fields<'n> = Vec::new();
+        for (key, node) in entries {
+            let path = path(parent, &excerpt(&key.name));
+            if fields.iter().any(|(earlier, _)| earlier.name == key.name) {
+                self.reporter.report(key.place, &twice(&path));
+            } else if known.contains(&key.name.as_str()) {
+                fields.push((key, node));
+            } else {
+                let message = format!("is not a field: the fields here are {}", known.join(", "));
+                self.report(key.place, &path, &message);
+            }
+        }
+        Some(fields)
+    }
+
+    /// A whole number in digits alone.
+    fn number<T: std::str::FromStr>(&self, node: &Node) -> Option<T> {
+        let written = node.written(self.text);
+        let digits = written.bytes().all(|byte| byte.is_ascii_digit());
+        match &node.value {
+            Value::Number if digits => written.parse().ok(),
+            _ => None,
+        }
+    }
+
+    fn text<'n>(&mut self, node: &'n Node, path: &str, wanted: &str) -> Option<&'n str> {
+        if let Value::Text(text) = &node.value {
+            return Some(text);
+        }
+        self.expected(node, path, wanted);
+        None
+    }
+
+    fn one_of<T: Copy>(&mut self, node: &Node, path: &str, words: &[(&str, T)]) -> Option<T> {
+        let found = match &node.value {
+            Value::Text(text) => words.iter().find(|(word, _)| word == text),
+            _ => None,
+        };
+        if found.is_none() {
+            let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+            self.expected(node, path, &format!("one of {}", words.join(", ")));
+        }
+        found.map(|(_, value)| *value)
+    }
+
+    fn expected(&mut self, node: &Node, path: &str, wanted: &str) {
+        let message = format!("must be {wanted}, but is {}", self.described(node));
+        self.report(node.place, path, &message);
+    }
+
+    fn described(&self, node: &Node) -> String {
+        match &node.value {
+            Value::Null => "nothing".to_owned(),
+            // As written: quotes are what makes a number text.
+            Value::Bool(_) | Value::Number | Value::Text(_) => {
+                format!("`{}`", excerpt(node.written(self.text)))
+            }
+            Value::List(_) => "a list".to_owned(),
+            Value::Map(_) => "a map".to_owned(),
+        }
+    }
+
+    fn report(&mut self, place: Place, path: &str, message: &str) {
+        self.reporter.report(place, &format!("{path}: {message}"));
+    }
+}
+
+const FIELDS: [&str; 8] =
+    ["store", "listen", "enabled", "unknown_limits", "limits", "http", "memory", "redis"];
+const EXAMPLE: &str = "token_bucket 10/s burst 20";
+const NO_LIMITS: &str =
+    "there is no limit: write one such as `demo: {policies: [\"token_bucket 10/s burst 20\"]}`";
+/// A field that may be absent, of which it is known whether it could be read.
+trait Checked<T> {
+    /// The default for a field that is absent, `None` for one that couldn't be read.
+    fn unwrap_or_default_if_absent(self) -> Option<T>;
+}
+
+impl<T: Default> Checked<T> for Option<Option<T>> {
+    fn unwrap_or_default_if_absent(self) -> Option<T> {
+        self.unwrap_or_else(|| Some(T::default()))
+    }
+}

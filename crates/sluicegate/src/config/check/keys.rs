@@ -1,0 +1,229 @@
+//! Which keys a limit treats differently: lists and overrides.
+
+use std::collections::HashSet;
+
+use sluicegate_core::Limit;
+use sluicegate_http::{
+    Cidr, ClientAddress, KeyComponent, KeyExpression, KeyMatcher, KeyMatcherError, Named,
+};
+
+use super::{Checker, field, path, twice};
+use crate::config::tree::{Node, Value};
+use crate::config::{Override, OverrideError, Times, TimesError};
+
+/// What of a limit matters to those who name its keys; `None` for what couldn't be read.
+pub(super) struct KeyContext<'c> {
+    pub(super) expression: Option<&'c KeyExpression>,
+    pub(super) address: &'c ClientAddress,
+    pub(super) limit: Option<&'c Limit>,
+}
+
+/// The keys that are not counted.
+pub(super) struct Lists {
+    pub(super) allow: Vec<KeyMatcher>,
+    pub(super) block: Vec<KeyMatcher>,
+}
+
+/// A field that may be absent, with its path.
+type Given<'n> = Option<(&'n Node, String)>;
+
+impl Checker<'_> {
+    pub(super) fn lists(
+        &mut self,
+        allow: Given<'_>,
+        block: Given<'_>,
+        context: &KeyContext<'_>,
+    ) -> Option<Lists> {
+        let mut seen = HashSet::new();
+        let mut list = |given: Given<'_>, problem: &dyn Fn(&str) -> String| match given {
+            Some((node, path)) => self.list(node, &path, context, &mut seen, problem),
+            None => Some(Vec::new()),
+        };
+        let allow = list(allow, &twice);
+        let block = list(block, &|path| {
+            format!("{path}: is there twice, here or in `allow`: keep one of them")
+        });
+        Some(Lists { allow: allow?, block: block? })
+    }
+
+    fn list(
+        &mut self,
+        node: &Node,
+        path: &str,
+        context: &KeyContext<'_>,
+        seen: &mut HashSet<KeyMatcher>,
+        twice: &dyn Fn(&str) -> String,
+    ) -> Option<Vec<KeyMatcher>> {
+        let Value::List(nodes) = &node.value else {
+            self.expected(node, path, "a list of keys such as [alice, \"tenant-*\", 10.0.0.0/8]");
+            return None;
+        };
+        let matchers = nodes.iter().enumerate().map(|(index, node)| {
+            let path = format!("{path}[{index}]");
+            let matcher = self.matcher(node, &path, context)?;
+            if !seen.insert(matcher.clone()) {
+                self.reporter.report(node.place, &twice(&path));
+            }
+            Some(matcher)
+        });
+        matchers.collect::<Vec<_>>().into_iter().collect()
+    }
+
+    fn matcher(&mut self, node: &Node, path: &str, context: &KeyContext<'_>) -> Option<KeyMatcher> {
+        let text = self.text(node, path, "a key in quotes such as \"alice\"")?;
+        match text.parse::<KeyMatcher>() {
+            Ok(matcher) => {
+                if let Some(warning) = never_matches(&matcher, context) {
+                    self.warnings.report(node.place, &format!("{path}: {warning}"));
+                }
+                Some(matcher)
+            }
+            Err(error) => {
+                self.report_matcher(node, path, &error);
+                None
+            }
+        }
+    }
+
+    fn report_matcher(&mut self, node: &Node, path: &str, error: &KeyMatcherError) {
+        let place = node.place_inside(self.text, error.column() - 1);
+        self.report(place, path, &error.to_string());
+    }
+
+    pub(super) fn overrides(
+        &mut self,
+        node: &Node,
+        path: &str,
+        context: &KeyContext<'_>,
+        lists: Option<&Lists>,
+    ) -> Option<Vec<Override>> {
+        let Value::List(nodes) = &node.value else {
+            self.expected(node, path, &format!("a list such as {EXAMPLE}"));
+            return None;
+        };
+        let mut seen = HashSet::new();
+        let overrides = nodes.iter().enumerate().map(|(index, node)| {
+            let path = format!("{path}[{index}]");
+            let (key_node, found) = self.one_override(node, &path, context)?;
+            let key = found.key();
+            if !seen.insert(key.clone()) {
+                self.reporter.report(key_node.place, &twice(&path));
+            }
+            let listed = |list: fn(&Lists) -> &Vec<KeyMatcher>| {
+                lists.is_some_and(|lists| list(lists).contains(key))
+            };
+            let shadowed =
+                [("allow", listed(|lists| &lists.allow)), ("block", listed(|lists| &lists.block))];
+            for (list, _) in shadowed.iter().filter(|(_, listed)| *listed) {
+                let message = format!("{path}: has no effect: `{list}` has the same key");
+                self.warnings.report(key_node.place, &message);
+            }
+            Some(found)
+        });
+        overrides.collect::<Vec<_>>().into_iter().collect()
+    }
+
+    fn one_override<'n>(
+        &mut self,
+        node: &'n Node,
+        parent: &str,
+        context: &KeyContext<'_>,
+    ) -> Option<(&'n Node, Override)> {
+        if matches!(node.value, Value::Null) {
+            self.expected(node, parent, &format!("a map such as {EXAMPLE_ENTRY}"));
+            return None;
+        }
+        let fields = self.fields(node, parent, &["key", "policies", "times"])?;
+        let key = match field(&fields, "key") {
+            Some(key) => self.matcher(key, &path(parent, "key"), context).map(|found| (key, found)),
+            None => {
+                self.report(node.place, parent, "has no key: add one such as `key: alice`");
+                None
+            }
+        };
+        let numbers = (field(&fields, "policies"), field(&fields, "times"));
+        let made = match numbers {
+            (Some(policies), None) => {
+                let path = path(parent, "policies");
+                let (nodes, policies_read) = self.policy_list(policies, &path)?;
+                let (key_node, key) = key?;
+                let made = Override::new(key, context.limit?, policies_read);
+                made.map_err(|error| {
+                    let place = error.policy().and_then(|index| nodes.get(index));
+                    self.report_override(place.unwrap_or(policies), &path, &error);
+                })
+                .map(|made| (key_node, made))
+            }
+            (None, Some(times)) => {
+                let path = path(parent, "times");
+                let many = self.times(times, &path)?;
+                if many.is_one() {
+                    self.warnings.report(times.place, &format!("{path}: changes nothing"));
+                }
+                let (key_node, key) = key?;
+                Override::times(key, context.limit?, many)
+                    .map_err(|error| self.report_override(times, &path, &error))
+                    .map(|made| (key_node, made))
+            }
+            (Some(_), Some(times)) => {
+                self.report(
+                    times.place,
+                    parent,
+                    "has both `policies` and `times`: keep one of them",
+                );
+                return None;
+            }
+            (None, None) => {
+                let message = "has no numbers: add `times: 10`, or `policies` like the limit's";
+                self.report(node.place, parent, message);
+                return None;
+            }
+        };
+        made.ok()
+    }
+
+    fn report_override(&mut self, node: &Node, path: &str, error: &OverrideError) {
+        self.report(node.place, path, &error.to_string());
+    }
+
+    fn times(&mut self, node: &Node, path: &str) -> Option<Times> {
+        let Value::Number = &node.value else {
+            self.expected(node, path, "a number such as 10 or 0.5");
+            return None;
+        };
+        let written = node.written(self.text);
+        written
+            .parse()
+            .map_err(|error: TimesError| self.report(node.place, path, &error.to_string()))
+            .ok()
+    }
+}
+
+/// Why an entry can name no key that middleware makes, if that is so.
+fn never_matches(matcher: &KeyMatcher, context: &KeyContext<'_>) -> Option<String> {
+    let Named::Range(range) = matcher.named() else {
+        return None;
+    };
+    let expression = context.expression?;
+    if !expression.components().contains(&KeyComponent::Ip) {
+        return Some(format!(
+            "`{range}` names no key made by `key: {expression}`, which has no `ip`"
+        ));
+    }
+    let network = context.address.network_of(range.address());
+    let longer = range.len() > network.len() && !network_is_unwrapped(range, network);
+    longer.then(|| {
+        format!(
+            "`{range}` names no key: an address is limited by its first {} bits: write {network}",
+            network.len()
+        )
+    })
+}
+
+/// Whether the address stands for one of IPv4.
+fn network_is_unwrapped(range: Cidr, network: Cidr) -> bool {
+    range.address().is_ipv6() != network.address().is_ipv6()
+}
+
+const EXAMPLE_ENTRY: &str = "`{key: alice, times: 10}`";
+const EXAMPLE: &str = "[{key: alice, times: 10}]";

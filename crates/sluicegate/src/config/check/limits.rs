@@ -1,0 +1,265 @@
+//! The limits of a file.
+
+use std::collections::HashSet;
+
+use sluicegate_core::{Limit, LimitError, LimitName, Policy, Span};
+use sluicegate_http::{KeyExpression, KeyExpressionError, OnMissingKey};
+
+use super::keys::{KeyContext, Lists};
+use super::{Checked, Checker, EXAMPLE, NO_LIMITS, excerpt, field, path, twice};
+use crate::config::http::HttpConfig;
+use crate::config::tree::{Key, Node, Value};
+use crate::config::{Config, LimitConfig, OnStoreFailure, warnings};
+
+impl Checker<'_> {
+    pub(super) fn limits(
+        &mut self,
+        key: &Key,
+        node: &Node,
+        http: &HttpConfig,
+    ) -> Option<Vec<LimitConfig>> {
+        let entries = match &node.value {
+            Value::Map(entries) if !entries.is_empty() => entries,
+            Value::Map(_) | Value::Null => {
+                self.report(key.place, "limits", NO_LIMITS);
+                return None;
+            }
+            _ => {
+                self.expected(
+                    node,
+                    "limits",
+                    &format!(
+                        "a map of names to limits such as `demo: {{policies: [\"{EXAMPLE}\"]}}`"
+                    ),
+                );
+                return None;
+            }
+        };
+        let mut seen: HashSet<&str> = HashSet::new();
+        let mut limits = Vec::new();
+        for (key, node) in entries {
+            let path = path("limits", &excerpt(&key.name));
+            if !seen.insert(&key.name) {
+                self.reporter.report(key.place, &twice(&path));
+            }
+            let name = key
+                .name
+                .parse()
+                .map_err(|error: sluicegate_core::NameError| {
+                    self.report(key.place, "limits", &error.to_string());
+                })
+                .ok();
+            limits.push(self.limit(key, name.as_ref(), node, &path, http));
+        }
+        limits.into_iter().collect()
+    }
+
+    fn limit(
+        &mut self,
+        key: &Key,
+        name: Option<&LimitName>,
+        node: &Node,
+        parent: &str,
+        http: &HttpConfig,
+    ) -> Option<LimitConfig> {
+        const FIELDS: [&str; 9] = [
+            "policies",
+            "enabled",
+            "key",
+            "missing_key",
+            "allow",
+            "block",
+            "overrides",
+            "on_store_failure",
+            "deadline",
+        ];
+        if matches!(node.value, Value::Null) {
+            self.report(key.place, parent, NO_POLICIES);
+            return None;
+        }
+        let fields = self.fields(node, parent, &FIELDS)?;
+        let given = |name: &str| field(&fields, name).map(|node| (node, path(parent, name)));
+        let enabled = given("enabled").map(|(node, path)| self.switch(node, &path));
+        let expression = match given("key") {
+            Some((node, path)) => self.key(node, &path),
+            None => Some(KeyExpression::default()),
+        };
+        let missing_key = given("missing_key").map(|(node, path)| {
+            let words = [
+                ("shared", OnMissingKey::Shared),
+                ("refuse", OnMissingKey::Refuse),
+                ("skip", OnMissingKey::Skip),
+            ];
+            self.one_of(node, &path, &words)
+        });
+        let on_store_failure = given("on_store_failure").map(|(node, path)| {
+            let words = [
+                ("error", OnStoreFailure::Error),
+                ("allow", OnStoreFailure::Allow),
+                ("deny", OnStoreFailure::Deny),
+            ];
+            self.one_of(node, &path, &words)
+        });
+        let deadline = given("deadline").map(|(node, path)| self.deadline(node, &path));
+        // Whether policies go together doesn't depend on the name.
+        let stand_in = name.cloned().or_else(|| "limit".parse().ok())?;
+        let limit = match given("policies") {
+            Some((node, path)) => self.policies(stand_in, node, &path),
+            None => {
+                self.report(key.place, parent, NO_POLICIES);
+                None
+            }
+        };
+        let context = KeyContext {
+            expression: expression.as_ref(),
+            address: &http.client_address,
+            limit: limit.as_ref(),
+        };
+        let lists = self.lists(given("allow"), given("block"), &context);
+        let overrides = match given("overrides") {
+            Some((node, path)) => self.overrides(node, &path, &context, lists.as_ref()),
+            None => Some(Vec::new()),
+        };
+        let Lists { allow, block } = lists?;
+        Some(LimitConfig {
+            limit: limit.filter(|_| name.is_some())?,
+            enabled: enabled.unwrap_or_default_if_absent()?,
+            key: expression?.with_client_address(http.client_address.clone()),
+            missing_key: missing_key.unwrap_or_default_if_absent()?,
+            allow,
+            block,
+            overrides: overrides?,
+            on_store_failure: on_store_failure.unwrap_or_default_if_absent()?,
+            deadline: deadline.unwrap_or(Some(Config::DEADLINE))?,
+        })
+    }
+
+    fn key(&mut self, node: &Node, path: &str) -> Option<KeyExpression> {
+        let text = self.text(node, path, "an expression such as `ip`")?;
+        if text.trim().is_empty() {
+            self.report(
+                node.place,
+                path,
+                "is empty: write an expression such as `ip`, or remove it",
+            );
+            return None;
+        }
+        text.parse()
+            .map_err(|error: KeyExpressionError| {
+                let place = node.place_inside(self.text, error.column() - 1);
+                let message = format!("{path}: {}", error.message());
+                self.reporter.report_with(place, &message, error.snippet());
+            })
+            .ok()
+    }
+
+    fn deadline(&mut self, node: &Node, path: &str) -> Option<Span> {
+        let written = match &node.value {
+            Value::Text(text) => text,
+            // Without a unit it is a number: the span's own error says what to add.
+            Value::Number => node.written(self.text),
+            _ => {
+                self.expected(node, path, "a length of time such as 50ms");
+                return None;
+            }
+        };
+        // The longest span has 18 characters: what an error repeats of this one is enough.
+        match excerpt(written).parse::<Span>() {
+            Err(error) => self.report(node.place, path, &error.to_string()),
+            Ok(span) if span < Span::MILLISECOND || span > Span::MINUTE => {
+                let message = format!("is {span}, but must be from 1ms to 60s");
+                self.report(node.place, path, &message);
+            }
+            Ok(span) => return Some(span),
+        }
+        None
+    }
+
+    fn policies(&mut self, name: LimitName, node: &Node, path: &str) -> Option<Limit> {
+        let (nodes, policies) = self.policy_list(node, path)?;
+        if let Some(warning) = warnings::of_policies(&policies) {
+            self.warnings.report(node.place, &format!("{path}: {warning}"));
+        }
+        match Limit::new(name, policies) {
+            Ok(limit) => Some(limit),
+            Err(error) => {
+                let place = match &error {
+                    LimitError::DuplicateName { index, .. } => nodes.get(*index),
+                    _ => None,
+                };
+                self.report(place.unwrap_or(node).place, path, &error.to_string());
+                None
+            }
+        }
+    }
+
+    /// The policies of a list that isn't empty, with their nodes.
+    pub(super) fn policy_list<'n>(
+        &mut self,
+        node: &'n Node,
+        path: &str,
+    ) -> Option<(&'n [Node], Vec<Policy>)> {
+        let nodes = match &node.value {
+            Value::List(nodes) if !nodes.is_empty() => nodes,
+            Value::List(_) => {
+                self.report(
+                    node.place,
+                    path,
+                    &format!("is empty: write at least one policy such as [\"{EXAMPLE}\"]"),
+                );
+                return None;
+            }
+            _ => {
+                self.expected(node, path, &format!("a list of policies such as [\"{EXAMPLE}\"]"));
+                return None;
+            }
+        };
+        let parsed: Vec<Option<Policy>> = nodes
+            .iter()
+            .enumerate()
+            .map(|(index, node)| self.policy(node, &format!("{path}[{index}]")))
+            .collect();
+        let policies: Option<Vec<Policy>> = parsed.iter().cloned().collect();
+        if policies.is_none() {
+            // Which name the others have by default depends on those that can't be read; two
+            // that were given one name are too many in any case.
+            self.report_equal_names(nodes, &parsed, path);
+        }
+        Some((nodes, policies?))
+    }
+
+    fn policy(&mut self, node: &Node, path: &str) -> Option<Policy> {
+        let spec = self.text(node, path, &format!("a policy such as \"{EXAMPLE}\""))?;
+        match spec.parse::<Policy>() {
+            Ok(policy) => {
+                for warning in warnings::of_policy(&policy) {
+                    self.warnings.report(node.place, &format!("{path}: {warning}"));
+                }
+                Some(policy)
+            }
+            Err(error) => {
+                let place = node.place_inside(self.text, error.column() - 1);
+                let message = format!("{path}: {}", error.message());
+                self.reporter.report_with(place, &message, error.snippet());
+                None
+            }
+        }
+    }
+
+    fn report_equal_names(&mut self, nodes: &[Node], parsed: &[Option<Policy>], path: &str) {
+        let named: Vec<_> = nodes
+            .iter()
+            .zip(parsed)
+            .enumerate()
+            .filter_map(|(index, (node, policy))| Some((index, node, policy.as_ref()?.name()?)))
+            .collect();
+        for (position, (index, node, name)) in named.iter().enumerate() {
+            if named.iter().take(position).any(|(_, _, earlier)| earlier == name) {
+                let error = LimitError::DuplicateName { name: (*name).clone(), index: *index };
+                self.report(node.place, path, &error.to_string());
+            }
+        }
+    }
+}
+
+const NO_POLICIES: &str = "has no policies: add `policies: [\"token_bucket 10/s burst 20\"]`";

@@ -1,0 +1,294 @@
+//! Other numbers for some keys of a limit.
+
+use std::error::Error;
+use std::fmt;
+
+use sluicegate_core::{Algorithm, Limit, LimitError, Member, Policy, PolicyError};
+use sluicegate_http::KeyMatcher;
+
+use super::Times;
+
+/// Keys that have other numbers than the rest of a limit: the same policies, each of the same
+/// name, algorithm and window. So what was consumed under one set of numbers counts under the
+/// other, and a key that gets other numbers keeps what it consumed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Override {
+    key: KeyMatcher,
+    limit: Limit,
+}
+
+impl Override {
+    /// The keys that `key` names have `policies` in place of those of `base`.
+    ///
+    /// ```
+    /// use sluicegate::config::Override;
+    ///
+    /// let api = sluicegate::limit("api", ["token_bucket 10/s", "fixed_window 1000/d as daily"])?;
+    /// let policies = ["token_bucket 50/s", "fixed_window 9000/d as daily"].map(|spec| spec.parse());
+    /// let more = policies.into_iter().collect::<Result<Vec<_>, _>>()?;
+    /// assert!(Override::new("acme".parse()?, &api, more).is_ok());
+    ///
+    /// let other = vec!["gcra 50/s as token_bucket".parse()?, "fixed_window 9000/d as daily".parse()?];
+    /// assert_eq!(
+    ///     Override::new("acme".parse()?, &api, other).unwrap_err().to_string(),
+    ///     "policy `token_bucket` is a gcra, but the limit's is a token_bucket: \
+    ///      an override changes numbers alone"
+    /// );
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When the policies are not those of `base`, in its order, with other numbers.
+    pub fn new(
+        key: KeyMatcher,
+        base: &Limit,
+        policies: Vec<Policy>,
+    ) -> Result<Self, OverrideError> {
+        let limit = Limit::new(base.name().clone(), policies).map_err(|error| OverrideError {
+            policy: faulty(&error),
+            message: error.to_string(),
+        })?;
+        let (own, wanted) = (limit.members(), base.members());
+        for (index, (own, wanted)) in own.iter().zip(wanted).enumerate() {
+            if let Some(message) = difference(index, own, wanted) {
+                return Err(OverrideError { policy: Some(index), message });
+            }
+        }
+        if own.len() != wanted.len() {
+            let names: Vec<&str> = wanted.iter().map(|member| member.name().as_str()).collect();
+            let message = format!(
+                "has {} of the limit's {} policies: write {}, in this order",
+                own.len(),
+                wanted.len(),
+                names.join(", ")
+            );
+            let policy = (own.len() > wanted.len()).then_some(wanted.len());
+            return Err(OverrideError { policy, message });
+        }
+        Ok(Self { key, limit })
+    }
+
+    /// The keys that `key` names have `times` as much of everything: rates, bursts, capacities,
+    /// queues and limits. Windows, costs and times (the saved idle time of `smooth`, the warm-up)
+    /// stay.
+    ///
+    /// # Errors
+    /// When a number would not be exact, or beyond what its policy can have.
+    pub fn times(key: KeyMatcher, base: &Limit, times: Times) -> Result<Self, OverrideError> {
+        let mut policies = Vec::with_capacity(base.members().len());
+        for (index, member) in base.members().iter().enumerate() {
+            let name = member.name();
+            let fault = |message| OverrideError { policy: Some(index), message };
+            let algorithm = multiplied(member.policy().algorithm(), times).map_err(|number| {
+                fault(format!(
+                    "policy `{name}`: {number} times {times} is not a whole number: write the \
+                     policies of the override out"
+                ))
+            })?;
+            let policy = Policy::new(algorithm).map_err(|error: PolicyError| {
+                fault(format!("policy `{name}` times {times}: {error}"))
+            })?;
+            policies.push(like(member, policy));
+        }
+        Self::new(key, base, policies)
+    }
+
+    /// Which keys.
+    #[must_use]
+    pub const fn key(&self) -> &KeyMatcher {
+        &self.key
+    }
+
+    /// The limit with their numbers.
+    #[must_use]
+    pub const fn limit(&self) -> &Limit {
+        &self.limit
+    }
+}
+
+/// What keeps two policies from being one with two sets of numbers.
+fn difference(index: usize, own: &Member, wanted: &Member) -> Option<String> {
+    let (name, algorithm) = (wanted.name(), wanted.policy().algorithm().word());
+    let own_algorithm = own.policy().algorithm().word();
+    let rule = "an override changes numbers alone";
+    if own.name() != name {
+        let number = index + 1;
+        Some(format!(
+            "policy {number} is called `{}`, but the limit's `{name}`: {rule}",
+            own.name()
+        ))
+    } else if own_algorithm != algorithm {
+        Some(format!(
+            "policy `{name}` is a {own_algorithm}, but the limit's is a {algorithm}: {rule}"
+        ))
+    } else if own.identity() != wanted.identity() {
+        let policy = wanted.policy();
+        Some(format!("policy `{name}` has another window than the limit's, `{policy}`: {rule}"))
+    } else {
+        None
+    }
+}
+
+/// Of which policy an error is.
+const fn faulty(error: &LimitError) -> Option<usize> {
+    match error {
+        LimitError::DuplicateName { index, .. } => Some(*index),
+        _ => None,
+    }
+}
+
+/// The policy with all but the numbers of `member`.
+fn like(member: &Member, policy: Policy) -> Policy {
+    use sluicegate_core::{DeniedCharge, Enforcement};
+    let base = member.policy();
+    let mut policy = policy.with_cost(base.cost());
+    // A name that was not given stays so: it prints as it reads.
+    if let Some(name) = base.name() {
+        policy = policy.named(name.clone());
+    }
+    if base.enforcement() == Enforcement::Shadow {
+        policy = policy.shadow();
+    }
+    if base.denied_charge() == DeniedCharge::Charged {
+        policy = policy.charge_denied();
+    }
+    policy
+}
+
+/// The algorithm with `times` its numbers, or the number of which there is no such multiple.
+fn multiplied(algorithm: &Algorithm, times: Times) -> Result<Algorithm, String> {
+    let many = |name: &str, units| times.of_units(units).ok_or_else(|| format!("{name} {units}"));
+    let fast = |rate| times.of_rate(rate).ok_or_else(|| format!("rate {rate}"));
+    let mut algorithm = algorithm.clone();
+    match &mut algorithm {
+        Algorithm::TokenBucket { rate, burst } | Algorithm::Gcra { rate, burst } => {
+            (*rate, *burst) = (fast(*rate)?, many("burst", *burst)?);
+        }
+        Algorithm::LeakyBucket { rate, capacity } => {
+            (*rate, *capacity) = (fast(*rate)?, many("capacity", *capacity)?);
+        }
+        Algorithm::Shaper { rate, queue } => {
+            (*rate, *queue) = (fast(*rate)?, many("queue", *queue)?);
+        }
+        Algorithm::Smooth { rate, .. } | Algorithm::WarmUp { rate, .. } => *rate = fast(*rate)?,
+        Algorithm::FixedWindow { limit, .. }
+        | Algorithm::SlidingWindow { limit, .. }
+        | Algorithm::SlidingCounter { limit, .. } => *limit = many("limit", *limit)?,
+        Algorithm::SlidingLog { strategies } => {
+            for strategy in strategies {
+                strategy.limit = many("limit", strategy.limit)?;
+            }
+        }
+        _ => return Err(algorithm.word().to_owned()),
+    }
+    Ok(algorithm)
+}
+
+/// Numbers that can't stand in for those of a limit. The message says what to change.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct OverrideError {
+    policy: Option<usize>,
+    message: String,
+}
+
+impl OverrideError {
+    /// The index of the policy at fault, if it is one.
+    #[must_use]
+    pub const fn policy(&self) -> Option<usize> {
+        self.policy
+    }
+}
+
+impl fmt::Display for OverrideError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl Error for OverrideError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn times(policies: &[&str], times: &str) -> Result<Vec<String>, String> {
+        let base = crate::limit("l", policies).unwrap();
+        let found = Override::times("k".parse().unwrap(), &base, times.parse().unwrap());
+        let found = found.map_err(|error| error.to_string())?;
+        let identities =
+            |limit: &Limit| limit.members().iter().map(Member::identity).collect::<Vec<_>>();
+        assert_eq!(identities(found.limit()), identities(&base));
+        Ok(found.limit().members().iter().map(|member| member.policy().to_string()).collect())
+    }
+
+    #[test]
+    fn every_number_is_multiplied_and_all_else_stays() {
+        let policies = [
+            "token_bucket 10/s burst 20 cost 3",
+            "gcra 1/7s burst 5 shadow",
+            "leaky_bucket 5/s capacity 20 charge_denied as water",
+            "shaper 5/s queue 100",
+            "smooth 5/s burst 2s start full",
+            "warmup 5/s over 10s",
+            "fixed_window 10/month calendar Asia/Tokyo",
+            "sliding_window 10/h slices 60",
+            "sliding_counter 10/h",
+            "sliding_log 10/s and 1000/h",
+        ];
+        let threefold = [
+            "token_bucket 30/s burst 60 cost 3",
+            "gcra 3/7s burst 15 shadow",
+            "leaky_bucket 15/s capacity 60 charge_denied as water",
+            "shaper 15/s queue 300",
+            "smooth 15/s burst 2s start full",
+            "warmup 15/s over 10s",
+            "fixed_window 30/month calendar Asia/Tokyo",
+            "sliding_window 30/h slices 60",
+            "sliding_counter 30/h",
+            "sliding_log 30/s and 3000/h",
+        ];
+        let parse = |specs: &[&str]| {
+            specs.iter().map(|spec| spec.parse::<Policy>().unwrap().to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(times(&policies, "3"), Ok(parse(&threefold)));
+    }
+
+    #[test]
+    fn a_fraction_is_exact_or_refused() {
+        assert_eq!(times(&["gcra 5/s burst 4"], "0.5"), Ok(vec!["gcra 5/2s burst 2".to_owned()]));
+        assert_eq!(
+            times(&["gcra 5/s burst 4", "fixed_window 5/s"], "0.5"),
+            Err("policy `fixed_window`: limit 5 times 0.5 is not a whole number: write the policies of \
+                 the override out"
+                .to_owned())
+        );
+        let too_much = times(&["sliding_log 10/s"], "100000").unwrap_err();
+        assert!(too_much.starts_with("policy `sliding_log` times 100000: "), "{too_much}");
+    }
+
+    #[test]
+    fn an_override_has_the_policies_of_its_limit() {
+        let base = crate::limit("l", ["gcra 1/s", "fixed_window 5/h as daily"]).unwrap();
+        for (policies, policy, message) in [
+            (&["gcra 1/s"][..], None, "has 1 of the limit's 2 policies: write gcra, daily"),
+            (&["gcra 1/s", "fixed_window 5/h"], Some(1), "policy 2 is called `fixed_window`, but"),
+            (
+                &["gcra 1/s", "gcra 5/h as daily"],
+                Some(1),
+                "is a gcra, but the limit's is a fixed_w",
+            ),
+            (&["gcra 1/s", "fixed_window 5/d as daily"], Some(1), "has another window"),
+            (
+                &["gcra 1/s", "fixed_window 5/h as daily", "gcra 1/s as b"],
+                Some(2),
+                "has 3 of the limit's 2 policies",
+            ),
+            (&["gcra 1/s as a", "gcra 1/s as a"], Some(1), "add `as NAME`"),
+        ] {
+            let policies = policies.iter().map(|spec| spec.parse().unwrap()).collect();
+            let error = Override::new("k".parse().unwrap(), &base, policies).unwrap_err();
+            assert!(error.to_string().contains(message), "{error}");
+            assert_eq!(error.policy(), policy, "{error}");
+        }
+    }
+}

@@ -1,0 +1,353 @@
+use std::fs;
+use std::net::SocketAddr;
+
+use proptest::prelude::*;
+use sluicegate_core::{KeyPrefix, Span};
+
+use super::*;
+
+fn parse(text: &str) -> Config {
+    Config::parse(text, "c.yaml").unwrap_or_else(|errors| panic!("{errors}\n{text}"))
+}
+
+fn problems(text: &str) -> String {
+    match Config::parse(text, "c.yaml") {
+        Ok(config) => panic!("this was read as {config:?}:\n{text}"),
+        Err(errors) => errors.to_string(),
+    }
+}
+
+fn policies(config: &LimitConfig) -> Vec<String> {
+    config
+        .limit
+        .members()
+        .iter()
+        .map(|member| format!("{}: {}", member.name(), member.policy()))
+        .collect()
+}
+
+/// Every file of `messages.txt` and the whole text of its problems: what users read is what is
+/// reviewed here.
+#[test]
+fn messages() {
+    let table = include_str!("messages.txt");
+    let mut found = String::new();
+    for case in table.split("=====\n").filter(|case| !case.is_empty()) {
+        let (text, _) = case.split_once("-----\n").unwrap();
+        found.push_str(&format!("=====\n{text}-----\n{}\n", problems(text)));
+    }
+    assert!(found == table, "messages.txt should hold:\n{found}");
+}
+
+#[test]
+fn the_smallest_file_has_every_default() {
+    let config = parse("limits: {demo: {policies: [\"token_bucket 10/s burst 20\"]}}");
+    assert_eq!(config.store, StoreUrl::Memory);
+    assert_eq!(config.listen, "127.0.0.1:8080".parse::<SocketAddr>().unwrap());
+    assert_eq!(config.memory, MemoryConfig { max_keys: None, overflow: Overflow::Evict });
+    assert_eq!(config.redis.prefix, KeyPrefix::default());
+    let demo = config.limit("demo").unwrap();
+    assert_eq!(demo.key.to_string(), "ip");
+    assert_eq!(demo.on_store_failure, OnStoreFailure::Error);
+    assert_eq!(demo.deadline, Span::from_millis(50).unwrap());
+    assert_eq!(policies(demo), ["token_bucket: token_bucket 10/s burst 20"]);
+    assert!(config.warnings().is_empty());
+
+    assert_eq!(config, Config::default());
+    assert!(config.limit("other").is_none());
+}
+
+#[test]
+fn a_file_with_every_field() {
+    let config = parse(
+        "store: valkey://user:secret@db:6380/2   # a comment
+listen: \"[::1]:0\"
+limits:
+  login:
+    key: ip + user
+    policies:
+      - gcra 5/min
+      - 'gcra 20/h'
+      - >-
+        fixed_window 100/d
+        calendar Asia/Tokyo
+      - sliding_log 10/s and 100/min as log
+    on_store_failure: deny
+    deadline: 1s
+  404: {policies: [shaper 5/s queue 10], on_store_failure: allow}
+memory: {}
+redis:
+  prefix: shop:sg
+",
+    );
+    let StoreUrl::Redis(url) = &config.store else { panic!("{:?}", config.store) };
+    assert_eq!(url.expose(), "redis://user:secret@db:6380/2");
+    assert_eq!(config.listen, "[::1]:0".parse::<SocketAddr>().unwrap());
+    assert_eq!(config.redis.prefix.as_str(), "shop:sg");
+    let names: Vec<_> = config.limits.iter().map(|limit| limit.limit.name().as_str()).collect();
+    assert_eq!(names, ["login", "404"]);
+    let login = &config.limits[0];
+    assert_eq!(login.key.to_string(), "ip+user");
+    assert_eq!(login.on_store_failure, OnStoreFailure::Deny);
+    assert_eq!(login.deadline, Span::SECOND);
+    assert_eq!(
+        policies(login),
+        [
+            "gcra: gcra 5/min",
+            "gcra-2: gcra 20/h",
+            "fixed_window: fixed_window 100/d calendar Asia/Tokyo",
+            "log: sliding_log 10/s and 100/min as log",
+        ]
+    );
+    assert_eq!(config.limits[1].on_store_failure, OnStoreFailure::Allow);
+}
+
+#[test]
+fn the_embedded_store_can_be_bounded() {
+    let config =
+        parse("memory: {max_keys: 500, overflow: deny}\nlimits: {a: {policies: [gcra 5/s]}}");
+    assert_eq!(config.memory.max_keys.map(NonZeroUsize::get), Some(500));
+    assert_eq!(config.memory.overflow, Overflow::Deny);
+}
+
+#[test]
+fn anchors_aliases_and_merge_keys_stand_for_what_they_name() {
+    let config = parse(
+        "limits:
+  a: &a {key: user, deadline: 1s, policies: &usual [gcra 5/s]}
+  b: {policies: *usual}
+  c:
+    <<: *a
+    key: host
+",
+    );
+    assert_eq!(policies(&config.limits[1]), ["gcra: gcra 5/s"]);
+    assert_eq!(config.limits[2].key.to_string(), "host");
+    assert_eq!(config.limits[2].deadline, Span::SECOND);
+    assert_eq!(policies(&config.limits[2]), ["gcra: gcra 5/s"]);
+}
+
+#[test]
+fn a_number_that_is_a_key_twice_is_refused_wherever_it_stands() {
+    for text in [
+        "limits: {404: {policies: [gcra 5/s]}, 404: {policies: [gcra 6/s]}}",
+        "limits: {404: {policies: [gcra 5/s]}, a: {policies: [gcra 5/s]}, a: {policies: [gcra 6/s]}}",
+        "limits: {a: {policies: [gcra 5/s]}, 404: {policies: [gcra 5/s]}, a: {policies: [gcra 6/s]}}",
+    ] {
+        assert!(problems(text).contains("is there twice: keep one of them"), "{}", problems(text));
+    }
+}
+
+#[test]
+fn what_can_hardly_be_meant_is_warned_of() {
+    let config = parse(
+        "limits:
+  log:
+    policies:
+      - sliding_log 10/s and 100/min and 600/min and 10/s and 1000/h as a
+      - sliding_log 5/s and 1000/min and 5/500ms as b
+  watch:
+    policies: [gcra 5/s shadow, fixed_window 5/s shadow]
+redis: {prefix: x}
+",
+    );
+    let warnings: Vec<String> = config.warnings().iter().map(ToString::to_string).collect();
+    assert_eq!(
+        warnings,
+        [
+            "c.yaml:4:9: limits.log.policies[0]: the strategy `600/min` never refuses what `10/s` admits: remove it, or lower its limit",
+            "c.yaml:4:9: limits.log.policies[0]: the strategy `10/s` never refuses what `10/s` admits: remove it, or lower its limit",
+            "c.yaml:5:9: limits.log.policies[1]: the strategy `1000/min` never refuses what `5/s` admits: remove it, or lower its limit",
+            "c.yaml:5:9: limits.log.policies[1]: the strategy `5/500ms` never refuses what `5/s` admits: remove it, or lower its limit",
+            "c.yaml:7:15: limits.watch.policies: every policy is a shadow: the limit never refuses anything",
+            "c.yaml:8:1: redis: has no effect while `store` is memory:",
+        ]
+    );
+
+    let idle =
+        parse("store: redis://db\nmemory: {max_keys: 5}\nlimits: {a: {policies: [gcra 5/s]}}");
+    assert_eq!(
+        idle.warnings()[0].to_string(),
+        "c.yaml:2:1: memory: has no effect while `store` is redis://db"
+    );
+}
+
+#[test]
+fn files_are_loaded() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("limits.yaml");
+    let shown = path.display().to_string();
+    let failure = || Config::load(&path).unwrap_err();
+
+    // How a system spells this is its own business.
+    assert!(
+        failure().to_string().starts_with(&format!("{shown}: can't be read: ")),
+        "{}",
+        failure()
+    );
+    assert_eq!(failure().problems()[0].line(), None);
+    assert!(Config::load(folder.path()).is_err());
+
+    // Some editors begin a file with a byte order mark.
+    fs::write(&path, format!("\u{feff}{}", Config::DEMO)).unwrap();
+    assert_eq!(Config::load(&path).unwrap(), Config::default());
+
+    fs::write(&path, b"limits:\n  b\xc3\xb6se: \xff\n").unwrap();
+    assert_eq!(
+        failure().to_string(),
+        format!("{shown}:2:9: the file is not UTF-8: byte 0xff stands here; save it as UTF-8")
+    );
+    // Cut off inside of a character.
+    fs::write(&path, b"limits: \xc3").unwrap();
+    assert_eq!(failure().problems()[0].column(), Some(9));
+
+    let padded = |bytes: usize| Config::DEMO.to_owned() + &"\n".repeat(bytes - Config::DEMO.len());
+    fs::write(&path, padded(Config::MAX_BYTES)).unwrap();
+    assert_eq!(Config::load(&path).unwrap(), Config::default());
+    fs::write(&path, padded(Config::MAX_BYTES + 1)).unwrap();
+    let too_large = "the file has more than 1048576 bytes, which is the most that is read";
+    assert_eq!(failure().to_string(), format!("{shown}: {too_large}"));
+    let errors = Config::parse(&padded(Config::MAX_BYTES + 1), "c.yaml").unwrap_err();
+    assert_eq!(errors.problems()[0].message(), too_large);
+}
+
+#[test]
+fn a_file_of_very_many_values_is_refused() {
+    let text = format!("limits: [{}]", "x,".repeat(200_000));
+    assert!(
+        problems(&text).contains("the file has more than 100000 values"),
+        "{}",
+        problems(&text)
+    );
+    for open in ["[", "{a: ", "- ", "? "] {
+        assert!(Config::parse(&open.repeat(200_000), "c.yaml").is_err());
+    }
+}
+
+#[test]
+fn passwords_are_never_shown() {
+    for text in [
+        "store: redis://user:secret@:1",
+        "store: redis://user:secret@db:x",
+        "store: redis://user:secret@db/x",
+        "store: redis://user:secret@db?x",
+        "store: redis://user:secret@db/0 x",
+        "store: rediss://user:secret@db",
+        "store: user:secret@db",
+        "store: user:secret@db://x",
+        "store: memory://secret",
+        "store: redis://user:secret@db",
+    ] {
+        let shown = problems(text);
+        assert!(!shown.contains("secret"), "{shown}");
+    }
+    let config =
+        parse("store: redis://user:se@cret@db\nmemory: {}\nlimits: {a: {policies: [gcra 5/s]}}");
+    assert!(!format!("{config:?} {}", config.store).contains("cret"), "{config:?}");
+}
+
+#[test]
+fn store_urls() {
+    for (text, shown) in [
+        ("memory", "memory:"),
+        ("memory:", "memory:"),
+        ("redis://localhost", "redis://localhost"),
+        ("valkey://127.0.0.1:6379/0", "redis://127.0.0.1:6379/0"),
+        ("redis://[::1]:6379", "redis://[::1]:6379"),
+        ("redis://:p@db/", "redis://***@db/"),
+    ] {
+        assert_eq!(text.parse::<StoreUrl>().unwrap().to_string(), shown);
+    }
+    for text in [
+        "",
+        "redis:",
+        "redis://",
+        "redis://:1",
+        "redis://db:0",
+        "redis://db:",
+        "redis://[::1",
+        "redis://[::1]x",
+        "redis://db?x",
+        "redis://db#x",
+        "redis://db/65536",
+        "redis://db/+1",
+        "redis://a|b",
+    ] {
+        assert!(text.parse::<StoreUrl>().is_err(), "{text}");
+    }
+}
+
+#[test]
+fn a_password_that_ends_a_host_for_others_is_refused() {
+    for text in ["redis://db/2?x@other:6379", "redis://:p/q@db", "redis://:p?q@db", "redis://:#@db"]
+    {
+        let error = text.parse::<StoreUrl>().unwrap_err().to_string();
+        assert!(error.contains("%2F, %3F and %23"), "{text}: {error}");
+    }
+    assert!("redis://:p%2Fq%3F%23@db/1".parse::<StoreUrl>().is_ok());
+}
+
+/// What must hold of an answer, whatever was asked.
+fn is_an_answer(text: &str) -> Result<(), TestCaseError> {
+    let lines = text.lines().count() as u64 + 1;
+    match Config::parse(text, "c.yaml") {
+        Ok(config) => prop_assert!(!config.limits.is_empty()),
+        Err(errors) => {
+            prop_assert!(!errors.problems().is_empty());
+            for problem in errors.problems() {
+                prop_assert!(problem.line().is_some_and(|line| line <= lines), "{problem}");
+                prop_assert!(problem.column().is_some_and(|column| column >= 1), "{problem}");
+                prop_assert_eq!(problem.message().lines().count(), 1);
+            }
+            let shown = errors.to_string();
+            prop_assert!(!shown.chars().any(|c| c.is_control() && c != '\n'));
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_answered(text in any::<String>()) {
+        is_an_answer(&text)?;
+    }
+
+    #[test]
+    fn any_limit_is_answered(value in "[ -~\n\u{e9}]{0,40}") {
+        is_an_answer(&format!("limits:\n  demo:\n    policies: [gcra 5/s]\n    {value}\n"))?;
+        is_an_answer(&format!("limits:\n  demo:\n    policies:\n      - {value}\n"))?;
+    }
+
+    #[test]
+    fn one_changed_character_is_answered(
+        at in any::<prop::sample::Index>(),
+        new in prop_oneof![any::<char>(), "[-:&*!|>'\"{}\\[\\]#%@,? \t\n]".prop_map(|text| text.chars().next().unwrap_or(' '))],
+    ) {
+        let mut text: Vec<char> = Config::DEMO.chars().collect();
+        let at = at.index(text.len());
+        text[at] = new;
+        is_an_answer(&text.into_iter().collect::<String>())?;
+    }
+}
+
+/// The examples of the guide, of which the first one shows every default.
+#[test]
+fn the_guide_is_right() {
+    let guide = include_str!("../../../../docs/configuration.md");
+    let examples: Vec<&str> =
+        guide.split("```yaml\n").skip(1).map(|rest| rest.split_once("```").unwrap().0).collect();
+    assert_eq!(examples.len(), 2);
+    for example in &examples {
+        assert!(parse(example).warnings().is_empty(), "{example}");
+    }
+    let written = parse(examples[0]);
+    let mut least = parse(
+        "limits: {login: {policies: [\"token_bucket 5/min burst 3\", \"fixed_window 100/d as day\"]}}",
+    );
+    let login = &mut least.limits[0];
+    login.allow.clone_from(&written.limits[0].allow);
+    login.block.clone_from(&written.limits[0].block);
+    login.overrides.clone_from(&written.limits[0].overrides);
+    least.memory.max_keys = written.memory.max_keys;
+    assert_eq!(written, least);
+}

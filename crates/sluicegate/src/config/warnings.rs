@@ -1,0 +1,54 @@
+//! What is valid but can hardly be meant.
+
+use sluicegate_core::{Algorithm, Enforcement, Policy, Rate, Strategy};
+
+/// What can hardly be meant about one policy.
+pub(super) fn of_policy(policy: &Policy) -> Vec<String> {
+    match policy.algorithm() {
+        Algorithm::SlidingLog { strategies } => redundant_strategies(strategies),
+        _ => Vec::new(),
+    }
+}
+
+/// What can hardly be meant about the policies of a limit together.
+pub(super) fn of_policies(policies: &[Policy]) -> Option<&'static str> {
+    policies
+        .iter()
+        .all(|policy| policy.enforcement() == Enforcement::Shadow)
+        .then_some("every policy is a shadow: the limit never refuses anything")
+}
+
+/// Strategies that can never be the one to refuse, because another one refuses before.
+fn redundant_strategies(strategies: &[Strategy]) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for (index, strategy) in strategies.iter().enumerate() {
+        let tighter = strategies.iter().enumerate().find(|(other_index, other)| {
+            let equal = implies(strategy, other) && implies(other, strategy);
+            // Of two that say the same, the later one is too many.
+            *other_index != index && implies(other, strategy) && (!equal || *other_index < index)
+        });
+        if let Some((_, tighter)) = tighter {
+            let (shown, tighter) = (spelled(strategy), spelled(tighter));
+            warnings.push(format!(
+                "the strategy `{shown}` never refuses what `{tighter}` admits: remove it, or lower its limit"
+            ));
+        }
+    }
+    warnings
+}
+
+/// Whether whatever `tight` admits `loose` admits too: as many windows of `tight` as it takes to
+/// cover one of `loose` hold no more than `loose` allows.
+fn implies(tight: &Strategy, loose: &Strategy) -> bool {
+    if tight.window.is_zero() {
+        return false;
+    }
+    let windows = loose.window.as_micros().div_ceil(tight.window.as_micros());
+    u128::from(tight.limit) * u128::from(windows) <= u128::from(loose.limit)
+}
+
+fn spelled(strategy: &Strategy) -> String {
+    let Strategy { limit, window } = strategy;
+    Rate::new(*limit, *window)
+        .map_or_else(|_| format!("{limit} in {window}"), |rate| rate.to_string())
+}

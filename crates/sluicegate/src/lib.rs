@@ -1,0 +1,116 @@
+//! Sluicegate, a distributed rate limiter: every algorithm exact to the integer, the same answer in
+//! every store, several policies decided all or nothing in one round trip.
+//!
+//! ```
+//! use sluicegate::{Limiter, MemoryStore};
+//!
+//! let limit = sluicegate::limit("login", ["token_bucket 10/s burst 2", "fixed_window 100/d"])?;
+//! let limiter = Limiter::new(MemoryStore::builder().build(), limit);
+//! for expected in [true, true, false] {
+//!     let decision = limiter.try_check("alice")?;
+//!     assert_eq!(decision.is_allowed(), expected);
+//! }
+//! assert!(limiter.try_peek("alice")?.retry_after().duration().is_some());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! - [`Limiter`] is one limit in a store. Stores that wait for a network are asked with `await`
+//!   ([`Limiter::check`]); the embedded store also at once ([`Limiter::try_check`]).
+//! - [`Ask`] says what a request costs; any bytes alone are a key.
+//! - [`limit()`] reads policies the way a config file has them; [`Policy`] has a constructor per
+//!   algorithm.
+//! - [`Registry`] has all limits of a [config file](config), in the store that the file names.
+//!
+//! # Features
+//!
+//! - `macros` (default): the attribute [`#[limit(…)]`](macro@limit).
+//! - `redis` (default): the Redis and Valkey store.
+//! - `tower`: [middleware](tower) for axum, hyper and tonic; `axum` and `tonic` let it read what those
+//!   know of a request.
+//! - `actix`: [middleware](actix) for actix-web.
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+#[cfg(feature = "actix")]
+pub mod actix;
+mod any_store;
+mod ask;
+#[cfg(feature = "macros")]
+mod attribute;
+mod caller;
+pub mod config;
+mod denied;
+mod field_cache;
+mod limit;
+mod limiter;
+#[cfg(feature = "metrics")]
+pub mod metrics;
+#[cfg(any(feature = "actix", feature = "tower"))]
+mod middleware;
+mod observe;
+mod registry;
+mod ring_counter;
+mod ruling;
+#[cfg(feature = "tower")]
+pub mod tower;
+
+pub use any_store::{AnyHandle, AnyReceipt, AnyStore, OpenError, StoreOptions};
+pub use ask::Ask;
+#[cfg(feature = "macros")]
+pub use attribute::{FromDenied, install, installed};
+pub use caller::Caller;
+pub use config::{Config, OnStoreFailure, StoreUrl};
+pub use denied::{Denied, DeniedReason};
+pub use field_cache::FieldCache;
+pub use limit::{InvalidLimit, limit};
+pub use limiter::{Limiter, LimiterBuilder, Reservation};
+pub use observe::{Answered, Observer};
+pub use registry::{
+    Changes, Gate, MissingKey, Registry, RegistryBuilder, ReloadError, RequestKeys, Switch,
+    UnknownLimit,
+};
+#[cfg(feature = "watch")]
+pub use registry::{Watch, WatchError, WatchOptions, WatchStatus};
+pub use ring_counter::RingCounter;
+pub use ruling::Ruling;
+pub use sluicegate_core::{
+    Algorithm, CalendarUnit, CalendarWindow, Clock, Cost, Costs, Decision, DeniedCharge,
+    EmbeddedStore, Enforcement, InvalidNumber, KeyPrefix, Limit, LimitError, LimitName,
+    ManualClock, Member, NameError, Notes, Operation, Outcome, Policy, PolicyError, PolicyName,
+    Rate, Request, RetryAfter, SliceCounts, Source, Span, SpanError, SpecError, Start, Store,
+    StoreError, StoreErrorKind, Strategy, TimeSource, Timestamp, Window,
+};
+/// Keys from requests, client addresses, response fields, problem bodies: the words of HTTP.
+pub use sluicegate_http as http;
+#[cfg(feature = "macros")]
+pub use sluicegate_macros::limit;
+pub use sluicegate_memory::{MemoryStore, Stats as MemoryStats, SystemClock};
+#[cfg(feature = "redis")]
+pub use sluicegate_redis::RedisStore;
+
+/// What generated code calls: no API, and free to change.
+#[cfg(feature = "macros")]
+#[doc(hidden)]
+pub mod __private {
+    pub use crate::attribute::{
+        Answer, Answers, AnswersNow, AsRegistry, Call, Component, Copied, FromDenied, IntoUnits,
+        Key, KeyPart, KeyWriter, OnMissing, OtherUnits, Part, PutCopied, PutDisplay, PutOption,
+        Resolve, ResolveFuture, Site, Units, answer, holds, run, store_failure,
+    };
+    pub use crate::denied::Denied;
+}
+
+/// The guides: their examples are compiled and run.
+#[cfg(doctest)]
+mod guides {
+    #[cfg(feature = "macros")]
+    #[doc = include_str!("../../../docs/attribute.md")]
+    mod attribute {}
+    #[cfg(all(feature = "actix", feature = "axum", feature = "tonic"))]
+    #[doc = include_str!("../../../docs/http.md")]
+    mod http {}
+    #[doc = include_str!("../../../docs/operation.md")]
+    mod operation {}
+    #[doc = include_str!("../../../docs/waiting.md")]
+    mod waiting {}
+}

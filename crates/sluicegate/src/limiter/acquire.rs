@@ -1,0 +1,119 @@
+//! Waiting for a turn, under one deadline.
+
+use std::future::Future;
+use std::time::Duration;
+
+use sluicegate_core::{
+    Algorithm, Decision, Enforcement, Operation, RetryAfter, Span, Store, StoreError,
+    StoreErrorKind,
+};
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::Limiter;
+use crate::ask::Ask;
+
+impl<S: Store> Limiter<S> {
+    /// Takes the cost, waiting for it at most `deadline` altogether; needs a tokio runtime with
+    /// time enabled.
+    ///
+    /// A limit that can be reserved ([`Limit::can_reserve`](sluicegate_core::Limit::can_reserve))
+    /// queues its callers: each is given its own instant, in the order of asking. Any other is
+    /// asked again when it said that it would pass, and then whoever asks first is first. A wait
+    /// that can't end in time is denied at once, without waiting; so is one that would never end.
+    ///
+    /// The deadline is for the waiting: the time a call to the store takes is bounded by the
+    /// store's own deadline. A future that is dropped while it waits for its instant gives its
+    /// units back if nobody asked after it; otherwise they are lost, so that no two callers act
+    /// at one instant. One that is dropped while the store is being asked may have taken units,
+    /// which count as used.
+    ///
+    /// # Errors
+    /// Like [`Limiter::check`]; [`StoreErrorKind::Unsupported`] for a limit that has a shaper next
+    /// to policies that can't be reserved, whose wait nobody could bound.
+    pub fn acquire<'a>(
+        &'a self,
+        ask: impl Into<Ask<'a>>,
+        deadline: Duration,
+    ) -> impl Future<Output = Result<Decision, StoreError>> + Send + 'a {
+        self.wait_for(ask.into(), deadline)
+    }
+
+    pub(crate) async fn wait_for(
+        &self,
+        ask: Ask<'_>,
+        deadline: Duration,
+    ) -> Result<Decision, StoreError> {
+        // Injected time doesn't pass while somebody waits.
+        if ask.time().is_some() {
+            return Err(StoreError::new(
+                StoreErrorKind::Unsupported,
+                "a request with a time of its own can't wait: use `reserve`",
+            ));
+        }
+        let start = Instant::now();
+        // Far future deadlines mean "as long as it takes".
+        let end = start.checked_add(deadline).unwrap_or_else(|| start + FOREVER);
+        if self.limit.can_reserve() {
+            return self.wait_for_reservation(ask, end).await;
+        }
+        if self.has_enforced_shaper() {
+            return Err(StoreError::new(
+                StoreErrorKind::Unsupported,
+                format!(
+                    "limit `{}` can't be acquired: it has a shaper next to policies that can't be \
+                     reserved; put the shaper into a limit of its own",
+                    self.limit.name()
+                ),
+            ));
+        }
+        self.wait_for_retry(ask, end).await
+    }
+
+    async fn wait_for_reservation(
+        &self,
+        ask: Ask<'_>,
+        end: Instant,
+    ) -> Result<Decision, StoreError> {
+        let left = end.saturating_duration_since(Instant::now());
+        let within = round_down(left);
+        let reservation = self.book(ask, within).await?;
+        let decision = (*reservation).clone();
+        if decision.is_allowed() && !decision.wait().is_zero() {
+            let turn = reservation.cancel_on_drop();
+            sleep(decision.wait().into()).await;
+            turn.keep();
+        }
+        Ok(decision)
+    }
+
+    async fn wait_for_retry(&self, ask: Ask<'_>, end: Instant) -> Result<Decision, StoreError> {
+        loop {
+            let decision = self.ask(Operation::Check, ask.clone()).await?;
+            let RetryAfter::After(retry) = decision.retry_after() else {
+                return Ok(decision);
+            };
+            match Instant::now().checked_add(retry.into()) {
+                Some(next) if next <= end => sleep_until(next).await,
+                _ => return Ok(decision),
+            }
+        }
+    }
+
+    fn has_enforced_shaper(&self) -> bool {
+        self.limit.members().iter().any(|member| {
+            let policy = member.policy();
+            matches!(policy.algorithm(), Algorithm::Shaper { .. })
+                && policy.enforcement() == Enforcement::Enforced
+        })
+    }
+}
+
+const FOREVER: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
+
+/// Down, so that a reservation never goes past the deadline.
+fn round_down(duration: Duration) -> Span {
+    u64::try_from(duration.as_micros())
+        .ok()
+        .and_then(|micros| Span::from_micros(micros).ok())
+        .unwrap_or(Span::MAX)
+}

@@ -1,0 +1,313 @@
+//! Limiters over the embedded store, and over stores that fail.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use sluicegate_core::{
+    Clock, ManualClock, RetryAfter, Source, StoreErrorKind, TimeSource, Timestamp,
+};
+use sluicegate_memory::MemoryStore;
+use tokio::time::Instant;
+
+use super::*;
+use crate::observe::Observer;
+
+/// The store's time is that of the (paused) runtime.
+struct RuntimeClock(Instant);
+
+impl Clock for RuntimeClock {
+    fn now(&self) -> Timestamp {
+        let elapsed = u64::try_from(self.0.elapsed().as_micros()).unwrap();
+        Timestamp::from_micros(1_700_000_000_000_000 + elapsed).unwrap()
+    }
+}
+
+/// A store that always fails in one way, and counts how often it was asked.
+struct Failing {
+    kind: StoreErrorKind,
+    calls: AtomicU32,
+}
+
+impl Failing {
+    fn new(kind: StoreErrorKind) -> Self {
+        Self { kind, calls: AtomicU32::new(0) }
+    }
+}
+
+impl Store for Failing {
+    type Handle = ();
+    type Receipt = ();
+
+    fn open(&self, _: Arc<Limit>, _: TimeSource) {}
+
+    async fn decide<'a>(&'a self, _: &'a (), request: Request<'a>) -> Result<Decision, StoreError> {
+        self.decide_now(&(), request)
+    }
+
+    async fn reserve<'a>(
+        &'a self,
+        _: &'a (),
+        request: Request<'a>,
+    ) -> Result<(Decision, Option<()>), StoreError> {
+        self.decide_now(&(), request).map(|decision| (decision, Some(())))
+    }
+
+    async fn cancel<'a>(&'a self, _: &'a (), _: &'a ()) -> Result<bool, StoreError> {
+        Err(StoreError::new(self.kind, "failed on purpose"))
+    }
+
+    async fn slices<'a>(&'a self, _: &'a (), _: Request<'a>) -> Result<SliceCounts, StoreError> {
+        Err(StoreError::new(self.kind, "failed on purpose"))
+    }
+}
+
+impl EmbeddedStore for Failing {
+    fn decide_now(&self, _: &(), _: Request<'_>) -> Result<Decision, StoreError> {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        Err(StoreError::new(self.kind, "failed on purpose"))
+    }
+}
+
+fn limiter(policies: &[&str]) -> Limiter<MemoryStore> {
+    let store = MemoryStore::builder().clock(Arc::new(RuntimeClock(Instant::now()))).build();
+    Limiter::new(store, crate::limit("l", policies).unwrap())
+}
+
+const NO_TIME: Duration = Duration::ZERO;
+
+#[tokio::test(start_paused = true)]
+async fn a_reservation_waits_until_its_instant() {
+    let limiter = limiter(&["token_bucket 1/s burst 1"]);
+    let start = Instant::now();
+    for seconds in 0..3 {
+        let decision = limiter.acquire("k", Duration::from_secs(5)).await.unwrap();
+        assert!(decision.is_allowed());
+        assert_eq!(start.elapsed().as_millis(), seconds * 1_000);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_window_is_asked_again_when_it_said_it_would_pass() {
+    let limiter = limiter(&["fixed_window 1/min"]);
+    let start = Instant::now();
+    assert!(limiter.acquire("k", NO_TIME).await.unwrap().is_allowed());
+    assert!(limiter.acquire("k", Duration::from_secs(60)).await.unwrap().is_allowed());
+    assert_eq!(start.elapsed().as_secs(), 60);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hopeless_wait_is_refused_at_once_and_charges_nothing() {
+    for spec in ["token_bucket 1/s burst 1", "fixed_window 1/s"] {
+        let limiter = limiter(&[spec]);
+        assert!(limiter.try_check("k").unwrap().is_allowed());
+        let start = Instant::now();
+        let decision = limiter.acquire("k", Duration::from_millis(999)).await.unwrap();
+        assert!(decision.is_denied(), "{spec}");
+        assert!(matches!(decision.retry_after(), RetryAfter::After(_)));
+        let never = limiter.acquire(Ask::new("k").cost(2), Duration::MAX).await.unwrap();
+        assert_eq!(never.retry_after(), RetryAfter::Never, "{spec}");
+        assert_eq!(start.elapsed(), NO_TIME, "{spec}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_deadline_covers_every_retry() {
+    // Two callers wait for one unit a minute: one of them gets it, and the other's next chance
+    // lies beyond its deadline, which is not counted anew.
+    let limiter = limiter(&["fixed_window 1/min"]);
+    assert!(limiter.try_check("k").unwrap().is_allowed());
+    let start = Instant::now();
+    let deadline = Duration::from_secs(90);
+    let (first, second) =
+        tokio::join!(limiter.acquire("k", deadline), limiter.acquire("k", deadline));
+    let allowed = [first.unwrap(), second.unwrap()].map(|decision| decision.is_allowed());
+    assert_eq!(allowed.iter().filter(|&&allowed| allowed).count(), 1);
+    assert_eq!(start.elapsed().as_secs(), 60);
+}
+
+#[tokio::test(start_paused = true)]
+async fn callers_of_a_shaper_are_told_different_instants() {
+    let limiter = limiter(&["shaper 10/s queue 9"]);
+    let start = Instant::now();
+    let wait = async |_| {
+        assert!(limiter.acquire("k", Duration::from_secs(1)).await.unwrap().is_allowed());
+        start.elapsed().as_millis()
+    };
+    let (a, b, c) = tokio::join!(wait(()), wait(()), wait(()));
+    assert_eq!([a, b, c], [0, 100, 200]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_nobody_could_bound_is_refused() {
+    let mixed = limiter(&["shaper 1/s queue 9", "fixed_window 10/min"]);
+    let error = mixed.acquire("k", Duration::from_secs(1)).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Unsupported);
+    assert!(error.to_string().contains("limit of its own"));
+    assert_eq!(mixed.try_peek("k").unwrap().policies()[1].remaining(), Some(10));
+    let reserve = mixed.reserve("k", Span::SECOND).await.unwrap_err();
+    assert_eq!(reserve.kind(), StoreErrorKind::Unsupported);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_store_is_answered_for_as_the_limiter_says_and_asked_once() {
+    for kind in [StoreErrorKind::Timeout, StoreErrorKind::Unavailable, StoreErrorKind::Unexpected] {
+        for policies in [["gcra 1/s"], ["fixed_window 1/s"]] {
+            for (answer, expected) in [
+                (OnStoreFailure::Error, None),
+                (OnStoreFailure::Allow, Some(true)),
+                (OnStoreFailure::Deny, Some(false)),
+            ] {
+                let limiter =
+                    Limiter::builder(Failing::new(kind), crate::limit("l", policies).unwrap())
+                        .on_store_failure(answer)
+                        .build();
+                let answers = [
+                    limiter.check("k").await,
+                    limiter.peek("k").await,
+                    limiter.take_up_to("k").await,
+                    limiter.acquire("k", Duration::from_secs(1)).await,
+                    limiter.reserve("k", Span::SECOND).await.map(Reservation::into_decision),
+                    limiter.try_check("k"),
+                ];
+                assert_eq!(limiter.store().calls.load(Ordering::Relaxed), 6);
+                for answer in answers {
+                    match answer {
+                        Ok(decision) => {
+                            assert_eq!(Some(decision.is_allowed()), expected);
+                            assert_eq!(decision.source(), Source::Fallback);
+                        }
+                        Err(error) => assert_eq!((error.kind(), expected), (kind, None)),
+                    }
+                }
+                // Nothing was charged, given back or forgotten: saying otherwise would be a lie.
+                for answer in
+                    [limiter.charge("k").await, limiter.refund("k").await, limiter.reset("k").await]
+                {
+                    assert_eq!(answer.unwrap_err().kind(), kind);
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_question_that_is_wrong_is_never_turned_into_allow() {
+    for kind in
+        [StoreErrorKind::InvalidRequest, StoreErrorKind::Overflow, StoreErrorKind::Unsupported]
+    {
+        let limiter =
+            Limiter::builder(Failing::new(kind), crate::limit("l", ["gcra 1/s"]).unwrap())
+                .on_store_failure(OnStoreFailure::Allow)
+                .build();
+        assert_eq!(limiter.check("k").await.unwrap_err().kind(), kind);
+        let malformed = limiter.check(Ask::new("k").cost(0)).await.unwrap_err();
+        assert_eq!(malformed.kind(), StoreErrorKind::InvalidRequest);
+        assert_eq!(limiter.store().calls.load(Ordering::Relaxed), 1, "a malformed one is not sent");
+    }
+}
+
+#[test]
+fn units_are_forced_given_back_taken_in_part_and_forgotten() {
+    let clock = Arc::new(ManualClock::default());
+    let store = MemoryStore::builder().clock(Arc::clone(&clock)).build();
+    let limiter = Limiter::new(store, crate::limit("l", ["token_bucket 1/s burst 10"]).unwrap());
+    let remaining = || limiter.try_peek("k").unwrap().remaining();
+    assert_eq!(limiter.try_take_up_to(Ask::new("k").cost(12)).unwrap().granted(), 10);
+    assert_eq!(remaining(), Some(0));
+    assert!(limiter.try_charge(Ask::new("k").cost(5)).unwrap().is_allowed());
+    clock.advance(Span::SECOND);
+    assert!(limiter.try_check("k").unwrap().is_denied());
+    assert!(limiter.try_refund(Ask::new("k").cost(7)).unwrap().is_allowed());
+    assert_eq!(remaining(), Some(3));
+    let reserved = limiter.try_reserve(Ask::new("k").cost(5), Span::MINUTE).unwrap();
+    assert_eq!(reserved.wait().as_micros(), 2_000_000);
+    assert_eq!(limiter.try_reset("k").unwrap().remaining(), Some(10));
+    assert_eq!(remaining(), Some(10));
+}
+
+#[tokio::test]
+async fn limiters_share_a_store_and_requests_carry_injected_time() {
+    let store = Arc::new(MemoryStore::builder().build());
+    let limit = crate::limit("l", ["gcra 1/s"]).unwrap();
+    let injected = || TimeSource::Injected { run: "r1".to_owned() };
+    let first = Limiter::shared(Arc::clone(&store), limit.clone()).time(injected()).build();
+    let second = Limiter::shared(store, limit).time(injected()).build();
+    let at = |seconds: u64| Ask::new("k").at(Timestamp::from_micros(seconds * 1_000_000).unwrap());
+    assert!(first.check(at(10)).await.unwrap().is_allowed());
+    assert!(second.check(at(10)).await.unwrap().is_denied());
+    assert!(second.check(at(11)).await.unwrap().is_allowed());
+    let waiting = first.acquire(at(11), Duration::from_secs(1)).await.unwrap_err();
+    assert_eq!(waiting.kind(), StoreErrorKind::Unsupported);
+}
+
+#[test]
+fn a_limiter_can_go_to_other_threads_and_so_can_its_futures() {
+    fn check<T: Send>(_: T) {}
+    let limiter = limiter_without_runtime();
+    check(limiter.clone());
+    check(limiter.acquire("k", NO_TIME));
+    check(limiter.check(&String::from("k")));
+}
+
+fn limiter_without_runtime() -> Limiter<MemoryStore> {
+    Limiter::new(MemoryStore::builder().build(), crate::limit("l", ["gcra 1/s"]).unwrap())
+}
+
+/// Counts what it is told, and panics at every answer.
+#[derive(Default)]
+struct Panicking(AtomicU32);
+
+impl Observer for Panicking {
+    fn answered(&self, answered: &Answered<'_>) {
+        assert_eq!(answered.limit.name().as_str(), "l");
+        self.0.fetch_add(1, Ordering::Relaxed);
+        panic!("on purpose");
+    }
+}
+
+#[tokio::test]
+async fn an_observer_that_panics_breaks_no_decision_and_no_unit_is_lost() {
+    let observer = Arc::new(Panicking::default());
+    let limiter = Limiter::builder(
+        MemoryStore::builder().build(),
+        crate::limit("l", ["gcra 1/h burst 3"]).unwrap(),
+    )
+    .observer(observer.clone())
+    .build();
+    assert!(limiter.check("k").await.unwrap().is_allowed());
+    assert!(limiter.try_check("k").unwrap().is_allowed());
+    assert!(limiter.check_at_once("k").unwrap().unwrap().is_allowed());
+    assert!(limiter.try_check("k").unwrap().is_denied());
+    assert!(limiter.reserve("k", Span::ZERO).await.unwrap().is_denied());
+    assert_eq!(observer.0.load(Ordering::Relaxed), 5);
+}
+
+/// What it was told last: the caller's outcome, and the store's failure.
+#[derive(Default)]
+struct Last(std::sync::Mutex<Option<(Option<bool>, Option<StoreErrorKind>)>>);
+
+impl Observer for Last {
+    fn answered(&self, answered: &Answered<'_>) {
+        let outcome = answered.outcome.ok().map(Decision::is_allowed);
+        let failure = answered.failure.map(StoreError::kind);
+        *self.0.lock().unwrap() = Some((outcome, failure));
+    }
+}
+
+#[tokio::test]
+async fn an_observer_hears_of_a_failure_that_the_limit_has_an_answer_for() {
+    for (answer, outcome) in [
+        (OnStoreFailure::Allow, Some(true)),
+        (OnStoreFailure::Deny, Some(false)),
+        (OnStoreFailure::Error, None),
+    ] {
+        let last = Arc::new(Last::default());
+        let failing = Failing::new(StoreErrorKind::Timeout);
+        let limiter = Limiter::builder(failing, crate::limit("l", ["gcra 1/s"]).unwrap())
+            .on_store_failure(answer)
+            .observer(last.clone())
+            .build();
+        let _ = limiter.check("k").await;
+        assert_eq!(*last.0.lock().unwrap(), Some((outcome, Some(StoreErrorKind::Timeout))));
+    }
+}

@@ -1,0 +1,347 @@
+//! What limiters answered, counted for Prometheus.
+
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use prometheus_client::encoding::text;
+use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+use sluicegate_core::{
+    Decision, Limit, LimitName, Notes, Operation, PolicyName, Source, StoreError, StoreErrorKind,
+};
+
+use crate::observe::{Answered, Observer};
+
+/// Counts answers, and writes them in the OpenMetrics text format that Prometheus reads.
+///
+/// Labels hold the names of limits and policies, which the configuration bounds, and never a key,
+/// which anybody can choose. Beyond [`Metrics::MAX_SERIES`] different sets of labels the rest is
+/// counted under the limit `other`.
+///
+/// | metric | labels | counts |
+/// | --- | --- | --- |
+/// | `sluicegate_decisions_total` | `limit`, `policy`, `outcome` | checks; `policy` is the one that binds, empty when none does. The outcomes `allowed`, `denied`, `bypassed`, `blocked`, `failed_open`, `failed_closed` add up to all checks that were answered; `shadow_denied` counts a watching policy that would have denied |
+/// | `sluicegate_check_duration_seconds` | | how long the store took to answer a check, or to fail; not of those that asked nothing |
+/// | `sluicegate_store_errors_total` | `kind` | calls that the store failed |
+/// | `sluicegate_state_notes_total` | `note` | answers of the store with a note: `discarded`, a state could not be read and counted as absent; `restamped`, one was stamped far ahead of now; `full`, a bounded store had no room |
+///
+/// ```
+/// use std::sync::Arc;
+/// use sluicegate::{Limiter, MemoryStore, metrics::Metrics};
+///
+/// let metrics = Arc::new(Metrics::new());
+/// let limit = sluicegate::limit("login", ["gcra 1/s burst 1 as steady"])?;
+/// let limiter = Limiter::builder(MemoryStore::builder().build(), limit)
+///     .observer(metrics.clone())
+///     .build();
+/// for _ in 0..3 {
+///     let _ = limiter.try_check("alice")?;
+/// }
+/// let text = metrics.render()?;
+/// assert!(text.contains(r#"decisions_total{limit="login",policy="steady",outcome="denied"} 2"#));
+/// assert!(!text.contains("alice"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Metrics {
+    registry: Registry,
+    decisions: Family<DecisionLabels, Counter>,
+    series: AtomicUsize,
+    duration: Histogram,
+    store_errors: Family<StoreErrorLabels, Counter>,
+    notes: Family<NoteLabels, Counter>,
+}
+
+#[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
+struct DecisionLabels {
+    limit: LimitLabel,
+    policy: PolicyLabel,
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+enum LimitLabel {
+    Named(LimitName),
+    Other,
+}
+
+/// `None` when none binds.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+struct PolicyLabel(Option<PolicyName>);
+
+#[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
+struct StoreErrorLabels {
+    kind: &'static str,
+}
+
+#[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
+struct NoteLabels {
+    note: &'static str,
+}
+
+impl Metrics {
+    /// What a scraper is told that the text is.
+    pub const CONTENT_TYPE: &'static str =
+        "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+    /// The most sets of labels that are counted apart.
+    pub const MAX_SERIES: usize = 10_000;
+
+    /// In seconds: an embedded decision takes less than the first, a lost one the last.
+    const BUCKETS: [f64; 13] =
+        [5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 1.0, 5.0];
+
+    /// Counters that stand at zero.
+    #[must_use]
+    pub fn new() -> Self {
+        let decisions = Family::default();
+        let duration = Histogram::new(Self::BUCKETS);
+        let store_errors = Family::<StoreErrorLabels, Counter>::default();
+        // From the first scrape on, so that the first error is an increase.
+        for kind in [
+            StoreErrorKind::Disconnected,
+            StoreErrorKind::Timeout,
+            StoreErrorKind::Unavailable,
+            StoreErrorKind::Unexpected,
+        ] {
+            drop(store_errors.get_or_create(&StoreErrorLabels::new(kind)));
+        }
+        let notes = Family::<NoteLabels, Counter>::default();
+        for (note, _) in noted(Notes::default()) {
+            drop(notes.get_or_create(&NoteLabels { note }));
+        }
+        let mut registry = Registry::with_prefix("sluicegate");
+        registry.register(
+            "decisions",
+            "Checks by limit, binding policy (empty when none binds) and outcome",
+            decisions.clone(),
+        );
+        registry.register(
+            "check_duration_seconds",
+            "How long the store took to answer a check",
+            duration.clone(),
+        );
+        registry.register(
+            "store_errors",
+            "Calls that the store failed, by kind",
+            store_errors.clone(),
+        );
+        registry.register(
+            "state_notes",
+            "Answers of the store with a note on the states it found",
+            notes.clone(),
+        );
+        Self { registry, decisions, series: AtomicUsize::new(0), duration, store_errors, notes }
+    }
+
+    /// The text for a scraper.
+    ///
+    /// # Errors
+    /// None that writing to a string could have.
+    pub fn render(&self) -> Result<String, fmt::Error> {
+        let mut text = String::new();
+        self.encode(&mut text)?;
+        text::encode_eof(&mut text)?;
+        Ok(text)
+    }
+
+    /// Writes the metrics without the line that ends the text, for a program that has more to say.
+    ///
+    /// # Errors
+    /// Those of `text`.
+    pub fn encode(&self, text: &mut impl fmt::Write) -> fmt::Result {
+        text::encode_registry(text, &self.registry)
+    }
+
+    fn decided(&self, limit: &Limit, decision: &Decision) {
+        let outcome = match (decision.source(), decision.is_allowed()) {
+            (Source::Fallback, true) => "failed_open",
+            (Source::Fallback, false) => "failed_closed",
+            (Source::Bypass, true) => "bypassed",
+            (Source::Bypass, false) => "blocked",
+            (_, true) => "allowed",
+            (_, false) => "denied",
+        };
+        let binding = decision.binding().and_then(|index| limit.members().get(index));
+        self.count(limit, binding.map(|member| member.name().clone()), outcome);
+        for (member, outcome) in limit.members().iter().zip(decision.policies()) {
+            if outcome.is_shadow() && !outcome.is_admitted() {
+                self.count(limit, Some(member.name().clone()), "shadow_denied");
+            }
+        }
+    }
+
+    fn count(&self, limit: &Limit, policy: Option<PolicyName>, outcome: &'static str) {
+        let mut labels = DecisionLabels {
+            limit: LimitLabel::Named(limit.name().clone()),
+            policy: PolicyLabel(policy),
+            outcome,
+        };
+        if let Some(counter) = self.decisions.get(&labels) {
+            counter.inc();
+            return;
+        }
+        // Two that meet here may count one set twice, which ends a little early.
+        if self.series.fetch_add(1, Ordering::Relaxed) >= Self::MAX_SERIES {
+            self.series.fetch_sub(1, Ordering::Relaxed);
+            labels.limit = LimitLabel::Other;
+            labels.policy = PolicyLabel(None);
+        }
+        self.decisions.get_or_create(&labels).inc();
+    }
+
+    fn failed(&self, error: &StoreError) {
+        self.store_errors.get_or_create(&StoreErrorLabels::new(error.kind())).inc();
+    }
+}
+
+impl Observer for Metrics {
+    fn answered(&self, answered: &Answered<'_>) {
+        if let Some(failure) = answered.failure {
+            self.failed(failure);
+        }
+        let decision = answered.outcome.as_ref().ok();
+        for (note, is_there) in noted(decision.map_or_else(Notes::default, |it| it.notes())) {
+            if is_there {
+                self.notes.get_or_create(&NoteLabels { note }).inc();
+            }
+        }
+        let takes = matches!(
+            answered.operation,
+            Operation::Check | Operation::Reserve { .. } | Operation::TakeUpTo
+        );
+        if takes {
+            if decision.is_none_or(|decision| decision.source() != Source::Bypass) {
+                self.duration.observe(answered.took.as_secs_f64());
+            }
+            if let Some(decision) = decision {
+                self.decided(answered.limit, decision);
+            }
+        }
+    }
+}
+
+const fn noted(notes: Notes) -> [(&'static str, bool); 3] {
+    [("discarded", notes.discarded), ("restamped", notes.restamped), ("full", notes.full)]
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Metrics").field("series", &self.series).finish_non_exhaustive()
+    }
+}
+
+impl StoreErrorLabels {
+    const fn new(kind: StoreErrorKind) -> Self {
+        Self {
+            kind: match kind {
+                StoreErrorKind::Disconnected => "disconnected",
+                StoreErrorKind::Timeout => "timeout",
+                StoreErrorKind::Unavailable => "unavailable",
+                _ => "unexpected",
+            },
+        }
+    }
+}
+
+impl EncodeLabelValue for LimitLabel {
+    fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> fmt::Result {
+        match self {
+            Self::Named(name) => name.as_str().encode(encoder),
+            Self::Other => "other".encode(encoder),
+        }
+    }
+}
+
+impl EncodeLabelValue for PolicyLabel {
+    fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> fmt::Result {
+        self.0.as_ref().map_or("", PolicyName::as_str).encode(encoder)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroUsize;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{Limiter, MemoryStore, limit};
+
+    #[test]
+    fn a_shadow_that_would_have_denied_is_counted_by_its_name() {
+        let metrics = Arc::new(Metrics::new());
+        let limit = limit("l", ["gcra 9/s", "gcra 1/s burst 1 shadow as strict"]).unwrap();
+        let limiter = Limiter::builder(MemoryStore::builder().build(), limit)
+            .observer(metrics.clone())
+            .build();
+        for _ in 0..3 {
+            assert!(limiter.try_check("k").unwrap().is_allowed());
+        }
+        assert!(limiter.try_peek("k").unwrap().is_allowed());
+        let text = metrics.render().unwrap();
+        for line in [
+            r#"sluicegate_decisions_total{limit="l",policy="",outcome="allowed"} 3"#,
+            r#"sluicegate_decisions_total{limit="l",policy="strict",outcome="shadow_denied"} 2"#,
+            "sluicegate_check_duration_seconds_count 3",
+            r#"sluicegate_store_errors_total{kind="timeout"} 0"#,
+            "# EOF",
+        ] {
+            assert!(text.lines().any(|other| other == line), "{line}:\n{text}");
+        }
+    }
+
+    #[test]
+    fn what_was_not_asked_took_no_time_and_what_is_noted_is_counted() {
+        let metrics = Metrics::new();
+        let limit = limit("l", ["gcra 1/s"]).unwrap();
+        let mut store = MemoryStore::builder();
+        store = store.max_keys(NonZeroUsize::MIN).overflow(sluicegate_memory::Overflow::Deny);
+        let limiter = Limiter::new(store.build(), limit.clone());
+        let answers = [
+            Decision::bypass(true),
+            limiter.try_check("a").unwrap(),
+            limiter.try_check("b").unwrap(),
+        ];
+        for decision in &answers {
+            metrics.answered(&Answered {
+                limit: &limit,
+                key: b"k",
+                operation: Operation::Check,
+                outcome: Ok(decision),
+                failure: None,
+                took: Duration::ZERO,
+            });
+        }
+        let text = metrics.render().unwrap();
+        for line in [
+            "sluicegate_check_duration_seconds_count 2",
+            r#"sluicegate_state_notes_total{note="full"} 1"#,
+            r#"sluicegate_state_notes_total{note="discarded"} 0"#,
+        ] {
+            assert!(text.lines().any(|other| other == line), "{line}:\n{text}");
+        }
+    }
+
+    #[test]
+    fn more_limits_than_are_counted_apart_are_counted_together() {
+        let metrics = Metrics::new();
+        let decision = Decision::fallback(true);
+        for index in 0..Metrics::MAX_SERIES + 100 {
+            let limit = limit(&format!("l{index}"), ["gcra 1/s"]).unwrap();
+            metrics.decided(&limit, &decision);
+        }
+        let text = metrics.render().unwrap();
+        let series = text.lines().filter(|line| line.starts_with("sluicegate_decisions_total"));
+        assert_eq!(series.count(), Metrics::MAX_SERIES + 1);
+        assert!(text.contains(r#"{limit="other",policy="",outcome="failed_open"} 100"#));
+    }
+}

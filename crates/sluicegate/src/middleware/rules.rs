@@ -1,0 +1,316 @@
+//! What a middleware was told before it was put in place.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use sluicegate_core::{Cost, Limit, Operation, Span, StoreError};
+use sluicegate_http::{
+    ClientAddress, FieldFormat, Key, KeyComponent, KeyExtractor, KeyOutcome, Missing, OnMissingKey,
+    Partition, ReadyFields, RequestView, User,
+};
+use smallvec::SmallVec;
+
+use super::admission::{Admission, Due};
+use super::question::{Question, Verdict};
+use super::refusal::Refusal;
+use super::response_view::ResponseView;
+use crate::caller::Caller;
+use crate::config::{HttpConfig, LimitConfig};
+use crate::field_cache::FieldCache;
+use crate::registry::{Gate, Look, MissingKey, Switch};
+use crate::ruling::Ruling;
+
+pub(super) type CostOf = Arc<dyn Fn(&dyn RequestView) -> u64 + Send + Sync>;
+pub(super) type Predicate = Arc<dyn Fn(&dyn RequestView) -> bool + Send + Sync>;
+pub(super) type ChargeOf = Arc<dyn Fn(&dyn ResponseView) -> Option<u64> + Send + Sync>;
+
+/// What a middleware was told before it was put in place.
+#[derive(Clone)]
+pub(crate) struct Rules {
+    pub(super) gate: Gate,
+    /// One for each limit of the gate.
+    pub(super) terms: Vec<Terms>,
+    /// The place of the first limit of the gate that was named last.
+    pub(super) last: usize,
+    pub(super) client_address: Option<ClientAddress>,
+    pub(super) skip_if: Vec<Predicate>,
+    pub(super) fields: Option<FieldFormat>,
+    pub(super) charge_after: Option<ChargeOf>,
+    pub(super) unanswered: Unanswered,
+    pub(super) wait_up_to: Duration,
+    pub(super) caller: Switch,
+    pub(super) field_cache: Arc<FieldCache>,
+    warned: Arc<AtomicBool>,
+}
+
+/// How one of the limits is asked.
+#[derive(Clone, Default)]
+pub(super) struct Terms {
+    pub(super) key: KeySource,
+    pub(super) on_missing_key: Option<OnMissingKey>,
+    pub(super) cost: Option<CostOf>,
+}
+
+#[derive(Clone, Default)]
+pub(super) enum KeySource {
+    /// As the configuration says at the moment.
+    #[default]
+    Configured,
+    Given(Arc<dyn KeyExtractor>),
+}
+
+/// What is charged afterwards for a request that gets no response.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) enum Unanswered {
+    /// What it would have cost beforehand.
+    #[default]
+    AsAsked,
+    Units(u64),
+}
+
+impl Rules {
+    pub(crate) fn new(gate: Gate) -> Self {
+        Self {
+            terms: vec![Terms::default(); gate.len()],
+            last: 0,
+            gate,
+            client_address: None,
+            skip_if: Vec::new(),
+            fields: None,
+            charge_after: None,
+            unanswered: Unanswered::default(),
+            wait_up_to: Duration::ZERO,
+            caller: Switch::On,
+            field_cache: Arc::default(),
+            warned: Arc::default(),
+        }
+    }
+
+    /// What happens to a request, as far as that can be told without waiting, and whom its handler
+    /// runs for, if anybody wants to know. Both by one look at the configuration.
+    pub(crate) fn decide(
+        self: &Arc<Self>,
+        request: &dyn RequestView,
+        user: Option<&User>,
+    ) -> (Verdict, Option<Caller>) {
+        let look = self.gate.look();
+        let verdict = self.verdict(request, &look);
+        let caller = match verdict {
+            Verdict::Refuse(_) => None,
+            _ => self.caller_of(request, user, &look),
+        };
+        (verdict, caller)
+    }
+
+    fn verdict(self: &Arc<Self>, request: &dyn RequestView, look: &Look<'_>) -> Verdict {
+        if self.skip_if.iter().any(|skip| skip(request)) {
+            return Verdict::Admit(Admission::default());
+        }
+        let question = match self.question(request, look) {
+            Ok(question) => question,
+            Err(missing) => return Verdict::Refuse(Refusal::without_key(missing)),
+        };
+        // Looked at where it is: a decision has room for many policies.
+        let answer = self.ask_at_once(&question, look);
+        let admitted = match &answer {
+            Some(answer) => self.admit(&question, answer),
+            None => return Verdict::Wait(Box::new(question)),
+        };
+        match admitted {
+            Ok(admission) => Verdict::Admit(self.to_be_charged(admission, question)),
+            Err(refusal) => Verdict::Refuse(refusal),
+        }
+    }
+
+    /// What is asked about a request.
+    fn question(&self, request: &dyn RequestView, look: &Look<'_>) -> Result<Question, MissingKey> {
+        let http = look.http();
+        let mut costs = SmallVec::new();
+        let keys = look.keys_with(&mut |index, config| {
+            let terms = self.terms.get(index);
+            let cost = terms.and_then(|terms| terms.cost.as_ref());
+            let cost = cost.map(|cost| cost(request).min(Cost::MAX.get()));
+            if cost.is_some() {
+                costs.resize(index, None);
+                costs.push(cost);
+            }
+            // What costs nothing is not asked about.
+            if cost == Some(0) {
+                return KeyOutcome::Skip;
+            }
+            let key = self.make_key(index, config, http, request);
+            if let Err(missing) = &key {
+                self.note(missing);
+            }
+            let otherwise = terms.and_then(|terms| terms.on_missing_key);
+            otherwise.unwrap_or(config.missing_key).resolve(key)
+        })?;
+        Ok(Question::new(keys, costs, self.fields.unwrap_or(http.fields)))
+    }
+
+    fn make_key(
+        &self,
+        index: usize,
+        config: &LimitConfig,
+        http: &HttpConfig,
+        request: &dyn RequestView,
+    ) -> Result<Key, Missing> {
+        let told = self.client_address.as_ref();
+        match self.terms.get(index).map(|terms| &terms.key) {
+            Some(KeySource::Given(key)) => {
+                key.key_with_address(request, told.unwrap_or(&http.client_address))
+            }
+            _ => {
+                let address = told.or_else(|| config.key.client_address());
+                config.key.key_found_by(request, address.unwrap_or(&http.client_address))
+            }
+        }
+    }
+
+    /// Limiting everybody together is rarely meant when nobody has an address.
+    fn note(&self, missing: &Missing) {
+        if missing.component == KeyComponent::Ip && !self.warned.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                limit = self.gate.name(),
+                "requests come without the address of their peer, so clients can't be told apart: serve the router with `into_make_service_with_connect_info` (axum), or put a `sluicegate::http::Peer` into each request's extensions"
+            );
+        }
+    }
+
+    /// The answer, if the store has one at once.
+    fn ask_at_once(
+        &self,
+        question: &Question,
+        look: &Look<'_>,
+    ) -> Option<Result<Ruling, StoreError>> {
+        if self.charge_after.is_some() {
+            look.ask_at_once(Operation::Peek, question.ask())
+        } else if self.queues() {
+            None
+        } else {
+            look.ask_at_once(Operation::Check, question.ask())
+        }
+    }
+
+    /// The answer, however long it takes.
+    async fn ask(&self, question: &Question) -> Result<Ruling, StoreError> {
+        if self.charge_after.is_some() {
+            self.gate.peek(question.ask()).await
+        } else if self.queues() {
+            self.gate.acquire(question.ask(), self.wait_up_to).await
+        } else {
+            self.gate.check(question.ask()).await
+        }
+    }
+
+    /// Whether requests wait for their turn before they are admitted: not those that are charged
+    /// afterwards, which have no turn.
+    fn queues(&self) -> bool {
+        self.wait_up_to > Duration::ZERO && self.charge_after.is_none()
+    }
+
+    /// What follows from the answer.
+    fn admit(
+        &self,
+        question: &Question,
+        answer: &Result<Ruling, StoreError>,
+    ) -> Result<Admission, Box<Refusal>> {
+        let ruling = match answer {
+            Ok(ruling) => ruling,
+            Err(error) => return Err(Refusal::failed(self.gate.name(), error)),
+        };
+        let fields = self.fields_of(question, ruling);
+        if ruling.is_denied() {
+            return Err(Refusal::denied(ruling, fields));
+        }
+        // Who waited in the queue has waited.
+        let wait = if self.queues() { Span::ZERO } else { ruling.wait() };
+        Ok(Admission { fields, wait, charge: None })
+    }
+
+    /// The same, charged when the response is there if that was said.
+    fn to_be_charged(self: &Arc<Self>, mut admission: Admission, question: Question) -> Admission {
+        if self.charge_after.is_some() {
+            admission.charge = Some(Due::new(Arc::clone(self), question));
+        }
+        admission
+    }
+
+    /// Asks, and waits for what is to be waited for.
+    pub(crate) async fn wait_for(
+        rules: Arc<Self>,
+        question: Question,
+    ) -> Result<Admission, Box<Refusal>> {
+        let answer = rules.ask(&question).await;
+        let admission = rules.admit(&question, &answer)?;
+        Ok(rules.to_be_charged(admission, question).waited().await)
+    }
+
+    /// What the handler's answer costs, if it costs anything.
+    pub(super) fn charge_of(&self, response: &dyn ResponseView) -> Option<u64> {
+        let units = self.charge_after.as_ref()?(response)?;
+        (units > 0).then(|| units.min(Cost::MAX.get()))
+    }
+
+    /// The response fields of an answer.
+    pub(super) fn fields_of(&self, question: &Question, ruling: &Ruling) -> ReadyFields {
+        let format = question.format();
+        let Some(limit) =
+            ruling.limit().filter(|_| format != FieldFormat::None || ruling.is_denied())
+        else {
+            return ReadyFields::default();
+        };
+        self.field_cache.ready(
+            limit,
+            ruling.decision(),
+            format,
+            || self.partitions(limit),
+            || question.costs_of(limit),
+        )
+    }
+
+    /// What divides the quota of each part of a limit.
+    fn partitions(&self, limit: &Limit) -> Vec<Partition> {
+        let mut known = Vec::new();
+        let _ = self.gate.keys_with(&mut |index, config| {
+            let partition = match self.terms.get(index).map(|terms| &terms.key) {
+                Some(KeySource::Given(key)) => key.partition(),
+                _ => Partition::of(&config.key),
+            };
+            known.push((config.limit.name().clone(), partition));
+            KeyOutcome::Skip
+        });
+        let of = |name| known.iter().find(|(known, _)| known == name);
+        let parts = limit.parts().iter();
+        parts.map(|name| of(name).map(|(_, known)| known.clone()).unwrap_or_default()).collect()
+    }
+
+    fn caller_of(
+        &self,
+        request: &dyn RequestView,
+        user: Option<&User>,
+        look: &Look<'_>,
+    ) -> Option<Caller> {
+        if self.caller == Switch::Off {
+            return None;
+        }
+        let mut caller = Caller::new();
+        let address = self.client_address.as_ref().unwrap_or(&look.http().client_address);
+        let network = address.network(request);
+        if let Some(network) = network {
+            caller = caller.with_network(network);
+        }
+        if let Some(user) = user {
+            caller = caller.with_user(user.clone());
+        }
+        Some(caller)
+    }
+}
+
+impl fmt::Debug for Rules {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rules").field("gate", &self.gate).finish_non_exhaustive()
+    }
+}

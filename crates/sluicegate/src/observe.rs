@@ -1,0 +1,102 @@
+//! Being told of every answer.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use sluicegate_core::{Decision, Limit, Operation, StoreError};
+use tokio::time::Instant;
+
+/// Is told of every answer of the limiters that have it.
+///
+/// It can't break a decision: the answer is made before it is told, and a panic ends here. It
+/// runs on the caller's path, so whatever takes long belongs elsewhere.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicU64, Ordering};
+/// use sluicegate::{Answered, Limiter, MemoryStore, Observer};
+///
+/// #[derive(Default)]
+/// struct Denials(AtomicU64);
+///
+/// impl Observer for Denials {
+///     fn answered(&self, answered: &Answered<'_>) {
+///         if answered.outcome.is_ok_and(|decision| decision.is_denied()) {
+///             self.0.fetch_add(1, Ordering::Relaxed);
+///         }
+///     }
+/// }
+///
+/// let denials = Arc::new(Denials::default());
+/// let limit = sluicegate::limit("login", ["gcra 1/s burst 1"])?;
+/// let limiter = Limiter::builder(MemoryStore::builder().build(), limit)
+///     .observer(denials.clone())
+///     .build();
+/// for _ in 0..3 {
+///     let _ = limiter.try_check("alice")?;
+/// }
+/// assert_eq!(denials.0.load(Ordering::Relaxed), 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub trait Observer: Send + Sync + 'static {
+    /// An answer was given.
+    fn answered(&self, answered: &Answered<'_>);
+}
+
+/// An answer, for an [`Observer`].
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Answered<'a> {
+    /// The limit that was asked.
+    pub limit: &'a Limit,
+    /// The key; of limits that are decided together, the first one's. It came from outside: not
+    /// for a metric's label.
+    pub key: &'a [u8],
+    /// What was asked.
+    pub operation: Operation,
+    /// What the caller is told.
+    pub outcome: Result<&'a Decision, &'a StoreError>,
+    /// What the store failed with, also where the limit has an answer of its own for that.
+    pub failure: Option<&'a StoreError>,
+    /// How long the store took.
+    pub took: Duration,
+}
+
+/// The observers of a limiter; most have none, and then no clock is read.
+#[derive(Clone, Default)]
+pub(crate) struct Observers(Option<Arc<[Arc<dyn Observer>]>>);
+
+impl Observers {
+    pub(crate) fn push(&mut self, observer: Arc<dyn Observer>) {
+        let known = self.0.iter().flat_map(|known| known.iter().cloned());
+        self.0 = Some(known.chain([observer]).collect());
+    }
+
+    /// When the store was asked, if anybody wants to know.
+    #[inline]
+    pub(crate) fn start(&self) -> Option<Instant> {
+        self.0.as_ref().map(|_| Instant::now())
+    }
+
+    #[cold]
+    pub(crate) fn tell(&self, since: Instant, answered: &Answered<'_>) {
+        let answered = Answered { took: since.elapsed(), ..*answered };
+        for observer in self.0.iter().flat_map(|observers| observers.iter()) {
+            if catch_unwind(AssertUnwindSafe(|| observer.answered(&answered))).is_err() {
+                tracing::error!(
+                    limit = answered.limit.name().as_str(),
+                    "an observer panicked; the answer stands"
+                );
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Observers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = self.0.as_ref().map_or(0, |observers| observers.len());
+        f.debug_tuple("Observers").field(&count).finish()
+    }
+}

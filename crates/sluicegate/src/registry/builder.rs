@@ -1,0 +1,168 @@
+//! What a registry can be told before it is made.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::keyed::KeyedCache;
+use super::shared::{Fixed, Shared, Writer};
+use super::stores::Stores;
+use super::switch::{Switch, UnknownLimit};
+use super::{Registry, parts};
+use crate::any_store::OpenError;
+use crate::config::{Config, LimitConfig};
+use crate::observe::{Observer, Observers};
+
+/// Makes a [`Registry`].
+///
+/// ```
+/// use sluicegate::{AnyStore, Registry, StoreOptions, UnknownLimit};
+///
+/// let store = AnyStore::open(&"memory:".parse()?, &StoreOptions::default())?;
+/// let registry = Registry::builder(store)
+///     .limit(sluicegate::limit("login", ["gcra 5/min"])?)
+///     .unknown(UnknownLimit::Deny)
+///     .build();
+/// assert!(registry.gate("login").check_at_once("alice").unwrap()?.is_allowed());
+/// assert!(registry.gate("logout").check_at_once("alice").unwrap()?.is_denied());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use]
+pub struct RegistryBuilder {
+    stores: Stores,
+    config: Option<Config>,
+    limits: Vec<LimitConfig>,
+    enabled: Switch,
+    unknown: UnknownLimit,
+    keyed_capacity: NonZeroUsize,
+    keyed_idle: Duration,
+    observers: Observers,
+}
+
+impl RegistryBuilder {
+    pub(super) fn new(stores: Stores) -> Self {
+        Self {
+            stores,
+            config: None,
+            limits: Vec::new(),
+            enabled: Switch::default(),
+            unknown: UnknownLimit::default(),
+            keyed_capacity: KeyedCache::MOST,
+            keyed_idle: KeyedCache::IDLE,
+            observers: Observers::default(),
+        }
+    }
+
+    /// With the stores that a configuration needs.
+    pub(super) fn open(config: &Config) -> Result<Self, OpenError> {
+        let mut stores = Stores::of(config)?;
+        for limit in &config.limits {
+            let _ = stores.with_deadline(limit.deadline)?;
+        }
+        Ok(Self::new(stores).config(config))
+    }
+
+    /// A limit given in code; a later one of the same name takes the place of an earlier one. A
+    /// limit of the same name in a configuration goes before both.
+    pub fn limit(mut self, limit: impl Into<LimitConfig>) -> Self {
+        for config in parts(limit.into()) {
+            self.limits.retain(|known| known.limit.name() != config.limit.name());
+            self.limits.push(config);
+        }
+        self
+    }
+
+    /// The limits and settings of a configuration. What it says of stores isn't looked at, nor how
+    /// long a call to a store may take that the registry was given. It can be
+    /// [replaced](Registry::replace).
+    pub fn config(mut self, config: &Config) -> Self {
+        self.config = Some(config.clone());
+        self
+    }
+
+    /// Whether any limit is in force, as long as there is no configuration to say so; on unless
+    /// told.
+    pub const fn enabled(mut self, switch: Switch) -> Self {
+        self.enabled = switch;
+        self
+    }
+
+    /// What happens to names without a limit, as long as there is no configuration to say so;
+    /// they pass with a warning unless told.
+    pub const fn unknown(mut self, then: UnknownLimit) -> Self {
+        self.unknown = then;
+        self
+    }
+
+    /// How many gates [`Registry::keyed`] holds at most; 10,000 unless told.
+    pub const fn keyed_capacity(mut self, most: NonZeroUsize) -> Self {
+        self.keyed_capacity = most;
+        self
+    }
+
+    /// How long [`Registry::keyed`] holds a gate that nobody asks for; 5 minutes unless told.
+    pub const fn keyed_idle(mut self, idle: Duration) -> Self {
+        self.keyed_idle = idle;
+        self
+    }
+
+    /// Tells somebody of every answer of a limit; may be called several times. What isn't asked
+    /// isn't told.
+    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
+        self.observers.push(observer);
+        self
+    }
+
+    pub(super) fn observers(mut self, observers: Observers) -> Self {
+        self.observers = observers;
+        self
+    }
+
+    /// The registry.
+    #[must_use]
+    pub fn build(self) -> Registry {
+        let mut writer = Writer::new(self.stores, self.observers);
+        (writer.enabled, writer.unknown) = (self.enabled, self.unknown);
+        for limit in self.limits {
+            let opened = writer.open_code(limit);
+            writer.code.push(opened);
+        }
+        if let Some(config) = &self.config {
+            // All stores have been made.
+            let limits = writer.open(config).unwrap_or_default();
+            writer.fixed = Some(Fixed::of(config, &writer.stores));
+            writer.adopt(config, limits);
+        }
+        let keyed = KeyedCache::new(self.keyed_capacity, self.keyed_idle);
+        Registry { shared: Arc::new(Shared::new(writer, keyed)) }
+    }
+}
+
+impl Writer {
+    pub(super) fn new(stores: Stores, observers: Observers) -> Self {
+        Self {
+            stores,
+            observers,
+            fixed: None,
+            enabled: Switch::default(),
+            unknown: UnknownLimit::default(),
+            http: Arc::default(),
+            limits: Vec::new(),
+            code: Vec::new(),
+            switched: None,
+            switched_limits: BTreeMap::new(),
+        }
+    }
+}
+
+impl fmt::Debug for RegistryBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RegistryBuilder")
+            .field("limits", &self.limits)
+            .field("enabled", &self.enabled)
+            .field("unknown", &self.unknown)
+            .finish_non_exhaustive()
+    }
+}

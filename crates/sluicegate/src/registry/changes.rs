@@ -1,0 +1,100 @@
+//! What a new configuration changed, or why it was refused.
+
+use std::error::Error;
+use std::fmt;
+
+use sluicegate_core::LimitName;
+
+use crate::any_store::OpenError;
+
+/// What a new configuration changed.
+///
+/// Prints as one line: `added: a, b; removed: c; changed: d; settings: unknown_limits`, or
+/// `nothing changed`.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct Changes {
+    /// Limits that were not there before, in the order of the file.
+    pub added: Vec<LimitName>,
+    /// Limits that are there no more. What was consumed stays in the store for its time.
+    pub removed: Vec<LimitName>,
+    /// Limits of which something is different. What was consumed stays.
+    pub changed: Vec<LimitName>,
+    /// The fields outside of the limits that are different, as the file spells them.
+    pub settings: Vec<&'static str>,
+}
+
+impl Changes {
+    /// Whether nothing changed.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.added.is_empty()
+            && self.removed.is_empty()
+            && self.changed.is_empty()
+            && self.settings.is_empty()
+    }
+}
+
+impl fmt::Display for Changes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_empty() {
+            return f.write_str("nothing changed");
+        }
+        let names = |names: &[LimitName]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let settings = self.settings.iter().map(ToString::to_string).collect();
+        let lists = [
+            ("added", names(&self.added)),
+            ("removed", names(&self.removed)),
+            ("changed", names(&self.changed)),
+            ("settings", settings),
+        ];
+        let mut between = "";
+        for (what, list) in lists.iter().filter(|(_, list)| !list.is_empty()) {
+            write!(f, "{between}{what}: {}", list.join(", "))?;
+            between = "; ";
+        }
+        Ok(())
+    }
+}
+
+/// Why a new configuration was refused as a whole: everything is as it was.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum ReloadError {
+    /// Something is different that can't change while the program runs.
+    NeedsRestart {
+        /// The fields, as the file spells them: `store`, `listen`, `memory`, `redis`.
+        fields: Vec<&'static str>,
+    },
+    /// A store can't be made.
+    Store(OpenError),
+}
+
+impl fmt::Display for ReloadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NeedsRestart { fields } => write!(
+                f,
+                "the new configuration changes {}, which takes a restart: nothing was changed; restart, or put {} back",
+                fields.iter().map(|field| format!("`{field}`")).collect::<Vec<_>>().join(" and "),
+                if fields.len() == 1 { "it" } else { "them" },
+            ),
+            Self::Store(error) => write!(f, "nothing was changed: {error}"),
+        }
+    }
+}
+
+impl Error for ReloadError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::NeedsRestart { .. } => None,
+            Self::Store(error) => Some(error),
+        }
+    }
+}
+
+impl From<OpenError> for ReloadError {
+    fn from(error: OpenError) -> Self {
+        Self::Store(error)
+    }
+}

@@ -1,0 +1,142 @@
+//! The keys of a request, as the configuration makes them.
+
+use std::error::Error;
+use std::fmt;
+
+use sluicegate_core::LimitName;
+use sluicegate_http::{Key, KeyExtractor as _, KeyOutcome, Missing, RequestView};
+use smallvec::SmallVec;
+
+use super::super::resolved::{Part, Resolved};
+use super::super::switch::Switch;
+use super::Gate;
+use crate::ask::Ask;
+use crate::config::LimitConfig;
+use crate::denied::Denied;
+
+impl Gate {
+    /// The keys of a request: for each limit what its `key` makes of it, by the configuration as
+    /// it is now. A limit that isn't in force, or doesn't concern a request without the key
+    /// (`missing_key: skip`), is asked nothing.
+    ///
+    /// ```
+    /// use sluicegate::{Config, Registry, http::User};
+    ///
+    /// let config = "limits: {api: {key: user, missing_key: refuse, policies: [gcra 10/s]}}";
+    /// let registry = Registry::open(&Config::parse(config, "limits.yaml")?)?;
+    /// let api = registry.gate("api");
+    /// let request = http::Request::get("/").extension(User::new("alice")).body(())?;
+    /// let keys = api.keys(&request)?;
+    /// assert!(api.check_at_once(keys.ask().cost(2)).unwrap()?.is_allowed());
+    ///
+    /// let nobody = http::Request::new(());
+    /// let missing = api.keys(&nobody).unwrap_err();
+    /// assert_eq!(missing.to_string(), "limit `api`: the request has no known user");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When the request lacks what the key of a limit is made of, and that limit refuses such
+    /// requests.
+    pub fn keys(&self, request: &dyn RequestView) -> Result<RequestKeys, MissingKey> {
+        self.keys_with(&mut |_, config| config.missing_key.resolve(config.key.key(request)))
+    }
+
+    /// The same with keys that `make` makes, which is shown the place of each limit and what the
+    /// configuration says of it.
+    pub(crate) fn keys_with(
+        &self,
+        make: &mut dyn FnMut(usize, &LimitConfig) -> KeyOutcome,
+    ) -> Result<RequestKeys, MissingKey> {
+        RequestKeys::made_by(&self.resolved(), make)
+    }
+}
+
+/// The keys of a request, one for each limit of a [`Gate`].
+#[derive(Clone, Debug)]
+pub struct RequestKeys(SmallVec<[Option<Key>; 2]>);
+
+impl RequestKeys {
+    pub(super) fn made_by(
+        resolved: &Resolved,
+        make: &mut dyn FnMut(usize, &LimitConfig) -> KeyOutcome,
+    ) -> Result<Self, MissingKey> {
+        let mut keys = Self(SmallVec::new());
+        for (index, part) in resolved.parts.iter().enumerate() {
+            let Part::Known(opened, Switch::On) = part else {
+                keys.0.push(None);
+                continue;
+            };
+            let config = &opened.config;
+            keys.0.push(match make(index, config) {
+                KeyOutcome::Limit(key) => Some(key),
+                KeyOutcome::Refuse(missing) => {
+                    return Err(MissingKey { limit: config.limit.name().clone(), missing });
+                }
+                // Skipped, and what a later version may add.
+                _ => None,
+            });
+        }
+        Ok(keys)
+    }
+
+    /// What the gate is asked: about each key, at the policies' own costs.
+    pub fn ask(&self) -> Ask<'_> {
+        self.ask_with(|_, ask| ask)
+    }
+
+    /// The same with what `terms` says of each, by its place among the limits of the gate: costs,
+    /// mostly. It is not called for a limit that is asked nothing.
+    pub fn ask_with<'a>(&'a self, terms: impl Fn(usize, Ask<'a>) -> Ask<'a>) -> Ask<'a> {
+        let asks = self.0.iter().enumerate().map(|(index, key)| match key {
+            Some(key) => terms(index, Ask::from_key(key)),
+            None => Ask::nothing(),
+        });
+        asks.reduce(Ask::and).unwrap_or(Ask::nothing())
+    }
+
+    /// The keys, in the order of the gate's limits; `None` for a limit that is asked nothing.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Option<&Key>> {
+        self.0.iter().map(Option::as_ref)
+    }
+}
+
+/// A request that lacks what a limit's key is made of, where the limit refuses such requests:
+/// HTTP status 400.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct MissingKey {
+    limit: LimitName,
+    missing: Missing,
+}
+
+impl MissingKey {
+    /// The limit.
+    #[must_use]
+    pub const fn limit(&self) -> &LimitName {
+        &self.limit
+    }
+
+    /// What the request lacks.
+    #[must_use]
+    pub const fn missing(&self) -> &Missing {
+        &self.missing
+    }
+}
+
+impl fmt::Display for MissingKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "limit `{}`: {}", self.limit, self.missing)
+    }
+}
+
+impl Error for MissingKey {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&self.missing)
+    }
+}
+
+impl From<MissingKey> for Denied {
+    fn from(missing: MissingKey) -> Self {
+        Self::no_key(missing.limit.as_str())
+    }
+}

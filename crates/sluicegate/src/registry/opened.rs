@@ -1,0 +1,136 @@
+//! A limit made ready to be asked.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use sluicegate_core::Limit;
+use sluicegate_http::{Cidr, KeyComponent};
+
+use super::key_index::KeyIndex;
+use super::route::Purpose;
+use crate::any_store::AnyStore;
+use crate::ask::Subject;
+use crate::config::LimitConfig;
+use crate::limiter::Limiter;
+use crate::observe::Observers;
+
+/// One limit of a configuration, opened in its store with all sets of numbers that it has. It
+/// outlives the configuration that it came with, as long as the next one says the same of it.
+#[derive(Debug)]
+pub(super) struct Opened {
+    pub(super) config: Arc<LimitConfig>,
+    /// With the limit's own numbers, and then with those of the overrides, each set once.
+    limiters: Box<[Limiter<AnyStore>]>,
+    lists: KeyIndex<Listed>,
+    overrides: KeyIndex<u32>,
+    /// Whether a key given as text is the client's network if it reads as one.
+    is_by_address: bool,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Listed {
+    Allowed,
+    Blocked,
+}
+
+/// What a limit says of a key before anybody counts.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Standing {
+    Allowed,
+    Blocked,
+    /// It is counted, with this set of numbers.
+    Counted(u32),
+}
+
+impl Opened {
+    pub(super) fn new(
+        config: Arc<LimitConfig>,
+        store: &Arc<AnyStore>,
+        observers: &Observers,
+    ) -> Self {
+        let open = |limit: &Limit| {
+            Limiter::shared(Arc::clone(store), limit.clone())
+                .on_store_failure(config.on_store_failure)
+                .observers(observers.clone())
+                .build()
+        };
+        let mut limiters = vec![open(&config.limit)];
+        // Many keys may have the same numbers: one limiter will do for them.
+        let mut known: HashMap<String, u32> = HashMap::new();
+        let mut overrides = Vec::with_capacity(config.overrides.len());
+        for entry in &config.overrides {
+            let numbers = entry.limit().members().iter().map(|member| member.policy().to_string());
+            let set = *known.entry(numbers.collect::<Vec<_>>().join("\n")).or_insert_with(|| {
+                limiters.push(open(entry.limit()));
+                u32::try_from(limiters.len() - 1).unwrap_or(0)
+            });
+            overrides.push((entry.key(), set));
+        }
+        let blocked = config.block.iter().map(|matcher| (matcher, Listed::Blocked));
+        let allowed = config.allow.iter().map(|matcher| (matcher, Listed::Allowed));
+        Self {
+            lists: KeyIndex::new(blocked.chain(allowed)),
+            overrides: KeyIndex::new(overrides),
+            limiters: limiters.into(),
+            is_by_address: *config.key.components() == [KeyComponent::Ip],
+            config,
+        }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        self.config.limit.name().as_str()
+    }
+
+    /// The same with numbers of its own, and without overrides.
+    pub(super) fn with_numbers_of(&self, limit: &Limit) -> Self {
+        let mut config = self.config.as_ref().clone();
+        config.limit = limit.clone();
+        config.overrides.clear();
+        let limiter = self.limiter(0);
+        Self::new(Arc::new(config), limiter.store(), limiter.observers())
+    }
+
+    /// Whether every key is counted with the same numbers.
+    pub(super) fn is_plain(&self) -> bool {
+        self.lists.is_empty() && self.overrides.is_empty()
+    }
+
+    /// The limiter with a set of numbers; 0 is the limit's own.
+    pub(super) fn limiter(&self, numbers: u32) -> &Limiter<AnyStore> {
+        usize::try_from(numbers)
+            .ok()
+            .and_then(|index| self.limiters.get(index))
+            .unwrap_or(&self.limiters[0])
+    }
+
+    pub(super) fn standing(&self, subject: &Subject<'_>, purpose: Purpose) -> Standing {
+        let network = self.network(subject);
+        match (self.lists.find(subject.key, network), purpose) {
+            (Some(Listed::Allowed), Purpose::Admit | Purpose::Settle) => Standing::Allowed,
+            (Some(Listed::Blocked), Purpose::Admit) => Standing::Blocked,
+            _ => Standing::Counted(self.overrides.find(subject.key, network).unwrap_or(0)),
+        }
+    }
+
+    /// The client's network, if the key is or holds one and somebody wants to know.
+    fn network(&self, subject: &Subject<'_>) -> Option<Cidr> {
+        if !(self.lists.has_ranges() || self.overrides.has_ranges()) {
+            return None;
+        }
+        match subject.made {
+            Some(key) => key.network(),
+            None if self.is_by_address => network_of_text(subject.key),
+            None => None,
+        }
+    }
+}
+
+/// The network that a text is.
+fn network_of_text(text: &[u8]) -> Option<Cidr> {
+    /// An IPv6 address of 45 characters, a slash and three digits.
+    const MOST: usize = 49;
+    let lawful = |byte: &u8| byte.is_ascii_hexdigit() || b":./".contains(byte);
+    // Looked at first: to say what is wrong with other text takes an allocation.
+    let may_be_one = text.len() <= MOST && text.iter().all(lawful);
+    str::from_utf8(text).ok().filter(|_| may_be_one)?.parse().ok()
+}

@@ -1,0 +1,173 @@
+//! Which limiter is asked about a request, and which limits are not.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use sluicegate_core::{StoreError, StoreErrorKind};
+use smallvec::SmallVec;
+
+use super::cell::{Cell, Target};
+use super::joint::Numbers;
+use super::opened::Standing;
+use super::resolved::{Part, Resolved};
+use super::shared::Shared;
+use super::switch::{Switch, UnknownLimit};
+use crate::any_store::AnyStore;
+use crate::ask::Ask;
+use crate::limiter::Limiter;
+
+/// What a gate is asked for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Purpose {
+    /// To let a request in, or to say whether it would be. All lists count.
+    Admit,
+    /// To account for one that was let in. What isn't counted isn't, but nobody is blocked.
+    Settle,
+    /// To forget a key: whatever is known of it.
+    Forget,
+}
+
+/// Where a request goes.
+#[expect(clippy::large_enum_variant, reason = "it lives for one call, which may not allocate")]
+pub(super) enum Route<'r, 'a> {
+    /// No limit is asked, for what this one says; `None` where nobody knows the limit.
+    Bypass { allowed: bool, by: Option<&'r Limiter<AnyStore>> },
+    /// To a limiter, about what concerns it.
+    Ask(Chosen<'r>, Ask<'a>),
+}
+
+/// A limiter that is held as long as the configuration, or by itself.
+pub(super) enum Chosen<'r> {
+    Borrowed(&'r Limiter<AnyStore>),
+    Shared(Arc<Limiter<AnyStore>>),
+}
+
+impl Deref for Chosen<'_> {
+    type Target = Limiter<AnyStore>;
+
+    fn deref(&self) -> &Limiter<AnyStore> {
+        match self {
+            Self::Borrowed(limiter) => limiter,
+            Self::Shared(limiter) => limiter,
+        }
+    }
+}
+
+impl Resolved {
+    /// The limiter, where it is the same for every key and all limits are asked something.
+    #[inline]
+    pub(super) fn plain_for(&self, ask: &Ask<'_>) -> Option<&Limiter<AnyStore>> {
+        self.plain.as_ref().filter(|_| ask.len() == self.parts.len() && !ask.has_nothing())
+    }
+
+    #[inline]
+    pub(super) fn route<'a>(
+        &self,
+        shared: &Shared,
+        names: &Cell,
+        ask: Ask<'a>,
+        purpose: Purpose,
+    ) -> Result<Route<'_, 'a>, StoreError> {
+        if ask.len() != self.parts.len() {
+            return Err(self.miscounted(names, &ask));
+        }
+        match self.plain_for(&ask) {
+            Some(limiter) => Ok(Route::Ask(Chosen::Borrowed(limiter), ask)),
+            None => self.look(shared, names, ask, purpose),
+        }
+    }
+
+    /// The way of a request whose key may be on a list, or under limits that are off.
+    fn look<'a>(
+        &self,
+        shared: &Shared,
+        names: &Cell,
+        ask: Ask<'a>,
+        purpose: Purpose,
+    ) -> Result<Route<'_, 'a>, StoreError> {
+        let mut numbers = Numbers::new();
+        let mut denied = false;
+        let mut by = None;
+        for (index, (part, subject)) in self.parts.iter().zip(ask.subjects()).enumerate() {
+            if let (None, Part::Known(opened, _)) = (by, part) {
+                by = Some(opened.limiter(0));
+            }
+            let counted = match part {
+                Part::Known(..) if subject.is_nothing => None,
+                Part::Known(_, Switch::Off) if purpose != Purpose::Forget => None,
+                Part::Known(opened, _) => match opened.standing(&subject, purpose) {
+                    Standing::Allowed => None,
+                    Standing::Blocked => {
+                        (denied, by) = (true, Some(opened.limiter(0)));
+                        None
+                    }
+                    Standing::Counted(numbers) => Some(numbers),
+                },
+                Part::Unknown { then, told } => {
+                    match then {
+                        UnknownLimit::Pass => {}
+                        UnknownLimit::Warn => {
+                            if !told.load(Ordering::Relaxed) && !told.swap(true, Ordering::Relaxed)
+                            {
+                                let name = names.targets().get(index).map(Target::name);
+                                shared.warn_of_unknown(name.unwrap_or_default());
+                            }
+                        }
+                        UnknownLimit::Deny => denied = true,
+                    }
+                    None
+                }
+            };
+            numbers.push(counted);
+        }
+        if denied && purpose == Purpose::Admit {
+            return Ok(Route::Bypass { allowed: false, by });
+        }
+        let counted: SmallVec<[(usize, u32); 4]> = numbers
+            .iter()
+            .enumerate()
+            .filter_map(|(index, numbers)| Some((index, (*numbers)?)))
+            .collect();
+        match *counted {
+            [] => Ok(Route::Bypass { allowed: !denied, by }),
+            [(index, set)] if self.parts.len() == 1 => {
+                let Some(Part::Known(opened, _)) = self.parts.get(index) else {
+                    return Ok(Route::Bypass { allowed: !denied, by });
+                };
+                let limiter = Chosen::Borrowed(opened.limiter(set));
+                Ok(Route::Ask(limiter, reduced(ask, &numbers)))
+            }
+            _ => {
+                let limiter = self.joint.limiter(&numbers, &self.parts)?;
+                Ok(Route::Ask(Chosen::Shared(limiter), reduced(ask, &numbers)))
+            }
+        }
+    }
+
+    #[cold]
+    fn miscounted(&self, names: &Cell, ask: &Ask<'_>) -> StoreError {
+        StoreError::new(
+            StoreErrorKind::InvalidRequest,
+            format!(
+                "`{}` takes {} of a request, but {} given: there is one for each limit, joined with `Ask::and`",
+                names.name(),
+                if self.parts.len() == 1 {
+                    "one key".to_owned()
+                } else {
+                    format!("{} keys", self.parts.len())
+                },
+                if ask.len() == 1 { "one is".to_owned() } else { format!("{} are", ask.len()) },
+            ),
+        )
+    }
+}
+
+/// What concerns the limits that have numbers, at least one.
+fn reduced<'a>(ask: Ask<'a>, numbers: &Numbers) -> Ask<'a> {
+    if numbers.iter().all(Option::is_some) {
+        return ask;
+    }
+    let concerned = ask.each().zip(numbers).filter(|(_, numbers)| numbers.is_some());
+    concerned.map(|(ask, _)| ask).reduce(Ask::and).unwrap_or(ask)
+}

@@ -1,0 +1,255 @@
+//! A config file that is followed while the program runs.
+
+mod file;
+mod status;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use notify::event::{AccessKind, AccessMode, EventKind};
+use notify::{RecursiveMode, Watcher as _};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::Registry;
+use super::switch::Switch;
+use crate::config::Config;
+
+pub use status::{WatchError, WatchStatus};
+
+use file::{Followed, Next};
+
+/// A config file that is followed as long as this is held: a new content takes the place of the
+/// registry's configuration ([`Registry::replace`]).
+///
+/// The directory is watched, so that files that are renamed over and links that are swapped (as
+/// mounted config maps are) are seen; and the file is read every few seconds, for where nobody
+/// tells of changes. A content counts when it is read the same twice in a row, a moment apart:
+/// what is still being written is waited for. Whoever can should rename a finished file into
+/// place.
+///
+/// A content that can't be used, or a file that is gone, changes nothing: the configuration stays
+/// as it is, the error is logged once (`tracing`, level `ERROR`) and shown in
+/// [`Watch::status`] until the file can be used again.
+///
+/// ```no_run
+/// use sluicegate::{Config, Registry};
+///
+/// let registry = Registry::open(&Config::load("limits.yaml")?)?;
+/// let watch = registry.watch("limits.yaml");
+/// if let Some(error) = watch.last_error() {
+///     eprintln!("{error}");
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+#[must_use = "the file is followed as long as this is held"]
+pub struct Watch {
+    commands: mpsc::Sender<Command>,
+    status: watch::Receiver<WatchStatus>,
+    /// Whether the file still counts.
+    is_held: Arc<Mutex<bool>>,
+}
+
+/// How a file is followed.
+#[must_use]
+pub struct WatchOptions {
+    settle: Duration,
+    poll: Duration,
+    events: Switch,
+    adjust: Box<dyn Fn(&mut Config) + Send>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Command {
+    /// Something happened in the directory.
+    Look,
+    /// Somebody wants the file read now.
+    Reload,
+    Stop,
+}
+
+impl Registry {
+    /// Follows a config file.
+    pub fn watch(&self, path: impl Into<PathBuf>) -> Watch {
+        self.watch_with(path, WatchOptions::default())
+    }
+
+    /// Follows a config file, with more to say.
+    pub fn watch_with(&self, path: impl Into<PathBuf>, options: WatchOptions) -> Watch {
+        let path = path.into();
+        let (commands, inbox) = mpsc::channel();
+        let (said, status) = watch::channel(WatchStatus::default());
+        let is_held = Arc::new(Mutex::new(true));
+        let watch = Watch { commands: commands.clone(), status, is_held: Arc::clone(&is_held) };
+        let followed = Followed::new(self.clone(), path, options.adjust, said, is_held);
+        let follow = move || {
+            follow(followed, &inbox, &commands, options.settle, options.poll, options.events);
+        };
+        if let Err(error) =
+            std::thread::Builder::new().name("sluicegate-config".to_owned()).spawn(follow)
+        {
+            tracing::error!(
+                "the config file can't be followed: the system gives no thread: {error}"
+            );
+        }
+        watch
+    }
+}
+
+impl Watch {
+    /// Reads the file now, also if it didn't change. What came of it is in the
+    /// [status](Watch::status) once that counts one attempt more.
+    pub fn reload(&self) {
+        // Nobody listens only where no thread could be had, which was reported.
+        let _ = self.commands.send(Command::Reload);
+    }
+
+    /// What came of the file so far.
+    #[must_use]
+    pub fn status(&self) -> WatchStatus {
+        self.status.borrow().clone()
+    }
+
+    /// Why the file as it is now is not what is in force; `None` when it is.
+    #[must_use]
+    pub fn last_error(&self) -> Option<Arc<WatchError>> {
+        self.status.borrow().last_error.clone()
+    }
+
+    /// Waits until there were more than `seen` [attempts](WatchStatus::attempts).
+    pub async fn changed(&self, seen: u64) -> WatchStatus {
+        let mut status = self.status.clone();
+        match status.wait_for(|status| status.attempts() > seen).await {
+            Ok(status) => status.clone(),
+            // There won't be more.
+            Err(_) => std::future::pending().await,
+        }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        // From here on nothing is replaced, also if the file is just being read.
+        *self.is_held.lock().unwrap_or_else(PoisonError::into_inner) = false;
+        let _ = self.commands.send(Command::Stop);
+    }
+}
+
+impl WatchOptions {
+    /// How long a new content has to stay the same before it counts; 100 ms unless told.
+    pub const fn settle(mut self, settle: Duration) -> Self {
+        self.settle = settle;
+        self
+    }
+
+    /// How often the file is read where nobody tells of changes; every 5 s unless told.
+    pub const fn poll(mut self, every: Duration) -> Self {
+        self.poll = every;
+        self
+    }
+
+    /// Whether the system is asked to tell of changes; on unless told.
+    pub const fn events(mut self, switch: Switch) -> Self {
+        self.events = switch;
+        self
+    }
+
+    /// Changes every configuration before it is used: what a command line said before a file goes
+    /// before it later too.
+    pub fn adjust(mut self, adjust: impl Fn(&mut Config) + Send + 'static) -> Self {
+        self.adjust = Box::new(adjust);
+        self
+    }
+}
+
+impl Default for WatchOptions {
+    fn default() -> Self {
+        Self {
+            settle: Duration::from_millis(100),
+            poll: Duration::from_secs(5),
+            events: Switch::On,
+            adjust: Box::new(|_| {}),
+        }
+    }
+}
+
+impl fmt::Debug for WatchOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WatchOptions")
+            .field("settle", &self.settle)
+            .field("poll", &self.poll)
+            .field("events", &self.events)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Reads the file whenever there is reason to, until told to stop.
+fn follow(
+    mut followed: Followed,
+    inbox: &mpsc::Receiver<Command>,
+    commands: &mpsc::Sender<Command>,
+    settle: Duration,
+    poll: Duration,
+    events: Switch,
+) {
+    let _notifier = match events {
+        Switch::On => notifier(followed.path(), commands.clone()),
+        Switch::Off => None,
+    };
+    // At once: it may have changed since it was read.
+    let mut next_look = Instant::now();
+    loop {
+        let command = inbox.recv_timeout(next_look.saturating_duration_since(Instant::now()));
+        let next = match command {
+            Ok(Command::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+            // Many things happen at once: one look after them will do.
+            Ok(Command::Look) => {
+                next_look = next_look.min(after(settle));
+                continue;
+            }
+            Ok(Command::Reload) => followed.reload(),
+            Err(RecvTimeoutError::Timeout) => followed.look(),
+        };
+        next_look = match next {
+            Next::Rest => after(poll),
+            Next::LookAgain => after(settle),
+        };
+    }
+}
+
+fn after(pause: Duration) -> Instant {
+    /// As good as never, and no clock runs over.
+    const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+    Instant::now() + pause.min(LONGEST)
+}
+
+/// Has the system tell of what happens in the directory of a file.
+fn notifier(path: &Path, commands: mpsc::Sender<Command>) -> Option<notify::RecommendedWatcher> {
+    let handler = move |event: notify::Result<notify::Event>| {
+        // That a file is opened and read is no change, and we do so ourselves. An error may mean
+        // that events were lost.
+        let is_change = event.map_or(true, |event| {
+            !matches!(event.kind, EventKind::Access(kind) if kind != AccessKind::Close(AccessMode::Write))
+        });
+        if is_change {
+            let _ = commands.send(Command::Look);
+        }
+    };
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let watched = notify::recommended_watcher(handler).and_then(|mut watcher| {
+        let directory = directory.unwrap_or(Path::new("."));
+        watcher.watch(directory, RecursiveMode::NonRecursive).map(|()| watcher)
+    });
+    watched
+        .inspect_err(|error| {
+            tracing::warn!(
+                "changes of {} are seen only by reading it now and then: {error}",
+                path.display()
+            );
+        })
+        .ok()
+}

@@ -1,0 +1,144 @@
+//! Registries whose clock is driven, to be handed to limited functions.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use sluicegate::{
+    AnyStore, Clock, Config, Denied, DeniedReason, ManualClock, Registry, Span, StoreOptions,
+    Timestamp,
+};
+use tokio::time::Instant;
+
+/// A registry with an embedded store of its own, and its clock.
+pub(crate) struct Setup {
+    pub(crate) limits: Registry,
+    pub(crate) clock: Arc<ManualClock>,
+}
+
+impl Setup {
+    /// Of no limits but those that functions bring themselves.
+    pub(crate) fn empty() -> Self {
+        let clock = Arc::new(ManualClock::default());
+        Self { limits: Registry::builder(store(clock.clone())).build(), clock }
+    }
+
+    /// Of the limits of a config file.
+    pub(crate) fn new(limits: &str) -> Self {
+        let setup = Self::empty();
+        setup.limits.replace(&config(limits)).unwrap();
+        setup
+    }
+
+    /// A registry without limits that goes by the process's clock.
+    pub(crate) fn real_time() -> Registry {
+        let url = "memory:".parse().unwrap();
+        Registry::builder(AnyStore::open(&url, &StoreOptions::default()).unwrap()).build()
+    }
+
+    pub(crate) fn pass(&self, seconds: u64) {
+        (0..seconds).for_each(|_| self.clock.advance(Span::SECOND));
+    }
+
+    /// What is left to a key.
+    pub(crate) fn left(&self, limit: &str, key: &str) -> u64 {
+        left(&self.limits, limit, key)
+    }
+}
+
+pub(crate) fn config(limits: &str) -> Config {
+    let text = format!("limits: {limits}");
+    Config::parse(&text, "limits.yaml").unwrap_or_else(|errors| panic!("{errors}\n{text}"))
+}
+
+/// An embedded store that goes by this clock.
+pub(crate) fn store(clock: Arc<dyn Clock>) -> AnyStore {
+    let mut options = StoreOptions::default();
+    options.clock = Some(clock);
+    AnyStore::open(&"memory:".parse().unwrap(), &options).unwrap()
+}
+
+/// What is left to a key.
+pub(crate) fn left(limits: &Registry, limit: &str, key: &str) -> u64 {
+    let gate = limits.find(limit).unwrap_or_else(|| panic!("no `{limit}` in {limits:?}"));
+    now(gate.peek(key)).unwrap().remaining().unwrap()
+}
+
+/// The time of a runtime, which is paused.
+struct RuntimeClock(Instant);
+
+impl Clock for RuntimeClock {
+    fn now(&self) -> Timestamp {
+        let elapsed = u64::try_from(self.0.elapsed().as_micros()).unwrap();
+        Timestamp::from_micros(1_700_000_000_000_000 + elapsed).unwrap()
+    }
+}
+
+/// A registry without limits whose time is the runtime's.
+pub(crate) fn on_runtime_time() -> Registry {
+    Registry::builder(store(Arc::new(RuntimeClock(Instant::now())))).build()
+}
+
+/// The error of the functions that are tested.
+#[derive(Debug)]
+pub(crate) enum Error {
+    Denied(Denied),
+    /// The body's own.
+    Own,
+}
+
+impl From<Denied> for Error {
+    fn from(denied: Denied) -> Self {
+        Self::Denied(denied)
+    }
+}
+
+impl Error {
+    pub(crate) fn reason(&self) -> Option<DeniedReason> {
+        match self {
+            Self::Denied(denied) => Some(denied.reason()),
+            Self::Own => None,
+        }
+    }
+}
+
+/// How many of `many` calls pass; the others are denied, and not for another reason.
+pub(crate) fn admitted<T>(many: usize, mut call: impl FnMut() -> Result<T, Denied>) -> usize {
+    let passes = |call: &mut dyn FnMut() -> Result<T, Denied>| match call() {
+        Ok(_) => true,
+        Err(denied) => {
+            assert_eq!(denied.reason(), DeniedReason::Limited, "{denied}");
+            false
+        }
+    };
+    (0..many).filter(|_| passes(&mut call)).count()
+}
+
+/// What a future has that doesn't wait.
+pub(crate) fn now<F: Future>(future: F) -> F::Output {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("it waits"),
+    }
+}
+
+/// Runs futures together: what each had, and what `look` said when it ended.
+pub(crate) async fn all<F: Future, L>(
+    futures: impl Iterator<Item = F>,
+    look: impl Fn() -> L,
+) -> Vec<(F::Output, L)> {
+    let mut futures: Vec<_> = futures.map(Box::pin).collect();
+    let mut ended: Vec<_> = futures.iter().map(|_| None).collect();
+    std::future::poll_fn(|context| {
+        for (future, ended) in futures.iter_mut().zip(&mut ended) {
+            if ended.is_none()
+                && let Poll::Ready(output) = future.as_mut().poll(context)
+            {
+                *ended = Some((output, look()));
+            }
+        }
+        if ended.iter().all(Option::is_some) { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    ended.into_iter().flatten().collect()
+}

@@ -1,0 +1,72 @@
+//! The registry that limited functions ask unless they say otherwise. In a file of its own, because
+//! a process has one.
+
+#![cfg(feature = "macros")]
+#![allow(clippy::unwrap_used, reason = "the helpers of tests may do what tests may")]
+
+use sluicegate::{Config, Denied, Registry, limit};
+
+#[limit("login", key = "k")]
+fn login() -> Result<(), Denied> {
+    Ok(())
+}
+
+#[limit("gcra 1/h burst 2", name = "own", key = "k")]
+fn own() -> Result<(), Denied> {
+    Ok(())
+}
+
+#[limit("login", key = "other")]
+fn called_late() -> Result<(), Denied> {
+    Ok(())
+}
+
+fn admitted(call: fn() -> Result<(), Denied>) -> usize {
+    (0..9).filter(|_| call().is_ok()).count()
+}
+
+fn registry(text: &str) -> Registry {
+    Registry::open(&Config::parse(text, "limits.yaml").unwrap()).unwrap()
+}
+
+#[test]
+fn functions_ask_the_registry_that_is_installed_when_they_are_called() {
+    // Nothing is installed: specs are in force in an embedded store, and names are unknown.
+    assert_eq!([admitted(login), admitted(own)], [9, 2]);
+    assert!(sluicegate::installed().find("login").is_none());
+
+    let first = registry("limits: {login: {policies: [gcra 1/h burst 3]}}");
+    sluicegate::install(first.clone());
+    assert_eq!([admitted(login), admitted(own)], [3, 2], "a store of its own");
+    assert!(sluicegate::installed().find("login").is_some());
+
+    // A configuration that is replaced keeps what was consumed.
+    let config =
+        "limits: {login: {policies: [gcra 1/h burst 4]}, own: {policies: [gcra 1/h burst 9]}}";
+    first.replace(&Config::parse(config, "limits.yaml").unwrap()).unwrap();
+    assert_eq!([admitted(login), admitted(own)], [1, 7]);
+
+    // Another registry has another store, and functions follow in both directions.
+    sluicegate::install(registry("limits: {login: {policies: [gcra 1/h burst 5]}}"));
+    assert_eq!([admitted(login), admitted(own), admitted(called_late)], [5, 2, 5]);
+    sluicegate::install(first);
+    assert_eq!([admitted(login), admitted(own), admitted(called_late)], [0, 0, 4]);
+
+    install_while_threads_call();
+}
+
+/// Threads that call meanwhile ask one registry or the other.
+fn install_while_threads_call() {
+    #[limit("gcra 1/h burst 1000000", name = "threads", key = "k")]
+    fn call() -> Result<(), Denied> {
+        Ok(())
+    }
+    std::thread::scope(|scope| {
+        let threads: Vec<_> =
+            (0..2).map(|_| scope.spawn(|| (0..2_000).all(|_| call().is_ok()))).collect();
+        for _ in 0..20 {
+            sluicegate::install(registry("limits: {login: {policies: [gcra 1/h]}}"));
+        }
+        assert!(threads.into_iter().all(|thread| thread.join().unwrap()));
+    });
+}

@@ -1,0 +1,196 @@
+use sluicegate::{Ask, OnStoreFailure, Source, StoreErrorKind, Switch};
+
+use crate::support::{Setup, admitted, check, config, now, try_check};
+
+const LOGIN: &str = r#"limits:
+  address:
+    key: ip
+    policies: [gcra 1/h burst 3]
+    allow: [10.0.0.1]
+    block: [10.6.6.6]
+    overrides: [{key: 10.0.0.0/8, times: 3}]
+  account:
+    key: user
+    policies: [gcra 1/h burst 2]
+    overrides: [{key: "test-*", times: 2}]
+"#;
+
+fn ask<'a>(address: &'a str, account: &'a str) -> Ask<'a> {
+    Ask::new(address).and(Ask::new(account))
+}
+
+#[test]
+fn limits_are_decided_all_or_nothing_each_about_its_own_key() {
+    let setup = Setup::new(LOGIN);
+    let login = setup.registry.gate("address").and(setup.registry.gate("account"));
+    assert_eq!(login.name(), "address + account");
+    let passes = |address, account| check(&login, ask(address, account)).is_allowed();
+    assert!(passes("1.1.1.1", "alice") && passes("1.1.1.1", "alice"));
+    assert!(!passes("1.1.1.1", "alice"));
+    assert_eq!(setup.admitted("address", "1.1.1.1", 9), 1, "the denied one took nothing");
+    assert_eq!(check(&login, ask("2.2.2.2", "bob").cost(1)).policies().len(), 2);
+    let limit = login.limit().unwrap();
+    assert_eq!(limit.parts().len(), 2);
+}
+
+/// Each key has its own numbers in the joint decision too.
+#[test]
+fn every_combination_of_numbers_is_decided_together() {
+    let setup = Setup::new(LOGIN);
+    let login = setup.registry.gate("address").and(setup.registry.gate("account"));
+    let admitted = |address, account| {
+        (0..99).filter(|_| check(&login, ask(address, account)).is_allowed()).count()
+    };
+    assert_eq!(admitted("1.1.1.1", "a"), 2);
+    assert_eq!(admitted("1.1.1.2", "test-a"), 3);
+    assert_eq!(admitted("10.1.1.1", "b"), 2);
+    assert_eq!(admitted("10.1.1.1", "test-b"), 4);
+    assert_eq!(admitted("10.1.1.1", "test-c"), 3, "of 9, 6 are taken");
+    assert_eq!(admitted("10.0.0.1", "test-d"), 4, "the address isn't counted");
+    assert_eq!(admitted("10.0.0.1", "d"), 2);
+}
+
+#[test]
+fn a_blocked_key_denies_the_whole_and_charges_nobody() {
+    let setup = Setup::new(LOGIN);
+    let login = setup.registry.gate("account").and(setup.registry.gate("address"));
+    for _ in 0..5 {
+        let ruling = check(&login, ask("alice", "10.6.6.6"));
+        assert!(ruling.is_denied());
+        assert_eq!(ruling.source(), Source::Bypass);
+    }
+    assert_eq!(setup.admitted("account", "alice", 9), 2);
+}
+
+#[test]
+fn the_rest_is_decided_all_or_nothing_when_some_are_bypassed() {
+    let setup = Setup::new(&format!("{LOGIN}  day: {{policies: [gcra 1/h burst 5]}}\n"));
+    let registry = &setup.registry;
+    let gate = registry.gate("address").and(registry.gate("account")).and(registry.gate("day"));
+    let check = |address: &'static str, account: &'static str| {
+        check(&gate, Ask::new(address).and(Ask::new(account).cost(2)).and("all"))
+    };
+    // The address is not counted; account and day are, or neither.
+    let ruling = check("10.0.0.1", "alice");
+    assert!(ruling.is_allowed());
+    let names: Vec<_> =
+        ruling.limit().unwrap().parts().iter().map(sluicegate::LimitName::as_str).collect();
+    assert_eq!(names, ["account", "day"]);
+    assert!(check("10.0.0.1", "alice").is_denied());
+    assert_eq!(now(registry.gate("day").peek("all")).unwrap().remaining(), Some(4));
+    // Off, unknown, or nothing to ask: left out alike, with its costs.
+    assert!(registry.switch_limit("account", Switch::Off).is_some());
+    assert_eq!(check("1.1.1.1", "alice").policies().len(), 2);
+    setup.replace("unknown_limits: pass\nlimits: {address: {policies: [gcra 1/h burst 3]}}");
+    let ruling = check("1.1.1.1", "alice");
+    assert_eq!(ruling.limit().unwrap().parts().len(), 1);
+    assert_eq!(ruling.remaining(), Some(1), "of 3, one before and one now");
+    registry.switch(Switch::Off);
+    assert_eq!(check("1.1.1.1", "alice").source(), Source::Bypass);
+    assert!(gate.limit().is_none());
+}
+
+#[test]
+fn a_request_may_have_nothing_to_do_with_one_of_the_limits() {
+    let setup = Setup::new(LOGIN);
+    let login = setup.registry.gate("address").and(setup.registry.gate("account"));
+    let ruling = check(&login, Ask::new("1.1.1.1").and(Ask::nothing()));
+    assert_eq!(ruling.limit().unwrap().name().as_str(), "address");
+    let ruling = check(&login, Ask::nothing().and(Ask::nothing()));
+    assert_eq!((ruling.source(), ruling.is_allowed()), (Source::Bypass, true));
+    assert_eq!(setup.admitted("account", "", 9), 2);
+}
+
+#[test]
+fn an_unknown_name_among_several_denies_all_or_is_left_out() {
+    let setup = Setup::new(&format!("unknown_limits: deny\n{LOGIN}"));
+    let gate = setup.registry.gate("account").and(setup.registry.gate("nobody"));
+    assert!(check(&gate, ask("alice", "x")).is_denied());
+    assert_eq!(setup.admitted("account", "alice", 9), 2);
+    setup.replace(&format!("unknown_limits: pass\n{LOGIN}"));
+    assert!(check(&gate, ask("bob", "x")).is_allowed());
+}
+
+#[test]
+fn what_can_t_be_asked_is_an_error_that_says_why() {
+    let setup = Setup::new(LOGIN);
+    let account = setup.registry.gate("account");
+    let login = account.clone().and(setup.registry.gate("address"));
+    let message = |gate: &sluicegate::Gate, ask: Ask<'_>| {
+        let error = try_check(gate, ask).unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::InvalidRequest);
+        error.to_string()
+    };
+    let said = message(&login, Ask::new("a"));
+    assert!(
+        said.contains("`account + address` takes 2 keys of a request, but one is given"),
+        "{said}"
+    );
+    let said = message(&account, ask("a", "b"));
+    assert!(said.contains("`account` takes one key of a request, but 2 are given"), "{said}");
+    let said = message(&account.clone().and(account), ask("a", "b"));
+    assert!(said.contains("can't be decided together with itself"), "{said}");
+}
+
+/// Keys choose the combinations: there are more of them than are kept.
+#[test]
+fn very_many_combinations_are_decided_right() {
+    let mut text = "limits:\n".to_owned();
+    for limit in ["a", "b"] {
+        text.push_str(&format!("  {limit}:\n    policies: [gcra 1/h burst 1]\n    overrides:\n"));
+        for number in 2..40 {
+            text.push_str(&format!("      - {{key: k{number}, times: {number}}}\n"));
+        }
+    }
+    let setup = Setup::new(&text);
+    let gate = setup.registry.gate("a").and(setup.registry.gate("b"));
+    for _ in 0..2 {
+        for a in 2..40 {
+            for b in 2..40 {
+                let (a, b) = (format!("k{a}"), format!("k{b}"));
+                let ruling = now(gate.peek(Ask::new(&a).and(&b))).unwrap();
+                let limits: Vec<_> =
+                    ruling.policies().iter().map(sluicegate::Outcome::limit).collect();
+                let wanted = [&a, &b].map(|key| key[1..].parse().ok());
+                assert_eq!(limits, wanted);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_store_that_fails_several_limits_at_once_does_what_the_strictest_says() {
+    for (answers, expected) in [
+        (["allow", "allow"], Some(true)),
+        (["allow", "deny"], Some(false)),
+        (["deny", "error"], None),
+        (["error", "allow"], None),
+    ] {
+        let text = format!(
+            "store: redis://127.0.0.1:1
+limits:
+  a: {{policies: [gcra 1/s], on_store_failure: {}, deadline: 1s}}
+  b: {{policies: [gcra 1/s], on_store_failure: {}, deadline: 2s}}
+",
+            answers[0], answers[1]
+        );
+        let registry = sluicegate::Registry::open(&config(&text)).unwrap();
+        assert_eq!(registry.stores().len(), 2);
+        let gate = registry.gate("a").and(registry.gate("b"));
+        assert!(gate.check_at_once(ask("k", "k")).is_none(), "a network is waited for");
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let ruling = runtime.block_on(gate.check(ask("k", "k")));
+        assert_eq!(ruling.ok().map(|ruling| ruling.is_allowed()), expected, "{answers:?}");
+    }
+    assert_eq!(OnStoreFailure::default(), OnStoreFailure::Error);
+}
+
+#[test]
+fn a_joint_gate_follows_what_becomes_of_its_parts() {
+    let setup = Setup::new(LOGIN);
+    let login = setup.registry.gate("address").and(setup.registry.gate("account"));
+    assert!(check(&login, ask("1.1.1.1", "alice")).is_allowed());
+    setup.replace(&LOGIN.replace("gcra 1/h burst 2", "gcra 1/h burst 1"));
+    assert!(check(&login, ask("1.1.1.1", "alice")).is_denied());
+    assert_eq!(admitted(&setup.registry.gate("address"), "1.1.1.1", 9), 2);
+}

@@ -1,9 +1,0 @@
-//! `tollgate replay`, run as its users run it.
-
-#![expect(clippy::unwrap_used, reason = "helpers of tests may")]
-
-mod burst;
-mod counts;
-mod guide;
-mod page;
-mod support;
