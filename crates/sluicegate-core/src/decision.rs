@@ -1,48 +1,46 @@
 //! The answer to a request.
 
+mod outcome;
+
+use std::fmt;
 use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use crate::kernel::Ask;
 use crate::kernel::bucket::{self, Bucket};
+use crate::kernel::{Kernel as _, NEVER, Verdict};
+use crate::limit::Limit;
+use crate::receipt::Receipt;
+use crate::slices::SliceCounts;
 use crate::time::Span;
 
-/// The answer to a request: allowed or denied, and what each policy says.
+pub(crate) use outcome::Numbers;
+pub use outcome::Outcome;
+
+/// The answer to a request: allowed or denied, by which limit, and what each policy says.
 ///
-/// The policies stand in the order of their limit, which also has their names.
-#[derive(Clone, Debug, Eq, PartialEq)]
+/// It has room for three policies; more take one allocation. Cloning is cheap.
+#[derive(Clone, Eq, PartialEq)]
 #[must_use]
-#[non_exhaustive]
 pub struct Decision {
-    pub(crate) allowed: bool,
-    pub(crate) source: Source,
-    pub(crate) notes: Notes,
-    pub(crate) binding: Option<u8>,
-    pub(crate) granted: u64,
-    pub(crate) wait: u64,
-    pub(crate) retry: u64,
-    pub(crate) policies: SmallVec<[Outcome; 16]>,
+    limit: Option<Limit>,
+    policies: SmallVec<[Numbers; 3]>,
+    /// On the heap: few decisions have any.
+    extras: Option<Box<Extras>>,
+    granted: u64,
+    /// When allowed the wait, else the retry, in µs.
+    delay: u64,
+    allowed: bool,
+    source: Source,
+    notes: Notes,
+    binding: Option<u8>,
 }
 
-/// What one policy says.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub struct Outcome {
-    pub(crate) limit: u64,
-    pub(crate) remaining: u64,
-    pub(crate) wait: u64,
-    pub(crate) retry: u64,
-    pub(crate) reset: u64,
-    pub(crate) total: u64,
-    pub(crate) current: u64,
-    pub(crate) violated: u32,
-    pub(crate) admitted: bool,
-    pub(crate) shadow: bool,
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+struct Extras {
+    receipt: Option<Receipt>,
+    slices: Option<SliceCounts>,
 }
-
-/// Never, or unbounded, in the compact fields above.
-pub(crate) const NEVER: u64 = u64::MAX;
 
 /// Where an answer came from.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -124,9 +122,30 @@ pub struct Notes {
 }
 
 impl Decision {
-    /// The answer of a limit whose store failed and which says what to do then.
-    pub fn fallback(allowed: bool) -> Self {
-        Self::without_policies(Source::Fallback, allowed)
+    pub(crate) const fn new(
+        limit: Limit,
+        policies: SmallVec<[Numbers; 3]>,
+        allowed: bool,
+        granted: u64,
+        delay: u64,
+        binding: Option<u8>,
+    ) -> Self {
+        Self {
+            limit: Some(limit),
+            policies,
+            extras: None,
+            granted,
+            delay,
+            allowed,
+            source: Source::Store,
+            notes: Notes { restamped: false, discarded: false, full: false },
+            binding,
+        }
+    }
+
+    /// The answer of `limit`, whose store failed and which says what to do then.
+    pub fn fallback(limit: &Limit, allowed: bool) -> Self {
+        Self { limit: Some(limit.clone()), ..Self::without_policies(Source::Fallback, allowed) }
     }
 
     /// The answer where no limit was asked.
@@ -134,53 +153,54 @@ impl Decision {
         Self::without_policies(Source::Bypass, allowed)
     }
 
+    /// The answer to a cancellation: whether the units were given back.
+    pub fn cancelled(limit: &Limit, given_back: bool) -> Self {
+        Self { limit: Some(limit.clone()), ..Self::without_policies(Source::Store, given_back) }
+    }
+
     fn without_policies(source: Source, allowed: bool) -> Self {
         Self {
+            limit: None,
+            policies: SmallVec::new(),
+            extras: None,
+            granted: 0,
+            delay: if allowed { 0 } else { NEVER },
             allowed,
             source,
             notes: Notes::default(),
             binding: None,
-            granted: 0,
-            wait: 0,
-            retry: if allowed { 0 } else { NEVER },
-            policies: SmallVec::new(),
         }
     }
 
     /// The answer to a check (or, uncharged, to a peek or a reservation) of a limit whose only
-    /// policy is an enforced bucket: what [`evaluate`](crate::evaluate) answers, on a straight
-    /// path. For stores.
+    /// policy is an enforced bucket: what [`step`](crate::step()) answers, on a straight path. For
+    /// stores.
     ///
-    /// `standing` is as it stands after the charge, `ask` what the bucket answered before it.
+    /// `balance` is as it stands after the charge, `verdict` what the bucket answered before it.
     #[inline]
-    pub fn of_bucket(rule: &Bucket, standing: &bucket::Standing, cost: u64, ask: Ask) -> Self {
-        let (admitted, wait, retry) = match ask {
-            Ask::Pass { wait } => (true, wait, 0),
-            Ask::Refuse { retry } => (false, 0, retry.unwrap_or(NEVER)),
+    pub fn of_bucket(
+        limit: &Limit,
+        rule: &Bucket,
+        balance: &bucket::Balance,
+        cost: u64,
+        verdict: Verdict,
+    ) -> Self {
+        let (admitted, delay) = match verdict {
+            Verdict::Pass { wait } => (true, wait),
+            Verdict::Refuse { retry } => (false, retry.unwrap_or(NEVER)),
         };
-        let mut decision = Self {
-            allowed: admitted,
-            source: Source::Store,
-            notes: Notes::default(),
-            binding: if admitted { None } else { Some(0) },
-            granted: if admitted { cost } else { 0 },
-            wait,
-            retry,
-            policies: SmallVec::new(),
-        };
-        decision.policies.push(Outcome {
-            limit: rule.limit(),
-            remaining: rule.remaining(standing),
-            wait,
-            retry,
-            reset: rule.reset_after(standing).unwrap_or(NEVER),
+        let mut policies = SmallVec::new();
+        policies.push(Numbers {
+            remaining: rule.remaining(balance),
+            delay,
+            reset: rule.reset_after(balance),
             total: 0,
             current: 0,
             violated: 0,
             admitted,
-            shadow: false,
         });
-        decision
+        let (granted, binding) = if admitted { (cost, None) } else { (0, Some(0)) };
+        Self::new(limit.clone(), policies, admitted, granted, delay, binding)
     }
 
     /// Says what the store noticed. For stores.
@@ -188,27 +208,58 @@ impl Decision {
         self.notes = notes;
     }
 
+    /// The same decision with what the store noticed. For stores.
+    pub const fn with_notes(mut self, notes: Notes) -> Self {
+        self.notes = notes;
+        self
+    }
+
+    /// The same decision from another source: for stores around stores.
+    pub const fn with_source(mut self, source: Source) -> Self {
+        self.source = source;
+        self
+    }
+
+    /// The same decision with what it takes to give the units back. For stores.
+    pub fn with_receipt(mut self, receipt: Receipt) -> Self {
+        self.extras.get_or_insert_default().receipt = Some(receipt);
+        self
+    }
+
+    pub(crate) fn with_slices(mut self, slices: SliceCounts) -> Self {
+        self.extras.get_or_insert_default().slices = Some(slices);
+        self
+    }
+
     /// Turns away a request that the policies may well admit, because the store has no room for
     /// its key. For bounded stores; what each policy says stays.
-    pub const fn turn_away_for_room(&mut self, retry_after: Span) {
+    pub fn turn_away_for_room(&mut self, retry_after: Span) {
         self.allowed = false;
         self.notes.full = true;
         self.binding = None;
         self.granted = 0;
-        self.wait = 0;
-        self.retry = if retry_after.is_zero() { 1 } else { retry_after.as_micros() };
+        self.delay = retry_after.as_micros().max(1);
+        self.extras = None;
     }
 
     /// Whether the request passes.
     #[must_use]
+    #[inline]
     pub const fn is_allowed(&self) -> bool {
         self.allowed
     }
 
     /// Whether the request is turned away.
     #[must_use]
+    #[inline]
     pub const fn is_denied(&self) -> bool {
         !self.allowed
+    }
+
+    /// The limit that was asked, as it was then; `None` when none was.
+    #[must_use]
+    pub const fn limit(&self) -> Option<&Limit> {
+        self.limit.as_ref()
     }
 
     /// Where the answer came from.
@@ -217,10 +268,16 @@ impl Decision {
         self.source
     }
 
-    /// The index of the policy that binds: of those that refused, the one with the longest
-    /// retry-after. `None` when allowed, and when it was the store that had no room.
+    /// The policy that binds: of those that refused, the one with the longest retry-after. `None`
+    /// when allowed, and when it was the store that had no room.
     #[must_use]
-    pub fn binding(&self) -> Option<usize> {
+    pub fn binding(&self) -> Option<Outcome<'_>> {
+        self.policy(self.binding_index()?)
+    }
+
+    /// The place of the policy that binds in the order of the limit.
+    #[must_use]
+    pub fn binding_index(&self) -> Option<usize> {
         self.binding.map(usize::from)
     }
 
@@ -233,37 +290,71 @@ impl Decision {
     /// How long the caller waits before it acts: not zero for reservations and shapers alone.
     #[must_use]
     pub const fn wait(&self) -> Span {
-        span(self.wait)
+        span(if self.allowed { self.delay } else { 0 })
     }
 
     /// When a denied request may be tried again.
     #[must_use]
     pub const fn retry_after(&self) -> RetryAfter {
-        retry(self.allowed, self.retry)
+        RetryAfter::of(self.allowed, self.delay)
     }
 
-    /// What each policy says, in the order of the limit. Empty when the store failed.
+    /// What each policy says, in the order of the limit. Empty when no limit was asked, and when
+    /// the store failed.
     #[must_use]
-    pub fn policies(&self) -> &[Outcome] {
-        &self.policies
+    pub fn policies(
+        &self,
+    ) -> impl DoubleEndedIterator<Item = Outcome<'_>> + ExactSizeIterator + Clone {
+        let members = self.limit.as_ref().map_or(&[][..], Limit::members);
+        self.policies.iter().zip(members).map(|(numbers, member)| Outcome::new(numbers, member))
+    }
+
+    /// What the policy at a place in the order of the limit says.
+    #[must_use]
+    pub fn policy(&self, index: usize) -> Option<Outcome<'_>> {
+        let member = self.limit.as_ref()?.members().get(index)?;
+        Some(Outcome::new(self.policies.get(index)?, member))
+    }
+
+    /// What the policy of a name says; of several limits together, the first of that name.
+    ///
+    /// ```
+    /// # use sluicegate_core::{Limit, Now, Request, step};
+    /// let limit = Limit::new("llm".parse()?, vec!["gcra 60/min as requests".parse()?])?;
+    /// let now = Now { micros: 0, max_clock_back: None };
+    /// let decision = step(&limit, &Request::check(b"alice"), now, &mut [None])?.decision;
+    /// assert_eq!(decision.outcome("requests").and_then(|outcome| outcome.remaining()), Some(59));
+    /// assert!(decision.outcome("tokens").is_none());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn outcome(&self, policy: &str) -> Option<Outcome<'_>> {
+        self.policies().find(|outcome| outcome.name().as_str() == policy)
     }
 
     /// The least that any enforced policy has left; `None` when unbounded.
     #[must_use]
     pub fn remaining(&self) -> Option<u64> {
-        let least = self
-            .policies
-            .iter()
-            .filter(|policy| !policy.shadow)
-            .map(|policy| policy.remaining)
-            .min()?;
-        (least != NEVER).then_some(least)
+        let enforced = self.policies().filter(|policy| !policy.is_shadow());
+        enforced.filter_map(|policy| policy.remaining()).min()
     }
 
-    /// The same decision with what the store noticed. For stores.
-    pub const fn with_notes(mut self, notes: Notes) -> Self {
-        self.notes = notes;
-        self
+    /// Of an admitted reservation that asked for one: what it takes to give the units back.
+    #[must_use]
+    pub fn receipt(&self) -> Option<&Receipt> {
+        self.extras.as_ref()?.receipt.as_ref()
+    }
+
+    /// Takes the receipt out.
+    #[must_use]
+    pub fn take_receipt(&mut self) -> Option<Receipt> {
+        self.extras.as_mut()?.receipt.take()
+    }
+
+    /// Of a ring whose slices were asked for: what they hold.
+    #[must_use]
+    pub fn slices(&self) -> Option<&SliceCounts> {
+        self.extras.as_ref()?.slices.as_ref()
     }
 
     /// What the store noticed about the states it judged.
@@ -273,69 +364,33 @@ impl Decision {
     }
 }
 
-impl Outcome {
-    /// Whether this policy admits the request.
-    #[must_use]
-    pub const fn is_admitted(&self) -> bool {
-        self.admitted
-    }
-
-    /// Whether the policy only watches.
-    #[must_use]
-    pub const fn is_shadow(&self) -> bool {
-        self.shadow
-    }
-
-    /// The largest cost a fresh key admits; `None` when unbounded.
-    #[must_use]
-    pub const fn limit(&self) -> Option<u64> {
-        bounded(self.limit)
-    }
-
-    /// The largest cost that would be admitted right now, after this decision; `None` when
-    /// unbounded.
-    #[must_use]
-    pub const fn remaining(&self) -> Option<u64> {
-        bounded(self.remaining)
-    }
-
-    /// How long this policy alone would make the caller wait before it acts.
-    #[must_use]
-    pub const fn wait(&self) -> Span {
-        span(self.wait)
-    }
-
-    /// When the request would pass this policy.
-    #[must_use]
-    pub const fn retry_after(&self) -> RetryAfter {
-        retry(self.admitted, self.retry)
-    }
-
-    /// The least time until the state equals a fresh key's; `None` when nothing flows back.
-    #[must_use]
-    pub const fn reset_after(&self) -> Option<Span> {
-        match self.reset {
-            NEVER => None,
-            micros => Some(span(micros)),
+impl RetryAfter {
+    const fn of(passes: bool, micros: u64) -> Self {
+        match (passes, micros) {
+            (true, _) => Self::NotRefused,
+            (false, NEVER) => Self::Never,
+            (false, micros) => Self::After(span(micros)),
         }
     }
+}
 
-    /// Of a ring or log: the units that count now over its (longest) window.
-    #[must_use]
-    pub const fn window_total(&self) -> u64 {
-        self.total
-    }
-
-    /// Of a ring: the units in the current slice.
-    #[must_use]
-    pub const fn current_slice(&self) -> u64 {
-        self.current
-    }
-
-    /// Of a log: the strategies that refused, as indices in the order given.
-    pub fn violated(&self) -> impl Iterator<Item = usize> + use<> {
-        let violated = self.violated;
-        (0..32).filter(move |index| violated & (1 << index) != 0)
+impl fmt::Debug for Decision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut debug = f.debug_struct("Decision");
+        debug
+            .field("allowed", &self.allowed)
+            .field("limit", &self.limit.as_ref().map(Limit::name))
+            .field("source", &self.source)
+            .field("binding", &self.binding().map(|outcome| outcome.name().to_string()))
+            .field("granted", &self.granted)
+            .field("wait", &self.wait())
+            .field("retry_after", &self.retry_after())
+            .field("policies", &self.policies().collect::<Vec<_>>())
+            .field("notes", &self.notes);
+        if let Some(extras) = &self.extras {
+            debug.field("extras", extras);
+        }
+        debug.finish()
     }
 }
 
@@ -346,14 +401,13 @@ const fn span(micros: u64) -> Span {
     }
 }
 
-const fn bounded(units: u64) -> Option<u64> {
-    if units == NEVER { None } else { Some(units) }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-const fn retry(passes: bool, micros: u64) -> RetryAfter {
-    match (passes, micros) {
-        (true, _) => RetryAfter::NotRefused,
-        (false, NEVER) => RetryAfter::Never,
-        (false, micros) => RetryAfter::After(span(micros)),
+    #[test]
+    fn a_decision_is_small() {
+        assert!(size_of::<Decision>() <= 256, "{}", size_of::<Decision>());
+        assert!(size_of::<Result<Decision, crate::Error>>() <= 256);
     }
 }

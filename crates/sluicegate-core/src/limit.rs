@@ -1,8 +1,13 @@
 //! A named set of policies: what a call site names.
 
+mod kept;
+
+use std::fmt;
+use std::sync::Arc;
+
 use crate::error::LimitError;
 use crate::name::{LimitName, PolicyName};
-use crate::policy::{Algorithm, Policy, Window};
+use crate::policy::Policy;
 
 /// A named set of policies that are decided together, all or nothing.
 ///
@@ -20,8 +25,20 @@ use crate::policy::{Algorithm, Policy, Window};
 ///
 /// A limit has one subject: all its policies judge one key. [`Limit::together`] makes one limit of
 /// several, each part with a subject of its own.
+///
+/// Cloning is cheap: clones are one limit.
+#[derive(Clone)]
+pub struct Limit(Handle);
+
+#[derive(Clone)]
+enum Handle {
+    Counted(Arc<Content>),
+    /// For as long as the process runs: see [`Limit::keep`].
+    Kept(&'static Content),
+}
+
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Limit {
+struct Content {
     name: LimitName,
     members: Box<[Member]>,
     /// The names under which the parts keep their states; most limits have one part, themselves.
@@ -70,7 +87,7 @@ impl Limit {
                 words.push(word);
                 default_name(word, words.iter().filter(|&&other| other == word).count())
             });
-            let identity = Identity::new(&name, policy.algorithm());
+            let identity = Identity::new(&name, &policy);
             for earlier in &members {
                 if earlier.name == name {
                     return Err(LimitError::DuplicateName { name, index });
@@ -84,7 +101,7 @@ impl Limit {
             }
             members.push(Member { name, policy, identity, part: 0, has_namesake: false });
         }
-        Ok(Self { parts: [name.clone()].into(), name, members: members.into() })
+        Ok(Self::of(Content { parts: [name.clone()].into(), name, members: members.into() }))
     }
 
     /// One limit of several, decided all or nothing, each with a subject of its own: a login is
@@ -106,15 +123,16 @@ impl Limit {
     /// When there is none, two have one name, or there are too many policies altogether.
     pub fn together(limits: impl IntoIterator<Item = Self>) -> Result<Self, LimitError> {
         let mut limits = limits.into_iter();
-        let mut whole = limits.next().ok_or(LimitError::Empty)?;
+        let mut whole = limits.next().ok_or(LimitError::Empty)?.content().clone();
         let (mut members, mut parts) = (whole.members.into_vec(), whole.parts.into_vec());
         for limit in limits {
+            let limit = limit.content();
             if let Some(name) = limit.parts.iter().find(|name| parts.contains(name)) {
                 return Err(LimitError::DuplicatePart { name: name.clone() });
             }
             let first = parts.len();
-            parts.extend(limit.parts);
-            members.extend(limit.members.into_iter().map(|mut member| {
+            parts.extend(limit.parts.iter().cloned());
+            members.extend(limit.members.iter().cloned().map(|mut member| {
                 member.part += u8::try_from(first).unwrap_or(u8::MAX);
                 member
             }));
@@ -130,54 +148,87 @@ impl Limit {
             member.has_namesake |=
                 names.iter().filter(|name| **name == member.name).nth(1).is_some();
         }
-        Ok(Self { name: whole.name, members: members.into(), parts: parts.into() })
+        Ok(Self::of(Content { name: whole.name, members: members.into(), parts: parts.into() }))
     }
 
     /// The same limit where `others` are decided together with it as well, but not each time: a
     /// policy with a name that one of theirs has too has a [namesake](Member::has_namesake) even
     /// when they aren't asked. Those that are parts already are passed over.
     #[must_use]
-    pub fn beside<'o>(mut self, others: impl IntoIterator<Item = &'o Self>) -> Self {
+    pub fn beside<'o>(&self, others: impl IntoIterator<Item = &'o Self>) -> Self {
+        let mut content = self.content().clone();
         for other in others {
-            if other.parts.iter().any(|part| self.parts.contains(part)) {
+            if other.parts().iter().any(|part| content.parts.contains(part)) {
                 continue;
             }
-            for member in &mut self.members {
+            for member in &mut content.members {
                 member.has_namesake |= other.position(member.name.as_str()).is_some();
             }
         }
-        self
+        Self::of(content)
     }
 
     /// The limit's name; of several together, their names joined with ` + `.
     #[must_use]
-    pub const fn name(&self) -> &LimitName {
-        &self.name
+    pub fn name(&self) -> &LimitName {
+        &self.content().name
     }
 
     /// The policies with their names, in the order given.
     #[must_use]
-    pub const fn members(&self) -> &[Member] {
-        &self.members
+    pub fn members(&self) -> &[Member] {
+        &self.content().members
     }
 
     /// The names of the parts, each of which has a subject of its own; most limits are their only
     /// part.
     #[must_use]
-    pub const fn parts(&self) -> &[LimitName] {
-        &self.parts
+    pub fn parts(&self) -> &[LimitName] {
+        &self.content().parts
     }
 
     /// Where the policy of a name stands; of several, the first.
     #[must_use]
     pub fn position(&self, name: &str) -> Option<usize> {
-        self.members.iter().position(|member| member.name.as_str() == name)
+        self.members().iter().position(|member| member.name.as_str() == name)
     }
 
     /// Whether units of every policy can be taken ahead of time.
     #[must_use]
     pub fn can_reserve(&self) -> bool {
-        self.members.iter().all(|member| member.policy.rule().can_reserve())
+        self.members().iter().all(|member| member.policy.rule().can_reserve())
+    }
+
+    /// Whether this is a clone of `other`: the same limit, and not just an equal one.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        std::ptr::eq(self.content(), other.content())
+    }
+
+    fn of(content: Content) -> Self {
+        Self(Handle::Counted(Arc::new(content)))
+    }
+
+    #[inline]
+    fn content(&self) -> &Content {
+        match &self.0 {
+            Handle::Counted(content) => content,
+            Handle::Kept(content) => content,
+        }
+    }
+}
+
+impl PartialEq for Limit {
+    fn eq(&self, other: &Self) -> bool {
+        self.is_same(other) || self.content() == other.content()
+    }
+}
+
+impl Eq for Limit {}
+
+impl fmt::Debug for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.content().fmt(f)
     }
 }
 
@@ -215,13 +266,15 @@ impl Member {
 }
 
 impl Identity {
-    fn new(name: &PolicyName, algorithm: &Algorithm) -> Self {
+    fn new(name: &PolicyName, policy: &Policy) -> Self {
+        let algorithm = policy.algorithm();
         let mut hasher = blake3::Hasher::new();
         hasher.update(name.as_str().as_bytes());
         // A changed algorithm or window starts fresh. The members of the bucket family differ
         // only in how they judge one and the same state, but a user who changes the word means
         // another algorithm.
-        hasher.update(format!("\0{}\0{}", algorithm.word(), window_words(algorithm)).as_bytes());
+        let window = policy.rule().window_text(algorithm);
+        hasher.update(format!("\0{}\0{window}", algorithm.word()).as_bytes());
         let hash = hasher.finalize();
         let [a, b, c, d, ..] = *hash.as_bytes();
         Self([a, b, c, d])
@@ -237,29 +290,6 @@ impl Identity {
     #[must_use]
     pub const fn to_bytes(self) -> [u8; 4] {
         self.0
-    }
-}
-
-fn window_words(algorithm: &Algorithm) -> String {
-    match algorithm {
-        Algorithm::FixedWindow { window, .. } => match window {
-            Window::FirstAdmitted(length) => format!("first {length}"),
-            Window::Aligned(length) => format!("aligned {length}"),
-            Window::Calendar(calendar) => calendar.to_string(),
-        },
-        Algorithm::SlidingWindow { window, slices, .. } => format!("{window}/{slices}"),
-        Algorithm::SlidingCounter { window, .. } => window.to_string(),
-        Algorithm::SlidingLog { strategies } => strategies
-            .iter()
-            .map(|strategy| strategy.window.to_string())
-            .collect::<Vec<_>>()
-            .join(" and "),
-        Algorithm::TokenBucket { .. }
-        | Algorithm::Gcra { .. }
-        | Algorithm::LeakyBucket { .. }
-        | Algorithm::Shaper { .. }
-        | Algorithm::Smooth { .. }
-        | Algorithm::WarmUp { .. } => String::new(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::error::InvalidNumber;
+use crate::error::{InvalidNumber, PolicyError};
 
 /// The largest whole number that every store can compute with exactly: 2^53 − 1.
 ///
@@ -66,6 +66,17 @@ impl TryFrom<u64> for Cost {
     fn try_from(units: u64) -> Result<Self, InvalidNumber> {
         Self::new(units)
     }
+}
+
+/// A limit that every store can count to.
+pub(crate) fn check_limit(limit: u64) -> Result<u64, PolicyError> {
+    if limit > MAX_EXACT {
+        return Err(PolicyError::new(
+            "limit",
+            format!("{limit} is above the largest limit, {MAX_EXACT}"),
+        ));
+    }
+    Ok(limit)
 }
 
 /// ⌈a·b ÷ c⌉ exactly, or `None` above [`MAX_EXACT`]. `c` is not 0.

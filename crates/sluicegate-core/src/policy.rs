@@ -1,151 +1,14 @@
 //! One rule: an algorithm with its numbers, a name, and what a request costs under it.
 
-use std::fmt;
+mod text;
 
-use crate::calendar::CalendarWindow;
+use crate::algorithm::{Algorithm, Start, Strategy, Window};
 use crate::error::PolicyError;
-use crate::kernel::Rule;
+use crate::kernel::{Quota, Rule};
 use crate::name::PolicyName;
 use crate::number::Cost;
 use crate::rate::Rate;
 use crate::time::Span;
-
-/// Which algorithm a policy uses, with the numbers as its user gave them.
-///
-/// Where they come from: the token bucket and the leaky bucket are those of network traffic
-/// shaping (J. Turner, "New directions in communications", 1986); GCRA is ITU-T I.371's generic
-/// cell rate algorithm; smooth and warm-up follow the behaviour of Guava's `RateLimiter`.
-#[derive(Clone, Debug, Eq, Hash, PartialEq)]
-#[non_exhaustive]
-pub enum Algorithm {
-    /// Starts full, refills continuously, admits while enough tokens are left.
-    TokenBucket {
-        /// The refill.
-        rate: Rate,
-        /// The most tokens the bucket holds.
-        burst: u64,
-    },
-    /// The token bucket by its theoretical arrival time: equal numbers, equal answers.
-    Gcra {
-        /// The sustained rate.
-        rate: Rate,
-        /// The most units admitted at one instant.
-        burst: u64,
-    },
-    /// A meter: starts empty, drains continuously, admits while there is room for the cost.
-    LeakyBucket {
-        /// The drain.
-        rate: Rate,
-        /// The most units the bucket holds.
-        capacity: u64,
-    },
-    /// A queue that answers when to act: requests leave it evenly, one unit every 1/rate.
-    Shaper {
-        /// The pace at which units leave.
-        rate: Rate,
-        /// The most units that wait; one more is being acted on.
-        queue: u64,
-    },
-    /// A request of any size is granted once the debt of earlier ones is paid; the next one pays
-    /// for it. Idle time is saved up, at most `burst` of it.
-    Smooth {
-        /// The sustained rate.
-        rate: Rate,
-        /// The most idle time that is saved up.
-        burst: Span,
-        /// What a fresh key has saved up.
-        start: Start,
-    },
-    /// Like [`Algorithm::Smooth`], but after idling it grants slowly at first: from a third of
-    /// the rate up to the whole rate over the warm-up period.
-    WarmUp {
-        /// The rate once warm.
-        rate: Rate,
-        /// How long a fresh or idle key takes to get warm.
-        over: Span,
-    },
-    /// A counter that starts again at each window.
-    FixedWindow {
-        /// The most units per window.
-        limit: u64,
-        /// Where windows begin and end.
-        window: Window,
-    },
-    /// A ring of slices: the current slice and those before it within the window count in full,
-    /// and a slice leaves whole.
-    SlidingWindow {
-        /// The most units in the window.
-        limit: u64,
-        /// The length of the window.
-        window: Span,
-        /// How many slices the window has.
-        slices: u64,
-    },
-    /// Two counters aligned to the epoch; the previous one counts in proportion to what is left
-    /// of it in the window.
-    SlidingCounter {
-        /// The most units in the window, as the counter estimates it.
-        limit: u64,
-        /// The length of the window.
-        window: Span,
-    },
-    /// Every admitted request counts for exactly the window; several strategies share one log.
-    SlidingLog {
-        /// The strategies, all of which must agree, in the order given.
-        strategies: Vec<Strategy>,
-    },
-}
-
-impl Algorithm {
-    /// The word that names the algorithm in a spec: `token_bucket`, `fixed_window` ….
-    #[must_use]
-    pub const fn word(&self) -> &'static str {
-        match self {
-            Self::TokenBucket { .. } => "token_bucket",
-            Self::Gcra { .. } => "gcra",
-            Self::LeakyBucket { .. } => "leaky_bucket",
-            Self::Shaper { .. } => "shaper",
-            Self::Smooth { .. } => "smooth",
-            Self::WarmUp { .. } => "warmup",
-            Self::FixedWindow { .. } => "fixed_window",
-            Self::SlidingWindow { .. } => "sliding_window",
-            Self::SlidingCounter { .. } => "sliding_counter",
-            Self::SlidingLog { .. } => "sliding_log",
-        }
-    }
-}
-
-/// What a fresh smooth bucket has saved up.
-#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
-#[non_exhaustive]
-pub enum Start {
-    /// Nothing: the second request waits for the first. Guava's choice.
-    #[default]
-    Empty,
-    /// The whole burst.
-    Full,
-}
-
-/// Where a fixed window begins and ends.
-#[derive(Clone, Debug, Eq, Hash, PartialEq)]
-#[non_exhaustive]
-pub enum Window {
-    /// Opens at the first admitted request after the previous one closed.
-    FirstAdmitted(Span),
-    /// Begins at whole multiples of its length since the Unix epoch.
-    Aligned(Span),
-    /// A day, week, month or year of a named zone.
-    Calendar(CalendarWindow),
-}
-
-/// One limit over one window of a log: at most `limit` units in any `window`.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub struct Strategy {
-    /// The most units in the window, at most 65,536.
-    pub limit: u64,
-    /// The length of the window.
-    pub window: Span,
-}
 
 /// Whether a policy decides or only watches.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
@@ -331,6 +194,12 @@ impl Policy {
         &self.rule
     }
 
+    /// What clients are told of the policy's numbers.
+    #[must_use]
+    pub fn quota(&self) -> Quota {
+        self.rule.quota(&self.algorithm)
+    }
+
     /// The name given with `as` or [`Policy::named`]; without one the limit that holds the
     /// policy calls it by its algorithm's word.
     #[must_use]
@@ -354,12 +223,5 @@ impl Policy {
     #[must_use]
     pub const fn denied_charge(&self) -> DeniedCharge {
         self.denied_charge
-    }
-}
-
-impl fmt::Display for Policy {
-    /// The spec that parses back to this policy.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        crate::spec::write_policy(f, self)
     }
 }

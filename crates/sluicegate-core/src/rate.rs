@@ -87,18 +87,23 @@ impl Rate {
 
 impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/", self.count)?;
-        write_period(f, self.per)
+        write_quota(f, self.count, self.per)
     }
 }
 
 /// `/s`, not `/1s`.
-pub(crate) fn write_period(f: &mut fmt::Formatter<'_>, period: Span) -> fmt::Result {
+fn write_period(f: &mut fmt::Formatter<'_>, period: Span) -> fmt::Result {
     let text = period.to_string();
     match text.strip_prefix('1') {
         Some(unit) if unit.starts_with(|c: char| c.is_ascii_alphabetic()) => f.write_str(unit),
         _ => f.write_str(&text),
     }
+}
+
+/// N/PERIOD.
+pub(crate) fn write_quota(f: &mut fmt::Formatter<'_>, limit: u64, window: Span) -> fmt::Result {
+    write!(f, "{limit}/")?;
+    write_period(f, window)
 }
 
 impl FromStr for Rate {

@@ -1,40 +1,44 @@
 //! What is asked of a store: an operation on one subject, with its costs.
 
-use crate::number::Cost;
+use crate::failure::{RequestError, RequestErrorKind};
+use crate::limit::Limit;
+use crate::number::{Cost, MAX_EXACT};
+use crate::receipt::Receipt;
 use crate::time::{Span, Timestamp};
 
-/// One question to a store.
+/// One question to a limit that a store has opened.
+///
+/// Made by a constructor and completed by methods, so that what a request can say may grow.
+///
+/// ```
+/// use sluicegate_core::{Cost, Costs, Request};
+///
+/// let request = Request::check(b"alice").costs(Costs::Same(Cost::new(3)?));
+/// assert_eq!(request.key(), b"alice");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
+#[must_use]
 pub struct Request<'a> {
-    /// The subject: any bytes.
-    pub key: &'a [u8],
-    /// The subjects of the further parts of a limit that is several together
-    /// ([`Limit::together`](crate::Limit::together)); empty for any other.
-    pub also: &'a [&'a [u8]],
-    /// What to do.
-    pub operation: Operation,
-    /// What it costs under each policy.
-    pub costs: Costs<'a>,
-    /// The time to judge by, for a limit that was opened with [`TimeSource::Injected`]; otherwise
-    /// `None`, and the store's clock counts.
-    pub at: Option<Timestamp>,
+    key: &'a [u8],
+    also: &'a [&'a [u8]],
+    action: Action<'a>,
+    costs: Costs<'a>,
+    at: Option<Timestamp>,
+    wants_receipt: bool,
 }
 
-impl<'a> Request<'a> {
-    /// The subject of a part, by its index in [`Limit::parts`](crate::Limit::parts).
-    #[must_use]
-    pub fn subject(&self, part: usize) -> &'a [u8] {
-        match part.checked_sub(1) {
-            Some(also) => self.also.get(also).copied().unwrap_or_default(),
-            None => self.key,
-        }
-    }
-
-    /// A check of `key` at the policies' own costs, by the store's clock.
-    #[must_use]
-    pub const fn check(key: &'a [u8]) -> Self {
-        Self { key, also: &[], operation: Operation::Check, costs: Costs::Own, at: None }
-    }
+/// What a request wants done. Exhaustive: a store answers all of it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Action<'a> {
+    /// An operation with costs, which has a decision.
+    Decide(Operation),
+    /// Put back what a reservation took, if nobody was charged after it. The decision allows if
+    /// that was so, and holds no policies.
+    Cancel(&'a Receipt),
+    /// Read the slices of a limit that is a ring. Nothing is written; the decision is that of a
+    /// peek, and [has the slices](crate::Decision::slices).
+    Slices,
 }
 
 /// What to do with a subject's states.
@@ -86,4 +90,242 @@ pub enum TimeSource {
         /// Any text that no other run has.
         run: String,
     },
+}
+
+impl<'a> Request<'a> {
+    const fn of(key: &'a [u8], action: Action<'a>) -> Self {
+        Self { key, also: &[], action, costs: Costs::Own, at: None, wants_receipt: false }
+    }
+
+    /// An operation on `key` at the policies' own costs, by the store's clock.
+    #[inline]
+    pub const fn new(operation: Operation, key: &'a [u8]) -> Self {
+        Self::of(key, Action::Decide(operation))
+    }
+
+    /// A check of `key` at the policies' own costs, by the store's clock.
+    #[inline]
+    pub const fn check(key: &'a [u8]) -> Self {
+        Self::new(Operation::Check, key)
+    }
+
+    /// Gives back what a reservation took, if nobody was charged after it.
+    pub const fn cancel(receipt: &'a Receipt) -> Self {
+        Self::of(&[], Action::Cancel(receipt))
+    }
+
+    /// Reads the slices of `key` under a limit that is a ring.
+    pub const fn slices(key: &'a [u8]) -> Self {
+        Self::of(key, Action::Slices)
+    }
+
+    /// The subjects of the further parts of a limit that is several together
+    /// ([`Limit::together`]).
+    pub const fn also(mut self, subjects: &'a [&'a [u8]]) -> Self {
+        self.also = subjects;
+        self
+    }
+
+    /// What it costs under each policy.
+    #[inline]
+    pub const fn costs(mut self, costs: Costs<'a>) -> Self {
+        self.costs = costs;
+        self
+    }
+
+    /// The time to judge by, for a limit that was opened with [`TimeSource::Injected`].
+    #[inline]
+    pub fn at(mut self, time: impl Into<Option<Timestamp>>) -> Self {
+        self.at = time.into();
+        self
+    }
+
+    /// An admitted reservation is to have a receipt, with which it can be cancelled.
+    pub const fn with_receipt(mut self) -> Self {
+        self.wants_receipt = true;
+        self
+    }
+
+    /// The same about the same subjects, answered like a check that writes nothing.
+    pub const fn as_peek(mut self) -> Self {
+        self.action = Action::Decide(Operation::Peek);
+        self.wants_receipt = false;
+        self
+    }
+
+    /// The subject: any bytes; of limits together, that of the first part.
+    #[must_use]
+    #[inline]
+    pub const fn key(&self) -> &'a [u8] {
+        self.key
+    }
+
+    /// The subject of a part, by its index in [`Limit::parts`].
+    #[must_use]
+    pub fn subject(&self, part: usize) -> &'a [u8] {
+        match (self.action, part.checked_sub(1)) {
+            (Action::Cancel(receipt), _) => receipt.subject(part),
+            (_, Some(also)) => self.also.get(also).copied().unwrap_or_default(),
+            (_, None) => self.key,
+        }
+    }
+
+    /// The subjects of the parts after the first.
+    #[must_use]
+    #[inline]
+    pub const fn further_subjects(&self) -> &'a [&'a [u8]] {
+        self.also
+    }
+
+    /// What is to be done.
+    #[must_use]
+    #[inline]
+    pub const fn action(&self) -> Action<'a> {
+        self.action
+    }
+
+    /// What it costs.
+    #[must_use]
+    #[inline]
+    pub const fn cost(&self) -> Costs<'a> {
+        self.costs
+    }
+
+    /// The time to judge by; `None` is the store's clock.
+    #[must_use]
+    #[inline]
+    pub const fn time(&self) -> Option<Timestamp> {
+        self.at
+    }
+
+    /// Whether an admitted reservation is to have a receipt.
+    #[must_use]
+    pub const fn wants_receipt(&self) -> bool {
+        self.wants_receipt
+    }
+
+    /// The cost under the policy at `index` of the limit.
+    #[must_use]
+    pub fn cost_of(&self, limit: &Limit, index: usize) -> u64 {
+        self.costs.of(limit, index)
+    }
+
+    /// Refuses a request that a limit can't answer, whatever its states.
+    ///
+    /// # Errors
+    /// [`RequestErrorKind::Invalid`] for costs or subjects that don't fit the limit,
+    /// [`RequestErrorKind::Unsupported`] for what its policies don't offer.
+    pub fn validate(&self, limit: &Limit) -> Result<(), RequestError> {
+        self.validate_subjects(limit)?;
+        match self.action {
+            Action::Decide(operation) => {
+                operation.validate(limit)?;
+                self.costs.validate(limit)
+            }
+            Action::Cancel(receipt) => receipt.validate(limit),
+            Action::Slices => crate::slices::SliceCounts::ring(limit).map(drop),
+        }
+    }
+
+    /// Refuses a time that is missing or not wanted.
+    ///
+    /// # Errors
+    /// [`RequestErrorKind::Invalid`].
+    #[inline]
+    pub fn validate_time(&self, limit: &Limit, is_injected: bool) -> Result<(), RequestError> {
+        if self.at.is_some() == is_injected { Ok(()) } else { Err(wrong_time(limit, is_injected)) }
+    }
+
+    fn validate_subjects(&self, limit: &Limit) -> Result<(), RequestError> {
+        let parts = limit.parts().len();
+        let given = match self.action {
+            Action::Cancel(_) => return Ok(()),
+            Action::Decide(_) | Action::Slices => self.also.len() + 1,
+        };
+        if given == parts {
+            return Ok(());
+        }
+        Err(RequestError::new(
+            RequestErrorKind::Invalid,
+            format!(
+                "limit `{}` needs {parts} subjects, one for each of its parts, but {given} were given",
+                limit.name(),
+            ),
+        ))
+    }
+}
+
+impl Operation {
+    /// The longest wait that the caller of a reservation accepts, in µs.
+    #[must_use]
+    pub const fn within(self) -> Option<u64> {
+        match self {
+            Self::Reserve { within } => Some(within.as_micros()),
+            _ => None,
+        }
+    }
+
+    fn validate(self, limit: &Limit) -> Result<(), RequestError> {
+        if !matches!(self, Self::Reserve { .. }) || limit.can_reserve() {
+            return Ok(());
+        }
+        Err(RequestError::new(
+            RequestErrorKind::Unsupported,
+            format!(
+                "limit `{}` can't be reserved: every policy has to be of the bucket family \
+                 (token_bucket, gcra, leaky_bucket, shaper, smooth, warmup)",
+                limit.name()
+            ),
+        ))
+    }
+}
+
+impl Costs<'_> {
+    /// The cost under the policy at `index` of a limit.
+    #[must_use]
+    pub fn of(self, limit: &Limit, index: usize) -> u64 {
+        match self {
+            Self::Own => limit.members()[index].policy().cost().get(),
+            Self::Same(cost) => cost.get(),
+            Self::Each(each) => each[index],
+        }
+    }
+
+    fn validate(self, limit: &Limit) -> Result<(), RequestError> {
+        let Self::Each(each) = self else {
+            return Ok(());
+        };
+        let policies = limit.members().len();
+        if each.len() != policies {
+            let message = format!(
+                "{} costs were given for the {policies} policies of limit `{}`",
+                each.len(),
+                limit.name()
+            );
+            return Err(RequestError::new(RequestErrorKind::Invalid, message));
+        }
+        match each.iter().find(|&&cost| cost > MAX_EXACT) {
+            Some(cost) => Err(RequestError::new(
+                RequestErrorKind::Invalid,
+                format!("cost is {cost}, but must be a whole number from 0 to {MAX_EXACT}"),
+            )),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cold]
+fn wrong_time(limit: &Limit, is_injected: bool) -> RequestError {
+    let name = limit.name();
+    let message = if is_injected {
+        format!(
+            "the request carries no time, but limit `{name}` was opened with injected time: set `at`"
+        )
+    } else {
+        format!(
+            "the request carries a time, but limit `{name}` was opened with the store's own clock: leave \
+             `at` out, or open the limit with TimeSource::Injected"
+        )
+    };
+    RequestError::new(RequestErrorKind::Invalid, message)
 }

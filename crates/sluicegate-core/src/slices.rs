@@ -1,8 +1,8 @@
 //! What the slices of a ring hold.
 
+use crate::failure::{RequestError, RequestErrorKind};
 use crate::kernel::{Rule, log};
 use crate::limit::Limit;
-use crate::store::{StoreError, StoreErrorKind};
 use crate::time::{Span, Timestamp};
 
 /// What the slices of a ring hold: of one sliding window, every shorter one can be read.
@@ -19,9 +19,9 @@ pub struct SliceCounts {
 }
 
 impl SliceCounts {
-    /// Reads them from a state at the time of judgement. For stores.
-    #[must_use]
-    pub fn of(rule: &log::Log, state: &log::State, at: u64) -> Self {
+    /// Reads them from a state as of the time of judgement.
+    pub(crate) fn of(rule: &log::Log, balance: &log::Balance) -> Self {
+        let (state, at) = (balance.state(), balance.at());
         let (slice, horizon) = (rule.quantum(), rule.horizon());
         let mut before = state.base;
         let mut counts = Vec::with_capacity(state.entries.len());
@@ -37,8 +37,8 @@ impl SliceCounts {
     /// The ring that a limit is, whose slices can be read.
     ///
     /// # Errors
-    /// [`StoreErrorKind::Unsupported`] for any other limit.
-    pub fn ring(limit: &Limit) -> Result<&log::Log, StoreError> {
+    /// [`RequestErrorKind::Unsupported`] for any other limit.
+    pub(crate) fn ring(limit: &Limit) -> Result<&log::Log, RequestError> {
         match limit.members() {
             [member] => match member.policy().rule() {
                 Rule::Log(log) if log.is_ring() => Ok(log),
@@ -85,9 +85,9 @@ fn timestamp(micros: u64) -> Timestamp {
 }
 
 #[cold]
-fn not_a_ring(limit: &Limit) -> StoreError {
-    StoreError::new(
-        StoreErrorKind::Unsupported,
+fn not_a_ring(limit: &Limit) -> RequestError {
+    RequestError::new(
+        RequestErrorKind::Unsupported,
         format!(
             "limit `{}` has no slices to read: it has to be a sliding_window and nothing else",
             limit.name()
@@ -101,6 +101,7 @@ mod tests {
 
     use super::*;
     use crate::kernel::log::Entry;
+    use crate::kernel::{Kernel, Now};
 
     fn counts(at: u64) -> SliceCounts {
         let limit = Limit::new(
@@ -117,7 +118,9 @@ mod tests {
                 .into_iter()
                 .collect::<VecDeque<_>>(),
         };
-        SliceCounts::of(SliceCounts::ring(&limit).unwrap(), &state, at)
+        let ring = SliceCounts::ring(&limit).unwrap();
+        let now = Now { micros: at, max_clock_back: None };
+        SliceCounts::of(ring, &ring.balance(Some(state), now).unwrap().0)
     }
 
     #[test]
@@ -150,7 +153,7 @@ mod tests {
             let policies = specs.iter().map(|spec| spec.parse().unwrap()).collect();
             let limit = Limit::new("l".parse().unwrap(), policies).unwrap();
             let error = SliceCounts::ring(&limit).unwrap_err();
-            assert_eq!(error.kind(), StoreErrorKind::Unsupported);
+            assert_eq!(error.kind(), RequestErrorKind::Unsupported);
         }
     }
 }

@@ -19,29 +19,24 @@
 //! Options come in any order, each at most once. A rate of `0/PERIOD` refuses everything.
 
 mod grammar;
-mod read;
-#[cfg(test)]
-mod tests;
+mod problem;
+mod reader;
 mod words;
-mod write;
 
 use std::error::Error;
 use std::fmt;
-use std::str::FromStr;
 
-use crate::policy::Policy;
-use crate::visible::visible;
+use crate::printable::printable;
+
+pub(crate) use grammar::{Grammar, OptionWord};
+pub(crate) use problem::Problem;
+pub(crate) use reader::{Reader, whole_number};
+pub(crate) use words::Word;
 
 use words::Place;
 
-pub(crate) use write::write_policy;
-
-impl Policy {
-    /// The longest spec that is read, in bytes.
-    ///
-    /// What a log of very many strategies prints can be longer.
-    pub const MAX_SPEC_BYTES: usize = 1_024;
-}
+/// The longest spec that is read, in bytes.
+pub(crate) const MAX_SPEC_BYTES: usize = 1_024;
 
 /// A spec that can't be read: what is wrong, where, and what to write instead.
 ///
@@ -69,8 +64,14 @@ pub struct SpecError {
 }
 
 impl SpecError {
-    fn new(spec: &str, place: Place, message: &str) -> Self {
-        Self { message: visible(message), column: place.column + 1, snippet: snippet(spec, place) }
+    /// An error in `spec`.
+    pub(crate) fn new(spec: &str, problem: &Problem) -> Self {
+        let Problem { place, message } = problem;
+        Self {
+            message: printable(message),
+            column: place.column + 1,
+            snippet: snippet(spec, *place),
+        }
     }
 
     /// What is wrong and what to write instead, on one line.
@@ -104,28 +105,19 @@ impl fmt::Display for SpecError {
 
 impl Error for SpecError {}
 
-impl FromStr for Policy {
-    type Err = SpecError;
-
-    /// Reads a spec such as `token_bucket 100/s burst 200 as per-second`.
-    fn from_str(spec: &str) -> Result<Self, SpecError> {
-        read::policy(spec).map_err(|problem| SpecError::new(spec, problem.place, &problem.message))
-    }
-}
-
-/// The characters of a spec above [`Policy::MAX_SPEC_BYTES`] that are shown.
+/// The characters of a spec above [`MAX_SPEC_BYTES`] that are shown.
 const SHOWN_OF_LONG: usize = 60;
 
 fn snippet(spec: &str, place: Place) -> String {
-    if spec.len() > Policy::MAX_SPEC_BYTES {
+    if spec.len() > MAX_SPEC_BYTES {
         let shown: String = spec.chars().take(SHOWN_OF_LONG).collect();
-        let shown = visible(&shown);
+        let shown = printable(&shown);
         return format!("{shown}…\n{}^", " ".repeat(shown.chars().count()));
     }
     let width =
-        |text: &mut dyn Iterator<Item = char>| visible(&text.collect::<String>()).chars().count();
+        |text: &mut dyn Iterator<Item = char>| printable(&text.collect::<String>()).chars().count();
     let mut chars = spec.chars();
     let indent = width(&mut chars.by_ref().take(place.column));
     let carets = width(&mut chars.by_ref().take(place.width)).max(1);
-    format!("{}\n{}{}", visible(spec), " ".repeat(indent), "^".repeat(carets))
+    format!("{}\n{}{}", printable(spec), " ".repeat(indent), "^".repeat(carets))
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::error::{InvalidNumber, SpanError};
+use crate::error::{InvalidNumber, PolicyError, SpanError};
 use crate::number::MAX_EXACT;
 
 /// An instant: whole microseconds since the Unix epoch, at most 2^53 − 1 (the year 2255).
@@ -186,14 +186,26 @@ impl From<Span> for Duration {
     }
 }
 
-impl TryFrom<Duration> for Span {
-    type Error = InvalidNumber;
-
-    /// Rounds up to a whole microsecond, so that no wait is ever cut short.
-    fn try_from(duration: Duration) -> Result<Self, InvalidNumber> {
+impl From<Duration> for Span {
+    /// Rounds up to a whole microsecond, so that no wait is ever cut short; what is longer than
+    /// [`Span::MAX`] becomes that.
+    fn from(duration: Duration) -> Self {
         let micros = duration.as_nanos().div_ceil(1_000);
-        Self::from_micros(u64::try_from(micros).unwrap_or(u64::MAX))
+        Self(u64::try_from(micros).map_or(MAX_EXACT, |micros| micros.min(MAX_EXACT)))
     }
+}
+
+/// The length of a window in µs, from 1us to 100 years: with today's times, and twice the window
+/// for two cells, sums stay exact in Lua.
+pub(crate) fn check_window(window: Span) -> Result<u64, PolicyError> {
+    const LONGEST: u64 = 36_525 * Span::DAY.0;
+    if window.is_zero() || window.0 > LONGEST {
+        return Err(PolicyError::new(
+            "window",
+            format!("{window} is not from 1us to 36525d (100 years)"),
+        ));
+    }
+    Ok(window.0)
 }
 
 #[cfg(test)]
@@ -223,7 +235,7 @@ mod tests {
 
     #[test]
     fn durations_round_up_to_a_microsecond() {
-        assert_eq!(Span::try_from(Duration::from_nanos(1)).unwrap().as_micros(), 1);
-        assert!(Span::try_from(Duration::MAX).is_err());
+        assert_eq!(Span::from(Duration::from_nanos(1)).as_micros(), 1);
+        assert_eq!(Span::from(Duration::MAX), Span::MAX);
     }
 }

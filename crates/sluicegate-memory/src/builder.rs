@@ -6,20 +6,8 @@ use std::num::NonZeroUsize;
 use sluicegate_core::{Clock, Span};
 
 use crate::clock::SystemClock;
+use crate::registry::Overflow;
 use crate::store::MemoryStore;
-
-/// What happens to a new key when the store holds as many as it may, and none of those looked at
-/// equals a fresh key's.
-#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
-#[non_exhaustive]
-pub enum Overflow {
-    /// The one closest to fresh, of a bounded sample, is forgotten. What is lost is at most what
-    /// that key had consumed; [`Stats::evicted_live`](crate::Stats::evicted_live) counts.
-    #[default]
-    Evict,
-    /// The new key is turned away, and its decision says so in its notes.
-    Deny,
-}
 
 /// Sets up a [`MemoryStore`].
 ///
@@ -69,8 +57,8 @@ impl Builder {
 
     /// How far ahead of the clock a state may be stamped before it is restamped: what a clock
     /// that is set back can hold up a key at most. By default 5 s.
-    pub const fn max_clock_back(mut self, span: Span) -> Self {
-        self.max_clock_back = span;
+    pub fn max_clock_back(mut self, span: impl Into<Span>) -> Self {
+        self.max_clock_back = span.into();
         self
     }
 

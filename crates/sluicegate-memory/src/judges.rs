@@ -1,8 +1,8 @@
 //! The rules that a table's handles judge by, and when a state equals a fresh key's to all of them.
 
-use sluicegate_core::kernel::Times;
+use sluicegate_core::kernel::{Kernel, NEVER, Now};
 
-use crate::cell::{Cell, NEVER};
+use crate::cell::Cell;
 use crate::scales::Scales;
 
 /// The rules of a table. A state may only go when it is fresh to all.
@@ -11,8 +11,8 @@ use crate::scales::Scales;
 /// states judged: so the few that keep states longest stand for all.
 pub(crate) struct Judges<C: Cell> {
     /// With the handles that each has.
-    all: Vec<(C::Rule, usize)>,
-    decisive: Vec<C::Rule>,
+    all: Vec<(C::Kernel, usize)>,
+    decisive: Vec<C::Kernel>,
 }
 
 impl<C: Cell> Default for Judges<C> {
@@ -23,7 +23,7 @@ impl<C: Cell> Default for Judges<C> {
 
 impl<C: Cell> Judges<C> {
     /// Counts a handle that judges by `rule`.
-    pub(crate) fn join(&mut self, rule: &C::Rule) {
+    pub(crate) fn join(&mut self, rule: &C::Kernel) {
         if let [(_, 0)] = *self.all {
             // The last one stood in for those to come.
             *self = Self::default();
@@ -40,7 +40,7 @@ impl<C: Cell> Judges<C> {
     }
 
     /// Counts out a handle that judged by `rule`; the last rule stays to judge by.
-    pub(crate) fn leave(&mut self, rule: &C::Rule) {
+    pub(crate) fn leave(&mut self, rule: &C::Kernel) {
         let Some(index) = self.all.iter().position(|(other, _)| other == rule) else {
             return;
         };
@@ -54,18 +54,18 @@ impl<C: Cell> Judges<C> {
         }
     }
 
-    /// The µs from now until a state may go.
-    pub(crate) fn fresh_in(&self, cell: &C, scales: &Scales, times: Times) -> u64 {
-        let by_each = self.decisive.iter().map(|rule| cell.fresh_in(rule, scales, times));
+    /// The µs from now until a state may be dropped.
+    pub(crate) fn expires_in(&self, cell: &C, scales: &Scales, now: Now) -> u64 {
+        let by_each = self.decisive.iter().map(|rule| cell.expires_in(rule, scales, now));
         by_each.max().unwrap_or(NEVER)
     }
 }
 
 /// Of some rules, those that keep every state for as long as all of them do.
-fn decisive<C: Cell>(rules: &[&C::Rule]) -> Vec<C::Rule> {
-    let mut decisive: Vec<&C::Rule> = Vec::new();
-    for outlasts in C::OUTLASTS {
-        let mut longest: Vec<&C::Rule> = Vec::new();
+fn decisive<C: Cell>(rules: &[&C::Kernel]) -> Vec<C::Kernel> {
+    let mut decisive: Vec<&C::Kernel> = Vec::new();
+    for outlasts in C::Kernel::OUTLASTS {
+        let mut longest: Vec<&C::Kernel> = Vec::new();
         // One that decides already is as good as another.
         for rule in decisive.iter().chain(rules).copied() {
             if !longest.iter().any(|other| outlasts(other, rule)) {
@@ -89,7 +89,8 @@ mod tests {
     use sluicegate_core::{MAX_EXACT, Policy};
 
     use super::*;
-    use crate::cell::{BucketCell, LogCell};
+    use crate::cell::{BucketCell, LogCell, PlainCell};
+    use crate::scales::Tag;
 
     fn rule(spec: &str) -> Rule {
         spec.parse::<Policy>().unwrap().rule().clone()
@@ -104,7 +105,11 @@ mod tests {
     }
 
     /// Joins and leaves; what is left are the rules to compare with.
-    fn attend<C: Cell>(judges: &mut Judges<C>, rules: &[C::Rule], leave: &[bool]) -> Vec<C::Rule> {
+    fn attend<C: Cell>(
+        judges: &mut Judges<C>,
+        rules: &[C::Kernel],
+        leave: &[bool],
+    ) -> Vec<C::Kernel> {
         rules.iter().for_each(|rule| judges.join(rule));
         let mut left = Vec::new();
         for (rule, leaves) in rules.iter().zip(leave) {
@@ -142,12 +147,12 @@ mod tests {
             let unit = rules[unit % rules.len()].unit();
             let tag = scales.tag_of(unit).unwrap();
             let cell = BucketCell::write(bucket::State { newest, deficit, unit }, tag);
-            let times = Times { now, max_clock_back: Some(10_000_000) };
+            let now = Now { micros: now, max_clock_back: Some(10_000_000) };
             let mut judges = Judges::default();
             let left = attend::<BucketCell>(&mut judges, &rules, &leave);
             prop_assert!(judges.decisive.len() <= 3);
-            if let Some(longest) = left.iter().map(|rule| cell.fresh_in(rule, &scales, times)).max() {
-                prop_assert_eq!(judges.fresh_in(&cell, &scales, times), longest);
+            if let Some(longest) = left.iter().map(|rule| cell.expires_in(rule, &scales, now)).max() {
+                prop_assert_eq!(judges.expires_in(&cell, &scales, now), longest);
             }
         }
 
@@ -163,14 +168,15 @@ mod tests {
             let rules: Vec<_> =
                 rules.iter().map(|rate| warm_up(&format!("warmup {rate} over 10us"))).collect();
             let unit = rules[0].unit();
-            let cell = warm_up::State { newest, debt, deficit, unit };
-            let (scales, times) =
-                (Scales::default(), Times { now, max_clock_back: Some(10_000_000) });
+            let state = warm_up::State { newest, debt, deficit, unit };
+            let cell = PlainCell::<warm_up::WarmUp>::new(state, Tag::NONE);
+            let (scales, now) =
+                (Scales::default(), Now { micros: now, max_clock_back: Some(10_000_000) });
             let mut judges = Judges::default();
-            let left = attend::<warm_up::State>(&mut judges, &rules, &leave);
+            let left = attend::<PlainCell<warm_up::WarmUp>>(&mut judges, &rules, &leave);
             prop_assert!(judges.decisive.len() <= 2);
-            if let Some(longest) = left.iter().map(|rule| cell.fresh_in(rule, &scales, times)).max() {
-                prop_assert_eq!(judges.fresh_in(&cell, &scales, times), longest);
+            if let Some(longest) = left.iter().map(|rule| cell.expires_in(rule, &scales, now)).max() {
+                prop_assert_eq!(judges.expires_in(&cell, &scales, now), longest);
             }
         }
     }
@@ -178,7 +184,7 @@ mod tests {
     #[test]
     fn ten_thousand_sets_of_numbers_are_judged_by_one_or_two() {
         let mut buckets = Judges::<BucketCell>::default();
-        let mut windows = Judges::<window::State>::default();
+        let mut windows = Judges::<PlainCell<window::FixedWindow>>::default();
         let mut logs = Judges::<LogCell>::default();
         for count in (1..=10_000).rev() {
             buckets.join(&bucket(&format!("token_bucket {count}/min burst 50")));

@@ -6,17 +6,15 @@
 //! locks the shards it needs in one order, and charges all policies or none.
 //!
 //! ```
-//! use std::sync::Arc;
-//! use sluicegate_core::{EmbeddedStore, Limit, Request, Store, TimeSource};
+//! use sluicegate_core::{Limit, OpenOptions, Request, Store};
 //! use sluicegate_memory::MemoryStore;
 //!
 //! let limit = Limit::new("login".parse()?, vec!["token_bucket 1/min burst 2".parse()?])?;
-//! let store = MemoryStore::new();
-//! let login = store.open(Arc::new(limit), TimeSource::Store);
-//! assert!(store.decide_now(&login, Request::check(b"alice"))?.is_allowed());
-//! assert!(store.decide_now(&login, Request::check(b"alice"))?.is_allowed());
-//! assert!(store.decide_now(&login, Request::check(b"alice"))?.is_denied());
-//! assert!(store.decide_now(&login, Request::check(b"bob"))?.is_allowed());
+//! let login = MemoryStore::new().open(limit, OpenOptions::default());
+//! assert!(login.decide(Request::check(b"alice"))?.is_allowed());
+//! assert!(login.decide(Request::check(b"alice"))?.is_allowed());
+//! assert!(login.decide(Request::check(b"alice"))?.is_denied());
+//! assert!(login.decide(Request::check(b"bob"))?.is_allowed());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
@@ -27,23 +25,24 @@ mod budget;
 mod builder;
 mod cell;
 mod clock;
+mod fast;
 mod fingerprint;
-mod handle;
+mod general;
 mod judges;
+mod kernels;
 mod lock;
-mod many;
-mod one;
+mod opened;
 mod place;
-mod receipt;
 mod registry;
 mod ring;
 mod scales;
+mod seat;
 mod shard;
 mod store;
 mod table;
 
-pub use builder::{Builder, Overflow};
+pub use builder::Builder;
 pub use clock::SystemClock;
-pub use handle::Handle;
-pub use receipt::Receipt;
+pub use opened::MemoryLimit;
+pub use registry::Overflow;
 pub use store::{MemoryStore, Stats};

@@ -3,23 +3,21 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use sluicegate_core::kernel::{Rule, Times};
+use sluicegate_core::kernel::Now;
 use sluicegate_core::{Clock, Limit, Member, TimeSource};
 
 use crate::budget::{Budget, Room};
-use crate::builder::Overflow;
 use crate::cell::Cell;
 use crate::fingerprint::Fingerprint;
-use crate::handle::{Seat, SeatOf};
-use crate::ring::{Kept, Ring, TableKey};
-use crate::scales::Tag;
+use crate::kernels::{NewTables, Seat};
+use crate::ring::{Ring, TableKey};
 use crate::shard::Shard;
 use crate::table::Table;
 
-/// Everything that the handles of a store share.
+/// Everything that the limits of a store share.
 pub(crate) struct Registry {
-    /// How many handles each run of injected time has. Held while a limit is opened, so that two
-    /// handles find one table; never taken by who holds a shard.
+    /// How many opened limits each run of injected time has. Held while a limit is opened, so that two
+    /// find one table; never taken by who holds a shard.
     runs: Mutex<HashMap<TimeSource, usize>>,
     ring: Ring,
     pub(crate) budget: Arc<Budget>,
@@ -28,6 +26,19 @@ pub(crate) struct Registry {
     max_clock_back: u64,
     /// Shards of each table.
     shards: usize,
+}
+
+/// What happens to a new key when the store holds as many as it may, and none of those looked at
+/// equals a fresh key's.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum Overflow {
+    /// The one closest to fresh, of a bounded sample, is forgotten. What is lost is at most what
+    /// that key had consumed; [`Stats::evicted_live`](crate::Stats::evicted_live) counts.
+    #[default]
+    Evict,
+    /// The new key is turned away, and its decision says so in its notes.
+    Deny,
 }
 
 /// There is no room for another state.
@@ -61,15 +72,15 @@ impl Registry {
         self.max_clock_back
     }
 
-    /// By which time to judge a request that met a state stamped too far ahead of `times`: it may
+    /// By which time to judge a request that met a state stamped too far ahead of `now`: it may
     /// be the request that is late, by a reading of the clock that many share or from before its
     /// thread was suspended. Then the state is right, and to restamp it would give it back time
     /// that has passed for it already. `None` if the clock still shows no later time.
     #[cold]
-    pub(crate) fn catch_up(&self, times: Times) -> Option<Times> {
-        times.max_clock_back?;
-        let now = self.clock.now().as_micros();
-        (now > times.now).then_some(Times { now, ..times })
+    pub(crate) fn catch_up(&self, now: Now) -> Option<Now> {
+        now.max_clock_back?;
+        let micros = self.clock.now().as_micros();
+        (micros > now.micros).then_some(Now { micros, ..now })
     }
 
     /// A seat at the table of each policy of a limit.
@@ -79,61 +90,27 @@ impl Registry {
         if *time != TimeSource::Store {
             *runs.entry(time.clone()).or_default() += 1;
         }
-        limit.members().iter().map(|member| self.seat(limit, member, time)).collect()
-    }
-
-    fn seat(&self, limit: &Limit, member: &Member, time: &TimeSource) -> Seat {
-        let key = TableKey {
-            time: time.clone(),
-            limit: limit.parts()[member.part()].as_str().to_owned(),
-            identity: member.identity(),
-        };
-        let there = self.ring.get(&key);
-        let cost = member.policy().cost();
-        let (seat, kept) = match member.policy().rule() {
-            Rule::Bucket(rule) => {
-                let there = if let Some(Kept::Bucket(table)) = there { Some(table) } else { None };
-                let tagged =
-                    there.and_then(|table| Some((table.scales().tag_of(rule.unit())?, table)));
-                let (tag, table) = tagged.unwrap_or_else(|| {
-                    // Also when a table has seen more scales than it can tell apart.
-                    let table = self.table(time);
-                    (table.scales().tag_of(rule.unit()).unwrap_or(Tag { low: 0, high: 0 }), table)
-                });
-                (Seat::Bucket(SeatOf::new(&table, rule, tag, cost)), Kept::Bucket(table))
-            }
-            Rule::Counter(rule) => {
-                let there = if let Some(Kept::Counter(table)) = there { Some(table) } else { None };
-                let table = there.unwrap_or_else(|| self.table(time));
-                (Seat::Counter(SeatOf::new(&table, rule, UNSCALED, cost)), Kept::Counter(table))
-            }
-            Rule::Log(rule) => {
-                let there = if let Some(Kept::Log(table)) = there { Some(table) } else { None };
-                let table = there.unwrap_or_else(|| self.table(time));
-                (Seat::Log(SeatOf::new(&table, rule, UNSCALED, cost)), Kept::Log(table))
-            }
-            Rule::WarmUp(rule) => {
-                let there = if let Some(Kept::WarmUp(table)) = there { Some(table) } else { None };
-                let table = there.unwrap_or_else(|| self.table(time));
-                (Seat::WarmUp(SeatOf::new(&table, rule, UNSCALED, cost)), Kept::WarmUp(table))
-            }
-            Rule::Window(rule) => {
-                let there = if let Some(Kept::Window(table)) = there { Some(table) } else { None };
-                let table = there.unwrap_or_else(|| self.table(time));
-                (Seat::Window(SeatOf::new(&table, rule, UNSCALED, cost)), Kept::Window(table))
-            }
-            other => unknown(other),
-        };
-        self.ring.put(key, kept);
-        seat
-    }
-
-    fn table<C: Cell>(&self, time: &TimeSource) -> Arc<Table<C>> {
         let max_clock_back = matches!(time, TimeSource::Store).then_some(self.max_clock_back);
-        Arc::new(Table::new(self.shards, &self.budget, max_clock_back))
+        let tables = NewTables { registry: self, max_clock_back };
+        let seat = |member: &Member| {
+            let key = TableKey {
+                time: time.clone(),
+                limit: limit.parts()[member.part()].as_str().to_owned(),
+                identity: member.identity(),
+            };
+            let policy = member.policy();
+            let (seat, kept) = Seat::at(policy.rule(), self.ring.get(&key), policy.cost(), &tables);
+            self.ring.put(key, kept);
+            seat
+        };
+        limit.members().iter().map(seat).collect()
     }
 
-    /// Counts out a handle of a run of injected time; the tables go with the last one.
+    pub(crate) fn table<C: Cell>(&self, max_clock_back: Option<u64>) -> Table<C> {
+        Table::new(self.shards, &self.budget, max_clock_back)
+    }
+
+    /// Counts out an opened limit of a run of injected time; the tables go with the last one.
     pub(crate) fn leave(&self, time: &TimeSource) {
         let mut runs = self.lock();
         if let Some(handles) = runs.get_mut(time) {
@@ -146,7 +123,7 @@ impl Registry {
     }
 
     /// Forgets a subject in all tables of a limit but those of `seats`: in those of policies that
-    /// the limit has had, or has in another handle. Whoever calls this holds no shard.
+    /// the limit has had, or has where it is opened elsewhere. Whoever calls this holds no shard.
     pub(crate) fn forget_elsewhere(
         &self,
         limit: &str,
@@ -181,7 +158,7 @@ impl Registry {
         now: u64,
     ) -> Result<(), Full> {
         let candidate = table.candidate(shard, now);
-        if let Some(candidate) = candidate.filter(|candidate| candidate.fresh_in == 0) {
+        if let Some(candidate) = candidate.filter(|candidate| candidate.expires_in == 0) {
             shard.remove(candidate.index);
             return Ok(());
         }
@@ -205,7 +182,7 @@ impl Registry {
                 None => Err(Full { retry: 1 }),
             },
             (Overflow::Deny, candidate) => {
-                Err(Full { retry: candidate.map_or(1, |candidate| candidate.fresh_in) })
+                Err(Full { retry: candidate.map_or(1, |candidate| candidate.expires_in) })
             }
         }
     }
@@ -274,9 +251,9 @@ impl Registry {
         self.ring.all(|_| true).iter().map(|kept| kept.any().bytes()).sum()
     }
 
-    /// Forgets the empty tables that no handle leads to any more.
+    /// Forgets the empty tables at which nobody has a seat any more.
     fn forget_unused(&self) {
-        self.ring.forget(|_, kept| !kept.has_handles() && kept.any().is_empty());
+        self.ring.forget(|_, kept| !kept.has_seats() && kept.any().is_empty());
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<TimeSource, usize>> {
@@ -284,8 +261,6 @@ impl Registry {
     }
 }
 
-/// Only bucket states depend on a scale.
-const UNSCALED: Tag = Tag { low: 0, high: 0 };
 /// Other shards looked at for a state that equals fresh.
 const VISITS_FOR_FRESH: usize = 4;
 /// How often all shards are looked at for a state to evict. One that isn't there, although the
@@ -306,32 +281,19 @@ fn shards_for(most: usize) -> usize {
     (most / STATES_PER_SHARD).max(apart).clamp(1, MOST_SHARDS).next_power_of_two()
 }
 
-/// The core knows a kernel that this store doesn't.
-#[cold]
-fn unknown(rule: &Rule) -> ! {
-    #[expect(
-        clippy::panic,
-        reason = "both crates are of one version; every kernel is in the match"
-    )]
-    {
-        panic!("the embedded store has no table for {rule:?}")
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use sluicegate_core::{EmbeddedStore, Limit, Request, Store, TimeSource};
+    use sluicegate_core::{Limit, OpenOptions, Request, Store};
 
     use crate::fingerprint::Fingerprint;
-    use crate::handle::{Handle, Seat};
+    use crate::kernels::Seat;
+    use crate::opened::MemoryLimit;
     use crate::store::MemoryStore;
 
-    fn open(store: &MemoryStore, name: &str) -> Handle {
+    fn open(store: &MemoryStore, name: &str) -> MemoryLimit {
         let policies = vec!["fixed_window 1/h".parse().unwrap()];
         let limit = Limit::new(name.parse().unwrap(), policies).unwrap();
-        store.open(Arc::new(limit), TimeSource::Store)
+        store.open(limit, OpenOptions::default())
     }
 
     #[test]
@@ -339,10 +301,10 @@ mod tests {
         let store = MemoryStore::builder().max_keys(2.try_into().unwrap()).build();
         let (full, fresh) = (open(&store, "full"), open(&store, "fresh"));
         for key in [b"a", b"b"] {
-            assert!(store.decide_now(&full, Request::check(key)).unwrap().is_allowed());
+            assert!(full.decide(Request::check(key)).unwrap().is_allowed());
         }
         let _opening = fresh.registry().lock();
-        assert!(store.decide_now(&fresh, Request::check(b"c")).unwrap().is_allowed());
+        assert!(fresh.decide(Request::check(b"c")).unwrap().is_allowed());
     }
 
     #[test]
@@ -350,14 +312,14 @@ mod tests {
         let store = MemoryStore::builder().max_keys(2.try_into().unwrap()).build();
         let (full, fresh) = (open(&store, "full"), open(&store, "fresh"));
         for key in [b"a", b"b"] {
-            assert!(store.decide_now(&full, Request::check(key)).unwrap().is_allowed());
+            assert!(full.decide(Request::check(key)).unwrap().is_allowed());
         }
         let [Seat::Window(seat)] = full.seats() else {
             panic!("a limit of one window");
         };
         let in_use = seat.table.lock(Fingerprint::NONE);
         std::thread::scope(|scope| {
-            let asked = scope.spawn(|| store.decide_now(&fresh, Request::check(b"c")).unwrap());
+            let asked = scope.spawn(|| fresh.decide(Request::check(b"c")).unwrap());
             // Long enough for a request that doesn't wait.
             for _ in 0..1_000 {
                 std::thread::yield_now();

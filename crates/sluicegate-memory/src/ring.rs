@@ -1,13 +1,12 @@
 //! All tables of a store, in a ring that one hand goes round.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
-use sluicegate_core::kernel::{counter, warm_up, window};
 use sluicegate_core::{Identity, TimeSource};
 
-use crate::cell::{BucketCell, LogCell};
-use crate::table::{AnyTable, Table};
+use crate::kernels::Kept;
+use crate::table::AnyTable;
 
 /// The tables and the hand.
 ///
@@ -26,16 +25,6 @@ pub(crate) struct TableKey {
     pub(crate) time: TimeSource,
     pub(crate) limit: String,
     pub(crate) identity: Identity,
-}
-
-/// A table of any kernel.
-#[derive(Clone)]
-pub(crate) enum Kept {
-    Bucket(Arc<Table<BucketCell>>),
-    Counter(Arc<Table<counter::State>>),
-    Log(Arc<Table<LogCell>>),
-    WarmUp(Arc<Table<warm_up::State>>),
-    Window(Arc<Table<window::State>>),
 }
 
 impl Ring {
@@ -111,29 +100,5 @@ impl Ring {
 
     fn read(&self) -> RwLockReadGuard<'_, Vec<(TableKey, Kept)>> {
         self.tables.read().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Kept {
-    pub(crate) fn any(&self) -> &dyn AnyTable {
-        match self {
-            Self::Bucket(table) => &**table,
-            Self::Counter(table) => &**table,
-            Self::Log(table) => &**table,
-            Self::WarmUp(table) => &**table,
-            Self::Window(table) => &**table,
-        }
-    }
-
-    /// Whether anything but the ring holds it.
-    pub(crate) fn has_handles(&self) -> bool {
-        let holders = match self {
-            Self::Bucket(table) => Arc::strong_count(table),
-            Self::Counter(table) => Arc::strong_count(table),
-            Self::Log(table) => Arc::strong_count(table),
-            Self::WarmUp(table) => Arc::strong_count(table),
-            Self::Window(table) => Arc::strong_count(table),
-        };
-        holders > 1
     }
 }

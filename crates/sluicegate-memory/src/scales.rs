@@ -48,6 +48,8 @@ impl Scales {
 }
 
 impl Tag {
+    /// Of states that are counted in no scale.
+    pub(crate) const NONE: Self = Self { low: 0, high: 0 };
     /// Bits per word.
     const BITS: u32 = 11;
     /// Where they begin.

@@ -32,11 +32,13 @@ pub(crate) struct Shard<C: Cell> {
 pub(crate) struct Candidate {
     pub(crate) index: usize,
     /// µs until it equals a fresh key's.
-    pub(crate) fresh_in: u64,
+    pub(crate) expires_in: u64,
 }
 
 impl<C: Cell> Slot<C> {
-    const EMPTY: Self = Self { align: [], fingerprint: Fingerprint::NONE, cell: C::EMPTY };
+    fn empty() -> Self {
+        Self { align: [], fingerprint: Fingerprint::NONE, cell: C::default() }
+    }
 
     #[inline]
     fn is_empty(&self) -> bool {
@@ -116,19 +118,19 @@ impl<C: Cell> Shard<C> {
             end += 1;
         }
         self.slots[index..end].rotate_left(1);
-        self.slots[end - 1] = Slot::EMPTY;
+        self.slots[end - 1] = Slot::empty();
         self.taken -= 1;
     }
 
     /// Moves the hand over some slots and removes the states there that may go. Gives how many.
-    pub(crate) fn sweep(&mut self, slots: usize, mut fresh_in: impl FnMut(&C) -> u64) -> usize {
+    pub(crate) fn sweep(&mut self, slots: usize, mut expires_in: impl FnMut(&C) -> u64) -> usize {
         let before = self.taken;
         for _ in 0..slots.min(self.slots.len()) {
             if self.hand >= self.slots.len() {
                 self.hand = 0;
             }
             let slot = &self.slots[self.hand];
-            if !slot.is_empty() && fresh_in(&slot.cell) == 0 {
+            if !slot.is_empty() && expires_in(&slot.cell) == 0 {
                 self.remove(self.hand);
             } else {
                 self.hand += 1;
@@ -138,10 +140,10 @@ impl<C: Cell> Shard<C> {
     }
 
     /// Removes every state that may go, and gives memory back when most of it is unused.
-    pub(crate) fn purge(&mut self, fresh_in: impl FnMut(&C) -> u64) -> usize {
+    pub(crate) fn purge(&mut self, expires_in: impl FnMut(&C) -> u64) -> usize {
         self.hand = 0;
         // A removal makes the hand see the same slot twice.
-        let removed = self.sweep_round(fresh_in);
+        let removed = self.sweep_round(expires_in);
         let enough = if self.taken == 0 { 0 } else { self.taken + self.taken / 4 + SMALLEST };
         if self.taken * 2 < self.slots.len() && enough < self.slots.len() {
             self.resize(enough);
@@ -149,11 +151,11 @@ impl<C: Cell> Shard<C> {
         removed
     }
 
-    fn sweep_round(&mut self, mut fresh_in: impl FnMut(&C) -> u64) -> usize {
+    fn sweep_round(&mut self, mut expires_in: impl FnMut(&C) -> u64) -> usize {
         let before = self.taken;
         while self.hand < self.slots.len() {
             let slot = &self.slots[self.hand];
-            if !slot.is_empty() && fresh_in(&slot.cell) == 0 {
+            if !slot.is_empty() && expires_in(&slot.cell) == 0 {
                 self.remove(self.hand);
             } else {
                 self.hand += 1;
@@ -167,7 +169,7 @@ impl<C: Cell> Shard<C> {
     pub(crate) fn candidate(
         &mut self,
         sample: usize,
-        mut fresh_in: impl FnMut(&C) -> u64,
+        mut expires_in: impl FnMut(&C) -> u64,
     ) -> Option<Candidate> {
         let mut best: Option<Candidate> = None;
         let mut left = sample;
@@ -184,12 +186,12 @@ impl<C: Cell> Shard<C> {
             if slot.is_empty() {
                 continue;
             }
-            let fresh_in = fresh_in(&slot.cell);
-            if best.is_none_or(|best| fresh_in < best.fresh_in) {
-                best = Some(Candidate { index, fresh_in });
+            let expires_in = expires_in(&slot.cell);
+            if best.is_none_or(|best| expires_in < best.expires_in) {
+                best = Some(Candidate { index, expires_in });
             }
             left -= 1;
-            if fresh_in == 0 || left == 0 {
+            if expires_in == 0 || left == 0 {
                 break;
             }
         }
@@ -219,7 +221,7 @@ impl<C: Cell> Shard<C> {
     fn lengthen(&mut self) -> usize {
         let end = self.slots.len();
         self.slots.reserve_exact(NOBODYS);
-        self.slots.extend((0..NOBODYS).map(|_| Slot::EMPTY));
+        self.slots.extend((0..NOBODYS).map(|_| Slot::empty()));
         end
     }
 
@@ -230,12 +232,12 @@ impl<C: Cell> Shard<C> {
         for slot in old.into_iter().filter(|slot| !slot.is_empty()) {
             let home = self.home(slot.fingerprint);
             while self.slots.len() < home {
-                self.slots.push(Slot::EMPTY);
+                self.slots.push(Slot::empty());
             }
             self.slots.push(slot);
         }
         while self.slots.len() < slots {
-            self.slots.push(Slot::EMPTY);
+            self.slots.push(Slot::empty());
         }
         if self.slots.capacity() > slots {
             // More than was foreseen are pushed beyond the end: no reason to hold twice the room.
@@ -257,34 +259,41 @@ mod tests {
     use std::collections::BTreeMap;
 
     use proptest::prelude::*;
-    use sluicegate_core::kernel::window;
+    use sluicegate_core::kernel::window::{FixedWindow, State};
 
     use super::*;
-    use crate::cell::{BucketCell, LogCell};
+    use crate::cell::{BucketCell, LogCell, PlainCell};
+    use crate::scales::Tag;
+
+    type Plain = PlainCell<FixedWindow>;
+
+    fn used(cell: &Plain) -> u64 {
+        cell.state().used
+    }
 
     #[test]
     fn a_bucket_takes_32_bytes_and_never_crosses_a_cache_line() {
         assert_eq!((size_of::<Slot<BucketCell>>(), align_of::<Slot<BucketCell>>()), (32, 32));
-        assert_eq!(size_of::<Slot<window::State>>(), 40);
+        assert_eq!(size_of::<Slot<Plain>>(), 40);
         assert_eq!(size_of::<Slot<LogCell>>(), 24);
     }
 
-    fn state(used: u64) -> window::State {
-        window::State { newest: 0, start: 0, used }
+    fn state(used: u64) -> Plain {
+        Plain::new(State { newest: 0, start: 0, used }, Tag::NONE)
     }
 
-    fn check(shard: &Shard<window::State>, model: &BTreeMap<Fingerprint, u64>) {
+    fn check(shard: &Shard<Plain>, model: &BTreeMap<Fingerprint, u64>) {
         let kept: Vec<_> = shard
             .slots
             .iter()
             .filter(|slot| !slot.is_empty())
-            .map(|slot| (slot.fingerprint, slot.cell.used))
+            .map(|slot| (slot.fingerprint, used(&slot.cell)))
             .collect();
         assert!(kept.iter().copied().eq(model.iter().map(|(key, used)| (*key, *used))));
         assert_eq!(shard.len(), model.len());
-        for (fingerprint, used) in model {
+        for (fingerprint, expected) in model {
             let index = shard.find(*fingerprint).expect("what was put in is found");
-            assert_eq!(shard.cell(index).used, *used);
+            assert_eq!(used(shard.cell(index)), *expected);
         }
     }
 
@@ -339,15 +348,15 @@ mod tests {
                     }
                     Step::Sweep(slots, below) => {
                         let mut gone = Vec::new();
-                        let judge = |cell: &window::State| {
-                            if cell.used < below { gone.push(cell.used); 0 } else { 1 }
+                        let judge = |cell: &Plain| {
+                            if used(cell) < below { gone.push(used(cell)); 0 } else { 1 }
                         };
                         let removed = shard.sweep(slots, judge);
                         prop_assert_eq!(removed, gone.len());
                         model.retain(|key, _| shard.find(*key).is_ok());
                     }
                     Step::Purge(below) => {
-                        shard.purge(|cell| u64::from(cell.used >= below));
+                        shard.purge(|cell| u64::from(used(cell) >= below));
                         model.retain(|_, used| *used >= below);
                     }
                 }
@@ -362,14 +371,14 @@ mod tests {
         for key in 0..100_u64 {
             shard.insert(Fingerprint { high: key << 57, low: key }, state(key + 1));
         }
-        let best = shard.candidate(16, |cell| cell.used).unwrap();
-        assert_eq!(best.fresh_in, 1);
+        let best = shard.candidate(16, |cell| used(cell)).unwrap();
+        assert_eq!(best.expires_in, 1);
         let fresh = (0..20).find_map(|_| {
             shard
-                .candidate(16, |cell| if cell.used == 70 { 0 } else { cell.used })
-                .filter(|it| it.fresh_in == 0)
+                .candidate(16, |cell| if used(cell) == 70 { 0 } else { used(cell) })
+                .filter(|it| it.expires_in == 0)
         });
-        assert_eq!(shard.cell(fresh.unwrap().index).used, 70);
+        assert_eq!(used(shard.cell(fresh.unwrap().index)), 70);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use sluicegate_core::kernel::Times;
+use sluicegate_core::kernel::Now;
 
 use crate::budget::Budget;
 use crate::cell::Cell;
@@ -61,15 +61,15 @@ impl<C: Cell> Table<C> {
         if shard.is_crowded() {
             // Growing costs as much as looking at everything: see first whether it is needed.
             let removed =
-                self.judged(self.long_ago(now), |fresh_in| shard.sweep(usize::MAX, fresh_in));
+                self.judged(self.long_ago(now), |expires_in| shard.sweep(usize::MAX, expires_in));
             self.budget.release(removed);
             if removed * 8 < shard.len() {
                 shard.insert(fingerprint, cell);
                 return;
             }
         } else if shard.len().is_multiple_of(INSERTS_PER_SWEEP) {
-            let removed =
-                self.judged(self.long_ago(now), |fresh_in| shard.sweep(SLOTS_PER_SWEEP, fresh_in));
+            let removed = self
+                .judged(self.long_ago(now), |expires_in| shard.sweep(SLOTS_PER_SWEEP, expires_in));
             self.budget.release(removed);
         }
         shard.insert(fingerprint, cell);
@@ -86,25 +86,25 @@ impl<C: Cell> Table<C> {
         if shard.len() == 0 {
             return None;
         }
-        self.judged(now, |fresh_in| shard.candidate(SAMPLE, fresh_in))
+        self.judged(now, |expires_in| shard.candidate(SAMPLE, expires_in))
     }
 
     fn take_from(&self, shard: &mut Shard<C>, now: u64, live: bool) -> Option<bool> {
-        let Candidate { index, fresh_in } = self.candidate(shard, now)?;
-        if fresh_in > 0 && !live {
+        let Candidate { index, expires_in } = self.candidate(shard, now)?;
+        if expires_in > 0 && !live {
             return None;
         }
         shard.remove(index);
-        Some(fresh_in > 0)
+        Some(expires_in > 0)
     }
 
     /// Counts a handle that judges by `rule`.
-    pub(crate) fn join(&self, rule: &C::Rule) {
+    pub(crate) fn join(&self, rule: &C::Kernel) {
         self.judges.write().unwrap_or_else(PoisonError::into_inner).join(rule);
     }
 
     /// Counts out a handle that judged by `rule`.
-    pub(crate) fn leave(&self, rule: &C::Rule) {
+    pub(crate) fn leave(&self, rule: &C::Kernel) {
         self.judges.write().unwrap_or_else(PoisonError::into_inner).leave(rule);
     }
 
@@ -123,12 +123,12 @@ impl<C: Cell> Table<C> {
     fn judged<T>(&self, now: u64, call: impl FnOnce(&dyn Fn(&C) -> u64) -> T) -> T {
         let judges = self.judges.read().unwrap_or_else(PoisonError::into_inner);
         // Injected time can go anywhere; at the cap its states are compared by their own times.
-        let times = Times {
-            now: if self.is_injected() { 0 } else { now },
+        let now = Now {
+            micros: if self.is_injected() { 0 } else { now },
             // As far ahead as before, seen from there.
             max_clock_back: self.max_clock_back.map(|bound| bound.saturating_mul(2)),
         };
-        call(&|cell| judges.fresh_in(cell, &self.scales, times))
+        call(&|cell| judges.expires_in(cell, &self.scales, now))
     }
 }
 
@@ -173,7 +173,7 @@ impl<C: Cell> AnyTable for Table<C> {
 
     fn purge(&self, shard: usize, now: u64) -> usize {
         let mut shard = self.shards[shard].lock();
-        let removed = self.judged(self.long_ago(now), |fresh_in| shard.purge(fresh_in));
+        let removed = self.judged(self.long_ago(now), |expires_in| shard.purge(expires_in));
         self.budget.release(removed);
         removed
     }

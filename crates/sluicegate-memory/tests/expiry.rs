@@ -5,10 +5,9 @@
 use std::sync::Arc;
 
 use sluicegate_core::{
-    Costs, EmbeddedStore, Limit, ManualClock, Operation, Request, Span, Store, TimeSource,
-    Timestamp,
+    Limit, ManualClock, OpenOptions, Operation, Request, Span, Store, TimeSource, Timestamp,
 };
-use sluicegate_memory::{Handle, MemoryStore};
+use sluicegate_memory::{MemoryLimit, MemoryStore};
 
 const START: u64 = 1_700_000_000_000_000;
 
@@ -18,9 +17,12 @@ fn set_up() -> (Arc<ManualClock>, MemoryStore) {
     (clock, store)
 }
 
-fn open(store: &MemoryStore, specs: &[&str], time: TimeSource) -> Handle {
+fn open(store: &MemoryStore, specs: &[&str], time: TimeSource) -> MemoryLimit {
     let policies = specs.iter().map(|spec| spec.parse().unwrap()).collect();
-    store.open(Arc::new(Limit::new("x".parse().unwrap(), policies).unwrap()), time)
+    store.open(
+        Limit::new("x".parse().unwrap(), policies).unwrap(),
+        OpenOptions::default().time(time),
+    )
 }
 
 #[test]
@@ -30,7 +32,7 @@ fn new_keys_push_out_those_that_are_fresh() {
     for round in 0..20 {
         for key in 0..5_000 {
             let key = format!("{round} {key}");
-            assert!(store.decide_now(&limit, Request::check(key.as_bytes())).unwrap().is_allowed());
+            assert!(limit.decide(Request::check(key.as_bytes())).unwrap().is_allowed());
         }
         clock.advance(Span::MINUTE);
     }
@@ -52,7 +54,7 @@ fn a_purge_takes_what_is_fresh_and_gives_the_memory_back() {
     let limit = open(&store, &specs, TimeSource::Store);
     let empty = store.stats().bytes;
     for key in 0..3_000_u32 {
-        let _ = store.decide_now(&limit, Request::check(&key.to_le_bytes())).unwrap();
+        let _ = limit.decide(Request::check(&key.to_le_bytes())).unwrap();
     }
     assert_eq!(store.stats().keys, 15_000);
     assert_eq!(store.purge(), 0);
@@ -69,7 +71,7 @@ fn sweeping_on_gets_everywhere() {
     let (clock, store) = set_up();
     let limit = open(&store, &["gcra 1/min"], TimeSource::Store);
     for key in 0..3_000_u32 {
-        let _ = store.decide_now(&limit, Request::check(&key.to_le_bytes())).unwrap();
+        let _ = limit.decide(Request::check(&key.to_le_bytes())).unwrap();
     }
     clock.advance(Span::HOUR);
     let removed: usize = (0..1_000).map(|_| store.sweep_some()).sum();
@@ -81,11 +83,11 @@ fn a_denied_or_peeked_request_for_a_new_key_leaves_nothing() {
     let (_, store) = set_up();
     for specs in [&["token_bucket 0/s"][..], &["gcra 5/s", "sliding_log 0/s"]] {
         let limit = open(&store, specs, TimeSource::Store);
-        assert!(store.decide_now(&limit, Request::check(b"a")).unwrap().is_denied());
-        let peek = Request { operation: Operation::Peek, ..Request::check(b"b") };
-        let _ = store.decide_now(&limit, peek).unwrap();
-        let refund = Request { operation: Operation::Refund, ..Request::check(b"c") };
-        let _ = store.decide_now(&limit, refund).unwrap();
+        assert!(limit.decide(Request::check(b"a")).unwrap().is_denied());
+        let peek = Request::new(Operation::Peek, b"b");
+        let _ = limit.decide(peek).unwrap();
+        let refund = Request::new(Operation::Refund, b"c");
+        let _ = limit.decide(refund).unwrap();
     }
     assert_eq!(store.stats().keys, 0);
 }
@@ -95,10 +97,10 @@ fn a_thread_that_read_the_clock_a_while_ago_meets_no_forgotten_key() {
     let (clock, store) = set_up();
     let limit = open(&store, &["token_bucket 1/s burst 1"], TimeSource::Store);
     let before = store.now();
-    assert!(store.decide_at(&limit, Request::check(b"a"), before).unwrap().is_allowed());
+    assert!(limit.decide_at(Request::check(b"a"), before).unwrap().is_allowed());
     clock.advance("2s".parse().unwrap());
     assert_eq!(store.purge(), 0, "fresh for a second only");
-    assert!(store.decide_at(&limit, Request::check(b"a"), before).unwrap().is_denied());
+    assert!(limit.decide_at(Request::check(b"a"), before).unwrap().is_denied());
 }
 
 #[test]
@@ -106,7 +108,7 @@ fn a_state_stays_while_any_handle_needs_it() {
     let (clock, store) = set_up();
     let slow = open(&store, &["token_bucket 1/h burst 5"], TimeSource::Store);
     let fast = open(&store, &["token_bucket 1/s burst 5"], TimeSource::Store);
-    assert!(store.decide_now(&fast, Request::check(b"a")).unwrap().is_allowed());
+    assert!(fast.decide(Request::check(b"a")).unwrap().is_allowed());
     clock.advance(Span::MINUTE);
     assert_eq!(store.purge(), 0);
     drop(slow);
@@ -117,7 +119,7 @@ fn a_state_stays_while_any_handle_needs_it() {
 fn smooth_that_starts_empty_is_kept_for_a_day() {
     let (clock, store) = set_up();
     let limit = open(&store, &["smooth 5/s burst 1s start empty"], TimeSource::Store);
-    let _ = store.decide_now(&limit, Request::check(b"a")).unwrap();
+    let _ = limit.decide(Request::check(b"a")).unwrap();
     clock.advance("23h".parse().unwrap());
     assert_eq!(store.purge(), 0);
     clock.advance("2h".parse().unwrap());
@@ -130,27 +132,17 @@ fn injected_time_expires_nothing_and_a_run_goes_with_its_last_handle() {
     let run = || TimeSource::Injected { run: "replay 1".to_owned() };
     let limit = open(&store, &["gcra 1/s"], run());
     let again = open(&store, &["gcra 1/s"], run());
-    let at = |micros| Some(Timestamp::from_micros(micros).unwrap());
-    let request = Request { at: at(1_000_000), ..Request::check(b"a") };
-    assert!(store.decide_now(&limit, request).unwrap().is_allowed());
+    let at = |micros| Timestamp::from_micros(micros).unwrap();
+    let request = Request::check(b"a").at(at(1_000_000));
+    assert!(limit.decide(request).unwrap().is_allowed());
     clock.advance(Span::WEEK);
     for key in 0..1_000_u32 {
         let key = key.to_le_bytes();
-        let request = Request {
-            key: &key,
-            also: &[],
-            costs: Costs::Own,
-            operation: Operation::Check,
-            at: at(9_000_000_000),
-        };
-        let _ = store.decide_now(&limit, request).unwrap();
+        let _ = limit.decide(Request::check(&key).at(at(9_000_000_000))).unwrap();
     }
     store.purge();
     assert_eq!(store.stats().keys, 1_001);
-    assert!(
-        store.decide_now(&again, request).unwrap().is_denied(),
-        "handles of a run share states"
-    );
+    assert!(again.decide(request).unwrap().is_denied(), "handles of a run share states");
     drop(limit);
     assert_eq!(store.stats().keys, 1_001);
     drop(again);

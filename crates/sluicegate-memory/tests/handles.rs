@@ -5,14 +5,17 @@
 use std::sync::Arc;
 
 use sluicegate_core::{
-    EmbeddedStore, Limit, ManualClock, Operation, Request, Span, Store, StoreErrorKind, TimeSource,
-    Timestamp,
+    Limit, ManualClock, OpenOptions, Operation, Request, RequestError, RequestErrorKind, Span,
+    Store, TimeSource, Timestamp,
 };
-use sluicegate_memory::{Handle, MemoryStore};
+use sluicegate_memory::{MemoryLimit, MemoryStore};
 
-fn open(store: &MemoryStore, name: &str, specs: &[&str], time: TimeSource) -> Handle {
+fn open(store: &MemoryStore, name: &str, specs: &[&str], time: TimeSource) -> MemoryLimit {
     let policies = specs.iter().map(|spec| spec.parse().unwrap()).collect();
-    store.open(Arc::new(Limit::new(name.parse().unwrap(), policies).unwrap()), time)
+    store.open(
+        Limit::new(name.parse().unwrap(), policies).unwrap(),
+        OpenOptions::default().time(time),
+    )
 }
 
 fn set_up() -> (Arc<ManualClock>, MemoryStore) {
@@ -26,35 +29,34 @@ fn new_numbers_keep_what_was_consumed() {
     let (clock, store) = set_up();
     let before = open(&store, "api", &["token_bucket 10/s burst 10"], TimeSource::Store);
     for _ in 0..8 {
-        assert!(store.decide_now(&before, Request::check(b"a")).unwrap().is_allowed());
+        assert!(before.decide(Request::check(b"a")).unwrap().is_allowed());
     }
     drop(before);
     // 8 units of deficit, now counted in other ticks and drained at 3/s.
     let after = open(&store, "api", &["token_bucket 3/s burst 9"], TimeSource::Store);
-    assert!(store.decide_now(&after, Request::check(b"a")).unwrap().is_allowed());
-    assert!(store.decide_now(&after, Request::check(b"a")).unwrap().is_denied());
+    assert!(after.decide(Request::check(b"a")).unwrap().is_allowed());
+    assert!(after.decide(Request::check(b"a")).unwrap().is_denied());
     clock.advance(Span::SECOND);
-    assert_eq!(store.decide_now(&after, Request::check(b"a")).unwrap().remaining(), Some(2));
+    assert_eq!(after.decide(Request::check(b"a")).unwrap().remaining(), Some(2));
 }
 
 #[test]
 fn an_added_policy_starts_fresh_and_moves_nothing() {
     let (_, store) = set_up();
     let one = open(&store, "api", &["gcra 1/h burst 3"], TimeSource::Store);
-    assert!(store.decide_now(&one, Request::check(b"a")).unwrap().is_allowed());
+    assert!(one.decide(Request::check(b"a")).unwrap().is_allowed());
     let two = open(&store, "api", &["fixed_window 9/h", "gcra 1/h burst 3"], TimeSource::Store);
-    let decision = store.decide_now(&two, Request::check(b"a")).unwrap();
-    let left: Vec<_> =
-        decision.policies().iter().map(sluicegate_core::Outcome::remaining).collect();
+    let decision = two.decide(Request::check(b"a")).unwrap();
+    let left: Vec<_> = decision.policies().map(|outcome| outcome.remaining()).collect();
     assert_eq!(left, [Some(8), Some(1)]);
 }
 
 #[test]
 fn a_reset_forgets_what_a_limit_counted_under_other_policies() {
     let (_, store) = set_up();
-    let ask = |handle: &Handle, operation, also: &[&[u8]]| {
-        let request = Request { operation, also, ..Request::check(b"a") };
-        store.decide_now(handle, request).unwrap().is_allowed()
+    let ask = |handle: &MemoryLimit, operation, also: &[&[u8]]| {
+        let request = Request::new(operation, b"a").also(also);
+        handle.decide(request).unwrap().is_allowed()
     };
     let specs = ["fixed_window 1/h as p", "sliding_log 1/d as q", "gcra 1/h"];
     let before = open(&store, "api", &specs, TimeSource::Store);
@@ -62,10 +64,10 @@ fn a_reset_forgets_what_a_limit_counted_under_other_policies() {
     let run = TimeSource::Injected { run: "1".to_owned() };
     let other_time = open(&store, "api", &specs, run);
     let at = Timestamp::from_micros(5);
-    let timed = Request { at: at.ok(), ..Request::check(b"a") };
+    let timed = Request::check(b"a").at(at.ok());
     assert!(ask(&before, Operation::Check, &[]) && ask(&other_limit, Operation::Check, &[]));
-    assert!(store.decide_now(&other_time, timed).unwrap().is_allowed());
-    assert!(store.decide_now(&before, Request::check(b"b")).unwrap().is_allowed());
+    assert!(other_time.decide(timed).unwrap().is_allowed());
+    assert!(before.decide(Request::check(b"b")).unwrap().is_allowed());
     let after = open(&store, "api", &["fixed_window 1/d as p"], TimeSource::Store);
     let _ = ask(&after, Operation::Reset, &[]);
     assert_eq!(store.stats().keys, 9, "three policies each of another limit, time and subject");
@@ -76,10 +78,10 @@ fn a_reset_forgets_what_a_limit_counted_under_other_policies() {
         Limit::new(name.parse().unwrap(), vec![spec.parse().unwrap()]).unwrap()
     };
     let both = Limit::together([part("door", "gcra 1/s"), part("api", "gcra 1/s")]).unwrap();
-    let both = store.open(Arc::new(both), TimeSource::Store);
+    let both = store.open(both, OpenOptions::default());
     let _ = ask(&both, Operation::Reset, &[b"b"]);
     assert!(!ask(&before, Operation::Check, &[]));
-    assert!(store.decide_now(&before, Request::check(b"b")).unwrap().is_allowed());
+    assert!(before.decide(Request::check(b"b")).unwrap().is_allowed());
 }
 
 #[test]
@@ -89,12 +91,12 @@ fn limits_and_runs_count_apart() {
     let at = Some(Timestamp::from_micros(5).unwrap());
     for (name, time) in [("a", run("1")), ("a", run("2")), ("b", run("1"))] {
         let handle = open(&store, name, &["gcra 1/h"], time);
-        let request = Request { at, ..Request::check(b"key") };
-        assert!(store.decide_now(&handle, request).unwrap().is_allowed());
-        assert!(store.decide_now(&handle, request).unwrap().is_denied());
+        let request = Request::check(b"key").at(at);
+        assert!(handle.decide(request).unwrap().is_allowed());
+        assert!(handle.decide(request).unwrap().is_denied());
     }
     let handle = open(&store, "a", &["gcra 1/h"], TimeSource::Store);
-    assert!(store.decide_now(&handle, Request::check(b"key")).unwrap().is_allowed());
+    assert!(handle.decide(Request::check(b"key")).unwrap().is_allowed());
 }
 
 #[test]
@@ -102,12 +104,12 @@ fn a_time_that_is_missing_or_misplaced_is_refused() {
     let (_, store) = set_up();
     let own = open(&store, "a", &["gcra 1/h"], TimeSource::Store);
     let injected = open(&store, "a", &["gcra 1/h"], TimeSource::Injected { run: "1".to_owned() });
-    let timed = Request { at: Some(Timestamp::EPOCH), ..Request::check(b"key") };
+    let timed = Request::check(b"key").at(Timestamp::EPOCH);
     for (handle, request, hint) in
         [(&own, timed, "leave `at` out"), (&injected, Request::check(b"key"), "set `at`")]
     {
-        let error = store.decide_now(handle, request).unwrap_err();
-        assert_eq!(error.kind(), StoreErrorKind::InvalidRequest);
+        let error = handle.decide(request).unwrap_err();
+        assert_eq!(error.as_request().map(RequestError::kind), Some(RequestErrorKind::Invalid));
         assert!(error.to_string().contains(hint), "{error}");
     }
     assert_eq!(store.stats().keys, 0);
@@ -121,8 +123,8 @@ fn any_bytes_are_a_key_of_their_own() {
     let mut longer = long.clone();
     longer.push(0);
     for key in [&b""[..], b"\0", b"\0\0", b"a", b"a\0", b"{a}", &[0xff, 0xfe], &long, &longer] {
-        assert!(store.decide_now(&limit, Request::check(key)).unwrap().is_allowed());
-        assert!(store.decide_now(&limit, Request::check(key)).unwrap().is_denied());
+        assert!(limit.decide(Request::check(key)).unwrap().is_allowed());
+        assert!(limit.decide(Request::check(key)).unwrap().is_denied());
     }
 }
 
@@ -132,7 +134,7 @@ fn a_batch_is_decided_in_its_order() {
     let limit = open(&store, "a", &["gcra 1/h burst 2"], TimeSource::Store);
     let keys: Vec<Vec<u8>> = (0..100_u8).map(|key| vec![key % 30]).collect();
     let mut left = Vec::new();
-    store.decide_many(&limit, keys.iter().map(|key| Request::check(key)), |index, decision| {
+    limit.decide_many(keys.iter().map(|key| Request::check(key)), |index, decision| {
         assert_eq!(index, left.len());
         left.push(decision.unwrap().is_allowed());
     });

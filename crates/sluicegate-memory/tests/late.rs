@@ -6,15 +6,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use sluicegate_core::{
-    Clock, EmbeddedStore, Limit, ManualClock, Request, Span, Store, TimeSource, Timestamp,
+    Clock, Limit, ManualClock, OpenOptions, Operation, Request, Span, Store, TimeSource, Timestamp,
 };
-use sluicegate_memory::{Handle, MemoryStore};
+use sluicegate_memory::{MemoryLimit, MemoryStore};
 
 const START: u64 = 1_700_000_000_000_000;
 
-fn open(store: &MemoryStore, specs: &[&str], time: TimeSource) -> Handle {
+fn open(store: &MemoryStore, specs: &[&str], time: TimeSource) -> MemoryLimit {
     let policies = specs.iter().map(|spec| spec.parse().unwrap()).collect();
-    store.open(Arc::new(Limit::new("x".parse().unwrap(), policies).unwrap()), time)
+    store.open(
+        Limit::new("x".parse().unwrap(), policies).unwrap(),
+        OpenOptions::default().time(time),
+    )
 }
 
 /// Each admits 10 at one instant, and 10 more 10 s later.
@@ -33,7 +36,7 @@ fn a_batch_that_takes_long_gives_no_time_to_a_key_twice() {
         let store = MemoryStore::builder().clock(Arc::clone(&clock)).build();
         let limit = open(&store, specs, TimeSource::Store);
         let drain = || {
-            let ask = |_: &_| store.decide_now(&limit, Request::check(b"a")).unwrap().is_allowed();
+            let ask = |_: &_| limit.decide(Request::check(b"a")).unwrap().is_allowed();
             (0..20).filter(ask).count()
         };
         let mut admitted = 0;
@@ -44,7 +47,7 @@ fn a_batch_that_takes_long_gives_no_time_to_a_key_twice() {
                 admitted += drain();
             }
         });
-        store.decide_many(&limit, requests.map(|key| Request::check(key)), |index, decision| {
+        limit.decide_many(requests.map(|key| Request::check(key)), |index, decision| {
             let decision = decision.unwrap();
             assert_eq!(decision.is_allowed(), index == 0, "{specs:?}");
             assert!(!decision.notes().restamped, "{specs:?}");
@@ -64,10 +67,10 @@ fn a_late_request_is_judged_by_the_present() {
         clock.advance(Span::MINUTE);
         for _ in 0..10 {
             let request = Request::check(b"a");
-            assert!(store.decide_now(&limit, request).unwrap().is_allowed(), "{specs:?}");
+            assert!(limit.decide(request).unwrap().is_allowed(), "{specs:?}");
         }
         clock.advance("10s".parse().unwrap());
-        let late = store.decide_at(&limit, Request::check(b"a"), before).unwrap();
+        let late = limit.decide_at(Request::check(b"a"), before).unwrap();
         assert!(late.is_allowed(), "{specs:?}");
     }
 }
@@ -87,7 +90,7 @@ fn a_clock_that_stepped_back_and_goes_on_restamps_a_key_once() {
         let clock = Arc::new(Ticking(AtomicU64::new(START)));
         let store = MemoryStore::builder().clock(Arc::clone(&clock)).build();
         let limit = open(&store, specs, TimeSource::Store);
-        let ask = || store.decide_now(&limit, Request::check(b"a")).unwrap().notes().restamped;
+        let ask = || limit.decide(Request::check(b"a")).unwrap().notes().restamped;
         assert!(!ask());
         clock.0.fetch_sub(Span::MINUTE.as_micros(), Ordering::Relaxed);
         assert_eq!([ask(), ask()], [true, false], "{specs:?}");
@@ -113,15 +116,17 @@ fn a_thread_that_was_suspended_reserves_and_reads_by_the_present() {
     let store = MemoryStore::builder().clock(Arc::clone(&clock)).build();
     let suspend = || clock.1.store(START - Span::MINUTE.as_micros(), Ordering::Relaxed);
     let ring = open(&store, &["sliding_window 10/10s slices 10"], TimeSource::Store);
-    assert!(store.decide_now(&ring, Request::check(b"a")).unwrap().is_allowed());
+    assert!(ring.decide(Request::check(b"a")).unwrap().is_allowed());
     suspend();
-    let slices = store.slices_now(&ring, Request::check(b"a")).unwrap();
+    let slices = ring.decide(Request::slices(b"a")).unwrap();
+    let slices = slices.slices().unwrap();
     assert_eq!((slices.at(), slices.iter().collect()), (present, vec![(present, 1)]));
 
     let bucket = open(&store, &["token_bucket 1/s burst 1"], TimeSource::Store);
-    assert!(store.decide_now(&bucket, Request::check(b"a")).unwrap().is_allowed());
+    assert!(bucket.decide(Request::check(b"a")).unwrap().is_allowed());
     suspend();
-    let (reserved, _) = store.reserve_now(&bucket, Request::check(b"a")).unwrap();
+    let reserve = Operation::Reserve { within: Span::ZERO };
+    let reserved = bucket.decide(Request::new(reserve, b"a")).unwrap();
     assert!(reserved.is_denied() && !reserved.notes().restamped);
 }
 
@@ -130,11 +135,8 @@ fn injected_time_may_go_back_as_far_as_it_likes() {
     let store = MemoryStore::new();
     let run = TimeSource::Injected { run: "one".to_owned() };
     let limit = open(&store, &["token_bucket 1/s burst 1"], run);
-    let at = |micros| Request {
-        at: Some(Timestamp::from_micros(micros).unwrap()),
-        ..Request::check(b"a")
-    };
-    assert!(store.decide_now(&limit, at(60_000_000)).unwrap().is_allowed());
-    let back = store.decide_now(&limit, at(0)).unwrap();
+    let at = |micros| Request::check(b"a").at(Timestamp::from_micros(micros).unwrap());
+    assert!(limit.decide(at(60_000_000)).unwrap().is_allowed());
+    let back = limit.decide(at(0)).unwrap();
     assert!(back.is_denied() && !back.notes().restamped);
 }

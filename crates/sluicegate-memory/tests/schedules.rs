@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use naive::Naive;
 use proptest::prelude::*;
-use sluicegate_core::kernel::Times;
+use sluicegate_core::kernel::Now;
 use sluicegate_core::{
-    Cost, Costs, EmbeddedStore, Limit, ManualClock, Operation, Request, Span, Store, TimeSource,
+    Cost, Costs, Limit, ManualClock, OpenOptions, Operation, Request, Span, Store, TimeSource,
     Timestamp,
 };
 use sluicegate_memory::MemoryStore;
@@ -83,12 +83,12 @@ fn steps() -> impl Strategy<Value = Step> {
         })
 }
 
-fn limit(chosen: &[usize], variant: usize) -> Arc<Limit> {
+fn limit(chosen: &[usize], variant: usize) -> Limit {
     let policies = chosen.iter().enumerate().map(|(index, &policy)| {
         let variants = POLICIES[policy];
         variants[(variant + index) % variants.len()].parse().unwrap()
     });
-    Arc::new(Limit::new("any".parse().unwrap(), policies.collect()).unwrap())
+    Limit::new("any".parse().unwrap(), policies.collect()).unwrap()
 }
 
 const KEYS: [&[u8]; 4] = [b"", b"alice", b"\0\xff{}\n", &[7; 300]];
@@ -101,12 +101,12 @@ fn run(chosen: &[usize], steps: &[Step], injected: bool) -> Result<(), TestCaseE
         if injected { TimeSource::Injected { run: "one".to_owned() } } else { TimeSource::Store };
     let mut naive = Naive::default();
     let mut limit_now = limit(chosen, 0);
-    let mut handle = store.open(Arc::clone(&limit_now), time.clone());
+    let mut handle = store.open(limit_now.clone(), OpenOptions::default().time(time.clone()));
     let mut now = start;
     for step in steps {
         if let Some(variant) = step.reopen {
             limit_now = limit(chosen, variant);
-            handle = store.open(Arc::clone(&limit_now), time.clone());
+            handle = store.open(limit_now.clone(), OpenOptions::default().time(time.clone()));
         }
         now = now.saturating_add_signed(step.moves);
         let at = Timestamp::from_micros(now).unwrap();
@@ -124,16 +124,11 @@ fn run(chosen: &[usize], steps: &[Step], injected: bool) -> Result<(), TestCaseE
             (None, Some(cost)) => Costs::Same(Cost::new(cost).unwrap()),
             (None, None) => Costs::Own,
         };
-        let request = Request {
-            key: KEYS[step.key],
-            also: &[],
-            operation: step.operation,
-            costs,
-            at: injected.then_some(at),
-        };
-        let times = Times { now, max_clock_back: (!injected).then_some(5_000_000) };
-        let expected = naive.decide(&limit_now, request, times);
-        let got = store.decide_now(&handle, request);
+        let request =
+            Request::new(step.operation, KEYS[step.key]).costs(costs).at(injected.then_some(at));
+        let judged_at = Now { micros: now, max_clock_back: (!injected).then_some(5_000_000) };
+        let expected = naive.decide(&limit_now, request, judged_at);
+        let got = handle.decide(request);
         match (expected, got) {
             (Ok(expected), Ok(got)) => prop_assert_eq!(got, expected, "{:?} at {}", request, now),
             (Err(expected), Err(got)) => prop_assert_eq!(got.to_string(), expected.to_string()),

@@ -2,20 +2,20 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Barrier};
 
-use sluicegate_core::{EmbeddedStore, Limit, ManualClock, Request, Store, TimeSource, Timestamp};
-use sluicegate_memory::{Handle, MemoryStore};
+use sluicegate_core::{Limit, ManualClock, OpenOptions, Request, Store, Timestamp};
+use sluicegate_memory::{MemoryLimit, MemoryStore};
 
 const THREADS: usize = 4;
 
-fn set_up(specs: &[&str]) -> (MemoryStore, Handle) {
+fn set_up(specs: &[&str]) -> (MemoryStore, MemoryLimit) {
     let clock = ManualClock::new(Timestamp::from_micros(1_700_000_000_000_000).unwrap());
     let store = MemoryStore::builder().clock(clock).build();
     let policies = specs.iter().map(|spec| spec.parse().unwrap()).collect();
-    let handle = store
-        .open(Arc::new(Limit::new("x".parse().unwrap(), policies).unwrap()), TimeSource::Store);
+    let handle =
+        store.open(Limit::new("x".parse().unwrap(), policies).unwrap(), OpenOptions::default());
     (store, handle)
 }
 
@@ -41,13 +41,13 @@ fn exactly_the_limit_is_admitted() {
         "sliding_counter 999/h",
     ];
     for (specs, most) in [(&["token_bucket 1/h burst 1000"][..], 1_000), (&several, 700)] {
-        let (store, handle) = set_up(specs);
+        let (_store, handle) = set_up(specs);
         let admitted = [const { AtomicUsize::new(0) }; 3];
         on_threads(|_| {
             for round in 0..3_000 {
                 let key = round % 3;
                 let request = Request::check(std::slice::from_ref(&b"abc"[key]));
-                if store.decide_now(&handle, request).unwrap().is_allowed() {
+                if handle.decide(request).unwrap().is_allowed() {
                     admitted[key].fetch_add(1, Ordering::Relaxed);
                 }
             }
@@ -62,13 +62,13 @@ fn limits_that_share_policies_in_another_order_do_not_deadlock() {
     let policies = ["fixed_window 600/h as b", "gcra 1/h burst 600 as a"]
         .map(|spec| spec.parse().unwrap())
         .to_vec();
-    let other = store
-        .open(Arc::new(Limit::new("x".parse().unwrap(), policies).unwrap()), TimeSource::Store);
+    let other =
+        store.open(Limit::new("x".parse().unwrap(), policies).unwrap(), OpenOptions::default());
     let admitted = AtomicUsize::new(0);
     on_threads(|thread| {
         let handle = if thread % 2 == 0 { &one } else { &other };
         for _ in 0..2_000 {
-            if store.decide_now(handle, Request::check(b"a")).unwrap().is_allowed() {
+            if handle.decide(Request::check(b"a")).unwrap().is_allowed() {
                 admitted.fetch_add(1, Ordering::Relaxed);
             }
         }
@@ -85,7 +85,7 @@ fn growing_loses_no_state() {
         for round in 0..2 * KEYS {
             // Every key is asked for twice by each thread, from another place on.
             let key = (round + thread * 4_999) % KEYS;
-            if store.decide_now(&handle, Request::check(&key.to_le_bytes())).unwrap().is_allowed() {
+            if handle.decide(Request::check(&key.to_le_bytes())).unwrap().is_allowed() {
                 admitted.fetch_add(1, Ordering::Relaxed);
             }
         }
@@ -100,12 +100,12 @@ fn the_cap_holds_against_all_threads() {
     let clock = ManualClock::new(Timestamp::from_micros(1_700_000_000_000_000).unwrap());
     let store = MemoryStore::builder().clock(clock).max_keys(2_000.try_into().unwrap()).build();
     let policies = ["gcra 1/h", "sliding_log 5/h"].map(|spec| spec.parse().unwrap()).to_vec();
-    let handle = store
-        .open(Arc::new(Limit::new("x".parse().unwrap(), policies).unwrap()), TimeSource::Store);
+    let handle =
+        store.open(Limit::new("x".parse().unwrap(), policies).unwrap(), OpenOptions::default());
     on_threads(|thread| {
         for key in 0..5_000_usize {
             let key = [thread.to_le_bytes(), key.to_le_bytes()].concat();
-            let _ = store.decide_now(&handle, Request::check(&key)).unwrap();
+            let _ = handle.decide(Request::check(&key)).unwrap();
             assert!(store.stats().keys <= 2_000);
         }
     });

@@ -6,12 +6,17 @@
 //! bucket, in ticks; above the capacity it is a debt. Counting the deficit rather than the tokens
 //! is what lets the numbers of a policy change under a live state.
 
-use super::{Ask, Overflow, Times};
+mod exact;
+mod words;
+
+use super::{Admission, Kernel, Layout, NEVER, Now, Overflow, Verdict};
+use crate::algorithm::{Algorithm, Start};
 use crate::error::PolicyError;
 use crate::number::{MAX_EXACT, mul_div_ceil};
-use crate::policy::Start;
 use crate::rate::Rate;
 use crate::time::Span;
+
+use exact::exact_capacity;
 
 /// A bucket made ready to decide.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -42,7 +47,7 @@ enum Discipline {
 
 /// What is kept of a key: the newest admitted time (µs), the deficit in ticks as it stood then,
 /// and the ticks per unit it was counted in.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct State {
     /// The newest admitted time, in microseconds since the epoch.
     pub newest: u64,
@@ -52,9 +57,9 @@ pub struct State {
     pub unit: u64,
 }
 
-/// A state as it stands at the time of judgement.
+/// A state as of the time of judgement.
 #[derive(Clone, Copy, Debug)]
-pub struct Standing {
+pub struct Balance {
     at: u64,
     deficit: u64,
     newest: u64,
@@ -64,17 +69,31 @@ pub struct Standing {
 }
 
 impl Bucket {
-    pub(crate) fn meter(
-        rate: Rate,
-        burst: u64,
-        burst_word: &'static str,
-    ) -> Result<Self, PolicyError> {
+    /// The kind of its stored states.
+    pub const KIND: u8 = 0x01;
+    /// For how long a key that starts empty is kept at least: it is better off forgotten than
+    /// full, and a day of idling buys that.
+    pub const SHORTEST_LIFE: u64 = Span::DAY.as_micros();
+
+    pub(super) fn new(algorithm: &Algorithm) -> Result<Self, PolicyError> {
+        match algorithm {
+            Algorithm::LeakyBucket { rate, capacity } => Self::meter(*rate, *capacity, "capacity"),
+            Algorithm::Shaper { rate, queue } => Self::shaper(*rate, *queue),
+            Algorithm::Smooth { rate, burst, start } => Self::smooth(*rate, *burst, *start),
+            Algorithm::TokenBucket { rate, burst } | Algorithm::Gcra { rate, burst } => {
+                Self::meter(*rate, *burst, "burst")
+            }
+            other => Err(PolicyError::new("algorithm", format!("{} is no bucket", other.word()))),
+        }
+    }
+
+    fn meter(rate: Rate, burst: u64, burst_word: &'static str) -> Result<Self, PolicyError> {
         let capacity = exact_capacity(rate, burst, burst_word)?;
         let (unit, refill) = rate.ticks();
         Ok(Self { unit, refill, capacity, limit: burst, fresh: 0, discipline: Discipline::Meter })
     }
 
-    pub(crate) fn shaper(rate: Rate, queue: u64) -> Result<Self, PolicyError> {
+    fn shaper(rate: Rate, queue: u64) -> Result<Self, PolicyError> {
         // One unit is being acted on while `queue` units wait. At rate 0 nothing ever leaves.
         let room = if rate.count() == 0 { 0 } else { queue.saturating_add(1) };
         let capacity = exact_capacity(rate, room, "queue")?;
@@ -82,7 +101,7 @@ impl Bucket {
         Ok(Self { unit, refill, capacity, limit: room, fresh: 0, discipline: Discipline::Shaper })
     }
 
-    pub(crate) fn smooth(rate: Rate, burst: Span, start: Start) -> Result<Self, PolicyError> {
+    fn smooth(rate: Rate, burst: Span, start: Start) -> Result<Self, PolicyError> {
         let (unit, refill) = rate.ticks();
         let capacity = refill
             .checked_mul(burst.as_micros())
@@ -98,7 +117,7 @@ impl Bucket {
             Start::Empty => capacity,
             Start::Full => 0,
         };
-        let limit = if refill == 0 { 0 } else { u64::MAX };
+        let limit = if refill == 0 { 0 } else { NEVER };
         Ok(Self { unit, refill, capacity, limit, fresh, discipline: Discipline::Smooth })
     }
 
@@ -126,16 +145,10 @@ impl Bucket {
         self.fresh
     }
 
-    /// The largest cost a fresh key admits, in units; `u64::MAX` when unbounded.
+    /// For how many µs after an admission a state is kept at least.
     #[must_use]
-    pub const fn limit(&self) -> u64 {
-        self.limit
-    }
-
-    /// Whether an admitted request may be told to act later (a shaper).
-    #[must_use]
-    pub const fn is_shaper(&self) -> bool {
-        matches!(self.discipline, Discipline::Shaper)
+    pub const fn shortest_life(&self) -> u64 {
+        if self.fresh == 0 { 0 } else { Self::SHORTEST_LIFE }
     }
 
     /// Whether a request of any size passes once the debt is paid (smooth bursty).
@@ -144,160 +157,12 @@ impl Bucket {
         matches!(self.discipline, Discipline::Smooth)
     }
 
-    /// Brings a state to the time of judgement.
-    ///
-    /// # Errors
-    /// When the deficit can't be counted in this policy's ticks.
-    #[inline]
-    pub fn stand(&self, state: Option<State>, times: Times) -> Result<(Standing, bool), Overflow> {
-        let Some(mut state) = state else {
-            let at = times.now;
-            let standing = Standing {
-                at,
-                deficit: self.fresh,
-                newest: at,
-                deficit_at_newest: self.fresh,
-                known: false,
-            };
-            return Ok((standing, false));
-        };
-        let restamped = times.is_too_far_ahead(state.newest);
-        if restamped {
-            state.newest = times.now;
-        }
-        if state.unit != self.unit {
-            state.deficit = mul_div_ceil(state.deficit, self.unit, state.unit).ok_or(Overflow)?;
-        }
-        let at = times.now.max(state.newest);
-        let deficit = self.drain(state.deficit, at - state.newest);
-        let standing = Standing {
-            at,
-            deficit,
-            newest: state.newest,
-            deficit_at_newest: state.deficit,
-            known: true,
-        };
-        Ok((standing, restamped))
-    }
-
-    /// Whether a cost passes when its caller accepts a wait of `within` µs (`None`: what the
-    /// policy accepts by itself, which is no wait but for a shaper).
-    #[inline]
-    #[must_use]
-    pub fn ask(&self, standing: &Standing, cost: u64, within: Option<u64>) -> Ask {
-        if self.discipline == Discipline::Smooth {
-            return self.ask_smooth(standing, within);
-        }
-        if cost > self.limit {
-            return Ask::Refuse { retry: None };
-        }
-        let needed = standing.deficit + cost * self.unit;
-        let over = needed.saturating_sub(self.capacity);
-        if over == 0 && self.discipline == Discipline::Meter {
-            return Ask::Pass { wait: 0 };
-        }
+    fn judge_smooth(&self, balance: &Balance, within: Option<u64>) -> Verdict {
         if self.refill == 0 {
-            return Ask::Refuse { retry: None };
+            return Verdict::Refuse { retry: None };
         }
-        let room_in = over.div_ceil(self.refill);
-        if self.discipline == Discipline::Meter {
-            return Ask::within(room_in, within.unwrap_or(0));
-        }
-        let wait = standing.deficit.div_ceil(self.refill);
-        let too_long = wait.saturating_sub(within.unwrap_or(u64::MAX));
-        match room_in.max(too_long) {
-            0 => Ask::Pass { wait },
-            retry => Ask::Refuse { retry: Some(retry) },
-        }
-    }
-
-    fn ask_smooth(&self, standing: &Standing, within: Option<u64>) -> Ask {
-        if self.refill == 0 {
-            return Ask::Refuse { retry: None };
-        }
-        let debt = standing.deficit.saturating_sub(self.capacity);
-        Ask::within(debt.div_ceil(self.refill), within.unwrap_or(0))
-    }
-
-    /// Charges an admitted cost. `wait` is what [`Bucket::ask`] answered, and `act_in` when all
-    /// policies of the limit agree to act: waiting longer than this policy asks for, it counts
-    /// as idle until then.
-    ///
-    /// # Errors
-    /// When the new deficit is beyond what a state can hold.
-    #[inline]
-    pub fn admit(
-        &self,
-        standing: &mut Standing,
-        cost: u64,
-        wait: u64,
-        act_in: u64,
-    ) -> Result<(), Overflow> {
-        let mut deficit = standing.deficit;
-        if wait < act_in {
-            deficit = deficit.max(product(self.refill, act_in)?);
-        }
-        standing.set(holdable(deficit + product(cost, self.unit)?)?);
-        Ok(())
-    }
-
-    /// Takes a cost by force, into debt.
-    ///
-    /// # Errors
-    /// When the new deficit is beyond what a state can hold.
-    pub fn force(&self, standing: &mut Standing, cost: u64) -> Result<(), Overflow> {
-        standing.set(holdable(standing.deficit + product(cost, self.unit)?)?);
-        Ok(())
-    }
-
-    /// Charges a denied request: up to the capacity, never into debt.
-    pub fn charge_denied(&self, standing: &mut Standing, cost: u64) {
-        let ticks = u128::from(cost.min(self.limit)) * u128::from(self.unit);
-        let room = self.capacity.saturating_sub(standing.deficit);
-        let taken = u64::try_from(ticks).unwrap_or(u64::MAX).min(room);
-        standing.set(standing.deficit + taken);
-    }
-
-    /// Gives units back, if any were taken. The newest time stays: a refund is not an admission.
-    pub fn refund(&self, standing: &mut Standing, units: u64) {
-        if !standing.known {
-            return;
-        }
-        let ticks = u128::from(units) * u128::from(self.unit);
-        let ticks = u64::try_from(ticks).unwrap_or(u64::MAX);
-        standing.deficit_at_newest = standing.deficit_at_newest.saturating_sub(ticks);
-        standing.deficit = self.drain(standing.deficit_at_newest, standing.at - standing.newest);
-    }
-
-    /// The largest cost that would pass now; `u64::MAX` when unbounded.
-    #[inline]
-    #[must_use]
-    pub fn remaining(&self, standing: &Standing) -> u64 {
-        match self.discipline {
-            Discipline::Smooth if standing.deficit <= self.capacity && self.refill > 0 => u64::MAX,
-            Discipline::Smooth => 0,
-            Discipline::Meter | Discipline::Shaper => {
-                self.capacity.saturating_sub(standing.deficit) / self.unit
-            }
-        }
-    }
-
-    /// The time until the bucket is full, in µs; `None` when nothing flows back.
-    #[inline]
-    #[must_use]
-    pub const fn reset_after(&self, standing: &Standing) -> Option<u64> {
-        match (standing.deficit, self.refill) {
-            (0, _) => Some(0),
-            (_, 0) => None,
-            (deficit, refill) => Some(deficit.div_ceil(refill)),
-        }
-    }
-
-    /// The state to keep.
-    #[inline]
-    #[must_use]
-    pub const fn state(&self, standing: &Standing) -> State {
-        State { newest: standing.newest, deficit: standing.deficit_at_newest, unit: self.unit }
+        let debt = balance.deficit.saturating_sub(self.capacity);
+        Verdict::within(debt.div_ceil(self.refill), within.unwrap_or(0))
     }
 
     /// The deficit after `elapsed` µs. Elapsed time is cut at the time to full before it is
@@ -314,25 +179,198 @@ impl Bucket {
     }
 }
 
-impl Standing {
-    /// The time of judgement, in µs since the epoch.
-    #[must_use]
-    pub const fn at(&self) -> u64 {
-        self.at
+impl Kernel for Bucket {
+    type State = State;
+    type Balance = Balance;
+
+    const OUTLASTS: &'static [fn(&Self, &Self) -> bool] = &[
+        |a, b| is_slower((a.unit, a.refill), (b.unit, b.refill)),
+        // A deficit that can't be counted in ticks so fine is kept for ever.
+        |a, b| a.unit >= b.unit,
+        |a, b| a.fresh > 0 || b.fresh == 0,
+    ];
+
+    #[inline]
+    fn balance(&self, state: Option<State>, now: Now) -> Result<(Balance, bool), Overflow> {
+        let Some(mut state) = state else {
+            let at = now.micros;
+            let balance = Balance {
+                at,
+                deficit: self.fresh,
+                newest: at,
+                deficit_at_newest: self.fresh,
+                known: false,
+            };
+            return Ok((balance, false));
+        };
+        let restamped = now.is_exceeded_by(state.newest);
+        if restamped {
+            state.newest = now.micros;
+        }
+        if state.unit != self.unit {
+            state.deficit = mul_div_ceil(state.deficit, self.unit, state.unit).ok_or(Overflow)?;
+        }
+        let at = now.micros.max(state.newest);
+        let deficit = self.drain(state.deficit, at - state.newest);
+        let balance = Balance {
+            at,
+            deficit,
+            newest: state.newest,
+            deficit_at_newest: state.deficit,
+            known: true,
+        };
+        Ok((balance, restamped))
     }
 
-    /// The deficit at that time, in ticks.
-    #[must_use]
-    pub const fn deficit(&self) -> u64 {
-        self.deficit
+    #[inline]
+    fn judge(&self, balance: &Balance, cost: u64, within: Option<u64>) -> Verdict {
+        if self.discipline == Discipline::Smooth {
+            return self.judge_smooth(balance, within);
+        }
+        if cost > self.limit {
+            return Verdict::Refuse { retry: None };
+        }
+        let needed = balance.deficit + cost * self.unit;
+        let over = needed.saturating_sub(self.capacity);
+        if over == 0 && self.discipline == Discipline::Meter {
+            return Verdict::Pass { wait: 0 };
+        }
+        if self.refill == 0 {
+            return Verdict::Refuse { retry: None };
+        }
+        let room_in = over.div_ceil(self.refill);
+        if self.discipline == Discipline::Meter {
+            return Verdict::within(room_in, within.unwrap_or(0));
+        }
+        let wait = balance.deficit.div_ceil(self.refill);
+        let too_long = wait.saturating_sub(within.unwrap_or(u64::MAX));
+        match room_in.max(too_long) {
+            0 => Verdict::Pass { wait },
+            retry => Verdict::Refuse { retry: Some(retry) },
+        }
     }
 
-    /// Whether there is anything to keep.
-    #[must_use]
-    pub const fn is_known(&self) -> bool {
-        self.known
+    #[inline]
+    fn admit(&self, balance: &mut Balance, admission: Admission) -> Result<(), Overflow> {
+        let Admission { cost, wait, act_in } = admission;
+        let mut deficit = balance.deficit;
+        if wait < act_in {
+            deficit = deficit.max(product(self.refill, act_in)?);
+        }
+        let deficit = deficit + product(cost, self.unit)?;
+        if deficit > MAX_EXACT {
+            return Err(Overflow);
+        }
+        balance.set(deficit);
+        Ok(())
     }
 
+    fn charge_denied(&self, balance: &mut Balance, cost: u64) -> Result<(), Overflow> {
+        let ticks = u128::from(cost.min(self.limit)) * u128::from(self.unit);
+        let room = self.capacity.saturating_sub(balance.deficit);
+        let taken = u64::try_from(ticks).unwrap_or(u64::MAX).min(room);
+        balance.set(balance.deficit + taken);
+        Ok(())
+    }
+
+    fn refund(&self, balance: &mut Balance, units: u64) {
+        if !balance.known {
+            return;
+        }
+        let ticks = u128::from(units) * u128::from(self.unit);
+        let ticks = u64::try_from(ticks).unwrap_or(u64::MAX);
+        balance.deficit_at_newest = balance.deficit_at_newest.saturating_sub(ticks);
+        balance.deficit = self.drain(balance.deficit_at_newest, balance.at - balance.newest);
+    }
+
+    #[inline]
+    fn remaining(&self, balance: &Balance) -> u64 {
+        match self.discipline {
+            Discipline::Smooth if balance.deficit <= self.capacity && self.refill > 0 => NEVER,
+            Discipline::Smooth => 0,
+            Discipline::Meter | Discipline::Shaper => {
+                self.capacity.saturating_sub(balance.deficit) / self.unit
+            }
+        }
+    }
+
+    #[inline]
+    fn reset_after(&self, balance: &Balance) -> u64 {
+        match (balance.deficit, self.refill) {
+            (0, _) => 0,
+            (_, 0) => NEVER,
+            (deficit, refill) => deficit.div_ceil(refill),
+        }
+    }
+
+    fn lasts(&self, balance: &Balance) -> u64 {
+        let idle = balance.at - balance.newest;
+        self.reset_after(balance).max(self.shortest_life().saturating_sub(idle))
+    }
+
+    fn is_known(&self, balance: &Balance) -> bool {
+        balance.known
+    }
+
+    fn judged_at(balance: &Balance) -> u64 {
+        balance.at
+    }
+
+    #[inline]
+    fn state(&self, balance: Balance) -> Option<State> {
+        balance.known.then(|| self.kept(&balance))
+    }
+
+    fn newest(state: &State) -> u64 {
+        state.newest
+    }
+
+    #[inline]
+    fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    fn can_reserve(&self) -> bool {
+        true
+    }
+
+    fn is_shaper(&self) -> bool {
+        matches!(self.discipline, Discipline::Shaper)
+    }
+
+    fn layout(&self) -> Layout {
+        Layout::Fixed { kind: Self::KIND, numbers: 3 }
+    }
+
+    fn write(state: &State, numbers: &mut Vec<u64>) {
+        numbers.extend([state.newest, state.deficit, state.unit]);
+    }
+
+    fn read(numbers: &[u64]) -> Option<State> {
+        match *numbers {
+            [newest, deficit, unit] if unit > 0 => Some(State { newest, deficit, unit }),
+            _ => None,
+        }
+    }
+
+    fn retention(&self) -> u64 {
+        // What one grant can leave, and a debt beyond it lasts longer than it is kept for a
+        // program that doesn't know it: at worst it forgives a debt.
+        let drained = self.capacity.saturating_mul(2).checked_div(self.refill);
+        drained.unwrap_or(MAX_EXACT).max(self.shortest_life())
+    }
+}
+
+impl Bucket {
+    /// The state to keep of a balance that was charged.
+    #[inline]
+    #[must_use]
+    pub const fn kept(&self, balance: &Balance) -> State {
+        State { newest: balance.newest, deficit: balance.deficit_at_newest, unit: self.unit }
+    }
+}
+
+impl Balance {
     #[inline]
     const fn set(&mut self, deficit: u64) {
         self.deficit = deficit;
@@ -342,52 +380,15 @@ impl Standing {
     }
 }
 
+/// Whether a deficit takes at least as long to drain by the first pair of ticks per unit and per
+/// µs as by the second. In µs it is ⌈⌈d·p⌉/r⌉ of d units, which is ⌈d·p/r⌉.
+pub(super) fn is_slower(
+    (unit, refill): (u64, u64),
+    (other_unit, other_refill): (u64, u64),
+) -> bool {
+    u128::from(unit) * u128::from(other_refill) >= u128::from(other_unit) * u128::from(refill)
+}
+
 fn product(a: u64, b: u64) -> Result<u64, Overflow> {
     a.checked_mul(b).filter(|&ticks| ticks <= MAX_EXACT).ok_or(Overflow)
 }
-
-fn holdable(deficit: u64) -> Result<u64, Overflow> {
-    if deficit > MAX_EXACT { Err(Overflow) } else { Ok(deficit) }
-}
-
-/// `burst` units in ticks, if every number up to there is exact.
-fn exact_capacity(rate: Rate, burst: u64, burst_word: &'static str) -> Result<u64, PolicyError> {
-    let exact = |count: u64, burst: u64| {
-        let (unit, _) = Rate::new(count, rate.per()).ok()?.ticks();
-        (unit <= MAX_EXACT)
-            .then(|| unit.checked_mul(burst))
-            .flatten()
-            .filter(|&ticks| ticks <= MAX_EXACT)
-    };
-    if let Some(ticks) = exact(rate.count(), burst) {
-        return Ok(ticks);
-    }
-    let (unit, _) = rate.ticks();
-    let largest = MAX_EXACT / unit;
-    let fits =
-        |count: u64| exact(count, if burst == rate.count() { count } else { burst }).is_some();
-    // What is farther away than half the rate is another rate, not a near one.
-    let reach = NEAREST_SEARCH.min(rate.count() / 2);
-    let below =
-        (rate.count().saturating_sub(reach)..rate.count()).rev().find(|&n| n > 0 && fits(n));
-    let above = (rate.count() + 1..=rate.count().saturating_add(reach)).find(|&n| fits(n));
-    let per = rate.per();
-    let nearest = match (below, above) {
-        (Some(below), Some(above)) => {
-            format!("; the nearest rates that can are {below}/{per} and {above}/{per}")
-        }
-        (Some(one), None) | (None, Some(one)) => {
-            format!("; the nearest rate that can is {one}/{per}")
-        }
-        (None, None) => String::new(),
-    };
-    Err(PolicyError::new(
-        if burst == rate.count() { "rate" } else { burst_word },
-        format!(
-            "{rate} with {burst_word} {burst} can't be counted exactly: at this rate {burst_word} is at most {largest}{nearest}"
-        ),
-    ))
-}
-
-/// How far from a refused rate the nearest accepted one is looked for at most.
-const NEAREST_SEARCH: u64 = 100_000;

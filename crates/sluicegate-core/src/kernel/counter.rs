@@ -1,11 +1,15 @@
 //! The two-cell sliding counter: cells aligned to the epoch, of which the previous one counts in
 //! proportion to what is left of it in the window.
 
-use super::window::{check_limit, check_window};
-use super::{Ask, Overflow, Times};
+use std::fmt;
+
+use super::{Admission, Kernel, Layout, Now, Overflow, Quota, Verdict, Worded};
+use crate::algorithm::{Algorithm, Strategy};
 use crate::error::PolicyError;
-use crate::number::MAX_EXACT;
-use crate::time::Span;
+use crate::number::{MAX_EXACT, check_limit};
+use crate::rate::write_quota;
+use crate::spec::Grammar;
+use crate::time::{Span, check_window};
 
 /// A two-cell counter made ready to decide.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -20,7 +24,7 @@ pub struct Counter {
 }
 
 /// What is kept of a key.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct State {
     /// The newest admitted time, in microseconds since the epoch.
     pub newest: u64,
@@ -32,9 +36,9 @@ pub struct State {
     pub current: u64,
 }
 
-/// A state as it stands at the time of judgement.
+/// A state as of the time of judgement.
 #[derive(Clone, Copy, Debug)]
-pub struct Standing {
+pub struct Balance {
     at: u64,
     newest: u64,
     start: u64,
@@ -43,7 +47,10 @@ pub struct Standing {
 }
 
 impl Counter {
-    pub(crate) fn new(limit: u64, window: Span) -> Result<Self, PolicyError> {
+    /// The kind of its stored states.
+    pub const KIND: u8 = 0x04;
+
+    pub(super) fn new(limit: u64, window: Span) -> Result<Self, PolicyError> {
         let limit = check_limit(limit)?;
         let window = check_window(window)?;
         let step =
@@ -66,12 +73,6 @@ impl Counter {
         Ok(Self { limit, window, step, steps: window / step })
     }
 
-    /// The most units in the window.
-    #[must_use]
-    pub const fn limit(&self) -> u64 {
-        self.limit
-    }
-
     /// The length of a cell, in µs.
     #[must_use]
     pub const fn window(&self) -> u64 {
@@ -82,101 +83,6 @@ impl Counter {
     #[must_use]
     pub const fn step(&self) -> u64 {
         self.step
-    }
-
-    /// Brings a state to the time of judgement.
-    ///
-    /// # Errors
-    /// When a restamp adds up to more than a cell can hold.
-    pub fn stand(&self, state: Option<State>, times: Times) -> Result<(Standing, bool), Overflow> {
-        let Some(mut state) = state else {
-            let start = times.now - times.now % self.window;
-            let standing =
-                Standing { at: times.now, newest: times.now, start, previous: 0, current: 0 };
-            return Ok((standing, false));
-        };
-        let restamped = times.is_too_far_ahead(state.newest);
-        if restamped {
-            state = self.restamp(state, times.now)?;
-        }
-        let at = times.now.max(state.newest);
-        let start = at - at % self.window;
-        // A cell that begins after the present one is nonsense: a store may hold anything.
-        let (previous, current) = match start.checked_sub(state.start) {
-            Some(0) => (state.previous, state.current),
-            Some(gap) if gap == self.window => (state.current, 0),
-            _ => (0, 0),
-        };
-        Ok((Standing { at, newest: state.newest, start, previous, current }, restamped))
-    }
-
-    /// Whether a cost passes.
-    #[must_use]
-    pub fn ask(&self, standing: &Standing, cost: u64) -> Ask {
-        if cost > self.limit {
-            return Ask::Refuse { retry: None };
-        }
-        if self.fits(standing, cost) {
-            return Ask::Pass { wait: 0 };
-        }
-        Ask::Refuse { retry: Some(self.passes_at(standing, cost) - standing.at) }
-    }
-
-    /// Charges a cost, admitted or by force.
-    ///
-    /// # Errors
-    /// When the count is beyond what a state can hold.
-    pub fn admit(&self, standing: &mut Standing, cost: u64) -> Result<(), Overflow> {
-        let current = standing.current + cost;
-        if current > MAX_EXACT {
-            return Err(Overflow);
-        }
-        standing.set(current);
-        Ok(())
-    }
-
-    /// Charges a denied request: the current cell, up to the limit.
-    pub fn charge_denied(&self, standing: &mut Standing, cost: u64) {
-        standing
-            .set(standing.current.max((standing.current + cost.min(self.limit)).min(self.limit)));
-    }
-
-    /// Gives units back to the current cell. The newest time stays.
-    pub const fn refund(&self, standing: &mut Standing, units: u64) {
-        standing.current = standing.current.saturating_sub(units);
-    }
-
-    /// The largest cost that would pass now.
-    #[must_use]
-    pub fn remaining(&self, standing: &Standing) -> u64 {
-        let ceiling = u128::from(self.limit) * u128::from(self.steps);
-        let held = u128::from(standing.previous) * u128::from(self.left(standing));
-        let room = ceiling.saturating_sub(held) / u128::from(self.steps);
-        u64::try_from(room).unwrap_or(u64::MAX).saturating_sub(standing.current)
-    }
-
-    /// The time until both cells have left the window, in µs.
-    #[must_use]
-    pub const fn reset_after(&self, standing: &Standing) -> u64 {
-        let end = if standing.current > 0 {
-            standing.start + 2 * self.window
-        } else if standing.previous > 0 {
-            standing.start + self.window
-        } else {
-            standing.at
-        };
-        end - standing.at
-    }
-
-    /// The state to keep.
-    #[must_use]
-    pub const fn state(&self, standing: &Standing) -> State {
-        State {
-            newest: standing.newest,
-            start: standing.start,
-            previous: standing.previous,
-            current: standing.current,
-        }
     }
 
     /// What lies ahead of now is counted as made now: the cell before one that lies ahead is the
@@ -194,34 +100,34 @@ impl Counter {
     }
 
     /// Steps that are left of the current cell, at least 1.
-    const fn left(&self, standing: &Standing) -> u64 {
-        self.steps - (standing.at - standing.start) / self.step
+    const fn left(&self, balance: &Balance) -> u64 {
+        self.steps - (balance.at - balance.start) / self.step
     }
 
-    fn fits(&self, standing: &Standing, cost: u64) -> bool {
+    fn fits(&self, balance: &Balance, cost: u64) -> bool {
         let steps = u128::from(self.steps);
-        let held = u128::from(standing.previous) * u128::from(self.left(standing));
-        let own = (u128::from(standing.current) + u128::from(cost)) * steps;
+        let held = u128::from(balance.previous) * u128::from(self.left(balance));
+        let own = (u128::from(balance.current) + u128::from(cost)) * steps;
         held + own <= u128::from(self.limit) * steps
     }
 
     /// The first instant at which a cost up to the limit passes, if nobody else comes.
-    fn passes_at(&self, standing: &Standing, cost: u64) -> u64 {
+    fn passes_at(&self, balance: &Balance, cost: u64) -> u64 {
         // In this cell: prev · left ≤ (limit − cur − cost) · steps gives the most steps left.
-        if standing.previous > 0
-            && let Some(room) = self.limit.checked_sub(standing.current + cost)
+        if balance.previous > 0
+            && let Some(room) = self.limit.checked_sub(balance.current + cost)
         {
-            let most_left = self.most_left(room, standing.previous);
+            let most_left = self.most_left(room, balance.previous);
             if most_left >= 1 {
-                return standing.start + (self.steps - most_left.min(self.steps)) * self.step;
+                return balance.start + (self.steps - most_left.min(self.steps)) * self.step;
             }
         }
         // In the next one the current cell is the previous one.
-        let next = standing.start + self.window;
-        if standing.current == 0 {
+        let next = balance.start + self.window;
+        if balance.current == 0 {
             return next;
         }
-        let most_left = self.most_left(self.limit - cost, standing.current);
+        let most_left = self.most_left(self.limit - cost, balance.current);
         next + (self.steps - most_left.min(self.steps)) * self.step
     }
 
@@ -232,25 +138,157 @@ impl Counter {
     }
 }
 
-impl Standing {
-    /// The time of judgement, in µs since the epoch.
-    #[must_use]
-    pub const fn at(&self) -> u64 {
-        self.at
+impl Kernel for Counter {
+    type State = State;
+    type Balance = Balance;
+
+    const OUTLASTS: &'static [fn(&Self, &Self) -> bool] = &[|a, b| a.window == b.window];
+
+    fn balance(&self, state: Option<State>, now: Now) -> Result<(Balance, bool), Overflow> {
+        let now_at = now.micros;
+        let Some(mut state) = state else {
+            let start = now_at - now_at % self.window;
+            let balance = Balance { at: now_at, newest: now_at, start, previous: 0, current: 0 };
+            return Ok((balance, false));
+        };
+        let restamped = now.is_exceeded_by(state.newest);
+        if restamped {
+            state = self.restamp(state, now_at)?;
+        }
+        let at = now_at.max(state.newest);
+        let start = at - at % self.window;
+        // A cell that begins after the present one is nonsense: a store may hold anything.
+        let (previous, current) = match start.checked_sub(state.start) {
+            Some(0) => (state.previous, state.current),
+            Some(gap) if gap == self.window => (state.current, 0),
+            _ => (0, 0),
+        };
+        Ok((Balance { at, newest: state.newest, start, previous, current }, restamped))
     }
 
-    /// Units in the cell before the current one.
-    #[must_use]
-    pub const fn previous(&self) -> u64 {
-        self.previous
+    fn judge(&self, balance: &Balance, cost: u64, _within: Option<u64>) -> Verdict {
+        if cost > self.limit {
+            return Verdict::Refuse { retry: None };
+        }
+        if self.fits(balance, cost) {
+            return Verdict::Pass { wait: 0 };
+        }
+        Verdict::Refuse { retry: Some(self.passes_at(balance, cost) - balance.at) }
     }
 
-    /// Units in the current cell.
-    #[must_use]
-    pub const fn current(&self) -> u64 {
-        self.current
+    fn admit(&self, balance: &mut Balance, admission: Admission) -> Result<(), Overflow> {
+        let current = balance.current + admission.cost;
+        if current > MAX_EXACT {
+            return Err(Overflow);
+        }
+        balance.set(current);
+        Ok(())
     }
 
+    /// Charges the current cell, up to the limit.
+    fn charge_denied(&self, balance: &mut Balance, cost: u64) -> Result<(), Overflow> {
+        balance.set(balance.current.max((balance.current + cost.min(self.limit)).min(self.limit)));
+        Ok(())
+    }
+
+    /// Gives units back to the current cell.
+    fn refund(&self, balance: &mut Balance, units: u64) {
+        balance.current = balance.current.saturating_sub(units);
+    }
+
+    fn remaining(&self, balance: &Balance) -> u64 {
+        let ceiling = u128::from(self.limit) * u128::from(self.steps);
+        let held = u128::from(balance.previous) * u128::from(self.left(balance));
+        let room = ceiling.saturating_sub(held) / u128::from(self.steps);
+        u64::try_from(room).unwrap_or(u64::MAX).saturating_sub(balance.current)
+    }
+
+    /// The time until both cells have left the window.
+    fn reset_after(&self, balance: &Balance) -> u64 {
+        let end = if balance.current > 0 {
+            balance.start + 2 * self.window
+        } else if balance.previous > 0 {
+            balance.start + self.window
+        } else {
+            balance.at
+        };
+        end - balance.at
+    }
+
+    fn is_known(&self, balance: &Balance) -> bool {
+        balance.current > 0
+    }
+
+    fn judged_at(balance: &Balance) -> u64 {
+        balance.at
+    }
+
+    fn state(&self, balance: Balance) -> Option<State> {
+        let Balance { newest, start, previous, current, .. } = balance;
+        Some(State { newest, start, previous, current })
+    }
+
+    fn newest(state: &State) -> u64 {
+        state.newest
+    }
+
+    fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    fn layout(&self) -> Layout {
+        Layout::Fixed { kind: Self::KIND, numbers: 4 }
+    }
+
+    fn write(state: &State, numbers: &mut Vec<u64>) {
+        numbers.extend([state.newest, state.start, state.previous, state.current]);
+    }
+
+    fn read(numbers: &[u64]) -> Option<State> {
+        match *numbers {
+            [newest, start, previous, current] if start <= newest => {
+                Some(State { newest, start, previous, current })
+            }
+            _ => None,
+        }
+    }
+
+    fn retention(&self) -> u64 {
+        2 * self.window
+    }
+}
+
+impl Worded for Counter {
+    const GRAMMARS: &'static [Grammar] = &[Grammar {
+        word: "sliding_counter",
+        options: &[],
+        example: "sliding_counter 1000/h",
+        read: |spec| {
+            let Strategy { limit, window } = spec.strategy()?;
+            Ok(Algorithm::SlidingCounter { limit, window })
+        },
+    }];
+
+    fn write_spec(algorithm: &Algorithm, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match algorithm {
+            Algorithm::SlidingCounter { limit, window } => write_quota(f, *limit, *window),
+            _ => Ok(()),
+        }
+    }
+
+    fn window_text(algorithm: &Algorithm) -> String {
+        match algorithm {
+            Algorithm::SlidingCounter { window, .. } => window.to_string(),
+            _ => String::new(),
+        }
+    }
+
+    fn quota(&self, _: &Algorithm) -> Quota {
+        Quota { units: self.limit, window: Span::from_micros(self.window).ok() }
+    }
+}
+
+impl Balance {
     const fn set(&mut self, current: u64) {
         self.current = current;
         self.newest = self.at;

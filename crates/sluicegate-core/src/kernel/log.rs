@@ -5,14 +5,15 @@
 //! two totals, found by binary search, so that no idle time and no cost makes a decision walk
 //! through the entries.
 
+mod words;
+
 use std::collections::VecDeque;
 
-use super::window::{check_limit, check_window};
-use super::{Ask, Overflow, Times};
+use super::{Admission, Kernel, Layout, Now, Overflow, Verdict};
+use crate::algorithm::Strategy;
 use crate::error::PolicyError;
-use crate::number::MAX_EXACT;
-use crate::policy::Strategy;
-use crate::time::Span;
+use crate::number::{MAX_EXACT, check_limit};
+use crate::time::{Span, check_window};
 
 /// A log or ring made ready to decide.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -44,7 +45,22 @@ pub struct Entry {
     pub total: u64,
 }
 
+/// A state as of the time of judgement.
+#[derive(Clone, Debug)]
+pub struct Balance {
+    state: State,
+    at: u64,
+}
+
 impl Log {
+    /// The kind of the head of a log whose entries are in a key of their own.
+    pub const HEAD_KIND: u8 = 0x05;
+    /// The kind of a ring of few slices, entries included.
+    pub const RING_KIND: u8 = 0x81;
+    /// The kind of a log or long ring, entries included.
+    pub const WHOLE_KIND: u8 = 0xc1;
+    /// The most slices of a ring whose entries are kept beside the other policies' states.
+    pub const MAX_INLINE_SLICES: u64 = 64;
     /// The largest limit of an exact log.
     pub const MAX_LIMIT: u64 = 65_536;
     /// The most entries a log or ring holds.
@@ -52,7 +68,7 @@ impl Log {
     /// The most strategies over one log.
     pub const MAX_STRATEGIES: usize = 32;
 
-    pub(crate) fn exact(strategies: &[Strategy]) -> Result<Self, PolicyError> {
+    pub(super) fn exact(strategies: &[Strategy]) -> Result<Self, PolicyError> {
         if strategies.is_empty() || strategies.len() > Self::MAX_STRATEGIES {
             return Err(PolicyError::new(
                 "strategies",
@@ -79,7 +95,7 @@ impl Log {
         Ok(Self::over(strategies.into(), 1))
     }
 
-    pub(crate) fn ring(limit: u64, window: Span, slices: u64) -> Result<Self, PolicyError> {
+    pub(super) fn ring(limit: u64, window: Span, slices: u64) -> Result<Self, PolicyError> {
         let limit = check_limit(limit)?;
         let length = check_window(window)?;
         let most = Self::MAX_ENTRIES as u64;
@@ -136,20 +152,8 @@ impl Log {
         self.quantum > 1
     }
 
-    /// The largest cost a fresh key admits.
-    #[must_use]
-    pub fn limit(&self) -> u64 {
-        self.strategies.iter().map(|strategy| strategy.limit).min().unwrap_or(0)
-    }
-
-    /// Whether the state is stamped too far ahead of now to be believed.
-    #[must_use]
-    pub const fn needs_restamp(&self, state: &State, times: Times) -> bool {
-        times.is_too_far_ahead(state.newest)
-    }
-
     /// Counts every entry that lies ahead of now as made now.
-    pub fn restamp(&self, state: &mut State, now: u64) {
+    fn restamp(&self, state: &mut State, now: u64) {
         state.newest = now;
         let stamp = self.stamp(now);
         let ahead = state.entries.partition_point(|entry| entry.stamp <= now);
@@ -165,28 +169,43 @@ impl Log {
         }
     }
 
-    /// The time of judgement.
-    #[must_use]
-    pub fn at(&self, state: &State, times: Times) -> u64 {
-        times.now.max(state.newest)
+    /// Drops the entries that have left the longest window.
+    fn forget(&self, state: &mut State, at: u64) {
+        let gone = first_within(state, at, self.horizon);
+        state.base = state.total_before(gone);
+        state.entries.drain(..gone);
     }
 
-    /// The units that count at `at` over the last `window` µs.
-    #[must_use]
-    pub fn used(&self, state: &State, at: u64, window: u64) -> u64 {
-        state.total() - state.total_before(first_within(state, at, window))
+    const fn stamp(&self, at: u64) -> u64 {
+        at - at % self.quantum
+    }
+}
+
+impl Kernel for Log {
+    type State = State;
+    type Balance = Balance;
+
+    const OUTLASTS: &'static [fn(&Self, &Self) -> bool] = &[|a, b| a.horizon >= b.horizon];
+
+    fn balance(&self, state: Option<State>, now: Now) -> Result<(Balance, bool), Overflow> {
+        let mut state = state.unwrap_or_default();
+        let restamped = now.is_exceeded_by(state.newest);
+        if restamped {
+            self.restamp(&mut state, now.micros);
+        }
+        let at = now.micros.max(state.newest);
+        Ok((Balance { state, at }, restamped))
     }
 
-    /// Whether a cost passes.
-    #[must_use]
-    pub fn ask(&self, state: &State, at: u64, cost: u64) -> Ask {
+    fn judge(&self, balance: &Balance, cost: u64, _within: Option<u64>) -> Verdict {
+        let Balance { state, at } = balance;
         let mut wait = 0;
         for strategy in &self.strategies {
             let Some(room) = strategy.limit.checked_sub(cost) else {
-                return Ask::Refuse { retry: None };
+                return Verdict::Refuse { retry: None };
             };
             let window = strategy.window.as_micros();
-            let first = first_within(state, at, window);
+            let first = first_within(state, *at, window);
             let before = state.total_before(first);
             let Some(excess) =
                 (state.total() - before).checked_sub(room).filter(|&excess| excess > 0)
@@ -198,29 +217,18 @@ impl Log {
                 state.entries.partition_point(|entry| entry.total < before + excess);
             wait = wait.max(state.entries[last_to_leave].stamp + window - at);
         }
-        if wait == 0 { Ask::Pass { wait: 0 } } else { Ask::Refuse { retry: Some(wait) } }
+        if wait == 0 { Verdict::Pass { wait: 0 } } else { Verdict::Refuse { retry: Some(wait) } }
     }
 
-    /// The strategies that refuse a cost, as a set of bits in the order given.
-    #[must_use]
-    pub fn violated(&self, state: &State, at: u64, cost: u64) -> u32 {
-        self.strategies.iter().enumerate().fold(0, |violated, (index, strategy)| {
-            let used = self.used(state, at, strategy.window.as_micros());
-            if used + cost > strategy.limit { violated | 1 << index } else { violated }
-        })
-    }
-
-    /// Charges a cost, admitted or by force.
-    ///
-    /// # Errors
-    /// When the log has no room for another entry, or the count is beyond what it can hold.
-    pub fn admit(&self, state: &mut State, at: u64, cost: u64) -> Result<(), Overflow> {
-        self.forget(state, at);
-        if state.total() + cost > MAX_EXACT {
+    /// Fails when the log has no room for another entry, or the count is beyond what it can hold.
+    fn admit(&self, balance: &mut Balance, admission: Admission) -> Result<(), Overflow> {
+        let Balance { state, at } = balance;
+        self.forget(state, *at);
+        if state.total() + admission.cost > MAX_EXACT {
             state.rebase();
         }
-        let total = state.total() + cost;
-        let stamp = self.stamp(at);
+        let total = state.total() + admission.cost;
+        let stamp = self.stamp(*at);
         let joins = state.entries.back().is_some_and(|last| last.stamp == stamp);
         if total > MAX_EXACT || (!joins && state.entries.len() == Self::MAX_ENTRIES) {
             return Err(Overflow);
@@ -229,35 +237,28 @@ impl Log {
             Some(last) if joins => last.total = total,
             _ => state.entries.push_back(Entry { stamp, total }),
         }
-        state.newest = at;
+        state.newest = *at;
         Ok(())
     }
 
-    /// Whether [`Log::admit`] would succeed, without changing anything.
-    ///
-    /// # Errors
-    /// Those of [`Log::admit`].
-    pub fn can_admit(&self, state: &State, at: u64, cost: u64) -> Result<(), Overflow> {
-        let first = first_within(state, at, self.horizon);
+    // Without a copy: a log can be long.
+    fn can_admit(&self, balance: &Balance, admission: Admission) -> Result<(), Overflow> {
+        let Balance { state, at } = balance;
+        let first = first_within(state, *at, self.horizon);
         let held = state.total() - state.total_before(first);
-        let joins = state.entries.back().is_some_and(|last| last.stamp == self.stamp(at));
-        if held + cost > MAX_EXACT || (!joins && state.entries.len() - first == Self::MAX_ENTRIES) {
-            return Err(Overflow);
-        }
-        Ok(())
+        let joins = state.entries.back().is_some_and(|last| last.stamp == self.stamp(*at));
+        let is_full = !joins && state.entries.len() - first == Self::MAX_ENTRIES;
+        if held + admission.cost > MAX_EXACT || is_full { Err(Overflow) } else { Ok(()) }
     }
 
-    /// Charges a denied request; the oldest entries go while the rest alone still exhaust every
-    /// strategy.
-    ///
-    /// # Errors
-    /// Those of [`Log::admit`].
-    pub fn charge_denied(&self, state: &mut State, at: u64, cost: u64) -> Result<(), Overflow> {
+    /// The oldest entries go while the rest alone still exhaust every strategy.
+    fn charge_denied(&self, balance: &mut Balance, cost: u64) -> Result<(), Overflow> {
         let cost = cost.min(self.limit());
         if cost == 0 {
             return Ok(());
         }
-        self.admit(state, at, cost)?;
+        self.admit(balance, Admission::at_once(cost))?;
+        let state = &mut balance.state;
         let largest = self.strategies.iter().map(|strategy| strategy.limit).max().unwrap_or(0);
         while let Some(first) =
             state.entries.front().filter(|first| state.total() - first.total >= largest)
@@ -268,12 +269,17 @@ impl Log {
         Ok(())
     }
 
-    /// Gives units back, oldest entries first. The newest time stays.
-    pub fn refund(&self, state: &mut State, at: u64, units: u64) {
+    fn can_charge_denied(&self, balance: &Balance, cost: u64) -> Result<(), Overflow> {
+        self.can_admit(balance, Admission::at_once(cost.min(self.limit())))
+    }
+
+    /// Gives units back, oldest entries first.
+    fn refund(&self, balance: &mut Balance, units: u64) {
+        let Balance { state, at } = balance;
         // Nothing is ever judged before the newest time; what has left since then has nothing to
         // give back, but counts again if time steps back.
         self.forget(state, state.newest);
-        let first = first_within(state, at, self.horizon);
+        let first = first_within(state, *at, self.horizon);
         let before = state.total_before(first);
         let given = units.min(state.total() - before);
         let gone = state.entries.partition_point(|entry| entry.total <= before + given);
@@ -287,44 +293,111 @@ impl Log {
         state.entries.drain(first..gone.max(first));
     }
 
-    /// The largest cost that would pass now.
-    #[must_use]
-    pub fn remaining(&self, state: &State, at: u64) -> u64 {
-        self.strategies
-            .iter()
-            .map(|strategy| {
-                strategy.limit.saturating_sub(self.used(state, at, strategy.window.as_micros()))
-            })
-            .min()
-            .unwrap_or(0)
+    fn remaining(&self, balance: &Balance) -> u64 {
+        let left = |strategy: &Strategy| {
+            let used = used(&balance.state, balance.at, strategy.window.as_micros());
+            strategy.limit.saturating_sub(used)
+        };
+        self.strategies.iter().map(left).min().unwrap_or(0)
     }
 
-    /// The time until the last entry has left, in µs.
-    #[must_use]
-    pub fn reset_after(&self, state: &State, at: u64) -> u64 {
-        state.entries.back().map_or(0, |last| (last.stamp + self.horizon).saturating_sub(at))
+    /// The time until the last entry has left.
+    fn reset_after(&self, balance: &Balance) -> u64 {
+        let last = balance.state.entries.back();
+        last.map_or(0, |last| (last.stamp + self.horizon).saturating_sub(balance.at))
     }
 
-    /// Of a ring: the units in the slice of `at`.
-    #[must_use]
-    pub fn current(&self, state: &State, at: u64) -> u64 {
-        match state.entries.back() {
-            Some(last) if self.is_ring() && last.stamp == self.stamp(at) => {
+    // Without a copy: a log can be long.
+    fn expires_in(&self, state: &State, now: Now) -> u64 {
+        let last = state.entries.back().map_or(0, |last| last.stamp + self.horizon);
+        last.max(state.newest).saturating_sub(now.micros)
+    }
+
+    fn counts(&self, balance: &Balance) -> (u64, u64) {
+        let Balance { state, at } = balance;
+        let current = match state.entries.back() {
+            Some(last) if self.is_ring() && last.stamp == self.stamp(*at) => {
                 last.total - state.total_before(state.entries.len() - 1)
             }
             _ => 0,
+        };
+        (used(state, *at, self.horizon), current)
+    }
+
+    fn violated(&self, balance: &Balance, cost: u64) -> u32 {
+        self.strategies.iter().enumerate().fold(0, |violated, (index, strategy)| {
+            let used = used(&balance.state, balance.at, strategy.window.as_micros());
+            if used + cost > strategy.limit { violated | 1 << index } else { violated }
+        })
+    }
+
+    fn is_known(&self, balance: &Balance) -> bool {
+        !balance.state.entries.is_empty()
+    }
+
+    fn judged_at(balance: &Balance) -> u64 {
+        balance.at
+    }
+
+    fn state(&self, balance: Balance) -> Option<State> {
+        Some(balance.state)
+    }
+
+    fn newest(state: &State) -> u64 {
+        state.newest
+    }
+
+    fn limit(&self) -> u64 {
+        self.strategies.iter().map(|strategy| strategy.limit).min().unwrap_or(0)
+    }
+
+    fn layout(&self) -> Layout {
+        if self.is_ring() && self.horizon / self.quantum <= Self::MAX_INLINE_SLICES {
+            Layout::Listed { kind: Self::RING_KIND }
+        } else {
+            Layout::Apart { head: Self::HEAD_KIND, whole: Self::WHOLE_KIND }
         }
     }
 
-    /// Drops the entries that have left the longest window.
-    fn forget(&self, state: &mut State, at: u64) {
-        let gone = first_within(state, at, self.horizon);
-        state.base = state.total_before(gone);
-        state.entries.drain(..gone);
+    fn write(state: &State, numbers: &mut Vec<u64>) {
+        numbers.extend([state.newest, state.base]);
+        numbers.extend(state.entries.iter().flat_map(|entry| [entry.stamp, entry.total]));
     }
 
-    const fn stamp(&self, at: u64) -> u64 {
-        at - at % self.quantum
+    fn read(numbers: &[u64]) -> Option<State> {
+        let (&[newest, base], pairs) = numbers.split_first_chunk()?;
+        if !pairs.len().is_multiple_of(2) {
+            return None;
+        }
+        let mut entries = VecDeque::with_capacity(pairs.len() / 2);
+        let (mut stamp_before, mut total_before) = (None, base);
+        for pair in pairs.chunks_exact(2) {
+            let (stamp, total) = (pair[0], pair[1]);
+            if stamp_before >= Some(stamp) || total <= total_before || stamp > newest {
+                return None;
+            }
+            (stamp_before, total_before) = (Some(stamp), total);
+            entries.push_back(Entry { stamp, total });
+        }
+        Some(State { newest, base, entries })
+    }
+
+    fn retention(&self) -> u64 {
+        self.horizon
+    }
+}
+
+impl Balance {
+    /// The state as of the time of judgement.
+    #[must_use]
+    pub const fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// The time of judgement, in µs since the epoch.
+    #[must_use]
+    pub const fn at(&self) -> u64 {
+        self.at
     }
 }
 
@@ -343,6 +416,11 @@ impl State {
         }
         self.base = 0;
     }
+}
+
+/// The units that count at `at` over the last `window` µs.
+fn used(state: &State, at: u64, window: u64) -> u64 {
+    state.total() - state.total_before(first_within(state, at, window))
 }
 
 /// The first entry that counts at `at` over `window` µs: a request made at `s` counts while

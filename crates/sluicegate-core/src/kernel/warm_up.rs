@@ -2,10 +2,15 @@
 //! over the warm-up period. The shape is that of Guava's `SmoothWarmingUp` with a cold factor of
 //! 3, computed in whole ticks; only a grant's wait is rounded, up to a microsecond.
 
-use super::{Ask, Overflow, Times};
+use std::fmt;
+
+use super::bucket::is_slower;
+use super::{Admission, Kernel, Layout, NEVER, Now, Overflow, Quota, Verdict, Worded};
+use crate::algorithm::Algorithm;
 use crate::error::PolicyError;
 use crate::number::{MAX_EXACT, mul_div_ceil};
 use crate::rate::Rate;
+use crate::spec::{Grammar, OptionWord};
 use crate::time::Span;
 
 /// A warming-up bucket made ready to decide.
@@ -20,7 +25,7 @@ pub struct WarmUp {
 }
 
 /// What is kept of a key.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct State {
     /// The newest admitted time, in microseconds since the epoch.
     pub newest: u64,
@@ -32,9 +37,9 @@ pub struct State {
     pub unit: u64,
 }
 
-/// A state as it stands at the time of judgement.
+/// A state as of the time of judgement.
 #[derive(Clone, Copy, Debug)]
-pub struct Standing {
+pub struct Balance {
     at: u64,
     debt: u64,
     deficit: u64,
@@ -44,7 +49,10 @@ pub struct Standing {
 }
 
 impl WarmUp {
-    pub(crate) fn new(rate: Rate, over: Span) -> Result<Self, PolicyError> {
+    /// The kind of its stored states.
+    pub const KIND: u8 = 0x02;
+
+    pub(super) fn new(rate: Rate, over: Span) -> Result<Self, PolicyError> {
         if over.is_zero() || !over.as_micros().is_multiple_of(2) {
             return Err(PolicyError::new(
                 "over",
@@ -88,103 +96,6 @@ impl WarmUp {
         self.store
     }
 
-    /// Brings a state to the time of judgement.
-    ///
-    /// # Errors
-    /// When the deficit can't be counted in this policy's ticks.
-    pub fn stand(&self, state: Option<State>, times: Times) -> Result<(Standing, bool), Overflow> {
-        let Some(mut kept) = state else {
-            let kept = State { newest: times.now, debt: 0, deficit: 0, unit: self.unit };
-            return Ok((
-                Standing { at: times.now, debt: 0, deficit: 0, kept, known: false },
-                false,
-            ));
-        };
-        let restamped = times.is_too_far_ahead(kept.newest);
-        if restamped {
-            kept.newest = times.now;
-        }
-        if kept.unit != self.unit {
-            kept.deficit = mul_div_ceil(kept.deficit, self.unit, kept.unit).ok_or(Overflow)?;
-            kept.unit = self.unit;
-        }
-        let at = times.now.max(kept.newest);
-        let (debt, deficit) = self.rest(&kept, at);
-        Ok((Standing { at, debt, deficit, kept, known: true }, restamped))
-    }
-
-    /// Whether a request passes when its caller accepts a wait of `within` µs.
-    #[must_use]
-    pub fn ask(&self, standing: &Standing, within: Option<u64>) -> Ask {
-        if self.refill == 0 {
-            return Ask::Refuse { retry: None };
-        }
-        Ask::within(standing.debt, within.unwrap_or(0))
-    }
-
-    /// Charges an admitted cost, to be acted on in `act_in` µs.
-    ///
-    /// # Errors
-    /// When the new debt is beyond what a state can hold.
-    pub fn admit(&self, standing: &mut Standing, cost: u64, act_in: u64) -> Result<(), Overflow> {
-        let (taken, wait) = self.grant(standing, cost)?;
-        let debt = standing.debt.max(act_in) + wait;
-        if debt > MAX_EXACT {
-            return Err(Overflow);
-        }
-        standing.set(debt, standing.deficit + taken, self.unit);
-        Ok(())
-    }
-
-    /// Charges a denied request: what is stored, no debt.
-    pub fn charge_denied(&self, standing: &mut Standing, cost: u64) {
-        let ticks = u64::try_from(u128::from(cost) * u128::from(self.unit)).unwrap_or(u64::MAX);
-        let taken = ticks.min(self.stored(standing));
-        standing.set(standing.debt, standing.deficit + taken, self.unit);
-    }
-
-    /// Gives units back: first from the debt, at the whole rate, then to the store. The newest
-    /// time stays.
-    pub fn refund(&self, standing: &mut Standing, units: u64) {
-        if !standing.known {
-            return;
-        }
-        let ticks = u128::from(units) * u128::from(self.unit);
-        // At rate 0 no amount of ticks is worth a microsecond.
-        let micros = ticks
-            .checked_div(u128::from(self.refill))
-            .unwrap_or(0)
-            .min(u128::from(standing.kept.debt));
-        let left = ticks - micros * u128::from(self.refill);
-        standing.kept.debt -= u64::try_from(micros).unwrap_or(standing.kept.debt);
-        let left = u64::try_from(left).unwrap_or(u64::MAX);
-        standing.kept.deficit = standing.kept.deficit.saturating_sub(left);
-        (standing.debt, standing.deficit) = self.rest(&standing.kept, standing.at);
-    }
-
-    /// Unbounded (`u64::MAX`) when the debt is paid, else 0.
-    #[must_use]
-    pub const fn remaining(&self, standing: &Standing) -> u64 {
-        if standing.debt == 0 && self.refill > 0 { u64::MAX } else { 0 }
-    }
-
-    /// The time until the debt is paid and the store is full, in µs; `None` when something is
-    /// missing and nothing flows back.
-    #[must_use]
-    pub const fn reset_after(&self, standing: &Standing) -> Option<u64> {
-        match (standing.debt, standing.deficit, self.refill) {
-            (debt, 0, _) => Some(debt),
-            (_, _, 0) => None,
-            (debt, deficit, refill) => Some(debt + deficit.div_ceil(refill)),
-        }
-    }
-
-    /// The state to keep.
-    #[must_use]
-    pub const fn state(&self, standing: &Standing) -> State {
-        standing.kept
-    }
-
     /// The debt and the deficit left at `at`: idle time pays the debt first, then fills the store.
     fn rest(&self, kept: &State, at: u64) -> (u64, u64) {
         let elapsed = at - kept.newest;
@@ -193,15 +104,15 @@ impl WarmUp {
         (kept.debt.saturating_sub(elapsed), kept.deficit.saturating_sub(filled))
     }
 
-    const fn stored(&self, standing: &Standing) -> u64 {
-        self.store.saturating_sub(standing.deficit)
+    const fn stored(&self, balance: &Balance) -> u64 {
+        self.store.saturating_sub(balance.deficit)
     }
 
     /// The ticks a cost takes from the store, and the wait it leaves to the next request.
-    fn grant(&self, standing: &Standing, cost: u64) -> Result<(u64, u64), Overflow> {
+    fn grant(&self, balance: &Balance, cost: u64) -> Result<(u64, u64), Overflow> {
         let ticks =
             cost.checked_mul(self.unit).filter(|&ticks| ticks <= MAX_EXACT).ok_or(Overflow)?;
-        let stored = self.stored(standing);
+        let stored = self.stored(balance);
         let taken = ticks.min(stored);
         let threshold = self.store / 2;
         // Above the threshold a tick costs more time the colder the bucket is.
@@ -219,19 +130,165 @@ impl WarmUp {
     }
 }
 
-impl Standing {
-    /// The time of judgement, in µs since the epoch.
-    #[must_use]
-    pub const fn at(&self) -> u64 {
-        self.at
+impl Kernel for WarmUp {
+    type State = State;
+    type Balance = Balance;
+
+    const OUTLASTS: &'static [fn(&Self, &Self) -> bool] =
+        &[|a, b| is_slower((a.unit, a.refill), (b.unit, b.refill)), |a, b| a.unit >= b.unit];
+
+    fn balance(&self, state: Option<State>, now: Now) -> Result<(Balance, bool), Overflow> {
+        let at = now.micros;
+        let Some(mut kept) = state else {
+            let kept = State { newest: at, debt: 0, deficit: 0, unit: self.unit };
+            return Ok((Balance { at, debt: 0, deficit: 0, kept, known: false }, false));
+        };
+        let restamped = now.is_exceeded_by(kept.newest);
+        if restamped {
+            kept.newest = at;
+        }
+        if kept.unit != self.unit {
+            kept.deficit = mul_div_ceil(kept.deficit, self.unit, kept.unit).ok_or(Overflow)?;
+            kept.unit = self.unit;
+        }
+        let at = at.max(kept.newest);
+        let (debt, deficit) = self.rest(&kept, at);
+        Ok((Balance { at, debt, deficit, kept, known: true }, restamped))
     }
 
-    /// Whether there is anything to keep.
-    #[must_use]
-    pub const fn is_known(&self) -> bool {
-        self.known
+    fn judge(&self, balance: &Balance, _cost: u64, within: Option<u64>) -> Verdict {
+        if self.refill == 0 {
+            return Verdict::Refuse { retry: None };
+        }
+        Verdict::within(balance.debt, within.unwrap_or(0))
     }
 
+    fn admit(&self, balance: &mut Balance, admission: Admission) -> Result<(), Overflow> {
+        let (taken, wait) = self.grant(balance, admission.cost)?;
+        let debt = balance.debt.max(admission.act_in) + wait;
+        if debt > MAX_EXACT {
+            return Err(Overflow);
+        }
+        balance.set(debt, balance.deficit + taken, self.unit);
+        Ok(())
+    }
+
+    /// Charges what is stored, no debt.
+    fn charge_denied(&self, balance: &mut Balance, cost: u64) -> Result<(), Overflow> {
+        let ticks = u64::try_from(u128::from(cost) * u128::from(self.unit)).unwrap_or(u64::MAX);
+        let taken = ticks.min(self.stored(balance));
+        balance.set(balance.debt, balance.deficit + taken, self.unit);
+        Ok(())
+    }
+
+    /// Gives units back: first from the debt, at the whole rate, then to the store.
+    fn refund(&self, balance: &mut Balance, units: u64) {
+        if !balance.known {
+            return;
+        }
+        let ticks = u128::from(units) * u128::from(self.unit);
+        // At rate 0 no amount of ticks is worth a microsecond.
+        let micros = ticks
+            .checked_div(u128::from(self.refill))
+            .unwrap_or(0)
+            .min(u128::from(balance.kept.debt));
+        let left = ticks - micros * u128::from(self.refill);
+        balance.kept.debt -= u64::try_from(micros).unwrap_or(balance.kept.debt);
+        let left = u64::try_from(left).unwrap_or(u64::MAX);
+        balance.kept.deficit = balance.kept.deficit.saturating_sub(left);
+        (balance.debt, balance.deficit) = self.rest(&balance.kept, balance.at);
+    }
+
+    /// Unbounded when the debt is paid, else 0.
+    fn remaining(&self, balance: &Balance) -> u64 {
+        if balance.debt == 0 && self.refill > 0 { NEVER } else { 0 }
+    }
+
+    /// The time until the debt is paid and the store is full.
+    fn reset_after(&self, balance: &Balance) -> u64 {
+        match (balance.debt, balance.deficit, self.refill) {
+            (debt, 0, _) => debt,
+            (_, _, 0) => NEVER,
+            (debt, deficit, refill) => debt + deficit.div_ceil(refill),
+        }
+    }
+
+    fn is_known(&self, balance: &Balance) -> bool {
+        balance.known
+    }
+
+    fn judged_at(balance: &Balance) -> u64 {
+        balance.at
+    }
+
+    fn state(&self, balance: Balance) -> Option<State> {
+        balance.known.then_some(balance.kept)
+    }
+
+    fn newest(state: &State) -> u64 {
+        state.newest
+    }
+
+    fn limit(&self) -> u64 {
+        if self.refill == 0 { 0 } else { NEVER }
+    }
+
+    fn can_reserve(&self) -> bool {
+        true
+    }
+
+    fn layout(&self) -> Layout {
+        Layout::Fixed { kind: Self::KIND, numbers: 4 }
+    }
+
+    fn write(state: &State, numbers: &mut Vec<u64>) {
+        numbers.extend([state.newest, state.debt, state.deficit, state.unit]);
+    }
+
+    fn read(numbers: &[u64]) -> Option<State> {
+        match *numbers {
+            [newest, debt, deficit, unit] if unit > 0 => {
+                Some(State { newest, debt, deficit, unit })
+            }
+            _ => None,
+        }
+    }
+
+    fn retention(&self) -> u64 {
+        self.store.saturating_mul(4).checked_div(self.refill).unwrap_or(MAX_EXACT)
+    }
+}
+
+impl Worded for WarmUp {
+    const GRAMMARS: &'static [Grammar] = &[Grammar {
+        word: "warmup",
+        options: &[OptionWord::value("over", "SPAN", "10s")],
+        example: "warmup 5/s over 10s",
+        read: |spec| {
+            let rate = spec.rate()?;
+            let over = spec.span("over")?.ok_or_else(|| spec.missing("over SPAN"))?;
+            Ok(Algorithm::WarmUp { rate, over })
+        },
+    }];
+
+    fn write_spec(algorithm: &Algorithm, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match algorithm {
+            Algorithm::WarmUp { rate, over } => write!(f, "{rate} over {over}"),
+            _ => Ok(()),
+        }
+    }
+
+    fn quota(&self, algorithm: &Algorithm) -> Quota {
+        match algorithm {
+            Algorithm::WarmUp { rate, .. } => {
+                Quota { units: rate.count(), window: Some(rate.per()) }
+            }
+            _ => Quota { units: self.limit(), window: None },
+        }
+    }
+}
+
+impl Balance {
     const fn set(&mut self, debt: u64, deficit: u64, unit: u64) {
         self.debt = debt;
         self.deficit = deficit;

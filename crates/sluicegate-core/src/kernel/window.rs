@@ -1,11 +1,15 @@
 //! The fixed window: one counter that starts again at each window.
 
-use super::{Ask, Overflow, Times};
-use crate::calendar::{Boundaries, CalendarWindow};
+use std::fmt;
+
+use super::{Admission, Kernel, Layout, NEVER, Now, Overflow, Quota, Verdict, Worded};
+use crate::algorithm::{Algorithm, Window};
+use crate::calendar::{Boundaries, CalendarUnit, CalendarWindow};
 use crate::error::PolicyError;
-use crate::number::MAX_EXACT;
-use crate::policy::Window;
-use crate::time::{Span, Timestamp};
+use crate::number::{MAX_EXACT, check_limit};
+use crate::rate::write_quota;
+use crate::spec::{Grammar, OptionWord, Problem, Reader};
+use crate::time::{Span, Timestamp, check_window};
 
 /// A fixed window made ready to decide.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -26,7 +30,7 @@ pub enum Anchor {
 }
 
 /// What is kept of a key.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct State {
     /// The newest admitted time, in microseconds since the epoch.
     pub newest: u64,
@@ -36,9 +40,9 @@ pub struct State {
     pub used: u64,
 }
 
-/// A state as it stands at the time of judgement.
+/// A state as of the time of judgement.
 #[derive(Clone, Copy, Debug)]
-pub struct Standing {
+pub struct Balance {
     at: u64,
     newest: u64,
     start: u64,
@@ -49,7 +53,12 @@ pub struct Standing {
 }
 
 impl FixedWindow {
-    pub(crate) fn new(limit: u64, window: &Window) -> Result<Self, PolicyError> {
+    /// The kind of its stored states.
+    pub const KIND: u8 = 0x03;
+    /// The longest that a window of the calendar can be, and a day more, in µs.
+    const CALENDAR_RETENTION: u64 = 367 * Span::DAY.as_micros();
+
+    pub(super) fn new(limit: u64, window: &Window) -> Result<Self, PolicyError> {
         let limit = check_limit(limit)?;
         let anchor = match window {
             Window::FirstAdmitted(length) => Anchor::FirstAdmitted(check_window(*length)?),
@@ -59,102 +68,21 @@ impl FixedWindow {
         Ok(Self { limit, anchor })
     }
 
-    /// The most units per window.
-    #[must_use]
-    pub const fn limit(&self) -> u64 {
-        self.limit
-    }
-
     /// Where windows begin.
     #[must_use]
     pub const fn anchor(&self) -> &Anchor {
         &self.anchor
     }
 
-    /// Brings a state to the time of judgement.
+    /// For calendar windows: the boundaries around `now`, for a store that has no zone database.
     #[must_use]
-    pub fn stand(&self, state: Option<State>, times: Times) -> (Standing, bool) {
-        let Some(mut state) = state else {
-            let (start, end) = self.window_at(times.now);
-            return (
-                Standing { at: times.now, newest: times.now, start, end, used: 0, open: false },
-                false,
-            );
-        };
-        let restamped = times.is_too_far_ahead(state.newest);
-        if restamped {
-            state.newest = times.now;
-            // A count that lies ahead is counted as made now.
-            state.start = state.start.min(self.window_at(times.now).0);
-        }
-        let at = times.now.max(state.newest);
-        let (start, end) = match self.anchor {
-            Anchor::FirstAdmitted(length) if at < state.start + length => {
-                (state.start, state.start + length)
+    pub fn boundaries(&self, now: u64) -> Option<Boundaries> {
+        match &self.anchor {
+            Anchor::Calendar(calendar) => {
+                Some(calendar.boundaries(Timestamp::from_micros_clamped(now)))
             }
-            _ => self.window_at(at),
-        };
-        let open = state.start == start;
-        let used = if open { state.used } else { 0 };
-        (Standing { at, newest: state.newest, start, end, used, open }, restamped)
-    }
-
-    /// Whether a cost passes.
-    #[must_use]
-    pub const fn ask(&self, standing: &Standing, cost: u64) -> Ask {
-        if cost > self.limit {
-            Ask::Refuse { retry: None }
-        } else if standing.used + cost <= self.limit {
-            Ask::Pass { wait: 0 }
-        } else {
-            Ask::Refuse { retry: Some(standing.end - standing.at) }
+            Anchor::FirstAdmitted(_) | Anchor::Aligned(_) => None,
         }
-    }
-
-    /// Charges a cost, admitted or by force.
-    ///
-    /// # Errors
-    /// When the count is beyond what a state can hold.
-    pub fn admit(&self, standing: &mut Standing, cost: u64) -> Result<(), Overflow> {
-        let used = standing.used + cost;
-        if used > MAX_EXACT {
-            return Err(Overflow);
-        }
-        standing.set(used);
-        Ok(())
-    }
-
-    /// Charges a denied request, up to the limit.
-    pub fn charge_denied(&self, standing: &mut Standing, cost: u64) {
-        standing.set(standing.used.max((standing.used + cost.min(self.limit)).min(self.limit)));
-    }
-
-    /// Gives units back to the current window. The newest time stays.
-    pub const fn refund(&self, standing: &mut Standing, units: u64) {
-        standing.used = standing.used.saturating_sub(units);
-    }
-
-    /// The largest cost that would pass now.
-    #[must_use]
-    pub const fn remaining(&self, standing: &Standing) -> u64 {
-        self.limit.saturating_sub(standing.used)
-    }
-
-    /// The time until the state equals a fresh key's, in µs.
-    #[must_use]
-    pub const fn reset_after(&self, standing: &Standing) -> u64 {
-        let fresh = match self.anchor {
-            // An open window keeps its place even when all of it was refunded.
-            Anchor::FirstAdmitted(_) => !standing.open,
-            Anchor::Aligned(_) | Anchor::Calendar(_) => standing.used == 0,
-        };
-        if fresh { 0 } else { standing.end - standing.at }
-    }
-
-    /// The state to keep.
-    #[must_use]
-    pub const fn state(&self, standing: &Standing) -> State {
-        State { newest: standing.newest, start: standing.start, used: standing.used }
     }
 
     /// The window that a request admitted at `at` would open or fall into, without a state.
@@ -171,32 +99,193 @@ impl FixedWindow {
             }
         }
     }
+}
 
-    /// For calendar windows: the boundaries around `now`, for a store that has no zone database.
-    #[must_use]
-    pub fn boundaries(&self, now: u64) -> Option<Boundaries> {
-        match &self.anchor {
-            Anchor::Calendar(calendar) => {
-                Some(calendar.boundaries(Timestamp::from_micros_clamped(now)))
+impl Kernel for FixedWindow {
+    type State = State;
+    type Balance = Balance;
+
+    const OUTLASTS: &'static [fn(&Self, &Self) -> bool] = &[|a, b| a.anchor == b.anchor];
+
+    fn balance(&self, state: Option<State>, now: Now) -> Result<(Balance, bool), Overflow> {
+        let now_at = now.micros;
+        let Some(mut state) = state else {
+            let (start, end) = self.window_at(now_at);
+            let balance = Balance { at: now_at, newest: now_at, start, end, used: 0, open: false };
+            return Ok((balance, false));
+        };
+        let restamped = now.is_exceeded_by(state.newest);
+        if restamped {
+            state.newest = now_at;
+            // A count that lies ahead is counted as made now.
+            state.start = state.start.min(self.window_at(now_at).0);
+        }
+        let at = now_at.max(state.newest);
+        let (start, end) = match self.anchor {
+            Anchor::FirstAdmitted(length) if at < state.start + length => {
+                (state.start, state.start + length)
             }
-            Anchor::FirstAdmitted(_) | Anchor::Aligned(_) => None,
+            _ => self.window_at(at),
+        };
+        let open = state.start == start;
+        let used = if open { state.used } else { 0 };
+        Ok((Balance { at, newest: state.newest, start, end, used, open }, restamped))
+    }
+
+    fn judge(&self, balance: &Balance, cost: u64, _within: Option<u64>) -> Verdict {
+        if cost > self.limit {
+            Verdict::Refuse { retry: None }
+        } else if balance.used + cost <= self.limit {
+            Verdict::Pass { wait: 0 }
+        } else {
+            Verdict::Refuse { retry: Some(balance.end - balance.at) }
+        }
+    }
+
+    fn admit(&self, balance: &mut Balance, admission: Admission) -> Result<(), Overflow> {
+        let used = balance.used + admission.cost;
+        if used > MAX_EXACT {
+            return Err(Overflow);
+        }
+        balance.set(used);
+        Ok(())
+    }
+
+    fn charge_denied(&self, balance: &mut Balance, cost: u64) -> Result<(), Overflow> {
+        balance.set(balance.used.max((balance.used + cost.min(self.limit)).min(self.limit)));
+        Ok(())
+    }
+
+    /// Gives units back to the current window.
+    fn refund(&self, balance: &mut Balance, units: u64) {
+        balance.used = balance.used.saturating_sub(units);
+    }
+
+    fn remaining(&self, balance: &Balance) -> u64 {
+        self.limit.saturating_sub(balance.used)
+    }
+
+    fn reset_after(&self, balance: &Balance) -> u64 {
+        let fresh = match self.anchor {
+            // An open window keeps its place even when all of it was refunded.
+            Anchor::FirstAdmitted(_) => !balance.open,
+            Anchor::Aligned(_) | Anchor::Calendar(_) => balance.used == 0,
+        };
+        if fresh { 0 } else { balance.end - balance.at }
+    }
+
+    fn expires_in(&self, state: &State, now: Now) -> u64 {
+        if let Anchor::Calendar(_) = self.anchor
+            && state.used > 0
+            && state.newest.saturating_add(Span::DAY.as_micros() / 2) > now.micros
+        {
+            // Asking a calendar takes a thousand times longer than anything else here.
+            return state.newest.saturating_add(Span::DAY.as_micros()).saturating_sub(now.micros);
+        }
+        self.balance(Some(*state), now).map_or(NEVER, |(balance, _)| {
+            (balance.at - now.micros).saturating_add(self.lasts(&balance))
+        })
+    }
+
+    fn is_known(&self, balance: &Balance) -> bool {
+        balance.open
+    }
+
+    fn judged_at(balance: &Balance) -> u64 {
+        balance.at
+    }
+
+    fn state(&self, balance: Balance) -> Option<State> {
+        let Balance { newest, start, used, open, .. } = balance;
+        open.then_some(State { newest, start, used })
+    }
+
+    fn newest(state: &State) -> u64 {
+        state.newest
+    }
+
+    fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    fn layout(&self) -> Layout {
+        Layout::Fixed { kind: Self::KIND, numbers: 3 }
+    }
+
+    fn write(state: &State, numbers: &mut Vec<u64>) {
+        numbers.extend([state.newest, state.start, state.used]);
+    }
+
+    fn read(numbers: &[u64]) -> Option<State> {
+        match *numbers {
+            [newest, start, used] if start <= newest => Some(State { newest, start, used }),
+            _ => None,
+        }
+    }
+
+    fn retention(&self) -> u64 {
+        match self.anchor {
+            Anchor::FirstAdmitted(length) | Anchor::Aligned(length) => length,
+            Anchor::Calendar(_) => Self::CALENDAR_RETENTION,
         }
     }
 }
 
-impl Standing {
-    /// The time of judgement, in µs since the epoch.
-    #[must_use]
-    pub const fn at(&self) -> u64 {
-        self.at
+impl Worded for FixedWindow {
+    const GRAMMARS: &'static [Grammar] = &[Grammar {
+        word: "fixed_window",
+        options: &[
+            OptionWord::flag("aligned"),
+            OptionWord::value("calendar", "ZONE", "Asia/Tokyo"),
+        ],
+        example: "fixed_window 1000/h",
+        read: |spec| Ok(Algorithm::FixedWindow { limit: spec.count()?, window: window(spec)? }),
+    }];
+
+    fn write_spec(algorithm: &Algorithm, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Algorithm::FixedWindow { limit, window } = algorithm else {
+            return Ok(());
+        };
+        match window {
+            Window::FirstAdmitted(window) => write_quota(f, *limit, *window),
+            Window::Aligned(window) => {
+                write_quota(f, *limit, *window)?;
+                f.write_str(" aligned")
+            }
+            Window::Calendar(window) => write!(f, "{limit}/{window}"),
+        }
     }
 
-    /// Whether there is anything to keep.
-    #[must_use]
-    pub const fn is_open(&self) -> bool {
-        self.open
+    fn window_text(algorithm: &Algorithm) -> String {
+        let Algorithm::FixedWindow { window, .. } = algorithm else {
+            return String::new();
+        };
+        match window {
+            Window::FirstAdmitted(length) => format!("first {length}"),
+            Window::Aligned(length) => format!("aligned {length}"),
+            Window::Calendar(calendar) => calendar.to_string(),
+        }
     }
 
+    fn quota(&self, _: &Algorithm) -> Quota {
+        let micros = match &self.anchor {
+            Anchor::FirstAdmitted(length) | Anchor::Aligned(length) => *length,
+            // As long as one can be.
+            Anchor::Calendar(calendar) => {
+                Span::DAY.as_micros()
+                    * match calendar.unit() {
+                        CalendarUnit::Day => 1,
+                        CalendarUnit::Week => 7,
+                        CalendarUnit::Month => 31,
+                        CalendarUnit::Year => 366,
+                    }
+            }
+        };
+        Quota { units: self.limit, window: Span::from_micros(micros).ok() }
+    }
+}
+
+impl Balance {
     const fn set(&mut self, used: u64) {
         self.used = used;
         self.newest = self.at;
@@ -204,28 +293,34 @@ impl Standing {
     }
 }
 
-pub(super) fn check_limit(limit: u64) -> Result<u64, PolicyError> {
-    if limit > MAX_EXACT {
-        return Err(PolicyError::new(
-            "limit",
-            format!("{limit} is above the largest limit, {MAX_EXACT}"),
-        ));
+fn window(spec: &Reader<'_>) -> Result<Window, Problem> {
+    let aligned = spec.flag("aligned");
+    let Some(zone) = spec.value("calendar") else {
+        let span = spec.period()?;
+        return Ok(match aligned {
+            Some(_) => Window::Aligned(span),
+            None => Window::FirstAdmitted(span),
+        });
+    };
+    if let Some(aligned) = aligned {
+        let message = "`aligned` counts from the Unix epoch and `calendar` from local midnight: keep one of them";
+        return Err(Problem::at(aligned, message));
     }
-    Ok(limit)
+    let period = spec.period_word();
+    let unit = match period.text.strip_prefix('1').unwrap_or(period.text) {
+        "d" => CalendarUnit::Day,
+        "w" => CalendarUnit::Week,
+        "month" => CalendarUnit::Month,
+        "year" => CalendarUnit::Year,
+        _ => {
+            let message = format!(
+                "`{}` is not a period of the calendar: write d, w, month or year, one of them",
+                period.shown()
+            );
+            return Err(Problem::at(period, message));
+        }
+    };
+    CalendarWindow::new(unit, &zone.shown())
+        .map(Window::Calendar)
+        .map_err(|error| Problem::at(zone, error.to_string()))
 }
-
-pub(super) fn check_window(window: Span) -> Result<u64, PolicyError> {
-    if window.is_zero() || window > MAX_WINDOW {
-        return Err(PolicyError::new(
-            "window",
-            format!("{window} is not from 1us to 36525d (100 years)"),
-        ));
-    }
-    Ok(window.as_micros())
-}
-
-/// 100 years: with today's times, and twice the window for two cells, sums stay exact in Lua.
-const MAX_WINDOW: Span = match Span::from_micros(36_525 * Span::DAY.as_micros()) {
-    Ok(span) => span,
-    Err(_) => Span::MAX,
-};

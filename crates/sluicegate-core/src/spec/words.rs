@@ -2,21 +2,21 @@
 
 /// A part of a spec: its first character counted from 0, and how many characters it has.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Place {
-    pub(super) column: usize,
-    pub(super) width: usize,
+pub(crate) struct Place {
+    pub(crate) column: usize,
+    pub(crate) width: usize,
 }
 
 /// A word of a spec and where it stands.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Word<'a> {
-    pub(super) text: &'a str,
-    pub(super) place: Place,
+pub(crate) struct Word<'a> {
+    pub(crate) text: &'a str,
+    pub(crate) place: Place,
 }
 
 impl<'a> Word<'a> {
     /// The parts before and after the first `separator`.
-    pub(super) fn split_once(self, separator: char) -> Option<(Self, Self)> {
+    pub(crate) fn split_once(self, separator: char) -> Option<(Self, Self)> {
         let (before, after) = self.text.split_once(separator)?;
         let width = before.chars().count();
         let column = self.place.column;
@@ -30,7 +30,7 @@ impl<'a> Word<'a> {
     }
 
     /// The word as a message shows it: shortened, because the word can be as long as the spec.
-    pub(super) fn shown(self) -> String {
+    pub(crate) fn shown(self) -> String {
         const MOST: usize = 40;
         if self.place.width <= MOST {
             return self.text.to_owned();
@@ -40,7 +40,7 @@ impl<'a> Word<'a> {
 }
 
 /// The words of `spec`, which any white space separates.
-pub(super) fn split(spec: &str) -> Vec<Word<'_>> {
+pub(crate) fn split(spec: &str) -> Vec<Word<'_>> {
     let mut words = Vec::new();
     let mut column = 0;
     for piece in spec.split(char::is_whitespace) {
@@ -55,7 +55,7 @@ pub(super) fn split(spec: &str) -> Vec<Word<'_>> {
 
 /// Those of `candidates` that `word` may be a misspelling or an abbreviation of, as a question to
 /// append to a message.
-pub(super) fn did_you_mean<'a>(
+pub(crate) fn did_you_mean<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,
 ) -> Option<String> {

@@ -1,13 +1,13 @@
-//! Text of others in messages of ours.
+//! Foreign text in messages.
 
 /// `text` with everything that a terminal would act on, or not show, written as an escape: for
 /// messages that quote what somebody else wrote.
 ///
 /// ```
-/// assert_eq!(sluicegate_core::visible("a\u{1b}[2J\n'é'"), r"a\u{1b}[2J\n'é'");
+/// assert_eq!(sluicegate_core::printable("a\u{1b}[2J\n'é'"), r"a\u{1b}[2J\n'é'");
 /// ```
 #[must_use]
-pub fn visible(text: &str) -> String {
+pub fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for character in text.chars() {
         match character {

@@ -1,0 +1,194 @@
+//! Why a request has no decision: it is malformed, or the store failed.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::kernel::Overflow;
+
+/// Why a request has no decision. A denial is not an error.
+///
+/// Whether the request or the store is at fault is the type's own question, because the answer
+/// differs: a malformed request is a bug to mend, and what a failing store means is for the limit
+/// to say (`on_store_failure`).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// The limit can't answer this request, whatever its store does. Nothing was charged.
+    Request(RequestError),
+    /// The store could not answer.
+    Store(StoreError),
+}
+
+/// A request that its limit can't answer, whatever the store does.
+#[derive(Clone, Debug)]
+pub struct RequestError(Box<(RequestErrorKind, String)>);
+
+/// Why a limit can't answer a request.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum RequestErrorKind {
+    /// The request is malformed: a cost out of range, a time missing or not wanted, a subject too
+    /// many.
+    Invalid,
+    /// The cost or debt is beyond what a state can hold (2^53 − 1; a log: 65,536 entries).
+    Overflow,
+    /// The limit's policies don't offer the operation.
+    Unsupported,
+    /// An answer at once was asked of a store that has to be waited for. Nothing was asked.
+    WouldBlock,
+}
+
+/// A store that could not answer.
+#[derive(Clone, Debug)]
+pub struct StoreError(Box<Failure>);
+
+#[derive(Clone, Debug)]
+struct Failure {
+    kind: StoreErrorKind,
+    message: String,
+    source: Option<Arc<dyn StdError + Send + Sync>>,
+}
+
+/// Why a store could not answer.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum StoreErrorKind {
+    /// The connection broke before the answer came. Whether it charged is unknown; it counts as
+    /// charged.
+    Disconnected,
+    /// The store did not answer within the deadline. Whether it charged is unknown; it counts as
+    /// charged.
+    Timeout,
+    /// The store can't be reached. Nothing was charged.
+    Unavailable,
+    /// The store answered something that makes no sense, or refused the command.
+    Unexpected,
+}
+
+impl Error {
+    /// Whether the store is at fault rather than the request: what `on_store_failure` is for.
+    #[must_use]
+    pub const fn is_store_failure(&self) -> bool {
+        matches!(self, Self::Store(_))
+    }
+
+    /// The store's failure, if it is one.
+    #[must_use]
+    pub const fn as_store(&self) -> Option<&StoreError> {
+        match self {
+            Self::Store(error) => Some(error),
+            Self::Request(_) => None,
+        }
+    }
+
+    /// What is wrong with the request, if it is that.
+    #[must_use]
+    pub const fn as_request(&self) -> Option<&RequestError> {
+        match self {
+            Self::Request(error) => Some(error),
+            Self::Store(_) => None,
+        }
+    }
+}
+
+impl RequestError {
+    /// An error of a kind, with a message that says what to change.
+    #[cold]
+    #[must_use]
+    pub fn new(kind: RequestErrorKind, message: impl Into<String>) -> Self {
+        Self(Box::new((kind, message.into())))
+    }
+
+    /// What is wrong.
+    #[must_use]
+    pub fn kind(&self) -> RequestErrorKind {
+        self.0.0
+    }
+}
+
+impl StoreError {
+    /// An error of a kind, with a message that says what to change.
+    #[cold]
+    #[must_use]
+    pub fn new(kind: StoreErrorKind, message: impl Into<String>) -> Self {
+        Self(Box::new(Failure { kind, message: message.into(), source: None }))
+    }
+
+    /// The same error with its cause.
+    #[must_use]
+    pub fn with_source(mut self, source: impl StdError + Send + Sync + 'static) -> Self {
+        self.0.source = Some(Arc::new(source));
+        self
+    }
+
+    /// Why there is no answer.
+    #[must_use]
+    pub fn kind(&self) -> StoreErrorKind {
+        self.0.kind
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Request(error) => error.fmt(f),
+            Self::Store(error) => error.fmt(f),
+        }
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        match self {
+            Self::Request(error) => error.source(),
+            Self::Store(error) => error.source(),
+        }
+    }
+}
+
+impl fmt::Display for RequestError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.1)
+    }
+}
+
+impl StdError for RequestError {}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)
+    }
+}
+
+impl StdError for StoreError {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.0.source.as_deref().map(|source| source as &(dyn StdError + 'static))
+    }
+}
+
+impl From<RequestError> for Error {
+    fn from(error: RequestError) -> Self {
+        Self::Request(error)
+    }
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl From<Overflow> for RequestError {
+    #[cold]
+    fn from(overflow: Overflow) -> Self {
+        Self::new(RequestErrorKind::Overflow, overflow.to_string())
+    }
+}
+
+impl From<Overflow> for Error {
+    #[cold]
+    fn from(overflow: Overflow) -> Self {
+        Self::Request(overflow.into())
+    }
+}

@@ -1,0 +1,110 @@
+//! How logs and rings are written.
+
+use std::fmt;
+
+use super::Log;
+use crate::algorithm::{Algorithm, Strategy};
+use crate::kernel::{Kernel, Quota, Worded};
+use crate::rate::write_quota;
+use crate::spec::{Grammar, OptionWord, Problem, Reader};
+use crate::time::Span;
+
+impl Worded for Log {
+    const GRAMMARS: &'static [Grammar] = &[
+        Grammar {
+            word: "sliding_window",
+            options: &[OptionWord::value("slices", "N", "60")],
+            example: "sliding_window 1000/h slices 60",
+            read: |spec| {
+                let Strategy { limit, window } = spec.strategy()?;
+                Ok(Algorithm::SlidingWindow { limit, window, slices: slices(spec, window)? })
+            },
+        },
+        Grammar {
+            word: "sliding_log",
+            options: &[OptionWord::value("and", "N/PERIOD", "1000/h").repeatable()],
+            example: "sliding_log 10/s and 1000/h",
+            read: |spec| Ok(Algorithm::SlidingLog { strategies: spec.strategies("and")? }),
+        },
+    ];
+
+    fn write_spec(algorithm: &Algorithm, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match algorithm {
+            Algorithm::SlidingWindow { limit, window, slices } => {
+                write_quota(f, *limit, *window)?;
+                if default_slices(*window) == Some(*slices) {
+                    return Ok(());
+                }
+                write!(f, " slices {slices}")
+            }
+            Algorithm::SlidingLog { strategies } => {
+                for (index, Strategy { limit, window }) in strategies.iter().enumerate() {
+                    if index > 0 {
+                        f.write_str(" and ")?;
+                    }
+                    write_quota(f, *limit, *window)?;
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn window_text(algorithm: &Algorithm) -> String {
+        match algorithm {
+            Algorithm::SlidingWindow { window, slices, .. } => format!("{window}/{slices}"),
+            Algorithm::SlidingLog { strategies } => {
+                let windows = strategies.iter().map(|strategy| strategy.window.to_string());
+                windows.collect::<Vec<_>>().join(" and ")
+            }
+            _ => String::new(),
+        }
+    }
+
+    /// The quota is that of the tightest strategy.
+    fn quota(&self, _: &Algorithm) -> Quota {
+        let tightest = self
+            .strategies()
+            .iter()
+            .min_by_key(|strategy| (strategy.limit, u64::MAX - strategy.window.as_micros()));
+        Quota { units: self.limit(), window: tightest.map(|strategy| strategy.window) }
+    }
+}
+
+fn slices(spec: &Reader<'_>, window: Span) -> Result<u64, Problem> {
+    match spec.number("slices")? {
+        Some(slices) => Ok(slices),
+        None => default_slices(window)
+            .ok_or_else(|| Problem::at(spec.period_word(), slices_that_would_do(window))),
+    }
+}
+
+/// 60 slices if each lasts whole milliseconds, else 10 if they do.
+fn default_slices(window: Span) -> Option<u64> {
+    [60, 10].into_iter().find(|&slices| divides(window, slices))
+}
+
+/// Whether `slices` slices of `window` last whole milliseconds.
+fn divides(window: Span, slices: u64) -> bool {
+    !window.is_zero() && window.as_micros().is_multiple_of(slices * Span::MILLISECOND.as_micros())
+}
+
+/// Neither 60 nor 10 slices divide `window`.
+fn slices_that_would_do(window: Span) -> String {
+    if !divides(window, 1) {
+        return format!(
+            "a window of {window} can't be cut into slices of whole milliseconds: write a window that is a multiple of 10ms"
+        );
+    }
+    let mut whole: Vec<u64> = (2..=120).filter(|&slices| divides(window, slices)).collect();
+    let Some(last) = whole.pop() else {
+        return format!(
+            "a window of {window} can't be cut into 2 to 120 slices of whole milliseconds: write one that is a multiple of 10ms, or `slices 1`"
+        );
+    };
+    let others: String = whole.iter().map(|slices| format!("{slices}, ")).collect();
+    let others = others.strip_suffix(", ").map_or(String::new(), |others| format!("{others} or "));
+    format!(
+        "neither 60 nor 10 slices of {window} last whole milliseconds: add `slices N` with N {others}{last}"
+    )
+}

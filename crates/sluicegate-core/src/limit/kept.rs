@@ -1,0 +1,63 @@
+//! Limits that stay for as long as the process runs.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use super::{Content, Handle, Limit};
+
+/// By name. Each is as good as another that is equal.
+static KEPT: Mutex<Option<HashMap<Box<str>, Vec<&'static Content>>>> = Mutex::new(None);
+
+impl Limit {
+    /// The most limits that a process keeps: a megabyte or so.
+    const MOST_KEPT: usize = 1_024;
+
+    /// The same limit, kept for as long as the process runs if it is among the first 1,024
+    /// different ones.
+    ///
+    /// Every decision names its limit. To count who holds the limit takes a third of the time of
+    /// an embedded decision, and more when several threads do; what is never dropped needs no
+    /// count. Stores call this when they open a limit; a program that makes ever more limits
+    /// pays for the count from the 1,025th on, and never leaks more than the first.
+    #[must_use]
+    pub fn keep(self) -> Self {
+        let Handle::Counted(content) = &self.0 else {
+            return self;
+        };
+        let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = kept.get_or_insert_default();
+        let name = content.name.as_str();
+        let same = kept.get(name).map_or(&[][..], Vec::as_slice);
+        if let Some(known) = same.iter().find(|known| ***known == **content) {
+            return Self(Handle::Kept(known));
+        }
+        if kept.values().map(Vec::len).sum::<usize>() >= Self::MOST_KEPT {
+            return self;
+        }
+        let leaked: &'static Content = Box::leak(Box::new(Content::clone(content)));
+        kept.entry(name.into()).or_default().push(leaked);
+        Self(Handle::Kept(leaked))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limit(number: usize) -> Limit {
+        let policy = format!("gcra {}/s", number + 1).parse().unwrap();
+        Limit::new("kept".parse().unwrap(), vec![policy]).unwrap()
+    }
+
+    #[test]
+    fn equal_limits_are_kept_once_and_only_so_many_are() {
+        assert!(limit(0).keep().is_same(&limit(0).keep()));
+        assert_eq!(limit(1).keep(), limit(1));
+        for number in 0..2 * Limit::MOST_KEPT {
+            assert_eq!(limit(number).keep(), limit(number));
+        }
+        let kept = KEPT.lock().unwrap();
+        let count: usize = kept.iter().flat_map(HashMap::values).map(Vec::len).sum();
+        assert_eq!(count, Limit::MOST_KEPT);
+    }
+}

@@ -1,0 +1,213 @@
+//! What it takes to give a reservation back.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::failure::{RequestError, RequestErrorKind};
+use crate::limit::Limit;
+use crate::name::LimitName;
+
+/// What it takes to give a reservation back: a plain value, which another process can use too.
+///
+/// It says what the reservation found and left of each of its subjects: a store that still finds
+/// what was left puts back what was found. It prints as text, and reads back from it.
+///
+/// ```
+/// use sluicegate_core::Receipt;
+///
+/// let text = "1:login:616c696365:-:0102";
+/// let receipt: Receipt = text.parse()?;
+/// assert_eq!((receipt.subject(0), receipt.to_string().as_str()), (&b"alice"[..], text));
+/// assert!("1:login:616c69636".parse::<Receipt>().is_err());
+/// # Ok::<(), sluicegate_core::ReceiptError>(())
+/// ```
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Receipt {
+    parts: Vec<PartReceipt>,
+}
+
+/// One part of a limit, its subject, and the states of the subject before and after: in the stored
+/// format, whatever the store.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct PartReceipt {
+    /// The name of the part.
+    pub limit: LimitName,
+    /// The subject.
+    pub subject: Vec<u8>,
+    /// The change; `None` when the reservation changed nothing of this part.
+    pub change: Option<Change>,
+}
+
+/// The packed states of one subject before and after.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Change {
+    /// As the reservation found them; `None` when there were none.
+    pub before: Option<Vec<u8>>,
+    /// As it left them.
+    pub after: Vec<u8>,
+}
+
+/// Text that is no receipt.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ReceiptError(String);
+
+impl Receipt {
+    /// The receipt of a reservation: one entry for each part of its limit, in their order. For
+    /// stores.
+    #[must_use]
+    pub const fn new(parts: Vec<PartReceipt>) -> Self {
+        Self { parts }
+    }
+
+    /// What changed, by part.
+    #[must_use]
+    pub fn parts(&self) -> &[PartReceipt] {
+        &self.parts
+    }
+
+    /// The subject of a part.
+    #[must_use]
+    pub fn subject(&self, part: usize) -> &[u8] {
+        self.parts.get(part).map_or(&[], |part| &part.subject)
+    }
+
+    /// Whether there is anything to give back.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.parts.iter().all(|part| part.change.is_none())
+    }
+
+    pub(crate) fn validate(&self, limit: &Limit) -> Result<(), RequestError> {
+        if self.parts.iter().map(|part| &part.limit).eq(limit.parts()) {
+            return Ok(());
+        }
+        let names: Vec<&str> = self.parts.iter().map(|part| part.limit.as_str()).collect();
+        Err(RequestError::new(
+            RequestErrorKind::Invalid,
+            format!(
+                "the receipt is of `{}`, but limit `{}` was asked: cancel a reservation where it was made",
+                names.join(" + "),
+                limit.name()
+            ),
+        ))
+    }
+}
+
+/// The version that the text begins with.
+const VERSION: &str = "1";
+/// Stands for nothing; bytes are pairs of hexadecimal digits.
+const NONE: &str = "-";
+
+impl fmt::Display for Receipt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(VERSION)?;
+        for PartReceipt { limit, subject, change } in &self.parts {
+            // A limit's name may have colons; no other field does, and their number is known.
+            write!(f, ":{}:", limit.as_str().replace(':', "%"))?;
+            write_bytes(f, Some(subject))?;
+            f.write_str(":")?;
+            write_bytes(f, change.as_ref().and_then(|change| change.before.as_deref()))?;
+            f.write_str(":")?;
+            write_bytes(f, change.as_ref().map(|change| change.after.as_slice()))?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Receipt {
+    type Err = ReceiptError;
+
+    fn from_str(text: &str) -> Result<Self, ReceiptError> {
+        let fields = text.strip_prefix(VERSION).and_then(|rest| rest.strip_prefix(':'));
+        let fields: Vec<&str> = fields.ok_or_else(|| malformed("version"))?.split(':').collect();
+        let chunks = fields.chunks_exact(4);
+        if !chunks.remainder().is_empty() {
+            return Err(malformed("number of fields"));
+        }
+        let part = |fields: &[&str]| {
+            let limit = fields[0].replace('%', ":").parse().map_err(|_| malformed("limit name"))?;
+            let subject = read_bytes(fields[1])?.ok_or_else(|| malformed("subject"))?;
+            let (before, after) = (read_bytes(fields[2])?, read_bytes(fields[3])?);
+            let change = match (before, after) {
+                (before, Some(after)) => Some(Change { before, after }),
+                (None, None) => None,
+                (Some(_), None) => return Err(malformed("change")),
+            };
+            Ok(PartReceipt { limit, subject, change })
+        };
+        Ok(Self { parts: chunks.map(part).collect::<Result<_, _>>()? })
+    }
+}
+
+fn write_bytes(f: &mut fmt::Formatter<'_>, bytes: Option<&[u8]>) -> fmt::Result {
+    match bytes {
+        None => f.write_str(NONE),
+        Some(bytes) => bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}")),
+    }
+}
+
+fn read_bytes(text: &str) -> Result<Option<Vec<u8>>, ReceiptError> {
+    if text == NONE {
+        return Ok(None);
+    }
+    let digit = |byte: u8| match byte {
+        b'0'..=b'9' => Ok(byte - b'0'),
+        b'a'..=b'f' => Ok(byte - b'a' + 10),
+        _ => Err(malformed("digit")),
+    };
+    let pairs = text.as_bytes().chunks_exact(2);
+    if !pairs.remainder().is_empty() {
+        return Err(malformed("number of digits"));
+    }
+    pairs.map(|pair| Ok(digit(pair[0])? << 4 | digit(pair[1])?)).collect::<Result<_, _>>().map(Some)
+}
+
+fn malformed(what: &str) -> ReceiptError {
+    ReceiptError(format!("the text is no receipt of a reservation: its {what} is wrong"))
+}
+
+impl fmt::Display for ReceiptError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for ReceiptError {}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn bytes() -> impl Strategy<Value = Vec<u8>> {
+        prop::collection::vec(any::<u8>(), 0..40)
+    }
+
+    fn parts() -> impl Strategy<Value = PartReceipt> {
+        let change = (prop::option::of(bytes()), bytes());
+        let change = change.prop_map(|(before, after)| Change { before, after });
+        ("[a-zA-Z0-9_.:/@-]{1,64}", bytes(), prop::option::of(change)).prop_map(
+            |(limit, subject, change)| PartReceipt {
+                limit: limit.parse().unwrap(),
+                subject,
+                change,
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn a_receipt_reads_back_from_its_text(parts in prop::collection::vec(parts(), 1..4)) {
+            let receipt = Receipt::new(parts);
+            prop_assert_eq!(receipt.to_string().parse::<Receipt>(), Ok(receipt));
+        }
+
+        #[test]
+        fn any_text_is_a_receipt_or_an_error(text in "[0-9a-f:%-]{0,60}|.{0,30}") {
+            if let Ok(receipt) = text.parse::<Receipt>() {
+                prop_assert_eq!(receipt.to_string(), text);
+            }
+        }
+    }
+}

@@ -1,0 +1,365 @@
+//! The stored format: all small states of one subject in one value.
+//!
+//! A value is a sequence of entries, in no particular order:
+//!
+//! | bytes | what |
+//! | --- | --- |
+//! | 1 | kind: which kernel, and which version of its layout |
+//! | 4 | identity: a hash of the policy's name, algorithm and window |
+//! | 1 | retention `k`: the entry is of use until its newest time + 2^k µs |
+//! | 2 or 4 | length of what follows, for kinds from 0x80 and from 0xc0 up |
+//! | … | the numbers of the state, 7 bytes each, big-endian; the newest time is the first |
+//!
+//! | kind | state | numbers |
+//! | --- | --- | --- |
+//! | 0x01 | bucket | newest, deficit, unit |
+//! | 0x02 | warm-up | newest, debt, deficit, unit |
+//! | 0x03 | fixed window | newest, start, used |
+//! | 0x04 | two-cell counter | newest, start, previous, current |
+//! | 0x05 | head of a log with entries in a key of their own | newest, base, total, first, count |
+//! | 0x81 | ring, entries included | newest, base, then stamp and total per entry |
+//! | 0xc1 | log, entries included | the same |
+//!
+//! A layout never changes under its kind: a new layout takes a new kind. Kinds below 0x80 are
+//! fixed in length for ever; a reader skips the others by their length, so an older program
+//! keeps what a newer one has written.
+
+use std::borrow::Cow;
+
+use smallvec::SmallVec;
+
+use crate::failure::Error;
+use crate::kernel::log::Log;
+use crate::kernel::{NUMBER_BYTES, Now, State};
+use crate::limit::{Identity, Limit, Member};
+use crate::number::MAX_EXACT;
+use crate::receipt::{Change, PartReceipt, Receipt};
+use crate::request::Request;
+use crate::step::{Held, Step, step};
+
+/// A value taken apart.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Record<'v> {
+    entries: Vec<Entry<'v>>,
+    is_torn: bool,
+}
+
+/// One entry of a value.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Entry<'v> {
+    /// Which kernel and which layout.
+    pub kind: u8,
+    /// Whose state it is.
+    pub identity: Identity,
+    /// It is of use until its newest time + 2^retention µs.
+    pub retention: u8,
+    /// The numbers of the state as bytes.
+    pub body: Cow<'v, [u8]>,
+}
+
+/// What a store with one value for each subject is to do with one of them.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Write {
+    /// Leave it.
+    Nothing,
+    /// Write it, to be kept for at least so many µs from now; `u64::MAX` is for ever.
+    Set {
+        /// The value.
+        value: Vec<u8>,
+        /// Its life in µs.
+        life: u64,
+    },
+    /// Remove it.
+    Remove,
+}
+
+/// [`step`](crate::step()) for a store that keeps one value for each subject and part of a limit:
+/// what the values say, what they are to say, and for how long.
+///
+/// `values` are those of the parts, in their order. States of other versions of the limit, which
+/// another program may be using, are kept for as long as they are of use to it. A state that
+/// can't be read counts as absent, and the decision notes that.
+///
+/// ```
+/// use sluicegate_core::record::{Write, step_values};
+/// use sluicegate_core::{Limit, Now, Request};
+///
+/// let limit = Limit::new("login".parse()?, vec!["gcra 1/s".parse()?])?;
+/// let now = Now { micros: 1_000_000, max_clock_back: None };
+/// let (step, writes) = step_values(&limit, &Request::check(b"alice"), now, &[None])?;
+/// assert!(step.decision.is_allowed());
+/// assert!(matches!(&writes[0], Write::Set { value, life: 1_000_000 } if value.len() == 27));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// Those of [`step`](crate::step()); then nothing is to be written.
+pub fn step_values(
+    limit: &Limit,
+    request: &Request<'_>,
+    now: Now,
+    values: &[Option<&[u8]>],
+) -> Result<(Step, SmallVec<[Write; 1]>), Error> {
+    let records: SmallVec<[Record<'_>; 1]> =
+        values.iter().map(|value| Record::decode(value.unwrap_or_default())).collect();
+    let mut discarded = records.iter().any(|record| record.is_torn);
+    let mut held: Vec<Option<Held>> = Vec::with_capacity(limit.members().len());
+    for member in limit.members() {
+        let kind = member.policy().rule().layout().kind();
+        let entry = records[member.part()].entry(member.identity(), kind);
+        let state = entry.and_then(|entry| entry.state(member));
+        discarded |= entry.is_some() && state.is_none();
+        held.push(state.map(Held::State));
+    }
+    let mut step = step(limit, request, now, &mut held)?;
+    if discarded {
+        let mut notes = step.decision.notes();
+        notes.discarded = true;
+        step.decision.set_notes(notes);
+    }
+    let writes = records.iter().enumerate().map(|(part, record)| {
+        let changed = |(index, member): &(usize, &Member)| {
+            member.part() == part && step.changed & (1 << index) != 0
+        };
+        if !limit.members().iter().enumerate().any(|member| changed(&member)) {
+            return Write::Nothing;
+        }
+        record.write(limit, part, &held, &step, now)
+    });
+    let writes = writes.collect();
+    Ok((step, writes))
+}
+
+/// The receipt of a reservation, from what was held before it and after it.
+pub(crate) fn receipt(
+    limit: &Limit,
+    request: &Request<'_>,
+    before: &[Option<Held>],
+    after: &[Option<Held>],
+) -> Receipt {
+    let parts = limit.parts().iter().enumerate().map(|(part, name)| {
+        let (before, after) = (encode(limit, part, before), encode(limit, part, after));
+        let before = Some(before).filter(|before| !before.is_empty());
+        PartReceipt {
+            limit: name.clone(),
+            subject: request.subject(part).to_vec(),
+            // What was written as it was has nothing to give back.
+            change: (before.as_ref() != Some(&after) && !after.is_empty())
+                .then_some(Change { before, after }),
+        }
+    });
+    Receipt::new(parts.collect())
+}
+
+/// The state of a policy in a value.
+pub(crate) fn state_of(value: &[u8], member: &Member) -> Option<State> {
+    let record = Record::decode(value);
+    record.entry(member.identity(), member.policy().rule().layout().kind())?.state(member)
+}
+
+/// What is held of the policies of one part, as a value.
+fn encode(limit: &Limit, part: usize, held: &[Option<Held>]) -> Vec<u8> {
+    let mut value = Vec::new();
+    for (member, held) in limit.members().iter().zip(held) {
+        if member.part() == part
+            && let Some(Held::State(state)) = held
+        {
+            Entry::of(member, state).write(&mut value);
+        }
+    }
+    value
+}
+
+impl<'v> Record<'v> {
+    /// Takes a value apart. What begins no entry, and all that follows it, is passed over.
+    #[must_use]
+    pub fn decode(value: &'v [u8]) -> Self {
+        let mut record = Self::default();
+        let mut rest = value;
+        while !rest.is_empty() {
+            let Some((entry, after)) = Entry::split_from(rest) else {
+                record.is_torn = true;
+                break;
+            };
+            record.entries.push(entry);
+            rest = after;
+        }
+        record
+    }
+
+    /// The entries, in the order they stand.
+    #[must_use]
+    pub fn entries(&self) -> &[Entry<'v>] {
+        &self.entries
+    }
+
+    /// Whether something in the value begins no entry.
+    #[must_use]
+    pub const fn is_torn(&self) -> bool {
+        self.is_torn
+    }
+
+    /// The entry of an identity and kind.
+    #[must_use]
+    pub fn entry(&self, identity: Identity, kind: u8) -> Option<&Entry<'v>> {
+        let theirs = |entry: &&Entry<'_>| entry.identity == identity && entry.kind == kind;
+        self.entries.iter().rev().find(theirs)
+    }
+
+    /// The value after a step, with the entries of other versions that are still of use.
+    fn write(
+        &self,
+        limit: &Limit,
+        part: usize,
+        held: &[Option<Held>],
+        step: &Step,
+        now: Now,
+    ) -> Write {
+        let mut value = encode(limit, part, held);
+        let mut life = step.lives.get(part).copied().unwrap_or(0);
+        let is_ours = |entry: &Entry<'_>| {
+            limit.members().iter().any(|member| {
+                member.part() == part
+                    && member.identity() == entry.identity
+                    && member.policy().rule().layout().kind() == entry.kind
+            })
+        };
+        for entry in self.entries.iter().filter(|entry| !is_ours(entry)) {
+            let left = entry.useful_until().saturating_sub(now.micros);
+            if left > 0 && !step.forgets() {
+                entry.write(&mut value);
+                life = life.max(left);
+            }
+        }
+        if value.is_empty() { Write::Remove } else { Write::Set { value, life } }
+    }
+}
+
+impl<'v> Entry<'v> {
+    /// The entry of a policy's state.
+    #[must_use]
+    pub fn of(member: &Member, state: &State) -> Entry<'static> {
+        let rule = member.policy().rule();
+        let mut numbers = Vec::new();
+        state.write(&mut numbers);
+        let body = numbers.iter().flat_map(|number| number.to_be_bytes()[1..].to_vec()).collect();
+        Entry {
+            kind: rule.layout().kind(),
+            identity: member.identity(),
+            retention: retention(rule.retention()),
+            body: Cow::Owned(body),
+        }
+    }
+
+    /// The state of a policy; `None` when no state has these numbers.
+    #[must_use]
+    pub fn state(&self, member: &Member) -> Option<State> {
+        member.policy().rule().read(&self.numbers()?)
+    }
+
+    /// The numbers; `None` when they are cut short, or too large to be any.
+    #[must_use]
+    pub fn numbers(&self) -> Option<SmallVec<[u64; 8]>> {
+        read_numbers(&self.body)
+    }
+
+    /// Writes the entry to the end of a value.
+    pub fn write(&self, value: &mut Vec<u8>) {
+        value.push(self.kind);
+        value.extend_from_slice(&self.identity.to_bytes());
+        value.push(self.retention);
+        let length = self.body.len();
+        match self.kind {
+            0..0x80 => {}
+            0x80..0xc0 => {
+                value.extend_from_slice(&u16::try_from(length).unwrap_or(u16::MAX).to_be_bytes());
+            }
+            0xc0.. => {
+                value.extend_from_slice(&u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes());
+            }
+        }
+        value.extend_from_slice(&self.body);
+    }
+
+    /// The first entry of a value, and what follows it; `None` when there is no whole one.
+    fn split_from(value: &'v [u8]) -> Option<(Self, &'v [u8])> {
+        let (&[kind, a, b, c, d, retention], rest) = value.split_first_chunk()?;
+        let (length, rest) = match kind {
+            0..0x80 => (NUMBER_BYTES * numbers_of(kind)?, rest),
+            0x80..0xc0 => {
+                let (length, rest) = rest.split_first_chunk()?;
+                (usize::from(u16::from_be_bytes(*length)), rest)
+            }
+            0xc0.. => {
+                let (length, rest) = rest.split_first_chunk()?;
+                (usize::try_from(u32::from_be_bytes(*length)).ok()?, rest)
+            }
+        };
+        // Every state begins with its newest time.
+        let (body, rest) = rest.split_at_checked(length).filter(|_| length >= NUMBER_BYTES)?;
+        let identity = Identity::from_bytes([a, b, c, d]);
+        Some((Self { kind, identity, retention, body: Cow::Borrowed(body) }, rest))
+    }
+
+    /// Until when the entry is of use to a program that knows it, in µs since the epoch.
+    fn useful_until(&self) -> u64 {
+        let newest = self.body.get(..NUMBER_BYTES).map_or(0, read_number);
+        newest.saturating_add(1_u64.checked_shl(self.retention.into()).unwrap_or(u64::MAX))
+    }
+}
+
+/// Whole numbers of 7 bytes each; `None` when they are cut short, or above 2^53 − 1.
+#[must_use]
+pub fn read_numbers(bytes: &[u8]) -> Option<SmallVec<[u64; 8]>> {
+    let numbers = bytes.chunks_exact(NUMBER_BYTES);
+    if !numbers.remainder().is_empty() {
+        return None;
+    }
+    numbers.map(read_number).map(|number| (number <= MAX_EXACT).then_some(number)).collect()
+}
+
+/// The smallest `k` for which 2^k µs are at least `micros`.
+#[must_use]
+pub const fn retention(micros: u64) -> u8 {
+    #[expect(clippy::cast_possible_truncation, reason = "at most 64")]
+    {
+        (64 - micros.saturating_sub(1).leading_zeros()) as u8
+    }
+}
+
+/// The numbers of each kind of fixed length, heads included.
+pub const FIXED_KINDS: [(u8, usize); 5] = {
+    use crate::kernel::{bucket::Bucket, counter::Counter, warm_up::WarmUp, window::FixedWindow};
+    [
+        (Bucket::KIND, 3),
+        (WarmUp::KIND, 4),
+        (FixedWindow::KIND, 3),
+        (Counter::KIND, 4),
+        (Log::HEAD_KIND, 5),
+    ]
+};
+
+fn numbers_of(kind: u8) -> Option<usize> {
+    FIXED_KINDS.iter().find(|(known, _)| *known == kind).map(|(_, numbers)| *numbers)
+}
+
+fn read_number(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0, |number, &byte| number << 8 | u64::from(byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::Layout;
+
+    #[test]
+    fn every_kernel_s_layout_is_known_to_readers() {
+        for spec in ["gcra 1/s", "warmup 1/s over 2s", "fixed_window 1/s", "sliding_counter 1/s"] {
+            let policy: crate::Policy = spec.parse().unwrap();
+            let Layout::Fixed { kind, numbers } = policy.rule().layout() else {
+                panic!("{spec} has states of a fixed length");
+            };
+            assert_eq!(numbers_of(kind), Some(numbers), "{spec}");
+        }
+    }
+}

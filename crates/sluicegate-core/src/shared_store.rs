@@ -1,0 +1,166 @@
+//! Any store or stack of stores behind one type.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+
+use crate::answer::{Answer, BoxFuture};
+use crate::decision::Decision;
+use crate::failure::{Error, StoreError};
+use crate::limit::Limit;
+use crate::request::Request;
+use crate::store::{NodeId, OpenOptions, OpenedLimit, Store, StoreId, StoreStats};
+
+/// Any store or stack of stores behind one type: what is chosen when the program runs.
+///
+/// An answer at once stays at once, and costs one indirect call; only what has to be waited for
+/// is put on the heap. Cloning is cheap, and clones are one store.
+///
+/// ```
+/// # use std::future::{Future, Pending};
+/// # use sluicegate_core::*;
+/// # struct Deny;
+/// # struct Denies(Limit);
+/// # impl Store for Deny {
+/// #     type Opened = Denies;
+/// #     fn id(&self) -> StoreId { StoreId::new("deny") }
+/// #     fn open(&self, limit: Limit, _: OpenOptions) -> Denies { Denies(limit) }
+/// # }
+/// # impl OpenedLimit for Denies {
+/// #     fn limit(&self) -> &Limit { &self.0 }
+/// #     fn ask<'a>(&'a self, _: Request<'a>)
+/// #         -> Answer<impl Future<Output = Result<Decision, Error>> + Send + 'a> {
+/// #         Answer::<Pending<_>>::Now(Ok(Decision::fallback(&self.0, false)))
+/// #     }
+/// # }
+/// let store = SharedStore::new(Deny);
+/// let limit = Limit::new("login".parse()?, vec!["gcra 1/s".parse()?])?;
+/// let opened = store.open(limit, OpenOptions::default());
+/// assert!(opened.ask(Request::check(b"alice")).now().unwrap()?.is_denied());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct SharedStore(Arc<dyn ErasedStore>);
+
+/// A limit that a [`SharedStore`] has opened. Cloning is cheap.
+#[derive(Clone)]
+pub struct SharedLimit(Arc<dyn ErasedLimit>);
+
+impl SharedStore {
+    /// A store that others can be put in the place of.
+    pub fn new(store: impl Store) -> Self {
+        Self(Arc::new(store))
+    }
+}
+
+impl SharedLimit {
+    /// An opened limit that others can be put in the place of.
+    pub fn new(opened: impl OpenedLimit) -> Self {
+        Self(Arc::new(opened))
+    }
+}
+
+trait ErasedStore: Send + Sync {
+    fn id(&self) -> StoreId;
+    fn open(&self, limit: Limit, options: OpenOptions) -> SharedLimit;
+    fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>>;
+    fn maintain(&self);
+    fn stats(&self) -> StoreStats;
+}
+
+impl<S: Store> ErasedStore for S {
+    fn id(&self) -> StoreId {
+        Store::id(self)
+    }
+
+    fn open(&self, limit: Limit, options: OpenOptions) -> SharedLimit {
+        SharedLimit::new(Store::open(self, limit, options))
+    }
+
+    fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(Store::ping(self))
+    }
+
+    fn maintain(&self) {
+        Store::maintain(self);
+    }
+
+    fn stats(&self) -> StoreStats {
+        Store::stats(self)
+    }
+}
+
+trait ErasedLimit: Send + Sync {
+    fn limit(&self) -> &Limit;
+    fn ask<'a>(&'a self, request: Request<'a>) -> Answer<BoxFuture<'a, Result<Decision, Error>>>;
+    fn node(&self, request: &Request<'_>) -> Option<NodeId>;
+}
+
+impl<L: OpenedLimit> ErasedLimit for L {
+    fn limit(&self) -> &Limit {
+        OpenedLimit::limit(self)
+    }
+
+    #[inline]
+    fn ask<'a>(&'a self, request: Request<'a>) -> Answer<BoxFuture<'a, Result<Decision, Error>>> {
+        OpenedLimit::ask(self, request).boxed()
+    }
+
+    fn node(&self, request: &Request<'_>) -> Option<NodeId> {
+        OpenedLimit::node(self, request)
+    }
+}
+
+impl Store for SharedStore {
+    type Opened = SharedLimit;
+
+    fn id(&self) -> StoreId {
+        self.0.id()
+    }
+
+    fn open(&self, limit: Limit, options: OpenOptions) -> SharedLimit {
+        self.0.open(limit, options)
+    }
+
+    fn ping(&self) -> impl Future<Output = Result<(), StoreError>> + Send {
+        self.0.ping()
+    }
+
+    fn maintain(&self) {
+        self.0.maintain();
+    }
+
+    fn stats(&self) -> StoreStats {
+        self.0.stats()
+    }
+}
+
+impl OpenedLimit for SharedLimit {
+    fn limit(&self) -> &Limit {
+        self.0.limit()
+    }
+
+    #[inline]
+    fn ask<'a>(
+        &'a self,
+        request: Request<'a>,
+    ) -> Answer<impl Future<Output = Result<Decision, Error>> + Send + 'a> {
+        self.0.ask(request)
+    }
+
+    fn node(&self, request: &Request<'_>) -> Option<NodeId> {
+        self.0.node(request)
+    }
+}
+
+impl fmt::Debug for SharedStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("SharedStore").field(&Store::id(self)).finish()
+    }
+}
+
+impl fmt::Debug for SharedLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("SharedLimit").field(self.0.limit().name()).finish()
+    }
+}

@@ -1,0 +1,225 @@
+//! One request against all policies of a limit: all are judged, then all are charged or none.
+
+mod judge;
+
+use smallvec::SmallVec;
+
+use crate::decision::{Decision, Notes};
+use crate::failure::Error;
+use crate::kernel::{Account, Kernel as _, Now, Overflow, Reading, Rule, State};
+use crate::limit::Limit;
+use crate::receipt::Receipt;
+use crate::record;
+use crate::request::{Action, Costs, Operation, Request};
+use crate::slices::SliceCounts;
+
+use judge::{Charging, Judge};
+
+/// What a store has of one policy under one subject.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Held {
+    /// A state.
+    State(State),
+    /// What the store says of a log that it judged and charged by itself.
+    Reading(Reading),
+}
+
+/// The answer to a request, and what to write.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// The answer.
+    pub decision: Decision,
+    /// The policies whose states changed, as bits in the order of the limit: what is held of
+    /// them now is to be kept. Where nothing is held of one, its state is to be removed.
+    pub changed: u64,
+    /// For how many µs from now what is held of each part has to be kept at least; `u64::MAX`:
+    /// for ever. As many as the limit has parts.
+    pub lives: SmallVec<[u64; 1]>,
+    forgets: bool,
+}
+
+impl Step {
+    /// Whether the subjects are to be forgotten, whatever else is known of them.
+    #[must_use]
+    pub const fn forgets(&self) -> bool {
+        self.forgets
+    }
+}
+
+/// Answers a request: the whole rule of a decision, as a pure function.
+///
+/// `held` is what the store has of each policy, in the order of the limit; it becomes what the
+/// store is to have. What did not change is as it was, and so is everything when this fails.
+///
+/// ```
+/// use sluicegate_core::{Limit, Now, Request, step};
+///
+/// let limit = Limit::new("login".parse()?, vec!["gcra 1/s".parse()?])?;
+/// let mut held = [None];
+/// let mut check = |micros| {
+///     step(&limit, &Request::check(b"alice"), Now { micros, max_clock_back: None }, &mut held)
+/// };
+/// assert!(check(0)?.decision.is_allowed());
+/// assert!(check(999_999)?.decision.is_denied());
+/// assert!(check(1_000_000)?.decision.is_allowed());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// [`Error::Request`] for costs that don't fit the limit, for what its policies don't offer, and
+/// for a cost or debt that a state can't hold.
+pub fn step(
+    limit: &Limit,
+    request: &Request<'_>,
+    now: Now,
+    held: &mut [Option<Held>],
+) -> Result<Step, Error> {
+    request.validate(limit)?;
+    match request.action() {
+        Action::Decide(operation) => decide(limit, request, operation, now, held),
+        Action::Cancel(receipt) => cancel(limit, receipt, now, held),
+        Action::Slices => read_slices(limit, now, held),
+    }
+}
+
+/// The answer to a check that a store has admitted and charged by itself, from the states after
+/// the charge: every policy admitted, and none makes the caller wait.
+///
+/// # Errors
+/// [`Error::Request`] when a state can't be counted in its policy's numbers.
+pub fn admitted(
+    limit: &Limit,
+    costs: Costs<'_>,
+    held: impl IntoIterator<Item = Option<Held>>,
+) -> Result<Decision, Error> {
+    let mut accounts: PerPolicy<Account<'_>> = SmallVec::new();
+    for (member, held) in limit.members().iter().zip(held) {
+        // Just written: the newest time is the time of judgement.
+        let micros = if let Some(Held::State(state)) = &held { state.newest() } else { 0 };
+        let now = Now { micros, max_clock_back: None };
+        accounts.push(open(member.policy().rule(), held, now)?.0);
+    }
+    let mut judge = Judge::new(limit, accounts);
+    judge.pass_all(costs);
+    let granted = judge.granted(costs);
+    Ok(judge.decision(true, granted))
+}
+
+/// Something for each policy, without an allocation for up to 16.
+type PerPolicy<T> = SmallVec<[T; 16]>;
+
+fn decide(
+    limit: &Limit,
+    request: &Request<'_>,
+    operation: Operation,
+    now: Now,
+    held: &mut [Option<Held>],
+) -> Result<Step, Error> {
+    let costs = request.cost();
+    if operation == Operation::Reset {
+        held.fill(None);
+    }
+    let before = (request.wants_receipt() && operation.within().is_some()).then(|| held.to_vec());
+    let mut judge = Judge::open(limit, now, held)?;
+    let ruled = match operation {
+        Operation::Check | Operation::Reserve { .. } => {
+            judge.check(costs, operation.within(), Charging::Now)
+        }
+        Operation::Peek => judge.check(costs, None, Charging::Never),
+        Operation::TakeUpTo => judge.take_up_to(costs),
+        Operation::Charge => judge.charge(costs),
+        Operation::Refund => Ok(judge.refund(costs)),
+        Operation::Reset => Ok(judge.reset(costs)),
+    };
+    let (allowed, granted) = match ruled {
+        Ok(ruled) => ruled,
+        Err(error) => {
+            judge.close(held, 0);
+            return Err(error.into());
+        }
+    };
+    let notes = Notes { restamped: judge.restamped != 0, ..Notes::default() };
+    let mut decision = judge.decision(allowed, granted).with_notes(notes);
+    let changed = match operation {
+        Operation::Peek => 0,
+        Operation::Reset => u64::MAX >> (u64::BITS as usize - limit.members().len()),
+        _ => judge.changed | judge.restamped,
+    };
+    let lives = judge.lives(now, changed);
+    if operation != Operation::Reset {
+        judge.close(held, changed);
+    }
+    if let Some(before) = before.filter(|_| decision.is_allowed()) {
+        decision = decision.with_receipt(record::receipt(limit, request, &before, held));
+    }
+    Ok(Step { decision, changed, lives, forgets: operation == Operation::Reset })
+}
+
+/// Puts back what a reservation found, if all is as it left it.
+fn cancel(
+    limit: &Limit,
+    receipt: &Receipt,
+    now: Now,
+    held: &mut [Option<Held>],
+) -> Result<Step, Error> {
+    let cancelled = |allowed, changed, lives| {
+        let decision = Decision::cancelled(limit, allowed);
+        Ok(Step { decision, changed, lives, forgets: false })
+    };
+    let mut restored: PerPolicy<Option<State>> = SmallVec::new();
+    let mut changed = 0;
+    for (index, (member, held)) in limit.members().iter().zip(held.iter()).enumerate() {
+        let change = receipt.parts().get(member.part()).and_then(|part| part.change.as_ref());
+        let Some(change) = change else {
+            restored.push(None);
+            continue;
+        };
+        let left = record::state_of(&change.after, member);
+        let there = if let Some(Held::State(state)) = held { Some(state) } else { None };
+        if left.as_ref() != there {
+            return cancelled(false, 0, SmallVec::new());
+        }
+        let found = change.before.as_deref().and_then(|before| record::state_of(before, member));
+        if found != left {
+            changed |= 1 << index;
+        }
+        restored.push(found);
+    }
+    if receipt.is_empty() {
+        return cancelled(false, 0, SmallVec::new());
+    }
+    let mut put_back = held.to_vec();
+    for (index, (held, state)) in put_back.iter_mut().zip(restored).enumerate() {
+        if changed & (1 << index) != 0 {
+            *held = state.map(Held::State);
+        }
+    }
+    held.clone_from_slice(&put_back);
+    let lives = Judge::open(limit, now, &mut put_back)?.lives(now, 0);
+    cancelled(true, changed, lives)
+}
+
+fn read_slices(limit: &Limit, now: Now, held: &mut [Option<Held>]) -> Result<Step, Error> {
+    let ring = SliceCounts::ring(limit)?;
+    let state = match held.first() {
+        Some(Some(Held::State(State::Log(state)))) => Some(state.clone()),
+        _ => None,
+    };
+    let (balance, restamped) = ring.balance(state.clone(), now)?;
+    let slices = SliceCounts::of(ring, &balance);
+    let state = state.map(|state| Held::State(State::Log(state)));
+    let request = Request::new(Operation::Peek, b"");
+    let peeked = decide(limit, &request, Operation::Peek, now, &mut [state])?;
+    let notes = Notes { restamped, ..Notes::default() };
+    let decision = peeked.decision.with_notes(notes).with_slices(slices);
+    Ok(Step { decision, changed: 0, lives: SmallVec::new(), forgets: false })
+}
+
+/// Brings what is held of a policy to the time of judgement.
+fn open(rule: &Rule, held: Option<Held>, now: Now) -> Result<(Account<'_>, bool), Overflow> {
+    match held {
+        Some(Held::Reading(reading)) => Ok((Account::Read(reading), reading.restamped)),
+        Some(Held::State(state)) => Account::open(rule, Some(state), now),
+        None => Account::open(rule, None, now),
+    }
+}

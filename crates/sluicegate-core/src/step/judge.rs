@@ -1,0 +1,320 @@
+//! All policies of a limit, judged and charged together.
+
+use smallvec::SmallVec;
+
+use super::{Held, PerPolicy, open};
+use crate::decision::{Decision, Numbers};
+use crate::kernel::{Account, Admission, Charge, NEVER, Now, Overflow, State, Verdict};
+use crate::limit::Limit;
+use crate::policy::{DeniedCharge, Enforcement, Policy};
+use crate::request::Costs;
+
+/// What one policy is asked, and what it says.
+#[derive(Clone, Copy)]
+pub(super) struct Answer {
+    /// 0: not judged, not charged.
+    cost: u64,
+    verdict: Verdict,
+    /// Of a log: the strategies that refuse, as bits.
+    violated: u32,
+}
+
+impl Answer {
+    const fn passed(cost: u64) -> Self {
+        Self { cost, verdict: Verdict::Pass { wait: 0 }, violated: 0 }
+    }
+
+    fn of(account: &Account<'_>, cost: u64, within: Option<u64>) -> Self {
+        if cost == 0 {
+            return Self::passed(0);
+        }
+        let verdict = account.judge(cost, within);
+        let violated = match verdict {
+            Verdict::Refuse { .. } => account.violated(cost),
+            Verdict::Pass { .. } => 0,
+        };
+        Self { cost, verdict, violated }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Charging {
+    Now,
+    Never,
+}
+
+/// All policies of a limit with the states of one request's subjects.
+pub(super) struct Judge<'l> {
+    limit: &'l Limit,
+    accounts: PerPolicy<Account<'l>>,
+    answers: PerPolicy<Answer>,
+    /// What was held of each policy, but for those of `in_place`.
+    originals: PerPolicy<Option<Held>>,
+    /// The logs whose accounts have the very state that was held: a log can be long, and is not
+    /// copied unless it is brought to another time.
+    in_place: u64,
+    pub(super) changed: u64,
+    pub(super) restamped: u64,
+}
+
+impl<'l> Judge<'l> {
+    pub(super) fn new(limit: &'l Limit, accounts: PerPolicy<Account<'l>>) -> Self {
+        Self {
+            limit,
+            accounts,
+            answers: SmallVec::new(),
+            originals: SmallVec::new(),
+            in_place: 0,
+            changed: 0,
+            restamped: 0,
+        }
+    }
+
+    /// Takes what is held and brings it to the time of judgement.
+    pub(super) fn open(
+        limit: &'l Limit,
+        now: Now,
+        held: &mut [Option<Held>],
+    ) -> Result<Self, Overflow> {
+        let mut judge = Self::new(limit, SmallVec::new());
+        for (index, member) in limit.members().iter().enumerate() {
+            let original = match &held[index] {
+                Some(Held::State(State::Log(state))) if !now.is_exceeded_by(state.newest) => {
+                    judge.in_place |= 1 << index;
+                    None
+                }
+                held => held.clone(),
+            };
+            match open(member.policy().rule(), held[index].take(), now) {
+                Ok((account, restamped)) => {
+                    judge.restamped |= u64::from(restamped) << index;
+                    judge.accounts.push(account);
+                    judge.originals.push(original);
+                }
+                Err(overflow) => {
+                    held[index] = original;
+                    judge.close(held, 0);
+                    return Err(overflow);
+                }
+            }
+        }
+        Ok(judge)
+    }
+
+    /// Puts back what changed as it is now, and the rest as it was.
+    pub(super) fn close(self, held: &mut [Option<Held>], changed: u64) {
+        let opened = self.accounts.into_iter().zip(self.originals);
+        for (index, (held, (account, original))) in held.iter_mut().zip(opened).enumerate() {
+            let has_state = !matches!(account, Account::Read(_));
+            let is_account_s = (changed | self.in_place) & (1 << index) != 0;
+            *held = if has_state && is_account_s {
+                account.into_state().map(Held::State)
+            } else {
+                original
+            };
+        }
+    }
+
+    pub(super) fn check(
+        &mut self,
+        costs: Costs<'_>,
+        within: Option<u64>,
+        charging: Charging,
+    ) -> Result<(bool, u64), Overflow> {
+        let mut allowed = true;
+        let mut act_in = 0;
+        for index in 0..self.accounts.len() {
+            let cost = costs.of(self.limit, index);
+            let answer = Answer::of(&self.accounts[index], cost, within);
+            if self.is_enforced(index) {
+                match answer.verdict {
+                    Verdict::Pass { wait } => act_in = act_in.max(wait),
+                    Verdict::Refuse { .. } => allowed = false,
+                }
+            }
+            self.answers.push(answer);
+        }
+        if charging == Charging::Now {
+            self.settle(allowed, act_in)?;
+        }
+        Ok((allowed, if allowed { self.granted(costs) } else { 0 }))
+    }
+
+    /// Charges what passed, and what is charged although it did not.
+    fn settle(&mut self, allowed: bool, act_in: u64) -> Result<(), Overflow> {
+        let charge_of = |judge: &Self, index: usize| {
+            let policy = judge.policy(index);
+            let Answer { cost, verdict, .. } = judge.answers[index];
+            let shadow = policy.enforcement() == Enforcement::Shadow;
+            let denied = if shadow { matches!(verdict, Verdict::Refuse { .. }) } else { !allowed };
+            match (cost, verdict) {
+                (0, _) => Charge::None,
+                (cost, Verdict::Pass { wait }) if !denied => {
+                    let act_in = if shadow { wait } else { act_in };
+                    Charge::Admitted(Admission { cost, wait, act_in })
+                }
+                (cost, _) if policy.denied_charge() == DeniedCharge::Charged => {
+                    Charge::Denied { cost }
+                }
+                _ => Charge::None,
+            }
+        };
+        self.charge_all(charge_of)
+    }
+
+    /// Charges all policies, or none when one of them can't be.
+    fn charge_all(&mut self, charge_of: impl Fn(&Self, usize) -> Charge) -> Result<(), Overflow> {
+        for index in 0..self.accounts.len() {
+            self.accounts[index].can_charge(charge_of(self, index))?;
+        }
+        for index in 0..self.accounts.len() {
+            let charge = charge_of(self, index);
+            if charge != Charge::None {
+                self.accounts[index].charge(charge)?;
+                self.changed |= 1 << index;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn take_up_to(&mut self, costs: Costs<'_>) -> Result<(bool, u64), Overflow> {
+        let mut granted = u64::MAX;
+        for index in 0..self.accounts.len() {
+            let cost = costs.of(self.limit, index);
+            if cost > 0 && self.is_enforced(index) {
+                granted = granted.min(self.accounts[index].remaining_before()).min(cost);
+            }
+        }
+        for index in 0..self.accounts.len() {
+            let cost = costs.of(self.limit, index);
+            let account = &self.accounts[index];
+            let most = if self.is_enforced(index) {
+                granted
+            } else {
+                account.remaining_before().min(cost)
+            };
+            // When there is nothing at all: say when a single unit would pass.
+            let cost = if cost == 0 { 0 } else { most.max(1) };
+            let answer = Answer::of(account, cost, None);
+            self.answers.push(answer);
+        }
+        let allowed = granted > 0;
+        let act_in = self.longest_wait();
+        self.settle(allowed, act_in)?;
+        Ok((allowed, if allowed { self.granted(costs) } else { 0 }))
+    }
+
+    pub(super) fn charge(&mut self, costs: Costs<'_>) -> Result<(bool, u64), Overflow> {
+        self.pass_all(costs);
+        self.charge_all(|judge, index| match judge.answers[index].cost {
+            0 => Charge::None,
+            cost => Charge::Admitted(Admission::at_once(cost)),
+        })?;
+        Ok((true, self.granted(costs)))
+    }
+
+    pub(super) fn refund(&mut self, costs: Costs<'_>) -> (bool, u64) {
+        self.pass_all(costs);
+        for index in 0..self.accounts.len() {
+            let cost = self.answers[index].cost;
+            if cost > 0 && self.accounts[index].is_known() {
+                self.accounts[index].refund(cost);
+                self.changed |= 1 << index;
+            }
+        }
+        (true, 0)
+    }
+
+    /// The answer of a subject that was just forgotten: the states are fresh ones.
+    pub(super) fn reset(&mut self, costs: Costs<'_>) -> (bool, u64) {
+        self.pass_all(costs);
+        (true, 0)
+    }
+
+    pub(super) fn pass_all(&mut self, costs: Costs<'_>) {
+        for index in 0..self.accounts.len() {
+            self.answers.push(Answer::passed(costs.of(self.limit, index)));
+        }
+    }
+
+    pub(super) fn decision(&self, allowed: bool, granted: u64) -> Decision {
+        let mut binding: Option<(u8, u64)> = None;
+        let mut wait = 0;
+        let mut policies = SmallVec::with_capacity(self.accounts.len());
+        for (index, (account, answer)) in self.accounts.iter().zip(&self.answers).enumerate() {
+            let numbers = numbers(account, *answer);
+            if self.is_enforced(index) {
+                if numbers.admitted {
+                    wait = wait.max(numbers.delay);
+                } else if binding.is_none_or(|(_, longest)| numbers.delay > longest) {
+                    binding = Some((u8::try_from(index).unwrap_or(u8::MAX), numbers.delay));
+                }
+            }
+            policies.push(numbers);
+        }
+        let binding = binding.filter(|_| !allowed);
+        let delay = if allowed { wait } else { binding.map_or(0, |(_, retry)| retry) };
+        let binding = binding.map(|(index, _)| index);
+        Decision::new(self.limit.clone(), policies, allowed, granted, delay, binding)
+    }
+
+    /// For how long what is held of each part has to be kept: as long as its longest state.
+    pub(super) fn lives(&self, now: Now, changed: u64) -> SmallVec<[u64; 1]> {
+        let mut lives = SmallVec::from_elem(0, self.limit.parts().len());
+        for (index, (account, member)) in self.accounts.iter().zip(self.limit.members()).enumerate()
+        {
+            let is_kept = (changed | self.in_place) & (1 << index) != 0;
+            if is_kept || self.originals[index].is_some() {
+                let life = &mut lives[member.part()];
+                *life = account.lasts(now).max(*life);
+            }
+        }
+        lives
+    }
+
+    fn policy(&self, index: usize) -> &'l Policy {
+        self.limit.members()[index].policy()
+    }
+
+    fn is_enforced(&self, index: usize) -> bool {
+        self.policy(index).enforcement() == Enforcement::Enforced
+    }
+
+    /// What an allowed request was granted. Where nothing is enforced, that is all it asked for;
+    /// shadows take what they like.
+    pub(super) fn granted(&self, costs: Costs<'_>) -> u64 {
+        let indices = 0..self.answers.len();
+        let enforced = indices.clone().filter(|&index| self.is_enforced(index));
+        let granted = enforced.map(|index| self.answers[index].cost).max().unwrap_or(0);
+        let asked = || indices.map(|index| costs.of(self.limit, index)).max().unwrap_or(0);
+        if granted > 0 { granted } else { asked() }
+    }
+
+    fn longest_wait(&self) -> u64 {
+        let waits =
+            (0..self.answers.len()).filter(|&index| self.is_enforced(index)).map(
+                |index| match self.answers[index].verdict {
+                    Verdict::Pass { wait } => wait,
+                    Verdict::Refuse { .. } => 0,
+                },
+            );
+        waits.max().unwrap_or(0)
+    }
+}
+
+fn numbers(account: &Account<'_>, answer: Answer) -> Numbers {
+    let (admitted, delay) = match answer.verdict {
+        Verdict::Pass { wait } => (true, wait),
+        Verdict::Refuse { retry } => (false, retry.unwrap_or(NEVER)),
+    };
+    let (total, current) = account.counts();
+    Numbers {
+        remaining: account.remaining(),
+        delay,
+        reset: account.reset_after(),
+        total,
+        current,
+        violated: answer.violated,
+        admitted,
+    }
+}

@@ -1,0 +1,233 @@
+//! The general path: any request to any number of policies, all or nothing.
+//!
+//! The shards of all policies are locked in one order, the states are taken, the core judges and
+//! charges, and what changed is written back before any lock is let go.
+
+use smallvec::SmallVec;
+
+use sluicegate_core::kernel::Now;
+use sluicegate_core::{
+    Action, Decision, Enforcement, Error, Held, OpenedLimit as _, Operation, Request, Span, Step,
+    step,
+};
+
+use crate::budget::Room;
+use crate::fingerprint::Fingerprint;
+use crate::kernels::Place;
+use crate::opened::MemoryLimit;
+use crate::registry::{Full, Registry};
+
+/// Something for each policy, without an allocation for up to 16.
+type PerPolicy<T> = SmallVec<[T; 16]>;
+
+/// Answers a request, whose first subject has the fingerprint.
+pub(crate) fn decide(
+    opened: &MemoryLimit,
+    request: &Request<'_>,
+    first: Fingerprint,
+    now: Now,
+) -> Result<Decision, Error> {
+    let fingerprints = fingerprints(opened, request, first);
+    let decision = with_room(opened.registry(), |room| {
+        Call::lock(opened, &fingerprints, now).answer(request, room)
+    })?;
+    if let Action::Decide(Operation::Reset) = request.action() {
+        forget_elsewhere(opened, &fingerprints);
+    }
+    Ok(decision)
+}
+
+/// One for each part of the limit.
+fn fingerprints(
+    opened: &MemoryLimit,
+    request: &Request<'_>,
+    first: Fingerprint,
+) -> SmallVec<[Fingerprint; 4]> {
+    let of = |part| opened.store().fingerprint(request.subject(part));
+    let first = if let Action::Cancel(_) = request.action() { of(0) } else { first };
+    let parts = opened.limit().parts().len();
+    std::iter::once(first).chain((1..parts).map(of)).collect()
+}
+
+/// The rest of a reset comes when no shard is locked any more: the order of their locks is that
+/// of the opened limit's own tables.
+#[cold]
+fn forget_elsewhere(opened: &MemoryLimit, fingerprints: &[Fingerprint]) {
+    for (part, fingerprint) in opened.limit().parts().iter().zip(fingerprints) {
+        let (time, seats) = (opened.time(), opened.seats());
+        opened.registry().forget_elsewhere(part.as_str(), time, seats, *fingerprint);
+    }
+}
+
+/// Answers a request, and again where others had to be evicted for it but no shard with a state
+/// was to be had: without locks of its own it can wait for theirs.
+fn with_room(
+    registry: &Registry,
+    mut answer: impl FnMut(&mut Room<'_>) -> Result<Decision, Error>,
+) -> Result<Decision, Error> {
+    let mut room = Room::none(&registry.budget);
+    room.final_try = !registry.evicts();
+    let answered = answer(&mut room);
+    if room.wanted == 0 { answered } else { wait_for_room(registry, room, &mut answer) }
+}
+
+#[cold]
+fn wait_for_room(
+    registry: &Registry,
+    mut room: Room<'_>,
+    answer: &mut dyn FnMut(&mut Room<'_>) -> Result<Decision, Error>,
+) -> Result<Decision, Error> {
+    // A state that was found before may be evicted meanwhile, so that more is wanted.
+    for _ in 0..RETRIES {
+        if !registry.fill(&mut room) {
+            break;
+        }
+        room.wanted = 0;
+        let answered = answer(&mut room);
+        if room.wanted == 0 {
+            return answered;
+        }
+    }
+    room.final_try = true;
+    answer(&mut room)
+}
+
+/// A request with the locks it holds.
+struct Call<'o> {
+    opened: &'o MemoryLimit,
+    now: Now,
+    places: PerPolicy<Place<'o>>,
+}
+
+impl<'o> Call<'o> {
+    fn lock(opened: &'o MemoryLimit, fingerprints: &[Fingerprint], now: Now) -> Self {
+        let members = opened.limit().members();
+        let mut places: PerPolicy<Option<Place<'o>>> = members.iter().map(|_| None).collect();
+        for &index in opened.lock_order() {
+            let fingerprint = fingerprints[members[index].part()];
+            places[index] = Some(opened.seats()[index].lock(fingerprint));
+        }
+        Self { opened, now, places: places.into_iter().flatten().collect() }
+    }
+
+    /// The answer stands unless more room is wanted.
+    fn answer(&mut self, request: &Request<'_>, room: &mut Room<'_>) -> Result<Decision, Error> {
+        let absent = match request.action() {
+            // A refund gives nothing to a key that isn't there.
+            Action::Decide(Operation::Peek | Operation::Refund | Operation::Reset)
+            | Action::Slices => 0,
+            _ => self.places.iter().filter(|place| !place.is_found()).count(),
+        };
+        // Room for what is new is taken first and given back when not needed: at the cap nobody is
+        // evicted for a request that is denied after all.
+        let is_roomy = room.try_fill(absent);
+        let mut held: PerPolicy<Option<Held>> =
+            self.places.iter_mut().map(|place| place.take().map(Held::State)).collect();
+        self.catch_up(&held);
+        if is_roomy {
+            return match step(self.opened.limit(), request, self.now, &mut held) {
+                Ok(step) => {
+                    let inserted = self.write(held, step.changed);
+                    room.spend(inserted);
+                    Ok(step.decision)
+                }
+                Err(error) => {
+                    self.write(held, 0);
+                    Err(error)
+                }
+            };
+        }
+        // It may turn out that nothing is to be charged after all.
+        let before = held.clone();
+        let stepped = step(self.opened.limit(), request, self.now, &mut held).and_then(|stepped| {
+            let Step { mut decision, mut changed, .. } = stepped;
+            match self.make_room(&mut decision, &mut changed, room) {
+                Ok(()) => Ok((decision, changed)),
+                Err(full) => {
+                    if !room.final_try {
+                        room.wanted = absent;
+                    }
+                    // The policies' own words are those of a peek: nothing is charged.
+                    held.clone_from(&before);
+                    let peek = request.as_peek();
+                    let peeked = step(self.opened.limit(), &peek, self.now, &mut held)?;
+                    let mut peeked = peeked.decision.with_notes(decision.notes());
+                    let retry = Span::from_micros(full.retry).unwrap_or(Span::MAX);
+                    peeked.turn_away_for_room(retry);
+                    Ok((peeked, 0))
+                }
+            }
+        });
+        let changed = stepped.as_ref().map_or(0, |(_, changed)| *changed);
+        let inserted = self.write(held, changed);
+        room.spend(inserted);
+        stepped.map(|(decision, _)| decision)
+    }
+
+    /// Reads the clock again, once, where it seems to have stepped back: a clock that did goes on
+    /// meanwhile.
+    fn catch_up(&mut self, held: &[Option<Held>]) {
+        let is_late = held.iter().flatten().any(|held| match held {
+            Held::State(state) => self.now.is_exceeded_by(state.newest()),
+            Held::Reading(_) => false,
+        });
+        if is_late && let Some(now) = self.opened.registry().catch_up(self.now) {
+            self.now = now;
+        }
+    }
+
+    /// Keeps what changed, puts the rest back, and gives how many states are new.
+    fn write(&mut self, held: PerPolicy<Option<Held>>, changed: u64) -> usize {
+        let mut inserted = 0;
+        for (index, (place, held)) in self.places.iter_mut().zip(held).enumerate() {
+            let state = if let Some(Held::State(state)) = held { Some(state) } else { None };
+            if changed & (1 << index) == 0 {
+                place.put_back(state);
+            } else {
+                inserted += usize::from(place.keep(state, self.now.micros));
+            }
+        }
+        inserted
+    }
+
+    /// Makes room for each state that is new, one by one; a shadow that finds none is not kept.
+    fn make_room(
+        &mut self,
+        decision: &mut Decision,
+        changed: &mut u64,
+        room: &mut Room<'_>,
+    ) -> Result<(), Full> {
+        let registry = self.opened.registry();
+        let mut needed = 0;
+        let mut notes = decision.notes();
+        for (index, (place, member)) in
+            self.places.iter_mut().zip(self.opened.limit().members()).enumerate()
+        {
+            if place.is_found() || *changed & (1 << index) == 0 {
+                continue;
+            }
+            needed += 1;
+            if room.try_fill(needed) {
+                continue;
+            }
+            match place.make_room(registry, self.now.micros) {
+                Ok(()) => room.add(),
+                Err(full) => {
+                    let matters = member.policy().enforcement() == Enforcement::Enforced;
+                    if !room.final_try || (matters && decision.is_allowed()) {
+                        return Err(full);
+                    }
+                    needed -= 1;
+                    *changed &= !(1 << index);
+                    notes.full = true;
+                }
+            }
+        }
+        decision.set_notes(notes);
+        Ok(())
+    }
+}
+
+/// How often more room is waited for. It is found the first time, but for states that are evicted
+/// between two tries.
+const RETRIES: usize = 4;
