@@ -153,6 +153,12 @@ impl<'a> Request<'a> {
         self
     }
 
+    /// The same request, whose answer has no receipt.
+    pub const fn without_receipt(mut self) -> Self {
+        self.wants_receipt = false;
+        self
+    }
+
     /// The subject: any bytes; of limits together, that of the first part.
     #[must_use]
     #[inline]
@@ -252,6 +258,33 @@ impl<'a> Request<'a> {
                 limit.name(),
             ),
         ))
+    }
+}
+
+impl Action<'_> {
+    /// The number by which programs in other languages know the action.
+    #[must_use]
+    pub const fn code(self) -> u8 {
+        match self {
+            Self::Decide(Operation::Check) => 1,
+            Self::Decide(Operation::Peek) => 2,
+            Self::Decide(Operation::Reserve { .. }) => 3,
+            Self::Decide(Operation::TakeUpTo) => 4,
+            Self::Decide(Operation::Charge) => 5,
+            Self::Decide(Operation::Refund) => 6,
+            Self::Slices => 7,
+            Self::Decide(Operation::Reset) => 8,
+            Self::Cancel(_) => 9,
+        }
+    }
+
+    /// The longest wait that the caller of a reservation accepts, in µs.
+    #[must_use]
+    pub const fn within(self) -> Option<u64> {
+        match self {
+            Self::Decide(Operation::Reserve { within }) => Some(within.as_micros()),
+            _ => None,
+        }
     }
 }
 

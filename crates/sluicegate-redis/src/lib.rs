@@ -7,32 +7,31 @@
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! use std::sync::Arc;
-//! use sluicegate_core::{Limit, Request, Store, TimeSource};
+//! use sluicegate_core::{Limit, OpenOptions, OpenedLimit, Request, Store};
 //! use sluicegate_redis::RedisStore;
 //!
 //! let store = RedisStore::builder("redis://127.0.0.1:6379")?.build();
 //! let limit = Limit::new("login".parse()?, vec!["token_bucket 10/s".parse()?])?;
-//! let handle = store.open(Arc::new(limit), TimeSource::Store);
-//! let decision = store.decide(&handle, Request::check(b"alice")).await?;
+//! let login = store.open(limit, OpenOptions::default());
+//! let decision = login.ask(Request::check(b"alice")).wait().await?;
 //! assert!(decision.is_allowed());
 //! # Ok(())
 //! # }
 //! ```
 
 mod link;
+mod opened;
 mod program;
-mod receipt;
 mod reply;
 mod script;
 mod store;
 
 pub use link::UrlError;
+pub use opened::RedisLimit;
 #[doc(hidden)]
 pub use program::Program;
-pub use receipt::Receipt;
 #[doc(hidden)]
-pub use reply::{Answer, read_answer};
+pub use reply::{Reply, read_reply};
 #[doc(hidden)]
 pub use script::Script;
-pub use store::{RedisHandle, RedisStore, RedisStoreBuilder};
+pub use store::{RedisStore, RedisStoreBuilder};

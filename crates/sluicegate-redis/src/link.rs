@@ -12,7 +12,7 @@ use redis::{
     AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ErrorKind, IntoConnectionInfo, PushInfo,
     PushKind, RedisError, ServerErrorKind, Value,
 };
-use sluicegate_core::{StoreError, StoreErrorKind, visible};
+use sluicegate_core::{StoreError, StoreErrorKind, printable};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -121,6 +121,11 @@ impl Link {
             attempt: watch::Sender::new(Attempt::Idle),
         };
         Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// What messages call the server.
+    pub(crate) fn address(&self) -> &str {
+        &self.shared.address
     }
 
     /// Sends a command and waits for its answer, at most until the deadline.
@@ -359,7 +364,7 @@ fn words(error: &RedisError) -> String {
     let detail = detail.split_once(" script: ").map_or(detail, |(detail, _)| detail);
     let words = format!("{code} {detail}");
     let words: String = words.trim().trim_end_matches('.').chars().take(MOST).collect();
-    visible(&words)
+    printable(&words)
 }
 
 /// Whether the server is no primary (any more): its name may lead to the one that is.

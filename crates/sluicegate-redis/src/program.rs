@@ -23,14 +23,11 @@
 //! | 7 | the longest accepted wait of a reservation, µs |
 
 use sluicegate_core::kernel::window::Anchor;
-use sluicegate_core::kernel::{Rule, log};
-use sluicegate_core::packed::{kind, retention};
+use sluicegate_core::kernel::{Kernel as _, Layout, NUMBER_BYTES as NUMBER, Rule};
+use sluicegate_core::record::retention;
 use sluicegate_core::{
-    Costs, DeniedCharge, Enforcement, Limit, MAX_EXACT, Member, Operation, Span, cost_of,
+    Action, DeniedCharge, Enforcement, Limit, MAX_EXACT, Member, Operation, Request, Span, Strategy,
 };
-
-/// The most slices a ring may have to be kept in the packed states.
-pub(crate) const MAX_INLINE_SLICES: u64 = 64;
 
 const SHADOW: u8 = 1;
 const CHARGE_DENIED: u8 = 2;
@@ -39,7 +36,6 @@ const SMOOTH: u8 = 8;
 /// The policy is the first of the next part of its limit.
 const NEXT_PART: u8 = 16;
 
-const NUMBER: usize = 7;
 /// Which of a policy's numbers is its cost: the last of those before kind, flags and strategies.
 const COST: usize = 3;
 /// The bytes at the end.
@@ -94,37 +90,20 @@ impl Program {
         program
     }
 
-    /// The bytes for reading the slices of a ring.
-    #[must_use]
-    pub fn bytes_for_slices(&self) -> Vec<u8> {
-        let mut bytes = self.bytes.clone();
-        let end = bytes.len() - END;
-        bytes[end] = 7;
-        bytes
-    }
-
-    /// The bytes for one operation at given costs. `near` is the time around which a policy is
-    /// guessed to be judged.
+    /// The bytes for one request. `near` is the time around which a policy is guessed to be
+    /// judged.
     #[must_use]
     pub fn bytes(
         &self,
         limit: &Limit,
-        operation: Operation,
-        costs: Costs<'_>,
+        request: &Request<'_>,
         near: impl Fn(usize) -> u64,
     ) -> Vec<u8> {
         let mut bytes = self.bytes.clone();
-        let (code, within) = match operation {
-            Operation::Check => (1, 0),
-            Operation::Reserve { within } => (3, within.as_micros()),
-            Operation::TakeUpTo => (4, 0),
-            Operation::Charge => (5, 0),
-            Operation::Refund => (6, 0),
-            _ => (2, 0),
-        };
-        let mut express = self.plain && code == 1;
+        let action = request.action();
+        let mut express = self.plain && action == Action::Decide(Operation::Check);
         for (index, &entry) in self.entries.iter().enumerate() {
-            let cost = cost_of(limit, costs, index);
+            let cost = request.cost_of(limit, index);
             express = express && cost > 0 && cost <= self.express_costs[index];
             put(&mut bytes[entry + place_of(COST)..], cost);
         }
@@ -134,8 +113,8 @@ impl Program {
             (true, true) => 2,
         };
         let end = bytes.len() - END;
-        bytes[end] = code;
-        put(&mut bytes[end + 3..], within);
+        bytes[end] = action.code();
+        put(&mut bytes[end + 3..], action.within().unwrap_or(0));
         for &index in &self.calendars {
             let Rule::Window(window) = limit.members()[index].policy().rule() else {
                 continue;
@@ -163,88 +142,62 @@ impl Program {
         }
         self.plain &= flags == 0;
         let mut most = MAX_EXACT;
-        let mut strategies: &[sluicegate_core::Strategy] = &[];
-        let (kind, lasts, numbers) = match policy.rule() {
+        let mut strategies: &[Strategy] = &[];
+        let rule = policy.rule();
+        let numbers = match rule {
             Rule::Bucket(bucket) => {
                 if bucket.is_shaper() {
                     flags |= SHAPER;
                     self.plain = false;
                 }
-                let mut shortest = 0;
                 if bucket.is_smooth() {
                     flags |= SMOOTH;
                     most = (MAX_EXACT - bucket.capacity()) / bucket.unit();
                     self.plain &= bucket.refill() > 0;
-                    if bucket.fresh_deficit() > 0 {
-                        shortest = Span::DAY.as_micros();
-                    }
                 }
-                // What one grant can leave, and a debt beyond it lasts longer than it is kept
-                // for a program that doesn't know it: at worst it forgives a debt.
-                let lasts = bucket
-                    .capacity()
-                    .saturating_mul(2)
-                    .checked_div(bucket.refill())
-                    .unwrap_or(MAX_EXACT);
-                let numbers = [
+                [
                     bucket.unit(),
                     bucket.refill(),
                     bucket.capacity(),
                     0,
                     bucket.fresh_deficit(),
                     bucket.limit().min(MAX_EXACT),
-                    shortest,
-                ];
-                (kind::BUCKET, lasts.max(shortest), numbers)
+                    bucket.shortest_life(),
+                ]
             }
             Rule::WarmUp(warm_up) => {
                 self.plain = false;
-                let lasts = warm_up
-                    .store()
-                    .saturating_mul(4)
-                    .checked_div(warm_up.refill())
-                    .unwrap_or(MAX_EXACT);
-                (
-                    kind::WARM_UP,
-                    lasts,
-                    [warm_up.unit(), warm_up.refill(), warm_up.store(), 0, 0, MAX_EXACT, 0],
-                )
+                [warm_up.unit(), warm_up.refill(), warm_up.store(), 0, 0, MAX_EXACT, 0]
             }
             Rule::Window(window) => {
-                let limit = window.limit();
-                let (lasts, anchor, length) = match window.anchor() {
-                    Anchor::FirstAdmitted(length) => (*length, 0, *length),
-                    Anchor::Aligned(length) => (*length, 1, *length),
+                let (anchor, length) = match window.anchor() {
+                    Anchor::FirstAdmitted(length) => (0, *length),
+                    Anchor::Aligned(length) => (1, *length),
                     Anchor::Calendar(_) => {
                         self.plain = false;
                         self.calendars.push(index);
-                        (367 * Span::DAY.as_micros(), 2, 0)
+                        (2, 0)
                     }
                 };
-                (kind::WINDOW, lasts, [anchor, length, 0, 0, 0, limit, 0])
+                [anchor, length, 0, 0, 0, window.limit(), 0]
             }
             Rule::Counter(counter) => {
                 let steps = counter.window() / counter.step();
-                let numbers = [counter.window(), counter.step(), steps, 0, 0, counter.limit(), 0];
-                (kind::COUNTER, 2 * counter.window(), numbers)
+                [counter.window(), counter.step(), steps, 0, 0, counter.limit(), 0]
             }
             Rule::Log(log) => {
-                let kind = log_kind(log);
-                self.plain &= kind == kind::RING || !log.is_ring() && log.strategies().len() == 1;
+                let is_ring = matches!(rule.layout(), Layout::Listed { .. });
+                self.plain &= is_ring || !log.is_ring() && log.strategies().len() == 1;
                 if log.strategies().len() > 1 {
                     strategies = log.strategies();
                 }
-                let numbers = [log.quantum(), log.horizon(), 0, 0, 0, log.limit(), 0];
-                (kind, log.horizon(), numbers)
-            }
-            _ => {
-                self.plain = false;
-                (0, 0, [0; 7])
+                [log.quantum(), log.horizon(), 0, 0, 0, log.limit(), 0]
             }
         };
+        let kind = kind_of(rule);
         self.bytes.push(kind);
         self.bytes.extend_from_slice(&member.identity().to_bytes());
-        self.bytes.push(retention(lasts));
+        self.bytes.push(retention(rule.retention()));
         for (index, number) in numbers.into_iter().enumerate() {
             push(&mut self.bytes, number);
             if index == COST {
@@ -260,14 +213,17 @@ impl Program {
     }
 }
 
-/// How a log's state is kept: a ring of few slices in the packed states, all else in a key of
-/// its own.
-pub(crate) fn log_kind(log: &log::Log) -> u8 {
-    if log.is_ring() && log.horizon() / log.quantum() <= MAX_INLINE_SLICES {
-        kind::RING
-    } else {
-        kind::LOG_HEAD
+/// The kind of a policy's entry in the packed states.
+pub(crate) fn kind_of(rule: &Rule) -> u8 {
+    match rule.layout() {
+        Layout::Fixed { kind, .. } | Layout::Listed { kind } => kind,
+        Layout::Apart { head, .. } => head,
     }
+}
+
+/// Whether the entries of a policy's state are in a key of their own.
+pub(crate) fn is_apart(rule: &Rule) -> bool {
+    matches!(rule.layout(), Layout::Apart { .. })
 }
 
 /// Where a policy's number stands, after the beginning of its entry.

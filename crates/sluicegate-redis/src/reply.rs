@@ -1,26 +1,21 @@
 //! From what a script answered to a decision.
 
-use std::slice;
-
 use redis::Value;
-use sluicegate_core::kernel::{Ask, Rule, Times, bucket, log};
-use sluicegate_core::packed::{self, State};
+use sluicegate_core::kernel::log::Log;
+use sluicegate_core::kernel::{Kernel as _, Now, Overflow, Reading, Rule, State, Verdict, bucket};
+use sluicegate_core::record::{Entry, Record, read_numbers};
 use sluicegate_core::{
-    Costs, Decision, Limit, MAX_EXACT, Member, Notes, Operation, Reading, SliceCounts, Standing,
-    StoreError, StoreErrorKind, admitted, evaluate,
+    Action, Change, Decision, Error, Held, Limit, MAX_EXACT, Member, Notes, PartReceipt, Receipt,
+    Request, StoreError, StoreErrorKind, admitted, step,
 };
-use smallvec::SmallVec;
 
-use crate::program::log_kind;
-use crate::receipt::{Change, Receipt};
+use crate::program::{is_apart, kind_of};
 
 /// What a script's answer came to.
 #[derive(Debug)]
-pub enum Answer {
+pub enum Reply {
     /// A decision.
     Decided(Decision),
-    /// An admitted reservation.
-    Reserved(Decision, Receipt),
     /// The boundaries that were sent for a calendar policy don't hold its time of judgement;
     /// nothing was charged.
     AskAgain {
@@ -34,74 +29,59 @@ pub enum Answer {
 /// Reads a script's answer.
 ///
 /// # Errors
-/// [`StoreErrorKind::Overflow`] when the script refused a number that a state can't hold;
+/// [`Error::Request`] when the script refused a number that a state can't hold;
 /// [`StoreErrorKind::Unexpected`] for an answer that makes no sense.
-pub fn read_answer(
+pub fn read_reply(
     limit: &Limit,
-    operation: Operation,
-    costs: Costs<'_>,
+    request: &Request<'_>,
     max_clock_back: Option<u64>,
     answer: &Value,
-) -> Result<Answer, StoreError> {
+) -> Result<Reply, Error> {
     match answer {
-        Value::BulkString(states) => read_states(limit, costs, states).map(Answer::Decided),
-        Value::Int(deficit) => read_deficit(limit, operation, costs, *deficit).map(Answer::Decided),
-        Value::Array(items) => read_verdict(limit, operation, costs, max_clock_back, items),
+        Value::BulkString(states) => read_states(limit, request, states).map(Reply::Decided),
+        Value::Int(deficit) => read_deficit(limit, request, *deficit).map(Reply::Decided),
+        Value::Array(items) => read_verdict(limit, request, max_clock_back, items),
         other => Err(nonsense(&format!("a reply of another type ({other:?})"))),
     }
 }
 
 /// The express lane admitted: the answer is the states it has written, rings cut to their last two
 /// slices.
-fn read_states(limit: &Limit, costs: Costs<'_>, states: &[u8]) -> Result<Decision, StoreError> {
-    let decoded = packed::decode(states);
-    let mut notes = Notes { discarded: decoded.discarded, ..Notes::default() };
-    let mut logs = take_logs(limit, slice::from_ref(&decoded));
-    let mut standings = Vec::with_capacity(limit.members().len());
-    let mut remaining_logs = logs.iter_mut();
+fn read_states(limit: &Limit, request: &Request<'_>, states: &[u8]) -> Result<Decision, Error> {
+    let record = Record::decode(states);
+    let mut discarded = record.is_torn();
+    let mut held = Vec::with_capacity(limit.members().len());
     for member in limit.members() {
-        let rule = member.policy().rule();
-        let state = decoded.state(member.identity(), kind_of(rule));
-        // Just written: the newest time is the time of judgement.
-        let times = Times { now: state.map_or(0, State::newest), max_clock_back: None };
-        let standing = match (Standing::of(rule, state, times)?, rule) {
-            (Some((standing, _)), _) => standing,
-            (None, Rule::Log(rule)) if log_kind(rule) == packed::kind::LOG_HEAD => {
-                Standing::Read(admitted_reading(rule, state))
+        let entry = record.entry(member.identity(), kind_of(member.policy().rule()));
+        let is_read = match (member.policy().rule(), entry) {
+            (Rule::Log(log), entry) if is_apart(member.policy().rule()) => {
+                held.push(Some(Held::Reading(admitted_reading(log, entry))));
+                entry.is_some()
             }
-            (None, Rule::Log(rule)) => {
-                let log = remaining_logs.next().ok_or_else(|| nonsense("a log too few"))?;
-                let times = Times { now: log.newest, max_clock_back: None };
-                Standing::of_log(rule, log, times).0
+            (_, entry) => {
+                held.push(entry.and_then(|entry| entry.state(member)).map(Held::State));
+                held.last().is_some_and(Option::is_some)
             }
-            (None, _) => return Err(nonsense("a state of an unknown kernel")),
         };
-        notes.discarded |= state.is_none();
-        standings.push(standing);
+        discarded |= !is_read;
     }
-    Ok(admitted(limit, &mut standings, costs).with_notes(notes))
+    let notes = Notes { discarded, ..Notes::default() };
+    Ok(admitted(limit, request.cost(), held)?.with_notes(notes))
 }
 
 /// The only policy, a bucket, denied: the answer is its deficit at the time of judgement, from
 /// which everything else follows.
-fn read_deficit(
-    limit: &Limit,
-    operation: Operation,
-    costs: Costs<'_>,
-    deficit: i64,
-) -> Result<Decision, StoreError> {
+fn read_deficit(limit: &Limit, request: &Request<'_>, deficit: i64) -> Result<Decision, Error> {
     let ([member], Some(deficit)) = (limit.members(), exact(deficit)) else {
         return Err(nonsense("a number"));
     };
     let Rule::Bucket(rule) = member.policy().rule() else {
         return Err(nonsense("a number"));
     };
-    let state = State::Bucket(bucket::State { newest: 0, deficit, unit: rule.unit() });
-    let times = Times { now: 0, max_clock_back: None };
-    let Some((standing, _)) = Standing::of(member.policy().rule(), Some(&state), times)? else {
-        return Err(nonsense("a number"));
-    };
-    let decision = evaluate(limit, &mut [standing], operation, costs)?.decision;
+    let state = bucket::State { newest: 0, deficit, unit: rule.unit() };
+    let now = Now { micros: 0, max_clock_back: None };
+    let held = &mut [Some(Held::State(State::Bucket(state)))];
+    let decision = step(limit, request, now, held)?.decision;
     if decision.is_allowed() {
         Err(nonsense("another verdict than the kernels'"))
     } else {
@@ -112,157 +92,117 @@ fn read_deficit(
 /// The general part answered: verdict, time, the states it saw, and readings of logs.
 fn read_verdict(
     limit: &Limit,
-    operation: Operation,
-    costs: Costs<'_>,
+    request: &Request<'_>,
     max_clock_back: Option<u64>,
     items: &[Value],
-) -> Result<Answer, StoreError> {
+) -> Result<Reply, Error> {
     let [Value::Int(verdict), Value::Int(now), Value::Int(noted), rest @ ..] = items else {
         return Err(nonsense("an array of another shape"));
     };
-    let Some((states, readings)) = rest.split_at_checked(limit.parts().len()) else {
+    let Some((states, rest)) = rest.split_at_checked(limit.parts().len()) else {
         return Err(nonsense("the states of too few limits"));
     };
-    let now = exact(*now).ok_or_else(|| nonsense("a time that no clock shows"))?;
+    let micros = exact(*now).ok_or_else(|| nonsense("a time that no clock shows"))?;
+    let now = Now { micros, max_clock_back };
     match verdict {
-        -1 => return Err(sluicegate_core::kernel::Overflow.into()),
-        -2 => return read_ask_again(readings),
+        -1 => return Err(Overflow.into()),
+        -2 => return read_ask_again(rest),
         _ => {}
     }
-    let decoded: SmallVec<[packed::Decoded; 1]> =
-        states.iter().map(|states| packed::decode(bytes(states).unwrap_or_default())).collect();
-    let discarded = *noted != 0 || decoded.iter().any(|decoded| decoded.discarded);
-    let mut notes = Notes { discarded, ..Notes::default() };
-    let times = Times { now, max_clock_back };
-    let mut logs = take_logs(limit, &decoded);
-    let mut remaining_logs = logs.iter_mut();
-    let mut rest = readings.iter();
-    let mut standings = Vec::with_capacity(limit.members().len());
+    let records: Vec<Record<'_>> =
+        states.iter().map(|states| Record::decode(bytes(states).unwrap_or_default())).collect();
+    let mut discarded = *noted != 0 || records.iter().any(Record::is_torn);
+    let mut further = rest.iter();
+    let mut held = Vec::with_capacity(limit.members().len());
     for member in limit.members() {
         let rule = member.policy().rule();
-        let state = decoded[member.part()].state(member.identity(), kind_of(rule));
-        let (standing, restamped) = match (Standing::of(rule, state, times)?, rule) {
-            (Some(standing), _) => standing,
-            (None, Rule::Log(rule)) if log_kind(rule) == packed::kind::RING => {
-                let log = remaining_logs.next().ok_or_else(|| nonsense("a log too few"))?;
-                Standing::of_log(rule, log, times)
-            }
-            (None, _) => {
-                let newest = state.map_or(0, State::newest);
-                let restamped =
-                    max_clock_back.is_some_and(|bound| newest > now.saturating_add(bound));
-                (Standing::Read(read_reading(rest.next())?), restamped)
-            }
+        let entry = records[member.part()].entry(member.identity(), kind_of(rule));
+        let mut read = |entry: Option<&Entry<'_>>| {
+            let state = entry.and_then(|entry| entry.state(member));
+            discarded |= entry.is_some() && state.is_none();
+            state.map(Held::State)
         };
-        notes.restamped |= restamped;
-        standings.push(standing);
+        held.push(match request.action() {
+            Action::Slices if is_apart(rule) => {
+                let entries = further.next().and_then(bytes).unwrap_or_default();
+                read_apart(member, entry, entries)?
+            }
+            _ if is_apart(rule) => {
+                let newest = entry.and_then(Entry::numbers).map_or(0, |numbers| numbers[0]);
+                let restamped = now.is_exceeded_by(newest);
+                Some(Held::Reading(read_reading(further.next(), restamped)?))
+            }
+            _ => read(entry),
+        });
     }
-    let evaluation = evaluate(limit, &mut standings, operation, costs)?;
-    if evaluation.decision.is_allowed() != (*verdict == 1) {
+    let mut decision = step(limit, &request.without_receipt(), now, &mut held)?.decision;
+    if decision.is_allowed() != (*verdict == 1) && request.action() != Action::Slices {
         return Err(nonsense("another verdict than the kernels'"));
     }
-    let decision = evaluation.decision.with_notes(notes);
-    if matches!(operation, Operation::Reserve { .. }) && decision.is_allowed() {
-        let changes = states.iter().zip(rest).enumerate().filter_map(|(part, (before, after))| {
-            let (before, after) = (bytes(before), bytes(after)?);
-            // What was written as it was has nothing to give back.
-            (before != Some(after)).then(|| Change {
-                part,
-                before: before.map(<[u8]>::to_vec),
-                after: after.to_vec(),
-            })
-        });
-        return Ok(Answer::Reserved(
-            decision,
-            Receipt { changes: changes.collect(), ..Receipt::default() },
-        ));
+    let notes = Notes { discarded, ..decision.notes() };
+    decision.set_notes(notes);
+    if request.wants_receipt() && decision.is_allowed() {
+        let after = rest.get(rest.len().saturating_sub(states.len())..).unwrap_or_default();
+        decision = decision.with_receipt(receipt(limit, request, states, after));
     }
-    Ok(Answer::Decided(decision))
+    Ok(Reply::Decided(decision))
 }
 
-/// Reads the slices of a ring from the general part's answer: time, head and entries.
-///
-/// # Errors
-/// Like [`read_answer`].
-pub(crate) fn read_slices(
-    limit: &Limit,
-    max_clock_back: Option<u64>,
-    answer: &Value,
-) -> Result<SliceCounts, StoreError> {
-    let rule = SliceCounts::ring(limit)?;
-    let Value::Array(items) = answer else {
-        return Err(nonsense("a reply of another type"));
+/// The receipt of a reservation: the packed states before and after.
+fn receipt(limit: &Limit, request: &Request<'_>, before: &[Value], after: &[Value]) -> Receipt {
+    let parts = limit.parts().iter().enumerate().map(|(part, name)| {
+        let (before, after) = (before.get(part).and_then(bytes), after.get(part).and_then(bytes));
+        let change = after
+            .filter(|after| before != Some(after))
+            .map(|after| Change { before: before.map(<[u8]>::to_vec), after: after.to_vec() });
+        // What was written as it was has nothing to give back.
+        PartReceipt { limit: name.clone(), subject: request.subject(part).to_vec(), change }
+    });
+    Receipt::new(parts.collect())
+}
+
+/// The state of a log or ring whose entries are in a key of their own.
+fn read_apart(
+    member: &Member,
+    head: Option<&Entry<'_>>,
+    entries: &[u8],
+) -> Result<Option<Held>, Error> {
+    let Some(head) = head.and_then(Entry::numbers) else {
+        return Ok(None);
     };
-    let [Value::Int(_), Value::Int(now), Value::Int(_), states, entries @ ..] = items.as_slice()
-    else {
-        return Err(nonsense("an array of another shape"));
+    let [newest, base, ..] = head.as_slice() else {
+        return Err(nonsense("a head cut short"));
     };
-    let now = exact(*now).ok_or_else(|| nonsense("a time that no clock shows"))?;
-    let times = Times { now, max_clock_back };
-    let decoded = packed::decode(bytes(states).unwrap_or_default());
-    let identity = limit.members()[0].identity();
-    let mut state = match decoded.state(identity, log_kind(rule)) {
-        Some(State::Ring(state)) => state.clone(),
-        Some(State::LogHead(head)) => {
-            let block = entries.first().and_then(bytes).unwrap_or_default();
-            packed::decode_entries(head.newest, head.base, block)
-                .ok_or_else(|| nonsense("entries that no ring has"))?
-        }
-        _ => log::State::default(),
-    };
-    if rule.needs_restamp(&state, times) {
-        rule.restamp(&mut state, now);
-    }
-    let at = rule.at(&state, times);
-    Ok(SliceCounts::of(rule, &state, at))
+    let mut numbers = vec![*newest, *base];
+    numbers.extend(read_numbers(entries).unwrap_or_default());
+    let state = member.policy().rule().read(&numbers);
+    state.map(|state| Some(Held::State(state))).ok_or_else(|| nonsense("entries that no ring has"))
 }
 
 fn bytes(value: &Value) -> Option<&[u8]> {
     if let Value::BulkString(bytes) = value { Some(bytes) } else { None }
 }
 
-fn read_ask_again(items: &[Value]) -> Result<Answer, StoreError> {
+fn read_ask_again(items: &[Value]) -> Result<Reply, Error> {
     if let [Value::Int(policy), Value::Int(at)] = items
         && let (Ok(policy), Ok(at)) = (usize::try_from(*policy), u64::try_from(*at))
     {
-        return Ok(Answer::AskAgain { policy, at });
+        return Ok(Reply::AskAgain { policy, at });
     }
     Err(nonsense("an array of another shape"))
 }
 
-/// The states of the rings, in the order of their policies; a fresh one where there is none.
-fn take_logs(limit: &Limit, decoded: &[packed::Decoded]) -> Vec<log::State> {
-    let is_ring = |member: &&Member| matches!(member.policy().rule(), Rule::Log(rule) if log_kind(rule) == packed::kind::RING);
-    let rings = limit.members().iter().filter(is_ring);
-    rings
-        .map(|member| match decoded[member.part()].state(member.identity(), packed::kind::RING) {
-            Some(State::Ring(state)) => state.clone(),
-            _ => log::State::default(),
-        })
-        .collect()
-}
-
-fn kind_of(rule: &Rule) -> u8 {
-    match rule {
-        Rule::Bucket(_) => packed::kind::BUCKET,
-        Rule::Counter(_) => packed::kind::COUNTER,
-        Rule::Log(log) => log_kind(log),
-        Rule::WarmUp(_) => packed::kind::WARM_UP,
-        Rule::Window(_) => packed::kind::WINDOW,
-        _ => 0,
-    }
-}
-
 /// What the head of an exact log of one strategy says when its newest entry was just made.
-fn admitted_reading(rule: &log::Log, state: Option<&State>) -> Reading {
-    let total = match state {
-        Some(State::LogHead(head)) => head.total - head.base,
+fn admitted_reading(rule: &Log, head: Option<&Entry<'_>>) -> Reading {
+    let total = match head.and_then(Entry::numbers).as_deref() {
+        Some([_, base, total, ..]) => total.saturating_sub(*base),
         _ => 0,
     };
     let remaining = rule.limit().saturating_sub(total);
     Reading {
-        ask: Ask::Pass { wait: 0 },
+        verdict: Verdict::Pass { wait: 0 },
         violated: 0,
+        restamped: false,
         remaining_before: remaining,
         remaining,
         reset_after: rule.horizon(),
@@ -274,7 +214,7 @@ fn admitted_reading(rule: &log::Log, state: Option<&State>) -> Reading {
 /// "Never", in seven bytes and as a double.
 const NEVER: u64 = 1 << 55;
 
-fn read_reading(value: Option<&Value>) -> Result<Reading, StoreError> {
+fn read_reading(value: Option<&Value>, restamped: bool) -> Result<Reading, Error> {
     let Some(Value::BulkString(bytes)) = value else {
         return Err(nonsense("no reading of a log"));
     };
@@ -285,14 +225,15 @@ fn read_reading(value: Option<&Value>) -> Result<Reading, StoreError> {
         .chunks_exact(7)
         .map(|number| number.iter().fold(0, |number, &byte| number << 8 | u64::from(byte)));
     let mut next = || numbers.next().ok_or_else(|| nonsense("a reading cut short"));
-    let ask = match next()? {
-        0 => Ask::Pass { wait: 0 },
-        NEVER => Ask::Refuse { retry: None },
-        wait => Ask::Refuse { retry: Some(wait) },
+    let verdict = match next()? {
+        0 => Verdict::Pass { wait: 0 },
+        NEVER => Verdict::Refuse { retry: None },
+        wait => Verdict::Refuse { retry: Some(wait) },
     };
     Ok(Reading {
-        ask,
+        verdict,
         violated: u32::from_be_bytes([*a, *b, *c, *d]),
+        restamped,
         remaining_before: next()?,
         remaining: next()?,
         reset_after: next()?,
@@ -307,11 +248,12 @@ fn exact(number: i64) -> Option<u64> {
 }
 
 #[cold]
-fn nonsense(what: &str) -> StoreError {
+fn nonsense(what: &str) -> Error {
     StoreError::new(
         StoreErrorKind::Unexpected,
         format!(
             "the store answered {what}: is it a Redis or Valkey server, used by this program alone under its key prefix?"
         ),
     )
+    .into()
 }

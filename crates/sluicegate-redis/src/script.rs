@@ -36,7 +36,7 @@ impl Script {
                 | match member.policy().rule() {
                     Rule::Bucket(_) | Rule::WarmUp(_) => BUCKET_BIT,
                     Rule::Window(_) | Rule::Counter(_) => WINDOW_BIT,
-                    _ => LOG_BIT,
+                    Rule::Log(_) => LOG_BIT,
                 }
         });
         Arc::clone(SCRIPTS[kernels].get_or_init(|| Arc::new(Self::with(kernels))))
