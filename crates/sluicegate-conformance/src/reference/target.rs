@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use sluicegate_core::Policy;
 
 use super::{Costs, Model, Operation, Retry};
-use crate::conformance::{self, Step, StepAnswer, StepError, Target};
+use crate::cases::{self, Step, StepAnswer, StepError, Target};
 
 impl Target for Model {
     type Error = Infallible;
@@ -35,9 +35,9 @@ impl Target for Model {
             allowed: answer.allowed,
             remaining: policies.clone().filter_map(|policy| policy.remaining).min(),
             retry: match answer.retry {
-                Retry::Now => conformance::Retry::Now,
-                Retry::After(micros) => conformance::Retry::After(micros),
-                Retry::Never => conformance::Retry::Never,
+                Retry::Now => cases::Retry::Now,
+                Retry::After(micros) => cases::Retry::After(micros),
+                Retry::Never => cases::Retry::Never,
             },
             wait_us: answer.wait_us,
             refused: policies

@@ -7,7 +7,7 @@
 //! the last denial, idle for years and step back.
 //!
 //! ```
-//! use sluicegate_testkit::schedules::{Plan, Step, each};
+//! use sluicegate_conformance::schedules::{Plan, Step, each};
 //!
 //! each("documentation", 3, |seed| {
 //!     let schedule = Plan::default().schedule(seed);

@@ -8,7 +8,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
-use sluicegate_core::{MAX_EXACT, visible};
+use sluicegate_core::{MAX_EXACT, printable};
 
 use super::params::{BuildError, Subject};
 
@@ -129,13 +129,13 @@ fn read_case(line: usize, text: &str) -> Result<Case, String> {
         let message = error.to_string();
         let message =
             message.rsplit_once(" at line ").map_or(message.as_str(), |(message, _)| message);
-        format!("column {column}: {}", visible(message))
+        format!("column {column}: {}", printable(message))
     })?;
-    let id = visible(&raw.id);
+    let id = printable(&raw.id);
     let subject = Subject::new(&raw.algorithm, raw.params);
     match subject.build() {
         Err(BuildError::Malformed(problem)) => {
-            return Err(format!("case `{id}`: {}", visible(&problem)));
+            return Err(format!("case `{id}`: {}", printable(&problem)));
         }
         Err(BuildError::Refused { parameter, .. }) if !raw.invalid && !subject.has(&parameter) => {
             return Err(format!("case `{id}`: the parameter `{parameter}` is missing"));
@@ -148,7 +148,7 @@ fn read_case(line: usize, text: &str) -> Result<Case, String> {
         let event = event.0.into_event(&mut changed);
         events.push(
             event
-                .map_err(|problem| format!("case `{id}`, event {index}: {}", visible(&problem)))?,
+                .map_err(|problem| format!("case `{id}`, event {index}: {}", printable(&problem)))?,
         );
     }
     Ok(Case { id: raw.id, line, subject, invalid: raw.invalid, events })

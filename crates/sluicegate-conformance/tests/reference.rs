@@ -4,8 +4,8 @@
 
 use serde_json::Value;
 use sluicegate_core::{MAX_EXACT, Policy};
-use sluicegate_testkit::conformance::{self, Failure, at_once};
-use sluicegate_testkit::reference::{Answer, Clock, Costs, Model, Operation, Refusal, Retry};
+use sluicegate_conformance::cases::{self, Failure, at_once};
+use sluicegate_conformance::reference::{Answer, Clock, Costs, Model, Operation, Refusal, Retry};
 
 const SAMPLES: &str = include_str!("../data/conformance-samples.jsonl");
 

@@ -6,8 +6,8 @@ use sluicegate_core::{
     CalendarUnit, CalendarWindow, Cost, Costs, Decision, MAX_EXACT, Operation, Policy, Rate,
     StoreError, StoreErrorKind, Timestamp,
 };
-use sluicegate_testkit::kernels::Kernels;
-use sluicegate_testkit::reference::Clock;
+use sluicegate_conformance::kernels::Kernels;
+use sluicegate_conformance::reference::Clock;
 
 const NOW: u64 = 1_699_920_000_000_000;
 

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 
 use serde::Serialize;
 use serde_json::{Value, json};
-use sluicegate_core::{Decision, Policy, RetryAfter, visible};
+use sluicegate_core::{Decision, Policy, RetryAfter, printable};
 
 use super::case::{Case, Event, Expect, Expected};
 use super::params::{BuildError, Subject};
@@ -77,7 +77,7 @@ pub enum Retry {
 impl From<&Decision> for StepAnswer {
     fn from(decision: &Decision) -> Self {
         let refused =
-            decision.policies().iter().enumerate().filter(|(_, policy)| !policy.is_admitted());
+            decision.policies().enumerate().filter(|(_, policy)| !policy.is_admitted());
         Self {
             allowed: decision.is_allowed(),
             remaining: decision.remaining(),
@@ -89,8 +89,7 @@ impl From<&Decision> for StepAnswer {
             wait_us: decision.wait().as_micros(),
             refused: refused.map(|(index, _)| index).collect(),
             violated: decision
-                .policies()
-                .first()
+                .policy(0)
                 .map(|log| log.violated().collect())
                 .unwrap_or_default(),
         }
@@ -124,7 +123,7 @@ pub struct Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { case, event, field, expected, got } = self;
-        write!(f, "{}: ", visible(case))?;
+        write!(f, "{}: ", printable(case))?;
         if let Some(event) = event {
             write!(f, "event {event}: ")?;
         }

@@ -1,0 +1,241 @@
+//! The Rust kernels over a plain map: the shortest way from a request to their answer.
+
+use std::collections::HashMap;
+use std::future::{Future, Pending};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use sluicegate_core::kernel::State;
+use sluicegate_core::{
+    Action, Answer, Clock as _, Costs, Decision, Error, Held, Identity, Limit, ManualClock, Member,
+    Now, OpenOptions, OpenedLimit, Operation, Policy, Request, Store, StoreId, TimeSource, step,
+};
+
+use crate::reference::Clock;
+
+/// One limit without keys that expire, memory that is bounded, or threads.
+#[derive(Clone, Debug)]
+pub struct Kernels {
+    limit: Limit,
+    clock: Clock,
+    states: HashMap<StateKey, State>,
+}
+
+/// What a state is found by: the limit's part, its subject and the policy.
+pub type StateKey = (usize, Vec<u8>, Identity);
+
+impl Kernels {
+    /// A store for one limit.
+    ///
+    /// # Panics
+    /// When the policies can't be one limit.
+    #[must_use]
+    pub fn new(policies: Vec<Policy>, clock: Clock) -> Self {
+        Self::of_limit(limit_of(policies), clock)
+    }
+
+    /// A store for one limit, which may be several together.
+    #[must_use]
+    pub fn of_limit(limit: Limit, clock: Clock) -> Self {
+        Self { limit, clock, states: HashMap::new() }
+    }
+
+    /// Changes the policies and keeps what was consumed.
+    ///
+    /// # Panics
+    /// When the policies can't be one limit.
+    pub fn set_policies(&mut self, policies: Vec<Policy>) {
+        self.limit = limit_of(policies);
+    }
+
+    /// The policies as a limit.
+    #[must_use]
+    pub const fn limit(&self) -> &Limit {
+        &self.limit
+    }
+
+    /// Everything that is kept.
+    #[must_use]
+    pub const fn states(&self) -> &HashMap<StateKey, State> {
+        &self.states
+    }
+
+    /// What is kept of one subject of a part.
+    #[must_use]
+    pub fn of(&self, part: usize, subject: &[u8]) -> Vec<(Identity, State)> {
+        let mine =
+            self.states.iter().filter(|((other, key, _), _)| *other == part && key == subject);
+        let mut states: Vec<_> = mine.map(|((.., id), state)| (*id, state.clone())).collect();
+        states.sort_by_key(|(id, _)| *id);
+        states
+    }
+
+    /// Makes some subjects what they were in an earlier store.
+    pub fn put_back(&mut self, earlier: &Self, subjects: &[(usize, Vec<u8>)]) {
+        for (part, subject) in subjects {
+            self.states.retain(|(other, key, _), _| other != part || key != subject);
+            for (id, state) in earlier.of(*part, subject) {
+                self.states.insert((*part, subject.clone(), id), state);
+            }
+        }
+    }
+
+    /// Answers one request.
+    ///
+    /// # Errors
+    /// Those of [`step`].
+    pub fn decide(
+        &mut self,
+        now: u64,
+        key: &[u8],
+        operation: Operation,
+        costs: Costs<'_>,
+    ) -> Result<Decision, Error> {
+        self.ask(now, &Request::new(operation, key).costs(costs))
+    }
+
+    /// Answers one request about one subject for each part of the limit.
+    ///
+    /// # Errors
+    /// Those of [`step`].
+    pub fn decide_together(
+        &mut self,
+        now: u64,
+        subjects: &[&[u8]],
+        operation: Operation,
+        costs: Costs<'_>,
+    ) -> Result<Decision, Error> {
+        let (key, also) = subjects.split_first().map_or((&[][..], subjects), |(key, also)| (*key, also));
+        self.ask(now, &Request::new(operation, key).also(also).costs(costs))
+    }
+
+    /// Answers any request, by `now` in µs.
+    ///
+    /// # Errors
+    /// Those of [`step`].
+    pub fn ask(&mut self, now: u64, request: &Request<'_>) -> Result<Decision, Error> {
+        let max_clock_back = match self.clock {
+            Clock::Own { max_clock_back_us } => Some(max_clock_back_us),
+            Clock::Injected => None,
+        };
+        let now = Now { micros: now, max_clock_back };
+        let limit = self.limit.clone();
+        let key = |member: &Member| {
+            (member.part(), request.subject(member.part()).to_vec(), member.identity())
+        };
+        let states = &mut self.states;
+        decide(&limit, request, now, |member, write| match write {
+            None => states.get(&key(member)).cloned(),
+            Some(Some(state)) => states.insert(key(member), state),
+            Some(None) => states.remove(&key(member)),
+        })
+    }
+}
+
+/// [`step`] over anything that keeps a state for each policy: asked with `None` it gives the
+/// state, otherwise it keeps one or none.
+fn decide(
+    limit: &Limit,
+    request: &Request<'_>,
+    now: Now,
+    mut states: impl FnMut(&Member, Option<Option<State>>) -> Option<State>,
+) -> Result<Decision, Error> {
+    let members = limit.members();
+    let mut held: Vec<Option<Held>> =
+        members.iter().map(|member| states(member, None).map(Held::State)).collect();
+    let step = step(limit, request, now, &mut held)?;
+    for (index, (member, held)) in members.iter().zip(held).enumerate() {
+        if step.changed & (1 << index) != 0 {
+            let state = if let Some(Held::State(state)) = held { Some(state) } else { None };
+            states(member, Some(state));
+        }
+    }
+    Ok(step.decision)
+}
+
+/// The shortest store there is: a map under one lock, which nothing ever leaves. Clones are one
+/// store.
+#[derive(Clone, Debug, Default)]
+pub struct MapStore {
+    states: Arc<Mutex<HashMap<MapKey, State>>>,
+    clock: Arc<ManualClock>,
+}
+
+/// The run of injected time, the limit's name, the subject, and the policy.
+type MapKey = (TimeSource, String, Vec<u8>, Identity);
+
+/// A limit that a [`MapStore`] has opened.
+#[derive(Clone, Debug)]
+pub struct MapLimit {
+    store: MapStore,
+    limit: Limit,
+    time: TimeSource,
+}
+
+impl MapStore {
+    /// The clock by which requests without a time are judged; it stands still until it is moved.
+    #[must_use]
+    pub fn clock(&self) -> &ManualClock {
+        &self.clock
+    }
+}
+
+impl MapLimit {
+    fn decide(&self, request: &Request<'_>) -> Result<Decision, Error> {
+        let is_injected = self.time != TimeSource::Store;
+        request.validate_time(&self.limit, is_injected)?;
+        let now = Now {
+            micros: request.time().unwrap_or_else(|| self.store.clock.now()).as_micros(),
+            max_clock_back: (!is_injected).then_some(5_000_000),
+        };
+        let key = |member: &Member| {
+            let name = self.limit.parts()[member.part()].to_string();
+            (self.time.clone(), name, request.subject(member.part()).to_vec(), member.identity())
+        };
+        let mut states = self.store.states.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Action::Decide(Operation::Reset) = request.action() {
+            // Whatever the limit has counted under other policies.
+            let subjects = self.limit.parts().iter().enumerate();
+            let subjects: Vec<_> =
+                subjects.map(|(part, name)| (name.as_str(), request.subject(part))).collect();
+            states.retain(|(time, limit, subject, _), _| {
+                *time != self.time || !subjects.contains(&(limit.as_str(), subject.as_slice()))
+            });
+        }
+        decide(&self.limit, request, now, |member, write| match write {
+            None => states.get(&key(member)).cloned(),
+            Some(Some(state)) => states.insert(key(member), state),
+            Some(None) => states.remove(&key(member)),
+        })
+    }
+}
+
+impl Store for MapStore {
+    type Opened = MapLimit;
+
+    fn id(&self) -> StoreId {
+        StoreId::new(&format!("map:{:p}", Arc::as_ptr(&self.states)))
+    }
+
+    fn open(&self, limit: Limit, options: OpenOptions) -> MapLimit {
+        MapLimit { store: self.clone(), limit, time: options.time }
+    }
+}
+
+impl OpenedLimit for MapLimit {
+    fn limit(&self) -> &Limit {
+        &self.limit
+    }
+
+    fn ask<'a>(
+        &'a self,
+        request: Request<'a>,
+    ) -> Answer<impl Future<Output = Result<Decision, Error>> + Send + 'a> {
+        Answer::<Pending<_>>::Now(self.decide(&request))
+    }
+}
+
+fn limit_of(policies: Vec<Policy>) -> Limit {
+    #[expect(clippy::expect_used, reason = "a test that builds a bad limit has to hear of it")]
+    Limit::new("test".parse().expect("a lawful name"), policies)
+        .expect("policies that can be one limit")
+}

@@ -1,0 +1,31 @@
+//! Holds a store of the Sluicegate rate limiter to its semantics.
+//!
+//! A store of your own, or a layer around one, is held to everything that the built-in stores are
+//! by two lines in a test:
+//!
+//! ```
+//! # mod my {
+//! #     pub use sluicegate_conformance::kernels::MapStore as Store;
+//! # }
+//! # #[allow(unused)]
+//! mod conformance {
+//!     use super::my;
+//!     sluicegate_conformance::suite!([my::Store::default()]);
+//! }
+//! # fn main() {}
+//! ```
+//!
+//! - [`cases`]: case files, and a runner that holds any store against them.
+//! - [`mod@reference`]: a slow and obvious model of every policy, which the stores are compared with.
+//! - [`schedules`]: seeded random policies and requests, with the answers that the model gives.
+//! - [`kernels`]: the Rust kernels over a plain map.
+//! - [`mod@suite`]: all of it together, over any store or stack of stores.
+//!
+//! `SLUICEGATE_SEED=…` replays a schedule that failed, and `SLUICEGATE_SOAK=50` runs fifty times
+//! as many.
+
+pub mod cases;
+pub mod kernels;
+pub mod reference;
+pub mod schedules;
+pub mod suite;
