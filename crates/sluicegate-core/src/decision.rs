@@ -357,6 +357,12 @@ impl Decision {
         self.extras.as_ref()?.slices.as_ref()
     }
 
+    /// Takes the slices out.
+    #[must_use]
+    pub fn take_slices(&mut self) -> Option<SliceCounts> {
+        self.extras.as_mut()?.slices.take()
+    }
+
     /// What the store noticed about the states it judged.
     #[must_use]
     pub const fn notes(&self) -> Notes {

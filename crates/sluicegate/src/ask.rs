@@ -1,6 +1,6 @@
 //! What a limiter is asked: a key, and what the request costs.
 
-use sluicegate_core::{Cost, Costs, Limit, StoreError, StoreErrorKind, Timestamp};
+use sluicegate_core::{Cost, Costs, Error, Limit, RequestError, RequestErrorKind, Timestamp};
 use sluicegate_http::Key;
 use smallvec::SmallVec;
 
@@ -8,19 +8,18 @@ use smallvec::SmallVec;
 ///
 /// Anything that is bytes is a key: `limiter.check("alice")` asks at the policies' own costs (1
 /// unless a policy says otherwise). An `Ask` says more. Numbers are checked when it is asked:
-/// what is malformed is an error of [`StoreErrorKind::InvalidRequest`], whatever the limiter does
-/// when its store fails.
+/// what is malformed is an [`Error::Request`], whatever the limiter does when its store fails.
 ///
 /// ```
 /// use sluicegate::{Ask, Limiter, MemoryStore};
 ///
 /// let limiter = Limiter::new(
-///     MemoryStore::builder().build(),
+///     MemoryStore::new(),
 ///     sluicegate::limit("llm", ["token_bucket 60/min as requests", "token_bucket 90000/min as tokens"])?,
 /// );
-/// let decision = limiter.try_check(Ask::new("alice").cost_of("tokens", 1_200))?;
-/// assert_eq!(decision.policies()[0].remaining(), Some(59));
-/// assert_eq!(decision.policies()[1].remaining(), Some(88_800));
+/// let decision = limiter.check_now(Ask::new("alice").cost_of("tokens", 1_200))?;
+/// assert_eq!(decision.outcome("requests").unwrap().remaining(), Some(59));
+/// assert_eq!(decision.outcome("tokens").unwrap().remaining(), Some(88_800));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -115,8 +114,8 @@ impl<'a> Ask<'a> {
     ///     sluicegate::limit("address", ["gcra 10/s"])?,
     ///     sluicegate::limit("account", ["gcra 5/min"])?,
     /// ])?;
-    /// let limiter = Limiter::new(MemoryStore::builder().build(), login);
-    /// let decision = limiter.try_check(Ask::new("192.0.2.7").and(Ask::new("alice")))?;
+    /// let limiter = Limiter::new(MemoryStore::new(), login);
+    /// let decision = limiter.check_now(Ask::new("192.0.2.7").and(Ask::new("alice")))?;
     /// assert!(decision.is_allowed());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -190,8 +189,8 @@ impl<'a> Ask<'a> {
     pub(crate) fn costs<'e>(
         &self,
         limit: &Limit,
-        each: &'e mut SmallVec<[u64; 16]>,
-    ) -> Result<Costs<'e>, StoreError> {
+        each: &'e mut SmallVec<[u64; 4]>,
+    ) -> Result<Costs<'e>, Error> {
         if self.terms.named.is_empty() && self.also.is_empty() {
             match self.terms.whole {
                 Whole::Own => return Ok(Costs::Own),
@@ -222,7 +221,7 @@ impl Terms<'_> {
     }
 
     /// Writes the costs of the policies of one part of the limit.
-    fn write(&self, limit: &Limit, part: usize, each: &mut [u64]) -> Result<(), StoreError> {
+    fn write(&self, limit: &Limit, part: usize, each: &mut [u64]) -> Result<(), Error> {
         let members =
             || limit.members().iter().enumerate().filter(|(_, member)| member.part() == part);
         let whole = match self.whole {
@@ -267,13 +266,13 @@ impl<'a, K: AsRef<[u8]> + ?Sized> From<&'a K> for Ask<'a> {
 }
 
 #[inline]
-fn cost(units: u64) -> Result<Cost, StoreError> {
+fn cost(units: u64) -> Result<Cost, Error> {
     Cost::new(units).map_err(|error| invalid(error.to_string()))
 }
 
 #[cold]
-fn invalid(message: String) -> StoreError {
-    StoreError::new(StoreErrorKind::InvalidRequest, message)
+fn invalid(message: String) -> Error {
+    RequestError::new(RequestErrorKind::Invalid, message).into()
 }
 
 #[cfg(test)]
@@ -288,11 +287,10 @@ mod tests {
         let limit = limit();
         let mut each = SmallVec::new();
         let costs = ask.costs(&limit, &mut each).map_err(|error| {
-            assert_eq!(error.kind(), StoreErrorKind::InvalidRequest);
-            assert!(!error.is_store_failure());
+            assert_eq!(error.as_request().unwrap().kind(), RequestErrorKind::Invalid);
             error.to_string()
         })?;
-        Ok((0..2).map(|index| sluicegate_core::cost_of(&limit, costs, index)).collect())
+        Ok((0..2).map(|index| costs.of(&limit, index)).collect())
     }
 
     #[test]
@@ -329,7 +327,7 @@ mod tests {
             let mut each = SmallVec::new();
             let costs = ask.costs(&limit, &mut each).map_err(|error| error.to_string())?;
             Ok::<_, String>(
-                [0, 1, 2, 3].map(|index| sluicegate_core::cost_of(&limit, costs, index)),
+                [0, 1, 2, 3].map(|index| costs.of(&limit, index)),
             )
         };
         assert_eq!(costs(Ask::new("k").and("j")), Ok([1, 2, 1, 5]));
@@ -349,7 +347,7 @@ mod tests {
         let mut each = SmallVec::new();
         let costs = ask.costs(&limit, &mut each).unwrap();
         assert_eq!(
-            [0, 1, 2].map(|index| sluicegate_core::cost_of(&limit, costs, index)),
+            [0, 1, 2].map(|index| costs.of(&limit, index)),
             [0, 0, 5]
         );
     }

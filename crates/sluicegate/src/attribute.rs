@@ -12,7 +12,7 @@ mod resolve;
 #[allow(missing_docs, reason = "called by generated code alone")]
 mod site;
 
-use sluicegate_core::{Cost, StoreError};
+use sluicegate_core::{Cost, Error, StoreError};
 
 use crate::denied::Denied;
 
@@ -28,7 +28,7 @@ pub use site::{AsRegistry, Part, Site};
 /// The store's failure that is why a call is denied.
 #[must_use]
 pub fn store_failure(denied: &Denied) -> Option<&StoreError> {
-    denied.store_error().filter(|error| error.is_store_failure())
+    denied.error().and_then(Error::as_store)
 }
 
 /// Runs a body, in which a `return` ends only itself.

@@ -5,9 +5,9 @@ mod problem;
 use std::error::Error;
 use std::fmt;
 
-use sluicegate_core::{Algorithm, Member, Rate, RetryAfter, Source, StoreError, Strategy};
-
-use crate::ruling::Ruling;
+use sluicegate_core::{
+    Algorithm, Decision, Error as AskError, Member, Rate, RetryAfter, Source, Strategy,
+};
 
 /// A request that was turned away: what a limited function returns in place of its result.
 ///
@@ -15,13 +15,12 @@ use crate::ruling::Ruling;
 /// came from a failing store says so ([`Denied::reason`]) and has the store's error as its source.
 ///
 /// ```
-/// use sluicegate::{Denied, Limiter, MemoryStore, Ruling};
+/// use sluicegate::{Denied, Limiter, MemoryStore};
 ///
 /// let limit = sluicegate::limit("sms", ["fixed_window 1/min"])?;
-/// let limiter = Limiter::new(MemoryStore::builder().build(), limit.clone());
-/// let ask = || Ok::<_, Box<dyn std::error::Error>>(Ruling::new(limiter.try_check("alice")?, limit.clone().into()));
-/// assert!(ask()?.or_denied().is_ok());
-/// let denied: Denied = ask()?.or_denied().unwrap_err();
+/// let limiter = Limiter::new(MemoryStore::new(), limit);
+/// assert!(Denied::unless_allowed(limiter.check_now("alice")?).is_ok());
+/// let denied = Denied::unless_allowed(limiter.check_now("alice")?).unwrap_err();
 /// assert_eq!(denied.to_string(), "limit `sms` is exhausted: retry in 60 s");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -30,9 +29,9 @@ pub struct Denied(Inner);
 
 #[derive(Clone, Debug)]
 enum Inner {
-    Ruled(Box<Ruling>),
+    Decided(Box<Decision>),
     NoKey { limit: String },
-    Failed { limit: String, error: StoreError },
+    Failed { limit: String, error: AskError },
 }
 
 /// Why a request was turned away.
@@ -50,23 +49,31 @@ pub enum DeniedReason {
 }
 
 impl Denied {
+    /// The decision if it allows.
+    ///
+    /// # Errors
+    /// The denial if it doesn't.
+    pub fn unless_allowed(decision: Decision) -> Result<Decision, Self> {
+        if decision.is_allowed() { Ok(decision) } else { Err(Self::from(decision)) }
+    }
+
     /// A request that has nothing to make the key of `limit` from.
     #[must_use]
     pub fn no_key(limit: &str) -> Self {
         Self(Inner::NoKey { limit: limit.to_owned() })
     }
 
-    /// A request that `limit` could not answer because its store failed.
+    /// A request that `limit` has no answer to: its store failed, mostly.
     #[must_use]
-    pub fn failed(limit: &str, error: StoreError) -> Self {
-        Self(Inner::Failed { limit: limit.to_owned(), error })
+    pub fn failed(limit: &str, error: impl Into<AskError>) -> Self {
+        Self(Inner::Failed { limit: limit.to_owned(), error: error.into() })
     }
 
     /// Why.
     #[must_use]
     pub fn reason(&self) -> DeniedReason {
         match &self.0 {
-            Inner::Ruled(ruling) => match ruling.source() {
+            Inner::Decided(decision) => match decision.source() {
                 Source::Bypass => DeniedReason::Blocked,
                 Source::Fallback => DeniedReason::StoreFailed,
                 _ => DeniedReason::Limited,
@@ -79,65 +86,63 @@ impl Denied {
     /// When the same request may be tried again; never for what waiting doesn't change.
     #[must_use]
     pub fn retry_after(&self) -> RetryAfter {
-        self.ruling().map_or(RetryAfter::Never, |ruling| ruling.retry_after())
+        self.decision().map_or(RetryAfter::Never, Decision::retry_after)
     }
 
-    /// The decision with its limit; `None` when there was none.
+    /// The decision; `None` when there was none.
     #[must_use]
-    pub fn ruling(&self) -> Option<&Ruling> {
-        if let Inner::Ruled(ruling) = &self.0 { Some(ruling) } else { None }
+    pub fn decision(&self) -> Option<&Decision> {
+        if let Inner::Decided(decision) = &self.0 { Some(decision) } else { None }
     }
 
     /// The policy that refused; of several, the one that takes the longest to pass. `None` when
     /// none was asked.
     #[must_use]
     pub fn policy(&self) -> Option<&Member> {
-        let ruling = self.ruling()?;
-        ruling.limit()?.members().get(ruling.binding()?)
+        Some(self.decision()?.binding()?.member())
     }
 
     /// Of a log, its strategies that refused: how many in how long. Empty for other policies.
     ///
     /// ```
-    /// use sluicegate::{Denied, Limiter, MemoryStore, Ruling, Span};
+    /// use sluicegate::{Ask, Denied, Limiter, MemoryStore, Span};
     ///
     /// let limit = sluicegate::limit("api", ["sliding_log 2/s and 3/h"])?;
-    /// let limiter = Limiter::new(MemoryStore::builder().build(), limit.clone());
-    /// let _ = limiter.try_check(sluicegate::Ask::new("alice").cost(2))?;
-    /// let _ = limiter.try_charge(sluicegate::Ask::new("alice").cost(2))?;
-    /// let denied = Denied::from(Ruling::new(limiter.try_check("alice")?, limit.into()));
+    /// let limiter = Limiter::new(MemoryStore::new(), limit);
+    /// let _ = limiter.check_now(Ask::new("alice").cost(2))?;
+    /// let _ = limiter.charge_now(Ask::new("alice").cost(2))?;
+    /// let denied = Denied::from(limiter.check_now("alice")?);
     /// let refused: Vec<_> = denied.strategies().map(|strategy| (strategy.limit, strategy.window)).collect();
     /// assert_eq!(refused, [(2, Span::SECOND), (3, Span::HOUR)]);
     /// assert!(denied.to_string().starts_with("limit `api` is exhausted (2/s and 3/h): retry in "));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn strategies(&self) -> impl Iterator<Item = &Strategy> {
-        let refused = self.policy().zip(self.ruling()).and_then(|(member, ruling)| {
-            let Algorithm::SlidingLog { strategies } = member.policy().algorithm() else {
+        let refused = self.decision().and_then(Decision::binding).and_then(|outcome| {
+            let Algorithm::SlidingLog { strategies } = outcome.member().policy().algorithm() else {
                 return None;
             };
-            let outcome = ruling.policies().get(ruling.binding()?)?;
             Some(outcome.violated().filter_map(|index| strategies.get(index)))
         });
         refused.into_iter().flatten()
     }
 
-    /// What the store failed with, where that is why.
+    /// Why there was no answer, where that is why: the store failed, mostly.
     #[must_use]
-    pub fn store_error(&self) -> Option<&StoreError> {
+    pub fn error(&self) -> Option<&AskError> {
         if let Inner::Failed { error, .. } = &self.0 { Some(error) } else { None }
     }
 }
 
-impl From<Ruling> for Denied {
-    fn from(ruling: Ruling) -> Self {
-        Self(Inner::Ruled(Box::new(ruling)))
+impl From<Decision> for Denied {
+    fn from(decision: Decision) -> Self {
+        Self(Inner::Decided(Box::new(decision)))
     }
 }
 
 impl fmt::Display for Denied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ruling = match &self.0 {
+        let decision = match &self.0 {
             Inner::NoKey { limit } => {
                 return write!(
                     f,
@@ -147,17 +152,16 @@ impl fmt::Display for Denied {
             Inner::Failed { limit, error } => {
                 return write!(f, "limit `{limit}` can't be asked: {error}");
             }
-            Inner::Ruled(ruling) => ruling,
+            Inner::Decided(decision) => decision,
         };
-        let Some(limit) = ruling.limit() else {
+        let Some(limit) = decision.limit() else {
             return f.write_str("the key is blocked");
         };
-        let name = ruling
+        let name = decision
             .binding()
-            .and_then(|index| limit.members().get(index))
-            .and_then(|member| limit.parts().get(member.part()))
+            .and_then(|outcome| limit.parts().get(outcome.member().part()))
             .unwrap_or_else(|| limit.name());
-        match (ruling.source(), ruling.retry_after()) {
+        match (decision.source(), decision.retry_after()) {
             (Source::Fallback, _) => {
                 write!(f, "limit `{name}` can't be asked and denies everything then")
             }
@@ -181,7 +185,7 @@ impl fmt::Display for Denied {
 
 impl Error for Denied {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.store_error().map(|error| error as &(dyn Error + 'static))
+        self.error().map(|error| error as &(dyn Error + 'static))
     }
 }
 
@@ -194,9 +198,9 @@ mod tests {
 
     fn denied(spec: &str, cost: u64) -> Denied {
         let limit = limit("api", ["gcra 100/s", spec]).unwrap();
-        let limiter = Limiter::new(MemoryStore::builder().build(), limit.clone());
-        let _ = limiter.try_charge(Ask::new("alice").cost(cost)).unwrap();
-        Denied::from(Ruling::new(limiter.try_check("alice").unwrap(), limit.into()))
+        let limiter = Limiter::new(MemoryStore::new(), limit);
+        let _ = limiter.charge_now(Ask::new("alice").cost(cost)).unwrap();
+        Denied::from(limiter.check_now("alice").unwrap())
     }
 
     #[test]

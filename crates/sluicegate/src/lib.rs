@@ -5,17 +5,18 @@
 //! use sluicegate::{Limiter, MemoryStore};
 //!
 //! let limit = sluicegate::limit("login", ["token_bucket 10/s burst 2", "fixed_window 100/d"])?;
-//! let limiter = Limiter::new(MemoryStore::builder().build(), limit);
+//! let limiter = Limiter::new(MemoryStore::new(), limit);
 //! for expected in [true, true, false] {
-//!     let decision = limiter.try_check("alice")?;
+//!     let decision = limiter.check_now("alice")?;
 //!     assert_eq!(decision.is_allowed(), expected);
 //! }
-//! assert!(limiter.try_peek("alice")?.retry_after().duration().is_some());
+//! assert!(limiter.peek_now("alice")?.retry_after().duration().is_some());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! - [`Limiter`] is one limit in a store. Stores that wait for a network are asked with `await`
-//!   ([`Limiter::check`]); the embedded store also at once ([`Limiter::try_check`]).
+//! - [`Limiter`] is one limit in a store. Any store is asked with `await` ([`Limiter::check`]); one
+//!   that waits for nothing, such as the embedded store, also at once ([`Limiter::check_now`]).
+//! - [`Store`] is what a store is: yours, or a layer around another one, goes wherever ours go.
 //! - [`Ask`] says what a request costs; any bytes alone are a key.
 //! - [`limit()`] reads policies the way a config file has them; [`Policy`] has a constructor per
 //!   algorithm.
@@ -33,14 +34,12 @@
 
 #[cfg(feature = "actix")]
 pub mod actix;
-mod any_store;
 mod ask;
 #[cfg(feature = "macros")]
 mod attribute;
 mod caller;
 pub mod config;
 mod denied;
-mod field_cache;
 mod limit;
 mod limiter;
 #[cfg(feature = "metrics")]
@@ -48,23 +47,22 @@ pub mod metrics;
 #[cfg(any(feature = "actix", feature = "tower"))]
 mod middleware;
 mod observe;
+mod open_store;
 mod registry;
 mod ring_counter;
-mod ruling;
 #[cfg(feature = "tower")]
 pub mod tower;
 
-pub use any_store::{AnyHandle, AnyReceipt, AnyStore, OpenError, StoreOptions};
 pub use ask::Ask;
 #[cfg(feature = "macros")]
 pub use attribute::{FromDenied, install, installed};
 pub use caller::Caller;
 pub use config::{Config, OnStoreFailure, StoreUrl};
 pub use denied::{Denied, DeniedReason};
-pub use field_cache::FieldCache;
 pub use limit::{InvalidLimit, limit};
 pub use limiter::{Limiter, LimiterBuilder, Reservation};
 pub use observe::{Answered, Observer};
+pub use open_store::{OpenError, StoreOptions};
 pub use registry::{
     Changes, Gate, MissingKey, Registry, RegistryBuilder, ReloadError, RequestKeys, Switch,
     UnknownLimit,
@@ -72,21 +70,22 @@ pub use registry::{
 #[cfg(feature = "watch")]
 pub use registry::{Watch, WatchError, WatchOptions, WatchStatus};
 pub use ring_counter::RingCounter;
-pub use ruling::Ruling;
 pub use sluicegate_core::{
-    Algorithm, CalendarUnit, CalendarWindow, Clock, Cost, Costs, Decision, DeniedCharge,
-    EmbeddedStore, Enforcement, InvalidNumber, KeyPrefix, Limit, LimitError, LimitName,
-    ManualClock, Member, NameError, Notes, Operation, Outcome, Policy, PolicyError, PolicyName,
-    Rate, Request, RetryAfter, SliceCounts, Source, Span, SpanError, SpecError, Start, Store,
-    StoreError, StoreErrorKind, Strategy, TimeSource, Timestamp, Window,
+    Action, Algorithm, Answer, BoxFuture, CalendarUnit, CalendarWindow, Clock, Cost, Costs,
+    Decision, DeniedCharge, Enforcement, Error, InvalidNumber, KeyPrefix, Limit, LimitError,
+    LimitName, ManualClock, Member, NameError, NodeId, Notes, OpenOptions, OpenedLimit, Operation,
+    Outcome, Policy, PolicyError, PolicyName, Rate, Receipt, ReceiptError, Request, RequestError,
+    RequestErrorKind, RetryAfter, SharedLimit, SharedStore, SliceCounts, Source, Span, SpanError,
+    SpecError, Start, Store, StoreError, StoreErrorKind, StoreId, StoreStats, Strategy, TimeSource,
+    Timestamp, Window,
 };
 /// Keys from requests, client addresses, response fields, problem bodies: the words of HTTP.
 pub use sluicegate_http as http;
 #[cfg(feature = "macros")]
 pub use sluicegate_macros::limit;
-pub use sluicegate_memory::{MemoryStore, Stats as MemoryStats, SystemClock};
+pub use sluicegate_memory::{MemoryLimit, MemoryStore, SystemClock};
 #[cfg(feature = "redis")]
-pub use sluicegate_redis::RedisStore;
+pub use sluicegate_redis::{RedisLimit, RedisStore};
 
 /// What generated code calls: no API, and free to change.
 #[cfg(feature = "macros")]

@@ -2,6 +2,7 @@
 
 mod acquire;
 mod builder;
+mod now;
 mod reservation;
 
 use std::fmt;
@@ -10,7 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sluicegate_core::{
-    Decision, EmbeddedStore, Limit, Operation, Request, SliceCounts, Span, Store, StoreError,
+    Action, Answer, Decision, Error, Limit, OpenOptions, OpenedLimit as _, Operation, Receipt,
+    Request, RequestError, RequestErrorKind, SharedStore, SliceCounts, Span, Store, Timestamp,
 };
 use smallvec::SmallVec;
 use tokio::time::Instant;
@@ -20,6 +22,7 @@ use crate::ask::Ask;
 use crate::config::OnStoreFailure;
 use crate::observe::{Answered, Observers};
 
+pub(crate) use acquire::end_of;
 pub use builder::LimiterBuilder;
 pub use reservation::Reservation;
 
@@ -27,13 +30,14 @@ pub use reservation::Reservation;
 ///
 /// A denial is not an error: [`Decision::is_allowed`] tells. Errors are of two kinds:
 ///
-/// - The question is malformed or the limit can't answer it
-///   ([`StoreError::is_store_failure`] is false): always an error.
-/// - The store failed: an error, or what [`LimiterBuilder::on_store_failure`] says. A call whose
-///   outcome is unknown (it timed out after it was sent) is never sent again; it counts as
-///   charged.
+/// - [`Error::Request`]: the question is malformed, or the limit can't answer it. Always an error.
+/// - [`Error::Store`]: the store failed. An error, or what [`LimiterBuilder::on_store_failure`]
+///   says. A call whose outcome is unknown (it timed out after it was sent) is never sent again;
+///   it counts as charged.
 ///
-/// Cloning is cheap, and clones share the store. The simple form allocates nothing.
+/// Every verb has two forms: one to `await`, for any store, and one that answers `_now`, for stores
+/// that wait for nothing. The simple forms allocate nothing. Cloning is cheap, and clones share
+/// everything.
 ///
 /// ```
 /// use sluicegate::{Limiter, ManualClock, MemoryStore, Span};
@@ -42,63 +46,62 @@ pub use reservation::Reservation;
 /// let clock = Arc::new(ManualClock::default());
 /// let store = MemoryStore::builder().clock(clock.clone()).build();
 /// let limiter = Limiter::new(store, sluicegate::limit("login", ["token_bucket 1/s burst 2"])?);
-/// assert!(limiter.try_check("alice")?.is_allowed());
-/// assert!(limiter.try_check("alice")?.is_allowed());
-/// assert!(limiter.try_check("alice")?.is_denied());
+/// assert!(limiter.check_now("alice")?.is_allowed());
+/// assert!(limiter.check_now("alice")?.is_allowed());
+/// assert!(limiter.check_now("alice")?.is_denied());
 /// clock.advance(Span::SECOND);
-/// assert!(limiter.try_check("alice")?.is_allowed());
+/// assert!(limiter.check_now("alice")?.is_allowed());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct Limiter<S: Store> {
+///
+/// Several limiters share a store by clones of it.
+pub struct Limiter<S: Store = SharedStore> {
+    inner: Arc<Inner<S>>,
+}
+
+struct Inner<S: Store> {
+    opened: S::Opened,
     store: Arc<S>,
-    handle: Arc<S::Handle>,
-    limit: Arc<Limit>,
+    options: OpenOptions,
     on_store_failure: OnStoreFailure,
     observers: Observers,
 }
 
 impl<S: Store> Limiter<S> {
-    /// A limiter that has a store of its own; a failing store is an error.
+    /// A limiter for which a failing store is an error.
     pub fn new(store: S, limit: Limit) -> Self {
         Self::builder(store, limit).build()
     }
 
     /// Like [`Limiter::new`], with more to say.
     pub fn builder(store: S, limit: Limit) -> LimiterBuilder<S> {
-        LimiterBuilder::new(Arc::new(store), limit)
-    }
-
-    /// For several limiters that share a store.
-    pub fn shared(store: Arc<S>, limit: Limit) -> LimiterBuilder<S> {
         LimiterBuilder::new(store, limit)
     }
 
     /// The limit, whose policies are in the order of [`Decision::policies`].
     #[must_use]
     pub fn limit(&self) -> &Limit {
-        &self.limit
-    }
-
-    /// The limit, to be kept with a decision.
-    #[inline]
-    pub(crate) const fn shared_limit(&self) -> &Arc<Limit> {
-        &self.limit
-    }
-
-    pub(crate) const fn observers(&self) -> &Observers {
-        &self.observers
+        self.inner.opened.limit()
     }
 
     /// The store.
     #[must_use]
     pub fn store(&self) -> &Arc<S> {
-        &self.store
+        &self.inner.store
     }
 
     /// What is answered when the store fails.
     #[must_use]
-    pub const fn on_store_failure(&self) -> OnStoreFailure {
-        self.on_store_failure
+    pub fn on_store_failure(&self) -> OnStoreFailure {
+        self.inner.on_store_failure
+    }
+
+    pub(crate) fn observers(&self) -> &Observers {
+        &self.inner.observers
+    }
+
+    pub(crate) fn options(&self) -> &OpenOptions {
+        &self.inner.options
     }
 
     /// Takes the cost, or is denied.
@@ -111,8 +114,8 @@ impl<S: Store> Limiter<S> {
     pub fn check<'a>(
         &'a self,
         ask: impl Into<Ask<'a>>,
-    ) -> impl Future<Output = Result<Decision, StoreError>> + Send + 'a {
-        self.ask(Operation::Check, ask.into())
+    ) -> impl Future<Output = Result<Decision, Error>> + Send + 'a {
+        self.ask_owned(Operation::Check, ask.into())
     }
 
     /// Answers like [`Limiter::check`], and charges and writes nothing.
@@ -122,36 +125,8 @@ impl<S: Store> Limiter<S> {
     pub fn peek<'a>(
         &'a self,
         ask: impl Into<Ask<'a>>,
-    ) -> impl Future<Output = Result<Decision, StoreError>> + Send + 'a {
-        self.ask(Operation::Peek, ask.into())
-    }
-
-    /// [`Limiter::check`] at once, if the store can answer without waiting for anything; `None`
-    /// when it can't, and then nothing was asked.
-    pub fn check_at_once<'a>(
-        &self,
-        ask: impl Into<Ask<'a>>,
-    ) -> Option<Result<Decision, StoreError>> {
-        self.ask_at_once(Operation::Check, &ask.into())
-    }
-
-    #[inline]
-    pub(crate) fn ask_at_once(
-        &self,
-        operation: Operation,
-        ask: &Ask<'_>,
-    ) -> Option<Result<Decision, StoreError>> {
-        let (mut each, also) = (SmallVec::new(), ask.also());
-        let request = match self.request(operation, ask, &also, &mut each) {
-            Ok(request) => request,
-            Err(error) => return Some(Err(error)),
-        };
-        let since = self.observers.start();
-        if self.hands_on(since) {
-            return self.store.decide_at_once(&self.handle, request);
-        }
-        let answer = self.store.decide_at_once(&self.handle, request)?;
-        Some(self.answer(request, since, answer))
+    ) -> impl Future<Output = Result<Decision, Error>> + Send + 'a {
+        self.ask_owned(Operation::Peek, ask.into())
     }
 
     /// Takes the cost now and says when to act ([`Decision::wait`]); denied when that would be
@@ -159,27 +134,15 @@ impl<S: Store> Limiter<S> {
     /// ([`Limit::can_reserve`]). The reservation can be [cancelled](Reservation::cancel).
     ///
     /// # Errors
-    /// Like [`Limiter::check`]; [`StoreErrorKind::Unsupported`](sluicegate_core::StoreErrorKind) for
-    /// a limit that can't be reserved.
+    /// Like [`Limiter::check`]; [`RequestErrorKind::Unsupported`] for a limit that can't be
+    /// reserved.
     pub fn reserve<'a>(
         &'a self,
         ask: impl Into<Ask<'a>>,
-        within: Span,
-    ) -> impl Future<Output = Result<Reservation<S>, StoreError>> + Send + 'a {
-        self.book(ask.into(), within)
-    }
-
-    async fn book(&self, ask: Ask<'_>, within: Span) -> Result<Reservation<S>, StoreError> {
-        let (mut each, also) = (SmallVec::new(), ask.also());
-        let request = self.request(Operation::Reserve { within }, &ask, &also, &mut each)?;
-        let (span, since) = (self.span(request.operation), self.observers.start());
-        let answer = self.store.reserve(&self.handle, request).instrument(span).await;
-        let (answer, receipt) = match answer {
-            Ok((decision, receipt)) => (Ok(decision), receipt),
-            Err(error) => (Err(error), None),
-        };
-        let decision = self.answer(request, since, answer)?;
-        Ok(Reservation::new(decision, &self.store, &self.handle, receipt))
+        within: impl Into<Span>,
+    ) -> impl Future<Output = Result<Reservation<S>, Error>> + Send + 'a {
+        let (ask, within) = (ask.into(), within.into());
+        async move { self.book(&ask, within).await }
     }
 
     /// Takes as much as every policy admits, up to the cost: [`Decision::granted`] tells how much.
@@ -192,8 +155,8 @@ impl<S: Store> Limiter<S> {
     pub fn take_up_to<'a>(
         &'a self,
         ask: impl Into<Ask<'a>>,
-    ) -> impl Future<Output = Result<Decision, StoreError>> + Send + 'a {
-        self.ask(Operation::TakeUpTo, ask.into())
+    ) -> impl Future<Output = Result<Decision, Error>> + Send + 'a {
+        self.ask_owned(Operation::TakeUpTo, ask.into())
     }
 
     /// Takes the cost by force, into debt: what was used is used.
@@ -203,8 +166,8 @@ impl<S: Store> Limiter<S> {
     pub fn charge<'a>(
         &'a self,
         ask: impl Into<Ask<'a>>,
-    ) -> impl Future<Output = Result<Decision, StoreError>> + Send + 'a {
-        self.ask(Operation::Charge, ask.into())
+    ) -> impl Future<Output = Result<Decision, Error>> + Send + 'a {
+        self.ask_owned(Operation::Charge, ask.into())
     }
 
     /// Gives the cost back, to no better than a fresh key's state.
@@ -214,8 +177,8 @@ impl<S: Store> Limiter<S> {
     pub fn refund<'a>(
         &'a self,
         ask: impl Into<Ask<'a>>,
-    ) -> impl Future<Output = Result<Decision, StoreError>> + Send + 'a {
-        self.ask(Operation::Refund, ask.into())
+    ) -> impl Future<Output = Result<Decision, Error>> + Send + 'a {
+        self.ask_owned(Operation::Refund, ask.into())
     }
 
     /// Forgets the key under this limit.
@@ -225,32 +188,97 @@ impl<S: Store> Limiter<S> {
     pub fn reset<'a>(
         &'a self,
         ask: impl Into<Ask<'a>>,
-    ) -> impl Future<Output = Result<Decision, StoreError>> + Send + 'a {
-        self.ask(Operation::Reset, ask.into())
+    ) -> impl Future<Output = Result<Decision, Error>> + Send + 'a {
+        self.ask_owned(Operation::Reset, ask.into())
+    }
+
+    /// Gives the units of a reservation back by its receipt, which another process may have
+    /// handed over, if nothing was charged to the key after them; tells whether that was so.
+    ///
+    /// # Errors
+    /// [`RequestErrorKind::Invalid`] for a receipt of another limit; and when the store fails: then
+    /// the units count as lost.
+    pub async fn cancel(&self, receipt: &Receipt) -> Result<bool, Error> {
+        self.cancel_at(receipt, None).await
+    }
+
+    async fn cancel_at(&self, receipt: &Receipt, at: Option<Timestamp>) -> Result<bool, Error> {
+        let answer = self.inner.opened.ask(Request::cancel(receipt).at(at)).wait().await;
+        answer.map(|decision| decision.is_allowed())
     }
 
     /// The slices of a ring.
-    pub(crate) async fn slices(&self, ask: Ask<'_>) -> Result<SliceCounts, StoreError> {
-        let (mut each, also) = (SmallVec::new(), ask.also());
-        let request = self.request(Operation::Peek, &ask, &also, &mut each)?;
-        self.store.slices(&self.handle, request).instrument(self.span(Operation::Peek)).await
+    pub(crate) async fn slices(&self, key: &[u8]) -> Result<SliceCounts, Error> {
+        let mut answer = self.inner.opened.ask(Request::slices(key)).wait().await?;
+        answer.take_slices().ok_or_else(|| {
+            RequestError::new(RequestErrorKind::Unsupported, "the limit is no ring").into()
+        })
     }
 
-    pub(crate) async fn ask(
+    fn ask_owned(
         &self,
         operation: Operation,
         ask: Ask<'_>,
-    ) -> Result<Decision, StoreError> {
+    ) -> impl Future<Output = Result<Decision, Error>> + Send {
+        async move { self.ask(operation, &ask).await }
+    }
+
+    /// Asks, and waits if the store has to be waited for.
+    pub(crate) async fn ask(
+        &self,
+        operation: Operation,
+        ask: &Ask<'_>,
+    ) -> Result<Decision, Error> {
         let (mut each, also) = (SmallVec::new(), ask.also());
-        let request = self.request(operation, &ask, &also, &mut each)?;
-        let (span, since) = (self.span(operation), self.observers.start());
-        let answer = self.store.decide(&self.handle, request).instrument(span).await;
-        self.answer(request, since, answer)
+        let request = self.request(operation, ask, &also, &mut each)?;
+        self.wait_for_answer(request).await
+    }
+
+    pub(crate) async fn book(&self, ask: &Ask<'_>, within: Span) -> Result<Reservation<S>, Error> {
+        let (mut each, also) = (SmallVec::new(), ask.also());
+        let operation = Operation::Reserve { within };
+        let request = self.request(operation, ask, &also, &mut each)?.with_receipt();
+        let decision = self.wait_for_answer(request).await?;
+        Ok(Reservation::new(decision, self, ask.time()))
+    }
+
+    async fn wait_for_answer(&self, request: Request<'_>) -> Result<Decision, Error> {
+        let since = self.inner.observers.start();
+        let answer = match self.inner.opened.ask(request) {
+            Answer::Now(answer) => answer,
+            Answer::Later(later) => later.instrument(self.span(&request)).await,
+        };
+        self.answer(&request, since, answer)
+    }
+
+    /// The answer, if the store has one at once; otherwise nothing was asked.
+    #[inline]
+    pub(crate) fn ask_at_once(
+        &self,
+        operation: Operation,
+        ask: &Ask<'_>,
+    ) -> Option<Result<Decision, Error>> {
+        let (mut each, also) = (SmallVec::new(), ask.also());
+        match self.request(operation, ask, &also, &mut each) {
+            Ok(request) => self.answer_at_once(request),
+            Err(error) => Some(Err(error)),
+        }
+    }
+
+    #[inline]
+    fn answer_at_once(&self, request: Request<'_>) -> Option<Result<Decision, Error>> {
+        let since = self.inner.observers.start();
+        let answer = self.inner.opened.ask(request).now()?;
+        if since.is_none() && answer.is_ok() {
+            return Some(answer);
+        }
+        Some(self.answer(&request, since, answer))
     }
 
     /// A span around what waits for a store.
-    fn span(&self, operation: Operation) -> tracing::Span {
-        tracing::debug_span!("sluicegate", limit = self.limit.name().as_str(), ?operation)
+    fn span(&self, request: &Request<'_>) -> tracing::Span {
+        let (limit, action) = (self.limit().name().as_str(), request.action());
+        tracing::debug_span!("sluicegate", limit, ?action)
     }
 
     #[inline]
@@ -259,143 +287,61 @@ impl<S: Store> Limiter<S> {
         operation: Operation,
         ask: &Ask<'k>,
         also: &'r [&'k [u8]],
-        each: &'r mut SmallVec<[u64; 16]>,
-    ) -> Result<Request<'r>, StoreError> {
-        let costs = ask.costs(&self.limit, each)?;
-        Ok(Request { key: ask.key(), also, operation, costs, at: ask.time() })
-    }
-
-    /// Whether the caller is told the store's answer, whatever it is, and nobody else is told. It
-    /// is then handed on where it is: to move a decision, which has room for many policies, takes
-    /// as long as to make it.
-    #[inline]
-    fn hands_on(&self, since: Option<Instant>) -> bool {
-        since.is_none() && self.on_store_failure == OnStoreFailure::Error
+        each: &'r mut SmallVec<[u64; 4]>,
+    ) -> Result<Request<'r>, Error> {
+        let costs = ask.costs(self.limit(), each)?;
+        Ok(Request::new(operation, ask.key()).also(also).costs(costs).at(ask.time()))
     }
 
     /// What the caller is told, and whoever observes: the store's answer, or the limiter's own for
     /// a question that the store failed to answer.
     fn answer(
         &self,
-        request: Request<'_>,
+        request: &Request<'_>,
         since: Option<Instant>,
-        answer: Result<Decision, StoreError>,
-    ) -> Result<Decision, StoreError> {
-        let failure = answer.as_ref().err().filter(|error| error.is_store_failure()).cloned();
+        answer: Result<Decision, Error>,
+    ) -> Result<Decision, Error> {
+        let failure = answer.as_ref().err().and_then(Error::as_store).cloned();
+        let operation = match request.action() {
+            Action::Decide(operation) => operation,
+            // Whoever cancels or reads has nothing to be let in to.
+            Action::Cancel(_) | Action::Slices => return answer,
+        };
         // Nothing was charged, given back or forgotten: saying otherwise would be a lie.
         let is_question =
-            !matches!(request.operation, Operation::Charge | Operation::Refund | Operation::Reset);
-        let answer = match (self.on_store_failure, &failure) {
-            (OnStoreFailure::Allow, Some(_)) if is_question => Ok(Decision::fallback(true)),
-            (OnStoreFailure::Deny, Some(_)) if is_question => Ok(Decision::fallback(false)),
+            !matches!(operation, Operation::Charge | Operation::Refund | Operation::Reset);
+        let fallback = |allowed| Ok(Decision::fallback(self.limit(), allowed));
+        let answer = match (self.inner.on_store_failure, &failure) {
+            (OnStoreFailure::Allow, Some(_)) if is_question => fallback(true),
+            (OnStoreFailure::Deny, Some(_)) if is_question => fallback(false),
             _ => answer,
         };
         if let Some(since) = since {
             let answered = Answered {
-                limit: &self.limit,
-                key: request.key,
-                operation: request.operation,
+                limit: self.limit(),
+                key: request.key(),
+                operation,
                 outcome: answer.as_ref(),
                 failure: failure.as_ref(),
                 took: Duration::ZERO,
             };
-            self.observers.tell(since, &answered);
+            self.inner.observers.tell(since, &answered);
         }
         answer
     }
 }
 
-impl<S: EmbeddedStore> Limiter<S> {
-    /// [`Limiter::check`] at once.
-    ///
-    /// # Errors
-    /// Like [`Limiter::check`].
-    #[inline]
-    pub fn try_check<'a>(&self, ask: impl Into<Ask<'a>>) -> Result<Decision, StoreError> {
-        self.ask_now(Operation::Check, &ask.into())
-    }
-
-    /// [`Limiter::peek`] at once.
-    ///
-    /// # Errors
-    /// Like [`Limiter::peek`].
-    pub fn try_peek<'a>(&self, ask: impl Into<Ask<'a>>) -> Result<Decision, StoreError> {
-        self.ask_now(Operation::Peek, &ask.into())
-    }
-
-    /// [`Limiter::reserve`] at once.
-    ///
-    /// # Errors
-    /// Like [`Limiter::reserve`].
-    pub fn try_reserve<'a>(
-        &self,
-        ask: impl Into<Ask<'a>>,
-        within: Span,
-    ) -> Result<Decision, StoreError> {
-        self.ask_now(Operation::Reserve { within }, &ask.into())
-    }
-
-    /// [`Limiter::take_up_to`] at once.
-    ///
-    /// # Errors
-    /// Like [`Limiter::take_up_to`].
-    pub fn try_take_up_to<'a>(&self, ask: impl Into<Ask<'a>>) -> Result<Decision, StoreError> {
-        self.ask_now(Operation::TakeUpTo, &ask.into())
-    }
-
-    /// [`Limiter::charge`] at once.
-    ///
-    /// # Errors
-    /// Like [`Limiter::charge`].
-    pub fn try_charge<'a>(&self, ask: impl Into<Ask<'a>>) -> Result<Decision, StoreError> {
-        self.ask_now(Operation::Charge, &ask.into())
-    }
-
-    /// [`Limiter::refund`] at once.
-    ///
-    /// # Errors
-    /// Like [`Limiter::refund`].
-    pub fn try_refund<'a>(&self, ask: impl Into<Ask<'a>>) -> Result<Decision, StoreError> {
-        self.ask_now(Operation::Refund, &ask.into())
-    }
-
-    /// [`Limiter::reset`] at once.
-    ///
-    /// # Errors
-    /// Like [`Limiter::reset`].
-    pub fn try_reset<'a>(&self, ask: impl Into<Ask<'a>>) -> Result<Decision, StoreError> {
-        self.ask_now(Operation::Reset, &ask.into())
-    }
-
-    #[inline]
-    fn ask_now(&self, operation: Operation, ask: &Ask<'_>) -> Result<Decision, StoreError> {
-        let (mut each, also) = (SmallVec::new(), ask.also());
-        let request = self.request(operation, ask, &also, &mut each)?;
-        let since = self.observers.start();
-        if self.hands_on(since) {
-            return self.store.decide_now(&self.handle, request);
-        }
-        self.answer(request, since, self.store.decide_now(&self.handle, request))
-    }
-}
-
 impl<S: Store> Clone for Limiter<S> {
     fn clone(&self) -> Self {
-        Self {
-            store: Arc::clone(&self.store),
-            handle: Arc::clone(&self.handle),
-            limit: Arc::clone(&self.limit),
-            on_store_failure: self.on_store_failure,
-            observers: self.observers.clone(),
-        }
+        Self { inner: Arc::clone(&self.inner) }
     }
 }
 
 impl<S: Store> fmt::Debug for Limiter<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Limiter")
-            .field("limit", &self.limit)
-            .field("on_store_failure", &self.on_store_failure)
+            .field("limit", self.limit())
+            .field("on_store_failure", &self.inner.on_store_failure)
             .finish_non_exhaustive()
     }
 }

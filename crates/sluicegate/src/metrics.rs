@@ -34,11 +34,11 @@ use crate::observe::{Answered, Observer};
 ///
 /// let metrics = Arc::new(Metrics::new());
 /// let limit = sluicegate::limit("login", ["gcra 1/s burst 1 as steady"])?;
-/// let limiter = Limiter::builder(MemoryStore::builder().build(), limit)
+/// let limiter = Limiter::builder(MemoryStore::new(), limit)
 ///     .observer(metrics.clone())
 ///     .build();
 /// for _ in 0..3 {
-///     let _ = limiter.try_check("alice")?;
+///     let _ = limiter.check_now("alice")?;
 /// }
 /// let text = metrics.render()?;
 /// assert!(text.contains(r#"decisions_total{limit="login",policy="steady",outcome="denied"} 2"#));
@@ -164,11 +164,11 @@ impl Metrics {
             (_, true) => "allowed",
             (_, false) => "denied",
         };
-        let binding = decision.binding().and_then(|index| limit.members().get(index));
-        self.count(limit, binding.map(|member| member.name().clone()), outcome);
-        for (member, outcome) in limit.members().iter().zip(decision.policies()) {
+        let binding = decision.binding().map(|binding| binding.name().clone());
+        self.count(limit, binding, outcome);
+        for outcome in decision.policies() {
             if outcome.is_shadow() && !outcome.is_admitted() {
-                self.count(limit, Some(member.name().clone()), "shadow_denied");
+                self.count(limit, Some(outcome.name().clone()), "shadow_denied");
             }
         }
     }
@@ -280,13 +280,13 @@ mod tests {
     fn a_shadow_that_would_have_denied_is_counted_by_its_name() {
         let metrics = Arc::new(Metrics::new());
         let limit = limit("l", ["gcra 9/s", "gcra 1/s burst 1 shadow as strict"]).unwrap();
-        let limiter = Limiter::builder(MemoryStore::builder().build(), limit)
+        let limiter = Limiter::builder(MemoryStore::new(), limit)
             .observer(metrics.clone())
             .build();
         for _ in 0..3 {
-            assert!(limiter.try_check("k").unwrap().is_allowed());
+            assert!(limiter.check_now("k").unwrap().is_allowed());
         }
-        assert!(limiter.try_peek("k").unwrap().is_allowed());
+        assert!(limiter.peek_now("k").unwrap().is_allowed());
         let text = metrics.render().unwrap();
         for line in [
             r#"sluicegate_decisions_total{limit="l",policy="",outcome="allowed"} 3"#,
@@ -308,8 +308,8 @@ mod tests {
         let limiter = Limiter::new(store.build(), limit.clone());
         let answers = [
             Decision::bypass(true),
-            limiter.try_check("a").unwrap(),
-            limiter.try_check("b").unwrap(),
+            limiter.check_now("a").unwrap(),
+            limiter.check_now("b").unwrap(),
         ];
         for decision in &answers {
             metrics.answered(&Answered {
@@ -334,10 +334,9 @@ mod tests {
     #[test]
     fn more_limits_than_are_counted_apart_are_counted_together() {
         let metrics = Metrics::new();
-        let decision = Decision::fallback(true);
         for index in 0..Metrics::MAX_SERIES + 100 {
             let limit = limit(&format!("l{index}"), ["gcra 1/s"]).unwrap();
-            metrics.decided(&limit, &decision);
+            metrics.decided(&limit, &Decision::fallback(&limit, true));
         }
         let text = metrics.render().unwrap();
         let series = text.lines().filter(|line| line.starts_with("sluicegate_decisions_total"));

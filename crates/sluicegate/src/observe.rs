@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use sluicegate_core::{Decision, Limit, Operation, StoreError};
+use sluicegate_core::{Decision, Error, Limit, Operation, StoreError};
 use tokio::time::Instant;
 
 /// Is told of every answer of the limiters that have it.
@@ -31,11 +31,11 @@ use tokio::time::Instant;
 ///
 /// let denials = Arc::new(Denials::default());
 /// let limit = sluicegate::limit("login", ["gcra 1/s burst 1"])?;
-/// let limiter = Limiter::builder(MemoryStore::builder().build(), limit)
+/// let limiter = Limiter::builder(MemoryStore::new(), limit)
 ///     .observer(denials.clone())
 ///     .build();
 /// for _ in 0..3 {
-///     let _ = limiter.try_check("alice")?;
+///     let _ = limiter.check_now("alice")?;
 /// }
 /// assert_eq!(denials.0.load(Ordering::Relaxed), 2);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -57,7 +57,7 @@ pub struct Answered<'a> {
     /// What was asked.
     pub operation: Operation,
     /// What the caller is told.
-    pub outcome: Result<&'a Decision, &'a StoreError>,
+    pub outcome: Result<&'a Decision, &'a Error>,
     /// What the store failed with, also where the limit has an answer of its own for that.
     pub failure: Option<&'a StoreError>,
     /// How long the store took.

@@ -9,34 +9,38 @@ mod joint;
 mod key_index;
 mod keyed;
 mod opened;
+mod prepared;
 mod resolved;
 mod route;
 mod shared;
-mod stores;
 mod switch;
+mod target;
 #[cfg(feature = "watch")]
 mod watch;
 
 use std::fmt;
 use std::sync::Arc;
 
-use sluicegate_core::{Limit, LimitName, Policy};
+use sluicegate_core::{Limit, LimitName, Policy, SharedStore, Store};
 
-use crate::any_store::{AnyStore, OpenError};
 use crate::config::{Config, HttpConfig, LimitConfig};
+use crate::open_store::OpenError;
 
 pub use builder::RegistryBuilder;
 pub use changes::{Changes, ReloadError};
 #[cfg(any(feature = "actix", feature = "tower"))]
-pub(crate) use gate::Look;
+pub(crate) use gate::{Look, fields};
 pub use gate::{Gate, MissingKey, RequestKeys};
 pub use switch::{Switch, UnknownLimit};
 #[cfg(feature = "watch")]
 pub use watch::{Watch, WatchError, WatchOptions, WatchStatus};
 
-use cell::{Cell, Target};
-use shared::{Fixed, Shared};
-use stores::Stores;
+#[cfg(any(feature = "actix", feature = "tower"))]
+pub(crate) use prepared::{Shown, ShownPartition};
+
+use cell::Cell;
+use shared::{Fixed, Shared, StoreSource};
+use target::Target;
 
 /// All limits of a program, by name: those of a [config file](crate::config), and those given in
 /// code. Cloning is cheap, and clones share everything.
@@ -52,7 +56,7 @@ use stores::Stores;
 /// let of = |text: &str| Config::parse(text, "limits.yaml");
 /// let registry = Registry::open(&of("limits: {login: {policies: [gcra 1/min burst 2]}}")?)?;
 /// let login = registry.gate("login");
-/// let passes = || Ok::<_, sluicegate::StoreError>(login.check_at_once("alice").unwrap()?.is_allowed());
+/// let passes = || Ok::<_, sluicegate::Error>(login.check_now("alice")?.is_allowed());
 /// assert!(passes()? && passes()?);
 /// assert!(!passes()?);
 ///
@@ -85,9 +89,9 @@ impl Registry {
         RegistryBuilder::open(config)
     }
 
-    /// Limits given in code, in a store of your own.
-    pub fn builder(store: AnyStore) -> RegistryBuilder {
-        RegistryBuilder::new(Stores::given(store))
+    /// Limits given in code, in any store or stack of stores.
+    pub fn builder(store: impl Store) -> RegistryBuilder {
+        RegistryBuilder::new(SharedStore::new(store), StoreSource::Given)
     }
 
     /// The gate of a name. It never fails: what a name without a limit does is what
@@ -153,17 +157,16 @@ impl Registry {
     /// fails go by what the configuration says of that, numbers and overrides don't.
     ///
     /// ```
-    /// use sluicegate::{AnyStore, Registry, StoreOptions, Switch};
+    /// use sluicegate::{MemoryStore, Registry};
     ///
-    /// let store = AnyStore::open(&"memory:".parse()?, &StoreOptions::default())?;
-    /// let registry = Registry::builder(store).build();
+    /// let registry = Registry::builder(MemoryStore::new()).build();
     /// let plan = |customer: &str| if customer == "acme" { 500 } else { 5 };
     /// let gate = |customer: &str| {
     ///     let make = || sluicegate::limit("api", [format!("token_bucket {}/s", plan(customer))]);
     ///     registry.keyed("api", customer, make)
     /// };
-    /// assert_eq!(gate("acme")?.check_at_once("acme").unwrap()?.remaining(), Some(499));
-    /// assert_eq!(gate("other")?.check_at_once("other").unwrap()?.remaining(), Some(4));
+    /// assert_eq!(gate("acme")?.check_now("acme")?.remaining(), Some(499));
+    /// assert_eq!(gate("other")?.check_now("other")?.remaining(), Some(4));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
@@ -203,14 +206,14 @@ impl Registry {
     /// configuration says of stores.
     pub fn replace(&self, config: &Config) -> Result<Changes, ReloadError> {
         let mut writer = self.shared.write();
-        let fixed = Fixed::of(config, &writer.stores);
+        let fixed = Fixed::of(config, writer.store_source);
         if let Some(known) = &writer.fixed {
             let fields = known.differences(&fixed);
             if !fields.is_empty() {
                 return Err(ReloadError::NeedsRestart { fields });
             }
         }
-        let limits = writer.open(config)?;
+        let limits = writer.open(config);
         let changes = writer.changes(config, &limits);
         writer.fixed = Some(fixed);
         if !changes.is_empty() {
@@ -293,13 +296,10 @@ impl Registry {
         Arc::clone(&self.shared.current().http)
     }
 
-    /// The stores that are asked at present, at least one once there is a limit: one, unless
-    /// limits differ in how long a call to a store over the network may take.
+    /// The store of its limits.
     #[must_use]
-    pub fn stores(&self) -> Vec<AnyStore> {
-        let mut writer = self.shared.write();
-        writer.stores.forget_unused();
-        writer.stores.all()
+    pub fn store(&self) -> SharedStore {
+        self.shared.write().store.clone()
     }
 
     /// A number that grows whenever something was replaced or switched: what is computed from the

@@ -1,9 +1,8 @@
 //! Counting calls in slices of time.
 
 use std::fmt;
-use std::sync::Arc;
 
-use sluicegate_core::{Limit, MAX_EXACT, Policy, SliceCounts, Span, Store, StoreError};
+use sluicegate_core::{Error, Limit, MAX_EXACT, Policy, SharedStore, SliceCounts, Span, Store};
 
 use crate::ask::Ask;
 use crate::limit::InvalidLimit;
@@ -21,8 +20,7 @@ use crate::limiter::Limiter;
 /// use sluicegate::{MemoryStore, RingCounter, Span};
 ///
 /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
-/// let store = MemoryStore::builder().build();
-/// let calls = RingCounter::new(store, "calls", Span::HOUR, 60)?;
+/// let calls = RingCounter::new(MemoryStore::new(), "calls", Span::HOUR, 60)?;
 /// for _ in 0..3 {
 ///     calls.count("export", 1).await?;
 /// }
@@ -33,7 +31,7 @@ use crate::limiter::Limiter;
 /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct RingCounter<S: Store> {
+pub struct RingCounter<S: Store = SharedStore> {
     limiter: Limiter<S>,
 }
 
@@ -43,25 +41,17 @@ impl<S: Store> RingCounter<S> {
     ///
     /// # Errors
     /// When the name is no limit's name, or the ring can't be cut so.
-    pub fn new(store: S, name: &str, ring: Span, slices: u64) -> Result<Self, InvalidLimit> {
-        Self::shared(Arc::new(store), name, ring, slices)
-    }
-
-    /// Like [`RingCounter::new`], in a store that others have too.
-    ///
-    /// # Errors
-    /// Like [`RingCounter::new`].
-    pub fn shared(
-        store: Arc<S>,
+    pub fn new(
+        store: S,
         name: &str,
-        ring: Span,
+        ring: impl Into<Span>,
         slices: u64,
     ) -> Result<Self, InvalidLimit> {
         let name = name.parse().map_err(InvalidLimit::Name)?;
         let policy =
-            Policy::sliding_window(MAX_EXACT, ring, slices).map_err(InvalidLimit::Numbers)?;
+            Policy::sliding_window(MAX_EXACT, ring.into(), slices).map_err(InvalidLimit::Numbers)?;
         let limit = Limit::new(name, vec![policy]).map_err(InvalidLimit::Set)?;
-        Ok(Self { limiter: Limiter::shared(store, limit).build() })
+        Ok(Self { limiter: Limiter::new(store, limit) })
     }
 
     /// Counts `units` calls, from 1 to 2^53 − 1, and gives what the current slice holds then.
@@ -72,24 +62,24 @@ impl<S: Store> RingCounter<S> {
         &self,
         key: &K,
         units: u64,
-    ) -> Result<u64, StoreError> {
+    ) -> Result<u64, Error> {
         let decision = self.limiter.charge(Ask::new(key).cost(units)).await?;
-        Ok(decision.policies().first().map_or(0, sluicegate_core::Outcome::current_slice))
+        Ok(decision.policy(0).map_or(0, |outcome| outcome.current_slice()))
     }
 
     /// Reads the slices; writes nothing.
     ///
     /// # Errors
     /// When the store fails.
-    pub async fn read<K: AsRef<[u8]> + ?Sized>(&self, key: &K) -> Result<SliceCounts, StoreError> {
-        self.limiter.slices(Ask::new(key)).await
+    pub async fn read<K: AsRef<[u8]> + ?Sized>(&self, key: &K) -> Result<SliceCounts, Error> {
+        self.limiter.slices(key.as_ref()).await
     }
 
     /// Forgets a key.
     ///
     /// # Errors
     /// When the store fails.
-    pub async fn reset<K: AsRef<[u8]> + ?Sized>(&self, key: &K) -> Result<(), StoreError> {
+    pub async fn reset<K: AsRef<[u8]> + ?Sized>(&self, key: &K) -> Result<(), Error> {
         self.limiter.reset(key).await.map(drop)
     }
 }

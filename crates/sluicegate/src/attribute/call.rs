@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
-use sluicegate_core::{Operation, StoreError, StoreErrorKind};
+use sluicegate_core::{Decision, Error, Operation, StoreError, StoreErrorKind};
 use sluicegate_http::Key as HttpKey;
 
 use super::blocking::{self, Around};
@@ -11,7 +11,6 @@ use super::key::Key;
 use super::site::Holding;
 use crate::ask::Ask;
 use crate::denied::Denied;
-use crate::ruling::Ruling;
 
 /// One call of a limited function: what it asks, and how.
 #[derive(Debug)]
@@ -76,9 +75,9 @@ impl Call {
         if self.within.is_some() {
             return Answer::Unasked;
         }
-        match self.opened.gate.check_at_once(ask) {
+        match self.opened.gate.ask_at_once(Operation::Check, &ask) {
             None => Answer::Unasked,
-            Some(Ok(ruling)) if ruling.is_allowed() && ruling.wait().is_zero() => {
+            Some(Ok(decision)) if decision.is_allowed() && decision.wait().is_zero() => {
                 Answer::Settled(None)
             }
             Some(answer) => self.look_at(answer),
@@ -115,7 +114,7 @@ impl Call {
     /// Whether it would be denied. If not, it waits for the turn that it would have, which others
     /// may have too until one of them is charged.
     pub async fn peek<'a>(&'a self, ask: Ask<'a>) -> Option<Denied> {
-        turn(self.look_at(self.opened.gate.ask(Operation::Peek, ask).await)).await
+        turn(self.look_at(self.opened.gate.ask(Operation::Peek, &ask).await)).await
     }
 
     /// [`Call::peek`] in a function that isn't async.
@@ -126,7 +125,7 @@ impl Call {
 
     /// Takes the cost of what was done. Nothing can be done about a store that fails now.
     pub async fn charge<'a>(&'a self, ask: Ask<'a>) {
-        self.charged(self.opened.gate.ask(Operation::Charge, ask).await);
+        self.charged(self.opened.gate.ask(Operation::Charge, &ask).await);
     }
 
     /// [`Call::charge`] in a function that isn't async.
@@ -148,35 +147,35 @@ impl Call {
         }
     }
 
-    fn order_blocking(&self, operation: Operation, ask: Ask<'_>) -> Result<Ruling, StoreError> {
+    fn order_blocking(&self, operation: Operation, ask: Ask<'_>) -> Result<Decision, Error> {
         let gate = &self.opened.gate;
-        let at_once = gate.ask_at_once(operation, ask.clone());
-        at_once.unwrap_or_else(|| block_on(gate.ask(operation, ask)))
+        let at_once = gate.ask_at_once(operation, &ask);
+        at_once.unwrap_or_else(|| block_on(gate.ask(operation, &ask)))
     }
 
     #[cold]
-    fn look_at(&self, answer: Result<Ruling, StoreError>) -> Answer {
+    fn look_at(&self, answer: Result<Decision, Error>) -> Answer {
         Answer::Settled(match answer {
-            Ok(ruling) if ruling.is_allowed() => {
-                let wait = ruling.wait();
+            Ok(decision) if decision.is_allowed() => {
+                let wait = decision.wait();
                 if self.is_enforced && !wait.is_zero() {
                     return Answer::Turn(wait.into());
                 }
                 None
             }
-            Ok(ruling) => Some(Denied::from(ruling)),
+            Ok(decision) => Some(Denied::from(decision)),
             Err(error) => Some(self.failed(error)),
         })
     }
 
-    fn denied(&self, answer: Result<Ruling, StoreError>) -> Option<Denied> {
+    fn denied(&self, answer: Result<Decision, Error>) -> Option<Denied> {
         match answer {
-            Ok(ruling) => ruling.or_denied().err(),
+            Ok(decision) => Denied::unless_allowed(decision).err(),
             Err(error) => Some(self.failed(error)),
         }
     }
 
-    fn charged(&self, answer: Result<Ruling, StoreError>) {
+    fn charged(&self, answer: Result<Decision, Error>) {
         if let Err(error) = answer {
             tracing::warn!(
                 limit = self.opened.gate.name(),
@@ -187,7 +186,7 @@ impl Call {
     }
 
     #[cold]
-    fn failed(&self, error: StoreError) -> Denied {
+    fn failed(&self, error: Error) -> Denied {
         Denied::failed(self.opened.gate.name(), error)
     }
 }
@@ -206,17 +205,18 @@ async fn turn(answer: Answer) -> Option<Denied> {
 
 /// Blocks the thread until the store answers.
 fn block_on<T: Send>(
-    answer: impl Future<Output = Result<T, StoreError>> + Send,
-) -> Result<T, StoreError> {
+    answer: impl Future<Output = Result<T, Error>> + Send,
+) -> Result<T, Error> {
     let around = blocking::around();
-    blocking::wait(answer).flatten().map_err(|error| match (around, error.kind()) {
-        (Around::OneThread, StoreErrorKind::Timeout) => StoreError::new(
-            error.kind(),
+    blocking::wait(answer)?.map_err(|error| match (around, error.as_store()) {
+        (Around::OneThread, Some(store)) if store.kind() == StoreErrorKind::Timeout => StoreError::new(
+            store.kind(),
             format!(
                 "{error}; the function that asked isn't async and blocked the only thread of a runtime, which the connection may need: make it async, call it in `spawn_blocking`, or use a runtime of several threads"
             ),
         )
-        .with_source(error),
+        .with_source(error)
+        .into(),
         _ => error,
     })
 }

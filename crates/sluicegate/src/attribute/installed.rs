@@ -6,7 +6,6 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use arc_swap::ArcSwapOption;
 use sluicegate_memory::MemoryStore;
 
-use crate::any_store::AnyStore;
 use crate::registry::Registry;
 
 /// How often one was installed: what a call site looks at in every call.
@@ -67,6 +66,5 @@ pub(super) fn current() -> (u64, Registry) {
     }
 }
 
-static EMBEDDED: LazyLock<Registry> = LazyLock::new(|| {
-    Registry::builder(AnyStore::Memory(Arc::new(MemoryStore::builder().build()))).build()
-});
+static EMBEDDED: LazyLock<Registry> =
+    LazyLock::new(|| Registry::builder(MemoryStore::new()).build());

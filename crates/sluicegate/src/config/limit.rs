@@ -3,7 +3,7 @@
 use sluicegate_core::{Limit, Span};
 use sluicegate_http::{KeyExpression, KeyMatcher, OnMissingKey};
 
-use super::{Config, Override};
+use super::Override;
 use crate::registry::Switch;
 
 /// One limit of a config file, or one given in code.
@@ -40,8 +40,9 @@ pub struct LimitConfig {
     pub overrides: Vec<Override>,
     /// What is answered when the store fails.
     pub on_store_failure: OnStoreFailure,
-    /// How long a call to the store may take: 1 ms to 60 s, 50 ms unless the file says otherwise.
-    pub deadline: Span,
+    /// How long the store may take for an answer: 1 ms to 60 s. In a file 50 ms unless it says
+    /// otherwise; `None` is what the store is set up with.
+    pub deadline: Option<Span>,
 }
 
 impl LimitConfig {
@@ -57,7 +58,7 @@ impl LimitConfig {
             block: Vec::new(),
             overrides: Vec::new(),
             on_store_failure: OnStoreFailure::default(),
-            deadline: Config::DEADLINE,
+            deadline: None,
         }
     }
 }

@@ -1,6 +1,11 @@
 //! Denials as answers over HTTP and gRPC.
 
+#[cfg(any(feature = "actix", feature = "tower"))]
+use sluicegate_core::Clock as _;
+use sluicegate_core::Source;
 use sluicegate_http::{GrpcStatus, KeyComponent, Missing, Problem};
+#[cfg(any(feature = "actix", feature = "tower"))]
+use sluicegate_memory::SystemClock;
 
 use super::{Denied, Inner};
 
@@ -17,9 +22,9 @@ impl Denied {
     /// ```
     pub fn problem(&self) -> Problem {
         match &self.0 {
-            Inner::Ruled(ruling) => match ruling.limit() {
-                Some(limit) => Problem::of_denial(limit, ruling.decision()),
-                None => Problem::blocked(),
+            Inner::Decided(decision) => match decision.source() {
+                Source::Bypass => Problem::blocked(),
+                _ => Problem::of_denial(decision),
             },
             Inner::NoKey { .. } => Problem::missing_key(&Missing::absent(KeyComponent::Custom)),
             Inner::Failed { .. } => Problem::temporary_reduced_capacity(),
@@ -35,9 +40,9 @@ impl Denied {
     /// ```
     pub fn grpc_status(&self) -> GrpcStatus {
         match &self.0 {
-            Inner::Ruled(ruling) => match ruling.limit() {
-                Some(limit) => GrpcStatus::of_denial(limit, ruling.decision()),
-                None => GrpcStatus::permission_denied(),
+            Inner::Decided(decision) => match decision.source() {
+                Source::Bypass => GrpcStatus::permission_denied(),
+                _ => GrpcStatus::of_denial(decision),
             },
             Inner::NoKey { .. } => {
                 GrpcStatus::invalid_argument(&Missing::absent(KeyComponent::Custom))
@@ -50,13 +55,12 @@ impl Denied {
     /// tell of the limit. For handlers that ask a limit themselves.
     ///
     /// ```
-    /// use sluicegate::{Limiter, MemoryStore, Ruling, http::FieldFormat};
+    /// use sluicegate::{Denied, Limiter, MemoryStore, http::FieldFormat};
     ///
     /// let limit = sluicegate::limit("sms", ["fixed_window 1/min"])?;
-    /// let limiter = Limiter::new(MemoryStore::builder().build(), limit.clone());
-    /// let ask = || Ok::<_, sluicegate::StoreError>(Ruling::new(limiter.try_check("alice")?, limit.clone().into()));
-    /// assert!(ask()?.or_denied().is_ok());
-    /// let denied = ask()?.or_denied().unwrap_err();
+    /// let limiter = Limiter::new(MemoryStore::new(), limit);
+    /// assert!(Denied::unless_allowed(limiter.check_now("alice")?).is_ok());
+    /// let denied = Denied::unless_allowed(limiter.check_now("alice")?).unwrap_err();
     /// let response: http::Response<String> = denied.to_response(FieldFormat::Draft11);
     /// assert_eq!(response.status(), 429);
     /// assert_eq!(response.headers()["retry-after"], "60");
@@ -69,12 +73,11 @@ impl Denied {
         format: sluicegate_http::FieldFormat,
     ) -> http::Response<B> {
         let mut response = self.problem().into_response();
-        if let Some(ruling) = self.ruling()
-            && let Some(limit) = ruling.limit()
+        if let Some(decision) = self.decision()
+            && let Some(limit) = decision.limit()
         {
             let fields = sluicegate_http::LimitFields::new(limit, format);
-            let now = crate::field_cache::wall_time();
-            fields.of(ruling.decision()).at(now).write(response.headers_mut());
+            fields.of(decision).at(SystemClock::new().now()).write(response.headers_mut());
         }
         response
     }

@@ -4,8 +4,8 @@ use std::future::Future;
 use std::time::Duration;
 
 use sluicegate_core::{
-    Algorithm, Decision, Enforcement, Operation, RetryAfter, Span, Store, StoreError,
-    StoreErrorKind,
+    Algorithm, Decision, Enforcement, Error, Operation, RequestError, RequestErrorKind, RetryAfter,
+    Span, Store,
 };
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -28,67 +28,57 @@ impl<S: Store> Limiter<S> {
     /// which count as used.
     ///
     /// # Errors
-    /// Like [`Limiter::check`]; [`StoreErrorKind::Unsupported`] for a limit that has a shaper next
+    /// Like [`Limiter::check`]; [`RequestErrorKind::Unsupported`] for a limit that has a shaper next
     /// to policies that can't be reserved, whose wait nobody could bound.
     pub fn acquire<'a>(
         &'a self,
         ask: impl Into<Ask<'a>>,
-        deadline: Duration,
-    ) -> impl Future<Output = Result<Decision, StoreError>> + Send + 'a {
-        self.wait_for(ask.into(), deadline)
+        deadline: impl Into<Span>,
+    ) -> impl Future<Output = Result<Decision, Error>> + Send + 'a {
+        let (ask, deadline) = (ask.into(), deadline.into());
+        async move { self.wait_for(&ask, end_of(deadline)).await }
     }
 
-    pub(crate) async fn wait_for(
-        &self,
-        ask: Ask<'_>,
-        deadline: Duration,
-    ) -> Result<Decision, StoreError> {
+    pub(crate) async fn wait_for(&self, ask: &Ask<'_>, end: Instant) -> Result<Decision, Error> {
         // Injected time doesn't pass while somebody waits.
         if ask.time().is_some() {
-            return Err(StoreError::new(
-                StoreErrorKind::Unsupported,
-                "a request with a time of its own can't wait: use `reserve`",
+            return Err(unsupported(
+                "a request with a time of its own can't wait: use `reserve`".to_owned(),
             ));
         }
-        let start = Instant::now();
-        // Far future deadlines mean "as long as it takes".
-        let end = start.checked_add(deadline).unwrap_or_else(|| start + FOREVER);
-        if self.limit.can_reserve() {
+        if self.limit().can_reserve() {
             return self.wait_for_reservation(ask, end).await;
         }
         if self.has_enforced_shaper() {
-            return Err(StoreError::new(
-                StoreErrorKind::Unsupported,
-                format!(
-                    "limit `{}` can't be acquired: it has a shaper next to policies that can't be \
-                     reserved; put the shaper into a limit of its own",
-                    self.limit.name()
-                ),
-            ));
+            return Err(unsupported(format!(
+                "limit `{}` can't be acquired: it has a shaper next to policies that can't be \
+                 reserved; put the shaper into a limit of its own",
+                self.limit().name()
+            )));
         }
         self.wait_for_retry(ask, end).await
     }
 
     async fn wait_for_reservation(
         &self,
-        ask: Ask<'_>,
+        ask: &Ask<'_>,
         end: Instant,
-    ) -> Result<Decision, StoreError> {
+    ) -> Result<Decision, Error> {
         let left = end.saturating_duration_since(Instant::now());
-        let within = round_down(left);
-        let reservation = self.book(ask, within).await?;
-        let decision = (*reservation).clone();
-        if decision.is_allowed() && !decision.wait().is_zero() {
-            let turn = reservation.cancel_on_drop();
-            sleep(decision.wait().into()).await;
-            turn.keep();
+        let reservation = self.book(ask, round_down(left)).await?;
+        let wait = reservation.wait();
+        if wait.is_zero() {
+            return Ok(reservation.into_decision());
         }
+        let (decision, turn) = reservation.cancel_on_drop();
+        sleep(wait.into()).await;
+        turn.keep();
         Ok(decision)
     }
 
-    async fn wait_for_retry(&self, ask: Ask<'_>, end: Instant) -> Result<Decision, StoreError> {
+    async fn wait_for_retry(&self, ask: &Ask<'_>, end: Instant) -> Result<Decision, Error> {
         loop {
-            let decision = self.ask(Operation::Check, ask.clone()).await?;
+            let decision = self.ask(Operation::Check, ask).await?;
             let RetryAfter::After(retry) = decision.retry_after() else {
                 return Ok(decision);
             };
@@ -100,7 +90,7 @@ impl<S: Store> Limiter<S> {
     }
 
     fn has_enforced_shaper(&self) -> bool {
-        self.limit.members().iter().any(|member| {
+        self.limit().members().iter().any(|member| {
             let policy = member.policy();
             matches!(policy.algorithm(), Algorithm::Shaper { .. })
                 && policy.enforcement() == Enforcement::Enforced
@@ -108,7 +98,12 @@ impl<S: Store> Limiter<S> {
     }
 }
 
-const FOREVER: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
+/// When a wait of this length ends.
+pub(crate) fn end_of(wait: Span) -> Instant {
+    /// Longer than anybody waits: a clock that can't count so far is not asked to.
+    const FOREVER: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
+    Instant::now() + Duration::from(wait).min(FOREVER)
+}
 
 /// Down, so that a reservation never goes past the deadline.
 fn round_down(duration: Duration) -> Span {
@@ -116,4 +111,9 @@ fn round_down(duration: Duration) -> Span {
         .ok()
         .and_then(|micros| Span::from_micros(micros).ok())
         .unwrap_or(Span::MAX)
+}
+
+#[cold]
+fn unsupported(message: String) -> Error {
+    RequestError::new(RequestErrorKind::Unsupported, message).into()
 }

@@ -3,28 +3,28 @@
 use std::fmt;
 use std::sync::Arc;
 
-use sluicegate_core::{Limit, Store, TimeSource};
+use sluicegate_core::{Limit, OpenOptions, Span, Store, TimeSource};
 
-use super::Limiter;
+use super::{Inner, Limiter};
 use crate::config::OnStoreFailure;
 use crate::observe::{Observer, Observers};
 
 /// Makes a [`Limiter`].
 #[must_use]
 pub struct LimiterBuilder<S: Store> {
-    store: Arc<S>,
-    limit: Arc<Limit>,
-    time: TimeSource,
+    store: S,
+    limit: Limit,
+    options: OpenOptions,
     on_store_failure: OnStoreFailure,
     observers: Observers,
 }
 
 impl<S: Store> LimiterBuilder<S> {
-    pub(super) fn new(store: Arc<S>, limit: Limit) -> Self {
+    pub(super) fn new(store: S, limit: Limit) -> Self {
         Self {
             store,
-            limit: Arc::new(limit),
-            time: TimeSource::Store,
+            limit,
+            options: OpenOptions::default(),
             on_store_failure: OnStoreFailure::Error,
             observers: Observers::default(),
         }
@@ -50,21 +50,28 @@ impl<S: Store> LimiterBuilder<S> {
     /// Whose time requests are judged by; the store's unless told. With
     /// [`TimeSource::Injected`] every request has to carry its time ([`Ask::at`](crate::Ask::at)).
     pub fn time(mut self, time: TimeSource) -> Self {
-        self.time = time;
+        self.options = self.options.time(time);
+        self
+    }
+
+    /// How long the store may take for one answer; what the store is set up with unless told.
+    pub fn deadline(mut self, deadline: impl Into<Span>) -> Self {
+        self.options = self.options.deadline(deadline);
+        self
+    }
+
+    pub(crate) fn options(mut self, options: OpenOptions) -> Self {
+        self.options = options;
         self
     }
 
     /// The limiter.
     #[must_use]
     pub fn build(self) -> Limiter<S> {
-        let handle = Arc::new(self.store.open(Arc::clone(&self.limit), self.time));
-        Limiter {
-            store: self.store,
-            handle,
-            limit: self.limit,
-            on_store_failure: self.on_store_failure,
-            observers: self.observers,
-        }
+        let Self { store, limit, options, on_store_failure, observers } = self;
+        let opened = store.open(limit, options.clone());
+        let store = Arc::new(store);
+        Limiter { inner: Arc::new(Inner { opened, store, options, on_store_failure, observers }) }
     }
 }
 
@@ -72,7 +79,7 @@ impl<S: Store> fmt::Debug for LimiterBuilder<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LimiterBuilder")
             .field("limit", &self.limit)
-            .field("time", &self.time)
+            .field("options", &self.options)
             .field("on_store_failure", &self.on_store_failure)
             .finish_non_exhaustive()
     }

@@ -1,10 +1,12 @@
 //! Limiters over the embedded store, and over stores that fail.
 
+use std::future::Ready;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use sluicegate_core::{
-    Clock, ManualClock, RetryAfter, Source, StoreErrorKind, TimeSource, Timestamp,
+    Clock, ManualClock, OpenedLimit, RetryAfter, Source, StoreError, StoreErrorKind, StoreId,
+    TimeSource, Timestamp,
 };
 use sluicegate_memory::MemoryStore;
 use tokio::time::Instant;
@@ -23,48 +25,47 @@ impl Clock for RuntimeClock {
 }
 
 /// A store that always fails in one way, and counts how often it was asked.
+#[derive(Clone)]
 struct Failing {
-    kind: StoreErrorKind,
-    calls: AtomicU32,
+    error: Error,
+    calls: Arc<AtomicU32>,
 }
 
+struct FailingLimit(Failing, Limit);
+
 impl Failing {
+    fn with(error: Error) -> Self {
+        Self { error, calls: Arc::default() }
+    }
+
     fn new(kind: StoreErrorKind) -> Self {
-        Self { kind, calls: AtomicU32::new(0) }
+        Self::with(StoreError::new(kind, "failed on purpose").into())
     }
 }
 
 impl Store for Failing {
-    type Handle = ();
-    type Receipt = ();
+    type Opened = FailingLimit;
 
-    fn open(&self, _: Arc<Limit>, _: TimeSource) {}
-
-    async fn decide<'a>(&'a self, _: &'a (), request: Request<'a>) -> Result<Decision, StoreError> {
-        self.decide_now(&(), request)
+    fn id(&self) -> StoreId {
+        StoreId::new("failing:")
     }
 
-    async fn reserve<'a>(
-        &'a self,
-        _: &'a (),
-        request: Request<'a>,
-    ) -> Result<(Decision, Option<()>), StoreError> {
-        self.decide_now(&(), request).map(|decision| (decision, Some(())))
-    }
-
-    async fn cancel<'a>(&'a self, _: &'a (), _: &'a ()) -> Result<bool, StoreError> {
-        Err(StoreError::new(self.kind, "failed on purpose"))
-    }
-
-    async fn slices<'a>(&'a self, _: &'a (), _: Request<'a>) -> Result<SliceCounts, StoreError> {
-        Err(StoreError::new(self.kind, "failed on purpose"))
+    fn open(&self, limit: Limit, _: OpenOptions) -> FailingLimit {
+        FailingLimit(self.clone(), limit)
     }
 }
 
-impl EmbeddedStore for Failing {
-    fn decide_now(&self, _: &(), _: Request<'_>) -> Result<Decision, StoreError> {
-        self.calls.fetch_add(1, Ordering::Relaxed);
-        Err(StoreError::new(self.kind, "failed on purpose"))
+impl OpenedLimit for FailingLimit {
+    fn limit(&self) -> &Limit {
+        &self.1
+    }
+
+    fn ask<'a>(
+        &'a self,
+        _: Request<'a>,
+    ) -> Answer<impl Future<Output = Result<Decision, Error>> + Send + 'a> {
+        self.0.calls.fetch_add(1, Ordering::Relaxed);
+        Answer::<Ready<Result<Decision, Error>>>::Now(Err(self.0.error.clone()))
     }
 }
 
@@ -74,6 +75,10 @@ fn limiter(policies: &[&str]) -> Limiter<MemoryStore> {
 }
 
 const NO_TIME: Duration = Duration::ZERO;
+
+fn request_error(error: &Error) -> RequestErrorKind {
+    error.as_request().unwrap().kind()
+}
 
 #[tokio::test(start_paused = true)]
 async fn a_reservation_waits_until_its_instant() {
@@ -99,7 +104,7 @@ async fn a_window_is_asked_again_when_it_said_it_would_pass() {
 async fn a_hopeless_wait_is_refused_at_once_and_charges_nothing() {
     for spec in ["token_bucket 1/s burst 1", "fixed_window 1/s"] {
         let limiter = limiter(&[spec]);
-        assert!(limiter.try_check("k").unwrap().is_allowed());
+        assert!(limiter.check_now("k").unwrap().is_allowed());
         let start = Instant::now();
         let decision = limiter.acquire("k", Duration::from_millis(999)).await.unwrap();
         assert!(decision.is_denied(), "{spec}");
@@ -115,7 +120,7 @@ async fn one_deadline_covers_every_retry() {
     // Two callers wait for one unit a minute: one of them gets it, and the other's next chance
     // lies beyond its deadline, which is not counted anew.
     let limiter = limiter(&["fixed_window 1/min"]);
-    assert!(limiter.try_check("k").unwrap().is_allowed());
+    assert!(limiter.check_now("k").unwrap().is_allowed());
     let start = Instant::now();
     let deadline = Duration::from_secs(90);
     let (first, second) =
@@ -141,11 +146,11 @@ async fn callers_of_a_shaper_are_told_different_instants() {
 async fn a_wait_nobody_could_bound_is_refused() {
     let mixed = limiter(&["shaper 1/s queue 9", "fixed_window 10/min"]);
     let error = mixed.acquire("k", Duration::from_secs(1)).await.unwrap_err();
-    assert_eq!(error.kind(), StoreErrorKind::Unsupported);
+    assert_eq!(request_error(&error), RequestErrorKind::Unsupported);
     assert!(error.to_string().contains("limit of its own"));
-    assert_eq!(mixed.try_peek("k").unwrap().policies()[1].remaining(), Some(10));
+    assert_eq!(mixed.peek_now("k").unwrap().policy(1).unwrap().remaining(), Some(10));
     let reserve = mixed.reserve("k", Span::SECOND).await.unwrap_err();
-    assert_eq!(reserve.kind(), StoreErrorKind::Unsupported);
+    assert_eq!(request_error(&reserve), RequestErrorKind::Unsupported);
 }
 
 #[tokio::test(start_paused = true)]
@@ -167,7 +172,7 @@ async fn a_failed_store_is_answered_for_as_the_limiter_says_and_asked_once() {
                     limiter.take_up_to("k").await,
                     limiter.acquire("k", Duration::from_secs(1)).await,
                     limiter.reserve("k", Span::SECOND).await.map(Reservation::into_decision),
-                    limiter.try_check("k"),
+                    limiter.check_now("k"),
                 ];
                 assert_eq!(limiter.store().calls.load(Ordering::Relaxed), 6);
                 for answer in answers {
@@ -176,14 +181,16 @@ async fn a_failed_store_is_answered_for_as_the_limiter_says_and_asked_once() {
                             assert_eq!(Some(decision.is_allowed()), expected);
                             assert_eq!(decision.source(), Source::Fallback);
                         }
-                        Err(error) => assert_eq!((error.kind(), expected), (kind, None)),
+                        Err(error) => {
+                            assert_eq!((error.as_store().unwrap().kind(), expected), (kind, None));
+                        }
                     }
                 }
                 // Nothing was charged, given back or forgotten: saying otherwise would be a lie.
                 for answer in
                     [limiter.charge("k").await, limiter.refund("k").await, limiter.reset("k").await]
                 {
-                    assert_eq!(answer.unwrap_err().kind(), kind);
+                    assert_eq!(answer.unwrap_err().as_store().unwrap().kind(), kind);
                 }
             }
         }
@@ -193,15 +200,16 @@ async fn a_failed_store_is_answered_for_as_the_limiter_says_and_asked_once() {
 #[tokio::test]
 async fn a_question_that_is_wrong_is_never_turned_into_allow() {
     for kind in
-        [StoreErrorKind::InvalidRequest, StoreErrorKind::Overflow, StoreErrorKind::Unsupported]
+        [RequestErrorKind::Invalid, RequestErrorKind::Overflow, RequestErrorKind::Unsupported]
     {
+        let failing = Failing::with(RequestError::new(kind, "wrong on purpose").into());
         let limiter =
-            Limiter::builder(Failing::new(kind), crate::limit("l", ["gcra 1/s"]).unwrap())
+            Limiter::builder(failing, crate::limit("l", ["gcra 1/s"]).unwrap())
                 .on_store_failure(OnStoreFailure::Allow)
                 .build();
-        assert_eq!(limiter.check("k").await.unwrap_err().kind(), kind);
+        assert_eq!(request_error(&limiter.check("k").await.unwrap_err()), kind);
         let malformed = limiter.check(Ask::new("k").cost(0)).await.unwrap_err();
-        assert_eq!(malformed.kind(), StoreErrorKind::InvalidRequest);
+        assert_eq!(request_error(&malformed), RequestErrorKind::Invalid);
         assert_eq!(limiter.store().calls.load(Ordering::Relaxed), 1, "a malformed one is not sent");
     }
 }
@@ -211,33 +219,33 @@ fn units_are_forced_given_back_taken_in_part_and_forgotten() {
     let clock = Arc::new(ManualClock::default());
     let store = MemoryStore::builder().clock(Arc::clone(&clock)).build();
     let limiter = Limiter::new(store, crate::limit("l", ["token_bucket 1/s burst 10"]).unwrap());
-    let remaining = || limiter.try_peek("k").unwrap().remaining();
-    assert_eq!(limiter.try_take_up_to(Ask::new("k").cost(12)).unwrap().granted(), 10);
+    let remaining = || limiter.peek_now("k").unwrap().remaining();
+    assert_eq!(limiter.take_up_to_now(Ask::new("k").cost(12)).unwrap().granted(), 10);
     assert_eq!(remaining(), Some(0));
-    assert!(limiter.try_charge(Ask::new("k").cost(5)).unwrap().is_allowed());
+    assert!(limiter.charge_now(Ask::new("k").cost(5)).unwrap().is_allowed());
     clock.advance(Span::SECOND);
-    assert!(limiter.try_check("k").unwrap().is_denied());
-    assert!(limiter.try_refund(Ask::new("k").cost(7)).unwrap().is_allowed());
+    assert!(limiter.check_now("k").unwrap().is_denied());
+    assert!(limiter.refund_now(Ask::new("k").cost(7)).unwrap().is_allowed());
     assert_eq!(remaining(), Some(3));
-    let reserved = limiter.try_reserve(Ask::new("k").cost(5), Span::MINUTE).unwrap();
+    let reserved = limiter.reserve_now(Ask::new("k").cost(5), Span::MINUTE).unwrap();
     assert_eq!(reserved.wait().as_micros(), 2_000_000);
-    assert_eq!(limiter.try_reset("k").unwrap().remaining(), Some(10));
+    assert_eq!(limiter.reset_now("k").unwrap().remaining(), Some(10));
     assert_eq!(remaining(), Some(10));
 }
 
 #[tokio::test]
 async fn limiters_share_a_store_and_requests_carry_injected_time() {
-    let store = Arc::new(MemoryStore::builder().build());
+    let store = MemoryStore::new();
     let limit = crate::limit("l", ["gcra 1/s"]).unwrap();
     let injected = || TimeSource::Injected { run: "r1".to_owned() };
-    let first = Limiter::shared(Arc::clone(&store), limit.clone()).time(injected()).build();
-    let second = Limiter::shared(store, limit).time(injected()).build();
+    let first = Limiter::builder(store.clone(), limit.clone()).time(injected()).build();
+    let second = Limiter::builder(store, limit).time(injected()).build();
     let at = |seconds: u64| Ask::new("k").at(Timestamp::from_micros(seconds * 1_000_000).unwrap());
     assert!(first.check(at(10)).await.unwrap().is_allowed());
     assert!(second.check(at(10)).await.unwrap().is_denied());
     assert!(second.check(at(11)).await.unwrap().is_allowed());
     let waiting = first.acquire(at(11), Duration::from_secs(1)).await.unwrap_err();
-    assert_eq!(waiting.kind(), StoreErrorKind::Unsupported);
+    assert_eq!(request_error(&waiting), RequestErrorKind::Unsupported);
 }
 
 #[test]
@@ -250,7 +258,7 @@ fn a_limiter_can_go_to_other_threads_and_so_can_its_futures() {
 }
 
 fn limiter_without_runtime() -> Limiter<MemoryStore> {
-    Limiter::new(MemoryStore::builder().build(), crate::limit("l", ["gcra 1/s"]).unwrap())
+    Limiter::new(MemoryStore::new(), crate::limit("l", ["gcra 1/s"]).unwrap())
 }
 
 /// Counts what it is told, and panics at every answer.
@@ -269,15 +277,15 @@ impl Observer for Panicking {
 async fn an_observer_that_panics_breaks_no_decision_and_no_unit_is_lost() {
     let observer = Arc::new(Panicking::default());
     let limiter = Limiter::builder(
-        MemoryStore::builder().build(),
+        MemoryStore::new(),
         crate::limit("l", ["gcra 1/h burst 3"]).unwrap(),
     )
     .observer(observer.clone())
     .build();
     assert!(limiter.check("k").await.unwrap().is_allowed());
-    assert!(limiter.try_check("k").unwrap().is_allowed());
-    assert!(limiter.check_at_once("k").unwrap().unwrap().is_allowed());
-    assert!(limiter.try_check("k").unwrap().is_denied());
+    assert!(limiter.check_now("k").unwrap().is_allowed());
+    assert!(limiter.check_now("k").unwrap().is_allowed());
+    assert!(limiter.check_now("k").unwrap().is_denied());
     assert!(limiter.reserve("k", Span::ZERO).await.unwrap().is_denied());
     assert_eq!(observer.0.load(Ordering::Relaxed), 5);
 }

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use sluicegate_core::{Cost, Operation, Span, StoreError};
+use sluicegate_core::{Cost, Operation, Span};
 use sluicegate_http::ReadyFields;
 
-use super::question::Question;
+use super::question::{Answer, Question};
 use super::response_view::ResponseView;
 use super::rules::{Rules, Unanswered};
 use crate::ask::Ask;
-use crate::ruling::Ruling;
+use crate::registry::fields;
 
 /// A request that was let in.
 #[derive(Debug, Default)]
@@ -96,11 +96,11 @@ impl Charge {
 
 impl Open {
     fn charge_at_once(&self, ask: Ask<'_>) -> Option<Option<ReadyFields>> {
-        Some(self.told(self.rules.gate.ask_at_once(Operation::Charge, ask)?))
+        Some(self.told(self.rules.gate.look().ask_at_once(Operation::Charge, &ask)?))
     }
 
     async fn charge(&self, ask: Ask<'_>) -> Option<ReadyFields> {
-        self.told(self.rules.gate.charge(ask).await)
+        self.told(self.rules.gate.ask_and_tell(Operation::Charge, &ask, fields).await)
     }
 
     /// Nobody waits for this: a store over a network is asked by a task of its own.
@@ -130,9 +130,9 @@ impl Open {
         }
     }
 
-    fn told(&self, answer: Result<Ruling, StoreError>) -> Option<ReadyFields> {
+    fn told(&self, answer: Answer) -> Option<ReadyFields> {
         match answer {
-            Ok(ruling) => Some(self.rules.fields_of(&self.question, &ruling)),
+            Ok((decision, fields)) => Some(self.question.fields_of(&decision, fields.as_ref())),
             // The response is there and goes out; who observes the limit is told of the failure.
             Err(error) => {
                 let limit = self.rules.gate.name();

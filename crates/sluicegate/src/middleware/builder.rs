@@ -1,8 +1,8 @@
 //! What a middleware can be told, in the same words for every framework.
 
 use std::sync::Arc;
-use std::time::Duration;
 
+use sluicegate_core::Span;
 use sluicegate_http::{ClientAddress, FieldFormat, KeyExtractor, OnMissingKey, RequestView};
 
 use super::response_view::ResponseView;
@@ -101,7 +101,8 @@ macro_rules! builder_methods {
         /// Requests wait for their turn at most this long, and only then are they turned away:
         /// see [`Gate::acquire`](crate::Gate::acquire). A wait that can't end in time is refused
         /// at once. It has no effect together with [`charge_after`](Self::charge_after).
-        pub fn wait_up_to(self, longest: ::std::time::Duration) -> Self {
+        pub fn wait_up_to(self, longest: impl Into<$crate::Span>) -> Self {
+            let longest = longest.into();
             self.tell(|rules| rules.wait_up_to(longest))
         }
 
@@ -128,10 +129,9 @@ impl Rules {
     }
 
     pub(crate) fn key(&mut self, key: impl KeyExtractor + 'static) {
-        // The fields tell what divides the quota, and clones of the layer may keep another key.
-        self.field_cache = Arc::default();
         let key: Arc<dyn KeyExtractor> = Arc::new(key);
         self.last(|terms| terms.key = KeySource::Given(Arc::clone(&key)));
+        self.show();
     }
 
     pub(crate) fn on_missing_key(&mut self, then: OnMissingKey) {
@@ -165,11 +165,12 @@ impl Rules {
         self.unanswered = Unanswered::Units(units);
     }
 
-    pub(crate) const fn fields(&mut self, format: FieldFormat) {
+    pub(crate) fn fields(&mut self, format: FieldFormat) {
         self.fields = Some(format);
+        self.show();
     }
 
-    pub(crate) const fn wait_up_to(&mut self, longest: Duration) {
+    pub(crate) const fn wait_up_to(&mut self, longest: Span) {
         self.wait_up_to = longest;
     }
 

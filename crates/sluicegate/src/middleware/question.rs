@@ -1,7 +1,8 @@
 //! What is asked about a request.
 
-use sluicegate_core::Limit;
-use sluicegate_http::FieldFormat;
+use sluicegate_core::{Clock as _, Costs, Decision, Error, Limit};
+use sluicegate_http::{FieldFormat, LimitFields, ReadyFields};
+use sluicegate_memory::SystemClock;
 use smallvec::SmallVec;
 
 use super::admission::Admission;
@@ -25,21 +26,14 @@ pub(crate) struct Question {
     keys: RequestKeys,
     /// By the place of the limit; a shorter list leaves the others at their own costs.
     costs: SmallVec<[Option<u64>; 2]>,
-    /// How the client is told of the answer.
-    format: FieldFormat,
 }
 
-impl Question {
-    pub(super) const fn new(
-        keys: RequestKeys,
-        costs: SmallVec<[Option<u64>; 2]>,
-        format: FieldFormat,
-    ) -> Self {
-        Self { keys, costs, format }
-    }
+/// What the gate says, and how a client is told if a limit was asked.
+pub(super) type Answer = Result<(Decision, Option<LimitFields>), Error>;
 
-    pub(super) const fn format(&self) -> FieldFormat {
-        self.format
+impl Question {
+    pub(super) const fn new(keys: RequestKeys, costs: SmallVec<[Option<u64>; 2]>) -> Self {
+        Self { keys, costs }
     }
 
     /// May the request pass?
@@ -55,8 +49,30 @@ impl Question {
         self.keys.ask_with(|_, ask| ask.cost(units))
     }
 
+    /// The response fields of an answer.
+    pub(super) fn fields_of(
+        &self,
+        decision: &Decision,
+        fields: Option<&LimitFields>,
+    ) -> ReadyFields {
+        let Some((fields, limit)) = fields.zip(decision.limit()) else {
+            return ReadyFields::default();
+        };
+        let of = fields.of(decision);
+        match fields.format() {
+            FieldFormat::None if decision.is_allowed() => ReadyFields::default(),
+            FieldFormat::DraftNext => match self.costs_of(limit) {
+                Some(costs) => of.costs(Costs::Each(&costs)).ready(),
+                None => of.ready(),
+            },
+            // Clients go by this clock: stores may have another one.
+            FieldFormat::XRateLimitUnix => of.at(SystemClock::new().now()).ready(),
+            _ => of.ready(),
+        }
+    }
+
     /// What was asked of each policy, if all limits were asked.
-    pub(super) fn costs_of(&self, limit: &Limit) -> Option<SmallVec<[u64; 16]>> {
+    fn costs_of(&self, limit: &Limit) -> Option<SmallVec<[u64; 4]>> {
         let asked = self.keys.iter().flatten().count();
         (asked == self.keys.iter().len() && asked == limit.parts().len()).then(|| {
             let members = limit.members().iter();

@@ -1,12 +1,11 @@
 //! What a client is told that is turned away.
 
 use http::Response;
-use sluicegate_core::StoreError;
+use sluicegate_core::{Decision, Error};
 use sluicegate_http::{GrpcStatus, Missing, Problem, ReadyFields, RequestView, is_grpc};
 
 use crate::denied::Denied;
 use crate::registry::MissingKey;
-use crate::ruling::Ruling;
 
 /// A request that is turned away, and what is said of it. On the heap, so that requests that are let
 /// in needn't be moved about with room for it.
@@ -20,8 +19,8 @@ pub(crate) struct Refusal {
 impl Refusal {
     /// A policy refused, or a list, or the limit's answer to a failing store.
     #[cold]
-    pub(super) fn denied(ruling: &Ruling, fields: ReadyFields) -> Box<Self> {
-        Box::new(Self { denied: Denied::from(ruling.clone()), missing: None, fields })
+    pub(super) fn denied(decision: Decision, fields: ReadyFields) -> Box<Self> {
+        Box::new(Self { denied: Denied::from(decision), missing: None, fields })
     }
 
     /// There is nothing to ask about.
@@ -34,12 +33,12 @@ impl Refusal {
 
     /// There is no answer.
     #[cold]
-    pub(super) fn failed(limit: &str, error: &StoreError) -> Box<Self> {
+    pub(super) fn failed(limit: &str, error: Error) -> Box<Self> {
         if !error.is_store_failure() {
             // No client can bring this about: limits that can't be decided together, mostly.
             tracing::error!(limit, %error, "a request can't be decided: it is refused");
         }
-        let denied = Denied::failed(limit, error.clone());
+        let denied = Denied::failed(limit, error);
         Box::new(Self { denied, missing: None, fields: ReadyFields::default() })
     }
 

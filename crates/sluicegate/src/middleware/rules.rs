@@ -3,24 +3,21 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
-use sluicegate_core::{Cost, Limit, Operation, Span, StoreError};
+use sluicegate_core::{Cost, Operation, Span};
 use sluicegate_http::{
     ClientAddress, FieldFormat, Key, KeyComponent, KeyExtractor, KeyOutcome, Missing, OnMissingKey,
-    Partition, ReadyFields, RequestView, User,
+    RequestView, User,
 };
 use smallvec::SmallVec;
 
 use super::admission::{Admission, Due};
-use super::question::{Question, Verdict};
+use super::question::{Answer, Question, Verdict};
 use super::refusal::Refusal;
 use super::response_view::ResponseView;
 use crate::caller::Caller;
 use crate::config::{HttpConfig, LimitConfig};
-use crate::field_cache::FieldCache;
-use crate::registry::{Gate, Look, MissingKey, Switch};
-use crate::ruling::Ruling;
+use crate::registry::{Gate, Look, MissingKey, Shown, ShownPartition, Switch, fields};
 
 pub(super) type CostOf = Arc<dyn Fn(&dyn RequestView) -> u64 + Send + Sync>;
 pub(super) type Predicate = Arc<dyn Fn(&dyn RequestView) -> bool + Send + Sync>;
@@ -39,9 +36,8 @@ pub(crate) struct Rules {
     pub(super) fields: Option<FieldFormat>,
     pub(super) charge_after: Option<ChargeOf>,
     pub(super) unanswered: Unanswered,
-    pub(super) wait_up_to: Duration,
+    pub(super) wait_up_to: Span,
     pub(super) caller: Switch,
-    pub(super) field_cache: Arc<FieldCache>,
     warned: Arc<AtomicBool>,
 }
 
@@ -72,7 +68,7 @@ pub(super) enum Unanswered {
 
 impl Rules {
     pub(crate) fn new(gate: Gate) -> Self {
-        Self {
+        let mut rules = Self {
             terms: vec![Terms::default(); gate.len()],
             last: 0,
             gate,
@@ -81,11 +77,22 @@ impl Rules {
             fields: None,
             charge_after: None,
             unanswered: Unanswered::default(),
-            wait_up_to: Duration::ZERO,
+            wait_up_to: Span::ZERO,
             caller: Switch::On,
-            field_cache: Arc::default(),
             warned: Arc::default(),
-        }
+        };
+        rules.show();
+        rules
+    }
+
+    /// Tells the gate what its clients are to be told.
+    pub(super) fn show(&mut self) {
+        let partition = |terms: &Terms| match &terms.key {
+            KeySource::Given(key) => ShownPartition::Given(key.partition()),
+            KeySource::Configured => ShownPartition::Configured,
+        };
+        let partitions = self.terms.iter().map(partition).collect();
+        self.gate = self.gate.showing(Shown { format: self.fields, partitions });
     }
 
     /// What happens to a request, as far as that can be told without waiting, and whom its handler
@@ -112,13 +119,10 @@ impl Rules {
             Ok(question) => question,
             Err(missing) => return Verdict::Refuse(Refusal::without_key(missing)),
         };
-        // Looked at where it is: a decision has room for many policies.
-        let answer = self.ask_at_once(&question, look);
-        let admitted = match &answer {
-            Some(answer) => self.admit(&question, answer),
-            None => return Verdict::Wait(Box::new(question)),
+        let Some(answer) = self.ask_at_once(&question, look) else {
+            return Verdict::Wait(Box::new(question));
         };
-        match admitted {
+        match self.admit(&question, answer) {
             Ok(admission) => Verdict::Admit(self.to_be_charged(admission, question)),
             Err(refusal) => Verdict::Refuse(refusal),
         }
@@ -147,7 +151,7 @@ impl Rules {
             let otherwise = terms.and_then(|terms| terms.on_missing_key);
             otherwise.unwrap_or(config.missing_key).resolve(key)
         })?;
-        Ok(Question::new(keys, costs, self.fields.unwrap_or(http.fields)))
+        Ok(Question::new(keys, costs))
     }
 
     fn make_key(
@@ -180,53 +184,46 @@ impl Rules {
     }
 
     /// The answer, if the store has one at once.
-    fn ask_at_once(
-        &self,
-        question: &Question,
-        look: &Look<'_>,
-    ) -> Option<Result<Ruling, StoreError>> {
+    fn ask_at_once(&self, question: &Question, look: &Look<'_>) -> Option<Answer> {
         if self.charge_after.is_some() {
-            look.ask_at_once(Operation::Peek, question.ask())
+            look.ask_at_once(Operation::Peek, &question.ask())
         } else if self.queues() {
             None
         } else {
-            look.ask_at_once(Operation::Check, question.ask())
+            look.ask_at_once(Operation::Check, &question.ask())
         }
     }
 
     /// The answer, however long it takes.
-    async fn ask(&self, question: &Question) -> Result<Ruling, StoreError> {
+    async fn ask(&self, question: &Question) -> Answer {
+        let ask = question.ask();
         if self.charge_after.is_some() {
-            self.gate.peek(question.ask()).await
+            self.gate.ask_and_tell(Operation::Peek, &ask, fields).await
         } else if self.queues() {
-            self.gate.acquire(question.ask(), self.wait_up_to).await
+            self.gate.acquire_and_tell(&ask, self.wait_up_to, fields).await
         } else {
-            self.gate.check(question.ask()).await
+            self.gate.ask_and_tell(Operation::Check, &ask, fields).await
         }
     }
 
     /// Whether requests wait for their turn before they are admitted: not those that are charged
     /// afterwards, which have no turn.
     fn queues(&self) -> bool {
-        self.wait_up_to > Duration::ZERO && self.charge_after.is_none()
+        !self.wait_up_to.is_zero() && self.charge_after.is_none()
     }
 
     /// What follows from the answer.
-    fn admit(
-        &self,
-        question: &Question,
-        answer: &Result<Ruling, StoreError>,
-    ) -> Result<Admission, Box<Refusal>> {
-        let ruling = match answer {
-            Ok(ruling) => ruling,
+    fn admit(&self, question: &Question, answer: Answer) -> Result<Admission, Box<Refusal>> {
+        let (decision, fields) = match answer {
+            Ok(answer) => answer,
             Err(error) => return Err(Refusal::failed(self.gate.name(), error)),
         };
-        let fields = self.fields_of(question, ruling);
-        if ruling.is_denied() {
-            return Err(Refusal::denied(ruling, fields));
+        let fields = question.fields_of(&decision, fields.as_ref());
+        if decision.is_denied() {
+            return Err(Refusal::denied(decision, fields));
         }
         // Who waited in the queue has waited.
-        let wait = if self.queues() { Span::ZERO } else { ruling.wait() };
+        let wait = if self.queues() { Span::ZERO } else { decision.wait() };
         Ok(Admission { fields, wait, charge: None })
     }
 
@@ -244,7 +241,7 @@ impl Rules {
         question: Question,
     ) -> Result<Admission, Box<Refusal>> {
         let answer = rules.ask(&question).await;
-        let admission = rules.admit(&question, &answer)?;
+        let admission = rules.admit(&question, answer)?;
         Ok(rules.to_be_charged(admission, question).waited().await)
     }
 
@@ -252,39 +249,6 @@ impl Rules {
     pub(super) fn charge_of(&self, response: &dyn ResponseView) -> Option<u64> {
         let units = self.charge_after.as_ref()?(response)?;
         (units > 0).then(|| units.min(Cost::MAX.get()))
-    }
-
-    /// The response fields of an answer.
-    pub(super) fn fields_of(&self, question: &Question, ruling: &Ruling) -> ReadyFields {
-        let format = question.format();
-        let Some(limit) =
-            ruling.limit().filter(|_| format != FieldFormat::None || ruling.is_denied())
-        else {
-            return ReadyFields::default();
-        };
-        self.field_cache.ready(
-            limit,
-            ruling.decision(),
-            format,
-            || self.partitions(limit),
-            || question.costs_of(limit),
-        )
-    }
-
-    /// What divides the quota of each part of a limit.
-    fn partitions(&self, limit: &Limit) -> Vec<Partition> {
-        let mut known = Vec::new();
-        let _ = self.gate.keys_with(&mut |index, config| {
-            let partition = match self.terms.get(index).map(|terms| &terms.key) {
-                Some(KeySource::Given(key)) => key.partition(),
-                _ => Partition::of(&config.key),
-            };
-            known.push((config.limit.name().clone(), partition));
-            KeyOutcome::Skip
-        });
-        let of = |name| known.iter().find(|(known, _)| known == name);
-        let parts = limit.parts().iter();
-        parts.map(|name| of(name).map(|(_, known)| known.clone()).unwrap_or_default()).collect()
     }
 
     fn caller_of(

@@ -6,32 +6,33 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sluicegate_core::{SharedStore, Span};
+
 use super::keyed::KeyedCache;
-use super::shared::{Fixed, Shared, Writer};
-use super::stores::Stores;
+use super::shared::{Fixed, Shared, StoreSource, Writer};
 use super::switch::{Switch, UnknownLimit};
 use super::{Registry, parts};
-use crate::any_store::OpenError;
 use crate::config::{Config, LimitConfig};
 use crate::observe::{Observer, Observers};
+use crate::open_store::{OpenError, StoreOptions};
 
 /// Makes a [`Registry`].
 ///
 /// ```
-/// use sluicegate::{AnyStore, Registry, StoreOptions, UnknownLimit};
+/// use sluicegate::{MemoryStore, Registry, UnknownLimit};
 ///
-/// let store = AnyStore::open(&"memory:".parse()?, &StoreOptions::default())?;
-/// let registry = Registry::builder(store)
+/// let registry = Registry::builder(MemoryStore::new())
 ///     .limit(sluicegate::limit("login", ["gcra 5/min"])?)
 ///     .unknown(UnknownLimit::Deny)
 ///     .build();
-/// assert!(registry.gate("login").check_at_once("alice").unwrap()?.is_allowed());
-/// assert!(registry.gate("logout").check_at_once("alice").unwrap()?.is_denied());
+/// assert!(registry.gate("login").check_now("alice")?.is_allowed());
+/// assert!(registry.gate("logout").check_now("alice")?.is_denied());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[must_use]
 pub struct RegistryBuilder {
-    stores: Stores,
+    store: SharedStore,
+    store_source: StoreSource,
     config: Option<Config>,
     limits: Vec<LimitConfig>,
     enabled: Switch,
@@ -42,9 +43,10 @@ pub struct RegistryBuilder {
 }
 
 impl RegistryBuilder {
-    pub(super) fn new(stores: Stores) -> Self {
+    pub(super) fn new(store: SharedStore, store_source: StoreSource) -> Self {
         Self {
-            stores,
+            store,
+            store_source,
             config: None,
             limits: Vec::new(),
             enabled: Switch::default(),
@@ -55,13 +57,10 @@ impl RegistryBuilder {
         }
     }
 
-    /// With the stores that a configuration needs.
+    /// With the store that a configuration names.
     pub(super) fn open(config: &Config) -> Result<Self, OpenError> {
-        let mut stores = Stores::of(config)?;
-        for limit in &config.limits {
-            let _ = stores.with_deadline(limit.deadline)?;
-        }
-        Ok(Self::new(stores).config(config))
+        let store = config.store.open(&StoreOptions::from(config))?;
+        Ok(Self::new(store, StoreSource::Configured).config(config))
     }
 
     /// A limit given in code; a later one of the same name takes the place of an earlier one. A
@@ -74,9 +73,8 @@ impl RegistryBuilder {
         self
     }
 
-    /// The limits and settings of a configuration. What it says of stores isn't looked at, nor how
-    /// long a call to a store may take that the registry was given. It can be
-    /// [replaced](Registry::replace).
+    /// The limits and settings of a configuration, which can be [replaced](Registry::replace). What
+    /// it says of stores isn't looked at: the registry has its store.
     pub fn config(mut self, config: &Config) -> Self {
         self.config = Some(config.clone());
         self
@@ -103,8 +101,8 @@ impl RegistryBuilder {
     }
 
     /// How long [`Registry::keyed`] holds a gate that nobody asks for; 5 minutes unless told.
-    pub const fn keyed_idle(mut self, idle: Duration) -> Self {
-        self.keyed_idle = idle;
+    pub fn keyed_idle(mut self, idle: impl Into<Span>) -> Self {
+        self.keyed_idle = idle.into().into();
         self
     }
 
@@ -123,16 +121,15 @@ impl RegistryBuilder {
     /// The registry.
     #[must_use]
     pub fn build(self) -> Registry {
-        let mut writer = Writer::new(self.stores, self.observers);
+        let mut writer = Writer::new(self.store, self.store_source, self.observers);
         (writer.enabled, writer.unknown) = (self.enabled, self.unknown);
         for limit in self.limits {
             let opened = writer.open_code(limit);
             writer.code.push(opened);
         }
         if let Some(config) = &self.config {
-            // All stores have been made.
-            let limits = writer.open(config).unwrap_or_default();
-            writer.fixed = Some(Fixed::of(config, &writer.stores));
+            let limits = writer.open(config);
+            writer.fixed = Some(Fixed::of(config, writer.store_source));
             writer.adopt(config, limits);
         }
         let keyed = KeyedCache::new(self.keyed_capacity, self.keyed_idle);
@@ -141,9 +138,14 @@ impl RegistryBuilder {
 }
 
 impl Writer {
-    pub(super) fn new(stores: Stores, observers: Observers) -> Self {
+    pub(super) fn new(
+        store: SharedStore,
+        store_source: StoreSource,
+        observers: Observers,
+    ) -> Self {
         Self {
-            stores,
+            store,
+            store_source,
             observers,
             fixed: None,
             enabled: Switch::default(),

@@ -5,8 +5,6 @@ use std::fmt;
 
 use sluicegate_core::LimitName;
 
-use crate::any_store::OpenError;
-
 /// What a new configuration changed.
 ///
 /// Prints as one line: `added: a, b; removed: c; changed: d; settings: unknown_limits`, or
@@ -66,8 +64,6 @@ pub enum ReloadError {
         /// The fields, as the file spells them: `store`, `listen`, `memory`, `redis`.
         fields: Vec<&'static str>,
     },
-    /// A store can't be made.
-    Store(OpenError),
 }
 
 impl fmt::Display for ReloadError {
@@ -79,22 +75,8 @@ impl fmt::Display for ReloadError {
                 fields.iter().map(|field| format!("`{field}`")).collect::<Vec<_>>().join(" and "),
                 if fields.len() == 1 { "it" } else { "them" },
             ),
-            Self::Store(error) => write!(f, "nothing was changed: {error}"),
         }
     }
 }
 
-impl Error for ReloadError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::NeedsRestart { .. } => None,
-            Self::Store(error) => Some(error),
-        }
-    }
-}
-
-impl From<OpenError> for ReloadError {
-    fn from(error: OpenError) -> Self {
-        Self::Store(error)
-    }
-}
+impl Error for ReloadError {}

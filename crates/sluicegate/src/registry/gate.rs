@@ -5,6 +5,7 @@ mod from_limiter;
 mod keys;
 #[cfg(any(feature = "actix", feature = "tower"))]
 mod look;
+mod now;
 
 use std::fmt;
 use std::future::Future;
@@ -12,17 +13,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::Guard;
-use sluicegate_core::{Decision, Limit, Operation, StoreError};
+use sluicegate_core::{Decision, Error, Limit, Operation, Span};
+use sluicegate_http::LimitFields;
 
-use super::cell::{Cell, Target};
+use super::cell::Cell;
+#[cfg(any(feature = "actix", feature = "tower"))]
+use super::prepared::Shown;
+use super::prepared::Prepared;
 use super::resolved::Resolved;
 use super::route::{Purpose, Route};
 use super::shared::Shared;
-use crate::any_store::AnyStore;
+use super::target::Target;
 use crate::ask::Ask;
-use crate::limiter::Limiter;
+use crate::limiter::Reservation;
 use crate::observe::Answered;
-use crate::ruling::Ruling;
 
 pub use keys::{MissingKey, RequestKeys};
 #[cfg(any(feature = "actix", feature = "tower"))]
@@ -33,11 +37,12 @@ pub(crate) use look::Look;
 ///
 /// It follows the registry: what is switched or replaced there counts from the next call on, and
 /// no call sees some of the old and some of the new. What isn't asked (a limit that is off, one
-/// that nobody knows, a key on a list) is answered by a [`Ruling::bypass`]; of several limits the
-/// others are still decided all or nothing.
+/// that nobody knows, a key on a list) is answered by a [bypass](crate::Source::Bypass); of several
+/// limits the others are still decided all or nothing.
 ///
-/// Cloning is cheap. A call on a limit in an embedded store looks nothing up by name, waits for no
-/// lock of the registry and allocates nothing.
+/// It has the verbs of a [`Limiter`](crate::Limiter), to `await` and at once. Cloning is cheap. A
+/// call on a limit in an embedded store looks nothing up by name, waits for no lock of the registry
+/// and allocates nothing.
 ///
 /// ```
 /// use sluicegate::{Ask, Config, Registry};
@@ -76,6 +81,13 @@ impl Gate {
         Self { shared: self.shared, cell: Arc::new(Cell::new(targets)) }
     }
 
+    /// The same limits, of which clients are told what `shown` says.
+    #[cfg(any(feature = "actix", feature = "tower"))]
+    pub(crate) fn showing(&self, shown: Shown) -> Self {
+        let cell = Cell::showing(self.cell.targets().into(), shown);
+        Self { shared: Arc::clone(&self.shared), cell: Arc::new(cell) }
+    }
+
     /// The name of the limit; of several, their names joined with ` + `.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -97,54 +109,51 @@ impl Gate {
     /// The limit as it stands now, with its own numbers; of several, those that are in force as
     /// one. `None` when none is: they are off or unknown.
     #[must_use]
-    pub fn limit(&self) -> Option<Arc<Limit>> {
+    pub fn limit(&self) -> Option<Limit> {
         let limiter = self.resolved().with_own_numbers()?.ok()?;
-        Some(Arc::clone(limiter.shared_limit()))
+        Some(limiter.limit().clone())
     }
 
     /// Takes the cost, or is denied.
     ///
     /// # Errors
-    /// Like [`Limiter::check`]; also when the number of keys isn't that of the limits, and when
-    /// limits that can't be decided together are: two of one name, or too many policies.
+    /// Like [`Limiter::check`](crate::Limiter::check); also when the number of keys isn't that of
+    /// the limits, and when limits that can't be decided together are: two of one name, too many
+    /// policies, or those of two stores.
     pub fn check<'a>(
-        &self,
+        &'a self,
         ask: impl Into<Ask<'a>>,
-    ) -> impl Future<Output = Result<Ruling, StoreError>> + Send {
-        self.ask(Operation::Check, ask.into())
+    ) -> impl Future<Output = Result<Decision, Error>> + Send + 'a {
+        self.ask_owned(Operation::Check, ask.into())
     }
 
-    /// [`Gate::check`] at once, if the store can answer without waiting for anything; `None` when
-    /// it can't, and then nothing was asked.
-    pub fn check_at_once<'a>(&self, ask: impl Into<Ask<'a>>) -> Option<Result<Ruling, StoreError>> {
-        self.ask_at_once(Operation::Check, ask.into())
-    }
-
-    pub(crate) fn ask_at_once(
-        &self,
-        operation: Operation,
-        ask: Ask<'_>,
-    ) -> Option<Result<Ruling, StoreError>> {
-        self.ask_now(&self.resolved(), operation, ask)
-    }
-
-    #[inline]
-    fn ask_now(
-        &self,
-        resolved: &Resolved,
-        operation: Operation,
-        ask: Ask<'_>,
-    ) -> Option<Result<Ruling, StoreError>> {
-        // The way of most requests: it spares the moves of the other.
-        if let Some(limiter) = resolved.plain_for(&ask) {
-            return ruled_at_once(limiter, operation, &ask);
-        }
-        let key = ask.key();
-        match resolved.route(&self.shared, &self.cell, ask, purpose(operation)) {
-            Ok(Route::Bypass { allowed, by }) => Some(Ok(bypassed(allowed, by, key, operation))),
-            Ok(Route::Ask(limiter, ask)) => ruled_at_once(&limiter, operation, &ask),
-            Err(error) => Some(Err(error)),
-        }
+    /// [`Gate::check`] with the response fields that tell a client of the answer, as the
+    /// configuration says; `None` when no limit was asked.
+    ///
+    /// ```
+    /// use sluicegate::{Config, Registry};
+    ///
+    /// let config = "limits: {api: {policies: [gcra 1/min burst 2 as steady]}}";
+    /// let registry = Registry::open(&Config::parse(config, "limits.yaml")?)?;
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// let (decision, fields) = registry.gate("api").check_with_fields("alice").await?;
+    /// let mut response = http::Response::new("hello");
+    /// if let Some(fields) = fields {
+    ///     fields.of(&decision).write(response.headers_mut());
+    /// }
+    /// assert_eq!(response.headers()["ratelimit"], "\"steady\";r=1;t=60");
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Like [`Gate::check`].
+    pub fn check_with_fields<'a>(
+        &'a self,
+        ask: impl Into<Ask<'a>>,
+    ) -> impl Future<Output = Result<(Decision, Option<LimitFields>), Error>> + Send + 'a {
+        let ask = ask.into();
+        async move { self.ask_and_tell(Operation::Check, &ask, fields).await }
     }
 
     /// Answers like [`Gate::check`], and charges and writes nothing.
@@ -152,22 +161,61 @@ impl Gate {
     /// # Errors
     /// Like [`Gate::check`].
     pub fn peek<'a>(
-        &self,
+        &'a self,
         ask: impl Into<Ask<'a>>,
-    ) -> impl Future<Output = Result<Ruling, StoreError>> + Send {
-        self.ask(Operation::Peek, ask.into())
+    ) -> impl Future<Output = Result<Decision, Error>> + Send + 'a {
+        self.ask_owned(Operation::Peek, ask.into())
+    }
+
+    /// Takes the cost now and says when to act, as [`Limiter::reserve`](crate::Limiter::reserve)
+    /// does. What isn't asked is not reserved either, and acts at once.
+    ///
+    /// # Errors
+    /// Like [`Limiter::reserve`](crate::Limiter::reserve) and [`Gate::check`].
+    pub fn reserve<'a>(
+        &'a self,
+        ask: impl Into<Ask<'a>>,
+        within: impl Into<Span>,
+    ) -> impl Future<Output = Result<Reservation, Error>> + Send + 'a {
+        let (ask, within) = (ask.into(), within.into());
+        async move {
+            let resolved = Guard::into_inner(self.resolved());
+            match resolved.route(&self.shared, &self.cell, &ask, Purpose::Admit)? {
+                Route::Bypass { allowed, by } => {
+                    let operation = Operation::Reserve { within };
+                    let decision = bypassed(allowed, by, ask.key(), operation);
+                    Ok(Reservation::of_nothing(decision))
+                }
+                Route::Ask(limiter, reduced) => {
+                    limiter.book(reduced.as_deref().unwrap_or(&ask), within).await
+                }
+            }
+        }
+    }
+
+    /// Takes as much as every policy admits, up to the cost: [`Decision::granted`] tells how much.
+    /// A key that isn't asked about has nobody who counts: `granted` is 0, and an allowed one takes
+    /// what it likes.
+    ///
+    /// # Errors
+    /// Like [`Gate::check`].
+    pub fn take_up_to<'a>(
+        &'a self,
+        ask: impl Into<Ask<'a>>,
+    ) -> impl Future<Output = Result<Decision, Error>> + Send + 'a {
+        self.ask_owned(Operation::TakeUpTo, ask.into())
     }
 
     /// Takes the cost by force, into debt. This is for what was let in before: a key that is
     /// blocked meanwhile is charged all the same; one that isn't counted isn't.
     ///
     /// # Errors
-    /// Like [`Limiter::charge`] and [`Gate::check`].
+    /// Like [`Limiter::charge`](crate::Limiter::charge) and [`Gate::check`].
     pub fn charge<'a>(
-        &self,
+        &'a self,
         ask: impl Into<Ask<'a>>,
-    ) -> impl Future<Output = Result<Ruling, StoreError>> + Send {
-        self.ask(Operation::Charge, ask.into())
+    ) -> impl Future<Output = Result<Decision, Error>> + Send + 'a {
+        self.ask_owned(Operation::Charge, ask.into())
     }
 
     /// Gives the cost back, to no better than a fresh key's state; to a key that isn't counted
@@ -176,10 +224,10 @@ impl Gate {
     /// # Errors
     /// Like [`Gate::charge`].
     pub fn refund<'a>(
-        &self,
+        &'a self,
         ask: impl Into<Ask<'a>>,
-    ) -> impl Future<Output = Result<Ruling, StoreError>> + Send {
-        self.ask(Operation::Refund, ask.into())
+    ) -> impl Future<Output = Result<Decision, Error>> + Send + 'a {
+        self.ask_owned(Operation::Refund, ask.into())
     }
 
     /// Forgets the key, whether or not it is on a list or the limit is on.
@@ -187,23 +235,52 @@ impl Gate {
     /// # Errors
     /// Like [`Gate::charge`].
     pub fn reset<'a>(
-        &self,
+        &'a self,
         ask: impl Into<Ask<'a>>,
-    ) -> impl Future<Output = Result<Ruling, StoreError>> + Send {
-        self.ask(Operation::Reset, ask.into())
+    ) -> impl Future<Output = Result<Decision, Error>> + Send + 'a {
+        self.ask_owned(Operation::Reset, ask.into())
+    }
+
+    fn ask_owned(
+        &self,
+        operation: Operation,
+        ask: Ask<'_>,
+    ) -> impl Future<Output = Result<Decision, Error>> + Send {
+        async move { self.ask(operation, &ask).await }
     }
 
     pub(crate) async fn ask(
         &self,
         operation: Operation,
-        ask: Ask<'_>,
-    ) -> Result<Ruling, StoreError> {
+        ask: &Ask<'_>,
+    ) -> Result<Decision, Error> {
         // Held as long as the answer takes: the store may be asked over a network.
         let resolved = Guard::into_inner(self.resolved());
-        let key = ask.key();
         match resolved.route(&self.shared, &self.cell, ask, purpose(operation))? {
-            Route::Bypass { allowed, by } => Ok(bypassed(allowed, by, key, operation)),
-            Route::Ask(limiter, ask) => Ok(ruled(limiter.ask(operation, ask).await?, &limiter)),
+            Route::Bypass { allowed, by } => Ok(bypassed(allowed, by, ask.key(), operation)),
+            Route::Ask(limiter, reduced) => {
+                limiter.ask(operation, reduced.as_deref().unwrap_or(ask)).await
+            }
+        }
+    }
+
+    /// Asks, and reads something off the limiter that answered.
+    pub(crate) async fn ask_and_tell<T>(
+        &self,
+        operation: Operation,
+        ask: &Ask<'_>,
+        tell: fn(&Prepared) -> T,
+    ) -> Result<(Decision, Option<T>), Error> {
+        let resolved = Guard::into_inner(self.resolved());
+        match resolved.route(&self.shared, &self.cell, ask, purpose(operation))? {
+            Route::Bypass { allowed, by } => {
+                Ok((bypassed(allowed, by, ask.key(), operation), None))
+            }
+            Route::Ask(limiter, reduced) => {
+                let decision =
+                    limiter.ask(operation, reduced.as_deref().unwrap_or(ask)).await?;
+                Ok((decision, Some(tell(&limiter))))
+            }
         }
     }
 
@@ -211,6 +288,11 @@ impl Gate {
     fn resolved(&self) -> Guard<Arc<Resolved>> {
         self.shared.resolved(&self.cell)
     }
+}
+
+/// The response fields of a limiter's answers.
+pub(crate) fn fields(prepared: &Prepared) -> LimitFields {
+    prepared.fields().clone()
 }
 
 const fn purpose(operation: Operation) -> Purpose {
@@ -224,39 +306,20 @@ const fn purpose(operation: Operation) -> Purpose {
 /// What nobody is asked about, of which whoever observes the limit is told all the same.
 fn bypassed(
     allowed: bool,
-    by: Option<&Limiter<AnyStore>>,
+    by: Option<&Prepared>,
     key: &[u8],
     operation: Operation,
-) -> Ruling {
-    let ruling = Ruling::bypass(allowed);
+) -> Decision {
+    let decision = Decision::bypass(allowed);
     if let Some(limiter) = by
         && let Some(since) = limiter.observers().start()
     {
-        let (limit, outcome) = (limiter.limit(), Ok(ruling.decision()));
+        let (limit, outcome) = (limiter.limit(), Ok(&decision));
         let answered =
             Answered { limit, key, operation, outcome, failure: None, took: Duration::ZERO };
         limiter.observers().tell(since, &answered);
     }
-    ruling
-}
-
-#[inline]
-fn ruled_at_once(
-    limiter: &Limiter<AnyStore>,
-    operation: Operation,
-    ask: &Ask<'_>,
-) -> Option<Result<Ruling, StoreError>> {
-    // In one step: each `?` or `map` on the way is one more move of the decision.
-    match limiter.ask_at_once(operation, ask) {
-        Some(Ok(decision)) => Some(Ok(ruled(decision, limiter))),
-        Some(Err(error)) => Some(Err(error)),
-        None => None,
-    }
-}
-
-#[inline]
-fn ruled(decision: Decision, limiter: &Limiter<AnyStore>) -> Ruling {
-    Ruling::new(decision, Arc::clone(limiter.shared_limit()))
+    decision
 }
 
 impl fmt::Debug for Gate {

@@ -3,12 +3,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use sluicegate_core::Limit;
+use sluicegate_core::{Limit, OpenOptions, SharedStore};
 use sluicegate_http::{Cidr, KeyComponent};
 
 use super::key_index::KeyIndex;
 use super::route::Purpose;
-use crate::any_store::AnyStore;
 use crate::ask::Subject;
 use crate::config::LimitConfig;
 use crate::limiter::Limiter;
@@ -20,7 +19,7 @@ use crate::observe::Observers;
 pub(super) struct Opened {
     pub(super) config: Arc<LimitConfig>,
     /// With the limit's own numbers, and then with those of the overrides, each set once.
-    limiters: Box<[Limiter<AnyStore>]>,
+    limiters: Box<[Limiter]>,
     lists: KeyIndex<Listed>,
     overrides: KeyIndex<u32>,
     /// Whether a key given as text is the client's network if it reads as one.
@@ -35,7 +34,7 @@ enum Listed {
 
 /// What a limit says of a key before anybody counts.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Standing {
+pub(super) enum Listing {
     Allowed,
     Blocked,
     /// It is counted, with this set of numbers.
@@ -45,11 +44,14 @@ pub(super) enum Standing {
 impl Opened {
     pub(super) fn new(
         config: Arc<LimitConfig>,
-        store: &Arc<AnyStore>,
+        store: &SharedStore,
         observers: &Observers,
     ) -> Self {
         let open = |limit: &Limit| {
-            Limiter::shared(Arc::clone(store), limit.clone())
+            let mut options = OpenOptions::default();
+            options.deadline = config.deadline;
+            Limiter::builder(store.clone(), limit.clone())
+                .options(options)
                 .on_store_failure(config.on_store_failure)
                 .observers(observers.clone())
                 .build()
@@ -86,7 +88,7 @@ impl Opened {
         let mut config = self.config.as_ref().clone();
         config.limit = limit.clone();
         config.overrides.clear();
-        let limiter = self.limiter(0);
+        let limiter = &self.limiters[0];
         Self::new(Arc::new(config), limiter.store(), limiter.observers())
     }
 
@@ -95,20 +97,17 @@ impl Opened {
         self.lists.is_empty() && self.overrides.is_empty()
     }
 
-    /// The limiter with a set of numbers; 0 is the limit's own.
-    pub(super) fn limiter(&self, numbers: u32) -> &Limiter<AnyStore> {
-        usize::try_from(numbers)
-            .ok()
-            .and_then(|index| self.limiters.get(index))
-            .unwrap_or(&self.limiters[0])
+    /// With the limit's own numbers, and then with those of the overrides, each set once.
+    pub(super) const fn limiters(&self) -> &[Limiter] {
+        &self.limiters
     }
 
-    pub(super) fn standing(&self, subject: &Subject<'_>, purpose: Purpose) -> Standing {
+    pub(super) fn listing(&self, subject: &Subject<'_>, purpose: Purpose) -> Listing {
         let network = self.network(subject);
         match (self.lists.find(subject.key, network), purpose) {
-            (Some(Listed::Allowed), Purpose::Admit | Purpose::Settle) => Standing::Allowed,
-            (Some(Listed::Blocked), Purpose::Admit) => Standing::Blocked,
-            _ => Standing::Counted(self.overrides.find(subject.key, network).unwrap_or(0)),
+            (Some(Listed::Allowed), Purpose::Admit | Purpose::Settle) => Listing::Allowed,
+            (Some(Listed::Blocked), Purpose::Admit) => Listing::Blocked,
+            _ => Listing::Counted(self.overrides.find(subject.key, network).unwrap_or(0)),
         }
     }
 

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use sluicegate_core::StoreError;
+use sluicegate_core::Error;
+use sluicegate_http::{FieldFormat, Partition};
 
-use super::cell::Target;
 use super::generation::{Generation, Origin};
 use super::joint::{Joint, Numbers};
 use super::opened::Opened;
+use super::prepared::{Partitions, Prepared, Shown, ShownPartition};
 use super::switch::{Switch, UnknownLimit};
-use crate::any_store::AnyStore;
+use super::target::Target;
 #[cfg(any(feature = "actix", feature = "tower"))]
 use crate::config::HttpConfig;
 use crate::limiter::Limiter;
@@ -22,8 +23,9 @@ pub(super) struct Resolved {
     pub(super) number: u64,
     pub(super) parts: Box<[Part]>,
     /// Where every key is counted, and each with the same numbers.
-    pub(super) plain: Option<Limiter<AnyStore>>,
+    pub(super) plain: Option<Arc<Prepared>>,
     pub(super) joint: Joint,
+    pub(super) format: FieldFormat,
     /// How requests over HTTP are looked at and answered.
     #[cfg(any(feature = "actix", feature = "tower"))]
     pub(super) http: Arc<HttpConfig>,
@@ -32,7 +34,7 @@ pub(super) struct Resolved {
 /// One limit that a gate names.
 #[derive(Debug)]
 pub(super) enum Part {
-    Known(Arc<Opened>, Switch),
+    Known(Known),
     Unknown {
         then: UnknownLimit,
         /// Whether that was said.
@@ -40,13 +42,27 @@ pub(super) enum Part {
     },
 }
 
+/// A limit that is known, whether or not it is in force.
+#[derive(Debug)]
+pub(super) struct Known {
+    pub(super) opened: Arc<Opened>,
+    pub(super) switch: Switch,
+    /// What divides its quota, where clients are told.
+    pub(super) partition: Option<Partition>,
+    /// With the limit's own numbers, and then with each other set that it has.
+    prepared: Box<[Arc<Prepared>]>,
+}
+
 impl Resolved {
-    pub(super) fn new(targets: &[Target], generation: &Generation) -> Self {
-        let parts: Box<[Part]> =
-            targets.iter().map(|target| Part::new(target, generation)).collect();
+    pub(super) fn new(targets: &[Target], shown: &Shown, generation: &Generation) -> Self {
+        let format = shown.format.unwrap_or(generation.http.fields);
+        let part = |(index, target): (usize, &Target)| {
+            Part::new(target, shown.partitions.get(index), format, generation)
+        };
         let mut resolved = Self {
             number: generation.number,
-            parts,
+            parts: targets.iter().enumerate().map(part).collect(),
+            format,
             #[cfg(any(feature = "actix", feature = "tower"))]
             http: Arc::clone(&generation.http),
             ..Self::default()
@@ -58,19 +74,23 @@ impl Resolved {
     }
 
     /// All that are in force, each with its own numbers; `None` when none is.
-    pub(super) fn with_own_numbers(&self) -> Option<Result<Limiter<AnyStore>, StoreError>> {
+    pub(super) fn with_own_numbers(&self) -> Option<Result<Arc<Prepared>, Error>> {
         let numbers: Numbers = self.parts.iter().map(|part| part.in_force().map(|_| 0)).collect();
         let first = self.parts.iter().find_map(Part::in_force)?;
         if self.parts.len() == 1 {
-            return Some(Ok(first.limiter(0).clone()));
+            return Some(Ok(Arc::clone(first.prepared(0))));
         }
-        let joint = self.joint.limiter(&numbers, &self.parts);
-        Some(joint.map(|limiter| Limiter::clone(&limiter)))
+        Some(self.joint.limiter(&numbers, self))
     }
 }
 
 impl Part {
-    fn new(target: &Target, generation: &Generation) -> Self {
+    fn new(
+        target: &Target,
+        partition: Option<&ShownPartition>,
+        format: FieldFormat,
+        generation: &Generation,
+    ) -> Self {
         let entry = generation.entry(target.name());
         let switch = entry.map_or(Switch::On, |entry| entry.switch).and(generation.switch);
         let opened = match (target, entry) {
@@ -91,17 +111,38 @@ impl Part {
                 return Self::Unknown { then, told: AtomicBool::new(false) };
             }
         };
-        Self::Known(opened, switch)
+        let partition = partition.map(|partition| match partition {
+            ShownPartition::Given(partition) => partition.clone(),
+            ShownPartition::Configured => Partition::of(&opened.config.key),
+        });
+        let partitions: Partitions = partition.clone().into_iter().collect();
+        let prepare = |limiter: &Limiter| {
+            Arc::new(Prepared::new(limiter.clone(), format, partitions.clone()))
+        };
+        let prepared = opened.limiters().iter().map(prepare).collect();
+        Self::Known(Known { opened, switch, partition, prepared })
     }
 
-    pub(super) fn in_force(&self) -> Option<&Arc<Opened>> {
+    pub(super) const fn known(&self) -> Option<&Known> {
         match self {
-            Self::Known(opened, Switch::On) => Some(opened),
-            _ => None,
+            Self::Known(known) => Some(known),
+            Self::Unknown { .. } => None,
         }
     }
 
+    pub(super) fn in_force(&self) -> Option<&Known> {
+        self.known().filter(|known| known.switch == Switch::On)
+    }
+
     fn is_plain(&self) -> bool {
-        self.in_force().is_some_and(|opened| opened.is_plain())
+        self.in_force().is_some_and(|known| known.opened.is_plain())
+    }
+}
+
+impl Known {
+    /// The limiter with a set of numbers; 0 is the limit's own.
+    pub(super) fn prepared(&self, numbers: u32) -> &Arc<Prepared> {
+        let index = usize::try_from(numbers).unwrap_or(usize::MAX);
+        self.prepared.get(index).unwrap_or(&self.prepared[0])
     }
 }

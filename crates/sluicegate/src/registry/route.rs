@@ -4,18 +4,18 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use sluicegate_core::{StoreError, StoreErrorKind};
+use sluicegate_core::{Error, RequestError, RequestErrorKind};
 use smallvec::SmallVec;
 
-use super::cell::{Cell, Target};
+use super::cell::Cell;
 use super::joint::Numbers;
-use super::opened::Standing;
+use super::opened::Listing;
+use super::prepared::Prepared;
 use super::resolved::{Part, Resolved};
 use super::shared::Shared;
 use super::switch::{Switch, UnknownLimit};
-use crate::any_store::AnyStore;
+use super::target::Target;
 use crate::ask::Ask;
-use crate::limiter::Limiter;
 
 /// What a gate is asked for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -29,24 +29,23 @@ pub(super) enum Purpose {
 }
 
 /// Where a request goes.
-#[expect(clippy::large_enum_variant, reason = "it lives for one call, which may not allocate")]
 pub(super) enum Route<'r, 'a> {
     /// No limit is asked, for what this one says; `None` where nobody knows the limit.
-    Bypass { allowed: bool, by: Option<&'r Limiter<AnyStore>> },
-    /// To a limiter, about what concerns it.
-    Ask(Chosen<'r>, Ask<'a>),
+    Bypass { allowed: bool, by: Option<&'r Prepared> },
+    /// To a limiter, about what concerns it where that isn't all that was asked.
+    Ask(Chosen<'r>, Option<Box<Ask<'a>>>),
 }
 
 /// A limiter that is held as long as the configuration, or by itself.
 pub(super) enum Chosen<'r> {
-    Borrowed(&'r Limiter<AnyStore>),
-    Shared(Arc<Limiter<AnyStore>>),
+    Borrowed(&'r Prepared),
+    Shared(Arc<Prepared>),
 }
 
 impl Deref for Chosen<'_> {
-    type Target = Limiter<AnyStore>;
+    type Target = Prepared;
 
-    fn deref(&self) -> &Limiter<AnyStore> {
+    fn deref(&self) -> &Prepared {
         match self {
             Self::Borrowed(limiter) => limiter,
             Self::Shared(limiter) => limiter,
@@ -57,8 +56,8 @@ impl Deref for Chosen<'_> {
 impl Resolved {
     /// The limiter, where it is the same for every key and all limits are asked something.
     #[inline]
-    pub(super) fn plain_for(&self, ask: &Ask<'_>) -> Option<&Limiter<AnyStore>> {
-        self.plain.as_ref().filter(|_| ask.len() == self.parts.len() && !ask.has_nothing())
+    pub(super) fn plain_for(&self, ask: &Ask<'_>) -> Option<&Prepared> {
+        self.plain.as_deref().filter(|_| ask.len() == self.parts.len() && !ask.has_nothing())
     }
 
     #[inline]
@@ -66,14 +65,14 @@ impl Resolved {
         &self,
         shared: &Shared,
         names: &Cell,
-        ask: Ask<'a>,
+        ask: &Ask<'a>,
         purpose: Purpose,
-    ) -> Result<Route<'_, 'a>, StoreError> {
+    ) -> Result<Route<'_, 'a>, Error> {
         if ask.len() != self.parts.len() {
-            return Err(self.miscounted(names, &ask));
+            return Err(self.miscounted(names, ask));
         }
-        match self.plain_for(&ask) {
-            Some(limiter) => Ok(Route::Ask(Chosen::Borrowed(limiter), ask)),
+        match self.plain_for(ask) {
+            Some(limiter) => Ok(Route::Ask(Chosen::Borrowed(limiter), None)),
             None => self.look(shared, names, ask, purpose),
         }
     }
@@ -83,26 +82,28 @@ impl Resolved {
         &self,
         shared: &Shared,
         names: &Cell,
-        ask: Ask<'a>,
+        ask: &Ask<'a>,
         purpose: Purpose,
-    ) -> Result<Route<'_, 'a>, StoreError> {
+    ) -> Result<Route<'_, 'a>, Error> {
         let mut numbers = Numbers::new();
         let mut denied = false;
         let mut by = None;
         for (index, (part, subject)) in self.parts.iter().zip(ask.subjects()).enumerate() {
-            if let (None, Part::Known(opened, _)) = (by, part) {
-                by = Some(opened.limiter(0));
+            if let (None, Part::Known(known)) = (by, part) {
+                by = Some(&**known.prepared(0));
             }
             let counted = match part {
-                Part::Known(..) if subject.is_nothing => None,
-                Part::Known(_, Switch::Off) if purpose != Purpose::Forget => None,
-                Part::Known(opened, _) => match opened.standing(&subject, purpose) {
-                    Standing::Allowed => None,
-                    Standing::Blocked => {
-                        (denied, by) = (true, Some(opened.limiter(0)));
+                Part::Known(_) if subject.is_nothing => None,
+                Part::Known(known) if known.switch == Switch::Off && purpose != Purpose::Forget => {
+                    None
+                }
+                Part::Known(known) => match known.opened.listing(&subject, purpose) {
+                    Listing::Allowed => None,
+                    Listing::Blocked => {
+                        (denied, by) = (true, Some(&**known.prepared(0)));
                         None
                     }
-                    Standing::Counted(numbers) => Some(numbers),
+                    Listing::Counted(numbers) => Some(numbers),
                 },
                 Part::Unknown { then, told } => {
                     match then {
@@ -132,23 +133,23 @@ impl Resolved {
         match *counted {
             [] => Ok(Route::Bypass { allowed: !denied, by }),
             [(index, set)] if self.parts.len() == 1 => {
-                let Some(Part::Known(opened, _)) = self.parts.get(index) else {
+                let Some(Part::Known(known)) = self.parts.get(index) else {
                     return Ok(Route::Bypass { allowed: !denied, by });
                 };
-                let limiter = Chosen::Borrowed(opened.limiter(set));
+                let limiter = Chosen::Borrowed(known.prepared(set));
                 Ok(Route::Ask(limiter, reduced(ask, &numbers)))
             }
             _ => {
-                let limiter = self.joint.limiter(&numbers, &self.parts)?;
+                let limiter = self.joint.limiter(&numbers, self)?;
                 Ok(Route::Ask(Chosen::Shared(limiter), reduced(ask, &numbers)))
             }
         }
     }
 
     #[cold]
-    fn miscounted(&self, names: &Cell, ask: &Ask<'_>) -> StoreError {
-        StoreError::new(
-            StoreErrorKind::InvalidRequest,
+    fn miscounted(&self, names: &Cell, ask: &Ask<'_>) -> Error {
+        RequestError::new(
+            RequestErrorKind::Invalid,
             format!(
                 "`{}` takes {} of a request, but {} given: there is one for each limit, joined with `Ask::and`",
                 names.name(),
@@ -160,14 +161,15 @@ impl Resolved {
                 if ask.len() == 1 { "one is".to_owned() } else { format!("{} are", ask.len()) },
             ),
         )
+        .into()
     }
 }
 
 /// What concerns the limits that have numbers, at least one.
-fn reduced<'a>(ask: Ask<'a>, numbers: &Numbers) -> Ask<'a> {
+fn reduced<'a>(ask: &Ask<'a>, numbers: &Numbers) -> Option<Box<Ask<'a>>> {
     if numbers.iter().all(Option::is_some) {
-        return ask;
+        return None;
     }
     let concerned = ask.each().zip(numbers).filter(|(_, numbers)| numbers.is_some());
-    concerned.map(|(ask, _)| ask).reduce(Ask::and).unwrap_or(ask)
+    concerned.map(|(ask, _)| ask).reduce(Ask::and).map(Box::new)
 }

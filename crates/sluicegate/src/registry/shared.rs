@@ -7,17 +7,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::{ArcSwap, Guard};
+use sluicegate_core::SharedStore;
 use tokio::sync::watch;
 
-use super::cell::{Cell, Target};
+use super::cell::Cell;
 use super::changes::Changes;
 use super::generation::{Entry, Generation, Origin};
 use super::keyed::KeyedCache;
 use super::opened::Opened;
 use super::resolved::Resolved;
-use super::stores::Stores;
 use super::switch::{Switch, UnknownLimit};
-use crate::any_store::OpenError;
+use super::target::Target;
 use crate::config::{Config, HttpConfig, LimitConfig, MemoryConfig, RedisConfig, StoreUrl};
 use crate::observe::Observers;
 
@@ -34,7 +34,8 @@ pub(super) struct Shared {
 
 /// What the generations are made from.
 pub(super) struct Writer {
-    pub(super) stores: Stores,
+    pub(super) store: SharedStore,
+    pub(super) store_source: StoreSource,
     pub(super) observers: Observers,
     pub(super) fixed: Option<Fixed>,
     pub(super) enabled: Switch,
@@ -46,6 +47,15 @@ pub(super) struct Writer {
     pub(super) code: Vec<Arc<Opened>>,
     pub(super) switched: Option<Switch>,
     pub(super) switched_limits: BTreeMap<Box<str>, Switch>,
+}
+
+/// Where the store of a registry comes from.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum StoreSource {
+    /// The configuration says it.
+    Configured,
+    /// The program gave it: what a configuration says of stores doesn't matter.
+    Given,
 }
 
 /// What of a configuration can't change while the program runs.
@@ -115,7 +125,6 @@ impl Shared {
         self.number.store(number, Ordering::Release);
         self.changed.send_replace(number);
         drop(known);
-        writer.stores.forget_unused();
     }
 
     /// Once for each name, as long as it is unknown.
@@ -141,28 +150,22 @@ impl Shared {
 
 impl Writer {
     /// A configuration's limits, opened; those that say what they said stay as they are.
-    pub(super) fn open(&mut self, config: &Config) -> Result<Vec<Arc<Opened>>, OpenError> {
+    pub(super) fn open(&self, config: &Config) -> Vec<Arc<Opened>> {
         let known: HashMap<&str, Arc<Opened>> =
             self.limits.iter().map(|opened| (opened.name(), Arc::clone(opened))).collect();
-        let (stores, observers) = (&mut self.stores, &self.observers);
-        let mut opened = Vec::with_capacity(config.limits.len());
-        for limit in &config.limits {
+        let open = |limit: &LimitConfig| {
             let same = known.get(limit.limit.name().as_str());
-            opened.push(match same.filter(|known| *known.config == *limit) {
+            match same.filter(|known| *known.config == *limit) {
                 Some(known) => Arc::clone(known),
-                None => {
-                    let store = stores.with_deadline(limit.deadline)?;
-                    Arc::new(Opened::new(Arc::new(limit.clone()), &store, observers))
-                }
-            });
-        }
-        Ok(opened)
+                None => self.open_code(limit.clone()),
+            }
+        };
+        config.limits.iter().map(open).collect()
     }
 
     /// A limit given in code, opened.
-    pub(super) fn open_code(&mut self, limit: LimitConfig) -> Arc<Opened> {
-        let store = self.stores.near_deadline(limit.deadline);
-        Arc::new(Opened::new(Arc::new(limit), &store, &self.observers))
+    pub(super) fn open_code(&self, limit: LimitConfig) -> Arc<Opened> {
+        Arc::new(Opened::new(Arc::new(limit), &self.store, &self.observers))
     }
 
     /// What a configuration with these limits would change.
@@ -237,8 +240,8 @@ impl Writer {
 }
 
 impl Fixed {
-    pub(super) fn of(config: &Config, stores: &Stores) -> Self {
-        let store = (!stores.are_given())
+    pub(super) fn of(config: &Config, source: StoreSource) -> Self {
+        let store = (source == StoreSource::Configured)
             .then(|| (config.store.clone(), config.memory.clone(), config.redis.clone()));
         Self { store, listen: config.listen }
     }

@@ -130,7 +130,7 @@ impl Checker<'_> {
             block,
             overrides: overrides?,
             on_store_failure: on_store_failure.unwrap_or_default_if_absent()?,
-            deadline: deadline.unwrap_or(Some(Config::DEADLINE))?,
+            deadline: Some(deadline.unwrap_or(Some(Config::DEADLINE))?),
         })
     }
 

@@ -1,16 +1,16 @@
 //! Waiting at a gate, under one deadline.
 
 use std::future::Future;
-use std::time::Duration;
 
 use arc_swap::Guard;
-use sluicegate_core::{Operation, RetryAfter, StoreError};
+use sluicegate_core::{Decision, Error, Operation, RetryAfter, Span};
 use tokio::time::{Instant, timeout_at};
 
+use super::super::prepared::Prepared;
 use super::super::route::{Purpose, Route};
-use super::{Gate, bypassed, ruled};
+use super::{Gate, bypassed};
 use crate::ask::Ask;
-use crate::ruling::Ruling;
+use crate::limiter::end_of;
 
 impl Gate {
     /// Takes the cost, waiting for it at most `within` altogether; needs a tokio runtime with time
@@ -22,28 +22,38 @@ impl Gate {
     /// # Errors
     /// Like [`Limiter::acquire`](crate::Limiter::acquire) and [`Gate::check`].
     pub fn acquire<'a>(
-        &self,
+        &'a self,
         ask: impl Into<Ask<'a>>,
-        within: Duration,
-    ) -> impl Future<Output = Result<Ruling, StoreError>> + Send {
-        self.wait_for(ask.into(), within)
+        within: impl Into<Span>,
+    ) -> impl Future<Output = Result<Decision, Error>> + Send + 'a {
+        let (ask, within) = (ask.into(), within.into());
+        async move {
+            let (decision, _) = self.acquire_and_tell(&ask, within, |_| ()).await?;
+            Ok(decision)
+        }
     }
 
-    async fn wait_for(&self, ask: Ask<'_>, within: Duration) -> Result<Ruling, StoreError> {
-        let start = Instant::now();
-        // Far future deadlines mean "as long as it takes".
-        let end = start.checked_add(within).unwrap_or_else(|| start + FOREVER);
+    /// Waits for its turn, and reads something off the limiter that answers.
+    pub(crate) async fn acquire_and_tell<T>(
+        &self,
+        ask: &Ask<'_>,
+        within: Span,
+        tell: fn(&Prepared) -> T,
+    ) -> Result<(Decision, Option<T>), Error> {
+        let end = end_of(within);
         let mut changes = self.shared.changes();
         loop {
             changes.mark_unchanged();
-            let (ruling, is_final) = self.try_to_pass(ask.clone(), end).await?;
-            let next = match ruling.retry_after() {
+            let (decision, told, is_final) = self.try_to_pass(ask, end, tell).await?;
+            let next = match decision.retry_after() {
                 RetryAfter::After(retry) if !is_final => Instant::now().checked_add(retry.into()),
                 _ => None,
             };
             let Some(next) = next.filter(|next| *next <= end) else {
-                return Ok(ruling);
+                return Ok((decision, told));
             };
+            // What is tried again is not kept while it waits.
+            drop((decision, told));
             // Woken early when another configuration is in force; the sender lives as long as the
             // gate.
             let _ = timeout_at(next, changes.changed()).await;
@@ -52,26 +62,24 @@ impl Gate {
 
     /// Asks once, or waits for the turn that a limit gives; tells whether there is no use in
     /// asking again.
-    async fn try_to_pass(&self, ask: Ask<'_>, end: Instant) -> Result<(Ruling, bool), StoreError> {
+    async fn try_to_pass<T>(
+        &self,
+        ask: &Ask<'_>,
+        end: Instant,
+        tell: fn(&Prepared) -> T,
+    ) -> Result<(Decision, Option<T>, bool), Error> {
         let resolved = Guard::into_inner(self.resolved());
-        let key = ask.key();
         match resolved.route(&self.shared, &self.cell, ask, Purpose::Admit)? {
             Route::Bypass { allowed, by } => {
-                Ok((bypassed(allowed, by, key, Operation::Check), true))
+                Ok((bypassed(allowed, by, ask.key(), Operation::Check), None, true))
             }
-            Route::Ask(limiter, ask) => {
+            Route::Ask(limiter, reduced) => {
                 let queues = limiter.limit().can_reserve();
                 // A limit that doesn't queue answers at once, and says what can't be waited for.
-                let left = if queues {
-                    end.saturating_duration_since(Instant::now())
-                } else {
-                    Duration::ZERO
-                };
-                let decision = limiter.wait_for(ask, left).await?;
-                Ok((ruled(decision, &limiter), queues))
+                let end = if queues { end } else { Instant::now() };
+                let decision = limiter.wait_for(reduced.as_deref().unwrap_or(ask), end).await?;
+                Ok((decision, Some(tell(&limiter)), queues))
             }
         }
     }
 }
-
-const FOREVER: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);

@@ -7,8 +7,7 @@ use sluicegate_core::LimitName;
 use sluicegate_http::{Key, KeyExtractor as _, KeyOutcome, Missing, RequestView};
 use smallvec::SmallVec;
 
-use super::super::resolved::{Part, Resolved};
-use super::super::switch::Switch;
+use super::super::resolved::Resolved;
 use super::Gate;
 use crate::ask::Ask;
 use crate::config::LimitConfig;
@@ -27,7 +26,7 @@ impl Gate {
     /// let api = registry.gate("api");
     /// let request = http::Request::get("/").extension(User::new("alice")).body(())?;
     /// let keys = api.keys(&request)?;
-    /// assert!(api.check_at_once(keys.ask().cost(2)).unwrap()?.is_allowed());
+    /// assert!(api.check_now(keys.ask().cost(2))?.is_allowed());
     ///
     /// let nobody = http::Request::new(());
     /// let missing = api.keys(&nobody).unwrap_err();
@@ -39,16 +38,9 @@ impl Gate {
     /// When the request lacks what the key of a limit is made of, and that limit refuses such
     /// requests.
     pub fn keys(&self, request: &dyn RequestView) -> Result<RequestKeys, MissingKey> {
-        self.keys_with(&mut |_, config| config.missing_key.resolve(config.key.key(request)))
-    }
-
-    /// The same with keys that `make` makes, which is shown the place of each limit and what the
-    /// configuration says of it.
-    pub(crate) fn keys_with(
-        &self,
-        make: &mut dyn FnMut(usize, &LimitConfig) -> KeyOutcome,
-    ) -> Result<RequestKeys, MissingKey> {
-        RequestKeys::made_by(&self.resolved(), make)
+        RequestKeys::made_by(&self.resolved(), &mut |_, config| {
+            config.missing_key.resolve(config.key.key(request))
+        })
     }
 }
 
@@ -63,11 +55,11 @@ impl RequestKeys {
     ) -> Result<Self, MissingKey> {
         let mut keys = Self(SmallVec::new());
         for (index, part) in resolved.parts.iter().enumerate() {
-            let Part::Known(opened, Switch::On) = part else {
+            let Some(known) = part.in_force() else {
                 keys.0.push(None);
                 continue;
             };
-            let config = &opened.config;
+            let config = &known.opened.config;
             keys.0.push(match make(index, config) {
                 KeyOutcome::Limit(key) => Some(key),
                 KeyOutcome::Refuse(missing) => {

@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use arc_swap::Guard;
-use sluicegate_core::{Operation, StoreError};
-use sluicegate_http::KeyOutcome;
+use sluicegate_core::{Decision, Error, Operation};
+use sluicegate_http::{KeyOutcome, LimitFields};
 
 use super::super::resolved::Resolved;
-use super::{Gate, MissingKey, RequestKeys};
+use super::{Gate, MissingKey, RequestKeys, fields};
 use crate::ask::Ask;
 use crate::config::{HttpConfig, LimitConfig};
-use crate::ruling::Ruling;
 
 /// The limits of a gate as one configuration has them: keys and answers go by the same. For as long
 /// as nothing is waited for.
@@ -25,7 +24,8 @@ impl Look<'_> {
         &self.resolved.http
     }
 
-    /// Like that of [`Gate`].
+    /// The keys that `make` makes, which is shown the place of each limit and what the
+    /// configuration says of it.
     pub(crate) fn keys_with(
         &self,
         make: &mut dyn FnMut(usize, &LimitConfig) -> KeyOutcome,
@@ -33,12 +33,12 @@ impl Look<'_> {
         RequestKeys::made_by(&self.resolved, make)
     }
 
-    /// Like that of [`Gate`].
+    /// The answer and the fields that tell of it, if the store has one at once.
     pub(crate) fn ask_at_once(
         &self,
         operation: Operation,
-        ask: Ask<'_>,
-    ) -> Option<Result<Ruling, StoreError>> {
-        self.gate.ask_now(&self.resolved, operation, ask)
+        ask: &Ask<'_>,
+    ) -> Option<Result<(Decision, Option<LimitFields>), Error>> {
+        self.gate.ask_at_once_and_tell(&self.resolved, operation, ask, fields)
     }
 }

@@ -1,0 +1,156 @@
+//! A store from its URL.
+
+use std::fmt;
+use std::sync::Arc;
+
+use sluicegate_core::{Clock, KeyPrefix, SharedStore, Span};
+use sluicegate_memory::MemoryStore;
+#[cfg(feature = "redis")]
+use sluicegate_redis::RedisStore;
+
+use crate::config::{Config, MemoryConfig, Overflow, StoreUrl};
+
+/// How a store is set up: each kind of store takes what concerns it.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct StoreOptions {
+    /// Redis: what every key begins with.
+    pub prefix: KeyPrefix,
+    /// Redis: how long one call may take where the limit says nothing; 50 ms unless told.
+    pub deadline: Span,
+    /// Embedded: the most keys, and what happens above them.
+    pub memory: MemoryConfig,
+    /// Embedded: where its time comes from; the process's clock unless told.
+    pub clock: Option<Arc<dyn Clock>>,
+}
+
+/// A store that can't be made from its URL. The message says what to change and never holds a
+/// password.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct OpenError(String);
+
+impl StoreUrl {
+    /// Makes the store that the URL names. Connects to nothing: that happens at the first use.
+    ///
+    /// ```
+    /// use sluicegate::{Limiter, StoreOptions, StoreUrl};
+    ///
+    /// let store = "memory:".parse::<StoreUrl>()?.open(&StoreOptions::default())?;
+    /// let limiter = Limiter::new(store, sluicegate::limit("login", ["gcra 5/min"])?);
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// assert!(limiter.check("alice").await?.is_allowed());
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When the URL names a store that this build or the client doesn't know.
+    pub fn open(&self, options: &StoreOptions) -> Result<SharedStore, OpenError> {
+        match self {
+            Self::Memory => Ok(SharedStore::new(options.embedded())),
+            #[cfg(feature = "redis")]
+            Self::Redis(url) => {
+                let store = RedisStore::builder(url.expose())
+                    .map_err(|error| OpenError(format!("store {self}: {error}")))?
+                    .prefix(options.prefix.clone())
+                    .deadline(options.deadline)
+                    .build();
+                Ok(SharedStore::new(store))
+            }
+            #[cfg(not(feature = "redis"))]
+            Self::Redis(_) => Err(OpenError(format!(
+                "store {self}: this build has no Redis: enable the feature `redis` of the crate `sluicegate`"
+            ))),
+        }
+    }
+}
+
+impl StoreOptions {
+    fn embedded(&self) -> MemoryStore {
+        let mut builder = MemoryStore::builder();
+        if let Some(most) = self.memory.max_keys {
+            builder = builder.max_keys(most);
+        }
+        builder = builder.overflow(match self.memory.overflow {
+            Overflow::Evict => sluicegate_memory::Overflow::Evict,
+            Overflow::Deny => sluicegate_memory::Overflow::Deny,
+        });
+        if let Some(clock) = &self.clock {
+            builder = builder.clock(Arc::clone(clock));
+        }
+        builder.build()
+    }
+}
+
+impl Default for StoreOptions {
+    fn default() -> Self {
+        Self {
+            prefix: KeyPrefix::default(),
+            deadline: Config::DEADLINE,
+            memory: MemoryConfig::default(),
+            clock: None,
+        }
+    }
+}
+
+impl From<&Config> for StoreOptions {
+    /// What the file says; the deadline is that of no particular limit, [`Config::DEADLINE`].
+    fn from(config: &Config) -> Self {
+        Self {
+            prefix: config.redis.prefix.clone(),
+            memory: config.memory.clone(),
+            ..Self::default()
+        }
+    }
+}
+
+impl fmt::Debug for StoreOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StoreOptions")
+            .field("prefix", &self.prefix)
+            .field("deadline", &self.deadline)
+            .field("memory", &self.memory)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for OpenError {}
+
+#[cfg(test)]
+mod tests {
+    use sluicegate_core::Store as _;
+
+    use super::*;
+
+    #[test]
+    fn the_embedded_store_is_set_up_as_told() {
+        let mut options = StoreOptions::default();
+        options.memory.max_keys = std::num::NonZeroUsize::new(1_234);
+        let store = StoreUrl::Memory.open(&options).unwrap();
+        assert_eq!(store.stats().max_keys, Some(1_234));
+        let limiter = crate::Limiter::new(store.clone(), crate::limit("l", ["gcra 1/s"]).unwrap());
+        assert!(limiter.check_now("k").unwrap().is_allowed());
+        assert_eq!(store.stats().keys, Some(1), "clones share the state");
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(store.ping()).unwrap();
+    }
+
+    #[test]
+    #[cfg(feature = "redis")]
+    fn a_store_is_called_by_its_address_without_the_password() {
+        let id = |url: &str| {
+            url.parse::<StoreUrl>().unwrap().open(&StoreOptions::default()).unwrap().id()
+        };
+        let one = id("redis://user:secret@127.0.0.1:1/2");
+        assert!(!one.to_string().contains("secret"), "{one}");
+        assert_eq!(one, id("redis://user:secret@127.0.0.1:1/2"));
+        assert_ne!(one, id("redis://user:secret@127.0.0.1:2/2"));
+        assert_ne!(id("memory:"), id("memory:"), "each embedded store is its own");
+    }
+}

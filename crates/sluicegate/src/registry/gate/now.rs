@@ -1,0 +1,141 @@
+//! The same verbs at once, for stores that wait for nothing.
+
+use sluicegate_core::{Decision, Error, Operation, RequestError, RequestErrorKind, Span};
+
+use super::super::prepared::Prepared;
+use super::super::resolved::Resolved;
+use super::super::route::{Purpose, Route};
+use super::{Gate, bypassed, purpose};
+use crate::ask::Ask;
+use crate::limiter::Reservation;
+
+impl Gate {
+    /// [`Gate::check`] at once.
+    ///
+    /// # Errors
+    /// Like [`Gate::check`]; [`RequestErrorKind::WouldBlock`] where the store has to be waited
+    /// for, and then nothing was asked. So do all verbs that end in `_now`.
+    #[inline]
+    pub fn check_now<'a>(&self, ask: impl Into<Ask<'a>>) -> Result<Decision, Error> {
+        self.ask_now(Operation::Check, &ask.into())
+    }
+
+    /// [`Gate::peek`] at once.
+    ///
+    /// # Errors
+    /// Like [`Gate::check_now`].
+    pub fn peek_now<'a>(&self, ask: impl Into<Ask<'a>>) -> Result<Decision, Error> {
+        self.ask_now(Operation::Peek, &ask.into())
+    }
+
+    /// [`Gate::reserve`] at once.
+    ///
+    /// # Errors
+    /// Like [`Gate::reserve`] and [`Gate::check_now`].
+    pub fn reserve_now<'a>(
+        &self,
+        ask: impl Into<Ask<'a>>,
+        within: impl Into<Span>,
+    ) -> Result<Reservation, Error> {
+        let (ask, within, resolved) = (ask.into(), within.into(), self.resolved());
+        match resolved.route(&self.shared, &self.cell, &ask, Purpose::Admit)? {
+            Route::Bypass { allowed, by } => {
+                let operation = Operation::Reserve { within };
+                Ok(Reservation::of_nothing(bypassed(allowed, by, ask.key(), operation)))
+            }
+            Route::Ask(limiter, reduced) => {
+                limiter.reserve_now(reduced.map_or(ask, |reduced| *reduced), within)
+            }
+        }
+    }
+
+    /// [`Gate::take_up_to`] at once.
+    ///
+    /// # Errors
+    /// Like [`Gate::check_now`].
+    pub fn take_up_to_now<'a>(&self, ask: impl Into<Ask<'a>>) -> Result<Decision, Error> {
+        self.ask_now(Operation::TakeUpTo, &ask.into())
+    }
+
+    /// [`Gate::charge`] at once.
+    ///
+    /// # Errors
+    /// Like [`Gate::charge`] and [`Gate::check_now`].
+    pub fn charge_now<'a>(&self, ask: impl Into<Ask<'a>>) -> Result<Decision, Error> {
+        self.ask_now(Operation::Charge, &ask.into())
+    }
+
+    /// [`Gate::refund`] at once.
+    ///
+    /// # Errors
+    /// Like [`Gate::charge_now`].
+    pub fn refund_now<'a>(&self, ask: impl Into<Ask<'a>>) -> Result<Decision, Error> {
+        self.ask_now(Operation::Refund, &ask.into())
+    }
+
+    /// [`Gate::reset`] at once.
+    ///
+    /// # Errors
+    /// Like [`Gate::charge_now`].
+    pub fn reset_now<'a>(&self, ask: impl Into<Ask<'a>>) -> Result<Decision, Error> {
+        self.ask_now(Operation::Reset, &ask.into())
+    }
+
+    #[inline]
+    fn ask_now(&self, operation: Operation, ask: &Ask<'_>) -> Result<Decision, Error> {
+        self.ask_at_once(operation, ask).unwrap_or_else(|| Err(self.would_block()))
+    }
+
+    /// The answer, if the store has one at once; otherwise nothing was asked.
+    #[inline]
+    pub(crate) fn ask_at_once(
+        &self,
+        operation: Operation,
+        ask: &Ask<'_>,
+    ) -> Option<Result<Decision, Error>> {
+        let resolved = self.resolved();
+        // The way of most requests.
+        if let Some(limiter) = resolved.plain_for(ask) {
+            return limiter.ask_at_once(operation, ask);
+        }
+        match resolved.route(&self.shared, &self.cell, ask, purpose(operation)) {
+            Ok(Route::Bypass { allowed, by }) => {
+                Some(Ok(bypassed(allowed, by, ask.key(), operation)))
+            }
+            Ok(Route::Ask(limiter, reduced)) => {
+                limiter.ask_at_once(operation, reduced.as_deref().unwrap_or(ask))
+            }
+            Err(error) => Some(Err(error)),
+        }
+    }
+
+    /// The same with something that is read off the limiter that answers.
+    #[cfg(any(feature = "actix", feature = "tower"))]
+    pub(super) fn ask_at_once_and_tell<T>(
+        &self,
+        resolved: &Resolved,
+        operation: Operation,
+        ask: &Ask<'_>,
+        tell: fn(&Prepared) -> T,
+    ) -> Option<Result<(Decision, Option<T>), Error>> {
+        match resolved.route(&self.shared, &self.cell, ask, purpose(operation)) {
+            Ok(Route::Bypass { allowed, by }) => {
+                Some(Ok((bypassed(allowed, by, ask.key(), operation), None)))
+            }
+            Ok(Route::Ask(limiter, reduced)) => {
+                let answer = limiter.ask_at_once(operation, reduced.as_deref().unwrap_or(ask))?;
+                Some(answer.map(|decision| (decision, Some(tell(&limiter)))))
+            }
+            Err(error) => Some(Err(error)),
+        }
+    }
+
+    #[cold]
+    fn would_block(&self) -> Error {
+        let message = format!(
+            "`{}` is in a store that has to be waited for: use the verb without `_now`, and `await` it",
+            self.name()
+        );
+        RequestError::new(RequestErrorKind::WouldBlock, message).into()
+    }
+}
