@@ -11,9 +11,10 @@ use syn::{Error, Expr, Ident, Lit, LitStr, Path, Token, parenthesized};
 
 use crate::key::KeySource;
 use crate::quota::Quota;
+use crate::syntax::expression;
 
 pub(crate) use callee::Callee;
-pub(crate) use values::{Missing, Wait, expression, ungrouped};
+pub(crate) use values::{Missing, Wait};
 
 /// One attribute.
 pub(crate) enum Attribute {

@@ -9,39 +9,24 @@
 //! that item and no variable, and hygiene doesn't keep items apart.
 
 mod answer;
+mod context;
+mod key;
 mod question;
 
-use proc_macro2::{Ident, Span, TokenStream, TokenTree};
+use proc_macro2::{Ident, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote_spanned};
 use syn::{Error, Expr, ImplItemFn, Stmt};
 
 use crate::attribute::Said;
 use crate::function::{Arguments, check_function};
-use crate::output::{Kind, Output};
+use crate::output::Output;
 use crate::stack::Stack;
+use crate::syntax::here;
 
+pub(crate) use context::Place;
+
+use context::Context;
 use question::Question;
-
-/// The span of what is generated: its variables are not those of the source.
-pub(crate) fn here() -> Span {
-    Span::mixed_site()
-}
-
-/// Where an attribute stands.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Place {
-    Function,
-    Impl,
-}
-
-/// What is known of the function.
-struct Context<'s> {
-    stack: &'s Stack,
-    arguments: Arguments,
-    output: Output,
-    place: Place,
-    private: TokenStream,
-}
 
 /// Puts what `stack` asks in front of a function.
 pub(crate) fn apply(stack: &Stack, function: &mut ImplItemFn, place: Place) -> Result<(), Error> {
@@ -82,19 +67,6 @@ fn has_ident(tokens: TokenStream, name: &str) -> bool {
 }
 
 impl Context<'_> {
-    const fn is_async(&self) -> bool {
-        matches!(self.output.kind, Kind::Async | Kind::Future)
-    }
-
-    /// `.await` in what can be awaited; otherwise the name of the method that blocks.
-    fn method(&self, name: &str) -> (Ident, TokenStream) {
-        if self.is_async() {
-            (Ident::new(name, here()), quote_spanned!(here()=> .await))
-        } else {
-            (Ident::new(&format!("{name}_blocking"), here()), TokenStream::new())
-        }
-    }
-
     /// Asks, and runs the body if that is allowed.
     fn ask_and_run(&self, statements: &[Stmt]) -> Result<TokenStream, Error> {
         let shadows = self.shadows()?;

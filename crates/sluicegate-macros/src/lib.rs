@@ -9,6 +9,7 @@ mod key;
 mod output;
 mod quota;
 mod stack;
+mod syntax;
 mod template;
 
 use proc_macro::TokenStream;

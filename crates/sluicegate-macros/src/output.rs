@@ -1,6 +1,6 @@
 //! What a function returns, where its body is, and how a denial is said there.
 
-use proc_macro2::{Span, TokenStream, TokenTree};
+use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{
@@ -8,7 +8,7 @@ use syn::{
     TypeParamBound,
 };
 
-use crate::emit::here;
+use crate::syntax::{here, printed, respanned};
 
 /// How a function runs its body.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -118,15 +118,6 @@ impl Output {
     }
 }
 
-/// The same tokens, at another place.
-pub(crate) fn respanned(tokens: TokenStream, place: Span) -> TokenStream {
-    let respan = |mut token: TokenTree| {
-        token.set_span(place);
-        token
-    };
-    tokens.into_iter().map(respan).collect()
-}
-
 /// Types of which it is known that they can't; of others the compiler finds out.
 fn may_say_denied(result: &Type) -> bool {
     match result {
@@ -231,28 +222,4 @@ fn without_impl(mut written: Type) -> Type {
     }
     erase(&mut written);
     written
-}
-
-/// Tokens as people write them, nearly.
-pub(crate) fn printed(tokens: &TokenStream) -> String {
-    let text = tokens.to_string();
-    let mut printed = text.as_str().to_owned();
-    for (spaced, tight) in [
-        (" < ", "<"),
-        (" <", "<"),
-        ("< ", "<"),
-        (" >", ">"),
-        (" ,", ","),
-        (" :: ", "::"),
-        ("& ", "&"),
-        ("( ", "("),
-        (" )", ")"),
-        ("[ ", "["),
-        (" ]", "]"),
-        ("' ", "'"),
-        (" ;", ";"),
-    ] {
-        printed = printed.replace(spaced, tight);
-    }
-    printed
 }

@@ -6,7 +6,7 @@ use syn::parse::ParseStream;
 use syn::spanned::Spanned;
 use syn::{Error, Expr, ExprPath, Ident, Member, Token, Type};
 
-use super::values::{expression, ungrouped};
+use crate::syntax::{expression, ungrouped};
 
 /// What is called in place of the function.
 pub(crate) enum Callee {

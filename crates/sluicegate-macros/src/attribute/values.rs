@@ -5,6 +5,8 @@ use syn::parse::ParseStream;
 use syn::spanned::Spanned;
 use syn::{Error, Expr, ExprLit, Ident, Lit, LitStr, Path};
 
+use crate::syntax::{expression, ungrouped};
+
 /// What an absent part of a key does.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) enum Missing {
@@ -51,19 +53,6 @@ impl Wait {
             )),
             _ => Ok(Self::Expression(value)),
         }
-    }
-}
-
-/// An expression; one that a macro was given, or that is in parentheses, as what it is.
-pub(crate) fn expression(input: ParseStream<'_>) -> Result<Expr, Error> {
-    input.parse().map(ungrouped)
-}
-
-pub(crate) fn ungrouped(expression: Expr) -> Expr {
-    match expression {
-        Expr::Group(group) => ungrouped(*group.expr),
-        Expr::Paren(group) => ungrouped(*group.expr),
-        other => other,
     }
 }
 

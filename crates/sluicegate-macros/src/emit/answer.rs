@@ -4,9 +4,9 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote_spanned;
 use syn::{Error, Expr};
 
-use super::{Context, Place, here};
+use super::context::{Context, Place};
 use crate::attribute::{Callee, Fallback, Said};
-use crate::output::respanned;
+use crate::syntax::{here, respanned};
 
 impl Context<'_> {
     /// Returns from the function if the variable `__sluicegate_denied` has a denial.

@@ -5,9 +5,10 @@ use quote::{ToTokens, format_ident, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{Error, Expr, ExprLit, Lit};
 
-use super::{Context, here};
+use super::context::Context;
 use crate::attribute::{Limit, Wait};
 use crate::quota::Quota;
+use crate::syntax::here;
 
 /// The item by which a function's path is known. No function has two of this name.
 pub(super) const PATH: &str = "__sluicegate_path";
@@ -64,7 +65,7 @@ impl Question {
         let (mut keys, mut asks, mut variables) = (Vec::new(), Vec::new(), TokenStream::new());
         for (index, limit) in limits.iter().enumerate() {
             let key = format_ident!("__sluicegate_key_{number}_{index}", span = here());
-            let made = limit.key.expand(limit.missing, &context.arguments, &path, private)?;
+            let made = context.key(limit, &path)?;
             setup.extend(match &limit.skip_if {
                 None => quote_spanned!(here()=> let #key = #made;),
                 Some(skip_if) => quote_spanned! {here()=>
