@@ -5,8 +5,8 @@ use quote::{ToTokens, quote};
 use syn::parse::{ParseStream, Parser};
 use syn::{Error, ImplItem, ImplItemFn, ItemImpl, Token, Visibility};
 
-use crate::attribute::{Attribute, Limit};
-use crate::emit::{self, Place};
+use crate::attribute::{Attribute, LimitOptions};
+use crate::emit::{self, Target};
 use crate::stack::{self, Stack};
 
 /// The item with the attribute applied; with an error, the item as it was and the error.
@@ -24,25 +24,25 @@ pub(crate) fn limit(arguments: TokenStream, item: TokenStream) -> TokenStream {
 }
 
 fn expand(first: Result<Attribute, Error>, item: TokenStream) -> Result<TokenStream, Error> {
-    match of_item.parse2(item)? {
+    match parse_item.parse2(item)? {
         Item::Function(mut function) => {
-            let stack = stack_of(first, &mut function.attrs)?;
-            emit::apply(&stack, &mut function, Place::Function)?;
+            let stack = read_stack(first, &mut function.attrs)?;
+            emit::apply(&stack, &mut function, Target::Function)?;
             Ok(function.into_token_stream())
         }
         Item::Impl(mut block) => {
-            let stack = stack_of(first, &mut block.attrs)?;
+            let stack = read_stack(first, &mut block.attrs)?;
             apply_to_methods(&stack, &mut block)?;
             Ok(block.into_token_stream())
         }
     }
 }
 
-fn stack_of(
+fn read_stack(
     first: Result<Attribute, Error>,
     attributes: &mut Vec<syn::Attribute>,
 ) -> Result<Stack, Error> {
-    let others = stack::gather(attributes);
+    let others = stack::take_attributes(attributes);
     let all = match (first, others) {
         (Ok(first), Ok(others)) => std::iter::once(first).chain(others),
         (Err(mut error), Err(other)) => {
@@ -51,11 +51,11 @@ fn stack_of(
         }
         (Err(error), Ok(_)) | (Ok(_), Err(error)) => return Err(error),
     };
-    let limits: Result<Vec<Limit>, Error> = all
+    let limits: Result<Vec<LimitOptions>, Error> = all
         .map(|attribute| match attribute {
             Attribute::Limit(limit) => Ok(*limit),
-            Attribute::Skip(place) => Err(Error::new(
-                place,
+            Attribute::Skip(span) => Err(Error::new(
+                span,
                 "`#[limit(skip)]` exempts a method from the attribute of its impl block, and here is none to be exempt from: remove it",
             )),
         })
@@ -73,14 +73,14 @@ fn apply_to_methods(stack: &Stack, block: &mut ItemImpl) -> Result<(), Error> {
         let ImplItem::Fn(method) = item else {
             continue;
         };
-        let applied = if stack::has_limit(&method.attrs) {
+        let applied = if stack::has_attribute(&method.attrs) {
             limited += 1;
-            drop_skip(method)
+            remove_skip(method)
         } else if method.sig.constness.is_some() || stack.call.calls(&method.sig.ident, of) {
             Ok(())
         } else {
             limited += 1;
-            emit::apply(stack, method, Place::Impl)
+            emit::apply(stack, method, Target::ImplBlock)
         };
         match (applied, &mut errors) {
             (Ok(()), _) => {}
@@ -98,22 +98,22 @@ fn apply_to_methods(stack: &Stack, block: &mut ItemImpl) -> Result<(), Error> {
 }
 
 /// A method's own attribute wins, and is expanded by itself; `skip` has nothing more to say.
-fn drop_skip(method: &mut ImplItemFn) -> Result<(), Error> {
+fn remove_skip(method: &mut ImplItemFn) -> Result<(), Error> {
     let mut others = method.attrs.clone();
-    let gathered = stack::gather(&mut others)?;
-    match gathered.as_slice() {
+    let taken = stack::take_attributes(&mut others)?;
+    match taken.as_slice() {
         [Attribute::Skip(_)] => {
             method.attrs = others;
             Ok(())
         }
         several => {
             let skip = several.iter().find_map(|attribute| match attribute {
-                Attribute::Skip(place) => Some(*place),
+                Attribute::Skip(span) => Some(*span),
                 Attribute::Limit(_) => None,
             });
-            skip.map_or(Ok(()), |place| {
+            skip.map_or(Ok(()), |span| {
                 Err(Error::new(
-                    place,
+                    span,
                     "this method is exempt here and limited by its other attribute: keep one",
                 ))
             })
@@ -126,7 +126,7 @@ enum Item {
     Impl(ItemImpl),
 }
 
-fn of_item(input: ParseStream<'_>) -> Result<Item, Error> {
+fn parse_item(input: ParseStream<'_>) -> Result<Item, Error> {
     let ahead = input.fork();
     ahead.call(syn::Attribute::parse_outer)?;
     ahead.parse::<Visibility>()?;
@@ -139,14 +139,14 @@ fn of_item(input: ParseStream<'_>) -> Result<Item, Error> {
     if is_impl {
         return input.parse().map(Item::Impl);
     }
-    let place = ahead.span();
+    let span = ahead.span();
     if ahead.parse::<syn::Signature>().is_err() {
         let what = match ahead.cursor().token_tree() {
             Some((TokenTree::Ident(word), _)) => format!("`{word}`"),
             _ => "this".to_owned(),
         };
         return Err(Error::new(
-            place,
+            span,
             format!(
                 "`#[limit]` goes onto a function, a method or an `impl` block, and not onto {what}"
             ),
@@ -154,7 +154,7 @@ fn of_item(input: ParseStream<'_>) -> Result<Item, Error> {
     }
     if ahead.peek(Token![;]) {
         return Err(Error::new(
-            place,
+            span,
             "this function has no body that could be limited: put the attribute onto its implementations",
         ));
     }
@@ -163,16 +163,16 @@ fn of_item(input: ParseStream<'_>) -> Result<Item, Error> {
 
 /// An item of an attribute that has an error: without the attributes that would report theirs.
 fn without_attributes(item: TokenStream) -> TokenStream {
-    match of_item.parse2(item.clone()) {
+    match parse_item.parse2(item.clone()) {
         Ok(Item::Function(mut function)) => {
-            let _ = stack::gather(&mut function.attrs);
+            let _ = stack::take_attributes(&mut function.attrs);
             function.into_token_stream()
         }
         Ok(Item::Impl(mut block)) => {
-            let _ = stack::gather(&mut block.attrs);
+            let _ = stack::take_attributes(&mut block.attrs);
             for item in &mut block.items {
                 if let ImplItem::Fn(method) = item {
-                    let _ = stack::gather(&mut method.attrs);
+                    let _ = stack::take_attributes(&mut method.attrs);
                 }
             }
             block.into_token_stream()

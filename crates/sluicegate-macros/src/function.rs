@@ -4,32 +4,32 @@ use proc_macro2::Span;
 use syn::{Error, Expr, FnArg, Ident, ImplItemFn, Pat, Signature};
 
 /// The arguments of a function, by name.
-pub(crate) struct Arguments {
+pub(crate) struct Parameters {
     function: Ident,
     names: Vec<Ident>,
     receiver: Option<Ident>,
     /// Where the first argument stands that has no name of its own.
-    nameless: Option<Span>,
+    unnamed: Option<Span>,
 }
 
-impl Arguments {
+impl Parameters {
     pub(crate) fn of(signature: &Signature) -> Self {
-        let mut arguments = Self {
+        let mut parameters = Self {
             function: signature.ident.clone(),
             names: Vec::new(),
             receiver: None,
-            nameless: None,
+            unnamed: None,
         };
         for argument in &signature.inputs {
             match argument {
                 FnArg::Receiver(receiver) => {
                     let this = receiver.self_token.span;
-                    arguments.receiver = Some(Ident::new("self", this));
+                    parameters.receiver = Some(Ident::new("self", this));
                 }
-                FnArg::Typed(typed) => arguments.add(&typed.pat),
+                FnArg::Typed(typed) => parameters.add(&typed.pat),
             }
         }
-        arguments
+        parameters
     }
 
     fn add(&mut self, pattern: &Pat) {
@@ -40,7 +40,7 @@ impl Arguments {
             self.names.push(pattern.ident.clone());
             return;
         }
-        self.nameless.get_or_insert(syn::spanned::Spanned::span(pattern));
+        self.unnamed.get_or_insert(syn::spanned::Spanned::span(pattern));
         bindings(pattern, &mut self.names);
     }
 
@@ -54,12 +54,12 @@ impl Arguments {
     }
 
     /// All arguments in their order, to be handed over.
-    pub(crate) fn all(&self, why: &Ident) -> Result<Vec<&Ident>, Error> {
-        match self.nameless {
-            Some(place) => Err(Error::new(
-                place,
+    pub(crate) fn to_pass(&self, option: &Ident) -> Result<Vec<&Ident>, Error> {
+        match self.unnamed {
+            Some(span) => Err(Error::new(
+                span,
                 format!(
-                    "`{why}(args)` hands this argument over: give it a name, and take it apart inside of `{}`",
+                    "`{option}(args)` hands this argument over: give it a name, and take it apart inside of `{}`",
                     self.function
                 ),
             )),
@@ -72,8 +72,8 @@ impl Arguments {
     }
 
     /// Whether what an expression begins with is there; otherwise what is wrong.
-    pub(crate) fn check(&self, expression: &Expr) -> Result<(), String> {
-        let Some(root) = root(expression) else {
+    pub(crate) fn check_root(&self, expression: &Expr) -> Result<(), String> {
+        let Some(root) = root_variable(expression) else {
             return Ok(());
         };
         if root == "self" {
@@ -98,16 +98,16 @@ impl Arguments {
 }
 
 /// The variable that an expression begins with.
-fn root(expression: &Expr) -> Option<&Ident> {
+fn root_variable(expression: &Expr) -> Option<&Ident> {
     match expression {
         Expr::Path(path) => path.path.get_ident(),
-        Expr::Field(field) => root(&field.base),
-        Expr::MethodCall(call) => root(&call.receiver),
-        Expr::Index(index) => root(&index.expr),
-        Expr::Group(inner) => root(&inner.expr),
-        Expr::Paren(inner) => root(&inner.expr),
-        Expr::Reference(inner) => root(&inner.expr),
-        Expr::Unary(inner) => root(&inner.expr),
+        Expr::Field(field) => root_variable(&field.base),
+        Expr::MethodCall(call) => root_variable(&call.receiver),
+        Expr::Index(index) => root_variable(&index.expr),
+        Expr::Group(inner) => root_variable(&inner.expr),
+        Expr::Paren(inner) => root_variable(&inner.expr),
+        Expr::Reference(inner) => root_variable(&inner.expr),
+        Expr::Unary(inner) => root_variable(&inner.expr),
         _ => None,
     }
 }

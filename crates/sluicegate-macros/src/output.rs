@@ -8,11 +8,11 @@ use syn::{
     TypeParamBound,
 };
 
-use crate::syntax::{here, printed, respanned};
+use crate::syntax::{mixed_site, to_source, with_span};
 
 /// How a function runs its body.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Kind {
+pub(crate) enum Asyncness {
     Sync,
     Async,
     /// Returns a future, which is a block at the end of it: what macros make of async functions.
@@ -21,11 +21,11 @@ pub(crate) enum Kind {
 
 /// The result of a function: of one that returns a future, the future's.
 pub(crate) struct Output {
-    pub(crate) kind: Kind,
+    pub(crate) asyncness: Asyncness,
     /// `None` for nothing.
     pub(crate) result: Option<Type>,
     function: syn::Ident,
-    place: Span,
+    span: Span,
 }
 
 impl Output {
@@ -35,20 +35,20 @@ impl Output {
             ReturnType::Default => None,
             ReturnType::Type(_, returned) => Some(returned.as_ref()),
         };
-        let place = returned.map_or(name.span(), Spanned::span);
+        let span = returned.map_or(name.span(), Spanned::span);
         if function.sig.asyncness.is_some() {
             let result = returned.cloned();
-            return Self { kind: Kind::Async, result, function: name, place };
+            return Self { asyncness: Asyncness::Async, result, function: name, span };
         }
         let of_future = returned.and_then(future_output);
-        let kind = if of_future.is_some() { Kind::Future } else { Kind::Sync };
+        let asyncness = if of_future.is_some() { Asyncness::Future } else { Asyncness::Sync };
         let result = of_future.or(returned).cloned();
-        Self { kind, result, function: name, place }
+        Self { asyncness, result, function: name, span }
     }
 
     /// The block that runs after the limit was asked.
     pub(crate) fn body<'f>(&self, function: &'f mut ImplItemFn) -> Result<&'f mut Block, Error> {
-        if self.kind != Kind::Future {
+        if self.asyncness != Asyncness::Future {
             return Ok(&mut function.block);
         }
         let last = match function.block.stmts.last_mut() {
@@ -57,7 +57,7 @@ impl Output {
         };
         last.ok_or_else(|| {
             Error::new(
-                self.place,
+                self.span,
                 format!(
                     "`{0}` returns a future that something else makes, so that nothing can be asked when it runs: write `async fn {0}`, or end the body with `async move {{ … }}` or `Box::pin(async move {{ … }})`",
                     self.function
@@ -67,31 +67,31 @@ impl Output {
     }
 
     /// The type as it can be written inside the function: a `_` for each `impl Trait`.
-    pub(crate) fn inferred(&self) -> TokenStream {
+    pub(crate) fn result_type(&self) -> TokenStream {
         match &self.result {
-            None => quote_spanned!(here()=> ()),
-            Some(result) => without_impl(result.clone()).into_token_stream(),
+            None => quote_spanned!(mixed_site()=> ()),
+            Some(result) => erase_impl_trait(result.clone()).into_token_stream(),
         }
     }
 
     /// The expression that says `denied`, which is a `Denied`.
-    pub(crate) fn denial(
+    pub(crate) fn convert_denied(
         &self,
         denied: &syn::Ident,
         private: &TokenStream,
-        on_impl: bool,
+        in_impl: bool,
     ) -> Result<TokenStream, Error> {
-        if let Some(result) = self.result.as_ref().filter(|result| may_say_denied(result)) {
-            let place = result.span().resolved_at(here());
-            let private = respanned(private.clone(), place);
-            return Ok(quote_spanned!(place=> #private::FromDenied::from_denied(#denied)));
+        if let Some(result) = self.result.as_ref().filter(|result| may_be_from_denied(result)) {
+            let span = result.span().resolved_at(mixed_site());
+            let private = with_span(private.clone(), span);
+            return Ok(quote_spanned!(span=> #private::FromDenied::from_denied(#denied)));
         }
-        Err(self.cannot_say_denied(on_impl))
+        Err(self.no_denied_result(in_impl))
     }
 
-    fn cannot_say_denied(&self, on_impl: bool) -> Error {
+    fn no_denied_result(&self, in_impl: bool) -> Error {
         let function = &self.function;
-        let returned = self.result.as_ref().map(|result| printed(&result.to_token_stream()));
+        let returned = self.result.as_ref().map(|result| to_source(&result.to_token_stream()));
         let (what, result) = match &returned {
             None => ("returns nothing".to_owned(), "()"),
             Some(result) => (format!("returns `{result}`"), result.as_str()),
@@ -111,29 +111,29 @@ impl Output {
              \x20 {value:width$}  the value that a denied call returns",
             "fallback = path",
         );
-        if on_impl {
+        if in_impl {
             message.push_str("\nor `#[limit(skip)]` on a method that is not to be limited");
         }
-        Error::new(self.place, message)
+        Error::new(self.span, message)
     }
 }
 
 /// Types of which it is known that they can't; of others the compiler finds out.
-fn may_say_denied(result: &Type) -> bool {
+fn may_be_from_denied(result: &Type) -> bool {
     match result {
-        Type::Paren(inner) => may_say_denied(&inner.elem),
-        Type::Group(inner) => may_say_denied(&inner.elem),
+        Type::Paren(inner) => may_be_from_denied(&inner.elem),
+        Type::Group(inner) => may_be_from_denied(&inner.elem),
         Type::Macro(_) | Type::Verbatim(_) => true,
         Type::Path(path) => {
             let Some(last) = path.path.segments.last() else {
                 return true;
             };
-            const CAN_T: [&str; 28] = [
+            const NEVER: [&str; 28] = [
                 "bool", "char", "f32", "f64", "i8", "i16", "i32", "i64", "i128", "isize", "str",
                 "u8", "u16", "u32", "u64", "u128", "usize", "String", "Vec", "Option", "Box", "Rc",
                 "Arc", "HashMap", "HashSet", "BTreeMap", "BTreeSet", "Duration",
             ];
-            !CAN_T.iter().any(|name| last.ident == name)
+            !NEVER.iter().any(|name| last.ident == name)
         }
         _ => false,
     }
@@ -193,7 +193,7 @@ fn async_block(expression: &mut Expr) -> Option<&mut Block> {
     }
 }
 
-fn without_impl(mut written: Type) -> Type {
+fn erase_impl_trait(mut written: Type) -> Type {
     fn erase(written: &mut Type) {
         match written {
             Type::ImplTrait(bounds) => {

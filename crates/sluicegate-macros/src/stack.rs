@@ -5,36 +5,36 @@ use sluicegate_core::{Algorithm, Enforcement, Member};
 use syn::punctuated::Punctuated;
 use syn::{Error, Ident, Meta, Token, Type};
 
-use crate::attribute::{Attribute, Call, Limit, Said, Wait};
+use crate::attribute::{Attribute, CallOptions, LimitOptions, OptionValue, Wait};
 
 /// What is asked before a function runs.
 pub(crate) struct Stack {
     /// Decided together, all or nothing.
-    pub(crate) enforced: Vec<Limit>,
+    pub(crate) enforced: Vec<LimitOptions>,
     /// Each asked by itself, and never a reason to refuse.
-    pub(crate) shadows: Vec<Limit>,
-    pub(crate) call: Call,
+    pub(crate) shadows: Vec<LimitOptions>,
+    pub(crate) call: CallOptions,
 }
 
 impl Stack {
-    pub(crate) fn new(limits: Vec<Limit>) -> Result<Self, Error> {
-        let mut call = Call::default();
-        let (mut enforced, mut shadows) = (Vec::<Limit>::new(), Vec::new());
-        let mut nameless = 0;
+    pub(crate) fn new(limits: Vec<LimitOptions>) -> Result<Self, Error> {
+        let mut call = CallOptions::default();
+        let (mut enforced, mut shadows) = (Vec::<LimitOptions>::new(), Vec::new());
+        let mut unnamed = 0;
         for mut limit in limits {
-            call.take(std::mem::take(&mut limit.call))?;
-            if limit.quota.name().is_none() {
-                limit.ordinal = nameless;
-                nameless += 1;
+            call.merge(std::mem::take(&mut limit.call))?;
+            if limit.source.name().is_none() {
+                limit.ordinal = unnamed;
+                unnamed += 1;
             }
             if limit.is_shadow {
                 shadows.push(limit);
                 continue;
             }
-            if let Some(name) = limit.quota.name()
+            if let Some(name) = limit.source.name()
                 && enforced
                     .iter()
-                    .filter_map(|other| other.quota.name())
+                    .filter_map(|other| other.source.name())
                     .any(|other| other.value() == name.value())
             {
                 return Err(Error::new(
@@ -55,21 +55,21 @@ impl Stack {
     }
 }
 
-impl Call {
-    fn take(&mut self, other: Self) -> Result<(), Error> {
-        take(&mut self.wait, other.wait)?;
-        take(&mut self.fallback, other.fallback)?;
-        take(&mut self.denied, other.denied)?;
-        take(&mut self.on_error, other.on_error)?;
-        take(&mut self.charge_if, other.charge_if)?;
-        take(&mut self.registry, other.registry)?;
+impl CallOptions {
+    fn merge(&mut self, other: Self) -> Result<(), Error> {
+        set_once(&mut self.wait, other.wait)?;
+        set_once(&mut self.fallback, other.fallback)?;
+        set_once(&mut self.denied, other.denied)?;
+        set_once(&mut self.on_error, other.on_error)?;
+        set_once(&mut self.charge_if, other.charge_if)?;
+        set_once(&mut self.registry, other.registry)?;
         // The same for all, whoever says it.
-        self.root = self.root.take().or(other.root);
+        self.crate_path = self.crate_path.take().or(other.crate_path);
         Ok(())
     }
 
     /// Whether it is said what a denied call does.
-    pub(crate) const fn has_answer(&self) -> bool {
+    pub(crate) const fn handles_denial(&self) -> bool {
         self.fallback.is_some() || self.denied.is_some() || self.on_error.is_some()
     }
 
@@ -77,7 +77,7 @@ impl Call {
     pub(crate) fn calls(&self, method: &Ident, of: &Type) -> bool {
         let fallback = self.fallback.iter().map(|fallback| &fallback.value.callee);
         let handlers = self.on_error.iter().flat_map(|handlers| &handlers.value.callees);
-        fallback.chain(handlers).any(|callee| callee.is_of(method, of))
+        fallback.chain(handlers).any(|callee| callee.is_method_of(method, of))
     }
 
     fn check(&self) -> Result<(), Error> {
@@ -98,8 +98,8 @@ impl Call {
 }
 
 /// A shaper's turn is booked ahead, which all policies that are decided with it have to allow.
-fn check_wait(wait: &Said<Wait>, enforced: &[Limit]) -> Result<(), Error> {
-    let members = || enforced.iter().flat_map(|limit| limit.quota.members()).map(Member::policy);
+fn check_wait(wait: &OptionValue<Wait>, enforced: &[LimitOptions]) -> Result<(), Error> {
+    let members = || enforced.iter().flat_map(|limit| limit.source.members()).map(Member::policy);
     let shaper = members().find(|policy| {
         matches!(policy.algorithm(), Algorithm::Shaper { .. })
             && policy.enforcement() == Enforcement::Enforced
@@ -116,7 +116,10 @@ fn check_wait(wait: &Said<Wait>, enforced: &[Limit]) -> Result<(), Error> {
     ))
 }
 
-fn take<T>(into: &mut Option<Said<T>>, other: Option<Said<T>>) -> Result<(), Error> {
+fn set_once<T>(
+    into: &mut Option<OptionValue<T>>,
+    other: Option<OptionValue<T>>,
+) -> Result<(), Error> {
     match (into.as_ref(), other) {
         (Some(_), Some(second)) => Err(Error::new(
             second.option.span(),
@@ -136,8 +139,10 @@ fn take<T>(into: &mut Option<Said<T>>, other: Option<Said<T>>) -> Result<(), Err
 const CONDITIONAL: &str = "the attribute of the impl block is expanded before it is known whether this one is there: write two versions of the method, each under a `#[cfg(…)]`";
 
 /// Takes the attributes of this kind off an item.
-pub(crate) fn gather(attributes: &mut Vec<syn::Attribute>) -> Result<Vec<Attribute>, Error> {
-    let mut gathered = Vec::new();
+pub(crate) fn take_attributes(
+    attributes: &mut Vec<syn::Attribute>,
+) -> Result<Vec<Attribute>, Error> {
+    let mut taken = Vec::new();
     let mut error: Option<Error> = None;
     attributes.retain(|attribute| {
         let read = match &attribute.meta {
@@ -146,25 +151,25 @@ pub(crate) fn gather(attributes: &mut Vec<syn::Attribute>) -> Result<Vec<Attribu
             _ => return true,
         };
         match (read, &mut error) {
-            (Ok(attribute), _) => gathered.push(attribute),
+            (Ok(attribute), _) => taken.push(attribute),
             (Err(problem), Some(error)) => error.combine(problem),
             (Err(problem), error @ None) => *error = Some(problem),
         }
         false
     });
-    error.map_or(Ok(gathered), Err)
+    error.map_or(Ok(taken), Err)
 }
 
 /// Whether the item has an attribute of this kind.
-pub(crate) fn has_limit(attributes: &[syn::Attribute]) -> bool {
+pub(crate) fn has_attribute(attributes: &[syn::Attribute]) -> bool {
     attributes.iter().any(|attribute| is_limit(attribute.path()) || is_conditional(&attribute.meta))
 }
 
 fn read(meta: &Meta) -> Result<Attribute, Error> {
-    let place = meta.path().segments.last().map_or_else(Span::call_site, |last| last.ident.span());
+    let span = meta.path().segments.last().map_or_else(Span::call_site, |last| last.ident.span());
     match meta {
-        Meta::Path(_) => Attribute::read(TokenStream::new(), place),
-        Meta::List(list) => Attribute::read(list.tokens.clone(), place),
+        Meta::Path(_) => Attribute::read(TokenStream::new(), span),
+        Meta::List(list) => Attribute::read(list.tokens.clone(), span),
         Meta::NameValue(value) => Err(Error::new_spanned(value, "write `#[limit(…)]`")),
     }
 }

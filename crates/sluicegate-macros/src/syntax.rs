@@ -5,34 +5,34 @@ use syn::parse::ParseStream;
 use syn::{Error, Expr};
 
 /// The span of what is generated: its variables are not those of the source.
-pub(crate) fn here() -> Span {
+pub(crate) fn mixed_site() -> Span {
     Span::mixed_site()
 }
 
 /// An expression; one that a macro was given, or that is in parentheses, as what it is.
-pub(crate) fn expression(input: ParseStream<'_>) -> Result<Expr, Error> {
-    input.parse().map(ungrouped)
+pub(crate) fn parse_expression(input: ParseStream<'_>) -> Result<Expr, Error> {
+    input.parse().map(strip_parens)
 }
 
-pub(crate) fn ungrouped(expression: Expr) -> Expr {
+pub(crate) fn strip_parens(expression: Expr) -> Expr {
     match expression {
-        Expr::Group(group) => ungrouped(*group.expr),
-        Expr::Paren(group) => ungrouped(*group.expr),
+        Expr::Group(group) => strip_parens(*group.expr),
+        Expr::Paren(group) => strip_parens(*group.expr),
         other => other,
     }
 }
 
 /// The same tokens, at another place.
-pub(crate) fn respanned(tokens: TokenStream, place: Span) -> TokenStream {
+pub(crate) fn with_span(tokens: TokenStream, span: Span) -> TokenStream {
     let respan = |mut token: TokenTree| {
-        token.set_span(place);
+        token.set_span(span);
         token
     };
     tokens.into_iter().map(respan).collect()
 }
 
 /// Tokens as people write them, nearly.
-pub(crate) fn printed(tokens: &TokenStream) -> String {
+pub(crate) fn to_source(tokens: &TokenStream) -> String {
     let text = tokens.to_string();
     let mut printed = text.as_str().to_owned();
     for (spaced, tight) in [

@@ -6,7 +6,7 @@ use syn::parse::ParseStream;
 use syn::spanned::Spanned;
 use syn::{Error, Expr, ExprPath, Ident, Member, Token, Type};
 
-use crate::syntax::{expression, ungrouped};
+use crate::syntax::{parse_expression, strip_parens};
 
 /// What is called in place of the function.
 pub(crate) enum Callee {
@@ -18,12 +18,12 @@ pub(crate) enum Callee {
     },
 }
 
-const EXAMPLE: &str =
+const EXPECTED: &str =
     "write the path of a function, `path`, or a method of the same object, `self.method`";
 
 impl Callee {
     pub(super) fn read(value: Expr) -> Result<Self, Error> {
-        let value = ungrouped(value);
+        let value = strip_parens(value);
         let hint = match value {
             Expr::Path(path) => return Ok(Self::Path(path)),
             Expr::Field(field) if is_self(&field.base) => {
@@ -37,12 +37,12 @@ impl Callee {
             Expr::Closure(_) => "; what is to be returned goes into `denied = expression`",
             _ => "",
         };
-        Err(Error::new(value.span(), format!("{EXAMPLE}{hint}")))
+        Err(Error::new(value.span(), format!("{EXPECTED}{hint}")))
     }
 
     /// One, or several in brackets.
     pub(super) fn read_all(input: ParseStream<'_>) -> Result<Vec<Self>, Error> {
-        match expression(input)? {
+        match parse_expression(input)? {
             Expr::Array(array) if array.elems.is_empty() => {
                 Err(Error::new(array.span(), "name a handler: `on_error = [handler]`"))
             }
@@ -63,15 +63,15 @@ impl Callee {
     }
 
     /// Whether it is this method: `self.method`, `Self::method` or `Type::method`.
-    pub(crate) fn is_of(&self, method: &Ident, of: &Type) -> bool {
-        self.is_own(method)
+    pub(crate) fn is_method_of(&self, method: &Ident, of: &Type) -> bool {
+        self.is_own_method(method)
             || matches!((self, of), (Self::Path(path), Type::Path(of))
                 if of.path.segments.iter().map(|segment| &segment.ident).chain([method])
                     .eq(path.path.segments.iter().map(|segment| &segment.ident)))
     }
 
     /// Whether it is `self.method` or `Self::method`.
-    pub(crate) fn is_own(&self, method: &Ident) -> bool {
+    pub(crate) fn is_own_method(&self, method: &Ident) -> bool {
         match self {
             Self::Path(path) => {
                 let segments = &path.path.segments;

@@ -2,7 +2,7 @@
 
 use syn::{Error, Ident};
 
-use crate::key::is_word;
+use crate::key::is_builtin;
 
 /// Every option with an example of it.
 const OPTIONS: [(&str, &str); 14] = [
@@ -27,25 +27,25 @@ pub(super) fn is_known(word: &str) -> bool {
 }
 
 /// An option that ends with its `=`.
-pub(super) fn without_value(option: &Ident) -> Error {
+pub(super) fn missing_value(option: &Ident) -> Error {
     Error::new(option.span(), format!("a value is missing after `{option} =`"))
 }
 
 /// How an option is written.
-pub(super) fn write_it(option: &Ident) -> Error {
+pub(super) fn usage(option: &Ident) -> Error {
     let word = option.to_string();
     let example = OPTIONS.iter().find(|(known, _)| *known == word).map_or("", |(_, like)| like);
     Error::new(option.span(), format!("`{word}` is written like this: {example}"))
 }
 
 /// Words of policies, and what people call their numbers.
-const OF_POLICIES: [&str; 10] =
+const POLICY_WORDS: [&str; 10] =
     ["burst", "capacity", "limit", "max", "per", "period", "queue", "rate", "slices", "window"];
 
 /// What isn't an option. `is_alone` if no value follows.
 pub(super) fn unknown(option: &Ident, is_alone: bool) -> Error {
     let word = option.to_string();
-    if is_word(&word) {
+    if is_builtin(&word) {
         return Error::new(option.span(), format!("a key is written `key = {word}`"));
     }
     let near = OPTIONS
@@ -58,7 +58,7 @@ pub(super) fn unknown(option: &Ident, is_alone: bool) -> Error {
         })
         .min();
     let hint = match near {
-        _ if OF_POLICIES.contains(&word.as_str()) => {
+        _ if POLICY_WORDS.contains(&word.as_str()) => {
             "numbers are written in the policy: `#[limit(\"token_bucket 10/s burst 20\")]`"
                 .to_owned()
         }

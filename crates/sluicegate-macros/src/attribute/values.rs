@@ -5,11 +5,11 @@ use syn::parse::ParseStream;
 use syn::spanned::Spanned;
 use syn::{Error, Expr, ExprLit, Ident, Lit, LitStr, Path};
 
-use crate::syntax::{expression, ungrouped};
+use crate::syntax::{parse_expression, strip_parens};
 
 /// What an absent part of a key does.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(crate) enum Missing {
+pub(crate) enum OnMissing {
     #[default]
     Shared,
     Refuse,
@@ -21,7 +21,7 @@ pub(crate) enum Wait {
     Expression(Expr),
 }
 
-impl Missing {
+impl OnMissing {
     pub(super) fn read(input: ParseStream<'_>) -> Result<Self, Error> {
         const WRITE: &str = "write `missing = shared` (calls without a key share one), `missing = refuse` (the call is denied) or `missing = skip` (nothing is asked)";
         if input.peek(Lit) {
@@ -39,7 +39,7 @@ impl Missing {
 
 impl Wait {
     pub(super) fn read(input: ParseStream<'_>) -> Result<Self, Error> {
-        let value = expression(input)?;
+        let value = parse_expression(input)?;
         match &value {
             Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => {
                 match text.value().parse::<sluicegate_core::Span>() {
@@ -58,7 +58,7 @@ impl Wait {
 
 /// A predicate of the result.
 pub(super) fn predicate(input: ParseStream<'_>) -> Result<Expr, Error> {
-    let predicate = expression(input)?;
+    let predicate = parse_expression(input)?;
     match &predicate {
         Expr::Closure(_) | Expr::Path(_) => Ok(predicate),
         _ => Err(Error::new(
@@ -69,7 +69,7 @@ pub(super) fn predicate(input: ParseStream<'_>) -> Result<Expr, Error> {
 }
 
 /// Where the crate is.
-pub(super) fn root(input: ParseStream<'_>) -> Result<Path, Error> {
+pub(super) fn crate_path(input: ParseStream<'_>) -> Result<Path, Error> {
     if input.peek(LitStr) {
         let text: LitStr = input.parse()?;
         return Err(Error::new(
@@ -87,7 +87,7 @@ pub(super) fn string(input: ParseStream<'_>, example: &str) -> Result<LitStr, Er
 /// One string, or several in brackets.
 pub(super) fn strings(input: ParseStream<'_>) -> Result<Vec<LitStr>, Error> {
     const WRITE: &str = "write the policies as strings: `policies = [\"token_bucket 10/s\", \"fixed_window 1000/d\"]`";
-    let elements = match expression(input)? {
+    let elements = match parse_expression(input)? {
         Expr::Array(array) if array.elems.is_empty() => {
             return Err(Error::new(array.span(), WRITE));
         }
@@ -96,7 +96,7 @@ pub(super) fn strings(input: ParseStream<'_>) -> Result<Vec<LitStr>, Error> {
     };
     elements
         .into_iter()
-        .map(|element| match ungrouped(element) {
+        .map(|element| match strip_parens(element) {
             Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => Ok(text),
             other => Err(Error::new(other.span(), WRITE)),
         })

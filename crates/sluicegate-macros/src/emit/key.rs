@@ -6,49 +6,49 @@ use syn::spanned::Spanned;
 use syn::{Error, Expr, LitStr, Path};
 
 use super::context::Context;
-use crate::attribute::{Limit, Missing};
-use crate::function::Arguments;
-use crate::key::{KeySource, Word, is_word, word_of};
-use crate::syntax::here;
+use crate::attribute::{LimitOptions, OnMissing};
+use crate::function::Parameters;
+use crate::key::{Builtin, KeySource, builtin_of, is_builtin};
+use crate::syntax::mixed_site;
 use crate::template::{Piece, Template};
 
 impl Context<'_> {
     /// The code that makes the key, a value of the type `Key`. `path` is the item by which the
     /// function's path is known.
-    pub(super) fn key(&self, limit: &Limit, path: &Ident) -> Result<TokenStream, Error> {
+    pub(super) fn key(&self, limit: &LimitOptions, path: &Ident) -> Result<TokenStream, Error> {
         let private = &self.private;
         let parts = match &limit.key {
-            KeySource::Method => return Ok(quote_spanned!(here()=> #private::Key::method())),
-            KeySource::Template(template) => template_parts(template, &self.arguments)?,
-            KeySource::Values { values, place } => value_parts(values, *place, &self.arguments)?,
+            KeySource::Method => return Ok(quote_spanned!(mixed_site()=> #private::Key::method())),
+            KeySource::Template(template) => template_parts(template, &self.parameters)?,
+            KeySource::Values { values, span } => value_parts(values, *span, &self.parameters)?,
         };
         let missing = match limit.missing {
-            Missing::Shared => quote_spanned!(here()=> #private::OnMissing::Shared),
-            Missing::Refuse => quote_spanned!(here()=> #private::OnMissing::Refuse),
-            Missing::Skip => quote_spanned!(here()=> #private::OnMissing::Skip),
+            OnMissing::Shared => quote_spanned!(mixed_site()=> #private::OnMissing::Shared),
+            OnMissing::Refuse => quote_spanned!(mixed_site()=> #private::OnMissing::Refuse),
+            OnMissing::Skip => quote_spanned!(mixed_site()=> #private::OnMissing::Skip),
         };
         match parts.as_slice() {
-            [Part::Word(Word::Method)] if matches!(limit.key, KeySource::Values { .. }) => {
-                return Ok(quote_spanned!(here()=> #private::Key::method()));
+            [Part::Builtin(Builtin::Method)] if matches!(limit.key, KeySource::Values { .. }) => {
+                return Ok(quote_spanned!(mixed_site()=> #private::Key::method()));
             }
-            [Part::Word(Word::Ip)] => {
-                return Ok(quote_spanned!(here()=> #private::Key::ip(#missing)));
+            [Part::Builtin(Builtin::Ip)] => {
+                return Ok(quote_spanned!(mixed_site()=> #private::Key::ip(#missing)));
             }
             _ => {}
         }
         let separators = Literal::byte_string(&separators(&parts));
         let parts = parts.iter().map(|part| match part {
-            Part::Text(text) => quote_spanned!(here()=> __sluicegate_key.text(#text);),
-            Part::Word(Word::Ip) => quote_spanned!(here()=> __sluicegate_key.ip();),
-            Part::Word(Word::User) => quote_spanned!(here()=> __sluicegate_key.user();),
-            Part::Word(Word::Method) => quote_spanned!(here()=> __sluicegate_key.path(#path());),
+            Part::Text(text) => quote_spanned!(mixed_site()=> __sluicegate_key.text(#text);),
+            Part::Builtin(Builtin::Ip) => quote_spanned!(mixed_site()=> __sluicegate_key.ip();),
+            Part::Builtin(Builtin::User) => quote_spanned!(mixed_site()=> __sluicegate_key.user();),
+            Part::Builtin(Builtin::Method) => quote_spanned!(mixed_site()=> __sluicegate_key.path(#path());),
             Part::Value(value) => {
                 // What can't be part of a key is reported where the value stands.
-                let put = quote_spanned!(value.span().resolved_at(here())=> put);
-                quote_spanned!(here()=> (&&#private::Component(&(#value))).#put(&mut __sluicegate_key);)
+                let put = quote_spanned!(value.span().resolved_at(mixed_site())=> put);
+                quote_spanned!(mixed_site()=> (&&#private::Component(&(#value))).#put(&mut __sluicegate_key);)
             }
         });
-        Ok(quote_spanned!(here()=> {
+        Ok(quote_spanned!(mixed_site()=> {
             let mut __sluicegate_key = #private::KeyWriter::new(#separators);
             #(#parts)*
             __sluicegate_key.finish(#missing)
@@ -59,67 +59,67 @@ impl Context<'_> {
 /// A part of a key.
 enum Part<'k> {
     Text(&'k str),
-    Word(Word),
+    Builtin(Builtin),
     Value(&'k Expr),
 }
 
 fn value_parts<'k>(
     values: &'k [Expr],
-    place: Span,
-    arguments: &Arguments,
+    span: Span,
+    parameters: &Parameters,
 ) -> Result<Vec<Part<'k>>, Error> {
     let mut parts = Vec::new();
     for value in values {
         if !parts.is_empty() {
             parts.push(Part::Text(":"));
         }
-        let word = match value {
-            Expr::Path(path) => word(&path.path, place, arguments)?,
+        let builtin = match value {
+            Expr::Path(path) => builtin(&path.path, span, parameters)?,
             _ => None,
         };
-        parts.push(word.map_or(Part::Value(value), Part::Word));
+        parts.push(builtin.map_or(Part::Value(value), Part::Builtin));
     }
     Ok(parts)
 }
 
 /// The word that a path is, if it is none of the arguments.
-fn word(path: &Path, place: Span, arguments: &Arguments) -> Result<Option<Word>, Error> {
-    let Some((name, word, is_qualified)) = word_of(path) else {
+fn builtin(path: &Path, span: Span, parameters: &Parameters) -> Result<Option<Builtin>, Error> {
+    let Some((name, builtin, is_qualified)) = builtin_of(path) else {
         return Ok(None);
     };
-    if !is_qualified && arguments.has(name) {
-        let whose = match word {
-            Word::Method => "the function itself",
-            Word::Ip | Word::User => "whom the code runs for",
+    if !is_qualified && parameters.has(name) {
+        let whose = match builtin {
+            Builtin::Method => "the function itself",
+            Builtin::Ip | Builtin::User => "whom the code runs for",
         };
         return Err(Error::new(
-            place,
+            span,
             format!(
                 "`{name}` is an argument, and as a key the word means {whose}: write `\"{{{name}}}\"` for the argument, or `caller::{name}` for the other",
             ),
         ));
     }
-    Ok(Some(word))
+    Ok(Some(builtin))
 }
 
 fn template_parts<'k>(
     template: &'k Template,
-    arguments: &Arguments,
+    parameters: &Parameters,
 ) -> Result<Vec<Part<'k>>, Error> {
     if let [Piece::Text(text)] = template.pieces.as_slice() {
-        check_text(text, &template.text, arguments)?;
+        check_text(text, &template.text, parameters)?;
     }
     let part = |piece: &'k Piece| match piece {
         Piece::Text(text) => Ok(Part::Text(text)),
-        Piece::Value { written, expression } => {
+        Piece::Value { source, expression } => {
             if let Expr::Path(path) = expression.as_ref()
-                && let Some((name, word, is_qualified)) = word_of(&path.path)
-                && (is_qualified || !arguments.has(name))
+                && let Some((name, builtin, is_qualified)) = builtin_of(&path.path)
+                && (is_qualified || !parameters.has(name))
             {
-                return Ok(Part::Word(word));
+                return Ok(Part::Builtin(builtin));
             }
-            arguments.check(expression).map_err(|problem| {
-                Error::new(template.text.span(), format!("`{{{written}}}`: {problem}"))
+            parameters.check_root(expression).map_err(|problem| {
+                Error::new(template.text.span(), format!("`{{{source}}}`: {problem}"))
             })?;
             Ok(Part::Value(expression))
         }
@@ -128,16 +128,16 @@ fn template_parts<'k>(
 }
 
 /// Refuses a text without values where a value was meant.
-fn check_text(text: &str, place: &LitStr, arguments: &Arguments) -> Result<(), Error> {
-    let meant = if arguments.has(text) {
+fn check_text(text: &str, literal: &LitStr, parameters: &Parameters) -> Result<(), Error> {
+    let meant = if parameters.has(text) {
         format!("\"{{{text}}}\"")
-    } else if is_word(text) {
+    } else if is_builtin(text) {
         text.to_owned()
     } else {
         return Ok(());
     };
     Err(Error::new(
-        place.span(),
+        literal.span(),
         format!("this is the text `{text}`, one key for all callers: write `key = {meant}`"),
     ))
 }
@@ -151,7 +151,7 @@ fn separators(parts: &[Part<'_>]) -> Vec<u8> {
     }
     let mut separators = vec![b'\\'];
     for pair in parts.windows(2) {
-        if let [Part::Word(_) | Part::Value(_), Part::Text(text)] = pair
+        if let [Part::Builtin(_) | Part::Value(_), Part::Text(text)] = pair
             && let Some(first) = text.bytes().next()
             && !separators.contains(&first)
         {

@@ -6,15 +6,15 @@ use syn::spanned::Spanned;
 use syn::{Error, Expr, ExprLit, Lit};
 
 use super::context::Context;
-use crate::attribute::{Limit, Wait};
-use crate::quota::Quota;
-use crate::syntax::here;
+use crate::attribute::{LimitOptions, Wait};
+use crate::limit_source::LimitSource;
+use crate::syntax::mixed_site;
 
 /// The item by which a function's path is known. No function has two of this name.
 pub(super) const PATH: &str = "__sluicegate_path";
 
 /// The code of a question. All of it is for one block, in this order.
-pub(super) struct Question {
+pub(super) struct Check {
     pub(super) items: TokenStream,
     pub(super) setup: TokenStream,
     pub(super) call: Ident,
@@ -23,22 +23,22 @@ pub(super) struct Question {
     pub(super) ask: Ident,
 }
 
-impl Question {
+impl Check {
     /// What `limits` ask together. Questions whose code stands in the same block have different
     /// numbers.
-    pub(super) fn of(
+    pub(super) fn new(
         context: &Context<'_>,
-        limits: &[&Limit],
+        limits: &[&LimitOptions],
         number: usize,
     ) -> Result<Self, Error> {
         let private = &context.private;
         let numbered = |name: &str| match number {
-            0 => Ident::new(name, here()),
-            more => format_ident!("{name}_{more}", span = here()),
+            0 => Ident::new(name, mixed_site()),
+            more => format_ident!("{name}_{more}", span = mixed_site()),
         };
         let (path, site) = (numbered(PATH), numbered("__SLUICEGATE_SITE"));
         let parts = limits.iter().map(|limit| part(limit, private));
-        let items = quote_spanned! {here()=>
+        let items = quote_spanned! {mixed_site()=>
             #[allow(unused_imports)]
             use #private::{OtherUnits as _, PutCopied as _, PutDisplay as _, PutOption as _};
             fn #path() -> &'static str {
@@ -48,48 +48,48 @@ impl Question {
         };
         let call = numbered("__sluicegate_call");
         let registry = context.stack.call.registry.as_ref().map(|registry| &registry.value);
-        let made = match registry {
-            None => quote_spanned!(here()=> #site.call()),
+        let new_call = match registry {
+            None => quote_spanned!(mixed_site()=> #site.call()),
             Some(registry) => {
-                let place = registry.span().resolved_at(here());
-                quote_spanned!(place=> #site.call_in(&(#registry)))
+                let span = registry.span().resolved_at(mixed_site());
+                quote_spanned!(span=> #site.call_in(&(#registry)))
             }
         };
-        let how = if limits.iter().any(|limit| limit.is_shadow) {
-            Some(quote_spanned!(here()=> .unenforced()))
+        let mode = if limits.iter().any(|limit| limit.is_shadow) {
+            Some(quote_spanned!(mixed_site()=> .unenforced()))
         } else {
             context.stack.call.wait.as_ref().map(|wait| waiting(&wait.value))
         };
-        let mut setup = quote_spanned!(here()=> let #call = #made #how;);
+        let mut setup = quote_spanned!(mixed_site()=> let #call = #new_call #mode;);
         let is_asked = numbered("__sluicegate_is_asked");
-        let (mut keys, mut asks, mut variables) = (Vec::new(), Vec::new(), TokenStream::new());
+        let (mut keys, mut asks, mut cost_variables) = (Vec::new(), Vec::new(), TokenStream::new());
         for (index, limit) in limits.iter().enumerate() {
-            let key = format_ident!("__sluicegate_key_{number}_{index}", span = here());
-            let made = context.key(limit, &path)?;
+            let key = format_ident!("__sluicegate_key_{number}_{index}", span = mixed_site());
+            let new_key = context.key(limit, &path)?;
             setup.extend(match &limit.skip_if {
-                None => quote_spanned!(here()=> let #key = #made;),
-                Some(skip_if) => quote_spanned! {here()=>
+                None => quote_spanned!(mixed_site()=> let #key = #new_key;),
+                Some(skip_if) => quote_spanned! {mixed_site()=>
                     let __sluicegate_is_skipped: bool = #skip_if;
-                    let #key = if __sluicegate_is_skipped { #private::Key::skipped() } else { #made };
+                    let #key = if __sluicegate_is_skipped { #private::Key::skipped() } else { #new_key };
                 },
             });
-            let (costs, terms) = costs(limit, &key, &is_asked, private);
-            variables.extend(costs);
+            let (variables, cost_calls) = costs(limit, &key, &is_asked, private);
+            cost_variables.extend(variables);
             asks.push(
-                quote_spanned!(here()=> #key.ask(&#call, |__sluicegate_ask| __sluicegate_ask #terms)),
+                quote_spanned!(mixed_site()=> #key.ask(&#call, |__sluicegate_ask| __sluicegate_ask #cost_calls)),
             );
             keys.push(key);
         }
         // What a cost is computed from may not be there where nothing is asked.
-        if !variables.is_empty() {
-            setup.extend(quote_spanned! {here()=>
+        if !cost_variables.is_empty() {
+            setup.extend(quote_spanned! {mixed_site()=>
                 let #is_asked = #call.ready(&[#(&#keys),*]).is_none();
-                #variables
+                #cost_variables
             });
         }
         let ask = numbered("__sluicegate_ask");
-        let (one, others) = (&asks[0], &asks[1..]);
-        setup.extend(quote_spanned!(here()=> let #ask = || #one #(.and(#others))*;));
+        let (first, others) = (&asks[0], &asks[1..]);
+        setup.extend(quote_spanned!(mixed_site()=> let #ask = || #first #(.and(#others))*;));
         Ok(Self { items, setup, call, keys, ask })
     }
 }
@@ -97,22 +97,22 @@ impl Question {
 fn waiting(wait: &Wait) -> TokenStream {
     let within = match wait {
         Wait::Micros(micros) => {
-            quote_spanned!(here()=> ::core::time::Duration::from_micros(#micros))
+            quote_spanned!(mixed_site()=> ::core::time::Duration::from_micros(#micros))
         }
-        Wait::Expression(expression) => quote_spanned!(here()=> #expression),
+        Wait::Expression(expression) => quote_spanned!(mixed_site()=> #expression),
     };
-    quote_spanned!(here()=> .waiting(#within))
+    quote_spanned!(mixed_site()=> .waiting(#within))
 }
 
-fn part(limit: &Limit, private: &TokenStream) -> TokenStream {
-    match &limit.quota {
-        Quota::Named(name) => quote_spanned!(here()=> #private::Part::named(#name)),
-        Quota::Inline { policies, name: Some(name), .. } => {
-            quote_spanned!(here()=> #private::Part::inline(#name, &[#(#policies),*]))
+fn part(limit: &LimitOptions, private: &TokenStream) -> TokenStream {
+    match &limit.source {
+        LimitSource::Named(name) => quote_spanned!(mixed_site()=> #private::Part::named(#name)),
+        LimitSource::Inline { policies, name: Some(name), .. } => {
+            quote_spanned!(mixed_site()=> #private::Part::inline(#name, &[#(#policies),*]))
         }
-        Quota::Inline { policies, name: None, .. } => {
+        LimitSource::Inline { policies, name: None, .. } => {
             let ordinal = limit.ordinal;
-            quote_spanned!(here()=> #private::Part::nameless(#ordinal, &[#(#policies),*]))
+            quote_spanned!(mixed_site()=> #private::Part::nameless(#ordinal, &[#(#policies),*]))
         }
     }
 }
@@ -120,21 +120,21 @@ fn part(limit: &Limit, private: &TokenStream) -> TokenStream {
 /// Costs as variables, as far as they are to be computed, and the calls that put them into an
 /// `Ask`.
 fn costs(
-    limit: &Limit,
+    limit: &LimitOptions,
     key: &Ident,
     is_asked: &Ident,
     private: &TokenStream,
 ) -> (TokenStream, TokenStream) {
-    let (mut variables, mut terms) = (TokenStream::new(), TokenStream::new());
+    let (mut variables, mut calls) = (TokenStream::new(), TokenStream::new());
     let whole = limit.cost.iter().map(|cost| (None, cost));
     let named = limit.costs.iter().map(|(policy, cost)| (Some(policy), cost));
     for (number, (policy, cost)) in whole.chain(named).enumerate() {
         let units = literal(cost).map_or_else(
             || {
-                let variable = format_ident!("{key}_cost_{number}", span = here());
+                let variable = format_ident!("{key}_cost_{number}", span = mixed_site());
                 // What is no cost is reported where the value stands.
-                let units = quote_spanned!(cost.span().resolved_at(here())=> units);
-                variables.extend(quote_spanned! {here()=>
+                let units = quote_spanned!(cost.span().resolved_at(mixed_site())=> units);
+                variables.extend(quote_spanned! {mixed_site()=>
                     let #variable = if #is_asked && !#key.is_skipped() {
                         #private::Units(#cost).#units()
                     } else {
@@ -145,12 +145,12 @@ fn costs(
             },
             ToTokens::into_token_stream,
         );
-        terms.extend(match policy {
-            None => quote_spanned!(here()=> .cost(#units)),
-            Some(policy) => quote_spanned!(here()=> .cost_of(#policy, #units)),
+        calls.extend(match policy {
+            None => quote_spanned!(mixed_site()=> .cost(#units)),
+            Some(policy) => quote_spanned!(mixed_site()=> .cost_of(#policy, #units)),
         });
     }
-    (variables, terms)
+    (variables, calls)
 }
 
 fn literal(cost: &Expr) -> Option<Literal> {

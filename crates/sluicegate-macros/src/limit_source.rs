@@ -4,18 +4,18 @@ use sluicegate_core::{Cost, Limit, LimitName, Member, Policy, Rate};
 use syn::spanned::Spanned;
 use syn::{Error, Expr, ExprLit, ExprUnary, Lit, LitStr, UnOp};
 
-pub(crate) enum Quota {
+pub(crate) enum LimitSource {
     /// A limit of the registry.
     Named(LitStr),
     /// Policies that the attribute has itself, which have been read.
     Inline { policies: Vec<LitStr>, name: Option<LitStr>, limit: Box<Limit> },
 }
 
-impl Quota {
+impl LimitSource {
     /// A name, or a policy, which has at least two words.
-    pub(crate) fn of_text(text: LitStr, name: Option<LitStr>) -> Result<Self, Error> {
+    pub(crate) fn from_text(text: LitStr, name: Option<LitStr>) -> Result<Self, Error> {
         if text.value().contains(char::is_whitespace) {
-            return Self::of_policies(vec![text], name);
+            return Self::from_policies(vec![text], name);
         }
         if let Some(name) = name {
             return Err(Error::new(
@@ -30,7 +30,10 @@ impl Quota {
         Ok(Self::Named(text))
     }
 
-    pub(crate) fn of_policies(policies: Vec<LitStr>, name: Option<LitStr>) -> Result<Self, Error> {
+    pub(crate) fn from_policies(
+        policies: Vec<LitStr>,
+        name: Option<LitStr>,
+    ) -> Result<Self, Error> {
         let mut read = Vec::new();
         let mut errors: Option<Error> = None;
         let mut report = |error: Error| match &mut errors {
@@ -40,7 +43,7 @@ impl Quota {
         for spec in &policies {
             match spec.value().parse::<Policy>() {
                 Ok(policy) => read.push(policy),
-                Err(error) => report(match several(&spec.value()) {
+                Err(error) => report(match split_hint(&spec.value()) {
                     Some(hint) => Error::new(spec.span(), hint),
                     None => Error::new(spec.span(), error),
                 }),
@@ -54,10 +57,10 @@ impl Quota {
         if let Some(errors) = errors {
             return Err(errors);
         }
-        let place = policies.last().map_or_else(proc_macro2::Span::call_site, LitStr::span);
+        let span = policies.last().map_or_else(proc_macro2::Span::call_site, LitStr::span);
         // What it is called is known when the function runs; no policy depends on it.
-        let any: LimitName = "limit".parse().map_err(|error| Error::new(place, error))?;
-        let limit = Limit::new(any, read).map_err(|error| Error::new(place, error))?;
+        let any: LimitName = "limit".parse().map_err(|error| Error::new(span, error))?;
+        let limit = Limit::new(any, read).map_err(|error| Error::new(span, error))?;
         Ok(Self::Inline { policies, name, limit: Box::new(limit) })
     }
 
@@ -94,7 +97,7 @@ impl Quota {
         for cost in cost.into_iter().chain(costs.iter().map(|(_, cost)| cost)) {
             check_literal(cost)?;
         }
-        if let Some((units, literal)) = cost.and_then(written) {
+        if let Some((units, literal)) = cost.and_then(literal_units) {
             Cost::new(units?).map_err(|error| Error::new(literal.span(), error))?;
         }
         let Self::Inline { limit, .. } = self else {
@@ -116,8 +119,8 @@ impl Quota {
         }
         for member in limit.members() {
             let own = costs.iter().find(|(policy, _)| policy.value() == member.name().as_str());
-            let said = own.map(|(_, cost)| cost).or(cost).and_then(written);
-            if let Some((units, literal)) = said {
+            let units = own.map(|(_, cost)| cost).or(cost).and_then(literal_units);
+            if let Some((units, literal)) = units {
                 let (units, most) = (units?, member.policy().rule().limit());
                 if units > most {
                     return Err(Error::new(
@@ -135,7 +138,7 @@ impl Quota {
 }
 
 /// What to write for policies that stand in one string.
-fn several(text: &str) -> Option<String> {
+fn split_hint(text: &str) -> Option<String> {
     let policies: Vec<_> = text.split([';', ',']).map(str::trim).collect();
     let are_all = policies.len() > 1 && policies.iter().all(|one| one.parse::<Policy>().is_ok());
     are_all.then(|| format!("several policies: write `policies = {policies:?}`"))
@@ -184,7 +187,7 @@ fn check_literal(cost: &Expr) -> Result<(), Error> {
 }
 
 /// A cost that is a number in the source, and where it stands.
-fn written(cost: &Expr) -> Option<(Result<u64, Error>, &Expr)> {
+fn literal_units(cost: &Expr) -> Option<(Result<u64, Error>, &Expr)> {
     match cost {
         Expr::Lit(ExprLit { lit: Lit::Int(number), .. }) => {
             Some((number.base10_parse::<u64>(), cost))
