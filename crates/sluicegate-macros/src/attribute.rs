@@ -1,4 +1,4 @@
-//! What stands inside `#[limit(…)]`.
+//! Parses the contents of `#[limit(…)]`.
 
 mod callee;
 mod options;
@@ -16,28 +16,31 @@ use crate::syntax::parse_expression;
 pub(crate) use callee::Callee;
 pub(crate) use values::{OnMissing, Wait};
 
-/// One attribute.
+/// One `#[limit(…)]` attribute.
 pub(crate) enum Attribute {
     Limit(Box<LimitOptions>),
     /// `#[limit(skip)]`.
     Skip(Span),
 }
 
-/// What is asked, about which key, at what cost.
+/// The options of one limit: where it comes from, its key and its cost.
 pub(crate) struct LimitOptions {
     pub(crate) source: LimitSource,
     pub(crate) key: KeySource,
     pub(crate) missing: OnMissing,
+    /// `cost = …`: for all policies.
     pub(crate) cost: Option<Expr>,
+    /// `cost("policy") = …`: for one policy each.
     pub(crate) costs: Vec<(LitStr, Expr)>,
     pub(crate) skip_if: Option<Expr>,
     pub(crate) is_shadow: bool,
     pub(crate) call: CallOptions,
-    /// Which one it is of the function's limits that have no name, from 0.
+    /// The position among the function's unnamed limits, from 0.
     pub(crate) ordinal: usize,
 }
 
-/// What concerns the call as a whole: of several attributes on one function, one says it.
+/// The options of the call as a whole. Of several attributes on one function, only one may set
+/// each.
 #[derive(Default)]
 pub(crate) struct CallOptions {
     pub(crate) wait: Option<OptionValue<Wait>>,
@@ -49,7 +52,7 @@ pub(crate) struct CallOptions {
     pub(crate) crate_path: Option<OptionValue<Path>>,
 }
 
-/// The value of an option, and where the option stands.
+/// An option that was set: its value, and its name for error spans.
 pub(crate) struct OptionValue<T> {
     pub(crate) option: Ident,
     pub(crate) value: T,
@@ -66,10 +69,11 @@ pub(crate) struct Handlers {
     pub(crate) callees: Vec<Callee>,
 }
 
-const NO_LIMIT: &str = "say which limit is asked: `#[limit(\"login\")]` by its name in the registry, or `#[limit(\"token_bucket 10/s burst 20\")]` by a policy";
+const NO_LIMIT: &str = "the limit is missing: write `#[limit(\"login\")]` for a limit in the registry, or `#[limit(\"token_bucket 10/s burst 20\")]` for an inline policy";
 
 impl Attribute {
-    /// Reads what stands between the parentheses.
+    /// Parses the tokens between the parentheses. `span` is where an error about a missing limit
+    /// points.
     pub(crate) fn read(tokens: TokenStream, span: Span) -> Result<Self, Error> {
         if tokens.is_empty() {
             return Err(Error::new(span, NO_LIMIT));
@@ -83,7 +87,7 @@ impl Attribute {
             if !input.is_empty() {
                 return Err(Error::new(
                     skip.span(),
-                    "`skip` stands alone: `#[limit(skip)]` exempts a method from the attribute of its impl block; to ask only sometimes write `skip_if = condition`",
+                    "`skip` takes no other options: `#[limit(skip)]` exempts a method from the attribute on its impl block; to skip only some calls, write `skip_if = condition`",
                 ));
             }
             return Ok(Self::Skip(skip.span()));
@@ -92,7 +96,7 @@ impl Attribute {
         while !input.is_empty() {
             builder.read(input)?;
             if !input.is_empty() && !input.peek(Token![,]) {
-                return Err(input.error("a comma is missing before this"));
+                return Err(input.error("missing comma: write `,` before this"));
             }
             input.parse::<Option<Token![,]>>()?;
         }
@@ -100,7 +104,7 @@ impl Attribute {
     }
 }
 
-/// What has been read so far.
+/// The options parsed so far.
 #[derive(Default)]
 struct LimitBuilder {
     seen: Vec<Ident>,
@@ -116,7 +120,7 @@ struct LimitBuilder {
     call: CallOptions,
 }
 
-/// What stands in parentheses after an option's name.
+/// The arguments in parentheses after an option's name.
 enum OptionArguments {
     None,
     /// `fallback(denied, args)`.
@@ -134,7 +138,7 @@ impl LimitBuilder {
             return self.read_limit(input.parse()?);
         }
         if !input.peek(Ident::peek_any) {
-            return Err(input.error("an option is written `name = value`, and a limit is a string"));
+            return Err(input.error("expected an option or a limit: write an option as `name = value`, and a limit as a string"));
         }
         let option = input.call(Ident::parse_any)?;
         let word = option.to_string();
@@ -144,10 +148,7 @@ impl LimitBuilder {
         let arguments = OptionArguments::read(&option, input)?;
         if !matches!(arguments, OptionArguments::Policy(_)) {
             if self.seen.contains(&option) {
-                return Err(Error::new(
-                    option.span(),
-                    format!("`{word}` is there twice: keep one"),
-                ));
+                return Err(Error::new(option.span(), format!("`{word}` is set twice: keep one")));
             }
             self.seen.push(option.clone());
         }
@@ -172,7 +173,7 @@ impl LimitBuilder {
         if self.first.is_some() {
             return Err(Error::new(
                 text.span(),
-                "this is a second limit: give it an attribute of its own, or write several policies of one limit as `policies = [\"…\", \"…\"]`",
+                "an attribute takes one limit: write a second attribute for this one, or several policies of one limit as `policies = [\"…\", \"…\"]`",
             ));
         }
         self.first = Some(text);
@@ -239,7 +240,7 @@ impl LimitBuilder {
             (Some(_), Some((option, _))) => {
                 return Err(Error::new(
                     option.span(),
-                    "the limit is said twice: put all its policies into `policies`, and remove the string before",
+                    "the limit is set twice: put all its policies into `policies`, and remove the string before it",
                 ));
             }
             (None, None) => return Err(Error::new(span, NO_LIMIT)),
@@ -278,19 +279,19 @@ impl OptionArguments {
         while !content.is_empty() {
             if !content.peek(Ident::peek_any) {
                 return Err(content.error(format!(
-                    "write `{option}({})`, where `args` is all arguments of the function in their order",
+                    "write `{option}({})`, where `args` stands for all arguments of the function, in order",
                     known.join(", "),
                 )));
             }
-            let handed = content.call(Ident::parse_any)?;
-            match known.iter().find(|word| handed == **word) {
+            let argument = content.call(Ident::parse_any)?;
+            match known.iter().find(|word| argument == **word) {
                 Some(&"denied") => denied = true,
                 Some(_) => arguments = true,
                 None => {
                     return Err(Error::new(
-                        handed.span(),
+                        argument.span(),
                         format!(
-                            "`{handed}` can't be handed over: write `{option}({})`, where `args` is all arguments of the function in their order",
+                            "`{argument}` can't be passed: write `{option}({})`, where `args` stands for all arguments of the function, in order",
                             known.join(", "),
                         ),
                     ));
@@ -301,7 +302,7 @@ impl OptionArguments {
         Ok(Self::Passed { denied, arguments })
     }
 
-    /// Whether the denial and the arguments are handed over.
+    /// Whether the denial and the function's arguments are passed on.
     const fn passed(&self) -> (bool, bool) {
         match self {
             Self::Passed { denied, arguments } => (*denied, *arguments),

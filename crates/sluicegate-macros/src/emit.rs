@@ -1,12 +1,12 @@
-//! The code that asks before a function runs.
+//! Generates the code that asks the limits before a function runs.
 //!
-//! It is put in front of the body, in the function itself, so that whatever holds of the function
-//! (its lifetimes, whether its future is `Send`) holds as before. Only `charge_if`, which has to
-//! see the result, puts the body into a closure or an async block.
+//! The code goes in front of the body, inside the function itself, so that the function keeps its
+//! properties: its lifetimes, and whether its future is `Send`. Only `charge_if`, which needs the
+//! result, moves the body into a closure or an async block.
 //!
-//! Every name begins with `__sluicegate_`. Variables are hygienic, so that the body sees none of
-//! them; but a pattern that has the name of a unit struct, a constant or a static in scope is
-//! that item and no variable, and hygiene doesn't keep items apart.
+//! Every generated name begins with `__sluicegate_`. Variables are hygienic, so the body can't see
+//! them. Items are not: a pattern named like a unit struct, constant or static in scope matches
+//! that item instead of binding a variable, which the prefix prevents.
 
 mod check;
 mod context;
@@ -28,13 +28,13 @@ pub(crate) use context::Target;
 use check::Check;
 use context::Context;
 
-/// Puts what `stack` asks in front of a function.
+/// Inserts the code for `stack` in front of the body of `function`.
 pub(crate) fn apply(stack: &Stack, function: &mut ImplItemFn, target: Target) -> Result<(), Error> {
     check_function(function)?;
     if has_ident(function.block.to_token_stream(), check::PATH) {
         return Err(Error::new(
             function.sig.ident.span(),
-            "another attribute has limited this function already, so that the two can't be one decision: call each of them `limit`, which is how they find each other",
+            "this function is already limited by an attribute under another name, so the two can't decide together: write each as `#[limit]`",
         ));
     }
     let crate_path = match &stack.call.crate_path {
@@ -67,7 +67,7 @@ fn has_ident(tokens: TokenStream, name: &str) -> bool {
 }
 
 impl Context<'_> {
-    /// Asks, and runs the body if that is allowed.
+    /// Asks, and runs the body if the call is allowed.
     fn ask_and_run(&self, statements: &[Stmt]) -> Result<TokenStream, Error> {
         let shadows = self.shadows()?;
         if self.stack.enforced.is_empty() {
@@ -92,7 +92,7 @@ impl Context<'_> {
         })
     }
 
-    /// Asks each shadow by itself, as if it were alone, and its answer is for the observers.
+    /// Asks each shadow limit on its own, and drops the decision: only observers see it.
     fn shadows(&self) -> Result<TokenStream, Error> {
         let shadows = self.stack.shadows.iter().map(|shadow| {
             let Check { items, setup, call, keys, ask } = Check::new(self, &[shadow], 0)?;
@@ -110,7 +110,8 @@ impl Context<'_> {
         shadows.collect()
     }
 
-    /// Looks whether it would be allowed, runs the body, and charges if the result is such.
+    /// Peeks, runs the body if the call would be allowed, and charges if the predicate holds for the
+    /// result.
     fn run_and_charge(
         &self,
         charge_if: &OptionValue<Expr>,
@@ -167,7 +168,7 @@ impl Context<'_> {
         })
     }
 
-    /// The body as an expression, in which a `return` ends only the body.
+    /// The body as an expression: a `return` inside leaves only the body.
     fn run_body(&self, statements: &[Stmt]) -> TokenStream {
         let (private, result) = (&self.private, self.output.result_type());
         if !self.is_async() {
@@ -175,7 +176,7 @@ impl Context<'_> {
         }
         quote_spanned! {mixed_site()=>
             async move {
-                // Says what it returns before its body is looked at.
+                // Fixes the output type before the compiler infers it from the body.
                 #[allow(unreachable_code, clippy::all, clippy::pedantic)]
                 if false {
                     let __sluicegate_never: #result = loop {};
@@ -187,14 +188,14 @@ impl Context<'_> {
         }
     }
 
-    /// What is decided together.
+    /// The check of all enforced limits, which decide together.
     fn enforced(&self) -> Result<Check, Error> {
         let enforced: Vec<_> = self.stack.enforced.iter().collect();
         Check::new(self, &enforced, 0)
     }
 
-    /// Where nothing is enforced: what a denied call would do is there, for the day on which
-    /// `shadow` goes.
+    /// The code for a denial where all limits are shadows. It never runs, but it compiles, so
+    /// removing `shadow` later breaks nothing.
     fn unreachable_denial(&self) -> Result<TokenStream, Error> {
         if !self.stack.call.handles_denial() {
             return Ok(TokenStream::new());
@@ -206,7 +207,7 @@ impl Context<'_> {
         })
     }
 
-    /// The answer to a question: a denial, or none.
+    /// An expression for the decision on a check: an `Option<Denied>`.
     fn decision(&self, call: &Ident, ask: &Ident) -> TokenStream {
         let private = &self.private;
         let (settle, awaited) = self.method("settle");

@@ -1,4 +1,4 @@
-//! From an attribute and its item to what the compiler gets.
+//! Expands an attribute and its item.
 
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
@@ -9,7 +9,7 @@ use crate::attribute::{Attribute, LimitOptions};
 use crate::emit::{self, Target};
 use crate::stack::{self, Stack};
 
-/// The item with the attribute applied; with an error, the item as it was and the error.
+/// The item with the attribute applied, or on an error the unchanged item and the error.
 pub(crate) fn limit(arguments: TokenStream, item: TokenStream) -> TokenStream {
     let first = Attribute::read(arguments, Span::call_site());
     match expand(first, item.clone()) {
@@ -17,7 +17,7 @@ pub(crate) fn limit(arguments: TokenStream, item: TokenStream) -> TokenStream {
         Err(error) => {
             let errors = error.into_compile_error();
             let item = without_attributes(item);
-            // Arguments that only the attribute has used.
+            // Arguments that only the attribute uses would be reported as unused.
             quote!(#errors #[allow(unused)] #item)
         }
     }
@@ -56,15 +56,15 @@ fn read_stack(
             Attribute::Limit(limit) => Ok(*limit),
             Attribute::Skip(span) => Err(Error::new(
                 span,
-                "`#[limit(skip)]` exempts a method from the attribute of its impl block, and here is none to be exempt from: remove it",
+                "`#[limit(skip)]` exempts a method from the attribute on its impl block, and there is none here: remove it",
             )),
         })
         .collect();
     Stack::new(limits?)
 }
 
-/// Applies the attribute of an impl block to the methods that have none of their own and aren't
-/// what it calls itself: they would be denied as often as they are called for a denial.
+/// Applies the attribute of an impl block to its methods, except those with an attribute of their
+/// own and those that the attribute itself calls: a limited fallback would be denied in turn.
 fn apply_to_methods(stack: &Stack, block: &mut ItemImpl) -> Result<(), Error> {
     let mut errors: Option<Error> = None;
     let mut limited = 0_usize;
@@ -91,13 +91,14 @@ fn apply_to_methods(stack: &Stack, block: &mut ItemImpl) -> Result<(), Error> {
     if limited == 0 && errors.is_none() {
         return Err(Error::new(
             block.impl_token.span,
-            "this impl block has no function that could be limited: remove the attribute",
+            "this impl block has no function to limit: remove the attribute",
         ));
     }
     errors.map_or(Ok(()), Err)
 }
 
-/// A method's own attribute wins, and is expanded by itself; `skip` has nothing more to say.
+/// Removes `#[limit(skip)]` from a method. Any other attribute of its own wins over that of the
+/// block, and expands by itself.
 fn remove_skip(method: &mut ImplItemFn) -> Result<(), Error> {
     let mut others = method.attrs.clone();
     let taken = stack::take_attributes(&mut others)?;
@@ -114,7 +115,7 @@ fn remove_skip(method: &mut ImplItemFn) -> Result<(), Error> {
             skip.map_or(Ok(()), |span| {
                 Err(Error::new(
                     span,
-                    "this method is exempt here and limited by its other attribute: keep one",
+                    "this method is both exempt and limited: keep one of its attributes",
                 ))
             })
         }
@@ -147,21 +148,19 @@ fn parse_item(input: ParseStream<'_>) -> Result<Item, Error> {
         };
         return Err(Error::new(
             span,
-            format!(
-                "`#[limit]` goes onto a function, a method or an `impl` block, and not onto {what}"
-            ),
+            format!("put `#[limit]` on a function, a method or an `impl` block, not on {what}"),
         ));
     }
     if ahead.peek(Token![;]) {
         return Err(Error::new(
             span,
-            "this function has no body that could be limited: put the attribute onto its implementations",
+            "this function has no body to limit: put the attribute on its implementations",
         ));
     }
     input.parse().map(Item::Function)
 }
 
-/// An item of an attribute that has an error: without the attributes that would report theirs.
+/// The item without its other `#[limit]` attributes, which would report errors of their own.
 fn without_attributes(item: TokenStream) -> TokenStream {
     match parse_item.parse2(item.clone()) {
         Ok(Item::Function(mut function)) => {

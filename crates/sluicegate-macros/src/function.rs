@@ -1,14 +1,14 @@
-//! The function an attribute stands on.
+//! The signature of the limited function.
 
 use proc_macro2::Span;
 use syn::{Error, Expr, FnArg, Ident, ImplItemFn, Pat, Signature};
 
-/// The arguments of a function, by name.
+/// The parameters of a function, by name.
 pub(crate) struct Parameters {
     function: Ident,
     names: Vec<Ident>,
     receiver: Option<Ident>,
-    /// Where the first argument stands that has no name of its own.
+    /// The span of the first parameter that is a pattern instead of a name.
     unnamed: Option<Span>,
 }
 
@@ -48,18 +48,22 @@ impl Parameters {
         &self.function
     }
 
-    /// Whether this is the name of an argument.
+    /// Whether a parameter has this name.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.names.iter().any(|known| known == name)
     }
 
-    /// All arguments in their order, to be handed over.
+    /// The names of all parameters in order, to pass on as arguments. `option` is the one that asks
+    /// for them.
+    ///
+    /// # Errors
+    /// If a parameter has no name.
     pub(crate) fn to_pass(&self, option: &Ident) -> Result<Vec<&Ident>, Error> {
         match self.unnamed {
             Some(span) => Err(Error::new(
                 span,
                 format!(
-                    "`{option}(args)` hands this argument over: give it a name, and take it apart inside of `{}`",
+                    "`{option}(args)` passes this argument on: give it a name, and destructure it inside `{}`",
                     self.function
                 ),
             )),
@@ -71,7 +75,7 @@ impl Parameters {
         self.receiver.as_ref()
     }
 
-    /// Whether what an expression begins with is there; otherwise what is wrong.
+    /// Checks that the variable an expression begins with is a parameter or a constant.
     pub(crate) fn check_root(&self, expression: &Expr) -> Result<(), String> {
         let Some(root) = root_variable(expression) else {
             return Ok(());
@@ -91,7 +95,11 @@ impl Parameters {
         Err(match names.as_slice() {
             [] => format!("`{}` has no arguments", self.function),
             names => {
-                format!("`{}` has no argument `{root}`, but {}", self.function, names.join(", "))
+                format!(
+                    "`{}` has no argument `{root}`: write one of {}",
+                    self.function,
+                    names.join(", ")
+                )
             }
         })
     }
@@ -137,13 +145,13 @@ fn bindings(pattern: &Pat, names: &mut Vec<Ident>) {
     }
 }
 
-/// What the attribute can't be on.
+/// Rejects functions that the attribute can't limit.
 pub(crate) fn check_function(function: &ImplItemFn) -> Result<(), Error> {
     if let Some(constness) = &function.sig.constness {
         return Err(Error::new(
             constness.span,
             format!(
-                "`{}` is a `const fn`, which can't ask anybody when the compiler runs it: remove `const` or the attribute",
+                "`{}` is a `const fn`, which can't ask a limit at compile time: remove `const` or the attribute",
                 function.sig.ident
             ),
         ));
@@ -151,7 +159,7 @@ pub(crate) fn check_function(function: &ImplItemFn) -> Result<(), Error> {
     if let Some(variadic) = &function.sig.variadic {
         return Err(Error::new_spanned(
             variadic,
-            "a function of any number of arguments can't be limited",
+            "a variadic function can't be limited: remove the attribute",
         ));
     }
     Ok(())

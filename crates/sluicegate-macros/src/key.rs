@@ -1,4 +1,4 @@
-//! What the key of a call is made of.
+//! Parses the key of a limit.
 
 use proc_macro2::{Ident, Span};
 use quote::ToTokens;
@@ -9,14 +9,14 @@ use syn::{Error, Expr, ExprLit, Lit, Path};
 use crate::syntax::{parse_expression, strip_parens, to_source};
 use crate::template::Template;
 
-/// A key as it is written.
+/// What a key is made of, as the attribute has it.
 pub(crate) enum KeySource {
     Method,
     Template(Template),
     Values { values: Vec<Expr>, span: Span },
 }
 
-/// Parts of keys that have a word.
+/// A part of a key that a bare word names.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Builtin {
     Ip,
@@ -42,10 +42,10 @@ impl KeySource {
             Expr::Tuple(tuple) => Err(Error::new(
                 span,
                 match tuple.elems.first() {
-                    None => "a key of nothing: write its parts".to_owned(),
+                    None => "the key is empty: write a value, or a tuple of values".to_owned(),
                     Some(one) => {
                         format!(
-                            "a tuple of one: write `key = {}`",
+                            "this tuple has one value: write `key = {}`",
                             to_source(&one.to_token_stream())
                         )
                     }
@@ -56,12 +56,13 @@ impl KeySource {
     }
 }
 
-/// Whether a word means something as a key.
+/// Whether `text` is the name of a built-in part.
 pub(crate) fn is_builtin(text: &str) -> bool {
     BUILTINS.iter().any(|(name, _)| *name == text)
 }
 
-/// `ip`, or `caller::ip`.
+/// The built-in part that a path names, `ip` or `caller::ip`: its name, the part, and whether
+/// `caller::` precedes it.
 pub(crate) fn builtin_of(path: &Path) -> Option<(&'static str, Builtin, bool)> {
     let find = |ident: &Ident| BUILTINS.iter().find(|(name, _)| ident == name);
     if let Some(ident) = path.get_ident() {

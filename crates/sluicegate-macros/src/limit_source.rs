@@ -1,18 +1,18 @@
-//! Which limit an attribute asks: one of the registry, or one of its own.
+//! Which limit an attribute asks: one from the registry, or one defined inline.
 
 use sluicegate_core::{Cost, Limit, LimitName, Member, Policy, Rate};
 use syn::spanned::Spanned;
 use syn::{Error, Expr, ExprLit, ExprUnary, Lit, LitStr, UnOp};
 
 pub(crate) enum LimitSource {
-    /// A limit of the registry.
+    /// The name of a limit in the registry.
     Named(LitStr),
-    /// Policies that the attribute has itself, which have been read.
+    /// Policies in the attribute itself: their text, and the limit parsed from it.
     Inline { policies: Vec<LitStr>, name: Option<LitStr>, limit: Box<Limit> },
 }
 
 impl LimitSource {
-    /// A name, or a policy, which has at least two words.
+    /// A name, or a policy if `text` has at least two words.
     pub(crate) fn from_text(text: LitStr, name: Option<LitStr>) -> Result<Self, Error> {
         if text.value().contains(char::is_whitespace) {
             return Self::from_policies(vec![text], name);
@@ -21,7 +21,7 @@ impl LimitSource {
             return Err(Error::new(
                 name.span(),
                 format!(
-                    "the limit has a name already, `{}`: remove this one; it is for policies that the attribute has itself",
+                    "`name` is for inline policies, and this limit already has a name, `{}`: remove `name`",
                     text.value(),
                 ),
             ));
@@ -58,13 +58,13 @@ impl LimitSource {
             return Err(errors);
         }
         let span = policies.last().map_or_else(proc_macro2::Span::call_site, LitStr::span);
-        // What it is called is known when the function runs; no policy depends on it.
+        // The real name is known only at run time; no policy depends on it.
         let any: LimitName = "limit".parse().map_err(|error| Error::new(span, error))?;
         let limit = Limit::new(any, read).map_err(|error| Error::new(span, error))?;
         Ok(Self::Inline { policies, name, limit: Box::new(limit) })
     }
 
-    /// The name, where the source has one.
+    /// The name, if the attribute has one.
     pub(crate) const fn name(&self) -> Option<&LitStr> {
         match self {
             Self::Named(name) => Some(name),
@@ -72,7 +72,7 @@ impl LimitSource {
         }
     }
 
-    /// The policies that the source has.
+    /// The inline policies.
     pub(crate) fn members(&self) -> &[Member] {
         match self {
             Self::Named(_) => &[],
@@ -80,7 +80,7 @@ impl LimitSource {
         }
     }
 
-    /// Finds costs that are wrong as they are written.
+    /// Rejects costs that are known to be wrong at compile time.
     pub(crate) fn check_costs(
         &self,
         cost: Option<&Expr>,
@@ -90,7 +90,7 @@ impl LimitSource {
             if costs[..index].iter().any(|(earlier, _)| earlier.value() == policy.value()) {
                 return Err(Error::new(
                     policy.span(),
-                    "this policy's cost is said twice: keep one",
+                    "the cost of this policy is set twice: keep one",
                 ));
             }
         }
@@ -110,7 +110,7 @@ impl LimitSource {
                 return Err(Error::new(
                     policy.span(),
                     format!(
-                        "no policy is called `{}`: there is {}",
+                        "no policy is called `{}`: write one of {}",
                         policy.value(),
                         names.join(", ")
                     ),
@@ -126,7 +126,7 @@ impl LimitSource {
                     return Err(Error::new(
                         literal.span(),
                         format!(
-                            "a cost of {units} is always refused: the policy `{}` admits at most {most} at once",
+                            "a cost of {units} is always denied: the policy `{}` admits at most {most} at once",
                             member.policy(),
                         ),
                     ));
@@ -137,11 +137,11 @@ impl LimitSource {
     }
 }
 
-/// What to write for policies that stand in one string.
+/// What to write instead of several policies in one string.
 fn split_hint(text: &str) -> Option<String> {
     let policies: Vec<_> = text.split([';', ',']).map(str::trim).collect();
     let are_all = policies.len() > 1 && policies.iter().all(|one| one.parse::<Policy>().is_ok());
-    are_all.then(|| format!("several policies: write `policies = {policies:?}`"))
+    are_all.then(|| format!("a string holds one policy: write `policies = {policies:?}`"))
 }
 
 fn check_name(text: &LitStr) -> Result<(), Error> {
@@ -149,7 +149,9 @@ fn check_name(text: &LitStr) -> Result<(), Error> {
     if let Err(error) = name.parse::<LimitName>() {
         return Err(Error::new(
             text.span(),
-            format!("{error}; a policy is an algorithm and its rate: `token_bucket 10/s burst 20`"),
+            format!(
+                "{error}; for a policy, write an algorithm and its rate, `token_bucket 10/s burst 20`"
+            ),
         ));
     }
     if name.parse::<Rate>().is_ok() {
@@ -167,7 +169,7 @@ fn check_name(text: &LitStr) -> Result<(), Error> {
     Ok(())
 }
 
-/// Finds literals that are no whole number without a sign.
+/// Rejects literals other than non-negative integers.
 fn check_literal(cost: &Expr) -> Result<(), Error> {
     let literal = match cost {
         Expr::Unary(ExprUnary { op: UnOp::Neg(_), expr, .. }) => expr.as_ref(),
@@ -186,7 +188,7 @@ fn check_literal(cost: &Expr) -> Result<(), Error> {
     Ok(())
 }
 
-/// A cost that is a number in the source, and where it stands.
+/// The units of a cost that is an integer literal, and the literal.
 fn literal_units(cost: &Expr) -> Option<(Result<u64, Error>, &Expr)> {
     match cost {
         Expr::Lit(ExprLit { lit: Lit::Int(number), .. }) => {

@@ -1,4 +1,4 @@
-//! What a function returns, where its body is, and how a denial is said there.
+//! What a function returns, where its body is, and how a denial becomes its result.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
@@ -15,14 +15,15 @@ use crate::syntax::{mixed_site, to_source, with_span};
 pub(crate) enum Asyncness {
     Sync,
     Async,
-    /// Returns a future, which is a block at the end of it: what macros make of async functions.
+    /// Not `async`, but ends with an async block that it returns: what macros such as
+    /// `#[async_trait]` generate.
     Future,
 }
 
-/// The result of a function: of one that returns a future, the future's.
+/// The result of a function; of a function that returns a future, the future's output.
 pub(crate) struct Output {
     pub(crate) asyncness: Asyncness,
-    /// `None` for nothing.
+    /// `None` for a function without a return type.
     pub(crate) result: Option<Type>,
     function: syn::Ident,
     span: Span,
@@ -46,7 +47,7 @@ impl Output {
         Self { asyncness, result, function: name, span }
     }
 
-    /// The block that runs after the limit was asked.
+    /// The block to run after the limit was asked.
     pub(crate) fn body<'f>(&self, function: &'f mut ImplItemFn) -> Result<&'f mut Block, Error> {
         if self.asyncness != Asyncness::Future {
             return Ok(&mut function.block);
@@ -59,14 +60,14 @@ impl Output {
             Error::new(
                 self.span,
                 format!(
-                    "`{0}` returns a future that something else makes, so that nothing can be asked when it runs: write `async fn {0}`, or end the body with `async move {{ … }}` or `Box::pin(async move {{ … }})`",
+                    "`{0}` returns a future made elsewhere, so the limit can't be asked when it runs: write `async fn {0}`, or end the body with `async move {{ … }}` or `Box::pin(async move {{ … }})`",
                     self.function
                 ),
             )
         })
     }
 
-    /// The type as it can be written inside the function: a `_` for each `impl Trait`.
+    /// The result type for a type annotation inside the function: with `_` for each `impl Trait`.
     pub(crate) fn result_type(&self) -> TokenStream {
         match &self.result {
             None => quote_spanned!(mixed_site()=> ()),
@@ -74,7 +75,7 @@ impl Output {
         }
     }
 
-    /// The expression that says `denied`, which is a `Denied`.
+    /// An expression that converts the variable `denied`, a `Denied`, into the result type.
     pub(crate) fn convert_denied(
         &self,
         denied: &syn::Ident,
@@ -104,21 +105,22 @@ impl Output {
         let (arrow, value) = (format!("-> Result<{inner}, E>"), format!("denied = {example}"));
         let width = arrow.len().max("fallback = path".len());
         let mut message = format!(
-            "`{function}` {what}, which can't say that a call was denied\n\
+            "`{function}` {what}, which can't report a denied call\n\
              write one of these:\n\
-             \x20 {arrow:width$}  where `E: From<sluicegate::Denied>`: gets `Err(E::from(denied))`\n\
-             \x20 {:width$}  a function that is called instead, `fallback(args) = path` with the arguments\n\
+             \x20 {arrow:width$}  where `E: From<sluicegate::Denied>`: a denied call returns `Err(E::from(denied))`\n\
+             \x20 {:width$}  a function to call instead; `fallback(args) = path` passes the arguments\n\
              \x20 {value:width$}  the value that a denied call returns",
             "fallback = path",
         );
         if in_impl {
-            message.push_str("\nor `#[limit(skip)]` on a method that is not to be limited");
+            message.push_str("\nor `#[limit(skip)]` on a method that needs no limit");
         }
         Error::new(self.span, message)
     }
 }
 
-/// Types of which it is known that they can't; of others the compiler finds out.
+/// Whether a type may implement `FromDenied`: false for common types that don't. For all others
+/// the compiler decides.
 fn may_be_from_denied(result: &Type) -> bool {
     match result {
         Type::Paren(inner) => may_be_from_denied(&inner.elem),
@@ -139,7 +141,7 @@ fn may_be_from_denied(result: &Type) -> bool {
     }
 }
 
-/// The output of a type that is a future by its looks.
+/// The output of a type that looks like a future.
 fn future_output(returned: &Type) -> Option<&Type> {
     match returned {
         Type::ImplTrait(bounds) => bounds.bounds.iter().find_map(bound_output),
@@ -193,6 +195,7 @@ fn async_block(expression: &mut Expr) -> Option<&mut Block> {
     }
 }
 
+/// Replaces each `impl Trait` by `_`.
 fn erase_impl_trait(mut written: Type) -> Type {
     fn erase(written: &mut Type) {
         match written {

@@ -1,4 +1,4 @@
-//! Several attributes on one item: one decision.
+//! The attributes on one item, which make one decision.
 
 use proc_macro2::{Span, TokenStream};
 use sluicegate_core::{Algorithm, Enforcement, Member};
@@ -7,11 +7,11 @@ use syn::{Error, Ident, Meta, Token, Type};
 
 use crate::attribute::{Attribute, CallOptions, LimitOptions, OptionValue, Wait};
 
-/// What is asked before a function runs.
+/// All limits to ask before a function runs.
 pub(crate) struct Stack {
-    /// Decided together, all or nothing.
+    /// They decide together: all allow, or none is charged.
     pub(crate) enforced: Vec<LimitOptions>,
-    /// Each asked by itself, and never a reason to refuse.
+    /// Each is asked on its own, and never denies.
     pub(crate) shadows: Vec<LimitOptions>,
     pub(crate) call: CallOptions,
 }
@@ -40,7 +40,7 @@ impl Stack {
                 return Err(Error::new(
                     name.span(),
                     format!(
-                        "another attribute here asks `{}` already, and one decision has each limit once: give one of them a name of its own",
+                        "another attribute on this item already asks `{}`, and a decision asks each limit once: give one of them another name",
                         name.value()
                     ),
                 ));
@@ -63,17 +63,17 @@ impl CallOptions {
         set_once(&mut self.on_error, other.on_error)?;
         set_once(&mut self.charge_if, other.charge_if)?;
         set_once(&mut self.registry, other.registry)?;
-        // The same for all, whoever says it.
+        // Not a matter of one call: any attribute may set it.
         self.crate_path = self.crate_path.take().or(other.crate_path);
         Ok(())
     }
 
-    /// Whether it is said what a denied call does.
+    /// Whether an option says what a denied or failed call does.
     pub(crate) const fn handles_denial(&self) -> bool {
         self.fallback.is_some() || self.denied.is_some() || self.on_error.is_some()
     }
 
-    /// Whether a denied or failed call calls this method of the type.
+    /// Whether a denied or failed call calls `method` of the type `of`.
     pub(crate) fn calls(&self, method: &Ident, of: &Type) -> bool {
         let fallback = self.fallback.iter().map(|fallback| &fallback.value.callee);
         let handlers = self.on_error.iter().flat_map(|handlers| &handlers.value.callees);
@@ -84,20 +84,21 @@ impl CallOptions {
         if let (Some(wait), Some(_)) = (&self.wait, &self.charge_if) {
             return Err(Error::new(
                 wait.option.span(),
-                "who waits has taken its units before the call, and `charge_if` takes them after it: keep one of the two",
+                "`wait` charges before the call, and `charge_if` after it: keep one of them",
             ));
         }
         if let (Some(fallback), Some(_)) = (&self.fallback, &self.denied) {
             return Err(Error::new(
                 fallback.option.span(),
-                "a denied call has one answer: keep `fallback`, which is called, or `denied`, which is a value",
+                "`fallback` and `denied` both set what a denied call returns: keep `fallback` to call a function, or `denied` for a value",
             ));
         }
         Ok(())
     }
 }
 
-/// A shaper's turn is booked ahead, which all policies that are decided with it have to allow.
+/// Waiting for a shaper reserves its turn in advance, so every policy in the decision must be able
+/// to reserve.
 fn check_wait(wait: &OptionValue<Wait>, enforced: &[LimitOptions]) -> Result<(), Error> {
     let members = || enforced.iter().flat_map(|limit| limit.source.members()).map(Member::policy);
     let shaper = members().find(|policy| {
@@ -111,7 +112,7 @@ fn check_wait(wait: &OptionValue<Wait>, enforced: &[LimitOptions]) -> Result<(),
     Err(Error::new(
         wait.option.span(),
         format!(
-            "`{shaper}` can't be waited for together with `{other}`, which can't be booked ahead: remove `wait`, without which the shaper delays calls too, or write a policy of another kind in place of one of them"
+            "`wait` can't reserve a turn of `{shaper}` together with `{other}`, which can't reserve in advance: remove `wait`, since a shaper delays calls without it too, or use another algorithm for one of them"
         ),
     ))
 }
@@ -124,7 +125,7 @@ fn set_once<T>(
         (Some(_), Some(second)) => Err(Error::new(
             second.option.span(),
             format!(
-                "`{}` concerns the call, which all its attributes decide together: say it in one of them",
+                "`{}` applies to the whole call, and another attribute sets it too: set it in one of them",
                 second.option
             ),
         )),
@@ -136,9 +137,9 @@ fn set_once<T>(
     }
 }
 
-const CONDITIONAL: &str = "the attribute of the impl block is expanded before it is known whether this one is there: write two versions of the method, each under a `#[cfg(…)]`";
+const CONDITIONAL: &str = "`#[limit]` expands before this `cfg_attr`, so it can't tell whether this attribute applies: write two versions of the function, each under a `#[cfg(…)]`";
 
-/// Takes the attributes of this kind off an item.
+/// Removes the `#[limit]` attributes from an item and parses them.
 pub(crate) fn take_attributes(
     attributes: &mut Vec<syn::Attribute>,
 ) -> Result<Vec<Attribute>, Error> {
@@ -160,7 +161,7 @@ pub(crate) fn take_attributes(
     error.map_or(Ok(taken), Err)
 }
 
-/// Whether the item has an attribute of this kind.
+/// Whether an item has a `#[limit]` attribute.
 pub(crate) fn has_attribute(attributes: &[syn::Attribute]) -> bool {
     attributes.iter().any(|attribute| is_limit(attribute.path()) || is_conditional(&attribute.meta))
 }
@@ -174,12 +175,12 @@ fn read(meta: &Meta) -> Result<Attribute, Error> {
     }
 }
 
-/// `limit`, or `sluicegate::limit`; by its last word, since the crate may be renamed.
+/// `limit` or `sluicegate::limit`. Only the last segment counts, since the crate may be renamed.
 fn is_limit(path: &syn::Path) -> bool {
     path.segments.len() <= 2 && path.segments.last().is_some_and(|last| last.ident == "limit")
 }
 
-/// `cfg_attr(…, limit(…))`.
+/// Whether an attribute is `cfg_attr(…, limit(…))`.
 fn is_conditional(meta: &Meta) -> bool {
     let Meta::List(list) = meta else {
         return false;

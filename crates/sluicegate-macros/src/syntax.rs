@@ -1,19 +1,20 @@
-//! Spans, expressions and the text of tokens: what reading and emitting share.
+//! Helpers for spans, expressions and tokens that parsing and code generation share.
 
 use proc_macro2::{Span, TokenStream, TokenTree};
 use syn::parse::ParseStream;
 use syn::{Error, Expr};
 
-/// The span of what is generated: its variables are not those of the source.
+/// The span of generated code, whose local variables the user's code can't see.
 pub(crate) fn mixed_site() -> Span {
     Span::mixed_site()
 }
 
-/// An expression; one that a macro was given, or that is in parentheses, as what it is.
+/// Parses an expression, without parentheses around it.
 pub(crate) fn parse_expression(input: ParseStream<'_>) -> Result<Expr, Error> {
     input.parse().map(strip_parens)
 }
 
+/// The expression inside parentheses, and inside the invisible groups that `macro_rules` leaves.
 pub(crate) fn strip_parens(expression: Expr) -> Expr {
     match expression {
         Expr::Group(group) => strip_parens(*group.expr),
@@ -22,7 +23,7 @@ pub(crate) fn strip_parens(expression: Expr) -> Expr {
     }
 }
 
-/// The same tokens, at another place.
+/// The same tokens with another span.
 pub(crate) fn with_span(tokens: TokenStream, span: Span) -> TokenStream {
     let respan = |mut token: TokenTree| {
         token.set_span(span);
@@ -31,7 +32,7 @@ pub(crate) fn with_span(tokens: TokenStream, span: Span) -> TokenStream {
     tokens.into_iter().map(respan).collect()
 }
 
-/// Tokens as people write them, nearly.
+/// Tokens as text, spaced nearly as people write them.
 pub(crate) fn to_source(tokens: &TokenStream) -> String {
     let text = tokens.to_string();
     let mut printed = text.as_str().to_owned();

@@ -1,8 +1,8 @@
-//! Key templates: `"{user.id}:{params.phone}"`.
+//! Parses key templates: `"{user.id}:{params.phone}"`.
 
 use syn::{Error, Expr, LitStr};
 
-/// A key as text with places for values.
+/// Text with placeholders for values.
 pub(crate) struct Template {
     pub(crate) text: LitStr,
     pub(crate) pieces: Vec<Piece>,
@@ -14,11 +14,11 @@ pub(crate) enum Piece {
 }
 
 impl Template {
-    /// Reads a template. Spans inside of a string can't be told apart: all are the string's.
+    /// Parses a template. All spans are that of the whole string: stable Rust has none for its parts.
     pub(crate) fn read(text: LitStr) -> Result<Self, Error> {
         let value = text.value();
         if value.is_empty() {
-            return Err(Error::new(text.span(), "an empty key: write `\"{argument}\"`"));
+            return Err(Error::new(text.span(), "the key is empty: write `\"{argument}\"`"));
         }
         let mut pieces = Vec::new();
         let mut rest = value.as_str();
@@ -32,7 +32,7 @@ impl Template {
                     return Err(Error::new(
                         text.span(),
                         format!(
-                            "a `\\` after a value can't be told from one that is part of it: write another separator, `{{{source}}}:`"
+                            "a `\\` after a value could be part of the value: write another separator, `{{{source}}}:`"
                         ),
                     ));
                 }
@@ -42,7 +42,7 @@ impl Template {
                     return Err(Error::new(
                         text.span(),
                         format!(
-                            "nothing stands between `{{{before}}}` and `{{{source}}}`, so nobody could tell where one ends: write `{{{before}}}:{{{source}}}`"
+                            "nothing separates `{{{before}}}` from `{{{source}}}`, so different values could make the same key: write `{{{before}}}:{{{source}}}`"
                         ),
                     ));
                 }
@@ -61,11 +61,11 @@ enum RawPiece<'t> {
     Value(&'t str),
 }
 
-/// The next piece of a text that is not empty, and what comes after it.
+/// The first piece of a non-empty text, and the rest.
 fn next(text: &str) -> Result<(RawPiece<'_>, &str), String> {
-    const UNPAIRED: &str = "a brace without its partner: write `{{` or `}}` for a brace itself";
+    const UNPAIRED: &str = "unmatched brace: write `{{` or `}}` for a literal brace";
     const NESTED: &str =
-        "braces can't stand inside of `{…}`: write `key = expression` instead, without quotes";
+        "`{…}` can't contain braces: write `key = expression` instead, without quotes";
     for (escape, brace) in [("{{", "{"), ("}}", "}")] {
         if let Some(rest) = text.strip_prefix(escape) {
             return Ok((RawPiece::Text(brace), rest));
@@ -89,17 +89,17 @@ fn read_value(source: &str, literal: &LitStr) -> Result<Expr, Error> {
     if source.is_empty() || source.starts_with(|first: char| first.is_ascii_digit()) {
         return Err(Error::new(
             literal.span(),
-            format!("`{{{source}}}` names nothing: write an argument or a field, `{{user.id}}`"),
+            format!("`{{{source}}}` names no value: write an argument or a field, `{{user.id}}`"),
         ));
     }
     LitStr::new(source, literal.span()).parse().map_err(|_| {
         let hint = match source.split_once(':') {
             Some((value, _)) => {
-                format!("a key has values as they are: write `{{{value}}}`, without a format")
+                format!("write `{{{value}}}`, without a format")
             }
             None => "write an argument or a field, `{user.id}`".to_owned(),
         };
-        Error::new(literal.span(), format!("`{{{source}}}` is no expression: {hint}"))
+        Error::new(literal.span(), format!("`{{{source}}}` is not an expression: {hint}"))
     })
 }
 
@@ -125,15 +125,15 @@ mod tests {
     }
 
     #[test]
-    fn what_can_t_be_read_says_what_to_write() {
+    fn errors_say_what_to_write() {
         for (text, expected) in [
-            ("", "an empty key"),
-            ("{a", "without its partner"),
-            ("a}", "without its partner"),
-            ("{}", "names nothing"),
-            ("{0}", "names nothing"),
+            ("", "the key is empty"),
+            ("{a", "unmatched brace"),
+            ("a}", "unmatched brace"),
+            ("{}", "names no value"),
+            ("{0}", "names no value"),
             ("{a:04}", "write `{a}`"),
-            ("{a b}", "is no expression"),
+            ("{a b}", "is not an expression"),
             ("{if a { 1 } else { 2 }}", "write `key = expression`"),
             ("{a}{b}", "write `{a}:{b}`"),
             (r"{a}\{b}", "write another separator, `{a}:`"),

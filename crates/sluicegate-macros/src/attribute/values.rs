@@ -1,4 +1,4 @@
-//! What stands after the `=` of an option.
+//! The values of options: what follows the `=`.
 
 use syn::ext::IdentExt;
 use syn::parse::ParseStream;
@@ -7,7 +7,7 @@ use syn::{Error, Expr, ExprLit, Ident, Lit, LitStr, Path};
 
 use crate::syntax::{parse_expression, strip_parens};
 
-/// What an absent part of a key does.
+/// What to do with a call whose key lacks a part.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) enum OnMissing {
     #[default]
@@ -23,7 +23,7 @@ pub(crate) enum Wait {
 
 impl OnMissing {
     pub(super) fn read(input: ParseStream<'_>) -> Result<Self, Error> {
-        const WRITE: &str = "write `missing = shared` (calls without a key share one), `missing = refuse` (the call is denied) or `missing = skip` (nothing is asked)";
+        const WRITE: &str = "write `missing = shared` (calls without a key share one), `missing = refuse` (they are denied) or `missing = skip` (they pass unasked)";
         if input.peek(Lit) {
             return Err(input.error(format!("{WRITE}, without quotes")));
         }
@@ -49,26 +49,26 @@ impl Wait {
             }
             Expr::Lit(_) => Err(Error::new(
                 value.span(),
-                "a wait has a unit: write `wait = \"500ms\"`, or an expression of the type `Duration`",
+                "a wait needs a unit: write `wait = \"500ms\"`, or an expression of type `Duration`",
             )),
             _ => Ok(Self::Expression(value)),
         }
     }
 }
 
-/// A predicate of the result.
+/// A predicate on the result: a closure or a path.
 pub(super) fn predicate(input: ParseStream<'_>) -> Result<Expr, Error> {
     let predicate = parse_expression(input)?;
     match &predicate {
         Expr::Closure(_) | Expr::Path(_) => Ok(predicate),
         _ => Err(Error::new(
             predicate.span(),
-            "write a predicate of the result: `charge_if = |result| result.is_err()`, or the path of a function that takes a reference to it",
+            "expected a predicate on the result: write a closure, `charge_if = |result| result.is_err()`, or the path of a function that takes a reference to the result",
         )),
     }
 }
 
-/// Where the crate is.
+/// The path of the crate `sluicegate`.
 pub(super) fn crate_path(input: ParseStream<'_>) -> Result<Path, Error> {
     if input.peek(LitStr) {
         let text: LitStr = input.parse()?;
@@ -84,7 +84,7 @@ pub(super) fn string(input: ParseStream<'_>, example: &str) -> Result<LitStr, Er
     input.parse().map_err(|error| Error::new(error.span(), format!("write a string: `{example}`")))
 }
 
-/// One string, or several in brackets.
+/// One policy, or several in brackets.
 pub(super) fn strings(input: ParseStream<'_>) -> Result<Vec<LitStr>, Error> {
     const WRITE: &str = "write the policies as strings: `policies = [\"token_bucket 10/s\", \"fixed_window 1000/d\"]`";
     let elements = match parse_expression(input)? {

@@ -1,4 +1,4 @@
-//! What is asked: the call site, the keys and the costs.
+//! The code of a check: its call site, keys and costs.
 
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{ToTokens, format_ident, quote_spanned};
@@ -10,22 +10,25 @@ use crate::attribute::{LimitOptions, Wait};
 use crate::limit_source::LimitSource;
 use crate::syntax::mixed_site;
 
-/// The item by which a function's path is known. No function has two of this name.
+/// The name of the item that yields the function's path; also marks a function as limited.
 pub(super) const PATH: &str = "__sluicegate_path";
 
-/// The code of a question. All of it is for one block, in this order.
+/// The code of one decision on one or several limits. `items` and `setup` go into one block, in
+/// this order, before any use of the variables.
 pub(super) struct Check {
     pub(super) items: TokenStream,
     pub(super) setup: TokenStream,
+    /// The variable of the call.
     pub(super) call: Ident,
+    /// The variables of the keys.
     pub(super) keys: Vec<Ident>,
-    /// A closure that makes the `Ask`.
+    /// The variable of a closure that returns the `Ask`.
     pub(super) ask: Ident,
 }
 
 impl Check {
-    /// What `limits` ask together. Questions whose code stands in the same block have different
-    /// numbers.
+    /// The check of `limits`, which decide together. Checks in the same block need different
+    /// `number`s.
     pub(super) fn new(
         context: &Context<'_>,
         limits: &[&LimitOptions],
@@ -80,7 +83,8 @@ impl Check {
             );
             keys.push(key);
         }
-        // What a cost is computed from may not be there where nothing is asked.
+        // A cost expression may rely on what holds only for calls that are asked about, so it runs
+        // only for those.
         if !cost_variables.is_empty() {
             setup.extend(quote_spanned! {mixed_site()=>
                 let #is_asked = #call.ready(&[#(&#keys),*]).is_none();
@@ -117,7 +121,7 @@ fn part(limit: &LimitOptions, private: &TokenStream) -> TokenStream {
     }
 }
 
-/// Costs as variables, as far as they are to be computed, and the calls that put them into an
+/// The variables of the costs that are not literals, and the method calls that add all costs to an
 /// `Ask`.
 fn costs(
     limit: &LimitOptions,
@@ -132,7 +136,7 @@ fn costs(
         let units = literal(cost).map_or_else(
             || {
                 let variable = format_ident!("{key}_cost_{number}", span = mixed_site());
-                // What is no cost is reported where the value stands.
+                // The span of the value, so that the compiler reports a wrong type there.
                 let units = quote_spanned!(cost.span().resolved_at(mixed_site())=> units);
                 variables.extend(quote_spanned! {mixed_site()=>
                     let #variable = if #is_asked && !#key.is_skipped() {

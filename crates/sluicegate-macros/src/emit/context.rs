@@ -1,4 +1,4 @@
-//! What is known of the function when its code is written.
+//! What all generators of code know about the function.
 
 use proc_macro2::{Ident, TokenStream};
 use quote::quote_spanned;
@@ -8,19 +8,20 @@ use crate::output::{Asyncness, Output};
 use crate::stack::Stack;
 use crate::syntax::mixed_site;
 
-/// Where an attribute stands.
+/// What the attribute is on.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Target {
     Function,
     ImplBlock,
 }
 
-/// What is known of the function.
+/// The function to limit, and how.
 pub(super) struct Context<'s> {
     pub(super) stack: &'s Stack,
     pub(super) parameters: Parameters,
     pub(super) output: Output,
     pub(super) target: Target,
+    /// The path of `sluicegate::__private`.
     pub(super) private: TokenStream,
 }
 
@@ -29,7 +30,8 @@ impl Context<'_> {
         matches!(self.output.asyncness, Asyncness::Async | Asyncness::Future)
     }
 
-    /// `.await` in what can be awaited; otherwise the name of the method that blocks.
+    /// A method of `__private` by the name it has here: itself and `.await` in an async function,
+    /// its `_blocking` variant and nothing otherwise.
     pub(super) fn method(&self, name: &str) -> (Ident, TokenStream) {
         if self.is_async() {
             (Ident::new(name, mixed_site()), quote_spanned!(mixed_site()=> .await))

@@ -1,4 +1,4 @@
-//! What happens to a denied call.
+//! The code for a denied call.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote_spanned;
@@ -9,7 +9,7 @@ use crate::attribute::{Callee, Fallback, OptionValue};
 use crate::syntax::{mixed_site, with_span};
 
 impl Context<'_> {
-    /// Returns from the function if the variable `__sluicegate_denied` has a denial.
+    /// Returns from the function if the variable `__sluicegate_denied` holds a denial.
     pub(super) fn return_if_denied(&self) -> Result<TokenStream, Error> {
         let handlers = self.error_handlers()?;
         let answer = self.denied_result()?;
@@ -21,8 +21,8 @@ impl Context<'_> {
         })
     }
 
-    /// Asks the handlers in turn, if it was the store that failed. They are lent the arguments,
-    /// since several may look at them.
+    /// Calls the handlers of `on_error` in turn if the store failed. They borrow the arguments,
+    /// since there may be several handlers.
     fn error_handlers(&self) -> Result<TokenStream, Error> {
         let Some(on_error) = &self.stack.call.on_error else {
             return Ok(TokenStream::new());
@@ -61,7 +61,7 @@ impl Context<'_> {
         })
     }
 
-    /// What is returned in place of the result.
+    /// The expression that a denied call returns.
     fn denied_result(&self) -> Result<TokenStream, Error> {
         let call = &self.stack.call;
         if let Some(fallback) = &call.fallback {
@@ -112,29 +112,27 @@ impl Context<'_> {
         }
         let function = self.parameters.function();
         let is_method = self.parameters.receiver().is_some() || self.target == Target::ImplBlock;
-        // An argument may be called as the function is.
+        // An argument may have the name of the function.
         let is_named =
             !is_method && callee.is_named(function) && !self.parameters.has(&function.to_string());
         if is_named || callee.is_own_method(function) {
             let other = if is_named {
-                format!(
-                    ", or `self::{function}` if this is an associated function and one of the module is meant"
-                )
+                format!(", or write `self::{function}` for a function of that name in the module")
             } else {
                 String::new()
             };
             return Err(Error::new(
                 callee.span(),
                 format!(
-                    "this is `{function}` itself, which would ask again and be denied again without end: name another function{other}"
+                    "this is `{function}` itself, which would be denied again without end: name another function{other}"
                 ),
             ));
         }
         Ok(())
     }
 
-    /// What a call gives; in an async function what is called may be async too. What is wrong
-    /// with it is reported at `span`.
+    /// The result of `call`, which in an async function may be a future. The compiler reports a
+    /// wrong type at `span`.
     fn resolved(&self, call: &TokenStream, span: Span, result: &TokenStream) -> TokenStream {
         let private = with_span(self.private.clone(), span);
         let resolve = if self.is_async() {

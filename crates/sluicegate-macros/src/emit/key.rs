@@ -1,4 +1,4 @@
-//! The code that makes the key of a call.
+//! The code that builds the key of a call.
 
 use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::quote_spanned;
@@ -13,8 +13,7 @@ use crate::syntax::mixed_site;
 use crate::template::{Piece, Template};
 
 impl Context<'_> {
-    /// The code that makes the key, a value of the type `Key`. `path` is the item by which the
-    /// function's path is known.
+    /// An expression of type `Key`. `path` is the item that yields the function's path.
     pub(super) fn key(&self, limit: &LimitOptions, path: &Ident) -> Result<TokenStream, Error> {
         let private = &self.private;
         let parts = match &limit.key {
@@ -43,7 +42,7 @@ impl Context<'_> {
             Part::Builtin(Builtin::User) => quote_spanned!(mixed_site()=> __sluicegate_key.user();),
             Part::Builtin(Builtin::Method) => quote_spanned!(mixed_site()=> __sluicegate_key.path(#path());),
             Part::Value(value) => {
-                // What can't be part of a key is reported where the value stands.
+                // The span of the value, so that the compiler reports a wrong type there.
                 let put = quote_spanned!(value.span().resolved_at(mixed_site())=> put);
                 quote_spanned!(mixed_site()=> (&&#private::Component(&(#value))).#put(&mut __sluicegate_key);)
             }
@@ -82,20 +81,21 @@ fn value_parts<'k>(
     Ok(parts)
 }
 
-/// The word that a path is, if it is none of the arguments.
+/// The built-in part that a path names. An error if it names an argument too.
 fn builtin(path: &Path, span: Span, parameters: &Parameters) -> Result<Option<Builtin>, Error> {
     let Some((name, builtin, is_qualified)) = builtin_of(path) else {
         return Ok(None);
     };
     if !is_qualified && parameters.has(name) {
-        let whose = match builtin {
+        let meaning = match builtin {
+            Builtin::Ip => "the caller's address",
+            Builtin::User => "the caller's user",
             Builtin::Method => "the function itself",
-            Builtin::Ip | Builtin::User => "whom the code runs for",
         };
         return Err(Error::new(
             span,
             format!(
-                "`{name}` is an argument, and as a key the word means {whose}: write `\"{{{name}}}\"` for the argument, or `caller::{name}` for the other",
+                "`{name}` is ambiguous, an argument or {meaning}: write `\"{{{name}}}\"` for the argument, or `caller::{name}` for {meaning}",
             ),
         ));
     }
@@ -127,7 +127,7 @@ fn template_parts<'k>(
     template.pieces.iter().map(part).collect()
 }
 
-/// Refuses a text without values where a value was meant.
+/// Rejects literal text where the name of an argument or a built-in part was likely meant.
 fn check_text(text: &str, literal: &LitStr, parameters: &Parameters) -> Result<(), Error> {
     let meant = if parameters.has(text) {
         format!("\"{{{text}}}\"")
@@ -138,13 +138,12 @@ fn check_text(text: &str, literal: &LitStr, parameters: &Parameters) -> Result<(
     };
     Err(Error::new(
         literal.span(),
-        format!("this is the text `{text}`, one key for all callers: write `key = {meant}`"),
+        format!("this is the literal text `{text}`, one key for all calls: write `key = {meant}`"),
     ))
 }
 
-/// The bytes by which a value's end is known: the first ones of the texts that stand after
-/// values. Inside of a value they are escaped, so that different values never make one key. A
-/// value alone, which nothing could be confused with, stays as it is.
+/// The bytes that end a value: the first byte of each text that follows one. Values escape these
+/// bytes, so different values never make the same key. A key of one value needs no escapes.
 fn separators(parts: &[Part<'_>]) -> Vec<u8> {
     if parts.iter().filter(|part| !matches!(part, Part::Text(_))).count() < 2 {
         return Vec::new();
