@@ -1,6 +1,7 @@
 //! What a config file says a key is made of.
 
 mod error;
+mod extract;
 mod read;
 
 use std::fmt;
@@ -101,7 +102,7 @@ impl KeyExpression {
         };
         for component in self.components.iter() {
             key.begin_part();
-            component.write(request, address, &mut key)?;
+            extract::write(component, request, address, &mut key)?;
             key.end_part();
         }
         Ok(key.finish())
@@ -111,6 +112,14 @@ impl KeyExpression {
     #[must_use]
     pub fn components(&self) -> &[KeyComponent] {
         &self.components
+    }
+}
+
+impl Partition {
+    /// What a key expression divides a quota by. Components that the draft has no dimension for
+    /// get names that begin with `sluicegate-`; which field or cookie is meant is not told.
+    pub fn of(expression: &KeyExpression) -> Self {
+        Self::of_components(expression.components())
     }
 }
 

@@ -4,7 +4,6 @@ use std::error::Error;
 use std::fmt;
 
 use crate::key_component::KeyComponent;
-use crate::key_expression::KeyExpression;
 
 /// What a limit's quota is divided by, as `RateLimit-Partition` tells it: names of dimensions,
 /// each of which varies with the request or applies to one value alone.
@@ -29,11 +28,10 @@ pub struct Partition {
 }
 
 impl Partition {
-    /// What a key expression divides a quota by. Components that the draft has no dimension for
-    /// get names that begin with `sluicegate-`; which field or cookie is meant is not told.
-    pub fn of(expression: &KeyExpression) -> Self {
+    /// What a key of these components divides a quota by.
+    pub(crate) fn of_components(components: &[KeyComponent]) -> Self {
         let mut partition = Self::default();
-        for component in expression.components() {
+        for component in components {
             let name = match component {
                 KeyComponent::User => "user_id",
                 KeyComponent::Method => "method",
