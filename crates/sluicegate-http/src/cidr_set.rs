@@ -22,10 +22,9 @@ impl CidrSet {
 
     /// Whether one of the ranges has all of `range`.
     pub(crate) fn covers(&self, range: Cidr) -> bool {
-        let order = |range: &Cidr| (range.address().is_ipv6(), range.bits());
-        let after = self.ranges.partition_point(|other| order(other) <= order(&range));
         // Ranges are apart or inside one another, and none here is inside another: only the last
-        // one that doesn't begin above can hold it.
+        // one that isn't after it can hold it.
+        let after = self.ranges.partition_point(|other| *other <= range);
         after
             .checked_sub(1)
             .and_then(|index| self.ranges.get(index))

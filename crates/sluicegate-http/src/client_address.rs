@@ -9,7 +9,7 @@ mod node;
 use std::net::IpAddr;
 use std::num::NonZeroU8;
 
-use crate::cidr::{Cidr, address_length};
+use crate::cidr::Cidr;
 use crate::cidr_set::CidrSet;
 use crate::request::{RequestView, only_value};
 
@@ -151,8 +151,7 @@ impl ClientAddress {
     #[must_use]
     pub fn network_of(&self, address: IpAddr) -> Cidr {
         let address = embedded::unwrap(address);
-        let length =
-            if address_length(address) == 32 { self.ipv4_prefix } else { self.ipv6_prefix };
+        let length = if address.is_ipv4() { self.ipv4_prefix } else { self.ipv6_prefix };
         Cidr::masked(address, length)
     }
 }
