@@ -11,7 +11,7 @@ use std::num::NonZeroU8;
 
 use crate::cidr::Cidr;
 use crate::cidr_set::CidrSet;
-use crate::request::{RequestView, only_value};
+use crate::request::{RequestView, single_value};
 
 pub use error::ClientAddressError;
 pub use header::AddressHeader;
@@ -167,13 +167,17 @@ impl Proxies {
         let element = match self.header {
             AddressHeader::Forwarded => node::of_forwarded,
             AddressHeader::XForwardedFor => node::with_optional_port,
-            AddressHeader::One(_) => return self.only(request, node::with_optional_port, peer),
-            AddressHeader::OneWithPort(_) => return self.only(request, node::with_port, peer),
+            AddressHeader::One(_) => {
+                return self.find_single(request, node::with_optional_port, peer);
+            }
+            AddressHeader::OneWithPort(_) => {
+                return self.find_single(request, node::with_port, peer);
+            }
         };
         let mut chain = Chain::of(request, self.header.name(), self.header.quoting());
         let mut bounds = Bounds { hops: ClientAddress::MAX_HOPS, bytes: ClientAddress::MAX_BYTES };
-        let mut last_good = peer;
-        let mut walked = 0;
+        let mut nearest = peer;
+        let mut hops = 0;
         while let Some(text) = chain.previous(&mut bounds) {
             // RFC 9110, 5.6.1.2: who reads a list ignores its empty elements.
             if text.trim_ascii().is_empty() {
@@ -182,26 +186,26 @@ impl Proxies {
             let Some(address) = element(text) else {
                 break;
             };
-            last_good = address.to_canonical();
-            walked += 1;
+            nearest = address.to_canonical();
+            hops += 1;
             let is_client = match self.hops {
-                Some(hops) => walked == usize::from(hops.get()),
-                None => !self.trusted.contains(last_good),
+                Some(expected) => hops == usize::from(expected.get()),
+                None => !self.trusted.contains(nearest),
             };
             if is_client {
                 break;
             }
         }
-        last_good
+        nearest
     }
 
-    fn only(
+    fn find_single(
         &self,
         request: &dyn RequestView,
         read: fn(&[u8]) -> Option<IpAddr>,
         peer: IpAddr,
     ) -> IpAddr {
-        let value = only_value(request, self.header.name()).ok();
+        let value = single_value(request, self.header.name()).ok();
         value.and_then(read).map_or(peer, |address| address.to_canonical())
     }
 }

@@ -166,13 +166,13 @@ impl KeyExtractor for Fixed {
 }
 
 /// What makes the key of one extractor out of several.
-type Make<'m> = &'m dyn Fn(&dyn KeyExtractor) -> Result<Key, Missing>;
+type Extract<'e> = &'e dyn Fn(&dyn KeyExtractor) -> Result<Key, Missing>;
 
 /// The same for all that are put together: what the parts are asked is what the whole is asked.
-macro_rules! put_together {
+macro_rules! combined_keys {
     () => {
         fn key(&self, request: &dyn RequestView) -> Result<Key, Missing> {
-            self.put_together(&|part| part.key(request))
+            self.combine(&|part| part.key(request))
         }
 
         fn key_with_address(
@@ -180,19 +180,19 @@ macro_rules! put_together {
             request: &dyn RequestView,
             address: &ClientAddress,
         ) -> Result<Key, Missing> {
-            self.put_together(&|part| part.key_with_address(request, address))
+            self.combine(&|part| part.key_with_address(request, address))
         }
     };
 }
 
 impl<A: KeyExtractor, B: KeyExtractor> And<A, B> {
-    fn put_together(&self, make: Make<'_>) -> Result<Key, Missing> {
-        Ok(Key::join_all([&make(&self.first)?, &make(&self.second)?]))
+    fn combine(&self, extract: Extract<'_>) -> Result<Key, Missing> {
+        Ok(Key::join_all([&extract(&self.first)?, &extract(&self.second)?]))
     }
 }
 
 impl<A: KeyExtractor, B: KeyExtractor> KeyExtractor for And<A, B> {
-    put_together!();
+    combined_keys!();
 
     fn partition(&self) -> Partition {
         self.first.partition().and(self.second.partition())
@@ -232,26 +232,26 @@ tuple!(A B C);
 tuple!(A B C D);
 
 impl<A: KeyExtractor, B: KeyExtractor> Or<A, B> {
-    fn put_together(&self, make: Make<'_>) -> Result<Key, Missing> {
-        match make(&self.first) {
+    fn combine(&self, extract: Extract<'_>) -> Result<Key, Missing> {
+        match extract(&self.first) {
             Ok(key) => Ok(key.into_first_choice()),
-            Err(_) => make(&self.second).map(Key::into_second_choice),
+            Err(_) => extract(&self.second).map(Key::into_second_choice),
         }
     }
 }
 
 impl<A: KeyExtractor, B: KeyExtractor> KeyExtractor for Or<A, B> {
-    put_together!();
+    combined_keys!();
 }
 
 impl<E: KeyExtractor, F: Fn(Key) -> Key + Send + Sync> Map<E, F> {
-    fn put_together(&self, make: Make<'_>) -> Result<Key, Missing> {
-        make(&self.extractor).map(&self.change)
+    fn combine(&self, extract: Extract<'_>) -> Result<Key, Missing> {
+        extract(&self.extractor).map(&self.change)
     }
 }
 
 impl<E: KeyExtractor, F: Fn(Key) -> Key + Send + Sync> KeyExtractor for Map<E, F> {
-    put_together!();
+    combined_keys!();
 
     fn partition(&self) -> Partition {
         self.extractor.partition()

@@ -4,7 +4,7 @@ mod format;
 mod partition;
 mod quota;
 mod ready;
-mod written;
+mod value;
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -17,15 +17,15 @@ use sluicegate_core::{
     Costs, Decision, Enforcement, Limit, Outcome, RetryAfter, Source, Timestamp,
 };
 
-use crate::policy_name::shown_name;
+use crate::policy_name::display_name;
 
 pub use format::{FieldFormat, FieldFormatError};
 pub use partition::{Partition, PartitionError};
 pub use ready::ReadyFields;
 
 use quota::clamp;
-use ready::{Told, window_parameter};
-use written::{make_room, write_number, written};
+use ready::{Content, window_parameter};
+use value::{build_value, reserve, write_number};
 
 static RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 static RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -108,7 +108,7 @@ impl LimitFields {
             if policy.enforcement() == Enforcement::Shadow {
                 continue;
             }
-            let name = shown_name(limit, index).into_owned();
+            let name = display_name(limit, index).into_owned();
             let (quota, window) = (clamp(quota::quota(policy)), quota::window(policy));
             write_policy(&mut policies, format, &name, quota, window);
             let cost = policy.cost().get();
@@ -127,10 +127,10 @@ impl LimitFields {
         }
         if format == FieldFormat::Draft03 && !policies.is_empty() {
             for member in &mut members {
-                member.limit = of_lawful_text(format!("{}, {policies}", member.quota));
+                member.limit = header_value(format!("{}, {policies}", member.quota));
             }
         }
-        let policies = (!policies.is_empty()).then(|| of_lawful_text(policies));
+        let policies = (!policies.is_empty()).then(|| header_value(policies));
         let ready = Ready { format, members: members.into(), policies, partitions: None };
         Self { ready: Arc::new(ready) }
     }
@@ -146,7 +146,7 @@ impl LimitFields {
                 let _ = write!(text, "\"{}\"{partition}", member.name);
             }
         }
-        let partitions = (!text.is_empty()).then(|| of_lawful_text(text));
+        let partitions = (!text.is_empty()).then(|| header_value(text));
         Arc::make_mut(&mut self.ready).partitions = partitions;
         self
     }
@@ -211,14 +211,14 @@ impl<'d> DecisionFields<'d> {
 
     /// The same fields for a response that isn't there yet.
     pub fn ready(self) -> ReadyFields {
-        let told = match self.fields.format() {
+        let content = match self.fields.format() {
             // No limit was asked.
-            _ if self.decision.source() == Source::Bypass => Told::Nothing,
-            FieldFormat::None => Told::Nothing,
+            _ if self.decision.source() == Source::Bypass => Content::Nothing,
+            FieldFormat::None => Content::Nothing,
             FieldFormat::Draft11 | FieldFormat::DraftNext => self.lists(),
             _ => self.closest(),
         };
-        ReadyFields { told, retry: retry_after(self.decision) }
+        ReadyFields { content, retry: retry_after(self.decision) }
     }
 
     /// The names, in lower case, and values of the same fields, for other libraries.
@@ -233,17 +233,17 @@ impl<'d> DecisionFields<'d> {
         pairs
     }
 
-    fn lists(self) -> Told {
+    fn lists(self) -> Content {
         /// Of a policy: two names of 32 bytes, and numbers.
         const BYTES: usize = 128;
         let ready = &self.fields.ready;
         if ready.policies.is_none() {
-            return Told::Nothing;
+            return Content::Nothing;
         }
         let is_next = ready.format == FieldFormat::DraftNext;
         let window = window_parameter(ready.format);
-        make_room(BYTES * ready.members.len());
-        let left = written(|text| {
+        reserve(BYTES * ready.members.len());
+        let left = build_value(|text| {
             for member in &ready.members {
                 let Some(outcome) = self.decision.policies().get(member.index) else {
                     continue;
@@ -263,23 +263,23 @@ impl<'d> DecisionFields<'d> {
                 }
             }
         });
-        Told::Lists { fields: self.fields.clone(), left }
+        Content::Lists { fields: self.fields.clone(), left }
     }
 
     /// The policy that is closest to its limit: the one that binds, or else the one with the
     /// fewest units left.
-    fn closest(self) -> Told {
-        let shown = self.fields.ready.members.iter().enumerate().filter_map(|(place, member)| {
+    fn closest(self) -> Content {
+        let shown = self.fields.ready.members.iter().enumerate().filter_map(|(index, member)| {
             let outcome = self.decision.policies().get(member.index)?;
             let seconds = effective_window(outcome, self.decision);
             let binds = self.decision.binding() == Some(member.index);
-            Some((place, binds, member.remaining(outcome), seconds))
+            Some((index, binds, member.remaining(outcome), seconds))
         });
         let closest = shown.min_by_key(|(_, binds, remaining, seconds)| {
             (!binds, *remaining, u64::MAX - seconds.unwrap_or(u64::MAX))
         });
-        let Some((place, _, left, seconds)) = closest else {
-            return Told::Nothing;
+        let Some((index, _, left, seconds)) = closest else {
+            return Content::Nothing;
         };
         let reset = match (self.fields.format(), self.now) {
             (FieldFormat::XRateLimitUnix, None) => None,
@@ -289,7 +289,7 @@ impl<'d> DecisionFields<'d> {
             }
             _ => seconds,
         };
-        Told::Closest { fields: self.fields.clone(), place, left, reset }
+        Content::Closest { fields: self.fields.clone(), index, left, reset }
     }
 
     fn cost(&self, member: &Member) -> Option<u64> {
@@ -356,7 +356,7 @@ fn write_policy(
 }
 
 /// Names of policies, digits and what stands between them always are a lawful value.
-fn of_lawful_text(text: String) -> HeaderValue {
+fn header_value(text: String) -> HeaderValue {
     HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static(""))
 }
 

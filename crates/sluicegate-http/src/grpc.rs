@@ -13,9 +13,9 @@ use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use sluicegate_core::{Decision, Limit, RetryAfter, Source};
 
 use crate::missing::Missing;
-use crate::policy_name::shown_name;
+use crate::policy_name::display_name;
 use crate::problem::when_to_retry;
-use crate::request::{RequestView, only_value};
+use crate::request::{RequestView, single_value};
 
 use details::{Details, Violation};
 
@@ -39,7 +39,7 @@ const MEDIA_TYPE: &str = "application/grpc";
 /// ```
 #[must_use]
 pub fn is_grpc(request: &dyn RequestView) -> bool {
-    let Ok(media_type) = only_value(request, &CONTENT_TYPE) else {
+    let Ok(media_type) = single_value(request, &CONTENT_TYPE) else {
         return false;
     };
     media_type.split_at_checked(MEDIA_TYPE.len()).is_some_and(|(start, rest)| {
@@ -123,7 +123,7 @@ impl GrpcStatus {
     pub fn resource_exhausted(limit: &Limit, decision: &Decision) -> Self {
         let violations = crate::policy_name::refusing(decision).map(|index| {
             let quota = decision.policies().get(index).and_then(sluicegate_core::Outcome::limit);
-            Violation { policy: shown_name(limit, index).into_owned(), quota }
+            Violation { policy: display_name(limit, index).into_owned(), quota }
         });
         let details = Details {
             violations: violations.collect(),

@@ -73,9 +73,9 @@ impl Key {
     #[must_use]
     pub fn of_text(bytes: impl AsRef<[u8]>) -> Self {
         /// An IPv6 address of 45 characters, a slash and three digits.
-        const MOST: usize = 49;
+        const MAX_BYTES: usize = 49;
         let bytes = bytes.as_ref();
-        let text = std::str::from_utf8(bytes).ok().filter(|text| text.len() <= MOST);
+        let text = std::str::from_utf8(bytes).ok().filter(|text| text.len() <= MAX_BYTES);
         Self { network: text.and_then(|text| text.parse().ok()), ..Self::new(bytes) }
     }
 
@@ -176,47 +176,47 @@ impl fmt::Debug for Key {
 pub(crate) struct KeyWriter {
     bytes: Bytes,
     network: Option<Cidr>,
-    joined: Joined,
+    parts: Parts,
     /// Where the part that is being written begins.
     part: usize,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Joined {
-    OnePart,
-    NoneYet,
-    Some,
+enum Parts {
+    Single,
+    First,
+    Next,
 }
 
 impl KeyWriter {
     /// Of a key that has one part, as it is.
     pub(crate) fn of_one_part() -> Self {
-        Self { bytes: Bytes::new(), network: None, joined: Joined::OnePart, part: 0 }
+        Self { bytes: Bytes::new(), network: None, parts: Parts::Single, part: 0 }
     }
 
     /// Of a key of several parts, each of which begins with [`KeyWriter::begin_part`].
     pub(crate) fn of_parts() -> Self {
-        Self { bytes: Bytes::new(), network: None, joined: Joined::NoneYet, part: 0 }
+        Self { bytes: Bytes::new(), network: None, parts: Parts::First, part: 0 }
     }
 
     pub(crate) fn begin_part(&mut self) {
-        match self.joined {
-            Joined::OnePart => {}
-            Joined::NoneYet => self.joined = Joined::Some,
-            Joined::Some => self.bytes.push(SEPARATOR),
+        match self.parts {
+            Parts::Single => {}
+            Parts::First => self.parts = Parts::Next,
+            Parts::Next => self.bytes.push(SEPARATOR),
         }
         self.part = self.bytes.len();
     }
 
     /// Ends a part that was written as it is, so that it stands there like a key of its own.
     pub(crate) fn end_part(&mut self) {
-        if self.joined != Joined::OnePart && self.bytes.get(self.part) == Some(&RESERVED) {
+        if self.parts != Parts::Single && self.bytes.get(self.part) == Some(&RESERVED) {
             self.bytes.insert(self.part, RESERVED);
         }
     }
 
     pub(crate) fn push(&mut self, bytes: &[u8]) {
-        if self.joined == Joined::OnePart {
+        if self.parts == Parts::Single {
             self.bytes.extend_from_slice(bytes);
         } else {
             bytes.iter().for_each(|&byte| self.push_byte(byte));
@@ -224,7 +224,7 @@ impl KeyWriter {
     }
 
     pub(crate) fn push_byte(&mut self, byte: u8) {
-        if self.joined != Joined::OnePart && matches!(byte, SEPARATOR | ESCAPE) {
+        if self.parts != Parts::Single && matches!(byte, SEPARATOR | ESCAPE) {
             self.bytes.push(ESCAPE);
         }
         self.bytes.push(byte);

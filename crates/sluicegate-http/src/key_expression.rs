@@ -102,7 +102,7 @@ impl KeyExpression {
         };
         for component in self.components.iter() {
             key.begin_part();
-            extract::write(component, request, address, &mut key)?;
+            extract::write_component(component, request, address, &mut key)?;
             key.end_part();
         }
         Ok(key.finish())

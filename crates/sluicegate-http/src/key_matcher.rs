@@ -46,10 +46,10 @@ pub use set::KeySet;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub struct KeyMatcher(Kind);
+pub struct KeyMatcher(Pattern);
 
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
-enum Kind {
+enum Pattern {
     /// The bytes of a key.
     Exact(Box<[u8]>),
     /// The first bytes of a key.
@@ -64,28 +64,28 @@ impl KeyMatcher {
     /// Names the key of these bytes.
     #[must_use]
     pub fn exact(bytes: impl AsRef<[u8]>) -> Self {
-        Self(Kind::Exact(Key::new(bytes).as_bytes().into()))
+        Self(Pattern::Exact(Key::new(bytes).as_bytes().into()))
     }
 
     /// Names every key whose bytes begin so.
     #[must_use]
     pub fn prefix(bytes: impl AsRef<[u8]>) -> Self {
-        Self(Kind::Prefix(Key::new(bytes).as_bytes().into()))
+        Self(Pattern::Prefix(Key::new(bytes).as_bytes().into()))
     }
 
     /// Names every key with a client's address in `range`.
     #[must_use]
     pub const fn range(range: Cidr) -> Self {
-        Self(Kind::Range(range))
+        Self(Pattern::Range(range))
     }
 
     /// What the entry names, for whoever keeps many of them with something for each.
     #[must_use]
     pub const fn named(&self) -> Named<'_> {
         match &self.0 {
-            Kind::Exact(bytes) => Named::Exact(bytes),
-            Kind::Prefix(bytes) => Named::Prefix(bytes),
-            Kind::Range(range) => Named::Range(*range),
+            Pattern::Exact(bytes) => Named::Exact(bytes),
+            Pattern::Prefix(bytes) => Named::Prefix(bytes),
+            Pattern::Range(range) => Named::Range(*range),
         }
     }
 
@@ -93,9 +93,9 @@ impl KeyMatcher {
     #[must_use]
     pub fn matches(&self, key: &Key) -> bool {
         match &self.0 {
-            Kind::Exact(bytes) => key.as_bytes() == &**bytes,
-            Kind::Prefix(bytes) => key.as_bytes().starts_with(bytes),
-            Kind::Range(range) => key.network().is_some_and(|network| range.covers(network)),
+            Pattern::Exact(bytes) => key.as_bytes() == &**bytes,
+            Pattern::Prefix(bytes) => key.as_bytes().starts_with(bytes),
+            Pattern::Range(range) => key.network().is_some_and(|network| range.covers(network)),
         }
     }
 }
@@ -118,7 +118,7 @@ impl FromStr for KeyMatcher {
     fn from_str(text: &str) -> Result<Self, KeyMatcherError> {
         read::matcher(text).map_err(|(at, problem)| KeyMatcherError {
             column: text.get(..at).map_or(0, |before| before.chars().count()) + 1,
-            message: format!("`{}` {problem}", read::shown(text)),
+            message: format!("`{}` {problem}", read::excerpt(text)),
         })
     }
 }
@@ -127,9 +127,9 @@ impl fmt::Display for KeyMatcher {
     /// The text that reads back to the entry.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Kind::Exact(bytes) => f.write_str(&read::written(bytes)),
-            Kind::Prefix(bytes) => write!(f, "{}*", read::written(bytes)),
-            Kind::Range(range) => write!(f, "{range}"),
+            Pattern::Exact(bytes) => f.write_str(&read::escaped(bytes)),
+            Pattern::Prefix(bytes) => write!(f, "{}*", read::escaped(bytes)),
+            Pattern::Range(range) => write!(f, "{range}"),
         }
     }
 }

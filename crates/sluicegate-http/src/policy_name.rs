@@ -6,7 +6,7 @@ use sluicegate_core::{Decision, Limit};
 
 /// The name of a limit's policy as clients see it: its own, or where limits are decided together
 /// and two policies have one name, the limit's before it.
-pub(crate) fn shown_name(limit: &Limit, index: usize) -> Cow<'_, str> {
+pub(crate) fn display_name(limit: &Limit, index: usize) -> Cow<'_, str> {
     let Some(member) = limit.members().get(index) else {
         return Cow::Borrowed("");
     };

@@ -8,7 +8,7 @@ use http::{Response, StatusCode};
 use sluicegate_core::{Decision, Limit, RetryAfter, Source};
 
 use crate::missing::Missing;
-use crate::policy_name::{refusing, shown_name};
+use crate::policy_name::{display_name, refusing};
 
 /// Why a request was turned away: a problem of RFC 9457, `application/problem+json`.
 ///
@@ -192,15 +192,15 @@ impl Problem {
     pub fn to_json(&self) -> String {
         let mut json = String::with_capacity(256);
         json.push_str("{\"type\":");
-        write_text(&mut json, self.kind.uri());
+        write_string(&mut json, self.kind.uri());
         json.push_str(",\"title\":");
-        write_text(&mut json, self.kind.title());
+        write_string(&mut json, self.kind.title());
         let _ = write!(json, ",\"status\":{}", self.status().as_u16());
         json.push_str(",\"detail\":");
-        write_text(&mut json, &self.detail);
+        write_string(&mut json, &self.detail);
         if let Some(instance) = &self.instance {
             json.push_str(",\"instance\":");
-            write_text(&mut json, instance);
+            write_string(&mut json, instance);
         }
         if self.kind.has_policies() {
             json.push_str(",\"violated-policies\":[");
@@ -208,7 +208,7 @@ impl Problem {
                 if index > 0 {
                     json.push(',');
                 }
-                write_text(&mut json, name);
+                write_string(&mut json, name);
             }
             json.push(']');
         }
@@ -228,7 +228,7 @@ impl Problem {
 }
 
 fn violated(limit: &Limit, decision: &Decision) -> Vec<String> {
-    refusing(decision).map(|index| shown_name(limit, index).into_owned()).collect()
+    refusing(decision).map(|index| display_name(limit, index).into_owned()).collect()
 }
 
 /// When a denied request may be sent again.
@@ -245,7 +245,7 @@ pub(crate) fn when_to_retry(decision: &Decision) -> String {
     }
 }
 
-fn write_text(json: &mut String, text: &str) {
+fn write_string(json: &mut String, text: &str) {
     json.push('"');
     for character in text.chars() {
         match character {

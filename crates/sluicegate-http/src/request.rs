@@ -152,17 +152,17 @@ impl<B> RequestView for http::Request<B> {
 ///
 /// Programs differ in which of several lines they read: a request with different ones must not
 /// choose its key by adding a line.
-pub(crate) fn only_value<'r>(
+pub(crate) fn single_value<'r>(
     request: &'r dyn RequestView,
     name: &HeaderName,
-) -> Result<&'r [u8], NotOne> {
-    let mut only = Err(NotOne::None);
+) -> Result<&'r [u8], NotSingle> {
+    let mut only = Err(NotSingle::Absent);
     request.each_field(name, &mut |line| {
         let line = line.trim_ascii();
         only = match only {
-            Err(NotOne::None) => Ok(line),
+            Err(NotSingle::Absent) => Ok(line),
             Ok(first) if first == line => Ok(first),
-            _ => Err(NotOne::Several),
+            _ => Err(NotSingle::Ambiguous),
         };
     });
     only
@@ -170,16 +170,16 @@ pub(crate) fn only_value<'r>(
 
 /// Why there isn't one value.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum NotOne {
-    None,
-    Several,
+pub(crate) enum NotSingle {
+    Absent,
+    Ambiguous,
 }
 
 /// The name of the host that is asked, without user, port and final dot, in whatever case.
-pub(crate) fn host(request: &dyn RequestView) -> Result<&[u8], NotOne> {
+pub(crate) fn host(request: &dyn RequestView) -> Result<&[u8], NotSingle> {
     let host = match request.authority() {
         Some(authority) => authority.as_bytes(),
-        None => only_value(request, &HOST)?,
+        None => single_value(request, &HOST)?,
     };
     let host = host.rsplit(|&byte| byte == b'@').next().unwrap_or_default();
     let port = host.iter().rposition(|&byte| byte == b':');

@@ -88,8 +88,8 @@ fn readable(text: &[u8]) -> Option<&str> {
 /// Digits, or the made-up name that RFC 7239 allows instead: `_`, then letters, digits, `.-_`.
 fn is_port(text: &str) -> bool {
     if let Some(name) = text.strip_prefix('_') {
-        let lawful = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
-        return !name.is_empty() && name.bytes().all(lawful);
+        let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
+        return !name.is_empty() && name.bytes().all(is_allowed);
     }
     text.bytes().all(|byte| byte.is_ascii_digit()) && text.parse::<u16>().is_ok()
 }

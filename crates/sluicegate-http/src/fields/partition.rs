@@ -75,7 +75,7 @@ impl Partition {
                 value.escape_debug()
             )));
         }
-        self.dimensions.push((dimension.to_owned(), Some(spelled(value))));
+        self.dimensions.push((dimension.to_owned(), Some(serialized(value))));
         Ok(self)
     }
 
@@ -99,10 +99,10 @@ impl Partition {
 
     fn check_name(&self, dimension: &str) -> Result<(), PartitionError> {
         let first = dimension.starts_with(|first: char| first.is_ascii_lowercase() || first == '*');
-        let lawful = |byte: u8| {
+        let is_allowed = |byte: u8| {
             byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-.*".contains(&byte)
         };
-        if !first || !dimension.bytes().all(lawful) {
+        if !first || !dimension.bytes().all(is_allowed) {
             return Err(PartitionError(format!(
                 "`{}` is not the name of a dimension: write a letter from a to z, then letters, digits and _ - . *",
                 dimension.escape_debug()
@@ -138,10 +138,11 @@ impl fmt::Display for PartitionError {
 impl Error for PartitionError {}
 
 /// A word without quotes where it can be, else between quotes.
-fn spelled(value: &str) -> String {
+fn serialized(value: &str) -> String {
     let first = value.starts_with(|first: char| first.is_ascii_alphabetic() || first == '*');
-    let lawful = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~:/".contains(&byte);
-    if first && value.bytes().all(lawful) {
+    let is_allowed =
+        |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~:/".contains(&byte);
+    if first && value.bytes().all(is_allowed) {
         return value.to_owned();
     }
     let mut quoted = String::from("\"");

@@ -59,6 +59,6 @@ fn refill(rate: Rate, units: u64) -> Option<u64> {
 
 /// Integers in structured fields have at most 15 digits.
 pub(super) const fn clamp(number: u64) -> u64 {
-    const MOST: u64 = 999_999_999_999_999;
-    if number < MOST { number } else { MOST }
+    const MAX: u64 = 999_999_999_999_999;
+    if number < MAX { number } else { MAX }
 }

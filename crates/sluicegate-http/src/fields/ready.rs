@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::X_RATE_LIMIT;
 use super::format::FieldFormat;
-use super::written::{make_room, number, write_number, written};
+use super::value::{build_value, number_value, reserve, write_number};
 use super::{DRAFT_03, LimitFields, RATE_LIMIT, RATE_LIMIT_PARTITION, RATE_LIMIT_POLICY, RETRY};
 
 /// The response fields of one decision, ready to be written: what
@@ -17,27 +17,27 @@ use super::{DRAFT_03, LimitFields, RATE_LIMIT, RATE_LIMIT_PARTITION, RATE_LIMIT_
 #[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct ReadyFields {
-    pub(super) told: Told,
+    pub(super) content: Content,
     /// The value of `Retry-After`.
     pub(super) retry: Option<u64>,
 }
 
 /// What the format tells. Small, because it is moved about with every request.
 #[derive(Clone, Debug, Default)]
-pub(super) enum Told {
+pub(super) enum Content {
     #[default]
     Nothing,
     /// Lists of all policies.
     Lists { fields: LimitFields, left: HeaderValue },
     /// The policy that is closest to its limit.
-    Closest { fields: LimitFields, place: usize, left: u64, reset: Option<u64> },
+    Closest { fields: LimitFields, index: usize, left: u64, reset: Option<u64> },
 }
 
 impl ReadyFields {
     /// Whether there is nothing to write.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
-        matches!(self.told, Told::Nothing) && self.retry.is_none()
+        matches!(self.content, Content::Nothing) && self.retry.is_none()
     }
 
     /// The names of the fields, in the order of writing.
@@ -55,20 +55,20 @@ impl ReadyFields {
     pub fn write(mut self, headers: &mut HeaderMap) {
         if let Some(retry) = headers.get(&RETRY).and_then(|value| value.to_str().ok()?.parse().ok())
         {
-            self.end_by(retry);
+            self.clamp_windows(retry);
         }
-        match &self.told {
-            Told::Nothing => {}
-            Told::Lists { .. } => self.each_told(|name, value| {
+        match &self.content {
+            Content::Nothing => {}
+            Content::Lists { .. } => self.each_content(|name, value| {
                 if let Some(value) = value {
                     headers.append(name, value);
                 }
             }),
-            Told::Closest { fields, left, .. } => {
-                let [_, name, _] = names_of(fields.format());
+            Content::Closest { fields, left, .. } => {
+                let [_, name, _] = names_in(fields.format());
                 let other = headers.get(name).and_then(|value| value.to_str().ok()?.parse().ok());
                 if other.is_none_or(|other: u64| other >= *left) {
-                    self.each_told(|name, value| match value {
+                    self.each_content(|name, value| match value {
                         Some(value) => drop(headers.insert(name, value)),
                         None => drop(headers.remove(name)),
                     });
@@ -76,40 +76,40 @@ impl ReadyFields {
             }
         }
         if let Some(seconds) = self.retry {
-            headers.insert(&RETRY, number(seconds));
+            headers.insert(&RETRY, number_value(seconds));
         }
     }
 
     /// `Retry-After` should not point before the end of an effective window, whoever wrote it.
     #[cold]
-    fn end_by(&mut self, retry: u64) {
-        match &mut self.told {
-            Told::Nothing => {}
-            Told::Lists { fields, left } => {
+    fn clamp_windows(&mut self, retry: u64) {
+        match &mut self.content {
+            Content::Nothing => {}
+            Content::Lists { fields, left } => {
                 let window = window_parameter(fields.format());
-                *left = written(|text| clamp_parameter(text, left.as_bytes(), window, retry));
+                *left = build_value(|text| clamp_parameter(text, left.as_bytes(), window, retry));
             }
             // A Unix time is no number of seconds.
-            Told::Closest { fields, .. } if fields.format() == FieldFormat::XRateLimitUnix => {}
-            Told::Closest { reset, .. } => *reset = reset.map(|seconds| seconds.min(retry)),
+            Content::Closest { fields, .. } if fields.format() == FieldFormat::XRateLimitUnix => {}
+            Content::Closest { reset, .. } => *reset = reset.map(|seconds| seconds.min(retry)),
         }
     }
 
     /// Shows all fields, in the order of writing.
     pub(super) fn each(&self, mut out: impl FnMut(&'static HeaderName, Option<HeaderValue>)) {
-        self.each_told(&mut out);
+        self.each_content(&mut out);
         if let Some(seconds) = self.retry {
-            out(&RETRY, Some(number(seconds)));
+            out(&RETRY, Some(number_value(seconds)));
         }
     }
 
     /// `None` is a field that must not be there.
-    fn each_told(&self, mut out: impl FnMut(&'static HeaderName, Option<HeaderValue>)) {
+    fn each_content(&self, mut out: impl FnMut(&'static HeaderName, Option<HeaderValue>)) {
         /// Of three numbers.
         const BYTES: usize = 64;
-        match &self.told {
-            Told::Nothing => {}
-            Told::Lists { fields, left } => {
+        match &self.content {
+            Content::Nothing => {}
+            Content::Lists { fields, left } => {
                 let ready = &fields.ready;
                 out(&RATE_LIMIT_POLICY, ready.policies.clone());
                 // Nobody counted where the store failed.
@@ -120,20 +120,20 @@ impl ReadyFields {
                     out(&RATE_LIMIT_PARTITION, ready.partitions.clone());
                 }
             }
-            Told::Closest { fields, place, left, reset } => {
-                make_room(BYTES);
-                let names = names_of(fields.format());
-                let member = fields.ready.members.get(*place);
+            Content::Closest { fields, index, left, reset } => {
+                reserve(BYTES);
+                let names = names_in(fields.format());
+                let member = fields.ready.members.get(*index);
                 out(&names[0], member.map(|member| member.limit.clone()));
-                out(&names[2], reset.map(number));
-                out(&names[1], Some(number(*left)));
+                out(&names[2], reset.map(number_value));
+                out(&names[1], Some(number_value(*left)));
             }
         }
     }
 }
 
 /// Limit, remaining and reset.
-const fn names_of(format: FieldFormat) -> &'static [HeaderName; 3] {
+const fn names_in(format: FieldFormat) -> &'static [HeaderName; 3] {
     if matches!(format, FieldFormat::Draft03) { &DRAFT_03 } else { &X_RATE_LIMIT }
 }
 
@@ -143,15 +143,15 @@ pub(super) const fn window_parameter(format: FieldFormat) -> &'static [u8] {
 }
 
 /// Writes a list of ours with no number above `most` after `parameter`, which is in no name.
-fn clamp_parameter(text: &mut BytesMut, list: &[u8], parameter: &[u8], most: u64) {
+fn clamp_parameter(text: &mut BytesMut, list: &[u8], parameter: &[u8], max: u64) {
     let mut rest = list;
-    while let Some(place) = rest.windows(parameter.len()).position(|bytes| bytes == parameter) {
-        let (before, after) = rest.split_at(place + parameter.len());
+    while let Some(at) = rest.windows(parameter.len()).position(|bytes| bytes == parameter) {
+        let (before, after) = rest.split_at(at + parameter.len());
         let digits = after.iter().take_while(|byte| byte.is_ascii_digit()).count();
         let (number, after) = after.split_at(digits);
         let number = number.iter().fold(0, |all, digit| all * 10 + u64::from(digit - b'0'));
         text.extend_from_slice(before);
-        write_number(text, number.min(most));
+        write_number(text, number.min(max));
         rest = after;
     }
     text.extend_from_slice(rest);

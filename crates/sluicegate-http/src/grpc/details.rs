@@ -84,6 +84,6 @@ impl Details {
 }
 
 /// A message with its name.
-fn any(name: &str, message: &Message) -> Message {
-    Message::default().text(1, &format!("type.googleapis.com/{name}")).message(2, message)
+fn any(type_name: &str, message: &Message) -> Message {
+    Message::default().text(1, &format!("type.googleapis.com/{type_name}")).message(2, message)
 }

@@ -7,14 +7,14 @@
 #[derive(Debug, Default)]
 pub(super) struct Message(Vec<u8>);
 
-const VARINT: u64 = 0;
-const BYTES: u64 = 2;
+const WIRE_VARINT: u64 = 0;
+const WIRE_BYTES: u64 = 2;
 
 impl Message {
     /// Adds a number that is not negative.
     pub(super) fn number(mut self, field: u8, number: u64) -> Self {
         if number != 0 {
-            self.varint(u64::from(field) << 3 | VARINT);
+            self.varint(u64::from(field) << 3 | WIRE_VARINT);
             self.varint(number);
         }
         self
@@ -35,7 +35,7 @@ impl Message {
     }
 
     fn bytes(mut self, field: u8, bytes: &[u8]) -> Self {
-        self.varint(u64::from(field) << 3 | BYTES);
+        self.varint(u64::from(field) << 3 | WIRE_BYTES);
         self.varint(bytes.len() as u64);
         self.0.extend_from_slice(bytes);
         self

@@ -60,11 +60,11 @@ impl fmt::Display for KeyExpressionError {
 impl Error for KeyExpressionError {}
 
 /// The characters that are shown of an expression that is too long to be read.
-const SHOWN_OF_LONG: usize = 60;
+const SHOWN_CHARS: usize = 60;
 
 fn snippet(text: &str, before: &str, fault: &str) -> String {
     if text.len() > KeyExpression::MAX_BYTES {
-        let shown: String = text.chars().take(SHOWN_OF_LONG).collect();
+        let shown: String = text.chars().take(SHOWN_CHARS).collect();
         let shown = visible(&shown);
         return format!("{shown}…\n{}^", " ".repeat(shown.chars().count()));
     }

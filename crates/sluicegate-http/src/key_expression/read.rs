@@ -29,12 +29,12 @@ const ALL: &str = "ip, user, method, path, route, host, header:NAME, cookie:NAME
 
 /// Reads an expression.
 pub(super) fn components(text: &str) -> Result<Vec<KeyComponent>, Problem> {
-    const MOST: usize = KeyExpression::MAX_BYTES;
-    if text.len() > MOST {
-        let end = text.char_indices().map(|(at, _)| at).take_while(|&at| at <= MOST).last();
+    const MAX_BYTES: usize = KeyExpression::MAX_BYTES;
+    if text.len() > MAX_BYTES {
+        let end = text.char_indices().map(|(at, _)| at).take_while(|&at| at <= MAX_BYTES).last();
         let end = end.unwrap_or_default();
         let message =
-            format!("the expression has {} bytes, but may have at most {MOST}", text.len());
+            format!("the expression has {} bytes, but may have at most {MAX_BYTES}", text.len());
         return Err(Problem { place: end..end, message });
     }
     let mut reader = Reader { text, at: 0 };
@@ -103,7 +103,7 @@ impl<'t> Reader<'t> {
         let plain = PLAIN.iter().find(|(name, _)| *name == word);
         let named = NAMED.iter().find(|(name, _)| *name == word);
         if word.is_empty() {
-            return Err(self.nothing(place));
+            return Err(self.no_component(place));
         }
         if self.next() != Some(':') {
             return match (plain, named) {
@@ -190,7 +190,7 @@ impl<'t> Reader<'t> {
     }
 
     /// The problem of a place where a component is expected and none begins.
-    fn nothing(&self, place: Range<usize>) -> Problem {
+    fn no_component(&self, place: Range<usize>) -> Problem {
         let message = match self.next() {
             _ if self.text.trim().is_empty() => {
                 "the expression is empty: write one such as `ip` or `user+method`".to_owned()
@@ -226,8 +226,8 @@ fn unknown(word: &str, place: Range<usize>) -> Problem {
 
 /// The beginning of a word, enough to find it again.
 fn shown(word: &str) -> String {
-    const MOST: usize = 40;
-    match word.char_indices().nth(MOST) {
+    const MAX_CHARS: usize = 40;
+    match word.char_indices().nth(MAX_CHARS) {
         Some((end, _)) => word.get(..end).unwrap_or(word).chars().chain(['…']).collect(),
         None => word.to_owned(),
     }

@@ -13,8 +13,8 @@ pub(super) fn matcher(text: &str) -> Result<KeyMatcher, (usize, String)> {
         return Err((0, "is empty: write a key such as alice, or `*` for all".to_owned()));
     }
     if text.len() > KeyMatcher::MAX_BYTES {
-        let most = KeyMatcher::MAX_BYTES;
-        return Err((0, format!("has {} bytes, but may have at most {most}", text.len())));
+        let max = KeyMatcher::MAX_BYTES;
+        return Err((0, format!("has {} bytes, but may have at most {max}", text.len())));
     }
     match range(text) {
         Some(Ok(range)) => Ok(KeyMatcher::range(range)),
@@ -68,7 +68,7 @@ fn key_or_prefix(text: &str) -> Result<KeyMatcher, (usize, String)> {
 }
 
 /// The text that reads back to the bytes of a key.
-pub(super) fn written(key: &[u8]) -> String {
+pub(super) fn escaped(key: &[u8]) -> String {
     // The first of two is what a key has to have before another one.
     let bytes = if key.starts_with(b"\0") { key.get(1..).unwrap_or_default() } else { key };
     let mut text = String::with_capacity(bytes.len());
@@ -96,18 +96,18 @@ pub(super) fn written(key: &[u8]) -> String {
 }
 
 /// The beginning of an entry, fit for an error message.
-pub(super) fn shown(text: &str) -> String {
-    const MOST: usize = 40;
-    let mut shown: String = text
+pub(super) fn excerpt(text: &str) -> String {
+    const MAX_CHARS: usize = 40;
+    let mut excerpt: String = text
         .chars()
-        .take(MOST)
+        .take(MAX_CHARS)
         .flat_map(|character| match character {
             '"' | '\'' | '\\' => character.to_string().chars().collect::<Vec<_>>(),
             other => other.escape_debug().collect(),
         })
         .collect();
-    if text.chars().nth(MOST).is_some() {
-        shown.push('…');
+    if text.chars().nth(MAX_CHARS).is_some() {
+        excerpt.push('…');
     }
-    shown
+    excerpt
 }

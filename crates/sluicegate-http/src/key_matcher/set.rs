@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::{KeyMatcher, Kind};
+use super::{KeyMatcher, Pattern};
 use crate::cidr::Cidr;
 use crate::cidr_set::CidrSet;
 use crate::key::Key;
@@ -61,11 +61,11 @@ impl FromIterator<KeyMatcher> for KeySet {
         let mut ranges: Vec<Cidr> = Vec::new();
         for entry in entries {
             match entry.0 {
-                Kind::Exact(bytes) => {
+                Pattern::Exact(bytes) => {
                     exact.insert(bytes);
                 }
-                Kind::Prefix(bytes) => prefixes.push(bytes),
-                Kind::Range(range) => ranges.push(range),
+                Pattern::Prefix(bytes) => prefixes.push(bytes),
+                Pattern::Range(range) => ranges.push(range),
             }
         }
         prefixes.sort_unstable();

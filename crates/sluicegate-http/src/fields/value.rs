@@ -17,7 +17,7 @@ thread_local! {
 
 /// Makes room for what one response is told, so that its own values aren't what keeps a full
 /// buffer from being used again.
-pub(super) fn make_room(bytes: usize) {
+pub(super) fn reserve(bytes: usize) {
     // A thread that is about to end needs none.
     let _ = BUFFER.try_with(|buffer| {
         if let Ok(mut buffer) = buffer.try_borrow_mut() {
@@ -32,12 +32,12 @@ pub(super) fn write_number(text: &mut BytesMut, number: u64) {
 }
 
 /// A number as a value.
-pub(super) fn number(number: u64) -> HeaderValue {
-    written(|text| write_number(text, number))
+pub(super) fn number_value(number: u64) -> HeaderValue {
+    build_value(|text| write_number(text, number))
 }
 
 /// A value of names of policies, digits and what stands between them: always a lawful one.
-pub(super) fn written(write: impl FnOnce(&mut BytesMut)) -> HeaderValue {
+pub(super) fn build_value(write: impl FnOnce(&mut BytesMut)) -> HeaderValue {
     let mut write = Some(write);
     let shared = BUFFER.try_with(|buffer| {
         let mut buffer = buffer.try_borrow_mut().ok()?;
@@ -64,13 +64,13 @@ mod tests {
     use super::*;
 
     fn of_text(value: &str) -> HeaderValue {
-        written(|text| text.extend_from_slice(value.as_bytes()))
+        build_value(|text| text.extend_from_slice(value.as_bytes()))
     }
 
     #[test]
     fn values_stay_when_the_buffer_is_full() {
         let values: Vec<HeaderValue> =
-            (0..5_000).map(|number| written(|text| write_number(text, number))).collect();
+            (0..5_000).map(|number| build_value(|text| write_number(text, number))).collect();
         for (number, value) in values.iter().enumerate() {
             assert_eq!(value, &number.to_string());
         }
@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn nothing_is_left_of_a_value_that_was_not_finished() {
         let failed = std::panic::catch_unwind(|| {
-            written(|text| {
+            build_value(|text| {
                 text.extend_from_slice(b"half");
                 panic!("in the middle");
             })
