@@ -1,4 +1,4 @@
-//! Ranges of addresses.
+//! Ranges of IP addresses.
 
 use std::error::Error;
 use std::fmt;
@@ -7,12 +7,14 @@ use std::str::FromStr;
 
 use ipnet::IpNet;
 
-/// All addresses with the same first bits: `10.0.0.0/8`, `2001:db8::/32`; an address alone is the
-/// range of itself.
+/// A range of IP addresses in CIDR notation: `10.0.0.0/8`, `2001:db8::/32`, or a single address
+/// such as `192.0.2.1`.
 ///
-/// Every range has one spelling, which is what it prints: the lowest address in canonical text,
-/// then the length unless that is the whole address. So a range never looks like an address, nor
-/// like a range of another length. IPv4 addresses mapped into IPv6 (`::ffff:0:0/96`) are IPv4.
+/// Every range prints in one canonical form: its lowest address, then the prefix length unless the
+/// range is a single address. IPv4-mapped IPv6 addresses (`::ffff:0:0/96`) count as IPv4.
+///
+/// Ranges sort by family (IPv4 first), lowest address and prefix length, so a range sorts before
+/// every other range that it [covers](Self::covers).
 ///
 /// ```
 /// use sluicegate_http::Cidr;
@@ -35,10 +37,11 @@ impl Cidr {
     /// Every IPv6 address.
     pub const ALL_IPV6: Self = Self(IpNet::new_assert(IpAddr::V6(Ipv6Addr::UNSPECIFIED), 0));
 
-    /// The addresses that share their first `length` bits with `address`.
+    /// The range of addresses that share their first `length` bits with `address`.
     ///
     /// # Errors
-    /// When the address has fewer bits, or has bits set after those.
+    /// If `length` is above 32 for IPv4 or 128 for IPv6, or if `address` has bits set after the
+    /// first `length`.
     pub fn new(address: IpAddr, length: u8) -> Result<Self, CidrError> {
         let Ok(net) = IpNet::new(address, length) else {
             let (version, most) = if address.is_ipv4() { (4, 32) } else { (6, 128) };
@@ -55,16 +58,17 @@ impl Cidr {
         Ok(masked)
     }
 
-    /// The range of one address.
+    /// The range of a single address.
     #[must_use]
     pub fn host(address: IpAddr) -> Self {
         Self(IpNet::from(address.to_canonical()))
     }
 
-    /// The range of `length` bits that `address` is in; whole addresses if it has fewer bits.
+    /// The range with a prefix of `length` bits that contains `address`; the address alone if it has
+    /// fewer bits.
     pub(crate) fn masked(address: IpAddr, length: u8) -> Self {
         let (address, length) = match address.to_canonical() {
-            // Mapped addresses have 96 bits before those of IPv4.
+            // The IPv4 address follows the 96 bits that mark a mapped one.
             inner @ IpAddr::V4(_) if address.is_ipv6() && length >= 96 => (inner, length - 96),
             _ => (address, length),
         };
@@ -80,9 +84,9 @@ impl Cidr {
         }
     }
 
-    /// How many bits the addresses share: 0 to 32 for IPv4, 0 to 128 for IPv6.
+    /// The prefix length in bits: 0 to 32 for IPv4, 0 to 128 for IPv6.
     #[must_use]
-    #[expect(clippy::len_without_is_empty, reason = "no range is empty")]
+    #[expect(clippy::len_without_is_empty, reason = "a range is never empty")]
     pub const fn len(self) -> u8 {
         match self.0 {
             IpNet::V4(net) => net.prefix_len(),
@@ -96,7 +100,7 @@ impl Cidr {
         self.0.contains(&address.to_canonical())
     }
 
-    /// Whether all of `other` is in the range.
+    /// Whether every address of `other` is in the range.
     #[must_use]
     pub fn covers(self, other: Self) -> bool {
         self.0.contains(&other.0)
@@ -144,7 +148,7 @@ impl FromStr for Cidr {
         let Some(length) = length else {
             return Ok(Self::host(address));
         };
-        // Digits alone: the standard parser would take a sign.
+        // The standard parser would accept a sign.
         if length.is_empty() || !length.bytes().all(|byte| byte.is_ascii_digit()) {
             return Err(wrong());
         }
@@ -152,7 +156,7 @@ impl FromStr for Cidr {
     }
 }
 
-/// A range of addresses that can't be read, and what to write instead.
+/// A range of addresses failed to parse. The message says what to write instead.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct CidrError(String);
 
@@ -189,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_range_is_refused_with_what_to_write() {
+    fn errors_say_what_to_write() {
         for (text, hint) in [
             ("10.0.0.0/33", "at most 32"),
             ("10.0.0.0/999", "at most 32"),
@@ -215,7 +219,7 @@ mod tests {
         assert!(Cidr::ALL_IPV4.contains("::ffff:10.0.0.1".parse().unwrap()));
     }
 
-    /// The bits of an address, from the first on.
+    /// The bits of an address, most significant first.
     fn bits(address: IpAddr) -> Vec<bool> {
         let octets = match address {
             IpAddr::V4(address) => address.octets().to_vec(),
@@ -224,7 +228,7 @@ mod tests {
         octets.iter().flat_map(|octet| (0..8).rev().map(move |bit| octet >> bit & 1 == 1)).collect()
     }
 
-    /// The address with one bit changed.
+    /// The address with one bit inverted.
     fn flipped(address: IpAddr, bit: u32) -> IpAddr {
         match address {
             IpAddr::V4(address) => Ipv4Addr::from_bits(address.to_bits() ^ 1 << (bit % 32)).into(),
@@ -234,7 +238,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_range_holds_the_addresses_that_share_its_first_bits(
+        fn a_range_contains_the_addresses_that_share_its_prefix(
             a in any::<IpAddr>(), b in any::<IpAddr>(), length in 0_u8..=128, near in any::<bool>(), flip in 0..128_u32,
         ) {
             let (a, b) = (a.to_canonical(), b.to_canonical());

@@ -1,40 +1,39 @@
-//! What a key can be made of.
+//! The components of keys.
 
 use std::fmt;
 use std::sync::Arc;
 
 use http::HeaderName;
 
-/// One thing that a request has and a key can be made of.
+/// A component of a key: a part of the request, or a fixed text.
 ///
-/// Prints as a [`KeyExpression`](crate::KeyExpression) has it.
+/// Prints in the syntax of a [`KeyExpression`](crate::KeyExpression).
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum KeyComponent {
     /// `ip`: the client's network, as [`ClientAddress`](crate::ClientAddress) finds it.
     Ip,
-    /// `user`: who the application says is asking.
+    /// `user`: the user that the application identified.
     User,
-    /// `method`: the method as sent.
+    /// `method`: the method, as sent.
     Method,
-    /// `path`: the path, whose percent escapes are brought to one spelling. A client chooses it
-    /// freely; most of the time [`Route`](Self::Route) is meant.
+    /// `path`: the path, with normalized percent escapes. A client chooses it freely, so
+    /// [`Route`](Self::Route) is usually the better choice.
     Path,
-    /// `route`: the route that was found, as the application wrote it.
+    /// `route`: the pattern of the matched route, such as `/users/{id}`.
     Route,
-    /// `host`: the host that is asked, in lower case, without port and final dot.
+    /// `host`: the requested host in lower case, without port and final dot.
     Host,
     /// `header:NAME`: the value of a header field.
     Header(HeaderName),
-    /// `cookie:NAME`: the value of a cookie, without quotes and percent escapes. A name may be
-    /// any text.
+    /// `cookie:NAME`: the value of a cookie, without quotes and percent escapes. The name may be any
+    /// text.
     Cookie(Arc<str>),
-    /// `query:NAME`: the value of a parameter of the query, decoded like a form. A name may be
-    /// any text.
+    /// `query:NAME`: the value of a query parameter, decoded like a form. The name may be any text.
     Query(Arc<str>),
-    /// `'text'`: always this text.
+    /// `'text'`: this text.
     Literal(Arc<str>),
-    /// What a function in code takes from a request; it has no spelling.
+    /// A value that a function extracts. Key expressions have no syntax for it.
     Custom,
 }
 

@@ -1,4 +1,4 @@
-//! Fields of a decision, on their way to a response that isn't there yet.
+//! Response fields that wait for their response.
 
 use bytes::BytesMut;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
@@ -9,11 +9,11 @@ use super::format::FieldFormat;
 use super::value::{build_value, number_value, reserve, write_number};
 use super::{DRAFT_03, LimitFields, RATE_LIMIT, RATE_LIMIT_PARTITION, RATE_LIMIT_POLICY, RETRY};
 
-/// The response fields of one decision, ready to be written: what
-/// [`DecisionFields::ready`](super::DecisionFields::ready) makes.
+/// The response fields of one decision, ready to write: returned by
+/// [`DecisionFields::ready`](super::DecisionFields::ready).
 ///
-/// It holds neither the decision nor the limit, so middleware can keep it until the response is
-/// there.
+/// They borrow neither the decision nor the limit, so middleware can keep them until there is a
+/// response.
 #[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct ReadyFields {
@@ -22,14 +22,14 @@ pub struct ReadyFields {
     pub(super) retry: Option<u64>,
 }
 
-/// What the format tells. Small, because it is moved about with every request.
+/// The fields of the format. Small, because it moves with every request.
 #[derive(Clone, Debug, Default)]
 pub(super) enum Content {
     #[default]
     Nothing,
-    /// Lists of all policies.
+    /// `RateLimit` and its companions, which list all policies.
     Lists { fields: LimitFields, left: HeaderValue },
-    /// The policy that is closest to its limit.
+    /// Three fields of the policy that is closest to its limit.
     Closest { fields: LimitFields, index: usize, left: u64, reset: Option<u64> },
 }
 
@@ -40,7 +40,7 @@ impl ReadyFields {
         matches!(self.content, Content::Nothing) && self.retry.is_none()
     }
 
-    /// The names of the fields, in the order of writing.
+    /// The names of the fields, in the order in which they are written.
     pub fn names(&self) -> impl ExactSizeIterator<Item = &'static HeaderName> + use<> {
         let mut names = SmallVec::<[_; 4]>::new();
         self.each(|name, _| names.push(name));
@@ -49,9 +49,9 @@ impl ReadyFields {
 
     /// Writes the fields, and `Retry-After` on a denial.
     ///
-    /// Where another limit has already written its own, lists get longer, and of the others the
-    /// one with less left stays. No effective window is told that is longer than a `Retry-After`
-    /// that is already there.
+    /// If another limit has already written fields, lists are extended, and of all other fields those
+    /// of the limit with fewer units left stay. Effective windows are clamped to an existing
+    /// `Retry-After`.
     pub fn write(mut self, headers: &mut HeaderMap) {
         if let Some(retry) = headers.get(&RETRY).and_then(|value| value.to_str().ok()?.parse().ok())
         {
@@ -80,7 +80,7 @@ impl ReadyFields {
         }
     }
 
-    /// `Retry-After` should not point before the end of an effective window, whoever wrote it.
+    /// Clamps the effective windows to a `Retry-After`, which must not end before them.
     #[cold]
     fn clamp_windows(&mut self, retry: u64) {
         match &mut self.content {
@@ -89,13 +89,13 @@ impl ReadyFields {
                 let window = window_parameter(fields.format());
                 *left = build_value(|text| clamp_parameter(text, left.as_bytes(), window, retry));
             }
-            // A Unix time is no number of seconds.
+            // A Unix time is not a number of seconds.
             Content::Closest { fields, .. } if fields.format() == FieldFormat::XRateLimitUnix => {}
             Content::Closest { reset, .. } => *reset = reset.map(|seconds| seconds.min(retry)),
         }
     }
 
-    /// Shows all fields, in the order of writing.
+    /// Calls `out` for all fields, in the order in which they are written.
     pub(super) fn each(&self, mut out: impl FnMut(&'static HeaderName, Option<HeaderValue>)) {
         self.each_content(&mut out);
         if let Some(seconds) = self.retry {
@@ -103,16 +103,16 @@ impl ReadyFields {
         }
     }
 
-    /// `None` is a field that must not be there.
+    /// Like `each`, without `Retry-After`. A field with the value `None` must not be present.
     fn each_content(&self, mut out: impl FnMut(&'static HeaderName, Option<HeaderValue>)) {
-        /// Of three numbers.
+        /// Enough for three numbers.
         const BYTES: usize = 64;
         match &self.content {
             Content::Nothing => {}
             Content::Lists { fields, left } => {
                 let ready = &fields.ready;
                 out(&RATE_LIMIT_POLICY, ready.policies.clone());
-                // Nobody counted where the store failed.
+                // Empty if the store failed and so nothing was counted.
                 if !left.is_empty() {
                     out(&RATE_LIMIT, Some(left.clone()));
                 }
@@ -132,17 +132,18 @@ impl ReadyFields {
     }
 }
 
-/// Limit, remaining and reset.
+/// The names of the limit, the remaining units and the reset.
 const fn names_in(format: FieldFormat) -> &'static [HeaderName; 3] {
     if matches!(format, FieldFormat::Draft03) { &DRAFT_03 } else { &X_RATE_LIMIT }
 }
 
-/// What stands before the effective window of a member.
+/// The parameter of the effective window.
 pub(super) const fn window_parameter(format: FieldFormat) -> &'static [u8] {
     if matches!(format, FieldFormat::DraftNext) { b";w=" } else { b";t=" }
 }
 
-/// Writes a list of ours with no number above `most` after `parameter`, which is in no name.
+/// Appends a list with the numbers after `parameter` clamped to `max`. No name in the list contains
+/// `parameter`.
 fn clamp_parameter(text: &mut BytesMut, list: &[u8], parameter: &[u8], max: u64) {
     let mut rest = list;
     while let Some(at) = rest.windows(parameter.len()).position(|bytes| bytes == parameter) {

@@ -1,24 +1,23 @@
-//! Values that are made for one response.
+//! Builds header values for one response, in a buffer that they share.
 
 use std::cell::RefCell;
 
 use bytes::BytesMut;
 use http::header::HeaderValue;
 
-/// Some eighty values fit.
+/// Room for about eighty values.
 const BUFFER_BYTES: usize = 4 * 1024;
 
 thread_local! {
-    /// Values are written one after another into a buffer that they share. When it is full and
-    /// its values are gone with their responses, it is used again, and nothing is allocated; where
-    /// one of them is still there, the next buffer is.
+    /// The buffer that values are slices of. When it is full, it is reused without an allocation if
+    /// all its values are dropped, and otherwise replaced by a new one.
     static BUFFER: RefCell<BytesMut> = RefCell::new(BytesMut::with_capacity(BUFFER_BYTES));
 }
 
-/// Makes room for what one response is told, so that its own values aren't what keeps a full
-/// buffer from being used again.
+/// Reserves room for all values of one response, so that its first values don't keep a full buffer
+/// from being reused for its last.
 pub(super) fn reserve(bytes: usize) {
-    // A thread that is about to end needs none.
+    // Without a buffer, because the thread is ending, there is nothing to reserve.
     let _ = BUFFER.try_with(|buffer| {
         if let Ok(mut buffer) = buffer.try_borrow_mut() {
             buffer.reserve(bytes.min(BUFFER_BYTES));
@@ -26,17 +25,18 @@ pub(super) fn reserve(bytes: usize) {
     });
 }
 
-/// Adds the digits of a number.
+/// Appends the digits of a number.
 pub(super) fn write_number(text: &mut BytesMut, number: u64) {
     text.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
-/// A number as a value.
+/// The value of a number.
 pub(super) fn number_value(number: u64) -> HeaderValue {
     build_value(|text| write_number(text, number))
 }
 
-/// A value of names of policies, digits and what stands between them: always a lawful one.
+/// The value that `write` appends to the buffer. It must be valid: names of policies, digits and
+/// punctuation always are.
 pub(super) fn build_value(write: impl FnOnce(&mut BytesMut)) -> HeaderValue {
     let mut write = Some(write);
     let shared = BUFFER.try_with(|buffer| {
@@ -45,14 +45,14 @@ pub(super) fn build_value(write: impl FnOnce(&mut BytesMut)) -> HeaderValue {
     });
     match (shared, write) {
         (Ok(Some(value)), _) => value,
-        // The thread is about to end.
+        // The thread is ending.
         (_, Some(write)) => write_into(&mut BytesMut::new(), write),
         (_, None) => HeaderValue::from_static(""),
     }
 }
 
 fn write_into(buffer: &mut BytesMut, write: impl FnOnce(&mut BytesMut)) -> HeaderValue {
-    // Of a value whose writing ended in a panic.
+    // If `write` panicked last time, part of its value is left.
     buffer.clear();
     write(buffer);
     let value = HeaderValue::from_maybe_shared(buffer.split().freeze());

@@ -1,4 +1,4 @@
-//! From a request to the components of its key.
+//! Extracts the components of a key from a request.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use crate::key_component::KeyComponent;
 use crate::missing::{Missing, MissingReason};
 use crate::request::{NotSingle, RequestView, host, single_value};
 
-/// Writes what the request has of a component to the end of a key.
+/// Appends the value of a component in `request` to a key.
 pub(super) fn write_component(
     component: &KeyComponent,
     request: &dyn RequestView,
@@ -67,8 +67,8 @@ fn write_network(
     Ok(())
 }
 
-/// Escapes of characters that need none are undone, and the others get capital digits: spellings
-/// that RFC 3986 calls equivalent.
+/// Appends a path with its percent escapes normalized by RFC 3986, section 6.2.2: unreserved
+/// characters are unescaped, and the digits of all other escapes are in upper case.
 fn write_path(path: &str, key: &mut KeyWriter) {
     let mut rest = path.as_bytes();
     while let Some((&byte, after)) = rest.split_first() {
@@ -132,7 +132,7 @@ fn write_query(
     single.write(key)
 }
 
-/// The one value that was found, decoded.
+/// The only value of a name that may occur several times, decoded.
 struct SingleValue<'r>(Result<Cow<'r, [u8]>, NotSingle>);
 
 impl Default for SingleValue<'_> {
@@ -142,7 +142,7 @@ impl Default for SingleValue<'_> {
 }
 
 impl<'r> SingleValue<'r> {
-    /// One more value; the same one again changes nothing.
+    /// Adds a value. A repetition of the same value changes nothing.
     fn add(&mut self, value: Cow<'r, [u8]>) {
         match &self.0 {
             Err(NotSingle::Absent) => self.0 = Ok(value),

@@ -1,4 +1,4 @@
-//! From text to the components of a key.
+//! Parses key expressions.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use http::HeaderName;
 use super::KeyExpression;
 use crate::key_component::{KeyComponent, is_bare};
 
-/// What is wrong with an expression, and in which of its bytes.
+/// What is wrong with an expression, and the bytes at fault.
 #[derive(Debug)]
 pub(super) struct Problem {
     pub(super) place: Range<usize>,
@@ -22,12 +22,12 @@ const PLAIN: [(&str, KeyComponent); 6] = [
     ("route", KeyComponent::Route),
     ("host", KeyComponent::Host),
 ];
-/// With an example of what is named.
+/// Components that need a name, with an example of one.
 const NAMED: [(&str, &str); 3] =
     [("header", "x-api-key"), ("cookie", "session"), ("query", "api_key")];
-const ALL: &str = "ip, user, method, path, route, host, header:NAME, cookie:NAME, query:NAME or a text in quotes such as 'all'";
+const ALL: &str = "ip, user, method, path, route, host, header:NAME, cookie:NAME, query:NAME or text in quotes such as 'all'";
 
-/// Reads an expression.
+/// Parses an expression.
 pub(super) fn components(text: &str) -> Result<Vec<KeyComponent>, Problem> {
     const MAX_BYTES: usize = KeyExpression::MAX_BYTES;
     if text.len() > MAX_BYTES {
@@ -50,7 +50,7 @@ pub(super) fn components(text: &str) -> Result<Vec<KeyComponent>, Problem> {
         }
         let is_literal = matches!(component, KeyComponent::Literal(_));
         if !is_literal && components.contains(&component) {
-            let message = format!("`{component}` is there twice: name each component once");
+            let message = format!("`{component}` occurs twice: name each component once");
             return Err(Problem { place, message });
         }
         components.push(component);
@@ -85,7 +85,7 @@ impl<'t> Reader<'t> {
         self.at = self.text.len() - self.rest().trim_start().len();
     }
 
-    /// What is there up to the first character that `part` is false for.
+    /// The text before the first character that is not `part` of it.
     fn take_while(&mut self, part: impl Fn(char) -> bool) -> &'t str {
         let rest = self.rest();
         let end = rest.find(|character| !part(character)).unwrap_or(rest.len());
@@ -119,7 +119,7 @@ impl<'t> Reader<'t> {
             let place = self.at..self.text.len();
             return Err(Problem {
                 place,
-                message: format!("`{word}` has no name: write `{word}`"),
+                message: format!("`{word}` takes no name: write `{word}`"),
             });
         }
         if named.is_none() {
@@ -129,7 +129,7 @@ impl<'t> Reader<'t> {
         self.named(word)
     }
 
-    /// The component `word` of the name that comes next.
+    /// The component `word` with the name that comes next.
     fn named(&mut self, word: &str) -> Result<KeyComponent, Problem> {
         let start = self.at;
         let quoted;
@@ -174,7 +174,8 @@ impl<'t> Reader<'t> {
                         text.push(escaped);
                     }
                     _ => {
-                        let message = r"`\` stands before `'` and `\` alone: write `\\` for itself";
+                        let message =
+                            r"`\` may only precede `'` or `\`: write `\\` for a backslash";
                         return Err(Problem { place, message: message.to_owned() });
                     }
                 },
@@ -186,10 +187,10 @@ impl<'t> Reader<'t> {
             }
         }
         let place = start..self.at;
-        Err(Problem { place, message: "the quote is open: write `'` after the text".to_owned() })
+        Err(Problem { place, message: "unclosed quote: write `'` after the text".to_owned() })
     }
 
-    /// The problem of a place where a component is expected and none begins.
+    /// The problem where a component is expected and none begins.
     fn no_component(&self, place: Range<usize>) -> Problem {
         let message = match self.next() {
             _ if self.text.trim().is_empty() => {
@@ -197,7 +198,7 @@ impl<'t> Reader<'t> {
             }
             None | Some('+') => format!("a component is missing here: write one of {ALL}"),
             Some(character) => {
-                format!("`{character}` begins no component: write one of {ALL}")
+                format!("`{character}` can't begin a component: write one of {ALL}")
             }
         };
         let width = self.next().filter(|&character| character != '+').map_or(0, char::len_utf8);
@@ -209,7 +210,7 @@ fn unknown(word: &str, place: Range<usize>) -> Problem {
     let lower = word.to_lowercase();
     let known = PLAIN.iter().map(|(name, _)| *name).chain(NAMED.iter().map(|(name, _)| *name));
     let near = known
-        // The distance takes time in proportion to the length.
+        // Computing the distance takes time proportional to the length.
         .filter(|_| word.len() <= 24)
         .map(|name| (strsim::osa_distance(&lower, name), name))
         .filter(|(distance, name)| *distance <= name.len() / 3)
@@ -224,7 +225,7 @@ fn unknown(word: &str, place: Range<usize>) -> Problem {
     Problem { place, message: format!("unknown component `{}`: {hint}", shown(word)) }
 }
 
-/// The beginning of a word, enough to find it again.
+/// The first 40 characters of a word.
 fn shown(word: &str) -> String {
     const MAX_CHARS: usize = 40;
     match word.char_indices().nth(MAX_CHARS) {
