@@ -1,16 +1,20 @@
-//! Ranges of addresses.
+//! Ranges of IP addresses.
 
 use std::error::Error;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// All addresses with the same first bits: `10.0.0.0/8`, `2001:db8::/32`; an address alone is the
-/// range of itself.
+use ipnet::IpNet;
+
+/// A range of IP addresses in CIDR notation: `10.0.0.0/8`, `2001:db8::/32`, or a single address
+/// such as `192.0.2.1`.
 ///
-/// Every range has one spelling, which is what it prints: the lowest address in canonical text,
-/// then the length unless that is the whole address. So a range never looks like an address, nor
-/// like a range of another length. IPv4 addresses mapped into IPv6 (`::ffff:0:0/96`) are IPv4.
+/// Every range prints in one canonical form: its lowest address, then the prefix length unless the
+/// range is a single address. IPv4-mapped IPv6 addresses (`::ffff:0:0/96`) count as IPv4.
+///
+/// Ranges sort by family (IPv4 first), lowest address and prefix length, so a range sorts before
+/// every other range that it [covers](Self::covers).
 ///
 /// ```
 /// use sluicegate_http::Cidr;
@@ -25,31 +29,28 @@ use std::str::FromStr;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct Cidr {
-    address: IpAddr,
-    length: u8,
-}
+pub struct Cidr(IpNet);
 
 impl Cidr {
     /// Every IPv4 address.
-    pub const ALL_IPV4: Self = Self { address: IpAddr::V4(Ipv4Addr::UNSPECIFIED), length: 0 };
+    pub const ALL_IPV4: Self = Self(IpNet::new_assert(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0));
     /// Every IPv6 address.
-    pub const ALL_IPV6: Self = Self { address: IpAddr::V6(Ipv6Addr::UNSPECIFIED), length: 0 };
+    pub const ALL_IPV6: Self = Self(IpNet::new_assert(IpAddr::V6(Ipv6Addr::UNSPECIFIED), 0));
 
-    /// The addresses that share their first `length` bits with `address`.
+    /// The range of addresses that share their first `length` bits with `address`.
     ///
     /// # Errors
-    /// When the address has fewer bits, or has bits set after those.
+    /// If `length` is above 32 for IPv4 or 128 for IPv6, or if `address` has bits set after the
+    /// first `length`.
     pub fn new(address: IpAddr, length: u8) -> Result<Self, CidrError> {
-        let most = address_length(address);
-        if length > most {
+        let Ok(net) = IpNet::new(address, length) else {
+            let (version, most) = if address.is_ipv4() { (4, 32) } else { (6, 128) };
             return Err(CidrError(format!(
-                "`{address}/{length}` is too long: an IPv{} prefix has at most {most} bits",
-                if most == 32 { 4 } else { 6 }
+                "`{address}/{length}` is too long: an IPv{version} prefix has at most {most} bits"
             )));
-        }
+        };
         let masked = Self::masked(address, length);
-        if masked.address != address && masked.address != address.to_canonical() {
+        if net.network() != address {
             return Err(CidrError(format!(
                 "`{address}/{length}` has bits set after its first {length}: write {masked}"
             )));
@@ -57,64 +58,61 @@ impl Cidr {
         Ok(masked)
     }
 
-    /// The range of one address.
+    /// The range of a single address.
     #[must_use]
     pub fn host(address: IpAddr) -> Self {
-        let address = address.to_canonical();
-        Self { address, length: address_length(address) }
+        Self(IpNet::from(address.to_canonical()))
     }
 
-    /// The range of `length` bits that `address` is in; whole addresses if it has fewer bits.
+    /// The range with a prefix of `length` bits that contains `address`; the address alone if it has
+    /// fewer bits.
     pub(crate) fn masked(address: IpAddr, length: u8) -> Self {
-        let canonical = address.to_canonical();
-        // Mapped addresses have 96 bits before those of IPv4.
-        let (address, length) = match (address, canonical) {
-            (IpAddr::V6(_), IpAddr::V4(_)) if length >= 96 => (canonical, length - 96),
+        let (address, length) = match address.to_canonical() {
+            // The IPv4 address follows the 96 bits that mark a mapped one.
+            inner @ IpAddr::V4(_) if address.is_ipv6() && length >= 96 => (inner, length - 96),
             _ => (address, length),
         };
-        let length = length.min(address_length(address));
-        Self { address: from_bits(address, bits(address) & mask(length)), length }
+        Self(IpNet::new(address, length).unwrap_or_else(|_| IpNet::from(address)).trunc())
     }
 
     /// The lowest address of the range.
     #[must_use]
     pub const fn address(self) -> IpAddr {
-        self.address
+        match self.0 {
+            IpNet::V4(net) => IpAddr::V4(net.addr()),
+            IpNet::V6(net) => IpAddr::V6(net.addr()),
+        }
     }
 
-    /// How many bits the addresses share: 0 to 32 for IPv4, 0 to 128 for IPv6.
+    /// The prefix length in bits: 0 to 32 for IPv4, 0 to 128 for IPv6.
     #[must_use]
-    #[expect(clippy::len_without_is_empty, reason = "no range is empty")]
+    #[expect(clippy::len_without_is_empty, reason = "a range is never empty")]
     pub const fn len(self) -> u8 {
-        self.length
+        match self.0 {
+            IpNet::V4(net) => net.prefix_len(),
+            IpNet::V6(net) => net.prefix_len(),
+        }
     }
 
     /// Whether `address` is in the range.
     #[must_use]
     pub fn contains(self, address: IpAddr) -> bool {
-        self.covers(Self::host(address))
+        self.0.contains(&address.to_canonical())
     }
 
-    /// Whether all of `other` is in the range.
+    /// Whether every address of `other` is in the range.
     #[must_use]
     pub fn covers(self, other: Self) -> bool {
-        self.address.is_ipv4() == other.address.is_ipv4()
-            && self.length <= other.length
-            && self.bits() == bits(other.address) & mask(self.length)
-    }
-
-    /// The address, its first bit the highest one of the number.
-    pub(crate) fn bits(self) -> u128 {
-        bits(self.address)
+        self.0.contains(&other.0)
     }
 }
 
 impl fmt::Display for Cidr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.length == address_length(self.address) {
-            write!(f, "{}", self.address)
+        if self.len() == self.0.max_prefix_len() {
+            write!(f, "{}", self.address())
         } else {
-            write!(f, "{}/{}", self.address, self.length)
+            write!(f, "{}", self.0)
         }
     }
 }
@@ -150,7 +148,7 @@ impl FromStr for Cidr {
         let Some(length) = length else {
             return Ok(Self::host(address));
         };
-        // Digits alone: the standard parser would take a sign.
+        // The standard parser would accept a sign.
         if length.is_empty() || !length.bytes().all(|byte| byte.is_ascii_digit()) {
             return Err(wrong());
         }
@@ -158,7 +156,7 @@ impl FromStr for Cidr {
     }
 }
 
-/// A range of addresses that can't be read, and what to write instead.
+/// A range of addresses failed to parse. The message says what to write instead.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct CidrError(String);
 
@@ -169,35 +167,6 @@ impl fmt::Display for CidrError {
 }
 
 impl Error for CidrError {}
-
-pub(crate) const fn address_length(address: IpAddr) -> u8 {
-    match address {
-        IpAddr::V4(_) => 32,
-        IpAddr::V6(_) => 128,
-    }
-}
-
-fn bits(address: IpAddr) -> u128 {
-    match address {
-        IpAddr::V4(address) => u128::from(address.to_bits()) << 96,
-        IpAddr::V6(address) => address.to_bits(),
-    }
-}
-
-/// The address of the family of `like` with these bits.
-fn from_bits(like: IpAddr, bits: u128) -> IpAddr {
-    match like {
-        IpAddr::V4(_) => {
-            let [a, b, c, d, ..] = bits.to_be_bytes();
-            IpAddr::V4(Ipv4Addr::new(a, b, c, d))
-        }
-        IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::from_bits(bits)),
-    }
-}
-
-fn mask(length: u8) -> u128 {
-    !u128::MAX.checked_shr(u32::from(length)).unwrap_or(0)
-}
 
 #[cfg(test)]
 mod tests {
@@ -224,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_range_is_refused_with_what_to_write() {
+    fn errors_say_what_to_write() {
         for (text, hint) in [
             ("10.0.0.0/33", "at most 32"),
             ("10.0.0.0/999", "at most 32"),
@@ -250,19 +219,37 @@ mod tests {
         assert!(Cidr::ALL_IPV4.contains("::ffff:10.0.0.1".parse().unwrap()));
     }
 
+    /// The bits of an address, most significant first.
+    fn bits(address: IpAddr) -> Vec<bool> {
+        let octets = match address {
+            IpAddr::V4(address) => address.octets().to_vec(),
+            IpAddr::V6(address) => address.octets().to_vec(),
+        };
+        octets.iter().flat_map(|octet| (0..8).rev().map(move |bit| octet >> bit & 1 == 1)).collect()
+    }
+
+    /// The address with one bit inverted.
+    fn flipped(address: IpAddr, bit: u32) -> IpAddr {
+        match address {
+            IpAddr::V4(address) => Ipv4Addr::from_bits(address.to_bits() ^ 1 << (bit % 32)).into(),
+            IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() ^ 1 << bit).into(),
+        }
+    }
+
     proptest! {
         #[test]
-        fn ranges_hold_what_another_implementation_says(
+        fn a_range_contains_the_addresses_that_share_its_prefix(
             a in any::<IpAddr>(), b in any::<IpAddr>(), length in 0_u8..=128, near in any::<bool>(), flip in 0..128_u32,
         ) {
             let (a, b) = (a.to_canonical(), b.to_canonical());
-            let length = length.min(address_length(a));
-            let b = if near { from_bits(a, bits(a) ^ (1 << flip)) } else { b }.to_canonical();
-            let theirs = ipnet::IpNet::new(a, length).unwrap().trunc();
-            let ours = Cidr::masked(a, length);
-            prop_assert_eq!(ours.address(), theirs.network());
-            prop_assert_eq!(ours.contains(b), theirs.contains(&b));
-            prop_assert_eq!(ours.to_string().parse(), Ok(ours));
+            let b = if near { flipped(a, flip) } else { b }.to_canonical();
+            let length = usize::from(length).min(bits(a).len());
+            let (first, rest) = (&bits(a)[..length], vec![false; bits(a).len() - length]);
+            let range = Cidr::masked(a, length.try_into().unwrap());
+            prop_assert_eq!(bits(range.address()), [first, &rest].concat());
+            let is_in = a.is_ipv4() == b.is_ipv4() && bits(b).starts_with(first);
+            prop_assert_eq!(range.contains(b), is_in);
+            prop_assert_eq!(range.to_string().parse(), Ok(range));
         }
     }
 }

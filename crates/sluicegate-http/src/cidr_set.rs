@@ -1,13 +1,13 @@
-//! Many ranges of addresses.
+//! Sets of address ranges.
 
 use std::net::IpAddr;
 
 use crate::cidr::Cidr;
 
-/// Ranges of addresses, of which a search halves its way to the one that matters.
+/// A set of address ranges that finds an address by binary search.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct CidrSet {
-    /// Apart from each other, lowest first; IPv4 before IPv6.
+    /// Disjoint and sorted.
     ranges: Box<[Cidr]>,
 }
 
@@ -20,12 +20,11 @@ impl CidrSet {
         self.covers(Cidr::host(address))
     }
 
-    /// Whether one of the ranges has all of `range`.
+    /// Whether one of the ranges covers `range`.
     pub(crate) fn covers(&self, range: Cidr) -> bool {
-        let order = |range: &Cidr| (range.address().is_ipv6(), range.bits());
-        let after = self.ranges.partition_point(|other| order(other) <= order(&range));
-        // Ranges are apart or inside one another, and none here is inside another: only the last
-        // one that doesn't begin above can hold it.
+        // Two ranges are disjoint or nested, and those of the set are disjoint. So only the last
+        // one that sorts before `range`, or equal to it, can cover it.
+        let after = self.ranges.partition_point(|other| *other <= range);
         after
             .checked_sub(1)
             .and_then(|index| self.ranges.get(index))
@@ -36,8 +35,7 @@ impl CidrSet {
 impl FromIterator<Cidr> for CidrSet {
     fn from_iter<I: IntoIterator<Item = Cidr>>(ranges: I) -> Self {
         let mut ranges: Vec<Cidr> = ranges.into_iter().collect();
-        // `Cidr` orders by family, lowest address, and length, so that a range comes before
-        // those inside it.
+        // A range sorts before those it covers.
         ranges.sort_unstable();
         ranges.dedup_by(|later, earlier| earlier.covers(*later));
         Self { ranges: ranges.into() }
@@ -52,7 +50,7 @@ mod tests {
 
     use super::*;
 
-    /// Addresses that often lie in one another's ranges.
+    /// Addresses that often lie in the same ranges.
     fn address() -> impl Strategy<Value = IpAddr> {
         prop_oneof![
             (0..4_u32, 0..4_u32)
@@ -69,7 +67,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_set_holds_what_one_of_its_ranges_holds(
+        fn a_set_covers_what_one_of_its_ranges_covers(
             ranges in prop::collection::vec(range(), 0..12), wanted in range(), one in address(),
         ) {
             let set: CidrSet = ranges.iter().copied().collect();

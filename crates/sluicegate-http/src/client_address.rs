@@ -1,4 +1,4 @@
-//! Whose address a request came from, and as whom it is limited.
+//! Finds the address of the client, and the network that it is limited as.
 
 mod chain;
 mod embedded;
@@ -9,35 +9,36 @@ mod node;
 use std::net::IpAddr;
 use std::num::NonZeroU8;
 
-use crate::cidr::{Cidr, address_length};
+use crate::cidr::Cidr;
 use crate::cidr_set::CidrSet;
-use crate::request::{RequestView, only_value};
+use crate::request::{RequestView, single_value};
 
 pub use error::ClientAddressError;
 pub use header::AddressHeader;
 
 use chain::{Bounds, Chain};
 
-/// How the address of a client is found, and which addresses count as one client.
+/// How to find the address of a client, and which addresses count as one client.
 ///
-/// By default a client is the peer of the connection, and no header field is looked at: anybody
-/// can send any. Behind proxies the peer is a proxy, and the address is read from *one* field
-/// that the proxies write, under these rules:
+/// By default the client is the peer of the connection, and header fields are ignored, because
+/// anyone can send them. Behind proxies the peer is a proxy, and the client's address comes from
+/// *one* field that the proxies write, under these rules:
 ///
-/// - The field is read only if the peer is a trusted proxy. Otherwise the peer is the client.
-/// - A chain (`Forwarded`, `X-Forwarded-For`) is walked from its end, where the proxies write.
-///   Trusted addresses are skipped; the first one that is not trusted is the client, and what
-///   stands before it, which the client may have made up, is never looked at.
-/// - With a [number of hops](Self::behind_hops) the client stands that far from the end.
-/// - What can't be read (`unknown`, a name, nonsense) ends the walk at the address before it, on
-///   the trusted side. So does the bound of [`MAX_HOPS`](Self::MAX_HOPS) elements and
-///   [`MAX_BYTES`](Self::MAX_BYTES) bytes, counted from the end, however long the field is. Empty
-///   elements (`a, , b`) are passed over.
+/// - The field counts only if the peer is a trusted proxy. Otherwise the peer is the client.
+/// - A chain (`Forwarded`, `X-Forwarded-For`) is read from its end, where the proxies append.
+///   Trusted addresses are skipped, and the first untrusted one is the client. Anything before it
+///   is ignored, since the client may have made it up.
+/// - With a [number of hops](Self::behind_hops), the client is the element that many hops from the
+///   end.
+/// - An element that is not an address (`unknown`, a name, garbage) ends the search; the client is
+///   then the last address found before it, which is on the trusted side. The search also ends
+///   after [`MAX_HOPS`](Self::MAX_HOPS) elements or [`MAX_BYTES`](Self::MAX_BYTES) bytes, however
+///   long the field is. Empty elements (`a, , b`) are skipped.
 ///
-/// A client with IPv6 has a whole network of addresses, so a key is the network: by default 64
-/// bits of an IPv6 address, and a whole IPv4 address. Before that, IPv4 addresses are unwrapped:
-/// mapped ones (`::ffff:0:0/96`), and globally valid ones inside NAT64 (`64:ff9b::/96`) and 6to4
-/// (`2002::/16`).
+/// A client with IPv6 usually has a whole network of addresses, so the client is limited as a
+/// network: by default the first 64 bits of an IPv6 address, and the whole of an IPv4 address. An
+/// IPv4 address embedded in an IPv6 address counts as IPv4: IPv4-mapped (`::ffff:0:0/96`), and, if
+/// it is globally routable, in NAT64 (`64:ff9b::/96`) or 6to4 (`2002::/16`).
 ///
 /// ```
 /// use sluicegate_http::{AddressHeader, ClientAddress, Peer};
@@ -68,29 +69,29 @@ struct Proxies {
 }
 
 impl ClientAddress {
-    /// The most elements of a chain that are looked at, empty ones included.
+    /// The maximum number of elements read from a chain, including empty ones.
     pub const MAX_HOPS: usize = 64;
-    /// The most bytes of a chain that are looked at.
+    /// The maximum number of bytes read from a chain.
     pub const MAX_BYTES: usize = 8 * 1024;
 
-    /// The peer of the connection is the client.
+    /// Takes the peer of the connection as the client.
     pub const fn peer() -> Self {
         Self { proxies: None, ipv4_prefix: 32, ipv6_prefix: 64 }
     }
 
-    /// Behind proxies with these addresses, which write `header`.
+    /// Reads the address from `header` if the peer is in `trusted`, the addresses of the proxies.
     pub fn behind(trusted: impl IntoIterator<Item = Cidr>, header: AddressHeader) -> Self {
         let proxies = Proxies { trusted: trusted.into_iter().collect(), header, hops: None };
         Self { proxies: Some(proxies), ..Self::peer() }
     }
 
-    /// Behind exactly `hops` proxies, each of which adds the address of its own peer to `header`,
-    /// where the addresses of those before the last one are not known. The peer must be one of
-    /// `trusted`; with [`Cidr::ALL_IPV4`] and [`Cidr::ALL_IPV6`] any will do, which is right only
-    /// where nobody but the last proxy can connect.
+    /// Reads the address from a chain that exactly `hops` proxies append to, each the address of
+    /// its own peer. Only the peer must be in `trusted`, so this suits proxies whose addresses are
+    /// unknown, except for the last. To trust any peer, use [`Cidr::ALL_IPV4`] and
+    /// [`Cidr::ALL_IPV6`]: safe only where no one but the last proxy can connect.
     ///
     /// # Errors
-    /// When the header is no chain, or the hops are above [`MAX_HOPS`](Self::MAX_HOPS).
+    /// If `header` is not a chain, or `hops` is above [`MAX_HOPS`](Self::MAX_HOPS).
     pub fn behind_hops(
         trusted: impl IntoIterator<Item = Cidr>,
         header: AddressHeader,
@@ -106,10 +107,11 @@ impl ClientAddress {
         Ok(Self { proxies: Some(proxies), ..Self::peer() })
     }
 
-    /// Clients with IPv4 are told apart by their first `bits` bits, 32 unless this says otherwise.
+    /// Sets the prefix length of the network that an IPv4 client is limited as: 0 to 32 bits, by
+    /// default 32.
     ///
     /// # Errors
-    /// Above 32.
+    /// If `bits` is above 32.
     pub fn ipv4_prefix(self, bits: u8) -> Result<Self, ClientAddressError> {
         if bits > 32 {
             return Err(ClientAddressError::PrefixTooLong { bits, most: 32 });
@@ -117,11 +119,11 @@ impl ClientAddress {
         Ok(Self { ipv4_prefix: bits, ..self })
     }
 
-    /// Clients with IPv6 are told apart by their first `bits` bits, 64 unless this says otherwise.
-    /// More than 64 lets a client choose among keys.
+    /// Sets the prefix length of the network that an IPv6 client is limited as: 0 to 128 bits, by
+    /// default 64. With more than 64 a client can choose among several keys.
     ///
     /// # Errors
-    /// Above 128.
+    /// If `bits` is above 128.
     pub fn ipv6_prefix(self, bits: u8) -> Result<Self, ClientAddressError> {
         if bits > 128 {
             return Err(ClientAddressError::PrefixTooLong { bits, most: 128 });
@@ -129,9 +131,9 @@ impl ClientAddress {
         Ok(Self { ipv6_prefix: bits, ..self })
     }
 
-    /// The client's address; `None` when the request has no peer.
+    /// The client's address, or `None` if the request has no peer.
     ///
-    /// It is that of a proxy when every address was trusted, or when the walk ended at one.
+    /// It is the address of a proxy if every address is trusted, or if the search ends at one.
     #[must_use]
     pub fn find(&self, request: &dyn RequestView) -> Option<IpAddr> {
         let peer = request.peer()?.to_canonical();
@@ -141,18 +143,18 @@ impl ClientAddress {
         }
     }
 
-    /// The network that the client is limited as: what the component `ip` of a key is.
+    /// The network that the client is limited as: the component `ip` of a key. `None` if the request
+    /// has no peer.
     #[must_use]
     pub fn network(&self, request: &dyn RequestView) -> Option<Cidr> {
         self.find(request).map(|address| self.network_of(address))
     }
 
-    /// The network that a client of this address is limited as.
+    /// The network that a client with this address is limited as.
     #[must_use]
     pub fn network_of(&self, address: IpAddr) -> Cidr {
         let address = embedded::unwrap(address);
-        let length =
-            if address_length(address) == 32 { self.ipv4_prefix } else { self.ipv6_prefix };
+        let length = if address.is_ipv4() { self.ipv4_prefix } else { self.ipv6_prefix };
         Cidr::masked(address, length)
     }
 }
@@ -168,41 +170,45 @@ impl Proxies {
         let element = match self.header {
             AddressHeader::Forwarded => node::of_forwarded,
             AddressHeader::XForwardedFor => node::with_optional_port,
-            AddressHeader::One(_) => return self.only(request, node::with_optional_port, peer),
-            AddressHeader::OneWithPort(_) => return self.only(request, node::with_port, peer),
+            AddressHeader::One(_) => {
+                return self.find_single(request, node::with_optional_port, peer);
+            }
+            AddressHeader::OneWithPort(_) => {
+                return self.find_single(request, node::with_port, peer);
+            }
         };
         let mut chain = Chain::of(request, self.header.name(), self.header.quoting());
         let mut bounds = Bounds { hops: ClientAddress::MAX_HOPS, bytes: ClientAddress::MAX_BYTES };
-        let mut last_good = peer;
-        let mut walked = 0;
+        let mut nearest = peer;
+        let mut hops = 0;
         while let Some(text) = chain.previous(&mut bounds) {
-            // RFC 9110, 5.6.1.2: who reads a list ignores its empty elements.
+            // RFC 9110, section 5.6.1.2: recipients ignore empty list elements.
             if text.trim_ascii().is_empty() {
                 continue;
             }
             let Some(address) = element(text) else {
                 break;
             };
-            last_good = address.to_canonical();
-            walked += 1;
+            nearest = address.to_canonical();
+            hops += 1;
             let is_client = match self.hops {
-                Some(hops) => walked == usize::from(hops.get()),
-                None => !self.trusted.contains(last_good),
+                Some(expected) => hops == usize::from(expected.get()),
+                None => !self.trusted.contains(nearest),
             };
             if is_client {
                 break;
             }
         }
-        last_good
+        nearest
     }
 
-    fn only(
+    fn find_single(
         &self,
         request: &dyn RequestView,
         read: fn(&[u8]) -> Option<IpAddr>,
         peer: IpAddr,
     ) -> IpAddr {
-        let value = only_value(request, self.header.name()).ok();
+        let value = single_value(request, self.header.name()).ok();
         value.and_then(read).map_or(peer, |address| address.to_canonical())
     }
 }

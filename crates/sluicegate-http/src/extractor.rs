@@ -1,4 +1,4 @@
-//! Where the key of a request comes from.
+//! Extractors, which make keys from requests.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use crate::request::RequestView;
 
 /// Makes the key of a request.
 ///
-/// A [`KeyExpression`](crate::KeyExpression) is one, and so is every function from a request to
-/// `Option<Key>`. They are put together with [`and`](Self::and), [`or`](Self::or) and
-/// [`map`](Self::map); tuples of two to four are joined too.
+/// Implemented for [`KeyExpression`](crate::KeyExpression), for every function from a request to
+/// `Option<Key>`, and for tuples of two to four extractors, whose keys are joined. Combine extractors
+/// with [`and`](Self::and), [`or`](Self::or) and [`map`](Self::map).
 ///
 /// ```
 /// use sluicegate_http::{Key, KeyExpression, KeyExtractor, RequestView, User, from_fn};
 ///
-/// // The tenant is the first part of the host; who isn't logged in is limited by address.
+/// // The tenant is the first label of the host. Anonymous requests are limited by address.
 /// let tenant = from_fn(|request| Some(Key::new(request.authority()?.split('.').next()?)));
 /// let user: KeyExpression = "user".parse()?;
 /// let by_tenant = tenant.and(user.or(KeyExpression::default()));
@@ -32,11 +32,11 @@ pub trait KeyExtractor: Send + Sync {
     /// The key of `request`.
     ///
     /// # Errors
-    /// When the request lacks what the key is made of.
+    /// If the request lacks a component of the key.
     fn key(&self, request: &dyn RequestView) -> Result<Key, Missing>;
 
-    /// The key of `request`, for which the client's address is found as `address` says, unless
-    /// the extractor says so itself. Middleware knows by its configuration which proxies there are.
+    /// The key of `request`, with the client's address found by `address` unless the extractor has a
+    /// [`ClientAddress`] of its own. Middleware calls this, since its configuration knows the proxies.
     ///
     /// # Errors
     /// Like [`key`](Self::key).
@@ -49,13 +49,12 @@ pub trait KeyExtractor: Send + Sync {
         self.key(request)
     }
 
-    /// What the keys divide a quota by, as response fields tell it; nothing is told unless the
-    /// extractor knows.
+    /// The dimensions that the keys partition a quota by, for response fields. By default none.
     fn partition(&self) -> Partition {
         Partition::default()
     }
 
-    /// The keys of both, joined like [`Key::join`].
+    /// Joins the keys of both like [`Key::join`].
     fn and<E: KeyExtractor>(self, other: E) -> And<Self, E>
     where
         Self: Sized,
@@ -63,11 +62,11 @@ pub trait KeyExtractor: Send + Sync {
         And { first: self, second: other }
     }
 
-    /// The key of this one, or where there is none that of `other`.
+    /// The key of this extractor, or the key of `other` if the request lacks the first.
     ///
-    /// A key of `other` has a mark at its beginning, so that it never equals one of the first: a
-    /// user whose name is an address doesn't spend what the address may. Lists of keys match it by
-    /// its network alone.
+    /// Keys of `other` begin with a mark, so they never equal keys of the first: a user whose name is
+    /// an address doesn't share a limit with that address. Because of the mark, of all list entries
+    /// only ranges match keys of `other`.
     fn or<E: KeyExtractor>(self, other: E) -> Or<Self, E>
     where
         Self: Sized,
@@ -75,7 +74,7 @@ pub trait KeyExtractor: Send + Sync {
         Or { first: self, second: other }
     }
 
-    /// The key that `change` makes of the key.
+    /// Applies `change` to the key.
     fn map<F: Fn(Key) -> Key + Send + Sync>(self, change: F) -> Map<Self, F>
     where
         Self: Sized,
@@ -84,8 +83,8 @@ pub trait KeyExtractor: Send + Sync {
     }
 }
 
-/// A function as a [`KeyExtractor`]; the compiler needs this to see that the argument of a closure
-/// is a request.
+/// Returns `function` unchanged. The compiler needs this to infer the argument type of a closure
+/// that serves as a [`KeyExtractor`].
 pub fn from_fn<F>(function: F) -> F
 where
     F: Fn(&dyn RequestView) -> Option<Key> + Send + Sync,
@@ -93,7 +92,7 @@ where
     function
 }
 
-/// One key for all requests.
+/// An extractor that returns the same key for all requests.
 ///
 /// ```
 /// use sluicegate_http::{KeyExtractor, fixed};
@@ -107,25 +106,25 @@ pub fn fixed(key: impl AsRef<[u8]>) -> Fixed {
     Fixed(Key::new(key))
 }
 
-/// One key for all requests: what [`fixed`] makes.
+/// The same key for all requests: returned by [`fixed`].
 #[derive(Clone, Debug)]
 pub struct Fixed(Key);
 
-/// Two keys joined: what [`KeyExtractor::and`] makes.
+/// Two keys joined: returned by [`KeyExtractor::and`].
 #[derive(Clone, Copy, Debug)]
 pub struct And<A, B> {
     first: A,
     second: B,
 }
 
-/// One key or else another: what [`KeyExtractor::or`] makes.
+/// One key or else another: returned by [`KeyExtractor::or`].
 #[derive(Clone, Copy, Debug)]
 pub struct Or<A, B> {
     first: A,
     second: B,
 }
 
-/// A key changed: what [`KeyExtractor::map`] makes.
+/// A changed key: returned by [`KeyExtractor::map`].
 #[derive(Clone, Copy)]
 pub struct Map<E, F> {
     extractor: E,
@@ -165,14 +164,14 @@ impl KeyExtractor for Fixed {
     }
 }
 
-/// What makes the key of one extractor out of several.
-type Make<'m> = &'m dyn Fn(&dyn KeyExtractor) -> Result<Key, Missing>;
+/// How a combination asks each of its extractors for a key.
+type Extract<'e> = &'e dyn Fn(&dyn KeyExtractor) -> Result<Key, Missing>;
 
-/// The same for all that are put together: what the parts are asked is what the whole is asked.
-macro_rules! put_together {
+/// The methods of combinations: each passes the same call on to its parts.
+macro_rules! combined_keys {
     () => {
         fn key(&self, request: &dyn RequestView) -> Result<Key, Missing> {
-            self.put_together(&|part| part.key(request))
+            self.combine(&|part| part.key(request))
         }
 
         fn key_with_address(
@@ -180,19 +179,19 @@ macro_rules! put_together {
             request: &dyn RequestView,
             address: &ClientAddress,
         ) -> Result<Key, Missing> {
-            self.put_together(&|part| part.key_with_address(request, address))
+            self.combine(&|part| part.key_with_address(request, address))
         }
     };
 }
 
 impl<A: KeyExtractor, B: KeyExtractor> And<A, B> {
-    fn put_together(&self, make: Make<'_>) -> Result<Key, Missing> {
-        Ok(Key::join_all([&make(&self.first)?, &make(&self.second)?]))
+    fn combine(&self, extract: Extract<'_>) -> Result<Key, Missing> {
+        Ok(Key::join_all([&extract(&self.first)?, &extract(&self.second)?]))
     }
 }
 
 impl<A: KeyExtractor, B: KeyExtractor> KeyExtractor for And<A, B> {
-    put_together!();
+    combined_keys!();
 
     fn partition(&self) -> Partition {
         self.first.partition().and(self.second.partition())
@@ -203,7 +202,7 @@ macro_rules! tuple {
     ($($extractor:ident)*) => {
         impl<$($extractor: KeyExtractor),*> KeyExtractor for ($($extractor,)*) {
             fn key(&self, request: &dyn RequestView) -> Result<Key, Missing> {
-                #[expect(non_snake_case, reason = "one name for a member and its type")]
+                #[expect(non_snake_case, reason = "a field has the name of its type")]
                 let ($($extractor,)*) = self;
                 Ok(Key::join_all([$(&$extractor.key(request)?),*]))
             }
@@ -213,13 +212,13 @@ macro_rules! tuple {
                 request: &dyn RequestView,
                 address: &ClientAddress,
             ) -> Result<Key, Missing> {
-                #[expect(non_snake_case, reason = "one name for a member and its type")]
+                #[expect(non_snake_case, reason = "a field has the name of its type")]
                 let ($($extractor,)*) = self;
                 Ok(Key::join_all([$(&$extractor.key_with_address(request, address)?),*]))
             }
 
             fn partition(&self) -> Partition {
-                #[expect(non_snake_case, reason = "one name for a member and its type")]
+                #[expect(non_snake_case, reason = "a field has the name of its type")]
                 let ($($extractor,)*) = self;
                 Partition::default()$(.and($extractor.partition()))*
             }
@@ -232,26 +231,26 @@ tuple!(A B C);
 tuple!(A B C D);
 
 impl<A: KeyExtractor, B: KeyExtractor> Or<A, B> {
-    fn put_together(&self, make: Make<'_>) -> Result<Key, Missing> {
-        match make(&self.first) {
+    fn combine(&self, extract: Extract<'_>) -> Result<Key, Missing> {
+        match extract(&self.first) {
             Ok(key) => Ok(key.into_first_choice()),
-            Err(_) => make(&self.second).map(Key::into_second_choice),
+            Err(_) => extract(&self.second).map(Key::into_second_choice),
         }
     }
 }
 
 impl<A: KeyExtractor, B: KeyExtractor> KeyExtractor for Or<A, B> {
-    put_together!();
+    combined_keys!();
 }
 
 impl<E: KeyExtractor, F: Fn(Key) -> Key + Send + Sync> Map<E, F> {
-    fn put_together(&self, make: Make<'_>) -> Result<Key, Missing> {
-        make(&self.extractor).map(&self.change)
+    fn combine(&self, extract: Extract<'_>) -> Result<Key, Missing> {
+        extract(&self.extractor).map(&self.change)
     }
 }
 
 impl<E: KeyExtractor, F: Fn(Key) -> Key + Send + Sync> KeyExtractor for Map<E, F> {
-    put_together!();
+    combined_keys!();
 
     fn partition(&self) -> Partition {
         self.extractor.partition()
@@ -331,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_found_as_said_in_all_that_is_put_together() {
+    fn combinations_pass_on_how_to_find_the_address() {
         use crate::client_address::AddressHeader;
 
         let behind =

@@ -1,10 +1,10 @@
-//! The response fields that tell a client about its limits.
+//! The response fields that report limits to clients.
 
 mod format;
 mod partition;
 mod quota;
 mod ready;
-mod written;
+mod value;
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -17,15 +17,15 @@ use sluicegate_core::{
     Costs, Decision, Enforcement, Limit, Outcome, RetryAfter, Source, Timestamp,
 };
 
-use crate::policy_name::shown_name;
+use crate::policy_name::display_name;
 
 pub use format::{FieldFormat, FieldFormatError};
 pub use partition::{Partition, PartitionError};
 pub use ready::ReadyFields;
 
 use quota::clamp;
-use ready::{Told, window_parameter};
-use written::{make_room, write_number, written};
+use ready::{Content, window_parameter};
+use value::{build_value, reserve, write_number};
 
 static RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 static RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -43,9 +43,10 @@ static X_RATE_LIMIT: [HeaderName; 3] = [
     HeaderName::from_static("x-ratelimit-reset"),
 ];
 
-/// The response fields of one limit, with all that is the same for every response made ready.
+/// The response fields of one limit. Creating it prepares everything that is the same for every
+/// response.
 ///
-/// Policies that only watch (shadows) are never shown.
+/// Shadow policies are never shown.
 ///
 /// ```
 /// use sluicegate_core::{EmbeddedStore, Limit, Request, Store, TimeSource};
@@ -76,29 +77,30 @@ pub struct LimitFields {
 struct Ready {
     format: FieldFormat,
     members: Box<[Member]>,
-    /// `RateLimit-Policy`.
+    /// The value of `RateLimit-Policy`.
     policies: Option<HeaderValue>,
+    /// The value of `RateLimit-Partition`.
     partitions: Option<HeaderValue>,
 }
 
 /// An enforced policy.
 #[derive(Clone, Debug)]
 struct Member {
-    /// Its place in the limit.
+    /// The index in the limit.
     index: usize,
     part: usize,
     name: String,
-    /// What stands before the number of units that are left.
+    /// The text before the number of remaining units: `"burst";r=`.
     available: String,
     quota: u64,
     /// The value of `RateLimit-Limit` and `X-RateLimit-Limit`.
     limit: HeaderValue,
-    /// What a request costs that doesn't say.
+    /// The default cost of a request.
     cost: u64,
 }
 
 impl LimitFields {
-    /// The fields of `limit` in one format.
+    /// The fields of `limit` in `format`.
     #[must_use]
     pub fn new(limit: &Limit, format: FieldFormat) -> Self {
         let mut members = Vec::new();
@@ -108,7 +110,7 @@ impl LimitFields {
             if policy.enforcement() == Enforcement::Shadow {
                 continue;
             }
-            let name = shown_name(limit, index).into_owned();
+            let name = display_name(limit, index).into_owned();
             let (quota, window) = (clamp(quota::quota(policy)), quota::window(policy));
             write_policy(&mut policies, format, &name, quota, window);
             let cost = policy.cost().get();
@@ -127,16 +129,16 @@ impl LimitFields {
         }
         if format == FieldFormat::Draft03 && !policies.is_empty() {
             for member in &mut members {
-                member.limit = of_lawful_text(format!("{}, {policies}", member.quota));
+                member.limit = header_value(format!("{}, {policies}", member.quota));
             }
         }
-        let policies = (!policies.is_empty()).then(|| of_lawful_text(policies));
+        let policies = (!policies.is_empty()).then(|| header_value(policies));
         let ready = Ready { format, members: members.into(), policies, partitions: None };
         Self { ready: Arc::new(ready) }
     }
 
-    /// The same fields, which tell what divides the quota where the format can: one partition per
-    /// part of the limit, in the order of [`Limit::parts`].
+    /// The same fields with the partitions of the quota, which only [`FieldFormat::DraftNext`] shows:
+    /// one partition per part of the limit, in the order of [`Limit::parts`].
     #[must_use]
     pub fn with_partitions(mut self, partitions: &[Partition]) -> Self {
         let mut text = String::new();
@@ -146,7 +148,7 @@ impl LimitFields {
                 let _ = write!(text, "\"{}\"{partition}", member.name);
             }
         }
-        let partitions = (!text.is_empty()).then(|| of_lawful_text(text));
+        let partitions = (!text.is_empty()).then(|| header_value(text));
         Arc::make_mut(&mut self.ready).partitions = partitions;
         self
     }
@@ -157,8 +159,8 @@ impl LimitFields {
         self.ready.format
     }
 
-    /// Whether the fields should stand on a response with this status: not on redirections, which
-    /// a client would wait to follow while little is left.
+    /// Whether a response with this status should have the fields. A redirection should not, since a
+    /// client might wait before following it if few units are left.
     #[must_use]
     pub fn belong_on(status: StatusCode) -> bool {
         !status.is_redirection()
@@ -169,8 +171,8 @@ impl LimitFields {
         DecisionFields { fields: self, decision, costs: None, now: None }
     }
 
-    /// Adds the names of the fields to `Access-Control-Expose-Headers`, so that a browser shows
-    /// them to scripts of other origins.
+    /// Adds the names of the fields to `Access-Control-Expose-Headers`, so that browsers show them to
+    /// scripts from other origins.
     pub fn expose(&self, headers: &mut HeaderMap) {
         let exposed = HeaderValue::from_static(self.format().exposed());
         if !headers.get_all(ACCESS_CONTROL_EXPOSE_HEADERS).iter().any(|value| value == exposed) {
@@ -190,38 +192,38 @@ pub struct DecisionFields<'d> {
 }
 
 impl<'d> DecisionFields<'d> {
-    /// With what the request cost, where the format tells it.
+    /// Sets the costs of the request, which only [`FieldFormat::DraftNext`] shows.
     pub const fn costs(self, costs: Costs<'d>) -> Self {
         Self { costs: Some(costs), ..self }
     }
 
-    /// At this time; without it a reset as a Unix time is left out.
+    /// Sets the time of the response. Without it, a reset as a Unix time is left out.
     pub const fn at(self, now: Timestamp) -> Self {
         Self { now: Some(now), ..self }
     }
 
     /// Writes the fields, and `Retry-After` on a denial.
     ///
-    /// Where another limit has already written its own, lists get longer, and of the others the
-    /// one with less left stays. No effective window is told that is longer than a `Retry-After`
-    /// that is already there.
+    /// If another limit has already written fields, lists are extended, and of all other fields those
+    /// of the limit with fewer units left stay. Effective windows are clamped to an existing
+    /// `Retry-After`.
     pub fn write(self, headers: &mut HeaderMap) {
         self.ready().write(headers);
     }
 
-    /// The same fields for a response that isn't there yet.
+    /// The same fields without borrows, for a response that comes later.
     pub fn ready(self) -> ReadyFields {
-        let told = match self.fields.format() {
+        let content = match self.fields.format() {
             // No limit was asked.
-            _ if self.decision.source() == Source::Bypass => Told::Nothing,
-            FieldFormat::None => Told::Nothing,
+            _ if self.decision.source() == Source::Bypass => Content::Nothing,
+            FieldFormat::None => Content::Nothing,
             FieldFormat::Draft11 | FieldFormat::DraftNext => self.lists(),
             _ => self.closest(),
         };
-        ReadyFields { told, retry: retry_after(self.decision) }
+        ReadyFields { content, retry: retry_after(self.decision) }
     }
 
-    /// The names, in lower case, and values of the same fields, for other libraries.
+    /// The same fields as pairs of a name in lower case and a value, for other libraries.
     #[must_use]
     pub fn pairs(self) -> Vec<(&'static str, String)> {
         let mut pairs = Vec::new();
@@ -233,17 +235,17 @@ impl<'d> DecisionFields<'d> {
         pairs
     }
 
-    fn lists(self) -> Told {
-        /// Of a policy: two names of 32 bytes, and numbers.
+    fn lists(self) -> Content {
+        /// Enough for a policy: two names of 32 bytes, and numbers.
         const BYTES: usize = 128;
         let ready = &self.fields.ready;
         if ready.policies.is_none() {
-            return Told::Nothing;
+            return Content::Nothing;
         }
         let is_next = ready.format == FieldFormat::DraftNext;
         let window = window_parameter(ready.format);
-        make_room(BYTES * ready.members.len());
-        let left = written(|text| {
+        reserve(BYTES * ready.members.len());
+        let left = build_value(|text| {
             for member in &ready.members {
                 let Some(outcome) = self.decision.policies().get(member.index) else {
                     continue;
@@ -263,23 +265,22 @@ impl<'d> DecisionFields<'d> {
                 }
             }
         });
-        Told::Lists { fields: self.fields.clone(), left }
+        Content::Lists { fields: self.fields.clone(), left }
     }
 
-    /// The policy that is closest to its limit: the one that binds, or else the one with the
-    /// fewest units left.
-    fn closest(self) -> Told {
-        let shown = self.fields.ready.members.iter().enumerate().filter_map(|(place, member)| {
+    /// The policy closest to its limit: the binding one, or else the one with the fewest units left.
+    fn closest(self) -> Content {
+        let shown = self.fields.ready.members.iter().enumerate().filter_map(|(index, member)| {
             let outcome = self.decision.policies().get(member.index)?;
             let seconds = effective_window(outcome, self.decision);
             let binds = self.decision.binding() == Some(member.index);
-            Some((place, binds, member.remaining(outcome), seconds))
+            Some((index, binds, member.remaining(outcome), seconds))
         });
         let closest = shown.min_by_key(|(_, binds, remaining, seconds)| {
             (!binds, *remaining, u64::MAX - seconds.unwrap_or(u64::MAX))
         });
-        let Some((place, _, left, seconds)) = closest else {
-            return Told::Nothing;
+        let Some((index, _, left, seconds)) = closest else {
+            return Content::Nothing;
         };
         let reset = match (self.fields.format(), self.now) {
             (FieldFormat::XRateLimitUnix, None) => None,
@@ -289,7 +290,7 @@ impl<'d> DecisionFields<'d> {
             }
             _ => seconds,
         };
-        Told::Closest { fields: self.fields.clone(), place, left, reset }
+        Content::Closest { fields: self.fields.clone(), index, left, reset }
     }
 
     fn cost(&self, member: &Member) -> Option<u64> {
@@ -308,8 +309,8 @@ impl Member {
     }
 }
 
-/// The value of `Retry-After` in whole seconds, at least 1: for a denied request that could ever
-/// pass.
+/// The value of `Retry-After` in whole seconds, at least 1. `None` if the request was allowed or can
+/// never pass.
 #[must_use]
 pub fn retry_after(decision: &Decision) -> Option<u64> {
     match decision.retry_after() {
@@ -318,8 +319,8 @@ pub fn retry_after(decision: &Decision) -> Option<u64> {
     }
 }
 
-/// The seconds in which no more than the remaining quota may be used. `Retry-After` must not
-/// point before their end, so on a denial no policy names more.
+/// The effective window: the seconds in which no more than the remaining quota may be used. On a
+/// denial it is clamped to `Retry-After`, which must not end before any window does.
 fn effective_window(outcome: &Outcome, decision: &Decision) -> Option<u64> {
     let window = match outcome.retry_after() {
         RetryAfter::After(span) => Some(span),
@@ -330,8 +331,7 @@ fn effective_window(outcome: &Outcome, decision: &Decision) -> Option<u64> {
     Some(retry_after(decision).map_or(seconds, |retry| seconds.min(retry)))
 }
 
-/// Adds a policy to the value that tells all of them. The characters of names need no escape
-/// between quotes.
+/// Appends a policy to the list of all policies. Names of policies need no escapes in quotes.
 fn write_policy(
     text: &mut String,
     format: FieldFormat,
@@ -355,8 +355,8 @@ fn write_policy(
     }
 }
 
-/// Names of policies, digits and what stands between them always are a lawful value.
-fn of_lawful_text(text: String) -> HeaderValue {
+/// The value of a text that must be valid: names of policies, digits and punctuation always are.
+fn header_value(text: String) -> HeaderValue {
     HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static(""))
 }
 

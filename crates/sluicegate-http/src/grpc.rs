@@ -1,4 +1,4 @@
-//! Statuses of gRPC that say why a call was turned away.
+//! gRPC statuses that say why a call was refused.
 
 mod details;
 mod protobuf;
@@ -13,9 +13,9 @@ use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use sluicegate_core::{Decision, Limit, RetryAfter, Source};
 
 use crate::missing::Missing;
-use crate::policy_name::shown_name;
+use crate::policy_name::display_name;
 use crate::problem::when_to_retry;
-use crate::request::{RequestView, only_value};
+use crate::request::{RequestView, single_value};
 
 use details::{Details, Violation};
 
@@ -26,8 +26,8 @@ static GRPC_RETRY_PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pus
 
 const MEDIA_TYPE: &str = "application/grpc";
 
-/// Whether a request is a call of gRPC, which wants its answer as a [`GrpcStatus`]: its content
-/// type is `application/grpc`, alone or with a suffix or parameters. Calls of gRPC-Web are not.
+/// Whether a request is a gRPC call, which needs a [`GrpcStatus`] as its response: its content type
+/// is `application/grpc`, possibly with a suffix or parameters. gRPC-Web calls don't count.
 ///
 /// ```
 /// use sluicegate_http::is_grpc;
@@ -39,7 +39,7 @@ const MEDIA_TYPE: &str = "application/grpc";
 /// ```
 #[must_use]
 pub fn is_grpc(request: &dyn RequestView) -> bool {
-    let Ok(media_type) = only_value(request, &CONTENT_TYPE) else {
+    let Ok(media_type) = single_value(request, &CONTENT_TYPE) else {
         return false;
     };
     media_type.split_at_checked(MEDIA_TYPE.len()).is_some_and(|(start, rest)| {
@@ -48,18 +48,18 @@ pub fn is_grpc(request: &dyn RequestView) -> bool {
     })
 }
 
-/// A status of gRPC for a call that was turned away.
+/// The gRPC status of a call that was refused.
 ///
-/// | call | code | may be sent again |
+/// | the call | code | retry |
 /// | --- | --- | --- |
-/// | exceeds its quota | `RESOURCE_EXHAUSTED` (8) | after the delay of its `RetryInfo` and `grpc-retry-pushback-ms` |
-/// | could never pass | `RESOURCE_EXHAUSTED` (8) | no: it has no `RetryInfo`, and a pushback of -1 |
-/// | can't be counted | `UNAVAILABLE` (14) | as the client likes |
-/// | is on a list of those that may not pass | `PERMISSION_DENIED` (7) | no |
-/// | lacks its key | `INVALID_ARGUMENT` (3) | no |
+/// | exceeds its quota | `RESOURCE_EXHAUSTED` (8) | after the delay in `RetryInfo` and `grpc-retry-pushback-ms` |
+/// | can never pass | `RESOURCE_EXHAUSTED` (8) | no: there is no `RetryInfo`, and the pushback is -1 |
+/// | can't be counted | `UNAVAILABLE` (14) | at the client's discretion |
+/// | has a key on a block list | `PERMISSION_DENIED` (7) | no |
+/// | lacks a component of its key | `INVALID_ARGUMENT` (3) | no |
 ///
-/// The details are a `google.rpc.Status` with `ErrorInfo`, and for a quota with `QuotaFailure`,
-/// one violation per policy that refused, and `RetryInfo`.
+/// The details are a `google.rpc.Status` with an `ErrorInfo`. An exceeded quota adds a
+/// `QuotaFailure`, with one violation per policy that refused, and a `RetryInfo`.
 ///
 /// ```
 /// use sluicegate_http::GrpcStatus;
@@ -77,22 +77,22 @@ pub struct GrpcStatus {
     details: Details,
 }
 
-/// The code of a status.
+/// The code of a [`GrpcStatus`].
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum GrpcCode {
-    /// 3: the call lacks what its key is made of.
+    /// 3: the call lacks a component of its key.
     InvalidArgument,
-    /// 7: the key is on a list of those that may not pass.
+    /// 7: the key is on a block list.
     PermissionDenied,
     /// 8: a quota is exceeded.
     ResourceExhausted,
-    /// 14: the limiter can't count now.
+    /// 14: the store failed, and the limiter denies what it can't count.
     Unavailable,
 }
 
 impl GrpcCode {
-    /// The number that is sent.
+    /// The number of the code.
     #[must_use]
     pub const fn number(self) -> u8 {
         match self {
@@ -105,12 +105,12 @@ impl GrpcCode {
 }
 
 impl GrpcStatus {
-    /// Who says so in `ErrorInfo`, unless [`GrpcStatus::with_domain`] changes it.
+    /// The default domain in `ErrorInfo`; see [`GrpcStatus::with_domain`].
     pub const DOMAIN: &'static str = "sluicegate";
 
-    /// The status of a denied call: of an exceeded quota, or where the store failed
-    /// [unavailable](Self::unavailable), or where a list names the key
-    /// [denied](Self::permission_denied).
+    /// The status of a denied call: [resource exhausted](Self::resource_exhausted);
+    /// [unavailable](Self::unavailable) if the store failed; or
+    /// [permission denied](Self::permission_denied) if the key is on a block list.
     pub fn of_denial(limit: &Limit, decision: &Decision) -> Self {
         match decision.source() {
             Source::Fallback => Self::unavailable(),
@@ -119,11 +119,11 @@ impl GrpcStatus {
         }
     }
 
-    /// `RESOURCE_EXHAUSTED`: names the policies that refused, and says when to come back.
+    /// `RESOURCE_EXHAUSTED`: names the policies that refused, and says when to retry.
     pub fn resource_exhausted(limit: &Limit, decision: &Decision) -> Self {
         let violations = crate::policy_name::refusing(decision).map(|index| {
             let quota = decision.policies().get(index).and_then(sluicegate_core::Outcome::limit);
-            Violation { policy: shown_name(limit, index).into_owned(), quota }
+            Violation { policy: display_name(limit, index).into_owned(), quota }
         });
         let details = Details {
             violations: violations.collect(),
@@ -134,21 +134,21 @@ impl GrpcStatus {
         Self { details, ..Self::new(GrpcCode::ResourceExhausted, when_to_retry(decision)) }
     }
 
-    /// `UNAVAILABLE`: the limiter can't count now, and lets nothing pass that it can't count.
+    /// `UNAVAILABLE`: the store failed, and the limiter denies what it can't count.
     pub fn unavailable() -> Self {
-        let message = "the service can't tell now whether the call is within its quota";
+        let message = "the service can't check the quota of the call at the moment";
         let details = Details::of("RATE_LIMITER_UNAVAILABLE");
         Self { details, ..Self::new(GrpcCode::Unavailable, message) }
     }
 
-    /// `PERMISSION_DENIED`: the key is on a list of those that may not pass.
+    /// `PERMISSION_DENIED`: the key is on a block list.
     pub fn permission_denied() -> Self {
         let message = "calls are not accepted from this client";
         let details = Details::of("BLOCKED");
         Self { details, ..Self::new(GrpcCode::PermissionDenied, message) }
     }
 
-    /// `INVALID_ARGUMENT`: the call lacks what its key is made of.
+    /// `INVALID_ARGUMENT`: the call lacks a component of its key.
     pub fn invalid_argument(missing: &Missing) -> Self {
         let message = format!("the call can't be assigned to a quota: {missing}");
         let details = Details::of("MISSING_KEY");
@@ -164,7 +164,7 @@ impl GrpcStatus {
         Self { message: message.into(), ..self }
     }
 
-    /// The same status, said by another domain: the name of the service.
+    /// The same status with another domain: the name of the service that refused.
     pub fn with_domain(mut self, domain: impl Into<Cow<'static, str>>) -> Self {
         self.details.domain = domain.into();
         self
@@ -176,25 +176,25 @@ impl GrpcStatus {
         self.code
     }
 
-    /// The message, as it is before it is encoded.
+    /// The message, unencoded.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// The details: an encoded `google.rpc.Status`, as `tonic::Status::with_details` takes it.
+    /// The details: an encoded `google.rpc.Status`, as `tonic::Status::with_details` expects.
     #[must_use]
     pub fn details(&self) -> Vec<u8> {
         self.details.encode(self.code, &self.message)
     }
 
-    /// The value of `grpc-retry-pushback-ms`: a delay in milliseconds, -1 for never, `None` where
-    /// the client's own judgement is as good.
+    /// The value of `grpc-retry-pushback-ms`: a delay in milliseconds, or -1 for never. `None` leaves
+    /// the delay to the client.
     #[must_use]
     pub fn retry_pushback(&self) -> Option<i32> {
         match (self.code, self.details.retry) {
             (GrpcCode::Unavailable, _) => None,
-            // What has no number here is too long to wait for.
+            // -1 also for a delay above the range of the field: too long to wait.
             (_, Some(RetryAfter::After(span))) => {
                 Some(i32::try_from(span.as_millis_ceil()).unwrap_or(-1))
             }
@@ -202,12 +202,12 @@ impl GrpcStatus {
         }
     }
 
-    /// Writes the status where trailers are: on a response without a body, among its headers.
+    /// Writes the status into trailers, or into the headers of a response without a body.
     pub fn write(&self, headers: &mut HeaderMap) {
-        /// Space and what is visible in ASCII stays as it is, but for the percent sign.
+        /// Printable ASCII except for the percent sign stays unescaped.
         const ESCAPED: &AsciiSet = &CONTROLS.add(b'%');
         let mut insert = |name: &HeaderName, value: String| {
-            // Digits, base64 and printable ASCII always are a lawful value.
+            // Digits, base64 and printable ASCII are always valid.
             if let Ok(value) = HeaderValue::try_from(value) {
                 headers.insert(name, value);
             }
@@ -220,7 +220,7 @@ impl GrpcStatus {
         }
     }
 
-    /// A response that is nothing but the status: HTTP 200, no body.
+    /// A response that consists of the status only: HTTP 200 without a body.
     pub fn into_response<B: Default>(self) -> Response<B> {
         let mut response = Response::new(B::default());
         let headers = response.headers_mut();

@@ -1,4 +1,4 @@
-//! The key of a request: the bytes that a limit counts under.
+//! The key that a limit counts a request under.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -8,31 +8,30 @@ use smallvec::SmallVec;
 
 use crate::cidr::Cidr;
 
-/// Keys up to this many bytes lie where the [`Key`] lies.
+/// A [`Key`] up to this many bytes needs no allocation.
 const INLINE: usize = 64;
 
 pub(crate) type Bytes = SmallVec<[u8; INLINE]>;
 
-/// Between the parts of a joined key.
+/// Separates the parts of a joined key.
 const SEPARATOR: u8 = b'|';
-/// Before a separator, or itself, that is part of a part.
+/// Precedes a separator or an escape inside a part.
 const ESCAPE: u8 = b'\\';
-/// A first byte that no plain key has: what is put before it, or after it, says what is meant.
+/// Begins every key with a special meaning. A plain key that begins with it gets it twice.
 const RESERVED: u8 = 0;
-/// After [`RESERVED`]: a key of the second choice.
+/// After [`RESERVED`]: marks a key of the second choice.
 const SECOND: u8 = b'|';
-/// After [`RESERVED`]: no key at all.
+/// The key that requests without a key share.
 const SHARED: &[u8] = b"\0shared";
 
-/// The bytes that a limit counts a request under, and the network it came from if that is part
-/// of them.
+/// The bytes that a limit counts a request under, and the client's network if it is part of them.
 ///
-/// A key of one part is that part as it is. [Joined](Key::join) parts stand between `|`, with `|`
-/// and `\` inside a part escaped by `\`, so that different parts never make one key. A key that
-/// would begin with NUL gets one more: such beginnings are reserved, and no key of a request equals
-/// [`Key::shared`].
+/// The bytes of a [joined](Key::join) key are its parts, separated by `|`, with `\` before each `|`
+/// and `\` inside a part, so different parts never make the same key. A key of one part is that part,
+/// unescaped. Keys that begin with a single NUL are reserved, and a key that would begin with NUL gets
+/// another one in front, so no request can choose [`Key::shared`].
 ///
-/// Up to 64 bytes are held without an allocation.
+/// Keys of up to 64 bytes need no allocation.
 ///
 /// ```
 /// use sluicegate_http::Key;
@@ -49,7 +48,7 @@ pub struct Key {
 }
 
 impl Key {
-    /// The key of these bytes.
+    /// The key with these bytes.
     #[must_use]
     pub fn new(bytes: impl AsRef<[u8]>) -> Self {
         let mut writer = KeyWriter::of_one_part();
@@ -57,7 +56,7 @@ impl Key {
         writer.finish()
     }
 
-    /// The key of a client's network: its text.
+    /// The key of a client's network: the text of the network.
     #[must_use]
     pub fn of_network(network: Cidr) -> Self {
         let mut writer = KeyWriter::of_one_part();
@@ -65,28 +64,27 @@ impl Key {
         writer.finish()
     }
 
-    /// The key of these bytes, which are a network if they read as one: for keys from those who
-    /// are trusted to name addresses, such as callers of the service. [`KeyMatcher`] tells a key
-    /// that only looks like an address from one that is.
-    ///
-    /// [`KeyMatcher`]: crate::KeyMatcher
+    /// The key with these bytes, and with their network if they parse as a [`Cidr`]. The range of a
+    /// [`KeyMatcher`](crate::KeyMatcher) matches such a key, but never [`Key::new`] of the same bytes.
+    /// Use it only for callers that are trusted to name addresses.
     #[must_use]
     pub fn of_text(bytes: impl AsRef<[u8]>) -> Self {
-        /// An IPv6 address of 45 characters, a slash and three digits.
-        const MOST: usize = 49;
+        /// An IPv6 address of up to 45 characters, a slash and three digits.
+        const MAX_BYTES: usize = 49;
         let bytes = bytes.as_ref();
-        let text = std::str::from_utf8(bytes).ok().filter(|text| text.len() <= MOST);
+        let text = std::str::from_utf8(bytes).ok().filter(|text| text.len() <= MAX_BYTES);
         Self { network: text.and_then(|text| text.parse().ok()), ..Self::new(bytes) }
     }
 
-    /// What all requests without a key share ([`OnMissingKey::Shared`](crate::OnMissingKey)).
+    /// The key that all requests without a key share, under
+    /// [`OnMissingKey::Shared`](crate::OnMissingKey::Shared).
     #[must_use]
     pub fn shared() -> Self {
         Self { bytes: Bytes::from_slice(SHARED), network: None }
     }
 
-    /// One key of several. Different lists of two or more keys have different keys; a list of one
-    /// has that one.
+    /// Joins keys into one. Different lists of two or more keys make different keys; a list of one
+    /// key makes that key.
     #[must_use]
     pub fn join(keys: &[Self]) -> Self {
         match keys {
@@ -105,25 +103,25 @@ impl Key {
         writer.finish()
     }
 
-    /// The same key, of a client in this network: for keys that were put together elsewhere.
+    /// The same key with the client's network set to `network`, for keys that are joined elsewhere.
     #[must_use]
     pub fn in_network(self, network: Cidr) -> Self {
         Self { network: Some(network), ..self }
     }
 
-    /// The bytes: what a limiter is asked about.
+    /// The bytes to ask a limiter about.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The client's network, if it is the key or one of its parts.
+    /// The client's network, if it is the key or a part of it.
     #[must_use]
     pub const fn network(&self) -> Option<Cidr> {
         self.network
     }
 
-    /// The key as that of a first choice: unlike any of the second.
+    /// The key as one of a first choice, different from any of a second.
     pub(crate) fn into_first_choice(mut self) -> Self {
         if self.bytes.first() == Some(&RESERVED) {
             self.bytes.insert(0, RESERVED);
@@ -131,7 +129,7 @@ impl Key {
         self
     }
 
-    /// The key as that of a second choice: unlike any of the first.
+    /// The key as one of a second choice, different from any of a first.
     pub(crate) fn into_second_choice(mut self) -> Self {
         self.bytes.insert_from_slice(0, &[RESERVED, SECOND]);
         self
@@ -151,7 +149,7 @@ impl<T: AsRef<[u8]> + ?Sized> From<&T> for Key {
 }
 
 impl PartialEq for Key {
-    /// Equal bytes are equal keys.
+    /// Keys are equal if their bytes are.
     fn eq(&self, other: &Self) -> bool {
         self.bytes == other.bytes
     }
@@ -171,52 +169,55 @@ impl fmt::Debug for Key {
     }
 }
 
-/// Puts a key together.
+/// Builds a key part by part.
 #[derive(Debug)]
 pub(crate) struct KeyWriter {
     bytes: Bytes,
     network: Option<Cidr>,
-    joined: Joined,
-    /// Where the part that is being written begins.
+    parts: Parts,
+    /// The index where the current part begins.
     part: usize,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Joined {
-    OnePart,
-    NoneYet,
-    Some,
+enum Parts {
+    /// The key is a single part, unescaped.
+    Single,
+    /// The first part of a joined key comes next.
+    First,
+    /// Another part of a joined key comes next.
+    Next,
 }
 
 impl KeyWriter {
-    /// Of a key that has one part, as it is.
+    /// A writer of a key that is a single part, unescaped.
     pub(crate) fn of_one_part() -> Self {
-        Self { bytes: Bytes::new(), network: None, joined: Joined::OnePart, part: 0 }
+        Self { bytes: Bytes::new(), network: None, parts: Parts::Single, part: 0 }
     }
 
-    /// Of a key of several parts, each of which begins with [`KeyWriter::begin_part`].
+    /// A writer of a joined key, each part of which begins with [`KeyWriter::begin_part`].
     pub(crate) fn of_parts() -> Self {
-        Self { bytes: Bytes::new(), network: None, joined: Joined::NoneYet, part: 0 }
+        Self { bytes: Bytes::new(), network: None, parts: Parts::First, part: 0 }
     }
 
     pub(crate) fn begin_part(&mut self) {
-        match self.joined {
-            Joined::OnePart => {}
-            Joined::NoneYet => self.joined = Joined::Some,
-            Joined::Some => self.bytes.push(SEPARATOR),
+        match self.parts {
+            Parts::Single => {}
+            Parts::First => self.parts = Parts::Next,
+            Parts::Next => self.bytes.push(SEPARATOR),
         }
         self.part = self.bytes.len();
     }
 
-    /// Ends a part that was written as it is, so that it stands there like a key of its own.
+    /// Ends a part that consists of raw bytes, which may begin with [`RESERVED`].
     pub(crate) fn end_part(&mut self) {
-        if self.joined != Joined::OnePart && self.bytes.get(self.part) == Some(&RESERVED) {
+        if self.parts != Parts::Single && self.bytes.get(self.part) == Some(&RESERVED) {
             self.bytes.insert(self.part, RESERVED);
         }
     }
 
     pub(crate) fn push(&mut self, bytes: &[u8]) {
-        if self.joined == Joined::OnePart {
+        if self.parts == Parts::Single {
             self.bytes.extend_from_slice(bytes);
         } else {
             bytes.iter().for_each(|&byte| self.push_byte(byte));
@@ -224,16 +225,17 @@ impl KeyWriter {
     }
 
     pub(crate) fn push_byte(&mut self, byte: u8) {
-        if self.joined != Joined::OnePart && matches!(byte, SEPARATOR | ESCAPE) {
+        if self.parts != Parts::Single && matches!(byte, SEPARATOR | ESCAPE) {
             self.bytes.push(ESCAPE);
         }
         self.bytes.push(byte);
     }
 
     pub(crate) fn push_network(&mut self, network: Cidr) {
-        // Digits, colons, points and a slash: nothing that a part escapes.
+        // The text of a network has only digits, letters, colons, periods and a slash, so it needs
+        // no escapes.
         match network.address() {
-            // What most requests come from.
+            // Formatting is slow, and most requests come from here.
             IpAddr::V4(address) => {
                 let (mut text, mut end) = ([0; LONGEST_IPV4], 0);
                 let mut put = |byte| {
@@ -252,7 +254,7 @@ impl KeyWriter {
                 }
                 self.bytes.extend_from_slice(&text[..end]);
             }
-            // Writing into it never fails.
+            // Writing to a `KeyWriter` never fails.
             IpAddr::V6(_) => drop(fmt::Write::write_fmt(self, format_args!("{network}"))),
         }
         self.network = Some(network);
@@ -266,7 +268,7 @@ impl KeyWriter {
     }
 }
 
-/// Four times three digits, three points, and a length of three characters.
+/// Four times three digits, three periods, and a prefix length of three characters.
 const LONGEST_IPV4: usize = 18;
 
 fn put_number(number: u8, put: &mut impl FnMut(u8)) {
@@ -292,7 +294,7 @@ mod tests {
 
     use super::*;
 
-    /// Bytes that mean something in a key, and others.
+    /// Parts with many bytes that have a meaning in keys.
     fn part() -> impl Strategy<Value = Vec<u8>> {
         let byte =
             prop_oneof![Just(RESERVED), Just(SEPARATOR), Just(ESCAPE), Just(b'a'), any::<u8>()];
@@ -321,14 +323,13 @@ mod tests {
         let network: Cidr = "192.0.2.1".parse().unwrap();
         let joined = Key::join(&[Key::new("a"), Key::of_network(network)]);
         assert_eq!((joined.as_bytes(), joined.network()), (&b"a|192.0.2.1"[..], Some(network)));
-        // Text that looks like one is none.
+        // Text that looks like a network is not one.
         assert_eq!(Key::new("192.0.2.1").network(), None);
     }
 
     proptest! {
         #[test]
         fn a_network_is_its_text(address in any::<IpAddr>(), length in 0..=128_u8) {
-            let length = length.min(crate::cidr::address_length(address));
             let network = Cidr::masked(address, length);
             let key = Key::of_network(network);
             let text = network.to_string();
@@ -351,7 +352,7 @@ mod tests {
         #[test]
         fn no_second_choice_is_a_first_one(a in part(), b in part(), c in part()) {
             let (a, b, c) = (Key::new(a), Key::new(b), Key::new(c));
-            // a, else b, else c, which differ in what was chosen even where the text is the same.
+            // `a` or else `b` or else `c`: the keys differ by choice even if their text is equal.
             let first = a.clone().into_first_choice().into_first_choice();
             let second = b.clone().into_second_choice().into_first_choice();
             let third = c.clone().into_second_choice();

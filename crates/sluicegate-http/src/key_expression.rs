@@ -1,6 +1,7 @@
-//! What a config file says a key is made of.
+//! Key expressions, which config files make keys with.
 
 mod error;
+mod extract;
 mod read;
 
 use std::fmt;
@@ -19,25 +20,25 @@ pub use error::KeyExpressionError;
 
 /// What the key of a request is made of: components joined by `+`.
 ///
-/// | component | what it is |
+/// | component | value |
 /// | --- | --- |
-/// | `ip` | the client's network: an IPv4 address, 64 bits of an IPv6 address |
-/// | `user` | who the application says is asking |
-/// | `method`, `path` | of the request, as the client chose them |
-/// | `route` | the route that was found, as the application wrote it |
-/// | `host` | the host that is asked |
+/// | `ip` | the client's network: an IPv4 address, or the first 64 bits of an IPv6 address |
+/// | `user` | the user that the application identified |
+/// | `method`, `path` | the method or path, as the client sent it |
+/// | `route` | the pattern of the matched route |
+/// | `host` | the requested host |
 /// | `header:NAME` | a header field |
 /// | `cookie:NAME` | a cookie |
-/// | `query:NAME` | a parameter of the query |
-/// | `'text'` | always this text |
+/// | `query:NAME` | a query parameter |
+/// | `'text'` | this text |
 ///
-/// A name with white space, `+`, `'` or `\` stands in quotes; between quotes `'` is written `\'`,
-/// and `\` is written `\\`. Each component may be there once. What is there but empty is missing.
-/// The key is that of [`Key::join`]: two different requests have one key only if all components
-/// are the same.
+/// A name with white space, `+`, `'` or `\` needs single quotes. In quotes, `\'` stands for `'` and
+/// `\\` for `\`. Each component may occur once, except for texts. An empty value counts as missing.
+/// Components are joined like [`Key::join`], so two requests have the same key only if all their
+/// components are equal.
 ///
-/// The expression alone believes no header field about the client's address; behind proxies it
-/// is given a [`ClientAddress`].
+/// By itself, an expression takes the client's address from the connection. Behind proxies, give
+/// it a [`ClientAddress`].
 ///
 /// ```
 /// use sluicegate_http::{KeyExpression, KeyExtractor, User};
@@ -63,33 +64,35 @@ pub use error::KeyExpressionError;
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct KeyExpression {
     components: Arc<[KeyComponent]>,
-    /// Unless it is left open.
+    /// `None` leaves the choice to the caller.
     address: Option<Arc<ClientAddress>>,
 }
 
 impl KeyExpression {
-    /// The longest expression that is read, in bytes.
+    /// The maximum length of an expression, in bytes.
     pub const MAX_BYTES: usize = 1_024;
-    /// The most components.
+    /// The maximum number of components.
     pub const MAX_COMPONENTS: usize = 16;
 
-    /// The same expression, with the client's address found like this.
+    /// The same expression, with the client's address found by `address`.
     #[must_use]
     pub fn with_client_address(self, address: impl Into<Arc<ClientAddress>>) -> Self {
         Self { address: Some(address.into()), ..self }
     }
 
-    /// How the client's address is found; `None` if that was left open, and then it is the peer's.
+    /// How the client's address is found, if set by
+    /// [`with_client_address`](Self::with_client_address). The default is
+    /// [the peer](ClientAddress::peer).
     #[must_use]
     pub fn client_address(&self) -> Option<&ClientAddress> {
         self.address.as_deref()
     }
 
-    /// The key of `request`, with the client's address found like this, whatever
-    /// [`client_address`](Self::client_address) says.
+    /// The key of `request`, with the client's address found by `address`, even if
+    /// [`client_address`](Self::client_address) is set.
     ///
     /// # Errors
-    /// When the request lacks what the key is made of.
+    /// If the request lacks a component.
     pub fn key_found_by(
         &self,
         request: &dyn RequestView,
@@ -101,21 +104,30 @@ impl KeyExpression {
         };
         for component in self.components.iter() {
             key.begin_part();
-            component.write(request, address, &mut key)?;
+            extract::write_component(component, request, address, &mut key)?;
             key.end_part();
         }
         Ok(key.finish())
     }
 
-    /// The components, in the order of the key.
+    /// The components in order.
     #[must_use]
     pub fn components(&self) -> &[KeyComponent] {
         &self.components
     }
 }
 
+impl Partition {
+    /// The dimensions that a key expression partitions a quota by. Components without a dimension in
+    /// the draft get one with the prefix `sluicegate-`, without the name of the field, cookie or
+    /// parameter.
+    pub fn of(expression: &KeyExpression) -> Self {
+        Self::of_components(expression.components())
+    }
+}
+
 impl Default for KeyExpression {
-    /// `ip`.
+    /// The expression `ip`.
     fn default() -> Self {
         Self { components: [KeyComponent::Ip].into(), address: None }
     }
@@ -141,7 +153,7 @@ impl KeyExtractor for KeyExpression {
 }
 
 impl fmt::Display for KeyExpression {
-    /// The shortest text that reads back to the expression.
+    /// The shortest text that parses as the expression.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, component) in self.components.iter().enumerate() {
             write!(f, "{}{component}", if index > 0 { "+" } else { "" })?;

@@ -1,4 +1,4 @@
-//! Which keys a list names.
+//! Entries of allow and block lists.
 
 mod read;
 mod set;
@@ -12,20 +12,20 @@ use crate::key::Key;
 
 pub use set::KeySet;
 
-/// One entry of a list of keys.
+/// One entry of a list of keys: a pattern that keys match.
 ///
-/// | text | names |
+/// | text | matches |
 /// | --- | --- |
-/// | `alice` | that key |
-/// | `internal-*` | every key that begins so; `*` alone names all |
-/// | `10.0.0.0/8`, `192.0.2.1`, `2001:db8::/32` | every key with a client's address in that range |
+/// | `alice` | this key |
+/// | `internal-*` | every key with this prefix; `*` alone matches all keys |
+/// | `10.0.0.0/8`, `192.0.2.1`, `2001:db8::/32` | every key with a client's network in this range |
 ///
-/// `\*` and `\\` are the characters themselves, and `\xNN` is any byte, in two hexadecimal digits;
-/// a `*` elsewhere than at the end is an error. A joined key is named as it is made: `alice|GET`.
+/// `\*` and `\\` stand for `*` and `\`, and `\xNN` for the byte with these two hexadecimal digits. A
+/// `*` anywhere but at the end is an error. A joined key is written as its bytes: `alice|GET`.
 ///
-/// A range names keys that a client's address was made into: those of the component `ip`, alone
-/// or joined with others. It never names a user who is called like an address. Clients with IPv6
-/// are limited as networks of (usually) 64 bits, so a longer range names none of them.
+/// A range matches only keys made from a client's address: those of the component `ip`, alone or
+/// joined with others. It never matches a user whose name looks like an address. IPv6 clients are
+/// limited as networks, by default of 64 bits, so a range with a longer prefix matches none of them.
 ///
 /// ```
 /// use sluicegate_http::{Key, KeyMatcher};
@@ -46,69 +46,67 @@ pub use set::KeySet;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub struct KeyMatcher(Kind);
+pub struct KeyMatcher(Pattern);
 
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
-enum Kind {
-    /// The bytes of a key.
+enum Pattern {
     Exact(Box<[u8]>),
-    /// The first bytes of a key.
     Prefix(Box<[u8]>),
     Range(Cidr),
 }
 
 impl KeyMatcher {
-    /// The longest text that is read, in bytes.
+    /// The maximum length of an entry, in bytes.
     pub const MAX_BYTES: usize = 1_024;
 
-    /// Names the key of these bytes.
+    /// Matches the key with these bytes.
     #[must_use]
     pub fn exact(bytes: impl AsRef<[u8]>) -> Self {
-        Self(Kind::Exact(Key::new(bytes).as_bytes().into()))
+        Self(Pattern::Exact(Key::new(bytes).as_bytes().into()))
     }
 
-    /// Names every key whose bytes begin so.
+    /// Matches every key that begins with these bytes.
     #[must_use]
     pub fn prefix(bytes: impl AsRef<[u8]>) -> Self {
-        Self(Kind::Prefix(Key::new(bytes).as_bytes().into()))
+        Self(Pattern::Prefix(Key::new(bytes).as_bytes().into()))
     }
 
-    /// Names every key with a client's address in `range`.
+    /// Matches every key with a client's network in `range`.
     #[must_use]
     pub const fn range(range: Cidr) -> Self {
-        Self(Kind::Range(range))
+        Self(Pattern::Range(range))
     }
 
-    /// What the entry names, for whoever keeps many of them with something for each.
+    /// What the entry matches: for an index of many entries.
     #[must_use]
     pub const fn named(&self) -> Named<'_> {
         match &self.0 {
-            Kind::Exact(bytes) => Named::Exact(bytes),
-            Kind::Prefix(bytes) => Named::Prefix(bytes),
-            Kind::Range(range) => Named::Range(*range),
+            Pattern::Exact(bytes) => Named::Exact(bytes),
+            Pattern::Prefix(bytes) => Named::Prefix(bytes),
+            Pattern::Range(range) => Named::Range(*range),
         }
     }
 
-    /// Whether the entry names `key`.
+    /// Whether `key` matches the entry.
     #[must_use]
     pub fn matches(&self, key: &Key) -> bool {
         match &self.0 {
-            Kind::Exact(bytes) => key.as_bytes() == &**bytes,
-            Kind::Prefix(bytes) => key.as_bytes().starts_with(bytes),
-            Kind::Range(range) => key.network().is_some_and(|network| range.covers(network)),
+            Pattern::Exact(bytes) => key.as_bytes() == &**bytes,
+            Pattern::Prefix(bytes) => key.as_bytes().starts_with(bytes),
+            Pattern::Range(range) => key.network().is_some_and(|network| range.covers(network)),
         }
     }
 }
 
-/// What a [`KeyMatcher`] names.
+/// What a [`KeyMatcher`] matches.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum Named<'m> {
     /// The key with these [bytes](Key::as_bytes).
     Exact(&'m [u8]),
-    /// Every key whose bytes begin so.
+    /// Every key that begins with these bytes.
     Prefix(&'m [u8]),
-    /// Every key with a client's address in this range.
+    /// Every key with a client's network in this range.
     Range(Cidr),
 }
 
@@ -118,23 +116,23 @@ impl FromStr for KeyMatcher {
     fn from_str(text: &str) -> Result<Self, KeyMatcherError> {
         read::matcher(text).map_err(|(at, problem)| KeyMatcherError {
             column: text.get(..at).map_or(0, |before| before.chars().count()) + 1,
-            message: format!("`{}` {problem}", read::shown(text)),
+            message: format!("`{}` {problem}", read::excerpt(text)),
         })
     }
 }
 
 impl fmt::Display for KeyMatcher {
-    /// The text that reads back to the entry.
+    /// The text that parses as the entry.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Kind::Exact(bytes) => f.write_str(&read::written(bytes)),
-            Kind::Prefix(bytes) => write!(f, "{}*", read::written(bytes)),
-            Kind::Range(range) => write!(f, "{range}"),
+            Pattern::Exact(bytes) => f.write_str(&read::escaped(bytes)),
+            Pattern::Prefix(bytes) => write!(f, "{}*", read::escaped(bytes)),
+            Pattern::Range(range) => write!(f, "{range}"),
         }
     }
 }
 
-/// An entry of a list that can't be read, and what to write instead.
+/// An entry of a list failed to parse. The message says what to write instead.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct KeyMatcherError {
     column: usize,
@@ -142,7 +140,7 @@ pub struct KeyMatcherError {
 }
 
 impl KeyMatcherError {
-    /// Where the part at fault begins, in characters counted from 1.
+    /// The column where the part at fault begins, in characters from 1.
     #[must_use]
     pub const fn column(&self) -> usize {
         self.column

@@ -1,15 +1,15 @@
-//! What a rate limiter has to know of HTTP: whose request it is, and how to say no.
+//! The HTTP side of a rate limiter: which key a request counts under, and how to report a decision.
 //!
-//! Pure: nothing here does I/O, reads a clock or knows an async runtime, and nothing decides.
-//! Middleware asks these types for a key, a limiter for a decision, and these again for what to
-//! answer. Everything fits `http` 1.x, so axum, hyper, tower and tonic; other libraries implement
-//! [`RequestView`].
+//! Nothing here does I/O, reads a clock, depends on an async runtime or makes decisions. Middleware
+//! takes a key from these types, a decision from a limiter, and the response from these types
+//! again. They work with `http` 1.x, and so with axum, hyper, tower and tonic; other libraries
+//! implement [`RequestView`].
 //!
-//! # Whose request it is
+//! # Keys
 //!
-//! A [`KeyExpression`], as a config file has it, makes the [`Key`] of a request. `ip` in it is the
-//! client's network, found by a [`ClientAddress`] that believes no header field unless told
-//! which proxies write it.
+//! A [`KeyExpression`], usually read from a config file, makes the [`Key`] of a request. Its
+//! component `ip` is the client's network, which a [`ClientAddress`] finds. It trusts a header
+//! field only if configured with the proxies that write it.
 //!
 //! ```
 //! use sluicegate_http::{AddressHeader, ClientAddress, KeyExpression, KeyExtractor, Peer};
@@ -21,20 +21,20 @@
 //!
 //! let request = http::Request::get("/cart")
 //!     .extension(Peer("10.0.0.7:443".parse()?)) // set by the server
-//!     .header("x-forwarded-for", "6.6.6.6, 198.51.100.7") // the first one is made up
+//!     .header("x-forwarded-for", "6.6.6.6, 198.51.100.7") // the client made up the first
 //!     .header("x-tenant", "acme")
 //!     .body(())?;
 //! assert_eq!(key.key(&request)?.as_bytes(), b"198.51.100.7|acme");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Code can make keys of anything: see [`KeyExtractor`]. What happens to a request without a key is
-//! said by [`OnMissingKey`]; which keys pass unasked or never, by a [`KeySet`].
+//! Code can make keys from anything in a request: see [`KeyExtractor`]. [`OnMissingKey`] sets what
+//! happens to a request without a key, and a [`KeySet`] holds the keys of an allow or block list.
 //!
-//! # How to say no
+//! # Responses
 //!
-//! [`LimitFields`] are the response fields in the [`FieldFormat`] of one's choice, [`Problem`] is
-//! the body, and [`GrpcStatus`] is both for gRPC. None of them shows a policy that only watches.
+//! [`LimitFields`] are the response fields in a given [`FieldFormat`], [`Problem`] is the body of a
+//! denial, and [`GrpcStatus`] replaces both for gRPC. None of them shows shadow policies.
 //!
 //! ```
 //! use sluicegate_core::{EmbeddedStore, Limit, Request, Store, TimeSource};

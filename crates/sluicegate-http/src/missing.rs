@@ -1,4 +1,4 @@
-//! Requests that don't have what their key is made of.
+//! Requests without a key.
 
 use std::error::Error;
 use std::fmt;
@@ -7,13 +7,13 @@ use std::str::FromStr;
 use crate::key::Key;
 use crate::key_component::KeyComponent;
 
-/// A request has no key: what it lacks, and why that is so.
+/// A request has no key, because it lacks a component.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Missing {
-    /// What the request lacks.
+    /// The component that the request lacks.
     pub component: KeyComponent,
-    /// Whether it isn't there, or can't be told.
+    /// Why the component is missing.
     pub reason: MissingReason,
 }
 
@@ -21,15 +21,15 @@ pub struct Missing {
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum MissingReason {
-    /// It is not there, or empty.
+    /// It is absent or empty.
     Absent,
-    /// It is there several times with different values. Programs differ in which one they read,
-    /// so a client could choose its key by adding one.
+    /// It occurs several times with different values. Programs differ in which one they read, so a
+    /// client could choose its key by adding a value.
     Ambiguous,
 }
 
 impl Missing {
-    /// A request without `component`.
+    /// A request in which `component` is absent.
     #[must_use]
     pub const fn absent(component: KeyComponent) -> Self {
         Self { component, reason: MissingReason::Absent }
@@ -50,7 +50,7 @@ impl fmt::Display for Missing {
 
 impl Error for Missing {}
 
-/// A component as a sentence has it.
+/// Displays a component as a noun for use in a sentence.
 struct Described<'c>(&'c KeyComponent);
 
 impl fmt::Display for Described<'_> {
@@ -70,9 +70,9 @@ impl fmt::Display for Described<'_> {
     }
 }
 
-/// What happens to a request that has no key.
+/// What to do with a request that has no key.
 ///
-/// Reads and prints as `shared`, `refuse` and `skip`.
+/// Parses from and prints as `shared`, `refuse` or `skip`.
 ///
 /// ```
 /// use sluicegate_http::{Key, KeyComponent, Missing, KeyOutcome, OnMissingKey};
@@ -87,25 +87,24 @@ impl fmt::Display for Described<'_> {
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum OnMissingKey {
-    /// All requests without a key are limited together, under [`Key::shared`], which no key of a
-    /// request equals.
+    /// Limit all requests without a key together, under [`Key::shared`].
     #[default]
     Shared,
-    /// The request is refused: status 400.
+    /// Refuse the request with status 400.
     Refuse,
-    /// The request passes, and nothing is counted.
+    /// Let the request pass without counting it.
     Skip,
 }
 
-/// What is to be done with a request.
+/// What to do with a request: the result of [`OnMissingKey::resolve`].
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum KeyOutcome {
     /// Ask the limit about this key.
     Limit(Key),
-    /// Refuse the request, which lacks this.
+    /// Refuse the request, which lacks this component.
     Refuse(Missing),
-    /// Let the request pass without asking.
+    /// Let the request pass without asking the limit.
     Skip,
 }
 
@@ -113,7 +112,7 @@ impl OnMissingKey {
     const WORDS: [(&'static str, Self); 3] =
         [("shared", Self::Shared), ("refuse", Self::Refuse), ("skip", Self::Skip)];
 
-    /// What is to be done with a request that has this key, or none.
+    /// What to do with a request that has this key or none.
     #[must_use]
     pub fn resolve(self, key: Result<Key, Missing>) -> KeyOutcome {
         match (key, self) {
@@ -143,13 +142,13 @@ impl FromStr for OnMissingKey {
     }
 }
 
-/// A word that says nothing about requests without a key.
+/// An [`OnMissingKey`] failed to parse.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct OnMissingKeyError(String);
 
 impl fmt::Display for OnMissingKeyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` is not known: write shared, refuse or skip", self.0.escape_debug())
+        write!(f, "unknown word `{}`: write shared, refuse or skip", self.0.escape_debug())
     }
 }
 
@@ -165,7 +164,7 @@ mod tests {
             assert_eq!(word.parse::<OnMissingKey>().unwrap().to_string(), word);
         }
         let error = "deny".parse::<OnMissingKey>().unwrap_err();
-        assert_eq!(error.to_string(), "`deny` is not known: write shared, refuse or skip");
+        assert_eq!(error.to_string(), "unknown word `deny`: write shared, refuse or skip");
     }
 
     #[test]

@@ -1,12 +1,12 @@
-//! What policies are called in answers.
+//! The names of policies in responses.
 
 use std::borrow::Cow;
 
 use sluicegate_core::{Decision, Limit};
 
-/// The name of a limit's policy as clients see it: its own, or where limits are decided together
-/// and two policies have one name, the limit's before it.
-pub(crate) fn shown_name(limit: &Limit, index: usize) -> Cow<'_, str> {
+/// The name of a policy as clients see it: its own name, with the name of its limit in front if
+/// limits decide together and another policy has the same name.
+pub(crate) fn display_name(limit: &Limit, index: usize) -> Cow<'_, str> {
     let Some(member) = limit.members().get(index) else {
         return Cow::Borrowed("");
     };
@@ -17,7 +17,7 @@ pub(crate) fn shown_name(limit: &Limit, index: usize) -> Cow<'_, str> {
     }
 }
 
-/// The places of the policies that turn a request away. Those that only watch are not among them.
+/// The indexes of the policies that refuse a request, without shadow policies.
 pub(crate) fn refusing(decision: &Decision) -> impl Iterator<Item = usize> {
     let policies = decision.policies().iter().enumerate();
     policies

@@ -1,4 +1,4 @@
-//! Bodies that say in JSON why a request was turned away.
+//! Problem details: JSON bodies that say why a request was refused.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -8,9 +8,9 @@ use http::{Response, StatusCode};
 use sluicegate_core::{Decision, Limit, RetryAfter, Source};
 
 use crate::missing::Missing;
-use crate::policy_name::{refusing, shown_name};
+use crate::policy_name::{display_name, refusing};
 
-/// Why a request was turned away: a problem of RFC 9457, `application/problem+json`.
+/// Why a request was refused: problem details by RFC 9457, `application/problem+json`.
 ///
 /// ```
 /// use sluicegate_http::Problem;
@@ -31,19 +31,19 @@ pub struct Problem {
     violated: Vec<String>,
 }
 
-/// Which problem it is.
+/// The type of a [`Problem`].
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum ProblemKind {
-    /// The request exceeds a quota: 429.
+    /// The request exceeds a quota: status 429.
     QuotaExceeded,
-    /// The limiter can't count and refuses what it can't count: 503.
+    /// The store failed, and the limiter denies what it can't count: status 503.
     TemporaryReducedCapacity,
-    /// What the client does looks like abuse: 429.
+    /// The behavior of the client looks like abuse: status 429.
     AbnormalUsageDetected,
-    /// The key is on a list of those that may not pass: 403.
+    /// The key is on a block list: status 403.
     Blocked,
-    /// The request lacks what its key is made of: 400.
+    /// The request lacks a component of its key: status 400.
     MissingKey,
 }
 
@@ -59,8 +59,7 @@ impl ProblemKind {
         }
     }
 
-    /// The URI that names the problem; `about:blank` for those that are no more than their
-    /// status.
+    /// The URI of the problem type; `about:blank` for types that say no more than their status.
     #[must_use]
     pub const fn uri(self) -> &'static str {
         match self {
@@ -75,7 +74,7 @@ impl ProblemKind {
         }
     }
 
-    /// The problem in a few words, the same for all of its kind.
+    /// The title of the problem type, the same for all its problems.
     #[must_use]
     pub const fn title(self) -> &'static str {
         match self {
@@ -87,7 +86,7 @@ impl ProblemKind {
         }
     }
 
-    /// Whether the problem names the policies that were violated.
+    /// Whether the problem names the violated policies.
     const fn has_policies(self) -> bool {
         !matches!(self, Self::Blocked | Self::MissingKey)
     }
@@ -97,9 +96,9 @@ impl Problem {
     /// The media type of the body.
     pub const MEDIA_TYPE: &'static str = "application/problem+json";
 
-    /// The problem of a denied request: the quota is exceeded, or where the store failed
-    /// [temporary reduced capacity](Self::temporary_reduced_capacity), or where a list names the
-    /// key [blocked](Self::blocked).
+    /// The problem of a denied request: [quota exceeded](Self::quota_exceeded);
+    /// [temporary reduced capacity](Self::temporary_reduced_capacity) if the store failed; or
+    /// [blocked](Self::blocked) if the key is on a block list.
     pub fn of_denial(limit: &Limit, decision: &Decision) -> Self {
         match decision.source() {
             Source::Fallback => Self::temporary_reduced_capacity(),
@@ -108,34 +107,35 @@ impl Problem {
         }
     }
 
-    /// 429: names the policies that refused, and says when to come back.
+    /// Status 429: names the policies that refused, and says when to retry.
     pub fn quota_exceeded(limit: &Limit, decision: &Decision) -> Self {
         let violated = violated(limit, decision);
         let problem = Self::new(ProblemKind::QuotaExceeded, when_to_retry(decision));
         problem.with_violated_policies(violated)
     }
 
-    /// 503: the limiter can't count now, and lets nothing pass that it can't count.
+    /// Status 503: the store failed, and the limiter denies what it can't count.
     pub fn temporary_reduced_capacity() -> Self {
         Self::new(
             ProblemKind::TemporaryReducedCapacity,
-            "The service can't tell now whether the request is within its quota. Try again later.",
+            "The service can't check the quota of the request at the moment. Try again later.",
         )
     }
 
-    /// 429: what the client does looks like abuse.
+    /// Status 429: the behavior of the client looks like abuse. Names the policies that refused, and
+    /// says when to retry.
     pub fn abnormal_usage_detected(limit: &Limit, decision: &Decision) -> Self {
         let violated = violated(limit, decision);
         let problem = Self::new(ProblemKind::AbnormalUsageDetected, when_to_retry(decision));
         problem.with_violated_policies(violated)
     }
 
-    /// 403: the key is on a list of those that may not pass.
+    /// Status 403: the key is on a block list.
     pub fn blocked() -> Self {
         Self::new(ProblemKind::Blocked, "The request is not accepted from this client.")
     }
 
-    /// 400: the request lacks what its key is made of.
+    /// Status 400: the request lacks a component of its key.
     pub fn missing_key(missing: &Missing) -> Self {
         let detail = format!("The request can't be assigned to a quota: {missing}.");
         Self::new(ProblemKind::MissingKey, detail)
@@ -145,17 +145,17 @@ impl Problem {
         Self { kind, detail: detail.into(), instance: None, violated: Vec::new() }
     }
 
-    /// The same problem with another explanation.
+    /// The same problem with another [`detail`](Self::detail).
     pub fn with_detail(self, detail: impl Into<Cow<'static, str>>) -> Self {
         Self { detail: detail.into(), ..self }
     }
 
-    /// The same problem with a URI for this one occurrence of it.
+    /// The same problem with a URI for this occurrence of it.
     pub fn with_instance(self, uri: impl Into<String>) -> Self {
         Self { instance: Some(uri.into()), ..self }
     }
 
-    /// The same problem, of policies with these names.
+    /// The same problem with other names of violated policies.
     pub fn with_violated_policies<N: Into<String>>(
         self,
         names: impl IntoIterator<Item = N>,
@@ -163,7 +163,7 @@ impl Problem {
         Self { violated: names.into_iter().map(Into::into).collect(), ..self }
     }
 
-    /// Which problem it is.
+    /// The type of the problem.
     #[must_use]
     pub const fn kind(&self) -> ProblemKind {
         self.kind
@@ -175,7 +175,7 @@ impl Problem {
         self.kind.status()
     }
 
-    /// What is wrong with this request, in a sentence.
+    /// What is wrong with this request, in one or two sentences.
     #[must_use]
     pub fn detail(&self) -> &str {
         &self.detail
@@ -187,20 +187,20 @@ impl Problem {
         &self.violated
     }
 
-    /// The body.
+    /// The problem as a JSON object: the body of the response.
     #[must_use]
     pub fn to_json(&self) -> String {
         let mut json = String::with_capacity(256);
         json.push_str("{\"type\":");
-        write_text(&mut json, self.kind.uri());
+        write_string(&mut json, self.kind.uri());
         json.push_str(",\"title\":");
-        write_text(&mut json, self.kind.title());
+        write_string(&mut json, self.kind.title());
         let _ = write!(json, ",\"status\":{}", self.status().as_u16());
         json.push_str(",\"detail\":");
-        write_text(&mut json, &self.detail);
+        write_string(&mut json, &self.detail);
         if let Some(instance) = &self.instance {
             json.push_str(",\"instance\":");
-            write_text(&mut json, instance);
+            write_string(&mut json, instance);
         }
         if self.kind.has_policies() {
             json.push_str(",\"violated-policies\":[");
@@ -208,7 +208,7 @@ impl Problem {
                 if index > 0 {
                     json.push(',');
                 }
-                write_text(&mut json, name);
+                write_string(&mut json, name);
             }
             json.push(']');
         }
@@ -216,7 +216,7 @@ impl Problem {
         json
     }
 
-    /// A response with the problem as its body, which no cache may keep.
+    /// A response with the problem as its body, not cacheable.
     pub fn into_response<B: From<String>>(self) -> Response<B> {
         let mut response = Response::new(B::from(self.to_json()));
         *response.status_mut() = self.status();
@@ -228,10 +228,10 @@ impl Problem {
 }
 
 fn violated(limit: &Limit, decision: &Decision) -> Vec<String> {
-    refusing(decision).map(|index| shown_name(limit, index).into_owned()).collect()
+    refusing(decision).map(|index| display_name(limit, index).into_owned()).collect()
 }
 
-/// When a denied request may be sent again.
+/// Says in a sentence when to retry a denied request.
 pub(crate) fn when_to_retry(decision: &Decision) -> String {
     match decision.retry_after() {
         RetryAfter::After(span) => match span.as_secs_ceil() {
@@ -245,7 +245,7 @@ pub(crate) fn when_to_retry(decision: &Decision) -> String {
     }
 }
 
-fn write_text(json: &mut String, text: &str) {
+fn write_string(json: &mut String, text: &str) {
     json.push('"');
     for character in text.chars() {
         match character {

@@ -1,4 +1,4 @@
-//! One view on a request, whichever library it came in with.
+//! A common view of requests from different libraries.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -7,12 +7,12 @@ use std::sync::Arc;
 use http::HeaderName;
 use http::header::HOST;
 
-/// What of a request can make a key.
+/// The parts of a request that keys are made of.
 ///
-/// Implemented for [`http::Request`] and [`http::request::Parts`], which is what axum, hyper and
-/// tower's form of tonic have (metadata are header fields there); other libraries implement it in
-/// a few lines. What a connection or an application knows of a request is read from its
-/// extensions there: [`Peer`], [`User`] and [`MatchedRoute`].
+/// Implemented for [`http::Request`] and [`http::request::Parts`], the types of axum, hyper and tonic
+/// (where metadata are header fields). These take what only the server or the application knows from
+/// the extensions [`Peer`], [`User`] and [`MatchedRoute`]. Other libraries need a few lines to
+/// implement it.
 ///
 /// ```
 /// use std::net::SocketAddr;
@@ -36,36 +36,37 @@ pub trait RequestView {
     /// The query as sent, without the question mark.
     fn query(&self) -> Option<&str>;
 
-    /// The host and port that the request target names, as HTTP/2 and proxies send it. It goes
-    /// before the field `Host`.
+    /// The host and port in the request target, as sent over HTTP/2 and to proxies. It takes
+    /// precedence over the field `Host`.
     fn authority(&self) -> Option<&str>;
 
-    /// Shows the value of every field line of a name, in order.
+    /// Calls `line` with the value of each field line named `name`, in order.
     fn each_field<'r>(&'r self, name: &HeaderName, line: &mut dyn FnMut(&'r [u8]));
 
-    /// The address at the other end of the connection: a client's or a proxy's.
+    /// The address at the other end of the connection, of a client or a proxy.
     fn peer(&self) -> Option<IpAddr>;
 
-    /// Who the application says is asking.
+    /// The user that the application identified.
     fn user(&self) -> Option<&[u8]>;
 
-    /// The route that was found for the request, as the application wrote it: `/users/{id}`.
+    /// The pattern of the route that the request matched: `/users/{id}`.
     fn route(&self) -> Option<&str>;
 }
 
-/// The peer of the connection that a request came in on: an extension of the request.
+/// The peer of the connection that the request came from: an extension of the request.
 ///
-/// A server on a Unix socket has none; whoever knows that the peer is a proxy on this machine
-/// says so with a loopback address.
+/// A connection over a Unix socket has no such address. If its peer is a proxy on the same machine,
+/// set a loopback address.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Peer(pub SocketAddr);
 
-/// Who is asking, as the application found out: an extension of the request. Any bytes.
+/// The user that the application identified: an extension of the request. The name may be any
+/// bytes.
 #[derive(Clone, Eq, Hash, PartialEq)]
 pub struct User(Arc<[u8]>);
 
 impl User {
-    /// A user of this name.
+    /// The user with this name.
     #[must_use]
     pub fn new(name: impl AsRef<[u8]>) -> Self {
         Self(name.as_ref().into())
@@ -84,13 +85,13 @@ impl fmt::Debug for User {
     }
 }
 
-/// The route that was found for a request, as the application wrote it (`/users/{id}`): an
-/// extension of the request.
+/// The pattern of the route that the request matched, such as `/users/{id}`: an extension of the
+/// request.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct MatchedRoute(Arc<str>);
 
 impl MatchedRoute {
-    /// A route of this pattern.
+    /// The route with this pattern.
     #[must_use]
     pub fn new(pattern: impl Into<Arc<str>>) -> Self {
         Self(pattern.into())
@@ -103,7 +104,7 @@ impl MatchedRoute {
     }
 }
 
-/// The same for both: one has its parts as fields, one behind methods.
+/// `Parts` has fields where `Request` has methods.
 macro_rules! view_of_http {
     ($self:ident, $method:expr, $uri:expr, $headers:expr, $extensions:expr) => {
         fn method(&$self) -> &str {
@@ -148,38 +149,38 @@ impl<B> RequestView for http::Request<B> {
     view_of_http!(self, self.method(), self.uri(), self.headers(), self.extensions());
 }
 
-/// The only value that all lines of a field have.
+/// The value of a field whose lines are all equal, trimmed.
 ///
-/// Programs differ in which of several lines they read: a request with different ones must not
-/// choose its key by adding a line.
-pub(crate) fn only_value<'r>(
+/// Programs differ in which of several lines they read, so a request must not choose its key by
+/// adding a line.
+pub(crate) fn single_value<'r>(
     request: &'r dyn RequestView,
     name: &HeaderName,
-) -> Result<&'r [u8], NotOne> {
-    let mut only = Err(NotOne::None);
+) -> Result<&'r [u8], NotSingle> {
+    let mut only = Err(NotSingle::Absent);
     request.each_field(name, &mut |line| {
         let line = line.trim_ascii();
         only = match only {
-            Err(NotOne::None) => Ok(line),
+            Err(NotSingle::Absent) => Ok(line),
             Ok(first) if first == line => Ok(first),
-            _ => Err(NotOne::Several),
+            _ => Err(NotSingle::Ambiguous),
         };
     });
     only
 }
 
-/// Why there isn't one value.
+/// Why there is no single value.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum NotOne {
-    None,
-    Several,
+pub(crate) enum NotSingle {
+    Absent,
+    Ambiguous,
 }
 
-/// The name of the host that is asked, without user, port and final dot, in whatever case.
-pub(crate) fn host(request: &dyn RequestView) -> Result<&[u8], NotOne> {
+/// The name of the requested host, as sent, but without user, port and final dot.
+pub(crate) fn host(request: &dyn RequestView) -> Result<&[u8], NotSingle> {
     let host = match request.authority() {
         Some(authority) => authority.as_bytes(),
-        None => only_value(request, &HOST)?,
+        None => single_value(request, &HOST)?,
     };
     let host = host.rsplit(|&byte| byte == b'@').next().unwrap_or_default();
     let port = host.iter().rposition(|&byte| byte == b':');

@@ -1,4 +1,4 @@
-//! A limit in a store, for tests of what is told about its decisions.
+//! A limit in a store, for tests of responses.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! What making a key may not do: allocate. In a file of its own, because the counter takes the
-//! place of the allocator.
+//! Tests that making a key doesn't allocate. In a file of its own, because the counter replaces the
+//! global allocator.
 
 use allocation_counter::measure;
 use sluicegate_http::{

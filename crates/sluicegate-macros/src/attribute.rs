@@ -1,4 +1,4 @@
-//! What stands inside `#[limit(…)]`.
+//! Parses the contents of `#[limit(…)]`.
 
 mod callee;
 mod options;
@@ -10,46 +10,50 @@ use syn::parse::{ParseStream, Parser};
 use syn::{Error, Expr, Ident, Lit, LitStr, Path, Token, parenthesized};
 
 use crate::key::KeySource;
-use crate::quota::Quota;
+use crate::limit_source::LimitSource;
+use crate::syntax::parse_expression;
 
 pub(crate) use callee::Callee;
-pub(crate) use values::{Missing, Wait, expression, ungrouped};
+pub(crate) use values::{OnMissing, Wait};
 
-/// One attribute.
+/// One `#[limit(…)]` attribute.
 pub(crate) enum Attribute {
-    Limit(Box<Limit>),
+    Limit(Box<LimitOptions>),
     /// `#[limit(skip)]`.
     Skip(Span),
 }
 
-/// What is asked, about which key, at what cost.
-pub(crate) struct Limit {
-    pub(crate) quota: Quota,
+/// The options of one limit: where it comes from, its key and its cost.
+pub(crate) struct LimitOptions {
+    pub(crate) source: LimitSource,
     pub(crate) key: KeySource,
-    pub(crate) missing: Missing,
+    pub(crate) missing: OnMissing,
+    /// `cost = …`: for all policies.
     pub(crate) cost: Option<Expr>,
+    /// `cost("policy") = …`: for one policy each.
     pub(crate) costs: Vec<(LitStr, Expr)>,
     pub(crate) skip_if: Option<Expr>,
     pub(crate) is_shadow: bool,
-    pub(crate) call: Call,
-    /// Which one it is of the function's limits that have no name, from 0.
+    pub(crate) call: CallOptions,
+    /// The position among the function's unnamed limits, from 0.
     pub(crate) ordinal: usize,
 }
 
-/// What concerns the call as a whole: of several attributes on one function, one says it.
+/// The options of the call as a whole. Of several attributes on one function, only one may set
+/// each.
 #[derive(Default)]
-pub(crate) struct Call {
-    pub(crate) wait: Option<Said<Wait>>,
-    pub(crate) fallback: Option<Said<Fallback>>,
-    pub(crate) denied: Option<Said<Expr>>,
-    pub(crate) on_error: Option<Said<Handlers>>,
-    pub(crate) charge_if: Option<Said<Expr>>,
-    pub(crate) registry: Option<Said<Expr>>,
-    pub(crate) root: Option<Said<Path>>,
+pub(crate) struct CallOptions {
+    pub(crate) wait: Option<OptionValue<Wait>>,
+    pub(crate) fallback: Option<OptionValue<Fallback>>,
+    pub(crate) denied: Option<OptionValue<Expr>>,
+    pub(crate) on_error: Option<OptionValue<Handlers>>,
+    pub(crate) charge_if: Option<OptionValue<Expr>>,
+    pub(crate) registry: Option<OptionValue<Expr>>,
+    pub(crate) crate_path: Option<OptionValue<Path>>,
 }
 
-/// The value of an option, and where the option stands.
-pub(crate) struct Said<T> {
+/// An option that was set: its value, and its name for error spans.
+pub(crate) struct OptionValue<T> {
     pub(crate) option: Ident,
     pub(crate) value: T,
 }
@@ -61,65 +65,66 @@ pub(crate) struct Fallback {
 }
 
 pub(crate) struct Handlers {
-    pub(crate) take_arguments: bool,
+    pub(crate) takes_arguments: bool,
     pub(crate) callees: Vec<Callee>,
 }
 
-const SAY_WHICH: &str = "say which limit is asked: `#[limit(\"login\")]` by its name in the registry, or `#[limit(\"token_bucket 10/s burst 20\")]` by a policy";
+const NO_LIMIT: &str = "the limit is missing: write `#[limit(\"login\")]` for a limit in the registry, or `#[limit(\"token_bucket 10/s burst 20\")]` for an inline policy";
 
 impl Attribute {
-    /// Reads what stands between the parentheses.
-    pub(crate) fn read(tokens: TokenStream, place: Span) -> Result<Self, Error> {
+    /// Parses the tokens between the parentheses. `span` is where an error about a missing limit
+    /// points.
+    pub(crate) fn read(tokens: TokenStream, span: Span) -> Result<Self, Error> {
         if tokens.is_empty() {
-            return Err(Error::new(place, SAY_WHICH));
+            return Err(Error::new(span, NO_LIMIT));
         }
-        (|input: ParseStream<'_>| Self::parse(input, place)).parse2(tokens)
+        (|input: ParseStream<'_>| Self::parse(input, span)).parse2(tokens)
     }
 
-    fn parse(input: ParseStream<'_>, place: Span) -> Result<Self, Error> {
+    fn parse(input: ParseStream<'_>, span: Span) -> Result<Self, Error> {
         if input.peek(Ident) && input.fork().parse::<Ident>()? == "skip" {
             let skip: Ident = input.parse()?;
             if !input.is_empty() {
                 return Err(Error::new(
                     skip.span(),
-                    "`skip` stands alone: `#[limit(skip)]` exempts a method from the attribute of its impl block; to ask only sometimes write `skip_if = condition`",
+                    "`skip` takes no other options: `#[limit(skip)]` exempts a method from the attribute on its impl block; to skip only some calls, write `skip_if = condition`",
                 ));
             }
             return Ok(Self::Skip(skip.span()));
         }
-        let mut draft = Draft::default();
+        let mut builder = LimitBuilder::default();
         while !input.is_empty() {
-            draft.read(input)?;
+            builder.read(input)?;
             if !input.is_empty() && !input.peek(Token![,]) {
-                return Err(input.error("a comma is missing before this"));
+                return Err(input.error("missing comma: write `,` before this"));
             }
             input.parse::<Option<Token![,]>>()?;
         }
-        Ok(Self::Limit(Box::new(draft.finish(place)?)))
+        Ok(Self::Limit(Box::new(builder.finish(span)?)))
     }
 }
 
-/// What has been read so far.
+/// The options parsed so far.
 #[derive(Default)]
-struct Draft {
+struct LimitBuilder {
     seen: Vec<Ident>,
     first: Option<LitStr>,
     policies: Option<(Ident, Vec<LitStr>)>,
     name: Option<LitStr>,
     key: Option<KeySource>,
-    missing: Missing,
+    missing: OnMissing,
     cost: Option<Expr>,
     costs: Vec<(LitStr, Expr)>,
     skip_if: Option<Expr>,
     is_shadow: bool,
-    call: Call,
+    call: CallOptions,
 }
 
-/// What stands in parentheses after an option's name.
-enum Group {
+/// The arguments in parentheses after an option's name.
+enum OptionArguments {
     None,
     /// `fallback(denied, args)`.
-    Handed {
+    Passed {
         denied: bool,
         arguments: bool,
     },
@@ -127,51 +132,48 @@ enum Group {
     Policy(LitStr),
 }
 
-impl Draft {
+impl LimitBuilder {
     fn read(&mut self, input: ParseStream<'_>) -> Result<(), Error> {
         if input.peek(Lit) {
             return self.read_limit(input.parse()?);
         }
         if !input.peek(Ident::peek_any) {
-            return Err(input.error("an option is written `name = value`, and a limit is a string"));
+            return Err(input.error("expected an option or a limit: write an option as `name = value`, and a limit as a string"));
         }
         let option = input.call(Ident::parse_any)?;
         let word = option.to_string();
         if !options::is_known(&word) {
             return Err(options::unknown(&option, input.is_empty() || input.peek(Token![,])));
         }
-        let group = Group::read(&option, input)?;
-        if !matches!(group, Group::Policy(_)) {
+        let arguments = OptionArguments::read(&option, input)?;
+        if !matches!(arguments, OptionArguments::Policy(_)) {
             if self.seen.contains(&option) {
-                return Err(Error::new(
-                    option.span(),
-                    format!("`{word}` is there twice: keep one"),
-                ));
+                return Err(Error::new(option.span(), format!("`{word}` is set twice: keep one")));
             }
             self.seen.push(option.clone());
         }
         if word == "shadow" {
             self.is_shadow = true;
-            return if input.peek(Token![=]) { Err(options::write_it(&option)) } else { Ok(()) };
+            return if input.peek(Token![=]) { Err(options::usage(&option)) } else { Ok(()) };
         }
         if !input.peek(Token![=]) {
-            return Err(options::write_it(&option));
+            return Err(options::usage(&option));
         }
         input.parse::<Token![=]>()?;
         if input.is_empty() || input.peek(Token![,]) {
-            return Err(options::without_value(&option));
+            return Err(options::missing_value(&option));
         }
-        self.read_value(option, group, input)
+        self.read_value(option, arguments, input)
     }
 
     fn read_limit(&mut self, literal: Lit) -> Result<(), Error> {
         let Lit::Str(text) = literal else {
-            return Err(Error::new(literal.span(), SAY_WHICH));
+            return Err(Error::new(literal.span(), NO_LIMIT));
         };
         if self.first.is_some() {
             return Err(Error::new(
                 text.span(),
-                "this is a second limit: give it an attribute of its own, or write several policies of one limit as `policies = [\"…\", \"…\"]`",
+                "an attribute takes one limit: write a second attribute for this one, or several policies of one limit as `policies = [\"…\", \"…\"]`",
             ));
         }
         self.first = Some(text);
@@ -181,60 +183,71 @@ impl Draft {
     fn read_value(
         &mut self,
         option: Ident,
-        group: Group,
+        arguments: OptionArguments,
         input: ParseStream<'_>,
     ) -> Result<(), Error> {
+        let call = &mut self.call;
         match option.to_string().as_str() {
             "policies" => self.policies = Some((option, values::strings(input)?)),
             "name" => self.name = Some(values::string(input, "name = \"login\"")?),
             "key" => self.key = Some(KeySource::read(input)?),
-            "missing" => self.missing = Missing::read(input)?,
-            "cost" => match group {
-                Group::Policy(policy) => self.costs.push((policy, expression(input)?)),
-                _ => self.cost = Some(expression(input)?),
-            },
-            "skip_if" => self.skip_if = Some(expression(input)?),
-            "wait" => self.call.wait = Some(Said { option, value: Wait::read(input)? }),
+            "missing" => self.missing = OnMissing::read(input)?,
+            "cost" => {
+                let cost = parse_expression(input)?;
+                match arguments {
+                    OptionArguments::Policy(policy) => self.costs.push((policy, cost)),
+                    _ => self.cost = Some(cost),
+                }
+            }
+            "skip_if" => self.skip_if = Some(parse_expression(input)?),
+            "wait" => call.wait = Some(OptionValue { option, value: Wait::read(input)? }),
             "fallback" => {
                 let callee = Callee::read(input.parse()?)?;
-                let (takes_denied, takes_arguments) = group.handed();
+                let (takes_denied, takes_arguments) = arguments.passed();
                 let value = Fallback { takes_denied, takes_arguments, callee };
-                self.call.fallback = Some(Said { option, value });
+                call.fallback = Some(OptionValue { option, value });
             }
-            "denied" => self.call.denied = Some(Said { option, value: expression(input)? }),
+            "denied" => {
+                let value = parse_expression(input)?;
+                call.denied = Some(OptionValue { option, value });
+            }
             "on_error" => {
                 let callees = Callee::read_all(input)?;
-                let value = Handlers { take_arguments: group.handed().1, callees };
-                self.call.on_error = Some(Said { option, value });
+                let value = Handlers { takes_arguments: arguments.passed().1, callees };
+                call.on_error = Some(OptionValue { option, value });
             }
             "charge_if" => {
-                self.call.charge_if = Some(Said { option, value: values::predicate(input)? });
+                let value = values::predicate(input)?;
+                call.charge_if = Some(OptionValue { option, value });
             }
-            "registry" => self.call.registry = Some(Said { option, value: expression(input)? }),
+            "registry" => {
+                let value = parse_expression(input)?;
+                call.registry = Some(OptionValue { option, value });
+            }
             "crate" => {
-                let value = values::root(input)?;
-                self.call.root = Some(Said { option, value });
+                let value = values::crate_path(input)?;
+                call.crate_path = Some(OptionValue { option, value });
             }
             _ => return Err(options::unknown(&option, false)),
         }
         Ok(())
     }
 
-    fn finish(self, place: Span) -> Result<Limit, Error> {
-        let quota = match (self.first, self.policies) {
-            (Some(first), None) => Quota::of_text(first, self.name)?,
-            (None, Some((_, policies))) => Quota::of_policies(policies, self.name)?,
+    fn finish(self, span: Span) -> Result<LimitOptions, Error> {
+        let source = match (self.first, self.policies) {
+            (Some(first), None) => LimitSource::from_text(first, self.name)?,
+            (None, Some((_, policies))) => LimitSource::from_policies(policies, self.name)?,
             (Some(_), Some((option, _))) => {
                 return Err(Error::new(
                     option.span(),
-                    "the limit is said twice: put all its policies into `policies`, and remove the string before",
+                    "the limit is set twice: put all its policies into `policies`, and remove the string before it",
                 ));
             }
-            (None, None) => return Err(Error::new(place, SAY_WHICH)),
+            (None, None) => return Err(Error::new(span, NO_LIMIT)),
         };
-        quota.check_costs(self.cost.as_ref(), &self.costs)?;
-        Ok(Limit {
-            quota,
+        source.check_costs(self.cost.as_ref(), &self.costs)?;
+        Ok(LimitOptions {
+            source,
             key: self.key.unwrap_or(KeySource::Method),
             missing: self.missing,
             cost: self.cost,
@@ -247,7 +260,7 @@ impl Draft {
     }
 }
 
-impl Group {
+impl OptionArguments {
     fn read(option: &Ident, input: ParseStream<'_>) -> Result<Self, Error> {
         if !input.peek(syn::token::Paren) {
             return Ok(Self::None);
@@ -260,25 +273,25 @@ impl Group {
             }
             "fallback" => &["denied", "args"],
             "on_error" => &["args"],
-            _ => return Err(options::write_it(option)),
+            _ => return Err(options::usage(option)),
         };
         let (mut denied, mut arguments) = (false, false);
         while !content.is_empty() {
             if !content.peek(Ident::peek_any) {
                 return Err(content.error(format!(
-                    "write `{option}({})`, where `args` is all arguments of the function in their order",
+                    "write `{option}({})`, where `args` stands for all arguments of the function, in order",
                     known.join(", "),
                 )));
             }
-            let handed = content.call(Ident::parse_any)?;
-            match known.iter().find(|word| handed == **word) {
+            let argument = content.call(Ident::parse_any)?;
+            match known.iter().find(|word| argument == **word) {
                 Some(&"denied") => denied = true,
                 Some(_) => arguments = true,
                 None => {
                     return Err(Error::new(
-                        handed.span(),
+                        argument.span(),
                         format!(
-                            "`{handed}` can't be handed over: write `{option}({})`, where `args` is all arguments of the function in their order",
+                            "`{argument}` can't be passed: write `{option}({})`, where `args` stands for all arguments of the function, in order",
                             known.join(", "),
                         ),
                     ));
@@ -286,13 +299,13 @@ impl Group {
             }
             content.parse::<Option<Token![,]>>()?;
         }
-        Ok(Self::Handed { denied, arguments })
+        Ok(Self::Passed { denied, arguments })
     }
 
-    /// Whether the denial and the arguments are handed over.
-    const fn handed(&self) -> (bool, bool) {
+    /// Whether the denial and the function's arguments are passed on.
+    const fn passed(&self) -> (bool, bool) {
         match self {
-            Self::Handed { denied, arguments } => (*denied, *arguments),
+            Self::Passed { denied, arguments } => (*denied, *arguments),
             _ => (false, false),
         }
     }

@@ -1,67 +1,52 @@
-//! The code that asks before a function runs.
+//! Generates the code that asks the limits before a function runs.
 //!
-//! It is put in front of the body, in the function itself, so that whatever holds of the function
-//! (its lifetimes, whether its future is `Send`) holds as before. Only `charge_if`, which has to
-//! see the result, puts the body into a closure or an async block.
+//! The code goes in front of the body, inside the function itself, so that the function keeps its
+//! properties: its lifetimes, and whether its future is `Send`. Only `charge_if`, which needs the
+//! result, moves the body into a closure or an async block.
 //!
-//! Every name begins with `__sluicegate_`. Variables are hygienic, so that the body sees none of
-//! them; but a pattern that has the name of a unit struct, a constant or a static in scope is
-//! that item and no variable, and hygiene doesn't keep items apart.
+//! Every generated name begins with `__sluicegate_`. Variables are hygienic, so the body can't see
+//! them. Items are not: a pattern named like a unit struct, constant or static in scope matches
+//! that item instead of binding a variable, which the prefix prevents.
 
-mod answer;
-mod question;
+mod check;
+mod context;
+mod denial;
+mod key;
 
-use proc_macro2::{Ident, Span, TokenStream, TokenTree};
+use proc_macro2::{Ident, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote_spanned};
 use syn::{Error, Expr, ImplItemFn, Stmt};
 
-use crate::attribute::Said;
-use crate::function::{Arguments, check_function};
-use crate::output::{Kind, Output};
+use crate::attribute::OptionValue;
+use crate::function::{Parameters, check_function};
+use crate::output::Output;
 use crate::stack::Stack;
+use crate::syntax::mixed_site;
 
-use question::Question;
+pub(crate) use context::Target;
 
-/// The span of what is generated: its variables are not those of the source.
-pub(crate) fn here() -> Span {
-    Span::mixed_site()
-}
+use check::Check;
+use context::Context;
 
-/// Where an attribute stands.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Place {
-    Function,
-    Impl,
-}
-
-/// What is known of the function.
-struct Context<'s> {
-    stack: &'s Stack,
-    arguments: Arguments,
-    output: Output,
-    place: Place,
-    private: TokenStream,
-}
-
-/// Puts what `stack` asks in front of a function.
-pub(crate) fn apply(stack: &Stack, function: &mut ImplItemFn, place: Place) -> Result<(), Error> {
+/// Inserts the code for `stack` in front of the body of `function`.
+pub(crate) fn apply(stack: &Stack, function: &mut ImplItemFn, target: Target) -> Result<(), Error> {
     check_function(function)?;
-    if has_ident(function.block.to_token_stream(), question::PATH) {
+    if has_ident(function.block.to_token_stream(), check::PATH) {
         return Err(Error::new(
             function.sig.ident.span(),
-            "another attribute has limited this function already, so that the two can't be one decision: call each of them `limit`, which is how they find each other",
+            "this function is already limited by an attribute under another name, so the two can't decide together: write each as `#[limit]`",
         ));
     }
-    let root = match &stack.call.root {
-        Some(root) => root.value.to_token_stream(),
-        None => quote_spanned!(here()=> ::sluicegate),
+    let crate_path = match &stack.call.crate_path {
+        Some(path) => path.value.to_token_stream(),
+        None => quote_spanned!(mixed_site()=> ::sluicegate),
     };
     let context = Context {
         stack,
-        arguments: Arguments::of(&function.sig),
+        parameters: Parameters::of(&function.sig),
         output: Output::of(function),
-        place,
-        private: quote_spanned!(here()=> #root::__private),
+        target,
+        private: quote_spanned!(mixed_site()=> #crate_path::__private),
     };
     let body = context.output.body(function)?;
     let statements = std::mem::take(&mut body.stmts);
@@ -82,37 +67,24 @@ fn has_ident(tokens: TokenStream, name: &str) -> bool {
 }
 
 impl Context<'_> {
-    const fn is_async(&self) -> bool {
-        matches!(self.output.kind, Kind::Async | Kind::Future)
-    }
-
-    /// `.await` in what can be awaited; otherwise the name of the method that blocks.
-    fn method(&self, name: &str) -> (Ident, TokenStream) {
-        if self.is_async() {
-            (Ident::new(name, here()), quote_spanned!(here()=> .await))
-        } else {
-            (Ident::new(&format!("{name}_blocking"), here()), TokenStream::new())
-        }
-    }
-
-    /// Asks, and runs the body if that is allowed.
+    /// Asks, and runs the body if the call is allowed.
     fn ask_and_run(&self, statements: &[Stmt]) -> Result<TokenStream, Error> {
         let shadows = self.shadows()?;
         if self.stack.enforced.is_empty() {
-            let never = self.never_refuse()?;
-            return Ok(quote_spanned!(here()=> #shadows #never #(#statements)*));
+            let never = self.unreachable_denial()?;
+            return Ok(quote_spanned!(mixed_site()=> #shadows #never #(#statements)*));
         }
-        let Question { items, setup, call, keys, ask } = self.enforced()?;
-        let settled = self.settled(&call, &ask);
-        let refuse = self.refuse()?;
-        Ok(quote_spanned! {here()=>
+        let Check { items, setup, call, keys, ask } = self.enforced()?;
+        let decision = self.decision(&call, &ask);
+        let refuse = self.return_if_denied()?;
+        Ok(quote_spanned! {mixed_site()=>
             #shadows
             let __sluicegate_denied = {
                 #items
                 #setup
                 match #call.ready(&[#(&#keys),*]) {
                     ::core::option::Option::Some(__sluicegate_settled) => __sluicegate_settled,
-                    ::core::option::Option::None => #settled,
+                    ::core::option::Option::None => #decision,
                 }
             };
             #refuse
@@ -120,17 +92,17 @@ impl Context<'_> {
         })
     }
 
-    /// Asks each shadow by itself, as if it were alone, and its answer is for the observers.
+    /// Asks each shadow limit on its own, and drops the decision: only observers see it.
     fn shadows(&self) -> Result<TokenStream, Error> {
         let shadows = self.stack.shadows.iter().map(|shadow| {
-            let Question { items, setup, call, keys, ask } = Question::of(self, &[shadow], 0)?;
-            let settled = self.settled(&call, &ask);
-            Ok(quote_spanned! {here()=>
+            let Check { items, setup, call, keys, ask } = Check::new(self, &[shadow], 0)?;
+            let decision = self.decision(&call, &ask);
+            Ok(quote_spanned! {mixed_site()=>
                 {
                     #items
                     #setup
                     if #call.ready(&[#(&#keys),*]).is_none() {
-                        let _ = #settled;
+                        let _ = #decision;
                     }
                 }
             })
@@ -138,38 +110,38 @@ impl Context<'_> {
         shadows.collect()
     }
 
-    /// Looks whether it would be allowed, runs the body, and charges if the result is such.
+    /// Peeks, runs the body if the call would be allowed, and charges if the predicate holds for the
+    /// result.
     fn run_and_charge(
         &self,
-        charge_if: &Said<Expr>,
+        charge_if: &OptionValue<Expr>,
         statements: &[Stmt],
     ) -> Result<TokenStream, Error> {
         let (peek, awaited) = self.method("peek");
         let (charge, _) = self.method("charge");
         let (private, predicate) = (&self.private, &charge_if.value);
-        let (mut looks, mut charges) = (TokenStream::new(), TokenStream::new());
+        let (mut peeks, mut charges) = (TokenStream::new(), TokenStream::new());
         for (index, shadow) in self.stack.shadows.iter().enumerate() {
-            let Question { items, setup, call, keys, ask } =
-                Question::of(self, &[shadow], index + 1)?;
-            let is_counted = format_ident!("__sluicegate_is_counted_{index}", span = here());
-            looks.extend(quote_spanned! {here()=>
+            let Check { items, setup, call, keys, ask } = Check::new(self, &[shadow], index + 1)?;
+            let is_counted = format_ident!("__sluicegate_is_counted_{index}", span = mixed_site());
+            peeks.extend(quote_spanned! {mixed_site()=>
                 #items
                 #setup
                 let #is_counted = #call.ready(&[#(&#keys),*]).is_none()
                     && #call.#peek(#ask())#awaited.is_none();
             });
-            charges.extend(quote_spanned! {here()=>
+            charges.extend(quote_spanned! {mixed_site()=>
                 if #is_counted {
                     #call.#charge(#ask())#awaited;
                 }
             });
         }
         if self.stack.enforced.is_empty() {
-            looks.extend(self.never_refuse()?);
+            peeks.extend(self.unreachable_denial()?);
         } else {
-            let Question { items, setup, call, keys, ask } = self.enforced()?;
-            let refuse = self.refuse()?;
-            looks.extend(quote_spanned! {here()=>
+            let Check { items, setup, call, keys, ask } = self.enforced()?;
+            let refuse = self.return_if_denied()?;
+            peeks.extend(quote_spanned! {mixed_site()=>
                 #items
                 #setup
                 let (__sluicegate_denied, __sluicegate_is_counted) = match #call.ready(&[#(&#keys),*]) {
@@ -178,16 +150,16 @@ impl Context<'_> {
                 };
                 #refuse
             });
-            charges.extend(quote_spanned! {here()=>
+            charges.extend(quote_spanned! {mixed_site()=>
                 if __sluicegate_is_counted {
                     #call.#charge(#ask())#awaited;
                 }
             });
         }
-        let result = self.output.inferred();
-        let run = self.run(statements);
-        Ok(quote_spanned! {here()=>
-            #looks
+        let result = self.output.result_type();
+        let run = self.run_body(statements);
+        Ok(quote_spanned! {mixed_site()=>
+            #peeks
             let __sluicegate_result: #result = #run;
             if #private::holds(&__sluicegate_result, #predicate) {
                 #charges
@@ -196,15 +168,15 @@ impl Context<'_> {
         })
     }
 
-    /// The body as an expression, in which a `return` ends only the body.
-    fn run(&self, statements: &[Stmt]) -> TokenStream {
-        let (private, result) = (&self.private, self.output.inferred());
+    /// The body as an expression: a `return` inside leaves only the body.
+    fn run_body(&self, statements: &[Stmt]) -> TokenStream {
+        let (private, result) = (&self.private, self.output.result_type());
         if !self.is_async() {
-            return quote_spanned!(here()=> #private::run(move || -> #result { #(#statements)* }));
+            return quote_spanned!(mixed_site()=> #private::run(move || -> #result { #(#statements)* }));
         }
-        quote_spanned! {here()=>
+        quote_spanned! {mixed_site()=>
             async move {
-                // Says what it returns before its body is looked at.
+                // Fixes the output type before the compiler infers it from the body.
                 #[allow(unreachable_code, clippy::all, clippy::pedantic)]
                 if false {
                     let __sluicegate_never: #result = loop {};
@@ -216,30 +188,30 @@ impl Context<'_> {
         }
     }
 
-    /// What is decided together.
-    fn enforced(&self) -> Result<Question, Error> {
+    /// The check of all enforced limits, which decide together.
+    fn enforced(&self) -> Result<Check, Error> {
         let enforced: Vec<_> = self.stack.enforced.iter().collect();
-        Question::of(self, &enforced, 0)
+        Check::new(self, &enforced, 0)
     }
 
-    /// Where nothing is enforced: what a denied call would do is there, for the day on which
-    /// `shadow` goes.
-    fn never_refuse(&self) -> Result<TokenStream, Error> {
-        if !self.stack.call.has_answer() {
+    /// The code for a denial where all limits are shadows. It never runs, but it compiles, so
+    /// removing `shadow` later breaks nothing.
+    fn unreachable_denial(&self) -> Result<TokenStream, Error> {
+        if !self.stack.call.handles_denial() {
             return Ok(TokenStream::new());
         }
-        let (private, refuse) = (&self.private, self.refuse()?);
-        Ok(quote_spanned! {here()=>
+        let (private, refuse) = (&self.private, self.return_if_denied()?);
+        Ok(quote_spanned! {mixed_site()=>
             let __sluicegate_denied: ::core::option::Option<#private::Denied> = ::core::option::Option::None;
             #refuse
         })
     }
 
-    /// The answer to a question: a denial, or none.
-    fn settled(&self, call: &Ident, ask: &Ident) -> TokenStream {
+    /// An expression for the decision on a check: an `Option<Denied>`.
+    fn decision(&self, call: &Ident, ask: &Ident) -> TokenStream {
         let private = &self.private;
         let (settle, awaited) = self.method("settle");
-        quote_spanned! {here()=>
+        quote_spanned! {mixed_site()=>
             match #call.at_once(#ask()) {
                 #private::Answer::Settled(__sluicegate_denied) => __sluicegate_denied,
                 __sluicegate_open => #call.#settle(__sluicegate_open, #ask())#awaited,

@@ -1,15 +1,15 @@
-//! From an attribute and its item to what the compiler gets.
+//! Expands an attribute and its item.
 
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 use syn::parse::{ParseStream, Parser};
 use syn::{Error, ImplItem, ImplItemFn, ItemImpl, Token, Visibility};
 
-use crate::attribute::{Attribute, Limit};
-use crate::emit::{self, Place};
+use crate::attribute::{Attribute, LimitOptions};
+use crate::emit::{self, Target};
 use crate::stack::{self, Stack};
 
-/// The item with the attribute applied; with an error, the item as it was and the error.
+/// The item with the attribute applied, or on an error the unchanged item and the error.
 pub(crate) fn limit(arguments: TokenStream, item: TokenStream) -> TokenStream {
     let first = Attribute::read(arguments, Span::call_site());
     match expand(first, item.clone()) {
@@ -17,32 +17,32 @@ pub(crate) fn limit(arguments: TokenStream, item: TokenStream) -> TokenStream {
         Err(error) => {
             let errors = error.into_compile_error();
             let item = without_attributes(item);
-            // Arguments that only the attribute has used.
+            // Arguments that only the attribute uses would be reported as unused.
             quote!(#errors #[allow(unused)] #item)
         }
     }
 }
 
 fn expand(first: Result<Attribute, Error>, item: TokenStream) -> Result<TokenStream, Error> {
-    match of_item.parse2(item)? {
+    match parse_item.parse2(item)? {
         Item::Function(mut function) => {
-            let stack = stack_of(first, &mut function.attrs)?;
-            emit::apply(&stack, &mut function, Place::Function)?;
+            let stack = read_stack(first, &mut function.attrs)?;
+            emit::apply(&stack, &mut function, Target::Function)?;
             Ok(function.into_token_stream())
         }
         Item::Impl(mut block) => {
-            let stack = stack_of(first, &mut block.attrs)?;
+            let stack = read_stack(first, &mut block.attrs)?;
             apply_to_methods(&stack, &mut block)?;
             Ok(block.into_token_stream())
         }
     }
 }
 
-fn stack_of(
+fn read_stack(
     first: Result<Attribute, Error>,
     attributes: &mut Vec<syn::Attribute>,
 ) -> Result<Stack, Error> {
-    let others = stack::gather(attributes);
+    let others = stack::take_attributes(attributes);
     let all = match (first, others) {
         (Ok(first), Ok(others)) => std::iter::once(first).chain(others),
         (Err(mut error), Err(other)) => {
@@ -51,20 +51,20 @@ fn stack_of(
         }
         (Err(error), Ok(_)) | (Ok(_), Err(error)) => return Err(error),
     };
-    let limits: Result<Vec<Limit>, Error> = all
+    let limits: Result<Vec<LimitOptions>, Error> = all
         .map(|attribute| match attribute {
             Attribute::Limit(limit) => Ok(*limit),
-            Attribute::Skip(place) => Err(Error::new(
-                place,
-                "`#[limit(skip)]` exempts a method from the attribute of its impl block, and here is none to be exempt from: remove it",
+            Attribute::Skip(span) => Err(Error::new(
+                span,
+                "`#[limit(skip)]` exempts a method from the attribute on its impl block, and there is none here: remove it",
             )),
         })
         .collect();
     Stack::new(limits?)
 }
 
-/// Applies the attribute of an impl block to the methods that have none of their own and aren't
-/// what it calls itself: they would be denied as often as they are called for a denial.
+/// Applies the attribute of an impl block to its methods, except those with an attribute of their
+/// own and those that the attribute itself calls: a limited fallback would be denied in turn.
 fn apply_to_methods(stack: &Stack, block: &mut ItemImpl) -> Result<(), Error> {
     let mut errors: Option<Error> = None;
     let mut limited = 0_usize;
@@ -73,14 +73,14 @@ fn apply_to_methods(stack: &Stack, block: &mut ItemImpl) -> Result<(), Error> {
         let ImplItem::Fn(method) = item else {
             continue;
         };
-        let applied = if stack::has_limit(&method.attrs) {
+        let applied = if stack::has_attribute(&method.attrs) {
             limited += 1;
-            drop_skip(method)
+            remove_skip(method)
         } else if method.sig.constness.is_some() || stack.call.calls(&method.sig.ident, of) {
             Ok(())
         } else {
             limited += 1;
-            emit::apply(stack, method, Place::Impl)
+            emit::apply(stack, method, Target::ImplBlock)
         };
         match (applied, &mut errors) {
             (Ok(()), _) => {}
@@ -91,30 +91,31 @@ fn apply_to_methods(stack: &Stack, block: &mut ItemImpl) -> Result<(), Error> {
     if limited == 0 && errors.is_none() {
         return Err(Error::new(
             block.impl_token.span,
-            "this impl block has no function that could be limited: remove the attribute",
+            "this impl block has no function to limit: remove the attribute",
         ));
     }
     errors.map_or(Ok(()), Err)
 }
 
-/// A method's own attribute wins, and is expanded by itself; `skip` has nothing more to say.
-fn drop_skip(method: &mut ImplItemFn) -> Result<(), Error> {
+/// Removes `#[limit(skip)]` from a method. Any other attribute of its own wins over that of the
+/// block, and expands by itself.
+fn remove_skip(method: &mut ImplItemFn) -> Result<(), Error> {
     let mut others = method.attrs.clone();
-    let gathered = stack::gather(&mut others)?;
-    match gathered.as_slice() {
+    let taken = stack::take_attributes(&mut others)?;
+    match taken.as_slice() {
         [Attribute::Skip(_)] => {
             method.attrs = others;
             Ok(())
         }
         several => {
             let skip = several.iter().find_map(|attribute| match attribute {
-                Attribute::Skip(place) => Some(*place),
+                Attribute::Skip(span) => Some(*span),
                 Attribute::Limit(_) => None,
             });
-            skip.map_or(Ok(()), |place| {
+            skip.map_or(Ok(()), |span| {
                 Err(Error::new(
-                    place,
-                    "this method is exempt here and limited by its other attribute: keep one",
+                    span,
+                    "this method is both exempt and limited: keep one of its attributes",
                 ))
             })
         }
@@ -126,7 +127,7 @@ enum Item {
     Impl(ItemImpl),
 }
 
-fn of_item(input: ParseStream<'_>) -> Result<Item, Error> {
+fn parse_item(input: ParseStream<'_>) -> Result<Item, Error> {
     let ahead = input.fork();
     ahead.call(syn::Attribute::parse_outer)?;
     ahead.parse::<Visibility>()?;
@@ -139,40 +140,38 @@ fn of_item(input: ParseStream<'_>) -> Result<Item, Error> {
     if is_impl {
         return input.parse().map(Item::Impl);
     }
-    let place = ahead.span();
+    let span = ahead.span();
     if ahead.parse::<syn::Signature>().is_err() {
         let what = match ahead.cursor().token_tree() {
             Some((TokenTree::Ident(word), _)) => format!("`{word}`"),
             _ => "this".to_owned(),
         };
         return Err(Error::new(
-            place,
-            format!(
-                "`#[limit]` goes onto a function, a method or an `impl` block, and not onto {what}"
-            ),
+            span,
+            format!("put `#[limit]` on a function, a method or an `impl` block, not on {what}"),
         ));
     }
     if ahead.peek(Token![;]) {
         return Err(Error::new(
-            place,
-            "this function has no body that could be limited: put the attribute onto its implementations",
+            span,
+            "this function has no body to limit: put the attribute on its implementations",
         ));
     }
     input.parse().map(Item::Function)
 }
 
-/// An item of an attribute that has an error: without the attributes that would report theirs.
+/// The item without its other `#[limit]` attributes, which would report errors of their own.
 fn without_attributes(item: TokenStream) -> TokenStream {
-    match of_item.parse2(item.clone()) {
+    match parse_item.parse2(item.clone()) {
         Ok(Item::Function(mut function)) => {
-            let _ = stack::gather(&mut function.attrs);
+            let _ = stack::take_attributes(&mut function.attrs);
             function.into_token_stream()
         }
         Ok(Item::Impl(mut block)) => {
-            let _ = stack::gather(&mut block.attrs);
+            let _ = stack::take_attributes(&mut block.attrs);
             for item in &mut block.items {
                 if let ImplItem::Fn(method) = item {
-                    let _ = stack::gather(&mut method.attrs);
+                    let _ = stack::take_attributes(&mut method.attrs);
                 }
             }
             block.into_token_stream()

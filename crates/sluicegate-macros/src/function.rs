@@ -1,35 +1,35 @@
-//! The function an attribute stands on.
+//! The signature of the limited function.
 
 use proc_macro2::Span;
 use syn::{Error, Expr, FnArg, Ident, ImplItemFn, Pat, Signature};
 
-/// The arguments of a function, by name.
-pub(crate) struct Arguments {
+/// The parameters of a function, by name.
+pub(crate) struct Parameters {
     function: Ident,
     names: Vec<Ident>,
     receiver: Option<Ident>,
-    /// Where the first argument stands that has no name of its own.
-    nameless: Option<Span>,
+    /// The span of the first parameter that is a pattern instead of a name.
+    unnamed: Option<Span>,
 }
 
-impl Arguments {
+impl Parameters {
     pub(crate) fn of(signature: &Signature) -> Self {
-        let mut arguments = Self {
+        let mut parameters = Self {
             function: signature.ident.clone(),
             names: Vec::new(),
             receiver: None,
-            nameless: None,
+            unnamed: None,
         };
         for argument in &signature.inputs {
             match argument {
                 FnArg::Receiver(receiver) => {
                     let this = receiver.self_token.span;
-                    arguments.receiver = Some(Ident::new("self", this));
+                    parameters.receiver = Some(Ident::new("self", this));
                 }
-                FnArg::Typed(typed) => arguments.add(&typed.pat),
+                FnArg::Typed(typed) => parameters.add(&typed.pat),
             }
         }
-        arguments
+        parameters
     }
 
     fn add(&mut self, pattern: &Pat) {
@@ -40,7 +40,7 @@ impl Arguments {
             self.names.push(pattern.ident.clone());
             return;
         }
-        self.nameless.get_or_insert(syn::spanned::Spanned::span(pattern));
+        self.unnamed.get_or_insert(syn::spanned::Spanned::span(pattern));
         bindings(pattern, &mut self.names);
     }
 
@@ -48,18 +48,22 @@ impl Arguments {
         &self.function
     }
 
-    /// Whether this is the name of an argument.
+    /// Whether a parameter has this name.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.names.iter().any(|known| known == name)
     }
 
-    /// All arguments in their order, to be handed over.
-    pub(crate) fn all(&self, why: &Ident) -> Result<Vec<&Ident>, Error> {
-        match self.nameless {
-            Some(place) => Err(Error::new(
-                place,
+    /// The names of all parameters in order, to pass on as arguments. `option` is the one that asks
+    /// for them.
+    ///
+    /// # Errors
+    /// If a parameter has no name.
+    pub(crate) fn to_pass(&self, option: &Ident) -> Result<Vec<&Ident>, Error> {
+        match self.unnamed {
+            Some(span) => Err(Error::new(
+                span,
                 format!(
-                    "`{why}(args)` hands this argument over: give it a name, and take it apart inside of `{}`",
+                    "`{option}(args)` passes this argument on: give it a name, and destructure it inside `{}`",
                     self.function
                 ),
             )),
@@ -71,9 +75,9 @@ impl Arguments {
         self.receiver.as_ref()
     }
 
-    /// Whether what an expression begins with is there; otherwise what is wrong.
-    pub(crate) fn check(&self, expression: &Expr) -> Result<(), String> {
-        let Some(root) = root(expression) else {
+    /// Checks that the variable an expression begins with is a parameter or a constant.
+    pub(crate) fn check_root(&self, expression: &Expr) -> Result<(), String> {
+        let Some(root) = root_variable(expression) else {
             return Ok(());
         };
         if root == "self" {
@@ -91,23 +95,27 @@ impl Arguments {
         Err(match names.as_slice() {
             [] => format!("`{}` has no arguments", self.function),
             names => {
-                format!("`{}` has no argument `{root}`, but {}", self.function, names.join(", "))
+                format!(
+                    "`{}` has no argument `{root}`: write one of {}",
+                    self.function,
+                    names.join(", ")
+                )
             }
         })
     }
 }
 
 /// The variable that an expression begins with.
-fn root(expression: &Expr) -> Option<&Ident> {
+fn root_variable(expression: &Expr) -> Option<&Ident> {
     match expression {
         Expr::Path(path) => path.path.get_ident(),
-        Expr::Field(field) => root(&field.base),
-        Expr::MethodCall(call) => root(&call.receiver),
-        Expr::Index(index) => root(&index.expr),
-        Expr::Group(inner) => root(&inner.expr),
-        Expr::Paren(inner) => root(&inner.expr),
-        Expr::Reference(inner) => root(&inner.expr),
-        Expr::Unary(inner) => root(&inner.expr),
+        Expr::Field(field) => root_variable(&field.base),
+        Expr::MethodCall(call) => root_variable(&call.receiver),
+        Expr::Index(index) => root_variable(&index.expr),
+        Expr::Group(inner) => root_variable(&inner.expr),
+        Expr::Paren(inner) => root_variable(&inner.expr),
+        Expr::Reference(inner) => root_variable(&inner.expr),
+        Expr::Unary(inner) => root_variable(&inner.expr),
         _ => None,
     }
 }
@@ -137,13 +145,13 @@ fn bindings(pattern: &Pat, names: &mut Vec<Ident>) {
     }
 }
 
-/// What the attribute can't be on.
+/// Rejects functions that the attribute can't limit.
 pub(crate) fn check_function(function: &ImplItemFn) -> Result<(), Error> {
     if let Some(constness) = &function.sig.constness {
         return Err(Error::new(
             constness.span,
             format!(
-                "`{}` is a `const fn`, which can't ask anybody when the compiler runs it: remove `const` or the attribute",
+                "`{}` is a `const fn`, which can't ask a limit at compile time: remove `const` or the attribute",
                 function.sig.ident
             ),
         ));
@@ -151,7 +159,7 @@ pub(crate) fn check_function(function: &ImplItemFn) -> Result<(), Error> {
     if let Some(variadic) = &function.sig.variadic {
         return Err(Error::new_spanned(
             variadic,
-            "a function of any number of arguments can't be limited",
+            "a variadic function can't be limited: remove the attribute",
         ));
     }
     Ok(())

@@ -1,19 +1,20 @@
-//! The attribute `#[limit(…)]` of Sluicegate. It is used through the crate `sluicegate`, which
-//! re-exports it and has what its expansion calls.
+//! The attribute `#[limit(…)]` of Sluicegate. Use it through the crate `sluicegate`, which
+//! re-exports it and contains the code that its expansion calls.
 
 mod attribute;
 mod emit;
 mod expand;
 mod function;
 mod key;
+mod limit_source;
 mod output;
-mod quota;
 mod stack;
+mod syntax;
 mod template;
 
 use proc_macro::TokenStream;
 
-/// Asks a limit before a function runs.
+/// Limits how often a function runs: each call asks a limit first.
 ///
 /// ```
 /// use sluicegate::{Denied, limit};
@@ -36,35 +37,36 @@ use proc_macro::TokenStream;
 /// # Ok::<(), Denied>(())
 /// ```
 ///
-/// It goes onto functions, async functions, methods, methods of trait implementations and whole
-/// `impl` blocks, where a method's own attribute wins and `#[limit(skip)]` exempts a method.
-/// Several attributes on one function are one decision: all of them allow, or nothing is charged.
+/// The attribute applies to functions, async functions, methods, methods of trait implementations
+/// and whole `impl` blocks. In a block, a method's own attribute takes precedence, and
+/// `#[limit(skip)]` exempts a method. Several attributes on one function make one decision: all of
+/// them allow the call, or none is charged.
 ///
-/// | written | meaning |
+/// | option | meaning |
 /// | --- | --- |
-/// | `"login"` | the limit of that name, of the installed registry |
-/// | `"gcra 5/min"`, `policies = ["…", "…"]` | policies of its own |
-/// | `name = "…"` | the name of such a limit; without one it is the function's path |
-/// | `key = method` | one key for all calls of the function: the default |
-/// | `key = ip`, `key = user` | whom the code runs for: `sluicegate::Caller` |
-/// | `key = "{user.id}:{phone}"` | text over the arguments; different parts never make one key |
+/// | `"login"` | the limit of that name in the installed registry |
+/// | `"gcra 5/min"`, `policies = ["…", "…"]` | inline policies |
+/// | `name = "…"` | the name of an inline limit; defaults to the function's path |
+/// | `key = method` | one key for all calls of the function (default) |
+/// | `key = ip`, `key = user` | the address or user of the current `sluicegate::Caller` |
+/// | `key = "{user.id}:{phone}"` | a template over the arguments; different values never make the same key |
 /// | `key = expression` | a value, or a tuple of values |
-/// | `missing = shared` | calls without a key share one; `refuse` denies them, `skip` doesn't ask |
-/// | `cost = expression` | units taken; `cost("policy") = expression` of one policy |
-/// | `skip_if = expression` | nothing is asked if that is true |
-/// | `shadow` | asks and reports, never refuses |
-/// | `wait = "500ms"` | waits for its turn at most that long |
-/// | `charge_if = predicate` | charged only if the result is such: <code>\|result\| result.is_err()</code> |
-/// | `fallback = path` | is called instead of a denied call; `fallback(args) = path` with the arguments |
-/// | `denied = expression` | what a denied call returns |
-/// | `on_error = [path, …]` | asked in turn when the store failed; `on_error(args)` with the arguments |
-/// | `registry = expression` | asked instead of the installed registry |
-/// | `crate = path` | where the crate `sluicegate` is found |
+/// | `missing = shared` | calls without a key share one (default); `refuse` denies them, `skip` passes them unasked |
+/// | `cost = expression` | the units to charge (default: the policy's own cost); `cost("policy") = expression` for one policy |
+/// | `skip_if = expression` | passes the call unasked if the expression is true |
+/// | `shadow` | asks and reports, but never denies |
+/// | `wait = "500ms"` | waits for a turn, at most this long |
+/// | `charge_if = predicate` | charges only if the predicate holds for the result: <code>\|result\| result.is_err()</code> |
+/// | `fallback = path` | a function to call instead of a denied call; `fallback(args) = path` passes the arguments |
+/// | `denied = expression` | the value that a denied call returns |
+/// | `on_error = [path, …]` | handlers to call in turn if the store fails; `on_error(args)` lends them the arguments |
+/// | `registry = expression` | the registry to ask instead of the installed one |
+/// | `crate = path` | the path of the crate `sluicegate` |
 ///
-/// Without `fallback` and `denied` a denied call returns `Err(E::from(denied))`, with a
-/// `sluicegate::Denied`.
+/// Without `fallback` or `denied`, a denied call returns `Err(E::from(denied))`, where `denied` is
+/// a `sluicegate::Denied`.
 ///
-/// The guide, `docs/attribute.md` of the project, has an example of each.
+/// The guide, `docs/attribute.md` in the repository, has an example of each option.
 #[proc_macro_attribute]
 pub fn limit(arguments: TokenStream, item: TokenStream) -> TokenStream {
     expand::limit(arguments.into(), item.into()).into()

@@ -1,6 +1,6 @@
-//! What a function returns, where its body is, and how a denial is said there.
+//! What a function returns, where its body is, and how a denial becomes its result.
 
-use proc_macro2::{Span, TokenStream, TokenTree};
+use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{
@@ -8,24 +8,25 @@ use syn::{
     TypeParamBound,
 };
 
-use crate::emit::here;
+use crate::syntax::{mixed_site, to_source, with_span};
 
 /// How a function runs its body.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Kind {
+pub(crate) enum Asyncness {
     Sync,
     Async,
-    /// Returns a future, which is a block at the end of it: what macros make of async functions.
+    /// Not `async`, but ends with an async block that it returns: what macros such as
+    /// `#[async_trait]` generate.
     Future,
 }
 
-/// The result of a function: of one that returns a future, the future's.
+/// The result of a function; of a function that returns a future, the future's output.
 pub(crate) struct Output {
-    pub(crate) kind: Kind,
-    /// `None` for nothing.
+    pub(crate) asyncness: Asyncness,
+    /// `None` for a function without a return type.
     pub(crate) result: Option<Type>,
     function: syn::Ident,
-    place: Span,
+    span: Span,
 }
 
 impl Output {
@@ -35,20 +36,20 @@ impl Output {
             ReturnType::Default => None,
             ReturnType::Type(_, returned) => Some(returned.as_ref()),
         };
-        let place = returned.map_or(name.span(), Spanned::span);
+        let span = returned.map_or(name.span(), Spanned::span);
         if function.sig.asyncness.is_some() {
             let result = returned.cloned();
-            return Self { kind: Kind::Async, result, function: name, place };
+            return Self { asyncness: Asyncness::Async, result, function: name, span };
         }
         let of_future = returned.and_then(future_output);
-        let kind = if of_future.is_some() { Kind::Future } else { Kind::Sync };
+        let asyncness = if of_future.is_some() { Asyncness::Future } else { Asyncness::Sync };
         let result = of_future.or(returned).cloned();
-        Self { kind, result, function: name, place }
+        Self { asyncness, result, function: name, span }
     }
 
-    /// The block that runs after the limit was asked.
+    /// The block to run after the limit was asked.
     pub(crate) fn body<'f>(&self, function: &'f mut ImplItemFn) -> Result<&'f mut Block, Error> {
-        if self.kind != Kind::Future {
+        if self.asyncness != Asyncness::Future {
             return Ok(&mut function.block);
         }
         let last = match function.block.stmts.last_mut() {
@@ -57,41 +58,41 @@ impl Output {
         };
         last.ok_or_else(|| {
             Error::new(
-                self.place,
+                self.span,
                 format!(
-                    "`{0}` returns a future that something else makes, so that nothing can be asked when it runs: write `async fn {0}`, or end the body with `async move {{ … }}` or `Box::pin(async move {{ … }})`",
+                    "`{0}` returns a future made elsewhere, so the limit can't be asked when it runs: write `async fn {0}`, or end the body with `async move {{ … }}` or `Box::pin(async move {{ … }})`",
                     self.function
                 ),
             )
         })
     }
 
-    /// The type as it can be written inside the function: a `_` for each `impl Trait`.
-    pub(crate) fn inferred(&self) -> TokenStream {
+    /// The result type for a type annotation inside the function: with `_` for each `impl Trait`.
+    pub(crate) fn result_type(&self) -> TokenStream {
         match &self.result {
-            None => quote_spanned!(here()=> ()),
-            Some(result) => without_impl(result.clone()).into_token_stream(),
+            None => quote_spanned!(mixed_site()=> ()),
+            Some(result) => erase_impl_trait(result.clone()).into_token_stream(),
         }
     }
 
-    /// The expression that says `denied`, which is a `Denied`.
-    pub(crate) fn denial(
+    /// An expression that converts the variable `denied`, a `Denied`, into the result type.
+    pub(crate) fn convert_denied(
         &self,
         denied: &syn::Ident,
         private: &TokenStream,
-        on_impl: bool,
+        in_impl: bool,
     ) -> Result<TokenStream, Error> {
-        if let Some(result) = self.result.as_ref().filter(|result| may_say_denied(result)) {
-            let place = result.span().resolved_at(here());
-            let private = respanned(private.clone(), place);
-            return Ok(quote_spanned!(place=> #private::FromDenied::from_denied(#denied)));
+        if let Some(result) = self.result.as_ref().filter(|result| may_be_from_denied(result)) {
+            let span = result.span().resolved_at(mixed_site());
+            let private = with_span(private.clone(), span);
+            return Ok(quote_spanned!(span=> #private::FromDenied::from_denied(#denied)));
         }
-        Err(self.cannot_say_denied(on_impl))
+        Err(self.no_denied_result(in_impl))
     }
 
-    fn cannot_say_denied(&self, on_impl: bool) -> Error {
+    fn no_denied_result(&self, in_impl: bool) -> Error {
         let function = &self.function;
-        let returned = self.result.as_ref().map(|result| printed(&result.to_token_stream()));
+        let returned = self.result.as_ref().map(|result| to_source(&result.to_token_stream()));
         let (what, result) = match &returned {
             None => ("returns nothing".to_owned(), "()"),
             Some(result) => (format!("returns `{result}`"), result.as_str()),
@@ -104,51 +105,43 @@ impl Output {
         let (arrow, value) = (format!("-> Result<{inner}, E>"), format!("denied = {example}"));
         let width = arrow.len().max("fallback = path".len());
         let mut message = format!(
-            "`{function}` {what}, which can't say that a call was denied\n\
+            "`{function}` {what}, which can't report a denied call\n\
              write one of these:\n\
-             \x20 {arrow:width$}  where `E: From<sluicegate::Denied>`: gets `Err(E::from(denied))`\n\
-             \x20 {:width$}  a function that is called instead, `fallback(args) = path` with the arguments\n\
+             \x20 {arrow:width$}  where `E: From<sluicegate::Denied>`: a denied call returns `Err(E::from(denied))`\n\
+             \x20 {:width$}  a function to call instead; `fallback(args) = path` passes the arguments\n\
              \x20 {value:width$}  the value that a denied call returns",
             "fallback = path",
         );
-        if on_impl {
-            message.push_str("\nor `#[limit(skip)]` on a method that is not to be limited");
+        if in_impl {
+            message.push_str("\nor `#[limit(skip)]` on a method that needs no limit");
         }
-        Error::new(self.place, message)
+        Error::new(self.span, message)
     }
 }
 
-/// The same tokens, at another place.
-pub(crate) fn respanned(tokens: TokenStream, place: Span) -> TokenStream {
-    let respan = |mut token: TokenTree| {
-        token.set_span(place);
-        token
-    };
-    tokens.into_iter().map(respan).collect()
-}
-
-/// Types of which it is known that they can't; of others the compiler finds out.
-fn may_say_denied(result: &Type) -> bool {
+/// Whether a type may implement `FromDenied`: false for common types that don't. For all others
+/// the compiler decides.
+fn may_be_from_denied(result: &Type) -> bool {
     match result {
-        Type::Paren(inner) => may_say_denied(&inner.elem),
-        Type::Group(inner) => may_say_denied(&inner.elem),
+        Type::Paren(inner) => may_be_from_denied(&inner.elem),
+        Type::Group(inner) => may_be_from_denied(&inner.elem),
         Type::Macro(_) | Type::Verbatim(_) => true,
         Type::Path(path) => {
             let Some(last) = path.path.segments.last() else {
                 return true;
             };
-            const CAN_T: [&str; 28] = [
+            const NEVER: [&str; 28] = [
                 "bool", "char", "f32", "f64", "i8", "i16", "i32", "i64", "i128", "isize", "str",
                 "u8", "u16", "u32", "u64", "u128", "usize", "String", "Vec", "Option", "Box", "Rc",
                 "Arc", "HashMap", "HashSet", "BTreeMap", "BTreeSet", "Duration",
             ];
-            !CAN_T.iter().any(|name| last.ident == name)
+            !NEVER.iter().any(|name| last.ident == name)
         }
         _ => false,
     }
 }
 
-/// The output of a type that is a future by its looks.
+/// The output of a type that looks like a future.
 fn future_output(returned: &Type) -> Option<&Type> {
     match returned {
         Type::ImplTrait(bounds) => bounds.bounds.iter().find_map(bound_output),
@@ -202,7 +195,8 @@ fn async_block(expression: &mut Expr) -> Option<&mut Block> {
     }
 }
 
-fn without_impl(mut written: Type) -> Type {
+/// Replaces each `impl Trait` by `_`.
+fn erase_impl_trait(mut written: Type) -> Type {
     fn erase(written: &mut Type) {
         match written {
             Type::ImplTrait(bounds) => {
@@ -231,28 +225,4 @@ fn without_impl(mut written: Type) -> Type {
     }
     erase(&mut written);
     written
-}
-
-/// Tokens as people write them, nearly.
-pub(crate) fn printed(tokens: &TokenStream) -> String {
-    let text = tokens.to_string();
-    let mut printed = text.as_str().to_owned();
-    for (spaced, tight) in [
-        (" < ", "<"),
-        (" <", "<"),
-        ("< ", "<"),
-        (" >", ">"),
-        (" ,", ","),
-        (" :: ", "::"),
-        ("& ", "&"),
-        ("( ", "("),
-        (" )", ")"),
-        ("[ ", "["),
-        (" ]", "]"),
-        ("' ", "'"),
-        (" ;", ";"),
-    ] {
-        printed = printed.replace(spaced, tight);
-    }
-    printed
 }

@@ -1,46 +1,46 @@
-//! Several attributes on one item: one decision.
+//! The attributes on one item, which make one decision.
 
 use proc_macro2::{Span, TokenStream};
 use sluicegate_core::{Algorithm, Enforcement, Member};
 use syn::punctuated::Punctuated;
 use syn::{Error, Ident, Meta, Token, Type};
 
-use crate::attribute::{Attribute, Call, Limit, Said, Wait};
+use crate::attribute::{Attribute, CallOptions, LimitOptions, OptionValue, Wait};
 
-/// What is asked before a function runs.
+/// All limits to ask before a function runs.
 pub(crate) struct Stack {
-    /// Decided together, all or nothing.
-    pub(crate) enforced: Vec<Limit>,
-    /// Each asked by itself, and never a reason to refuse.
-    pub(crate) shadows: Vec<Limit>,
-    pub(crate) call: Call,
+    /// They decide together: all allow, or none is charged.
+    pub(crate) enforced: Vec<LimitOptions>,
+    /// Each is asked on its own, and never denies.
+    pub(crate) shadows: Vec<LimitOptions>,
+    pub(crate) call: CallOptions,
 }
 
 impl Stack {
-    pub(crate) fn new(limits: Vec<Limit>) -> Result<Self, Error> {
-        let mut call = Call::default();
-        let (mut enforced, mut shadows) = (Vec::<Limit>::new(), Vec::new());
-        let mut nameless = 0;
+    pub(crate) fn new(limits: Vec<LimitOptions>) -> Result<Self, Error> {
+        let mut call = CallOptions::default();
+        let (mut enforced, mut shadows) = (Vec::<LimitOptions>::new(), Vec::new());
+        let mut unnamed = 0;
         for mut limit in limits {
-            call.take(std::mem::take(&mut limit.call))?;
-            if limit.quota.name().is_none() {
-                limit.ordinal = nameless;
-                nameless += 1;
+            call.merge(std::mem::take(&mut limit.call))?;
+            if limit.source.name().is_none() {
+                limit.ordinal = unnamed;
+                unnamed += 1;
             }
             if limit.is_shadow {
                 shadows.push(limit);
                 continue;
             }
-            if let Some(name) = limit.quota.name()
+            if let Some(name) = limit.source.name()
                 && enforced
                     .iter()
-                    .filter_map(|other| other.quota.name())
+                    .filter_map(|other| other.source.name())
                     .any(|other| other.value() == name.value())
             {
                 return Err(Error::new(
                     name.span(),
                     format!(
-                        "another attribute here asks `{}` already, and one decision has each limit once: give one of them a name of its own",
+                        "another attribute on this item already asks `{}`, and a decision asks each limit once: give one of them another name",
                         name.value()
                     ),
                 ));
@@ -55,51 +55,52 @@ impl Stack {
     }
 }
 
-impl Call {
-    fn take(&mut self, other: Self) -> Result<(), Error> {
-        take(&mut self.wait, other.wait)?;
-        take(&mut self.fallback, other.fallback)?;
-        take(&mut self.denied, other.denied)?;
-        take(&mut self.on_error, other.on_error)?;
-        take(&mut self.charge_if, other.charge_if)?;
-        take(&mut self.registry, other.registry)?;
-        // The same for all, whoever says it.
-        self.root = self.root.take().or(other.root);
+impl CallOptions {
+    fn merge(&mut self, other: Self) -> Result<(), Error> {
+        set_once(&mut self.wait, other.wait)?;
+        set_once(&mut self.fallback, other.fallback)?;
+        set_once(&mut self.denied, other.denied)?;
+        set_once(&mut self.on_error, other.on_error)?;
+        set_once(&mut self.charge_if, other.charge_if)?;
+        set_once(&mut self.registry, other.registry)?;
+        // Not a matter of one call: any attribute may set it.
+        self.crate_path = self.crate_path.take().or(other.crate_path);
         Ok(())
     }
 
-    /// Whether it is said what a denied call does.
-    pub(crate) const fn has_answer(&self) -> bool {
+    /// Whether an option says what a denied or failed call does.
+    pub(crate) const fn handles_denial(&self) -> bool {
         self.fallback.is_some() || self.denied.is_some() || self.on_error.is_some()
     }
 
-    /// Whether a denied or failed call calls this method of the type.
+    /// Whether a denied or failed call calls `method` of the type `of`.
     pub(crate) fn calls(&self, method: &Ident, of: &Type) -> bool {
         let fallback = self.fallback.iter().map(|fallback| &fallback.value.callee);
         let handlers = self.on_error.iter().flat_map(|handlers| &handlers.value.callees);
-        fallback.chain(handlers).any(|callee| callee.is_of(method, of))
+        fallback.chain(handlers).any(|callee| callee.is_method_of(method, of))
     }
 
     fn check(&self) -> Result<(), Error> {
         if let (Some(wait), Some(_)) = (&self.wait, &self.charge_if) {
             return Err(Error::new(
                 wait.option.span(),
-                "who waits has taken its units before the call, and `charge_if` takes them after it: keep one of the two",
+                "`wait` charges before the call, and `charge_if` after it: keep one of them",
             ));
         }
         if let (Some(fallback), Some(_)) = (&self.fallback, &self.denied) {
             return Err(Error::new(
                 fallback.option.span(),
-                "a denied call has one answer: keep `fallback`, which is called, or `denied`, which is a value",
+                "`fallback` and `denied` both set what a denied call returns: keep `fallback` to call a function, or `denied` for a value",
             ));
         }
         Ok(())
     }
 }
 
-/// A shaper's turn is booked ahead, which all policies that are decided with it have to allow.
-fn check_wait(wait: &Said<Wait>, enforced: &[Limit]) -> Result<(), Error> {
-    let members = || enforced.iter().flat_map(|limit| limit.quota.members()).map(Member::policy);
+/// Waiting for a shaper reserves its turn in advance, so every policy in the decision must be able
+/// to reserve.
+fn check_wait(wait: &OptionValue<Wait>, enforced: &[LimitOptions]) -> Result<(), Error> {
+    let members = || enforced.iter().flat_map(|limit| limit.source.members()).map(Member::policy);
     let shaper = members().find(|policy| {
         matches!(policy.algorithm(), Algorithm::Shaper { .. })
             && policy.enforcement() == Enforcement::Enforced
@@ -111,17 +112,20 @@ fn check_wait(wait: &Said<Wait>, enforced: &[Limit]) -> Result<(), Error> {
     Err(Error::new(
         wait.option.span(),
         format!(
-            "`{shaper}` can't be waited for together with `{other}`, which can't be booked ahead: remove `wait`, without which the shaper delays calls too, or write a policy of another kind in place of one of them"
+            "`wait` can't reserve a turn of `{shaper}` together with `{other}`, which can't reserve in advance: remove `wait`, since a shaper delays calls without it too, or use another algorithm for one of them"
         ),
     ))
 }
 
-fn take<T>(into: &mut Option<Said<T>>, other: Option<Said<T>>) -> Result<(), Error> {
+fn set_once<T>(
+    into: &mut Option<OptionValue<T>>,
+    other: Option<OptionValue<T>>,
+) -> Result<(), Error> {
     match (into.as_ref(), other) {
         (Some(_), Some(second)) => Err(Error::new(
             second.option.span(),
             format!(
-                "`{}` concerns the call, which all its attributes decide together: say it in one of them",
+                "`{}` applies to the whole call, and another attribute sets it too: set it in one of them",
                 second.option
             ),
         )),
@@ -133,11 +137,13 @@ fn take<T>(into: &mut Option<Said<T>>, other: Option<Said<T>>) -> Result<(), Err
     }
 }
 
-const CONDITIONAL: &str = "the attribute of the impl block is expanded before it is known whether this one is there: write two versions of the method, each under a `#[cfg(…)]`";
+const CONDITIONAL: &str = "`#[limit]` expands before this `cfg_attr`, so it can't tell whether this attribute applies: write two versions of the function, each under a `#[cfg(…)]`";
 
-/// Takes the attributes of this kind off an item.
-pub(crate) fn gather(attributes: &mut Vec<syn::Attribute>) -> Result<Vec<Attribute>, Error> {
-    let mut gathered = Vec::new();
+/// Removes the `#[limit]` attributes from an item and parses them.
+pub(crate) fn take_attributes(
+    attributes: &mut Vec<syn::Attribute>,
+) -> Result<Vec<Attribute>, Error> {
+    let mut taken = Vec::new();
     let mut error: Option<Error> = None;
     attributes.retain(|attribute| {
         let read = match &attribute.meta {
@@ -146,35 +152,35 @@ pub(crate) fn gather(attributes: &mut Vec<syn::Attribute>) -> Result<Vec<Attribu
             _ => return true,
         };
         match (read, &mut error) {
-            (Ok(attribute), _) => gathered.push(attribute),
+            (Ok(attribute), _) => taken.push(attribute),
             (Err(problem), Some(error)) => error.combine(problem),
             (Err(problem), error @ None) => *error = Some(problem),
         }
         false
     });
-    error.map_or(Ok(gathered), Err)
+    error.map_or(Ok(taken), Err)
 }
 
-/// Whether the item has an attribute of this kind.
-pub(crate) fn has_limit(attributes: &[syn::Attribute]) -> bool {
+/// Whether an item has a `#[limit]` attribute.
+pub(crate) fn has_attribute(attributes: &[syn::Attribute]) -> bool {
     attributes.iter().any(|attribute| is_limit(attribute.path()) || is_conditional(&attribute.meta))
 }
 
 fn read(meta: &Meta) -> Result<Attribute, Error> {
-    let place = meta.path().segments.last().map_or_else(Span::call_site, |last| last.ident.span());
+    let span = meta.path().segments.last().map_or_else(Span::call_site, |last| last.ident.span());
     match meta {
-        Meta::Path(_) => Attribute::read(TokenStream::new(), place),
-        Meta::List(list) => Attribute::read(list.tokens.clone(), place),
+        Meta::Path(_) => Attribute::read(TokenStream::new(), span),
+        Meta::List(list) => Attribute::read(list.tokens.clone(), span),
         Meta::NameValue(value) => Err(Error::new_spanned(value, "write `#[limit(…)]`")),
     }
 }
 
-/// `limit`, or `sluicegate::limit`; by its last word, since the crate may be renamed.
+/// `limit` or `sluicegate::limit`. Only the last segment counts, since the crate may be renamed.
 fn is_limit(path: &syn::Path) -> bool {
     path.segments.len() <= 2 && path.segments.last().is_some_and(|last| last.ident == "limit")
 }
 
-/// `cfg_attr(…, limit(…))`.
+/// Whether an attribute is `cfg_attr(…, limit(…))`.
 fn is_conditional(meta: &Meta) -> bool {
     let Meta::List(list) = meta else {
         return false;

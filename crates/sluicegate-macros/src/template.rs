@@ -1,8 +1,8 @@
-//! Key templates: `"{user.id}:{params.phone}"`.
+//! Parses key templates: `"{user.id}:{params.phone}"`.
 
 use syn::{Error, Expr, LitStr};
 
-/// A key as text with places for values.
+/// Text with placeholders for values.
 pub(crate) struct Template {
     pub(crate) text: LitStr,
     pub(crate) pieces: Vec<Piece>,
@@ -10,15 +10,15 @@ pub(crate) struct Template {
 
 pub(crate) enum Piece {
     Text(String),
-    Value { written: String, expression: Box<Expr> },
+    Value { source: String, expression: Box<Expr> },
 }
 
 impl Template {
-    /// Reads a template. Spans inside of a string can't be told apart: all are the string's.
+    /// Parses a template. All spans are that of the whole string: stable Rust has none for its parts.
     pub(crate) fn read(text: LitStr) -> Result<Self, Error> {
         let value = text.value();
         if value.is_empty() {
-            return Err(Error::new(text.span(), "an empty key: write `\"{argument}\"`"));
+            return Err(Error::new(text.span(), "the key is empty: write `\"{argument}\"`"));
         }
         let mut pieces = Vec::new();
         let mut rest = value.as_str();
@@ -26,27 +26,29 @@ impl Template {
             let (piece, after) = next(rest).map_err(|problem| Error::new(text.span(), problem))?;
             rest = after;
             match (piece, pieces.last_mut()) {
-                (Raw::Text(more), Some(Piece::Value { written, .. })) if more.starts_with('\\') => {
+                (RawPiece::Text(more), Some(Piece::Value { source, .. }))
+                    if more.starts_with('\\') =>
+                {
                     return Err(Error::new(
                         text.span(),
                         format!(
-                            "a `\\` after a value can't be told from one that is part of it: write another separator, `{{{written}}}:`"
+                            "a `\\` after a value could be part of the value: write another separator, `{{{source}}}:`"
                         ),
                     ));
                 }
-                (Raw::Text(more), Some(Piece::Text(before))) => before.push_str(more),
-                (Raw::Text(more), _) => pieces.push(Piece::Text(more.to_owned())),
-                (Raw::Value(written), Some(Piece::Value { written: before, .. })) => {
+                (RawPiece::Text(more), Some(Piece::Text(before))) => before.push_str(more),
+                (RawPiece::Text(more), _) => pieces.push(Piece::Text(more.to_owned())),
+                (RawPiece::Value(source), Some(Piece::Value { source: before, .. })) => {
                     return Err(Error::new(
                         text.span(),
                         format!(
-                            "nothing stands between `{{{before}}}` and `{{{written}}}`, so nobody could tell where one ends: write `{{{before}}}:{{{written}}}`"
+                            "nothing separates `{{{before}}}` from `{{{source}}}`, so different values could make the same key: write `{{{before}}}:{{{source}}}`"
                         ),
                     ));
                 }
-                (Raw::Value(written), _) => pieces.push(Piece::Value {
-                    written: written.to_owned(),
-                    expression: Box::new(read_value(written, &text)?),
+                (RawPiece::Value(source), _) => pieces.push(Piece::Value {
+                    source: source.to_owned(),
+                    expression: Box::new(read_value(source, &text)?),
                 }),
             }
         }
@@ -54,50 +56,50 @@ impl Template {
     }
 }
 
-enum Raw<'t> {
+enum RawPiece<'t> {
     Text(&'t str),
     Value(&'t str),
 }
 
-/// The next piece of a text that is not empty, and what comes after it.
-fn next(text: &str) -> Result<(Raw<'_>, &str), String> {
-    const UNPAIRED: &str = "a brace without its partner: write `{{` or `}}` for a brace itself";
+/// The first piece of a non-empty text, and the rest.
+fn next(text: &str) -> Result<(RawPiece<'_>, &str), String> {
+    const UNPAIRED: &str = "unmatched brace: write `{{` or `}}` for a literal brace";
     const NESTED: &str =
-        "braces can't stand inside of `{…}`: write `key = expression` instead, without quotes";
+        "`{…}` can't contain braces: write `key = expression` instead, without quotes";
     for (escape, brace) in [("{{", "{"), ("}}", "}")] {
         if let Some(rest) = text.strip_prefix(escape) {
-            return Ok((Raw::Text(brace), rest));
+            return Ok((RawPiece::Text(brace), rest));
         }
     }
     if let Some(rest) = text.strip_prefix('{') {
-        let (written, rest) = rest.split_once('}').ok_or(UNPAIRED)?;
-        if written.contains('{') {
+        let (source, rest) = rest.split_once('}').ok_or(UNPAIRED)?;
+        if source.contains('{') {
             return Err(NESTED.to_owned());
         }
-        return Ok((Raw::Value(written.trim()), rest));
+        return Ok((RawPiece::Value(source.trim()), rest));
     }
     if text.starts_with('}') {
         return Err(UNPAIRED.to_owned());
     }
     let (literal, rest) = text.split_at(text.find(['{', '}']).unwrap_or(text.len()));
-    Ok((Raw::Text(literal), rest))
+    Ok((RawPiece::Text(literal), rest))
 }
 
-fn read_value(written: &str, place: &LitStr) -> Result<Expr, Error> {
-    if written.is_empty() || written.starts_with(|first: char| first.is_ascii_digit()) {
+fn read_value(source: &str, literal: &LitStr) -> Result<Expr, Error> {
+    if source.is_empty() || source.starts_with(|first: char| first.is_ascii_digit()) {
         return Err(Error::new(
-            place.span(),
-            format!("`{{{written}}}` names nothing: write an argument or a field, `{{user.id}}`"),
+            literal.span(),
+            format!("`{{{source}}}` names no value: write an argument or a field, `{{user.id}}`"),
         ));
     }
-    LitStr::new(written, place.span()).parse().map_err(|_| {
-        let hint = match written.split_once(':') {
+    LitStr::new(source, literal.span()).parse().map_err(|_| {
+        let hint = match source.split_once(':') {
             Some((value, _)) => {
-                format!("a key has values as they are: write `{{{value}}}`, without a format")
+                format!("write `{{{value}}}`, without a format")
             }
             None => "write an argument or a field, `{user.id}`".to_owned(),
         };
-        Error::new(place.span(), format!("`{{{written}}}` is no expression: {hint}"))
+        Error::new(literal.span(), format!("`{{{source}}}` is not an expression: {hint}"))
     })
 }
 
@@ -110,7 +112,7 @@ mod tests {
         let template = Template::read(literal).map_err(|error| error.to_string())?;
         let piece = |piece: Piece| match piece {
             Piece::Text(text) => text,
-            Piece::Value { written, .. } => format!("<{written}>"),
+            Piece::Value { source, .. } => format!("<{source}>"),
         };
         Ok(template.pieces.into_iter().map(piece).collect())
     }
@@ -123,15 +125,15 @@ mod tests {
     }
 
     #[test]
-    fn what_can_t_be_read_says_what_to_write() {
+    fn errors_say_what_to_write() {
         for (text, expected) in [
-            ("", "an empty key"),
-            ("{a", "without its partner"),
-            ("a}", "without its partner"),
-            ("{}", "names nothing"),
-            ("{0}", "names nothing"),
+            ("", "the key is empty"),
+            ("{a", "unmatched brace"),
+            ("a}", "unmatched brace"),
+            ("{}", "names no value"),
+            ("{0}", "names no value"),
             ("{a:04}", "write `{a}`"),
-            ("{a b}", "is no expression"),
+            ("{a b}", "is not an expression"),
             ("{if a { 1 } else { 2 }}", "write `key = expression`"),
             ("{a}{b}", "write `{a}:{b}`"),
             (r"{a}\{b}", "write another separator, `{a}:`"),

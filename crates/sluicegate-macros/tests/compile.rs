@@ -1,9 +1,9 @@
-//! What the compiler says of wrong uses of `#[limit(…)]`: what to write instead.
+//! Compiler errors for wrong uses of `#[limit(…)]`: each says what to write instead.
 //!
-//! The messages are in `wrong/*.stderr`. After a change `TRYBUILD=overwrite` writes them anew; read
-//! them then. Right uses are tested in the crate `sluicegate`.
+//! The expected errors are in `wrong/*.stderr`. After a change, `TRYBUILD=overwrite` rewrites them;
+//! read the diff. Correct uses are tested in the crate `sluicegate`.
 
 #[test]
-fn wrong_uses_are_refused_with_what_to_write() {
+fn wrong_uses_fail_with_what_to_write() {
     trybuild::TestCases::new().compile_fail("tests/wrong/*.rs");
 }

@@ -1,4 +1,4 @@
-//! The elements of a chain, from the last one on.
+//! The elements of a chain, last to first.
 
 use http::HeaderName;
 use smallvec::SmallVec;
@@ -6,14 +6,14 @@ use smallvec::SmallVec;
 use super::ClientAddress;
 use crate::request::RequestView;
 
-/// Whether commas between double quotes are no commas.
+/// Whether double quotes hide the commas between them.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Quoting {
     None,
     Quotes,
 }
 
-/// What is left to be looked at.
+/// How much may still be read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     pub(super) hops: usize,
@@ -22,17 +22,17 @@ pub(super) struct Bounds {
 
 /// The lines of a field as one list of elements, read from its end.
 ///
-/// From the end, because that is where the trusted proxies wrote: what stands there can't be
-/// spoilt by an open quote that a client has sent before it.
+/// Trusted proxies append to the end, and an unclosed quote that a client sent before it can't
+/// change how the end is read.
 #[derive(Debug)]
 pub(super) struct Chain<'r> {
-    /// The last lines, in a ring: as many as there can be hops.
+    /// A ring of the last lines, at most [`ClientAddress::MAX_HOPS`].
     lines: SmallVec<[&'r [u8]; 2]>,
-    /// The place after the last line in the ring.
+    /// The index in the ring after the last unread line.
     end: usize,
-    /// What is left of the line that is being read.
+    /// The unread rest of the current line.
     line: Option<&'r [u8]>,
-    /// The lines of the ring that are still to be read.
+    /// The number of unread lines in the ring.
     unread: usize,
     quoting: Quoting,
 }
@@ -52,8 +52,8 @@ impl<'r> Chain<'r> {
         Self { lines, end, line: None, unread, quoting }
     }
 
-    /// The element before the one that was shown last. `None` at the beginning, at the bounds,
-    /// and at a quote that is open.
+    /// The element before the one returned last. `None` at the beginning, at the bounds, and at an
+    /// unclosed quote.
     pub(super) fn previous(&mut self, bounds: &mut Bounds) -> Option<&'r [u8]> {
         bounds.hops = bounds.hops.checked_sub(1)?;
         let line = match self.line.take() {
@@ -70,13 +70,13 @@ impl<'r> Chain<'r> {
 
     fn previous_line(&mut self) -> Option<&'r [u8]> {
         self.unread = self.unread.checked_sub(1)?;
-        // While the ring isn't full, `end` is its length.
+        // At index 0 the ring is full and continues at its end.
         self.end = self.end.checked_sub(1).unwrap_or(self.lines.len() - 1);
         self.lines.get(self.end).copied()
     }
 
-    /// Where the last element of `line` begins: after this comma, or at the beginning of the
-    /// line. `None` when that can't be told within the bounds.
+    /// The index of the last comma between elements of `line`; `Some(None)` if the line is one
+    /// element. `None` if the bounds or an unclosed quote are reached first.
     fn last_comma(&self, line: &[u8], bounds: &mut Bounds) -> Option<Option<usize>> {
         let mut quoted = false;
         for (index, &byte) in line.iter().enumerate().rev() {
@@ -93,7 +93,7 @@ impl<'r> Chain<'r> {
     }
 }
 
-/// Whether an odd number of backslashes stands before `index`.
+/// Whether an odd number of backslashes precedes `index`.
 fn is_escaped(line: &[u8], index: usize) -> bool {
     let before = line.iter().take(index).rev().take(ClientAddress::MAX_BYTES);
     before.take_while(|&&byte| byte == b'\\').count() % 2 == 1

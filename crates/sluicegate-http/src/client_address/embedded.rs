@@ -1,12 +1,11 @@
-//! IPv4 addresses inside IPv6 addresses.
+//! IPv4 addresses embedded in IPv6 addresses.
 
 use std::net::{IpAddr, Ipv4Addr};
 
-/// The IPv4 address that is inside an IPv6 address, or the address itself.
+/// The IPv4 address embedded in an IPv6 address, or the address itself.
 ///
-/// Inside NAT64 and 6to4 only addresses that are valid everywhere are looked for, as those
-/// networks may have no others: what claims to be 10.0.0.1 there is not the machine that has
-/// this address here.
+/// NAT64 and 6to4 may embed only globally routable addresses, so others stay IPv6: an embedded
+/// 10.0.0.1 is not the host with that address in the local network.
 pub(super) fn unwrap(address: IpAddr) -> IpAddr {
     let IpAddr::V6(outer) = address.to_canonical() else {
         return address.to_canonical();
@@ -24,10 +23,10 @@ fn joined(high: u16, low: u16) -> Ipv4Addr {
     Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low))
 }
 
-/// Whether an address means the same machine everywhere, or is one of documentation.
+/// Whether an address is globally routable, or reserved for documentation.
 fn is_global(address: Ipv4Addr) -> bool {
     let [first, second, ..] = address.octets();
-    // 0/8 is this network, 100.64/10 carriers' own, 240/4 reserved.
+    // 0/8 is "this network", 100.64/10 carrier-grade NAT, 240/4 reserved.
     let special = first == 0 || (first == 100 && second & 0xc0 == 64) || first >= 240;
     !(special
         || address.is_private()

@@ -1,34 +1,34 @@
-//! What can be wrong with how a client's address is to be found.
+//! Errors in the configuration of client addresses.
 
 use std::error::Error;
 use std::fmt;
 
 use super::{AddressHeader, ClientAddress};
 
-/// A way to find a client's address that can't be meant.
+/// An invalid configuration of how to find the client's address.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum ClientAddressError {
-    /// Hops were counted in a field that holds one address.
+    /// A number of hops for a field that holds one address.
     HopsOfOneAddress {
         /// The field.
         header: AddressHeader,
     },
-    /// The name of a header field has other characters than those may have.
+    /// Text that is not the name of a header field.
     NoHeaderName {
-        /// The name, or its beginning.
+        /// The first 60 characters of the text.
         text: String,
     },
-    /// An address has fewer bits.
+    /// A prefix longer than an address.
     PrefixTooLong {
-        /// The bits asked for.
+        /// The requested length in bits.
         bits: u8,
-        /// The bits of an address.
+        /// The length of an address in bits: 32 or 128.
         most: u8,
     },
-    /// More hops than are looked at.
+    /// More hops than [`ClientAddress::MAX_HOPS`].
     TooManyHops {
-        /// The hops asked for.
+        /// The requested number of hops.
         hops: u8,
     },
 }

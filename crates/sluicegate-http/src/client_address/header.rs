@@ -1,4 +1,4 @@
-//! Which header field says the client's address.
+//! The header field with the client's address.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,9 +12,9 @@ use super::error::ClientAddressError;
 static FORWARDED_NAME: HeaderName = FORWARDED;
 static X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// The header field that the trusted proxies write the client's address to.
+/// The header field to which the trusted proxies write the client's address.
 ///
-/// Reads and prints as the field's name in lower case.
+/// Parses from the name of the field in any case, and prints it in lower case.
 ///
 /// ```
 /// use sluicegate_http::AddressHeader;
@@ -31,30 +31,31 @@ pub enum AddressHeader {
     Forwarded,
     /// `X-Forwarded-For`: a chain, `192.0.2.1, 2001:db8::1`. Ports are ignored.
     XForwardedFor,
-    /// A field with one address, which the outermost proxy overwrites. A port is ignored; several
-    /// lines or addresses are not read.
+    /// A field with one address, which the outermost proxy overwrites. A port is ignored; a field
+    /// with several addresses or differing lines counts as unreadable.
     One(HeaderName),
-    /// A field with one address and always a port after it, without brackets around IPv6.
+    /// A field with one address and always a port, without brackets around IPv6: `2001:db8::1:80`.
     OneWithPort(HeaderName),
 }
 
 impl AddressHeader {
-    /// Cloudflare's field.
+    /// The field of Cloudflare.
     pub const CF_CONNECTING_IP: Self = Self::One(HeaderName::from_static("cf-connecting-ip"));
-    /// The field of Akamai, and of Cloudflare for enterprises.
+    /// The field of Akamai and of Cloudflare Enterprise.
     pub const TRUE_CLIENT_IP: Self = Self::One(HeaderName::from_static("true-client-ip"));
     /// The field of Fly.io.
     pub const FLY_CLIENT_IP: Self = Self::One(HeaderName::from_static("fly-client-ip"));
     /// The field of Amazon CloudFront.
     pub const CLOUDFRONT_VIEWER_ADDRESS: Self =
         Self::OneWithPort(HeaderName::from_static("cloudfront-viewer-address"));
-    /// Envoy's field.
+    /// The field of Envoy.
     pub const X_ENVOY_EXTERNAL_ADDRESS: Self =
         Self::One(HeaderName::from_static("x-envoy-external-address"));
     /// The field that many nginx configurations set.
     pub const X_REAL_IP: Self = Self::One(HeaderName::from_static("x-real-ip"));
 
-    /// The field of this name: a chain if it is one of the two, one address otherwise.
+    /// The field of this name: a chain for `forwarded` and `x-forwarded-for`, and one address for any
+    /// other, with a port for `cloudfront-viewer-address`.
     #[must_use]
     pub fn of(name: HeaderName) -> Self {
         if name == FORWARDED {
@@ -78,12 +79,12 @@ impl AddressHeader {
         }
     }
 
-    /// Whether every proxy adds to the field, so that it holds many addresses.
+    /// Whether every proxy appends to the field, so that it holds several addresses.
     pub(super) const fn is_chain(&self) -> bool {
         matches!(self, Self::Forwarded | Self::XForwardedFor)
     }
 
-    /// Whether a comma may stand inside an element.
+    /// Whether an element may contain commas in quotes.
     pub(super) const fn quoting(&self) -> Quoting {
         match self {
             Self::Forwarded => Quoting::Quotes,

@@ -1,14 +1,14 @@
-//! One address of a header field.
+//! Parses one address of a header field.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use smallvec::SmallVec;
 
-/// The longest text that can be an address with a port: brackets, an IPv6 address of 45
-/// characters, a colon, and a port, which may be a made-up name of a few characters.
+/// An upper bound on the length of an address with a port: brackets, an IPv6 address of up to 45
+/// characters, a colon, and a port or a short obfuscated name.
 const MAX_BYTES: usize = 80;
 
-/// An address as `X-Forwarded-For` has it: `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1`,
+/// An address of `X-Forwarded-For`: `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1`,
 /// `[2001:db8::1]`, `[2001:db8::1]:80`.
 pub(super) fn with_optional_port(text: &[u8]) -> Option<IpAddr> {
     let text = readable(text)?;
@@ -23,7 +23,8 @@ pub(super) fn with_optional_port(text: &[u8]) -> Option<IpAddr> {
     }
 }
 
-/// An address and always a port, where IPv6 has no brackets: `192.0.2.1:80`, `2001:db8::1:80`.
+/// An address with a port, and with or without brackets around IPv6: `192.0.2.1:80`,
+/// `2001:db8::1:80`.
 pub(super) fn with_port(text: &[u8]) -> Option<IpAddr> {
     let (address, port) = readable(text)?.rsplit_once(':')?;
     if !is_port(port) {
@@ -36,7 +37,7 @@ pub(super) fn with_port(text: &[u8]) -> Option<IpAddr> {
     }
 }
 
-/// The address of an element of `Forwarded`: what its one `for` says.
+/// The address of an element of `Forwarded`: the value of its only `for` parameter.
 pub(super) fn of_forwarded(element: &[u8]) -> Option<IpAddr> {
     let mut found = None;
     let mut rest = element.trim_ascii();
@@ -62,7 +63,7 @@ pub(super) fn of_forwarded(element: &[u8]) -> Option<IpAddr> {
     found
 }
 
-/// The value that `text` begins with, without its quotes and escapes, and what follows it.
+/// The value at the beginning of `text`, unquoted and unescaped, and the rest.
 fn value_and_rest(text: &[u8]) -> Option<(SmallVec<[u8; MAX_BYTES]>, &[u8])> {
     let Some(quoted) = text.strip_prefix(b"\"") else {
         let end = text.iter().position(|&byte| byte == b';').unwrap_or(text.len());
@@ -85,11 +86,11 @@ fn readable(text: &[u8]) -> Option<&str> {
     if text.len() > MAX_BYTES { None } else { std::str::from_utf8(text).ok() }
 }
 
-/// Digits, or the made-up name that RFC 7239 allows instead: `_`, then letters, digits, `.-_`.
+/// A port number, or the obfuscated port of RFC 7239: `_`, then letters, digits and `.-_`.
 fn is_port(text: &str) -> bool {
     if let Some(name) = text.strip_prefix('_') {
-        let lawful = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
-        return !name.is_empty() && name.bytes().all(lawful);
+        let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
+        return !name.is_empty() && name.bytes().all(is_allowed);
     }
     text.bytes().all(|byte| byte.is_ascii_digit()) && text.parse::<u16>().is_ok()
 }

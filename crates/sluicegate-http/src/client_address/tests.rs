@@ -103,7 +103,7 @@ fn an_empty_element_of_a_chain_is_passed_over() {
         ip("198.51.100.7")
     );
     assert_eq!(by_x(&["", " , "]), ip("10.0.0.1"));
-    // It is no hop, and counts as an element of which only so many are looked at.
+    // An empty element is not a hop, but counts towards the maximum number of elements.
     let hops = ClientAddress::behind_hops(
         ranges(&["10.0.0.0/8"]),
         AddressHeader::XForwardedFor,
@@ -128,7 +128,7 @@ fn an_open_quote_of_the_client_hides_nothing_that_a_proxy_wrote() {
         by_forwarded(&["for=6.6.6.6;x=\", for=10.0.0.2;host=\"a\\\",for=6.6.6.6\""]),
         ip("10.0.0.2")
     );
-    // A comma between quotes is none.
+    // A comma in quotes separates nothing.
     assert_eq!(by_forwarded(&["for=198.51.100.7;host=\"a,for=6.6.6.6\""]), ip("198.51.100.7"));
 }
 
@@ -167,7 +167,7 @@ fn hops_are_counted_from_the_end() {
     let lines = ["6.6.6.6, 198.51.100.7", "203.0.113.1"];
     assert_eq!(hops(1, &lines), ip("203.0.113.1"));
     assert_eq!(hops(2, &lines), ip("198.51.100.7"));
-    // Fewer proxies were passed than there are: the last one that is known.
+    // A chain with fewer elements than hops, or fewer readable ones: the last address found.
     assert_eq!(hops(3, &["198.51.100.7, 203.0.113.1"]), ip("198.51.100.7"));
     assert_eq!(hops(2, &["6.6.6.6, unknown, 203.0.113.1"]), ip("203.0.113.1"));
     assert_eq!(hops(1, &[]), ip("10.0.0.1"));
@@ -261,7 +261,7 @@ fn a_policy_that_cannot_be_meant_is_refused_with_what_to_write() {
     }
 }
 
-/// Bytes that a header field can have, many of which mean something in a chain.
+/// Bytes that are valid in a header field, many of them meaningful in a chain.
 fn field_bytes() -> impl Strategy<Value = Vec<u8>> {
     const WORDS: [&str; 15] = [
         "for=",
@@ -308,7 +308,7 @@ proptest! {
         let policy = behind(header.clone());
         let client = client.to_canonical();
         prop_assume!(!policy.proxies.as_ref().unwrap().trusted.contains(client));
-        // Each proxy adds its peer's address: to the last line, or as one more.
+        // Each proxy appends the address of its peer to the last line, or adds a line.
         let mut lines = spoofed;
         let proxies = proxies.iter().map(|&low| IpAddr::from([10, 0, 0, low]));
         for address in std::iter::once(client).chain(proxies) {
@@ -344,7 +344,7 @@ proptest! {
         let request = request("10.0.0.1", "x-forwarded-for", &lines);
         let found = policy.find(&request).unwrap();
         let trusted = &policy.proxies.as_ref().unwrap().trusted;
-        // The same walk, over a list.
+        // The same search, over a list.
         let joined = lines.join(&b","[..]);
         let elements: Vec<&[u8]> = joined
             .split(|&byte| byte == b',')

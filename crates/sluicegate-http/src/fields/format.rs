@@ -1,21 +1,21 @@
-//! Which response fields tell a client about its limits.
+//! The formats of response fields.
 
 use std::error::Error;
 use std::fmt;
 use std::str::FromStr;
 
-/// The response fields that tell a client about its limits.
+/// The format of the response fields that report limits to clients.
 ///
-/// `Retry-After` on a denial is no part of a format: it is always there.
+/// Every format adds `Retry-After` to a denial.
 ///
-/// | reads and prints as | fields |
+/// | parses from and prints as | fields |
 /// | --- | --- |
 /// | `none` | none |
 /// | `draft-11` (default) | `RateLimit-Policy: "burst";q=20;w=2` and `RateLimit: "burst";r=19;t=1` |
-/// | `draft-next` | the same with `a` and `w`, the cost `c`, and `RateLimit-Partition` |
+/// | `draft-next` | like `draft-11` with `a` and `w` for `r` and `t`, the cost `c`, and `RateLimit-Partition` |
 /// | `draft-03` | `RateLimit-Limit: 20, 20;w=2;name="burst"`, `RateLimit-Remaining`, `RateLimit-Reset` |
-/// | `x-ratelimit` | `X-RateLimit-Limit`, `-Remaining` and `-Reset`, which is in seconds from now |
-/// | `x-ratelimit-unix` | the same with a reset in seconds since the Unix epoch |
+/// | `x-ratelimit` | `X-RateLimit-Limit`, `-Remaining` and `-Reset` in seconds from now |
+/// | `x-ratelimit-unix` | like `x-ratelimit` with the reset in seconds since the Unix epoch |
 ///
 /// ```
 /// use sluicegate_http::FieldFormat;
@@ -32,16 +32,16 @@ pub enum FieldFormat {
     /// draft-ietf-httpapi-ratelimit-headers-11.
     #[default]
     Draft11,
-    /// The text that is to follow it: available quota `a`, effective window `w`, cost `c`, and
-    /// what partitions the quota.
+    /// The upcoming draft after -11: available quota `a`, effective window `w`, cost `c`, and the
+    /// partition of the quota.
     DraftNext,
-    /// draft-ietf-httpapi-ratelimit-headers-03: three fields, of the policy that is closest to
-    /// its limit.
+    /// draft-ietf-httpapi-ratelimit-headers-03: three fields for the policy that is closest to its
+    /// limit.
     Draft03,
-    /// What many services send, of the policy that is closest to its limit; the reset in seconds
-    /// from now.
+    /// The fields that many services send, for the policy that is closest to its limit. The reset is
+    /// in seconds from now.
     XRateLimit,
-    /// The same with the reset as a Unix time in seconds.
+    /// Like [`XRateLimit`](Self::XRateLimit), with the reset as a Unix time in seconds.
     XRateLimitUnix,
 }
 
@@ -55,8 +55,8 @@ impl FieldFormat {
         ("x-ratelimit-unix", Self::XRateLimitUnix),
     ];
 
-    /// The names of the fields, and `Retry-After`, as `Access-Control-Expose-Headers` lists them:
-    /// without it a browser hides them from scripts of other origins.
+    /// The names of the fields and `Retry-After`, as a value of `Access-Control-Expose-Headers`.
+    /// Without it, browsers hide them from scripts from other origins.
     #[must_use]
     pub const fn exposed(self) -> &'static str {
         match self {
@@ -89,7 +89,7 @@ impl FromStr for FieldFormat {
     }
 }
 
-/// A word that is no format of response fields.
+/// A [`FieldFormat`] failed to parse.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct FieldFormatError(String);
 

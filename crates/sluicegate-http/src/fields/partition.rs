@@ -1,16 +1,15 @@
-//! What a quota is divided by.
+//! The partition of a quota.
 
 use std::error::Error;
 use std::fmt;
 
 use crate::key_component::KeyComponent;
-use crate::key_expression::KeyExpression;
 
-/// What a limit's quota is divided by, as `RateLimit-Partition` tells it: names of dimensions,
-/// each of which varies with the request or applies to one value alone.
+/// How a limit's quota is partitioned, for `RateLimit-Partition`: a list of dimensions, each of which
+/// varies by request or applies to a single value.
 ///
-/// `user_id`, `client_id` and `method` are the names that the standard's draft knows. A client
-/// that doesn't know one takes the partition as it comes.
+/// The draft of the standard defines the dimensions `user_id`, `client_id` and `method`. Clients
+/// treat others as opaque.
 ///
 /// ```
 /// use sluicegate_http::{KeyExpression, Partition};
@@ -24,16 +23,15 @@ use crate::key_expression::KeyExpression;
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[must_use]
 pub struct Partition {
-    /// Names with values as the field has them; none for those that vary.
+    /// Names and serialized values; a dimension that varies has no value.
     dimensions: Vec<(String, Option<String>)>,
 }
 
 impl Partition {
-    /// What a key expression divides a quota by. Components that the draft has no dimension for
-    /// get names that begin with `sluicegate-`; which field or cookie is meant is not told.
-    pub fn of(expression: &KeyExpression) -> Self {
+    /// The dimensions of a key with these components.
+    pub(crate) fn of_components(components: &[KeyComponent]) -> Self {
         let mut partition = Self::default();
-        for component in expression.components() {
+        for component in components {
             let name = match component {
                 KeyComponent::User => "user_id",
                 KeyComponent::Method => "method",
@@ -54,34 +52,34 @@ impl Partition {
         partition
     }
 
-    /// The same, divided by one more dimension.
+    /// Adds a dimension that varies by request.
     ///
     /// # Errors
-    /// When the name is not made of `a`–`z`, digits and `_ - . *`, beginning with a letter or
-    /// `*`, or is there already.
+    /// If the partition already has the dimension, or its name is not a letter `a`–`z` or `*` followed
+    /// by letters `a`–`z`, digits and `_ - . *`.
     pub fn varies_by(mut self, dimension: &str) -> Result<Self, PartitionError> {
         self.check_name(dimension)?;
         self.dimensions.push((dimension.to_owned(), None));
         Ok(self)
     }
 
-    /// The same, for requests alone that have `value` in this dimension.
+    /// Adds a dimension for which the partition applies to `value` only.
     ///
     /// # Errors
-    /// Like [`Partition::varies_by`], and when the value is not of printable ASCII characters.
+    /// Like [`Partition::varies_by`], and if the value has characters other than printable ASCII.
     pub fn applies_to(mut self, dimension: &str, value: &str) -> Result<Self, PartitionError> {
         self.check_name(dimension)?;
         if value.bytes().any(|byte| !(0x20..0x7f).contains(&byte)) {
             return Err(PartitionError(format!(
-                "the value `{}` of `{dimension}` has other characters than printable ASCII",
+                "the value `{}` of `{dimension}` is invalid: write printable ASCII characters only",
                 value.escape_debug()
             )));
         }
-        self.dimensions.push((dimension.to_owned(), Some(spelled(value))));
+        self.dimensions.push((dimension.to_owned(), Some(serialized(value))));
         Ok(self)
     }
 
-    /// The dimensions of both.
+    /// The dimensions of both partitions.
     pub(crate) fn and(mut self, other: Self) -> Self {
         let new = other.dimensions.into_iter().filter(|(name, _)| !self.has(name));
         let new: Vec<_> = new.collect();
@@ -89,7 +87,7 @@ impl Partition {
         self
     }
 
-    /// Whether nothing divides the quota: all requests share it.
+    /// Whether there are no dimensions, so that all requests share the quota.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.dimensions.is_empty()
@@ -101,24 +99,26 @@ impl Partition {
 
     fn check_name(&self, dimension: &str) -> Result<(), PartitionError> {
         let first = dimension.starts_with(|first: char| first.is_ascii_lowercase() || first == '*');
-        let lawful = |byte: u8| {
+        let is_allowed = |byte: u8| {
             byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-.*".contains(&byte)
         };
-        if !first || !dimension.bytes().all(lawful) {
+        if !first || !dimension.bytes().all(is_allowed) {
             return Err(PartitionError(format!(
                 "`{}` is not the name of a dimension: write a letter from a to z, then letters, digits and _ - . *",
                 dimension.escape_debug()
             )));
         }
         if self.has(dimension) {
-            return Err(PartitionError(format!("the dimension `{dimension}` is there already")));
+            return Err(PartitionError(format!(
+                "the dimension `{dimension}` occurs twice: name each once"
+            )));
         }
         Ok(())
     }
 }
 
 impl fmt::Display for Partition {
-    /// The parameters of a policy in `RateLimit-Partition`.
+    /// The dimensions as parameters in `RateLimit-Partition`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.dimensions.iter().try_for_each(|(name, value)| match value {
             None => write!(f, ";{name}"),
@@ -127,7 +127,7 @@ impl fmt::Display for Partition {
     }
 }
 
-/// A dimension that `RateLimit-Partition` can't have.
+/// An invalid dimension. The message says what to write instead.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct PartitionError(String);
 
@@ -139,11 +139,12 @@ impl fmt::Display for PartitionError {
 
 impl Error for PartitionError {}
 
-/// A word without quotes where it can be, else between quotes.
-fn spelled(value: &str) -> String {
+/// Serializes a value as a token if possible, and otherwise as a string in quotes.
+fn serialized(value: &str) -> String {
     let first = value.starts_with(|first: char| first.is_ascii_alphabetic() || first == '*');
-    let lawful = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~:/".contains(&byte);
-    if first && value.bytes().all(lawful) {
+    let is_allowed =
+        |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~:/".contains(&byte);
+    if first && value.bytes().all(is_allowed) {
         return value.to_owned();
     }
     let mut quoted = String::from("\"");
@@ -167,7 +168,10 @@ mod tests {
             assert!(Partition::default().varies_by(name).is_err(), "{name}");
         }
         let twice = Partition::default().varies_by("a").unwrap().applies_to("a", "b");
-        assert_eq!(twice.unwrap_err().to_string(), "the dimension `a` is there already");
+        assert_eq!(
+            twice.unwrap_err().to_string(),
+            "the dimension `a` occurs twice: name each once"
+        );
         assert!(Partition::default().applies_to("a", "\u{1f}").is_err());
         assert!(Partition::default().applies_to("a", "é").is_err());
     }

@@ -1,4 +1,4 @@
-//! The fields as another program reads them.
+//! Tests of the fields with an independent parser.
 
 use proptest::prelude::*;
 use sfv::{BareItem, Item, ListEntry, Parser};
@@ -60,7 +60,7 @@ proptest! {
         let policies: Vec<&str> = policies.iter().map(String::as_str).collect();
         let parsed_policies: Result<Vec<sluicegate_core::Policy>, _> =
             policies.iter().map(|spec| spec.parse()).collect();
-        // Some rates can't be exact, and are refused.
+        // Rates that can't be exact are rejected.
         prop_assume!(parsed_policies.is_ok());
         let test = TestLimit::new(&policies);
         let partition = Partition::of(&"ip+user".parse().unwrap());
@@ -92,7 +92,7 @@ proptest! {
                             "ratelimit" => {
                                 let remaining = outcome.remaining().map(clamp);
                                 prop_assert!(remaining.is_none_or(|left_now| integer(item, left) == Some(left_now)));
-                                // Nobody is told to come back before a window's end.
+                                // No window ends after `Retry-After`.
                                 if let (Some(retry), Some(end)) = (retry, integer(item, window)) {
                                     prop_assert!(end <= retry, "{}", text);
                                 }

@@ -1,8 +1,8 @@
-//! A policy's numbers as fields tell them.
+//! The quota and window of a policy, as response fields report them.
 
 use sluicegate_core::{Algorithm, CalendarUnit, Policy, Rate, Span, Window};
 
-/// The largest cost a fresh key admits; where there is no such cost, the units per period.
+/// The largest cost that an unused key admits, or if there is none, the units per period.
 pub(super) fn quota(policy: &Policy) -> u64 {
     match (policy.rule().limit(), policy.algorithm()) {
         (u64::MAX, Algorithm::Smooth { rate, .. } | Algorithm::WarmUp { rate, .. }) => rate.count(),
@@ -10,8 +10,8 @@ pub(super) fn quota(policy: &Policy) -> u64 {
     }
 }
 
-/// The seconds over which the quota is given: for the bucket family the time from empty to full.
-/// What is below a second has no spelling, since the field holds whole seconds.
+/// The seconds over which the quota is granted, rounded up: for the bucket family, the time to
+/// refill from empty. `None` below one second, since the field holds whole seconds.
 pub(super) fn window(policy: &Policy) -> Option<u64> {
     const DAY: u64 = 86_400;
     let micros = match policy.algorithm() {
@@ -24,7 +24,7 @@ pub(super) fn window(policy: &Policy) -> Option<u64> {
         Algorithm::FixedWindow { window, .. } => match window {
             Window::FirstAdmitted(span) | Window::Aligned(span) => span.as_micros(),
             Window::Calendar(calendar) => {
-                // As long as one can be.
+                // The longest such period.
                 return Some(match calendar.unit() {
                     CalendarUnit::Day => DAY,
                     CalendarUnit::Week => 7 * DAY,
@@ -38,7 +38,7 @@ pub(super) fn window(policy: &Policy) -> Option<u64> {
         Algorithm::SlidingWindow { window, .. } | Algorithm::SlidingCounter { window, .. } => {
             window.as_micros()
         }
-        // The quota is that of the tightest strategy.
+        // Matches `quota`, which is that of the tightest strategy.
         Algorithm::SlidingLog { strategies } => strategies
             .iter()
             .min_by_key(|strategy| (strategy.limit, u64::MAX - strategy.window.as_micros()))?
@@ -50,15 +50,15 @@ pub(super) fn window(policy: &Policy) -> Option<u64> {
     (micros >= second).then(|| clamp(micros.div_ceil(second)))
 }
 
-/// The time in which `units` flow back, in microseconds.
+/// The time in which `units` refill, in microseconds.
 fn refill(rate: Rate, units: u64) -> Option<u64> {
     let product = u128::from(units) * u128::from(rate.per().as_micros());
     let micros = product.checked_div(u128::from(rate.count()))?;
     u64::try_from(micros).ok()
 }
 
-/// Integers in structured fields have at most 15 digits.
+/// Clamps a number to 15 digits, the most that structured fields allow.
 pub(super) const fn clamp(number: u64) -> u64 {
-    const MOST: u64 = 999_999_999_999_999;
-    if number < MOST { number } else { MOST }
+    const MAX: u64 = 999_999_999_999_999;
+    if number < MAX { number } else { MAX }
 }

@@ -1,4 +1,4 @@
-//! Fields of a decision, on their way to a response that isn't there yet.
+//! Response fields that wait for their response.
 
 use bytes::BytesMut;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
@@ -6,41 +6,41 @@ use smallvec::SmallVec;
 
 use super::X_RATE_LIMIT;
 use super::format::FieldFormat;
-use super::written::{make_room, number, write_number, written};
+use super::value::{build_value, number_value, reserve, write_number};
 use super::{DRAFT_03, LimitFields, RATE_LIMIT, RATE_LIMIT_PARTITION, RATE_LIMIT_POLICY, RETRY};
 
-/// The response fields of one decision, ready to be written: what
-/// [`DecisionFields::ready`](super::DecisionFields::ready) makes.
+/// The response fields of one decision, ready to write: returned by
+/// [`DecisionFields::ready`](super::DecisionFields::ready).
 ///
-/// It holds neither the decision nor the limit, so middleware can keep it until the response is
-/// there.
+/// They borrow neither the decision nor the limit, so middleware can keep them until there is a
+/// response.
 #[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct ReadyFields {
-    pub(super) told: Told,
+    pub(super) content: Content,
     /// The value of `Retry-After`.
     pub(super) retry: Option<u64>,
 }
 
-/// What the format tells. Small, because it is moved about with every request.
+/// The fields of the format. Small, because it moves with every request.
 #[derive(Clone, Debug, Default)]
-pub(super) enum Told {
+pub(super) enum Content {
     #[default]
     Nothing,
-    /// Lists of all policies.
+    /// `RateLimit` and its companions, which list all policies.
     Lists { fields: LimitFields, left: HeaderValue },
-    /// The policy that is closest to its limit.
-    Closest { fields: LimitFields, place: usize, left: u64, reset: Option<u64> },
+    /// Three fields of the policy that is closest to its limit.
+    Closest { fields: LimitFields, index: usize, left: u64, reset: Option<u64> },
 }
 
 impl ReadyFields {
     /// Whether there is nothing to write.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
-        matches!(self.told, Told::Nothing) && self.retry.is_none()
+        matches!(self.content, Content::Nothing) && self.retry.is_none()
     }
 
-    /// The names of the fields, in the order of writing.
+    /// The names of the fields, in the order in which they are written.
     pub fn names(&self) -> impl ExactSizeIterator<Item = &'static HeaderName> + use<> {
         let mut names = SmallVec::<[_; 4]>::new();
         self.each(|name, _| names.push(name));
@@ -49,26 +49,26 @@ impl ReadyFields {
 
     /// Writes the fields, and `Retry-After` on a denial.
     ///
-    /// Where another limit has already written its own, lists get longer, and of the others the
-    /// one with less left stays. No effective window is told that is longer than a `Retry-After`
-    /// that is already there.
+    /// If another limit has already written fields, lists are extended, and of all other fields those
+    /// of the limit with fewer units left stay. Effective windows are clamped to an existing
+    /// `Retry-After`.
     pub fn write(mut self, headers: &mut HeaderMap) {
         if let Some(retry) = headers.get(&RETRY).and_then(|value| value.to_str().ok()?.parse().ok())
         {
-            self.end_by(retry);
+            self.clamp_windows(retry);
         }
-        match &self.told {
-            Told::Nothing => {}
-            Told::Lists { .. } => self.each_told(|name, value| {
+        match &self.content {
+            Content::Nothing => {}
+            Content::Lists { .. } => self.each_content(|name, value| {
                 if let Some(value) = value {
                     headers.append(name, value);
                 }
             }),
-            Told::Closest { fields, left, .. } => {
-                let [_, name, _] = names_of(fields.format());
+            Content::Closest { fields, left, .. } => {
+                let [_, name, _] = names_in(fields.format());
                 let other = headers.get(name).and_then(|value| value.to_str().ok()?.parse().ok());
                 if other.is_none_or(|other: u64| other >= *left) {
-                    self.each_told(|name, value| match value {
+                    self.each_content(|name, value| match value {
                         Some(value) => drop(headers.insert(name, value)),
                         None => drop(headers.remove(name)),
                     });
@@ -76,43 +76,43 @@ impl ReadyFields {
             }
         }
         if let Some(seconds) = self.retry {
-            headers.insert(&RETRY, number(seconds));
+            headers.insert(&RETRY, number_value(seconds));
         }
     }
 
-    /// `Retry-After` should not point before the end of an effective window, whoever wrote it.
+    /// Clamps the effective windows to a `Retry-After`, which must not end before them.
     #[cold]
-    fn end_by(&mut self, retry: u64) {
-        match &mut self.told {
-            Told::Nothing => {}
-            Told::Lists { fields, left } => {
+    fn clamp_windows(&mut self, retry: u64) {
+        match &mut self.content {
+            Content::Nothing => {}
+            Content::Lists { fields, left } => {
                 let window = window_parameter(fields.format());
-                *left = written(|text| clamp_parameter(text, left.as_bytes(), window, retry));
+                *left = build_value(|text| clamp_parameter(text, left.as_bytes(), window, retry));
             }
-            // A Unix time is no number of seconds.
-            Told::Closest { fields, .. } if fields.format() == FieldFormat::XRateLimitUnix => {}
-            Told::Closest { reset, .. } => *reset = reset.map(|seconds| seconds.min(retry)),
+            // A Unix time is not a number of seconds.
+            Content::Closest { fields, .. } if fields.format() == FieldFormat::XRateLimitUnix => {}
+            Content::Closest { reset, .. } => *reset = reset.map(|seconds| seconds.min(retry)),
         }
     }
 
-    /// Shows all fields, in the order of writing.
+    /// Calls `out` for all fields, in the order in which they are written.
     pub(super) fn each(&self, mut out: impl FnMut(&'static HeaderName, Option<HeaderValue>)) {
-        self.each_told(&mut out);
+        self.each_content(&mut out);
         if let Some(seconds) = self.retry {
-            out(&RETRY, Some(number(seconds)));
+            out(&RETRY, Some(number_value(seconds)));
         }
     }
 
-    /// `None` is a field that must not be there.
-    fn each_told(&self, mut out: impl FnMut(&'static HeaderName, Option<HeaderValue>)) {
-        /// Of three numbers.
+    /// Like `each`, without `Retry-After`. A field with the value `None` must not be present.
+    fn each_content(&self, mut out: impl FnMut(&'static HeaderName, Option<HeaderValue>)) {
+        /// Enough for three numbers.
         const BYTES: usize = 64;
-        match &self.told {
-            Told::Nothing => {}
-            Told::Lists { fields, left } => {
+        match &self.content {
+            Content::Nothing => {}
+            Content::Lists { fields, left } => {
                 let ready = &fields.ready;
                 out(&RATE_LIMIT_POLICY, ready.policies.clone());
-                // Nobody counted where the store failed.
+                // Empty if the store failed and so nothing was counted.
                 if !left.is_empty() {
                     out(&RATE_LIMIT, Some(left.clone()));
                 }
@@ -120,38 +120,39 @@ impl ReadyFields {
                     out(&RATE_LIMIT_PARTITION, ready.partitions.clone());
                 }
             }
-            Told::Closest { fields, place, left, reset } => {
-                make_room(BYTES);
-                let names = names_of(fields.format());
-                let member = fields.ready.members.get(*place);
+            Content::Closest { fields, index, left, reset } => {
+                reserve(BYTES);
+                let names = names_in(fields.format());
+                let member = fields.ready.members.get(*index);
                 out(&names[0], member.map(|member| member.limit.clone()));
-                out(&names[2], reset.map(number));
-                out(&names[1], Some(number(*left)));
+                out(&names[2], reset.map(number_value));
+                out(&names[1], Some(number_value(*left)));
             }
         }
     }
 }
 
-/// Limit, remaining and reset.
-const fn names_of(format: FieldFormat) -> &'static [HeaderName; 3] {
+/// The names of the limit, the remaining units and the reset.
+const fn names_in(format: FieldFormat) -> &'static [HeaderName; 3] {
     if matches!(format, FieldFormat::Draft03) { &DRAFT_03 } else { &X_RATE_LIMIT }
 }
 
-/// What stands before the effective window of a member.
+/// The parameter of the effective window.
 pub(super) const fn window_parameter(format: FieldFormat) -> &'static [u8] {
     if matches!(format, FieldFormat::DraftNext) { b";w=" } else { b";t=" }
 }
 
-/// Writes a list of ours with no number above `most` after `parameter`, which is in no name.
-fn clamp_parameter(text: &mut BytesMut, list: &[u8], parameter: &[u8], most: u64) {
+/// Appends a list with the numbers after `parameter` clamped to `max`. No name in the list contains
+/// `parameter`.
+fn clamp_parameter(text: &mut BytesMut, list: &[u8], parameter: &[u8], max: u64) {
     let mut rest = list;
-    while let Some(place) = rest.windows(parameter.len()).position(|bytes| bytes == parameter) {
-        let (before, after) = rest.split_at(place + parameter.len());
+    while let Some(at) = rest.windows(parameter.len()).position(|bytes| bytes == parameter) {
+        let (before, after) = rest.split_at(at + parameter.len());
         let digits = after.iter().take_while(|byte| byte.is_ascii_digit()).count();
         let (number, after) = after.split_at(digits);
         let number = number.iter().fold(0, |all, digit| all * 10 + u64::from(digit - b'0'));
         text.extend_from_slice(before);
-        write_number(text, number.min(most));
+        write_number(text, number.min(max));
         rest = after;
     }
     text.extend_from_slice(rest);

@@ -280,12 +280,12 @@ fn no_window_of_an_outer_limit_ends_after_the_retry_after_of_an_inner_one() {
         assert_eq!(lines, told);
         assert_eq!(headers["retry-after"], "5");
     }
-    // Of single numbers too: here the outer one has as little left.
+    // The same for single numbers: the outer limit has as little left here.
     let all = outer.check(8);
     let mut headers = HeaderMap::from_iter([(RETRY_AFTER, HeaderValue::from(5))]);
     LimitFields::new(&outer.limit, FieldFormat::Draft03).of(&all).write(&mut headers);
     assert_eq!(headers["ratelimit-reset"], "5");
-    // A date is no number of seconds.
+    // A date is not a number of seconds.
     let date = HeaderValue::from_static("Sun, 22 Nov 2026 00:00:00 GMT");
     let mut headers = HeaderMap::from_iter([(RETRY_AFTER, date)]);
     LimitFields::new(&outer.limit, FieldFormat::Draft03).of(&all).write(&mut headers);

@@ -1,4 +1,4 @@
-//! What a status tells beyond its code and message.
+//! The details of a status, beyond its code and message.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use sluicegate_core::RetryAfter;
 use super::protobuf::Message;
 use super::{GrpcCode, GrpcStatus};
 
-/// The details of a status, as `google/rpc/error_details.proto` has them.
+/// The details of a status, defined in `google/rpc/error_details.proto`.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Details {
     pub(super) reason: &'static str,
@@ -41,7 +41,7 @@ impl Details {
         }
     }
 
-    /// The whole status as a `google.rpc.Status`.
+    /// Encodes a `google.rpc.Status`.
     pub(super) fn encode(&self, code: GrpcCode, message: &str) -> Vec<u8> {
         let mut status = Message::default().number(1, code.number().into()).text(2, message);
         status = status.message(3, &any("google.rpc.ErrorInfo", &self.error_info()));
@@ -83,7 +83,7 @@ impl Details {
     }
 }
 
-/// A message with its name.
-fn any(name: &str, message: &Message) -> Message {
-    Message::default().text(1, &format!("type.googleapis.com/{name}")).message(2, message)
+/// Wraps a message in a `google.protobuf.Any`.
+fn any(type_name: &str, message: &Message) -> Message {
+    Message::default().text(1, &format!("type.googleapis.com/{type_name}")).message(2, message)
 }

@@ -60,7 +60,7 @@ fn what_can_never_pass_is_not_to_be_sent_again() {
 
 #[test]
 fn a_wait_that_no_client_can_be_told_is_never() {
-    // 2^31 ms and more.
+    // More than the 2^31 ms that the field can hold.
     let test = TestLimit::new(&["fixed_window 1/25d"]);
     assert!(test.check(1).is_allowed());
     let status = GrpcStatus::of_denial(&test.limit, &test.check(1));
@@ -152,7 +152,7 @@ proptest! {
         let read = tonic_types::pb::Status::decode(&*status.details()).unwrap();
         prop_assert_eq!(read.code, i32::from(code.number()));
         prop_assert_eq!(&read.message, &message);
-        // What another program writes of it is the same, byte for byte.
+        // An independent encoder writes the same bytes.
         prop_assert_eq!(read.encode_to_vec(), status.details());
 
         let received = received(&status);

@@ -1,4 +1,4 @@
-//! What is wrong with a key expression, and where.
+//! Errors in key expressions.
 
 use std::error::Error;
 use std::fmt;
@@ -8,10 +8,10 @@ use sluicegate_core::visible;
 
 use super::KeyExpression;
 
-/// A key expression that can't be read: what is wrong, where, and what to write instead.
+/// A key expression failed to parse.
 ///
-/// Prints as a message with the expression below it and a caret line below the part at fault.
-/// Control characters are printed as escapes.
+/// Prints what is wrong and what to write instead, and below it the expression with carets under
+/// the part at fault. Control characters print as escapes.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct KeyExpressionError {
     message: String,
@@ -20,7 +20,7 @@ pub struct KeyExpressionError {
 }
 
 impl KeyExpressionError {
-    /// An error in the characters that `place` has in `text`, counted in bytes.
+    /// An error in the bytes `place` of `text`.
     pub(super) fn new(text: &str, place: Range<usize>, message: &str) -> Self {
         let before = text.get(..place.start).unwrap_or_default();
         Self {
@@ -30,20 +30,20 @@ impl KeyExpressionError {
         }
     }
 
-    /// What is wrong and what to write instead, on one line.
+    /// What is wrong and what to write instead, in one line.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// Where the part at fault begins, in characters counted from 1.
+    /// The column where the part at fault begins, in characters from 1.
     #[must_use]
     pub const fn column(&self) -> usize {
         self.column
     }
 
-    /// The expression, and on a second line carets under the part at fault; no line break at the
-    /// end.
+    /// The expression, and on a second line carets under the part at fault, without a final line
+    /// break.
     #[must_use]
     pub fn snippet(&self) -> &str {
         &self.snippet
@@ -59,12 +59,12 @@ impl fmt::Display for KeyExpressionError {
 
 impl Error for KeyExpressionError {}
 
-/// The characters that are shown of an expression that is too long to be read.
-const SHOWN_OF_LONG: usize = 60;
+/// How many characters to show of an expression that is too long.
+const SHOWN_CHARS: usize = 60;
 
 fn snippet(text: &str, before: &str, fault: &str) -> String {
     if text.len() > KeyExpression::MAX_BYTES {
-        let shown: String = text.chars().take(SHOWN_OF_LONG).collect();
+        let shown: String = text.chars().take(SHOWN_CHARS).collect();
         let shown = visible(&shown);
         return format!("{shown}…\n{}^", " ".repeat(shown.chars().count()));
     }

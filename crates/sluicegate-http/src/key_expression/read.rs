@@ -1,4 +1,4 @@
-//! From text to the components of a key.
+//! Parses key expressions.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use http::HeaderName;
 use super::KeyExpression;
 use crate::key_component::{KeyComponent, is_bare};
 
-/// What is wrong with an expression, and in which of its bytes.
+/// What is wrong with an expression, and the bytes at fault.
 #[derive(Debug)]
 pub(super) struct Problem {
     pub(super) place: Range<usize>,
@@ -22,19 +22,19 @@ const PLAIN: [(&str, KeyComponent); 6] = [
     ("route", KeyComponent::Route),
     ("host", KeyComponent::Host),
 ];
-/// With an example of what is named.
+/// Components that need a name, with an example of one.
 const NAMED: [(&str, &str); 3] =
     [("header", "x-api-key"), ("cookie", "session"), ("query", "api_key")];
-const ALL: &str = "ip, user, method, path, route, host, header:NAME, cookie:NAME, query:NAME or a text in quotes such as 'all'";
+const ALL: &str = "ip, user, method, path, route, host, header:NAME, cookie:NAME, query:NAME or text in quotes such as 'all'";
 
-/// Reads an expression.
+/// Parses an expression.
 pub(super) fn components(text: &str) -> Result<Vec<KeyComponent>, Problem> {
-    const MOST: usize = KeyExpression::MAX_BYTES;
-    if text.len() > MOST {
-        let end = text.char_indices().map(|(at, _)| at).take_while(|&at| at <= MOST).last();
+    const MAX_BYTES: usize = KeyExpression::MAX_BYTES;
+    if text.len() > MAX_BYTES {
+        let end = text.char_indices().map(|(at, _)| at).take_while(|&at| at <= MAX_BYTES).last();
         let end = end.unwrap_or_default();
         let message =
-            format!("the expression has {} bytes, but may have at most {MOST}", text.len());
+            format!("the expression has {} bytes, but may have at most {MAX_BYTES}", text.len());
         return Err(Problem { place: end..end, message });
     }
     let mut reader = Reader { text, at: 0 };
@@ -50,7 +50,7 @@ pub(super) fn components(text: &str) -> Result<Vec<KeyComponent>, Problem> {
         }
         let is_literal = matches!(component, KeyComponent::Literal(_));
         if !is_literal && components.contains(&component) {
-            let message = format!("`{component}` is there twice: name each component once");
+            let message = format!("`{component}` occurs twice: name each component once");
             return Err(Problem { place, message });
         }
         components.push(component);
@@ -85,7 +85,7 @@ impl<'t> Reader<'t> {
         self.at = self.text.len() - self.rest().trim_start().len();
     }
 
-    /// What is there up to the first character that `part` is false for.
+    /// The text before the first character that is not `part` of it.
     fn take_while(&mut self, part: impl Fn(char) -> bool) -> &'t str {
         let rest = self.rest();
         let end = rest.find(|character| !part(character)).unwrap_or(rest.len());
@@ -103,7 +103,7 @@ impl<'t> Reader<'t> {
         let plain = PLAIN.iter().find(|(name, _)| *name == word);
         let named = NAMED.iter().find(|(name, _)| *name == word);
         if word.is_empty() {
-            return Err(self.nothing(place));
+            return Err(self.no_component(place));
         }
         if self.next() != Some(':') {
             return match (plain, named) {
@@ -119,7 +119,7 @@ impl<'t> Reader<'t> {
             let place = self.at..self.text.len();
             return Err(Problem {
                 place,
-                message: format!("`{word}` has no name: write `{word}`"),
+                message: format!("`{word}` takes no name: write `{word}`"),
             });
         }
         if named.is_none() {
@@ -129,7 +129,7 @@ impl<'t> Reader<'t> {
         self.named(word)
     }
 
-    /// The component `word` of the name that comes next.
+    /// The component `word` with the name that comes next.
     fn named(&mut self, word: &str) -> Result<KeyComponent, Problem> {
         let start = self.at;
         let quoted;
@@ -174,7 +174,8 @@ impl<'t> Reader<'t> {
                         text.push(escaped);
                     }
                     _ => {
-                        let message = r"`\` stands before `'` and `\` alone: write `\\` for itself";
+                        let message =
+                            r"`\` may only precede `'` or `\`: write `\\` for a backslash";
                         return Err(Problem { place, message: message.to_owned() });
                     }
                 },
@@ -186,18 +187,18 @@ impl<'t> Reader<'t> {
             }
         }
         let place = start..self.at;
-        Err(Problem { place, message: "the quote is open: write `'` after the text".to_owned() })
+        Err(Problem { place, message: "unclosed quote: write `'` after the text".to_owned() })
     }
 
-    /// The problem of a place where a component is expected and none begins.
-    fn nothing(&self, place: Range<usize>) -> Problem {
+    /// The problem where a component is expected and none begins.
+    fn no_component(&self, place: Range<usize>) -> Problem {
         let message = match self.next() {
             _ if self.text.trim().is_empty() => {
                 "the expression is empty: write one such as `ip` or `user+method`".to_owned()
             }
             None | Some('+') => format!("a component is missing here: write one of {ALL}"),
             Some(character) => {
-                format!("`{character}` begins no component: write one of {ALL}")
+                format!("`{character}` can't begin a component: write one of {ALL}")
             }
         };
         let width = self.next().filter(|&character| character != '+').map_or(0, char::len_utf8);
@@ -209,7 +210,7 @@ fn unknown(word: &str, place: Range<usize>) -> Problem {
     let lower = word.to_lowercase();
     let known = PLAIN.iter().map(|(name, _)| *name).chain(NAMED.iter().map(|(name, _)| *name));
     let near = known
-        // The distance takes time in proportion to the length.
+        // Computing the distance takes time proportional to the length.
         .filter(|_| word.len() <= 24)
         .map(|name| (strsim::osa_distance(&lower, name), name))
         .filter(|(distance, name)| *distance <= name.len() / 3)
@@ -224,10 +225,10 @@ fn unknown(word: &str, place: Range<usize>) -> Problem {
     Problem { place, message: format!("unknown component `{}`: {hint}", shown(word)) }
 }
 
-/// The beginning of a word, enough to find it again.
+/// The first 40 characters of a word.
 fn shown(word: &str) -> String {
-    const MOST: usize = 40;
-    match word.char_indices().nth(MOST) {
+    const MAX_CHARS: usize = 40;
+    match word.char_indices().nth(MAX_CHARS) {
         Some((end, _)) => word.get(..end).unwrap_or(word).chars().chain(['…']).collect(),
         None => word.to_owned(),
     }

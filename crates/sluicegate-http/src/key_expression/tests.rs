@@ -116,7 +116,7 @@ fn another_spelling_is_no_other_key() {
     ] {
         assert_eq!(key(text, &one), key(text, &other), "{text}");
     }
-    // What needs its escape keeps it.
+    // Reserved characters stay escaped.
     assert_eq!(key("path", &get("/a%2Fb%zz%2")).as_deref(), Ok("/a%2Fb%zz%2"));
     assert_ne!(key("path", &get("/a%2Fb")), key("path", &get("/a/b")));
 }
@@ -165,20 +165,20 @@ fn a_problem_is_shown_where_it_is_with_what_to_write() {
         ("hedaer:x", 1, "unknown component `hedaer`: did you mean `header:NAME`?"),
         ("tenant", 1, "unknown component `tenant`: write one of ip, user"),
         ("é+:", 1, "unknown component `é`: write one of"),
-        ("ip+:x", 4, "`:` begins no component: write one of"),
+        ("ip+:x", 4, "`:` can't begin a component: write one of"),
         ("header", 1, "`header` needs a name: write one as in `header:x-api-key`"),
         ("header:", 8, "the name is missing: write one as in `header:x-api-key`"),
         ("cookie:''", 8, "the name is missing: write one as in `cookie:session`"),
         ("query:+ip", 7, "the name is missing: write one as in `query:api_key`"),
-        ("ip:x", 3, "`ip` has no name: write `ip`"),
+        ("ip:x", 3, "`ip` takes no name: write `ip`"),
         ("header:a:b", 8, "`a:b` is not the name of a header field"),
         ("ip user", 4, "another component begins here: write `+` before it"),
         ("'a'b", 4, "another component begins here: write `+` before it"),
-        ("'a", 1, "the quote is open: write `'` after the text"),
-        ("ip+'a\\n'", 6, r"`\` stands before `'` and `\` alone: write `\\` for itself"),
+        ("'a", 1, "unclosed quote: write `'` after the text"),
+        ("ip+'a\\n'", 6, r"`\` may only precede `'` or `\`: write `\\` for a backslash"),
         ("ip+'a\nb'", 6, "a control character can't be part of a key expression"),
-        ("ip + ip", 6, "`ip` is there twice: name each component once"),
-        ("header:x+header:X", 10, "`header:x` is there twice: name each component once"),
+        ("ip + ip", 6, "`ip` occurs twice: name each component once"),
+        ("header:x+header:X", 10, "`header:x` occurs twice: name each component once"),
     ] {
         let error = text.parse::<KeyExpression>().unwrap_err();
         assert!(error.message().starts_with(message), "{text}: {error}");
@@ -219,7 +219,7 @@ fn component() -> impl Strategy<Value = KeyComponent> {
     ]
 }
 
-/// A request whose target and fields are made of what means something there.
+/// A request with a target and fields made of meaningful text.
 fn any_request() -> impl Strategy<Value = http::Request<()>> {
     let field =
         prop::collection::vec(prop_oneof![0x20..0x7f_u8, 0x80..=0xff_u8, Just(b'\t')], 0..9);

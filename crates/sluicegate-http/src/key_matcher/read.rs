@@ -1,4 +1,4 @@
-//! From text to entries of a list, and back.
+//! Parses and prints entries of lists.
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
@@ -7,14 +7,15 @@ use super::KeyMatcher;
 use crate::cidr::{Cidr, CidrError};
 use crate::escape::byte_of;
 
-/// Reads an entry. The error says at which byte, and goes on after the entry itself.
+/// Parses an entry. An error is the index of the byte at fault and a message that continues the
+/// text of the entry.
 pub(super) fn matcher(text: &str) -> Result<KeyMatcher, (usize, String)> {
     if text.is_empty() {
         return Err((0, "is empty: write a key such as alice, or `*` for all".to_owned()));
     }
     if text.len() > KeyMatcher::MAX_BYTES {
-        let most = KeyMatcher::MAX_BYTES;
-        return Err((0, format!("has {} bytes, but may have at most {most}", text.len())));
+        let max = KeyMatcher::MAX_BYTES;
+        return Err((0, format!("has {} bytes, but may have at most {max}", text.len())));
     }
     match range(text) {
         Some(Ok(range)) => Ok(KeyMatcher::range(range)),
@@ -23,8 +24,8 @@ pub(super) fn matcher(text: &str) -> Result<KeyMatcher, (usize, String)> {
     }
 }
 
-/// The range that a text is, if it looks like one: an address, alone or before a slash and
-/// digits.
+/// Parses a text that looks like a range: an address, alone or before a slash and digits. `None`
+/// for any other text.
 fn range(text: &str) -> Option<Result<Cidr, CidrError>> {
     let (address, length) = text.split_once('/').unwrap_or((text, "0"));
     let looks_like_one = address.parse::<IpAddr>().is_ok()
@@ -55,7 +56,7 @@ fn key_or_prefix(text: &str) -> Result<KeyMatcher, (usize, String)> {
                     _ => None,
                 };
                 let Some((byte, after)) = hexadecimal else {
-                    let problem = r"has a `\` that means nothing: write `\\` for the character";
+                    let problem = r"has a `\` without a meaning: write `\\` for the character";
                     return Err((at, problem.to_owned()));
                 };
                 bytes.push(byte);
@@ -67,9 +68,9 @@ fn key_or_prefix(text: &str) -> Result<KeyMatcher, (usize, String)> {
     Ok(KeyMatcher::exact(bytes))
 }
 
-/// The text that reads back to the bytes of a key.
-pub(super) fn written(key: &[u8]) -> String {
-    // The first of two is what a key has to have before another one.
+/// The text that parses as the bytes of a key.
+pub(super) fn escaped(key: &[u8]) -> String {
+    // `Key` adds this NUL in front of another.
     let bytes = if key.starts_with(b"\0") { key.get(1..).unwrap_or_default() } else { key };
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
@@ -89,25 +90,25 @@ pub(super) fn written(key: &[u8]) -> String {
     if range(&text).is_some()
         && let Some(first) = text.bytes().next()
     {
-        // Otherwise it would read as a range.
+        // Without an escape it would parse as a range.
         text.replace_range(..1, &format!("\\x{first:02x}"));
     }
     text
 }
 
-/// The beginning of an entry, fit for an error message.
-pub(super) fn shown(text: &str) -> String {
-    const MOST: usize = 40;
-    let mut shown: String = text
+/// The first 40 characters of an entry, without control characters.
+pub(super) fn excerpt(text: &str) -> String {
+    const MAX_CHARS: usize = 40;
+    let mut excerpt: String = text
         .chars()
-        .take(MOST)
+        .take(MAX_CHARS)
         .flat_map(|character| match character {
             '"' | '\'' | '\\' => character.to_string().chars().collect::<Vec<_>>(),
             other => other.escape_debug().collect(),
         })
         .collect();
-    if text.chars().nth(MOST).is_some() {
-        shown.push('…');
+    if text.chars().nth(MAX_CHARS).is_some() {
+        excerpt.push('…');
     }
-    shown
+    excerpt
 }

@@ -1,14 +1,14 @@
-//! Many entries of a list at once.
+//! Sets of keys for allow and block lists.
 
 use std::collections::HashSet;
 
-use super::{KeyMatcher, Kind};
+use super::{KeyMatcher, Pattern};
 use crate::cidr::Cidr;
 use crate::cidr_set::CidrSet;
 use crate::key::Key;
 
-/// A list of keys that may be long: whether it names a key takes a time that depends on the length
-/// of the key, and hardly on that of the list.
+/// A set of [`KeyMatcher`]s, fast even for long lists: a look-up takes time linear in the length of
+/// the key and at most logarithmic in the number of entries.
 ///
 /// ```
 /// use sluicegate_http::{Key, KeySet};
@@ -23,13 +23,13 @@ use crate::key::Key;
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct KeySet {
     exact: HashSet<Box<[u8]>>,
-    /// In order; none begins with another.
+    /// Sorted; none is a prefix of another.
     prefixes: Box<[Box<[u8]>]>,
     ranges: CidrSet,
 }
 
 impl KeySet {
-    /// Whether an entry names `key`.
+    /// Whether `key` matches an entry.
     #[must_use]
     pub fn matches(&self, key: &Key) -> bool {
         self.exact.contains(key.as_bytes())
@@ -37,15 +37,15 @@ impl KeySet {
             || key.network().is_some_and(|network| self.ranges.covers(network))
     }
 
-    /// Whether there are no entries, so that no key is named.
+    /// Whether the set has no entries, and so matches no key.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.exact.is_empty() && self.prefixes.is_empty() && self.ranges.is_empty()
     }
 
     fn has_prefix_of(&self, key: &[u8]) -> bool {
-        // What stands in order between a key and one of its prefixes begins with that prefix; so
-        // only the last one that is not above the key can be one.
+        // Everything that sorts between a prefix and the key begins with that prefix. So only the
+        // last entry that sorts before the key, or equal to it, can be its prefix.
         let after = self.prefixes.partition_point(|prefix| **prefix <= *key);
         after
             .checked_sub(1)
@@ -61,11 +61,11 @@ impl FromIterator<KeyMatcher> for KeySet {
         let mut ranges: Vec<Cidr> = Vec::new();
         for entry in entries {
             match entry.0 {
-                Kind::Exact(bytes) => {
+                Pattern::Exact(bytes) => {
                     exact.insert(bytes);
                 }
-                Kind::Prefix(bytes) => prefixes.push(bytes),
-                Kind::Range(range) => ranges.push(range),
+                Pattern::Prefix(bytes) => prefixes.push(bytes),
+                Pattern::Range(range) => ranges.push(range),
             }
         }
         prefixes.sort_unstable();

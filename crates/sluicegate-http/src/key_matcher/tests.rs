@@ -31,7 +31,7 @@ fn an_entry_names_a_key_a_beginning_or_a_range() {
         ("a|b", "a|b", true),
         ("1/2", "1/2", true),
         ("10.0.0.0/", "10.0.0.0/", true),
-        // Who is called like an address has none.
+        // A key that only looks like an address has no network.
         ("10.0.0.0/8", "10.0.0.1", false),
         ("10.0.0.1", "10.0.0.1", false),
     ] {
@@ -93,7 +93,7 @@ fn what_cannot_be_meant_is_refused_with_what_to_write() {
     assert!(error.contains("at most 1024") && error.len() < 150, "{error}");
 }
 
-/// Bytes that are often the beginning of one another.
+/// Bytes that are often prefixes of one another.
 fn bytes() -> impl Strategy<Value = Vec<u8>> {
     let byte = prop_oneof![3 => Just(b'a'), 3 => Just(b'b'), 1 => Just(0), 1 => any::<u8>()];
     prop::collection::vec(byte, 0..6)
@@ -139,7 +139,7 @@ proptest! {
 
     #[test]
     fn an_entry_prints_as_it_reads(entry in entry()) {
-        // An empty key has no text: the empty entry is more likely a slip.
+        // The empty key has no text, because empty text is an error.
         prop_assume!(entry != KeyMatcher::exact(""));
         prop_assert_eq!(entry.to_string().parse::<KeyMatcher>(), Ok(entry));
     }

@@ -1,10 +1,10 @@
-//! Any bytes as the field that says a client's address.
+//! Any bytes in the field with the client's address.
 //!
 //! | bytes | input |
 //! | --- | --- |
 //! | 1 | which field |
-//! | 1 | how many hops are counted: 0 is none, trusted addresses are skipped |
-//! | … | the field's lines, a line break between them |
+//! | 1 | the number of hops; 0 skips trusted addresses instead |
+//! | … | the lines of the field, separated by line breaks |
 
 use std::net::IpAddr;
 use std::num::NonZeroU8;
@@ -15,7 +15,7 @@ use sluicegate_http::{AddressHeader, Cidr, ClientAddress, Peer};
 const STRANGER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(198, 51, 100, 7));
 const PROXY: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
 
-/// Panics where the address of a client is other than it must be.
+/// Panics if the address of a client is wrong.
 pub(crate) fn holds(input: &[u8]) {
     let Some((&[field, hops], lines)) = input.split_first_chunk() else { return };
     let header = match field % 4 {
@@ -68,7 +68,7 @@ fn policy(header: &AddressHeader, hops: Option<NonZeroU8>) -> ClientAddress {
     }
 }
 
-/// The bytes that a server lets through.
+/// The bytes of a line that a server lets through.
 fn field_value(line: &[u8]) -> Vec<u8> {
     line.iter().copied().filter(|&byte| byte == b'\t' || byte >= b' ' && byte != 0x7f).collect()
 }

@@ -10,7 +10,7 @@
 use http::{HeaderName, HeaderValue, Request, Uri};
 use sluicegate_http::{Key, KeyExpression, KeyExtractor, MatchedRoute, Missing, Peer, User};
 
-/// Panics where an expression doesn't read as it prints, or its key isn't that of its components.
+/// Panics if an expression doesn't parse as it prints, or its key isn't made of its components.
 pub(crate) fn holds(input: &[u8]) {
     let mut lines = input.split(|&byte| byte == b'\n');
     let text = String::from_utf8_lossy(lines.next().unwrap_or_default());

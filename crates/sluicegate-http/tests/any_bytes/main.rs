@@ -1,5 +1,5 @@
-//! What holds for any bytes that a stranger sends, on random input and on the fuzzer's seeds. The
-//! fuzz targets of the same names run the same functions.
+//! Properties that hold for any input from a client, tested on random input and on the seeds of the
+//! fuzzer. The fuzz targets of the same names run the same functions.
 
 #![expect(clippy::expect_used, clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
@@ -11,7 +11,7 @@ use std::path::Path;
 
 use proptest::prelude::*;
 
-/// Runs a function on what the fuzzer begins with.
+/// Runs a function on the seeds of a fuzz target.
 fn on_seeds(target: &str, holds: fn(&[u8])) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds").join(target);
     let mut seeds = 0;
@@ -22,7 +22,7 @@ fn on_seeds(target: &str, holds: fn(&[u8])) {
     assert!(seeds > 0, "{} has no seeds", folder.display());
 }
 
-/// Bytes made of words that mean something, and others.
+/// Bytes made of meaningful words and random bytes.
 fn input(words: &'static [&'static str]) -> impl Strategy<Value = Vec<u8>> {
     let word = prop::sample::select(words).prop_map(|word| word.as_bytes().to_vec());
     let piece = prop_oneof![4 => word, 1 => prop::collection::vec(any::<u8>(), 0..4)];

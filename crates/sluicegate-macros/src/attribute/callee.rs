@@ -1,4 +1,4 @@
-//! Functions that an attribute names.
+//! Functions that an attribute names for a denied or failed call.
 
 use proc_macro2::{Span, TokenStream};
 use quote::ToTokens;
@@ -6,43 +6,42 @@ use syn::parse::ParseStream;
 use syn::spanned::Spanned;
 use syn::{Error, Expr, ExprPath, Ident, Member, Token, Type};
 
-use super::values::{expression, ungrouped};
+use crate::syntax::{parse_expression, strip_parens};
 
-/// What is called in place of the function.
+/// A function to call in place of the limited one.
 pub(crate) enum Callee {
     Path(ExprPath),
     /// `self.name`.
     Method {
-        this: Expr,
+        receiver: Expr,
         name: Member,
     },
 }
 
-const EXAMPLE: &str =
-    "write the path of a function, `path`, or a method of the same object, `self.method`";
+const EXPECTED: &str = "write the path of a function, or a method as `self.method`";
 
 impl Callee {
     pub(super) fn read(value: Expr) -> Result<Self, Error> {
-        let value = ungrouped(value);
+        let value = strip_parens(value);
         let hint = match value {
             Expr::Path(path) => return Ok(Self::Path(path)),
             Expr::Field(field) if is_self(&field.base) => {
-                return Ok(Self::Method { this: *field.base, name: field.member });
+                return Ok(Self::Method { receiver: *field.base, name: field.member });
             }
             Expr::Call(_) | Expr::MethodCall(_) => {
-                ", without calling it; `(args)` before the `=` hands over the arguments"
+                ", without calling it; to pass the arguments, write `(args)` before the `=`"
             }
-            Expr::Await(_) => ", without `.await`: what it returns is awaited if it is a future",
+            Expr::Await(_) => ", without `.await`: a future that it returns is awaited",
             Expr::Lit(_) => ", without quotes",
-            Expr::Closure(_) => "; what is to be returned goes into `denied = expression`",
+            Expr::Closure(_) => "; to return a value, write `denied = expression`",
             _ => "",
         };
-        Err(Error::new(value.span(), format!("{EXAMPLE}{hint}")))
+        Err(Error::new(value.span(), format!("{EXPECTED}{hint}")))
     }
 
-    /// One, or several in brackets.
+    /// One callee, or several in brackets.
     pub(super) fn read_all(input: ParseStream<'_>) -> Result<Vec<Self>, Error> {
-        match expression(input)? {
+        match parse_expression(input)? {
             Expr::Array(array) if array.elems.is_empty() => {
                 Err(Error::new(array.span(), "name a handler: `on_error = [handler]`"))
             }
@@ -62,16 +61,16 @@ impl Callee {
         matches!(self, Self::Method { .. })
     }
 
-    /// Whether it is this method: `self.method`, `Self::method` or `Type::method`.
-    pub(crate) fn is_of(&self, method: &Ident, of: &Type) -> bool {
-        self.is_own(method)
+    /// Whether this is `method` of the type `of`: `self.method`, `Self::method` or `Type::method`.
+    pub(crate) fn is_method_of(&self, method: &Ident, of: &Type) -> bool {
+        self.is_own_method(method)
             || matches!((self, of), (Self::Path(path), Type::Path(of))
                 if of.path.segments.iter().map(|segment| &segment.ident).chain([method])
                     .eq(path.path.segments.iter().map(|segment| &segment.ident)))
     }
 
-    /// Whether it is `self.method` or `Self::method`.
-    pub(crate) fn is_own(&self, method: &Ident) -> bool {
+    /// Whether this is `self.method` or `Self::method`.
+    pub(crate) fn is_own_method(&self, method: &Ident) -> bool {
         match self {
             Self::Path(path) => {
                 let segments = &path.path.segments;
@@ -81,7 +80,7 @@ impl Callee {
         }
     }
 
-    /// Whether it is a function of this name, without a path.
+    /// Whether this is the bare name of `function`, without a path.
     pub(crate) fn is_named(&self, function: &Ident) -> bool {
         matches!(self, Self::Path(path) if path.path.is_ident(function))
     }
@@ -91,8 +90,8 @@ impl ToTokens for Callee {
     fn to_tokens(&self, tokens: &mut TokenStream) {
         match self {
             Self::Path(path) => path.to_tokens(tokens),
-            Self::Method { this, name } => {
-                this.to_tokens(tokens);
+            Self::Method { receiver, name } => {
+                receiver.to_tokens(tokens);
                 <Token![.]>::default().to_tokens(tokens);
                 name.to_tokens(tokens);
             }

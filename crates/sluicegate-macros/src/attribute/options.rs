@@ -1,8 +1,8 @@
-//! The options by name.
+//! The names of the options, and errors about them.
 
 use syn::{Error, Ident};
 
-use crate::key::is_word;
+use crate::key::is_builtin;
 
 /// Every option with an example of it.
 const OPTIONS: [(&str, &str); 14] = [
@@ -26,45 +26,49 @@ pub(super) fn is_known(word: &str) -> bool {
     OPTIONS.iter().any(|(known, _)| *known == word)
 }
 
-/// An option that ends with its `=`.
-pub(super) fn without_value(option: &Ident) -> Error {
-    Error::new(option.span(), format!("a value is missing after `{option} =`"))
+/// The error for an option that ends with its `=`.
+pub(super) fn missing_value(option: &Ident) -> Error {
+    Error::new(
+        option.span(),
+        format!("missing value after `{option} =`: write {}", example(option)),
+    )
 }
 
-/// How an option is written.
-pub(super) fn write_it(option: &Ident) -> Error {
-    let word = option.to_string();
-    let example = OPTIONS.iter().find(|(known, _)| *known == word).map_or("", |(_, like)| like);
-    Error::new(option.span(), format!("`{word}` is written like this: {example}"))
+/// The error for an option in another form than its own.
+pub(super) fn usage(option: &Ident) -> Error {
+    Error::new(option.span(), format!("write {}", example(option)))
 }
 
-/// Words of policies, and what people call their numbers.
-const OF_POLICIES: [&str; 10] =
+fn example(option: &Ident) -> &'static str {
+    OPTIONS.iter().find(|(known, _)| option == known).map_or("", |(_, example)| example)
+}
+
+/// Words that belong in a policy, and what other limiters call its numbers.
+const POLICY_WORDS: [&str; 10] =
     ["burst", "capacity", "limit", "max", "per", "period", "queue", "rate", "slices", "window"];
 
-/// What isn't an option. `is_alone` if no value follows.
+/// The error for a name that is no option. `is_alone` if no value follows it.
 pub(super) fn unknown(option: &Ident, is_alone: bool) -> Error {
     let word = option.to_string();
-    if is_word(&word) {
-        return Error::new(option.span(), format!("a key is written `key = {word}`"));
+    if is_builtin(&word) {
+        return Error::new(option.span(), format!("`{word}` is a key: write `key = {word}`"));
     }
     let near = OPTIONS
         .iter()
         .map(|(known, _)| (strsim::damerau_levenshtein(known, &word), *known))
         .filter(|(distance, known)| {
-            // Any two words of three letters are near each other.
+            // Any two words of three letters are close to each other.
             let most = if word.len() <= 3 { 1 } else { 2.max(known.len() / 3) };
             *distance <= most || known.starts_with(&format!("{word}_"))
         })
         .min();
     let hint = match near {
-        _ if OF_POLICIES.contains(&word.as_str()) => {
-            "numbers are written in the policy: `#[limit(\"token_bucket 10/s burst 20\")]`"
-                .to_owned()
+        _ if POLICY_WORDS.contains(&word.as_str()) => {
+            "write numbers in the policy, `#[limit(\"token_bucket 10/s burst 20\")]`".to_owned()
         }
         Some((_, known)) => format!("did you mean `{known}`?"),
         None if is_alone => {
-            format!("if it is the name of a limit write it as a string: `#[limit(\"{word}\")]`")
+            format!("to name a limit, write a string: `#[limit(\"{word}\")]`")
         }
         None => {
             let known: Vec<_> = OPTIONS.iter().map(|(known, _)| *known).collect();

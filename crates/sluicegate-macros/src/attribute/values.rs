@@ -1,13 +1,15 @@
-//! What stands after the `=` of an option.
+//! The values of options: what follows the `=`.
 
 use syn::ext::IdentExt;
 use syn::parse::ParseStream;
 use syn::spanned::Spanned;
 use syn::{Error, Expr, ExprLit, Ident, Lit, LitStr, Path};
 
-/// What an absent part of a key does.
+use crate::syntax::{parse_expression, strip_parens};
+
+/// What to do with a call whose key lacks a part.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(crate) enum Missing {
+pub(crate) enum OnMissing {
     #[default]
     Shared,
     Refuse,
@@ -19,9 +21,9 @@ pub(crate) enum Wait {
     Expression(Expr),
 }
 
-impl Missing {
+impl OnMissing {
     pub(super) fn read(input: ParseStream<'_>) -> Result<Self, Error> {
-        const WRITE: &str = "write `missing = shared` (calls without a key share one), `missing = refuse` (the call is denied) or `missing = skip` (nothing is asked)";
+        const WRITE: &str = "write `missing = shared` (calls without a key share one), `missing = refuse` (they are denied) or `missing = skip` (they pass unasked)";
         if input.peek(Lit) {
             return Err(input.error(format!("{WRITE}, without quotes")));
         }
@@ -37,7 +39,7 @@ impl Missing {
 
 impl Wait {
     pub(super) fn read(input: ParseStream<'_>) -> Result<Self, Error> {
-        let value = expression(input)?;
+        let value = parse_expression(input)?;
         match &value {
             Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => {
                 match text.value().parse::<sluicegate_core::Span>() {
@@ -47,40 +49,27 @@ impl Wait {
             }
             Expr::Lit(_) => Err(Error::new(
                 value.span(),
-                "a wait has a unit: write `wait = \"500ms\"`, or an expression of the type `Duration`",
+                "a wait needs a unit: write `wait = \"500ms\"`, or an expression of type `Duration`",
             )),
             _ => Ok(Self::Expression(value)),
         }
     }
 }
 
-/// An expression; one that a macro was given, or that is in parentheses, as what it is.
-pub(crate) fn expression(input: ParseStream<'_>) -> Result<Expr, Error> {
-    input.parse().map(ungrouped)
-}
-
-pub(crate) fn ungrouped(expression: Expr) -> Expr {
-    match expression {
-        Expr::Group(group) => ungrouped(*group.expr),
-        Expr::Paren(group) => ungrouped(*group.expr),
-        other => other,
-    }
-}
-
-/// A predicate of the result.
+/// A predicate on the result: a closure or a path.
 pub(super) fn predicate(input: ParseStream<'_>) -> Result<Expr, Error> {
-    let predicate = expression(input)?;
+    let predicate = parse_expression(input)?;
     match &predicate {
         Expr::Closure(_) | Expr::Path(_) => Ok(predicate),
         _ => Err(Error::new(
             predicate.span(),
-            "write a predicate of the result: `charge_if = |result| result.is_err()`, or the path of a function that takes a reference to it",
+            "expected a predicate on the result: write a closure, `charge_if = |result| result.is_err()`, or the path of a function that takes a reference to the result",
         )),
     }
 }
 
-/// Where the crate is.
-pub(super) fn root(input: ParseStream<'_>) -> Result<Path, Error> {
+/// The path of the crate `sluicegate`.
+pub(super) fn crate_path(input: ParseStream<'_>) -> Result<Path, Error> {
     if input.peek(LitStr) {
         let text: LitStr = input.parse()?;
         return Err(Error::new(
@@ -95,10 +84,10 @@ pub(super) fn string(input: ParseStream<'_>, example: &str) -> Result<LitStr, Er
     input.parse().map_err(|error| Error::new(error.span(), format!("write a string: `{example}`")))
 }
 
-/// One string, or several in brackets.
+/// One policy, or several in brackets.
 pub(super) fn strings(input: ParseStream<'_>) -> Result<Vec<LitStr>, Error> {
     const WRITE: &str = "write the policies as strings: `policies = [\"token_bucket 10/s\", \"fixed_window 1000/d\"]`";
-    let elements = match expression(input)? {
+    let elements = match parse_expression(input)? {
         Expr::Array(array) if array.elems.is_empty() => {
             return Err(Error::new(array.span(), WRITE));
         }
@@ -107,7 +96,7 @@ pub(super) fn strings(input: ParseStream<'_>) -> Result<Vec<LitStr>, Error> {
     };
     elements
         .into_iter()
-        .map(|element| match ungrouped(element) {
+        .map(|element| match strip_parens(element) {
             Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => Ok(text),
             other => Err(Error::new(other.span(), WRITE)),
         })

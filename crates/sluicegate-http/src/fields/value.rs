@@ -1,24 +1,23 @@
-//! Values that are made for one response.
+//! Builds header values for one response, in a buffer that they share.
 
 use std::cell::RefCell;
 
 use bytes::BytesMut;
 use http::header::HeaderValue;
 
-/// Some eighty values fit.
+/// Room for about eighty values.
 const BUFFER_BYTES: usize = 4 * 1024;
 
 thread_local! {
-    /// Values are written one after another into a buffer that they share. When it is full and
-    /// its values are gone with their responses, it is used again, and nothing is allocated; where
-    /// one of them is still there, the next buffer is.
+    /// The buffer that values are slices of. When it is full, it is reused without an allocation if
+    /// all its values are dropped, and otherwise replaced by a new one.
     static BUFFER: RefCell<BytesMut> = RefCell::new(BytesMut::with_capacity(BUFFER_BYTES));
 }
 
-/// Makes room for what one response is told, so that its own values aren't what keeps a full
-/// buffer from being used again.
-pub(super) fn make_room(bytes: usize) {
-    // A thread that is about to end needs none.
+/// Reserves room for all values of one response, so that its first values don't keep a full buffer
+/// from being reused for its last.
+pub(super) fn reserve(bytes: usize) {
+    // Without a buffer, because the thread is ending, there is nothing to reserve.
     let _ = BUFFER.try_with(|buffer| {
         if let Ok(mut buffer) = buffer.try_borrow_mut() {
             buffer.reserve(bytes.min(BUFFER_BYTES));
@@ -26,18 +25,19 @@ pub(super) fn make_room(bytes: usize) {
     });
 }
 
-/// Adds the digits of a number.
+/// Appends the digits of a number.
 pub(super) fn write_number(text: &mut BytesMut, number: u64) {
     text.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
-/// A number as a value.
-pub(super) fn number(number: u64) -> HeaderValue {
-    written(|text| write_number(text, number))
+/// The value of a number.
+pub(super) fn number_value(number: u64) -> HeaderValue {
+    build_value(|text| write_number(text, number))
 }
 
-/// A value of names of policies, digits and what stands between them: always a lawful one.
-pub(super) fn written(write: impl FnOnce(&mut BytesMut)) -> HeaderValue {
+/// The value that `write` appends to the buffer. It must be valid: names of policies, digits and
+/// punctuation always are.
+pub(super) fn build_value(write: impl FnOnce(&mut BytesMut)) -> HeaderValue {
     let mut write = Some(write);
     let shared = BUFFER.try_with(|buffer| {
         let mut buffer = buffer.try_borrow_mut().ok()?;
@@ -45,14 +45,14 @@ pub(super) fn written(write: impl FnOnce(&mut BytesMut)) -> HeaderValue {
     });
     match (shared, write) {
         (Ok(Some(value)), _) => value,
-        // The thread is about to end.
+        // The thread is ending.
         (_, Some(write)) => write_into(&mut BytesMut::new(), write),
         (_, None) => HeaderValue::from_static(""),
     }
 }
 
 fn write_into(buffer: &mut BytesMut, write: impl FnOnce(&mut BytesMut)) -> HeaderValue {
-    // Of a value whose writing ended in a panic.
+    // If `write` panicked last time, part of its value is left.
     buffer.clear();
     write(buffer);
     let value = HeaderValue::from_maybe_shared(buffer.split().freeze());
@@ -64,13 +64,13 @@ mod tests {
     use super::*;
 
     fn of_text(value: &str) -> HeaderValue {
-        written(|text| text.extend_from_slice(value.as_bytes()))
+        build_value(|text| text.extend_from_slice(value.as_bytes()))
     }
 
     #[test]
     fn values_stay_when_the_buffer_is_full() {
         let values: Vec<HeaderValue> =
-            (0..5_000).map(|number| written(|text| write_number(text, number))).collect();
+            (0..5_000).map(|number| build_value(|text| write_number(text, number))).collect();
         for (number, value) in values.iter().enumerate() {
             assert_eq!(value, &number.to_string());
         }
@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn nothing_is_left_of_a_value_that_was_not_finished() {
         let failed = std::panic::catch_unwind(|| {
-            written(|text| {
+            build_value(|text| {
                 text.extend_from_slice(b"half");
                 panic!("in the middle");
             })

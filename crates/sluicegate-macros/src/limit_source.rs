@@ -1,27 +1,27 @@
-//! Which limit an attribute asks: one of the registry, or one of its own.
+//! Which limit an attribute asks: one from the registry, or one defined inline.
 
 use sluicegate_core::{Cost, Limit, LimitName, Member, Policy, Rate};
 use syn::spanned::Spanned;
 use syn::{Error, Expr, ExprLit, ExprUnary, Lit, LitStr, UnOp};
 
-pub(crate) enum Quota {
-    /// A limit of the registry.
+pub(crate) enum LimitSource {
+    /// The name of a limit in the registry.
     Named(LitStr),
-    /// Policies that the attribute has itself, which have been read.
+    /// Policies in the attribute itself: their text, and the limit parsed from it.
     Inline { policies: Vec<LitStr>, name: Option<LitStr>, limit: Box<Limit> },
 }
 
-impl Quota {
-    /// A name, or a policy, which has at least two words.
-    pub(crate) fn of_text(text: LitStr, name: Option<LitStr>) -> Result<Self, Error> {
+impl LimitSource {
+    /// A name, or a policy if `text` has at least two words.
+    pub(crate) fn from_text(text: LitStr, name: Option<LitStr>) -> Result<Self, Error> {
         if text.value().contains(char::is_whitespace) {
-            return Self::of_policies(vec![text], name);
+            return Self::from_policies(vec![text], name);
         }
         if let Some(name) = name {
             return Err(Error::new(
                 name.span(),
                 format!(
-                    "the limit has a name already, `{}`: remove this one; it is for policies that the attribute has itself",
+                    "`name` is for inline policies, and this limit already has a name, `{}`: remove `name`",
                     text.value(),
                 ),
             ));
@@ -30,7 +30,10 @@ impl Quota {
         Ok(Self::Named(text))
     }
 
-    pub(crate) fn of_policies(policies: Vec<LitStr>, name: Option<LitStr>) -> Result<Self, Error> {
+    pub(crate) fn from_policies(
+        policies: Vec<LitStr>,
+        name: Option<LitStr>,
+    ) -> Result<Self, Error> {
         let mut read = Vec::new();
         let mut errors: Option<Error> = None;
         let mut report = |error: Error| match &mut errors {
@@ -40,7 +43,7 @@ impl Quota {
         for spec in &policies {
             match spec.value().parse::<Policy>() {
                 Ok(policy) => read.push(policy),
-                Err(error) => report(match several(&spec.value()) {
+                Err(error) => report(match split_hint(&spec.value()) {
                     Some(hint) => Error::new(spec.span(), hint),
                     None => Error::new(spec.span(), error),
                 }),
@@ -54,14 +57,14 @@ impl Quota {
         if let Some(errors) = errors {
             return Err(errors);
         }
-        let place = policies.last().map_or_else(proc_macro2::Span::call_site, LitStr::span);
-        // What it is called is known when the function runs; no policy depends on it.
-        let any: LimitName = "limit".parse().map_err(|error| Error::new(place, error))?;
-        let limit = Limit::new(any, read).map_err(|error| Error::new(place, error))?;
+        let span = policies.last().map_or_else(proc_macro2::Span::call_site, LitStr::span);
+        // The real name is known only at run time; no policy depends on it.
+        let any: LimitName = "limit".parse().map_err(|error| Error::new(span, error))?;
+        let limit = Limit::new(any, read).map_err(|error| Error::new(span, error))?;
         Ok(Self::Inline { policies, name, limit: Box::new(limit) })
     }
 
-    /// The name, where the source has one.
+    /// The name, if the attribute has one.
     pub(crate) const fn name(&self) -> Option<&LitStr> {
         match self {
             Self::Named(name) => Some(name),
@@ -69,7 +72,7 @@ impl Quota {
         }
     }
 
-    /// The policies that the source has.
+    /// The inline policies.
     pub(crate) fn members(&self) -> &[Member] {
         match self {
             Self::Named(_) => &[],
@@ -77,7 +80,7 @@ impl Quota {
         }
     }
 
-    /// Finds costs that are wrong as they are written.
+    /// Rejects costs that are known to be wrong at compile time.
     pub(crate) fn check_costs(
         &self,
         cost: Option<&Expr>,
@@ -87,14 +90,14 @@ impl Quota {
             if costs[..index].iter().any(|(earlier, _)| earlier.value() == policy.value()) {
                 return Err(Error::new(
                     policy.span(),
-                    "this policy's cost is said twice: keep one",
+                    "the cost of this policy is set twice: keep one",
                 ));
             }
         }
         for cost in cost.into_iter().chain(costs.iter().map(|(_, cost)| cost)) {
             check_literal(cost)?;
         }
-        if let Some((units, literal)) = cost.and_then(written) {
+        if let Some((units, literal)) = cost.and_then(literal_units) {
             Cost::new(units?).map_err(|error| Error::new(literal.span(), error))?;
         }
         let Self::Inline { limit, .. } = self else {
@@ -107,7 +110,7 @@ impl Quota {
                 return Err(Error::new(
                     policy.span(),
                     format!(
-                        "no policy is called `{}`: there is {}",
+                        "no policy is called `{}`: write one of {}",
                         policy.value(),
                         names.join(", ")
                     ),
@@ -116,14 +119,14 @@ impl Quota {
         }
         for member in limit.members() {
             let own = costs.iter().find(|(policy, _)| policy.value() == member.name().as_str());
-            let said = own.map(|(_, cost)| cost).or(cost).and_then(written);
-            if let Some((units, literal)) = said {
+            let units = own.map(|(_, cost)| cost).or(cost).and_then(literal_units);
+            if let Some((units, literal)) = units {
                 let (units, most) = (units?, member.policy().rule().limit());
                 if units > most {
                     return Err(Error::new(
                         literal.span(),
                         format!(
-                            "a cost of {units} is always refused: the policy `{}` admits at most {most} at once",
+                            "a cost of {units} is always denied: the policy `{}` admits at most {most} at once",
                             member.policy(),
                         ),
                     ));
@@ -134,11 +137,11 @@ impl Quota {
     }
 }
 
-/// What to write for policies that stand in one string.
-fn several(text: &str) -> Option<String> {
+/// What to write instead of several policies in one string.
+fn split_hint(text: &str) -> Option<String> {
     let policies: Vec<_> = text.split([';', ',']).map(str::trim).collect();
     let are_all = policies.len() > 1 && policies.iter().all(|one| one.parse::<Policy>().is_ok());
-    are_all.then(|| format!("several policies: write `policies = {policies:?}`"))
+    are_all.then(|| format!("a string holds one policy: write `policies = {policies:?}`"))
 }
 
 fn check_name(text: &LitStr) -> Result<(), Error> {
@@ -146,7 +149,9 @@ fn check_name(text: &LitStr) -> Result<(), Error> {
     if let Err(error) = name.parse::<LimitName>() {
         return Err(Error::new(
             text.span(),
-            format!("{error}; a policy is an algorithm and its rate: `token_bucket 10/s burst 20`"),
+            format!(
+                "{error}; for a policy, write an algorithm and its rate, `token_bucket 10/s burst 20`"
+            ),
         ));
     }
     if name.parse::<Rate>().is_ok() {
@@ -164,7 +169,7 @@ fn check_name(text: &LitStr) -> Result<(), Error> {
     Ok(())
 }
 
-/// Finds literals that are no whole number without a sign.
+/// Rejects literals other than non-negative integers.
 fn check_literal(cost: &Expr) -> Result<(), Error> {
     let literal = match cost {
         Expr::Unary(ExprUnary { op: UnOp::Neg(_), expr, .. }) => expr.as_ref(),
@@ -183,8 +188,8 @@ fn check_literal(cost: &Expr) -> Result<(), Error> {
     Ok(())
 }
 
-/// A cost that is a number in the source, and where it stands.
-fn written(cost: &Expr) -> Option<(Result<u64, Error>, &Expr)> {
+/// The units of a cost that is an integer literal, and the literal.
+fn literal_units(cost: &Expr) -> Option<(Result<u64, Error>, &Expr)> {
     match cost {
         Expr::Lit(ExprLit { lit: Lit::Int(number), .. }) => {
             Some((number.base10_parse::<u64>(), cost))
