@@ -49,16 +49,15 @@ static X_RATE_LIMIT: [HeaderName; 3] = [
 /// Shadow policies are never shown.
 ///
 /// ```
-/// use sluicegate_core::{EmbeddedStore, Limit, Request, Store, TimeSource};
+/// use sluicegate_core::{Limit, OpenOptions, Request, Store};
 /// use sluicegate_http::{FieldFormat, LimitFields};
 /// use sluicegate_memory::MemoryStore;
 ///
 /// let limit = Limit::new("api".parse()?, vec!["token_bucket 1/s burst 2".parse()?])?;
 /// let fields = LimitFields::new(&limit, FieldFormat::Draft11);
 ///
-/// let store = MemoryStore::builder().build();
-/// let handle = store.open(limit.into(), TimeSource::Store);
-/// let decision = store.decide_now(&handle, Request::check(b"alice"))?;
+/// let opened = MemoryStore::new().open(limit, OpenOptions::default());
+/// let decision = opened.decide(Request::check(b"alice"))?;
 /// let mut headers = http::HeaderMap::new();
 /// fields.of(&decision).write(&mut headers);
 /// assert_eq!(headers["ratelimit-policy"], "\"token_bucket\";q=2;w=2");
@@ -110,8 +109,8 @@ impl LimitFields {
             if policy.enforcement() == Enforcement::Shadow {
                 continue;
             }
-            let name = display_name(limit, index).into_owned();
-            let (quota, window) = (clamp(quota::quota(policy)), quota::window(policy));
+            let name = display_name(limit, member).into_owned();
+            let (quota, window) = (quota::units(policy), quota::window(policy));
             write_policy(&mut policies, format, &name, quota, window);
             let cost = policy.cost().get();
             let letter = if format == FieldFormat::DraftNext { 'a' } else { 'r' };
@@ -247,7 +246,7 @@ impl<'d> DecisionFields<'d> {
         reserve(BYTES * ready.members.len());
         let left = build_value(|text| {
             for member in &ready.members {
-                let Some(outcome) = self.decision.policies().get(member.index) else {
+                let Some(outcome) = self.decision.policy(member.index) else {
                     continue;
                 };
                 if !text.is_empty() {
@@ -271,9 +270,9 @@ impl<'d> DecisionFields<'d> {
     /// The policy closest to its limit: the binding one, or else the one with the fewest units left.
     fn closest(self) -> Content {
         let shown = self.fields.ready.members.iter().enumerate().filter_map(|(index, member)| {
-            let outcome = self.decision.policies().get(member.index)?;
+            let outcome = self.decision.policy(member.index)?;
             let seconds = effective_window(outcome, self.decision);
-            let binds = self.decision.binding() == Some(member.index);
+            let binds = self.decision.binding_index() == Some(member.index);
             Some((index, binds, member.remaining(outcome), seconds))
         });
         let closest = shown.min_by_key(|(_, binds, remaining, seconds)| {
@@ -304,7 +303,7 @@ impl<'d> DecisionFields<'d> {
 }
 
 impl Member {
-    fn remaining(&self, outcome: &Outcome) -> u64 {
+    fn remaining(&self, outcome: Outcome<'_>) -> u64 {
         outcome.remaining().map_or(self.quota, clamp)
     }
 }
@@ -321,7 +320,7 @@ pub fn retry_after(decision: &Decision) -> Option<u64> {
 
 /// The effective window: the seconds in which no more than the remaining quota may be used. On a
 /// denial it is clamped to `Retry-After`, which must not end before any window does.
-fn effective_window(outcome: &Outcome, decision: &Decision) -> Option<u64> {
+fn effective_window(outcome: Outcome<'_>, decision: &Decision) -> Option<u64> {
     let window = match outcome.retry_after() {
         RetryAfter::After(span) => Some(span),
         RetryAfter::NotRefused => outcome.reset_after(),

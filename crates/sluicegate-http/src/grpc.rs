@@ -10,10 +10,10 @@ use base64::engine::general_purpose::STANDARD_NO_PAD;
 use http::Response;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
-use sluicegate_core::{Decision, Limit, RetryAfter, Source};
+use sluicegate_core::{Decision, RetryAfter, Source};
 
 use crate::missing::Missing;
-use crate::policy_name::display_name;
+use crate::policy_name::refusing;
 use crate::problem::when_to_retry;
 use crate::request::{RequestView, single_value};
 
@@ -111,24 +111,22 @@ impl GrpcStatus {
     /// The status of a denied call: [resource exhausted](Self::resource_exhausted);
     /// [unavailable](Self::unavailable) if the store failed; or
     /// [permission denied](Self::permission_denied) if the key is on a block list.
-    pub fn of_denial(limit: &Limit, decision: &Decision) -> Self {
+    pub fn of_denial(decision: &Decision) -> Self {
         match decision.source() {
             Source::Fallback => Self::unavailable(),
             Source::Bypass => Self::permission_denied(),
-            _ => Self::resource_exhausted(limit, decision),
+            _ => Self::resource_exhausted(decision),
         }
     }
 
     /// `RESOURCE_EXHAUSTED`: names the policies that refused, and says when to retry.
-    pub fn resource_exhausted(limit: &Limit, decision: &Decision) -> Self {
-        let violations = crate::policy_name::refusing(decision).map(|index| {
-            let quota = decision.policies().get(index).and_then(sluicegate_core::Outcome::limit);
-            Violation { policy: display_name(limit, index).into_owned(), quota }
-        });
+    pub fn resource_exhausted(decision: &Decision) -> Self {
+        let violations = refusing(decision)
+            .map(|(policy, outcome)| Violation { policy: policy.into_owned(), quota: outcome.limit() });
         let details = Details {
             violations: violations.collect(),
             retry: Some(decision.retry_after()),
-            limit: Some(limit.name().as_str().to_owned()),
+            limit: decision.limit().map(|limit| limit.name().as_str().to_owned()),
             ..Details::of("RATE_LIMITED")
         };
         Self { details, ..Self::new(GrpcCode::ResourceExhausted, when_to_retry(decision)) }

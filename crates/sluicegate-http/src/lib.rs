@@ -37,24 +37,23 @@
 //! denial, and [`GrpcStatus`] replaces both for gRPC. None of them shows shadow policies.
 //!
 //! ```
-//! use sluicegate_core::{EmbeddedStore, Limit, Request, Store, TimeSource};
+//! use sluicegate_core::{Limit, OpenOptions, Request, Store};
 //! use sluicegate_http::{FieldFormat, GrpcStatus, LimitFields, Problem};
 //! use sluicegate_memory::MemoryStore;
 //!
 //! let limit = Limit::new("api".parse()?, vec!["fixed_window 1/h as hourly".parse()?])?;
-//! let store = MemoryStore::builder().build();
-//! let handle = store.open(limit.clone().into(), TimeSource::Store);
-//! assert!(store.decide_now(&handle, Request::check(b"alice"))?.is_allowed());
-//! let denied = store.decide_now(&handle, Request::check(b"alice"))?;
+//! let opened = MemoryStore::new().open(limit.clone(), OpenOptions::default());
+//! assert!(opened.decide(Request::check(b"alice"))?.is_allowed());
+//! let denied = opened.decide(Request::check(b"alice"))?;
 //!
-//! let mut response: http::Response<String> = Problem::of_denial(&limit, &denied).into_response();
+//! let mut response: http::Response<String> = Problem::of_denial(&denied).into_response();
 //! LimitFields::new(&limit, FieldFormat::Draft11).of(&denied).write(response.headers_mut());
 //! assert_eq!(response.status(), 429);
 //! assert_eq!(response.headers()["retry-after"], "3600");
 //! assert_eq!(response.headers()["ratelimit"], "\"hourly\";r=0;t=3600");
 //! assert!(response.body().contains(r#""violated-policies":["hourly"]"#));
 //!
-//! let response: http::Response<String> = GrpcStatus::of_denial(&limit, &denied).into_response();
+//! let response: http::Response<String> = GrpcStatus::of_denial(&denied).into_response();
 //! assert_eq!(response.headers()["grpc-status"], "8");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

@@ -2,14 +2,11 @@
 
 use std::borrow::Cow;
 
-use sluicegate_core::{Decision, Limit};
+use sluicegate_core::{Decision, Limit, Member, Outcome};
 
 /// The name of a policy as clients see it: its own name, with the name of its limit in front if
 /// limits decide together and another policy has the same name.
-pub(crate) fn display_name(limit: &Limit, index: usize) -> Cow<'_, str> {
-    let Some(member) = limit.members().get(index) else {
-        return Cow::Borrowed("");
-    };
+pub(crate) fn display_name<'l>(limit: &Limit, member: &'l Member) -> Cow<'l, str> {
     let name = member.name().as_str();
     match limit.parts().get(member.part()) {
         Some(part) if member.has_namesake() => Cow::Owned(format!("{part}/{name}")),
@@ -17,12 +14,13 @@ pub(crate) fn display_name(limit: &Limit, index: usize) -> Cow<'_, str> {
     }
 }
 
-/// The indexes of the policies that refuse a request, without shadow policies.
-pub(crate) fn refusing(decision: &Decision) -> impl Iterator<Item = usize> {
-    let policies = decision.policies().iter().enumerate();
-    policies
-        .filter(|(_, outcome)| {
-            decision.is_denied() && !outcome.is_shadow() && !outcome.is_admitted()
-        })
-        .map(|(index, _)| index)
+/// The display names of the policies that refuse a request, without shadow policies, and what each
+/// of them says.
+pub(crate) fn refusing(decision: &Decision) -> impl Iterator<Item = (Cow<'_, str>, Outcome<'_>)> {
+    let limit = decision.limit().filter(|_| decision.is_denied());
+    let refused = |outcome: &Outcome<'_>| !outcome.is_shadow() && !outcome.is_admitted();
+    limit.into_iter().flat_map(move |limit| {
+        let refusing = decision.policies().filter(refused);
+        refusing.map(move |outcome| (display_name(limit, outcome.member()), outcome))
+    })
 }

@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use http::{Response, StatusCode};
-use sluicegate_core::{Decision, Limit, RetryAfter, Source};
+use sluicegate_core::{Decision, RetryAfter, Source};
 
 use crate::missing::Missing;
-use crate::policy_name::{display_name, refusing};
+use crate::policy_name::refusing;
 
 /// Why a request was refused: problem details by RFC 9457, `application/problem+json`.
 ///
@@ -99,17 +99,17 @@ impl Problem {
     /// The problem of a denied request: [quota exceeded](Self::quota_exceeded);
     /// [temporary reduced capacity](Self::temporary_reduced_capacity) if the store failed; or
     /// [blocked](Self::blocked) if the key is on a block list.
-    pub fn of_denial(limit: &Limit, decision: &Decision) -> Self {
+    pub fn of_denial(decision: &Decision) -> Self {
         match decision.source() {
             Source::Fallback => Self::temporary_reduced_capacity(),
             Source::Bypass => Self::blocked(),
-            _ => Self::quota_exceeded(limit, decision),
+            _ => Self::quota_exceeded(decision),
         }
     }
 
     /// Status 429: names the policies that refused, and says when to retry.
-    pub fn quota_exceeded(limit: &Limit, decision: &Decision) -> Self {
-        let violated = violated(limit, decision);
+    pub fn quota_exceeded(decision: &Decision) -> Self {
+        let violated = violated(decision);
         let problem = Self::new(ProblemKind::QuotaExceeded, when_to_retry(decision));
         problem.with_violated_policies(violated)
     }
@@ -124,8 +124,8 @@ impl Problem {
 
     /// Status 429: the behavior of the client looks like abuse. Names the policies that refused, and
     /// says when to retry.
-    pub fn abnormal_usage_detected(limit: &Limit, decision: &Decision) -> Self {
-        let violated = violated(limit, decision);
+    pub fn abnormal_usage_detected(decision: &Decision) -> Self {
+        let violated = violated(decision);
         let problem = Self::new(ProblemKind::AbnormalUsageDetected, when_to_retry(decision));
         problem.with_violated_policies(violated)
     }
@@ -227,8 +227,8 @@ impl Problem {
     }
 }
 
-fn violated(limit: &Limit, decision: &Decision) -> Vec<String> {
-    refusing(decision).map(|index| display_name(limit, index).into_owned()).collect()
+fn violated(decision: &Decision) -> Vec<String> {
+    refusing(decision).map(|(policy, _)| policy.into_owned()).collect()
 }
 
 /// Says in a sentence when to retry a denied request.
@@ -281,7 +281,7 @@ mod tests {
         ]);
         assert!(test.check(1).is_allowed());
         let decision = test.check(1);
-        let problem = Problem::of_denial(&test.limit, &decision);
+        let problem = Problem::of_denial(&decision);
         assert_eq!(
             read(&problem),
             json!({
@@ -292,7 +292,7 @@ mod tests {
                 "violated-policies": ["burst"],
             })
         );
-        let never = Problem::of_denial(&test.limit, &test.check(10));
+        let never = Problem::of_denial(&test.check(10));
         assert_eq!(never.detail(), "The request costs more than its quota ever allows.");
         assert_eq!(never.violated_policies(), ["burst", "hour"]);
     }
@@ -302,9 +302,9 @@ mod tests {
         let test = TestLimit::new(&["gcra 1/s"]);
         let missing = Missing::absent(KeyComponent::Query("a\"b\n".into()));
         for (problem, status, policies) in [
-            (Problem::of_denial(&test.limit, &Decision::fallback(false)), 503, true),
-            (Problem::of_denial(&test.limit, &Decision::bypass(false)), 403, false),
-            (Problem::abnormal_usage_detected(&test.limit, &test.check(2)), 429, true),
+            (Problem::of_denial(&Decision::fallback(&test.limit, false)), 503, true),
+            (Problem::of_denial(&Decision::bypass(false)), 403, false),
+            (Problem::abnormal_usage_detected(&test.check(2)), 429, true),
             (Problem::missing_key(&missing), 400, false),
         ] {
             let json = read(&problem);

@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use sluicegate_core::{
-    Costs, Decision, EmbeddedStore, Limit, ManualClock, Operation, Request, Span, Store, TimeSource,
+    Costs, Decision, Limit, ManualClock, OpenOptions, Request, Span, Store as _,
 };
-use sluicegate_memory::MemoryStore;
+use sluicegate_memory::{MemoryLimit, MemoryStore};
 
 pub(crate) struct TestLimit {
     pub(crate) limit: Limit,
-    store: MemoryStore,
-    handle: <MemoryStore as Store>::Handle,
+    opened: MemoryLimit,
     clock: Arc<ManualClock>,
 }
 
@@ -27,8 +26,8 @@ impl TestLimit {
     pub(crate) fn of(limit: Limit) -> Self {
         let clock = Arc::new(ManualClock::default());
         let store = MemoryStore::builder().clock(clock.clone()).build();
-        let handle = store.open(Arc::new(limit.clone()), TimeSource::Store);
-        Self { limit, store, handle, clock }
+        let opened = store.open(limit.clone(), OpenOptions::default());
+        Self { limit, opened, clock }
     }
 
     pub(crate) fn advance(&self, span: Span) {
@@ -40,12 +39,8 @@ impl TestLimit {
     }
 
     pub(crate) fn check_each(&self, costs: &[u64]) -> Decision {
-        let request = Request {
-            operation: Operation::Check,
-            costs: Costs::Each(costs),
-            also: &vec![&b"k"[..]; self.limit.parts().len() - 1],
-            ..Request::check(b"k")
-        };
-        self.store.decide_now(&self.handle, request).unwrap()
+        let further = vec![&b"k"[..]; self.limit.parts().len() - 1];
+        let request = Request::check(b"k").costs(Costs::Each(costs)).also(&further);
+        self.opened.decide(request).unwrap()
     }
 }

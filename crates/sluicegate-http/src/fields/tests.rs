@@ -104,14 +104,16 @@ fn a_wait_of_less_than_a_second_is_told_as_one() {
 #[test]
 fn a_fallback_knows_no_numbers_and_a_bypass_has_no_fields() {
     for format in [FieldFormat::Draft11, FieldFormat::DraftNext] {
-        let fields = LimitFields::new(&limit("l", &["gcra 1/s"]), format);
+        let limit = limit("l", &["gcra 1/s"]);
+        let fields = LimitFields::new(&limit, format);
         let policies = owned(&[("ratelimit-policy", "\"gcra\";q=1;w=1")]);
-        assert_eq!(pairs(&fields, &Decision::fallback(false)), policies);
+        assert_eq!(pairs(&fields, &Decision::fallback(&limit, false)), policies);
         assert_eq!(pairs(&fields, &Decision::bypass(false)), []);
     }
     for format in [FieldFormat::Draft03, FieldFormat::XRateLimit, FieldFormat::None] {
-        let fields = LimitFields::new(&limit("l", &["gcra 1/s"]), format);
-        assert_eq!(pairs(&fields, &Decision::fallback(false)), [], "{format}");
+        let limit = limit("l", &["gcra 1/s"]);
+        let fields = LimitFields::new(&limit, format);
+        assert_eq!(pairs(&fields, &Decision::fallback(&limit, false)), [], "{format}");
     }
 }
 

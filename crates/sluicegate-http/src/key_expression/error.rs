@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::ops::Range;
 
-use sluicegate_core::visible;
+use sluicegate_core::printable;
 
 use super::KeyExpression;
 
@@ -24,7 +24,7 @@ impl KeyExpressionError {
     pub(super) fn new(text: &str, place: Range<usize>, message: &str) -> Self {
         let before = text.get(..place.start).unwrap_or_default();
         Self {
-            message: visible(message),
+            message: printable(message),
             column: before.chars().count() + 1,
             snippet: snippet(text, before, text.get(place).unwrap_or_default()),
         }
@@ -65,9 +65,9 @@ const SHOWN_CHARS: usize = 60;
 fn snippet(text: &str, before: &str, fault: &str) -> String {
     if text.len() > KeyExpression::MAX_BYTES {
         let shown: String = text.chars().take(SHOWN_CHARS).collect();
-        let shown = visible(&shown);
+        let shown = printable(&shown);
         return format!("{shown}…\n{}^", " ".repeat(shown.chars().count()));
     }
-    let width = |text: &str| visible(text).chars().count();
-    format!("{}\n{}{}", visible(text), " ".repeat(width(before)), "^".repeat(width(fault).max(1)))
+    let width = |text: &str| printable(text).chars().count();
+    format!("{}\n{}{}", printable(text), " ".repeat(width(before)), "^".repeat(width(fault).max(1)))
 }

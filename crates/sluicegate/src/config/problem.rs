@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
-use sluicegate_core::visible;
+use sluicegate_core::printable;
 
 use super::FileName;
 
@@ -118,7 +118,7 @@ pub(super) struct Reporter {
 
 impl Reporter {
     pub(super) fn new(file: &str) -> Self {
-        Self { file: visible(file).into(), problems: Vec::new() }
+        Self { file: printable(file).into(), problems: Vec::new() }
     }
 
     pub(super) fn report(&mut self, place: Place, message: &str) {
@@ -164,7 +164,7 @@ impl Reporter {
         message: &str,
         snippet: Option<String>,
     ) -> ConfigProblem {
-        ConfigProblem { file: self.file.clone(), place, message: visible(message), snippet }
+        ConfigProblem { file: self.file.clone(), place, message: printable(message), snippet }
     }
 }
 
