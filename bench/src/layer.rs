@@ -29,7 +29,7 @@ pub fn measure(session: &mut Session) {
 }
 
 fn throughput(effort: Effort) -> Result<Measured> {
-    let limiter = Limiter::new(MemoryStore::builder().build(), sluicegate::limit("demo", [ROOMY])?);
+    let limiter = Limiter::new(MemoryStore::new(), sluicegate::limit("demo", [ROOMY])?);
     let bare = serve("bare", |router| router.into_make_service())?;
     let ours = serve("ours", move |router| {
         // Keys are the clients' addresses, as they are unless told.

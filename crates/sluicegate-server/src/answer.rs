@@ -103,8 +103,8 @@ mod tests {
 
     fn json(policies: &[&str], cost: u64) -> String {
         let limit = sluicegate::limit("l", policies).unwrap();
-        let limiter = Limiter::new(MemoryStore::builder().build(), limit.clone());
-        let decision = limiter.try_peek(Ask::new("k").cost(cost)).unwrap();
+        let limiter = Limiter::new(MemoryStore::new(), limit.clone());
+        let decision = limiter.peek_now(Ask::new("k").cost(cost)).unwrap();
         let ruling = Ruling::new(decision, Arc::new(limit));
         serde_json::to_string(&Answer::new("l", &ruling)).unwrap()
     }

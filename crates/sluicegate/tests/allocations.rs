@@ -5,23 +5,20 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use allocation_counter::measure;
-use sluicegate::{AnyStore, Ask, Limiter, MemoryStore, StoreOptions};
+use sluicegate::{Ask, Limiter, MemoryStore, SharedStore};
 
 #[test]
 fn asking_about_a_known_key_allocates_nothing() {
     let limit = || {
         sluicegate::limit("l", ["token_bucket 9/s burst 50000", "fixed_window 50000/d"]).unwrap()
     };
-    let limiter = Limiter::new(MemoryStore::builder().build(), limit());
-    let any = Limiter::new(
-        AnyStore::open(&"memory:".parse().unwrap(), &StoreOptions::default()).unwrap(),
-        limit(),
-    );
+    let limiter = Limiter::new(MemoryStore::new(), limit());
+    let any = Limiter::new(SharedStore::new(MemoryStore::new()), limit());
     let ask = || {
         let costs = Ask::new("alice").cost_of("fixed_window", 2).cost_of("token_bucket", 0);
-        assert!(limiter.try_check("alice").unwrap().is_allowed());
-        assert!(limiter.try_check(Ask::new("alice").cost(2)).unwrap().is_allowed());
-        assert!(limiter.try_check(costs).unwrap().is_allowed());
+        assert!(limiter.check_now("alice").unwrap().is_allowed());
+        assert!(limiter.check_now(Ask::new("alice").cost(2)).unwrap().is_allowed());
+        assert!(limiter.check_now(costs).unwrap().is_allowed());
         assert!(at_once(any.check("alice")).unwrap().unwrap().is_allowed());
     };
     ask();

@@ -33,8 +33,8 @@ fn a_request_that_was_seen_before_allocates_nothing() {
     let made = Key::of_network("10.1.2.3".parse().unwrap());
     let ask = || {
         let allowed = |gate: &sluicegate::Gate, ask: Ask<'_>| {
-            let ruling = gate.check_at_once(ask).unwrap().unwrap();
-            ruling.is_allowed()
+            let decision = gate.check_now(ask).unwrap();
+            decision.is_allowed()
         };
         assert!(allowed(&plain, "alice".into()));
         assert!(allowed(&plain, Ask::new("alice").cost(2)));

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sluicegate::{
-    Ask, Clock, InvalidLimit, KeyPrefix, Limiter, ManualClock, MemoryStore, Operation, RedisStore,
-    Request, RingCounter, Span, Store, TimeSource, Timestamp,
+    Ask, Clock, InvalidLimit, KeyPrefix, Limiter, ManualClock, MemoryStore, OpenOptions,
+    OpenedLimit as _, Operation, RedisStore, Request, RingCounter, Span, Store, TimeSource,
+    Timestamp,
 };
 use sluicegate_testkit::servers;
 
@@ -18,9 +19,9 @@ fn span(micros: u64) -> Span {
     Span::from_micros(micros).unwrap()
 }
 
-fn embedded() -> (Arc<ManualClock>, Arc<MemoryStore>) {
+fn embedded() -> (Arc<ManualClock>, MemoryStore) {
     let clock = Arc::new(ManualClock::new(Timestamp::from_micros(START).unwrap()));
-    (Arc::clone(&clock), Arc::new(MemoryStore::builder().clock(clock).build()))
+    (Arc::clone(&clock), MemoryStore::builder().clock(clock).build())
 }
 
 fn on_servers() -> Vec<RedisStore> {
@@ -41,7 +42,7 @@ async fn assert_every_window_is_what_a_list_says<S: Store>(store: &S, slices: u6
     let limit =
         sluicegate::limit("ring", [format!("sliding_window 9007199254740991/h slices {slices}")]);
     let run = TimeSource::Injected { run: format!("{slices}-{seed}") };
-    let handle = store.open(Arc::new(limit.unwrap()), run);
+    let ring = store.open(limit.unwrap(), OpenOptions::default().time(run));
     let (hour, slice) = (60 * MINUTE, 60 * MINUTE / slices);
     let mut random = seed;
     let mut dice = |below: u64| {
@@ -61,15 +62,15 @@ async fn assert_every_window_is_what_a_list_says<S: Store>(store: &S, slices: u6
         if dice(10) == 0 {
             now -= dice(2 * slice);
         }
-        let at = Some(Timestamp::from_micros(now).unwrap());
-        let request = |operation| Request { operation, at, ..Request::check(b"k") };
+        let at = Timestamp::from_micros(now).unwrap();
         for _ in 0..dice(4) {
-            let _ = store.decide(&handle, request(Operation::Charge)).await.unwrap();
+            let _ = ring.ask(Request::new(Operation::Charge, b"k").at(at)).wait().await.unwrap();
             newest = newest.max(now);
             calls.push((newest - newest % slice, 1));
         }
         let judged = newest.max(now);
-        let counts = store.slices(&handle, request(Operation::Peek)).await.unwrap();
+        let mut answer = ring.ask(Request::slices(b"k").at(at)).wait().await.unwrap();
+        let counts = answer.take_slices().unwrap();
         assert_eq!(counts.at().as_micros(), judged);
         for slices in 1..=slices {
             let window = slices * slice;
@@ -93,7 +94,7 @@ const SLICES: [u64; 3] = [1, 60, 120];
 fn every_window_over_one_ring_is_what_a_list_says() {
     for slices in SLICES {
         for seed in 0..20 {
-            let store = MemoryStore::builder().build();
+            let store = MemoryStore::new();
             block_on(assert_every_window_is_what_a_list_says(&store, slices, seed));
         }
         for store in on_servers() {
@@ -110,7 +111,7 @@ fn every_window_over_one_ring_is_what_a_list_says() {
 #[test]
 fn one_ring_serves_a_limit_per_minute_and_one_per_hour() {
     let (clock, store) = embedded();
-    let calls = RingCounter::shared(store, "calls", Span::HOUR, 60).unwrap();
+    let calls = RingCounter::new(store, "calls", Span::HOUR, 60).unwrap();
     block_on(async {
         let mut admitted = 0;
         for _ in 0..120 {
@@ -155,14 +156,14 @@ fn nodes_and_restarts_count_in_one_ring() {
 #[test]
 fn a_ring_that_cannot_be_cut_is_refused_with_what_can() {
     let new =
-        |ring, slices| RingCounter::new(MemoryStore::builder().build(), "calls", ring, slices);
+        |ring, slices| RingCounter::new(MemoryStore::new(), "calls", ring, slices);
     assert!(new(Span::HOUR, 60).is_ok());
     for (ring, slices) in [(Span::HOUR, 7), (Span::HOUR, 0), (Span::SECOND, 2_000)] {
         let error = new(ring, slices).unwrap_err();
         assert!(matches!(error, InvalidLimit::Numbers(_)), "{error}");
         assert!(error.to_string().contains("slices"), "{error}");
     }
-    let name = RingCounter::new(MemoryStore::builder().build(), "a b", Span::HOUR, 60).unwrap_err();
+    let name = RingCounter::new(MemoryStore::new(), "a b", Span::HOUR, 60).unwrap_err();
     assert!(matches!(name, InvalidLimit::Name(_)), "{name}");
 }
 
@@ -170,13 +171,13 @@ fn a_ring_that_cannot_be_cut_is_refused_with_what_can() {
 #[test]
 fn a_ring_is_read_at_its_newest_time_when_the_clock_steps_back() {
     let (clock, store) = embedded();
-    let calls = RingCounter::shared(Arc::clone(&store), "calls", Span::HOUR, 60).unwrap();
+    let calls = RingCounter::new(store.clone(), "calls", Span::HOUR, 60).unwrap();
     block_on(async {
         calls.count("export", 7).await.unwrap();
         clock.set(Timestamp::from_micros(START - 1_000_000).unwrap());
         let counts = calls.read("export").await.unwrap();
         assert_eq!((counts.current(), counts.at()), (7, Timestamp::from_micros(START).unwrap()));
-        let limiter = Limiter::shared(store, sluicegate::limit("l", ["gcra 1/s"]).unwrap()).build();
+        let limiter = Limiter::new(store, sluicegate::limit("l", ["gcra 1/s"]).unwrap());
         assert!(limiter.check(Ask::new("k")).await.unwrap().is_allowed());
         assert!(clock.now() < counts.at());
     });

@@ -128,8 +128,8 @@ mod tests {
 
     fn lines(policies: &[&str], cost: u64) -> Vec<String> {
         let limiter =
-            Limiter::new(MemoryStore::builder().build(), sluicegate::limit("l", policies).unwrap());
-        let decision = limiter.try_check(Ask::new("k").cost(cost)).unwrap();
+            Limiter::new(MemoryStore::new(), sluicegate::limit("l", policies).unwrap());
+        let decision = limiter.check_now(Ask::new("k").cost(cost)).unwrap();
         let members = limiter.limit().members().iter().zip(decision.policies());
         members.map(|(member, outcome)| line(member.name().as_str(), outcome)).collect()
     }

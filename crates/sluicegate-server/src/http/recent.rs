@@ -113,12 +113,12 @@ mod tests {
     fn the_newest_are_kept() {
         let recent = Arc::new(Recent::default());
         let limit = sluicegate::limit("l", ["gcra 1/s"]).unwrap();
-        let limiter = Limiter::builder(MemoryStore::builder().build(), limit)
+        let limiter = Limiter::builder(MemoryStore::new(), limit)
             .observer(recent.clone())
             .build();
         for number in 0..Recent::MOST + 5 {
-            let _ = limiter.try_check(&format!("key-{number}")).unwrap();
-            let _ = limiter.try_peek("looked at").unwrap();
+            let _ = limiter.check_now(&format!("key-{number}")).unwrap();
+            let _ = limiter.peek_now("looked at").unwrap();
         }
         let answer = recent.answer().recent;
         assert_eq!(answer.len(), Recent::MOST);

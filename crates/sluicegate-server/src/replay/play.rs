@@ -254,7 +254,7 @@ mod tests {
     #[tokio::test]
     async fn late_answers_come_to_the_same_and_each_key_keeps_its_order() {
         let memory =
-            || AnyStore::open(&"memory:".parse().unwrap(), &StoreOptions::default()).unwrap();
+            || MemoryStore::new();
         let AnyStore::Memory(at_once) = memory() else { panic!("the embedded store") };
         let late = Late {
             inner: memory(),

@@ -60,7 +60,7 @@ impl Alone {
     fn most_in_a_minute(&self, times: impl IntoIterator<Item = u64>) -> usize {
         let is_admitted = |time: &u64| {
             self.clock.set(Timestamp::from_micros(*time).unwrap());
-            self.limiter.try_check("k").unwrap().is_allowed()
+            self.limiter.check_now("k").unwrap().is_allowed()
         };
         let admitted: Vec<_> = times.into_iter().filter(is_admitted).collect();
         let within = |(index, from): (usize, &u64)| {
@@ -170,13 +170,13 @@ fn the_pages_tell_how_long_a_key_that_is_used_up_waits() {
         let alone = Alone::new(policy);
         alone.clock.set(Timestamp::from_micros(EDGE).unwrap());
         let denied = loop {
-            let decision = alone.limiter.try_check("k").unwrap();
+            let decision = alone.limiter.check_now("k").unwrap();
             if decision.is_denied() {
                 break decision;
             }
         };
         let retry = denied.retry_after().as_millis_ceil().unwrap();
-        let reset = denied.policies()[0].reset_after().unwrap().as_micros() / 1_000;
+        let reset = denied.policy(0).unwrap().reset_after().unwrap().as_micros() / 1_000;
         assert_eq!(stated(&part, "retry after"), retry, "{policy}");
         assert_eq!(stated(&part, "reset after"), reset, "{policy}");
     }

@@ -153,7 +153,9 @@ fn redis(rest: &str) -> Result<RedisUrl, StoreUrlError> {
     let url = format!("redis://{rest}");
     // Whoever connects reads it again: what it can't read is found here and not at the first use.
     #[cfg(feature = "redis")]
-    sluicegate_redis::RedisStore::builder(&url)
-        .map_err(|error| StoreUrlError(error.to_string()))?;
+    drop(
+        sluicegate_redis::RedisStore::builder(&url)
+            .map_err(|error| StoreUrlError(error.to_string()))?,
+    );
     Ok(RedisUrl(url))
 }

@@ -49,7 +49,7 @@ fn the_smallest_file_has_every_default() {
     let demo = config.limit("demo").unwrap();
     assert_eq!(demo.key.to_string(), "ip");
     assert_eq!(demo.on_store_failure, OnStoreFailure::Error);
-    assert_eq!(demo.deadline, Span::from_millis(50).unwrap());
+    assert_eq!(demo.deadline, Some(Span::from_millis(50).unwrap()));
     assert_eq!(policies(demo), ["token_bucket: token_bucket 10/s burst 20"]);
     assert!(config.warnings().is_empty());
 
@@ -89,7 +89,7 @@ redis:
     let login = &config.limits[0];
     assert_eq!(login.key.to_string(), "ip+user");
     assert_eq!(login.on_store_failure, OnStoreFailure::Deny);
-    assert_eq!(login.deadline, Span::SECOND);
+    assert_eq!(login.deadline, Some(Span::SECOND));
     assert_eq!(
         policies(login),
         [
@@ -123,7 +123,7 @@ fn anchors_aliases_and_merge_keys_stand_for_what_they_name() {
     );
     assert_eq!(policies(&config.limits[1]), ["gcra: gcra 5/s"]);
     assert_eq!(config.limits[2].key.to_string(), "host");
-    assert_eq!(config.limits[2].deadline, Span::SECOND);
+    assert_eq!(config.limits[2].deadline, Some(Span::SECOND));
     assert_eq!(policies(&config.limits[2]), ["gcra: gcra 5/s"]);
 }
 

@@ -121,9 +121,9 @@ impl Gate {
     /// the limits, and when limits that can't be decided together are: two of one name, too many
     /// policies, or those of two stores.
     pub fn check<'a>(
-        &'a self,
+        &self,
         ask: impl Into<Ask<'a>>,
-    ) -> impl Future<Output = Result<Decision, Error>> + Send + 'a {
+    ) -> impl Future<Output = Result<Decision, Error>> + Send {
         self.ask_owned(Operation::Check, ask.into())
     }
 
@@ -149,9 +149,9 @@ impl Gate {
     /// # Errors
     /// Like [`Gate::check`].
     pub fn check_with_fields<'a>(
-        &'a self,
+        &self,
         ask: impl Into<Ask<'a>>,
-    ) -> impl Future<Output = Result<(Decision, Option<LimitFields>), Error>> + Send + 'a {
+    ) -> impl Future<Output = Result<(Decision, Option<LimitFields>), Error>> + Send {
         let ask = ask.into();
         async move { self.ask_and_tell(Operation::Check, &ask, fields).await }
     }
@@ -161,9 +161,9 @@ impl Gate {
     /// # Errors
     /// Like [`Gate::check`].
     pub fn peek<'a>(
-        &'a self,
+        &self,
         ask: impl Into<Ask<'a>>,
-    ) -> impl Future<Output = Result<Decision, Error>> + Send + 'a {
+    ) -> impl Future<Output = Result<Decision, Error>> + Send {
         self.ask_owned(Operation::Peek, ask.into())
     }
 
@@ -173,10 +173,10 @@ impl Gate {
     /// # Errors
     /// Like [`Limiter::reserve`](crate::Limiter::reserve) and [`Gate::check`].
     pub fn reserve<'a>(
-        &'a self,
+        &self,
         ask: impl Into<Ask<'a>>,
         within: impl Into<Span>,
-    ) -> impl Future<Output = Result<Reservation, Error>> + Send + 'a {
+    ) -> impl Future<Output = Result<Reservation, Error>> + Send {
         let (ask, within) = (ask.into(), within.into());
         async move {
             let resolved = Guard::into_inner(self.resolved());
@@ -200,9 +200,9 @@ impl Gate {
     /// # Errors
     /// Like [`Gate::check`].
     pub fn take_up_to<'a>(
-        &'a self,
+        &self,
         ask: impl Into<Ask<'a>>,
-    ) -> impl Future<Output = Result<Decision, Error>> + Send + 'a {
+    ) -> impl Future<Output = Result<Decision, Error>> + Send {
         self.ask_owned(Operation::TakeUpTo, ask.into())
     }
 
@@ -212,9 +212,9 @@ impl Gate {
     /// # Errors
     /// Like [`Limiter::charge`](crate::Limiter::charge) and [`Gate::check`].
     pub fn charge<'a>(
-        &'a self,
+        &self,
         ask: impl Into<Ask<'a>>,
-    ) -> impl Future<Output = Result<Decision, Error>> + Send + 'a {
+    ) -> impl Future<Output = Result<Decision, Error>> + Send {
         self.ask_owned(Operation::Charge, ask.into())
     }
 
@@ -224,9 +224,9 @@ impl Gate {
     /// # Errors
     /// Like [`Gate::charge`].
     pub fn refund<'a>(
-        &'a self,
+        &self,
         ask: impl Into<Ask<'a>>,
-    ) -> impl Future<Output = Result<Decision, Error>> + Send + 'a {
+    ) -> impl Future<Output = Result<Decision, Error>> + Send {
         self.ask_owned(Operation::Refund, ask.into())
     }
 
@@ -235,9 +235,9 @@ impl Gate {
     /// # Errors
     /// Like [`Gate::charge`].
     pub fn reset<'a>(
-        &'a self,
+        &self,
         ask: impl Into<Ask<'a>>,
-    ) -> impl Future<Output = Result<Decision, Error>> + Send + 'a {
+    ) -> impl Future<Output = Result<Decision, Error>> + Send {
         self.ask_owned(Operation::Reset, ask.into())
     }
 

@@ -115,8 +115,8 @@ fn each_policy_may_have_a_cost_of_its_own() {
     complete(&setup.limits, &"x".repeat(40)).unwrap();
     let llm = setup.limits.gate("llm");
     let left = |gate: &sluicegate::Gate| {
-        let ruling = crate::support::now(gate.peek("k")).unwrap();
-        [0, 1].map(|index| ruling.policies()[index].remaining().unwrap())
+        let decision = crate::support::now(gate.peek("k")).unwrap();
+        [0, 1].map(|index| decision.policy(index).unwrap().remaining().unwrap())
     };
     assert_eq!(left(&llm), [8, 60]);
     assert!(complete(&setup.limits, &"x".repeat(61)).is_err());
@@ -139,7 +139,7 @@ fn a_cost_that_is_malformed_is_an_error_and_a_cost_above_the_limit_a_denial() {
     for units in [0, 1 << 53] {
         let denied = take(&setup.limits, units).unwrap_err();
         assert!(denied.to_string().contains("from 1 to 9007199254740991"), "{denied}");
-        assert!(denied.ruling().is_none());
+        assert!(denied.decision().is_none());
     }
     let denied = take(&setup.limits, 11).unwrap_err();
     assert_eq!(denied.reason(), DeniedReason::Limited);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sluicegate::{
-    AnyStore, Config, Denied, DeniedReason, Registry, StoreError, StoreOptions, limit,
+    Config, Denied, DeniedReason, Registry, SharedStore, StoreError, StoreOptions, StoreUrl, limit,
 };
 use sluicegate_testkit::servers::{GarbageServer, Misbehaviour, Server, fresh_prefix};
 
@@ -22,11 +22,11 @@ impl Broken {
     }
 }
 
-fn open(url: &str) -> AnyStore {
+fn open(url: &str) -> SharedStore {
     let mut options = StoreOptions::default();
     options.prefix = fresh_prefix("attribute").parse().unwrap();
-    options.deadline = Duration::from_secs(5);
-    AnyStore::open(&url.parse().unwrap(), &options).unwrap()
+    options.deadline = Duration::from_secs(5).into();
+    url.parse::<StoreUrl>().unwrap().open(&options).unwrap()
 }
 
 type Calls = std::sync::Mutex<Vec<&'static str>>;

@@ -1,4 +1,4 @@
-use sluicegate::{Ask, OnStoreFailure, Source, StoreErrorKind, Switch};
+use sluicegate::{Ask, OnStoreFailure, RequestErrorKind, Source, Switch};
 
 use crate::support::{Setup, admitted, check, config, now, try_check};
 
@@ -55,9 +55,9 @@ fn a_blocked_key_denies_the_whole_and_charges_nobody() {
     let setup = Setup::new(LOGIN);
     let login = setup.registry.gate("account").and(setup.registry.gate("address"));
     for _ in 0..5 {
-        let ruling = check(&login, ask("alice", "10.6.6.6"));
-        assert!(ruling.is_denied());
-        assert_eq!(ruling.source(), Source::Bypass);
+        let decision = check(&login, ask("alice", "10.6.6.6"));
+        assert!(decision.is_denied());
+        assert_eq!(decision.source(), Source::Bypass);
     }
     assert_eq!(setup.admitted("account", "alice", 9), 2);
 }
@@ -71,10 +71,10 @@ fn the_rest_is_decided_all_or_nothing_when_some_are_bypassed() {
         check(&gate, Ask::new(address).and(Ask::new(account).cost(2)).and("all"))
     };
     // The address is not counted; account and day are, or neither.
-    let ruling = check("10.0.0.1", "alice");
-    assert!(ruling.is_allowed());
+    let decision = check("10.0.0.1", "alice");
+    assert!(decision.is_allowed());
     let names: Vec<_> =
-        ruling.limit().unwrap().parts().iter().map(sluicegate::LimitName::as_str).collect();
+        decision.limit().unwrap().parts().iter().map(sluicegate::LimitName::as_str).collect();
     assert_eq!(names, ["account", "day"]);
     assert!(check("10.0.0.1", "alice").is_denied());
     assert_eq!(now(registry.gate("day").peek("all")).unwrap().remaining(), Some(4));
@@ -82,9 +82,9 @@ fn the_rest_is_decided_all_or_nothing_when_some_are_bypassed() {
     assert!(registry.switch_limit("account", Switch::Off).is_some());
     assert_eq!(check("1.1.1.1", "alice").policies().len(), 2);
     setup.replace("unknown_limits: pass\nlimits: {address: {policies: [gcra 1/h burst 3]}}");
-    let ruling = check("1.1.1.1", "alice");
-    assert_eq!(ruling.limit().unwrap().parts().len(), 1);
-    assert_eq!(ruling.remaining(), Some(1), "of 3, one before and one now");
+    let decision = check("1.1.1.1", "alice");
+    assert_eq!(decision.limit().unwrap().parts().len(), 1);
+    assert_eq!(decision.remaining(), Some(1), "of 3, one before and one now");
     registry.switch(Switch::Off);
     assert_eq!(check("1.1.1.1", "alice").source(), Source::Bypass);
     assert!(gate.limit().is_none());
@@ -94,10 +94,10 @@ fn the_rest_is_decided_all_or_nothing_when_some_are_bypassed() {
 fn a_request_may_have_nothing_to_do_with_one_of_the_limits() {
     let setup = Setup::new(LOGIN);
     let login = setup.registry.gate("address").and(setup.registry.gate("account"));
-    let ruling = check(&login, Ask::new("1.1.1.1").and(Ask::nothing()));
-    assert_eq!(ruling.limit().unwrap().name().as_str(), "address");
-    let ruling = check(&login, Ask::nothing().and(Ask::nothing()));
-    assert_eq!((ruling.source(), ruling.is_allowed()), (Source::Bypass, true));
+    let decision = check(&login, Ask::new("1.1.1.1").and(Ask::nothing()));
+    assert_eq!(decision.limit().unwrap().name().as_str(), "address");
+    let decision = check(&login, Ask::nothing().and(Ask::nothing()));
+    assert_eq!((decision.source(), decision.is_allowed()), (Source::Bypass, true));
     assert_eq!(setup.admitted("account", "", 9), 2);
 }
 
@@ -118,7 +118,7 @@ fn what_can_t_be_asked_is_an_error_that_says_why() {
     let login = account.clone().and(setup.registry.gate("address"));
     let message = |gate: &sluicegate::Gate, ask: Ask<'_>| {
         let error = try_check(gate, ask).unwrap_err();
-        assert_eq!(error.kind(), StoreErrorKind::InvalidRequest);
+        assert_eq!(error.as_request().unwrap().kind(), RequestErrorKind::Invalid);
         error.to_string()
     };
     let said = message(&login, Ask::new("a"));
@@ -148,9 +148,9 @@ fn very_many_combinations_are_decided_right() {
         for a in 2..40 {
             for b in 2..40 {
                 let (a, b) = (format!("k{a}"), format!("k{b}"));
-                let ruling = now(gate.peek(Ask::new(&a).and(&b))).unwrap();
+                let decision = now(gate.peek(Ask::new(&a).and(&b))).unwrap();
                 let limits: Vec<_> =
-                    ruling.policies().iter().map(sluicegate::Outcome::limit).collect();
+                    decision.policies().map(|outcome| outcome.limit()).collect();
                 let wanted = [&a, &b].map(|key| key[1..].parse().ok());
                 assert_eq!(limits, wanted);
             }
@@ -175,12 +175,12 @@ limits:
             answers[0], answers[1]
         );
         let registry = sluicegate::Registry::open(&config(&text)).unwrap();
-        assert_eq!(registry.stores().len(), 2);
         let gate = registry.gate("a").and(registry.gate("b"));
-        assert!(gate.check_at_once(ask("k", "k")).is_none(), "a network is waited for");
+        let error = gate.check_now(ask("k", "k")).unwrap_err();
+        assert_eq!(error.as_request().unwrap().kind(), RequestErrorKind::WouldBlock);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let ruling = runtime.block_on(gate.check(ask("k", "k")));
-        assert_eq!(ruling.ok().map(|ruling| ruling.is_allowed()), expected, "{answers:?}");
+        let decision = runtime.block_on(gate.check(ask("k", "k")));
+        assert_eq!(decision.ok().map(|decision| decision.is_allowed()), expected, "{answers:?}");
     }
     assert_eq!(OnStoreFailure::default(), OnStoreFailure::Error);
 }

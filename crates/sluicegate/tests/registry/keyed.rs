@@ -2,7 +2,7 @@ use std::cell::Cell;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use sluicegate::{Gate, InvalidLimit, Registry, Source, Span, Switch, limit};
+use sluicegate::{Store as _, Gate, InvalidLimit, Registry, Source, Span, Switch, limit};
 
 use crate::support::{Setup, admitted, check, config, store};
 
@@ -128,9 +128,7 @@ fn consumption_under_a_slow_plan_outlives_its_place_in_the_cache() {
     assert_eq!(admitted(&plan("quick", "gcra 100/s burst 100"), "quick", 1), 1);
     assert_eq!(registry.keyed_len(), 1);
     clock.advance(Span::MINUTE);
-    for store in registry.stores() {
-        (0..10_000).for_each(|_| store.sweep_some());
-    }
+    (0..10_000).for_each(|_| registry.store().maintain());
     assert_eq!(admitted(&plan("slow", "gcra 1/h burst 2"), "slow", 9), 0);
 }
 

@@ -1,5 +1,5 @@
 use sluicegate::http::Key;
-use sluicegate::{Ask, DeniedReason, Source};
+use sluicegate::{Denied, Ask, DeniedReason, Source};
 
 use crate::support::{Setup, admitted, check, now};
 
@@ -32,10 +32,10 @@ fn keys_on_the_block_list_are_denied_with_their_own_reason() {
     let setup = Setup::new(LISTS);
     let gate = setup.registry.gate("api");
     for key in ["mallory", "team-evil", "team-evil-2", "10.6.1.1", "block-me", "block-"] {
-        let ruling = check(&gate, key);
-        assert!(ruling.is_denied(), "{key}");
-        assert_eq!(ruling.source(), Source::Bypass, "{key}");
-        let denied = ruling.or_denied().unwrap_err();
+        let decision = check(&gate, key);
+        assert!(decision.is_denied(), "{key}");
+        assert_eq!(decision.source(), Source::Bypass, "{key}");
+        let denied = Denied::unless_allowed(decision).unwrap_err();
         assert_eq!(denied.reason(), DeniedReason::Blocked);
         assert!(now(gate.peek(key)).unwrap().is_denied(), "{key}");
     }

@@ -1,6 +1,6 @@
 use sluicegate::config::{LimitConfig, Override};
 use sluicegate::http::KeyMatcher;
-use sluicegate::{Registry, Span};
+use sluicegate::{Store as _, Registry, Span};
 
 use crate::support::{Setup, admitted, check, store};
 
@@ -46,9 +46,9 @@ fn the_most_particular_override_has_the_numbers() {
 fn answers_speak_of_the_numbers_that_were_asked() {
     let setup = Setup::new(OVERRIDES);
     let gate = setup.registry.gate("api");
-    let ruling = check(&gate, "tenant-42");
-    assert_eq!(ruling.policies()[0].limit(), Some(5));
-    let limit = ruling.limit().unwrap();
+    let decision = check(&gate, "tenant-42");
+    assert_eq!(decision.policy(0).unwrap().limit(), Some(5));
+    let limit = decision.limit().unwrap();
     assert_eq!(limit.members()[0].policy().to_string(), "gcra 1/h burst 5");
     assert_eq!(gate.limit().unwrap().members()[0].policy().to_string(), "gcra 1/h burst 2");
 }
@@ -82,10 +82,9 @@ fn the_slowest_of_the_numbers_decides_what_is_forgotten() {
     assert_eq!(setup.admitted("api", "slow", 9), 1);
     setup.clock.advance(Span::MINUTE);
     setup.replace(&TEXT.replace("gcra 100/s burst 100", "gcra 100/s burst 101"));
-    for store in setup.registry.stores() {
-        (0..10_000).for_each(|_| store.sweep_some());
-        assert_eq!(store.stats().unwrap().keys, 1);
-    }
+    let store = setup.registry.store();
+    (0..10_000).for_each(|_| store.maintain());
+    assert_eq!(store.stats().keys, Some(1));
     assert_eq!(setup.admitted("api", "slow", 9), 0);
 }
 

@@ -53,9 +53,9 @@ fn a_request_without_a_key_shares_one_or_is_refused_or_not_concerned() {
     assert!(setup.admitted("account", "", 2) == 2, "not with those whose key is empty");
 
     setup.replace(&text("skip"));
-    let ruling = asked();
-    assert!(ruling.is_allowed());
-    assert_eq!(ruling.limit().unwrap().name().as_str(), "address", "the other still counts");
+    let decision = asked();
+    assert!(decision.is_allowed());
+    assert_eq!(decision.limit().unwrap().name().as_str(), "address", "the other still counts");
     let alone = setup.registry.gate("account");
     let keys = alone.keys(&nobody).unwrap();
     assert_eq!(check(&alone, keys.ask().cost(9)).source(), Source::Store, "a cost is a question");

@@ -99,8 +99,8 @@ fn a_limit_that_is_several_together_is_as_many_limits() {
     assert_eq!(gate.name(), "address + account");
     assert!(check(&gate, Ask::new("1.1.1.1").and("alice")).is_allowed());
     let left = now(registry.gate("address").peek("1.1.1.1")).unwrap();
-    assert_eq!(left.policies()[0].remaining(), Some(2));
-    assert_eq!(left.policies()[1].remaining(), Some(8));
+    assert_eq!(left.policy(0).unwrap().remaining(), Some(2));
+    assert_eq!(left.policy(1).unwrap().remaining(), Some(8));
     assert_eq!(admitted(&registry.gate("account"), "alice", 9), 1);
 }
 
@@ -108,7 +108,7 @@ fn a_limit_that_is_several_together_is_as_many_limits() {
 fn every_operation_reaches_the_store() {
     let setup = Setup::new("limits: {a: {policies: [gcra 1/h burst 5]}}");
     let gate = setup.registry.gate("a");
-    let left = |ruling: Result<sluicegate::Ruling, _>| ruling.unwrap().remaining();
+    let left = |decision: Result<sluicegate::Decision, _>| decision.unwrap().remaining();
     assert_eq!(left(now(gate.check(Ask::new("k").cost(4)))), Some(1));
     assert_eq!(left(now(gate.peek("k"))), Some(1));
     assert_eq!(left(now(gate.refund(Ask::new("k").cost(2)))), Some(3));
@@ -150,14 +150,14 @@ async fn who_waits_is_woken_when_the_configuration_changes() {
         tokio::time::sleep(Duration::from_secs(60)).await;
         let _ = registry.replace(&config(&text(2))).unwrap();
     };
-    let (ruling, ()) = tokio::join!(gate.acquire("k", wait), change);
-    assert_eq!((ruling.unwrap().source(), start.elapsed().as_secs()), (Source::Store, 60));
+    let (decision, ()) = tokio::join!(gate.acquire("k", wait), change);
+    assert_eq!((decision.unwrap().source(), start.elapsed().as_secs()), (Source::Store, 60));
     let change = async {
         tokio::time::sleep(Duration::from_secs(60)).await;
         registry.switch(Switch::Off);
     };
-    let (ruling, ()) = tokio::join!(gate.acquire("k", wait), change);
-    assert_eq!((ruling.unwrap().source(), start.elapsed().as_secs()), (Source::Bypass, 120));
+    let (decision, ()) = tokio::join!(gate.acquire("k", wait), change);
+    assert_eq!((decision.unwrap().source(), start.elapsed().as_secs()), (Source::Bypass, 120));
 }
 
 /// What is told: limit, operation, where the answer came from.

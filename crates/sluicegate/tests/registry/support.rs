@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use sluicegate::{
-    AnyStore, Ask, Changes, Config, Gate, ManualClock, Registry, Ruling, StoreError, StoreOptions,
+    Ask, Changes, Config, Decision, Error, Gate, ManualClock, MemoryStore, Registry,
 };
 
 /// A registry with an embedded store of its own, and its clock.
@@ -20,11 +20,9 @@ pub(crate) fn config(text: &str) -> Config {
 }
 
 /// An embedded store, and the clock that it goes by.
-pub(crate) fn store() -> (AnyStore, Arc<ManualClock>) {
+pub(crate) fn store() -> (MemoryStore, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::default());
-    let mut options = StoreOptions::default();
-    options.clock = Some(clock.clone());
-    (AnyStore::open(&"memory:".parse().unwrap(), &options).unwrap(), clock)
+    (MemoryStore::builder().clock(clock.clone()).build(), clock)
 }
 
 impl Setup {
@@ -48,14 +46,14 @@ pub(crate) fn admitted(gate: &Gate, key: &str, many: usize) -> usize {
 }
 
 /// Asks at once: the embedded store never waits. Both ways of asking give the same answer.
-pub(crate) fn check<'a>(gate: &Gate, ask: impl Into<Ask<'a>>) -> Ruling {
+pub(crate) fn check<'a>(gate: &Gate, ask: impl Into<Ask<'a>>) -> Decision {
     try_check(gate, ask).unwrap()
 }
 
-pub(crate) fn try_check<'a>(gate: &Gate, ask: impl Into<Ask<'a>>) -> Result<Ruling, StoreError> {
+pub(crate) fn try_check<'a>(gate: &Gate, ask: impl Into<Ask<'a>>) -> Result<Decision, Error> {
     static TURN: AtomicUsize = AtomicUsize::new(0);
     if TURN.fetch_add(1, Ordering::Relaxed).is_multiple_of(2) {
-        gate.check_at_once(ask).unwrap()
+        gate.check_now(ask)
     } else {
         now(gate.check(ask))
     }

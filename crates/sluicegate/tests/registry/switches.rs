@@ -16,9 +16,9 @@ fn a_registry_that_is_off_asks_no_limit_and_counts_nothing() {
     setup.registry.switch(Switch::Off);
     assert_eq!(setup.registry.switched(), Switch::Off);
     for _ in 0..10 {
-        let ruling = check(&gate, "k");
-        assert!(ruling.is_allowed() && ruling.limit().is_none());
-        assert_eq!(ruling.source(), Source::Bypass);
+        let decision = check(&gate, "k");
+        assert!(decision.is_allowed() && decision.limit().is_none());
+        assert_eq!(decision.source(), Source::Bypass);
     }
     assert!(gate.limit().is_none());
     setup.registry.switch(Switch::On);

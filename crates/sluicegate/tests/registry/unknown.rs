@@ -14,9 +14,9 @@ fn a_name_without_a_limit_passes_with_one_warning_each() {
     let told = warnings(|| {
         for _ in 0..3 {
             for name in ["b", "c", "b\n"] {
-                let ruling = check(&setup.registry.gate(name), "k");
-                assert!(ruling.is_allowed());
-                assert_eq!(ruling.source(), Source::Bypass);
+                let decision = check(&setup.registry.gate(name), "k");
+                assert!(decision.is_allowed());
+                assert_eq!(decision.source(), Source::Bypass);
             }
         }
         let held = setup.registry.gate("b");
@@ -58,9 +58,9 @@ fn a_name_without_a_limit_does_what_is_configured() {
     let setup = Setup::new("unknown_limits: deny\nlimits: {a: {policies: [gcra 1/s]}}");
     let gate = setup.registry.gate("b");
     let told = warnings(|| {
-        let ruling = check(&gate, "k");
-        assert!(ruling.is_denied());
-        assert_eq!(ruling.source(), Source::Bypass);
+        let decision = check(&gate, "k");
+        assert!(decision.is_denied());
+        assert_eq!(decision.source(), Source::Bypass);
         assert!(now(gate.peek("k")).unwrap().is_denied());
         // Off means that nobody is denied.
         setup.registry.switch(Switch::Off);

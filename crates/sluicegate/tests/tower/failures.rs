@@ -85,7 +85,7 @@ async fn a_custom_denial_tells_failure_from_exhaustion() {
     let registry = registry(&server, "key: ip");
     let layer = LimitLayer::new(registry.gate("api")).denied_response(|denied, standard| {
         assert_eq!(denied.reason(), DeniedReason::StoreFailed);
-        assert!(denied.store_error().is_some());
+        assert!(denied.error().is_some());
         standard.map(|_| axum::body::Body::from("try later"))
     });
     let client = serve(Router::new().route("/", get(async || "hello")).layer(layer)).await;

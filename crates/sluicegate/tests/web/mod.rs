@@ -13,7 +13,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use sluicegate::http::KeyExpression;
 use sluicegate::{
-    AnyStore, Caller, Config, Gate, ManualClock, Registry, Span, StoreOptions, Timestamp,
+    Caller, Config, Gate, ManualClock, MemoryStore, Registry, Span, Timestamp,
 };
 
 /// Limits in an embedded store whose clock stands still.
@@ -26,9 +26,7 @@ impl Limits {
     /// Those of a configuration.
     pub(crate) fn of(config: &str) -> Self {
         let clock = Arc::new(ManualClock::new(Timestamp::from_micros(1 << 50).unwrap()));
-        let mut options = StoreOptions::default();
-        options.clock = Some(clock.clone());
-        let store = AnyStore::open(&"memory:".parse().unwrap(), &options).unwrap();
+        let store = MemoryStore::builder().clock(clock.clone()).build();
         let config = Config::parse(config, "limits.yaml").unwrap_or_else(|e| panic!("{e}"));
         Self { registry: Registry::builder(store).config(&config).build(), clock }
     }

@@ -22,10 +22,10 @@ impl Gate {
     /// # Errors
     /// Like [`Limiter::acquire`](crate::Limiter::acquire) and [`Gate::check`].
     pub fn acquire<'a>(
-        &'a self,
+        &self,
         ask: impl Into<Ask<'a>>,
         within: impl Into<Span>,
-    ) -> impl Future<Output = Result<Decision, Error>> + Send + 'a {
+    ) -> impl Future<Output = Result<Decision, Error>> + Send {
         let (ask, within) = (ask.into(), within.into());
         async move {
             let (decision, _) = self.acquire_and_tell(&ask, within, |_| ()).await?;
