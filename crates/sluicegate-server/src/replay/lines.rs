@@ -1,11 +1,8 @@
-//! A file as lines of bytes: plain or gzip, of any content, in bounded memory.
+//! An input as lines of bytes: plain or gzip, of any content, in bounded memory.
 
-use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::ops::Range;
-use std::path::Path;
 
-use indicatif::ProgressBar;
 use memchr::memchr;
 
 use super::gzip::{self, Gzip};
@@ -36,25 +33,10 @@ const BUFFER: usize = 4 * MAX_LINE;
 /// What some editors write before UTF-8 text: no part of it.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// Opens a file, or standard input when the path is `-`. `bar` counts the bytes as they lie in
-/// the file.
-pub(super) fn open(path: &Path, bar: &ProgressBar) -> io::Result<Lines<Box<dyn Read>>> {
-    let mut input: Box<dyn Read> = if path == Path::new("-") {
-        Box::new(io::stdin().lock())
-    } else {
-        let file = File::open(path)?;
-        let about = file.metadata()?;
-        if about.is_dir() {
-            return Err(io::Error::new(
-                io::ErrorKind::IsADirectory,
-                "it is a directory: name a file in it",
-            ));
-        }
-        bar.set_length(about.len());
-        Box::new(bar.wrap_read(file))
-    };
-    let mut magic = Vec::with_capacity(2);
-    input.by_ref().take(2).read_to_end(&mut magic)?;
+/// The lines of an input that is plain or gzip.
+pub(super) fn unpacked<'r>(mut input: impl Read + 'r) -> io::Result<Lines<Box<dyn Read + 'r>>> {
+    let mut magic = Vec::with_capacity(gzip::MAGIC.len());
+    input.by_ref().take(gzip::MAGIC.len() as u64).read_to_end(&mut magic)?;
     let is_gzip = magic == gzip::MAGIC;
     let whole = io::Cursor::new(magic).chain(input);
     Ok(Lines::new(if is_gzip {

@@ -9,15 +9,44 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use futures_util::{StreamExt, TryStreamExt, stream};
-use indicatif::ProgressBar;
 use sluicegate_core::{
     Costs, Decision, EmbeddedStore, Limit, Operation, Request, Store, StoreError, StoreErrorKind,
     TimeSource, Timestamp,
 };
 
+use super::plan::Plan;
 use super::recording::{OfKey, Recording};
+use super::report::Report;
 use super::tally::{KeyTally, LimitTally};
 use super::timeline::Timeline;
+
+impl Plan {
+    /// Decides every request of a recording in a store that answers at once, on every core.
+    /// `progress` is told how many more decisions were made, now and then.
+    pub(super) fn play_now<S: EmbeddedStore>(
+        &self,
+        store: &S,
+        recording: &Recording,
+        progress: &(impl Fn(u64) + Sync),
+    ) -> Result<Report, StoreError> {
+        let timeline = recording.timeline();
+        let tallies = play_now(store, &self.limits, recording, timeline, progress)?;
+        Ok(self.report(&tallies, recording, timeline))
+    }
+
+    /// Decides every request of a recording in any store, many keys at once. `progress` is told
+    /// how many more decisions were made, now and then.
+    pub(super) async fn play<S: Store>(
+        &self,
+        store: &S,
+        recording: &Recording,
+        progress: &(impl Fn(u64) + Sync),
+    ) -> Result<Report, StoreError> {
+        let timeline = recording.timeline();
+        let tallies = play(store, &self.limits, recording, timeline, progress).await?;
+        Ok(self.report(&tallies, recording, timeline))
+    }
+}
 
 /// How many keys a remote store works on at once: enough to hide the way there and back.
 const KEYS_AT_ONCE: usize = 256;
@@ -30,12 +59,12 @@ fn fresh_run() -> TimeSource {
 
 /// Decides every request under each limit by itself, in a store that answers at once: each core
 /// takes one key after the other.
-pub(super) fn play_now<S: EmbeddedStore>(
+fn play_now<S: EmbeddedStore>(
     store: &S,
     limits: &[Arc<Limit>],
     recording: &Recording,
     timeline: Timeline,
-    bar: &ProgressBar,
+    progress: &(impl Fn(u64) + Sync),
 ) -> Result<Vec<LimitTally>, StoreError> {
     let run = fresh_run();
     let keys: Vec<_> = recording.by_key().collect();
@@ -56,7 +85,7 @@ pub(super) fn play_now<S: EmbeddedStore>(
                     &mut of_key,
                 )?;
                 tally.add(requests.key, requests.len(), &of_key);
-                bar.inc(requests.len());
+                progress(requests.len());
             }
             Ok::<_, StoreError>(tally)
         };
@@ -94,12 +123,12 @@ fn play_key_now<S: EmbeddedStore>(
 /// Decides every request under each limit by itself, in any store: many keys at once, each in
 /// order. Afterwards the store keeps nothing of them; when it fails on the way, what it
 /// keeps expires.
-pub(super) async fn play<S: Store>(
+async fn play<S: Store>(
     store: &S,
     limits: &[Arc<Limit>],
     recording: &Recording,
     timeline: Timeline,
-    bar: &ProgressBar,
+    progress: &(impl Fn(u64) + Sync),
 ) -> Result<Vec<LimitTally>, StoreError> {
     let run = fresh_run();
     let mut tallies = Vec::with_capacity(limits.len());
@@ -116,7 +145,7 @@ pub(super) async fn play<S: Store>(
                 LimitTally::new(limit.members().len(), timeline),
                 |mut tally, (requests, of_key)| {
                     tally.add(requests.key, requests.len(), &of_key);
-                    bar.inc(requests.len());
+                    progress(requests.len());
                     ready(Ok(tally))
                 },
             )
@@ -175,8 +204,7 @@ mod tests {
 
     use sluicegate::{AnyStore, SliceCounts, StoreOptions};
 
-    use super::super::key::KeyExpression;
-    use super::super::lines::Lines;
+    use super::super::reader::LogReader;
     use super::*;
 
     /// A store that answers late, some requests later than others, and notes who is waiting.
@@ -247,8 +275,7 @@ mod tests {
                 number % 3 + 1
             ));
         }
-        let mut lines = Lines::new(log.as_bytes());
-        Recording::read(&mut lines, None, &KeyExpression::default()).unwrap()
+        LogReader::new("log").read(log.as_bytes()).unwrap()
     }
 
     #[tokio::test]
@@ -265,11 +292,11 @@ mod tests {
             [&["sliding_log 12/min"][..], &["gcra 15/min", "fixed_window 90/h aligned"][..]]
                 .map(|specs| Arc::new(sluicegate::limit("l", specs).unwrap()))
                 .into();
-        let (recording, bar) = (recording(), ProgressBar::hidden());
+        let (recording, told) = (recording(), |_| ());
         let timeline = recording.timeline();
-        let expected = play_now(&*at_once, &limits, &recording, timeline, &bar).unwrap();
+        let expected = play_now(&*at_once, &limits, &recording, timeline, &told).unwrap();
         assert!(expected.iter().all(|tally| tally.whole.denied > 500));
-        assert_eq!(play(&late, &limits, &recording, timeline, &bar).await.unwrap(), expected);
+        assert_eq!(play(&late, &limits, &recording, timeline, &told).await.unwrap(), expected);
         assert!(late.most_waiting.into_inner() > 10);
     }
 }

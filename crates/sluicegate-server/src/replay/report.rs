@@ -1,10 +1,15 @@
 //! What a replay found: what JSON, the table and the page are made of.
 
+use std::io::{self, Write};
+
 use serde::Serialize;
 use sluicegate_core::{Enforcement, Limit, Timestamp};
 
 use super::keys::{self, Keys};
-use super::recording::{LogFormat, Recording};
+use super::page::Page;
+use super::reader::LogFormat;
+use super::recording::Recording;
+use super::table::Table;
 use super::tally::{LimitTally, Tally};
 use super::timeline::Timeline;
 
@@ -117,18 +122,13 @@ pub(super) struct Subject<'r> {
 
 impl Report {
     /// A report without policies.
-    pub(super) fn new(
-        log: String,
-        key: Option<String>,
-        recording: &Recording,
-        timeline: Timeline,
-    ) -> Self {
+    pub(super) fn new(recording: &Recording, timeline: Timeline) -> Self {
         let period = recording.period();
         let malformed_lines = recording.malformed.first().iter();
         Self {
-            log,
+            log: recording.name.clone(),
             format: recording.format.map(LogFormat::as_str),
-            key,
+            key: recording.key.clone(),
             lines: recording.lines,
             malformed: recording.malformed.count(),
             malformed_lines: malformed_lines
@@ -182,9 +182,20 @@ impl Report {
         policies.chain(limit)
     }
 
-    /// The report as JSON.
-    pub(super) fn to_json(&self) -> serde_json::Result<String> {
-        serde_json::to_string(self)
+    /// Writes the report as a table for people.
+    pub(super) fn write_table(&self, output: &mut impl Write) -> io::Result<()> {
+        write!(output, "{}", Table(self))
+    }
+
+    /// Writes the report as one line of JSON.
+    pub(super) fn write_json(&self, output: &mut impl Write) -> io::Result<()> {
+        let json = serde_json::to_string(self).map_err(io::Error::other)?;
+        writeln!(output, "{json}")
+    }
+
+    /// Writes the report as a page with plots: one file, which needs no other.
+    pub(super) fn write_html(&self, output: &mut impl Write) -> io::Result<()> {
+        Page::new(self).write(output)
     }
 
     fn add_policies(
