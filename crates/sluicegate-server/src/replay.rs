@@ -1,26 +1,6 @@
 //! `sluicegate replay`: a recorded access log, played through policies.
 
-mod access;
-mod axis;
-mod gzip;
-mod json_line;
-mod key;
-mod keys;
-mod lines;
-mod malformed;
-mod numbers;
-mod page;
-mod plan;
-mod play;
-mod plot;
 mod policies;
-mod reader;
-mod recording;
-mod report;
-mod stamp;
-mod table;
-mod tally;
-mod timeline;
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Read, Write};
@@ -31,17 +11,12 @@ use clap::{ArgGroup, Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use sluicegate::{AnyStore, StoreOptions, StoreUrl};
 use sluicegate_core::{Span, StoreError, visible};
+use sluicegate_replay::{KeyExpression, LogFormat, LogReader, Plan, PolicySpec, Recording, Report};
 
 use crate::output::{Failure, complain, without_charge};
 use crate::setup::{parse_deadline, store_url};
 
-use key::KeyExpression;
-use lines::Lines;
-use plan::{Plan, PolicySpec};
 use policies::{limit_of, policy_spec};
-use reader::{LogFormat, LogReader};
-use recording::Recording;
-use report::Report;
 
 /// What `sluicegate replay` is told.
 #[derive(Args, Clone, Debug)]
@@ -148,7 +123,7 @@ async fn replay(args: &ReplayArgs, output: &mut impl Write) -> Result<(), Failur
     if let Some(remark) = recording.remark() {
         complain(format_args!("note: {remark}"));
     }
-    if recording.format == Some(LogFormat::Json) && args.key.is_some() {
+    if recording.format() == Some(LogFormat::Json) && args.key.is_some() {
         return Err(Failure::usage(
             "the log has JSON lines, which bring their own key: leave out --key",
         ));
@@ -212,41 +187,11 @@ async fn play(plan: &Plan, store: &AnyStore, recording: &Recording) -> Result<Re
     Ok(report)
 }
 
-/// What a log's lines are.
-#[doc(hidden)]
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub struct RecordingCount {
-    /// All of them.
-    pub lines: u64,
-    /// Those that are requests.
-    pub requests: u64,
-    /// Those that are not.
-    pub malformed: u64,
-}
-
-/// Reads a log that is held in memory: the way in for the fuzzer, which no argument reaches.
-#[doc(hidden)]
-#[must_use]
-pub fn count_recording(log: &[u8]) -> RecordingCount {
-    #[expect(
-        clippy::expect_used,
-        reason = "a slice can be read, and has fewer lines than can be numbered"
-    )]
-    let recording =
-        LogReader::new("log").read_lines(&mut Lines::new(log)).expect("a slice can't fail");
-    RecordingCount {
-        lines: recording.lines,
-        requests: recording.len(),
-        malformed: recording.malformed.count(),
-    }
-}
-
 fn print(report: &Report, format: ReportFormat, output: &mut impl Write) -> Result<(), Failure> {
     let written = match format {
-        ReportFormat::Table => report.write_table(output),
-        ReportFormat::Json => report.write_json(output),
-        ReportFormat::Html => report.write_html(output),
+        ReportFormat::Table => report.write_table(&mut *output),
+        ReportFormat::Json => report.write_json(&mut *output),
+        ReportFormat::Html => report.write_html(&mut *output),
     };
     match written.and_then(|()| output.flush()) {
         // Whoever read it has seen enough.

@@ -6,8 +6,8 @@ use std::path::Path;
 use sluicegate::config::LimitConfig;
 use sluicegate::{Config, Switch};
 use sluicegate_core::{Limit, SpecError};
+use sluicegate_replay::PolicySpec;
 
-use super::plan::PolicySpec;
 use crate::output::{Failure, complain};
 use crate::setup::config_failure;
 

@@ -3,12 +3,24 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::access::AccessLine;
-use super::keys::SEPARATOR;
+use crate::access::AccessLine;
+use crate::keys::SEPARATOR;
 
 /// The key of a request: fields of its line, joined.
+///
+/// The fields are `host` (the default), `user`, `method`, `path` (as logged, with its query), `status`
+/// and `agent`. One that a torn line lacks is empty.
+///
+/// ```
+/// use sluicegate_replay::KeyExpression;
+///
+/// let key: KeyExpression = "host + path".parse()?;
+/// assert_eq!(key.to_string(), "host+path");
+/// assert!("referer".parse::<KeyExpression>().is_err());
+/// # Ok::<(), sluicegate_replay::KeyExpressionError>(())
+/// ```
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct KeyExpression(Vec<Field>);
+pub struct KeyExpression(Vec<Field>);
 
 /// What a line of an access log tells of a request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -33,7 +45,7 @@ const FIELDS: [(&str, Field); 6] = [
 
 impl KeyExpression {
     /// The key of a line: a part of the line, or put together in `buffer`.
-    pub(super) fn key<'k>(&self, line: &AccessLine<'k>, buffer: &'k mut Vec<u8>) -> &'k [u8] {
+    pub(crate) fn key<'k>(&self, line: &AccessLine<'k>, buffer: &'k mut Vec<u8>) -> &'k [u8] {
         match self.0[..] {
             [Field::Host] => return line.host,
             [Field::User] => return line.user,
@@ -94,8 +106,11 @@ impl FromStr for KeyExpression {
 
 /// A key expression that can't be read.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) enum KeyExpressionError {
+#[non_exhaustive]
+pub enum KeyExpressionError {
+    /// A field that is there twice.
     Repeated(String),
+    /// A word that is no field.
     Unknown(String),
 }
 
@@ -117,8 +132,8 @@ impl std::error::Error for KeyExpressionError {}
 
 #[cfg(test)]
 mod tests {
-    use super::super::stamp::Stamps;
     use super::*;
+    use crate::stamp::Stamps;
 
     #[test]
     fn fields_join_in_the_order_asked_for() {

@@ -4,16 +4,17 @@ use std::io::{self, Write};
 
 use askama::Template;
 
-use super::axis::moment;
-use super::keys::shown;
-use super::numbers::{counted, grouped, length, percent};
-use super::plot::{Plot, summary};
-use super::report::{Counts, DeniedKey, Report, Subject};
+use crate::axis::moment;
+use crate::keys::shown;
+use crate::numbers::{counted, grouped, length, percent};
+use crate::plot::{Plot, summary};
+use crate::report::{Counts, DeniedKey, Report};
+use crate::subject::Subject;
 
 /// A report as a page.
 #[derive(Debug, Template)]
 #[template(path = "replay/page.html")]
-pub(super) struct Page<'r> {
+pub(crate) struct Page<'r> {
     report: &'r Report,
     log: String,
     lines: String,
@@ -70,7 +71,7 @@ const KEY: usize = 80;
 const TEXT: usize = 1_024;
 
 impl<'r> Page<'r> {
-    pub(super) fn new(report: &'r Report) -> Self {
+    pub(crate) fn new(report: &'r Report) -> Self {
         let subjects: Vec<_> = report.subjects().collect();
         let comparison = report.timeline.as_ref().filter(|_| subjects.len() > 1);
         let section = |(index, subject)| Section::new(index + 1, subject, report);
@@ -92,7 +93,7 @@ impl<'r> Page<'r> {
     }
 
     /// Writes the page.
-    pub(super) fn write(&self, output: &mut impl Write) -> io::Result<()> {
+    pub(crate) fn write(&self, output: &mut impl Write) -> io::Result<()> {
         self.write_into(output)
     }
 }

@@ -1,29 +1,29 @@
 //! A log, read: who asked when, and at what cost.
 
-use std::io;
+use std::{fmt, io};
 
 use sluicegate_core::{Cost, Costs, Timestamp};
 
-use super::keys::{Keys, shown};
-use super::malformed::MalformedLines;
-use super::reader::LogFormat;
-use super::timeline::Timeline;
+use crate::keys::{Keys, shown};
+use crate::malformed::MalformedLines;
+use crate::reader::LogFormat;
+use crate::timeline::Timeline;
 
 /// The requests of a log, key by key, those of one key in order of time, those of one time in the
 /// order of the file.
 ///
 /// Keys share nothing, so answers found in this order are those of the whole file in order of
 /// time.
-pub(super) struct Recording {
+pub struct Recording {
     /// What its user calls the log.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// `None` when no line is well formed, and no format was asked for.
-    pub(super) format: Option<LogFormat>,
+    pub(crate) format: Option<LogFormat>,
     /// What makes the key; `None` when the lines bring their own.
-    pub(super) key: Option<String>,
-    pub(super) lines: u64,
-    pub(super) malformed: MalformedLines,
-    pub(super) keys: Keys,
+    pub(crate) key: Option<String>,
+    pub(crate) lines: u64,
+    pub(crate) malformed: MalformedLines,
+    pub(crate) keys: Keys,
     requests: Vec<Request>,
     /// By number of the request; stays empty until a line has a cost of its own.
     costs: Vec<Option<Cost>>,
@@ -56,20 +56,20 @@ impl Request {
 
 /// The requests of one key.
 #[derive(Clone, Copy)]
-pub(super) struct OfKey<'r> {
-    pub(super) key: u32,
+pub(crate) struct OfKey<'r> {
+    pub(crate) key: u32,
     requests: &'r [Request],
     costs: &'r [Option<Cost>],
 }
 
 impl OfKey<'_> {
     /// How many there are; at least one.
-    pub(super) const fn len(&self) -> u64 {
+    pub(crate) const fn len(&self) -> u64 {
         self.requests.len() as u64
     }
 
     /// When each was made, and what it costs.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (Timestamp, Costs<'static>)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Timestamp, Costs<'static>)> {
         self.requests.iter().map(|request| {
             let cost = self.costs.get(request.number() as usize).copied().flatten();
             (Timestamp::from_micros_clamped(request.micros()), cost.map_or(Costs::Own, Costs::Same))
@@ -77,9 +77,73 @@ impl OfKey<'_> {
     }
 }
 
+impl fmt::Debug for Recording {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Recording")
+            .field("name", &self.name)
+            .field("format", &self.format)
+            .field("lines", &self.lines)
+            .field("requests", &self.requests.len())
+            .finish_non_exhaustive()
+    }
+}
+
 impl Recording {
+    /// What kind of lines the log has; `None` when none is well formed, and none was asked for.
+    #[must_use]
+    pub const fn format(&self) -> Option<LogFormat> {
+        self.format
+    }
+
+    /// How many lines the log has.
+    #[must_use]
+    pub const fn lines(&self) -> u64 {
+        self.lines
+    }
+
+    /// How many of them are requests.
+    #[must_use]
+    pub const fn requests(&self) -> u64 {
+        self.requests.len() as u64
+    }
+
+    /// How many of them are not.
+    #[must_use]
+    pub const fn malformed(&self) -> u64 {
+        self.malformed.count()
+    }
+
+    /// What is probably wrong with a log that has no requests, in words for its user.
+    ///
+    /// ```
+    /// use sluicegate_replay::LogReader;
+    ///
+    /// let remark = LogReader::new("setup.sh").read(&b"#!/bin/sh\n"[..])?.remark();
+    /// assert!(remark.is_some_and(|remark| remark.starts_with("setup.sh doesn't look like an access log")));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[must_use]
+    pub fn remark(&self) -> Option<String> {
+        let log = shown(&self.name, usize::MAX);
+        if self.lines == 0 {
+            return Some(format!("{log} is empty"));
+        }
+        if self.requests() > 0 {
+            return None;
+        }
+        let expected = match self.format {
+            Some(LogFormat::Json) => "JSON lines",
+            Some(LogFormat::Access) => "an access log in the common or combined format",
+            None => "an access log in the common or combined format, or JSON lines",
+        };
+        let first = self.malformed.first().first();
+        let why =
+            first.map_or_else(String::new, |(line, why)| format!("; line {line}: {}", why.why()));
+        Some(format!("{log} doesn't look like {expected}{why}"))
+    }
+
     /// A log of a name, of which nothing is read yet.
-    pub(super) fn new(name: &str, format: Option<LogFormat>) -> Self {
+    pub(crate) fn new(name: &str, format: Option<LogFormat>) -> Self {
         Self {
             name: name.to_owned(),
             format,
@@ -93,7 +157,7 @@ impl Recording {
     }
 
     /// Adds a request that was made so many µs after the epoch.
-    pub(super) fn add(&mut self, key: &[u8], micros: u64, cost: Option<Cost>) -> io::Result<()> {
+    pub(crate) fn add(&mut self, key: &[u8], micros: u64, cost: Option<Cost>) -> io::Result<()> {
         let number = u32::try_from(self.requests.len()).ok().zip(self.keys.number(key));
         let Some((number, key)) = number else {
             return Err(io::Error::new(
@@ -110,17 +174,12 @@ impl Recording {
     }
 
     /// Puts the requests in order, after the last was added.
-    pub(super) fn sort(&mut self) {
+    pub(crate) fn sort(&mut self) {
         self.requests.sort_unstable();
     }
 
-    /// How many requests there are.
-    pub(super) const fn len(&self) -> u64 {
-        self.requests.len() as u64
-    }
-
     /// The requests, key by key.
-    pub(super) fn by_key(&self) -> impl Iterator<Item = OfKey<'_>> {
+    pub(crate) fn by_key(&self) -> impl Iterator<Item = OfKey<'_>> {
         self.requests.chunk_by(|a, b| a.key() == b.key()).map(|requests| OfKey {
             key: requests[0].key(),
             requests,
@@ -129,46 +188,26 @@ impl Recording {
     }
 
     /// When the first and the last request were made.
-    pub(super) fn period(&self) -> Option<(Timestamp, Timestamp)> {
+    pub(crate) fn period(&self) -> Option<(Timestamp, Timestamp)> {
         let at = Timestamp::from_micros_clamped;
         Some((at(self.times().min()?), at(self.times().max()?)))
     }
 
     /// The buckets that the requests lie in.
-    pub(super) fn timeline(&self) -> Timeline {
+    pub(crate) fn timeline(&self) -> Timeline {
         Timeline::new(self.times())
     }
 
-    /// What is probably wrong with a log that has no requests.
-    pub(super) fn remark(&self) -> Option<String> {
-        let log = shown(&self.name, usize::MAX);
-        if self.lines == 0 {
-            return Some(format!("{log} is empty"));
-        }
-        if self.len() > 0 {
-            return None;
-        }
-        let expected = match self.format {
-            Some(LogFormat::Json) => "JSON lines",
-            Some(LogFormat::Access) => "an access log in the common or combined format",
-            None => "an access log in the common or combined format, or JSON lines",
-        };
-        let first = self.malformed.first().first();
-        let why =
-            first.map_or_else(String::new, |(line, why)| format!("; line {line}: {}", why.why()));
-        Some(format!("{log} doesn't look like {expected}{why}"))
-    }
-
     /// When each request was made, in µs since the epoch, in no particular order.
-    pub(super) fn times(&self) -> impl Iterator<Item = u64> {
+    pub(crate) fn times(&self) -> impl Iterator<Item = u64> {
         self.requests.iter().map(|request| request.micros())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::reader::LogReader;
     use super::*;
+    use crate::reader::LogReader;
 
     fn order(recording: &Recording) -> Vec<(&[u8], u64, u64)> {
         let mut all = Vec::new();

@@ -1,7 +1,7 @@
 //! Numbers as people read them.
 
 /// A number with a comma between each three digits.
-pub(super) fn grouped(number: u64) -> String {
+pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut grouped = String::with_capacity(digits.len() * 4 / 3);
     for (index, digit) in digits.char_indices() {
@@ -14,12 +14,12 @@ pub(super) fn grouped(number: u64) -> String {
 }
 
 /// A number and what it counts, in the singular or the plural: `1 key`, `2 keys`.
-pub(super) fn counted(number: u64, noun: &str) -> String {
+pub(crate) fn counted(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", grouped(number), if number == 1 { "" } else { "s" })
 }
 
 /// A share in percent with one decimal. Only none at all is 0.0, and only the whole is 100.0.
-pub(super) fn percent(part: u64, whole: u64) -> String {
+pub(crate) fn percent(part: u64, whole: u64) -> String {
     if whole == 0 {
         return "-".to_owned();
     }
@@ -32,13 +32,13 @@ pub(super) fn percent(part: u64, whole: u64) -> String {
 }
 
 /// A share as a length in percent, to the hundredth; 0 of nothing.
-pub(super) fn length(part: u64, whole: u64) -> String {
+pub(crate) fn length(part: u64, whole: u64) -> String {
     let hundredths = u128::from(part) * 10_000 / u128::from(whole.max(1));
     format!("{}.{:02}%", hundredths / 100, hundredths % 100)
 }
 
 /// A round number in few characters: `900`, `25k`, `1.5M`.
-pub(super) fn short(number: u64) -> String {
+pub(crate) fn short(number: u64) -> String {
     const UNITS: [(u64, &str); 4] =
         [(1_000_000_000_000, "T"), (1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")];
     match UNITS.into_iter().find(|(unit, _)| number / unit > 0) {

@@ -6,19 +6,19 @@ use jiff::civil::DateTime;
 use jiff::tz::Offset;
 use sluicegate_core::Span;
 
-use super::numbers::length;
-use super::timeline::ROUND_TIMES;
+use crate::numbers::length;
+use crate::timeline::ROUND_TIMES;
 
 /// An axis of counts, from 0 to a round number.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct CountAxis {
+pub(crate) struct CountAxis {
     step: u64,
     top: u64,
 }
 
 impl CountAxis {
     /// An axis that `most` fits on, with at most `steps` ticks above 0; `steps` is at least 1.
-    pub(super) fn new(most: u64, steps: u64) -> Self {
+    pub(crate) fn new(most: u64, steps: u64) -> Self {
         let most = most.max(1);
         let mut step = 1_u64;
         for factor in [2, 5, 10].into_iter().cycle() {
@@ -33,40 +33,40 @@ impl CountAxis {
     }
 
     /// The number at the upper end; at least 1.
-    pub(super) const fn top(self) -> u64 {
+    pub(crate) const fn top(self) -> u64 {
         self.top
     }
 
     /// The numbers with a tick, from 0 to the top.
-    pub(super) fn ticks(self) -> impl Iterator<Item = u64> {
+    pub(crate) fn ticks(self) -> impl Iterator<Item = u64> {
         (0..=self.top / self.step).map(move |number| number * self.step)
     }
 }
 
 /// A tick of the axis of time.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) struct TimeTick {
+pub(crate) struct TimeTick {
     /// Where it stands: a share of the axis, in percent.
-    pub(super) at: String,
-    pub(super) label: String,
+    pub(crate) at: String,
+    pub(crate) label: String,
     /// What stands below the label: the day or the year that begins here.
-    pub(super) below: Option<String>,
+    pub(crate) below: Option<String>,
     /// Whether the label has no room on a narrow screen.
-    pub(super) is_minor: bool,
-    pub(super) anchor: Anchor,
-    pub(super) anchor_below: Anchor,
+    pub(crate) is_minor: bool,
+    pub(crate) anchor: Anchor,
+    pub(crate) anchor_below: Anchor,
 }
 
 /// Which part of a label stands at its tick: a label at an end would reach over it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Anchor {
+pub(crate) enum Anchor {
     End,
     Middle,
     Start,
 }
 
 impl Anchor {
-    pub(super) const fn as_str(self) -> &'static str {
+    pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::End => "end",
             Self::Middle => "middle",
@@ -99,7 +99,7 @@ enum Step {
 }
 
 /// The ticks between two times, in µs since the epoch, `from` being the smaller.
-pub(super) fn time_ticks(from: u64, to: u64) -> Vec<TimeTick> {
+pub(crate) fn time_ticks(from: u64, to: u64) -> Vec<TimeTick> {
     let step = step(to - from);
     let times: Vec<_> = match step {
         Step::Micros(step) => {
@@ -136,7 +136,7 @@ pub(super) fn time_ticks(from: u64, to: u64) -> Vec<TimeTick> {
 }
 
 /// A time of day, or the day, as fine as buckets of the length are told apart.
-pub(super) fn moment(at: u64, bucket: u64) -> String {
+pub(crate) fn moment(at: u64, bucket: u64) -> String {
     let format = match bucket {
         ..SECOND => "%-d %b %Y %H:%M:%S%.f",
         SECOND..MINUTE => "%-d %b %Y %H:%M:%S",
@@ -147,7 +147,7 @@ pub(super) fn moment(at: u64, bucket: u64) -> String {
 }
 
 /// A length of buckets in words: `second`, `30 minutes`.
-pub(super) fn bucket_name(micros: u64) -> String {
+pub(crate) fn bucket_name(micros: u64) -> String {
     const UNITS: [(u64, &str); 7] = [
         (7 * DAY, "week"),
         (DAY, "day"),

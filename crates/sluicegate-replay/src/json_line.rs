@@ -6,16 +6,16 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use sluicegate_core::{Cost, Timestamp};
 
-use super::malformed::Malformed;
+use crate::malformed::Malformed;
 
 /// A request as one line of JSON.
 #[derive(Debug)]
-pub(super) struct JsonLine<'l> {
+pub(crate) struct JsonLine<'l> {
     /// When the request was made, in µs since the epoch.
-    pub(super) time: u64,
-    pub(super) key: Cow<'l, str>,
+    pub(crate) time: u64,
+    pub(crate) key: Cow<'l, str>,
     /// What the request costs, when the line says so.
-    pub(super) cost: Option<Cost>,
+    pub(crate) cost: Option<Cost>,
 }
 
 #[derive(Deserialize)]
@@ -34,11 +34,11 @@ struct Text<'l>(#[serde(borrow)] Cow<'l, str>);
 impl<'l> JsonLine<'l> {
     /// Whether a line begins as an object does: an array would be read as the fields in their
     /// order.
-    pub(super) fn may_be(line: &[u8]) -> bool {
+    pub(crate) fn may_be(line: &[u8]) -> bool {
         line.trim_ascii_start().starts_with(b"{")
     }
 
-    pub(super) fn read(line: &'l [u8]) -> Result<Self, Malformed> {
+    pub(crate) fn read(line: &'l [u8]) -> Result<Self, Malformed> {
         if line.iter().all(u8::is_ascii_whitespace) {
             return Err(Malformed::Blank);
         }

@@ -2,17 +2,32 @@
 
 use std::io::{self, Read};
 
-use super::access::AccessLine;
-use super::json_line::JsonLine;
-use super::key::KeyExpression;
-use super::lines::{self, Line, Lines};
-use super::malformed::Malformed;
-use super::recording::Recording;
-use super::stamp::Stamps;
+use crate::access::AccessLine;
+use crate::json_line::JsonLine;
+use crate::key::KeyExpression;
+use crate::lines::{self, Line, Lines};
+use crate::malformed::Malformed;
+use crate::recording::Recording;
+use crate::stamp::Stamps;
 
-/// How a log is read.
+/// How a log is read: any bytes, each line of which is a request or malformed.
+///
+/// An access log has lines in the common or combined format; what such a line has beyond 65,536
+/// bytes is left out. JSON lines have `time`, `key` and an optional `cost`, in at most 65,536
+/// bytes. A `time` is RFC 3339 text or a number since the Unix epoch: seconds, from 10^11 on
+/// milliseconds, from 10^14 on microseconds.
+///
+/// ```
+/// use sluicegate_replay::{LogFormat, LogReader};
+///
+/// let log = "{\"time\":\"2026-01-01T00:00:00Z\",\"key\":\"alice\",\"cost\":3}\nno request\n";
+/// let recording = LogReader::new("requests.jsonl").read(log.as_bytes())?;
+/// assert_eq!(recording.format(), Some(LogFormat::Json));
+/// assert_eq!((recording.lines(), recording.requests(), recording.malformed()), (2, 1, 1));
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Debug)]
-pub(super) struct LogReader {
+pub struct LogReader {
     name: String,
     format: Option<LogFormat>,
     key: KeyExpression,
@@ -20,7 +35,8 @@ pub(super) struct LogReader {
 
 /// What kind of lines a log has.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum LogFormat {
+#[non_exhaustive]
+pub enum LogFormat {
     /// Common or combined: `HOST IDENT USER [TIME] "REQUEST" …`.
     Access,
     /// One JSON object a line: `{"time":…,"key":…,"cost":…}`.
@@ -29,28 +45,34 @@ pub(super) enum LogFormat {
 
 impl LogReader {
     /// Reads any log, and takes the host for the key. The name is what reports call the log.
-    pub(super) fn new(name: impl Into<String>) -> Self {
+    #[must_use]
+    pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), format: None, key: KeyExpression::default() }
     }
 
     /// What kind of lines the log has; without it, the first that is well formed in one decides.
-    pub(super) const fn format(mut self, format: LogFormat) -> Self {
+    #[must_use]
+    pub const fn format(mut self, format: LogFormat) -> Self {
         self.format = Some(format);
         self
     }
 
     /// What makes the key of a line of an access log; JSON lines bring their own.
-    pub(super) fn key(mut self, key: KeyExpression) -> Self {
+    #[must_use]
+    pub fn key(mut self, key: KeyExpression) -> Self {
         self.key = key;
         self
     }
 
     /// Reads a log to its end, plain or gzip.
-    pub(super) fn read(&self, input: impl Read) -> io::Result<Recording> {
+    ///
+    /// # Errors
+    /// When the input can't be read, is damaged gzip, or has more than 2^32 − 1 requests.
+    pub fn read(&self, input: impl Read) -> io::Result<Recording> {
         self.read_lines(&mut lines::unpacked(input)?)
     }
 
-    pub(super) fn read_lines(&self, lines: &mut Lines<impl Read>) -> io::Result<Recording> {
+    fn read_lines(&self, lines: &mut Lines<impl Read>) -> io::Result<Recording> {
         let mut reader = Reader {
             recording: Recording::new(&self.name, self.format),
             key: &self.key,
@@ -79,7 +101,7 @@ impl LogReader {
 }
 
 impl LogFormat {
-    pub(super) const fn as_str(self) -> &'static str {
+    pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Access => "access",
             Self::Json => "json",
@@ -160,14 +182,14 @@ mod tests {
     fn the_first_well_formed_line_decides_the_format() {
         let log = |lines: [&[u8]; 4]| lines.join(&b'\n');
         let recording = read(&log([b"{", ACCESS, JSON, ACCESS]), None);
-        assert_eq!((recording.format, recording.len()), (Some(LogFormat::Access), 2));
+        assert_eq!((recording.format, recording.requests()), (Some(LogFormat::Access), 2));
         let recording = read(&log([b"x", JSON, ACCESS, JSON]), None);
-        assert_eq!((recording.format, recording.len()), (Some(LogFormat::Json), 2));
+        assert_eq!((recording.format, recording.requests()), (Some(LogFormat::Json), 2));
         let recording = read(&log([b"x", JSON, ACCESS, JSON]), Some(LogFormat::Access));
-        assert_eq!((recording.len(), recording.malformed.count()), (1, 3));
+        assert_eq!((recording.requests(), recording.malformed.count()), (1, 3));
         let brace = [b"{".as_slice(), ACCESS].concat();
         let recording = read(&log([&brace, JSON, ACCESS, JSON]), None);
-        assert_eq!((recording.format, recording.len()), (Some(LogFormat::Access), 2));
+        assert_eq!((recording.format, recording.requests()), (Some(LogFormat::Access), 2));
     }
 
     /// Bytes that come near to being lines.
@@ -198,11 +220,11 @@ mod tests {
             let reader = LogReader { format, ..LogReader::new("log").key(key) };
             // What looks like gzip is none here.
             let recording = reader.read_lines(&mut Lines::new(&log[..])).unwrap();
-            prop_assert_eq!(recording.len() + recording.malformed.count(), recording.lines);
+            prop_assert_eq!(recording.requests() + recording.malformed.count(), recording.lines);
             let breaks = log.iter().filter(|&&byte| byte == b'\n').count() as u64;
             let is_torn = log.last().is_some_and(|&byte| byte != b'\n');
             prop_assert_eq!(recording.lines, breaks + u64::from(is_torn));
-            prop_assert_eq!(recording.by_key().map(|of_key| of_key.len()).sum::<u64>(), recording.len());
+            prop_assert_eq!(recording.by_key().map(|of_key| of_key.len()).sum::<u64>(), recording.requests());
         }
     }
 }

@@ -7,7 +7,7 @@ use sluicegate_core::Timestamp;
 /// Reads stamps. Lines near each other are stamped within the same minute, so only the seconds
 /// of most are read.
 #[derive(Debug, Default)]
-pub(super) struct Stamps {
+pub(crate) struct Stamps {
     day_and_minute: [u8; 18],
     offset: [u8; 6],
     /// The instant at which the remembered minute begins, in µs since the epoch.
@@ -15,14 +15,14 @@ pub(super) struct Stamps {
 }
 
 /// The bytes of a stamp.
-pub(super) const LENGTH: usize = 26;
+pub(crate) const LENGTH: usize = 26;
 
 const SECOND: i64 = 1_000_000;
 
 impl Stamps {
     /// The instant in µs since the epoch; `None` for anything but a stamp of an instant that a
     /// [`Timestamp`] can hold.
-    pub(super) fn read(&mut self, stamp: &[u8; LENGTH]) -> Option<u64> {
+    pub(crate) fn read(&mut self, stamp: &[u8; LENGTH]) -> Option<u64> {
         let (day_and_minute, rest) = stamp.split_first_chunk()?;
         let (seconds, rest) = rest.split_first_chunk()?;
         let offset = rest.first_chunk()?;

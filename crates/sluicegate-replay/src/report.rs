@@ -5,124 +5,155 @@ use std::io::{self, Write};
 use serde::Serialize;
 use sluicegate_core::{Enforcement, Limit, Timestamp};
 
-use super::keys::{self, Keys};
-use super::page::Page;
-use super::reader::LogFormat;
-use super::recording::Recording;
-use super::table::Table;
-use super::tally::{LimitTally, Tally};
-use super::timeline::Timeline;
+use crate::keys::{self, Keys};
+use crate::page::Page;
+use crate::reader::LogFormat;
+use crate::recording::Recording;
+use crate::subject::Subject;
+use crate::table::Table;
+use crate::tally::{LimitTally, Tally};
+use crate::timeline::Timeline;
 
-/// What a replay found.
+/// What a replay found. It serializes as what [`Report::write_json`] writes.
 #[derive(Debug, Serialize)]
-pub(super) struct Report {
-    pub(super) log: String,
+pub struct Report {
+    pub(crate) log: String,
     /// `None` when no line is well formed.
-    pub(super) format: Option<&'static str>,
+    pub(crate) format: Option<&'static str>,
     /// What makes the key; `None` when the lines bring their own.
-    pub(super) key: Option<String>,
-    pub(super) lines: u64,
-    pub(super) malformed: u64,
-    pub(super) malformed_lines: Vec<MalformedLine>,
-    pub(super) requests: u64,
-    pub(super) keys: u64,
-    pub(super) first: Option<String>,
-    pub(super) last: Option<String>,
+    pub(crate) key: Option<String>,
+    pub(crate) lines: u64,
+    pub(crate) malformed: u64,
+    pub(crate) malformed_lines: Vec<MalformedLine>,
+    pub(crate) requests: u64,
+    pub(crate) keys: u64,
+    pub(crate) first: Option<String>,
+    pub(crate) last: Option<String>,
     /// `None` when there are no requests.
-    pub(super) timeline: Option<Offered>,
-    pub(super) policies: Vec<PolicyReport>,
+    pub(crate) timeline: Option<Offered>,
+    pub(crate) policies: Vec<PolicyReport>,
     /// The policies together, when they were decided together.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) limit: Option<LimitReport>,
+    pub(crate) limit: Option<LimitReport>,
 }
 
 /// The requests over time, in buckets of equal length.
 #[derive(Debug, Serialize)]
-pub(super) struct Offered {
+pub(crate) struct Offered {
     /// When the first bucket begins.
-    pub(super) from: String,
+    pub(crate) from: String,
     /// The µs of a bucket.
-    pub(super) bucket_us: u64,
+    pub(crate) bucket_us: u64,
     /// The requests of each bucket.
-    pub(super) offered: Vec<u64>,
+    pub(crate) offered: Vec<u64>,
     #[serde(skip)]
-    pub(super) buckets: Timeline,
+    pub(crate) buckets: Timeline,
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct MalformedLine {
-    pub(super) line: u64,
-    pub(super) why: &'static str,
+pub(crate) struct MalformedLine {
+    pub(crate) line: u64,
+    pub(crate) why: &'static str,
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct PolicyReport {
-    pub(super) policy: String,
-    pub(super) name: String,
-    pub(super) shadow: bool,
+pub(crate) struct PolicyReport {
+    pub(crate) policy: String,
+    pub(crate) name: String,
+    pub(crate) shadow: bool,
     #[serde(flatten)]
-    pub(super) counts: Counts,
+    pub(crate) counts: Counts,
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct LimitReport {
-    pub(super) name: String,
+pub(crate) struct LimitReport {
+    pub(crate) name: String,
     #[serde(flatten)]
-    pub(super) counts: Counts,
+    pub(crate) counts: Counts,
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct Counts {
-    pub(super) requests: u64,
-    pub(super) allowed: u64,
-    pub(super) denied: u64,
-    pub(super) keys: u64,
-    pub(super) keys_denied: u64,
+pub(crate) struct Counts {
+    pub(crate) requests: u64,
+    pub(crate) allowed: u64,
+    pub(crate) denied: u64,
+    pub(crate) keys: u64,
+    pub(crate) keys_denied: u64,
     /// Denied requests whose cost is beyond what the policy's state can hold.
     #[serde(skip_serializing_if = "is_zero")]
-    pub(super) beyond: u64,
-    pub(super) worst_minute: Option<WorstMinute>,
-    pub(super) denied_most: Vec<DeniedKey>,
-    pub(super) timeline: Decided,
+    pub(crate) beyond: u64,
+    pub(crate) worst_minute: Option<WorstMinute>,
+    pub(crate) denied_most: Vec<DeniedKey>,
+    pub(crate) timeline: Decided,
 }
 
 /// What came of the requests of each bucket of the report's timeline.
 #[derive(Debug, Serialize)]
-pub(super) struct Decided {
-    pub(super) allowed: Vec<u64>,
-    pub(super) denied: Vec<u64>,
+pub(crate) struct Decided {
+    pub(crate) allowed: Vec<u64>,
+    pub(crate) denied: Vec<u64>,
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct WorstMinute {
+pub(crate) struct WorstMinute {
     /// When the minute begins.
-    pub(super) time: String,
-    pub(super) denied: u64,
+    pub(crate) time: String,
+    pub(crate) denied: u64,
     #[serde(skip)]
-    pub(super) at: Timestamp,
+    pub(crate) at: Timestamp,
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct DeniedKey {
-    pub(super) key: String,
-    pub(super) requests: u64,
-    pub(super) allowed: u64,
-    pub(super) denied: u64,
-}
-
-/// Something that decided the requests: a policy, or the limit of several.
-#[derive(Debug)]
-pub(super) struct Subject<'r> {
-    /// What to call it.
-    pub(super) heading: String,
-    /// Whether it is reported, but not enforced.
-    pub(super) is_shadow: bool,
-    pub(super) counts: &'r Counts,
+pub(crate) struct DeniedKey {
+    pub(crate) key: String,
+    pub(crate) requests: u64,
+    pub(crate) allowed: u64,
+    pub(crate) denied: u64,
 }
 
 impl Report {
+    /// The policies, and after them their limit when they were decided together.
+    pub fn subjects(&self) -> impl Iterator<Item = Subject<'_>> {
+        let policies = self.policies.iter().map(|policy| Subject {
+            heading: policy.policy.clone(),
+            is_shadow: policy.shadow,
+            counts: &policy.counts,
+        });
+        let limit = self.limit.iter().map(|limit| Subject {
+            heading: format!("limit {}", limit.name),
+            is_shadow: false,
+            counts: &limit.counts,
+        });
+        policies.chain(limit)
+    }
+
+    /// Writes the report as a table for people.
+    ///
+    /// # Errors
+    /// When the output fails.
+    pub fn write_table(&self, mut output: impl Write) -> io::Result<()> {
+        write!(output, "{}", Table(self))
+    }
+
+    /// Writes the report as one line of JSON.
+    ///
+    /// # Errors
+    /// When the output fails.
+    pub fn write_json(&self, mut output: impl Write) -> io::Result<()> {
+        let json = serde_json::to_string(self).map_err(io::Error::other)?;
+        writeln!(output, "{json}")
+    }
+
+    /// Writes the report as a page with plots: one file, which needs no other.
+    ///
+    /// # Errors
+    /// When the output fails.
+    pub fn write_html(&self, mut output: impl Write) -> io::Result<()> {
+        Page::new(self).write(&mut output)
+    }
+
     /// A report without policies.
-    pub(super) fn new(recording: &Recording, timeline: Timeline) -> Self {
+    pub(crate) fn new(recording: &Recording, timeline: Timeline) -> Self {
         let period = recording.period();
         let malformed_lines = recording.malformed.first().iter();
         Self {
@@ -130,11 +161,11 @@ impl Report {
             format: recording.format.map(LogFormat::as_str),
             key: recording.key.clone(),
             lines: recording.lines,
-            malformed: recording.malformed.count(),
+            malformed: recording.malformed(),
             malformed_lines: malformed_lines
                 .map(|&(line, why)| MalformedLine { line, why: why.why() })
                 .collect(),
-            requests: recording.len(),
+            requests: recording.requests(),
             keys: recording.keys.len() as u64,
             first: period.map(|(first, _)| rfc_3339(first)),
             last: period.map(|(_, last)| rfc_3339(last)),
@@ -150,7 +181,7 @@ impl Report {
     }
 
     /// Adds a policy that was decided alone; `spec` is what its user wrote.
-    pub(super) fn add_policy(
+    pub(crate) fn add_policy(
         &mut self,
         spec: &str,
         limit: &Limit,
@@ -161,41 +192,10 @@ impl Report {
     }
 
     /// Adds the policies of a limit that were decided together.
-    pub(super) fn add_limit(&mut self, limit: &Limit, tally: &LimitTally, keys: &Keys) {
+    pub(crate) fn add_limit(&mut self, limit: &Limit, tally: &LimitTally, keys: &Keys) {
         self.add_policies(None, limit, tally, 0, keys);
         let counts = self.counts(&tally.whole, tally.beyond, keys);
         self.limit = Some(LimitReport { name: limit.name().to_string(), counts });
-    }
-
-    /// The policies, and after them their limit when they were decided together.
-    pub(super) fn subjects(&self) -> impl Iterator<Item = Subject<'_>> {
-        let policies = self.policies.iter().map(|policy| Subject {
-            heading: policy.policy.clone(),
-            is_shadow: policy.shadow,
-            counts: &policy.counts,
-        });
-        let limit = self.limit.iter().map(|limit| Subject {
-            heading: format!("limit {}", limit.name),
-            is_shadow: false,
-            counts: &limit.counts,
-        });
-        policies.chain(limit)
-    }
-
-    /// Writes the report as a table for people.
-    pub(super) fn write_table(&self, output: &mut impl Write) -> io::Result<()> {
-        write!(output, "{}", Table(self))
-    }
-
-    /// Writes the report as one line of JSON.
-    pub(super) fn write_json(&self, output: &mut impl Write) -> io::Result<()> {
-        let json = serde_json::to_string(self).map_err(io::Error::other)?;
-        writeln!(output, "{json}")
-    }
-
-    /// Writes the report as a page with plots: one file, which needs no other.
-    pub(super) fn write_html(&self, output: &mut impl Write) -> io::Result<()> {
-        Page::new(self).write(output)
     }
 
     fn add_policies(

@@ -7,11 +7,11 @@ use sluicegate_core::visible;
 
 /// What stands between the fields of a joined key: no field holds it, because it ends a line, so
 /// different fields never make one key.
-pub(super) const SEPARATOR: char = '\n';
+pub(crate) const SEPARATOR: char = '\n';
 
 /// Keys in the order of their first appearance, all in one buffer.
 #[derive(Default)]
-pub(super) struct Keys {
+pub(crate) struct Keys {
     bytes: Vec<u8>,
     /// Where each key ends in `bytes`.
     ends: Vec<usize>,
@@ -21,7 +21,7 @@ pub(super) struct Keys {
 
 impl Keys {
     /// The number of a key; `None` when there are too many keys to number them.
-    pub(super) fn number(&mut self, key: &[u8]) -> Option<u32> {
+    pub(crate) fn number(&mut self, key: &[u8]) -> Option<u32> {
         let Self { bytes, ends, numbers, hasher } = self;
         let hash = hasher.hash_one(key);
         if let Some(&number) = numbers.find(hash, |&other| get(bytes, ends, other) == key) {
@@ -35,12 +35,12 @@ impl Keys {
     }
 
     /// The key of a number that [`Keys::number`] gave.
-    pub(super) fn get(&self, number: u32) -> &[u8] {
+    pub(crate) fn get(&self, number: u32) -> &[u8] {
         get(&self.bytes, &self.ends, number)
     }
 
     /// How many keys there are.
-    pub(super) const fn len(&self) -> usize {
+    pub(crate) const fn len(&self) -> usize {
         self.ends.len()
     }
 }
@@ -53,7 +53,7 @@ fn get<'k>(bytes: &'k [u8], ends: &[usize], number: u32) -> &'k [u8] {
 
 /// A key as text: bytes that are no UTF-8 as escapes, and the fields of a key that `is_joined` with
 /// `+` between them.
-pub(super) fn text(key: &[u8], is_joined: bool) -> String {
+pub(crate) fn text(key: &[u8], is_joined: bool) -> String {
     let mut text = String::with_capacity(key.len());
     for chunk in key.utf8_chunks() {
         text.extend(chunk.valid().chars().map(|character| match character {
@@ -66,7 +66,7 @@ pub(super) fn text(key: &[u8], is_joined: bool) -> String {
 }
 
 /// [`text`] that a terminal shows and doesn't act on, in at most `most` characters.
-pub(super) fn shown(text: &str, most: usize) -> String {
+pub(crate) fn shown(text: &str, most: usize) -> String {
     let mut shown = visible(text);
     if shown.is_empty() {
         shown.push_str("(empty)");

@@ -5,10 +5,10 @@ use std::ops::Range;
 
 use memchr::memchr;
 
-use super::gzip::{self, Gzip};
+use crate::gzip::{self, Gzip};
 
 /// The lines of an input. What a line has beyond [`MAX_LINE`] bytes is left out.
-pub(super) struct Lines<R> {
+pub(crate) struct Lines<R> {
     input: R,
     buffer: Box<[u8]>,
     /// The bytes of the buffer that were read and not yet given out.
@@ -19,14 +19,14 @@ pub(super) struct Lines<R> {
 
 /// A line without its line break, in at most [`MAX_LINE`] bytes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Line<'l> {
-    pub(super) bytes: &'l [u8],
+pub(crate) struct Line<'l> {
+    pub(crate) bytes: &'l [u8],
     /// Whether it was longer.
-    pub(super) is_cut: bool,
+    pub(crate) is_cut: bool,
 }
 
 /// The bytes of a line that are kept: web servers refuse requests far shorter than this.
-pub(super) const MAX_LINE: usize = 64 * 1024;
+pub(crate) const MAX_LINE: usize = 64 * 1024;
 
 const BUFFER: usize = 4 * MAX_LINE;
 
@@ -34,7 +34,7 @@ const BUFFER: usize = 4 * MAX_LINE;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// The lines of an input that is plain or gzip.
-pub(super) fn unpacked<'r>(mut input: impl Read + 'r) -> io::Result<Lines<Box<dyn Read + 'r>>> {
+pub(crate) fn unpacked<'r>(mut input: impl Read + 'r) -> io::Result<Lines<Box<dyn Read + 'r>>> {
     let mut magic = Vec::with_capacity(gzip::MAGIC.len());
     input.by_ref().take(gzip::MAGIC.len() as u64).read_to_end(&mut magic)?;
     let is_gzip = magic == gzip::MAGIC;
@@ -51,14 +51,14 @@ pub(super) fn unpacked<'r>(mut input: impl Read + 'r) -> io::Result<Lines<Box<dy
 const KEPT: usize = MAX_LINE + BYTE_ORDER_MARK.len() + b"\r".len() + 1;
 
 impl<R: Read> Lines<R> {
-    pub(super) fn new(input: R) -> Self {
+    pub(crate) fn new(input: R) -> Self {
         let buffer = vec![0; BUFFER].into_boxed_slice();
         Self { input, buffer, unread: 0..0, is_at_start: true, is_at_end: false }
     }
 
     /// The next line without its line break (`\n` or `\r\n`); `None` at the end. A break at the
     /// very end begins no further line.
-    pub(super) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
+    pub(crate) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
         let Some(place) = self.find()? else {
             return Ok(None);
         };

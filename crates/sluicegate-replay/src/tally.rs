@@ -4,43 +4,43 @@ use std::collections::HashMap;
 
 use sluicegate_core::{Decision, Span, Timestamp};
 
-use super::timeline::Timeline;
+use crate::timeline::Timeline;
 
 /// The counts of one limit: as a whole, and of each of its policies.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) struct LimitTally {
-    pub(super) whole: Tally,
-    pub(super) policies: Vec<Tally>,
+pub(crate) struct LimitTally {
+    pub(crate) whole: Tally,
+    pub(crate) policies: Vec<Tally>,
     /// Requests denied because their cost or debt is beyond what the policies' states can hold.
-    pub(super) beyond: u64,
+    pub(crate) beyond: u64,
 }
 
 /// The refusals of a policy, or of a limit as a whole.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub(super) struct Tally {
+pub(crate) struct Tally {
     /// Requests refused.
-    pub(super) denied: u64,
+    pub(crate) denied: u64,
     /// Keys of which a request was refused.
-    pub(super) keys_denied: u64,
+    pub(crate) keys_denied: u64,
     /// The keys with the most refusals, the most refused first.
-    pub(super) denied_most: Vec<DeniedKey>,
+    pub(crate) denied_most: Vec<DeniedKey>,
     /// Refusals in each bucket of the timeline.
-    pub(super) denied_in: Vec<u64>,
+    pub(crate) denied_in: Vec<u64>,
     /// Refusals by minute since the epoch.
     minutes: HashMap<u64, u64>,
 }
 
 /// A key and its refusals.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct DeniedKey {
-    pub(super) key: u32,
-    pub(super) requests: u64,
-    pub(super) denied: u64,
+pub(crate) struct DeniedKey {
+    pub(crate) key: u32,
+    pub(crate) requests: u64,
+    pub(crate) denied: u64,
 }
 
 /// The refusals of one key, under one limit.
 #[derive(Clone, Debug)]
-pub(super) struct KeyTally {
+pub(crate) struct KeyTally {
     timeline: Timeline,
     whole: Refusals,
     policies: Vec<Refusals>,
@@ -59,13 +59,13 @@ struct Refusals {
 }
 
 impl LimitTally {
-    pub(super) fn new(policies: usize, timeline: Timeline) -> Self {
+    pub(crate) fn new(policies: usize, timeline: Timeline) -> Self {
         let tally = Tally { denied_in: vec![0; timeline.count()], ..Tally::default() };
         Self { whole: tally.clone(), policies: vec![tally; policies], beyond: 0 }
     }
 
     /// Adds what came of the requests of a key. The order of keys makes no difference.
-    pub(super) fn add(&mut self, key: u32, requests: u64, of_key: &KeyTally) {
+    pub(crate) fn add(&mut self, key: u32, requests: u64, of_key: &KeyTally) {
         self.whole.add(key, requests, &of_key.whole);
         for (policy, refusals) in self.policies.iter_mut().zip(&of_key.policies) {
             policy.add(key, requests, refusals);
@@ -74,7 +74,7 @@ impl LimitTally {
     }
 
     /// Adds the counts of other keys.
-    pub(super) fn merge(&mut self, other: Self) {
+    pub(crate) fn merge(&mut self, other: Self) {
         self.whole.merge(other.whole);
         for (policy, other) in self.policies.iter_mut().zip(other.policies) {
             policy.merge(other);
@@ -88,7 +88,7 @@ impl Tally {
     const MOST: usize = 10;
 
     /// The minute with the most refusals, the first of equals, and how many there were.
-    pub(super) fn worst_minute(&self) -> Option<(Timestamp, u64)> {
+    pub(crate) fn worst_minute(&self) -> Option<(Timestamp, u64)> {
         let worst =
             self.minutes.iter().max_by_key(|&(&minute, &denied)| (denied, u64::MAX - minute));
         worst.map(|(minute, denied)| {
@@ -138,7 +138,7 @@ impl Tally {
 }
 
 impl KeyTally {
-    pub(super) fn new(policies: usize, timeline: Timeline) -> Self {
+    pub(crate) fn new(policies: usize, timeline: Timeline) -> Self {
         Self {
             timeline,
             whole: Refusals::default(),
@@ -148,13 +148,13 @@ impl KeyTally {
     }
 
     /// Starts anew for another key.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.whole.clear();
         self.policies.iter_mut().for_each(Refusals::clear);
         self.beyond = 0;
     }
 
-    pub(super) fn add(&mut self, decision: &Decision, at: Timestamp) {
+    pub(crate) fn add(&mut self, decision: &Decision, at: Timestamp) {
         if decision.is_denied() {
             self.whole.add(at, &self.timeline);
         }
@@ -166,7 +166,7 @@ impl KeyTally {
     }
 
     /// Adds a request that no state can hold.
-    pub(super) fn add_beyond(&mut self, at: Timestamp) {
+    pub(crate) fn add_beyond(&mut self, at: Timestamp) {
         self.beyond += 1;
         self.whole.add(at, &self.timeline);
         // Of several policies it isn't known whose state it is.

@@ -14,16 +14,22 @@ use sluicegate_core::{
     TimeSource, Timestamp,
 };
 
-use super::plan::Plan;
-use super::recording::{OfKey, Recording};
-use super::report::Report;
-use super::tally::{KeyTally, LimitTally};
-use super::timeline::Timeline;
+use crate::plan::Plan;
+use crate::recording::{OfKey, Recording};
+use crate::report::Report;
+use crate::tally::{KeyTally, LimitTally};
+use crate::timeline::Timeline;
 
 impl Plan {
-    /// Decides every request of a recording in a store that answers at once, on every core.
-    /// `progress` is told how many more decisions were made, now and then.
-    pub(super) fn play_now<S: EmbeddedStore>(
+    /// Decides every request of a recording in a store that answers at once, on every core. The
+    /// states are apart from all others, and are deleted when their key is done.
+    ///
+    /// `progress` is told now and then how many more decisions were made: in the end,
+    /// [`Plan::decisions`].
+    ///
+    /// # Errors
+    /// When the store fails. A cost that no state can hold is no failure: that request is denied.
+    pub fn play_now<S: EmbeddedStore>(
         &self,
         store: &S,
         recording: &Recording,
@@ -34,9 +40,12 @@ impl Plan {
         Ok(self.report(&tallies, recording, timeline))
     }
 
-    /// Decides every request of a recording in any store, many keys at once. `progress` is told
-    /// how many more decisions were made, now and then.
-    pub(super) async fn play<S: Store>(
+    /// As [`Plan::play_now`], in any store: many keys at once, each in order. When the store fails
+    /// on the way, what it keeps expires.
+    ///
+    /// # Errors
+    /// When the store fails. A cost that no state can hold is no failure: that request is denied.
+    pub async fn play<S: Store>(
         &self,
         store: &S,
         recording: &Recording,
@@ -202,21 +211,21 @@ mod tests {
     use std::collections::HashSet;
     use std::sync::Mutex;
 
-    use sluicegate::{AnyStore, SliceCounts, StoreOptions};
+    use sluicegate::{MemoryStore, SliceCounts};
 
-    use super::super::reader::LogReader;
     use super::*;
+    use crate::reader::LogReader;
 
     /// A store that answers late, some requests later than others, and notes who is waiting.
     struct Late {
-        inner: AnyStore,
+        inner: MemoryStore,
         waiting: Mutex<HashSet<Vec<u8>>>,
         most_waiting: AtomicUsize,
     }
 
     impl Store for Late {
-        type Handle = <AnyStore as Store>::Handle;
-        type Receipt = <AnyStore as Store>::Receipt;
+        type Handle = <MemoryStore as Store>::Handle;
+        type Receipt = <MemoryStore as Store>::Receipt;
 
         fn open(&self, limit: Arc<Limit>, time: TimeSource) -> Self::Handle {
             self.inner.open(limit, time)
@@ -280,11 +289,8 @@ mod tests {
 
     #[tokio::test]
     async fn late_answers_come_to_the_same_and_each_key_keeps_its_order() {
-        let memory =
-            || AnyStore::open(&"memory:".parse().unwrap(), &StoreOptions::default()).unwrap();
-        let AnyStore::Memory(at_once) = memory() else { panic!("the embedded store") };
         let late = Late {
-            inner: memory(),
+            inner: MemoryStore::builder().build(),
             waiting: Mutex::default(),
             most_waiting: AtomicUsize::default(),
         };
@@ -294,7 +300,8 @@ mod tests {
                 .into();
         let (recording, told) = (recording(), |_| ());
         let timeline = recording.timeline();
-        let expected = play_now(&*at_once, &limits, &recording, timeline, &told).unwrap();
+        let at_once = MemoryStore::builder().build();
+        let expected = play_now(&at_once, &limits, &recording, timeline, &told).unwrap();
         assert!(expected.iter().all(|tally| tally.whole.denied > 500));
         assert_eq!(play(&late, &limits, &recording, timeline, &told).await.unwrap(), expected);
         assert!(late.most_waiting.into_inner() > 10);

@@ -5,18 +5,18 @@ use std::io::{self, BufRead, Read};
 use flate2::bufread::GzDecoder;
 
 /// What every member begins with.
-pub(super) const MAGIC: [u8; 2] = [BEGIN, 0x8b];
+pub(crate) const MAGIC: [u8; 2] = [BEGIN, 0x8b];
 
 const BEGIN: u8 = 0x1f;
 
 /// The members of a gzip file, unpacked one after the other.
-pub(super) struct Gzip<R> {
+pub(crate) struct Gzip<R> {
     /// `None` at the end.
     member: Option<GzDecoder<R>>,
 }
 
 impl<R: BufRead> Gzip<R> {
-    pub(super) fn new(input: R) -> Self {
+    pub(crate) fn new(input: R) -> Self {
         Self { member: Some(GzDecoder::new(input)) }
     }
 }

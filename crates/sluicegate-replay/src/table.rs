@@ -2,13 +2,14 @@
 
 use std::fmt::{self, Write};
 
-use super::keys::shown;
-use super::numbers::{counted, grouped, percent};
-use super::report::{Counts, Report, Subject};
+use crate::keys::shown;
+use crate::numbers::{counted, grouped, percent};
+use crate::report::{Counts, Report};
+use crate::subject::Subject;
 
 /// A report as a table.
 #[derive(Debug)]
-pub(super) struct Table<'r>(pub(super) &'r Report);
+pub(crate) struct Table<'r>(pub(crate) &'r Report);
 
 /// How many of the keys refused most are shown.
 const KEYS_SHOWN: usize = 5;

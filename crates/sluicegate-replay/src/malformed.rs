@@ -1,10 +1,10 @@
 //! Lines that are no requests, and why.
 
-use super::lines::MAX_LINE;
+use crate::lines::MAX_LINE;
 
 /// Why a line is no request.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub(super) enum Malformed {
+pub(crate) enum Malformed {
     Blank,
     Cost,
     Key,
@@ -20,7 +20,7 @@ pub(super) enum Malformed {
 
 impl Malformed {
     /// What is wrong with the line.
-    pub(super) const fn why(self) -> &'static str {
+    pub(crate) const fn why(self) -> &'static str {
         match self {
             Self::Blank => "it is blank",
             Self::Cost => "`cost` is not a whole number from 1 to 2^53 − 1",
@@ -42,7 +42,7 @@ const _: () = assert!(MAX_LINE == 65_536, "what the text says");
 
 /// The malformed lines of a file.
 #[derive(Clone, Debug, Default)]
-pub(super) struct MalformedLines {
+pub(crate) struct MalformedLines {
     count: u64,
     first: Vec<(u64, Malformed)>,
 }
@@ -52,19 +52,19 @@ impl MalformedLines {
     const SHOWN: usize = 5;
 
     /// Adds the line of a number, counted from 1.
-    pub(super) fn add(&mut self, line: u64, why: Malformed) {
+    pub(crate) fn add(&mut self, line: u64, why: Malformed) {
         self.count += 1;
         if self.first.len() < Self::SHOWN {
             self.first.push((line, why));
         }
     }
 
-    pub(super) const fn count(&self) -> u64 {
+    pub(crate) const fn count(&self) -> u64 {
         self.count
     }
 
     /// The first of them, with their numbers.
-    pub(super) fn first(&self) -> &[(u64, Malformed)] {
+    pub(crate) fn first(&self) -> &[(u64, Malformed)] {
         &self.first
     }
 }

@@ -4,15 +4,16 @@ use std::fmt::Write as _;
 
 use askama::Template;
 
-use super::axis::{CountAxis, TimeTick, bucket_name, moment, time_ticks};
-use super::keys::shown;
-use super::numbers::{counted, grouped, length, percent, short};
-use super::report::{Counts, Offered, Subject};
+use crate::axis::{CountAxis, TimeTick, bucket_name, moment, time_ticks};
+use crate::keys::shown;
+use crate::numbers::{counted, grouped, length, percent, short};
+use crate::report::{Counts, Offered};
+use crate::subject::Subject;
 
 /// A plot: one panel a policy, above one axis of time.
 #[derive(Debug, Template)]
 #[template(path = "replay/plot.svg")]
-pub(super) struct Plot {
+pub(crate) struct Plot {
     title: String,
     description: String,
     height: u64,
@@ -83,7 +84,7 @@ const CHARACTERS: usize = 90;
 
 impl Plot {
     /// What one policy did.
-    pub(super) fn single(subject: &Subject<'_>, offered: &Offered) -> Self {
+    pub(crate) fn single(subject: &Subject<'_>, offered: &Offered) -> Self {
         let counts = subject.counts;
         let canvas = Canvas::new(offered, 5);
         let mut panel = canvas.panel(counts, HEAD, HIGH);
@@ -106,7 +107,7 @@ impl Plot {
     }
 
     /// What several policies did, one below the other.
-    pub(super) fn comparison(subjects: &[Subject<'_>], offered: &Offered) -> Self {
+    pub(crate) fn comparison(subjects: &[Subject<'_>], offered: &Offered) -> Self {
         let canvas = Canvas::new(offered, 3);
         let mut bottom = HEAD - BETWEEN;
         let mut panels = Vec::with_capacity(subjects.len());
@@ -263,7 +264,7 @@ fn foot(times: &[TimeTick]) -> u64 {
 }
 
 /// What came of the requests, in one sentence.
-pub(super) fn summary(counts: &Counts) -> String {
+pub(crate) fn summary(counts: &Counts) -> String {
     let requests = counted(counts.requests, "request");
     if counts.denied == 0 {
         return format!("None of {requests} denied");
@@ -279,8 +280,8 @@ pub(super) fn summary(counts: &Counts) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::timeline::Timeline;
     use super::*;
+    use crate::timeline::Timeline;
 
     /// Buckets of a second with so many requests, from 1970-01-01T00:01:40Z on.
     fn offered(counts: &[u64]) -> Offered {

@@ -6,33 +6,33 @@
 
 use memchr::memchr;
 
-use super::malformed::Malformed;
-use super::stamp::{self, Stamps};
+use crate::malformed::Malformed;
+use crate::stamp::{self, Stamps};
 
 /// The parts of a line that tell when the request was made, and where to look for the rest.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct AccessLine<'l> {
+pub(crate) struct AccessLine<'l> {
     /// When the request was made, in µs since the epoch.
-    pub(super) time: u64,
-    pub(super) host: &'l [u8],
-    pub(super) user: &'l [u8],
+    pub(crate) time: u64,
+    pub(crate) host: &'l [u8],
+    pub(crate) user: &'l [u8],
     /// What follows the quote that opens the request.
     rest: &'l [u8],
 }
 
 /// What follows the stamp; empty where the line is torn.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(super) struct Exchange<'l> {
-    pub(super) method: &'l [u8],
+pub(crate) struct Exchange<'l> {
+    pub(crate) method: &'l [u8],
     /// As logged: with its query.
-    pub(super) path: &'l [u8],
-    pub(super) status: &'l [u8],
+    pub(crate) path: &'l [u8],
+    pub(crate) status: &'l [u8],
     /// Empty in the common format, which hasn't one.
-    pub(super) agent: &'l [u8],
+    pub(crate) agent: &'l [u8],
 }
 
 impl<'l> AccessLine<'l> {
-    pub(super) fn read(line: &'l [u8], stamps: &mut Stamps) -> Result<Self, Malformed> {
+    pub(crate) fn read(line: &'l [u8], stamps: &mut Stamps) -> Result<Self, Malformed> {
         let (host, rest) = word(line);
         if host.is_empty() {
             let is_blank = line.iter().all(u8::is_ascii_whitespace);
@@ -60,7 +60,7 @@ impl<'l> AccessLine<'l> {
     }
 
     /// What follows the stamp.
-    pub(super) fn exchange(&self) -> Exchange<'l> {
+    pub(crate) fn exchange(&self) -> Exchange<'l> {
         let (request, rest) = quoted(self.rest);
         let (method, request) = word(request);
         let (path, _) = word(skip_space(request));

@@ -4,7 +4,7 @@ use sluicegate_core::Span;
 
 /// Buckets that cover a recording, from its first request to its last.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Timeline {
+pub(crate) struct Timeline {
     /// When the first bucket begins, in µs since the epoch.
     start: u64,
     /// The µs of each bucket; at least 1.
@@ -22,7 +22,7 @@ const HOUR: u64 = Span::HOUR.as_micros();
 const DAY: u64 = Span::DAY.as_micros();
 
 /// Lengths that people count time in, in µs, from a second to two weeks.
-pub(super) const ROUND_TIMES: [u64; 21] = [
+pub(crate) const ROUND_TIMES: [u64; 21] = [
     SECOND,
     2 * SECOND,
     5 * SECOND,
@@ -61,7 +61,7 @@ impl Timeline {
     /// The fewest µs a bucket can have that cover the times, in µs since the epoch, in at most
     /// 120 buckets. Buckets are never finer than the unit (second, ms or µs) the times are
     /// given in, and begin at whole multiples of their length; those longer than a day at a day.
-    pub(super) fn new(times: impl Iterator<Item = u64>) -> Self {
+    pub(crate) fn new(times: impl Iterator<Item = u64>) -> Self {
         let (mut first, mut last) = (u64::MAX, 0);
         let mut finest = SECOND;
         for time in times {
@@ -86,33 +86,33 @@ impl Timeline {
     }
 
     /// When the first bucket begins, in µs since the epoch.
-    pub(super) const fn start(&self) -> u64 {
+    pub(crate) const fn start(&self) -> u64 {
         self.start
     }
 
     /// The µs of each bucket; at least 1.
-    pub(super) const fn length(&self) -> u64 {
+    pub(crate) const fn length(&self) -> u64 {
         self.length
     }
 
     /// How many buckets there are.
-    pub(super) const fn count(&self) -> usize {
+    pub(crate) const fn count(&self) -> usize {
         self.count
     }
 
     /// The number of the bucket that a time lies in; of one outside, the nearest.
-    pub(super) fn bucket(&self, time: u64) -> usize {
+    pub(crate) fn bucket(&self, time: u64) -> usize {
         let number = time.saturating_sub(self.start) / self.length;
         usize::try_from(number).unwrap_or(usize::MAX).min(self.count.saturating_sub(1))
     }
 
     /// When the bucket after this one begins, in µs since the epoch.
-    pub(super) const fn end_of(&self, bucket: usize) -> u64 {
+    pub(crate) const fn end_of(&self, bucket: usize) -> u64 {
         self.start.saturating_add((bucket as u64 + 1).saturating_mul(self.length))
     }
 
     /// How many of the times lie in each bucket.
-    pub(super) fn counts(&self, times: impl Iterator<Item = u64>) -> Vec<u64> {
+    pub(crate) fn counts(&self, times: impl Iterator<Item = u64>) -> Vec<u64> {
         let mut counts = vec![0; self.count];
         for time in times {
             if let Some(count) = counts.get_mut(self.bucket(time)) {
