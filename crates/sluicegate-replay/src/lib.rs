@@ -31,7 +31,7 @@
 //! - [`Report`] is what came of it: a table for people, JSON for programs, or a page with plots.
 
 mod access;
-mod axis;
+mod chart;
 mod gzip;
 mod json_line;
 mod key;

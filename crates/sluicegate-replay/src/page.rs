@@ -4,10 +4,10 @@ use std::io::{self, Write};
 
 use askama::Template;
 
-use crate::axis::moment;
+use crate::chart::{OverTime, moment};
 use crate::keys::shown;
 use crate::numbers::{counted, grouped, length, percent};
-use crate::plot::{Plot, summary};
+use crate::plot::{self, summary};
 use crate::report::{Counts, DeniedKey, Report};
 use crate::subject::Subject;
 
@@ -21,7 +21,7 @@ pub(crate) struct Page<'r> {
     malformed: String,
     has_more_malformed: bool,
     /// One below the other; `None` when there is nothing to compare.
-    comparison: Option<Plot>,
+    comparison: Option<OverTime>,
     sections: Vec<Section>,
     version: &'static str,
 }
@@ -43,7 +43,7 @@ struct Section {
     summary: String,
     worst: Option<Worst>,
     beyond: Option<String>,
-    plot: Option<Plot>,
+    plot: Option<OverTime>,
     hardest: Vec<Key>,
     /// The keys denied that are not shown.
     more: Option<String>,
@@ -86,7 +86,7 @@ impl<'r> Page<'r> {
             ),
             malformed: counted(report.malformed, "malformed line"),
             has_more_malformed: report.malformed > report.malformed_lines.len() as u64,
-            comparison: comparison.map(|offered| Plot::comparison(&subjects, offered)),
+            comparison: comparison.map(|offered| plot::comparison(&subjects, offered)),
             sections: subjects.iter().enumerate().map(section).collect(),
             version: env!("CARGO_PKG_VERSION"),
         }
@@ -119,7 +119,7 @@ impl Section {
                 denied: grouped(worst.denied),
             }),
             beyond: (counts.beyond > 0).then(|| grouped(counts.beyond)),
-            plot: report.timeline.as_ref().map(|offered| Plot::single(subject, offered)),
+            plot: report.timeline.as_ref().map(|offered| plot::single(subject, offered)),
             hardest: hardest(counts),
             more: (rest > 0).then(|| counted(rest, "more key")),
         }
