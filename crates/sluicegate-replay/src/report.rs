@@ -7,6 +7,7 @@ use sluicegate_core::{Enforcement, Limit, Timestamp};
 
 use crate::keys::{self, Keys};
 use crate::page::Page;
+use crate::plot;
 use crate::reader::LogFormat;
 use crate::recording::Recording;
 use crate::subject::Subject;
@@ -150,6 +151,17 @@ impl Report {
     /// When the output fails.
     pub fn write_html(&self, mut output: impl Write) -> io::Result<()> {
         Page::new(self).write(&mut output)
+    }
+
+    /// The charts of the page as pictures of their own, in SVG: that of all subjects one below the
+    /// other, if there are several, and then that of each. A log without requests has none.
+    #[must_use]
+    pub fn charts(&self) -> Vec<String> {
+        let Some(offered) = &self.timeline else { return Vec::new() };
+        let subjects: Vec<_> = self.subjects().collect();
+        let comparison = (subjects.len() > 1).then(|| plot::comparison(&subjects, offered));
+        let singles = subjects.iter().map(|subject| plot::single(subject, offered));
+        comparison.into_iter().chain(singles).map(|chart| chart.still().to_string()).collect()
     }
 
     /// A report without policies.

@@ -118,6 +118,12 @@ impl OverTime {
         Self::new(frame, Legend::default(), &canvas, panels, bottom)
     }
 
+    /// The same without what only a pointer shows, which a picture in a page never sees.
+    pub(crate) fn still(mut self) -> Self {
+        self.panels.iter_mut().for_each(|panel| panel.moments.clear());
+        self
+    }
+
     fn new(
         frame: Frame,
         legend: Legend,

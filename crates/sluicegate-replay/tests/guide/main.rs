@@ -1,5 +1,9 @@
-//! The pages on policies in `docs/policies`: their plots and their numbers are what the program
+//! The pages on policies in `docs/policies`: their plots and their numbers are what a replay
 //! gives.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests may")]
+
+mod burst;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,11 +13,9 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use roxmltree::Document;
-use serde_json::Value;
 use sluicegate::{Limiter, ManualClock, MemoryStore, Timestamp};
 
-use crate::burst::{PLOTS, arguments, plots, recording, times};
-use crate::support::{json, sluicegate_reading};
+use crate::burst::{PLOTS, pictures, report, times};
 
 const MINUTE: u64 = 60_000_000;
 
@@ -23,10 +25,8 @@ fn guide() -> PathBuf {
 
 #[test]
 fn the_plots_of_the_guide_are_up_to_date() {
-    let output = sluicegate_reading(&arguments("html"), recording().as_bytes());
-    let page = String::from_utf8(output.stdout).unwrap();
     let mut names = BTreeSet::new();
-    for (name, plot) in plots(&page).unwrap() {
+    for (name, plot) in pictures(&report().unwrap()) {
         let committed = fs::read_to_string(guide().join(&name)).unwrap_or_default();
         assert!(committed == plot, "docs/policies/{name} is out of date: run `cargo xtask plots`");
         let document = Document::parse(&plot).unwrap();
@@ -95,10 +95,11 @@ fn parts() -> Vec<(&'static str, String)> {
 
 #[test]
 fn the_pages_tell_what_is_admitted() {
-    let report: Value = json(&sluicegate_reading(&arguments("json"), recording().as_bytes()));
-    for ((policy, part), counts) in parts().iter().zip(report["policies"].as_array().unwrap()) {
-        assert_eq!(counts["policy"], *policy);
-        assert_eq!(stated(part, "admitted of 600"), counts["allowed"], "{policy}");
+    let report = report().unwrap();
+    for ((policy, part), subject) in parts().iter().zip(report.subjects()) {
+        assert_eq!(subject.heading(), *policy);
+        assert_eq!(subject.requests(), 600);
+        assert_eq!(stated(part, "admitted of 600"), subject.allowed(), "{policy}");
         let most = Alone::new(policy).most_in_a_minute(times().into_iter().map(|ms| ms * 1_000));
         assert_eq!(stated(part, "most in any minute"), most as u64, "{policy}");
     }

@@ -1,9 +1,13 @@
 //! The recording that the guide shows every policy under, and the plots made of it.
 //!
-//! `cargo xtask plots` compiles this very file too, so that it writes what the tests expect. It
-//! therefore uses `std` alone.
+//! The example `policy_plots` compiles this very file too, so that it draws what the tests expect.
 
+use std::error::Error;
 use std::fmt::Write as _;
+use std::iter;
+
+use sluicegate::MemoryStore;
+use sluicegate_replay::{LogReader, Plan, Report};
 
 /// The plots of the guide: the name of each file, and the policy it shows. Every rate is 2 a
 /// second, 120 a minute.
@@ -45,55 +49,23 @@ pub(crate) fn times() -> Vec<u64> {
 }
 
 /// The recording as JSON lines.
-pub(crate) fn recording() -> String {
+fn recording() -> String {
     times().into_iter().fold(String::new(), |mut lines, time| {
         let _ = writeln!(lines, "{{\"time\":{time},\"key\":\"alice\"}}");
         lines
     })
 }
 
-/// The arguments of `sluicegate replay` that play what it reads through all of the policies.
-pub(crate) fn arguments(format: &str) -> Vec<&str> {
-    let mut arguments = vec!["--log", "-", "--format", format, "--policy"];
-    arguments.extend(PLOTS.map(|(_, policy)| policy));
-    arguments
+/// What comes of the recording under each of the policies.
+pub(crate) fn report() -> Result<Report, Box<dyn Error>> {
+    let recording = LogReader::new("burst.jsonl").read(recording().as_bytes())?;
+    let policies = PLOTS.into_iter().map(|(_, policy)| policy.parse());
+    let plan = Plan::side_by_side(policies.collect::<Result<Vec<_>, _>>()?);
+    Ok(plan.play_now(&MemoryStore::builder().build(), &recording, &|_| ())?)
 }
 
-/// The plots of the page that [`arguments`] ask for: the name of each file, and its content.
-pub(crate) fn plots(page: &str) -> Option<Vec<(String, String)>> {
-    let mut rest = page;
-    let mut plots = Vec::new();
-    for name in [SIDE_BY_SIDE].into_iter().chain(PLOTS.map(|(name, _)| name)) {
-        let plot;
-        (plot, rest) = first_plot(rest)?;
-        plots.push((format!("{name}.svg"), still(plot)?));
-    }
-    Some(plots)
-}
-
-/// The first plot of a page, and what follows.
-fn first_plot(page: &str) -> Option<(&str, &str)> {
-    let start = page.find("<svg xmlns=")?;
-    let plot = &page[start..];
-    let mut depth = 0;
-    for (index, _) in plot.match_indices("svg") {
-        if plot[..index].ends_with("</") {
-            depth -= 1;
-        } else if plot[..index].ends_with('<') {
-            depth += 1;
-        }
-        if depth == 0 {
-            return Some(plot.split_at(index + "svg>".len()));
-        }
-    }
-    None
-}
-
-/// A plot without what only a pointer shows, which a picture in a page never sees.
-fn still(plot: &str) -> Option<String> {
-    let Some((before, rest)) = plot.split_once("\n<g class=\"hover\">") else {
-        return Some(format!("{plot}\n"));
-    };
-    let (_, after) = rest.split_once("\n</g>")?;
-    Some(format!("{before}{after}\n"))
+/// The plots of the guide: the name of each file, and its content.
+pub(crate) fn pictures(report: &Report) -> impl Iterator<Item = (String, String)> {
+    let names = iter::once(SIDE_BY_SIDE).chain(PLOTS.into_iter().map(|(name, _)| name));
+    names.zip(report.charts()).map(|(name, chart)| (format!("{name}.svg"), chart + "\n"))
 }
