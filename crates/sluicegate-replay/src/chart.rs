@@ -1,10 +1,12 @@
 //! Charts as SVG: one frame and one style, by day and by night. A chart is a picture by itself, and
 //! can stand in a page as it is.
 
+mod bars;
 mod count_axis;
 mod over_time;
 mod time_axis;
 
+pub use bars::{Bar, BarChart};
 pub(crate) use over_time::{Legend, OverTime, Series};
 pub(crate) use time_axis::moment;
 

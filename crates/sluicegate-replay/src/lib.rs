@@ -29,9 +29,10 @@
 //! - [`Plan`] is what a recording is played through: policies side by side, or a limit whose
 //!   policies decide together. It decides by the times in the log, in any store.
 //! - [`Report`] is what came of it: a table for people, JSON for programs, or a page with plots.
+//! - [`chart`] draws bars in the style of those plots.
 
 mod access;
-mod chart;
+pub mod chart;
 mod gzip;
 mod json_line;
 mod key;
