@@ -1,6 +1,5 @@
 //! The requests of a recording, decided.
 
-use std::future::ready;
 use std::hash::{BuildHasher, RandomState};
 use std::num::NonZeroUsize;
 use std::panic::resume_unwind;
@@ -8,7 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use futures_util::{StreamExt, TryStreamExt, stream};
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
 use sluicegate_core::{
     Costs, Decision, EmbeddedStore, Limit, Operation, Request, Store, StoreError, StoreErrorKind,
     TimeSource, Timestamp,
@@ -143,22 +143,22 @@ async fn play<S: Store>(
     let mut tallies = Vec::with_capacity(limits.len());
     for limit in limits {
         let handle = store.open(Arc::clone(limit), run.clone());
-        let keys = recording.by_key().map(|requests| {
-            let key = recording.keys.get(requests.key);
-            let of_key = KeyTally::new(limit.members().len(), timeline);
-            play_key(store, &handle, key, requests, of_key)
-        });
-        let tally = stream::iter(keys)
-            .buffer_unordered(KEYS_AT_ONCE)
-            .try_fold(
-                LimitTally::new(limit.members().len(), timeline),
-                |mut tally, (requests, of_key)| {
-                    tally.add(requests.key, requests.len(), &of_key);
-                    progress(requests.len());
-                    ready(Ok(tally))
-                },
-            )
-            .await?;
+        let mut tally = LimitTally::new(limit.members().len(), timeline);
+        let mut keys = recording.by_key();
+        let mut under_way = FuturesUnordered::new();
+        loop {
+            while under_way.len() < KEYS_AT_ONCE
+                && let Some(requests) = keys.next()
+            {
+                let key = recording.keys.get(requests.key);
+                let of_key = KeyTally::new(limit.members().len(), timeline);
+                under_way.push(play_key(store, &handle, key, requests, of_key));
+            }
+            let Some(played) = under_way.next().await else { break };
+            let (requests, of_key) = played?;
+            tally.add(requests.key, requests.len(), &of_key);
+            progress(requests.len());
+        }
         tallies.push(tally);
     }
     Ok(tallies)
@@ -305,5 +305,13 @@ mod tests {
         assert!(expected.iter().all(|tally| tally.whole.denied > 500));
         assert_eq!(play(&late, &limits, &recording, timeline, &told).await.unwrap(), expected);
         assert!(late.most_waiting.into_inner() > 10);
+    }
+
+    #[test]
+    fn a_replay_can_be_spawned() {
+        fn is_send(_: &impl Send) {}
+        let (recording, store) = (recording(), MemoryStore::builder().build());
+        let plan = Plan::side_by_side(["gcra 1/s".parse().unwrap()]);
+        is_send(&plan.play(&store, &recording, &|_| ()));
     }
 }
