@@ -1,63 +1,67 @@
-//! Bar charts as SVG.
+//! The goals as bar charts.
 
-use std::fmt::Write as _;
+use sluicegate_replay::chart::{Bar, BarChart};
 
-use crate::goals::{Better, Chart};
+use crate::goals::Chart;
 use crate::measure::{Row, digits};
-
-const WIDTH: f64 = 860.0;
-const NAMES: f64 = 250.0;
-const BARS: f64 = 460.0;
-const ROW: f64 = 26.0;
-const TOP: f64 = 56.0;
-/// Where every target stands, as a part of the bars' width.
-const TARGET: f64 = 0.6;
+use crate::report::target;
 
 /// One bar per goal, as long as its value is of its target: units differ, the target line is one.
-pub fn bars(chart: Chart, rows: &[Row]) -> String {
-    let rows: Vec<&Row> = rows.iter().filter(|row| row.goal.chart == chart).collect();
-    let height = TOP + ROW * rows.len() as f64 + 12.0;
-    let line = NAMES + BARS * TARGET;
-    let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" \
-         font-family=\"sans-serif\" font-size=\"13\">\n\
-         <rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n\
-         <text x=\"12\" y=\"24\" font-size=\"16\" font-weight=\"bold\">{}</text>\n\
-         <text x=\"{line}\" y=\"44\" text-anchor=\"middle\" fill=\"#555555\">target</text>\n",
-        chart.title()
-    );
-    for (index, row) in rows.iter().enumerate() {
-        let y = TOP + ROW * index as f64;
-        let _ = write!(svg, "{}", bar(row, y));
+pub fn bars(chart: Chart, rows: &[Row]) -> BarChart {
+    BarChart {
+        title: chart.title().to_owned(),
+        mark: "target".to_owned(),
+        good: "met".to_owned(),
+        bad: "not met".to_owned(),
+        bars: rows.iter().filter(|row| row.goal.chart == chart).map(bar).collect(),
     }
-    let _ = write!(
-        svg,
-        "<line x1=\"{line}\" y1=\"{}\" x2=\"{line}\" y2=\"{}\" stroke=\"#222222\" \
-         stroke-dasharray=\"4 3\"/>\n</svg>\n",
-        TOP - 8.0,
-        height - 8.0
-    );
-    svg
 }
 
-fn bar(row: &Row, y: f64) -> String {
+fn bar(row: &Row) -> Bar {
     let part = row
         .value
         .map_or(0.0, |value| if row.goal.target == 0.0 { value } else { value / row.goal.target });
-    let width = (part * TARGET).clamp(0.0, 1.0) * BARS;
-    let color = if row.met { "#2f7d4f" } else { "#b3442e" };
-    let sign = match row.goal.better {
-        Better::Lower => "≤",
-        Better::Higher => "≥",
-    };
     let value = row.value.map_or("not measured".to_owned(), digits);
-    let baseline = y + 14.0;
-    format!(
-        "<text x=\"12\" y=\"{baseline}\">{}</text>\n\
-         <rect x=\"{NAMES}\" y=\"{y}\" width=\"{width:.1}\" height=\"18\" fill=\"{color}\"/>\n\
-         <text x=\"{}\" y=\"{baseline}\">{value} ({sign} {})</text>\n",
-        row.goal.name,
-        NAMES + BARS + 12.0,
-        row.goal.target
-    )
+    Bar {
+        name: row.goal.name.to_owned(),
+        label: format!("{value} ({})", target(row)),
+        // The chart ends long before a number that a cast would cut.
+        permille: (part * 1e3).round() as u64,
+        is_good: row.met,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::goals::GOALS;
+
+    use super::*;
+
+    #[test]
+    fn each_goal_is_measured_by_its_own_target() {
+        let row = |name: &str, value: Option<f64>| {
+            let goal = GOALS.iter().find(|goal| goal.name == name).unwrap();
+            let met = value.is_some_and(|value| goal.is_met(value));
+            Row { goal, value, met, note: String::new(), why: String::new() }
+        };
+        let rows = [
+            row("embedded-bytes-per-key", Some(36.0)),
+            row("embedded-allocations", Some(0.0)),
+            row("redis-denial", Some(0.3)),
+            row("embedded-governor-batch", None),
+            row("embedded-governor-same-clock", Some(f64::INFINITY)),
+        ];
+        let bars = bars(Chart::Embedded, &rows).bars;
+        let drawn: Vec<_> =
+            bars.iter().map(|bar| (bar.permille, bar.is_good, bar.label.as_str())).collect();
+        assert_eq!(
+            drawn,
+            [
+                (750, true, "36.0 (≤ 48)"),
+                (0, true, "0.00 (≤ 0)"),
+                (0, false, "not measured (≥ 4)"),
+                (u64::MAX, true, "inf (≥ 1.5)"),
+            ]
+        );
+    }
 }

@@ -58,7 +58,7 @@ pub fn write_page(docs: &Path, rows: &[Row]) -> Result<()> {
     let charts = docs.join("benchmarks");
     fs::create_dir_all(&charts).with_context(|| format!("can't make {}", charts.display()))?;
     for chart in Chart::ALL {
-        write(&charts.join(chart.file()), &plot::bars(chart, rows))?;
+        write(&charts.join(chart.file()), &plot::bars(chart, rows).to_string())?;
     }
     write(&docs.join("benchmarks.md"), &page(rows))
 }
@@ -107,7 +107,8 @@ fn shown(row: &Row) -> String {
     row.value.map_or("-".to_owned(), digits)
 }
 
-fn target(row: &Row) -> String {
+/// The target, and which side of it is met.
+pub fn target(row: &Row) -> String {
     let sign = match row.goal.better {
         Better::Lower => "≤",
         Better::Higher => "≥",

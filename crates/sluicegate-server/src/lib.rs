@@ -16,8 +16,6 @@ use clap::Parser as _;
 
 use crate::cli::{Cli, Command};
 use crate::output::{Exit, Failure};
-#[doc(hidden)]
-pub use crate::replay::{RecordingCount, count_recording};
 
 /// The program: reads the arguments, does what they say, and returns the exit status.
 #[must_use]

@@ -1,43 +1,22 @@
 //! `sluicegate replay`: a recorded access log, played through policies.
 
-mod access;
-mod axis;
-mod gzip;
-mod json_line;
-mod key;
-mod keys;
-mod lines;
-mod malformed;
-mod numbers;
-mod page;
-mod plan;
-mod play;
-mod plot;
-mod recording;
-mod report;
-mod stamp;
-mod table;
-mod tally;
-mod timeline;
+mod policies;
 
-use std::io::{self, IsTerminal, Write};
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::{self, IsTerminal, Read, Write};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{ArgGroup, Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
-use sluicegate_core::Span;
+use sluicegate::{AnyStore, StoreOptions, StoreUrl};
+use sluicegate_core::{Span, StoreError, visible};
+use sluicegate_replay::{KeyExpression, LogFormat, LogReader, Plan, PolicySpec, Recording, Report};
 
-use crate::output::{Failure, complain};
-use crate::setup::parse_deadline;
+use crate::output::{Failure, complain, without_charge};
+use crate::setup::{parse_deadline, store_url};
 
-use key::KeyExpression;
-use lines::Lines;
-use page::Page;
-use plan::{Plan, PolicySpec};
-use recording::{LogFormat, Recording};
-use report::Report;
-use table::Table;
+use policies::{limit_of, policy_spec};
 
 /// What `sluicegate replay` is told.
 #[derive(Args, Clone, Debug)]
@@ -63,7 +42,7 @@ pub(crate) struct ReplayArgs {
     /// A policy to play the log through, such as "token_bucket 10/s burst 20"; may be repeated.
     ///
     /// Each is decided by itself, side by side.
-    #[arg(long, value_name = "SPEC", num_args = 1.., conflicts_with = "limit")]
+    #[arg(long, value_name = "SPEC", num_args = 1.., conflicts_with = "limit", value_parser = policy_spec)]
     policy: Vec<PolicySpec>,
 
     /// The config file that has the limit to play the log through.
@@ -101,7 +80,7 @@ pub(crate) struct ReplayArgs {
 
     /// What kind of lines the log has; without it, the first well-formed line decides.
     #[arg(long, value_enum, value_name = "FORMAT")]
-    log_format: Option<LogFormat>,
+    log_format: Option<LogKind>,
 }
 
 /// How a report is printed.
@@ -115,6 +94,15 @@ enum ReportFormat {
     Html,
 }
 
+/// What kind of lines a log has.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+enum LogKind {
+    /// Common or combined: `HOST IDENT USER [TIME] "REQUEST" …`.
+    Access,
+    /// One JSON object a line: `{"time":…,"key":…,"cost":…}`.
+    Json,
+}
+
 /// Replays a log and prints what came of it: exit status 0, or 2 when the request makes no sense
 /// or the log can't be read, or 3 when the store fails.
 pub(crate) async fn run(args: ReplayArgs) -> ExitCode {
@@ -125,94 +113,85 @@ pub(crate) async fn run(args: ReplayArgs) -> ExitCode {
 }
 
 async fn replay(args: &ReplayArgs, output: &mut impl Write) -> Result<(), Failure> {
-    let plan = Plan::new(args)?;
-    let recording = read(args)?;
-    let log = args.log.display().to_string();
-    hint(&keys::shown(&log, usize::MAX), &recording);
-    let key = match recording.format {
-        Some(LogFormat::Json) if args.key.is_some() => {
-            return Err(Failure::usage(
-                "the log has JSON lines, which bring their own key: leave out --key",
-            ));
-        }
-        Some(LogFormat::Json) => None,
-        _ => Some(args.key.clone().unwrap_or_default().to_string()),
+    let url = store_url(&args.store)?;
+    let plan = match (&args.config, &args.limit) {
+        (Some(file), Some(name)) => Plan::together(limit_of(file, name)?),
+        _ => Plan::side_by_side(args.policy.iter().cloned()),
     };
-    let bar = progress("deciding", plan.len() as u64 * recording.len());
-    let timeline = recording.timeline();
-    let tallies = plan.play(&recording, timeline, &bar).await?;
-    bar.finish_and_clear();
-    let mut report = Report::new(log, key, &recording, timeline);
-    plan.report(&tallies, &recording, &mut report);
+    let store = open_store(&url, args.deadline)?;
+    let recording = read(args)?;
+    if let Some(remark) = recording.remark() {
+        complain(format_args!("note: {remark}"));
+    }
+    if recording.format() == Some(LogFormat::Json) && args.key.is_some() {
+        return Err(Failure::usage(
+            "the log has JSON lines, which bring their own key: leave out --key",
+        ));
+    }
+    let report = play(&plan, &store, &recording).await.map_err(|error| {
+        let error = without_charge(&error);
+        Failure::store(format_args!("the replay stopped, because the store failed: {error}"))
+    })?;
     print(&report, args.format, output)
+}
+
+fn open_store(url: &StoreUrl, deadline: Span) -> Result<AnyStore, Failure> {
+    let mut options = StoreOptions::default();
+    options.deadline = deadline.into();
+    AnyStore::open(url, &options).map_err(|error| Failure::usage(format_args!("--store: {error}")))
 }
 
 fn read(args: &ReplayArgs) -> Result<Recording, Failure> {
     let bar = progress("reading", 0);
-    let log = keys::shown(&args.log.display().to_string(), usize::MAX);
-    let unreadable =
-        |error: io::Error| Failure::usage(format_args!("{log} can't be read: {error}"));
-    let mut lines = lines::open(&args.log, &bar).map_err(unreadable)?;
-    let key = args.key.clone().unwrap_or_default();
-    let recording = Recording::read(&mut lines, args.log_format, &key).map_err(unreadable)?;
+    let name = args.log.display().to_string();
+    let unreadable = |error: io::Error| {
+        let name = if name.is_empty() { "(empty)".to_owned() } else { visible(&name) };
+        Failure::usage(format_args!("{name} can't be read: {error}"))
+    };
+    let mut reader = LogReader::new(&*name).key(args.key.clone().unwrap_or_default());
+    if let Some(kind) = args.log_format {
+        reader = reader.format(kind.into());
+    }
+    let log = open_log(&args.log, &bar).map_err(unreadable)?;
+    let recording = reader.read(log).map_err(unreadable)?;
     bar.finish_and_clear();
     Ok(recording)
 }
 
-/// What a log's lines are.
-#[doc(hidden)]
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub struct RecordingCount {
-    /// All of them.
-    pub lines: u64,
-    /// Those that are requests.
-    pub requests: u64,
-    /// Those that are not.
-    pub malformed: u64,
+/// Opens a file, or standard input when the path is `-`. `bar` counts the bytes as they lie in
+/// the file.
+fn open_log(path: &Path, bar: &ProgressBar) -> io::Result<Box<dyn Read>> {
+    if path == Path::new("-") {
+        return Ok(Box::new(io::stdin().lock()));
+    }
+    let file = File::open(path)?;
+    let about = file.metadata()?;
+    if about.is_dir() {
+        return Err(io::Error::new(
+            io::ErrorKind::IsADirectory,
+            "it is a directory: name a file in it",
+        ));
+    }
+    bar.set_length(about.len());
+    Ok(Box::new(bar.wrap_read(file)))
 }
 
-/// Reads a log that is held in memory: the way in for the fuzzer, which no argument reaches.
-#[doc(hidden)]
-#[must_use]
-pub fn count_recording(log: &[u8]) -> RecordingCount {
-    #[expect(
-        clippy::expect_used,
-        reason = "a slice can be read, and has fewer lines than can be numbered"
-    )]
-    let recording = Recording::read(&mut Lines::new(log), None, &KeyExpression::default())
-        .expect("a slice can't fail");
-    RecordingCount {
-        lines: recording.lines,
-        requests: recording.len(),
-        malformed: recording.malformed.count(),
-    }
-}
-
-/// Says what is probably wrong with a log that has no requests.
-fn hint(log: &str, recording: &Recording) {
-    if recording.lines == 0 {
-        complain(format_args!("note: {log} is empty"));
-    } else if recording.len() == 0 {
-        let expected = match recording.format {
-            Some(LogFormat::Json) => "JSON lines",
-            Some(LogFormat::Access) => "an access log in the common or combined format",
-            None => "an access log in the common or combined format, or JSON lines",
-        };
-        let first = recording.malformed.first().first();
-        let why =
-            first.map_or_else(String::new, |(line, why)| format!("; line {line}: {}", why.why()));
-        complain(format_args!("note: {log} doesn't look like {expected}{why}"));
-    }
+async fn play(plan: &Plan, store: &AnyStore, recording: &Recording) -> Result<Report, StoreError> {
+    let bar = progress("deciding", plan.decisions(recording));
+    let advance = |decisions| bar.inc(decisions);
+    let report = match store {
+        AnyStore::Memory(store) => plan.play_now(&**store, recording, &advance)?,
+        store => plan.play(store, recording, &advance).await?,
+    };
+    bar.finish_and_clear();
+    Ok(report)
 }
 
 fn print(report: &Report, format: ReportFormat, output: &mut impl Write) -> Result<(), Failure> {
     let written = match format {
-        ReportFormat::Table => write!(output, "{}", Table(report)),
-        ReportFormat::Json => {
-            report.to_json().map_err(io::Error::other).and_then(|json| writeln!(output, "{json}"))
-        }
-        ReportFormat::Html => Page::new(report).write(output),
+        ReportFormat::Table => report.write_table(&mut *output),
+        ReportFormat::Json => report.write_json(&mut *output),
+        ReportFormat::Html => report.write_html(&mut *output),
     };
     match written.and_then(|()| output.flush()) {
         // Whoever read it has seen enough.
@@ -231,5 +210,14 @@ fn progress(doing: &'static str, length: u64) -> ProgressBar {
     match ProgressStyle::with_template("{msg:10} {wide_bar} {percent:>3} % {eta:>4}") {
         Ok(style) => bar.with_style(style),
         Err(_) => bar,
+    }
+}
+
+impl From<LogKind> for LogFormat {
+    fn from(kind: LogKind) -> Self {
+        match kind {
+            LogKind::Access => Self::Access,
+            LogKind::Json => Self::Json,
+        }
     }
 }

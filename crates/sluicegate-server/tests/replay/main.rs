@@ -2,8 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests may")]
 
-mod burst;
 mod counts;
-mod guide;
 mod page;
 mod support;

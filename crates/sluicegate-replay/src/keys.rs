@@ -1,0 +1,106 @@
+//! Every key of a recording, once, by number.
+
+use std::hash::BuildHasher;
+
+use hashbrown::{DefaultHashBuilder, HashTable};
+use sluicegate_core::visible;
+
+/// What stands between the fields of a joined key: no field holds it, because it ends a line, so
+/// different fields never make one key.
+pub(crate) const SEPARATOR: char = '\n';
+
+/// Keys in the order of their first appearance, all in one buffer.
+#[derive(Default)]
+pub(crate) struct Keys {
+    bytes: Vec<u8>,
+    /// Where each key ends in `bytes`.
+    ends: Vec<usize>,
+    numbers: HashTable<u32>,
+    hasher: DefaultHashBuilder,
+}
+
+impl Keys {
+    /// The number of a key; `None` when there are too many keys to number them.
+    pub(crate) fn number(&mut self, key: &[u8]) -> Option<u32> {
+        let Self { bytes, ends, numbers, hasher } = self;
+        let hash = hasher.hash_one(key);
+        if let Some(&number) = numbers.find(hash, |&other| get(bytes, ends, other) == key) {
+            return Some(number);
+        }
+        let number = u32::try_from(ends.len()).ok()?;
+        bytes.extend_from_slice(key);
+        ends.push(bytes.len());
+        numbers.insert_unique(hash, number, |&other| hasher.hash_one(get(bytes, ends, other)));
+        Some(number)
+    }
+
+    /// The key of a number that [`Keys::number`] gave.
+    pub(crate) fn get(&self, number: u32) -> &[u8] {
+        get(&self.bytes, &self.ends, number)
+    }
+
+    /// How many keys there are.
+    pub(crate) const fn len(&self) -> usize {
+        self.ends.len()
+    }
+}
+
+fn get<'k>(bytes: &'k [u8], ends: &[usize], number: u32) -> &'k [u8] {
+    let index = number as usize;
+    let start = index.checked_sub(1).map_or(0, |before| ends[before]);
+    &bytes[start..ends[index]]
+}
+
+/// A key as text: bytes that are no UTF-8 as escapes, and the fields of a key that `is_joined` with
+/// `+` between them.
+pub(crate) fn text(key: &[u8], is_joined: bool) -> String {
+    let mut text = String::with_capacity(key.len());
+    for chunk in key.utf8_chunks() {
+        text.extend(chunk.valid().chars().map(|character| match character {
+            SEPARATOR if is_joined => '+',
+            other => other,
+        }));
+        text.extend(chunk.invalid().escape_ascii().map(char::from));
+    }
+    text
+}
+
+/// [`text`] that a terminal shows and doesn't act on, in at most `most` characters.
+pub(crate) fn shown(text: &str, most: usize) -> String {
+    let mut shown = visible(text);
+    if shown.is_empty() {
+        shown.push_str("(empty)");
+    }
+    match shown.char_indices().nth(most) {
+        Some((end, _)) => shown[..end].chars().chain(['…']).collect(),
+        None => shown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_has_one_number() {
+        let mut keys = Keys::default();
+        for round in 0..2 {
+            for (index, key) in [&b""[..], b"a", b"aa", b"b\0"].into_iter().enumerate() {
+                let number = keys.number(key).unwrap();
+                assert_eq!((number as usize, keys.get(number)), (index, key), "round {round}");
+            }
+        }
+        assert_eq!(keys.len(), 4);
+    }
+
+    #[test]
+    fn a_hostile_key_is_shown_as_harmless_text() {
+        let shown = |key: &[u8], most| shown(&text(key, true), most);
+        assert_eq!(shown(b"\x1b[31m\xff\r", 60), r"\u{1b}[31m\xff\r");
+        assert_eq!(shown("é\u{202e}x".as_bytes(), 60), r"é\u{202e}x");
+        assert_eq!(shown(b"10.0.0.1\nGET", 60), "10.0.0.1+GET");
+        assert_eq!(text(b"a\nb", false), "a\nb");
+        assert_eq!(shown(b"abcdef", 3), "abc…");
+        assert_eq!(shown(b"", 60), "(empty)");
+    }
+}

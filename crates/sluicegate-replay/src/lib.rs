@@ -1,0 +1,66 @@
+//! What would these policies have denied last week? Plays recorded logs through the policies of the
+//! Sluicegate rate limiter.
+//!
+//! ```
+//! use sluicegate::MemoryStore;
+//! use sluicegate_replay::{LogReader, Plan};
+//!
+//! let log = r#"
+//! 10.0.0.1 - - [17/May/2015:10:05:03 +0000] "GET /a HTTP/1.1" 200 12
+//! 10.0.0.1 - - [17/May/2015:10:05:04 +0000] "GET /b HTTP/1.1" 200 12
+//! 10.0.0.2 - - [17/May/2015:10:05:04 +0000] "GET /a HTTP/1.1" 200 12
+//! 10.0.0.1 - - [17/May/2015:10:05:05 +0000] "GET /c HTTP/1.1" 200 12
+//! "#;
+//! let recording = LogReader::new("access.log").read(log.trim_start().as_bytes())?;
+//! assert_eq!((recording.requests(), recording.malformed()), (4, 0));
+//!
+//! let plan = Plan::side_by_side(["sliding_log 2/min".parse()?, "gcra 1/h".parse()?]);
+//! let report = plan.play_now(&MemoryStore::builder().build(), &recording, &|_| ())?;
+//! let denied: Vec<_> = report.subjects().map(|subject| subject.denied()).collect();
+//! assert_eq!(denied, [1, 2]);
+//!
+//! let mut page = Vec::new();
+//! report.write_html(&mut page)?;
+//! assert!(page.starts_with(b"<!DOCTYPE html>"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! - [`LogReader`] reads access logs and JSON lines, plain or gzip, into a [`Recording`].
+//! - [`Plan`] is what a recording is played through: policies side by side, or a limit whose
+//!   policies decide together. It decides by the times in the log, in any store.
+//! - [`Report`] is what came of it: a table for people, JSON for programs, or a page with plots.
+//! - [`chart`] draws bars in the style of those plots.
+
+mod access;
+pub mod chart;
+mod gzip;
+mod json_line;
+mod key;
+mod keys;
+mod lines;
+mod malformed;
+mod numbers;
+mod page;
+mod plan;
+mod play;
+mod plot;
+mod reader;
+mod recording;
+mod report;
+mod stamp;
+mod subject;
+mod table;
+mod tally;
+mod timeline;
+
+pub use key::{KeyExpression, KeyExpressionError};
+pub use plan::{Plan, PolicySpec};
+pub use reader::{LogFormat, LogReader};
+pub use recording::Recording;
+pub use report::Report;
+pub use subject::Subject;
+
+/// The example of the README is compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -1,0 +1,140 @@
+//! A report as one page for browsers: no script, and nothing from elsewhere.
+
+use std::io::{self, Write};
+
+use askama::Template;
+
+use crate::chart::{OverTime, moment};
+use crate::keys::shown;
+use crate::numbers::{counted, grouped, length, percent};
+use crate::plot::{self, summary};
+use crate::report::{Counts, DeniedKey, Report};
+use crate::subject::Subject;
+
+/// A report as a page.
+#[derive(Debug, Template)]
+#[template(path = "replay/page.html")]
+pub(crate) struct Page<'r> {
+    report: &'r Report,
+    log: String,
+    lines: String,
+    malformed: String,
+    has_more_malformed: bool,
+    /// One below the other; `None` when there is nothing to compare.
+    comparison: Option<OverTime>,
+    sections: Vec<Section>,
+    version: &'static str,
+}
+
+/// What one policy did, or a limit of several.
+#[derive(Debug)]
+struct Section {
+    number: usize,
+    heading: String,
+    is_shadow: bool,
+    requests: String,
+    allowed: String,
+    denied: String,
+    percent: String,
+    keys: String,
+    keys_denied: String,
+    /// The part that was denied, as a length.
+    share: String,
+    summary: String,
+    worst: Option<Worst>,
+    beyond: Option<String>,
+    plot: Option<OverTime>,
+    hardest: Vec<Key>,
+    /// The keys denied that are not shown.
+    more: Option<String>,
+}
+
+#[derive(Debug)]
+struct Worst {
+    minute: String,
+    denied: String,
+}
+
+/// A key with its requests, and their lengths as parts of the longest shown.
+#[derive(Debug)]
+struct Key {
+    text: String,
+    offered: String,
+    allowed: String,
+    denied: String,
+    allowed_length: String,
+    denied_length: String,
+}
+
+/// The characters that are shown of a key, and of whatever else its user wrote.
+const KEY: usize = 80;
+const TEXT: usize = 1_024;
+
+impl<'r> Page<'r> {
+    pub(crate) fn new(report: &'r Report) -> Self {
+        let subjects: Vec<_> = report.subjects().collect();
+        let comparison = report.timeline.as_ref().filter(|_| subjects.len() > 1);
+        let section = |(index, subject)| Section::new(index + 1, subject, report);
+        Self {
+            report,
+            log: shown(&report.log, TEXT),
+            lines: format!(
+                "{}, {}, {}",
+                counted(report.lines, "line"),
+                counted(report.requests, "request"),
+                counted(report.keys, "key"),
+            ),
+            malformed: counted(report.malformed, "malformed line"),
+            has_more_malformed: report.malformed > report.malformed_lines.len() as u64,
+            comparison: comparison.map(|offered| plot::comparison(&subjects, offered)),
+            sections: subjects.iter().enumerate().map(section).collect(),
+            version: env!("CARGO_PKG_VERSION"),
+        }
+    }
+
+    /// Writes the page.
+    pub(crate) fn write(&self, output: &mut impl Write) -> io::Result<()> {
+        self.write_into(output)
+    }
+}
+
+impl Section {
+    fn new(number: usize, subject: &Subject<'_>, report: &Report) -> Self {
+        let Subject { heading, is_shadow, counts } = subject;
+        let rest = counts.keys_denied - counts.denied_most.len() as u64;
+        Self {
+            number,
+            heading: shown(heading, TEXT),
+            is_shadow: *is_shadow,
+            requests: grouped(counts.requests),
+            allowed: grouped(counts.allowed),
+            denied: grouped(counts.denied),
+            percent: percent(counts.denied, counts.requests),
+            keys: grouped(counts.keys),
+            keys_denied: grouped(counts.keys_denied),
+            share: length(counts.denied, counts.requests),
+            summary: summary(counts),
+            worst: counts.worst_minute.as_ref().map(|worst| Worst {
+                minute: moment(worst.at.as_micros(), sluicegate_core::Span::MINUTE.as_micros()),
+                denied: grouped(worst.denied),
+            }),
+            beyond: (counts.beyond > 0).then(|| grouped(counts.beyond)),
+            plot: report.timeline.as_ref().map(|offered| plot::single(subject, offered)),
+            hardest: hardest(counts),
+            more: (rest > 0).then(|| counted(rest, "more key")),
+        }
+    }
+}
+
+fn hardest(counts: &Counts) -> Vec<Key> {
+    let longest = counts.denied_most.iter().map(|key| key.requests).max().unwrap_or(0);
+    let key = |key: &DeniedKey| Key {
+        text: shown(&key.key, KEY),
+        offered: grouped(key.requests),
+        allowed: grouped(key.allowed),
+        denied: grouped(key.denied),
+        allowed_length: length(key.allowed, longest),
+        denied_length: length(key.denied, longest),
+    };
+    counts.denied_most.iter().map(key).collect()
+}
