@@ -2,12 +2,12 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+use sluicegate_conformance::kernels::Kernels;
+use sluicegate_conformance::reference::Clock;
 use sluicegate_core::{
     CalendarUnit, CalendarWindow, Cost, Costs, Decision, MAX_EXACT, Operation, Policy, Rate,
     StoreError, StoreErrorKind, Timestamp,
 };
-use sluicegate_conformance::kernels::Kernels;
-use sluicegate_conformance::reference::Clock;
 
 const NOW: u64 = 1_699_920_000_000_000;
 

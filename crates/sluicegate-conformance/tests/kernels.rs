@@ -2,10 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-use sluicegate_core::{Costs, Policy};
 use sluicegate_conformance::kernels::Kernels;
 use sluicegate_conformance::reference::{Clock, differences};
 use sluicegate_conformance::schedules::{Kind, Plan, Schedule, Step, each};
+use sluicegate_core::{Costs, Policy};
 
 fn assert_kernels_answer_like_the_model(schedule: &Schedule) {
     let mut kernels = Kernels::new(schedule.policies.clone(), schedule.clock);

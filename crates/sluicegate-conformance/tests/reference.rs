@@ -3,11 +3,9 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, which may fail in place")]
 
 use serde_json::Value;
-use sluicegate_core::{MAX_EXACT, Policy};
 use sluicegate_conformance::cases::{self, Failure, at_once};
 use sluicegate_conformance::reference::{Answer, Clock, Costs, Model, Operation, Refusal, Retry};
-
-const SAMPLES: &str = include_str!("../data/conformance-samples.jsonl");
+use sluicegate_core::{MAX_EXACT, Policy};
 
 const MS: u64 = 1_000;
 const S: u64 = 1_000_000;
