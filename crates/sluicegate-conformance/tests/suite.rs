@@ -13,8 +13,10 @@ mod a_shared_and_a_guarded_store {
     use sluicegate_conformance::suite::Guarded;
     use sluicegate_core::SharedStore;
 
-    sluicegate_conformance::suite!(each [[
-        SharedStore::new(MapStore::default()),
-        SharedStore::new(Guarded::new(Arc::new(MapStore::default()), "a server")),
-    ]]);
+    sluicegate_conformance::suite!(
+        each[[
+            SharedStore::new(MapStore::default()),
+            SharedStore::new(Guarded::new(Arc::new(MapStore::default()), "a server")),
+        ]]
+    );
 }

@@ -40,7 +40,6 @@ pub async fn refused_requests_change_nothing<S: Store>(store: &S) {
         (&buckets, Request::new(Operation::Charge, b"b").costs(most), Overflow),
         (&window, Request::new(Operation::Charge, b"w").costs(most), Overflow),
         (&both, Request::new(Operation::Charge, b"b").also(one).costs(most), Overflow),
-        (&buckets, Request::new(RESERVE, b"b").costs(most).with_receipt(), Overflow),
     ];
     for (limit, request, kind) in refused {
         let opened = open(store, limit, &time);
