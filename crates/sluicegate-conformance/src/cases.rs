@@ -3,14 +3,20 @@
 //!
 //! One case a line: an algorithm with its parameters and the events with what must be answered.
 //! [`read`] parses a whole file before anything runs, [`run`] plays the cases against a
-//! [`Target`] under injected time, each with fresh keys. Nothing is slept for.
+//! [`Target`] under injected time, each with fresh keys. Nothing is slept for. A [`StoreTarget`] is
+//! any store.
 
 mod case;
 mod params;
 mod run;
+mod store_target;
 
 pub use case::{Case, Event, Expect, Expected, ReadError, read};
 pub use params::{BuildError, Subject};
 pub use run::{
     Failure, Report, Retry, Step, StepAnswer, StepError, Target, at_once, run, run_case,
 };
+pub use store_target::StoreTarget;
+
+/// One or two small cases of each algorithm, as a case file.
+pub const SAMPLES: &str = include_str!("../data/conformance-samples.jsonl");

@@ -104,7 +104,8 @@ impl Kernels {
         operation: Operation,
         costs: Costs<'_>,
     ) -> Result<Decision, Error> {
-        let (key, also) = subjects.split_first().map_or((&[][..], subjects), |(key, also)| (*key, also));
+        let (key, also) =
+            subjects.split_first().map_or((&[][..], subjects), |(key, also)| (*key, also));
         self.ask(now, &Request::new(operation, key).also(also).costs(costs))
     }
 

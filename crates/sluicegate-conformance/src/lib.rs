@@ -25,6 +25,7 @@
 //! as many.
 
 pub mod cases;
+mod fresh;
 pub mod kernels;
 pub mod reference;
 pub mod schedules;

@@ -166,16 +166,30 @@ impl fmt::Display for Schedule {
 /// # Panics
 /// When `test` does, or one of the variables is no number.
 pub fn each(name: &str, count: u64, mut test: impl FnMut(u64)) {
-    if let Some(seed) = number_in("SLUICEGATE_SEED") {
-        return test(seed);
-    }
-    let times = number_in("SLUICEGATE_SOAK").unwrap_or(1);
-    let mut seeds = Dice::named(name);
-    for _ in 0..count.saturating_mul(times) {
-        let seed = seeds.next();
+    for seed in seeds(name, count) {
         let _shown = ShownOnPanic { name, seed };
         test(seed);
     }
+}
+
+/// [`each`] for what has to be waited for: one seed after the other.
+///
+/// # Panics
+/// Like [`each`].
+pub async fn each_awaited(name: &str, count: u64, mut test: impl AsyncFnMut(u64)) {
+    for seed in seeds(name, count) {
+        let _shown = ShownOnPanic { name, seed };
+        test(seed).await;
+    }
+}
+
+/// The seeds that [`each`] runs with.
+fn seeds(name: &str, count: u64) -> impl Iterator<Item = u64> {
+    let asked_for = number_in("SLUICEGATE_SEED");
+    let times = number_in("SLUICEGATE_SOAK").unwrap_or(1);
+    let count = if asked_for.is_some() { 1 } else { count.saturating_mul(times) };
+    let mut dice = Dice::named(name);
+    (0..count).map(move |_| asked_for.unwrap_or_else(|| dice.next()))
 }
 
 #[expect(clippy::panic, reason = "a typing error must not run another test than was asked for")]

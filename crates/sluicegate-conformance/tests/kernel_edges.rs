@@ -2,12 +2,12 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-use sluicegate_core::{
-    CalendarUnit, CalendarWindow, Cost, Costs, Decision, MAX_EXACT, Operation, Policy, Rate,
-    StoreError, StoreErrorKind, Timestamp,
-};
 use sluicegate_conformance::kernels::Kernels;
 use sluicegate_conformance::reference::Clock;
+use sluicegate_core::{
+    CalendarUnit, CalendarWindow, Cost, Costs, Decision, Error, MAX_EXACT, Operation, Policy, Rate,
+    RequestErrorKind, Timestamp,
+};
 
 const NOW: u64 = 1_699_920_000_000_000;
 
@@ -15,7 +15,7 @@ fn kernels(spec: &str) -> Kernels {
     Kernels::new(vec![spec.parse().unwrap()], Clock::Injected)
 }
 
-fn ask(kernels: &mut Kernels, operation: Operation, cost: u64) -> Result<Decision, StoreError> {
+fn ask(kernels: &mut Kernels, operation: Operation, cost: u64) -> Result<Decision, Error> {
     kernels.decide(NOW, b"key", operation, Costs::Same(Cost::new(cost).unwrap()))
 }
 
@@ -124,7 +124,7 @@ fn a_state_holds_exactly_as_much_as_is_exact() {
         assert!(charge(MAX_EXACT - 1).unwrap().is_allowed(), "{spec}");
         assert!(charge(1).unwrap().is_allowed(), "{spec}");
         let error = charge(1).unwrap_err();
-        assert_eq!(error.kind(), StoreErrorKind::Overflow, "{spec}");
+        assert_eq!(error.as_request().unwrap().kind(), RequestErrorKind::Overflow, "{spec}");
     }
 }
 
@@ -136,7 +136,7 @@ fn ask_at(
     now: u64,
     operation: Operation,
     cost: u64,
-) -> Result<Decision, StoreError> {
+) -> Result<Decision, Error> {
     kernels.decide(now, b"key", operation, Costs::Same(Cost::new(cost).unwrap()))
 }
 
@@ -151,7 +151,7 @@ fn a_counter_whose_cell_has_begun_is_restamped_to_now() {
     assert!(ahead.is_allowed());
     let decision = ask_at(&mut kernels, NOW, Operation::Peek, 1).unwrap();
     assert!(decision.notes().restamped);
-    let reset = decision.policies()[0].reset_after().unwrap().as_micros();
+    let reset = decision.policy(0).unwrap().reset_after().unwrap().as_micros();
     assert_eq!(reset, 2 * HOUR, "counted from now, not from the time ahead");
 }
 
@@ -165,7 +165,10 @@ fn two_cells_that_lie_ahead_count_as_one_as_far_as_it_can_hold_them() {
         match peek {
             Ok(decision) => assert!(fits && !decision.is_allowed(), "{current}"),
             Err(error) => {
-                assert!(!fits && error.kind() == StoreErrorKind::Overflow, "{current}: {error}");
+                assert!(
+                    !fits && error.as_request().unwrap().kind() == RequestErrorKind::Overflow,
+                    "{current}: {error}"
+                );
             }
         }
     }

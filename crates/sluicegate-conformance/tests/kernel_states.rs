@@ -2,15 +2,17 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-use sluicegate_core::kernel::log::{Entry, Log, State};
-use sluicegate_core::kernel::{Ask, Rule, Times, bucket, counter, warm_up, window};
+use sluicegate_core::kernel::log::{Balance, Entry, Log, State};
+use sluicegate_core::kernel::{
+    self, Admission, Kernel, Now, Reading, Rule, Verdict, bucket, counter, warm_up, window,
+};
 use sluicegate_core::{
-    Cost, Costs, Limit, MAX_EXACT, Operation, Policy, Reading, RetryAfter, Standing,
-    StoreErrorKind, Timestamp, evaluate,
+    Cost, Costs, Held, Limit, MAX_EXACT, Operation, Policy, Request, RequestErrorKind, RetryAfter,
+    Timestamp, step,
 };
 
 const AT: u64 = 1_699_920_000_000_000;
-const TIMES: Times = Times { now: AT, max_clock_back: Some(5_000_000) };
+const NOW: Now = Now { micros: AT, max_clock_back: Some(5_000_000) };
 
 fn rule(spec: &str) -> Rule {
     spec.parse::<Policy>().unwrap().rule().clone()
@@ -29,6 +31,28 @@ fn limit(specs: &[&str]) -> Limit {
 fn state(newest: u64, base: u64, entries: &[(u64, u64)]) -> State {
     let entries = entries.iter().map(|&(stamp, total)| Entry { stamp, total }).collect();
     State { newest, base, entries }
+}
+
+/// A log as it stands at a time.
+fn balance(log: &Log, state: &State, at: u64) -> Balance {
+    log.balance(Some(state.clone()), Now { micros: at, max_clock_back: None }).unwrap().0
+}
+
+/// What is kept of a log that was admitted some units at a time.
+fn admitted(log: &Log, state: &State, at: u64, cost: u64) -> Result<State, kernel::Overflow> {
+    let mut balance = balance(log, state, at);
+    log.admit(&mut balance, Admission::at_once(cost))?;
+    Ok(log.state(balance).unwrap())
+}
+
+fn refunded(log: &Log, state: &State, at: u64, units: u64) -> State {
+    let mut balance = balance(log, state, at);
+    log.refund(&mut balance, units);
+    log.state(balance).unwrap()
+}
+
+fn ask(operation: Operation, costs: Costs<'_>) -> Request<'_> {
+    Request::new(operation, b"key").costs(costs)
 }
 
 #[test]
@@ -68,86 +92,88 @@ fn a_ring_has_one_to_65_536_slices_and_a_wrong_number_of_them_is_told_the_neares
     let exact = log("sliding_log 9/min");
     assert_eq!((exact.quantum(), exact.is_ring()), (1, false));
     // Only a ring has slices.
-    assert_eq!(exact.current(&state(AT, 0, &[(AT, 4)]), AT), 0);
-    assert_eq!(ring.current(&state(AT, 1, &[(AT - 1_000_000, 3), (AT, 4)]), AT), 1);
+    assert_eq!(exact.counts(&balance(&exact, &state(AT, 0, &[(AT, 4)]), AT)).1, 0);
+    let two = state(AT, 1, &[(AT - 1_000_000, 3), (AT, 4)]);
+    assert_eq!(ring.counts(&balance(&ring, &two, AT)).1, 1);
 }
 
 #[test]
 fn a_restamp_without_anything_ahead_only_moves_the_newest_time() {
     let ring = log("sliding_window 9/min slices 60");
-    let mut held = state(AT + 9_000_000, 0, &[(AT - 3_000_000, 2)]);
-    assert!(ring.needs_restamp(&held, TIMES));
-    ring.restamp(&mut held, AT);
-    assert_eq!(held, state(AT, 0, &[(AT - 3_000_000, 2)]));
-    let mut ahead = state(AT + 9_000_000, 0, &[(AT - 3_000_000, 2), (AT + 8_000_000, 5)]);
-    ring.restamp(&mut ahead, AT);
-    assert_eq!(ahead, state(AT, 0, &[(AT - 3_000_000, 2), (AT, 5)]));
+    let held = state(AT + 9_000_000, 0, &[(AT - 3_000_000, 2)]);
+    let (restamped, is_restamped) = ring.balance(Some(held), NOW).unwrap();
+    assert!(is_restamped);
+    assert_eq!(restamped.state(), &state(AT, 0, &[(AT - 3_000_000, 2)]));
+    let ahead = state(AT + 9_000_000, 0, &[(AT - 3_000_000, 2), (AT + 8_000_000, 5)]);
+    let (restamped, is_restamped) = ring.balance(Some(ahead), NOW).unwrap();
+    assert!(is_restamped);
+    assert_eq!(restamped.state(), &state(AT, 0, &[(AT - 3_000_000, 2), (AT, 5)]));
 }
 
 #[test]
 fn running_totals_are_counted_anew_just_before_they_pass_what_is_exact() {
     let exact = log("sliding_log 9/min");
-    let mut held = state(AT, MAX_EXACT - 5, &[(AT, MAX_EXACT - 3)]);
-    exact.admit(&mut held, AT, 3).unwrap();
+    let held = state(AT, MAX_EXACT - 5, &[(AT, MAX_EXACT - 3)]);
+    let held = admitted(&exact, &held, AT, 3).unwrap();
     assert_eq!(held, state(AT, MAX_EXACT - 5, &[(AT, MAX_EXACT)]), "it still fits");
-    exact.admit(&mut held, AT, 1).unwrap();
-    assert_eq!(held, state(AT, 0, &[(AT, 6)]));
+    assert_eq!(admitted(&exact, &held, AT, 1).unwrap(), state(AT, 0, &[(AT, 6)]));
 }
 
 #[test]
 fn a_log_is_full_at_65_536_stamps_and_one_of_them_may_still_grow() {
     let exact = log("sliding_log 9/d");
-    let mut held = State::default();
     let (last, later) = (AT + 65_535, AT + 86_400_000_000);
+    let one = Admission::at_once(1);
+    let now = |micros| Now { micros, max_clock_back: None };
+    let mut held = None;
     for at in AT..=last {
-        exact.can_admit(&held, at, 1).unwrap();
-        // The first stamp has left by then: that is room, whatever else is held.
-        exact.can_admit(&held, later, 1).unwrap();
-        exact.admit(&mut held, at, 1).unwrap();
+        // One state all the way: a copy for each of them would take long.
+        let (mut balance, _) = exact.balance(held, now(at)).unwrap();
+        exact.can_admit(&balance, one).unwrap();
+        exact.admit(&mut balance, one).unwrap();
+        held = exact.state(balance);
     }
-    assert!(exact.can_admit(&held, last + 1, 1).is_err());
-    assert!(exact.clone().admit(&mut held.clone(), last + 1, 1).is_err());
-    exact.can_admit(&held, last, 1).unwrap();
-    exact.admit(&mut held, last, 1).unwrap();
-    // What has left makes room.
-    exact.admit(&mut held, later, 1).unwrap();
+    let held = held.unwrap();
+    assert_eq!(held.entries.len(), 65_536);
+    let one_more = balance(&exact, &held, last + 1);
+    assert!(exact.can_admit(&one_more, one).is_err());
+    assert!(exact.admit(&mut one_more.clone(), one).is_err());
+    let same = balance(&exact, &held, last);
+    exact.can_admit(&same, one).unwrap();
+    let held = admitted(&exact, &held, last, 1).unwrap();
+    // The first stamp has left by then: that is room, whatever else is held.
+    exact.can_admit(&balance(&exact, &held, later), one).unwrap();
+    assert_eq!(admitted(&exact, &held, later, 1).unwrap().newest, later);
     // Nor does one stamp grow beyond what is exact.
-    let alone = state(AT, 0, &[(AT, 1)]);
-    exact.can_admit(&alone, AT, MAX_EXACT - 1).unwrap();
-    assert!(exact.can_admit(&alone, AT, MAX_EXACT).is_err());
+    let alone = balance(&exact, &state(AT, 0, &[(AT, 1)]), AT);
+    exact.can_admit(&alone, Admission::at_once(MAX_EXACT - 1)).unwrap();
+    assert!(exact.can_admit(&alone, Admission::at_once(MAX_EXACT)).is_err());
 }
 
 #[test]
 fn a_refund_gives_back_no_more_than_counts() {
     let exact = log("sliding_log 9/min");
-    let mut held = state(AT, 10, &[(AT - 1, 12), (AT, 15)]);
-    exact.refund(&mut held, AT, 1_000);
-    assert_eq!(held, state(AT, 15, &[]));
+    let held = state(AT, 10, &[(AT - 1, 12), (AT, 15)]);
+    assert_eq!(refunded(&exact, &held, AT, 1_000), state(AT, 15, &[]));
     // What has left by now, but not when it was newest, stays as it was.
-    let mut held = state(AT, 10, &[(AT - 1, 12), (AT, 15)]);
-    exact.refund(&mut held, AT + 59_999_999, 1_000);
-    assert_eq!(held, state(AT, 10, &[(AT - 1, 12)]));
+    let later = refunded(&exact, &held, AT + 59_999_999, 1_000);
+    assert_eq!(later, state(AT, 10, &[(AT - 1, 12)]));
 }
 
 #[test]
 fn a_refund_of_nothing_leaves_nothing_to_keep() {
     let limit = limit(&["gcra 1/s burst 3 as a", "gcra 1/s burst 3 as b"]);
-    let held = bucket::State { newest: AT, deficit: 5, unit: 1_000_000 };
-    let held = sluicegate_core::packed::State::Bucket(held);
-    let mut standings: Vec<_> = limit
-        .members()
-        .iter()
-        .map(|member| Standing::of(member.policy().rule(), Some(&held), TIMES).unwrap().unwrap().0)
-        .collect();
-    let costs = Costs::Each(&[0, 1]);
-    let evaluation = evaluate(&limit, &mut standings, Operation::Refund, costs).unwrap();
-    assert_eq!(evaluation.changed, 0b10);
+    let bucket = bucket::State { newest: AT, deficit: 5, unit: 1_000_000 };
+    let bucket = Some(Held::State(kernel::State::Bucket(bucket)));
+    let mut held = [bucket.clone(), bucket.clone()];
+    let refund = ask(Operation::Refund, Costs::Each(&[0, 1]));
+    assert_eq!(step(&limit, &refund, NOW, &mut held).unwrap().changed, 0b10);
+    assert_eq!(held[0], bucket);
 }
 
-/// A log changes where it is: whatever else can't be charged has to be known before.
+/// Whatever else can't be charged has to be known before a log is.
 #[test]
 fn a_log_is_untouched_when_another_policy_cannot_hold_the_cost() {
-    let most = MAX_EXACT;
     for other in [
         "token_bucket 1/us burst 5 as z",
         "fixed_window 5/h as z",
@@ -155,46 +181,27 @@ fn a_log_is_untouched_when_another_policy_cannot_hold_the_cost() {
         "warmup 5/s over 2s as z",
         "sliding_log 5/h as z",
     ] {
-        let limit = limit(&["sliding_log 5/h as a", other]);
-        let mut touched = state(AT, 0, &[(AT - 7, 2)]);
-        let before = touched.clone();
-        let (rule_a, rule_b) =
-            (limit.members()[0].policy().rule(), limit.members()[1].policy().rule());
-        let stand = |rule: &Rule| Standing::of(rule, None, TIMES).unwrap().map(|(it, _)| it);
-        let Rule::Log(log_a) = rule_a else { panic!("a log") };
-        let mut held;
-        let second = match rule_b {
-            Rule::Log(log_b) => {
-                held = state(AT, 0, &[(AT - 7, most)]);
-                Standing::of_log(log_b, &mut held, TIMES).0
-            }
-            rule => {
-                // So much is there already that nothing more can be held.
-                let mut standings = [stand(rule).unwrap()];
-                let alone =
-                    Limit::new("alone".parse().unwrap(), vec![limit.members()[1].policy().clone()])
-                        .unwrap();
-                // Bit by bit, of which each fits once or not at all.
-                for bit in (0..=52).rev() {
-                    let cost = Costs::Same(Cost::new(1 << bit).unwrap());
-                    let _ = evaluate(&alone, &mut standings, Operation::Charge, cost);
-                }
-                let [standing] = standings;
-                standing
-            }
-        };
-        let mut standings = [Standing::of_log(log_a, &mut touched, TIMES).0, second];
-        let error = evaluate(&limit, &mut standings, Operation::Charge, Costs::Own).unwrap_err();
-        assert_eq!(error.kind(), StoreErrorKind::Overflow, "{other}");
-        assert_eq!(touched, before, "{other}");
-        // And the other way round: the log is what is full.
-        let mut full = state(AT, 0, &[(AT - 7, most)]);
-        let mut standings = [Standing::of_log(log_a, &mut full, TIMES).0];
-        let alone = Limit::new("alone".parse().unwrap(), vec![limit.members()[0].policy().clone()])
-            .unwrap();
-        let error = evaluate(&alone, &mut standings, Operation::Charge, Costs::Own).unwrap_err();
-        assert_eq!(error.kind(), StoreErrorKind::Overflow);
-        assert_eq!(full, state(AT, 0, &[(AT - 7, most)]));
+        let alone = limit(&[other]);
+        let mut full = [None];
+        // So much is there already that nothing more can be held. Bit by bit, of which each fits
+        // once or not at all.
+        for bit in (0..=52).rev() {
+            let cost = Costs::Same(Cost::new(1 << bit).unwrap());
+            let _ = step(&alone, &ask(Operation::Charge, cost), NOW, &mut full);
+        }
+        let [full] = full;
+        let log = Some(Held::State(kernel::State::Log(state(AT, 0, &[(AT - 7, 2)]))));
+        // In both orders: each of them is the one that is judged first.
+        for (specs, held) in [
+            (["sliding_log 5/h as a", other], [log.clone(), full.clone()]),
+            ([other, "sliding_log 5/h as a"], [full, log]),
+        ] {
+            let mut touched = held.clone();
+            let charge = ask(Operation::Charge, Costs::Own);
+            let error = step(&limit(&specs), &charge, NOW, &mut touched).unwrap_err();
+            assert_eq!(error.as_request().unwrap().kind(), RequestErrorKind::Overflow, "{other}");
+            assert_eq!(touched, held, "{other}");
+        }
     }
 }
 
@@ -202,30 +209,34 @@ fn a_log_is_untouched_when_another_policy_cannot_hold_the_cost() {
 fn a_log_that_the_store_judged_is_reported_as_it_said() {
     let limit = limit(&["sliding_log 5/h and 9/d"]);
     let reading = Reading {
-        ask: Ask::Refuse { retry: Some(17) },
+        verdict: Verdict::Refuse { retry: Some(17) },
         violated: 0b10,
+        restamped: false,
         remaining_before: 3,
         remaining: 2,
         reset_after: 99,
         total: 7,
         current: 4,
     };
-    let answer = |reading: Reading, operation| {
-        evaluate(&limit, &mut [Standing::Read(reading)], operation, Costs::Own).unwrap().decision
+    let answer = |reading: Reading, operation, costs| {
+        let mut held = [Some(Held::Reading(reading))];
+        step(&limit, &ask(operation, costs), NOW, &mut held).unwrap().decision
     };
-    let denied = answer(reading, Operation::Check);
-    let said = denied.policies()[0];
+    let denied = answer(reading, Operation::Check, Costs::Own);
+    let said = denied.policy(0).unwrap();
     assert!(matches!(said.retry_after(), RetryAfter::After(span) if span.as_micros() == 17));
     assert_eq!(said.violated().collect::<Vec<_>>(), [1]);
     assert_eq!((said.remaining(), said.window_total(), said.current_slice()), (Some(2), 7, 4));
     assert_eq!(said.reset_after().unwrap().as_micros(), 99);
-    let passes = Reading { ask: Ask::Pass { wait: 0 }, violated: 0, ..reading };
+    assert!(!denied.notes().restamped);
+    let restamped = Reading { restamped: true, ..reading };
+    assert!(answer(restamped, Operation::Check, Costs::Own).notes().restamped);
+    let passes = Reading { verdict: Verdict::Pass { wait: 0 }, violated: 0, ..reading };
     for operation in [Operation::Check, Operation::Charge, Operation::Refund, Operation::Reset] {
-        assert!(answer(passes, operation).is_allowed(), "{operation:?}");
+        assert!(answer(passes, operation, Costs::Own).is_allowed(), "{operation:?}");
     }
     let cost = Costs::Same(Cost::new(9).unwrap());
-    let partial = evaluate(&limit, &mut [Standing::Read(passes)], Operation::TakeUpTo, cost);
-    assert_eq!(partial.unwrap().decision.granted(), 3);
+    assert_eq!(answer(passes, Operation::TakeUpTo, cost).granted(), 3);
 }
 
 #[test]
@@ -233,16 +244,16 @@ fn a_warm_up_holds_a_debt_up_to_what_is_exact() {
     let Rule::WarmUp(rule) = rule("warmup 5/s over 2s") else { panic!("a warm-up") };
     assert_eq!((rule.unit(), rule.refill(), rule.store()), (200_000, 1, 2_000_000));
     let wait = {
-        let (mut standing, _) = rule.stand(None, TIMES).unwrap();
-        rule.admit(&mut standing, 1, 0).unwrap();
-        rule.state(&standing).debt
+        let (mut balance, _) = rule.balance(None, NOW).unwrap();
+        rule.admit(&mut balance, Admission::at_once(1)).unwrap();
+        rule.state(balance).unwrap().debt
     };
     assert!(wait > 0);
     for (debt, holds) in [(MAX_EXACT - wait, true), (MAX_EXACT - wait + 1, false)] {
         let held = warm_up::State { newest: AT, debt, deficit: 0, unit: rule.unit() };
-        let (mut standing, _) = rule.stand(Some(held), TIMES).unwrap();
-        assert_eq!((standing.at(), standing.is_known()), (AT, true));
-        assert_eq!(rule.admit(&mut standing, 1, 0).is_ok(), holds, "{debt}");
+        let (mut balance, _) = rule.balance(Some(held), NOW).unwrap();
+        assert_eq!((warm_up::WarmUp::judged_at(&balance), rule.is_known(&balance)), (AT, true));
+        assert_eq!(rule.admit(&mut balance, Admission::at_once(1)).is_ok(), holds, "{debt}");
     }
 }
 
@@ -253,9 +264,9 @@ fn a_warm_up_that_is_full_after_the_longest_span_is_told_that_span() {
     let Rule::WarmUp(rule) = member.policy().rule() else { panic!("a warm-up") };
     let reset = |debt, deficit| {
         let held = warm_up::State { newest: AT, debt, deficit, unit: rule.unit() };
-        let standing = Standing::WarmUp(rule.stand(Some(held), TIMES).unwrap().0);
-        let peek = evaluate(&limit, &mut [standing], Operation::Peek, Costs::Own).unwrap();
-        peek.decision.policies()[0].reset_after().unwrap().as_micros()
+        let mut held = [Some(Held::State(kernel::State::WarmUp(held)))];
+        let peek = step(&limit, &ask(Operation::Peek, Costs::Own), NOW, &mut held).unwrap();
+        peek.decision.policy(0).unwrap().reset_after().unwrap().as_micros()
     };
     assert_eq!(reset(MAX_EXACT - 7, 7), MAX_EXACT);
     assert_eq!(reset(MAX_EXACT - 7, 8), MAX_EXACT);
@@ -267,8 +278,7 @@ fn a_request_brings_a_subject_for_each_part() {
     let part =
         |name: &str| Limit::new(name.parse().unwrap(), vec!["gcra 1/s".parse().unwrap()]).unwrap();
     let check = |limit: &Limit, also| {
-        let request = sluicegate_core::Request { also, ..sluicegate_core::Request::check(b"k") };
-        sluicegate_core::check_subjects(limit, &request).map_err(|error| error.to_string())
+        Request::check(b"k").also(also).validate(limit).map_err(|error| error.to_string())
     };
     let two: &[&[u8]] = &[b"a", b"b"];
     let (one, three) = (part("a"), Limit::together(["a", "b", "c"].map(part)).unwrap());
@@ -301,18 +311,20 @@ fn buckets_tell_the_numbers_they_decide_by() {
     assert_eq!(bucket("smooth 6/4s burst 1s start full").fresh_deficit(), 0);
 
     let kept = bucket::State { newest: AT - 10, deficit: 100, unit: 2_000_000 };
-    let (standing, restamped) = meter.stand(Some(kept), TIMES).unwrap();
-    assert_eq!((standing.at(), standing.deficit(), restamped), (AT, 70, false));
-    assert!(standing.is_known());
-    let (standing, _) = meter.stand(None, TIMES).unwrap();
-    assert_eq!((standing.at(), standing.deficit(), standing.is_known()), (AT, 0, false));
+    let (balance, restamped) = meter.balance(Some(kept), NOW).unwrap();
+    // 70 ticks are left of the deficit, at 3 ticks a microsecond.
+    assert_eq!((bucket::Bucket::judged_at(&balance), restamped), (AT, false));
+    assert_eq!((meter.reset_after(&balance), meter.is_known(&balance)), (24, true));
+    let (balance, _) = meter.balance(None, NOW).unwrap();
+    assert_eq!((bucket::Bucket::judged_at(&balance), meter.reset_after(&balance)), (AT, 0));
+    assert!(!meter.is_known(&balance));
 
     let Rule::WarmUp(warm_up) = rule("warmup 6/4s over 10s") else { panic!("a warm-up") };
     assert_eq!((warm_up.unit(), warm_up.refill(), warm_up.store()), (2_000_000, 3, 30_000_000));
     let kept = warm_up::State { newest: AT - 10, debt: 0, deficit: 5, unit: 2_000_000 };
-    let (standing, _) = warm_up.stand(Some(kept), TIMES).unwrap();
-    assert_eq!((standing.at(), standing.is_known()), (AT, true));
-    assert!(!warm_up.stand(None, TIMES).unwrap().0.is_known());
+    let (balance, _) = warm_up.balance(Some(kept), NOW).unwrap();
+    assert_eq!((warm_up::WarmUp::judged_at(&balance), warm_up.is_known(&balance)), (AT, true));
+    assert!(!warm_up.is_known(&warm_up.balance(None, NOW).unwrap().0));
 }
 
 #[test]
@@ -324,18 +336,19 @@ fn windows_tell_the_numbers_they_decide_by() {
     assert_eq!(coarse.step(), 1_000_000);
     let start = AT - AT % HOUR;
     let kept = counter::State { newest: start, start, previous: 4, current: 7 };
-    let (standing, restamped) = counter.stand(Some(kept), TIMES).unwrap();
-    assert_eq!((standing.at(), standing.previous(), standing.current()), (AT, 4, 7));
-    assert!(!restamped);
+    let (balance, restamped) = counter.balance(Some(kept), NOW).unwrap();
+    assert_eq!((counter::Counter::judged_at(&balance), restamped), (AT, false));
+    let now_kept = counter::State { newest: start, start, previous: 4, current: 7 };
+    assert_eq!(counter.state(balance), Some(now_kept));
 
     let Rule::Window(window) = rule("fixed_window 9/h") else { panic!("a window") };
     assert_eq!(window.limit(), 9);
     assert_eq!(*window.anchor(), window::Anchor::FirstAdmitted(HOUR));
     let kept = window::State { newest: AT - 10, start: AT - 20, used: 3 };
-    let (standing, _) = window.stand(Some(kept), TIMES);
-    assert_eq!((standing.at(), standing.is_open()), (AT, true));
-    let (standing, _) = window.stand(None, TIMES);
-    assert_eq!((standing.at(), standing.is_open()), (AT, false));
+    let (balance, _) = window.balance(Some(kept), NOW).unwrap();
+    assert_eq!((window::FixedWindow::judged_at(&balance), window.is_known(&balance)), (AT, true));
+    let (balance, _) = window.balance(None, NOW).unwrap();
+    assert_eq!((window::FixedWindow::judged_at(&balance), window.is_known(&balance)), (AT, false));
 
     assert_eq!(window.boundaries(AT), None);
     let Rule::Window(daily) = rule("fixed_window 9/d calendar UTC") else { panic!("a window") };

@@ -2,10 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-use sluicegate_core::{Costs, Policy};
 use sluicegate_conformance::kernels::Kernels;
 use sluicegate_conformance::reference::{Clock, differences};
-use sluicegate_conformance::schedules::{Kind, Plan, Schedule, Step, each};
+use sluicegate_conformance::schedules::{Dice, Kind, Plan, Schedule, Step, each};
+use sluicegate_core::{Costs, Decision, Error, Limit, Policy};
 
 fn assert_kernels_answer_like_the_model(schedule: &Schedule) {
     let mut kernels = Kernels::new(schedule.policies.clone(), schedule.clock);
@@ -82,9 +82,10 @@ fn the_order_of_policies_is_irrelevant() {
                     let other = backward.decide(request.now_us, &request.key, operation, costs);
                     match (one, other) {
                         (Ok(one), Ok(other)) => {
-                            let mut policies = other.policies().to_vec();
-                            policies.reverse();
-                            assert_eq!(one.policies(), policies, "step {index}\n{schedule}");
+                            assert!(
+                                one.policies().eq(other.policies().rev()),
+                                "step {index}: {one:?} and {other:?}\n{schedule}"
+                            );
                             assert_eq!(
                                 (one.is_allowed(), one.retry_after(), one.wait(), one.granted()),
                                 (
@@ -96,7 +97,9 @@ fn the_order_of_policies_is_irrelevant() {
                                 "step {index}\n{schedule}"
                             );
                         }
-                        (Err(one), Err(other)) => assert_eq!(one.kind(), other.kind()),
+                        (Err(Error::Request(one)), Err(Error::Request(other))) => {
+                            assert_eq!(one.kind(), other.kind());
+                        }
                         (one, other) => panic!("step {index}: {one:?} and {other:?}\n{schedule}"),
                     }
                 }
@@ -111,4 +114,65 @@ fn composites_under_a_clock_of_the_stores_own() {
     each("kernels own clock", 1_000, |seed| {
         assert_kernels_answer_like_the_model(&plan.schedule(seed));
     });
+}
+
+/// About one subject, several limits together say what one limit of all their policies says,
+/// which the reference model judges elsewhere.
+#[test]
+fn limits_together_about_one_subject_are_one_limit() {
+    let plan = Plan { may_renumber: false, ..Plan::default() };
+    each("kernels together as one", 400, |seed| {
+        let schedule = plan.schedule(seed);
+        let mut dice = Dice::new(seed);
+        let named = schedule
+            .policies
+            .iter()
+            .enumerate()
+            .map(|(index, policy)| policy.clone().named(format!("p{index}").parse().unwrap()));
+        let named: Vec<Policy> = named.collect();
+        let mut parts: Vec<Vec<Policy>> = vec![Vec::new()];
+        for policy in named.clone() {
+            if dice.one_in(2) && !parts[parts.len() - 1].is_empty() {
+                parts.push(Vec::new());
+            }
+            parts.last_mut().unwrap().push(policy);
+        }
+        let parts = parts.into_iter().enumerate().map(|(part, policies)| {
+            Limit::new(format!("part-{part}").parse().unwrap(), policies).unwrap()
+        });
+        let together = Limit::together(parts).unwrap();
+        let mut one = Kernels::new(named, schedule.clock);
+        let mut several = Kernels::of_limit(together.clone(), schedule.clock);
+        for (index, step) in schedule.steps.iter().enumerate() {
+            let Step::Request(request) = step else { continue };
+            let (operation, costs) = request.operation.for_store();
+            let subjects = vec![&*request.key; together.parts().len()];
+            let got = several.decide_together(request.now_us, &subjects, operation, costs);
+            let expected = one.decide(request.now_us, &request.key, operation, costs);
+            match (expected, got) {
+                (Ok(expected), Ok(got)) => {
+                    assert_eq!(said(&expected), said(&got), "step {index}\n{schedule}");
+                }
+                (Err(Error::Request(expected)), Err(Error::Request(got))) => {
+                    assert_eq!(expected.kind(), got.kind());
+                }
+                (expected, got) => panic!("step {index}: {expected:?} and {got:?}\n{schedule}"),
+            }
+        }
+    });
+}
+
+/// All of a decision but the names that it gives.
+fn said(decision: &Decision) -> String {
+    let policies: Vec<String> =
+        decision.policies().map(|policy| format!("{policy:?} {:?}", policy.limit())).collect();
+    format!(
+        "{} {:?} {} {:?} {:?} {:?} {policies:#?}",
+        decision.is_allowed(),
+        decision.binding_index(),
+        decision.granted(),
+        decision.wait(),
+        decision.retry_after(),
+        decision.notes(),
+    )
 }

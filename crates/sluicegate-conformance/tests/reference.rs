@@ -3,11 +3,9 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests, which may fail in place")]
 
 use serde_json::Value;
-use sluicegate_core::{MAX_EXACT, Policy};
-use sluicegate_conformance::cases::{self, Failure, at_once};
+use sluicegate_conformance::cases::{self, Failure, SAMPLES, at_once};
 use sluicegate_conformance::reference::{Answer, Clock, Costs, Model, Operation, Refusal, Retry};
-
-const SAMPLES: &str = include_str!("../data/conformance-samples.jsonl");
+use sluicegate_core::{MAX_EXACT, Policy};
 
 const MS: u64 = 1_000;
 const S: u64 = 1_000_000;
@@ -80,18 +78,17 @@ const fn never(remaining: u64) -> (bool, u64, Retry, Option<u64>) {
 }
 
 fn failures(cases: &str) -> Vec<Failure> {
-    let cases = conformance::read(cases).unwrap();
+    let cases = cases::read(cases).unwrap();
     let mut model = Model::new(Vec::new());
-    at_once(conformance::run(&mut model, &cases, |_, _| {})).unwrap().unwrap().failures
+    at_once(cases::run(&mut model, &cases, |_, _| {})).unwrap().unwrap().failures
 }
 
 #[test]
 fn the_samples_pass() {
-    let cases = conformance::read(SAMPLES).unwrap();
+    let cases = cases::read(SAMPLES).unwrap();
     let mut model = Model::new(Vec::new());
     let mut observed = 0;
-    let report =
-        at_once(conformance::run(&mut model, &cases, |_, _| observed += 1)).unwrap().unwrap();
+    let report = at_once(cases::run(&mut model, &cases, |_, _| observed += 1)).unwrap().unwrap();
     assert_eq!(report.failures, []);
     assert_eq!(report.to_string(), "17 passed, 0 failed");
     assert_eq!(observed, 17);

@@ -147,8 +147,9 @@ fn read_case(line: usize, text: &str) -> Result<Case, String> {
     for (index, event) in raw.events.into_iter().enumerate() {
         let event = event.0.into_event(&mut changed);
         events.push(
-            event
-                .map_err(|problem| format!("case `{id}`, event {index}: {}", printable(&problem)))?,
+            event.map_err(|problem| {
+                format!("case `{id}`, event {index}: {}", printable(&problem))
+            })?,
         );
     }
     Ok(Case { id: raw.id, line, subject, invalid: raw.invalid, events })

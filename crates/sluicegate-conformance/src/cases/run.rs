@@ -76,8 +76,7 @@ pub enum Retry {
 
 impl From<&Decision> for StepAnswer {
     fn from(decision: &Decision) -> Self {
-        let refused =
-            decision.policies().enumerate().filter(|(_, policy)| !policy.is_admitted());
+        let refused = decision.policies().enumerate().filter(|(_, policy)| !policy.is_admitted());
         Self {
             allowed: decision.is_allowed(),
             remaining: decision.remaining(),
@@ -88,10 +87,7 @@ impl From<&Decision> for StepAnswer {
             },
             wait_us: decision.wait().as_micros(),
             refused: refused.map(|(index, _)| index).collect(),
-            violated: decision
-                .policy(0)
-                .map(|log| log.violated().collect())
-                .unwrap_or_default(),
+            violated: decision.policy(0).map(|log| log.violated().collect()).unwrap_or_default(),
         }
     }
 }
@@ -127,7 +123,7 @@ impl fmt::Display for Failure {
         if let Some(event) = event {
             write!(f, "event {event}: ")?;
         }
-        let plain = |value: &Value| value.as_str().map_or_else(|| value.to_string(), visible);
+        let plain = |value: &Value| value.as_str().map_or_else(|| value.to_string(), printable);
         write!(f, "{field}: expected {}, got {}", plain(expected), plain(got))
     }
 }

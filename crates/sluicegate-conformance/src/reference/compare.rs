@@ -1,6 +1,8 @@
 //! The model's questions and answers next to those of a store.
 
-use sluicegate_core::{self as core, Cost, Decision, Error, RequestError, RequestErrorKind, RetryAfter, Span};
+use sluicegate_core::{
+    self as core, Cost, Decision, Error, RequestError, RequestErrorKind, RetryAfter, Span,
+};
 
 use super::answer::{Answer, PolicyAnswer, Refusal, Retry};
 use super::operation::{Costs, Operation};
@@ -57,8 +59,6 @@ fn is_of(refusal: &Refusal, error: &RequestError) -> bool {
     let expected = match refusal {
         Refusal::TooLarge => RequestErrorKind::Overflow,
         Refusal::NotReservable => RequestErrorKind::Unsupported,
-        #[allow(unreachable_patterns, reason = "what the model may refuse later")]
-        _ => return false,
     };
     error.kind() == expected
 }

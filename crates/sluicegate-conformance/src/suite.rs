@@ -1,0 +1,174 @@
+//! All that a store is held to, as tests of its own: see [`suite!`](crate::suite!).
+//!
+//! Each check is a function too, for a store that can only be had inside a test. They leave keys
+//! behind under names that nobody else has.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a check fails by panicking: it is the body of a test"
+)]
+
+mod apart;
+mod case_file;
+mod guarded;
+mod line;
+mod race;
+mod receipts;
+mod refusals;
+mod schedules;
+mod slices;
+mod step;
+mod together;
+
+pub use apart::{
+    keys_and_limits_are_apart, runs_are_apart, what_is_opened_twice_shares_its_states,
+};
+pub use case_file::the_case_file_passes;
+pub use guarded::Guarded;
+pub use line::only_the_last_in_line_is_given_back;
+pub use race::who_comes_at_once_is_admitted_exactly;
+pub use receipts::receipts_are_plain_values;
+pub use refusals::refused_requests_change_nothing;
+pub use schedules::{
+    every_kind_alone_answers_like_the_model, schedules_answer_like_the_model,
+    schedules_by_the_stores_clock_answer_like_the_model,
+};
+pub use slices::slices_are_read_and_nothing_is_charged;
+pub use together::{
+    many_limits_answer_like_the_kernels, parts_share_their_states_with_the_limits_they_are,
+};
+
+use std::fmt;
+
+use sluicegate_core::{
+    Decision, Error, Limit, OpenOptions, OpenedLimit as _, Operation, Request, Store, StoreId,
+    TimeSource, Timestamp,
+};
+
+use crate::fresh::fresh;
+
+/// Makes a `#[test]` of each check, over any store or stack of stores.
+///
+/// - `suite!([EXPRESSION])`: the expression makes the store, in each test anew, inside a Tokio
+///   runtime; it may `.await`. What has to live as long as the store, such as a server, goes with
+///   it in a [`Guarded`].
+/// - `suite!(each [EXPRESSION])`: the expression gives several stores, all of which have to pass.
+///
+/// A store that answers at once runs 600 schedules of each kind, one that has to be waited for 60.
+///
+/// ```
+/// mod map_store {
+///     use sluicegate_conformance::kernels::MapStore;
+///
+///     sluicegate_conformance::suite!([MapStore::default()]);
+/// }
+/// # fn main() {}
+/// ```
+#[macro_export]
+macro_rules! suite {
+    ([$store:expr]) => {
+        $crate::suite!(each [[$store]]);
+    };
+    (each [$stores:expr]) => {
+        $crate::suite!(@tests [$stores]
+            the_case_file_passes
+            schedules_answer_like_the_model
+            every_kind_alone_answers_like_the_model
+            many_limits_answer_like_the_kernels
+            parts_share_their_states_with_the_limits_they_are
+            only_the_last_in_line_is_given_back
+            receipts_are_plain_values
+            slices_are_read_and_nothing_is_charged
+            refused_requests_change_nothing
+            keys_and_limits_are_apart
+            runs_are_apart
+            what_is_opened_twice_shares_its_states
+            who_comes_at_once_is_admitted_exactly
+        );
+    };
+    (@tests [$stores:expr] $($check:ident)*) => {
+        $(
+            #[test]
+            fn $check() {
+                $crate::suite::block_on(async {
+                    let mut tried = 0;
+                    for store in $stores {
+                        let _shown = $crate::suite::ShownOnPanic::of(&store);
+                        $crate::suite::$check(&store).await;
+                        tried += 1;
+                    }
+                    assert!(tried > 0, "there is no store to try");
+                });
+            }
+        )*
+    };
+}
+
+/// Runs a check to its end on a Tokio runtime of its own.
+pub fn block_on<F: Future>(check: F) -> F::Output {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(check)
+}
+
+/// Says which store it was when a check fails.
+#[derive(Debug)]
+pub struct ShownOnPanic(StoreId);
+
+impl ShownOnPanic {
+    /// For as long as this value lives.
+    #[must_use]
+    pub fn of(store: &impl Store) -> Self {
+        Self(store.id())
+    }
+}
+
+impl Drop for ShownOnPanic {
+    #[expect(clippy::print_stderr, reason = "it is of use only where the panic is read")]
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("the store was {}", self.0);
+        }
+    }
+}
+
+/// What all times of the checks count from: midnight.
+const START: u64 = 1_699_920_000_000_000;
+
+fn timestamp(micros: u64) -> Timestamp {
+    Timestamp::from_micros(micros).unwrap()
+}
+
+/// A run of injected time that nothing else is in.
+fn fresh_run() -> TimeSource {
+    TimeSource::Injected { run: fresh("suite") }
+}
+
+fn open<S: Store>(store: &S, limit: &Limit, time: &TimeSource) -> S::Opened {
+    store.open(limit.clone(), OpenOptions::default().time(time.clone()))
+}
+
+fn limit(name: &str, specs: &[&str]) -> Limit {
+    let policies = specs.iter().map(|spec| spec.parse().unwrap()).collect();
+    Limit::new(name.parse().unwrap(), policies).unwrap()
+}
+
+/// How many schedules a store is held to.
+fn count_for(store: &impl Store) -> u64 {
+    let opened = open(store, &limit("suite", &["gcra 1/s"]), &fresh_run());
+    let peek = Request::new(Operation::Peek, b"").at(timestamp(START));
+    if opened.ask(peek).is_now() { 600 } else { 60 }
+}
+
+/// Fails unless two stores gave one answer.
+fn assert_same(
+    got: &Result<Decision, Error>,
+    expected: &Result<Decision, Error>,
+    what: &dyn fmt::Debug,
+) {
+    let is_same = match (got, expected) {
+        (Ok(got), Ok(expected)) => got == expected,
+        (Err(Error::Request(got)), Err(Error::Request(expected))) => got.kind() == expected.kind(),
+        _ => false,
+    };
+    assert!(is_same, "{got:#?}\ninstead of {expected:#?}\nto {what:?}");
+}

@@ -1,0 +1,14 @@
+//! The cases that come with this crate.
+
+use sluicegate_core::Store;
+
+use crate::cases::{self, SAMPLES, StoreTarget};
+
+/// Every case of [`SAMPLES`] is answered as it says.
+pub async fn the_case_file_passes<S: Store>(store: &S) {
+    let cases = cases::read(SAMPLES).unwrap();
+    let mut target = StoreTarget::new(store);
+    let report = cases::run(&mut target, &cases, |_, _| {}).await.unwrap();
+    target.forget().await.unwrap();
+    assert_eq!((report.passed, report.failures.as_slice()), (cases.len(), &[][..]), "{report}");
+}

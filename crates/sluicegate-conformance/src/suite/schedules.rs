@@ -1,0 +1,93 @@
+//! Random schedules against the reference model.
+
+use sluicegate_core::{
+    Algorithm, Limit, ManualClock, OpenedLimit as _, Policy, Request, Start, Store, TimeSource,
+};
+
+use super::{count_for, fresh, fresh_run, open, timestamp};
+use crate::reference::{Clock, differences};
+use crate::schedules::{Kind, Plan, Schedule, Step, each_awaited};
+
+/// Limits of any policies, under injected time that steps back too, while their numbers change.
+pub async fn schedules_answer_like_the_model<S: Store>(store: &S) {
+    let plan = Plan::default();
+    each_awaited("schedules", count_for(store), async |seed| {
+        assert_answers_like_the_model(store, &plan.schedule(seed), None).await;
+    })
+    .await;
+}
+
+/// The same of each algorithm alone, so that none is met by few.
+pub async fn every_kind_alone_answers_like_the_model<S: Store>(store: &S) {
+    for kind in Kind::ALL {
+        let plan = Plan { kinds: vec![kind], max_policies: 1, ..Plan::default() };
+        each_awaited(&format!("schedules {kind:?}"), count_for(store) / 6, async |seed| {
+            assert_answers_like_the_model(store, &plan.schedule(seed), None).await;
+        })
+        .await;
+    }
+}
+
+/// The same by the store's own clock, which the check drives, so that a state that is dropped too
+/// early shows as a wrong answer. The store must restamp what is more than 5 s ahead, as stores
+/// do unless told. No part of [`suite!`](crate::suite!): few stores have a clock to drive.
+///
+/// New numbers can make what was consumed flow back later than the life that the old ones gave
+/// the key, and a clock that steps back can meet a key that has expired: neither is asked here.
+pub async fn schedules_by_the_stores_clock_answer_like_the_model<S: Store>(
+    store: &S,
+    clock: &ManualClock,
+) {
+    let plan = Plan {
+        clock: Clock::Own { max_clock_back_us: 5_000_000 },
+        may_step_back: false,
+        may_renumber: false,
+        ..Plan::default()
+    };
+    each_awaited("schedules by the store's clock", count_for(store), async |seed| {
+        let schedule = plan.schedule(seed);
+        if !schedule.policies.iter().any(starts_empty) {
+            assert_answers_like_the_model(store, &schedule, Some(clock)).await;
+        }
+    })
+    .await;
+}
+
+async fn assert_answers_like_the_model<S: Store>(
+    store: &S,
+    schedule: &Schedule,
+    clock: Option<&ManualClock>,
+) {
+    let time = if clock.is_some() { TimeSource::Store } else { fresh_run() };
+    let name = fresh("schedule");
+    let reopen = |policies: &[Policy]| {
+        let limit = Limit::new(name.parse().unwrap(), policies.to_vec()).unwrap();
+        open(store, &limit, &time)
+    };
+    let mut opened = reopen(&schedule.policies);
+    for (index, step) in schedule.steps.iter().enumerate() {
+        match step {
+            Step::SetPolicies(policies) => opened = reopen(policies),
+            Step::Request(request) => {
+                let (operation, costs) = request.operation.for_store();
+                let now = timestamp(request.now_us);
+                let asked = Request::new(operation, &request.key).costs(costs);
+                let asked = match clock {
+                    Some(clock) => {
+                        clock.set(now);
+                        asked
+                    }
+                    None => asked.at(now),
+                };
+                let got = opened.ask(asked).wait().await;
+                let differences = differences(&request.expected, &got);
+                assert!(differences.is_empty(), "step {index}: {differences:#?}\n{schedule}");
+            }
+        }
+    }
+}
+
+/// Once used it never equals a fresh one: it may go when it is full and a day old.
+fn starts_empty(policy: &Policy) -> bool {
+    matches!(policy.algorithm(), Algorithm::Smooth { start: Start::Empty, .. })
+}

@@ -1,0 +1,64 @@
+//! Random requests to limits of several parts.
+
+use sluicegate_core::{Costs, Limit, Operation, Request, Span};
+
+use super::timestamp;
+use crate::schedules::{Dice, Kind, random_policies};
+
+const SUBJECTS: [&[u8]; 4] = [b"a", b"b", b"", b"}\0{"];
+
+/// A request with all that it refers to.
+#[derive(Clone, Debug)]
+pub(super) struct Step {
+    pub(super) now: u64,
+    pub(super) subjects: Vec<&'static [u8]>,
+    pub(super) operation: Operation,
+    pub(super) costs: Vec<u64>,
+}
+
+impl Step {
+    /// Something that a limit can be asked, soon after `now`.
+    pub(super) fn random(dice: &mut Dice, limit: &Limit, now: &mut u64) -> Self {
+        *now += match dice.below(4) {
+            0 => 0,
+            1 => dice.below(50_000),
+            2 => dice.below(2_000_000),
+            _ => dice.below(60_000_000),
+        };
+        if dice.one_in(10) {
+            *now -= dice.below(1_000_000);
+        }
+        let operation = match dice.below(12) {
+            0 => Operation::Peek,
+            1 => Operation::Charge,
+            2 => Operation::TakeUpTo,
+            3 => Operation::Refund,
+            4 if dice.one_in(3) => Operation::Reset,
+            5 | 6 if limit.can_reserve() => {
+                Operation::Reserve { within: Span::from_micros(dice.below(3_000_000)).unwrap() }
+            }
+            _ => Operation::Check,
+        };
+        let subjects = limit.parts().iter().map(|_| SUBJECTS[dice.below_len(SUBJECTS.len())]);
+        let subjects = subjects.collect();
+        let costs = limit.members().iter().map(|_| dice.below(4)).collect();
+        Self { now: *now, subjects, operation, costs }
+    }
+
+    /// The request under injected time.
+    pub(super) fn request(&self) -> Request<'_> {
+        let (key, also) = self.subjects.split_first().unwrap();
+        let costs = Costs::Each(&self.costs);
+        Request::new(self.operation, key).also(also).costs(costs).at(timestamp(self.now))
+    }
+}
+
+/// A few limits of random policies.
+pub(super) fn random_parts(dice: &mut Dice, kinds: &[Kind], count: usize) -> Vec<Limit> {
+    let part = |part| {
+        let count = 1 + dice.below_len(3);
+        let policies = random_policies(dice, kinds, count);
+        Limit::new(format!("part-{part}").parse().unwrap(), policies).unwrap()
+    };
+    (0..count).map(part).collect()
+}

@@ -1,0 +1,83 @@
+//! Limits that are decided together and share their parts.
+
+use sluicegate_core::{
+    Limit, OpenedLimit, Operation, Request, RequestErrorKind, Source, Store, TimeSource,
+};
+
+use super::step::{Step, random_parts};
+use super::{START, assert_same, count_for, fresh, fresh_run, limit, open};
+use crate::kernels::MapStore;
+use crate::schedules::{Dice, Kind, each_awaited};
+
+/// Several limits over one store, which are several together and share some of their parts: all
+/// answer as the kernels do over a plain map.
+pub async fn many_limits_answer_like_the_kernels<S: Store>(store: &S) {
+    each_awaited("many limits", count_for(store), async |seed| {
+        let mut dice = Dice::new(seed);
+        let parts = random_parts(&mut dice, &Kind::ALL, 4);
+        let limits: Vec<Limit> = (0..3).map(|_| random_together(&mut dice, &parts)).collect();
+        let (time, kernels) = (fresh_run(), MapStore::default());
+        let opened: Vec<_> = limits
+            .iter()
+            .map(|limit| (limit, open(store, limit, &time), open(&kernels, limit, &time)))
+            .collect();
+        let mut now = START;
+        for _ in 0..60 {
+            let (limit, opened, kernels) = &opened[dice.below_len(opened.len())];
+            let step = Step::random(&mut dice, limit, &mut now);
+            let got = opened.ask(step.request()).wait().await;
+            let expected = kernels.ask(step.request()).wait().await;
+            assert_same(&got, &expected, &(&step, limit));
+        }
+    })
+    .await;
+}
+
+/// What a limit of several parts charges is charged to the limits that the parts are, by the
+/// store's own clock, and each part has a subject.
+pub async fn parts_share_their_states_with_the_limits_they_are<S: Store>(store: &S) {
+    let address = limit(&fresh("address"), &["token_bucket 1/h burst 3", "sliding_log 5/h"]);
+    let account = limit(&fresh("account"), &["fixed_window 2/h"]);
+    let login = Limit::together([address.clone(), account.clone()]).unwrap();
+    let [login, address, account] =
+        [login, address, account].map(|limit| open(store, &limit, &TimeSource::Store));
+    let from = |key: &'static [u8], also: &'static [&'static [u8]]| Request::check(key).also(also);
+    let both: &[&[u8]] = &[b"alice"];
+    for expected in [true, true, false] {
+        let decision = login.ask(from(b"192.0.2.7", both)).wait().await.unwrap();
+        assert_eq!((decision.is_allowed(), decision.source()), (expected, Source::Store));
+    }
+    // The denial by the account's window charged the address nothing.
+    let alone = address.ask(Request::check(b"192.0.2.7")).wait().await.unwrap();
+    assert!(alone.is_allowed());
+    assert_eq!(alone.remaining(), Some(0));
+    assert_eq!(alone.policy(1).unwrap().window_total(), 3);
+    let other: &[&[u8]] = &[b"bob"];
+    let denied = login.ask(from(b"192.0.2.7", other)).wait().await.unwrap();
+    assert_eq!((denied.is_denied(), denied.binding_index()), (true, Some(0)));
+    assert_eq!(denied.limit(), Some(login.limit()));
+    // Each part has charged its own subject, and no other.
+    for (subject, expected) in [(b"alice".as_slice(), 0), (b"bob", 2), (b"192.0.2.7", 2)] {
+        let peek = Request::new(Operation::Peek, subject);
+        let left = account.ask(peek).wait().await.unwrap().remaining();
+        assert_eq!(left, Some(expected), "{}", subject.escape_ascii());
+    }
+    for wrong in [from(b"192.0.2.7", &[]), from(b"192.0.2.7", &[b"a", b"b"])] {
+        let error = login.ask(wrong).wait().await.unwrap_err();
+        assert_eq!(error.as_request().unwrap().kind(), RequestErrorKind::Invalid);
+        assert!(error.to_string().contains("needs 2 subjects"), "{error}");
+    }
+    let extra = address.ask(from(b"192.0.2.7", both)).wait().await.unwrap_err();
+    assert_eq!(extra.as_request().unwrap().kind(), RequestErrorKind::Invalid);
+    let reset = Request::new(Operation::Reset, b"192.0.2.7").also(both);
+    assert!(login.ask(reset).wait().await.unwrap().is_allowed());
+    assert!(login.ask(from(b"192.0.2.7", both)).wait().await.unwrap().is_allowed());
+}
+
+/// Some of the parts in any order, together.
+fn random_together(dice: &mut Dice, parts: &[Limit]) -> Limit {
+    let mut left: Vec<&Limit> = parts.iter().collect();
+    let count = 1 + dice.below_len(3);
+    let chosen = (0..count).map(|_| left.remove(dice.below_len(left.len())).clone());
+    Limit::together(chosen.collect::<Vec<_>>()).unwrap()
+}
