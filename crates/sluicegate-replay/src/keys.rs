@@ -3,7 +3,7 @@
 use std::hash::BuildHasher;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
-use sluicegate_core::visible;
+use sluicegate_core::printable;
 
 /// What stands between the fields of a joined key: no field holds it, because it ends a line, so
 /// different fields never make one key.
@@ -67,7 +67,7 @@ pub(crate) fn text(key: &[u8], is_joined: bool) -> String {
 
 /// [`text`] that a terminal shows and doesn't act on, in at most `most` characters.
 pub(crate) fn shown(text: &str, most: usize) -> String {
-    let mut shown = visible(text);
+    let mut shown = printable(text);
     if shown.is_empty() {
         shown.push_str("(empty)");
     }

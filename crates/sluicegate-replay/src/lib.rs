@@ -15,7 +15,7 @@
 //! assert_eq!((recording.requests(), recording.malformed()), (4, 0));
 //!
 //! let plan = Plan::side_by_side(["sliding_log 2/min".parse()?, "gcra 1/h".parse()?]);
-//! let report = plan.play_now(&MemoryStore::builder().build(), &recording, &|_| ())?;
+//! let report = plan.play_now(&MemoryStore::new(), &recording, &|_| ())?;
 //! let denied: Vec<_> = report.subjects().map(|subject| subject.denied()).collect();
 //! assert_eq!(denied, [1, 2]);
 //!

@@ -1,7 +1,6 @@
 //! What a log is played through: limits.
 
 use std::str::FromStr;
-use std::sync::Arc;
 
 use sluicegate_core::{Limit, LimitName, Policy, SpecError};
 
@@ -23,14 +22,14 @@ use crate::timeline::Timeline;
 /// let plan = Plan::together(limit);
 /// assert_eq!(plan.decisions(&recording), 5);
 ///
-/// let report = plan.play_now(&MemoryStore::builder().build(), &recording, &|_| ())?;
+/// let report = plan.play_now(&MemoryStore::new(), &recording, &|_| ())?;
 /// let whole = report.subjects().last().ok_or("a limit is the last subject")?;
 /// assert_eq!((whole.heading(), whole.allowed(), whole.denied()), ("limit login", 2, 3));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Plan {
-    pub(crate) limits: Vec<Arc<Limit>>,
+    pub(crate) limits: Vec<Limit>,
     /// Of policies that are limits of their own: as their user wrote them.
     specs: Option<Vec<String>>,
 }
@@ -62,7 +61,7 @@ impl Plan {
     /// The policies of the limit decide together, all or nothing.
     #[must_use]
     pub fn together(limit: Limit) -> Self {
-        Self { limits: vec![Arc::new(limit)], specs: None }
+        Self { limits: vec![limit], specs: None }
     }
 
     /// How many decisions it takes to play a recording.
@@ -101,7 +100,7 @@ impl FromStr for PolicySpec {
 
 /// The limit of one policy.
 #[expect(clippy::expect_used, reason = "a word and a number are a name, and a policy is a limit")]
-fn alone(number: usize, policy: Policy) -> Arc<Limit> {
+fn alone(number: usize, policy: Policy) -> Limit {
     let name: LimitName = format!("policy-{number}").parse().expect("lawful characters, and few");
-    Arc::new(Limit::new(name, vec![policy]).expect("nothing a single policy could collide with"))
+    Limit::new(name, vec![policy]).expect("nothing a single policy could collide with")
 }

@@ -3,15 +3,14 @@
 use std::hash::{BuildHasher, RandomState};
 use std::num::NonZeroUsize;
 use std::panic::resume_unwind;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use sluicegate_core::{
-    Costs, Decision, EmbeddedStore, Limit, Operation, Request, Store, StoreError, StoreErrorKind,
-    TimeSource, Timestamp,
+    Answer, Costs, Decision, Error, Limit, OpenOptions, OpenedLimit, Operation, Request,
+    RequestError, RequestErrorKind, Store, TimeSource, Timestamp,
 };
 
 use crate::plan::Plan;
@@ -28,13 +27,14 @@ impl Plan {
     /// [`Plan::decisions`].
     ///
     /// # Errors
-    /// When the store fails. A cost that no state can hold is no failure: that request is denied.
-    pub fn play_now<S: EmbeddedStore>(
+    /// When the store fails, or would have to be waited for. A cost that no state can hold is no
+    /// failure: that request is denied.
+    pub fn play_now<S: Store>(
         &self,
         store: &S,
         recording: &Recording,
         progress: &(impl Fn(u64) + Sync),
-    ) -> Result<Report, StoreError> {
+    ) -> Result<Report, Error> {
         let timeline = recording.timeline();
         let tallies = play_now(store, &self.limits, recording, timeline, progress)?;
         Ok(self.report(&tallies, recording, timeline))
@@ -50,7 +50,7 @@ impl Plan {
         store: &S,
         recording: &Recording,
         progress: &(impl Fn(u64) + Sync),
-    ) -> Result<Report, StoreError> {
+    ) -> Result<Report, Error> {
         let timeline = recording.timeline();
         let tallies = play(store, &self.limits, recording, timeline, progress).await?;
         Ok(self.report(&tallies, recording, timeline))
@@ -68,35 +68,30 @@ fn fresh_run() -> TimeSource {
 
 /// Decides every request under each limit by itself, in a store that answers at once: each core
 /// takes one key after the other.
-fn play_now<S: EmbeddedStore>(
+fn play_now<S: Store>(
     store: &S,
-    limits: &[Arc<Limit>],
+    limits: &[Limit],
     recording: &Recording,
     timeline: Timeline,
     progress: &(impl Fn(u64) + Sync),
-) -> Result<Vec<LimitTally>, StoreError> {
+) -> Result<Vec<LimitTally>, Error> {
     let run = fresh_run();
     let keys: Vec<_> = recording.by_key().collect();
     let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get).min(keys.len());
     let mut tallies = Vec::with_capacity(limits.len());
     for limit in limits {
-        let handle = store.open(Arc::clone(limit), run.clone());
+        let opened = store.open(limit.clone(), OpenOptions::default().time(run.clone()));
         let next = AtomicUsize::new(0);
         let work = || {
             let mut tally = LimitTally::new(limit.members().len(), timeline);
             let mut of_key = KeyTally::new(limit.members().len(), timeline);
             while let Some(requests) = keys.get(next.fetch_add(1, Ordering::Relaxed)) {
-                play_key_now(
-                    store,
-                    &handle,
-                    recording.keys.get(requests.key),
-                    *requests,
-                    &mut of_key,
-                )?;
+                let key = recording.keys.get(requests.key);
+                play_key_now(&opened, key, *requests, &mut of_key)?;
                 tally.add(requests.key, requests.len(), &of_key);
                 progress(requests.len());
             }
-            Ok::<_, StoreError>(tally)
+            Ok::<_, Error>(tally)
         };
         let tally = thread::scope(|scope| {
             let workers: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
@@ -104,28 +99,26 @@ fn play_now<S: EmbeddedStore>(
             for worker in workers {
                 whole.merge(worker.join().unwrap_or_else(|panic| resume_unwind(panic))?);
             }
-            Ok::<_, StoreError>(whole)
+            Ok::<_, Error>(whole)
         })?;
         tallies.push(tally);
     }
     Ok(tallies)
 }
 
-fn play_key_now<S: EmbeddedStore>(
-    store: &S,
-    handle: &S::Handle,
+fn play_key_now(
+    opened: &impl OpenedLimit,
     key: &[u8],
     requests: OfKey<'_>,
     of_key: &mut KeyTally,
-) -> Result<(), StoreError> {
+) -> Result<(), Error> {
     let mut last = Timestamp::EPOCH;
     of_key.clear();
     for (at, costs) in requests.iter() {
-        let answer = store.decide_now(handle, check(key, at, costs));
-        count(of_key, &answer, at)?;
+        count(of_key, at_once(opened.ask(check(key, at, costs))), at)?;
         last = at;
     }
-    let _ = store.decide_now(handle, reset(key, last))?;
+    let _ = at_once(opened.ask(reset(key, last)))?;
     Ok(())
 }
 
@@ -134,15 +127,15 @@ fn play_key_now<S: EmbeddedStore>(
 /// keeps expires.
 async fn play<S: Store>(
     store: &S,
-    limits: &[Arc<Limit>],
+    limits: &[Limit],
     recording: &Recording,
     timeline: Timeline,
     progress: &(impl Fn(u64) + Sync),
-) -> Result<Vec<LimitTally>, StoreError> {
+) -> Result<Vec<LimitTally>, Error> {
     let run = fresh_run();
     let mut tallies = Vec::with_capacity(limits.len());
     for limit in limits {
-        let handle = store.open(Arc::clone(limit), run.clone());
+        let opened = store.open(limit.clone(), OpenOptions::default().time(run.clone()));
         let mut tally = LimitTally::new(limit.members().len(), timeline);
         let mut keys = recording.by_key();
         let mut under_way = FuturesUnordered::new();
@@ -152,7 +145,7 @@ async fn play<S: Store>(
             {
                 let key = recording.keys.get(requests.key);
                 let of_key = KeyTally::new(limit.members().len(), timeline);
-                under_way.push(play_key(store, &handle, key, requests, of_key));
+                under_way.push(play_key(&opened, key, requests, of_key));
             }
             let Some(played) = under_way.next().await else { break };
             let (requests, of_key) = played?;
@@ -164,44 +157,53 @@ async fn play<S: Store>(
     Ok(tallies)
 }
 
-async fn play_key<'r, S: Store>(
-    store: &S,
-    handle: &S::Handle,
+async fn play_key<'r>(
+    opened: &impl OpenedLimit,
     key: &[u8],
     requests: OfKey<'r>,
     mut of_key: KeyTally,
-) -> Result<(OfKey<'r>, KeyTally), StoreError> {
+) -> Result<(OfKey<'r>, KeyTally), Error> {
     let mut last = Timestamp::EPOCH;
     for (at, costs) in requests.iter() {
-        let answer = store.decide(handle, check(key, at, costs)).await;
-        count(&mut of_key, &answer, at)?;
+        let answer = opened.ask(check(key, at, costs)).wait().await;
+        count(&mut of_key, answer, at)?;
         last = at;
     }
-    let _ = store.decide(handle, reset(key, last)).await?;
+    let _ = opened.ask(reset(key, last)).wait().await?;
     Ok((requests, of_key))
 }
 
-const fn check<'a>(key: &'a [u8], at: Timestamp, costs: Costs<'a>) -> Request<'a> {
-    Request { key, also: &[], operation: Operation::Check, costs, at: Some(at) }
+fn check<'a>(key: &'a [u8], at: Timestamp, costs: Costs<'a>) -> Request<'a> {
+    Request::check(key).costs(costs).at(at)
 }
 
 /// Forgets a key whose requests are all decided: a store never holds more than the keys in work.
-const fn reset(key: &[u8], at: Timestamp) -> Request<'_> {
-    Request { key, also: &[], operation: Operation::Reset, costs: Costs::Own, at: Some(at) }
+fn reset(key: &[u8], at: Timestamp) -> Request<'_> {
+    Request::new(Operation::Reset, key).at(at)
 }
 
-/// By reference: a decision has room for many policies, and moving it would be a good part of the
-/// work.
+/// The answer of a store that is to answer at once.
+fn at_once<F: Future<Output = Result<Decision, Error>>>(
+    answer: Answer<F>,
+) -> Result<Decision, Error> {
+    answer.now().unwrap_or_else(|| {
+        let message = "the store has to be waited for: replay it with `Plan::play`";
+        Err(RequestError::new(RequestErrorKind::WouldBlock, message).into())
+    })
+}
+
 fn count(
     of_key: &mut KeyTally,
-    answer: &Result<Decision, StoreError>,
+    answer: Result<Decision, Error>,
     at: Timestamp,
-) -> Result<(), StoreError> {
+) -> Result<(), Error> {
     match answer {
-        Ok(decision) => of_key.add(decision, at),
+        Ok(decision) => of_key.add(&decision, at),
         // The cost is the line's, so one line is refused and the rest goes on.
-        Err(error) if error.kind() == StoreErrorKind::Overflow => of_key.add_beyond(at),
-        Err(error) => return Err(error.clone()),
+        Err(Error::Request(error)) if error.kind() == RequestErrorKind::Overflow => {
+            of_key.add_beyond(at);
+        }
+        Err(error) => return Err(error),
     }
     Ok(())
 }
@@ -209,68 +211,59 @@ fn count(
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
-    use std::sync::Mutex;
+    use std::sync::{Arc, Mutex};
 
-    use sluicegate::{MemoryStore, SliceCounts};
+    use sluicegate::{MemoryLimit, MemoryStore, StoreId};
 
     use super::*;
     use crate::reader::LogReader;
 
     /// A store that answers late, some requests later than others, and notes who is waiting.
+    #[derive(Clone, Default)]
     struct Late {
         inner: MemoryStore,
-        waiting: Mutex<HashSet<Vec<u8>>>,
-        most_waiting: AtomicUsize,
+        waiting: Arc<Mutex<HashSet<Vec<u8>>>>,
+        most_waiting: Arc<AtomicUsize>,
     }
 
+    struct LateLimit(MemoryLimit, Late);
+
     impl Store for Late {
-        type Handle = <MemoryStore as Store>::Handle;
-        type Receipt = <MemoryStore as Store>::Receipt;
+        type Opened = LateLimit;
 
-        fn open(&self, limit: Arc<Limit>, time: TimeSource) -> Self::Handle {
-            self.inner.open(limit, time)
+        fn id(&self) -> StoreId {
+            self.inner.id()
         }
 
-        async fn decide<'a>(
+        fn open(&self, limit: Limit, options: OpenOptions) -> LateLimit {
+            LateLimit(self.inner.open(limit, options), self.clone())
+        }
+    }
+
+    impl OpenedLimit for LateLimit {
+        fn limit(&self) -> &Limit {
+            self.0.limit()
+        }
+
+        fn ask<'a>(
             &'a self,
-            handle: &'a Self::Handle,
             request: Request<'a>,
-        ) -> Result<Decision, StoreError> {
-            let is_alone = self.waiting.lock().unwrap().insert(request.key.to_vec());
-            assert!(is_alone, "two requests of one key are under way");
-            let turns = request.at.unwrap().as_micros() / 1_000_000 * request.key.len() as u64 % 7;
-            for _ in 0..turns {
-                tokio::task::yield_now().await;
-            }
-            let waiting = self.waiting.lock().unwrap().len();
-            self.most_waiting.fetch_max(waiting, Ordering::Relaxed);
-            let answer = self.inner.decide(handle, request).await;
-            self.waiting.lock().unwrap().remove(request.key);
-            answer
-        }
-
-        async fn reserve<'a>(
-            &'a self,
-            handle: &'a Self::Handle,
-            request: Request<'a>,
-        ) -> Result<(Decision, Option<Self::Receipt>), StoreError> {
-            self.inner.reserve(handle, request).await
-        }
-
-        async fn cancel<'a>(
-            &'a self,
-            handle: &'a Self::Handle,
-            receipt: &'a Self::Receipt,
-        ) -> Result<bool, StoreError> {
-            self.inner.cancel(handle, receipt).await
-        }
-
-        async fn slices<'a>(
-            &'a self,
-            handle: &'a Self::Handle,
-            request: Request<'a>,
-        ) -> Result<SliceCounts, StoreError> {
-            self.inner.slices(handle, request).await
+        ) -> Answer<impl Future<Output = Result<Decision, Error>> + Send + 'a> {
+            let Late { waiting, most_waiting, .. } = &self.1;
+            Answer::Later(async move {
+                let key = request.key();
+                let is_alone = waiting.lock().unwrap().insert(key.to_vec());
+                assert!(is_alone, "two requests of one key are under way");
+                let second = request.time().unwrap().as_micros() / 1_000_000;
+                for _ in 0..second * key.len() as u64 % 7 {
+                    tokio::task::yield_now().await;
+                }
+                let many = waiting.lock().unwrap().len();
+                most_waiting.fetch_max(many, Ordering::Relaxed);
+                let answer = self.0.decide(request);
+                waiting.lock().unwrap().remove(key);
+                answer
+            })
         }
     }
 
@@ -289,28 +282,24 @@ mod tests {
 
     #[tokio::test]
     async fn late_answers_come_to_the_same_and_each_key_keeps_its_order() {
-        let late = Late {
-            inner: MemoryStore::builder().build(),
-            waiting: Mutex::default(),
-            most_waiting: AtomicUsize::default(),
-        };
+        let late = Late::default();
         let limits: Vec<_> =
             [&["sliding_log 12/min"][..], &["gcra 15/min", "fixed_window 90/h aligned"][..]]
-                .map(|specs| Arc::new(sluicegate::limit("l", specs).unwrap()))
+                .map(|specs| sluicegate::limit("l", specs).unwrap())
                 .into();
         let (recording, told) = (recording(), |_| ());
         let timeline = recording.timeline();
-        let at_once = MemoryStore::builder().build();
+        let at_once = MemoryStore::new();
         let expected = play_now(&at_once, &limits, &recording, timeline, &told).unwrap();
         assert!(expected.iter().all(|tally| tally.whole.denied > 500));
         assert_eq!(play(&late, &limits, &recording, timeline, &told).await.unwrap(), expected);
-        assert!(late.most_waiting.into_inner() > 10);
+        assert!(late.most_waiting.load(Ordering::Relaxed) > 10);
     }
 
     #[test]
     fn a_replay_can_be_spawned() {
         fn is_send(_: &impl Send) {}
-        let (recording, store) = (recording(), MemoryStore::builder().build());
+        let (recording, store) = (recording(), MemoryStore::new());
         let plan = Plan::side_by_side(["gcra 1/s".parse().unwrap()]);
         is_send(&plan.play(&store, &recording, &|_| ()));
     }

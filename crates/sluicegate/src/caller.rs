@@ -4,7 +4,6 @@ use std::future::Future;
 use std::net::IpAddr;
 
 use sluicegate_http::{Cidr, ClientAddress, Key, User};
-#[cfg(any(feature = "actix", feature = "tower"))]
 use tokio::task::futures::TaskLocalFuture;
 
 /// Whom code runs for: what `key = ip` and `key = user` of a limited function mean.
@@ -96,7 +95,6 @@ impl Caller {
     }
 
     /// The same as a type with a name, to be part of another future.
-    #[cfg(any(feature = "actix", feature = "tower"))]
     pub(crate) fn scoped<F: Future>(self, future: F) -> TaskLocalFuture<Self, F> {
         CALLER.scope(self, future)
     }

@@ -44,8 +44,7 @@ mod limit;
 mod limiter;
 #[cfg(feature = "metrics")]
 pub mod metrics;
-#[cfg(any(feature = "actix", feature = "tower"))]
-mod middleware;
+pub mod middleware;
 mod observe;
 mod open_store;
 mod registry;

@@ -28,14 +28,12 @@ use crate::open_store::OpenError;
 
 pub use builder::RegistryBuilder;
 pub use changes::{Changes, ReloadError};
-#[cfg(any(feature = "actix", feature = "tower"))]
 pub(crate) use gate::{Look, fields};
 pub use gate::{Gate, MissingKey, RequestKeys};
 pub use switch::{Switch, UnknownLimit};
 #[cfg(feature = "watch")]
 pub use watch::{Watch, WatchError, WatchOptions, WatchStatus};
 
-#[cfg(any(feature = "actix", feature = "tower"))]
 pub(crate) use prepared::{Shown, ShownPartition};
 
 use cell::Cell;

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use askama::Template;
-use sluicegate_core::visible;
+use sluicegate_core::printable;
 
 use super::Frame;
 use crate::numbers::length;
@@ -102,15 +102,15 @@ const BAR: u64 = 18;
 
 impl Drawing {
     fn new(chart: &BarChart) -> Self {
-        let title = visible(&chart.title);
+        let title = printable(&chart.title);
         let told: Vec<_> = chart
             .bars
             .iter()
-            .map(|bar| format!("{}: {}", visible(&bar.name), visible(&bar.label)))
+            .map(|bar| format!("{}: {}", printable(&bar.name), printable(&bar.label)))
             .collect();
         let row = |(index, bar): (u64, &Bar)| Row {
-            name: visible(&bar.name),
-            label: visible(&bar.label),
+            name: printable(&bar.name),
+            label: printable(&bar.label),
             text_y: index * ROW + TEXT,
             bar_y: index * ROW + BAR,
             length: length(bar.permille.min(WHOLE), WHOLE),
@@ -121,10 +121,10 @@ impl Drawing {
         Self {
             frame: Frame::new(title, told.join("; ")),
             height: HEAD + rows_height + FOOT,
-            mark: visible(&chart.mark),
+            mark: printable(&chart.mark),
             mark_at: length(MARK, WHOLE),
-            good: visible(&chart.good),
-            bad: visible(&chart.bad),
+            good: printable(&chart.good),
+            bad: printable(&chart.bad),
             top: HEAD,
             rows,
             rows_height,

@@ -61,7 +61,7 @@ pub(crate) fn report() -> Result<Report, Box<dyn Error>> {
     let recording = LogReader::new("burst.jsonl").read(recording().as_bytes())?;
     let policies = PLOTS.into_iter().map(|(_, policy)| policy.parse());
     let plan = Plan::side_by_side(policies.collect::<Result<Vec<_>, _>>()?);
-    Ok(plan.play_now(&MemoryStore::builder().build(), &recording, &|_| ())?)
+    Ok(plan.play_now(&MemoryStore::new(), &recording, &|_| ())?)
 }
 
 /// The plots of the guide: the name of each file, and its content.

@@ -1,10 +1,8 @@
 //! Denials as answers over HTTP and gRPC.
 
-#[cfg(any(feature = "actix", feature = "tower"))]
 use sluicegate_core::Clock as _;
 use sluicegate_core::Source;
 use sluicegate_http::{GrpcStatus, KeyComponent, Missing, Problem};
-#[cfg(any(feature = "actix", feature = "tower"))]
 use sluicegate_memory::SystemClock;
 
 use super::{Denied, Inner};
@@ -66,7 +64,6 @@ impl Denied {
     /// assert_eq!(response.headers()["retry-after"], "60");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    #[cfg(any(feature = "actix", feature = "tower"))]
     #[must_use]
     pub fn to_response<B: From<String>>(
         &self,

@@ -3,7 +3,6 @@
 mod acquire;
 mod from_limiter;
 mod keys;
-#[cfg(any(feature = "actix", feature = "tower"))]
 mod look;
 mod now;
 
@@ -17,7 +16,6 @@ use sluicegate_core::{Decision, Error, Limit, Operation, Span};
 use sluicegate_http::LimitFields;
 
 use super::cell::Cell;
-#[cfg(any(feature = "actix", feature = "tower"))]
 use super::prepared::Shown;
 use super::prepared::Prepared;
 use super::resolved::Resolved;
@@ -29,7 +27,6 @@ use crate::limiter::Reservation;
 use crate::observe::Answered;
 
 pub use keys::{MissingKey, RequestKeys};
-#[cfg(any(feature = "actix", feature = "tower"))]
 pub(crate) use look::Look;
 
 /// One or several limits of a [`Registry`](super::Registry), by name, as decided together: what a
@@ -82,7 +79,6 @@ impl Gate {
     }
 
     /// The same limits, of which clients are told what `shown` says.
-    #[cfg(any(feature = "actix", feature = "tower"))]
     pub(crate) fn showing(&self, shown: Shown) -> Self {
         let cell = Cell::showing(self.cell.targets().into(), shown);
         Self { shared: Arc::clone(&self.shared), cell: Arc::new(cell) }
@@ -95,13 +91,11 @@ impl Gate {
     }
 
     /// How many limits it has.
-    #[cfg(any(feature = "actix", feature = "tower"))]
     pub(crate) fn len(&self) -> usize {
         self.cell.targets().len()
     }
 
     /// The limits as they are now, for several questions about one request.
-    #[cfg(any(feature = "actix", feature = "tower"))]
     pub(crate) fn look(&self) -> Look<'_> {
         Look { gate: self, resolved: self.resolved() }
     }

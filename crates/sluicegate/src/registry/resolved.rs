@@ -12,7 +12,6 @@ use super::opened::Opened;
 use super::prepared::{Partitions, Prepared, Shown, ShownPartition};
 use super::switch::{Switch, UnknownLimit};
 use super::target::Target;
-#[cfg(any(feature = "actix", feature = "tower"))]
 use crate::config::HttpConfig;
 use crate::limiter::Limiter;
 
@@ -27,7 +26,6 @@ pub(super) struct Resolved {
     pub(super) joint: Joint,
     pub(super) format: FieldFormat,
     /// How requests over HTTP are looked at and answered.
-    #[cfg(any(feature = "actix", feature = "tower"))]
     pub(super) http: Arc<HttpConfig>,
 }
 
@@ -63,7 +61,6 @@ impl Resolved {
             number: generation.number,
             parts: targets.iter().enumerate().map(part).collect(),
             format,
-            #[cfg(any(feature = "actix", feature = "tower"))]
             http: Arc::clone(&generation.http),
             ..Self::default()
         };

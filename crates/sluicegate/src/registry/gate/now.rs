@@ -110,7 +110,6 @@ impl Gate {
     }
 
     /// The same with something that is read off the limiter that answers.
-    #[cfg(any(feature = "actix", feature = "tower"))]
     pub(super) fn ask_at_once_and_tell<T>(
         &self,
         resolved: &Resolved,
