@@ -38,9 +38,9 @@ pub async fn many_limits_answer_like_the_kernels<S: Store>(store: &S) {
 pub async fn parts_share_their_states_with_the_limits_they_are<S: Store>(store: &S) {
     let address = limit(&fresh("address"), &["token_bucket 1/h burst 3", "sliding_log 5/h"]);
     let account = limit(&fresh("account"), &["fixed_window 2/h"]);
-    let login = Limit::together([address.clone(), account]).unwrap();
-    let login = open(store, &login, &TimeSource::Store);
-    let address = open(store, &address, &TimeSource::Store);
+    let login = Limit::together([address.clone(), account.clone()]).unwrap();
+    let [login, address, account] =
+        [login, address, account].map(|limit| open(store, &limit, &TimeSource::Store));
     let from = |key: &'static [u8], also: &'static [&'static [u8]]| Request::check(key).also(also);
     let both: &[&[u8]] = &[b"alice"];
     for expected in [true, true, false] {
@@ -56,6 +56,12 @@ pub async fn parts_share_their_states_with_the_limits_they_are<S: Store>(store: 
     let denied = login.ask(from(b"192.0.2.7", other)).wait().await.unwrap();
     assert_eq!((denied.is_denied(), denied.binding_index()), (true, Some(0)));
     assert_eq!(denied.limit(), Some(login.limit()));
+    // Each part has charged its own subject, and no other.
+    for (subject, expected) in [(b"alice".as_slice(), 0), (b"bob", 2), (b"192.0.2.7", 2)] {
+        let peek = Request::new(Operation::Peek, subject);
+        let left = account.ask(peek).wait().await.unwrap().remaining();
+        assert_eq!(left, Some(expected), "{}", subject.escape_ascii());
+    }
     for wrong in [from(b"192.0.2.7", &[]), from(b"192.0.2.7", &[b"a", b"b"])] {
         let error = login.ask(wrong).wait().await.unwrap_err();
         assert_eq!(error.as_request().unwrap().kind(), RequestErrorKind::Invalid);

@@ -1,0 +1,54 @@
+//! A store of a hundred lines over read, compare-and-swap and expiry is held to all that the
+//! others are.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+
+use sluicegate_conformance::suite;
+use sluicegate_core::{
+    Limit, ManualClock, OpenOptions, OpenedLimit as _, Request, Store as _, StoreErrorKind,
+    Timestamp,
+};
+use sluicegate_testkit::swap_store::{SwapStore, Table};
+
+mod alone {
+    use super::store;
+
+    sluicegate_conformance::suite!([store(0).0]);
+}
+
+mod when_swaps_lose {
+    use super::store;
+
+    sluicegate_conformance::suite!([store(3).0]);
+}
+
+/// A store whose every so manyth swap loses, its clock and its table.
+fn store(conflict_each: u64) -> (SwapStore, Arc<ManualClock>, Table) {
+    let clock = Arc::new(ManualClock::default());
+    let table = Table::with_conflicts(Arc::clone(&clock), conflict_each);
+    (SwapStore::new(table.clone(), Arc::clone(&clock)), clock, table)
+}
+
+#[test]
+fn values_expire_when_they_equal_fresh_ones_and_not_before() {
+    suite::block_on(async {
+        let (store, clock, table) = store(5);
+        suite::schedules_by_the_stores_clock_answer_like_the_model(&store, &clock).await;
+        let before = table.len();
+        clock.set(Timestamp::MAX);
+        assert!(table.len() < before, "{before} keys");
+    });
+}
+
+#[test]
+fn a_decision_that_always_loses_is_given_up_and_nothing_is_charged() {
+    let (store, _, table) = store(1);
+    let limit = Limit::new("l".parse().unwrap(), vec!["gcra 1/s".parse().unwrap()]).unwrap();
+    let opened = store.open(limit, OpenOptions::default());
+    let error = suite::block_on(opened.ask(Request::check(b"a")).wait()).unwrap_err();
+    assert_eq!(error.as_store().unwrap().kind(), StoreErrorKind::Unavailable);
+    assert!(error.to_string().contains("nothing was charged"), "{error}");
+    assert!(table.is_empty());
+}
