@@ -34,7 +34,7 @@ pub struct Step {
     pub changed: u64,
     /// For how many µs from now what is held of each part has to be kept at least; `u64::MAX`:
     /// for ever. As many as the limit has parts.
-    pub lives: SmallVec<[u64; 1]>,
+    pub lives: SmallVec<[u64; 4]>,
     forgets: bool,
 }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sluicegate_core::{
-    Action, Answer, Decision, Error, Limit, OpenOptions, OpenedLimit as _, Operation, Receipt,
+    Answer, Decision, Error, Limit, OpenOptions, OpenedLimit as _, Operation, Receipt,
     Request, RequestError, RequestErrorKind, SharedStore, SliceCounts, Span, Store, Timestamp,
 };
 use smallvec::SmallVec;
@@ -231,24 +231,23 @@ impl<S: Store> Limiter<S> {
     ) -> Result<Decision, Error> {
         let (mut each, also) = (SmallVec::new(), ask.also());
         let request = self.request(operation, ask, &also, &mut each)?;
-        self.wait_for_answer(request).await
-    }
-
-    pub(crate) async fn book(&self, ask: &Ask<'_>, within: Span) -> Result<Reservation<S>, Error> {
-        let (mut each, also) = (SmallVec::new(), ask.also());
-        let operation = Operation::Reserve { within };
-        let request = self.request(operation, ask, &also, &mut each)?.with_receipt();
-        let decision = self.wait_for_answer(request).await?;
-        Ok(Reservation::new(decision, self, ask.time()))
-    }
-
-    async fn wait_for_answer(&self, request: Request<'_>) -> Result<Decision, Error> {
         let since = self.inner.observers.start();
-        let answer = match self.inner.opened.ask(request) {
-            Answer::Now(answer) => answer,
-            Answer::Later(later) => later.instrument(self.span(&request)).await,
+        // Apart from the wait: what holds room for a decision isn't held while nothing is there.
+        let later = match self.inner.opened.ask(request) {
+            Answer::Now(answer) => return self.answer(operation, ask, since, answer),
+            Answer::Later(later) => later,
         };
-        self.answer(&request, since, answer)
+        let answer = later.instrument(self.span(operation)).await;
+        self.answer(operation, ask, since, answer)
+    }
+
+    pub(crate) async fn book(
+        &self,
+        ask: &Ask<'_>,
+        within: Span,
+    ) -> Result<Reservation<S>, Error> {
+        let decision = self.ask(Operation::Reserve { within }, ask).await?;
+        Ok(Reservation::new(decision, self, ask.time()))
     }
 
     /// The answer, if the store has one at once; otherwise nothing was asked.
@@ -259,26 +258,21 @@ impl<S: Store> Limiter<S> {
         ask: &Ask<'_>,
     ) -> Option<Result<Decision, Error>> {
         let (mut each, also) = (SmallVec::new(), ask.also());
-        match self.request(operation, ask, &also, &mut each) {
-            Ok(request) => self.answer_at_once(request),
-            Err(error) => Some(Err(error)),
-        }
-    }
-
-    #[inline]
-    fn answer_at_once(&self, request: Request<'_>) -> Option<Result<Decision, Error>> {
+        let request = match self.request(operation, ask, &also, &mut each) {
+            Ok(request) => request,
+            Err(error) => return Some(Err(error)),
+        };
         let since = self.inner.observers.start();
         let answer = self.inner.opened.ask(request).now()?;
         if since.is_none() && answer.is_ok() {
             return Some(answer);
         }
-        Some(self.answer(&request, since, answer))
+        Some(self.answer(operation, ask, since, answer))
     }
 
     /// A span around what waits for a store.
-    fn span(&self, request: &Request<'_>) -> tracing::Span {
-        let (limit, action) = (self.limit().name().as_str(), request.action());
-        tracing::debug_span!("sluicegate", limit, ?action)
+    fn span(&self, operation: Operation) -> tracing::Span {
+        tracing::debug_span!("sluicegate", limit = self.limit().name().as_str(), ?operation)
     }
 
     #[inline]
@@ -290,23 +284,23 @@ impl<S: Store> Limiter<S> {
         each: &'r mut SmallVec<[u64; 4]>,
     ) -> Result<Request<'r>, Error> {
         let costs = ask.costs(self.limit(), each)?;
-        Ok(Request::new(operation, ask.key()).also(also).costs(costs).at(ask.time()))
+        let request = Request::new(operation, ask.key()).also(also).costs(costs).at(ask.time());
+        Ok(match operation {
+            Operation::Reserve { .. } => request.with_receipt(),
+            _ => request,
+        })
     }
 
     /// What the caller is told, and whoever observes: the store's answer, or the limiter's own for
     /// a question that the store failed to answer.
     fn answer(
         &self,
-        request: &Request<'_>,
+        operation: Operation,
+        ask: &Ask<'_>,
         since: Option<Instant>,
         answer: Result<Decision, Error>,
     ) -> Result<Decision, Error> {
         let failure = answer.as_ref().err().and_then(Error::as_store).cloned();
-        let operation = match request.action() {
-            Action::Decide(operation) => operation,
-            // Whoever cancels or reads has nothing to be let in to.
-            Action::Cancel(_) | Action::Slices => return answer,
-        };
         // Nothing was charged, given back or forgotten: saying otherwise would be a lie.
         let is_question =
             !matches!(operation, Operation::Charge | Operation::Refund | Operation::Reset);
@@ -319,7 +313,7 @@ impl<S: Store> Limiter<S> {
         if let Some(since) = since {
             let answered = Answered {
                 limit: self.limit(),
-                key: request.key(),
+                key: ask.key(),
                 operation,
                 outcome: answer.as_ref(),
                 failure: failure.as_ref(),

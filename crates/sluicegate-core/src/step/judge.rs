@@ -259,7 +259,7 @@ impl<'l> Judge<'l> {
     }
 
     /// For how long what is held of each part has to be kept: as long as its longest state.
-    pub(super) fn lives(&self, now: Now, changed: u64) -> SmallVec<[u64; 1]> {
+    pub(super) fn lives(&self, now: Now, changed: u64) -> SmallVec<[u64; 4]> {
         let mut lives = SmallVec::from_elem(0, self.limit.parts().len());
         for (index, (account, member)) in self.accounts.iter().zip(self.limit.members()).enumerate()
         {

@@ -1,6 +1,5 @@
 //! The same verbs at once, for stores that wait for nothing.
 
-use smallvec::SmallVec;
 use sluicegate_core::{
     Decision, Error, Limit, OpenedLimit as _, Operation, Receipt, Request, RequestError,
     RequestErrorKind, Span, Store, Timestamp,
@@ -38,11 +37,7 @@ impl<S: Store> Limiter<S> {
         within: impl Into<Span>,
     ) -> Result<Reservation<S>, Error> {
         let ask = ask.into();
-        let (mut each, also) = (SmallVec::new(), ask.also());
-        let operation = Operation::Reserve { within: within.into() };
-        let request = self.request(operation, &ask, &also, &mut each)?.with_receipt();
-        let answer = self.answer_at_once(request);
-        let decision = answer.unwrap_or_else(|| Err(would_block(self.limit())))?;
+        let decision = self.ask_now(Operation::Reserve { within: within.into() }, &ask)?;
         Ok(Reservation::new(decision, self, ask.time()))
     }
 

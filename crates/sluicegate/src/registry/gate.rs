@@ -250,12 +250,14 @@ impl Gate {
     ) -> Result<Decision, Error> {
         // Held as long as the answer takes: the store may be asked over a network.
         let resolved = Guard::into_inner(self.resolved());
-        match resolved.route(&self.shared, &self.cell, ask, purpose(operation))? {
-            Route::Bypass { allowed, by } => Ok(bypassed(allowed, by, ask.key(), operation)),
-            Route::Ask(limiter, reduced) => {
-                limiter.ask(operation, reduced.as_ref().unwrap_or(ask)).await
-            }
-        }
+        let (limiter, reduced) =
+            match resolved.route(&self.shared, &self.cell, ask, purpose(operation))? {
+                Route::Ask(limiter, reduced) => (limiter, reduced),
+                Route::Bypass { allowed, by } => {
+                    return Ok(bypassed(allowed, by, ask.key(), operation));
+                }
+            };
+        limiter.ask(operation, reduced.as_ref().unwrap_or(ask)).await
     }
 
     /// Asks, and reads something off the limiter that answered.
@@ -266,16 +268,15 @@ impl Gate {
         tell: fn(&Prepared) -> T,
     ) -> Result<(Decision, Option<T>), Error> {
         let resolved = Guard::into_inner(self.resolved());
-        match resolved.route(&self.shared, &self.cell, ask, purpose(operation))? {
-            Route::Bypass { allowed, by } => {
-                Ok((bypassed(allowed, by, ask.key(), operation), None))
-            }
-            Route::Ask(limiter, reduced) => {
-                let decision =
-                    limiter.ask(operation, reduced.as_ref().unwrap_or(ask)).await?;
-                Ok((decision, Some(tell(&limiter))))
-            }
-        }
+        let (limiter, reduced) =
+            match resolved.route(&self.shared, &self.cell, ask, purpose(operation))? {
+                Route::Ask(limiter, reduced) => (limiter, reduced),
+                Route::Bypass { allowed, by } => {
+                    return Ok((bypassed(allowed, by, ask.key(), operation), None));
+                }
+            };
+        let decision = limiter.ask(operation, reduced.as_ref().unwrap_or(ask)).await?;
+        Ok((decision, Some(tell(&limiter))))
     }
 
     #[inline]
@@ -319,5 +320,21 @@ fn bypassed(
 impl fmt::Debug for Gate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Gate").field("name", &self.name()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Config, Registry};
+
+    /// Whoever holds many requests in flight pays for each of these.
+    #[test]
+    fn futures_are_small() {
+        let config = Config::parse("limits: {a: {policies: [gcra 1/s]}}", "limits.yaml").unwrap();
+        let gate = Registry::open(&config).unwrap().gate("a");
+        let (check, acquire) = (gate.check("k"), gate.acquire("k", Span::SECOND));
+        assert!(size_of_val(&check) <= 1_024, "{}", size_of_val(&check));
+        assert!(size_of_val(&acquire) <= 2_048, "{}", size_of_val(&acquire));
     }
 }

@@ -69,17 +69,18 @@ impl Gate {
         tell: fn(&Prepared) -> T,
     ) -> Result<(Decision, Option<T>, bool), Error> {
         let resolved = Guard::into_inner(self.resolved());
-        match resolved.route(&self.shared, &self.cell, ask, Purpose::Admit)? {
-            Route::Bypass { allowed, by } => {
-                Ok((bypassed(allowed, by, ask.key(), Operation::Check), None, true))
-            }
-            Route::Ask(limiter, reduced) => {
-                let queues = limiter.limit().can_reserve();
-                // A limit that doesn't queue answers at once, and says what can't be waited for.
-                let end = if queues { end } else { Instant::now() };
-                let decision = limiter.wait_for(reduced.as_ref().unwrap_or(ask), end).await?;
-                Ok((decision, Some(tell(&limiter)), queues))
-            }
-        }
+        let (limiter, reduced) =
+            match resolved.route(&self.shared, &self.cell, ask, Purpose::Admit)? {
+                Route::Ask(limiter, reduced) => (limiter, reduced),
+                Route::Bypass { allowed, by } => {
+                    let decision = bypassed(allowed, by, ask.key(), Operation::Check);
+                    return Ok((decision, None, true));
+                }
+            };
+        let queues = limiter.limit().can_reserve();
+        // A limit that doesn't queue answers at once, and says what can't be waited for.
+        let end = if queues { end } else { Instant::now() };
+        let decision = limiter.wait_for(reduced.as_ref().unwrap_or(ask), end).await?;
+        Ok((decision, Some(tell(&limiter)), queues))
     }
 }
