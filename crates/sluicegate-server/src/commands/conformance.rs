@@ -11,7 +11,7 @@ use sluicegate::{
     AnyHandle, AnyStore, Cost, Costs, Limit, Operation, Policy, Request, Span, Store, StoreError,
     StoreErrorKind, StoreOptions, StoreUrl, TimeSource, Timestamp,
 };
-use sluicegate_testkit::conformance::{self, Step, StepAnswer, StepError, Target};
+use sluicegate_conformance::{self as conformance, Step, StepAnswer, StepError, Target};
 
 use crate::cli::ConformanceArgs;
 use crate::output::{Exit, Failure, say, without_charge};
