@@ -5,12 +5,13 @@ use std::iter::once;
 use anyhow::Result;
 
 use crate::members::Workspace;
+use crate::msrv::msrv;
 use crate::run::{Part, cargo, has_cargo_tool, run, run_parts, say};
 use crate::tarballs::tarballs;
 use crate::test::test;
 
 /// The tests come last, so that their closing lines stand at the end of the output.
-const PARTS: [Part; 8] = [
+const PARTS: [Part; 9] = [
     ("formatting", || run(&mut cargo(&["fmt", "--all", "--check"]))),
     ("lints", || {
         let what = ["--workspace", "--all-targets", "--all-features"];
@@ -18,6 +19,7 @@ const PARTS: [Part; 8] = [
     }),
     ("packages", tarballs),
     ("features", check_features),
+    ("msrv", msrv),
     ("outsiders", check_outsiders),
     ("dependencies", check_dependencies),
     ("documentation", || {

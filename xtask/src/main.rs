@@ -6,6 +6,7 @@
 mod bench;
 mod ci;
 mod members;
+mod msrv;
 #[cfg(test)]
 mod origins;
 mod packages;

@@ -53,6 +53,15 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
+/// A `cargo` command of another toolchain than the workspace's.
+pub(crate) fn cargo_of(toolchain: &str, arguments: &[&str]) -> Command {
+    let mut command = cargo(&[&format!("+{toolchain}")]);
+    // Set by the `cargo` that runs this program. It gives way to `+nightly`, but what a tool of
+    // cargo's starts in turn has no such word.
+    command.args(arguments).env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO");
+    command
+}
+
 /// A command in the workspace's folder that also finds what is installed in `target/tools`.
 pub(crate) fn program(path: &Path) -> Command {
     let mut command = Command::new(path);
