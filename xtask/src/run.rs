@@ -102,7 +102,12 @@ pub(crate) fn ensure_cargo_tool(name: &str, version: &str) -> Result<()> {
     }
     let tools = workspace_root().join("target/tools");
     let package = format!("cargo-{name}");
-    run_aside(cargo(&["install", &package, "--locked", "--version", version, "--root"]).arg(tools))
+    let mut command = cargo(&["install", &package, "--locked", "--version", version, "--root"]);
+    // It runs for seconds, and would be compiled for minutes to run for fewer.
+    for (setting, value) in [("LTO", "off"), ("CODEGEN_UNITS", "16"), ("OPT_LEVEL", "1")] {
+        command.env(format!("CARGO_PROFILE_RELEASE_{setting}"), value);
+    }
+    run_aside(command.arg(tools))
 }
 
 /// The file that would run as `name`.
