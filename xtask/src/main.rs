@@ -7,8 +7,6 @@ mod bench;
 mod ci;
 mod members;
 mod msrv;
-#[cfg(test)]
-mod origins;
 mod packages;
 mod plots;
 mod run;
@@ -18,6 +16,8 @@ mod run;
 mod servers;
 mod setup;
 mod soak;
+#[cfg(test)]
+mod tables;
 mod tarballs;
 mod test;
 mod valkey;
