@@ -8,6 +8,8 @@ mod ci;
 mod members;
 mod msrv;
 mod packages;
+#[cfg(test)]
+mod pages;
 mod plots;
 mod run;
 /// The tests' own search for servers, compiled in here as well: the two can't disagree.
