@@ -61,8 +61,8 @@ fn check_features() -> Result<()> {
     Ok(())
 }
 
-/// Benchmarks and fuzz targets, which are no members of the workspace: they must follow what they use, and so must
-/// their lock files.
+/// Benchmarks and fuzz targets, which are no members of the workspace: they must follow what they
+/// use, and so must their lock files.
 fn check_outsiders() -> Result<()> {
     for folder in ["bench", "fuzz"] {
         let manifest = format!("{folder}/Cargo.toml");
