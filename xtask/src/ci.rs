@@ -4,9 +4,11 @@ use std::iter::once;
 
 use anyhow::Result;
 
+use crate::beside::cargo_beside;
 use crate::members::Workspace;
 use crate::msrv::msrv;
 use crate::run::{Part, cargo, ensure_cargo_tool, run, run_parts, say};
+use crate::servers::workspace_root;
 use crate::tarballs::tarballs;
 use crate::test::test;
 
@@ -64,10 +66,11 @@ fn check_features() -> Result<()> {
 /// Benchmarks and fuzz targets, which are no members of the workspace: they must follow what they
 /// use, and so must their lock files.
 fn check_outsiders() -> Result<()> {
+    let workspace = Workspace::members_only()?;
     for folder in ["bench", "fuzz"] {
-        let manifest = format!("{folder}/Cargo.toml");
-        let which = ["--locked", "--manifest-path", &manifest];
-        run(cargo(&["clippy"]).args(which).args(["--", "-D", "warnings"]))?;
+        let manifest = workspace_root().join(folder).join("Cargo.toml");
+        let mut command = cargo_beside(&workspace, &manifest, &["clippy", "--locked"])?;
+        run(command.args(["--", "-D", "warnings"]))?;
     }
     Ok(())
 }

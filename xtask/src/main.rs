@@ -4,6 +4,7 @@
 //! programs it runs, so that `cargo xtask bench --json` can be piped.
 
 mod bench;
+mod beside;
 mod ci;
 mod members;
 mod msrv;

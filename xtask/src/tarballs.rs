@@ -6,6 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 
+use crate::beside::cargo_beside;
 use crate::members::Workspace;
 use crate::run::{cargo, program, run};
 use crate::servers::workspace_root;
@@ -52,31 +53,21 @@ pub(crate) fn tarballs() -> Result<()> {
         }
         names.push((&*package.name, stem));
     }
-    write(&folder.join("Cargo.toml"), &manifest(&names)?)?;
+    write(&folder.join("Cargo.toml"), &manifest(&names))?;
     write(&folder.join("Cargo.lock"), &read(&workspace_root().join("Cargo.lock"))?)?;
-    let mut check = cargo(&["check", "--offline", "--workspace", "--all-features"]);
-    check.arg("--manifest-path").arg(folder.join("Cargo.toml"));
-    run(check.arg("--target-dir").arg(&workspace.target_directory))
+    let what = ["check", "--offline", "--workspace", "--all-features"];
+    run(&mut cargo_beside(&workspace, &folder.join("Cargo.toml"), &what)?)
 }
 
 /// A workspace of the unpacked packages, each of which takes the others from here.
-fn manifest(names: &[(&str, String)]) -> Result<String> {
+fn manifest(names: &[(&str, String)]) -> String {
     let folders: Vec<String> = names.iter().map(|(_, folder)| format!("\"{folder}\"")).collect();
     let paths = names.iter().map(|(name, folder)| format!("{name} = {{ path = \"{folder}\" }}\n"));
-    let profile = profile(&read(&workspace_root().join("Cargo.toml"))?);
-    Ok(format!(
-        "[workspace]\nresolver = \"3\"\nmembers = [{}]\n\n[patch.crates-io]\n{}\n{profile}",
+    format!(
+        "[workspace]\nresolver = \"3\"\nmembers = [{}]\n\n[patch.crates-io]\n{}",
         folders.join(", "),
         paths.collect::<String>(),
-    ))
-}
-
-/// The development profile as a manifest has it: in another one everything would be compiled anew.
-fn profile(manifest: &str) -> String {
-    const HEADING: &str = "[profile.dev]\n";
-    let Some((_, rest)) = manifest.split_once(HEADING) else { return String::new() };
-    let section = rest.split("\n[").next().unwrap_or_default();
-    format!("{HEADING}{}\n", section.trim_end())
+    )
 }
 
 fn empty(folder: &Path) -> Result<()> {
@@ -100,18 +91,4 @@ fn read(path: &Path) -> Result<String> {
 
 fn write(path: &Path, text: &str) -> Result<()> {
     fs::write(path, text).with_context(|| format!("can't write {}", path.display()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn packages_are_compiled_in_our_own_profile() {
-        let manifest = "[profile.release]\nlto = \"thin\"\n\n[profile.dev]\n# why\nopt-level = 1\n\n\
-                        [profile.mutants]\ninherits = \"dev\"\n";
-        assert_eq!(profile(manifest), "[profile.dev]\n# why\nopt-level = 1\n");
-        let own = read(&workspace_root().join("Cargo.toml")).unwrap();
-        assert!(profile(&own).contains("opt-level"));
-    }
 }
