@@ -4,10 +4,13 @@
 //! programs it runs, so that `cargo xtask bench --json` can be piped.
 
 mod bench;
+mod beside;
 mod ci;
-#[cfg(test)]
-mod origins;
+mod members;
+mod msrv;
 mod packages;
+#[cfg(test)]
+mod pages;
 mod plots;
 mod run;
 /// The tests' own search for servers, compiled in here as well: the two can't disagree.
@@ -16,11 +19,15 @@ mod run;
 mod servers;
 mod setup;
 mod soak;
+#[cfg(test)]
+mod tables;
+mod tarballs;
 mod test;
 mod valkey;
 
 use std::process::ExitCode;
 
+use clap::builder::PossibleValuesParser;
 use clap::{Parser, Subcommand};
 
 #[derive(Parser)]
@@ -48,8 +55,12 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Run everything a change must pass: formatting, lints, documentation, dependencies, tests
-    Ci,
+    /// Run everything a change must pass, from formatting to tests
+    Ci {
+        /// Run only these parts
+        #[arg(value_parser = PossibleValuesParser::new(ci::part_names()))]
+        parts: Vec<String>,
+    },
     /// Run the benchmarks in bench/
     Bench {
         /// Passed on to the benchmark program, such as `--json`
@@ -70,7 +81,7 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Task::Setup => setup::setup(),
         Task::Test { arguments } => test::test(&arguments),
-        Task::Ci => ci::ci(),
+        Task::Ci { parts } => ci::ci(&parts),
         Task::Bench { arguments } => bench::bench(&arguments),
         Task::Plots => plots::plots(),
         Task::Soak { parts } => soak::soak(&parts),

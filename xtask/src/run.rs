@@ -53,6 +53,15 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
+/// A `cargo` command of another toolchain than the workspace's.
+pub(crate) fn cargo_of(toolchain: &str, arguments: &[&str]) -> Command {
+    let mut command = cargo(&[&format!("+{toolchain}")]);
+    // Set by the `cargo` that runs this program. It gives way to `+nightly`, but what a tool of
+    // cargo's starts in turn has no such word.
+    command.args(arguments).env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO");
+    command
+}
+
 /// A command in the workspace's folder that also finds what is installed in `target/tools`.
 pub(crate) fn program(path: &Path) -> Command {
     let mut command = Command::new(path);
@@ -93,7 +102,12 @@ pub(crate) fn ensure_cargo_tool(name: &str, version: &str) -> Result<()> {
     }
     let tools = workspace_root().join("target/tools");
     let package = format!("cargo-{name}");
-    run_aside(cargo(&["install", &package, "--locked", "--version", version, "--root"]).arg(tools))
+    let mut command = cargo(&["install", &package, "--locked", "--version", version, "--root"]);
+    // It runs for seconds, and would be compiled for minutes to run for fewer.
+    for (setting, value) in [("LTO", "off"), ("CODEGEN_UNITS", "16"), ("OPT_LEVEL", "1")] {
+        command.env(format!("CARGO_PROFILE_RELEASE_{setting}"), value);
+    }
+    run_aside(command.arg(tools))
 }
 
 /// The file that would run as `name`.

@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result, bail};
 use clap::ValueEnum;
 
-use crate::run::{Part, cargo, ensure_cargo_tool, run, run_part, run_parts, say};
+use crate::run::{Part, cargo, cargo_of, ensure_cargo_tool, run, run_part, run_parts, say};
 use crate::servers::workspace_root;
 use crate::setup::ensure_servers;
 
@@ -95,9 +95,5 @@ fn fuzz_one(target: &str, limit: &str) -> Result<()> {
 
 /// Sanitizers need the nightly compiler.
 fn nightly(arguments: &[&str]) -> Command {
-    let mut command = cargo(&["+nightly"]);
-    // Set by the `cargo` that runs this program. It gives way to `+nightly`, but what cargo-fuzz
-    // starts in turn has no such word.
-    command.args(arguments).env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO");
-    command
+    cargo_of("nightly", arguments)
 }

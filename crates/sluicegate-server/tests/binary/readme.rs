@@ -13,6 +13,16 @@ fn blocks(language: &str) -> Vec<&'static str> {
 }
 
 #[test]
+fn the_first_question_of_the_readme_is_answered() {
+    let readme = include_str!("../../../../README.md");
+    let (_, request) = readme.split_once("Ask it: `curl -d '").unwrap();
+    let (body, address) = request.split_once("' http://127.0.0.1:8080").unwrap();
+    let path = address.split('`').next().unwrap();
+    let service = Service::start(&[]);
+    assert_eq!(service.post(path, body).status, 200);
+}
+
+#[test]
 fn the_service_of_the_readme_answers_its_request() {
     let [config] = blocks("yaml")[..] else { panic!("one configuration") };
     let request = blocks("sh").into_iter().find(|block| block.starts_with("curl")).unwrap();

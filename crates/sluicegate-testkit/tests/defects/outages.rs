@@ -7,7 +7,7 @@ use sluicegate_core::{
     OpenOptions, OpenedLimit as _, Operation, Request, Span, Store as _, StoreErrorKind,
 };
 use sluicegate_redis::{RedisStore, Script};
-use sluicegate_testkit::servers::{Server, available};
+use sluicegate_testkit::servers::{GarbageServer, Misbehaviour, Server, available};
 
 use crate::everywhere::{KINDS, limit, slow};
 use crate::raw::{PATIENCE, Raw, check_of, to};
@@ -64,6 +64,43 @@ fn a_call_that_timed_out_is_charged_once_and_never_retried() {
             assert_eq!(left, Some(8), "{spec}: one call before, one that timed out");
         });
     }
+}
+
+/// In time that goes on only while everything waits: what a call waits for is all that counts, and
+/// not how busy the machine is.
+#[test]
+fn a_call_waits_for_one_deadline_and_no_longer_whatever_the_server_does() {
+    const DEADLINE: Duration = Duration::from_millis(50);
+    // The runtime counts in milliseconds, and rounds up.
+    const MOST: Duration = Duration::from_millis(52);
+    let waits = |url: &str| {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        let store = RedisStore::builder(url).unwrap().deadline(DEADLINE).build();
+        let handle =
+            store.open(limit(&["token_bucket 10/h", "sliding_log 10/h"]), TimeSource::Store);
+        let runtime = builder.enable_all().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            for call in 0..5 {
+                let asked = tokio::time::Instant::now();
+                let error = store.decide(&handle, Request::check(b"alice")).await.unwrap_err();
+                assert!(error.is_store_failure(), "call {call}: {error}");
+                assert!(asked.elapsed() <= MOST, "call {call}: {:?}: {error}", asked.elapsed());
+            }
+        });
+    };
+    for misbehaviour in [
+        Misbehaviour::Answer(b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec()),
+        Misbehaviour::Silence,
+        Misbehaviour::Close,
+    ] {
+        waits(&GarbageServer::start(misbehaviour).unwrap().url());
+    }
+    on_servers_of_my_own(&[], |server| {
+        server.pause().unwrap();
+        waits(&server.url());
+        server.kill().unwrap();
+        waits(&server.url());
+    });
 }
 
 /// Library defect 7.26: a user who may touch only these keys, and only with these commands.

@@ -1,0 +1,103 @@
+//! Tables of the documentation whose rows name tests: every row is there, and names tests that
+//! exist.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::Path;
+
+use crate::servers::workspace_root;
+
+/// How many items each of the five designs has.
+const ITEMS: [usize; 5] = [18, 12, 11, 17, 11];
+
+#[test]
+fn every_origin_has_its_row_and_every_row_a_test_that_exists() {
+    let items = ITEMS.iter().enumerate();
+    let numbers =
+        items.flat_map(|(design, items)| (1..=*items).map(move |item| format!("S{design}.{item}")));
+    let rows = rows("docs/origins.md", 'S');
+    assert_eq!(
+        rows.iter().map(|row| row.number.clone()).collect::<Vec<_>>(),
+        numbers.collect::<Vec<_>>()
+    );
+}
+
+#[test]
+fn every_promise_of_the_readme_has_its_row_and_every_row_a_test_that_exists() {
+    let rows = rows("docs/invariants.md", 'P');
+    let readme = words(&read("README.md"));
+    for (index, row) in rows.iter().enumerate() {
+        assert_eq!(row.number, format!("P{}", index + 1));
+        assert!(readme.contains(&words(&row.what)), "the README doesn't say: {}", row.what);
+    }
+    // Each guarantee, which begins with what is printed bold, is the promise of some row.
+    let (_, guarantees) = readme.split_once("## What it guarantees").unwrap();
+    let guarantees = guarantees.split("##").next().unwrap();
+    let bold: Vec<&str> = guarantees.split("**").skip(1).step_by(2).collect();
+    assert!(bold.len() > 1);
+    for promise in bold {
+        let is_there = rows.iter().any(|row| words(&row.what).contains(promise));
+        assert!(is_there, "docs/invariants.md has no row for: {promise}");
+    }
+}
+
+/// A row: its number, what it is about, and more cells, the last of which names tests.
+struct Row {
+    number: String,
+    what: String,
+}
+
+/// The rows whose number begins with that letter.
+fn rows(document: &str, letter: char) -> Vec<Row> {
+    let tests = tests_of_the_workspace();
+    let text = read(document);
+    let rows = text.lines().filter(|line| line.starts_with(&format!("| {letter}")));
+    let rows = rows.map(|line| {
+        let cells: Vec<&str> = line.trim_matches('|').split(" | ").map(str::trim).collect();
+        let [number, what, _, shown_by] = cells[..] else { panic!("not four cells: {line}") };
+        let named: Vec<&str> = shown_by.split('`').skip(1).step_by(2).collect();
+        assert!(!named.is_empty(), "no test is named: {line}");
+        for name in named {
+            assert!(tests.contains(name), "there is no test called {name}: {line}");
+        }
+        Row { number: number.to_owned(), what: what.to_owned() }
+    });
+    rows.collect()
+}
+
+/// Text without its line breaks.
+fn words(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(workspace_root().join(path)).unwrap()
+}
+
+fn tests_of_the_workspace() -> HashSet<String> {
+    let mut tests = HashSet::new();
+    for folder in ["crates", "examples", "xtask"] {
+        collect(&workspace_root().join(folder), &mut tests);
+    }
+    tests
+}
+/// The names of the functions below an attribute that makes them tests.
+fn collect(folder: &Path, tests: &mut HashSet<String>) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            collect(&path, tests);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let text = fs::read_to_string(&path).unwrap_or_default();
+            let mut is_test = false;
+            for line in text.lines().map(str::trim) {
+                if line.starts_with("#[") {
+                    is_test |= line.contains("test]") || line.contains("test(");
+                } else if let Some((_, rest)) = line.split_once("fn ").filter(|_| is_test) {
+                    tests.insert(rest.split(['(', '<']).next().unwrap_or_default().to_owned());
+                    is_test = false;
+                }
+            }
+        }
+    }
+}
