@@ -29,11 +29,17 @@ pub(crate) fn ci() -> Result<()> {
     Ok(())
 }
 
-/// Each feature of the library does without the others.
+/// Each feature of a library does without the others.
 fn check_features() -> Result<()> {
-    for feature in ["", "macros", "redis", "metrics", "watch", "tower", "actix"] {
-        let which = ["--package", "sluicegate", "--no-default-features", "--features", feature];
-        run(cargo(&["clippy"]).args(which).args(["--", "-D", "warnings"]))?;
+    let libraries: [(&str, &[&str]); 2] = [
+        ("sluicegate", &["", "macros", "redis", "metrics", "watch"]),
+        ("sluicegate-tower", &["", "axum", "tonic"]),
+    ];
+    for (library, features) in libraries {
+        for feature in features {
+            let which = ["--package", library, "--no-default-features", "--features", feature];
+            run(cargo(&["clippy"]).args(which).args(["--", "-D", "warnings"]))?;
+        }
     }
     Ok(())
 }
