@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 use redis::Value;
 use redis::aio::MultiplexedConnection;
-use sluicegate_core::{Limit, Request, Store, TimeSource};
-use sluicegate_redis::{RedisHandle, RedisStore};
+use sluicegate_core::{Limit, OpenOptions, OpenedLimit as _, Request, Store};
+use sluicegate_redis::{RedisLimit, RedisStore};
 use sluicegate_testkit::servers::Server;
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
@@ -92,8 +92,7 @@ fn name(number: usize) -> String {
 /// Sluicegate's store.
 #[derive(Clone)]
 struct Ours {
-    store: RedisStore,
-    handle: Arc<RedisHandle>,
+    opened: Arc<RedisLimit>,
 }
 
 impl Ours {
@@ -101,15 +100,14 @@ impl Ours {
         // A thousand tasks on two processors: nobody gives up over a slow moment.
         let store = RedisStore::builder(&server.url())?.deadline(Duration::from_secs(5)).build();
         let limit = Limit::new("demo".parse()?, vec![ROOMY.parse()?])?;
-        let handle = Arc::new(store.open(Arc::new(limit), TimeSource::Store));
-        Ok(Self { store, handle })
+        Ok(Self { opened: Arc::new(store.open(limit, OpenOptions::default())) })
     }
 }
 
 impl Ask for Ours {
     async fn ask(&self, number: usize) -> Result<bool> {
         let subject = name(number);
-        let decision = self.store.decide(&self.handle, Request::check(subject.as_bytes())).await?;
+        let decision = self.opened.ask(Request::check(subject.as_bytes())).wait().await?;
         Ok(decision.is_allowed())
     }
 }

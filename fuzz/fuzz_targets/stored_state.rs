@@ -15,13 +15,11 @@ use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
 use redis::Value;
-use sluicegate_core::kernel::{Rule, Times, log};
-use sluicegate_core::packed::{self, Entry, State};
+use sluicegate_core::record::{Entry, Record, Write, step_values};
 use sluicegate_core::{
-    Cost, Costs, Limit, MAX_EXACT, Operation, Policy, RetryAfter, Span, Standing, StoreError,
-    evaluate,
+    Cost, Costs, Error, Limit, MAX_EXACT, Member, Now, Operation, Policy, Request, RetryAfter, Span,
 };
-use sluicegate_redis::read_answer;
+use sluicegate_redis::read_reply;
 
 /// Each alone, and the last ones together.
 const LIMITS: [&[&str]; 20] = [
@@ -73,15 +71,18 @@ fuzz_target!(|input: &[u8]| {
     let costs = Cost::new(cost).map_or(Costs::Each(&each), Costs::Same);
     let max_clock_back = (shape & 0x80 != 0).then_some(5_000_000);
 
-    let entries = decodes_to_itself(value);
-    let states = adopted(limit, &entries);
-    for entry in &states {
-        let times = Times { now: now & MAX_EXACT, max_clock_back };
-        // A store fails for what it can't count, and never otherwise.
-        let _counted = judge(limit, entry, times, operation, costs);
+    let request = Request::new(operation, b"k").costs(costs).with_receipt();
+    let record = Record::decode(value);
+    writes_itself(&record);
+    let adopted = adopted(limit, &record);
+    let micros = now & MAX_EXACT;
+    let now_at = Now { micros, max_clock_back };
+    // A store fails for what it can't count, and never otherwise.
+    for stored in [&*adopted, value] {
+        let _counted = judge(limit, &request, now_at, stored);
     }
-    let answer = answer(shape & 0x7f, now, &states, value);
-    let _read = read_answer(limit, operation, costs, max_clock_back, &answer);
+    let reply = reply(shape & 0x7f, now, &adopted, value);
+    let _read = read_reply(limit, &request, max_clock_back, &reply);
 });
 
 fn operation_of(byte: u8, number: u64) -> Operation {
@@ -96,96 +97,58 @@ fn operation_of(byte: u8, number: u64) -> Operation {
     }
 }
 
-/// What is decoded from `value`, written and decoded again, is the same.
-fn decodes_to_itself(value: &[u8]) -> Vec<Entry> {
-    let decoded = packed::decode(value);
+/// What a value was taken apart into, written and taken apart again, is the same.
+fn writes_itself(record: &Record<'_>) {
     let mut written = Vec::new();
-    for entry in &decoded.entries {
-        packed::encode_entry(entry, &mut written);
+    for entry in record.entries() {
+        entry.write(&mut written);
     }
-    let again = packed::decode(&written);
-    assert!(!again.discarded, "{:?}", decoded.entries);
-    assert_eq!(again.entries, decoded.entries);
-    decoded.entries
+    let again = Record::decode(&written);
+    assert!(!again.is_torn(), "{record:?}");
+    assert_eq!(again.entries(), record.entries());
 }
 
 /// The entries as if they were those of the limit's policies, in turn.
-fn adopted(limit: &Limit, entries: &[Entry]) -> Vec<Entry> {
+fn adopted(limit: &Limit, record: &Record<'_>) -> Vec<u8> {
+    let mut value = Vec::new();
     let members = limit.members().iter().cycle();
-    let adopt = |(member, entry): (&sluicegate_core::Member, &Entry)| Entry {
-        identity: member.identity(),
-        ..entry.clone()
-    };
-    members.zip(entries).map(adopt).collect()
+    for (member, entry) in members.zip(record.entries()) {
+        let adopt = |member: &Member, entry: &Entry<'_>| Entry {
+            identity: member.identity(),
+            ..entry.clone()
+        };
+        adopt(member, entry).write(&mut value);
+    }
+    value
 }
 
-/// Judges a request where every policy finds this state, if it is of its kind.
-fn judge(
-    limit: &Limit,
-    entry: &Entry,
-    times: Times,
-    operation: Operation,
-    costs: Costs<'_>,
-) -> Result<(), StoreError> {
-    let mut logs: Vec<log::State> =
-        limit
-            .members()
-            .iter()
-            .map(|_| {
-                if let State::Ring(log) = &entry.state {
-                    log.clone()
-                } else {
-                    log::State::default()
-                }
-            })
-            .collect();
-    let mut standings = Vec::new();
-    for (member, log) in limit.members().iter().zip(&mut logs) {
-        let rule = member.policy().rule();
-        standings.push(match (Standing::of(rule, Some(&entry.state), times)?, rule) {
-            (None, Rule::Log(rule)) => Standing::of_log(rule, log, times).0,
-            (standing, _) => standing.expect("only a log stands apart").0,
-        });
-    }
-    let evaluation = evaluate(limit, &mut standings, operation, costs)?;
-    let decision = &evaluation.decision;
+/// Judges a request about a subject of which a store has this value.
+fn judge(limit: &Limit, request: &Request<'_>, now: Now, stored: &[u8]) -> Result<(), Error> {
+    let (step, writes) = step_values(limit, request, now, &[Some(stored)])?;
+    let decision = &step.decision;
     let retry = decision.retry_after();
     assert_eq!(decision.is_allowed(), retry == RetryAfter::NotRefused, "{decision:?}");
+    let newest = |entry: &Entry<'_>| entry.numbers().and_then(|numbers| numbers.first().copied());
+    let record = Record::decode(stored);
+    let latest = record.entries().iter().filter_map(newest).max().unwrap_or(0);
     // Windows of a calendar end with time itself.
-    if times.now.max(entry.state.newest()) < MAX_EXACT {
+    if now.micros.max(latest) < MAX_EXACT {
         assert_ne!(retry, RetryAfter::After(Span::ZERO), "{decision:?}");
     }
-
     // What is to be kept is what the stored format can hold.
-    for (index, (member, standing)) in limit.members().iter().zip(&standings).enumerate() {
-        if evaluation.changed & 1 << index == 0 {
-            continue;
+    for write in &writes {
+        if let Write::Set { value, .. } = write {
+            assert!(!Record::decode(value).is_torn(), "{value:?}");
+            let (again, _) = step_values(limit, &request.as_peek(), now, &[Some(value)])?;
+            assert!(!again.decision.notes().discarded, "{value:?}");
         }
-        let state = match (member.policy().rule(), standing) {
-            (Rule::Bucket(rule), Standing::Bucket(standing)) => State::Bucket(rule.state(standing)),
-            (Rule::Counter(rule), Standing::Counter(standing)) => {
-                State::Counter(rule.state(standing))
-            }
-            (Rule::WarmUp(rule), Standing::WarmUp(standing)) => State::WarmUp(rule.state(standing)),
-            (Rule::Window(rule), Standing::Window(standing)) => State::Window(rule.state(standing)),
-            (_, Standing::Log { state, .. }) => State::Ring((**state).clone()),
-            _ => continue,
-        };
-        let kept = Entry { identity: member.identity(), retention: entry.retention, state };
-        let mut written = Vec::new();
-        packed::encode_entry(&kept, &mut written);
-        let read = packed::decode(&written);
-        assert_eq!((read.entries, read.discarded), (vec![kept], false));
     }
     Ok(())
 }
 
-/// An answer of any shape, made from the entries, or from the bytes as they are.
-fn answer(shape: u8, now: u64, states: &[Entry], value: &[u8]) -> Value {
-    let mut own = Vec::new();
-    for entry in states {
-        packed::encode_entry(entry, &mut own);
-    }
+/// A reply of any shape, made from the entries, or from the bytes as they are.
+fn reply(shape: u8, now: u64, adopted: &[u8], value: &[u8]) -> Value {
+    let own = adopted.to_vec();
     let number = |index: usize| {
         let bytes = value.iter().copied().cycle().skip(index).take(8);
         Value::Int(bytes.fold(0, |number, byte| number << 8 | i64::from(byte)))

@@ -54,18 +54,18 @@ pub fn child(store: &str) -> Result<()> {
     let (passed, after) = match store {
         "sluicegate" => {
             let store = store_for(KEYS)?;
-            let handle = open(&store, &[ROOMY])?;
+            let opened = open(&store, &[ROOMY])?;
             let passed = keys
                 .iter()
                 .filter(|key| {
                     let now = Timestamp::from_micros_clamped(START);
-                    let answer = store.decide_at(&handle, Request::check(key.as_bytes()), now);
+                    let answer = opened.decide_at(Request::check(key.as_bytes()), now);
                     answer.is_ok_and(|decision| decision.is_allowed())
                 })
                 .count();
             ensure!(store.stats().keys == KEYS, "the store holds {} keys", store.stats().keys);
             let after = (live_bytes(), resident_bytes()?);
-            black_box((store, handle));
+            black_box(opened);
             (passed, after)
         }
         "governor" => {
@@ -102,10 +102,10 @@ fn allocations_per_decision(effort: Effort) -> Result<Measured> {
     let rounds = effort.count(40);
     let (mut asked, mut allocated) = (0, 0);
     for (name, policies, admits) in cases {
-        let handle = open(&store, policies)?;
+        let opened = open(&store, policies)?;
         let now = Timestamp::from_micros_clamped(START);
         let ask = |key: &String| {
-            let answer = store.decide_at(&handle, Request::check(key.as_bytes()), now);
+            let answer = opened.decide_at(Request::check(key.as_bytes()), now);
             black_box(&answer).as_ref().is_ok_and(|decision| decision.is_allowed())
         };
         ensure!(keys.iter().all(ask), "{name}: fresh keys should be admitted");

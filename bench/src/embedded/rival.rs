@@ -9,8 +9,8 @@ use governor::clock::QuantaClock;
 use governor::middleware::NoOpMiddleware;
 use governor::state::keyed::DashMapStateStore;
 use governor::{Quota, RateLimiter};
-use sluicegate_core::{Clock, EmbeddedStore, Request, Timestamp};
-use sluicegate_memory::{Handle, MemoryStore};
+use sluicegate_core::{Clock, Request, Timestamp};
+use sluicegate_memory::{MemoryLimit, MemoryStore};
 
 use super::ROOMY;
 use super::keys::{Draw, keys};
@@ -69,8 +69,7 @@ struct Rivals {
     keys: Vec<String>,
     draw: Draw,
     governor: Governor,
-    store: MemoryStore,
-    handle: Handle,
+    opened: MemoryLimit,
 }
 
 impl Rivals {
@@ -79,9 +78,9 @@ impl Rivals {
         let clock = Quanta { start: clock.now(), clock };
         let most = NonZeroUsize::new(1_000_000).context("a size")?;
         let store = MemoryStore::builder().max_keys(most).clock(clock).build();
-        let handle = open(&store, &[ROOMY])?;
+        let opened = open(&store, &[ROOMY])?;
         let (keys, draw) = (keys(KEYS), Draw::uniform(KEYS));
-        let rivals = Self { keys, draw, governor: governor()?, store, handle };
+        let rivals = Self { keys, draw, governor: governor()?, opened };
         let everyone: Vec<u32> = (0..KEYS as u32).collect();
         let passed = (rivals.ask_governor(&everyone), rivals.ask_one_by_one(&everyone));
         ensure!(passed == (KEYS, KEYS), "of {KEYS} fresh keys {passed:?} were admitted");
@@ -118,7 +117,7 @@ impl Rivals {
         let mut allowed = 0;
         for &index in indices {
             let request = Request::check(self.keys[index as usize].as_bytes());
-            let answer = self.store.decide_now(&self.handle, request);
+            let answer = self.opened.decide(request);
             let answer = black_box(&answer);
             allowed += usize::from(answer.as_ref().is_ok_and(|decision| decision.is_allowed()));
         }
@@ -130,7 +129,7 @@ impl Rivals {
         for batch in indices.chunks(BATCH) {
             let requests =
                 batch.iter().map(|&index| Request::check(self.keys[index as usize].as_bytes()));
-            self.store.decide_many(&self.handle, requests, |_, answer| {
+            self.opened.decide_many(requests, |_, answer| {
                 let answer = black_box(&answer);
                 allowed += usize::from(answer.as_ref().is_ok_and(|decision| decision.is_allowed()));
             });

@@ -2,11 +2,11 @@
 
 use std::hint::black_box;
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Barrier};
+use std::sync::Barrier;
 
 use anyhow::{Result, ensure};
-use sluicegate_core::{Limit, Request, Store, TimeSource, Timestamp};
-use sluicegate_memory::{Handle, MemoryStore};
+use sluicegate_core::{Limit, OpenOptions, Request, Store, Timestamp};
+use sluicegate_memory::{MemoryLimit, MemoryStore};
 
 use super::ROOMY;
 use super::floor::Flat;
@@ -44,15 +44,14 @@ struct Tables {
     keys: Vec<String>,
     draw: Draw,
     floor: Flat,
-    store: MemoryStore,
-    handle: Handle,
+    opened: MemoryLimit,
 }
 
 /// A store that has room for all, and the limit opened in it.
-pub fn open(store: &MemoryStore, policies: &[&str]) -> Result<Handle> {
+pub fn open(store: &MemoryStore, policies: &[&str]) -> Result<MemoryLimit> {
     let policies = policies.iter().map(|spec| spec.parse()).collect::<Result<_, _>>()?;
     let limit = Limit::new("bench".parse()?, policies)?;
-    Ok(store.open(Arc::new(limit), TimeSource::Store))
+    Ok(store.open(limit, OpenOptions::default()))
 }
 
 /// A store for so many keys.
@@ -64,10 +63,10 @@ pub fn store_for(count: usize) -> Result<MemoryStore> {
 impl Tables {
     fn new(count: usize) -> Result<Self> {
         let store = store_for(count)?;
-        let handle = open(&store, &[ROOMY])?;
+        let opened = open(&store, &[ROOMY])?;
         // A million an hour is one in 3,600 µs.
         let floor = Flat::new(count, 3_600, 1_000_000_000);
-        let tables = Self { keys: keys(count), draw: Draw::uniform(count), floor, store, handle };
+        let tables = Self { keys: keys(count), draw: Draw::uniform(count), floor, opened };
         let everyone: Vec<u32> = (0..count as u32).collect();
         let passed = (tables.ask_floor(&everyone, START), tables.ask_store(&everyone, START));
         ensure!(passed == (count, count), "of {count} fresh keys {passed:?} were admitted");
@@ -109,7 +108,7 @@ impl Tables {
             let key = &self.keys[index as usize];
             let request = Request::check(key.as_bytes());
             let answer =
-                self.store.decide_at(&self.handle, request, Timestamp::from_micros_clamped(now));
+                self.opened.decide_at(request, Timestamp::from_micros_clamped(now));
             // All of it is made, whatever of it a caller reads.
             let answer = black_box(&answer);
             allowed += usize::from(answer.as_ref().is_ok_and(|decision| decision.is_allowed()));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use sluicegate_core::kernel::Rule;
-use sluicegate_core::{Costs, Identity, KeyPrefix, Limit, Operation, Span, StoreKey, TimeSource};
+use sluicegate_core::{Identity, KeyPrefix, Limit, Request, Span, StoreKey, TimeSource};
 use sluicegate_redis::{Program, Script};
 use sluicegate_testkit::servers::Server;
 
@@ -38,7 +38,7 @@ impl Subject {
         let digest = load_script(server, script.text())?;
         // The store's own default.
         let program = Program::new(&limit, Span::from_millis(5_000)?);
-        let program = program.bytes(&limit, Operation::Check, Costs::Own, |_| 0);
+        let program = program.bytes(&limit, &Request::check(b""), |_| 0);
         let key = StoreKey::new(&KeyPrefix::default(), limit.name(), &TimeSource::Store);
         Ok(Self { limit, digest, program, key, filling: String::new() })
     }

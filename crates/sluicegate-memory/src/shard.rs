@@ -371,7 +371,7 @@ mod tests {
         for key in 0..100_u64 {
             shard.insert(Fingerprint { high: key << 57, low: key }, state(key + 1));
         }
-        let best = shard.candidate(16, |cell| used(cell)).unwrap();
+        let best = shard.candidate(16, used).unwrap();
         assert_eq!(best.expires_in, 1);
         let fresh = (0..20).find_map(|_| {
             shard

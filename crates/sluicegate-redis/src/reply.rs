@@ -141,7 +141,9 @@ fn read_verdict(
     }
     let notes = Notes { discarded, ..decision.notes() };
     decision.set_notes(notes);
-    if request.wants_receipt() && decision.is_allowed() {
+    // Only a reservation can be given back.
+    let is_reservation = request.action().within().is_some();
+    if request.wants_receipt() && is_reservation && decision.is_allowed() {
         let after = rest.get(rest.len().saturating_sub(states.len())..).unwrap_or_default();
         decision = decision.with_receipt(receipt(limit, request, states, after));
     }

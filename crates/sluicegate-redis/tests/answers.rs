@@ -3,16 +3,17 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use redis::Value;
-use sluicegate_core::{Costs, Limit, MAX_EXACT, Operation, StoreErrorKind};
-use sluicegate_redis::read_answer;
+use sluicegate_core::{Limit, MAX_EXACT, Operation, Request, StoreErrorKind};
+use sluicegate_redis::read_reply;
 
 fn limit(spec: &str) -> Limit {
     Limit::new("test".parse().unwrap(), vec![spec.parse().unwrap()]).unwrap()
 }
 
 fn kind_of(spec: &str, answer: &Value) -> Option<StoreErrorKind> {
-    let read = read_answer(&limit(spec), Operation::Peek, Costs::Own, Some(5_000_000), answer);
-    read.err().map(|error| error.kind())
+    let peek = Request::new(Operation::Peek, b"key");
+    let read = read_reply(&limit(spec), &peek, Some(5_000_000), answer);
+    read.err().map(|error| error.as_store().unwrap().kind())
 }
 
 #[test]

@@ -6,8 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
-use sluicegate_core::{Limit, Operation, Request, Store, StoreErrorKind, TimeSource, Timestamp};
-use sluicegate_redis::{RedisHandle, RedisStore};
+use sluicegate_core::{
+    Limit, OpenOptions, OpenedLimit as _, Operation, Request, Span, Store as _, StoreErrorKind,
+    TimeSource, Timestamp,
+};
+use sluicegate_redis::{RedisLimit, RedisStore};
 use sluicegate_testkit::servers::{self, Server};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -54,24 +57,24 @@ async fn carry(mut client: TcpStream, to: u16, mut forgets: watch::Receiver<u32>
     }
 }
 
-fn limit(spec: &str) -> Arc<Limit> {
-    Arc::new(Limit::new("test".parse().unwrap(), vec![spec.parse().unwrap()]).unwrap())
+fn limit(spec: &str) -> Limit {
+    Limit::new("test".parse().unwrap(), vec![spec.parse().unwrap()]).unwrap()
 }
 
 /// Asks until there is an answer; tells what the failures were.
-async fn check_until_answered(store: &RedisStore, handle: &RedisHandle) -> Vec<StoreErrorKind> {
+async fn check_until_answered(opened: &RedisLimit) -> Vec<StoreErrorKind> {
     let mut failures = Vec::new();
     // Minutes, on any machine: the deadlines alone take half of one.
     for _ in 0..100_000 {
-        match store.decide(handle, Request::check(b"a")).await {
+        match opened.ask(Request::check(b"a")).wait().await {
             Ok(decision) => {
                 assert!(decision.is_allowed());
                 return failures;
             }
             Err(error) => {
-                assert!(error.is_store_failure(), "{error}");
-                if failures.last() != Some(&error.kind()) {
-                    failures.push(error.kind());
+                let kind = error.as_store().unwrap().kind();
+                if failures.last() != Some(&kind) {
+                    failures.push(kind);
                 }
                 tokio::task::yield_now().await;
             }
@@ -85,10 +88,10 @@ async fn a_connection_that_goes_silent_is_replaced() {
     let server = Server::start().unwrap();
     let detour = Detour::to(&server).await;
     let store = detour.store();
-    let handle = store.open(limit("gcra 9/h burst 9"), TimeSource::Store);
-    check_until_answered(&store, &handle).await;
+    let opened = store.open(limit("gcra 9/h burst 9"), OpenOptions::default());
+    check_until_answered(&opened).await;
     detour.forgotten.send_replace(1);
-    let failures = check_until_answered(&store, &handle).await;
+    let failures = check_until_answered(&opened).await;
     assert_eq!(failures.first(), Some(&StoreErrorKind::Timeout));
 }
 
@@ -97,11 +100,11 @@ async fn a_primary_that_became_a_replica_is_left_for_where_its_name_leads() {
     let (old, new) = (Server::start().unwrap(), Server::start().unwrap());
     let detour = Detour::to(&old).await;
     let store = detour.store();
-    let handle = store.open(limit("gcra 9/h burst 9"), TimeSource::Store);
-    check_until_answered(&store, &handle).await;
+    let opened = store.open(limit("gcra 9/h burst 9"), OpenOptions::default());
+    check_until_answered(&opened).await;
     old.cli(&["REPLICAOF", "127.0.0.1", &new.port().to_string()]).unwrap();
     detour.target.store(new.port(), Ordering::Relaxed);
-    let failures = check_until_answered(&store, &handle).await;
+    let failures = check_until_answered(&opened).await;
     assert_eq!(failures.first(), Some(&StoreErrorKind::Unavailable));
 }
 
@@ -114,18 +117,17 @@ async fn a_reservation_that_changed_nothing_has_nothing_to_give_back() {
         .deadline(Duration::from_secs(5))
         .build();
     let run = TimeSource::Injected { run: "run".to_owned() };
-    let handle = store.open(limit("gcra 1/h burst 1 charge_denied shadow"), run);
-    let reserve = Request {
-        operation: Operation::Reserve { within: sluicegate_core::Span::HOUR },
-        at: Some(Timestamp::from_micros(1_700_000_000_000_000).unwrap()),
-        ..Request::check(b"a")
-    };
-    let (_, first) = store.reserve(&handle, reserve).await.unwrap();
+    let options = OpenOptions::default().time(run);
+    let opened = store.open(limit("gcra 1/h burst 1 charge_denied shadow"), options);
+    let at = Timestamp::from_micros(1_700_000_000_000_000).unwrap();
+    let reserve = Operation::Reserve { within: Span::HOUR };
+    let reserve = Request::new(reserve, b"a").at(at).with_receipt();
+    assert!(opened.ask(reserve).wait().await.unwrap().receipt().is_some());
     // The shadow refuses, and is full already.
     let mut last = None;
     for _ in 0..3 {
-        last = store.reserve(&handle, reserve).await.unwrap().1;
+        last = opened.ask(reserve).wait().await.unwrap().take_receipt();
     }
-    assert!(!store.cancel(&handle, &last.unwrap()).await.unwrap());
-    drop(first);
+    let last = last.unwrap();
+    assert!(opened.ask(Request::cancel(&last).at(at)).wait().await.unwrap().is_denied());
 }

@@ -6,13 +6,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sluicegate_core::{KeyPrefix, Limit, Request, Store, StoreError, StoreErrorKind, TimeSource};
-use sluicegate_redis::{RedisHandle, RedisStore};
+use sluicegate_core::{
+    Error, KeyPrefix, Limit, OpenOptions, OpenedLimit as _, Request, RequestErrorKind, Span,
+    Store as _, StoreError, StoreErrorKind, TimeSource, Timestamp,
+};
+use sluicegate_redis::{RedisLimit, RedisStore};
 use sluicegate_testkit::servers::{self, GarbageServer, Misbehaviour, Server};
 
-fn limit(specs: &[&str]) -> Arc<Limit> {
+fn limit(specs: &[&str]) -> Limit {
     let policies = specs.iter().map(|spec| spec.parse().unwrap()).collect();
-    Arc::new(Limit::new("test".parse().unwrap(), policies).unwrap())
+    Limit::new("test".parse().unwrap(), policies).unwrap()
 }
 
 fn store(url: &str, deadline_ms: u64) -> RedisStore {
@@ -24,18 +27,23 @@ fn store(url: &str, deadline_ms: u64) -> RedisStore {
         .build()
 }
 
-fn open(store: &RedisStore, specs: &[&str]) -> RedisHandle {
-    store.open(limit(specs), TimeSource::Store)
+fn open(store: &RedisStore, specs: &[&str]) -> RedisLimit {
+    store.open(limit(specs), OpenOptions::default())
 }
 
-async fn check(store: &RedisStore, handle: &RedisHandle, key: &str) -> Result<bool, StoreError> {
-    store.decide(handle, Request::check(key.as_bytes())).await.map(|decision| decision.is_allowed())
+/// Whether a request is admitted. It is not at fault when it fails.
+async fn check(opened: &RedisLimit, key: &str) -> Result<bool, StoreError> {
+    match opened.ask(Request::check(key.as_bytes())).wait().await {
+        Ok(decision) => Ok(decision.is_allowed()),
+        Err(Error::Store(error)) => Err(error),
+        Err(error) => panic!("{error}"),
+    }
 }
 
 /// Asks until the store answers, at most a thousand deadlines long.
-async fn check_until_answered(store: &RedisStore, handle: &RedisHandle, key: &str) -> bool {
+async fn check_until_answered(opened: &RedisLimit, key: &str) -> bool {
     for _ in 0..1_000 {
-        match check(store, handle, key).await {
+        match check(opened, key).await {
             Ok(allowed) => return allowed,
             // The attempt to connect is over in no time when nobody listens.
             Err(_) => tokio::task::yield_now().await,
@@ -48,27 +56,26 @@ async fn check_until_answered(store: &RedisStore, handle: &RedisHandle, key: &st
 async fn a_paused_server_costs_one_deadline_and_is_used_again_when_it_resumes() {
     let mut server = Server::start().unwrap();
     let store = store(&server.url(), 50);
-    let handle = open(&store, &["token_bucket 1/h burst 2"]);
-    assert!(check_until_answered(&store, &handle, "a").await);
+    let opened = open(&store, &["token_bucket 1/h burst 2"]);
+    assert!(check_until_answered(&opened, "a").await);
     server.pause().unwrap();
-    let error = check(&store, &handle, "b").await.unwrap_err();
+    let error = check(&opened, "b").await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Timeout, "{error}");
     assert!(error.to_string().contains("50 ms"), "{error}");
     server.resume().unwrap();
-    assert!(check_until_answered(&store, &handle, "a").await);
-    assert!(!check_until_answered(&store, &handle, "a").await);
+    assert!(check_until_answered(&opened, "a").await);
+    assert!(!check_until_answered(&opened, "a").await);
 }
 
 #[tokio::test]
 async fn a_killed_server_fails_at_once_and_a_restarted_one_answers() {
     let mut server = Server::start().unwrap();
     let store = store(&server.url(), 5_000);
-    let handle = open(&store, &["token_bucket 1/h burst 2"]);
-    assert!(check(&store, &handle, "a").await.unwrap());
+    let opened = open(&store, &["token_bucket 1/h burst 2"]);
+    assert!(check(&opened, "a").await.unwrap());
     server.kill().unwrap();
     for _ in 0..3 {
-        let error = check(&store, &handle, "a").await.unwrap_err();
-        assert!(error.is_store_failure(), "{error}");
+        let error = check(&opened, "a").await.unwrap_err();
         assert_ne!(
             error.kind(),
             StoreErrorKind::Timeout,
@@ -77,7 +84,7 @@ async fn a_killed_server_fails_at_once_and_a_restarted_one_answers() {
     }
     server.restart().unwrap();
     // Another life: the scripts are unknown and the states are gone.
-    assert!(check_until_answered(&store, &handle, "a").await);
+    assert!(check_until_answered(&opened, "a").await);
 }
 
 #[tokio::test]
@@ -85,12 +92,12 @@ async fn a_server_that_is_absent_at_the_start_is_found_later() {
     let mut server = Server::start().unwrap();
     server.kill().unwrap();
     let store = store(&server.url(), 5_000);
-    let handle = open(&store, &["fixed_window 1/h"]);
-    let error = check(&store, &handle, "a").await.unwrap_err();
+    let opened = open(&store, &["fixed_window 1/h"]);
+    let error = check(&opened, "a").await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
     assert!(error.to_string().contains("nothing was charged"), "{error}");
     server.restart().unwrap();
-    assert!(check_until_answered(&store, &handle, "a").await);
+    assert!(check_until_answered(&opened, "a").await);
 }
 
 #[tokio::test]
@@ -102,10 +109,10 @@ async fn servers_that_are_no_redis_are_told_apart() {
     ] {
         let server = GarbageServer::start(misbehaviour.clone()).unwrap();
         let store = store(&server.url(), 200);
-        let handle = open(&store, &["gcra 1/h"]);
+        let opened = open(&store, &["gcra 1/h"]);
         for _ in 0..2 {
-            let error = check(&store, &handle, "a").await.unwrap_err();
-            assert!(error.is_store_failure(), "{misbehaviour:?}: {error}");
+            let error = check(&opened, "a").await.unwrap_err();
+            assert!(!error.to_string().is_empty(), "{misbehaviour:?}");
         }
     }
 }
@@ -147,10 +154,10 @@ async fn a_server_that_answers_and_can_t_decide_is_not_ready_and_says_why() {
         (format!("{}/16", primary.url()), "refused the connection: ERR DB index is out of range"),
     ] {
         let store = store(&url, 5_000);
-        let handle = open(&store, &["gcra 1/h"]);
-        for error in [store.ping().await, check(&store, &handle, "a").await.map(drop)] {
+        let opened = open(&store, &["gcra 1/h"]);
+        for error in [store.ping().await, check(&opened, "a").await.map(drop)] {
             let error = error.unwrap_err();
-            assert!(error.is_store_failure() && error.to_string().contains(why), "{error}");
+            assert!(error.to_string().contains(why), "{error}");
         }
     }
     let store = store(&primary.url(), 5_000);
@@ -181,26 +188,26 @@ fn malformed_urls_are_refused_with_what_to_write() {
 async fn a_server_that_forgets_its_scripts_is_taught_again() {
     let server = Server::start().unwrap();
     let store = store(&server.url(), 5_000);
-    let handle = open(&store, &["token_bucket 1/h burst 3", "sliding_log 2/h"]);
-    assert!(check(&store, &handle, "a").await.unwrap());
+    let opened = open(&store, &["token_bucket 1/h burst 3", "sliding_log 2/h"]);
+    assert!(check(&opened, "a").await.unwrap());
     server.cli(&["SCRIPT", "FLUSH"]).unwrap();
-    assert!(check(&store, &handle, "a").await.unwrap());
+    assert!(check(&opened, "a").await.unwrap());
     server.cli(&["SCRIPT", "FLUSH"]).unwrap();
-    assert!(!check(&store, &handle, "a").await.unwrap());
+    assert!(!check(&opened, "a").await.unwrap());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_tasks_on_one_connection_are_admitted_exactly() {
     for server in servers::shared_each().unwrap() {
         let store = store(&server.url(), 5_000);
-        let handle = Arc::new(open(
+        let opened = Arc::new(open(
             &store,
             &["token_bucket 1/d burst 137", "sliding_log 150/d", "fixed_window 200/d"],
         ));
         let mut tasks = tokio::task::JoinSet::new();
         for _ in 0..1_000 {
-            let (store, handle) = (store.clone(), Arc::clone(&handle));
-            tasks.spawn(async move { check(&store, &handle, "hot").await.unwrap() });
+            let opened = Arc::clone(&opened);
+            tasks.spawn(async move { check(&opened, "hot").await.unwrap() });
         }
         let allowed = tasks.join_all().await.into_iter().filter(|&allowed| allowed).count();
         assert_eq!(allowed, 137);
@@ -213,18 +220,18 @@ async fn the_keys_of_a_run_are_deleted_and_no_others() {
     let store =
         RedisStore::builder(&server.url()).unwrap().deadline(Duration::from_secs(5)).build();
     let limit = limit(&["token_bucket 1/h", "sliding_log 5/h"]);
-    let at = Some(sluicegate_core::Timestamp::from_micros(1_700_000_000_000_000).unwrap());
+    let at = Timestamp::from_micros(1_700_000_000_000_000).unwrap();
     for run in ["one", "one*", "two"] {
-        let handle = store.open(Arc::clone(&limit), TimeSource::Injected { run: run.to_owned() });
+        let time = TimeSource::Injected { run: run.to_owned() };
+        let opened = store.open(limit.clone(), OpenOptions::default().time(time));
         for key in 0..50_u32 {
             let key = key.to_le_bytes();
-            let decision =
-                store.decide(&handle, Request { at, ..Request::check(&key) }).await.unwrap();
+            let decision = opened.ask(Request::check(&key).at(at)).wait().await.unwrap();
             assert!(decision.is_allowed());
         }
     }
-    let live = store.open(Arc::clone(&limit), TimeSource::Store);
-    assert!(check(&store, &live, "a").await.unwrap());
+    let live = store.open(limit.clone(), OpenOptions::default());
+    assert!(check(&live, "a").await.unwrap());
     assert_eq!(store.delete_run(&limit, "one").await.unwrap(), 100);
     assert_eq!(store.delete_run(&limit, "one*").await.unwrap(), 100);
     assert_eq!(server.cli(&["DBSIZE"]).unwrap().trim(), "102");
@@ -235,30 +242,45 @@ async fn a_request_has_a_time_only_where_time_is_injected() {
     let server = servers::shared().unwrap();
     let store = store(&server.url(), 5_000);
     let live = open(&store, &["gcra 1/s"]);
-    let at = Some(sluicegate_core::Timestamp::EPOCH);
-    let error = store.decide(&live, Request { at, ..Request::check(b"a") }).await.unwrap_err();
-    assert_eq!(error.kind(), StoreErrorKind::InvalidRequest);
-    let run = store.open(limit(&["gcra 1/s"]), TimeSource::Injected { run: "x".into() });
-    let error = store.decide(&run, Request::check(b"a")).await.unwrap_err();
-    assert_eq!(error.kind(), StoreErrorKind::InvalidRequest);
+    let request = Request::check(b"a").at(Timestamp::EPOCH);
+    let error = live.ask(request).wait().await.unwrap_err();
+    assert_eq!(error.as_request().unwrap().kind(), RequestErrorKind::Invalid);
+    let options = OpenOptions::default().time(TimeSource::Injected { run: "x".into() });
+    let run = store.open(limit(&["gcra 1/s"]), options);
+    let error = run.ask(Request::check(b"a")).wait().await.unwrap_err();
+    assert_eq!(error.as_request().unwrap().kind(), RequestErrorKind::Invalid);
+}
+
+/// A limit may be opened with a deadline of its own.
+#[tokio::test]
+async fn a_limit_has_the_deadline_that_it_was_opened_with() {
+    let mut server = Server::start().unwrap();
+    let store = store(&server.url(), 5_000);
+    let options = OpenOptions::default().deadline(Span::from_millis(40).unwrap());
+    let opened = store.open(limit(&["gcra 1/h"]), options);
+    assert!(check_until_answered(&opened, "a").await);
+    server.pause().unwrap();
+    let error = check(&opened, "a").await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Timeout, "{error}");
+    assert!(error.to_string().contains("40 ms"), "{error}");
+    server.resume().unwrap();
 }
 
 #[test]
 fn a_store_outlives_the_runtime_it_was_first_used_in() {
     let mut server = Server::start().unwrap();
     let store = store(&server.url(), 5_000);
-    let handle = open(&store, &["token_bucket 1/h burst 3"]);
+    let opened = open(&store, &["token_bucket 1/h burst 3"]);
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    assert!(runtime().block_on(check(&store, &handle, "a")).unwrap());
+    assert!(runtime().block_on(check(&opened, "a")).unwrap());
     // Its connection has gone with it.
-    assert!(runtime().block_on(check_until_answered(&store, &handle, "a")));
+    assert!(runtime().block_on(check_until_answered(&opened, "a")));
     // A runtime that ends in the middle of connecting.
     server.pause().unwrap();
-    let impatient = store.clone();
     runtime().block_on(async {
         let deadline = Duration::from_millis(1);
-        drop(tokio::time::timeout(deadline, check(&impatient, &handle, "a")).await);
+        drop(tokio::time::timeout(deadline, check(&opened, "a")).await);
     });
     server.resume().unwrap();
-    assert!(runtime().block_on(check_until_answered(&store, &handle, "b")));
+    assert!(runtime().block_on(check_until_answered(&opened, "b")));
 }

@@ -1,7 +1,7 @@
 //! A decision as JSON: the same over HTTP and on the command line.
 
 use serde::Serialize;
-use sluicegate::{Algorithm, Decision, Limit, Ruling, Span};
+use sluicegate::{Algorithm, Decision, Span};
 
 /// A decision as scripts read it. Fields that are not always there are only there when they say
 /// something: a wait, a shadow, violated strategies.
@@ -41,22 +41,18 @@ struct PolicyAnswer<'a> {
 impl<'a> Answer<'a> {
     /// The answer of the limit called `name`.
     #[must_use]
-    pub(crate) fn new(name: &'a str, ruling: &'a Ruling) -> Self {
-        let decision = ruling.decision();
-        // A limit that was not asked has no policies that answered.
-        let members = ruling.limit().map(|limit| limit.members()).unwrap_or_default();
-        let policies = members
-            .iter()
-            .zip(decision.policies())
-            .map(|(member, outcome)| PolicyAnswer {
-                name: member.name().as_str(),
+    pub(crate) fn new(name: &'a str, decision: &'a Decision) -> Self {
+        let policies = decision
+            .policies()
+            .map(|outcome| PolicyAnswer {
+                name: outcome.name().as_str(),
                 limit: outcome.limit(),
                 remaining: outcome.remaining(),
                 retry_after_ms: outcome.retry_after().as_millis_ceil(),
                 reset_after_ms: outcome.reset_after().map(Span::as_millis_ceil),
                 allowed: outcome.is_admitted(),
                 shadow: outcome.is_shadow(),
-                violated: match member.policy().algorithm() {
+                violated: match outcome.member().policy().algorithm() {
                     Algorithm::SlidingLog { strategies } if strategies.len() > 1 => {
                         outcome.violated().collect()
                     }
@@ -68,19 +64,12 @@ impl<'a> Answer<'a> {
             allowed: decision.is_allowed(),
             limit: name,
             source: decision.source().as_str(),
-            binding: ruling.limit().and_then(|limit| binding(limit, decision)),
+            binding: decision.binding().map(|binding| binding.name().as_str()),
             retry_after_ms: decision.retry_after().as_millis_ceil(),
             wait_ms: decision.wait().as_millis_ceil(),
             policies,
         }
     }
-}
-
-/// The name of the policy that binds.
-#[must_use]
-pub(crate) fn binding<'a>(limit: &'a Limit, decision: &Decision) -> Option<&'a str> {
-    let member = limit.members().get(decision.binding()?)?;
-    Some(member.name().as_str())
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
@@ -95,24 +84,21 @@ const fn is_false(flag: &bool) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use sluicegate::{Ask, Limiter, MemoryStore};
 
     use super::*;
 
     fn json(policies: &[&str], cost: u64) -> String {
         let limit = sluicegate::limit("l", policies).unwrap();
-        let limiter = Limiter::new(MemoryStore::new(), limit.clone());
+        let limiter = Limiter::new(MemoryStore::new(), limit);
         let decision = limiter.peek_now(Ask::new("k").cost(cost)).unwrap();
-        let ruling = Ruling::new(decision, Arc::new(limit));
-        serde_json::to_string(&Answer::new("l", &ruling)).unwrap()
+        serde_json::to_string(&Answer::new("l", &decision)).unwrap()
     }
 
     #[test]
     fn a_limit_that_was_not_asked_has_no_policies() {
         assert_eq!(
-            serde_json::to_string(&Answer::new("l", &Ruling::bypass(true))).unwrap(),
+            serde_json::to_string(&Answer::new("l", &Decision::bypass(true))).unwrap(),
             r#"{"allowed":true,"limit":"l","source":"bypass","binding":null,"retry_after_ms":0,"policies":[]}"#
         );
     }

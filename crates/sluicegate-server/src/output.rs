@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use sluicegate::StoreError;
+use sluicegate::Error;
 
 /// How a command ended, as its exit status.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -66,7 +66,7 @@ impl Failure {
 
 /// What a failing store says, where requests are only played: whom it didn't charge is nobody's
 /// concern.
-pub(crate) fn without_charge(error: &StoreError) -> String {
+pub(crate) fn without_charge(error: &Error) -> String {
     error.to_string().replace("; nothing was charged", "")
 }
 

@@ -9,8 +9,8 @@ use std::process::ExitCode;
 
 use clap::{ArgGroup, Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
-use sluicegate::{AnyStore, StoreOptions, StoreUrl};
-use sluicegate_core::{Span, StoreError, visible};
+use sluicegate::{StoreOptions, StoreUrl};
+use sluicegate_core::{Error, SharedStore, Span, printable};
 use sluicegate_replay::{KeyExpression, LogFormat, LogReader, Plan, PolicySpec, Recording, Report};
 
 use crate::output::{Failure, complain, without_charge};
@@ -128,24 +128,24 @@ async fn replay(args: &ReplayArgs, output: &mut impl Write) -> Result<(), Failur
             "the log has JSON lines, which bring their own key: leave out --key",
         ));
     }
-    let report = play(&plan, &store, &recording).await.map_err(|error| {
+    let report = play(&plan, &url, &store, &recording).await.map_err(|error| {
         let error = without_charge(&error);
         Failure::store(format_args!("the replay stopped, because the store failed: {error}"))
     })?;
     print(&report, args.format, output)
 }
 
-fn open_store(url: &StoreUrl, deadline: Span) -> Result<AnyStore, Failure> {
+fn open_store(url: &StoreUrl, deadline: Span) -> Result<SharedStore, Failure> {
     let mut options = StoreOptions::default();
-    options.deadline = deadline.into();
-    AnyStore::open(url, &options).map_err(|error| Failure::usage(format_args!("--store: {error}")))
+    options.deadline = deadline;
+    url.open(&options).map_err(|error| Failure::usage(format_args!("--store: {error}")))
 }
 
 fn read(args: &ReplayArgs) -> Result<Recording, Failure> {
     let bar = progress("reading", 0);
     let name = args.log.display().to_string();
     let unreadable = |error: io::Error| {
-        let name = if name.is_empty() { "(empty)".to_owned() } else { visible(&name) };
+        let name = if name.is_empty() { "(empty)".to_owned() } else { printable(&name) };
         Failure::usage(format_args!("{name} can't be read: {error}"))
     };
     let mut reader = LogReader::new(&*name).key(args.key.clone().unwrap_or_default());
@@ -176,12 +176,17 @@ fn open_log(path: &Path, bar: &ProgressBar) -> io::Result<Box<dyn Read>> {
     Ok(Box::new(bar.wrap_read(file)))
 }
 
-async fn play(plan: &Plan, store: &AnyStore, recording: &Recording) -> Result<Report, StoreError> {
+async fn play(
+    plan: &Plan,
+    url: &StoreUrl,
+    store: &SharedStore,
+    recording: &Recording,
+) -> Result<Report, Error> {
     let bar = progress("deciding", plan.decisions(recording));
     let advance = |decisions| bar.inc(decisions);
-    let report = match store {
-        AnyStore::Memory(store) => plan.play_now(&**store, recording, &advance)?,
-        store => plan.play(store, recording, &advance).await?,
+    let report = match url {
+        StoreUrl::Memory => plan.play_now(store, recording, &advance)?,
+        _ => plan.play(store, recording, &advance).await?,
     };
     bar.finish_and_clear();
     Ok(report)

@@ -19,8 +19,9 @@ use sluicegate_core::{
     Store, StoreError, StoreErrorKind, StoreId, StoreKey, TimeSource,
 };
 
-/// How often a decision is made anew when others were faster.
-const ATTEMPTS: usize = 100;
+/// How often a decision is made anew when others were faster. Where a network lies between, fewer
+/// would do, each after a wait that is random and grows.
+const ATTEMPTS: usize = 1_000;
 
 /// A store over a [`Table`]. Clones are one store.
 #[derive(Clone)]

@@ -3,9 +3,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+use sluicegate_conformance::reference::{Clock, differences};
+use sluicegate_conformance::schedules::{Kind, Plan, Schedule, Step, each};
 use sluicegate_core::{Algorithm, DeniedCharge, Enforcement, Operation, Policy, Start};
-use sluicegate_testkit::reference::{Clock, differences};
-use sluicegate_testkit::schedules::{Kind, Plan, Schedule, Step, each};
 
 use scripted::{MAX_CLOCK_BACK, Scripted};
 

@@ -48,7 +48,7 @@ async fn login(
 
     let answer = limits.check(ask).await;
     let answer = answer.map_err(|error| Denied::failed(limits.name(), error));
-    if let Err(denied) = answer.and_then(sluicegate::Ruling::or_denied) {
+    if let Err(denied) = answer.and_then(Denied::unless_allowed) {
         return denied.to_response(FieldFormat::default());
     }
     if attempt.password == "swordfish" {

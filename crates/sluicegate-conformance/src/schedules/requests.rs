@@ -39,7 +39,8 @@ impl Walk {
         dice: &mut Dice,
         policies: &[Policy],
     ) -> (u64, Vec<u8>, Operation) {
-        self.now = self.instant(dice, policies).clamp(1, MAX_EXACT - YEAR);
+        let earliest = if self.steps_back { 1 } else { self.now };
+        self.now = self.instant(dice, policies).clamp(1, MAX_EXACT - YEAR).max(earliest);
         let key = match dice.below(6) {
             0 => b"{b}\0".to_vec(),
             1 => b"".to_vec(),

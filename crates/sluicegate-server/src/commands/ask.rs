@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use sluicegate::{Ask, Outcome, Registry, RetryAfter, Ruling, Source, Span, StoreError};
+use sluicegate::{Ask, Decision, Error, Outcome, Registry, RetryAfter, Source, Span};
 
 use super::CostArg;
 use crate::answer::Answer;
@@ -28,7 +28,7 @@ const PATIENCE: Span = Span::SECOND;
 pub(crate) async fn ask(verb: Verb, args: AskArgs) -> Result<Exit, Failure> {
     let mut config = args.setup.config()?;
     for limit in &mut config.limits {
-        limit.deadline = args.deadline.unwrap_or_else(|| limit.deadline.max(PATIENCE));
+        limit.deadline = args.deadline.or_else(|| limit.deadline.max(Some(PATIENCE)));
     }
     let registry = Registry::open(&config).map_err(Failure::usage)?;
     let gate = registry.find(&args.limit).ok_or_else(|| {
@@ -48,46 +48,45 @@ pub(crate) async fn ask(verb: Verb, args: AskArgs) -> Result<Exit, Failure> {
         Verb::Refund => gate.refund(ask).await,
         Verb::Reset => gate.reset(ask).await,
     };
-    let ruling = answer.map_err(|error| failure(&error))?;
-    if ruling.notes().discarded {
+    let decision = answer.map_err(|error| failure(&error))?;
+    if decision.notes().discarded {
         complain("note: a stored state could not be read and counted as absent");
     }
     if args.json {
-        let answer = Answer::new(&args.limit, &ruling);
+        let answer = Answer::new(&args.limit, &decision);
         say(serde_json::to_string(&answer).map_err(Failure::usage)?);
     } else {
-        print(&args.limit, &ruling);
+        print(&args.limit, &decision);
     }
-    Ok(if ruling.is_allowed() { Exit::Allowed } else { Exit::Denied })
+    Ok(if decision.is_allowed() { Exit::Allowed } else { Exit::Denied })
 }
 
 /// What kind of failure an error of the store is to the user.
-pub(crate) fn failure(error: &StoreError) -> Failure {
+pub(crate) fn failure(error: &Error) -> Failure {
     if error.is_store_failure() { Failure::store(error) } else { Failure::usage(error) }
 }
 
 /// One line per policy.
-fn print(limit: &str, ruling: &Ruling) {
-    let verdict = if ruling.is_allowed() { "allowed" } else { "denied" };
-    let without_policies = match ruling.source() {
+fn print(limit: &str, decision: &Decision) {
+    let verdict = if decision.is_allowed() { "allowed" } else { "denied" };
+    let without_policies = match decision.source() {
         Source::Fallback => Some("the store failed; the limit's on_store_failure decided"),
-        Source::Bypass if ruling.is_allowed() => {
+        Source::Bypass if decision.is_allowed() => {
             Some("nothing was asked: the limit is off, or the key is on its allow list")
         }
         Source::Bypass => Some("nothing was asked: the key is on the limit's block list"),
-        _ if ruling.is_denied() && ruling.notes().full => Some("the embedded store is full"),
+        _ if decision.is_denied() && decision.notes().full => Some("the embedded store is full"),
         _ => None,
     };
     if let Some(reason) = without_policies {
         say(format_args!("{verdict:7}  {limit}  {reason}"));
     }
-    let members = ruling.limit().map(|limit| limit.members()).unwrap_or_default();
-    for (member, outcome) in members.iter().zip(ruling.policies()) {
-        say(line(&format!("{limit}/{}", member.name()), outcome));
+    for outcome in decision.policies() {
+        say(line(&format!("{limit}/{}", outcome.name()), outcome));
     }
 }
 
-fn line(name: &str, outcome: &Outcome) -> String {
+fn line(name: &str, outcome: Outcome<'_>) -> String {
     let verdict = if outcome.is_admitted() { "allowed" } else { "denied" };
     let mut line = format!("{verdict:7}  {name}  ");
     // Writing into a string can't fail.
@@ -130,8 +129,7 @@ mod tests {
         let limiter =
             Limiter::new(MemoryStore::new(), sluicegate::limit("l", policies).unwrap());
         let decision = limiter.check_now(Ask::new("k").cost(cost)).unwrap();
-        let members = limiter.limit().members().iter().zip(decision.policies());
-        members.map(|(member, outcome)| line(member.name().as_str(), outcome)).collect()
+        decision.policies().map(|outcome| line(outcome.name().as_str(), outcome)).collect()
     }
 
     #[test]

@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use sluicegate::{Gate, Ruling, StoreError};
+use sluicegate::{Clock as _, Costs, Decision, Error, Gate, SystemClock};
 
 use super::body::AskBody;
 use super::error::{ApiError, json};
@@ -19,14 +19,15 @@ pub(super) async fn check(
     body: Body,
 ) -> Result<Response, ApiError> {
     let body = AskBody::read(body).await?;
-    let ruling = answer(find(&service, &body)?.check(body.ask()).await)?;
-    let status = if ruling.is_allowed() { StatusCode::OK } else { StatusCode::TOO_MANY_REQUESTS };
-    let mut response = json(status, &Answer::new(&body.limit, &ruling));
-    if let Some(limit) = ruling.limit() {
-        let format = service.registry.http().fields;
-        let costs = || Some(body.costs(limit));
-        let fields = service.fields.ready(limit, ruling.decision(), format, Vec::new, costs);
-        fields.write(response.headers_mut());
+    let answer = find(&service, &body)?.check_with_fields(body.ask()).await;
+    let (decision, fields) = answer.map_err(|error| ApiError::from(&error))?;
+    let status = if decision.is_allowed() { StatusCode::OK } else { StatusCode::TOO_MANY_REQUESTS };
+    let mut response = json(status, &Answer::new(&body.limit, &decision));
+    if let Some((fields, limit)) = fields.zip(decision.limit()) {
+        let costs = body.costs(limit);
+        let fields = fields.of(&decision).costs(Costs::Each(&costs));
+        // Clients go by this clock: stores may have another one.
+        fields.at(SystemClock::new().now()).write(response.headers_mut());
     }
     Ok(response)
 }
@@ -37,8 +38,8 @@ pub(super) async fn peek(
     body: Body,
 ) -> Result<Response, ApiError> {
     let body = AskBody::read(body).await?;
-    let ruling = answer(find(&service, &body)?.peek(body.ask()).await)?;
-    Ok(json(StatusCode::OK, &Answer::new(&body.limit, &ruling)))
+    let decision = answer(find(&service, &body)?.peek(body.ask()).await)?;
+    Ok(json(StatusCode::OK, &Answer::new(&body.limit, &decision)))
 }
 
 /// `POST /v1/refund`: 200.
@@ -49,8 +50,8 @@ pub(super) async fn refund(
 ) -> Result<Response, ApiError> {
     service.guard.check(&headers)?;
     let body = AskBody::read(body).await?;
-    let ruling = answer(find(&service, &body)?.refund(body.ask()).await)?;
-    Ok(json(StatusCode::OK, &Answer::new(&body.limit, &ruling)))
+    let decision = answer(find(&service, &body)?.refund(body.ask()).await)?;
+    Ok(json(StatusCode::OK, &Answer::new(&body.limit, &decision)))
 }
 
 /// `POST /v1/reset`: 200.
@@ -61,8 +62,8 @@ pub(super) async fn reset(
 ) -> Result<Response, ApiError> {
     service.guard.check(&headers)?;
     let body = AskBody::read(body).await?;
-    let ruling = answer(find(&service, &body)?.reset(body.ask()).await)?;
-    Ok(json(StatusCode::OK, &Answer::new(&body.limit, &ruling)))
+    let decision = answer(find(&service, &body)?.reset(body.ask()).await)?;
+    Ok(json(StatusCode::OK, &Answer::new(&body.limit, &decision)))
 }
 
 fn find(service: &Service, body: &AskBody) -> Result<Gate, ApiError> {
@@ -79,6 +80,6 @@ fn find(service: &Service, body: &AskBody) -> Result<Gate, ApiError> {
     })
 }
 
-fn answer(answer: Result<Ruling, StoreError>) -> Result<Ruling, ApiError> {
+fn answer(answer: Result<Decision, Error>) -> Result<Decision, ApiError> {
     answer.map_err(|error| ApiError::from(&error))
 }

@@ -4,7 +4,7 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
-use sluicegate::{StoreError, StoreErrorKind};
+use sluicegate::{Error, RequestErrorKind, StoreError, StoreErrorKind};
 
 /// An answer that is no decision: `{"error":{"code":"…","message":"…"}}`.
 #[derive(Clone, Debug)]
@@ -25,16 +25,22 @@ impl ApiError {
     }
 }
 
-impl From<&StoreError> for ApiError {
-    fn from(error: &StoreError) -> Self {
-        let (status, code) = match error.kind() {
-            StoreErrorKind::InvalidRequest => (StatusCode::BAD_REQUEST, "malformed"),
-            StoreErrorKind::Overflow => (StatusCode::BAD_REQUEST, "overflow"),
-            StoreErrorKind::Unsupported => (StatusCode::BAD_REQUEST, "unsupported"),
-            StoreErrorKind::Disconnected => (StatusCode::SERVICE_UNAVAILABLE, "store_disconnected"),
-            StoreErrorKind::Timeout => (StatusCode::SERVICE_UNAVAILABLE, "store_timeout"),
-            StoreErrorKind::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, "store_unavailable"),
-            _ => (StatusCode::SERVICE_UNAVAILABLE, "store_failure"),
+impl From<&Error> for ApiError {
+    fn from(error: &Error) -> Self {
+        let request = error.as_request().map(|error| match error.kind() {
+            RequestErrorKind::Overflow => "overflow",
+            RequestErrorKind::Unsupported => "unsupported",
+            _ => "malformed",
+        });
+        let store = || match error.as_store().map(StoreError::kind) {
+            Some(StoreErrorKind::Disconnected) => "store_disconnected",
+            Some(StoreErrorKind::Timeout) => "store_timeout",
+            Some(StoreErrorKind::Unavailable) => "store_unavailable",
+            _ => "store_failure",
+        };
+        let (status, code) = match request {
+            Some(code) => (StatusCode::BAD_REQUEST, code),
+            None => (StatusCode::SERVICE_UNAVAILABLE, store()),
         };
         Self::new(status, code, error.to_string())
     }

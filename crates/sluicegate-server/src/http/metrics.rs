@@ -11,7 +11,7 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::info::Info;
 use sluicegate::metrics::Metrics;
-use sluicegate::{MemoryStats, Registry, Watch};
+use sluicegate::{Registry, Store as _, StoreStats, Watch};
 
 /// What a scraper is told: what the limits answered, and what the service adds to it.
 pub(super) struct ServiceMetrics {
@@ -49,21 +49,23 @@ struct StoreCollector(Registry);
 
 impl Collector for StoreCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        // There is one embedded store, if any.
-        let Some(stats) = self.0.stores().first().and_then(sluicegate::AnyStore::stats) else {
-            return Ok(());
-        };
-        let MemoryStats { keys, max_keys, bytes, evicted_live, .. } = stats;
+        let StoreStats { keys, max_keys, bytes, evicted_live, .. } = self.0.store().stats();
         for (name, help, number) in [
             ("store_keys", "Keys that the embedded store holds", keys),
             ("store_max_keys", "The most keys that the embedded store may hold", max_keys),
             ("store_bytes", "Memory that the embedded store's tables take", bytes),
         ] {
-            let gauge = ConstGauge::new(u64::try_from(number).unwrap_or(u64::MAX));
-            write(&mut encoder, name, help, &gauge)?;
+            if let Some(number) = number {
+                write(&mut encoder, name, help, &ConstGauge::new(number))?;
+            }
         }
         let help = "Keys with consumption that the embedded store dropped because it was full";
-        write(&mut encoder, "store_evictions", help, &ConstCounter::new(evicted_live))
+        match evicted_live {
+            Some(number) => {
+                write(&mut encoder, "store_evictions", help, &ConstCounter::new(number))
+            }
+            None => Ok(()),
+        }
     }
 }
 

@@ -7,7 +7,6 @@ use serde::Serialize;
 use sluicegate::{Answered, Observer, Operation};
 use tokio::time::Instant;
 
-use crate::answer::binding;
 
 /// The newest checks, a bounded number of them.
 #[derive(Debug, Default)]
@@ -84,7 +83,7 @@ impl Observer for Recent {
             key: shown(answered.key),
             allowed: decision.is_allowed(),
             source: decision.source().as_str(),
-            binding: binding(answered.limit, decision).map(str::to_owned),
+            binding: decision.binding().map(|binding| binding.name().to_string()),
             retry_after_ms: decision.retry_after().as_millis_ceil(),
         });
     }

@@ -10,7 +10,7 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
-use sluicegate::{Registry, Watch, WatchOptions};
+use sluicegate::{Registry, Store as _, Watch, WatchOptions};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -185,20 +185,17 @@ fn is_of_one_client(error: &io::Error) -> bool {
 /// Connects to the store ahead of the first request, which then doesn't pay for it. Whether the
 /// store is there is what `/readyz` tells.
 async fn connect(registry: Registry) {
-    for store in registry.stores() {
-        let _ = store.ping().await;
-    }
+    let _ = registry.store().ping().await;
 }
 
 /// Keeps an idle embedded store from holding on to its memory.
 async fn sweep(registry: Registry) {
+    let store = registry.store();
     let mut seconds = tokio::time::interval(Duration::from_secs(1));
     seconds.set_missed_tick_behavior(MissedTickBehavior::Skip);
     loop {
         seconds.tick().await;
-        for store in registry.stores() {
-            store.sweep_some();
-        }
+        store.maintain();
     }
 }
 

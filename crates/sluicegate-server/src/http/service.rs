@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use sluicegate::metrics::Metrics;
-use sluicegate::{FieldCache, Registry, RegistryBuilder, Watch};
+use sluicegate::{Registry, RegistryBuilder, Watch};
 
 use super::guard::Guard;
 use super::metrics::ServiceMetrics;
@@ -12,7 +12,6 @@ use super::store_health::StoreHealth;
 
 pub(super) struct Service {
     pub(super) registry: Registry,
-    pub(super) fields: FieldCache,
     /// `None` when there is no config file.
     pub(super) watch: Option<Arc<Watch>>,
     pub(super) guard: Guard,
@@ -36,6 +35,6 @@ impl Service {
             .build();
         let watch = watch(&registry).map(Arc::new);
         let metrics = ServiceMetrics::new(metrics, registry.clone(), watch.clone());
-        Self { registry, fields: FieldCache::default(), watch, guard, metrics, recent }
+        Self { registry, watch, guard, metrics, recent }
     }
 }

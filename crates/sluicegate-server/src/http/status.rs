@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use sluicegate::config::LimitConfig;
 use sluicegate::metrics::Metrics;
-use sluicegate::{Enforcement, OnStoreFailure, Registry, Switch};
+use sluicegate::{Config, Enforcement, OnStoreFailure, Registry, Store as _, Switch};
 
 use super::error::{ApiError, json};
 use super::service::Service;
@@ -83,10 +83,7 @@ pub(super) async fn healthz() -> Response {
 pub(super) async fn readyz(State(service): State<Arc<Service>>) -> Result<Response, ApiError> {
     /// A probe gives up after a second anyway.
     const PATIENCE: Duration = Duration::from_secs(1);
-    // Several are one server with several deadlines.
-    let Some(store) = service.registry.stores().into_iter().next() else {
-        return Ok(json(StatusCode::OK, &Status { status: "ready" }));
-    };
+    let store = service.registry.store();
     match tokio::time::timeout(PATIENCE, store.ping()).await {
         Ok(Ok(())) => Ok(json(StatusCode::OK, &Status { status: "ready" })),
         Ok(Err(error)) => Err(ApiError::new(
@@ -132,7 +129,7 @@ fn limit_entry<'a>(registry: &Registry, config: &'a LimitConfig) -> LimitEntry<'
             OnStoreFailure::Deny => "deny",
             _ => "error",
         },
-        deadline_ms: config.deadline.as_millis_ceil(),
+        deadline_ms: config.deadline.unwrap_or(Config::DEADLINE).as_millis_ceil(),
         policies,
     }
 }

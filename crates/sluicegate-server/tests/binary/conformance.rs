@@ -7,7 +7,7 @@ use crate::support::{File, sluicegate};
 
 fn samples() -> String {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("../sluicegate-testkit/data/conformance-samples.jsonl");
+        .join("../sluicegate-conformance/data/conformance-samples.jsonl");
     path.to_str().unwrap().to_owned()
 }
 

@@ -6,15 +6,16 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use sluicegate_conformance::kernels::Kernels;
+use sluicegate_conformance::reference::Clock;
 use sluicegate_core::{
-    Cost, Costs, Decision, EmbeddedStore, KeyPrefix, Limit, ManualClock, Operation, Policy,
-    Request, Span, Store, StoreError, StoreErrorKind, TimeSource, Timestamp,
+    Cost, Costs, Decision, Error, KeyPrefix, Limit, ManualClock, OpenOptions, OpenedLimit,
+    Operation, Policy, Request, RequestErrorKind, Span, Store as _, TimeSource, Timestamp,
 };
-use sluicegate_memory::MemoryStore;
-use sluicegate_redis::{RedisHandle, RedisStore};
-use sluicegate_testkit::kernels::Kernels;
-use sluicegate_testkit::reference::Clock;
+use sluicegate_memory::{MemoryLimit, MemoryStore};
+use sluicegate_redis::{RedisLimit, RedisStore};
 use sluicegate_testkit::servers;
+use sluicegate_testkit::swap_store::{SwapLimit, SwapStore, Table};
 use tokio::runtime::Runtime;
 
 use crate::scripted::{MAX_CLOCK_BACK, Scripted};
@@ -102,27 +103,20 @@ pub(crate) struct Everywhere {
 
 enum OneStore {
     Kernels(Box<Kernels>),
-    Memory {
-        store: MemoryStore,
-        clock: Option<Arc<ManualClock>>,
-        nodes: Vec<sluicegate_memory::Handle>,
-    },
+    Memory { store: MemoryStore, clock: Option<Arc<ManualClock>>, nodes: Vec<MemoryLimit> },
     Scripts(Box<Scripted>),
-    Server {
-        name: String,
-        runtime: Runtime,
-        nodes: Vec<(RedisStore, RedisHandle)>,
-    },
+    Server { name: String, runtime: Runtime, nodes: Vec<(RedisStore, RedisLimit)> },
+    Swap { runtime: Runtime, store: SwapStore, opened: SwapLimit },
 }
 
 /// The run of all schedules under injected time.
-fn injected() -> TimeSource {
-    TimeSource::Injected { run: "defects".to_owned() }
+fn injected() -> OpenOptions {
+    OpenOptions::default().time(TimeSource::Injected { run: "defects".to_owned() })
 }
 
 impl Everywhere {
-    /// The kernels, the embedded store, the scripts in an interpreter and every server there is,
-    /// all under the time that the schedule gives.
+    /// The kernels, the embedded store, a store that swaps, the scripts in an interpreter and every
+    /// server there is, all under the time that the schedule gives.
     pub(crate) fn new(specs: &[&str]) -> Self {
         Self::of_nodes(specs, 1)
     }
@@ -131,18 +125,21 @@ impl Everywhere {
     pub(crate) fn of_nodes(specs: &[&str], nodes: usize) -> Self {
         let mut all = Self::embedded(specs);
         all.stores[1].add_nodes(specs, nodes - 1);
+        let table = Table::with_conflicts(ManualClock::default(), 3);
+        let store = SwapStore::new(table, ManualClock::default());
+        let opened = store.open(limit(specs), injected());
+        all.stores.push(OneStore::Swap { runtime: runtime(), store, opened });
         all.stores
             .push(OneStore::Scripts(Box::new(Scripted::new(policies(specs), Clock::Injected))));
         for server in servers::shared_each().unwrap() {
             let prefix: KeyPrefix = servers::fresh_prefix("all").parse().unwrap();
-            let runtime =
-                tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            let runtime = runtime();
             let open = |_| {
                 let store = RedisStore::builder(&server.url()).unwrap().prefix(prefix.clone());
                 let store = store.deadline(Duration::from_secs(30)).build();
-                let handle = store.open(limit(specs), injected());
-                learn_script(&runtime, &store, &handle);
-                (store, handle)
+                let opened = store.open(limit(specs), injected());
+                learn_script(&runtime, &opened);
+                (store, opened)
             };
             let nodes = (0..nodes).map(open).collect();
             let name = server.binary().to_string();
@@ -173,7 +170,7 @@ impl Everywhere {
             .clock(Arc::clone(&clock))
             .max_clock_back(Span::from_micros(MAX_CLOCK_BACK).unwrap())
             .build();
-        let nodes = vec![store.open(limit(specs), TimeSource::Store)];
+        let nodes = vec![store.open(limit(specs), OpenOptions::default())];
         let own = Clock::Own { max_clock_back_us: MAX_CLOCK_BACK };
         Self {
             policies: specs.len(),
@@ -192,6 +189,9 @@ impl Everywhere {
             match store {
                 OneStore::Kernels(kernels) => kernels.set_policies(policies(specs)),
                 OneStore::Scripts(scripts) => scripts.set_policies(policies(specs)),
+                OneStore::Swap { store, opened, .. } => {
+                    *opened = store.open(limit(specs), injected());
+                }
                 OneStore::Memory { .. } | OneStore::Server { .. } => {
                     let count = store.nodes();
                     store.add_nodes(specs, count);
@@ -209,7 +209,7 @@ impl Everywhere {
     ///
     /// # Panics
     /// When they don't agree.
-    pub(crate) fn try_ask(&mut self, ask: Ask) -> Result<Decision, StoreErrorKind> {
+    pub(crate) fn try_ask(&mut self, ask: Ask) -> Result<Decision, RequestErrorKind> {
         self.ask_all(&[ask]).remove(0)
     }
 
@@ -223,8 +223,8 @@ impl Everywhere {
     }
 
     /// Asks in order, and gives the answers that all stores agree on.
-    pub(crate) fn ask_all(&mut self, asks: &[Ask]) -> Vec<Result<Decision, StoreErrorKind>> {
-        let mut agreed: Option<Vec<Result<Decision, StoreErrorKind>>> = None;
+    pub(crate) fn ask_all(&mut self, asks: &[Ask]) -> Vec<Result<Decision, RequestErrorKind>> {
+        let mut agreed: Option<Vec<Result<Decision, RequestErrorKind>>> = None;
         for store in &mut self.stores {
             let answers = store.ask_all(asks, self.policies);
             let Some(agreed) = &agreed else {
@@ -260,6 +260,7 @@ impl OneStore {
             Self::Memory { .. } => "the embedded store",
             Self::Scripts(_) => "the scripts",
             Self::Server { name, .. } => name,
+            Self::Swap { .. } => "the swap store",
         }
     }
 
@@ -267,7 +268,7 @@ impl OneStore {
         match self {
             Self::Memory { nodes, .. } => nodes.len(),
             Self::Server { nodes, .. } => nodes.len(),
-            Self::Kernels(_) | Self::Scripts(_) => 1,
+            Self::Kernels(_) | Self::Scripts(_) | Self::Swap { .. } => 1,
         }
     }
 
@@ -275,21 +276,25 @@ impl OneStore {
         for index in 0..count {
             match self {
                 Self::Memory { store, clock, nodes } => {
-                    let time = if clock.is_some() { TimeSource::Store } else { injected() };
-                    nodes.push(store.open(limit(specs), time));
+                    let options = if clock.is_some() { OpenOptions::default() } else { injected() };
+                    nodes.push(store.open(limit(specs), options));
                 }
                 Self::Server { runtime, nodes, .. } => {
                     let store = nodes[index].0.clone();
-                    let handle = store.open(limit(specs), injected());
-                    learn_script(runtime, &store, &handle);
-                    nodes.push((store, handle));
+                    let opened = store.open(limit(specs), injected());
+                    learn_script(runtime, &opened);
+                    nodes.push((store, opened));
                 }
-                Self::Kernels(_) | Self::Scripts(_) => {}
+                Self::Kernels(_) | Self::Scripts(_) | Self::Swap { .. } => {}
             }
         }
     }
 
-    fn ask_all(&mut self, asks: &[Ask], policies: usize) -> Vec<Result<Decision, StoreErrorKind>> {
+    fn ask_all(
+        &mut self,
+        asks: &[Ask],
+        policies: usize,
+    ) -> Vec<Result<Decision, RequestErrorKind>> {
         match self {
             Self::Kernels(kernels) => {
                 let each = asks.iter().map(|ask| {
@@ -305,15 +310,23 @@ impl OneStore {
                 });
                 each.map(kind).collect()
             }
-            Self::Memory { store, clock, nodes } => {
+            Self::Memory { clock, nodes, .. } => {
                 let each = asks.iter().map(|ask| {
-                    let handle = &nodes[ask.node.min(nodes.len() - 1)];
+                    let opened = &nodes[ask.node.min(nodes.len() - 1)];
                     let costs = ask.each(policies);
                     let mut request = request(ask, &costs);
                     if let Some(clock) = clock {
-                        clock.set(request.at.take().unwrap());
+                        clock.set(request.time().unwrap());
+                        request = request.at(None);
                     }
-                    store.decide_now(handle, request)
+                    opened.decide(request)
+                });
+                each.map(kind).collect()
+            }
+            Self::Swap { runtime, opened, .. } => {
+                let each = asks.iter().map(|ask| {
+                    let costs = ask.each(policies);
+                    runtime.block_on(opened.ask(request(ask, &costs)).wait())
                 });
                 each.map(kind).collect()
             }
@@ -321,10 +334,8 @@ impl OneStore {
                 let mut answers = Vec::with_capacity(asks.len());
                 for same_node in asks.chunk_by(|a, b| a.node == b.node) {
                     for some in same_node.chunks(PIPELINE) {
-                        let (store, handle) = &nodes[some[0].node];
-                        answers.extend(
-                            runtime.block_on(decide_in_order(store, handle, some, policies)),
-                        );
+                        let (_, opened) = &nodes[some[0].node];
+                        answers.extend(runtime.block_on(decide_in_order(opened, some, policies)));
                     }
                 }
                 answers.into_iter().map(kind).collect()
@@ -335,20 +346,19 @@ impl OneStore {
 
 /// Makes sure that the server knows the script: one that has to be sent again would come after
 /// questions that were asked later.
-fn learn_script(runtime: &Runtime, store: &RedisStore, handle: &RedisHandle) {
+fn learn_script(runtime: &Runtime, opened: &RedisLimit) {
     let peek = at(0).peek();
-    let _ = runtime.block_on(store.decide(handle, request(&peek, &[]))).unwrap();
+    let _ = runtime.block_on(opened.ask(request(&peek, &[])).wait()).unwrap();
 }
 
 async fn decide_in_order(
-    store: &RedisStore,
-    handle: &RedisHandle,
+    opened: &RedisLimit,
     asks: &[Ask],
     policies: usize,
-) -> Vec<Result<Decision, StoreError>> {
+) -> Vec<Result<Decision, Error>> {
     let costs: Vec<Vec<u64>> = asks.iter().map(|ask| ask.each(policies)).collect();
     let decisions =
-        asks.iter().zip(&costs).map(|(ask, costs)| store.decide(handle, request(ask, costs)));
+        asks.iter().zip(&costs).map(|(ask, costs)| opened.ask(request(ask, costs)).wait());
     in_order(decisions).await
 }
 
@@ -370,8 +380,8 @@ async fn in_order<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output>
 }
 
 fn request<'a>(ask: &'a Ask, costs: &'a [u64]) -> Request<'a> {
-    let at = Some(Timestamp::from_micros(START + ask.at).unwrap());
-    Request { key: &ask.key, also: &[], operation: ask.operation, costs: costs_of(costs), at }
+    let at = Timestamp::from_micros(START + ask.at).unwrap();
+    Request::new(ask.operation, &ask.key).costs(costs_of(costs)).at(at)
 }
 
 fn costs_of(each: &[u64]) -> Costs<'_> {
@@ -384,16 +394,24 @@ fn costs_of(each: &[u64]) -> Costs<'_> {
     }
 }
 
-fn kind(answer: Result<Decision, StoreError>) -> Result<Decision, StoreErrorKind> {
-    answer.map_err(|error| error.kind())
+/// A store that fails has no place here.
+fn kind(answer: Result<Decision, Error>) -> Result<Decision, RequestErrorKind> {
+    answer.map_err(|error| match error {
+        Error::Request(error) => error.kind(),
+        error => panic!("{error}"),
+    })
 }
 
 pub(crate) fn policies(specs: &[&str]) -> Vec<Policy> {
     specs.iter().map(|spec| spec.parse().unwrap()).collect()
 }
 
-pub(crate) fn limit(specs: &[&str]) -> Arc<Limit> {
-    Arc::new(Limit::new("test".parse().unwrap(), policies(specs)).unwrap())
+pub(crate) fn limit(specs: &[&str]) -> Limit {
+    Limit::new("test".parse().unwrap(), policies(specs)).unwrap()
+}
+
+fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
 /// The instants `from`, `from + step` … before `end`.

@@ -1,9 +1,9 @@
 //! What others left under a key: states cut short, foreign bytes and types, and the states of
 //! programs of another version.
 
-use sluicegate_core::{Operation, Request, StoreErrorKind};
-use sluicegate_redis::RedisHandle;
-use sluicegate_testkit::schedules::Dice;
+use sluicegate_conformance::schedules::Dice;
+use sluicegate_core::{Error, Operation, Request, RequestErrorKind};
+use sluicegate_redis::RedisLimit;
 use sluicegate_testkit::servers::Reply;
 
 use crate::everywhere::{Everywhere, HOUR, KINDS, MIN, S, kinds_of_ten, slow, times};
@@ -51,10 +51,7 @@ fn foreign_bytes_never_fail_a_decision() {
                     }
                     for operation in [Operation::Peek, Operation::Check, Operation::Refund] {
                         let answer = raw.try_ask(&handle, to(operation, 1));
-                        let is_answer = answer.as_ref().map_or_else(
-                            |error| error.kind() == StoreErrorKind::Overflow,
-                            |_| true,
-                        );
+                        let is_answer = answer.as_ref().map_or_else(is_overflow, |_| true);
                         let key = values[flipped].0.escape_ascii();
                         assert!(is_answer, "{spec}, {key} byte {place} ^ {bits}: {answer:?}");
                     }
@@ -131,14 +128,14 @@ fn a_log_whose_entries_have_expired_is_not_told_as_corrupt() {
         assert!(raw.ask(&handle, injected(0)).is_allowed());
         let entries = raw.keys().remove(1);
         raw.command(&[b"DEL", &entries]);
-        let too_early =
-            raw.ask(&handle, Request { operation: Operation::Peek, ..injected(MIN - 1) });
+        let too_early = raw.ask(&handle, injected(MIN - 1).as_peek());
         assert!(too_early.notes().discarded);
         for operation in [Operation::Peek, Operation::Check, Operation::Check] {
-            let decision = raw.ask(&handle, Request { operation, ..injected(MIN) });
+            let decision =
+                raw.ask(&handle, Request::new(operation, b"alice").at(injected(MIN).time()));
             assert!(decision.is_allowed() && !decision.notes().discarded, "{operation:?}");
         }
-        assert_eq!(raw.ask(&handle, injected(MIN)).policies()[1].remaining(), Some(2));
+        assert_eq!(raw.ask(&handle, injected(MIN)).policy(1).unwrap().remaining(), Some(2));
     });
 }
 
@@ -193,9 +190,7 @@ fn states_of_nonsense_never_fail_a_decision() {
                 ]);
                 for operation in [Operation::Peek, operation, Operation::Check] {
                     let answer = raw.try_ask(&handle, to(operation, 1));
-                    let is_answer = answer
-                        .as_ref()
-                        .map_or_else(|error| error.kind() == StoreErrorKind::Overflow, |_| true);
+                    let is_answer = answer.as_ref().map_or_else(is_overflow, |_| true);
                     assert!(is_answer, "{spec} {operation:?} {:?}: {answer:?}", raw.dump());
                 }
                 assert!(raw.keys().iter().all(|key| raw.life(key) != -1), "{spec}");
@@ -205,8 +200,13 @@ fn states_of_nonsense_never_fail_a_decision() {
     });
 }
 
+/// The only error that a state may lead to: it can't be counted in the policy's numbers.
+fn is_overflow(error: &Error) -> bool {
+    error.as_request().is_some_and(|error| error.kind() == RequestErrorKind::Overflow)
+}
+
 /// Every key with what it holds after checks of these costs, the packed states first.
-fn stored_after(raw: &Raw<'_>, handle: &RedisHandle, costs: &[u64]) -> Vec<(Vec<u8>, Vec<u8>)> {
+fn stored_after(raw: &Raw<'_>, handle: &RedisLimit, costs: &[u64]) -> Vec<(Vec<u8>, Vec<u8>)> {
     for &cost in costs {
         let _ = raw.ask(handle, check_of(cost));
     }

@@ -1,10 +1,11 @@
 //! What published libraries get wrong about keys: their lives, their bytes, and whose they are.
 
-use std::sync::Arc;
-
-use sluicegate_core::{Limit, Operation, Request, Span, Store, StoreErrorKind, TimeSource};
-use sluicegate_testkit::reference::Clock;
-use sluicegate_testkit::schedules::{Dice, Plan, Step, each};
+use sluicegate_conformance::reference::Clock;
+use sluicegate_conformance::schedules::{Dice, Plan, Step, each};
+use sluicegate_core::{
+    Costs, Limit, OpenOptions, Operation, Request, RequestErrorKind, Span, Store as _, TimeSource,
+    Timestamp,
+};
 
 use crate::everywhere::{
     Everywhere, HOUR, KINDS, MS, S, START, at, kinds_of_ten, policies, slow, times,
@@ -24,8 +25,8 @@ fn two_clients_never_take_more_than_the_limit_between_them() {
             assert_eq!((0..20).map(pair).sum::<u32>(), 10, "{spec}");
             let dated = raw.try_ask(&a, injected(HOUR)).unwrap_err();
             assert_eq!(
-                dated.kind(),
-                StoreErrorKind::InvalidRequest,
+                dated.as_request().unwrap().kind(),
+                RequestErrorKind::Invalid,
                 "{spec}: no client's time is taken"
             );
             let _ = raw.ask(&a, to(Operation::Reset, 1));
@@ -56,9 +57,10 @@ fn a_key_lives_at_least_until_its_state_is_fresh_again() {
         for (charged, after) in [(1, 0), (3, 1), (15, 999)] {
             let mut scripts =
                 Scripted::new(policies(&[spec]), Clock::Own { max_clock_back_us: 5 * S });
-            let cost = sluicegate_core::Costs::Same(sluicegate_core::Cost::new(charged).unwrap());
+            let cost = Costs::Same(sluicegate_core::Cost::new(charged).unwrap());
             let decision = scripts.decide(START + after, b"k", Operation::Charge, cost).unwrap();
-            let fresh = START + after + decision.policies()[0].reset_after().unwrap().as_micros();
+            let fresh =
+                START + after + decision.policy(0).unwrap().reset_after().unwrap().as_micros();
             for (key, stored) in scripts.stored() {
                 let expires = stored.expires_ms.unwrap() * MS;
                 assert!(
@@ -107,8 +109,9 @@ fn every_key_has_a_life_and_none_a_longer_one_than_stated() {
                 (Operation::Refund, 1),
                 (Operation::Check, 1),
             ] {
-                let before = raw.ask(&handle, to(Operation::Peek, 1)).policies()[0].reset_after();
-                let after = raw.ask(&handle, to(operation, units)).policies()[0].reset_after();
+                let before =
+                    raw.ask(&handle, to(Operation::Peek, 1)).policy(0).unwrap().reset_after();
+                let after = raw.ask(&handle, to(operation, units)).policy(0).unwrap().reset_after();
                 for key in raw.keys() {
                     let (life, most) = (raw.life(&key), longest_life(&spec, before.max(after)));
                     assert!(
@@ -178,7 +181,7 @@ fn an_error_comes_before_any_write() {
             let run = TimeSource::Injected { run: seed.to_string() };
             let open = |policies: &[sluicegate_core::Policy]| {
                 let limit = Limit::new("test".parse().unwrap(), policies.to_vec()).unwrap();
-                raw.store.open(Arc::new(limit), run.clone())
+                raw.store.open(limit, OpenOptions::default().time(run.clone()))
             };
             let mut handle = open(&schedule.policies);
             for step in &schedule.steps {
@@ -188,12 +191,9 @@ fn an_error_comes_before_any_write() {
                         let (operation, costs) = request.operation.for_store();
                         let is_error = request.expected.is_err();
                         let before = is_error.then(|| raw.dump());
-                        let at =
-                            Some(sluicegate_core::Timestamp::from_micros(request.now_us).unwrap());
-                        let got = raw.try_ask(
-                            &handle,
-                            Request { key: &request.key, also: &[], operation, costs, at },
-                        );
+                        let at = Timestamp::from_micros(request.now_us).unwrap();
+                        let asked = Request::new(operation, &request.key).costs(costs).at(at);
+                        let got = raw.try_ask(&handle, asked);
                         assert_eq!(got.is_err(), is_error, "{got:?}\n{schedule}");
                         if let Some(before) = before {
                             errors += 1;
@@ -215,12 +215,9 @@ fn a_refund_to_an_unknown_subject_leaves_no_trace() {
             let handle = raw.open(&[&spec]);
             let _ = raw.ask(&handle, to(Operation::Refund, 5));
             assert!(raw.keys().is_empty(), "{spec}");
-            let malformed = Request {
-                costs: sluicegate_core::Costs::Each(&[u64::MAX]),
-                ..to(Operation::Refund, 1)
-            };
+            let malformed = to(Operation::Refund, 1).costs(Costs::Each(&[u64::MAX]));
             let error = raw.try_ask(&handle, malformed).unwrap_err();
-            assert_eq!(error.kind(), StoreErrorKind::InvalidRequest);
+            assert_eq!(error.as_request().unwrap().kind(), RequestErrorKind::Invalid);
         }
     });
 }

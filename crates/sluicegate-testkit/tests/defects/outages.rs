@@ -3,12 +3,14 @@
 
 use std::time::Duration;
 
-use sluicegate_core::{Operation, Request, Span, Store, StoreErrorKind, TimeSource};
+use sluicegate_core::{
+    OpenOptions, OpenedLimit as _, Operation, Request, Span, Store as _, StoreErrorKind,
+};
 use sluicegate_redis::{RedisStore, Script};
 use sluicegate_testkit::servers::{Server, available};
 
 use crate::everywhere::{KINDS, limit, slow};
-use crate::raw::{PATIENCE, Raw, to};
+use crate::raw::{PATIENCE, Raw, check_of, to};
 
 fn on_servers_of_my_own(options: &[&str], test: impl Fn(&mut Server)) {
     for binary in available().unwrap() {
@@ -47,14 +49,14 @@ fn a_call_that_timed_out_is_charged_once_and_never_retried() {
             let store =
                 |deadline| RedisStore::builder(&server.url()).unwrap().deadline(deadline).build();
             let (hasty, patient) = (store(Duration::from_millis(100)), store(PATIENCE));
-            let handle = patient.open(limit(&[spec]), TimeSource::Store);
+            let opened = |store: &RedisStore| store.open(limit(&[spec]), OpenOptions::default());
             let ask =
-                |store: &RedisStore, request| runtime.block_on(store.decide(&handle, request));
+                |store: &RedisStore, request| runtime.block_on(opened(store).ask(request).wait());
             assert!(ask(&patient, Request::check(b"alice")).unwrap().is_allowed());
             runtime.block_on(hasty.ping()).unwrap();
             server.pause().unwrap();
             let error = ask(&hasty, Request::check(b"alice")).unwrap_err();
-            assert_eq!(error.kind(), StoreErrorKind::Timeout, "{error}");
+            assert_eq!(error.as_store().unwrap().kind(), StoreErrorKind::Timeout, "{error}");
             server.resume().unwrap();
             // What was sent on that connection is done before it answers this.
             while runtime.block_on(hasty.ping()).is_err() {}
@@ -104,7 +106,7 @@ fn no_key_is_touched_that_is_not_declared() {
         for spec in KINDS.map(slow) {
             let handle = mine.open(
                 limit(&[&spec, "sliding_log 10/h as more", "gcra 10/h as last"]),
-                TimeSource::Store,
+                OpenOptions::default(),
             );
             for operation in [
                 Operation::Check,
@@ -113,16 +115,20 @@ fn no_key_is_touched_that_is_not_declared() {
                 Operation::TakeUpTo,
                 Operation::Refund,
             ] {
-                let _ = runtime.block_on(mine.decide(&handle, to(operation, 1))).unwrap();
+                let _ = runtime.block_on(handle.ask(to(operation, 1)).wait()).unwrap();
             }
             for _ in 0..12 {
-                let _ = runtime.block_on(mine.decide(&handle, to(Operation::Check, 1))).unwrap();
+                let _ = runtime.block_on(handle.ask(check_of(1)).wait()).unwrap();
             }
-            let _ = runtime.block_on(mine.decide(&handle, to(Operation::Reset, 1))).unwrap();
+            let _ = runtime.block_on(handle.ask(to(Operation::Reset, 1)).wait()).unwrap();
         }
-        let handle = other.open(limit(&["gcra 1/h"]), TimeSource::Store);
-        let error = runtime.block_on(other.decide(&handle, to(Operation::Check, 1))).unwrap_err();
-        assert_eq!(error.kind(), StoreErrorKind::Unexpected, "the fence holds: {error}");
+        let handle = other.open(limit(&["gcra 1/h"]), OpenOptions::default());
+        let error = runtime.block_on(handle.ask(check_of(1)).wait()).unwrap_err();
+        assert_eq!(
+            error.as_store().unwrap().kind(),
+            StoreErrorKind::Unexpected,
+            "the fence holds: {error}"
+        );
     });
 }
 
@@ -174,9 +180,9 @@ fn no_life_ends_at_a_clients_date() {
             // A client that lives in 1970, and one that lives in 2255.
             for at in [0, sluicegate_core::MAX_EXACT - Span::HOUR.as_micros()] {
                 let handle = raw.open_injected(&[spec]);
-                let at = Some(sluicegate_core::Timestamp::from_micros(at).unwrap());
+                let at = sluicegate_core::Timestamp::from_micros(at).unwrap();
                 let subject = format!("{spec} {at:?}");
-                let check = Request { at, ..Request::check(subject.as_bytes()) };
+                let check = Request::check(subject.as_bytes()).at(at);
                 assert!(raw.ask(&handle, check).is_allowed(), "{subject}");
             }
         }

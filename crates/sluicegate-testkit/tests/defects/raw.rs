@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use sluicegate_core::{
-    Cost, Costs, Decision, KeyPrefix, Operation, Request, Store, StoreError, TimeSource, Timestamp,
+    Cost, Costs, Decision, Error, KeyPrefix, OpenOptions, OpenedLimit as _, Operation, Request,
+    Store as _, TimeSource, Timestamp,
 };
-use sluicegate_redis::{RedisHandle, RedisStore};
+use sluicegate_redis::{RedisLimit, RedisStore};
 use sluicegate_testkit::servers::{self, Reply, Server};
 use tokio::runtime::Runtime;
 
@@ -45,29 +46,30 @@ impl<'s> Raw<'s> {
     }
 
     /// A limit by the server's clock.
-    pub(crate) fn open(&self, specs: &[&str]) -> RedisHandle {
-        self.store.open(limit(specs), TimeSource::Store)
+    pub(crate) fn open(&self, specs: &[&str]) -> RedisLimit {
+        self.store.open(limit(specs), OpenOptions::default())
     }
 
     /// A limit by the time that the requests carry.
-    pub(crate) fn open_injected(&self, specs: &[&str]) -> RedisHandle {
-        self.store.open(limit(specs), TimeSource::Injected { run: "run".to_owned() })
+    pub(crate) fn open_injected(&self, specs: &[&str]) -> RedisLimit {
+        let time = TimeSource::Injected { run: "run".to_owned() };
+        self.store.open(limit(specs), OpenOptions::default().time(time))
     }
 
     pub(crate) fn try_ask(
         &self,
-        handle: &RedisHandle,
+        opened: &RedisLimit,
         request: Request<'_>,
-    ) -> Result<Decision, StoreError> {
-        self.runtime.block_on(self.store.decide(handle, request))
+    ) -> Result<Decision, Error> {
+        self.runtime.block_on(opened.ask(request).wait())
     }
 
-    pub(crate) fn ask(&self, handle: &RedisHandle, request: Request<'_>) -> Decision {
-        self.try_ask(handle, request).unwrap()
+    pub(crate) fn ask(&self, opened: &RedisLimit, request: Request<'_>) -> Decision {
+        self.try_ask(opened, request).unwrap()
     }
 
-    pub(crate) fn check(&self, handle: &RedisHandle) -> Decision {
-        self.ask(handle, Request::check(b"alice"))
+    pub(crate) fn check(&self, opened: &RedisLimit) -> Decision {
+        self.ask(opened, Request::check(b"alice"))
     }
 
     /// The keys of this prefix, in order.
@@ -125,10 +127,10 @@ pub(crate) fn check_of(units: u64) -> Request<'static> {
 
 pub(crate) fn to(operation: Operation, units: u64) -> Request<'static> {
     let costs = Costs::Same(Cost::new(units).unwrap());
-    Request { key: b"alice", also: &[], operation, costs, at: None }
+    Request::new(operation, b"alice").costs(costs)
 }
 
 /// A check under injected time, `at_us` after the start.
 pub(crate) fn injected(at_us: u64) -> Request<'static> {
-    Request { at: Some(Timestamp::from_micros(START + at_us).unwrap()), ..Request::check(b"alice") }
+    Request::check(b"alice").at(Timestamp::from_micros(START + at_us).unwrap())
 }

@@ -1,7 +1,7 @@
 //! Source 0: a sorted-set window, a token bucket and a funnel in floats, by the callers' clocks.
 
-use sluicegate_core::{Cost, Policy, RetryAfter, Span, StoreErrorKind};
-use sluicegate_testkit::schedules::{Kind, Plan, each};
+use sluicegate_conformance::schedules::{Kind, Plan, each};
+use sluicegate_core::{Cost, Policy, RequestErrorKind, RetryAfter, Span};
 use sluicegate_testkit::servers::Reply;
 
 use crate::everywhere::{
@@ -62,7 +62,7 @@ fn a_log_keeps_no_more_entries_than_its_limit_and_idle_keys_go() {
             assert!((1..=120_002).contains(&life), "{} lives {life} ms", key.escape_ascii());
         }
     });
-    let own = sluicegate_testkit::reference::Clock::Own { max_clock_back_us: 5 * S };
+    let own = sluicegate_conformance::reference::Clock::Own { max_clock_back_us: 5 * S };
     let mut scripts = Scripted::new(crate::everywhere::policies(&["sliding_log 10/min"]), own);
     for index in 0..2_000_u32 {
         let subject = index.to_string();
@@ -83,7 +83,8 @@ fn a_clock_that_is_ahead_neither_doubles_the_limit_nor_locks_out() {
         let node_b = node_a.another();
         let (a, b) = (node_a.open(&["sliding_log 5/10s"]), node_b.open(&["sliding_log 5/10s"]));
         let ahead = node_b.try_ask(&b, injected(10 * S)).unwrap_err();
-        assert_eq!(ahead.kind(), StoreErrorKind::InvalidRequest, "a request can't bring a time");
+        let kind = ahead.as_request().unwrap().kind();
+        assert_eq!(kind, RequestErrorKind::Invalid, "a request can't bring a time");
         let allowed = (0..5).map(|_| {
             u32::from(node_a.check(&a).is_allowed()) + u32::from(node_b.check(&b).is_allowed())
         });
@@ -246,7 +247,7 @@ fn a_cost_can_not_make_tokens() {
     assert!(Cost::try_from(negative).is_err(), "however it was cast");
     let mut all = Everywhere::new(&["token_bucket 10/s"]);
     assert_eq!(all.allowed(times(11, 0)), 10);
-    assert_eq!(all.try_ask(at(0).costs(&[negative])).unwrap_err(), StoreErrorKind::InvalidRequest);
+    assert_eq!(all.try_ask(at(0).costs(&[negative])).unwrap_err(), RequestErrorKind::Invalid);
     assert_eq!(all.allowed(times(10, 0)), 0);
 }
 
@@ -336,11 +337,11 @@ fn a_refusal_is_a_typed_answer() {
     let mut all = Everywhere::new(&["token_bucket 1/s", "fixed_window 1/min as minute"]);
     assert!(all.ask(at(0)).is_allowed());
     let refused = all.ask(at(0));
-    assert_eq!(refused.binding(), Some(1));
+    assert_eq!(refused.binding_index(), Some(1));
     assert_eq!(
         limit(&["token_bucket 1/s", "fixed_window 1/min as minute"]).position("minute"),
         Some(1)
     );
     assert_eq!(refused.retry_after(), RetryAfter::After(Span::MINUTE));
-    assert_eq!(refused.policies()[0].reset_after(), Some(Span::SECOND));
+    assert_eq!(refused.policy(0).unwrap().reset_after(), Some(Span::SECOND));
 }

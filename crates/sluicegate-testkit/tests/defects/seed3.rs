@@ -1,6 +1,6 @@
 //! Source 3: permits in the manner of Guava under a distributed lock, and a counter.
 
-use sluicegate_core::{Operation, Policy, Span, StoreErrorKind, Timestamp};
+use sluicegate_core::{Operation, Policy, RequestErrorKind, Span, Timestamp};
 use sluicegate_testkit::servers::{Server, available};
 
 use crate::everywhere::{Everywhere, HOUR, MIN, MS, S, at, every, retry, times};
@@ -156,7 +156,7 @@ fn ten_nodes_that_reserve_at_once_are_told_ten_instants() {
     assert_eq!(told, (1..=10).map(|second| second * S).collect::<Vec<_>>());
     let debt = all.ask(at(0).peek());
     assert_eq!(
-        debt.policies()[0].reset_after().unwrap().as_micros(),
+        debt.policy(0).unwrap().reset_after().unwrap().as_micros(),
         10 * S + S,
         "10 s of debt, 1 s to fill"
     );
@@ -169,7 +169,7 @@ fn ten_nodes_that_reserve_at_once_are_told_ten_instants() {
                         let within = Span::HOUR;
                         let reserve = Operation::Reserve { within };
                         let request =
-                            sluicegate_core::Request { operation: reserve, ..injected(0) };
+                            sluicegate_core::Request::new(reserve, b"alice").at(injected(0).time());
                         node.ask(&node.open_injected(&["token_bucket 1/s"]), request)
                             .wait()
                             .as_micros()
@@ -222,7 +222,7 @@ fn a_call_can_not_be_made_by_a_clock_of_the_clients() {
     on_each_server(|raw| {
         let handle = raw.open(&["token_bucket 1/s"]);
         let error = raw.try_ask(&handle, injected(HOUR)).unwrap_err();
-        assert_eq!(error.kind(), StoreErrorKind::InvalidRequest);
+        assert_eq!(error.as_request().unwrap().kind(), RequestErrorKind::Invalid);
         assert!(raw.check(&handle).is_allowed());
     });
     // The store's own clock went an hour ahead and came back: one interval, not 3601 s.
@@ -268,11 +268,7 @@ fn two_limits_never_share_a_subjects_state() {
         let open = |name: &str, spec: &str| {
             let policies = vec![spec.parse().unwrap()];
             let limit = sluicegate_core::Limit::new(name.parse().unwrap(), policies).unwrap();
-            sluicegate_core::Store::open(
-                &raw.store,
-                std::sync::Arc::new(limit),
-                sluicegate_core::TimeSource::Store,
-            )
+            sluicegate_core::Store::open(&raw.store, limit, sluicegate_core::OpenOptions::default())
         };
         let (first, second) =
             (open("Shop.buy", "token_bucket 1/h"), open("Shop.sell", "token_bucket 5/h"));

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use sluicegate_core::{Policy, Request};
+use sluicegate_core::{OpenOptions, OpenedLimit as _, Policy, Request, Store as _};
 
 use crate::everywhere::{Everywhere, HOUR, MIN, MS, S, at, every, most_within, retry, times};
 use crate::raw::{check_of, injected, on_each_server};
@@ -124,10 +124,8 @@ fn errors_and_refusals_are_told_apart() {
     // Nobody listens on port 1.
     let nobody = sluicegate_redis::RedisStore::builder("redis://127.0.0.1:1").unwrap().build();
     let limit = crate::everywhere::limit(&["sliding_log 1/h"]);
-    let handle = sluicegate_core::Store::open(&nobody, limit, sluicegate_core::TimeSource::Store);
-    let error = runtime
-        .block_on(sluicegate_core::Store::decide(&nobody, &handle, Request::check(b"k")))
-        .unwrap_err();
+    let opened = nobody.open(limit, OpenOptions::default());
+    let error = runtime.block_on(opened.ask(Request::check(b"k")).wait()).unwrap_err();
     assert!(error.is_store_failure());
 }
 
@@ -140,7 +138,7 @@ fn every_answer_says_what_is_left_and_when_it_comes_back() {
     assert!(all.ask(at(S).cost(2)).is_allowed());
     let refused = all.ask(at(2 * S).cost(4));
     assert_eq!(retry(&refused), Some(9 * S), "when the two of second 1 have left too");
-    assert_eq!(refused.policies()[0].reset_after().unwrap().as_micros(), 9 * S);
+    assert_eq!(refused.policy(0).unwrap().reset_after().unwrap().as_micros(), 9 * S);
     let _ = all.ask(at(2 * S).cost(3).refund());
     assert_eq!(all.remaining(2 * S), 3);
     let _ = all.ask(at(2 * S).to(sluicegate_core::Operation::Reset));

@@ -4,15 +4,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use redis::Value;
+use sluicegate_conformance::kernels::Kernels;
+use sluicegate_conformance::reference::Clock;
 use sluicegate_core::kernel::Rule;
 use sluicegate_core::{
-    Costs, Decision, KeyPrefix, Limit, Operation, Policy, Span, StoreError, StoreKey, TimeSource,
-    check_request,
+    Action, Costs, Decision, Error, KeyPrefix, Limit, Operation, Policy, Request, Span, StoreKey,
+    TimeSource,
 };
-use sluicegate_redis::{Answer, Program, Script, read_answer};
-use sluicegate_testkit::kernels::Kernels;
+use sluicegate_redis::{Program, Reply as Answer, Script, read_reply};
 use sluicegate_testkit::lua::{Interpreter, Reply, Stored};
-use sluicegate_testkit::reference::Clock;
 
 /// How far ahead of the server's clock a state may be stamped, in µs.
 pub(crate) const MAX_CLOCK_BACK: u64 = 5_000_000;
@@ -22,7 +22,7 @@ pub(crate) struct Scripted {
     clock: Clock,
     /// Whether keys expire by the server's clock; they do unless a test says otherwise.
     pub(crate) expires: bool,
-    limit: Arc<Limit>,
+    limit: Limit,
     program: Program,
     script: Arc<Script>,
 }
@@ -74,15 +74,19 @@ impl Scripted {
         subject: &[u8],
         operation: Operation,
         costs: Costs<'_>,
-    ) -> Result<Decision, StoreError> {
-        check_request(&self.limit, operation, costs)?;
+    ) -> Result<Decision, Error> {
+        self.ask(now, &Request::new(operation, subject).costs(costs))
+    }
+
+    fn ask(&mut self, now: u64, request: &Request<'_>) -> Result<Decision, Error> {
+        request.validate(&self.limit)?;
+        let subject = request.key();
         let keys = self.keys(subject);
-        if operation == Operation::Reset {
+        if request.action() == Action::Decide(Operation::Reset) {
             keys.iter().for_each(|key| self.interpreter.delete(key));
             // The answer is computed by the client, from fresh states.
             let policies = self.limit.members().iter().map(|member| member.policy().clone());
-            return Kernels::new(policies.collect(), self.clock)
-                .decide(now, subject, operation, costs);
+            return Kernels::new(policies.collect(), self.clock).ask(now, request);
         }
         let max_clock_back = match self.clock {
             Clock::Injected => None,
@@ -97,13 +101,13 @@ impl Scripted {
         let mut near = vec![now; self.limit.members().len()];
         for _ in 0..=near.len() {
             let mut arguments =
-                vec![self.program.bytes(&self.limit, operation, costs, |policy| near[policy])];
+                vec![self.program.bytes(&self.limit, request, |policy| near[policy])];
             if self.clock == Clock::Injected {
                 arguments.push(now.to_string().into_bytes());
             }
             let reply = self.interpreter.eval(self.script.text(), &keys, &arguments).unwrap();
-            match read_answer(&self.limit, operation, costs, max_clock_back, &to_value(reply))? {
-                Answer::Decided(decision) | Answer::Reserved(decision, _) => return Ok(decision),
+            match read_reply(&self.limit, request, max_clock_back, &to_value(reply))? {
+                Answer::Decided(decision) => return Ok(decision),
                 Answer::AskAgain { policy, at } => near[policy] = at,
             }
         }
@@ -127,8 +131,8 @@ impl Scripted {
     }
 }
 
-fn limit(policies: Vec<Policy>) -> Arc<Limit> {
-    Arc::new(Limit::new("test".parse().unwrap(), policies).unwrap())
+fn limit(policies: Vec<Policy>) -> Limit {
+    Limit::new("test".parse().unwrap(), policies).unwrap()
 }
 
 fn program(limit: &Limit) -> Program {

@@ -181,7 +181,7 @@ impl Gate {
                     Ok(Reservation::of_nothing(decision))
                 }
                 Route::Ask(limiter, reduced) => {
-                    limiter.book(reduced.as_deref().unwrap_or(&ask), within).await
+                    limiter.book(reduced.as_ref().unwrap_or(&ask), within).await
                 }
             }
         }
@@ -253,7 +253,7 @@ impl Gate {
         match resolved.route(&self.shared, &self.cell, ask, purpose(operation))? {
             Route::Bypass { allowed, by } => Ok(bypassed(allowed, by, ask.key(), operation)),
             Route::Ask(limiter, reduced) => {
-                limiter.ask(operation, reduced.as_deref().unwrap_or(ask)).await
+                limiter.ask(operation, reduced.as_ref().unwrap_or(ask)).await
             }
         }
     }
@@ -272,7 +272,7 @@ impl Gate {
             }
             Route::Ask(limiter, reduced) => {
                 let decision =
-                    limiter.ask(operation, reduced.as_deref().unwrap_or(ask)).await?;
+                    limiter.ask(operation, reduced.as_ref().unwrap_or(ask)).await?;
                 Ok((decision, Some(tell(&limiter))))
             }
         }

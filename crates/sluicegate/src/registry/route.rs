@@ -29,11 +29,12 @@ pub(super) enum Purpose {
 }
 
 /// Where a request goes.
+#[expect(clippy::large_enum_variant, reason = "it lives for one call, which may not allocate")]
 pub(super) enum Route<'r, 'a> {
     /// No limit is asked, for what this one says; `None` where nobody knows the limit.
     Bypass { allowed: bool, by: Option<&'r Prepared> },
     /// To a limiter, about what concerns it where that isn't all that was asked.
-    Ask(Chosen<'r>, Option<Box<Ask<'a>>>),
+    Ask(Chosen<'r>, Option<Ask<'a>>),
 }
 
 /// A limiter that is held as long as the configuration, or by itself.
@@ -166,10 +167,10 @@ impl Resolved {
 }
 
 /// What concerns the limits that have numbers, at least one.
-fn reduced<'a>(ask: &Ask<'a>, numbers: &Numbers) -> Option<Box<Ask<'a>>> {
+fn reduced<'a>(ask: &Ask<'a>, numbers: &Numbers) -> Option<Ask<'a>> {
     if numbers.iter().all(Option::is_some) {
         return None;
     }
     let concerned = ask.each().zip(numbers).filter(|(_, numbers)| numbers.is_some());
-    concerned.map(|(ask, _)| ask).reduce(Ask::and).map(Box::new)
+    concerned.map(|(ask, _)| ask).reduce(Ask::and)
 }

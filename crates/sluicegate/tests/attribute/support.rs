@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use sluicegate::{
-    AnyStore, Clock, Config, Denied, DeniedReason, ManualClock, Registry, Span, StoreOptions,
-    Timestamp,
+    Clock, Config, Denied, DeniedReason, ManualClock, MemoryStore, Registry, Span, Timestamp,
 };
 use tokio::time::Instant;
 
@@ -32,8 +31,7 @@ impl Setup {
 
     /// A registry without limits that goes by the process's clock.
     pub(crate) fn real_time() -> Registry {
-        let url = "memory:".parse().unwrap();
-        Registry::builder(AnyStore::open(&url, &StoreOptions::default()).unwrap()).build()
+        Registry::builder(MemoryStore::new()).build()
     }
 
     pub(crate) fn pass(&self, seconds: u64) {
@@ -52,10 +50,8 @@ pub(crate) fn config(limits: &str) -> Config {
 }
 
 /// An embedded store that goes by this clock.
-pub(crate) fn store(clock: Arc<dyn Clock>) -> AnyStore {
-    let mut options = StoreOptions::default();
-    options.clock = Some(clock);
-    AnyStore::open(&"memory:".parse().unwrap(), &options).unwrap()
+pub(crate) fn store(clock: Arc<dyn Clock>) -> MemoryStore {
+    MemoryStore::builder().clock(clock).build()
 }
 
 /// What is left to a key.

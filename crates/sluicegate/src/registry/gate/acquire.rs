@@ -77,7 +77,7 @@ impl Gate {
                 let queues = limiter.limit().can_reserve();
                 // A limit that doesn't queue answers at once, and says what can't be waited for.
                 let end = if queues { end } else { Instant::now() };
-                let decision = limiter.wait_for(reduced.as_deref().unwrap_or(ask), end).await?;
+                let decision = limiter.wait_for(reduced.as_ref().unwrap_or(ask), end).await?;
                 Ok((decision, Some(tell(&limiter)), queues))
             }
         }

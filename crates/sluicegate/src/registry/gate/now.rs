@@ -44,7 +44,7 @@ impl Gate {
                 Ok(Reservation::of_nothing(bypassed(allowed, by, ask.key(), operation)))
             }
             Route::Ask(limiter, reduced) => {
-                limiter.reserve_now(reduced.map_or(ask, |reduced| *reduced), within)
+                limiter.reserve_now(reduced.unwrap_or(ask), within)
             }
         }
     }
@@ -103,7 +103,7 @@ impl Gate {
                 Some(Ok(bypassed(allowed, by, ask.key(), operation)))
             }
             Ok(Route::Ask(limiter, reduced)) => {
-                limiter.ask_at_once(operation, reduced.as_deref().unwrap_or(ask))
+                limiter.ask_at_once(operation, reduced.as_ref().unwrap_or(ask))
             }
             Err(error) => Some(Err(error)),
         }
@@ -122,7 +122,7 @@ impl Gate {
                 Some(Ok((bypassed(allowed, by, ask.key(), operation), None)))
             }
             Ok(Route::Ask(limiter, reduced)) => {
-                let answer = limiter.ask_at_once(operation, reduced.as_deref().unwrap_or(ask))?;
+                let answer = limiter.ask_at_once(operation, reduced.as_ref().unwrap_or(ask))?;
                 Some(answer.map(|decision| (decision, Some(tell(&limiter)))))
             }
             Err(error) => Some(Err(error)),
