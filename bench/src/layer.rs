@@ -10,8 +10,8 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail, ensure};
 use axum::Router;
 use axum::routing::get;
-use sluicegate::tower::LimitLayer;
 use sluicegate::{Limiter, MemoryStore};
+use sluicegate_tower::LimitLayer;
 use tokio::net::TcpListener;
 
 use crate::measure::{Effort, Measured, Pairs, Session};

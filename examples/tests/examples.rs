@@ -42,7 +42,7 @@ impl Server {
 
     async fn send(&self, method: &str, path: &str, fields: &[(&str, &str)], body: &str) -> Reply {
         let url = format!("{}{path}", self.site);
-        let mut request = axum::http::Request::builder().method(method).uri(url);
+        let mut request = http::Request::builder().method(method).uri(url);
         for (name, value) in fields {
             request = request.header(*name, *value);
         }

@@ -121,8 +121,10 @@ impl GrpcStatus {
 
     /// `RESOURCE_EXHAUSTED`: names the policies that refused, and says when to retry.
     pub fn resource_exhausted(decision: &Decision) -> Self {
-        let violations = refusing(decision)
-            .map(|(policy, outcome)| Violation { policy: policy.into_owned(), quota: outcome.limit() });
+        let violations = refusing(decision).map(|(policy, outcome)| Violation {
+            policy: policy.into_owned(),
+            quota: outcome.limit(),
+        });
         let details = Details {
             violations: violations.collect(),
             retry: Some(decision.retry_after()),

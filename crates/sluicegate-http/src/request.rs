@@ -47,7 +47,7 @@ pub trait RequestView {
     fn peer(&self) -> Option<IpAddr>;
 
     /// The user that the application identified.
-    fn user(&self) -> Option<&[u8]>;
+    fn user(&self) -> Option<&User>;
 
     /// The pattern of the route that the request matched: `/users/{id}`.
     fn route(&self) -> Option<&str>;
@@ -131,8 +131,8 @@ macro_rules! view_of_http {
             $extensions.get::<Peer>().map(|peer| peer.0.ip())
         }
 
-        fn user(&$self) -> Option<&[u8]> {
-            $extensions.get().map(User::as_bytes)
+        fn user(&$self) -> Option<&User> {
+            $extensions.get()
         }
 
         fn route(&$self) -> Option<&str> {
@@ -238,7 +238,7 @@ mod tests {
             view.each_field(&HeaderName::from_static("x-a"), &mut |line| lines.push(line.to_vec()));
             let texts = [view.method(), view.path()].map(str::to_owned);
             let query = view.query().map(str::to_owned);
-            let user = view.user().map(<[u8]>::to_vec);
+            let user = view.user().map(|user| user.as_bytes().to_vec());
             (texts, query, lines, view.peer(), user, view.route().map(str::to_owned))
         };
         let whole = shown(&request);

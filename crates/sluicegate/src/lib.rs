@@ -26,14 +26,22 @@
 //!
 //! - `macros` (default): the attribute [`#[limit(…)]`](macro@limit).
 //! - `redis` (default): the Redis and Valkey store.
-//! - `tower`: [middleware](tower) for axum, hyper and tonic; `axum` and `tonic` let it read what those
-//!   know of a request.
-//! - `actix`: [middleware](actix) for actix-web.
+//! - `metrics`: counters of all answers for Prometheus ([`metrics`]).
+//! - `watch`: following a config file while the program runs ([`Registry::watch`]).
+//!
+//! # Middleware
+//!
+//! Limits in front of a web service are crates of their own, so that a new version of a framework is
+//! no new version of this: `sluicegate-tower` for axum, hyper, tonic and whatever else is built of
+//! tower services, `sluicegate-actix` for actix-web. What they are made of is in [`middleware`], for
+//! whoever has another framework.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-#[cfg(feature = "actix")]
-pub mod actix;
+// For the links of `middleware::builder_methods!`, which writes documentation in other crates too.
+#[cfg(doc)]
+extern crate self as sluicegate;
+
 mod ask;
 #[cfg(feature = "macros")]
 mod attribute;
@@ -49,8 +57,6 @@ mod observe;
 mod open_store;
 mod registry;
 mod ring_counter;
-#[cfg(feature = "tower")]
-pub mod tower;
 
 pub use ask::Ask;
 #[cfg(feature = "macros")]
@@ -104,9 +110,6 @@ mod guides {
     #[cfg(feature = "macros")]
     #[doc = include_str!("../../../docs/attribute.md")]
     mod attribute {}
-    #[cfg(all(feature = "actix", feature = "axum", feature = "tonic"))]
-    #[doc = include_str!("../../../docs/http.md")]
-    mod http {}
     #[doc = include_str!("../../../docs/operation.md")]
     mod operation {}
     #[doc = include_str!("../../../docs/waiting.md")]

@@ -11,8 +11,8 @@
 use std::error::Error;
 
 use actix_web::{App, HttpResponse, HttpServer, get, web};
-use sluicegate::actix::{Charge, LimitMiddleware};
 use sluicegate::{Config, Registry};
+use sluicegate_actix::{Charge, LimitMiddleware};
 
 const LIMITS: &str = r#"
 limits:

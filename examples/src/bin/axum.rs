@@ -13,8 +13,8 @@ use std::net::SocketAddr;
 
 use axum::Router;
 use axum::routing::get;
-use sluicegate::tower::LimitLayer;
 use sluicegate::{Config, Registry};
+use sluicegate_tower::LimitLayer;
 use tokio::net::TcpListener;
 
 /// With `store: "redis://127.0.0.1:6379"` a fleet of these shares its limits.

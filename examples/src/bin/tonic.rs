@@ -9,8 +9,8 @@
 
 use std::error::Error;
 
-use sluicegate::tower::LimitLayer;
 use sluicegate::{Config, Registry};
+use sluicegate_tower::LimitLayer;
 use tokio::net::TcpListener;
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;

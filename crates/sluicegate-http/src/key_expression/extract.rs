@@ -10,7 +10,7 @@ use crate::escape::byte_of;
 use crate::key::KeyWriter;
 use crate::key_component::KeyComponent;
 use crate::missing::{Missing, MissingReason};
-use crate::request::{NotSingle, RequestView, host, single_value};
+use crate::request::{NotSingle, RequestView, User, host, single_value};
 
 /// Appends the value of a component in `request` to a key.
 pub(super) fn write_component(
@@ -21,7 +21,7 @@ pub(super) fn write_component(
 ) -> Result<(), Missing> {
     let result = match component {
         KeyComponent::Ip => write_network(request, address, key),
-        KeyComponent::User => write_text(request.user(), key),
+        KeyComponent::User => write_text(request.user().map(User::as_bytes), key),
         KeyComponent::Method => write_text(Some(request.method().as_bytes()), key),
         KeyComponent::Path => {
             write_path(request.path(), key);

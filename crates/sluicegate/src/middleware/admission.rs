@@ -1,151 +1,81 @@
-//! What is still to be done about a request that was let in.
+//! A request that was let in.
 
-use std::sync::Arc;
+use std::future::Future;
 
-use sluicegate_core::{Cost, Operation, Span};
-use sluicegate_http::ReadyFields;
+use sluicegate_core::Span;
+use sluicegate_http::{LimitFields, ReadyFields};
 
-use super::question::{Answer, Question};
+use super::due::{Due, Settled};
 use super::response_view::ResponseView;
-use super::rules::{Rules, Unanswered};
-use crate::ask::Ask;
-use crate::registry::fields;
+use super::scoped::Scoped;
+use super::settling::Settling;
+use crate::caller::Caller;
 
-/// A request that was let in.
+/// A request that was let in: it is [run](Self::run), and [settled](Self::settle) when its
+/// response is there.
+///
+/// Keep it as long as the request is served. Dropped before it is settled, it says that there was
+/// no response, and where charging is for afterwards, the request is charged what
+/// [`Middleware::charge_unanswered`](super::Middleware::charge_unanswered) says.
 #[derive(Debug, Default)]
-pub(crate) struct Admission {
+#[must_use = "without a response the request is charged all the same"]
+pub struct Admission {
+    /// Whom the handler runs for, if anybody wants to know.
+    pub(super) caller: Option<Caller>,
     /// What the client is told, unless it is charged afterwards.
-    pub(crate) fields: ReadyFields,
+    pub(super) fields: ReadyFields,
     /// How long it waits before it is served.
-    pub(crate) wait: Span,
+    pub(super) wait: Span,
     /// What is to be charged when the response is there.
-    pub(crate) charge: Option<Due>,
+    pub(super) due: Option<Due>,
 }
 
 impl Admission {
+    /// Whom the handler runs for; `None` where the middleware was told that nobody wants to know
+    /// ([`Middleware::caller`](super::Middleware::caller)). For frameworks that have no handler to
+    /// be [run](Self::run) but hooks before and after it.
+    #[must_use]
+    pub const fn caller(&self) -> Option<&Caller> {
+        self.caller.as_ref()
+    }
+
+    /// Calls the handler, and runs what it returns, for the request's [`Caller`]. The call itself
+    /// is made now.
+    pub fn run<F: Future>(&self, handler: impl FnOnce() -> F) -> Scoped<F> {
+        match &self.caller {
+            None => Scoped::nobodys(handler()),
+            Some(caller) => {
+                // A handler may do all its work before it returns a future.
+                let future = caller.clone().scope_sync(handler);
+                Scoped::of(caller.clone(), future)
+            }
+        }
+    }
+
+    /// Charges what the response costs, if charging is for afterwards, and says which fields tell
+    /// its client of the limits: those belong on the response before it goes out. There are none
+    /// for a redirection.
+    pub fn settle(self, response: &dyn ResponseView) -> Settling {
+        let Self { mut fields, due, .. } = self;
+        let settled = due.map_or(Settled::Free, |due| due.settle(response));
+        let belong = LimitFields::belong_on(response.status());
+        if !belong {
+            fields = ReadyFields::default();
+        }
+        match settled {
+            Settled::Free => Settling::done(fields),
+            Settled::Charged(told) => Settling::done(told.filter(|_| belong).unwrap_or(fields)),
+            Settled::Later(charging) => {
+                Settling::later(fields, async move { charging.done().await.filter(|_| belong) })
+            }
+        }
+    }
+
     /// The same when its turn has come.
-    pub(crate) async fn waited(self) -> Self {
+    pub(super) async fn waited(self) -> Self {
         if !self.wait.is_zero() {
             tokio::time::sleep(self.wait.into()).await;
         }
         self
-    }
-}
-
-/// What is to be charged when the response is there. Where it is dropped before anybody has seen
-/// a response, it charges what such requests cost.
-pub(crate) struct Due {
-    /// On the heap: most requests have none. `None` when it is settled.
-    open: Option<Box<Open>>,
-}
-
-struct Open {
-    rules: Arc<Rules>,
-    question: Question,
-}
-
-/// How the charge of a response goes.
-pub(crate) enum Settled {
-    /// It costs nothing.
-    Free,
-    /// It is charged: what the client is told then instead, if that is known.
-    Charged(Option<ReadyFields>),
-    /// The store has to be waited for.
-    Later(Charge),
-}
-
-/// A charge that the store has to be waited for.
-pub(crate) struct Charge {
-    open: Box<Open>,
-    units: u64,
-}
-
-impl Due {
-    pub(super) fn new(rules: Arc<Rules>, question: Question) -> Self {
-        Self { open: Some(Box::new(Open { rules, question })) }
-    }
-
-    /// Charges what the response costs: at once, if the store can.
-    pub(crate) fn settle(mut self, response: &dyn ResponseView) -> Settled {
-        // A function that panics leaves it open.
-        let units = self.open.as_ref().and_then(|open| open.rules.charge_of(response));
-        let Some((open, units)) = self.open.take().zip(units) else {
-            return Settled::Free;
-        };
-        match open.charge_at_once(open.question.charge(units)) {
-            Some(told) => Settled::Charged(told),
-            None => Settled::Later(Charge { open, units }),
-        }
-    }
-}
-
-impl Drop for Due {
-    fn drop(&mut self) {
-        if let Some(open) = self.open.take() {
-            open.charge_unanswered();
-        }
-    }
-}
-
-impl Charge {
-    /// Charges; what the client is told then, instead.
-    pub(crate) async fn done(self) -> Option<ReadyFields> {
-        self.open.charge(self.open.question.charge(self.units)).await
-    }
-}
-
-impl Open {
-    fn charge_at_once(&self, ask: Ask<'_>) -> Option<Option<ReadyFields>> {
-        Some(self.told(self.rules.gate.look().ask_at_once(Operation::Charge, &ask)?))
-    }
-
-    async fn charge(&self, ask: Ask<'_>) -> Option<ReadyFields> {
-        self.told(self.rules.gate.ask_and_tell(Operation::Charge, &ask, fields).await)
-    }
-
-    /// Nobody waits for this: a store over a network is asked by a task of its own.
-    #[cold]
-    fn charge_unanswered(self: Box<Self>) {
-        if let Unanswered::Units(0) = self.rules.unanswered {
-            return;
-        }
-        if self.charge_at_once(self.unanswered()).is_some() {
-            return;
-        }
-        match tokio::runtime::Handle::try_current() {
-            Ok(runtime) => drop(runtime.spawn(async move {
-                let _ = self.charge(self.unanswered()).await;
-            })),
-            Err(_) => tracing::warn!(
-                limit = self.rules.gate.name(),
-                "a request without a response could not be charged: there is no runtime"
-            ),
-        }
-    }
-
-    fn unanswered(&self) -> Ask<'_> {
-        match self.rules.unanswered {
-            Unanswered::AsAsked => self.question.ask(),
-            Unanswered::Units(units) => self.question.charge(units.min(Cost::MAX.get())),
-        }
-    }
-
-    fn told(&self, answer: Answer) -> Option<ReadyFields> {
-        match answer {
-            Ok((decision, fields)) => Some(self.question.fields_of(&decision, fields.as_ref())),
-            // The response is there and goes out; who observes the limit is told of the failure.
-            Err(error) => {
-                let limit = self.rules.gate.name();
-                tracing::warn!(limit, %error, "a request could not be charged");
-                None
-            }
-        }
-    }
-}
-
-impl std::fmt::Debug for Due {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let question = self.open.as_ref().map(|open| &open.question);
-        f.debug_tuple("Due").field(&question).finish()
     }
 }

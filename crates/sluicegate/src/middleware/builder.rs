@@ -9,66 +9,100 @@ use super::response_view::ResponseView;
 use super::rules::{CostOf, KeySource, Rules, Terms, Unanswered};
 use crate::registry::{Gate, Switch};
 
-/// The methods of a middleware that has its rules in a field `rules: Arc<Rules>`.
-macro_rules! builder_methods {
-    () => {
+/// Writes the methods by which an application tells a middleware what to do, for a type that has a
+/// [`Middleware`](crate::middleware::Middleware) in the field of this name. They are those of
+/// `Middleware`, take `self`, and return it.
+///
+/// ```
+/// use sluicegate::middleware::{Middleware, builder_methods};
+/// use sluicegate::{Config, Gate, Registry, Switch};
+///
+/// /// Around every handler of some framework.
+/// struct Limited {
+///     middleware: Middleware,
+/// }
+///
+/// impl Limited {
+///     fn by(gate: impl Into<Gate>) -> Self {
+///         Self { middleware: Middleware::new(gate) }
+///     }
+///
+///     builder_methods!(middleware);
+/// }
+///
+/// let gate = Registry::open(&Config::default())?.gate("demo");
+/// let limited = Limited::by(gate).cost(|_| 3).caller(Switch::Off);
+/// # let _ = limited;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[doc(hidden)] // Under this name; it is shown in the module.
+#[macro_export]
+macro_rules! __middleware_builder_methods {
+    ($middleware:ident) => {
         /// What the key is made from, instead of what the configuration says: a
-        /// [`KeyExpression`](crate::http::KeyExpression), a function, or several put together
-        /// ([`KeyExtractor`](crate::http::KeyExtractor)).
+        /// [`KeyExpression`](sluicegate::http::KeyExpression), a function, or several put together
+        /// ([`KeyExtractor`](sluicegate::http::KeyExtractor)).
         ///
         /// This, [`cost`](Self::cost) and [`on_missing_key`](Self::on_missing_key) are about the
         /// gate named last, and all limits that it has.
-        pub fn key(self, key: impl $crate::http::KeyExtractor + 'static) -> Self {
-            self.tell(|rules| rules.key(key))
+        pub fn key(mut self, key: impl $crate::http::KeyExtractor + 'static) -> Self {
+            self.$middleware = self.$middleware.key(key);
+            self
         }
 
         /// Asks `gate` too, about a key of its own: all limits are decided together, all or
         /// nothing. Gates whose keys the configuration makes are joined by
-        /// [`Gate::and`](crate::Gate::and) instead.
+        /// [`Gate::and`](sluicegate::Gate::and) instead.
         pub fn and(
-            self,
+            mut self,
             gate: impl Into<$crate::Gate>,
             key: impl $crate::http::KeyExtractor + 'static,
         ) -> Self {
-            self.tell(|rules| rules.and(gate.into(), key))
+            self.$middleware = self.$middleware.and(gate.into(), key);
+            self
         }
 
         /// What happens to a request without the key, instead of what the configuration says:
         /// unless told, all such requests share one.
-        pub fn on_missing_key(self, then: $crate::http::OnMissingKey) -> Self {
-            self.tell(|rules| rules.on_missing_key(then))
+        pub fn on_missing_key(mut self, then: $crate::http::OnMissingKey) -> Self {
+            self.$middleware = self.$middleware.on_missing_key(then);
+            self
         }
 
         /// How many units a request takes of every policy, instead of the policies' own costs. At
         /// 0 the limit is not asked; what is above 2^53 − 1 counts as that, which no limit admits.
         pub fn cost(
-            self,
+            mut self,
             units: impl Fn(&dyn $crate::http::RequestView) -> u64 + Send + Sync + 'static,
         ) -> Self {
-            self.tell(|rules| rules.cost(units))
+            self.$middleware = self.$middleware.cost(units);
+            self
         }
 
         /// How the client's address is found: in the keys of all limits here, unless a key given
         /// in code has a way of its own. Without this it is as the configuration says, which unless
         /// told is the peer of the connection, and no header field is believed.
-        pub fn client_address(self, address: $crate::http::ClientAddress) -> Self {
-            self.tell(|rules| rules.client_address(address))
+        pub fn client_address(mut self, address: $crate::http::ClientAddress) -> Self {
+            self.$middleware = self.$middleware.client_address(address);
+            self
         }
 
         /// Requests that pass unasked, such as those for a health check; may be called several
         /// times.
         pub fn skip_if(
-            self,
+            mut self,
             skip: impl Fn(&dyn $crate::http::RequestView) -> bool + Send + Sync + 'static,
         ) -> Self {
-            self.tell(|rules| rules.skip_if(skip))
+            self.$middleware = self.$middleware.skip_if(skip);
+            self
         }
 
         /// Which response fields tell a client about the limits, instead of what the
         /// configuration says. They stand on responses of all kinds but redirections;
         /// `Retry-After` stands on a denial in any case.
-        pub fn fields(self, format: $crate::http::FieldFormat) -> Self {
-            self.tell(|rules| rules.fields(format))
+        pub fn fields(mut self, format: $crate::http::FieldFormat) -> Self {
+            self.$middleware = self.$middleware.fields(format);
+            self
         }
 
         /// Charges when the response is there: `units` says how many, and `None` or 0 charges
@@ -81,101 +115,118 @@ macro_rules! builder_methods {
         /// failed or nobody waits any more, is charged what
         /// [`charge_unanswered`](Self::charge_unanswered) says.
         pub fn charge_after(
-            self,
+            mut self,
             units: impl Fn(&dyn $crate::middleware::ResponseView) -> Option<u64>
             + Send
             + Sync
             + 'static,
         ) -> Self {
-            self.tell(|rules| rules.charge_after(units))
+            self.$middleware = self.$middleware.charge_after(units);
+            self
         }
 
         /// What a request is charged that gets no response, where charging is
         /// [for afterwards](Self::charge_after): its handler panicked or ended with an error, or
         /// the client went away. Unless told it is what the request would have cost beforehand, so
         /// that nobody works for free for clients that hang up. 0 charges nothing.
-        pub fn charge_unanswered(self, units: u64) -> Self {
-            self.tell(|rules| rules.charge_unanswered(units))
+        pub fn charge_unanswered(mut self, units: u64) -> Self {
+            self.$middleware = self.$middleware.charge_unanswered(units);
+            self
         }
 
         /// Requests wait for their turn at most this long, and only then are they turned away:
-        /// see [`Gate::acquire`](crate::Gate::acquire). A wait that can't end in time is refused
+        /// see [`Gate::acquire`](sluicegate::Gate::acquire). A wait that can't end in time is refused
         /// at once. It has no effect together with [`charge_after`](Self::charge_after).
-        pub fn wait_up_to(self, longest: impl Into<$crate::Span>) -> Self {
-            let longest = longest.into();
-            self.tell(|rules| rules.wait_up_to(longest))
+        pub fn wait_up_to(mut self, longest: impl Into<$crate::Span>) -> Self {
+            self.$middleware = self.$middleware.wait_up_to(longest);
+            self
         }
 
-        /// Whether handlers run as a [`Caller`](crate::Caller), so that limited functions
+        /// Whether handlers run as a [`Caller`](sluicegate::Caller), so that limited functions
         /// beneath know whose request they are for; they do unless told.
-        pub fn caller(self, switch: $crate::Switch) -> Self {
-            self.tell(|rules| rules.caller(switch))
-        }
-
-        fn tell<T>(mut self, say: impl FnOnce(&mut $crate::middleware::Rules) -> T) -> Self {
-            say(::std::sync::Arc::make_mut(&mut self.rules));
+        pub fn caller(mut self, switch: $crate::Switch) -> Self {
+            self.$middleware = self.$middleware.caller(switch);
             self
         }
     };
 }
-pub(crate) use builder_methods;
 
+/// The same on what a middleware has of it.
 impl Rules {
-    pub(crate) fn and(&mut self, gate: Gate, key: impl KeyExtractor + 'static) {
-        self.last = self.terms.len();
-        self.terms.resize_with(self.last + gate.len(), Terms::default);
-        self.gate = self.gate.clone().and(gate);
-        self.key(key);
+    pub(super) fn and(
+        self: Arc<Self>,
+        gate: impl Into<Gate>,
+        key: impl KeyExtractor + 'static,
+    ) -> Arc<Self> {
+        let joined = self.told(|rules| {
+            rules.last = rules.terms.len();
+            let gate = gate.into();
+            rules.terms.resize_with(rules.last + gate.len(), Terms::default);
+            rules.gate = rules.gate.clone().and(gate);
+        });
+        joined.key(key)
     }
 
-    pub(crate) fn key(&mut self, key: impl KeyExtractor + 'static) {
+    pub(super) fn key(self: Arc<Self>, key: impl KeyExtractor + 'static) -> Arc<Self> {
         let key: Arc<dyn KeyExtractor> = Arc::new(key);
-        self.last(|terms| terms.key = KeySource::Given(Arc::clone(&key)));
-        self.show();
+        self.told(|rules| {
+            rules.last(|terms| terms.key = KeySource::Given(Arc::clone(&key)));
+            rules.show();
+        })
     }
 
-    pub(crate) fn on_missing_key(&mut self, then: OnMissingKey) {
-        self.last(|terms| terms.on_missing_key = Some(then));
+    pub(super) fn on_missing_key(self: Arc<Self>, then: OnMissingKey) -> Arc<Self> {
+        self.told(|rules| rules.last(|terms| terms.on_missing_key = Some(then)))
     }
 
-    pub(crate) fn cost(&mut self, units: impl Fn(&dyn RequestView) -> u64 + Send + Sync + 'static) {
+    pub(super) fn cost(
+        self: Arc<Self>,
+        units: impl Fn(&dyn RequestView) -> u64 + Send + Sync + 'static,
+    ) -> Arc<Self> {
         let units: CostOf = Arc::new(units);
-        self.last(|terms| terms.cost = Some(Arc::clone(&units)));
+        self.told(|rules| rules.last(|terms| terms.cost = Some(Arc::clone(&units))))
     }
 
-    pub(crate) fn client_address(&mut self, address: ClientAddress) {
-        self.client_address = Some(address);
+    pub(super) fn client_address(self: Arc<Self>, address: ClientAddress) -> Arc<Self> {
+        self.told(|rules| rules.client_address = Some(address))
     }
 
-    pub(crate) fn skip_if(
-        &mut self,
+    pub(super) fn skip_if(
+        self: Arc<Self>,
         skip: impl Fn(&dyn RequestView) -> bool + Send + Sync + 'static,
-    ) {
-        self.skip_if.push(Arc::new(skip));
+    ) -> Arc<Self> {
+        self.told(|rules| rules.skip_if.push(Arc::new(skip)))
     }
 
-    pub(crate) fn charge_after(
-        &mut self,
+    pub(super) fn fields(self: Arc<Self>, format: FieldFormat) -> Arc<Self> {
+        self.told(|rules| {
+            rules.fields = Some(format);
+            rules.show();
+        })
+    }
+
+    pub(super) fn charge_after(
+        self: Arc<Self>,
         units: impl Fn(&dyn ResponseView) -> Option<u64> + Send + Sync + 'static,
-    ) {
-        self.charge_after = Some(Arc::new(units));
+    ) -> Arc<Self> {
+        self.told(|rules| rules.charge_after = Some(Arc::new(units)))
     }
 
-    pub(crate) const fn charge_unanswered(&mut self, units: u64) {
-        self.unanswered = Unanswered::Units(units);
+    pub(super) fn charge_unanswered(self: Arc<Self>, units: u64) -> Arc<Self> {
+        self.told(|rules| rules.unanswered = Unanswered::Units(units))
     }
 
-    pub(crate) fn fields(&mut self, format: FieldFormat) {
-        self.fields = Some(format);
-        self.show();
+    pub(super) fn wait_up_to(self: Arc<Self>, longest: impl Into<Span>) -> Arc<Self> {
+        self.told(|rules| rules.wait_up_to = longest.into())
     }
 
-    pub(crate) const fn wait_up_to(&mut self, longest: Span) {
-        self.wait_up_to = longest;
+    pub(super) fn caller(self: Arc<Self>, switch: Switch) -> Arc<Self> {
+        self.told(|rules| rules.caller = switch)
     }
 
-    pub(crate) const fn caller(&mut self, switch: Switch) {
-        self.caller = switch;
+    fn told(mut self: Arc<Self>, say: impl FnOnce(&mut Self)) -> Arc<Self> {
+        say(Arc::make_mut(&mut self));
+        self
     }
 
     fn last(&mut self, say: impl FnMut(&mut Terms)) {

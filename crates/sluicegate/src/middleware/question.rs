@@ -5,24 +5,12 @@ use sluicegate_http::{FieldFormat, LimitFields, ReadyFields};
 use sluicegate_memory::SystemClock;
 use smallvec::SmallVec;
 
-use super::admission::Admission;
-use super::refusal::Refusal;
 use crate::ask::Ask;
 use crate::registry::RequestKeys;
 
-/// What happens to a request.
-pub(crate) enum Verdict {
-    /// It is let in.
-    Admit(Admission),
-    /// The store has to be waited for, which is asked this.
-    Wait(Box<Question>),
-    /// It is turned away.
-    Refuse(Box<Refusal>),
-}
-
 /// What is asked about a request: one key, and perhaps a cost, for each limit.
 #[derive(Debug)]
-pub(crate) struct Question {
+pub(super) struct Question {
     keys: RequestKeys,
     /// By the place of the limit; a shorter list leaves the others at their own costs.
     costs: SmallVec<[Option<u64>; 2]>,

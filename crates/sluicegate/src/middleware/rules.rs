@@ -7,14 +7,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use sluicegate_core::{Cost, Operation, Span};
 use sluicegate_http::{
     ClientAddress, FieldFormat, Key, KeyComponent, KeyExtractor, KeyOutcome, Missing, OnMissingKey,
-    RequestView, User,
+    RequestView,
 };
 use smallvec::SmallVec;
 
-use super::admission::{Admission, Due};
-use super::question::{Answer, Question, Verdict};
+use super::admission::Admission;
+use super::due::Due;
+use super::question::{Answer, Question};
 use super::refusal::Refusal;
 use super::response_view::ResponseView;
+use super::verdict::{Pending, Verdict};
 use crate::caller::Caller;
 use crate::config::{HttpConfig, LimitConfig};
 use crate::registry::{Gate, Look, MissingKey, Shown, ShownPartition, Switch, fields};
@@ -25,7 +27,7 @@ pub(super) type ChargeOf = Arc<dyn Fn(&dyn ResponseView) -> Option<u64> + Send +
 
 /// What a middleware was told before it was put in place.
 #[derive(Clone)]
-pub(crate) struct Rules {
+pub(super) struct Rules {
     pub(super) gate: Gate,
     /// One for each limit of the gate.
     pub(super) terms: Vec<Terms>,
@@ -67,7 +69,7 @@ pub(super) enum Unanswered {
 }
 
 impl Rules {
-    pub(crate) fn new(gate: Gate) -> Self {
+    pub(super) fn new(gate: Gate) -> Self {
         let mut rules = Self {
             terms: vec![Terms::default(); gate.len()],
             last: 0,
@@ -95,35 +97,32 @@ impl Rules {
         self.gate = self.gate.showing(Shown { format: self.fields, partitions });
     }
 
-    /// What happens to a request, as far as that can be told without waiting, and whom its handler
-    /// runs for, if anybody wants to know. Both by one look at the configuration.
-    pub(crate) fn decide(
-        self: &Arc<Self>,
-        request: &dyn RequestView,
-        user: Option<&User>,
-    ) -> (Verdict, Option<Caller>) {
+    /// What happens to a request, as far as that can be told without waiting, by one look at the
+    /// configuration.
+    pub(super) fn decide(self: &Arc<Self>, request: &dyn RequestView) -> Verdict {
         let look = self.gate.look();
-        let verdict = self.verdict(request, &look);
-        let caller = match verdict {
-            Verdict::Refuse(_) => None,
-            _ => self.caller_of(request, user, &look),
-        };
-        (verdict, caller)
-    }
-
-    fn verdict(self: &Arc<Self>, request: &dyn RequestView, look: &Look<'_>) -> Verdict {
         if self.skip_if.iter().any(|skip| skip(request)) {
-            return Verdict::Admit(Admission::default());
+            let caller = self.caller_of(request, &look);
+            return Verdict::Admit(Admission { caller, ..Admission::default() });
         }
-        let question = match self.question(request, look) {
+        let question = match self.question(request, &look) {
             Ok(question) => question,
             Err(missing) => return Verdict::Refuse(Refusal::without_key(missing)),
         };
-        let Some(answer) = self.ask_at_once(&question, look) else {
-            return Verdict::Wait(Box::new(question));
+        let Some(answer) = self.ask_at_once(&question, &look) else {
+            let caller = self.caller_of(request, &look);
+            return Verdict::Wait(Pending::answer(Arc::clone(self), question, caller));
         };
         match self.admit(&question, answer) {
-            Ok(admission) => Verdict::Admit(self.to_be_charged(admission, question)),
+            Ok(mut admission) => {
+                admission.caller = self.caller_of(request, &look);
+                self.to_be_charged(&mut admission, question);
+                if admission.wait.is_zero() {
+                    Verdict::Admit(admission)
+                } else {
+                    Verdict::Wait(Pending::turn(admission))
+                }
+            }
             Err(refusal) => Verdict::Refuse(refusal),
         }
     }
@@ -213,36 +212,36 @@ impl Rules {
     }
 
     /// What follows from the answer.
-    fn admit(&self, question: &Question, answer: Answer) -> Result<Admission, Box<Refusal>> {
+    fn admit(&self, question: &Question, answer: Answer) -> Result<Admission, Refusal> {
         let (decision, fields) = match answer {
             Ok(answer) => answer,
             Err(error) => return Err(Refusal::failed(self.gate.name(), error)),
         };
         let fields = question.fields_of(&decision, fields.as_ref());
         if decision.is_denied() {
-            return Err(Refusal::denied(decision, fields));
+            return Err(Refusal::of_decision(decision, fields));
         }
         // Who waited in the queue has waited.
         let wait = if self.queues() { Span::ZERO } else { decision.wait() };
-        Ok(Admission { fields, wait, charge: None })
+        Ok(Admission { fields, wait, ..Admission::default() })
     }
 
-    /// The same, charged when the response is there if that was said.
-    fn to_be_charged(self: &Arc<Self>, mut admission: Admission, question: Question) -> Admission {
+    /// The admission is charged when the response is there, if that was said.
+    fn to_be_charged(self: &Arc<Self>, admission: &mut Admission, question: Question) {
         if self.charge_after.is_some() {
-            admission.charge = Some(Due::new(Arc::clone(self), question));
+            admission.due = Some(Due::new(Arc::clone(self), question));
         }
-        admission
     }
 
     /// Asks, and waits for what is to be waited for.
-    pub(crate) async fn wait_for(
-        rules: Arc<Self>,
+    pub(super) async fn wait_for(
+        self: Arc<Self>,
         question: Question,
-    ) -> Result<Admission, Box<Refusal>> {
-        let answer = rules.ask(&question).await;
-        let admission = rules.admit(&question, answer)?;
-        Ok(rules.to_be_charged(admission, question).waited().await)
+    ) -> Result<Admission, Refusal> {
+        let answer = self.ask(&question).await;
+        let mut admission = self.admit(&question, answer)?;
+        self.to_be_charged(&mut admission, question);
+        Ok(admission.waited().await)
     }
 
     /// What the handler's answer costs, if it costs anything.
@@ -251,22 +250,17 @@ impl Rules {
         (units > 0).then(|| units.min(Cost::MAX.get()))
     }
 
-    fn caller_of(
-        &self,
-        request: &dyn RequestView,
-        user: Option<&User>,
-        look: &Look<'_>,
-    ) -> Option<Caller> {
+    /// Whom the handler runs for, if anybody wants to know.
+    fn caller_of(&self, request: &dyn RequestView, look: &Look<'_>) -> Option<Caller> {
         if self.caller == Switch::Off {
             return None;
         }
         let mut caller = Caller::new();
         let address = self.client_address.as_ref().unwrap_or(&look.http().client_address);
-        let network = address.network(request);
-        if let Some(network) = network {
+        if let Some(network) = address.network(request) {
             caller = caller.with_network(network);
         }
-        if let Some(user) = user {
+        if let Some(user) = request.user() {
             caller = caller.with_user(user.clone());
         }
         Some(caller)

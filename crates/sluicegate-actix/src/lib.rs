@@ -1,0 +1,33 @@
+//! Limits in front of actix-web.
+//!
+//! [`LimitMiddleware`] asks the limits of a [`Registry`](sluicegate::Registry), or a
+//! [`Limiter`](sluicegate::Limiter) of your own, about every request before it reaches the
+//! application, and tells the client.
+//!
+//! ```
+//! use actix_web::{App, web};
+//! use sluicegate::{Config, Registry};
+//! use sluicegate_actix::LimitMiddleware;
+//!
+//! let registry = Registry::open(&Config::default())?;
+//! // Outside of the factory, which runs once for each worker.
+//! let limit = LimitMiddleware::new(registry.gate("demo"));
+//! let application =
+//!     move || App::new().wrap(limit.clone()).route("/", web::get().to(async || "hello"));
+//! # let _ = application();
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The guide, `docs/http.md` of the project, has all that it can be told.
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+mod middleware;
+mod response;
+mod service;
+mod view;
+
+pub use middleware::LimitMiddleware;
+pub use service::LimitService;
+
+pub use sluicegate::middleware::{Charge, ResponseView};

@@ -1,0 +1,52 @@
+//! Responses in the types of actix-web.
+
+use actix_web::HttpResponse;
+use actix_web::http::StatusCode;
+use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue};
+use sluicegate::http::ReadyFields;
+
+/// The same response in the other library's types.
+pub(super) fn response_of(standard: http::Response<String>) -> HttpResponse {
+    let (parts, body) = standard.into_parts();
+    let mut response = HttpResponse::new(status_of(parts.status));
+    for (name, value) in &parts.headers {
+        append(response.headers_mut(), name.as_str(), value.as_bytes());
+    }
+    response.set_body(body).map_into_boxed_body()
+}
+
+/// Writes response fields among those that are there.
+pub(super) fn write(fields: ReadyFields, headers: &mut HeaderMap) {
+    if fields.is_empty() {
+        return;
+    }
+    let names: Vec<&http::HeaderName> = fields.names().collect();
+    let mut merged = http::HeaderMap::with_capacity(2 * names.len());
+    // What is told depends on it, though it isn't always written.
+    let also_read = Some(&http::header::RETRY_AFTER).filter(|name| !names.contains(name));
+    for name in names.iter().copied().chain(also_read) {
+        for value in headers.get_all(name.as_str()) {
+            if let Ok(value) = http::HeaderValue::from_bytes(value.as_bytes()) {
+                merged.append(name, value);
+            }
+        }
+    }
+    fields.write(&mut merged);
+    for name in names {
+        drop(headers.remove(name.as_str()));
+        for value in merged.get_all(name) {
+            append(headers, name.as_str(), value.as_bytes());
+        }
+    }
+}
+
+fn append(headers: &mut HeaderMap, name: &str, value: &[u8]) {
+    // Both libraries know the same names and values.
+    if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::from_bytes(value)) {
+        headers.append(name, value);
+    }
+}
+
+fn status_of(status: http::StatusCode) -> StatusCode {
+    StatusCode::from_u16(status.as_u16()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+}

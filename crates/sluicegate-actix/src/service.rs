@@ -1,0 +1,89 @@
+//! An application behind limits.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+
+use actix_web::Error;
+use actix_web::body::{EitherBody, MessageBody};
+use actix_web::dev::{Service, ServiceRequest, ServiceResponse, forward_ready};
+use sluicegate::middleware::{Admission, Middleware, Refusal};
+
+use crate::middleware::DeniedResponse;
+use crate::response::{response_of, write};
+use crate::view::{Answer, View};
+
+/// An application behind limits: what [`LimitMiddleware`](crate::LimitMiddleware) makes.
+pub struct LimitService<S> {
+    inner: Rc<S>,
+    middleware: Middleware,
+    denied: Option<DeniedResponse>,
+}
+
+impl<S> LimitService<S> {
+    pub(super) const fn new(
+        inner: Rc<S>,
+        middleware: Middleware,
+        denied: Option<DeniedResponse>,
+    ) -> Self {
+        Self { inner, middleware, denied }
+    }
+}
+
+impl<S, B> Service<ServiceRequest> for LimitService<S>
+where
+    S: Service<ServiceRequest, Response = ServiceResponse<B>, Error = Error> + 'static,
+    B: MessageBody + 'static,
+{
+    type Response = ServiceResponse<EitherBody<B>>;
+    type Error = Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Error>>>>;
+
+    forward_ready!(inner);
+
+    fn call(&self, request: ServiceRequest) -> Self::Future {
+        let (inner, denied) = (Rc::clone(&self.inner), self.denied.clone());
+        let verdict = self.middleware.decide(&View::new(request.request()));
+        Box::pin(async move {
+            match verdict.admission().await {
+                Ok(admission) => served(&*inner, request, admission).await,
+                Err(refusal) => Ok(refused(&refusal, request, denied.as_ref())),
+            }
+        })
+    }
+}
+
+async fn served<S, B>(
+    inner: &S,
+    request: ServiceRequest,
+    admission: Admission,
+) -> Result<ServiceResponse<EitherBody<B>>, Error>
+where
+    S: Service<ServiceRequest, Response = ServiceResponse<B>, Error = Error>,
+{
+    let answer = admission.run(|| inner.call(request)).await;
+    let fields = admission.settle(&Answer(&answer)).await;
+    let mut response = answer?;
+    write(fields, response.headers_mut());
+    Ok(response.map_into_left_body())
+}
+
+fn refused<B>(
+    refusal: &Refusal,
+    request: ServiceRequest,
+    denied: Option<&DeniedResponse>,
+) -> ServiceResponse<EitherBody<B>> {
+    let standard = response_of(refusal.response(&View::new(request.request())));
+    let response = match denied {
+        Some(denied) => denied(refusal.denied(), standard),
+        None => standard,
+    };
+    request.into_response(response).map_into_right_body()
+}
+
+impl<S> fmt::Debug for LimitService<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LimitService").field("middleware", &self.middleware).finish_non_exhaustive()
+    }
+}

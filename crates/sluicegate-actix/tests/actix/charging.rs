@@ -1,0 +1,101 @@
+//! Charges for afterwards.
+
+use std::net::SocketAddr;
+use std::task::Poll;
+use std::time::Duration;
+
+use actix_web::dev::Service as _;
+use actix_web::test::{TestRequest, init_service};
+use actix_web::{App, HttpResponse, web};
+use sluicegate_actix::{Charge, LimitMiddleware};
+use sluicegate_testkit::servers::Server;
+
+use super::serve;
+use super::web::Limits;
+
+const KEY: &str = "127.0.0.1";
+
+#[tokio::test]
+async fn a_response_costs_what_its_handler_says() {
+    let limits = Limits::with("token_bucket 100/h burst 100 as tokens");
+    let limit = LimitMiddleware::new(limits.api()).charge_after(|response| response.charge());
+    let client = serve(limit, |config| {
+        let answer = async |units: web::Path<u64>| {
+            let mut response = HttpResponse::Ok().body("words");
+            response.extensions_mut().insert(Charge(*units));
+            response
+        };
+        config.route("/{units}", web::get().to(answer));
+    });
+    let first = client.get("/40").await;
+    assert_eq!(first.field("ratelimit").as_deref(), Some("\"tokens\";r=60;t=1440"));
+    assert_eq!(client.statuses("/60", 2).await, [200, 429]);
+    limits.pass(36);
+    assert_eq!(client.statuses("/0", 2).await, [200, 200]);
+}
+
+#[tokio::test]
+async fn a_handler_that_panics_is_paid_for() {
+    for (after, left) in [(false, 6), (true, 6)] {
+        let limits = Limits::with("fixed_window 9/h cost 3");
+        let mut limit = LimitMiddleware::new(limits.api());
+        if after {
+            limit = limit.charge_after(|response| response.charge());
+        }
+        let client = serve(limit, |config| {
+            let panics = async || -> &'static str { panic!("on purpose") };
+            config.route("/", web::get().to(panics));
+        });
+        assert!(client.try_send("GET", "/", &[]).await.is_err());
+        assert_eq!(limits.left("api", KEY), left, "{after}");
+    }
+}
+
+/// Actix runs a handler to its end when its client has gone, but a timeout around it doesn't.
+#[tokio::test]
+async fn a_request_that_is_given_up_is_paid_for() {
+    let limits = Limits::with("fixed_window 9/h");
+    let limit = LimitMiddleware::new(limits.api())
+        .charge_after(|response| response.charge())
+        .charge_unanswered(4);
+    let endless = async || std::future::pending::<&'static str>().await;
+    let application = App::new().wrap(limit).route("/", web::get().to(endless));
+    let application = init_service(application).await;
+    let peer = SocketAddr::from(([127, 0, 0, 1], 80));
+    let mut answer = Box::pin(application.call(TestRequest::get().peer_addr(peer).to_request()));
+    let first_look = std::future::poll_fn(|context| Poll::Ready(answer.as_mut().poll(context)));
+    assert!(first_look.await.is_pending());
+    assert_eq!(limits.left("api", KEY), 9);
+    drop(answer);
+    assert_eq!(limits.left("api", KEY), 5);
+}
+
+#[tokio::test]
+async fn responses_are_charged_over_the_network() {
+    let server = Server::start().unwrap();
+    let config = format!(
+        "store: \"{}\"\nlimits: {{api: {{deadline: 5s, policies: [fixed_window 5/h]}}}}",
+        server.url()
+    );
+    let config = sluicegate::Config::parse(&config, "limits.yaml").unwrap();
+    let registry = sluicegate::Registry::open(&config).unwrap();
+    let limit = LimitMiddleware::new(registry.gate("api")).charge_after(|_| Some(4));
+    let client = serve(limit, |config| {
+        config.route("/", web::get().to(async || "hello"));
+    });
+    let first = client.get("/").await;
+    assert_eq!(first.field("ratelimit").as_deref(), Some("\"fixed_window\";r=1;t=3600"));
+    assert_eq!(client.statuses("/", 2).await, [200, 429]);
+}
+
+#[tokio::test]
+async fn requests_wait_for_their_turn() {
+    let limits = Limits::with("token_bucket 10/s burst 1");
+    let limit = LimitMiddleware::new(limits.api()).wait_up_to(Duration::from_millis(150));
+    let client = serve(limit, |config| {
+        config.route("/", web::get().to(async || "hello"));
+    });
+    // The clock of the limits stands still: the second one has its turn after 100 ms, and the
+    // third one would have it after 200.
+    assert_eq!(client.statuses("/", 3).await, [200, 200, 429]);
+}

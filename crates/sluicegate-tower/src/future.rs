@@ -1,0 +1,141 @@
+//! The answer of a service behind limits.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use http::{Request, Response};
+use pin_project_lite::pin_project;
+use sluicegate::http::ReadyFields;
+use sluicegate::middleware::{Admission, Pending, Scoped, Settling};
+use tower_service::Service;
+
+use crate::denied_response::DeniedResponse;
+use crate::view::View;
+
+pin_project! {
+    /// The answer of a service behind limits: what [`LimitService`](crate::LimitService) returns.
+    pub struct LimitFuture<S: Service<Request<B>>, B, D> {
+        #[pin]
+        state: State<S, B, D>,
+    }
+}
+
+pin_project! {
+    #[project = StateProjection]
+    enum State<S: Service<Request<B>>, B, D> {
+        /// For the store, or for the request's turn.
+        Pending { pending: Pending, waiter: Option<Box<Waiter<S, B, D>>> },
+        /// For the service.
+        Serving { #[pin] served: Scoped<S::Future>, admission: Option<Admission> },
+        /// For the charge.
+        Settling { settling: Settling, response: Option<S::Response> },
+        /// There is nothing to wait for.
+        Done { response: Option<S::Response> },
+    }
+}
+
+/// A request that waits, and the service that was made ready for it. On the heap, so that a request
+/// that doesn't wait needn't be moved about with room for it.
+pub(super) struct Waiter<S, B, D> {
+    pub(super) service: S,
+    pub(super) denied: D,
+    pub(super) request: Request<B>,
+}
+
+impl<S: Service<Request<B>>, B, D> LimitFuture<S, B, D> {
+    pub(super) fn waiting(pending: Pending, waiter: Waiter<S, B, D>) -> Self {
+        Self { state: State::Pending { pending, waiter: Some(Box::new(waiter)) } }
+    }
+
+    pub(super) fn serving(service: &mut S, request: Request<B>, admission: Admission) -> Self {
+        Self { state: State::serving(service, request, admission) }
+    }
+
+    pub(super) const fn done(response: S::Response) -> Self {
+        Self { state: State::Done { response: Some(response) } }
+    }
+}
+
+impl<S: Service<Request<B>>, B, D> State<S, B, D> {
+    fn serving(service: &mut S, request: Request<B>, admission: Admission) -> Self {
+        let served = admission.run(|| service.call(request));
+        Self::Serving { served, admission: Some(admission) }
+    }
+}
+
+impl<S, B, R, D> Future for LimitFuture<S, B, D>
+where
+    S: Service<Request<B>, Response = Response<R>>,
+    D: DeniedResponse<R>,
+{
+    type Output = Result<Response<R>, S::Error>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut state = self.project().state;
+        loop {
+            let next = match state.as_mut().project() {
+                StateProjection::Pending { pending, waiter } => {
+                    let verdict = ready!(Pin::new(pending).poll(context));
+                    let Some(waiter) = waiter.take() else { return Poll::Pending };
+                    let mut waiter = *waiter;
+                    match verdict {
+                        Ok(admission) => {
+                            State::serving(&mut waiter.service, waiter.request, admission)
+                        }
+                        Err(refusal) => {
+                            let standard = refusal.response(&View::of(&waiter.request));
+                            let response = waiter.denied.response(refusal.denied(), standard);
+                            return Poll::Ready(Ok(response));
+                        }
+                    }
+                }
+                StateProjection::Serving { served, admission } => {
+                    let response = ready!(served.poll(context))?;
+                    let Some(admission) = admission.take() else { return Poll::Pending };
+                    let mut settling = admission.settle(&response);
+                    // Mostly there is nothing to wait for, and nothing to be moved about.
+                    match Pin::new(&mut settling).poll(context) {
+                        Poll::Ready(fields) => {
+                            return Poll::Ready(Ok(with_fields(response, fields)));
+                        }
+                        Poll::Pending => {
+                            state.set(State::Settling { settling, response: Some(response) });
+                            return Poll::Pending;
+                        }
+                    }
+                }
+                StateProjection::Settling { settling, response } => {
+                    let fields = ready!(Pin::new(settling).poll(context));
+                    let Some(response) = response.take() else { return Poll::Pending };
+                    return Poll::Ready(Ok(with_fields(response, fields)));
+                }
+                StateProjection::Done { response } => {
+                    // Nobody polls a future that is done.
+                    return response
+                        .take()
+                        .map_or(Poll::Pending, |response| Poll::Ready(Ok(response)));
+                }
+            };
+            state.set(next);
+        }
+    }
+}
+
+fn with_fields<R>(mut response: Response<R>, fields: ReadyFields) -> Response<R> {
+    fields.write(response.headers_mut());
+    response
+}
+
+impl<S: Service<Request<B>>, B, D> fmt::Debug for LimitFuture<S, B, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = match &self.state {
+            State::Pending { .. } => "waiting for the store",
+            State::Serving { .. } => "waiting for the service",
+            State::Settling { .. } => "waiting for the charge",
+            State::Done { .. } => "done",
+        };
+        f.debug_struct("LimitFuture").field("state", &state).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,84 @@
+//! Requests that wait for their turn.
+
+use std::time::Duration;
+
+use http::{Request, Response};
+use sluicegate::http::Peer;
+use sluicegate_tower::LimitLayer;
+use tokio::time::Instant;
+use tower::{Layer as _, ServiceExt as _, service_fn};
+
+use super::web::Limits;
+
+fn request() -> Request<()> {
+    Request::builder().extension(Peer(([192, 0, 2, 1], 80).into())).body(()).unwrap()
+}
+
+/// Asks so many times at once; when each was answered, and how.
+async fn ask(layer: LimitLayer, requests: usize) -> Vec<(u64, u16)> {
+    let service = layer.layer(service_fn(async |_: Request<()>| {
+        Ok::<_, std::convert::Infallible>(Response::new("hello".to_owned()))
+    }));
+    let start = Instant::now();
+    let answers = (0..requests).map(|_| {
+        let answer = service.clone().oneshot(request());
+        async move { (answer.await.unwrap().status().as_u16(), start.elapsed().as_secs()) }
+    });
+    let mut tasks = tokio::task::JoinSet::new();
+    let mut answered = Vec::new();
+    for answer in answers {
+        tasks.spawn(answer);
+        tokio::task::yield_now().await;
+    }
+    while let Some(answer) = tasks.join_next().await {
+        let (status, seconds) = answer.unwrap();
+        answered.push((seconds, status));
+    }
+    answered.sort_unstable();
+    answered
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shaper_lets_requests_in_one_after_another() {
+    let limits = Limits::with("shaper 1/s queue 2");
+    let answers = ask(LimitLayer::new(limits.api()), 4).await;
+    assert_eq!(answers, [(0, 200), (0, 429), (1, 200), (2, 200)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shaper_that_is_charged_afterwards_shapes_whether_or_not_others_may_wait() {
+    for patience in [0, 30] {
+        let limits = Limits::with("shaper 1/s queue 9");
+        let layer = LimitLayer::new(limits.api())
+            .charge_after(|_| Some(4))
+            .wait_up_to(Duration::from_secs(patience));
+        assert_eq!(ask(layer.clone(), 1).await, [(0, 200)]);
+        // The four that were charged come first.
+        assert_eq!(ask(layer, 1).await, [(4, 200)], "{patience} s");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bucket_makes_a_queue_of_those_who_may_wait() {
+    let limits = Limits::with("token_bucket 1/s burst 1");
+    let layer = LimitLayer::new(limits.api()).wait_up_to(Duration::from_secs(2));
+    assert_eq!(ask(layer, 4).await, [(0, 200), (0, 429), (1, 200), (2, 200)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_gives_up_waiting_gives_its_turn_back() {
+    let limits = Limits::with("token_bucket 1/s burst 1");
+    let layer = LimitLayer::new(limits.api()).wait_up_to(Duration::from_secs(1));
+    let service = layer.layer(service_fn(async |_: Request<()>| {
+        Ok::<_, std::convert::Infallible>(Response::new(String::new()))
+    }));
+    assert_eq!(service.clone().oneshot(request()).await.unwrap().status(), 200);
+    for _ in 0..3 {
+        let waiting = service.clone().oneshot(request());
+        assert!(tokio::time::timeout(Duration::from_millis(500), waiting).await.is_err());
+    }
+    // Its turn was the first one after all.
+    let start = Instant::now();
+    assert_eq!(service.clone().oneshot(request()).await.unwrap().status(), 200);
+    assert_eq!(start.elapsed(), Duration::from_secs(1));
+}

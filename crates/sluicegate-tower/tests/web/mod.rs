@@ -1,0 +1,175 @@
+//! What tests of middleware have in common, whichever framework serves: limits whose time is
+//! driven, and a client that visits a site over a real socket.
+
+#![allow(dead_code, reason = "each test program uses some of it")]
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Bytes;
+use hyper_util::client::legacy::Client as HttpClient;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use sluicegate::http::KeyExpression;
+use sluicegate::{Caller, Config, Gate, ManualClock, MemoryStore, Registry, Span, Timestamp};
+
+/// Limits in an embedded store whose clock stands still.
+pub(crate) struct Limits {
+    pub(crate) registry: Registry,
+    pub(crate) clock: Arc<ManualClock>,
+}
+
+impl Limits {
+    /// Those of a configuration.
+    pub(crate) fn of(config: &str) -> Self {
+        let clock = Arc::new(ManualClock::new(Timestamp::from_micros(1 << 50).unwrap()));
+        let store = MemoryStore::builder().clock(clock.clone()).build();
+        let config = Config::parse(config, "limits.yaml").unwrap_or_else(|e| panic!("{e}"));
+        Self { registry: Registry::builder(store).config(&config).build(), clock }
+    }
+
+    /// One called `api`.
+    pub(crate) fn with(policies: &str) -> Self {
+        Self::of(&format!("limits: {{api: {{policies: [{policies}]}}}}"))
+    }
+
+    pub(crate) fn gate(&self, name: &str) -> Gate {
+        self.registry.gate(name)
+    }
+
+    pub(crate) fn api(&self) -> Gate {
+        self.gate("api")
+    }
+
+    /// How many units a key has left.
+    pub(crate) fn left(&self, limit: &str, key: &str) -> u64 {
+        now(self.gate(limit).peek(key)).unwrap().remaining().unwrap()
+    }
+
+    pub(crate) fn pass(&self, seconds: u64) {
+        self.clock.advance(Span::from_millis(1_000 * seconds).unwrap());
+    }
+}
+
+/// What a site answers that has nothing to say.
+pub(crate) async fn hello() -> &'static str {
+    "hello"
+}
+
+/// What a site answers that tells whom it is asked by.
+pub(crate) async fn who() -> String {
+    // Still known when something was waited for.
+    tokio::task::yield_now().await;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let caller = Caller::current();
+    let ip = caller.ip().map(|key| text(key.as_bytes()));
+    format!("{ip:?} {:?}", caller.user().map(|user| text(user.as_bytes())))
+}
+
+pub(crate) fn key(expression: &str) -> KeyExpression {
+    expression.parse().unwrap()
+}
+
+/// What a future has that doesn't wait.
+pub(crate) fn now<F: Future>(future: F) -> F::Output {
+    use std::task::{Context, Poll, Waker};
+    match std::pin::pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("it waits"),
+    }
+}
+
+/// A client of one site.
+#[derive(Clone)]
+pub(crate) struct Client {
+    http: HttpClient<HttpConnector, Full<Bytes>>,
+    site: SocketAddr,
+}
+
+impl Client {
+    pub(crate) fn of(site: SocketAddr) -> Self {
+        Self::from_address([127, 0, 0, 1].into(), site)
+    }
+
+    /// One with another address: on this machine all of 127.0.0.0/8 are.
+    pub(crate) fn from_address(address: IpAddr, site: SocketAddr) -> Self {
+        let mut connector = HttpConnector::new();
+        connector.set_local_address(Some(address));
+        Self { http: HttpClient::builder(TokioExecutor::new()).build(connector), site }
+    }
+
+    pub(crate) fn at(&self, address: [u8; 4]) -> Self {
+        Self::from_address(address.into(), self.site)
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Reply {
+        self.get_with(path, &[]).await
+    }
+
+    pub(crate) async fn get_with(&self, path: &str, fields: &[(&str, &str)]) -> Reply {
+        self.send("GET", path, fields).await
+    }
+
+    pub(crate) async fn send(&self, method: &str, path: &str, fields: &[(&str, &str)]) -> Reply {
+        self.try_send(method, path, fields).await.unwrap()
+    }
+
+    /// The error is that of the connection, such as when the server's end of it panicked.
+    pub(crate) async fn try_send(
+        &self,
+        method: &str,
+        path: &str,
+        fields: &[(&str, &str)],
+    ) -> Result<Reply, hyper_util::client::legacy::Error> {
+        let mut request =
+            http::Request::builder().method(method).uri(format!("http://{}{path}", self.site));
+        for (name, value) in fields {
+            request = request.header(*name, *value);
+        }
+        let (parts, body) =
+            self.http.request(request.body(Full::default()).unwrap()).await?.into_parts();
+        let body = body.collect().await.unwrap().to_bytes();
+        let body = String::from_utf8(body.to_vec()).unwrap();
+        Ok(Reply { status: parts.status.as_u16(), headers: parts.headers, body })
+    }
+
+    /// The statuses of so many visits.
+    pub(crate) async fn statuses(&self, path: &str, visits: usize) -> Vec<u16> {
+        let mut statuses = Vec::with_capacity(visits);
+        for _ in 0..visits {
+            statuses.push(self.get(path).await.status);
+        }
+        statuses
+    }
+}
+
+/// A response, read to its end.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) headers: http::HeaderMap,
+    pub(crate) body: String,
+}
+
+impl Reply {
+    /// The value of a field; of several lines all, joined with commas.
+    pub(crate) fn field(&self, name: &str) -> Option<String> {
+        let lines: Vec<_> =
+            self.headers.get_all(name).iter().map(|line| line.to_str().unwrap()).collect();
+        if lines.is_empty() { None } else { Some(lines.join(", ")) }
+    }
+
+    /// The fields that tell of limits.
+    pub(crate) fn limit_fields(&self) -> Vec<(String, String)> {
+        let is_told = |name: &str| name.contains("ratelimit") || name == "retry-after";
+        let mut fields: Vec<_> = self
+            .headers
+            .iter()
+            .filter(|(name, _)| is_told(name.as_str()))
+            .map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned()))
+            .collect();
+        fields.sort();
+        fields
+    }
+}

@@ -1,0 +1,6 @@
+//! The code of the guides that needs more than one of our crates, compiled and run. The programs are
+//! in `bin/`.
+
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/http.md")]
+mod http {}
