@@ -326,9 +326,7 @@ mod tests {
         let costs = |ask: Ask<'_>| {
             let mut each = SmallVec::new();
             let costs = ask.costs(&limit, &mut each).map_err(|error| error.to_string())?;
-            Ok::<_, String>(
-                [0, 1, 2, 3].map(|index| costs.of(&limit, index)),
-            )
+            Ok::<_, String>([0, 1, 2, 3].map(|index| costs.of(&limit, index)))
         };
         assert_eq!(costs(Ask::new("k").and("j")), Ok([1, 2, 1, 5]));
         assert_eq!(costs(Ask::new("k").cost(3).and("j")), Ok([3, 3, 1, 5]));
@@ -346,10 +344,7 @@ mod tests {
         let ask = Ask::nothing().and("k");
         let mut each = SmallVec::new();
         let costs = ask.costs(&limit, &mut each).unwrap();
-        assert_eq!(
-            [0, 1, 2].map(|index| costs.of(&limit, index)),
-            [0, 0, 5]
-        );
+        assert_eq!([0, 1, 2].map(|index| costs.of(&limit, index)), [0, 0, 5]);
     }
 
     #[test]

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sluicegate_core::{
-    Answer, Decision, Error, Limit, OpenOptions, OpenedLimit as _, Operation, Receipt,
-    Request, RequestError, RequestErrorKind, SharedStore, SliceCounts, Span, Store, Timestamp,
+    Answer, Decision, Error, Limit, OpenOptions, OpenedLimit as _, Operation, Receipt, Request,
+    RequestError, RequestErrorKind, SharedStore, SliceCounts, Span, Store, Timestamp,
 };
 use smallvec::SmallVec;
 use tokio::time::Instant;
@@ -215,6 +215,7 @@ impl<S: Store> Limiter<S> {
         })
     }
 
+    #[expect(clippy::manual_async_fn, reason = "an async fn keeps its arguments twice")]
     fn ask_owned(
         &self,
         operation: Operation,
@@ -224,11 +225,7 @@ impl<S: Store> Limiter<S> {
     }
 
     /// Asks, and waits if the store has to be waited for.
-    pub(crate) async fn ask(
-        &self,
-        operation: Operation,
-        ask: &Ask<'_>,
-    ) -> Result<Decision, Error> {
+    pub(crate) async fn ask(&self, operation: Operation, ask: &Ask<'_>) -> Result<Decision, Error> {
         let (mut each, also) = (SmallVec::new(), ask.also());
         let request = self.request(operation, ask, &also, &mut each)?;
         let since = self.inner.observers.start();
@@ -241,11 +238,7 @@ impl<S: Store> Limiter<S> {
         self.answer(operation, ask, since, answer)
     }
 
-    pub(crate) async fn book(
-        &self,
-        ask: &Ask<'_>,
-        within: Span,
-    ) -> Result<Reservation<S>, Error> {
+    pub(crate) async fn book(&self, ask: &Ask<'_>, within: Span) -> Result<Reservation<S>, Error> {
         let decision = self.ask(Operation::Reserve { within }, ask).await?;
         Ok(Reservation::new(decision, self, ask.time()))
     }

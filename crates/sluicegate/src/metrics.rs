@@ -280,9 +280,7 @@ mod tests {
     fn a_shadow_that_would_have_denied_is_counted_by_its_name() {
         let metrics = Arc::new(Metrics::new());
         let limit = limit("l", ["gcra 9/s", "gcra 1/s burst 1 shadow as strict"]).unwrap();
-        let limiter = Limiter::builder(MemoryStore::new(), limit)
-            .observer(metrics.clone())
-            .build();
+        let limiter = Limiter::builder(MemoryStore::new(), limit).observer(metrics.clone()).build();
         for _ in 0..3 {
             assert!(limiter.check_now("k").unwrap().is_allowed());
         }

@@ -28,8 +28,8 @@ use crate::open_store::OpenError;
 
 pub use builder::RegistryBuilder;
 pub use changes::{Changes, ReloadError};
-pub(crate) use gate::{Look, fields};
 pub use gate::{Gate, MissingKey, RequestKeys};
+pub(crate) use gate::{Look, fields};
 pub use switch::{Switch, UnknownLimit};
 #[cfg(feature = "watch")]
 pub use watch::{Watch, WatchError, WatchOptions, WatchStatus};

@@ -48,8 +48,8 @@ impl<S: Store> RingCounter<S> {
         slices: u64,
     ) -> Result<Self, InvalidLimit> {
         let name = name.parse().map_err(InvalidLimit::Name)?;
-        let policy =
-            Policy::sliding_window(MAX_EXACT, ring.into(), slices).map_err(InvalidLimit::Numbers)?;
+        let policy = Policy::sliding_window(MAX_EXACT, ring.into(), slices)
+            .map_err(InvalidLimit::Numbers)?;
         let limit = Limit::new(name, vec![policy]).map_err(InvalidLimit::Set)?;
         Ok(Self { limiter: Limiter::new(store, limit) })
     }
@@ -58,11 +58,7 @@ impl<S: Store> RingCounter<S> {
     ///
     /// # Errors
     /// When the store fails; when `units` is out of range or the sum would be.
-    pub async fn count<K: AsRef<[u8]> + ?Sized>(
-        &self,
-        key: &K,
-        units: u64,
-    ) -> Result<u64, Error> {
+    pub async fn count<K: AsRef<[u8]> + ?Sized>(&self, key: &K, units: u64) -> Result<u64, Error> {
         let decision = self.limiter.charge(Ask::new(key).cost(units)).await?;
         Ok(decision.policy(0).map_or(0, |outcome| outcome.current_slice()))
     }

@@ -17,7 +17,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use sluicegate::{Store as _, Clock, KeyPrefix, Limiter, MemoryStore, RedisStore, Span, Timestamp};
+use sluicegate::{Clock, KeyPrefix, Limiter, MemoryStore, RedisStore, Span, Store as _, Timestamp};
 use sluicegate_testkit::servers;
 use tokio::time::Instant;
 

@@ -155,8 +155,7 @@ fn nodes_and_restarts_count_in_one_ring() {
 
 #[test]
 fn a_ring_that_cannot_be_cut_is_refused_with_what_can() {
-    let new =
-        |ring, slices| RingCounter::new(MemoryStore::new(), "calls", ring, slices);
+    let new = |ring, slices| RingCounter::new(MemoryStore::new(), "calls", ring, slices);
     assert!(new(Span::HOUR, 60).is_ok());
     for (ring, slices) in [(Span::HOUR, 7), (Span::HOUR, 0), (Span::SECOND, 2_000)] {
         let error = new(ring, slices).unwrap_err();

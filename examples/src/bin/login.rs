@@ -13,6 +13,7 @@ use std::error::Error;
 use std::net::SocketAddr;
 
 use axum::extract::{ConnectInfo, State};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum::{Form, Router};
@@ -54,7 +55,7 @@ async fn login(
     if attempt.password == "swordfish" {
         "welcome\n".into_response()
     } else {
-        (axum::http::StatusCode::UNAUTHORIZED, "wrong account or password\n").into_response()
+        (StatusCode::UNAUTHORIZED, "wrong account or password\n").into_response()
     }
 }
 

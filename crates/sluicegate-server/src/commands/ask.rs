@@ -126,8 +126,7 @@ mod tests {
     use super::*;
 
     fn lines(policies: &[&str], cost: u64) -> Vec<String> {
-        let limiter =
-            Limiter::new(MemoryStore::new(), sluicegate::limit("l", policies).unwrap());
+        let limiter = Limiter::new(MemoryStore::new(), sluicegate::limit("l", policies).unwrap());
         let decision = limiter.check_now(Ask::new("k").cost(cost)).unwrap();
         decision.policies().map(|outcome| line(outcome.name().as_str(), outcome)).collect()
     }

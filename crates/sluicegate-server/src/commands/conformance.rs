@@ -19,8 +19,8 @@ pub(crate) async fn conformance(args: ConformanceArgs) -> Result<Exit, Failure> 
     let file = args.file.display();
     let text = std::fs::read_to_string(&args.file)
         .map_err(|error| Failure::usage(format_args!("{file} can't be read: {error}")))?;
-    let cases = cases::read(&text)
-        .map_err(|error| Failure::usage(format_args!("{file}: {error}")))?;
+    let cases =
+        cases::read(&text).map_err(|error| Failure::usage(format_args!("{file}: {error}")))?;
     if cases.is_empty() {
         return Err(Failure::usage(format_args!("{file} holds no case")));
     }

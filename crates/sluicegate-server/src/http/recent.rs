@@ -7,7 +7,6 @@ use serde::Serialize;
 use sluicegate::{Answered, Observer, Operation};
 use tokio::time::Instant;
 
-
 /// The newest checks, a bounded number of them.
 #[derive(Debug, Default)]
 pub(super) struct Recent(Mutex<VecDeque<Entry>>);
@@ -112,9 +111,7 @@ mod tests {
     fn the_newest_are_kept() {
         let recent = Arc::new(Recent::default());
         let limit = sluicegate::limit("l", ["gcra 1/s"]).unwrap();
-        let limiter = Limiter::builder(MemoryStore::new(), limit)
-            .observer(recent.clone())
-            .build();
+        let limiter = Limiter::builder(MemoryStore::new(), limit).observer(recent.clone()).build();
         for number in 0..Recent::MOST + 5 {
             let _ = limiter.check_now(&format!("key-{number}")).unwrap();
             let _ = limiter.peek_now("looked at").unwrap();

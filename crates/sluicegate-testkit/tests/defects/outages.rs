@@ -76,13 +76,13 @@ fn a_call_waits_for_one_deadline_and_no_longer_whatever_the_server_does() {
     let waits = |url: &str| {
         let mut builder = tokio::runtime::Builder::new_current_thread();
         let store = RedisStore::builder(url).unwrap().deadline(DEADLINE).build();
-        let handle =
-            store.open(limit(&["token_bucket 10/h", "sliding_log 10/h"]), TimeSource::Store);
+        let policies = limit(&["token_bucket 10/h", "sliding_log 10/h"]);
+        let opened = store.open(policies, OpenOptions::default());
         let runtime = builder.enable_all().start_paused(true).build().unwrap();
         runtime.block_on(async {
             for call in 0..5 {
                 let asked = tokio::time::Instant::now();
-                let error = store.decide(&handle, Request::check(b"alice")).await.unwrap_err();
+                let error = opened.ask(Request::check(b"alice")).wait().await.unwrap_err();
                 assert!(error.is_store_failure(), "call {call}: {error}");
                 assert!(asked.elapsed() <= MOST, "call {call}: {:?}: {error}", asked.elapsed());
             }

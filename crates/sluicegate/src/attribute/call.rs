@@ -71,6 +71,7 @@ impl Call {
 
     /// Asks, if that takes no waiting.
     #[inline]
+    #[expect(clippy::needless_pass_by_value, reason = "what generated code has made for this call")]
     pub fn at_once(&self, ask: Ask<'_>) -> Answer {
         if self.within.is_some() {
             return Answer::Unasked;
@@ -119,8 +120,9 @@ impl Call {
 
     /// [`Call::peek`] in a function that isn't async.
     #[must_use]
+    #[expect(clippy::needless_pass_by_value, reason = "what generated code has made for this call")]
     pub fn peek_blocking(&self, ask: Ask<'_>) -> Option<Denied> {
-        self.turn_blocking(self.look_at(self.order_blocking(Operation::Peek, ask)))
+        self.turn_blocking(self.look_at(self.order_blocking(Operation::Peek, &ask)))
     }
 
     /// Takes the cost of what was done. Nothing can be done about a store that fails now.
@@ -129,8 +131,9 @@ impl Call {
     }
 
     /// [`Call::charge`] in a function that isn't async.
+    #[expect(clippy::needless_pass_by_value, reason = "what generated code has made for this call")]
     pub fn charge_blocking(&self, ask: Ask<'_>) {
-        self.charged(self.order_blocking(Operation::Charge, ask));
+        self.charged(self.order_blocking(Operation::Charge, &ask));
     }
 
     fn turn_blocking(&self, answer: Answer) -> Option<Denied> {
@@ -147,10 +150,10 @@ impl Call {
         }
     }
 
-    fn order_blocking(&self, operation: Operation, ask: Ask<'_>) -> Result<Decision, Error> {
+    fn order_blocking(&self, operation: Operation, ask: &Ask<'_>) -> Result<Decision, Error> {
         let gate = &self.opened.gate;
-        let at_once = gate.ask_at_once(operation, &ask);
-        at_once.unwrap_or_else(|| block_on(gate.ask(operation, &ask)))
+        let at_once = gate.ask_at_once(operation, ask);
+        at_once.unwrap_or_else(|| block_on(gate.ask(operation, ask)))
     }
 
     #[cold]
@@ -204,9 +207,7 @@ async fn turn(answer: Answer) -> Option<Denied> {
 }
 
 /// Blocks the thread until the store answers.
-fn block_on<T: Send>(
-    answer: impl Future<Output = Result<T, Error>> + Send,
-) -> Result<T, Error> {
+fn block_on<T: Send>(answer: impl Future<Output = Result<T, Error>> + Send) -> Result<T, Error> {
     let around = blocking::around();
     blocking::wait(answer)?.map_err(|error| match (around, error.as_store()) {
         (Around::OneThread, Some(store)) if store.kind() == StoreErrorKind::Timeout => StoreError::new(

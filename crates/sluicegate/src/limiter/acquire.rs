@@ -59,11 +59,7 @@ impl<S: Store> Limiter<S> {
         self.wait_for_retry(ask, end).await
     }
 
-    async fn wait_for_reservation(
-        &self,
-        ask: &Ask<'_>,
-        end: Instant,
-    ) -> Result<Decision, Error> {
+    async fn wait_for_reservation(&self, ask: &Ask<'_>, end: Instant) -> Result<Decision, Error> {
         let left = end.saturating_duration_since(Instant::now());
         let reservation = self.book(ask, round_down(left)).await?;
         let wait = reservation.wait();

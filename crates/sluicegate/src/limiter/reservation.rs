@@ -42,16 +42,9 @@ struct Taken<S: Store> {
 }
 
 impl<S: Store> Reservation<S> {
-    pub(super) fn new(
-        mut decision: Decision,
-        limiter: &Limiter<S>,
-        at: Option<Timestamp>,
-    ) -> Self {
-        let taken = decision.take_receipt().map(|receipt| Taken {
-            limiter: limiter.clone(),
-            receipt,
-            at,
-        });
+    pub(super) fn new(mut decision: Decision, limiter: &Limiter<S>, at: Option<Timestamp>) -> Self {
+        let taken =
+            decision.take_receipt().map(|receipt| Taken { limiter: limiter.clone(), receipt, at });
         Self { decision, taken }
     }
 

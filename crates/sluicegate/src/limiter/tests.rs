@@ -203,10 +203,9 @@ async fn a_question_that_is_wrong_is_never_turned_into_allow() {
         [RequestErrorKind::Invalid, RequestErrorKind::Overflow, RequestErrorKind::Unsupported]
     {
         let failing = Failing::with(RequestError::new(kind, "wrong on purpose").into());
-        let limiter =
-            Limiter::builder(failing, crate::limit("l", ["gcra 1/s"]).unwrap())
-                .on_store_failure(OnStoreFailure::Allow)
-                .build();
+        let limiter = Limiter::builder(failing, crate::limit("l", ["gcra 1/s"]).unwrap())
+            .on_store_failure(OnStoreFailure::Allow)
+            .build();
         assert_eq!(request_error(&limiter.check("k").await.unwrap_err()), kind);
         let malformed = limiter.check(Ask::new("k").cost(0)).await.unwrap_err();
         assert_eq!(request_error(&malformed), RequestErrorKind::Invalid);
@@ -276,12 +275,10 @@ impl Observer for Panicking {
 #[tokio::test]
 async fn an_observer_that_panics_breaks_no_decision_and_no_unit_is_lost() {
     let observer = Arc::new(Panicking::default());
-    let limiter = Limiter::builder(
-        MemoryStore::new(),
-        crate::limit("l", ["gcra 1/h burst 3"]).unwrap(),
-    )
-    .observer(observer.clone())
-    .build();
+    let limiter =
+        Limiter::builder(MemoryStore::new(), crate::limit("l", ["gcra 1/h burst 3"]).unwrap())
+            .observer(observer.clone())
+            .build();
     assert!(limiter.check("k").await.unwrap().is_allowed());
     assert!(limiter.check_now("k").unwrap().is_allowed());
     assert!(limiter.check_now("k").unwrap().is_allowed());

@@ -138,11 +138,7 @@ impl RegistryBuilder {
 }
 
 impl Writer {
-    pub(super) fn new(
-        store: SharedStore,
-        store_source: StoreSource,
-        observers: Observers,
-    ) -> Self {
+    pub(super) fn new(store: SharedStore, store_source: StoreSource, observers: Observers) -> Self {
         Self {
             store,
             store_source,

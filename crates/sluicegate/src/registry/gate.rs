@@ -16,8 +16,8 @@ use sluicegate_core::{Decision, Error, Limit, Operation, Span};
 use sluicegate_http::LimitFields;
 
 use super::cell::Cell;
-use super::prepared::Shown;
 use super::prepared::Prepared;
+use super::prepared::Shown;
 use super::resolved::Resolved;
 use super::route::{Purpose, Route};
 use super::shared::Shared;
@@ -235,6 +235,7 @@ impl Gate {
         self.ask_owned(Operation::Reset, ask.into())
     }
 
+    #[expect(clippy::manual_async_fn, reason = "an async fn keeps its arguments twice")]
     fn ask_owned(
         &self,
         operation: Operation,
@@ -243,11 +244,7 @@ impl Gate {
         async move { self.ask(operation, &ask).await }
     }
 
-    pub(crate) async fn ask(
-        &self,
-        operation: Operation,
-        ask: &Ask<'_>,
-    ) -> Result<Decision, Error> {
+    pub(crate) async fn ask(&self, operation: Operation, ask: &Ask<'_>) -> Result<Decision, Error> {
         // Held as long as the answer takes: the store may be asked over a network.
         let resolved = Guard::into_inner(self.resolved());
         let (limiter, reduced) =
@@ -299,12 +296,7 @@ const fn purpose(operation: Operation) -> Purpose {
 }
 
 /// What nobody is asked about, of which whoever observes the limit is told all the same.
-fn bypassed(
-    allowed: bool,
-    by: Option<&Prepared>,
-    key: &[u8],
-    operation: Operation,
-) -> Decision {
+fn bypassed(allowed: bool, by: Option<&Prepared>, key: &[u8], operation: Operation) -> Decision {
     let decision = Decision::bypass(allowed);
     if let Some(limiter) = by
         && let Some(since) = limiter.observers().start()

@@ -39,11 +39,7 @@ pub(crate) enum ShownPartition {
 }
 
 impl Prepared {
-    pub(super) const fn new(
-        limiter: Limiter,
-        format: FieldFormat,
-        partitions: Partitions,
-    ) -> Self {
+    pub(super) const fn new(limiter: Limiter, format: FieldFormat, partitions: Partitions) -> Self {
         Self { limiter, format, partitions, fields: OnceLock::new() }
     }
 

@@ -149,8 +149,7 @@ fn very_many_combinations_are_decided_right() {
             for b in 2..40 {
                 let (a, b) = (format!("k{a}"), format!("k{b}"));
                 let decision = now(gate.peek(Ask::new(&a).and(&b))).unwrap();
-                let limits: Vec<_> =
-                    decision.policies().map(|outcome| outcome.limit()).collect();
+                let limits: Vec<_> = decision.policies().map(|outcome| outcome.limit()).collect();
                 let wanted = [&a, &b].map(|key| key[1..].parse().ok());
                 assert_eq!(limits, wanted);
             }

@@ -2,7 +2,7 @@ use std::cell::Cell;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use sluicegate::{Store as _, Gate, InvalidLimit, Registry, Source, Span, Switch, limit};
+use sluicegate::{Gate, InvalidLimit, Registry, Source, Span, Store as _, Switch, limit};
 
 use crate::support::{Setup, admitted, check, config, store};
 

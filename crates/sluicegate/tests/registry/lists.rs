@@ -1,5 +1,5 @@
 use sluicegate::http::Key;
-use sluicegate::{Denied, Ask, DeniedReason, Source};
+use sluicegate::{Ask, Denied, DeniedReason, Source};
 
 use crate::support::{Setup, admitted, check, now};
 

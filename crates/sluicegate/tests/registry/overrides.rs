@@ -1,6 +1,6 @@
 use sluicegate::config::{LimitConfig, Override};
 use sluicegate::http::KeyMatcher;
-use sluicegate::{Store as _, Registry, Span};
+use sluicegate::{Registry, Span, Store as _};
 
 use crate::support::{Setup, admitted, check, store};
 

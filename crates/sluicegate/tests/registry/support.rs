@@ -5,9 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 
-use sluicegate::{
-    Ask, Changes, Config, Decision, Error, Gate, ManualClock, MemoryStore, Registry,
-};
+use sluicegate::{Ask, Changes, Config, Decision, Error, Gate, ManualClock, MemoryStore, Registry};
 
 /// A registry with an embedded store of its own, and its clock.
 pub(crate) struct Setup {

@@ -70,7 +70,10 @@ mod tests {
         let other = MemoryStore::new();
         let apart = gate(&store, "address").and(gate(&other, "account"));
         let error = apart.check_now(ask()).unwrap_err().to_string();
-        assert!(error.starts_with("limits `address` and `account` have different stores ("), "{error}");
+        assert!(
+            error.starts_with("limits `address` and `account` have different stores ("),
+            "{error}"
+        );
         assert!(error.ends_with("): what is decided together is counted in one"), "{error}");
     }
 

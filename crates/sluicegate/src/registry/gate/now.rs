@@ -43,9 +43,7 @@ impl Gate {
                 let operation = Operation::Reserve { within };
                 Ok(Reservation::of_nothing(bypassed(allowed, by, ask.key(), operation)))
             }
-            Route::Ask(limiter, reduced) => {
-                limiter.reserve_now(reduced.unwrap_or(ask), within)
-            }
+            Route::Ask(limiter, reduced) => limiter.reserve_now(reduced.unwrap_or(ask), within),
         }
     }
 
