@@ -6,7 +6,9 @@ mod pipes;
 pub mod subject;
 
 use anyhow::{Context as _, Result, ensure};
-use sluicegate_core::packed::{State, decode, kind};
+use sluicegate_core::Identity;
+use sluicegate_core::kernel::log::Log;
+use sluicegate_core::record::Record;
 use sluicegate_testkit::servers::{Reply, Server};
 
 use crate::machine::{pin_process, pin_thread, unpin_thread};
@@ -100,11 +102,9 @@ impl Bench {
         let mut slices = Vec::new();
         for key in 0..pace.keys {
             let value = self.value(&window.key(key))?;
-            let state = decode(&value).state(window.identity(), kind::RING).cloned();
-            let Some(State::Ring(ring)) = state else {
-                anyhow::bail!("there is no ring stored for key {key}");
-            };
-            slices.push(ring.entries.len());
+            // The newest time and a base, and then a stamp and a total for each slice.
+            let numbers = numbers(&value, window.identity(), Log::RING_KIND)?;
+            slices.push(numbers.len().saturating_sub(2) / 2);
         }
         let (least, most) = (slices.iter().min().copied(), slices.iter().max().copied());
         ensure!(least >= Some(57), "only {least:?} of 60 slices are live: the machine is too slow");
@@ -120,12 +120,11 @@ impl Bench {
         let mut live = 0;
         for key in 0..pace.keys {
             let value = self.value(&log.key(key))?;
-            let state = decode(&value).state(log.identity(), kind::LOG_HEAD).cloned();
-            let Some(State::LogHead(head)) = state else {
-                anyhow::bail!("there is no log stored for key {key}");
+            let [_, base, total, ..] = numbers(&value, log.identity(), Log::HEAD_KIND)?[..] else {
+                anyhow::bail!("the head of the log of key {key} is short");
             };
             // Every request costs one.
-            live += head.total - head.base;
+            live += total - base;
         }
         let mean = live as f64 / pace.keys as f64;
         ensure!((85.0..=115.0).contains(&mean), "{mean:.0} entries are live, not about 100");
@@ -211,4 +210,11 @@ pub fn load_script(server: &Server, text: &str) -> Result<String> {
         Reply::Bytes(digest) => String::from_utf8(digest).context("the digest is no text"),
         other => anyhow::bail!("SCRIPT LOAD answers {other}"),
     }
+}
+
+/// The numbers that a stored value has of one policy.
+fn numbers(value: &[u8], policy: Identity, kind: u8) -> Result<Vec<u64>> {
+    let record = Record::decode(value);
+    let numbers = record.entry(policy, kind).and_then(|entry| entry.numbers());
+    Ok(numbers.context("nothing of the policy is stored")?.to_vec())
 }

@@ -17,7 +17,7 @@ use libfuzzer_sys::fuzz_target;
 use redis::Value;
 use sluicegate_core::record::{Entry, Record, Write, step_values};
 use sluicegate_core::{
-    Cost, Costs, Error, Limit, MAX_EXACT, Member, Now, Operation, Policy, Request, RetryAfter, Span,
+    Cost, Costs, Error, Limit, MAX_EXACT, Now, Operation, Policy, Request, RetryAfter, Span,
 };
 use sluicegate_redis::read_reply;
 
@@ -113,11 +113,7 @@ fn adopted(limit: &Limit, record: &Record<'_>) -> Vec<u8> {
     let mut value = Vec::new();
     let members = limit.members().iter().cycle();
     for (member, entry) in members.zip(record.entries()) {
-        let adopt = |member: &Member, entry: &Entry<'_>| Entry {
-            identity: member.identity(),
-            ..entry.clone()
-        };
-        adopt(member, entry).write(&mut value);
+        Entry { identity: member.identity(), ..entry.clone() }.write(&mut value);
     }
     value
 }

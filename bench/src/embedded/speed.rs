@@ -107,8 +107,7 @@ impl Tables {
             now += 1;
             let key = &self.keys[index as usize];
             let request = Request::check(key.as_bytes());
-            let answer =
-                self.opened.decide_at(request, Timestamp::from_micros_clamped(now));
+            let answer = self.opened.decide_at(request, Timestamp::from_micros_clamped(now));
             // All of it is made, whatever of it a caller reads.
             let answer = black_box(&answer);
             allowed += usize::from(answer.as_ref().is_ok_and(|decision| decision.is_allowed()));
