@@ -10,7 +10,7 @@ use sluicegate_core::KeyPrefix;
 
 use super::problem::{ConfigErrors, Place, Reporter, excerpt};
 use super::tree::{self, Key, Node, Value};
-use super::{Config, MemoryConfig, Overflow, RedisConfig, StoreUrl};
+use super::{Config, MemoryConfig, Overflow, RedisConfig, StoreUrl, warnings};
 use crate::registry::{Switch, UnknownLimit};
 
 /// Reads and checks the text of a file.
@@ -168,6 +168,9 @@ impl Checker<'_> {
 
     fn prefix(&mut self, node: &Node) -> Option<KeyPrefix> {
         let text = self.text(node, "redis.prefix", "text such as `sg`")?;
+        if let Some(warning) = warnings::of_prefix(text) {
+            self.warnings.report(node.place, &format!("redis.prefix: {warning}"));
+        }
         text.parse()
             .map_err(|error: sluicegate_core::KeyPrefixError| {
                 self.report(node.place, "redis.prefix", &error.to_string());

@@ -164,6 +164,12 @@ redis: {prefix: x}
         ]
     );
 
+    let former =
+        parse("store: redis://db\nredis: {prefix: tg}\nlimits: {a: {policies: [gcra 5/s]}}");
+    assert_eq!(former.redis.prefix, "tg".parse().unwrap());
+    let warning = former.warnings()[0].to_string();
+    assert!(warning.starts_with("c.yaml:2:17: redis.prefix: `tg` was the default"), "{warning}");
+
     let idle =
         parse("store: redis://db\nmemory: {max_keys: 5}\nlimits: {a: {policies: [gcra 5/s]}}");
     assert_eq!(

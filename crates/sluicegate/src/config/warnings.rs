@@ -18,6 +18,16 @@ pub(super) fn of_policies(policies: &[Policy]) -> Option<&'static str> {
         .then_some("every policy is a shadow: the limit never refuses anything")
 }
 
+/// What can hardly be meant about the prefix of keys in Redis.
+pub(super) fn of_prefix(prefix: &str) -> Option<&'static str> {
+    /// The default under the project's former name.
+    const FORMER: &str = "tg";
+    (prefix == FORMER).then_some(
+        "`tg` was the default under the project's former name: it keeps the states that were \
+         written then; where they need not be kept, leave it out",
+    )
+}
+
 /// Strategies that can never be the one to refuse, because another one refuses before.
 fn redundant_strategies(strategies: &[Strategy]) -> Vec<String> {
     let mut warnings = Vec::new();
