@@ -129,7 +129,7 @@ impl Registry {
         let mut targets = Vec::new();
         let mut is_new = false;
         for config in parts(limit.into()) {
-            let opened = writer.open_code(config);
+            let opened = writer.open_limit(config);
             if !writer.code.iter().any(|known| known.name() == opened.name()) {
                 writer.code.push(Arc::clone(&opened));
                 is_new = true;
@@ -178,7 +178,7 @@ impl Registry {
     ) -> Result<Gate, E> {
         let make = || {
             let configs = parts(LimitConfig::new(make()?)).into_iter();
-            let open = |config| self.shared.write().open_code(config);
+            let open = |config| self.shared.write().open_limit(config);
             let targets: Vec<Target> = configs
                 .map(|config| Target::Keyed(self.shared.keyed.with_numbers(config, open)))
                 .collect();

@@ -124,7 +124,7 @@ impl RegistryBuilder {
         let mut writer = Writer::new(self.store, self.store_source, self.observers);
         (writer.enabled, writer.unknown) = (self.enabled, self.unknown);
         for limit in self.limits {
-            let opened = writer.open_code(limit);
+            let opened = writer.open_limit(limit);
             writer.code.push(opened);
         }
         if let Some(config) = &self.config {

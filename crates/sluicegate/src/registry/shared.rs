@@ -157,14 +157,14 @@ impl Writer {
             let same = known.get(limit.limit.name().as_str());
             match same.filter(|known| *known.config == *limit) {
                 Some(known) => Arc::clone(known),
-                None => self.open_code(limit.clone()),
+                None => self.open_limit(limit.clone()),
             }
         };
         config.limits.iter().map(open).collect()
     }
 
-    /// A limit given in code, opened.
-    pub(super) fn open_code(&self, limit: LimitConfig) -> Arc<Opened> {
+    /// A limit, opened in the store of the registry.
+    pub(super) fn open_limit(&self, limit: LimitConfig) -> Arc<Opened> {
         Arc::new(Opened::new(Arc::new(limit), &self.store, &self.observers))
     }
 
