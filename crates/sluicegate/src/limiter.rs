@@ -24,6 +24,7 @@ use crate::observe::{Answered, Observers};
 
 pub(crate) use acquire::end_of;
 pub use builder::LimiterBuilder;
+pub(crate) use now::would_block;
 pub use reservation::Reservation;
 
 /// One limit in a store: asks it about keys.

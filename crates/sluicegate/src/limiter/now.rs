@@ -1,8 +1,10 @@
 //! The same verbs at once, for stores that wait for nothing.
 
+use std::fmt;
+
 use sluicegate_core::{
-    Decision, Error, Limit, OpenedLimit as _, Operation, Receipt, Request, RequestError,
-    RequestErrorKind, Span, Store, Timestamp,
+    Decision, Error, OpenedLimit as _, Operation, Receipt, Request, RequestError, RequestErrorKind,
+    Span, Store, Timestamp,
 };
 
 use super::{Limiter, Reservation};
@@ -87,24 +89,28 @@ impl<S: Store> Limiter<S> {
         at: Option<Timestamp>,
     ) -> Result<bool, Error> {
         let answer = self.inner.opened.ask(Request::cancel(receipt).at(at)).now();
-        answer.unwrap_or_else(|| Err(would_block(self.limit()))).map(|it| it.is_allowed())
+        answer.unwrap_or_else(|| Err(self.would_block())).map(|it| it.is_allowed())
     }
 
     #[inline]
     fn ask_now(&self, operation: Operation, ask: &Ask<'_>) -> Result<Decision, Error> {
         match self.ask_at_once(operation, ask) {
             Some(answer) => answer,
-            None => Err(would_block(self.limit())),
+            None => Err(self.would_block()),
         }
+    }
+
+    #[cold]
+    fn would_block(&self) -> Error {
+        would_block(format_args!("limit `{}`", self.limit().name()))
     }
 }
 
-/// An answer at once was asked of a store that has to be waited for.
+/// An answer at once was asked of `what`, whose store has to be waited for.
 #[cold]
-pub(crate) fn would_block(limit: &Limit) -> Error {
+pub(crate) fn would_block(what: fmt::Arguments<'_>) -> Error {
     let message = format!(
-        "limit `{}` is in a store that has to be waited for: use the verb without `_now`, and `await` it",
-        limit.name()
+        "{what} is in a store that has to be waited for: use the verb without `_now`, and `await` it"
     );
     RequestError::new(RequestErrorKind::WouldBlock, message).into()
 }

@@ -245,16 +245,7 @@ impl Gate {
     }
 
     pub(crate) async fn ask(&self, operation: Operation, ask: &Ask<'_>) -> Result<Decision, Error> {
-        // Held as long as the answer takes: the store may be asked over a network.
-        let resolved = Guard::into_inner(self.resolved());
-        let (limiter, reduced) =
-            match resolved.route(&self.shared, &self.cell, ask, purpose(operation))? {
-                Route::Ask(limiter, reduced) => (limiter, reduced),
-                Route::Bypass { allowed, by } => {
-                    return Ok(bypassed(allowed, by, ask.key(), operation));
-                }
-            };
-        limiter.ask(operation, reduced.as_ref().unwrap_or(ask)).await
+        self.ask_and_tell(operation, ask, |_| ()).await.map(|(decision, _)| decision)
     }
 
     /// Asks, and reads something off the limiter that answered.
@@ -264,6 +255,7 @@ impl Gate {
         ask: &Ask<'_>,
         tell: fn(&Prepared) -> T,
     ) -> Result<(Decision, Option<T>), Error> {
+        // Held as long as the answer takes: the store may be asked over a network.
         let resolved = Guard::into_inner(self.resolved());
         let (limiter, reduced) =
             match resolved.route(&self.shared, &self.cell, ask, purpose(operation))? {

@@ -1,19 +1,19 @@
 //! The same verbs at once, for stores that wait for nothing.
 
-use sluicegate_core::{Decision, Error, Operation, RequestError, RequestErrorKind, Span};
+use sluicegate_core::{Decision, Error, Operation, Span};
 
 use super::super::prepared::Prepared;
 use super::super::resolved::Resolved;
 use super::super::route::{Purpose, Route};
 use super::{Gate, bypassed, purpose};
 use crate::ask::Ask;
-use crate::limiter::Reservation;
+use crate::limiter::{Reservation, would_block};
 
 impl Gate {
     /// [`Gate::check`] at once.
     ///
     /// # Errors
-    /// Like [`Gate::check`]; [`RequestErrorKind::WouldBlock`] where the store has to be waited
+    /// Like [`Gate::check`]; [`RequestErrorKind::WouldBlock`](crate::RequestErrorKind::WouldBlock) where the store has to be waited
     /// for, and then nothing was asked. So do all verbs that end in `_now`.
     #[inline]
     pub fn check_now<'a>(&self, ask: impl Into<Ask<'a>>) -> Result<Decision, Error> {
@@ -81,7 +81,8 @@ impl Gate {
 
     #[inline]
     fn ask_now(&self, operation: Operation, ask: &Ask<'_>) -> Result<Decision, Error> {
-        self.ask_at_once(operation, ask).unwrap_or_else(|| Err(self.would_block()))
+        self.ask_at_once(operation, ask)
+            .unwrap_or_else(|| Err(would_block(format_args!("`{}`", self.name()))))
     }
 
     /// The answer, if the store has one at once; otherwise nothing was asked.
@@ -96,15 +97,8 @@ impl Gate {
         if let Some(limiter) = resolved.plain_for(ask) {
             return limiter.ask_at_once(operation, ask);
         }
-        match resolved.route(&self.shared, &self.cell, ask, purpose(operation)) {
-            Ok(Route::Bypass { allowed, by }) => {
-                Some(Ok(bypassed(allowed, by, ask.key(), operation)))
-            }
-            Ok(Route::Ask(limiter, reduced)) => {
-                limiter.ask_at_once(operation, reduced.as_ref().unwrap_or(ask))
-            }
-            Err(error) => Some(Err(error)),
-        }
+        let answer = self.ask_at_once_and_tell(&resolved, operation, ask, |_| ())?;
+        Some(answer.map(|(decision, _)| decision))
     }
 
     /// The same with something that is read off the limiter that answers.
@@ -125,14 +119,5 @@ impl Gate {
             }
             Err(error) => Some(Err(error)),
         }
-    }
-
-    #[cold]
-    fn would_block(&self) -> Error {
-        let message = format!(
-            "`{}` is in a store that has to be waited for: use the verb without `_now`, and `await` it",
-            self.name()
-        );
-        RequestError::new(RequestErrorKind::WouldBlock, message).into()
     }
 }
