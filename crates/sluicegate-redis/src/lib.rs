@@ -1,9 +1,9 @@
 //! The Redis and Valkey store: one script call per decision, whatever the number of policies.
 //!
-//! The scripts keep the packed states of one subject in one key (`docs/stored-format.md`), judge
-//! by the server's clock, write only on admission, and give every key a life in whole
-//! milliseconds. A script says yes or no and hands back the states it saw; what is left, when to
-//! retry and which policy binds is computed here by the same kernels as everywhere else.
+//! The scripts keep the packed states of one subject under one key (`docs/stored-format.md`), judge
+//! by the server's clock, write only on admission, and set an expiry on every key. A script
+//! decides, and returns the states it saw. From these, the same kernels as everywhere else compute
+//! what is left, when to retry and which policy binds.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -19,12 +19,16 @@
 //! # }
 //! ```
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+mod format;
 mod link;
 mod opened;
 mod program;
 mod reply;
 mod script;
 mod store;
+mod twin;
 
 pub use link::UrlError;
 pub use opened::RedisLimit;

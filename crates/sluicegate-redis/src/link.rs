@@ -1,5 +1,5 @@
-//! One multiplexed connection that comes back by itself and never makes a caller wait for longer
-//! than its own deadline.
+//! One multiplexed connection, which reconnects by itself and never makes a caller wait beyond its
+//! deadline.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,18 +16,18 @@ use sluicegate_core::{StoreError, StoreErrorKind, printable};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// How long one attempt to connect may take. It goes on in the background when its callers have
-/// given up, so a slow handshake still leads to a connection.
+/// How long one attempt to connect may take. It continues in the background after its callers have
+/// given up, so that a slow handshake still succeeds.
 const CONNECT: Duration = Duration::from_secs(1);
 
-/// How long a connection may leave calls without an answer, or stay with a server that can't
-/// write, before the next call makes another: the server's address may lead elsewhere by now.
+/// How long a connection may leave calls unanswered, or stay with a server that can't write, before
+/// the next call reconnects: the address may resolve to another server by now.
 const SILENCE: Duration = Duration::from_secs(1);
 
-/// Requests that may wait for the socket at once before callers have to wait for a place.
+/// How many requests may queue for the socket before callers have to wait.
 const QUEUE: usize = 4_096;
 
-/// A store URL that can't be used.
+/// Why a store URL is invalid.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct UrlError(String);
 
@@ -47,23 +47,23 @@ pub(crate) struct Link {
 
 struct Shared {
     client: Client,
-    /// What error messages call the server: never its password.
+    /// The address of the server for error messages, without a password.
     address: String,
     connection: ArcSwapOption<Connected>,
-    /// Ends each attempt to connect; `Some` while one is under way.
+    /// Notifies of the end of an attempt to connect; `Some` while one is under way.
     attempt: watch::Sender<Attempt>,
 }
 
-/// A connection, and what it gives reason to think of it.
+/// A connection and its health.
 struct Connected {
     connection: MultiplexedConnection,
     since: Instant,
-    /// The ms after `since`, plus one, from which on calls were left without an answer; 0 when the
-    /// last call was answered.
+    /// Since when calls have been unanswered, in ms after `since`, plus one; 0 if the last call was
+    /// answered.
     silent_from: AtomicU64,
 }
 
-/// When a call to the store must be over.
+/// The deadline of a call to the store.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadline {
     at: Instant,
@@ -71,7 +71,7 @@ pub(crate) struct Deadline {
 }
 
 impl Deadline {
-    /// So long from now.
+    /// A deadline this long from now.
     pub(crate) fn after(patience: Duration) -> Self {
         Self { at: Instant::now() + patience, patience }
     }
@@ -85,7 +85,7 @@ enum Attempt {
 }
 
 impl Link {
-    /// A link that connects when it is first used.
+    /// A link that connects at the first use.
     pub(crate) fn new(url: &str) -> Result<Self, UrlError> {
         let url = url
             .strip_prefix("valkey://")
@@ -108,8 +108,8 @@ impl Link {
             ConnectionAddr::Tcp(host, port) if host.contains(':') => format!("[{host}]:{port}"),
             address => address.to_string(),
         };
-        // Disconnections are pushed to a client that speaks RESP3, so that the next request
-        // finds the new connection and not the broken one.
+        // With RESP3 the client is notified of a disconnection, so that the next request uses a new
+        // connection rather than the broken one.
         let redis = info.redis_settings().clone().set_protocol(redis::ProtocolVersion::RESP3);
         let tcp = redis::io::tcp::TcpSettings::default().set_nodelay(true);
         let client = Client::open(info.set_redis_settings(redis).set_tcp_settings(tcp))
@@ -123,12 +123,12 @@ impl Link {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// What messages call the server.
+    /// The address of the server for messages.
     pub(crate) fn address(&self) -> &str {
         &self.shared.address
     }
 
-    /// Sends a command and waits for its answer, at most until the deadline.
+    /// Sends a command and awaits its reply, at most until the deadline.
     pub(crate) async fn send(&self, command: &Cmd, deadline: Deadline) -> Result<Value, Failure> {
         let within = deadline.patience.as_millis();
         let connected = match self.shared.connection.load_full() {
@@ -164,7 +164,7 @@ impl Link {
         })
     }
 
-    /// Waits for a connection; whoever comes first starts the attempt, which outlives its callers.
+    /// Waits for a connection. The first caller starts the attempt, which outlives its callers.
     async fn connect(&self) -> Result<Arc<Connected>, Failure> {
         loop {
             let mut attempt = self.shared.attempt.subscribe();
@@ -199,7 +199,7 @@ impl Link {
         let watched = Arc::downgrade(&self.shared);
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(CONNECT))
-            // Every request has a deadline of its own.
+            // Every request has its own deadline.
             .set_response_timeout(None)
             .set_pipeline_buffer_size(QUEUE)
             .set_push_sender(move |push: PushInfo| {
@@ -295,14 +295,14 @@ impl Link {
 
 impl Connected {
     fn answered(&self) {
-        // Written to only where there is something to say: all callers share it.
+        // Write only on a change, because all callers share it.
         if self.silent_from.load(Ordering::Relaxed) != 0 {
             self.silent_from.store(0, Ordering::Relaxed);
         }
     }
 
-    /// Told of a call that was left without an answer for so long: whether that has gone on for
-    /// too long. Answers come in the order of the calls, so nothing later was answered either.
+    /// Records a call that was unanswered for this long, and returns whether to reconnect. Replies
+    /// come in the order of the calls, so no later call was answered either.
     fn stays_silent(&self, patience: Duration) -> bool {
         let age = self.since.elapsed();
         let millis = |age: Duration| u64::try_from(age.as_millis()).unwrap_or(u64::MAX - 1);
@@ -314,7 +314,7 @@ impl Connected {
     }
 }
 
-/// An attempt whose runtime goes away before its end must not leave others waiting for it.
+/// Ends an attempt whose runtime shuts down, so that no caller waits for it.
 struct Unfinished(Link);
 
 impl Drop for Unfinished {
@@ -339,10 +339,10 @@ impl fmt::Debug for Link {
     }
 }
 
-/// Why a command has no answer.
+/// Why a command has no reply.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The server doesn't know the script; nothing was done.
+    /// The server doesn't know the script. Nothing was done.
     NoScript,
     Store(StoreError),
 }
@@ -355,19 +355,19 @@ impl From<StoreError> for Failure {
 
 const PASSWORD: &str = "wants another user or password: write them into the URL, redis://USER:PASSWORD@HOST:PORT (USER may be empty)";
 
-/// What a server said, in its own words: few, and harmless to a terminal.
+/// The error message of a server, shortened, and escaped for a terminal.
 fn words(error: &RedisError) -> String {
     const MOST: usize = 200;
     let code = error.code().unwrap_or_default();
     let detail = error.detail().unwrap_or_default();
-    // Which script it was is no news.
+    // Leave out which script it was.
     let detail = detail.split_once(" script: ").map_or(detail, |(detail, _)| detail);
     let words = format!("{code} {detail}");
     let words: String = words.trim().trim_end_matches('.').chars().take(MOST).collect();
     printable(&words)
 }
 
-/// Whether the server is no primary (any more): its name may lead to the one that is.
+/// Whether the server is not a primary (any more): its name may resolve to another server.
 fn is_of_a_replica(error: &RedisError) -> bool {
     matches!(
         error.kind(),

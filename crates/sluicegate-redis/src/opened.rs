@@ -1,4 +1,4 @@
-//! A limit made ready for a server.
+//! A limit opened on a server.
 
 use std::fmt;
 use std::future::Future;
@@ -9,7 +9,8 @@ use redis::{Cmd, Value};
 use sluicegate_core::kernel::Now;
 use sluicegate_core::{
     Action, Answer, Decision, Error, Limit, Member, OpenOptions, OpenedLimit, Operation, Receipt,
-    Request, StoreError, StoreErrorKind, StoreKey, TimeSource, Timestamp, step,
+    Request, RequestError, RequestErrorKind, Store, StoreError, StoreErrorKind, StoreId, StoreKey,
+    TimeSource, Timestamp, step,
 };
 use smallvec::SmallVec;
 
@@ -27,15 +28,34 @@ pub struct RedisLimit {
     limit: Limit,
     script: Arc<Script>,
     program: Program,
-    /// One for each part of the limit.
+    /// One per part of the limit.
     keys: Box<[StoreKey]>,
     is_injected: bool,
-    /// The policies whose states have a key of their own.
+    /// The policies whose states have a separate key.
     own_keys: Box<[usize]>,
 }
 
+impl Store for RedisStore {
+    type Opened = RedisLimit;
+
+    /// The address, database and prefix: two names of one server are two stores.
+    fn id(&self) -> StoreId {
+        self.store_id()
+    }
+
+    fn open(&self, limit: Limit, options: OpenOptions) -> RedisLimit {
+        RedisLimit::new(self.clone(), limit, options)
+    }
+
+    /// Checks that the server can decide, which takes more than a ping: a replica, or a server out
+    /// of memory, answers but refuses to write. A script writes a key that expires after a second.
+    fn ping(&self) -> impl Future<Output = Result<(), StoreError>> + Send {
+        self.write_something()
+    }
+}
+
 impl RedisLimit {
-    pub(crate) fn new(store: RedisStore, limit: Limit, options: OpenOptions) -> Self {
+    fn new(store: RedisStore, limit: Limit, options: OpenOptions) -> Self {
         let OpenOptions { time, deadline, .. } = options;
         let has_own_key = |(_, member): &(usize, &Member)| is_apart(member.policy().rule());
         let own_keys = limit.members().iter().enumerate().filter(has_own_key);
@@ -62,7 +82,8 @@ impl RedisLimit {
         match request.action() {
             Action::Cancel(receipt) => self.cancel(receipt, deadline).await,
             Action::Decide(Operation::Reset) => self.reset(request, deadline).await,
-            Action::Decide(_) | Action::Slices => self.ask_script(request, deadline).await,
+            action if Program::knows(action) => self.ask_script(request, deadline).await,
+            Action::Decide(_) | Action::Slices => Err(unknown(&self.limit)),
         }
     }
 
@@ -75,8 +96,8 @@ impl RedisLimit {
         let max_clock_back = (!self.is_injected).then(|| self.store.max_clock_back().as_micros());
         let now = at.unwrap_or_else(wall_clock);
         let mut corrected: SmallVec<[(usize, u64); 2]> = SmallVec::new();
-        // The clocks of client and server may disagree on which windows of the calendar are near,
-        // for each calendar policy once.
+        // The clocks of client and server may disagree about the current calendar window: once per
+        // calendar policy.
         for _ in 0..=self.limit.members().len() {
             let near = |policy: usize| {
                 let known = corrected.iter().rev().find(|(index, _)| *index == policy);
@@ -101,7 +122,7 @@ impl RedisLimit {
         }
         Err(StoreError::new(
             StoreErrorKind::Unexpected,
-            "the store's clock jumped again and again within one request",
+            "the store's clock kept jumping during one request: check the clock of the server",
         )
         .into())
     }
@@ -142,7 +163,7 @@ impl RedisLimit {
         step(&self.limit, &request, now, &mut held).map(|step| step.decision)
     }
 
-    /// All keys, in the order that the script wants.
+    /// All keys, in the order that the script expects.
     fn write_keys(&self, request: &Request<'_>, command: &mut Cmd) {
         let mut key = Vec::with_capacity(64);
         for (part, name) in self.keys.iter().enumerate() {
@@ -182,7 +203,17 @@ impl fmt::Debug for RedisLimit {
     }
 }
 
-/// The client's clock, in µs: only to guess which windows of a calendar are near. The server's
+/// An operation that came to be after this store: it must not be taken for another.
+#[cold]
+fn unknown(limit: &Limit) -> Error {
+    let message = format!(
+        "limit `{}` is in a Redis store, whose scripts don't know the operation",
+        limit.name()
+    );
+    RequestError::new(RequestErrorKind::Unsupported, message).into()
+}
+
+/// The client's clock, in µs. It only serves to guess the current calendar window; the server's
 /// clock decides.
 fn wall_clock() -> u64 {
     #[expect(

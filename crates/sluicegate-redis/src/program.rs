@@ -2,44 +2,83 @@
 //!
 //! | bytes | head |
 //! | --- | --- |
-//! | 1 | lane: 0 the general part alone, 1 the express lane may be tried, 2 the shortest way too |
+//! | 1 | the [`Lane`] that may be tried |
 //! | 7 | `max_clock_back`, µs |
 //!
 //! | bytes | each policy |
 //! | --- | --- |
-//! | 5 | kind and identity, as in the stored entry |
-//! | 1 | retention, as in the stored entry |
-//! | 28 | four numbers `a b c cost`, whose meaning is the kernel's |
+//! | 6 | kind, identity and retention, as in the stored entry |
+//! | 28 | three numbers of the kernel's own ([`Twin::numbers`]), and the cost |
 //! | 1 | kind of its state |
 //! | 1 | flags |
+//! | 7 | limit |
+//! | 14 | two more numbers of the kernel's own |
 //! | 1 | strategies that follow, 14 bytes each: limit and window |
-//! | 21 | three more numbers, `e limit g` |
 //!
 //! | bytes | end |
 //! | --- | --- |
-//! | 1 | operation: 1 check, 2 peek, 3 reserve, 4 take up to, 5 charge, 6 refund, 7 read slices |
+//! | 1 | operation, by its code |
 //! | 1 | parts, each with a subject of its own |
 //! | 1 | policies |
 //! | 7 | the longest accepted wait of a reservation, µs |
 
-use sluicegate_core::kernel::window::Anchor;
-use sluicegate_core::kernel::{Kernel as _, Layout, NUMBER_BYTES as NUMBER, Rule};
+use sluicegate_core::kernel::{HEAD_BYTES, Layout, NUMBER_BYTES as NUMBER, Rule};
 use sluicegate_core::record::retention;
-use sluicegate_core::{
-    Action, DeniedCharge, Enforcement, Limit, MAX_EXACT, Member, Operation, Request, Span, Strategy,
-};
+use sluicegate_core::{Action, DeniedCharge, Enforcement, Limit, Member, Operation, Request, Span};
 
-const SHADOW: u8 = 1;
-const CHARGE_DENIED: u8 = 2;
-const SHAPER: u8 = 4;
-const SMOOTH: u8 = 8;
+use crate::format::{Format, Item};
+use crate::twin::{BOUNDARIES, Twin};
+
+/// How many of a kernel's own numbers stand before the cost: as many as a plain check needs.
+const EARLY: usize = 3;
+
+const HEAD_ITEMS: &[Item] = &[Item::Bytes(1), Item::Numbers(1)];
+const OWN_ITEMS: &[Item] = &[Item::Whole(HEAD_BYTES), Item::Numbers(EARLY + 1)];
+const TRAIT_ITEMS: &[Item] = &[Item::Bytes(2), Item::Numbers(1)];
+const FURTHER_ITEMS: &[Item] = &[Item::Numbers(2), Item::Bytes(1)];
+
+/// The beginning.
+pub(crate) const HEAD: Format = Format(&[HEAD_ITEMS]);
+/// The beginning, and of the first policy as much as the shortest way needs.
+pub(crate) const START: Format = Format(&[HEAD_ITEMS, OWN_ITEMS]);
+/// Of a policy, what follows that: kind, flags and limit.
+pub(crate) const TRAITS: Format = Format(&[TRAIT_ITEMS]);
+/// Of a policy, as much as a plain check needs.
+pub(crate) const POLICY: Format = Format(&[OWN_ITEMS, TRAIT_ITEMS]);
+/// A policy, but for its strategies.
+pub(crate) const WHOLE_POLICY: Format = Format(&[OWN_ITEMS, TRAIT_ITEMS, FURTHER_ITEMS]);
+/// The end.
+pub(crate) const END: Format = Format(&[&[Item::Bytes(3), Item::Numbers(1)]]);
+
+pub(crate) const SHADOW: u8 = 1;
+pub(crate) const CHARGE_DENIED: u8 = 2;
+pub(crate) const SHAPER: u8 = 4;
+pub(crate) const SMOOTH: u8 = 8;
 /// The policy is the first of the next part of its limit.
-const NEXT_PART: u8 = 16;
+pub(crate) const NEXT_PART: u8 = 16;
 
-/// Which of a policy's numbers is its cost: the last of those before kind, flags and strategies.
-const COST: usize = 3;
-/// The bytes at the end.
-const END: usize = 3 + NUMBER;
+/// The operations that the scripts know, by the words they have for them.
+pub(crate) const OPERATIONS: [(&str, Action<'static>); 7] = [
+    ("CHECK", Action::Decide(Operation::Check)),
+    ("PEEK", Action::Decide(Operation::Peek)),
+    ("RESERVE", Action::Decide(Operation::Reserve { within: Span::ZERO })),
+    ("TAKE_UP_TO", Action::Decide(Operation::TakeUpTo)),
+    ("CHARGE", Action::Decide(Operation::Charge)),
+    ("REFUND", Action::Decide(Operation::Refund)),
+    ("SLICES", Action::Slices),
+];
+
+/// The parts of a script, from the one that can do everything to the fastest.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[repr(u8)]
+pub(crate) enum Lane {
+    /// Any operation, any policy, whatever is stored.
+    General,
+    /// Checks of plain policies, whose states are as they are expected.
+    Express,
+    /// Checks of one plain bucket.
+    Shortest,
+}
 
 /// The program of a limit, as a check at the policies' own costs; others are made from it.
 #[derive(Clone, Debug)]
@@ -47,12 +86,10 @@ pub struct Program {
     bytes: Vec<u8>,
     /// Where each policy's entry begins.
     entries: Vec<usize>,
-    /// Whether every policy is one that the express lane knows.
-    plain: bool,
-    /// Whether the only policy is a plain bucket.
-    is_one_bucket: bool,
-    /// The largest cost, per policy, that the express lane can take.
-    express_costs: Vec<u64>,
+    /// The fastest part that knows all policies.
+    lane: Lane,
+    /// The largest cost, per policy, that it can take.
+    lane_costs: Vec<u64>,
     /// The indices of calendar windows.
     calendars: Vec<usize>,
 }
@@ -61,33 +98,34 @@ impl Program {
     /// The program of a limit.
     #[must_use]
     pub fn new(limit: &Limit, max_clock_back: Span) -> Self {
+        let is_one = limit.members().len() == 1;
         let mut program = Self {
             bytes: Vec::new(),
             entries: Vec::new(),
-            plain: true,
-            is_one_bucket: false,
-            express_costs: Vec::new(),
+            lane: if is_one { Lane::Shortest } else { Lane::Express },
+            lane_costs: Vec::new(),
             calendars: Vec::new(),
         };
-        program.bytes.push(0);
+        program.bytes.push(Lane::General as u8);
         push(&mut program.bytes, max_clock_back.as_micros());
         let mut part = 0;
         for (index, member) in limit.members().iter().enumerate() {
             program.add(index, member, if member.part() > part { NEXT_PART } else { 0 });
             part = member.part();
         }
-        program.plain &= limit.parts().len() == 1;
-        program.is_one_bucket = match limit.members() {
-            [member] => {
-                matches!(member.policy().rule(), Rule::Bucket(bucket) if !bucket.is_smooth())
-            }
-            _ => false,
-        };
+        if limit.parts().len() > 1 {
+            program.lane = Lane::General;
+        }
         let count = |length: usize| u8::try_from(length).unwrap_or(u8::MAX);
         let (parts, policies) = (count(limit.parts().len()), count(limit.members().len()));
         program.bytes.extend_from_slice(&[0, parts, policies]);
         push(&mut program.bytes, 0);
         program
+    }
+
+    /// Whether the scripts know what is to be done.
+    pub(crate) fn knows(action: Action<'_>) -> bool {
+        OPERATIONS.iter().any(|(_, known)| known.code() == action.code())
     }
 
     /// The bytes for one request. `near` is the time around which a policy is guessed to be
@@ -101,18 +139,16 @@ impl Program {
     ) -> Vec<u8> {
         let mut bytes = self.bytes.clone();
         let action = request.action();
-        let mut express = self.plain && action == Action::Decide(Operation::Check);
+        let mut is_plain = action == Action::Decide(Operation::Check);
         for (index, &entry) in self.entries.iter().enumerate() {
             let cost = request.cost_of(limit, index);
-            express = express && cost > 0 && cost <= self.express_costs[index];
-            put(&mut bytes[entry + place_of(COST)..], cost);
+            is_plain = is_plain && cost > 0 && cost <= self.lane_costs[index];
+            put(&mut bytes[entry + COST..], cost);
         }
-        bytes[0] = match (express, self.is_one_bucket) {
-            (false, _) => 0,
-            (true, false) => 1,
-            (true, true) => 2,
-        };
-        let end = bytes.len() - END;
+        if is_plain {
+            bytes[0] = self.lane as u8;
+        }
+        let end = bytes.len() - END.size();
         bytes[end] = action.code();
         put(&mut bytes[end + 3..], action.within().unwrap_or(0));
         for &index in &self.calendars {
@@ -122,9 +158,8 @@ impl Program {
             let Some(boundaries) = window.boundaries(near(index)) else {
                 continue;
             };
-            // b, c, e and g.
-            for (place, boundary) in [1, 2, 4, 6].into_iter().zip(boundaries) {
-                put(&mut bytes[self.entries[index] + place_of(place)..], boundary.as_micros());
+            for (number, boundary) in BOUNDARIES.into_iter().zip(boundaries) {
+                put(&mut bytes[self.entries[index] + place_of(number)..], boundary.as_micros());
             }
         }
         bytes
@@ -133,6 +168,8 @@ impl Program {
     fn add(&mut self, index: usize, member: &Member, next_part: u8) {
         self.entries.push(self.bytes.len());
         let policy = member.policy();
+        let rule = policy.rule();
+        let twin = Twin::of(rule);
         let mut flags = next_part;
         if policy.enforcement() == Enforcement::Shadow {
             flags |= SHADOW;
@@ -140,76 +177,30 @@ impl Program {
         if policy.denied_charge() == DeniedCharge::Charged {
             flags |= CHARGE_DENIED;
         }
-        self.plain &= flags == 0;
-        let mut most = MAX_EXACT;
-        let mut strategies: &[Strategy] = &[];
-        let rule = policy.rule();
-        let numbers = match rule {
-            Rule::Bucket(bucket) => {
-                if bucket.is_shaper() {
-                    flags |= SHAPER;
-                    self.plain = false;
-                }
-                if bucket.is_smooth() {
-                    flags |= SMOOTH;
-                    most = (MAX_EXACT - bucket.capacity()) / bucket.unit();
-                    self.plain &= bucket.refill() > 0;
-                }
-                [
-                    bucket.unit(),
-                    bucket.refill(),
-                    bucket.capacity(),
-                    0,
-                    bucket.fresh_deficit(),
-                    bucket.limit().min(MAX_EXACT),
-                    bucket.shortest_life(),
-                ]
-            }
-            Rule::WarmUp(warm_up) => {
-                self.plain = false;
-                [warm_up.unit(), warm_up.refill(), warm_up.store(), 0, 0, MAX_EXACT, 0]
-            }
-            Rule::Window(window) => {
-                let (anchor, length) = match window.anchor() {
-                    Anchor::FirstAdmitted(length) => (0, *length),
-                    Anchor::Aligned(length) => (1, *length),
-                    Anchor::Calendar(_) => {
-                        self.plain = false;
-                        self.calendars.push(index);
-                        (2, 0)
-                    }
-                };
-                [anchor, length, 0, 0, 0, window.limit(), 0]
-            }
-            Rule::Counter(counter) => {
-                let steps = counter.window() / counter.step();
-                [counter.window(), counter.step(), steps, 0, 0, counter.limit(), 0]
-            }
-            Rule::Log(log) => {
-                let is_ring = matches!(rule.layout(), Layout::Listed { .. });
-                self.plain &= is_ring || !log.is_ring() && log.strategies().len() == 1;
-                if log.strategies().len() > 1 {
-                    strategies = log.strategies();
-                }
-                [log.quantum(), log.horizon(), 0, 0, 0, log.limit(), 0]
-            }
-        };
+        self.lane = self.lane.min(if flags == 0 { twin.lane } else { Lane::General });
+        self.lane_costs.push(twin.most);
+        if twin.is_calendar {
+            self.calendars.push(index);
+        }
         let kind = kind_of(rule);
         self.bytes.push(kind);
         self.bytes.extend_from_slice(&member.identity().to_bytes());
         self.bytes.push(retention(rule.retention()));
-        for (index, number) in numbers.into_iter().enumerate() {
+        let (early, further) = twin.numbers.split_at(EARLY);
+        for &number in early {
             push(&mut self.bytes, number);
-            if index == COST {
-                let strategies = u8::try_from(strategies.len()).unwrap_or(u8::MAX);
-                self.bytes.extend_from_slice(&[kind, flags, strategies]);
-            }
         }
-        for strategy in strategies {
+        push(&mut self.bytes, 0);
+        self.bytes.extend_from_slice(&[kind, flags | twin.flags]);
+        push(&mut self.bytes, twin.limit);
+        for &number in further {
+            push(&mut self.bytes, number);
+        }
+        self.bytes.push(u8::try_from(twin.strategies.len()).unwrap_or(u8::MAX));
+        for strategy in twin.strategies {
             push(&mut self.bytes, strategy.limit);
             push(&mut self.bytes, strategy.window.as_micros());
         }
-        self.express_costs.push(most);
     }
 }
 
@@ -226,10 +217,15 @@ pub(crate) fn is_apart(rule: &Rule) -> bool {
     matches!(rule.layout(), Layout::Apart { .. })
 }
 
-/// Where a policy's number stands, after the beginning of its entry.
+/// Where a policy's cost stands, after the beginning of its entry,
+const COST: usize = HEAD_BYTES + EARLY * NUMBER;
+
+/// and where a number of its kernel's own does.
 const fn place_of(number: usize) -> usize {
-    let between = if number > COST { 3 } else { 0 };
-    6 + number * NUMBER + between
+    match number.checked_sub(EARLY) {
+        None => HEAD_BYTES + number * NUMBER,
+        Some(further) => POLICY.size() + further * NUMBER,
+    }
 }
 
 fn push(bytes: &mut Vec<u8>, number: u64) {
@@ -238,4 +234,19 @@ fn push(bytes: &mut Vec<u8>, number: u64) {
 
 fn put(bytes: &mut [u8], number: u64) {
     bytes[..NUMBER].copy_from_slice(&number.to_be_bytes()[1..]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_operation_that_the_scripts_do_not_know_is_none_of_theirs() {
+        let codes: Vec<u8> = OPERATIONS.iter().map(|(_, action)| action.code()).collect();
+        // The scripts refuse what lies outside of their first and last.
+        assert_eq!(codes, [1, 2, 3, 4, 5, 6, 7]);
+        assert!(!Program::knows(Action::Decide(Operation::Reset)));
+        let within = Span::from_micros(7).unwrap();
+        assert!(Program::knows(Action::Decide(Operation::Reserve { within })));
+    }
 }

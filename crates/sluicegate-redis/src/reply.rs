@@ -1,23 +1,34 @@
-//! From what a script answered to a decision.
+//! Decodes the reply of a script to a decision.
 
 use redis::Value;
 use sluicegate_core::kernel::log::Log;
-use sluicegate_core::kernel::{Kernel as _, Now, Overflow, Reading, Rule, State, Verdict, bucket};
+use sluicegate_core::kernel::{
+    Kernel as _, NUMBER_BYTES, Now, Overflow, Reading, Rule, State, Verdict, bucket,
+};
 use sluicegate_core::record::{Entry, Record, read_numbers};
 use sluicegate_core::{
     Action, Change, Decision, Error, Held, Limit, MAX_EXACT, Member, Notes, PartReceipt, Receipt,
     Request, StoreError, StoreErrorKind, admitted, step,
 };
 
+use crate::format::{Format, Item};
 use crate::program::{is_apart, kind_of};
 
-/// What a script's answer came to.
+// The verdicts of a script.
+pub(crate) const ALLOWED: i64 = 1;
+pub(crate) const DENIED: i64 = 0;
+/// A state can't hold the cost.
+pub(crate) const OVERFLOW: i64 = -1;
+/// The boundaries of a calendar policy don't hold its time of judgement.
+pub(crate) const ASK_AGAIN: i64 = -2;
+
+/// The decoded reply of a script.
 #[derive(Debug)]
 pub enum Reply {
     /// A decision.
     Decided(Decision),
-    /// The boundaries that were sent for a calendar policy don't hold its time of judgement;
-    /// nothing was charged.
+    /// The boundaries sent for a calendar policy don't contain the time of judgement. Nothing was
+    /// charged.
     AskAgain {
         /// The policy's index in its limit.
         policy: usize,
@@ -26,11 +37,11 @@ pub enum Reply {
     },
 }
 
-/// Reads a script's answer.
+/// Decodes the reply of a script.
 ///
 /// # Errors
-/// [`Error::Request`] when the script refused a number that a state can't hold;
-/// [`StoreErrorKind::Unexpected`] for an answer that makes no sense.
+/// [`Error::Request`] if the script refused a number that a state can't hold;
+/// [`StoreErrorKind::Unexpected`] if the reply makes no sense.
 pub fn read_reply(
     limit: &Limit,
     request: &Request<'_>,
@@ -45,8 +56,8 @@ pub fn read_reply(
     }
 }
 
-/// The express lane admitted: the answer is the states it has written, rings cut to their last two
-/// slices.
+/// The script's fast path admitted: the reply has the states it wrote, rings with only their last
+/// two slices.
 fn read_states(limit: &Limit, request: &Request<'_>, states: &[u8]) -> Result<Decision, Error> {
     let record = Record::decode(states);
     let mut discarded = record.is_torn();
@@ -69,8 +80,8 @@ fn read_states(limit: &Limit, request: &Request<'_>, states: &[u8]) -> Result<De
     Ok(admitted(limit, request.cost(), held)?.with_notes(notes))
 }
 
-/// The only policy, a bucket, denied: the answer is its deficit at the time of judgement, from
-/// which everything else follows.
+/// The only policy, a bucket, denied: the reply is its deficit at the time of judgement, from which
+/// everything else follows.
 fn read_deficit(limit: &Limit, request: &Request<'_>, deficit: i64) -> Result<Decision, Error> {
     let ([member], Some(deficit)) = (limit.members(), exact(deficit)) else {
         return Err(nonsense("a number"));
@@ -89,7 +100,7 @@ fn read_deficit(limit: &Limit, request: &Request<'_>, deficit: i64) -> Result<De
     }
 }
 
-/// The general part answered: verdict, time, the states it saw, and readings of logs.
+/// The script's general path: verdict, time, the states it saw, and readings of logs.
 fn read_verdict(
     limit: &Limit,
     request: &Request<'_>,
@@ -104,9 +115,9 @@ fn read_verdict(
     };
     let micros = exact(*now).ok_or_else(|| nonsense("a time that no clock shows"))?;
     let now = Now { micros, max_clock_back };
-    match verdict {
-        -1 => return Err(Overflow.into()),
-        -2 => return read_ask_again(rest),
+    match *verdict {
+        OVERFLOW => return Err(Overflow.into()),
+        ASK_AGAIN => return read_ask_again(rest),
         _ => {}
     }
     let records: Vec<Record<'_>> =
@@ -136,7 +147,7 @@ fn read_verdict(
         });
     }
     let mut decision = step(limit, &request.without_receipt(), now, &mut held)?.decision;
-    if decision.is_allowed() != (*verdict == 1) && request.action() != Action::Slices {
+    if decision.is_allowed() != (*verdict == ALLOWED) && request.action() != Action::Slices {
         return Err(nonsense("another verdict than the kernels'"));
     }
     let notes = Notes { discarded, ..decision.notes() };
@@ -157,13 +168,13 @@ fn receipt(limit: &Limit, request: &Request<'_>, before: &[Value], after: &[Valu
         let change = after
             .filter(|after| before != Some(after))
             .map(|after| Change { before: before.map(<[u8]>::to_vec), after: after.to_vec() });
-        // What was written as it was has nothing to give back.
+        // A value that was rewritten unchanged has nothing to give back.
         PartReceipt { limit: name.clone(), subject: request.subject(part).to_vec(), change }
     });
     Receipt::new(parts.collect())
 }
 
-/// The state of a log or ring whose entries are in a key of their own.
+/// The state of a log or ring whose entries have a separate key.
 fn read_apart(
     member: &Member,
     head: Option<&Entry<'_>>,
@@ -194,7 +205,7 @@ fn read_ask_again(items: &[Value]) -> Result<Reply, Error> {
     Err(nonsense("an array of another shape"))
 }
 
-/// What the head of an exact log of one strategy says when its newest entry was just made.
+/// The reading of an exact log of one strategy, from its head right after an entry was added.
 fn admitted_reading(rule: &Log, head: Option<&Entry<'_>>) -> Reading {
     let total = match head.and_then(Entry::numbers).as_deref() {
         Some([_, base, total, ..]) => total.saturating_sub(*base),
@@ -213,8 +224,11 @@ fn admitted_reading(rule: &Log, head: Option<&Entry<'_>>) -> Reading {
     }
 }
 
+/// What a script says of a log: the strategies that refuse, as bits, and six numbers.
+pub(crate) const READING: Format = Format(&[&[Item::Whole(4), Item::Numbers(6)]]);
+
 /// "Never", in seven bytes and as a double.
-const NEVER: u64 = 1 << 55;
+pub(crate) const NEVER: u64 = 1 << 55;
 
 fn read_reading(value: Option<&Value>, restamped: bool) -> Result<Reading, Error> {
     let Some(Value::BulkString(bytes)) = value else {
@@ -224,7 +238,7 @@ fn read_reading(value: Option<&Value>, restamped: bool) -> Result<Reading, Error
         return Err(nonsense("a reading cut short"));
     };
     let mut numbers = numbers
-        .chunks_exact(7)
+        .chunks_exact(NUMBER_BYTES)
         .map(|number| number.iter().fold(0, |number, &byte| number << 8 | u64::from(byte)));
     let mut next = || numbers.next().ok_or_else(|| nonsense("a reading cut short"));
     let verdict = match next()? {
@@ -244,7 +258,7 @@ fn read_reading(value: Option<&Value>, restamped: bool) -> Result<Reading, Error
     })
 }
 
-/// What the kernels count with: they rely on every time and deficit being one.
+/// Checks the range of a number: the kernels rely on it for every time and deficit.
 fn exact(number: i64) -> Option<u64> {
     u64::try_from(number).ok().filter(|&number| number <= MAX_EXACT)
 }

@@ -1,17 +1,27 @@
-//! The Lua scripts: a common head and tail around the modules of the kernels a limit needs.
+//! The Lua scripts: what decisions have in common around the twins of the kernels a limit needs.
 
-use std::sync::{Arc, OnceLock};
+mod constants;
+mod template;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use sluicegate_core::Limit;
-use sluicegate_core::kernel::Rule;
 
-const HEAD: &str = include_str!("lua/head.lua");
-const BUCKET: &str = include_str!("lua/bucket.lua");
-const WINDOW: &str = include_str!("lua/window.lua");
-const LOG: &str = include_str!("lua/log.lua");
-const TAIL: &str = include_str!("lua/tail.lua");
-const CANCEL: &str = include_str!("lua/cancel.lua");
-const READY: &str = include_str!("lua/ready.lua");
+use crate::twin::Twin;
+
+pub(crate) use template::Template;
+
+/// Before the kernels.
+const HEAD: [Template; 3] = [
+    Template::new(include_str!("lua/head.lua")),
+    Template::new(include_str!("lua/express.lua")),
+    Template::new(include_str!("lua/general.lua")),
+];
+/// After them.
+const TAIL: Template = Template::new(include_str!("lua/tail.lua"));
+const CANCEL: Template = Template::new(include_str!("lua/cancel.lua"));
+const READY: Template = Template::new(include_str!("lua/ready.lua"));
 
 /// A script with its digest, by which the server knows it.
 #[derive(Debug)]
@@ -20,40 +30,26 @@ pub struct Script {
     digest: String,
 }
 
-/// Which kernels a script holds, as bits.
-const BUCKET_BIT: usize = 1;
-const WINDOW_BIT: usize = 2;
-const LOG_BIT: usize = 4;
-
 impl Script {
     /// The script for the policies of a limit. A module that no policy needs would cost every
     /// decision the making of its functions.
     #[must_use]
     pub fn of(limit: &Limit) -> Arc<Self> {
-        static SCRIPTS: [OnceLock<Arc<Script>>; 8] = [const { OnceLock::new() }; 8];
-        let kernels = limit.members().iter().fold(0, |kernels, member| {
-            kernels
-                | match member.policy().rule() {
-                    Rule::Bucket(_) | Rule::WarmUp(_) => BUCKET_BIT,
-                    Rule::Window(_) | Rule::Counter(_) => WINDOW_BIT,
-                    Rule::Log(_) => LOG_BIT,
-                }
+        static SCRIPTS: Mutex<BTreeMap<Vec<&str>, Arc<Script>>> = Mutex::new(BTreeMap::new());
+        let rules = limit.members().iter().map(|member| member.policy().rule());
+        let modules: BTreeMap<_, _> = rules.map(|rule| Twin::of(rule).module).collect();
+        let mut scripts = SCRIPTS.lock().unwrap_or_else(PoisonError::into_inner);
+        let script = scripts.entry(modules.keys().copied().collect()).or_insert_with(|| {
+            Arc::new(Self::new(HEAD.iter().chain(modules.into_values()).chain([&TAIL])))
         });
-        Arc::clone(SCRIPTS[kernels].get_or_init(|| Arc::new(Self::with(kernels))))
+        Arc::clone(script)
     }
 
-    fn with(kernels: usize) -> Self {
-        let mut text = HEAD.to_owned();
-        for (bit, module) in [(BUCKET_BIT, BUCKET), (WINDOW_BIT, WINDOW), (LOG_BIT, LOG)] {
-            if kernels & bit != 0 {
-                text.push_str(module);
-            }
+    fn new<'t>(templates: impl IntoIterator<Item = &'t Template>) -> Self {
+        let mut text = String::new();
+        for template in templates {
+            template.write(&mut text);
         }
-        text.push_str(TAIL);
-        Self::new(text)
-    }
-
-    fn new(text: String) -> Self {
         let digest = redis::Script::new(&text).get_hash().to_owned();
         Self { text, digest }
     }
@@ -62,14 +58,14 @@ impl Script {
     #[must_use]
     pub fn cancel() -> &'static Self {
         static CANCEL_SCRIPT: OnceLock<Script> = OnceLock::new();
-        CANCEL_SCRIPT.get_or_init(|| Self::new(CANCEL.to_owned()))
+        CANCEL_SCRIPT.get_or_init(|| Self::new([&CANCEL]))
     }
 
     /// The script that tells whether the server can decide.
     #[must_use]
     pub fn ready() -> &'static Self {
         static READY_SCRIPT: OnceLock<Script> = OnceLock::new();
-        READY_SCRIPT.get_or_init(|| Self::new(READY.to_owned()))
+        READY_SCRIPT.get_or_init(|| Self::new([&READY]))
     }
 
     /// The source.

@@ -1,17 +1,14 @@
-//! The store: which server, how it is spoken to, and limits made ready for it.
+//! The store: a server, the connection to it, and the limits opened on it.
 
 use std::fmt;
-use std::future::Future;
 use std::time::Duration;
 
 use redis::{Cmd, Value};
 use sluicegate_core::{
-    KeyPrefix, Limit, OpenOptions, Span, Store, StoreError, StoreErrorKind, StoreId, StoreKey,
-    TimeSource,
+    KeyPrefix, Limit, Span, StoreError, StoreErrorKind, StoreId, StoreKey, TimeSource,
 };
 
 use crate::link::{Deadline, Failure, Link, UrlError};
-use crate::opened::RedisLimit;
 use crate::script::Script;
 
 /// A Redis or Valkey server as a store. Cheap to clone; clones share one connection.
@@ -23,7 +20,7 @@ pub struct RedisStore {
     max_clock_back: Span,
 }
 
-/// How a [`RedisStore`] is to work.
+/// Configures and builds a [`RedisStore`].
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until `build`"]
 pub struct RedisStoreBuilder {
@@ -31,28 +28,28 @@ pub struct RedisStoreBuilder {
 }
 
 impl RedisStoreBuilder {
-    /// What all keys begin with; `sg` by default.
+    /// The prefix of all keys. Default: `sg`.
     pub fn prefix(mut self, prefix: KeyPrefix) -> Self {
         self.store.prefix = prefix;
         self
     }
 
-    /// How long a decision may take before it fails, unless a limit is opened with a deadline of
-    /// its own; 50 ms by default.
+    /// How long a decision may take, unless a limit is opened with its own deadline. Default: 50
+    /// ms.
     pub fn deadline(mut self, deadline: impl Into<Span>) -> Self {
         self.store.deadline = deadline.into().into();
         self
     }
 
-    /// How far ahead of the server's clock a state may be stamped before it is restamped to now;
-    /// 5 s by default. It bounds how long keys stand still after a failover to a server whose
+    /// How far ahead of the server's clock a state may be stamped before it is restamped to now.
+    /// Default: 5 s. This bounds how long keys don't refill after a failover to a server whose
     /// clock is behind.
     pub fn max_clock_back(mut self, span: impl Into<Span>) -> Self {
         self.store.max_clock_back = span.into();
         self
     }
 
-    /// The store. It connects when it is first used, inside a Tokio runtime.
+    /// Builds the store. It connects at the first use, inside a Tokio runtime.
     #[must_use]
     pub fn build(self) -> RedisStore {
         self.store
@@ -63,8 +60,8 @@ impl RedisStore {
     /// A store at `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`, or `valkey://…`.
     ///
     /// # Errors
-    /// For a URL of another scheme or a malformed one; the message says what to write and never
-    /// repeats a password.
+    /// If the URL is malformed or has another scheme; the message says what to write, and never
+    /// contains a password.
     pub fn builder(url: &str) -> Result<RedisStoreBuilder, UrlError> {
         let store = Self {
             link: Link::new(url)?,
@@ -75,11 +72,11 @@ impl RedisStore {
         Ok(RedisStoreBuilder { store })
     }
 
-    /// Deletes every key of a run under injected time. Walks through the whole key space in
-    /// small steps: for after a replay, not for a path that anyone waits on.
+    /// Deletes every key of a run under injected time. It scans the whole key space in small steps,
+    /// so use it after a replay, not in a request.
     ///
     /// # Errors
-    /// When the server fails midway; calling again goes on.
+    /// If the server fails midway; call it again to delete the rest.
     pub async fn delete_run(&self, limit: &Limit, run: &str) -> Result<u64, StoreError> {
         let time = TimeSource::Injected { run: run.to_owned() };
         let mut deleted = 0;
@@ -118,6 +115,11 @@ impl RedisStore {
         }
     }
 
+    /// The address, database and prefix: two names of one server are two stores.
+    pub(crate) fn store_id(&self) -> StoreId {
+        StoreId::new(&format!("{} under `{}`", self.link.address(), self.prefix.as_str()))
+    }
+
     pub(crate) const fn prefix(&self) -> &KeyPrefix {
         &self.prefix
     }
@@ -146,8 +148,7 @@ impl RedisStore {
         }
     }
 
-    /// Runs a script by its digest; a server that doesn't know it gets the text, itself and
-    /// nobody else.
+    /// Runs a script by its digest, or by its text on a server that doesn't know it yet.
     pub(crate) async fn evaluate(
         &self,
         script: &Script,
@@ -167,7 +168,8 @@ impl RedisStore {
         }
     }
 
-    async fn write_something(&self) -> Result<(), StoreError> {
+    /// Checks that the server can decide: a script writes a key that expires after a second.
+    pub(crate) async fn write_something(&self) -> Result<(), StoreError> {
         let key = format!("{}:ready", self.prefix.as_str());
         let answer = self
             .evaluate(Script::ready(), self.deadline(), |command| {
@@ -178,25 +180,6 @@ impl RedisStore {
             Value::Int(1) => Ok(()),
             _ => Err(unexpected("a ping")),
         }
-    }
-}
-
-impl Store for RedisStore {
-    type Opened = RedisLimit;
-
-    /// The address, database and prefix: two names of one server are two stores.
-    fn id(&self) -> StoreId {
-        StoreId::new(&format!("{} under `{}`", self.link.address(), self.prefix.as_str()))
-    }
-
-    fn open(&self, limit: Limit, options: OpenOptions) -> RedisLimit {
-        RedisLimit::new(self.clone(), limit, options)
-    }
-
-    /// Whether the server can decide, which takes more than an answer: a replica, or a server
-    /// without memory, answers and refuses to write. A script writes a key that lives for a second.
-    fn ping(&self) -> impl Future<Output = Result<(), StoreError>> + Send {
-        self.write_something()
     }
 }
 

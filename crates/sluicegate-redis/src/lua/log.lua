@@ -1,56 +1,64 @@
 -- The log kernel: exact logs, several strategies over one, and rings of slices. Twin of
 -- kernel/log.rs.
 --
--- a slice (1: exact), b longest window, limit (the least of the strategies'); strategies[i] =
--- {limit, window}. Entries are pairs of stamp and running total, 14 bytes each: in the value for
--- a ring of few slices (p.inline), else in a key of their own (p.key). At most one entry changes
--- in a decision, the last one: it is kept apart (p.tail…) until everything is judged.
+-- Entries are pairs of stamp and running total: in the value for a ring of few slices (p.inline),
+-- else in a key of their own (p.key). At most one entry changes in a decision, the last one: it is
+-- kept apart (p.tail…) until everything is judged.
 local log = {}
+
+-- The slice that stamps are rounded down to (1: exact), and the longest window. p.limit is the
+-- least of the strategies', which are {limit, window} each.
+function log.numbers(p, slice, longest)
+  p.slice, p.longest = slice, longest
+  if not p.strategies then p.strategies = { { p.limit, longest } } end
+end
 
 function log.read(p, position)
   if p.inline then
-    local _, length, newest, base = unpack('>BI2I7I7', value, position + 5)
-    if newest > MAX or base > MAX or length < 14 or length % 14 ~= 0 then return false end
-    p.newest, p.base, p.first, p.count, p.body = newest, base, 0, length / 14 - 1, position + 22
+    local _, length, newest, base = unpack(RING_HEAD, value, position)
+    if newest > MAX or base > MAX or length < PAIR_SIZE or length % PAIR_SIZE ~= 0 then return false end
+    p.newest, p.base, p.first, p.count = newest, base, 0, length / PAIR_SIZE - 1
+    p.body = position + RING_HEAD_SIZE
     local stamp, total = -1, base
     for index = 0, p.count - 1 do
-      local then_stamp, then_total = unpack('>I7I7', value, p.body + 14 * index)
+      local then_stamp, then_total = unpack(PAIR, value, p.body + PAIR_SIZE * index)
       if then_stamp <= stamp or then_total <= total or then_stamp > newest or then_total > MAX then return false end
       stamp, total = then_stamp, then_total
     end
     p.total = total
     return true
   end
-  local _, newest, base, total, first, entries = unpack('>BI7I7I7I7I7', value, position + 5)
+  local _, newest, base, total, first, entries = unpack(LOG_ENTRY, value, position)
   if newest > MAX or base > total or total > MAX or first > entries or entries > MAX then return false end
   if (first == entries) ~= (base == total) then return false end
   p.newest, p.base, p.total, p.first, p.count = newest, base, total, first, entries
   -- Evicted without its head, or of another life: nothing in it can be believed.
   local bytes = redis.pcall('STRLEN', p.key)
-  if bytes == 0 and newest + p.b <= now then
+  if bytes == 0 and newest + p.longest <= now then
     -- The head, which stands beside other policies, outlives its entries.
     p.base, p.total, p.first, p.count = 0, 0, 0, 0
     return true
   end
-  if type(bytes) ~= 'number' or bytes < 14 * entries then return false end
+  if type(bytes) ~= 'number' or bytes < PAIR_SIZE * entries then return false end
   if entries == first then return true end
   -- A short log is read in one go; a long one where a search looks.
   local from = entries - first <= 128 and first or entries - 1
-  p.block, p.block_first = redis.call('GETRANGE', p.key, 14 * from, 14 * entries - 1), from
+  p.block, p.block_first = redis.call('GETRANGE', p.key, PAIR_SIZE * from, PAIR_SIZE * entries - 1), from
   -- Entries that don't add up to the total would send a search past their end.
-  local _, last = unpack('>I7I7', p.block, #p.block - 13)
+  local _, last = unpack(PAIR, p.block, #p.block - (PAIR_SIZE - 1))
   return last == total
 end
 
 -- Stamp and running total of an entry.
 local function entry(p, index)
   if index == p.tail then return p.tail_stamp, p.tail_total end
-  if p.inline and not p.rewritten then return unpack('>I7I7', p.value, p.body + 14 * index) end
-  local place = 14 * (index - (p.block_first or 0))
+  if p.inline and not p.rewritten then return unpack(PAIR, p.value, p.body + PAIR_SIZE * index) end
+  local place = PAIR_SIZE * (index - (p.block_first or 0))
   if not p.block or place < 0 or place >= #p.block then
-    p.block, p.block_first, place = redis.call('GETRANGE', p.key, 14 * index, 14 * (index + 16) - 1), index, 0
+    local block = redis.call('GETRANGE', p.key, PAIR_SIZE * index, PAIR_SIZE * (index + 16) - 1)
+    p.block, p.block_first, place = block, index, 0
   end
-  return unpack('>I7I7', p.block, place + 1)
+  return unpack(PAIR, p.block, place + 1)
 end
 
 local function total_before(p, index)
@@ -95,7 +103,7 @@ function log.stand(p)
       if (entry(p, middle)) <= now then low = middle + 1 else high = middle end
     end
     if low < p.count then
-      local stamp = now - now % p.a
+      local stamp = now - now % p.slice
       local joins = low > p.first and (entry(p, low - 1)) == stamp
       p.count = joins and low or low + 1
       p.tail, p.tail_stamp, p.tail_total = p.count - 1, stamp, p.total
@@ -138,7 +146,7 @@ end
 
 -- Drops what has left the longest window.
 local function forget(p, at)
-  local first = first_within(p, p.b, at)
+  local first = first_within(p, p.longest, at)
   p.base, p.first = total_before(p, first), first
 end
 
@@ -147,14 +155,14 @@ local function live(p)
   local last, block = p.tail or p.count, ''
   if last > p.first then
     if p.rewritten then
-      block = string.sub(p.block, 14 * p.first + 1, 14 * last)
+      block = string.sub(p.block, PAIR_SIZE * p.first + 1, PAIR_SIZE * last)
     elseif p.inline then
-      block = string.sub(p.value, p.body + 14 * p.first, p.body + 14 * last - 1)
+      block = string.sub(p.value, p.body + PAIR_SIZE * p.first, p.body + PAIR_SIZE * last - 1)
     else
-      block = redis.call('GETRANGE', p.key, 14 * p.first, 14 * last - 1)
+      block = redis.call('GETRANGE', p.key, PAIR_SIZE * p.first, PAIR_SIZE * last - 1)
     end
   end
-  if p.tail and p.tail >= p.first then block = block .. pack('>I7I7', p.tail_stamp, p.tail_total) end
+  if p.tail and p.tail >= p.first then block = block .. pack(PAIR, p.tail_stamp, p.tail_total) end
   return block
 end
 
@@ -167,9 +175,9 @@ local function rewrite(p, from, to, gone, less)
   for index = from, p.count - 1 do
     local stamp, total = entry(p, index)
     if index < to then
-      parts[#parts + 1] = pack('>I7I7', stamp, total)
+      parts[#parts + 1] = pack(PAIR, stamp, total)
     elseif index >= gone then
-      parts[#parts + 1] = pack('>I7I7', stamp, total - less)
+      parts[#parts + 1] = pack(PAIR, stamp, total - less)
     end
   end
   p.block, p.block_first, p.rewritten, p.tail = table.concat(parts), 0, true, nil
@@ -183,10 +191,10 @@ function log.admit(p, cost)
     p.base = 0
   end
   if p.total > MAX - cost then return false end
-  local stamp = p.at - p.at % p.a
+  local stamp = p.at - p.at % p.slice
   local joins = p.count > p.first and (entry(p, p.count - 1)) == stamp
   if not joins then
-    if p.count - p.first == 65536 then return false end
+    if p.count - p.first == LOG_ENTRIES then return false end
     p.count = p.count + 1
   end
   p.total = p.total + cost
@@ -214,7 +222,7 @@ function log.refund(p, units)
   -- Nothing is ever judged before the newest time; what has left since then has nothing to give
   -- back, but counts again if time steps back.
   forget(p, p.newest)
-  local first = first_within(p, p.b)
+  local first = first_within(p, p.longest)
   local before = total_before(p, first)
   local given = min(units, p.total - before)
   local gone = max(first, first_total(p, before + given, true))
@@ -236,21 +244,21 @@ end
 
 function log.lasts(p)
   if p.count == p.first then return 0 end
-  return max(0, (entry(p, p.count - 1)) + p.b - p.at)
+  return max(0, (entry(p, p.count - 1)) + p.longest - p.at)
 end
 
 function log.write(p)
   if p.inline then
     local body = live(p)
-    return pack('>c5BI2I7I7', p.id, p.retention, #body + 14, p.newest, p.base) .. body
+    return pack(RING_HEAD, p.head, #body + PAIR_SIZE, p.newest, p.base) .. body
   end
-  return pack('>c5BI7I7I7I7I7', p.id, p.retention, p.newest, p.base, p.total, p.first, p.count)
+  return pack(LOG_ENTRY, p.head, p.newest, p.base, p.total, p.first, p.count)
 end
 
 -- Writes the entries that are in a key of their own.
 function log.save(p, life)
   if p.inline then return end
-  if p.rewritten or not p.found or p.first == p.count or p.first > 64 and 2 * p.first > p.count then
+  if p.rewritten or not p.found or p.first == p.count or p.first > LOG_SLACK and 2 * p.first > p.count then
     -- More have left than are left: keep only those.
     local block = live(p)
     p.first, p.count, p.tail = 0, p.count - p.first, nil
@@ -263,22 +271,22 @@ function log.save(p, life)
     return
   end
   if p.tail then
-    redis.call('SETRANGE', p.key, 14 * p.tail, pack('>I7I7', p.tail_stamp, p.tail_total))
+    redis.call('SETRANGE', p.key, PAIR_SIZE * p.tail, pack(PAIR, p.tail_stamp, p.tail_total))
   end
   redis.call('PEXPIRE', p.key, life)
 end
 
 -- What the client can't see for itself: the strategies that refuse, the wait after which the cost
--- passes (0: it does; 2^55: never), remaining before and after, reset, total, current slice.
+-- passes (0: it does), remaining before and after, reset, total, current slice.
 function log.reading(p, before)
   local current = 0
   local last = p.count - 1
-  if p.a > 1 and p.count > p.first and (entry(p, last)) == p.at - p.at % p.a then
+  if p.slice > 1 and p.count > p.first and (entry(p, last)) == p.at - p.at % p.slice then
     current = p.total - total_before(p, last)
   end
   local wait = p.retry or 0
-  if p.retry == false then wait = 36028797018963968 end
-  return pack('>I4I7I7I7I7I7I7', p.violated or 0, wait, before, log.remaining(p), log.lasts(p), used(p, p.b), current)
+  if p.retry == false then wait = READING_NEVER end
+  return pack(READING, p.violated or 0, wait, before, log.remaining(p), log.lasts(p), used(p, p.longest), current)
 end
 
-kernels[5], kernels[129] = log, log
+kernels[LOG_KIND], kernels[RING_KIND] = log, log

@@ -1,7 +1,12 @@
--- The general part: every operation, every policy, whatever is stored.
+-- The general part, in which the kernels are all alike.
 
-local lengths = { [1] = 27, [2] = 34, [3] = 27, [4] = 34, [5] = 41 }
-local CHECK, PEEK, RESERVE, TAKE_UP_TO, CHARGE, REFUND, SLICES = 1, 2, 3, 4, 5, 6, 7
+-- What it doesn't know, it must not take for something else.
+if operation < CHECK or operation > SLICES then
+  return redis.error_reply('ERR unknown operation ' .. operation)
+end
+
+-- The bytes of the entries that always have as many.
+local sizes = FIXED_SIZES
 local notes = 0
 
 -- The parts, each with the packed states of its subject and where each entry stands in them.
@@ -17,16 +22,18 @@ for part = 1, parts do
   local position, size = 1, value and #value or 0
   while position <= size do
     local kind, length = string.byte(value, position), nil
-    if kind >= 128 then
-      if size - position >= 7 then length = 8 + unpack('>I2', value, position + 6) end
+    if kind >= LISTED_FROM then
+      if size - position >= LISTED_HEAD_SIZE - 1 then
+        length = LISTED_HEAD_SIZE + unpack(LENGTH, value, position + HEAD_SIZE)
+      end
     else
-      length = lengths[kind]
+      length = sizes[kind]
     end
-    if not length or position + length - 1 > size or kind >= 128 and length < 15 then
+    if not length or position + length - 1 > size or kind >= LISTED_FROM and length < LISTED_HEAD_SIZE + NUMBER_SIZE then
       notes = 1
       break
     end
-    local id = string.sub(value, position, position + 4)
+    local id = string.sub(value, position, position + (ID_SIZE - 1))
     s.positions[id] = { position, length }
     s.order[#s.order + 1] = { id, position, length }
     position = position + length
@@ -42,31 +49,32 @@ local function reply_of(verdict)
 end
 
 -- Every policy, with its state brought to the time of judgement.
-local policies, keys, part = {}, parts, 1
+local policies, keys, part, offset = {}, parts, 1, FIRST_POLICY
 value = subjects[1].value
 for index = 1, count do
   local p = {}
-  local kind, flags, strategies
-  p.id, p.retention, p.a, p.b, p.c, p.cost, kind, flags, strategies, p.e, p.limit, p.g, offset =
-    unpack('>c5BI7I7I7I7BBBI7I7I7', program, offset)
+  local x, y, z, v, w, kind, flags, strategies
+  p.id = string.sub(program, offset, offset + (ID_SIZE - 1))
+  p.head, x, y, z, p.cost, kind, flags, p.limit, v, w, strategies, offset =
+    unpack(POLICY_WHOLE, program, offset)
   if strategies > 0 then
     p.strategies = {}
     for each = 1, strategies do
       local limit, length
-      limit, length, offset = unpack('>I7I7', program, offset)
+      limit, length, offset = unpack(PAIR, program, offset)
       p.strategies[each] = { limit, length }
     end
   end
-  if floor(flags / 16) % 2 == 1 then
+  if floor(flags / NEXT_PART) % 2 == 1 then
     part = part + 1
     value = subjects[part].value
   end
   local s = subjects[part]
-  p.kernel, p.inline, p.value = kernels[kind], kind == 129, value
-  if p.kernel.reading and not p.strategies then p.strategies = { { p.limit, p.b } } end
-  p.shadow, p.charge_denied = flags % 2 == 1, floor(flags / 2) % 2 == 1
-  p.shaper, p.smooth = floor(flags / 4) % 2 == 1, floor(flags / 8) % 2 == 1
-  if kind == 5 then
+  p.kernel, p.inline, p.value = kernels[kind], kind == RING_KIND, value
+  p.kernel.numbers(p, x, y, z, v, w)
+  p.shadow, p.charge_denied = floor(flags / SHADOW) % 2 == 1, floor(flags / CHARGE_DENIED) % 2 == 1
+  p.shaper, p.smooth = floor(flags / SHAPER) % 2 == 1, floor(flags / SMOOTH) % 2 == 1
+  if kind == LOG_KIND then
     keys = keys + 1
     p.key = KEYS[keys]
   end
@@ -76,17 +84,17 @@ for index = 1, count do
   if found and not p.found then notes = 1 end
   local stands = p.kernel.stand(p)
   if stands == nil then
-    local reply = reply_of(-2)
+    local reply = reply_of(ASK_AGAIN)
     reply[#reply + 1], reply[#reply + 2] = index - 1, p.at or now
     return reply
   end
-  if not stands then return reply_of(-1) end
+  if not stands then return reply_of(OVERFLOW) end
   policies[index], s.policies[#s.policies + 1] = p, p
 end
 
 -- The entries of a log in a key of its own; those of a ring in the value are in the value.
 if operation == SLICES then
-  local reply = reply_of(1)
+  local reply = reply_of(ALLOWED)
   for _, p in ipairs(policies) do
     if p.key then reply[#reply + 1] = p.kernel.live(p) end
   end
@@ -134,7 +142,7 @@ for _, p in ipairs(policies) do
   elseif p.charge_denied then
     holds = p.kernel.charge_denied(p, p.cost)
   end
-  if not holds then return reply_of(-1) end
+  if not holds then return reply_of(OVERFLOW) end
 end
 
 -- Write what changed, each subject by itself.
@@ -151,9 +159,10 @@ for part, s in ipairs(subjects) do
     for _, each in ipairs(s.order) do
       -- Another program's states: kept for as long as they are of use to it.
       if not s.mine[each[1]] then
-        local skip = each[3] > 0 and string.byte(s.value, each[2]) >= 128 and 8 or 6
-        local newest = unpack('>I7', s.value, each[2] + skip)
-        local useful = newest + 2 ^ string.byte(s.value, each[2] + 5)
+        local listed = each[3] > 0 and string.byte(s.value, each[2]) >= LISTED_FROM
+        local skip = listed and LISTED_HEAD_SIZE or HEAD_SIZE
+        local newest = unpack(NUMBER, s.value, each[2] + skip)
+        local useful = newest + 2 ^ string.byte(s.value, each[2] + ID_SIZE)
         if useful > now then life = max(life, useful - now) else each[3] = 0 end
       end
     end
@@ -178,7 +187,7 @@ for part, s in ipairs(subjects) do
   end
 end
 
-local reply = reply_of(allowed and 1 or 0)
+local reply = reply_of(allowed and ALLOWED or DENIED)
 for _, p in ipairs(policies) do
   if p.key then reply[#reply + 1] = p.kernel.reading(p, p.before) end
 end

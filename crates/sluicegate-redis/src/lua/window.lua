@@ -1,22 +1,24 @@
--- The window kernels: fixed windows and the two-cell counter. Twins of kernel/window.rs and
--- kernel/counter.rs.
+-- The fixed window. Twin of kernel/window.rs.
 
--- Fixed window: a anchor (0 first admitted, 1 aligned, 2 calendar), b length, limit; of a calendar
--- b, c, e, g are four boundaries.
 local window = {}
+
+-- Of a window of the calendar, whose lengths differ, four boundaries take the place of the length.
+function window.numbers(p, anchor, length, second, third, fourth)
+  p.anchor, p.length, p.first, p.second, p.third, p.fourth = anchor, length, length, second, third, fourth
+end
 
 -- The window that holds an instant, without a state; nil when the boundaries don't.
 local function window_at(p, at)
-  if p.a == 0 then return at, at + p.b end
-  if p.a == 1 then return at - at % p.b, at - at % p.b + p.b end
-  if at < p.b or at >= p.g then return nil end
-  if at < p.c then return p.b, p.c end
-  if at < p.e then return p.c, p.e end
-  return p.e, p.g
+  if p.anchor == FIRST_ADMITTED then return at, at + p.length end
+  if p.anchor == ALIGNED then return at - at % p.length, at - at % p.length + p.length end
+  if at < p.first or at >= p.fourth then return nil end
+  if at < p.second then return p.first, p.second end
+  if at < p.third then return p.second, p.third end
+  return p.third, p.fourth
 end
 
 function window.read(p, position)
-  local _, newest, start, used = unpack('>BI7I7I7', value, position + 5)
+  local _, newest, start, used = unpack(WINDOW_ENTRY, value, position)
   if newest > MAX or start > newest or used > MAX then return false end
   p.newest, p.start, p.used = newest, start, used
   return true
@@ -36,8 +38,8 @@ function window.stand(p)
     then_start = min(then_start, start)
   end
   p.at = max(now, p.newest)
-  if p.found and p.a == 0 and p.at < then_start + p.b then
-    p.start, p.finish = then_start, then_start + p.b
+  if p.found and p.anchor == FIRST_ADMITTED and p.at < then_start + p.length then
+    p.start, p.finish = then_start, then_start + p.length
   else
     p.start, p.finish = window_at(p, p.at)
     if not p.start then return nil end
@@ -80,85 +82,7 @@ function window.lasts(p)
 end
 
 function window.write(p)
-  return pack('>c5BI7I7I7', p.id, p.retention, p.newest, p.start, p.used)
+  return pack(WINDOW_ENTRY, p.head, p.newest, p.start, p.used)
 end
 
--- Two-cell counter: a length, b step, c steps, limit.
-local counter = {}
-
-function counter.read(p, position)
-  local _, newest, start, previous, current = unpack('>BI7I7I7I7', value, position + 5)
-  if newest > MAX or start > newest or previous > MAX or current > MAX then return false end
-  p.newest, p.start, p.previous, p.current = newest, start, previous, current
-  return true
-end
-
-function counter.stand(p)
-  if not p.found then
-    p.newest, p.start, p.previous, p.current = now, 0, 0, 0
-  elseif p.newest > ahead then
-    p.newest, p.restamped = now, true
-    if p.start > now - now % p.a then
-      p.start = now - now % p.a
-      if p.previous > MAX - p.current then return false end
-      p.previous, p.current = 0, p.previous + p.current
-    end
-  end
-  p.at = max(now, p.newest)
-  local start = p.at - p.at % p.a
-  if start - p.start == p.a then
-    p.previous, p.current = p.current, 0
-  elseif start ~= p.start then
-    p.previous, p.current = 0, 0
-  end
-  p.start = start
-  return true
-end
-
--- The steps left of the current cell.
-local function left(p)
-  return p.c - floor((p.at - p.start) / p.b)
-end
-
-function counter.ask(p, cost)
-  local room = p.limit - cost - p.current
-  if cost > p.limit or room < 0 then return false end
-  return (p.previous == 0 or left(p) <= floor(room * p.c / p.previous)) and 0
-end
-
-local function set_counter(p, current)
-  p.newest, p.current, p.changed = p.at, current, true
-end
-
-function counter.admit(p, cost)
-  if p.current > MAX - cost then return false end
-  set_counter(p, p.current + cost)
-  return true
-end
-
-function counter.charge_denied(p, cost)
-  set_counter(p, p.current + min(cost, max(0, p.limit - p.current)))
-  return true
-end
-
-function counter.refund(p, units)
-  if p.current > 0 then p.current, p.changed = max(0, p.current - units), true end
-end
-
-function counter.remaining(p)
-  -- More than the limit leaves nothing, and its product might pass 2^53.
-  local whole = p.limit * p.c
-  if p.previous > floor(whole / left(p)) then return 0 end
-  return max(0, floor((whole - p.previous * left(p)) / p.c) - p.current)
-end
-
-function counter.lasts(p)
-  if p.current > 0 then return p.start + 2 * p.a - p.at end
-  return p.start + p.a - p.at
-end
-
-function counter.write(p)
-  return pack('>c5BI7I7I7I7', p.id, p.retention, p.newest, p.start, p.previous, p.current)
-end
-
-kernels[3], kernels[4] = window, counter
+kernels[WINDOW_KIND] = window

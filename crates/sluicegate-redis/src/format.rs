@@ -1,0 +1,68 @@
+//! Formats of bytes, as the `struct` library of a server's Lua writes and reads them: from Rust a
+//! script gets the text of a format, its size, and where in it things stand.
+
+use std::fmt;
+
+use sluicegate_core::kernel::NUMBER_BYTES;
+
+/// Some of the items of a format, one after the other, big-endian.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Item {
+    /// So many whole numbers below 2^53, as everywhere in the stored format.
+    Numbers(usize),
+    /// So many whole numbers of one byte.
+    Bytes(usize),
+    /// A whole number of so many bytes. The head of an entry is one too: a number is made and
+    /// compared faster than a text.
+    Whole(usize),
+}
+
+/// A format, in pieces that are formats by themselves.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Format(pub(crate) &'static [&'static [Item]]);
+
+impl Format {
+    /// The bytes of what has this format.
+    pub(crate) const fn size(self) -> usize {
+        let (mut size, mut pieces) = (0, self.0);
+        while let [piece, others @ ..] = pieces {
+            let mut piece = *piece;
+            while let [item, rest @ ..] = piece {
+                size += match *item {
+                    Item::Bytes(bytes) | Item::Whole(bytes) => bytes,
+                    Item::Numbers(count) => count * NUMBER_BYTES,
+                };
+                piece = rest;
+            }
+            pieces = others;
+        }
+        size
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(">")?;
+        for item in self.0.iter().copied().flatten() {
+            match *item {
+                Item::Whole(bytes) => write!(f, "I{bytes}")?,
+                Item::Bytes(count) => f.write_str(&"B".repeat(count))?,
+                Item::Numbers(count) => f.write_str(&format!("I{NUMBER_BYTES}").repeat(count))?,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_format_knows_its_text_and_its_size() {
+        let format =
+            Format(&[&[Item::Whole(6), Item::Whole(2)], &[Item::Numbers(2), Item::Bytes(2)]]);
+        assert_eq!(format.to_string(), ">I6I2I7I7BB");
+        assert_eq!(format.size(), 24);
+    }
+}

@@ -1,0 +1,41 @@
+-- The general part: every operation, every policy, whatever is stored. Here is what the kernels
+-- below share, and tail.lua is what they all serve.
+
+local floor, max, min = math.floor, math.max, math.min
+local operation, parts, count, within = unpack(PROGRAM_END, program, #program - (PROGRAM_END_SIZE - 1))
+-- What each kernel below registers, by the kind of its entries.
+local kernels = {}
+
+-- a·b ÷ c as quotient and remainder, by doubling, so that nothing passes 2^53; nil above it.
+local function muldiv(a, b, c)
+  local whole, part = floor(b / c), b % c
+  local quotient, rest, bit = 0, 0, (MAX + 1) / 2
+  while bit >= 1 do
+    quotient = 2 * quotient
+    if rest >= c - rest then
+      quotient, rest = quotient + 1, rest - (c - rest)
+    else
+      rest = 2 * rest
+    end
+    if a >= bit then
+      a, quotient = a - bit, quotient + whole
+      if rest >= c - part then
+        quotient, rest = quotient + 1, rest - (c - part)
+      else
+        rest = rest + part
+      end
+    end
+    if quotient > MAX then return nil end
+    bit = bit / 2
+  end
+  return quotient, rest
+end
+
+-- A deficit in the ticks of another unit, rounded up; nil when it can't be held.
+local function convert(deficit, unit, then_unit)
+  if unit == then_unit then return deficit end
+  local whole, rest = muldiv(deficit, unit, then_unit)
+  if whole and rest > 0 then whole = whole + 1 end
+  if whole and whole > MAX then return nil end
+  return whole
+end
