@@ -1,8 +1,28 @@
 //! Many requests at once, by one reading of the clock, which takes as long as a decision.
+//!
+//! A decision on one of a million keys mostly waits for the memory where the key's state is. A
+//! group of requests locks its shards, looks at all of its slots, and only then decides: the
+//! processor fetches the slots at the same time instead of one after the other, which it could
+//! not do past the locks of single decisions.
 
-use sluicegate_core::{Decision, Error, Request};
+use std::hint::black_box;
 
-use crate::opened::MemoryLimit;
+use smallvec::SmallVec;
+
+use sluicegate_core::{Decision, Error, Request, Timestamp};
+
+use crate::cell::BucketCell;
+use crate::fast::{self, Judged, Rare};
+use crate::fingerprint::Fingerprint;
+use crate::lock::Guard;
+use crate::opened::{MemoryLimit, straight_cost};
+use crate::opened_policy::OpenedPolicy;
+use crate::registry::Full;
+use crate::shard::Shard;
+
+/// Requests that are decided under locks held together: as many cache misses as a processor
+/// follows at a time, and few enough that others don't wait long.
+const GROUP: usize = 16;
 
 impl MemoryLimit {
     /// Answers many requests in their order, by one reading of the clock.
@@ -10,8 +30,9 @@ impl MemoryLimit {
     /// What is late by more than [`Builder::max_clock_back`](crate::Builder::max_clock_back) is
     /// judged as [`MemoryLimit::decide_at`] says.
     ///
-    /// `answer` is called with the index of each request and its answer. The requests are decided
-    /// one by one: those of other threads may come in between.
+    /// `answer` is called with the index of each request and its answer, some requests later than
+    /// they were taken from the iterator. The requests are decided one by one: those of other
+    /// threads may come in between.
     ///
     /// ```
     /// use sluicegate_core::{Decision, Limit, OpenOptions, Request, Store};
@@ -34,8 +55,140 @@ impl MemoryLimit {
         mut answer: impl FnMut(usize, Result<&Decision, &Error>),
     ) {
         let now = self.store().now();
-        for (index, request) in requests.into_iter().enumerate() {
-            answer(index, self.decide_at(request, now).as_ref());
+        let mut requests = requests.into_iter();
+        let mut index = 0;
+        let mut tell = |result: Result<&Decision, &Error>| {
+            answer(index, result);
+            index += 1;
+        };
+        let Some(policy) = self.straight_bucket() else {
+            requests.for_each(|request| tell(self.decide_at(request, now).as_ref()));
+            return;
+        };
+        // What a group needs stays in its place from one group to the next: to move it would take
+        // as long as to judge it.
+        let mut group: SmallVec<[Asked<'k>; GROUP]> = SmallVec::new();
+        let mut locks = Locks::default();
+        let mut judged = SmallVec::new();
+        loop {
+            group.clear();
+            for request in requests.by_ref().take(GROUP) {
+                let fingerprint = self.store().fingerprint(request.key());
+                group.push(Asked { request, fingerprint });
+            }
+            if group.is_empty() {
+                return;
+            }
+            let mut rest = &*group;
+            while let Some((first, others)) = rest.split_first() {
+                judged.clear();
+                self.judge_together(policy, rest, now, &mut locks, &mut judged);
+                locks.clear();
+                for judged in &judged {
+                    tell(Ok(&judged.decision(self.limit(), &policy.rule)));
+                }
+                rest = if judged.is_empty() {
+                    tell(self.decide_at(first.request, now).as_ref());
+                    others
+                } else {
+                    &rest[judged.len()..]
+                };
+            }
         }
+    }
+
+    /// Judges as many requests as can be judged under locks that are all held, from the first on:
+    /// none is waited for but the first.
+    fn judge_together<'t>(
+        &self,
+        policy: &'t OpenedPolicy<BucketCell>,
+        group: &[Asked<'_>],
+        now: Timestamp,
+        locks: &mut Locks<'t>,
+        judged: &mut SmallVec<[Judged; GROUP]>,
+    ) {
+        let mut ready = 0;
+        for Asked { request, fingerprint } in group {
+            let is_ready =
+                straight_cost(request, policy).is_some() && locks.take(policy, *fingerprint);
+            if !is_ready {
+                break;
+            }
+            ready += 1;
+        }
+        let group = &group[..ready];
+        let seen = group
+            .iter()
+            .enumerate()
+            .fold(0, |seen, (index, asked)| seen ^ locks.shard(index).glance(asked.fingerprint));
+        black_box(seen);
+        let now = self.now_at(now);
+        for (index, Asked { request, fingerprint }) in group.iter().enumerate() {
+            let Some(cost) = straight_cost(request, policy) else {
+                return;
+            };
+            let keep_first = |shard: &mut Shard<BucketCell>, cell| {
+                // To make room would mean to look at other shards, which may be among the locked.
+                if !self.registry().budget.try_take(1) {
+                    return Err(Full { retry: 0 });
+                }
+                policy.table.insert(shard, *fingerprint, cell, now.micros);
+                Ok(())
+            };
+            match fast::judge(policy, locks.shard(index), *fingerprint, cost, now, keep_first) {
+                Ok(answer) => judged.push(answer),
+                Err(Rare::Late | Rare::Overflow(_) | Rare::Full(..)) => return,
+            }
+        }
+    }
+}
+
+/// A request with its key hashed.
+struct Asked<'k> {
+    request: Request<'k>,
+    fingerprint: Fingerprint,
+}
+
+/// The shards that a group has locked.
+#[derive(Default)]
+struct Locks<'t> {
+    /// Each once, with its place in the table.
+    held: SmallVec<[(usize, Guard<'t, Shard<BucketCell>>); GROUP]>,
+    /// Of each request, which of them is its own.
+    own: SmallVec<[u8; GROUP]>,
+}
+
+impl<'t> Locks<'t> {
+    /// Locks the shard of the next request, unless it is locked already. Whoever holds locks waits
+    /// for no other: somebody may hold that one and wait for these.
+    #[inline]
+    fn take(&mut self, policy: &'t OpenedPolicy<BucketCell>, fingerprint: Fingerprint) -> bool {
+        let place = policy.table.place_of(fingerprint);
+        let held = self.held.iter().position(|&(held, _)| held == place);
+        let index = held.unwrap_or(self.held.len());
+        if held.is_none() {
+            let guard = if index == 0 {
+                Some(policy.table.lock(fingerprint))
+            } else {
+                policy.table.try_lock(place)
+            };
+            match guard {
+                Some(guard) => self.held.push((place, guard)),
+                None => return false,
+            }
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "below the size of a group")]
+        self.own.push(index as u8);
+        true
+    }
+
+    #[inline]
+    fn shard(&mut self, request: usize) -> &mut Shard<BucketCell> {
+        &mut self.held[usize::from(self.own[request])].1
+    }
+
+    fn clear(&mut self) {
+        self.held.clear();
+        self.own.clear();
     }
 }

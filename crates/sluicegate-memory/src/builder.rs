@@ -27,6 +27,25 @@ pub struct Builder {
     max_clock_back: Span,
 }
 
+impl MemoryStore {
+    /// A store of a million keys on the machine's clock.
+    #[must_use]
+    pub fn new() -> Self {
+        Builder::default().build()
+    }
+
+    /// A store of another size, on another clock, or strict at its cap.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Builder {
     /// One million keys.
     pub const DEFAULT_MAX_KEYS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(999_999);

@@ -1,75 +1,132 @@
 //! The fast path: checks against a limit whose only policy is an enforced bucket.
 
-use sluicegate_core::kernel::{Admission, Kernel as _, Now, Verdict, bucket};
-use sluicegate_core::{Decision, Error, Limit, OpenedLimit as _, Request, Span};
+use sluicegate_core::kernel::bucket::{Balance, Bucket};
+use sluicegate_core::kernel::{Admission, Kernel as _, Now, Overflow, Verdict};
+use sluicegate_core::{Cost, Costs, Decision, Error, Limit, Request, Span, Timestamp};
 
 use crate::cell::BucketCell;
 use crate::fingerprint::Fingerprint;
 use crate::general;
 use crate::opened::MemoryLimit;
+use crate::opened_policy::OpenedPolicy;
 use crate::registry::{Full, Registry};
-use crate::seat::SeatOf;
 use crate::shard::Shard;
+
+/// A check that a bucket has judged, and charged if it passed.
+pub(crate) struct Judged {
+    balance: Balance,
+    cost: Cost,
+    verdict: Verdict,
+}
+
+/// Why a check was not judged; nothing has changed.
+#[derive(Clone, Copy)]
+pub(crate) enum Rare {
+    /// A state has to be restamped.
+    Late,
+    Overflow(Overflow),
+    /// There is no room for a new key.
+    Full(Full, Verdict),
+}
+
+impl Judged {
+    /// The answer. No lock has to be held for its arithmetic.
+    #[inline]
+    pub(crate) fn decision(&self, limit: &Limit, rule: &Bucket) -> Decision {
+        Decision::of_bucket(limit, rule, &self.balance, self.cost.get(), self.verdict)
+    }
+}
 
 /// Answers a check; the same as [`sluicegate_core::step`] would. What is rare is left to the
 /// general path: to restamp a state, and to wait for room.
-#[inline]
 pub(crate) fn check(
     opened: &MemoryLimit,
-    seat: &SeatOf<BucketCell>,
-    request: &Request<'_>,
-    fingerprint: Fingerprint,
-    cost: u64,
-    now: Now,
+    policy: &OpenedPolicy<BucketCell>,
+    key: &[u8],
+    cost: Cost,
+    now: Timestamp,
 ) -> Result<Decision, Error> {
-    let SeatOf { table, rule, tag, .. } = seat;
-    let mut shard = table.lock(fingerprint);
+    let (fingerprint, now) = (opened.store().fingerprint(key), opened.now_at(now));
+    let mut shard = policy.table.lock(fingerprint);
+    let judged = judge(policy, &mut shard, fingerprint, cost, now, |shard, cell| {
+        keep_first(opened.registry(), policy, shard, fingerprint, cell, now)
+    });
+    drop(shard);
+    match judged {
+        Ok(judged) => Ok(judged.decision(opened.limit(), &policy.rule)),
+        Err(rare) => answer_rare(opened, policy, key, fingerprint, cost, now, rare),
+    }
+}
+
+/// Judges a check in a locked shard and keeps what it changed. `keep_first` keeps the state of a
+/// new key.
+#[inline(always)]
+pub(crate) fn judge(
+    policy: &OpenedPolicy<BucketCell>,
+    shard: &mut Shard<BucketCell>,
+    fingerprint: Fingerprint,
+    cost: Cost,
+    now: Now,
+    keep_first: impl FnOnce(&mut Shard<BucketCell>, BucketCell) -> Result<(), Full>,
+) -> Result<Judged, Rare> {
+    let OpenedPolicy { table, rule, tag, .. } = policy;
     let found = shard.find(fingerprint);
     let state = match found {
         Ok(index) => Some(shard.cell(index).read(*tag, rule.unit(), table.scales())),
         Err(_) => None,
     };
-    let (mut balance, restamped) = rule.balance(state, now)?;
+    let (mut balance, restamped) = rule.balance(state, now).map_err(Rare::Overflow)?;
     if restamped {
-        drop(shard);
-        return general::decide(opened, request, fingerprint, now);
+        return Err(Rare::Late);
     }
-    let verdict = rule.judge(&balance, cost, None);
+    let verdict = rule.judge(&balance, cost.get(), None);
     if let Verdict::Pass { wait } = verdict {
-        rule.admit(&mut balance, Admission { cost, wait, act_in: wait })?;
+        let admission = Admission { cost: cost.get(), wait, act_in: wait };
+        rule.admit(&mut balance, admission).map_err(Rare::Overflow)?;
         let cell = BucketCell::write(rule.kept(&balance), *tag);
         match found {
             Ok(index) => *shard.cell_mut(index) = cell,
-            Err(_) => {
-                let registry = opened.registry();
-                if let Err(full) = first(registry, seat, &mut shard, fingerprint, cell, now) {
-                    drop(shard);
-                    if registry.evicts() {
-                        return general::decide(opened, request, fingerprint, now);
-                    }
-                    return turn_away(opened.limit(), rule, cost, verdict, now, full);
-                }
-            }
+            Err(_) => keep_first(shard, cell).map_err(|full| Rare::Full(full, verdict))?,
         }
     }
-    // No lock has to be held for the arithmetic of an answer.
-    drop(shard);
-    Ok(Decision::of_bucket(opened.limit(), rule, &balance, cost, verdict))
+    Ok(Judged { balance, cost, verdict })
+}
+
+#[cold]
+fn answer_rare(
+    opened: &MemoryLimit,
+    policy: &OpenedPolicy<BucketCell>,
+    key: &[u8],
+    fingerprint: Fingerprint,
+    cost: Cost,
+    now: Now,
+    rare: Rare,
+) -> Result<Decision, Error> {
+    match rare {
+        Rare::Overflow(overflow) => Err(overflow.into()),
+        Rare::Full(full, verdict) if !opened.registry().evicts() => {
+            turn_away(opened.limit(), &policy.rule, cost, verdict, now, full)
+        }
+        Rare::Late | Rare::Full(..) => {
+            let request = Request::check(key).costs(Costs::Same(cost));
+            general::decide(opened, &request, fingerprint, now)
+        }
+    }
 }
 
 /// Keeps the state of a key that is new.
 #[cold]
 #[inline(never)]
-fn first(
+fn keep_first(
     registry: &Registry,
-    seat: &SeatOf<BucketCell>,
+    policy: &OpenedPolicy<BucketCell>,
     shard: &mut Shard<BucketCell>,
     fingerprint: Fingerprint,
     cell: BucketCell,
     now: Now,
 ) -> Result<(), Full> {
-    registry.make_room(&seat.table, shard, now.micros)?;
-    seat.table.insert(shard, fingerprint, cell, now.micros);
+    registry.make_room(&policy.table, shard, now.micros)?;
+    policy.table.insert(shard, fingerprint, cell, now.micros);
     Ok(())
 }
 
@@ -77,14 +134,14 @@ fn first(
 #[cold]
 fn turn_away(
     limit: &Limit,
-    rule: &bucket::Bucket,
-    cost: u64,
+    rule: &Bucket,
+    cost: Cost,
     verdict: Verdict,
     now: Now,
     full: Full,
 ) -> Result<Decision, Error> {
     let (fresh, _) = rule.balance(None, now)?;
-    let mut decision = Decision::of_bucket(limit, rule, &fresh, cost, verdict);
+    let mut decision = Decision::of_bucket(limit, rule, &fresh, cost.get(), verdict);
     decision.turn_away_for_room(Span::from_micros(full.retry).unwrap_or(Span::MAX));
     Ok(decision)
 }

@@ -7,13 +7,12 @@ use smallvec::SmallVec;
 
 use sluicegate_core::kernel::Now;
 use sluicegate_core::{
-    Action, Decision, Enforcement, Error, Held, OpenedLimit as _, Operation, Request, Span, Step,
-    step,
+    Action, Decision, Enforcement, Error, Held, Operation, Request, Span, Step, step,
 };
 
 use crate::budget::Room;
 use crate::fingerprint::Fingerprint;
-use crate::kernels::Place;
+use crate::kernels::AnyEntry;
 use crate::opened::MemoryLimit;
 use crate::registry::{Full, Registry};
 
@@ -54,8 +53,8 @@ fn fingerprints(
 #[cold]
 fn forget_elsewhere(opened: &MemoryLimit, fingerprints: &[Fingerprint]) {
     for (part, fingerprint) in opened.limit().parts().iter().zip(fingerprints) {
-        let (time, seats) = (opened.time(), opened.seats());
-        opened.registry().forget_elsewhere(part.as_str(), time, seats, *fingerprint);
+        let own = |id| opened.policies().iter().any(|policy| policy.table_id() == id);
+        opened.registry().forget_elsewhere(part.as_str(), opened.time(), own, *fingerprint);
     }
 }
 
@@ -96,18 +95,18 @@ fn wait_for_room(
 struct Call<'o> {
     opened: &'o MemoryLimit,
     now: Now,
-    places: PerPolicy<Place<'o>>,
+    entries: PerPolicy<AnyEntry<'o>>,
 }
 
 impl<'o> Call<'o> {
     fn lock(opened: &'o MemoryLimit, fingerprints: &[Fingerprint], now: Now) -> Self {
         let members = opened.limit().members();
-        let mut places: PerPolicy<Option<Place<'o>>> = members.iter().map(|_| None).collect();
+        let mut entries: PerPolicy<Option<AnyEntry<'o>>> = members.iter().map(|_| None).collect();
         for &index in opened.lock_order() {
             let fingerprint = fingerprints[members[index].part()];
-            places[index] = Some(opened.seats()[index].lock(fingerprint));
+            entries[index] = Some(opened.policies()[index].lock(fingerprint));
         }
-        Self { opened, now, places: places.into_iter().flatten().collect() }
+        Self { opened, now, entries: entries.into_iter().flatten().collect() }
     }
 
     /// The answer stands unless more room is wanted.
@@ -116,13 +115,13 @@ impl<'o> Call<'o> {
             // A refund gives nothing to a key that isn't there.
             Action::Decide(Operation::Peek | Operation::Refund | Operation::Reset)
             | Action::Slices => 0,
-            _ => self.places.iter().filter(|place| !place.is_found()).count(),
+            _ => self.entries.iter().filter(|entry| !entry.is_found()).count(),
         };
         // Room for what is new is taken first and given back when not needed: at the cap nobody is
         // evicted for a request that is denied after all.
         let is_roomy = room.try_fill(absent);
         let mut held: PerPolicy<Option<Held>> =
-            self.places.iter_mut().map(|place| place.take().map(Held::State)).collect();
+            self.entries.iter_mut().map(|entry| entry.take().map(Held::State)).collect();
         self.catch_up(&held);
         if is_roomy {
             return match step(self.opened.limit(), request, self.now, &mut held) {
@@ -179,12 +178,12 @@ impl<'o> Call<'o> {
     /// Keeps what changed, puts the rest back, and gives how many states are new.
     fn write(&mut self, held: PerPolicy<Option<Held>>, changed: u64) -> usize {
         let mut inserted = 0;
-        for (index, (place, held)) in self.places.iter_mut().zip(held).enumerate() {
+        for (index, (entry, held)) in self.entries.iter_mut().zip(held).enumerate() {
             let state = if let Some(Held::State(state)) = held { Some(state) } else { None };
             if changed & (1 << index) == 0 {
-                place.put_back(state);
+                entry.put_back(state);
             } else {
-                inserted += usize::from(place.keep(state, self.now.micros));
+                inserted += usize::from(entry.keep(state, self.now.micros));
             }
         }
         inserted
@@ -200,17 +199,17 @@ impl<'o> Call<'o> {
         let registry = self.opened.registry();
         let mut needed = 0;
         let mut notes = decision.notes();
-        for (index, (place, member)) in
-            self.places.iter_mut().zip(self.opened.limit().members()).enumerate()
+        for (index, (entry, member)) in
+            self.entries.iter_mut().zip(self.opened.limit().members()).enumerate()
         {
-            if place.is_found() || *changed & (1 << index) == 0 {
+            if entry.is_found() || *changed & (1 << index) == 0 {
                 continue;
             }
             needed += 1;
             if room.try_fill(needed) {
                 continue;
             }
-            match place.make_room(registry, self.now.micros) {
+            match entry.make_room(registry, self.now.micros) {
                 Ok(()) => room.add(),
                 Err(full) => {
                     let matters = member.policy().enforcement() == Enforcement::Enforced;

@@ -1,15 +1,15 @@
 //! Which tables there are, and room for new states at the cap.
 
+use std::any::Any;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sluicegate_core::kernel::Now;
-use sluicegate_core::{Clock, Limit, Member, TimeSource};
+use sluicegate_core::{Clock, Identity, TimeSource};
 
 use crate::budget::{Budget, Room};
 use crate::cell::Cell;
 use crate::fingerprint::Fingerprint;
-use crate::kernels::{NewTables, Seat};
 use crate::ring::{Ring, TableKey};
 use crate::shard::Shard;
 use crate::table::Table;
@@ -83,31 +83,14 @@ impl Registry {
         (micros > now.micros).then_some(Now { micros, ..now })
     }
 
-    /// A seat at the table of each policy of a limit.
-    pub(crate) fn seats(&self, limit: &Limit, time: &TimeSource) -> Box<[Seat]> {
+    /// The tables of a time, while a limit is opened.
+    pub(crate) fn open(&self, time: &TimeSource) -> Tables<'_> {
         let mut runs = self.lock();
         self.forget_unused();
         if *time != TimeSource::Store {
             *runs.entry(time.clone()).or_default() += 1;
         }
-        let max_clock_back = matches!(time, TimeSource::Store).then_some(self.max_clock_back);
-        let tables = NewTables { registry: self, max_clock_back };
-        let seat = |member: &Member| {
-            let key = TableKey {
-                time: time.clone(),
-                limit: limit.parts()[member.part()].as_str().to_owned(),
-                identity: member.identity(),
-            };
-            let policy = member.policy();
-            let (seat, kept) = Seat::at(policy.rule(), self.ring.get(&key), policy.cost(), &tables);
-            self.ring.put(key, kept);
-            seat
-        };
-        limit.members().iter().map(seat).collect()
-    }
-
-    pub(crate) fn table<C: Cell>(&self, max_clock_back: Option<u64>) -> Table<C> {
-        Table::new(self.shards, &self.budget, max_clock_back)
+        Tables { registry: self, time: time.clone(), _runs: runs }
     }
 
     /// Counts out an opened limit of a run of injected time; the tables go with the last one.
@@ -122,18 +105,18 @@ impl Registry {
         }
     }
 
-    /// Forgets a subject in all tables of a limit but those of `seats`: in those of policies that
+    /// Forgets a subject in all tables of a limit but the `known` ones: in those of policies that
     /// the limit has had, or has where it is opened elsewhere. Whoever calls this holds no shard.
     pub(crate) fn forget_elsewhere(
         &self,
         limit: &str,
         time: &TimeSource,
-        seats: &[Seat],
+        known: impl Fn(u64) -> bool,
         fingerprint: Fingerprint,
     ) {
-        for kept in self.ring.all(|key| key.limit == limit && key.time == *time) {
-            if seats.iter().all(|seat| seat.table_id() != kept.any().id()) {
-                kept.any().forget(fingerprint);
+        for table in self.ring.all(|key| key.limit == limit && key.time == *time) {
+            if !known(table.id()) {
+                table.forget(fingerprint);
             }
         }
     }
@@ -214,7 +197,7 @@ impl Registry {
                 let Some((table, shard)) = self.ring.advance() else {
                     break;
                 };
-                if let Some(was_live) = table.any().wait_and_take_one(shard, now) {
+                if let Some(was_live) = table.wait_and_take_one(shard, now) {
                     room.add();
                     if was_live {
                         self.budget.count_evicted_live();
@@ -234,7 +217,7 @@ impl Registry {
             let Some((table, shard)) = self.ring.advance() else {
                 break;
             };
-            removed += table.any().purge(shard, now);
+            removed += table.purge(shard, now);
         }
         let _runs = self.lock();
         self.forget_unused();
@@ -248,16 +231,44 @@ impl Registry {
 
     /// Bytes of all tables.
     pub(crate) fn bytes(&self) -> usize {
-        self.ring.all(|_| true).iter().map(|kept| kept.any().bytes()).sum()
+        self.ring.all(|_| true).iter().map(|table| table.bytes()).sum()
     }
 
-    /// Forgets the empty tables at which nobody has a seat any more.
+    /// Forgets the empty tables that nobody but the ring holds any more.
     fn forget_unused(&self) {
-        self.ring.forget(|_, kept| !kept.has_seats() && kept.any().is_empty());
+        self.ring.forget(|_, table| Arc::strong_count(table) == 1 && table.is_empty());
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<TimeSource, usize>> {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The tables of a time. Two that open a limit find one table: the second waits for the first.
+pub(crate) struct Tables<'r> {
+    registry: &'r Registry,
+    time: TimeSource,
+    _runs: MutexGuard<'r, HashMap<TimeSource, usize>>,
+}
+
+impl Tables<'_> {
+    /// The table of a policy of a limit, if there is one.
+    pub(crate) fn get<C: Cell>(&self, limit: &str, policy: Identity) -> Option<Arc<Table<C>>> {
+        let table: Arc<dyn Any + Send + Sync> = self.registry.ring.get(&self.key(limit, policy))?;
+        table.downcast().ok()
+    }
+
+    /// A new table, in the place of the one there was.
+    pub(crate) fn make<C: Cell>(&self, limit: &str, policy: Identity) -> Arc<Table<C>> {
+        let Registry { ring, budget, shards, max_clock_back, .. } = self.registry;
+        let max_clock_back = matches!(self.time, TimeSource::Store).then_some(*max_clock_back);
+        let table = Arc::new(Table::new(*shards, budget, max_clock_back));
+        ring.put(self.key(limit, policy), Arc::clone(&table) as Arc<_>);
+        table
+    }
+
+    fn key(&self, limit: &str, identity: Identity) -> TableKey {
+        TableKey { time: self.time.clone(), limit: limit.to_owned(), identity }
     }
 }
 
@@ -286,7 +297,7 @@ mod tests {
     use sluicegate_core::{Limit, OpenOptions, Request, Store};
 
     use crate::fingerprint::Fingerprint;
-    use crate::kernels::Seat;
+    use crate::kernels::AnyPolicy;
     use crate::opened::MemoryLimit;
     use crate::store::MemoryStore;
 
@@ -314,10 +325,10 @@ mod tests {
         for key in [b"a", b"b"] {
             assert!(full.decide(Request::check(key)).unwrap().is_allowed());
         }
-        let [Seat::Window(seat)] = full.seats() else {
+        let [AnyPolicy::Window(policy)] = full.policies() else {
             panic!("a limit of one window");
         };
-        let in_use = seat.table.lock(Fingerprint::NONE);
+        let in_use = policy.table.lock(Fingerprint::NONE);
         std::thread::scope(|scope| {
             let asked = scope.spawn(|| fresh.decide(Request::check(b"c")).unwrap());
             // Long enough for a request that doesn't wait.

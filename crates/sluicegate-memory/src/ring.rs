@@ -1,18 +1,17 @@
 //! All tables of a store, in a ring that one hand goes round.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use sluicegate_core::{Identity, TimeSource};
 
-use crate::kernels::Kept;
 use crate::table::AnyTable;
 
 /// The tables and the hand.
 ///
 /// It is read by threads that hold shards: nobody may wait for a shard while it is locked.
 pub(crate) struct Ring {
-    tables: RwLock<Vec<(TableKey, Kept)>>,
+    tables: RwLock<Vec<(TableKey, Arc<dyn AnyTable>)>>,
     /// Shards of each table.
     shards: usize,
     /// The shards that the hand has passed.
@@ -37,22 +36,22 @@ impl Ring {
         self.read().len() * self.shards
     }
 
-    pub(crate) fn get(&self, key: &TableKey) -> Option<Kept> {
-        self.read().iter().find(|(other, _)| other == key).map(|(_, kept)| kept.clone())
+    pub(crate) fn get(&self, key: &TableKey) -> Option<Arc<dyn AnyTable>> {
+        self.read().iter().find(|(other, _)| other == key).map(|(_, table)| Arc::clone(table))
     }
 
-    pub(crate) fn all(&self, wanted: impl Fn(&TableKey) -> bool) -> Vec<Kept> {
+    pub(crate) fn all(&self, wanted: impl Fn(&TableKey) -> bool) -> Vec<Arc<dyn AnyTable>> {
         let tables = self.read();
-        tables.iter().filter(|(key, _)| wanted(key)).map(|(_, kept)| kept.clone()).collect()
+        tables.iter().filter(|(key, _)| wanted(key)).map(|(_, table)| Arc::clone(table)).collect()
     }
 
     /// Puts in a table, in the place of another one with its key.
-    pub(crate) fn put(&self, key: TableKey, kept: Kept) {
+    pub(crate) fn put(&self, key: TableKey, table: Arc<dyn AnyTable>) {
         let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
         let old = match tables.iter_mut().find(|(other, _)| *other == key) {
-            Some((_, place)) => Some(std::mem::replace(place, kept)),
+            Some((_, place)) => Some(std::mem::replace(place, table)),
             None => {
-                tables.push((key, kept));
+                tables.push((key, table));
                 None
             }
         };
@@ -61,21 +60,21 @@ impl Ring {
     }
 
     /// Takes out the tables that nobody wants, who asks without waiting for a shard.
-    pub(crate) fn forget(&self, unwanted: impl Fn(&TableKey, &Kept) -> bool) {
-        if !self.read().iter().any(|(key, kept)| unwanted(key, kept)) {
+    pub(crate) fn forget(&self, unwanted: impl Fn(&TableKey, &Arc<dyn AnyTable>) -> bool) {
+        if !self.read().iter().any(|(key, table)| unwanted(key, table)) {
             return;
         }
         let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
-        let gone: Vec<_> = tables.extract_if(.., |(key, kept)| unwanted(key, kept)).collect();
+        let gone: Vec<_> = tables.extract_if(.., |(key, table)| unwanted(key, table)).collect();
         // Dropping a table takes its time.
         drop(tables);
         drop(gone);
     }
 
     /// The shard that the hand points to; moves the hand to the next.
-    pub(crate) fn advance(&self) -> Option<(Kept, usize)> {
+    pub(crate) fn advance(&self) -> Option<(Arc<dyn AnyTable>, usize)> {
         let tables = self.read();
-        self.next(&tables).map(|(kept, shard)| (kept.clone(), shard))
+        self.next(&tables).map(|(table, shard)| (Arc::clone(table), shard))
     }
 
     /// Moves the hand over so many shards, one round at most, until `visit` gives something. It
@@ -87,18 +86,21 @@ impl Ring {
     ) -> Option<T> {
         let tables = self.read();
         (0..visits.min(tables.len() * self.shards)).find_map(|_| {
-            let (kept, shard) = self.next(&tables)?;
-            visit(kept.any(), shard)
+            let (table, shard) = self.next(&tables)?;
+            visit(&**table, shard)
         })
     }
 
-    fn next<'a>(&self, tables: &'a [(TableKey, Kept)]) -> Option<(&'a Kept, usize)> {
+    fn next<'a>(
+        &self,
+        tables: &'a [(TableKey, Arc<dyn AnyTable>)],
+    ) -> Option<(&'a Arc<dyn AnyTable>, usize)> {
         let passed = self.hand.fetch_add(1, Ordering::Relaxed);
         let table = (passed / self.shards).checked_rem(tables.len())?;
         Some((&tables[table].1, passed % self.shards))
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, Vec<(TableKey, Kept)>> {
+    fn read(&self) -> RwLockReadGuard<'_, Vec<(TableKey, Arc<dyn AnyTable>)>> {
         self.tables.read().unwrap_or_else(PoisonError::into_inner)
     }
 }

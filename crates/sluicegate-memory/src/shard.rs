@@ -72,6 +72,15 @@ impl<C: Cell> Shard<C> {
         Err(index)
     }
 
+    /// Reads something of where a fingerprint is likely to be, so that the processor fetches it.
+    #[inline]
+    pub(crate) fn glance(&self, fingerprint: Fingerprint) -> u64 {
+        let home = self.home(fingerprint);
+        // Most are pushed aside by less than a cache line, which holds two of the smallest slots.
+        let near = [home, home + 2].map(|index| self.slots.get(index));
+        near.into_iter().flatten().fold(0, |seen, slot| seen ^ slot.fingerprint.low)
+    }
+
     /// The cell at an index that [`Shard::find`] found.
     #[inline]
     pub(crate) fn cell(&self, index: usize) -> &C {

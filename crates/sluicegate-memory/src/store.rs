@@ -4,16 +4,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use sluicegate_core::{Clock, Limit, OpenOptions, Store, StoreId, StoreStats, Timestamp};
+use sluicegate_core::{Clock, StoreId, Timestamp};
 
-use crate::builder::Builder;
 use crate::fingerprint::{Fingerprint, Fingerprinter};
-use crate::opened::MemoryLimit;
 use crate::registry::{Overflow, Registry};
 
 /// A store inside the process. Cloning is cheap, and clones are one store.
 ///
-/// It holds at most [`Builder::max_keys`] keys. States that equal a fresh key's are removed by
+/// It holds at most [`Builder::max_keys`](crate::Builder::max_keys) keys. States that equal a fresh key's are removed by
 /// and by as new keys come; call [`MemoryStore::sweep_some`] now and then to have that done
 /// without them.
 #[derive(Clone)]
@@ -38,17 +36,6 @@ pub struct Stats {
 }
 
 impl MemoryStore {
-    /// A store of a million keys on the machine's clock.
-    #[must_use]
-    pub fn new() -> Self {
-        Builder::default().build()
-    }
-
-    /// A store of another size, on another clock, or strict at its cap.
-    pub fn builder() -> Builder {
-        Builder::default()
-    }
-
     pub(crate) fn with(
         clock: Box<dyn Clock>,
         most: usize,
@@ -61,10 +48,14 @@ impl MemoryStore {
         Self { registry, fingerprinter: Fingerprinter::new(), number }
     }
 
-    /// What the store's clock shows, for [`MemoryLimit::decide_at`].
+    /// What the store's clock shows, for [`MemoryLimit::decide_at`](crate::MemoryLimit::decide_at).
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.registry.clock.now()
+    }
+
+    pub(crate) fn store_id(&self) -> StoreId {
+        StoreId::new(&format!("memory:{}", self.number))
     }
 
     pub(crate) fn registry(&self) -> &Registry {
@@ -104,44 +95,12 @@ impl MemoryStore {
     }
 }
 
-impl Default for MemoryStore {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl fmt::Debug for MemoryStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MemoryStore")
             .field("keys", &self.registry.budget.taken())
             .field("max_keys", &self.registry.budget.most())
             .finish_non_exhaustive()
-    }
-}
-
-impl Store for MemoryStore {
-    type Opened = MemoryLimit;
-
-    fn id(&self) -> StoreId {
-        StoreId::new(&format!("memory:{}", self.number))
-    }
-
-    fn open(&self, limit: Limit, options: OpenOptions) -> MemoryLimit {
-        MemoryLimit::new(self.clone(), limit, options)
-    }
-
-    fn maintain(&self) {
-        self.sweep_some();
-    }
-
-    fn stats(&self) -> StoreStats {
-        let Stats { keys, max_keys, evicted_live, bytes } = MemoryStore::stats(self);
-        let mut stats = StoreStats::default();
-        stats.keys = Some(keys as u64);
-        stats.max_keys = Some(max_keys as u64);
-        stats.evicted_live = Some(evicted_live);
-        stats.bytes = Some(bytes as u64);
-        stats
     }
 }
 

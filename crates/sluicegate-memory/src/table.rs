@@ -1,5 +1,6 @@
 //! The states of one policy, cut into shards.
 
+use std::any::Any;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -51,9 +52,21 @@ impl<C: Cell> Table<C> {
 
     /// Locks the shard of a fingerprint.
     #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "masked to the number of shards")]
     pub(crate) fn lock(&self, fingerprint: Fingerprint) -> Guard<'_, Shard<C>> {
-        self.shards[(fingerprint.low & self.mask) as usize].lock()
+        self.shards[self.place_of(fingerprint)].lock()
+    }
+
+    /// Locks the shard at a place unless somebody else has it.
+    #[inline]
+    pub(crate) fn try_lock(&self, place: usize) -> Option<Guard<'_, Shard<C>>> {
+        self.shards[place].try_lock()
+    }
+
+    /// The place of a fingerprint's shard.
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "masked to the number of shards")]
+    pub(crate) const fn place_of(&self, fingerprint: Fingerprint) -> usize {
+        (fingerprint.low & self.mask) as usize
     }
 
     /// Puts in a state for which there is room in the budget, and looks whether others may go.
@@ -133,7 +146,7 @@ impl<C: Cell> Table<C> {
 }
 
 /// What the store does to tables of whatever kernel.
-pub(crate) trait AnyTable: Send + Sync {
+pub(crate) trait AnyTable: Any + Send + Sync {
     fn id(&self) -> u64;
     /// Takes out the state of a fingerprint.
     fn forget(&self, fingerprint: Fingerprint);

@@ -1,25 +1,25 @@
-//! Where the state of a policy is, or would be.
+//! A key's entry in the table of a policy, there or not.
 
 use crate::cell::{Cell, StateOf};
 use crate::fingerprint::Fingerprint;
 use crate::lock::Guard;
+use crate::opened_policy::OpenedPolicy;
 use crate::registry::{Full, Registry};
-use crate::seat::SeatOf;
 use crate::shard::Shard;
 
-/// Where the state of a policy is, or would be, in its locked shard.
-pub(crate) struct PlaceOf<'s, C: Cell> {
-    seat: &'s SeatOf<C>,
+/// A key's entry in the table of a policy, there or not, with its shard locked.
+pub(crate) struct Entry<'s, C: Cell> {
+    policy: &'s OpenedPolicy<C>,
     fingerprint: Fingerprint,
     shard: Guard<'s, Shard<C>>,
     found: Option<usize>,
 }
 
-impl<'s, C: Cell> PlaceOf<'s, C> {
-    pub(crate) fn lock(seat: &'s SeatOf<C>, fingerprint: Fingerprint) -> Self {
-        let shard = seat.table.lock(fingerprint);
+impl<'s, C: Cell> Entry<'s, C> {
+    pub(crate) fn lock(policy: &'s OpenedPolicy<C>, fingerprint: Fingerprint) -> Self {
+        let shard = policy.table.lock(fingerprint);
         let found = shard.find(fingerprint).ok();
-        Self { seat, fingerprint, shard, found }
+        Self { policy, fingerprint, shard, found }
     }
 
     pub(crate) const fn is_found(&self) -> bool {
@@ -29,12 +29,12 @@ impl<'s, C: Cell> PlaceOf<'s, C> {
     /// Takes the state that is kept.
     pub(crate) fn take(&mut self) -> Option<StateOf<C>> {
         let index = self.found?;
-        Some(self.shard.cell_mut(index).take(self.seat.table.scales()))
+        Some(self.shard.cell_mut(index).take(self.policy.table.scales()))
     }
 
     /// Keeps a state; gives whether it is one more than before.
     pub(crate) fn keep(&mut self, state: StateOf<C>, now: u64) -> bool {
-        let SeatOf { table, rule, tag, .. } = self.seat;
+        let OpenedPolicy { table, rule, tag, .. } = self.policy;
         let Some(tag) = C::tag_of(&state, rule, *tag, table.scales()) else {
             return false;
         };
@@ -52,11 +52,11 @@ impl<'s, C: Cell> PlaceOf<'s, C> {
 
     pub(crate) fn forget(&mut self) {
         if let Some(index) = self.found.take() {
-            self.seat.table.remove(&mut self.shard, index);
+            self.policy.table.remove(&mut self.shard, index);
         }
     }
 
     pub(crate) fn make_room(&mut self, registry: &Registry, now: u64) -> Result<(), Full> {
-        registry.make_room(&self.seat.table, &mut self.shard, now)
+        registry.make_room(&self.policy.table, &mut self.shard, now)
     }
 }

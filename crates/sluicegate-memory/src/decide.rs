@@ -1,0 +1,123 @@
+//! What an opened limit answers, and how a store opens one.
+
+use std::future::{Future, Pending};
+
+use sluicegate_core::{
+    Answer, Decision, Error, Limit, OpenOptions, OpenedLimit, Request, Store, StoreId, StoreStats,
+    Timestamp,
+};
+
+use crate::opened::{MemoryLimit, straight_cost};
+use crate::store::{MemoryStore, Stats};
+use crate::{fast, general};
+
+impl MemoryLimit {
+    /// Answers a request, by the store's clock or the request's own time.
+    ///
+    /// ```
+    /// use sluicegate_core::{Limit, OpenOptions, Request, Store};
+    /// use sluicegate_memory::MemoryStore;
+    ///
+    /// let limit = Limit::new("login".parse()?, vec!["token_bucket 1/min burst 1".parse()?])?;
+    /// let login = MemoryStore::new().open(limit, OpenOptions::default());
+    /// assert!(login.decide(Request::check(b"alice"))?.is_allowed());
+    /// assert!(login.decide(Request::check(b"alice"))?.is_denied());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Request`] for a malformed request: this store never fails.
+    #[inline]
+    pub fn decide(&self, request: Request<'_>) -> Result<Decision, Error> {
+        // A clock takes as long to read as a decision to make.
+        let now = if self.is_injected() { Timestamp::EPOCH } else { self.store().now() };
+        self.decide_at(request, now)
+    }
+
+    /// Answers a request as if the store's clock showed `now`: reading a clock takes longer than
+    /// a decision, and many decisions can share one reading.
+    ///
+    /// Where the key's newest time lies more than
+    /// [`Builder::max_clock_back`](crate::Builder::max_clock_back) ahead of `now`, the clock is
+    /// read again: if it shows a later time, that counts. Only a clock that stepped back sets a
+    /// key back, not a reading that is late.
+    ///
+    /// Under injected time the request's own time counts.
+    ///
+    /// ```
+    /// use sluicegate_core::{Limit, OpenOptions, Request, Store};
+    /// use sluicegate_memory::MemoryStore;
+    ///
+    /// let limit = Limit::new("api".parse()?, vec!["gcra 1/s".parse()?])?;
+    /// let store = MemoryStore::new();
+    /// let api = store.open(limit, OpenOptions::default());
+    /// let now = store.now();
+    /// let allowed = ["a", "b", "a"].map(|key| {
+    ///     api.decide_at(Request::check(key.as_bytes()), now).is_ok_and(|it| it.is_allowed())
+    /// });
+    /// assert_eq!(allowed, [true, true, false]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Like [`MemoryLimit::decide`].
+    #[inline]
+    pub fn decide_at(&self, request: Request<'_>, now: Timestamp) -> Result<Decision, Error> {
+        // Here, where the compiler knows what kind of request it is, most of this folds away.
+        if let Some(policy) = self.straight_bucket()
+            && let Some(cost) = straight_cost(&request, policy)
+        {
+            return fast::check(self, policy, request.key(), cost, now);
+        }
+        self.decide_other(&request, now)
+    }
+
+    /// Answers a request by the general path.
+    fn decide_other(&self, request: &Request<'_>, now: Timestamp) -> Result<Decision, Error> {
+        request.validate_time(self.limit(), self.is_injected())?;
+        let now = self.now_at(request.time().unwrap_or(now));
+        let first = self.store().fingerprint(request.key());
+        general::decide(self, request, first, now)
+    }
+}
+
+impl OpenedLimit for MemoryLimit {
+    #[inline]
+    fn limit(&self) -> &Limit {
+        MemoryLimit::limit(self)
+    }
+
+    #[inline]
+    fn ask<'a>(
+        &'a self,
+        request: Request<'a>,
+    ) -> Answer<impl Future<Output = Result<Decision, Error>> + Send + 'a> {
+        Answer::<Pending<_>>::Now(self.decide(request))
+    }
+}
+
+impl Store for MemoryStore {
+    type Opened = MemoryLimit;
+
+    fn id(&self) -> StoreId {
+        self.store_id()
+    }
+
+    fn open(&self, limit: Limit, options: OpenOptions) -> MemoryLimit {
+        MemoryLimit::new(self.clone(), limit, options)
+    }
+
+    fn maintain(&self) {
+        self.sweep_some();
+    }
+
+    fn stats(&self) -> StoreStats {
+        let Stats { keys, max_keys, evicted_live, bytes } = MemoryStore::stats(self);
+        let mut stats = StoreStats::default();
+        stats.keys = Some(keys as u64);
+        stats.max_keys = Some(max_keys as u64);
+        stats.evicted_live = Some(evicted_live);
+        stats.bytes = Some(bytes as u64);
+        stats
+    }
+}

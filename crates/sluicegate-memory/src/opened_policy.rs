@@ -1,0 +1,47 @@
+//! A policy of an opened limit: its rule and the table of its states.
+
+use std::sync::Arc;
+
+use sluicegate_core::{Cost, Identity};
+
+use crate::cell::Cell;
+use crate::registry::Tables;
+use crate::scales::Tag;
+use crate::table::Table;
+
+/// A policy of an opened limit.
+pub(crate) struct OpenedPolicy<C: Cell> {
+    pub(crate) table: Arc<Table<C>>,
+    pub(crate) rule: C::Kernel,
+    /// The scale its states are written in.
+    pub(crate) tag: Tag,
+    /// What a request costs that doesn't say.
+    pub(crate) own_cost: Cost,
+}
+
+impl<C: Cell> OpenedPolicy<C> {
+    /// Finds the table of the policy, or makes one: also when the table has seen more scales than
+    /// it can tell apart.
+    pub(crate) fn open(
+        tables: &Tables<'_>,
+        limit: &str,
+        policy: Identity,
+        rule: &C::Kernel,
+        own_cost: Cost,
+    ) -> Self {
+        let there = tables.get::<C>(limit, policy);
+        let tagged = there.and_then(|table| Some((C::tag_for(rule, table.scales())?, table)));
+        let (tag, table) = tagged.unwrap_or_else(|| {
+            let table = tables.make(limit, policy);
+            (C::tag_for(rule, table.scales()).unwrap_or(Tag::NONE), table)
+        });
+        table.join(rule);
+        Self { table, rule: rule.clone(), tag, own_cost }
+    }
+}
+
+impl<C: Cell> Drop for OpenedPolicy<C> {
+    fn drop(&mut self) {
+        self.table.leave(&self.rule);
+    }
+}
