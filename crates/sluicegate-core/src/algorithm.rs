@@ -1,10 +1,10 @@
-//! The algorithms with their numbers as users give them.
+//! The algorithms, with their parameters as the user gave them.
 
 use crate::calendar::CalendarWindow;
 use crate::rate::Rate;
 use crate::time::Span;
 
-/// Which algorithm a policy uses, with the numbers as its user gave them.
+/// Which algorithm a policy uses, with its parameters as the user gave them.
 ///
 /// Where they come from: the token bucket and the leaky bucket are those of network traffic
 /// shaping (J. Turner, "New directions in communications", 1986); GCRA is ITU-T I.371's generic
@@ -19,7 +19,8 @@ pub enum Algorithm {
         /// The most tokens the bucket holds.
         burst: u64,
     },
-    /// The token bucket by its theoretical arrival time: equal numbers, equal answers.
+    /// The generic cell rate algorithm: gives the same answers as a token bucket with the same
+    /// rate and burst.
     Gcra {
         /// The sustained rate.
         rate: Rate,
@@ -33,7 +34,7 @@ pub enum Algorithm {
         /// The most units the bucket holds.
         capacity: u64,
     },
-    /// A queue that answers when to act: requests leave it evenly, one unit every 1/rate.
+    /// A leaky bucket as a queue: it tells each request when to act, one unit every 1/rate.
     Shaper {
         /// The pace at which units leave.
         rate: Rate,
@@ -58,15 +59,15 @@ pub enum Algorithm {
         /// How long a fresh or idle key takes to get warm.
         over: Span,
     },
-    /// A counter that starts again at each window.
+    /// A counter that restarts with each window.
     FixedWindow {
         /// The most units per window.
         limit: u64,
         /// Where windows begin and end.
         window: Window,
     },
-    /// A ring of slices: the current slice and those before it within the window count in full,
-    /// and a slice leaves whole.
+    /// A ring of slices: the current slice and the earlier ones within the window count in full,
+    /// and a slice expires as a whole.
     SlidingWindow {
         /// The most units in the window.
         limit: u64,
@@ -75,8 +76,8 @@ pub enum Algorithm {
         /// How many slices the window has.
         slices: u64,
     },
-    /// Two counters aligned to the epoch; the previous one counts in proportion to what is left
-    /// of it in the window.
+    /// Two counters aligned to the epoch; the previous one counts in proportion to how much of it
+    /// still overlaps the window.
     SlidingCounter {
         /// The most units in the window, as the counter estimates it.
         limit: u64,
@@ -85,15 +86,15 @@ pub enum Algorithm {
     },
     /// Every admitted request counts for exactly the window; several strategies share one log.
     SlidingLog {
-        /// The strategies, all of which must agree, in the order given.
+        /// The strategies, in the order given; all of them must admit the request.
         strategies: Vec<Strategy>,
     },
 }
 
 impl Algorithm {
-    /// The word that names the algorithm in a spec: `token_bucket`, `fixed_window` ….
+    /// The keyword of the algorithm in a spec: `token_bucket`, `fixed_window` ….
     #[must_use]
-    pub const fn word(&self) -> &'static str {
+    pub const fn keyword(&self) -> &'static str {
         match self {
             Self::TokenBucket { .. } => "token_bucket",
             Self::Gcra { .. } => "gcra",
@@ -124,11 +125,11 @@ pub enum Start {
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum Window {
-    /// Opens at the first admitted request after the previous one closed.
+    /// Opens at the first admitted request after the previous window closed.
     FirstAdmitted(Span),
     /// Begins at whole multiples of its length since the Unix epoch.
     Aligned(Span),
-    /// A day, week, month or year of a named zone.
+    /// A day, week, month or year in a named time zone.
     Calendar(CalendarWindow),
 }
 

@@ -1,4 +1,4 @@
-//! An answer that is there, or has to be waited for.
+//! An answer that is ready now, or a future for it.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -6,21 +6,21 @@ use std::pin::Pin;
 use crate::decision::Decision;
 use crate::failure::Error;
 
-/// What an [opened limit](crate::OpenedLimit) answers: at once, or after waiting.
-#[must_use = "nothing is asked of a store that has to be waited for until somebody waits"]
+/// The answer of an [opened limit](crate::OpenedLimit): ready now, or a future for it.
+#[must_use = "a pending answer asks the store nothing until it is awaited"]
 #[derive(Debug)]
 pub enum Answer<F> {
-    /// The answer.
+    /// The answer is ready.
     Now(Result<Decision, Error>),
-    /// What to wait for. Nothing was asked yet.
+    /// A future for the answer. Nothing is asked until it is first polled.
     Later(F),
 }
 
-/// A future on the heap.
+/// A boxed future.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 impl<F: Future<Output = Result<Decision, Error>>> Answer<F> {
-    /// The answer, if it takes no waiting; otherwise nothing was asked.
+    /// The answer if it is ready; `None` otherwise, and then nothing was asked.
     #[inline]
     pub fn now(self) -> Option<Result<Decision, Error>> {
         match self {
@@ -29,10 +29,10 @@ impl<F: Future<Output = Result<Decision, Error>>> Answer<F> {
         }
     }
 
-    /// The answer, whatever it takes.
+    /// Waits for the answer.
     ///
     /// # Errors
-    /// Those of the answer.
+    /// Whatever error the answer holds.
     pub async fn wait(self) -> Result<Decision, Error> {
         match self {
             Self::Now(answer) => answer,
@@ -40,7 +40,7 @@ impl<F: Future<Output = Result<Decision, Error>>> Answer<F> {
         }
     }
 
-    /// Makes another answer of this one, when it is there.
+    /// Transforms the answer, as soon as it is ready.
     #[inline]
     pub fn map<'a>(
         self,
@@ -55,7 +55,7 @@ impl<F: Future<Output = Result<Decision, Error>>> Answer<F> {
         }
     }
 
-    /// Looks at the answer, when it is there.
+    /// Calls `look` with the answer, as soon as it is ready.
     #[inline]
     pub fn inspect<'a>(
         self,
@@ -70,7 +70,7 @@ impl<F: Future<Output = Result<Decision, Error>>> Answer<F> {
         })
     }
 
-    /// The same answer, of which what has to be waited for is on the heap.
+    /// The same answer, with its future boxed.
     #[inline]
     pub fn boxed<'a>(self) -> Answer<BoxFuture<'a, Result<Decision, Error>>>
     where
@@ -84,7 +84,7 @@ impl<F: Future<Output = Result<Decision, Error>>> Answer<F> {
 }
 
 impl<F> Answer<F> {
-    /// Whether it is there.
+    /// Whether the answer is ready.
     #[must_use]
     pub const fn is_now(&self) -> bool {
         matches!(self, Self::Now(_))

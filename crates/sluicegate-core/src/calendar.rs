@@ -1,5 +1,5 @@
-//! Windows of the calendar in a named zone, from the zone database bundled with the program, so
-//! that every node of a fleet draws the same boundaries.
+//! Calendar windows in a named time zone. The zone database is bundled with the program, so that
+//! every node of a fleet computes the same boundaries.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -11,10 +11,10 @@ use jiff::tz::TimeZone;
 use crate::error::PolicyError;
 use crate::time::Timestamp;
 
-/// A day, week, month or year of a named zone.
+/// A calendar day, week, month or year in a named time zone.
 ///
-/// A window begins at the first instant of its first local day, whatever daylight saving does to
-/// midnight there; weeks begin on Monday.
+/// A window begins at the first instant of its first local day, even where daylight saving skips
+/// midnight; weeks begin on Monday.
 #[derive(Clone, Debug)]
 pub struct CalendarWindow {
     unit: CalendarUnit,
@@ -26,20 +26,20 @@ pub struct CalendarWindow {
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum CalendarUnit {
-    /// A local day: 23, 24 or 25 hours, and now and then something else.
+    /// A local day: usually 23, 24 or 25 hours.
     Day,
     /// Monday to Sunday.
     Week,
-    /// A month of the calendar.
+    /// A calendar month.
     Month,
-    /// A year of the calendar.
+    /// A calendar year.
     Year,
 }
 
 impl CalendarUnit {
     /// The unit as a spec spells it: `d`, `w`, `month`, `year`.
     #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub const fn keyword(self) -> &'static str {
         match self {
             Self::Day => "d",
             Self::Week => "w",
@@ -49,21 +49,22 @@ impl CalendarUnit {
     }
 }
 
-/// Four consecutive boundaries, hence three windows: what a store that has the clock is handed
-/// so that it needs no zone database.
+/// Four consecutive boundaries, hence three windows: passed to a store that has a clock but no zone
+/// database.
 pub type Boundaries = [Timestamp; 4];
 
 impl CalendarWindow {
-    /// Windows of `unit` in the zone called `zone`, such as `Europe/Berlin` or `UTC`.
+    /// Windows of one `unit` in the time zone `zone`, an IANA name such as `Europe/Berlin` or
+    /// `UTC`.
     ///
     /// # Errors
-    /// When the bundled database has no such zone.
+    /// If the bundled database has no such zone.
     pub fn new(unit: CalendarUnit, zone: &str) -> Result<Self, PolicyError> {
         let time_zone = jiff::tz::db().get(zone).map_err(|_| {
             PolicyError::new(
                 "calendar",
                 format!(
-                    "`{}` is not a zone of the IANA time zone database: write one such as UTC or Asia/Tokyo",
+                    "`{}` is not in the IANA time zone database: write a name such as UTC or Asia/Tokyo",
                     zone.escape_debug()
                 ),
             )
@@ -86,7 +87,7 @@ impl CalendarWindow {
 
     /// The window that holds `at`: its first instant, and the first instant after it.
     ///
-    /// At the far end of time, where the calendar stops, the window ends with [`Timestamp::MAX`].
+    /// The last window that a timestamp can fall into ends at [`Timestamp::MAX`].
     #[must_use]
     pub fn window_at(&self, at: Timestamp) -> (Timestamp, Timestamp) {
         let [_, start, end, _] = self.boundaries(at);
@@ -194,6 +195,6 @@ impl Hash for CalendarWindow {
 
 impl fmt::Display for CalendarWindow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} calendar {}", self.unit.word(), self.zone)
+        write!(f, "{} calendar {}", self.unit.keyword(), self.zone)
     }
 }

@@ -1,4 +1,4 @@
-//! Where an embedded store gets its time from.
+//! Where an embedded store gets the time from.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -36,7 +36,7 @@ impl ManualClock {
         self.0.store(now.as_micros(), Ordering::Release);
     }
 
-    /// Sets the clock, back in time if need be.
+    /// Sets the clock, even back in time.
     pub fn set(&self, now: Timestamp) {
         self.0.store(now.as_micros(), Ordering::Release);
     }

@@ -19,8 +19,8 @@ pub use outcome::Outcome;
 
 /// The answer to a request: allowed or denied, by which limit, and what each policy says.
 ///
-/// It has room for three policies; more take one allocation. Cloning is cheap.
-#[derive(Clone, Eq, PartialEq)]
+/// Up to three policies fit inline; more take one allocation. Cloning is cheap.
+#[derive(Clone)]
 #[must_use]
 pub struct Decision {
     limit: Option<Limit>,
@@ -42,7 +42,7 @@ struct Extras {
     slices: Option<SliceCounts>,
 }
 
-/// Where an answer came from.
+/// Where a decision came from.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum Source {
@@ -50,12 +50,12 @@ pub enum Source {
     Store,
     /// The store failed and the limit's `on_store_failure` decided.
     Fallback,
-    /// No limit was asked: it is switched off or unknown, or a list names the key.
+    /// No limit was asked: it is switched off or unknown, or the key is on an allow or block list.
     Bypass,
 }
 
 impl Source {
-    /// The source as the service spells it.
+    /// The source as the service writes it: `store`, `fallback` or `bypass`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -70,9 +70,10 @@ impl Source {
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum RetryAfter {
-    /// After this long, at least 1 µs, if nobody else comes: sufficient and minimal.
+    /// After this long, at least 1 µs: the shortest wait that suffices if no other request comes
+    /// first.
     After(Span),
-    /// It could never pass: the cost is above the limit.
+    /// Never: the cost is above the limit.
     Never,
     /// It was not refused.
     NotRefused,
@@ -116,8 +117,8 @@ pub struct Notes {
     pub restamped: bool,
     /// A state was corrupt, or of a version this program can't read, and counted as absent.
     pub discarded: bool,
-    /// A bounded store had no room for a new key: the request was turned away for that, or, where
-    /// nothing but a shadow was to be kept, the shadow was not.
+    /// A bounded store had no room for a new key: it denied the request, or, if only shadow
+    /// policies had a state to store, dropped that state.
     pub full: bool,
 }
 
@@ -143,17 +144,17 @@ impl Decision {
         }
     }
 
-    /// The answer of `limit`, whose store failed and which says what to do then.
+    /// The decision of `limit`'s `on_store_failure` after its store failed.
     pub fn fallback(limit: &Limit, allowed: bool) -> Self {
         Self { limit: Some(limit.clone()), ..Self::without_policies(Source::Fallback, allowed) }
     }
 
-    /// The answer where no limit was asked.
+    /// A decision made without asking any limit.
     pub fn bypass(allowed: bool) -> Self {
         Self::without_policies(Source::Bypass, allowed)
     }
 
-    /// The answer to a cancellation: whether the units were given back.
+    /// The decision on a cancellation: allowed if the units were given back.
     pub fn cancelled(limit: &Limit, given_back: bool) -> Self {
         Self { limit: Some(limit.clone()), ..Self::without_policies(Source::Store, given_back) }
     }
@@ -172,11 +173,11 @@ impl Decision {
         }
     }
 
-    /// The answer to a check (or, uncharged, to a peek or a reservation) of a limit whose only
-    /// policy is an enforced bucket: what [`step`](crate::step()) answers, on a straight path. For
-    /// stores.
+    /// The decision on a check (or on a peek or a reservation, which charge nothing here) of a
+    /// limit whose only policy is an enforced bucket: the same as [`step`](crate::step()) returns,
+    /// without its general machinery. For stores.
     ///
-    /// `balance` is as it stands after the charge, `verdict` what the bucket answered before it.
+    /// `balance` is the balance after the charge, `verdict` the bucket's verdict before it.
     #[inline]
     pub fn of_bucket(
         limit: &Limit,
@@ -191,9 +192,9 @@ impl Decision {
         };
         let mut policies = SmallVec::new();
         policies.push(Numbers {
-            remaining: rule.remaining(balance),
+            remaining: rule.remaining_ticks(balance),
+            reset: rule.reset_ticks(balance),
             delay,
-            reset: rule.reset_after(balance),
             total: 0,
             current: 0,
             violated: 0,
@@ -203,7 +204,7 @@ impl Decision {
         Self::new(limit.clone(), policies, admitted, granted, delay, binding)
     }
 
-    /// Says what the store noticed. For stores.
+    /// Records what the store noticed. For stores.
     pub const fn set_notes(&mut self, notes: Notes) {
         self.notes = notes;
     }
@@ -214,13 +215,13 @@ impl Decision {
         self
     }
 
-    /// The same decision from another source: for stores around stores.
+    /// The same decision from another source. For layers, stores around stores.
     pub const fn with_source(mut self, source: Source) -> Self {
         self.source = source;
         self
     }
 
-    /// The same decision with what it takes to give the units back. For stores.
+    /// The same decision with a receipt, for giving the units back. For stores.
     pub fn with_receipt(mut self, receipt: Receipt) -> Self {
         self.extras.get_or_insert_default().receipt = Some(receipt);
         self
@@ -231,8 +232,8 @@ impl Decision {
         self
     }
 
-    /// Turns away a request that the policies may well admit, because the store has no room for
-    /// its key. For bounded stores; what each policy says stays.
+    /// Denies the request because the store has no room for its key, whatever the policies said.
+    /// Their outcomes stay as they are. For bounded stores.
     pub fn turn_away_for_room(&mut self, retry_after: Span) {
         self.allowed = false;
         self.notes.full = true;
@@ -242,65 +243,66 @@ impl Decision {
         self.extras = None;
     }
 
-    /// Whether the request passes.
+    /// Whether the request is allowed.
     #[must_use]
     #[inline]
     pub const fn is_allowed(&self) -> bool {
         self.allowed
     }
 
-    /// Whether the request is turned away.
+    /// Whether the request is denied.
     #[must_use]
     #[inline]
     pub const fn is_denied(&self) -> bool {
         !self.allowed
     }
 
-    /// The limit that was asked, as it was then; `None` when none was.
+    /// The limit that was asked, as configured at the time; `None` if none was.
     #[must_use]
     pub const fn limit(&self) -> Option<&Limit> {
         self.limit.as_ref()
     }
 
-    /// Where the answer came from.
+    /// Where the decision came from.
     #[must_use]
     pub const fn source(&self) -> Source {
         self.source
     }
 
-    /// The policy that binds: of those that refused, the one with the longest retry-after. `None`
-    /// when allowed, and when it was the store that had no room.
+    /// The binding policy: of those that refused, the one with the longest retry-after. `None` if
+    /// the request is allowed, or denied because the store had no room.
     #[must_use]
     pub fn binding(&self) -> Option<Outcome<'_>> {
         self.policy(self.binding_index()?)
     }
 
-    /// The place of the policy that binds in the order of the limit.
+    /// The index of the binding policy in [`Limit::members`].
     #[must_use]
     pub fn binding_index(&self) -> Option<usize> {
         self.binding.map(usize::from)
     }
 
-    /// The units granted: those asked for, or what "as many as you can" came to.
+    /// The units granted: the cost, or for [`Operation::TakeUpTo`](crate::Operation::TakeUpTo) as
+    /// much of it as was available.
     #[must_use]
     pub const fn granted(&self) -> u64 {
         self.granted
     }
 
-    /// How long the caller waits before it acts: not zero for reservations and shapers alone.
+    /// How long the caller has to wait before it acts: zero except for reservations and shapers.
     #[must_use]
     pub const fn wait(&self) -> Span {
         span(if self.allowed { self.delay } else { 0 })
     }
 
-    /// When a denied request may be tried again.
+    /// When the caller may try again.
     #[must_use]
     pub const fn retry_after(&self) -> RetryAfter {
         RetryAfter::of(self.allowed, self.delay)
     }
 
-    /// What each policy says, in the order of the limit. Empty when no limit was asked, and when
-    /// the store failed.
+    /// The outcome of each policy, in the order of the limit. Empty if no limit was asked or the
+    /// store failed.
     #[must_use]
     pub fn policies(
         &self,
@@ -309,14 +311,15 @@ impl Decision {
         self.policies.iter().zip(members).map(|(numbers, member)| Outcome::new(numbers, member))
     }
 
-    /// What the policy at a place in the order of the limit says.
+    /// The outcome of the policy at `index` in [`Limit::members`].
     #[must_use]
     pub fn policy(&self, index: usize) -> Option<Outcome<'_>> {
         let member = self.limit.as_ref()?.members().get(index)?;
         Some(Outcome::new(self.policies.get(index)?, member))
     }
 
-    /// What the policy of a name says; of several limits together, the first of that name.
+    /// The outcome of the policy with a name; among several limits together, of the first one with
+    /// that name.
     ///
     /// ```
     /// # use sluicegate_core::{Limit, Now, Request, step};
@@ -332,14 +335,14 @@ impl Decision {
         self.policies().find(|outcome| outcome.name().as_str() == policy)
     }
 
-    /// The least that any enforced policy has left; `None` when unbounded.
+    /// The units left: the minimum over all enforced policies; `None` if unbounded.
     #[must_use]
     pub fn remaining(&self) -> Option<u64> {
         let enforced = self.policies().filter(|policy| !policy.is_shadow());
         enforced.filter_map(|policy| policy.remaining()).min()
     }
 
-    /// Of an admitted reservation that asked for one: what it takes to give the units back.
+    /// The receipt for giving the units back, if this is an allowed reservation that asked for one.
     #[must_use]
     pub fn receipt(&self) -> Option<&Receipt> {
         self.extras.as_ref()?.receipt.as_ref()
@@ -351,7 +354,7 @@ impl Decision {
         self.extras.as_mut()?.receipt.take()
     }
 
-    /// Of a ring whose slices were asked for: what they hold.
+    /// The units per slice, if the request asked for the slices of a ring.
     #[must_use]
     pub fn slices(&self) -> Option<&SliceCounts> {
         self.extras.as_ref()?.slices.as_ref()
@@ -369,6 +372,21 @@ impl Decision {
         self.notes
     }
 }
+
+impl PartialEq for Decision {
+    fn eq(&self, other: &Self) -> bool {
+        let rest = |decision: &Self| {
+            let Self { granted, delay, allowed, source, notes, binding, .. } = *decision;
+            (granted, delay, allowed, source, notes, binding)
+        };
+        rest(self) == rest(other)
+            && self.limit == other.limit
+            && self.policies().eq(other.policies())
+            && self.extras == other.extras
+    }
+}
+
+impl Eq for Decision {}
 
 impl RetryAfter {
     const fn of(passes: bool, micros: u64) -> Self {

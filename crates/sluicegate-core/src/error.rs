@@ -1,39 +1,39 @@
-//! What can be wrong with numbers, names, policies and limits, said so that the reader knows
-//! what to change. Failures of a store are in [`crate::StoreError`].
+//! Errors about numbers, names, policies and limits. Each message says what to change. The error
+//! for a failed store is [`crate::StoreError`].
 
 use std::error::Error;
 use std::fmt;
 
-/// A number outside the range that its place allows.
+/// A number outside its allowed range.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct InvalidNumber {
-    /// What the number was meant to be, such as `cost`.
+    /// What the number is, such as `cost`.
     pub what: &'static str,
     /// The number given.
     pub value: u64,
     /// The smallest number accepted.
-    pub least: u64,
+    pub min: u64,
     /// The largest number accepted.
-    pub most: u64,
+    pub max: u64,
 }
 
 impl InvalidNumber {
-    pub(crate) const fn new(what: &'static str, value: u64, least: u64, most: u64) -> Self {
-        Self { what, value, least, most }
+    pub(crate) const fn new(what: &'static str, value: u64, min: u64, max: u64) -> Self {
+        Self { what, value, min, max }
     }
 }
 
 impl fmt::Display for InvalidNumber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { what, value, least, most } = self;
-        write!(f, "{what} is {value}, but must be a whole number from {least} to {most}")
+        let Self { what, value, min, max } = self;
+        write!(f, "{what} is {value}, but must be a whole number from {min} to {max}")
     }
 }
 
 impl Error for InvalidNumber {}
 
-/// A length of time that can't be read.
+/// A length of time that can't be parsed.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct SpanError(String);
 
@@ -73,11 +73,11 @@ impl fmt::Display for SpanError {
 
 impl Error for SpanError {}
 
-/// A policy whose numbers can't be used, naming the parameter at fault and what it may be.
+/// A policy with an invalid parameter: which one, and what it may be.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct PolicyError {
-    /// The parameter at fault, as the spec grammar spells it: `burst`, `slices`, `limit` ….
+    /// The invalid parameter, as the spec grammar spells it: `burst`, `slices`, `limit` ….
     pub parameter: &'static str,
     problem: String,
 }
@@ -96,7 +96,7 @@ impl fmt::Display for PolicyError {
 
 impl Error for PolicyError {}
 
-/// A name outside the characters and lengths that names may have.
+/// A name that is too long or has characters that names may not have.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct NameError(pub(crate) String);
 
@@ -108,33 +108,32 @@ impl fmt::Display for NameError {
 
 impl Error for NameError {}
 
-/// A set of policies that can't be one limit.
+/// Why a set of policies can't form a limit.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum LimitError {
-    /// A limit needs at least one policy.
+    /// There is no policy.
     Empty,
-    /// Two policies of one limit have the same name: the second is at `index` (from 0).
+    /// Two policies have the same name.
     DuplicateName {
-        /// The name both have.
+        /// Their name.
         name: crate::PolicyName,
-        /// Where the second one stands, counted from 0.
+        /// The index of the second one, from 0.
         index: usize,
     },
-    /// Two of the limits that are to be decided together have the same name, and so the same
-    /// states.
+    /// Two of the limits to be decided together have the same name, and hence the same states.
     DuplicatePart {
-        /// The name both have.
+        /// Their name.
         name: crate::LimitName,
     },
-    /// Two names of one limit have the same short hash in stored state.
+    /// The names of two policies have the same short hash in the stored state.
     TagCollision {
         /// One of the names.
         first: crate::PolicyName,
         /// The other.
         second: crate::PolicyName,
     },
-    /// More policies than one decision can take.
+    /// There are more policies than one decision can take.
     TooMany {
         /// How many were given.
         count: usize,
@@ -149,16 +148,16 @@ impl fmt::Display for LimitError {
             }
             Self::DuplicateName { name, index } => write!(
                 f,
-                "policy {} is called `{name}` like one before it: add `as NAME` with another name",
+                "policy {} has the name `{name}`, which an earlier policy has: add `as NAME` with another name",
                 index + 1
             ),
             Self::DuplicatePart { name } => write!(
                 f,
-                "limit `{name}` can't be decided together with itself: the limits of one decision need different names"
+                "limit `{name}` is listed twice: limits that are decided together need different names"
             ),
             Self::TagCollision { first, second } => write!(
                 f,
-                "the names `{first}` and `{second}` have the same short hash in stored state: rename one of them"
+                "the names `{first}` and `{second}` have the same short hash in the stored state: rename one of them"
             ),
             Self::TooMany { count } => {
                 write!(

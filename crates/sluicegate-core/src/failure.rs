@@ -1,4 +1,4 @@
-//! Why a request has no decision: it is malformed, or the store failed.
+//! Why a request got no decision: it is invalid, or the store failed.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -6,21 +6,20 @@ use std::sync::Arc;
 
 use crate::kernel::Overflow;
 
-/// Why a request has no decision. A denial is not an error.
+/// Why a request got no decision. A denial is not an error.
 ///
-/// Whether the request or the store is at fault is the type's own question, because the answer
-/// differs: a malformed request is a bug to mend, and what a failing store means is for the limit
-/// to say (`on_store_failure`).
+/// The two variants call for different reactions: an invalid request is a bug in the caller, while
+/// the limit's `on_store_failure` says what a failing store means.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// The limit can't answer this request, whatever its store does. Nothing was charged.
+    /// The request is invalid for this limit. Nothing was charged.
     Request(RequestError),
     /// The store could not answer.
     Store(StoreError),
 }
 
-/// A request that its limit can't answer, whatever the store does.
+/// A request that is invalid for its limit, whatever the state of the store.
 #[derive(Clone, Debug)]
 pub struct RequestError(Box<(RequestErrorKind, String)>);
 
@@ -28,14 +27,15 @@ pub struct RequestError(Box<(RequestErrorKind, String)>);
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum RequestErrorKind {
-    /// The request is malformed: a cost out of range, a time missing or not wanted, a subject too
-    /// many.
+    /// The request is malformed: for example a cost is out of range, a time is missing or
+    /// unexpected, or there are too many subjects.
     Invalid,
     /// The cost or debt is beyond what a state can hold (2^53 − 1; a log: 65,536 entries).
     Overflow,
     /// The limit's policies don't offer the operation.
     Unsupported,
-    /// An answer at once was asked of a store that has to be waited for. Nothing was asked.
+    /// The caller wanted an immediate answer from a store that has to be awaited. Nothing was
+    /// asked.
     WouldBlock,
 }
 
@@ -62,18 +62,18 @@ pub enum StoreErrorKind {
     Timeout,
     /// The store can't be reached. Nothing was charged.
     Unavailable,
-    /// The store answered something that makes no sense, or refused the command.
+    /// The store refused the command, or its answer makes no sense.
     Unexpected,
 }
 
 impl Error {
-    /// Whether the store is at fault rather than the request: what `on_store_failure` is for.
+    /// Whether the store failed, so that `on_store_failure` applies.
     #[must_use]
     pub const fn is_store_failure(&self) -> bool {
         matches!(self, Self::Store(_))
     }
 
-    /// The store's failure, if it is one.
+    /// The store's failure, if the store failed.
     #[must_use]
     pub const fn as_store(&self) -> Option<&StoreError> {
         match self {
@@ -82,7 +82,7 @@ impl Error {
         }
     }
 
-    /// What is wrong with the request, if it is that.
+    /// What is wrong with the request, if the request is invalid.
     #[must_use]
     pub const fn as_request(&self) -> Option<&RequestError> {
         match self {
@@ -93,14 +93,14 @@ impl Error {
 }
 
 impl RequestError {
-    /// An error of a kind, with a message that says what to change.
+    /// An error of `kind`. `message` should say what to change.
     #[cold]
     #[must_use]
     pub fn new(kind: RequestErrorKind, message: impl Into<String>) -> Self {
         Self(Box::new((kind, message.into())))
     }
 
-    /// What is wrong.
+    /// What kind of error this is.
     #[must_use]
     pub fn kind(&self) -> RequestErrorKind {
         self.0.0
@@ -108,7 +108,7 @@ impl RequestError {
 }
 
 impl StoreError {
-    /// An error of a kind, with a message that says what to change.
+    /// An error of `kind`. `message` should say what to change.
     #[cold]
     #[must_use]
     pub fn new(kind: StoreErrorKind, message: impl Into<String>) -> Self {
@@ -122,7 +122,7 @@ impl StoreError {
         self
     }
 
-    /// Why there is no answer.
+    /// What kind of failure this is.
     #[must_use]
     pub fn kind(&self) -> StoreErrorKind {
         self.0.kind

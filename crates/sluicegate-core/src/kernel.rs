@@ -1,13 +1,13 @@
 //! The kernels: pure functions from a state, a time and a cost to an answer and a new state.
 //!
-//! A kernel is a room of its own: its file has the numbers of its algorithms, its state, how it
-//! judges and charges, how long a state is of use, how it is stored, and the words of its specs.
-//! No kernel reads a clock, allocates on the way to an answer (a log's entries apart), or uses
-//! a float. The Lua modules of the Redis store are their twins, and `docs/semantics.md` defines
-//! what both must answer.
+//! One file has everything about a kernel: the numbers of its algorithms, its state, how it judges
+//! and charges, how long a state is useful, how it is stored, and the grammar of its specs. No
+//! kernel reads a clock, uses a float, or allocates to reach an answer (except for the entries of a
+//! log). Each has a counterpart among the Lua modules of the Redis store, and `docs/semantics.md`
+//! defines what both must answer.
 //!
-//! To add one, write its room and its Lua twin, and name it in the lists below, which the
-//! compiler holds together.
+//! To add a kernel, write its file and its Lua module, and name it in the lists below and in
+//! `twin.rs` of the Redis store, which the compiler keeps complete, and its kind in `record.rs`.
 
 mod account;
 pub mod bucket;
@@ -26,42 +26,41 @@ use crate::spec::Grammar;
 use crate::time::Span;
 
 pub(crate) use account::{Account, Charge};
-pub use layout::{Layout, NUMBER_BYTES};
+pub use layout::{HEAD_BYTES, ID_BYTES, LISTED_FROM, Layout, NUMBER_BYTES, WHOLE_FROM};
 pub use reading::Reading;
 
-/// What stands for "never" where times are counted in µs, and for "unbounded" where units are.
+/// Means "never" where a number is a time in µs, and "unbounded" where it is a number of units.
 pub const NEVER: u64 = u64::MAX;
 
 /// The rule of one family of algorithms over one kind of state.
 pub trait Kernel: Clone + fmt::Debug + Eq + Send + Sync + 'static {
-    /// What is kept of a key.
+    /// The state of a key.
     type State: Clone + Default + fmt::Debug + Eq + Send + Sync + 'static;
     /// A state as of the time of judgement.
     type Balance: Clone + fmt::Debug + Send;
 
-    /// Brings a state to the time of judgement. The flag tells that it was stamped too far ahead
-    /// of now and was restamped.
+    /// Brings a state to the time of judgement. The flag is set if the state was stamped too far
+    /// ahead of now and was restamped.
     ///
     /// # Errors
-    /// When the state can't be counted in the kernel's present numbers.
+    /// If the state can't be converted to the kernel's current numbers.
     fn balance(
         &self,
         state: Option<Self::State>,
         now: Now,
     ) -> Result<(Self::Balance, bool), Overflow>;
 
-    /// Whether a cost of at least 1 passes when its caller accepts a wait of `within` µs; `None`
-    /// is what the policy accepts by itself: no wait, but for a shaper.
+    /// Whether a cost of at least 1 passes if the caller accepts a wait of `within` µs. `None`
+    /// means what the policy accepts on its own: no wait, except for a shaper.
     fn judge(&self, balance: &Self::Balance, cost: u64, within: Option<u64>) -> Verdict;
 
     /// Takes an admitted cost.
     ///
     /// # Errors
-    /// When the new state is beyond what can be held. What [`Kernel::can_admit`] allows does not
-    /// fail.
+    /// If the new state is beyond what can be held; never after [`Kernel::can_admit`] succeeded.
     fn admit(&self, balance: &mut Self::Balance, admission: Admission) -> Result<(), Overflow>;
 
-    /// Fails where [`Kernel::admit`] would, without changing anything.
+    /// Fails if [`Kernel::admit`] would, without changing anything.
     ///
     /// # Errors
     /// Those of [`Kernel::admit`].
@@ -72,11 +71,11 @@ pub trait Kernel: Clone + fmt::Debug + Eq + Send + Sync + 'static {
     /// Takes the cost of a denied request: up to the limit, never into debt.
     ///
     /// # Errors
-    /// When the new state is beyond what can be held. What [`Kernel::can_charge_denied`] allows
-    /// does not fail.
+    /// If the new state is beyond what can be held; never after [`Kernel::can_charge_denied`]
+    /// succeeded.
     fn charge_denied(&self, balance: &mut Self::Balance, cost: u64) -> Result<(), Overflow>;
 
-    /// Fails where [`Kernel::charge_denied`] would, without changing anything.
+    /// Fails if [`Kernel::charge_denied`] would, without changing anything.
     ///
     /// # Errors
     /// Those of [`Kernel::charge_denied`].
@@ -84,70 +83,92 @@ pub trait Kernel: Clone + fmt::Debug + Eq + Send + Sync + 'static {
         self.charge_denied(&mut balance.clone(), cost)
     }
 
-    /// Gives units back, to no better than a fresh key's state. The newest time stays: a refund
-    /// is not an admission.
+    /// Gives units back, at most up to a fresh key's state. The newest time stays: a refund is not
+    /// an admission.
     fn refund(&self, balance: &mut Self::Balance, units: u64);
 
-    /// The largest cost that would pass now; [`NEVER`] when unbounded.
+    /// The largest cost that would pass now; [`NEVER`] if unbounded.
     fn remaining(&self, balance: &Self::Balance) -> u64;
 
-    /// The µs from the time of judgement until the state equals a fresh key's; [`NEVER`] when
-    /// nothing flows back.
+    /// The µs from the time of judgement until the state equals a fresh key's; [`NEVER`] if nothing
+    /// flows back.
     fn reset_after(&self, balance: &Self::Balance) -> u64;
 
-    /// The µs from the time of judgement for which the state is worth keeping.
-    fn lasts(&self, balance: &Self::Balance) -> u64 {
+    /// [`Kernel::remaining`] before it is divided by the [ticks of a unit](Kernel::ticks_per_unit):
+    /// a decision leaves that to whoever reads it, for a division takes a tenth of its time.
+    fn remaining_ticks(&self, balance: &Self::Balance) -> u64 {
+        self.remaining(balance)
+    }
+
+    /// [`Kernel::reset_after`] before it is divided by the [ticks of a
+    /// µs](Kernel::ticks_per_micro).
+    fn reset_ticks(&self, balance: &Self::Balance) -> u64 {
         self.reset_after(balance)
     }
 
-    /// The µs from now until a state may be dropped: 0 is now, [`NEVER`] is never.
+    /// How many [remaining ticks](Kernel::remaining_ticks) make a unit, at least 1.
+    fn ticks_per_unit(&self) -> u64 {
+        1
+    }
+
+    /// How many [ticks until a reset](Kernel::reset_ticks) make a µs, at least 1.
+    fn ticks_per_micro(&self) -> u64 {
+        1
+    }
+
+    /// The µs from the time of judgement for which the state is worth keeping.
+    fn keep_for(&self, balance: &Self::Balance) -> u64 {
+        self.reset_after(balance)
+    }
+
+    /// The µs from now until a state may be dropped: 0 for now, [`NEVER`] for never.
     fn expires_in(&self, state: &Self::State, now: Now) -> u64 {
         match self.balance(Some(state.clone()), now) {
             Ok((balance, _)) => {
                 let ahead = Self::judged_at(&balance).saturating_sub(now.micros);
-                self.lasts(&balance).saturating_add(ahead)
+                self.keep_for(&balance).saturating_add(ahead)
             }
             Err(Overflow) => NEVER,
         }
     }
 
-    /// Of a log or ring: the units that count over its longest window, and those in the current
-    /// slice.
+    /// The units that count within the longest window of a log or ring, and those in the current
+    /// slice; 0 for other kernels.
     fn counts(&self, _balance: &Self::Balance) -> (u64, u64) {
         (0, 0)
     }
 
-    /// Of a log: the strategies that refuse a cost, as bits in the order given.
+    /// The strategies of a log that refuse a cost, as bits in the order given.
     fn violated(&self, _balance: &Self::Balance, _cost: u64) -> u32 {
         0
     }
 
-    /// Whether the key was used before: nothing can be given back to one that was not.
+    /// Whether the key was used before; otherwise nothing can be given back to it.
     fn is_known(&self, balance: &Self::Balance) -> bool;
 
     /// The time of judgement, in µs since the epoch.
     fn judged_at(balance: &Self::Balance) -> u64;
 
-    /// The state to keep; `None` when there is nothing to keep.
+    /// The state to keep; `None` if there is nothing to keep.
     fn state(&self, balance: Self::Balance) -> Option<Self::State>;
 
     /// The newest admitted time of a state, in µs since the epoch.
     fn newest(state: &Self::State) -> u64;
 
-    /// The reasons for which this rule may keep a state at least as long as another. A store
-    /// whose policies change keeps a state for as long as any of its rules does, and asks only
-    /// those that no other outlasts for one of the reasons.
+    /// Conditions, each of which makes this rule keep every state at least as long as another rule.
+    /// A store whose policies change keeps a state as long as any of its rules would, and needs to
+    /// ask only the rules that no other one outlasts.
     const OUTLASTS: &'static [fn(&Self, &Self) -> bool] = &[|one, other| one == other];
 
-    /// The largest cost a fresh key admits, in units; [`NEVER`] when unbounded.
+    /// The largest cost that a fresh key admits, in units; [`NEVER`] if unbounded.
     fn limit(&self) -> u64;
 
-    /// Whether units can be taken ahead of time.
+    /// Whether the kernel supports reservations.
     fn can_reserve(&self) -> bool {
         false
     }
 
-    /// Whether an admitted request may be told to act later: a shaper.
+    /// Whether an admitted request may have to wait before it acts: a shaper.
     fn is_shaper(&self) -> bool {
         false
     }
@@ -158,32 +179,33 @@ pub trait Kernel: Clone + fmt::Debug + Eq + Send + Sync + 'static {
     /// The numbers of a state in the order of its layout, the newest time first.
     fn write(state: &Self::State, numbers: &mut Vec<u64>);
 
-    /// The state of these numbers; `None` when no state has them.
+    /// The state with these numbers; `None` if they are not a valid state.
     fn read(numbers: &[u64]) -> Option<Self::State>;
 
-    /// For how many µs after its newest time a state is of use to a program that doesn't know it.
+    /// For how many µs after its newest time a program that doesn't know the policy should preserve
+    /// the state.
     fn retention(&self) -> u64;
 }
 
-/// How a kernel's policies are written, and what clients are told of them.
-pub(crate) trait Worded: Kernel {
-    /// One for each algorithm.
+/// The text forms of a kernel's policies: specs, and quotas for clients.
+pub(crate) trait SpecFormat: Kernel {
+    /// One per algorithm.
     const GRAMMARS: &'static [Grammar];
 
-    /// Writes what follows the algorithm's word in the shortest spec that reads back to it.
+    /// Writes what follows the keyword in the shortest spec that parses to the algorithm.
     fn write_spec(algorithm: &Algorithm, f: &mut fmt::Formatter<'_>) -> fmt::Result;
 
-    /// The window as text: together with the policy's name and the algorithm's word it finds a
-    /// state again.
+    /// The window as text: with the policy's name and the algorithm's keyword it identifies a
+    /// state.
     fn window_text(_algorithm: &Algorithm) -> String {
         String::new()
     }
 
-    /// What clients are told of the policy's numbers.
+    /// The policy's numbers as reported to clients.
     fn quota(&self, algorithm: &Algorithm) -> Quota;
 }
 
-/// Does the same with a rule of whatever kernel.
+/// Evaluates an expression for the rule of any kernel.
 macro_rules! each_rule {
     ($rule:expr, $kernel:ident => $body:expr) => {
         match $rule {
@@ -196,10 +218,10 @@ macro_rules! each_rule {
     };
 }
 
-/// A policy's algorithm made ready to decide: reduced numbers, no more checks to make.
+/// The rule by which a policy decides: its algorithm with checked and reduced numbers.
 ///
-/// Exhaustive, so that a store with a table or a script for each kernel does not compile until it
-/// has one for a new kernel too.
+/// Exhaustive, so that a store with a table or a script per kernel fails to compile until it has
+/// one for a new kernel too.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Rule {
     /// Token bucket, GCRA, leaky bucket, shaper, smooth bursty.
@@ -214,18 +236,18 @@ pub enum Rule {
     WarmUp(warm_up::WarmUp),
 }
 
-/// What is kept of a key under one policy.
+/// The state of a key under one policy.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum State {
-    /// Of the bucket family.
+    /// The bucket family.
     Bucket(bucket::State),
-    /// Of a fixed window.
+    /// Fixed window.
     Window(window::State),
-    /// Of a log or ring.
+    /// Log or ring.
     Log(log::State),
-    /// Of a two-cell counter.
+    /// Two-cell counter.
     Counter(counter::State),
-    /// Of a warm-up.
+    /// Smooth warm-up.
     WarmUp(warm_up::State),
 }
 
@@ -251,7 +273,7 @@ impl Rule {
         })
     }
 
-    /// The words of all algorithms.
+    /// The grammars of all algorithms.
     pub(crate) fn grammars() -> impl Iterator<Item = &'static Grammar> {
         const ALL: [&[Grammar]; 5] = [
             bucket::Bucket::GRAMMARS,
@@ -263,7 +285,7 @@ impl Rule {
         ALL.into_iter().flatten()
     }
 
-    /// The state that is stored as these numbers; `None` when no state has them.
+    /// The state stored as these numbers; `None` if they are not a valid state.
     #[must_use]
     pub fn read(&self, numbers: &[u64]) -> Option<State> {
         match self {
@@ -275,19 +297,29 @@ impl Rule {
         }
     }
 
-    /// The largest cost a fresh key admits, in units; [`NEVER`] when unbounded.
+    /// The largest cost that a fresh key admits, in units; [`NEVER`] if unbounded.
     #[must_use]
     pub fn limit(&self) -> u64 {
         each_rule!(self, kernel => kernel.limit())
     }
 
-    /// Whether units can be taken ahead of time: the bucket family.
+    /// The units that [`Kernel::remaining_ticks`] come to.
+    pub(crate) fn whole_units(&self, ticks: u64) -> u64 {
+        whole_units(ticks, each_rule!(self, kernel => kernel.ticks_per_unit()))
+    }
+
+    /// The µs that [`Kernel::reset_ticks`] come to.
+    pub(crate) fn whole_micros(&self, ticks: u64) -> u64 {
+        whole_micros(ticks, each_rule!(self, kernel => kernel.ticks_per_micro()))
+    }
+
+    /// Whether the rule supports reservations: the bucket family and warm-up.
     #[must_use]
     pub fn can_reserve(&self) -> bool {
         each_rule!(self, kernel => kernel.can_reserve())
     }
 
-    /// Whether an admitted request may be told to act later: a shaper.
+    /// Whether an admitted request may have to wait before it acts: a shaper.
     #[must_use]
     pub fn is_shaper(&self) -> bool {
         each_rule!(self, kernel => kernel.is_shaper())
@@ -299,7 +331,8 @@ impl Rule {
         each_rule!(self, kernel => kernel.layout())
     }
 
-    /// For how many µs after its newest time a state is of use to a program that doesn't know it.
+    /// For how many µs after its newest time a program that doesn't know the policy should preserve
+    /// the state.
     #[must_use]
     pub fn retention(&self) -> u64 {
         each_rule!(self, kernel => kernel.retention())
@@ -310,7 +343,7 @@ impl Rule {
     }
 
     pub(crate) fn window_text(&self, algorithm: &Algorithm) -> String {
-        fn text<K: Worded>(_: &K, algorithm: &Algorithm) -> String {
+        fn text<K: SpecFormat>(_: &K, algorithm: &Algorithm) -> String {
             K::window_text(algorithm)
         }
         each_rule!(self, kernel => text(kernel, algorithm))
@@ -321,7 +354,7 @@ impl Rule {
         algorithm: &Algorithm,
         f: &mut fmt::Formatter<'_>,
     ) -> fmt::Result {
-        fn write<K: Worded>(
+        fn write<K: SpecFormat>(
             _: &K,
             algorithm: &Algorithm,
             f: &mut fmt::Formatter<'_>,
@@ -333,7 +366,7 @@ impl Rule {
 }
 
 impl State {
-    /// The numbers of the state as it is stored, the newest time first.
+    /// Appends the numbers of the state as stored, the newest time first.
     pub fn write(&self, numbers: &mut Vec<u64>) {
         match self {
             Self::Bucket(state) => bucket::Bucket::write(state, numbers),
@@ -360,15 +393,15 @@ impl State {
 /// The time a request is judged by.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Now {
-    /// What the store's clock shows, or what the request says, in microseconds since the epoch.
+    /// The time of the store's clock, or of the request, in µs since the epoch.
     pub micros: u64,
-    /// How far ahead of that a state's newest time may lie before it is restamped, in µs; `None`
-    /// under injected time, which may step back as far as it likes.
+    /// How far ahead of that a state's newest time may be before the state is restamped, in µs.
+    /// `None` under injected time, which may step back arbitrarily far.
     pub max_clock_back: Option<u64>,
 }
 
 impl Now {
-    /// Whether a state's newest time lies too far ahead to be believed.
+    /// Whether a state's newest time is too far ahead to be plausible.
     #[inline]
     #[must_use]
     pub const fn is_exceeded_by(self, newest: u64) -> bool {
@@ -379,23 +412,23 @@ impl Now {
     }
 }
 
-/// What one policy answers to a cost.
+/// What one policy says about a cost.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Verdict {
-    /// It passes, and may act in `wait` µs.
+    /// The cost passes, and the caller may act in `wait` µs.
     Pass {
-        /// µs from the time of judgement; 0 but for reservations and shapers.
+        /// µs from the time of judgement; 0 except for reservations and shapers.
         wait: u64,
     },
-    /// It is refused.
+    /// The cost is refused.
     Refuse {
-        /// The least wait after which it would pass, in µs, at least 1; `None` is never.
+        /// The shortest wait after which it would pass, in µs, at least 1; `None` for never.
         retry: Option<u64>,
     },
 }
 
 impl Verdict {
-    /// A request that could act in `wait` µs and whose caller accepts `within`.
+    /// The verdict on a request that could act in `wait` µs, if its caller accepts `within` µs.
     #[inline]
     const fn within(wait: u64, within: u64) -> Self {
         if wait <= within {
@@ -411,28 +444,38 @@ impl Verdict {
 pub struct Admission {
     /// The units taken.
     pub cost: u64,
-    /// The wait that this policy's verdict named, in µs.
+    /// The wait in this policy's verdict, in µs.
     pub wait: u64,
-    /// When all policies of the limit agree to act, in µs from the time of judgement. Waiting
-    /// longer than it asks for, a policy counts as idle until then.
+    /// When the caller may act by all policies of the limit, in µs from the time of judgement. A
+    /// policy that asked for a shorter wait counts as idle until then.
     pub act_in: u64,
 }
 
 impl Admission {
-    /// A cost that is acted on without a wait.
+    /// A cost without a wait.
     #[must_use]
     pub const fn at_once(cost: u64) -> Self {
         Self { cost, wait: 0, act_in: 0 }
     }
 }
 
-/// What clients are told of a policy's numbers.
+/// A part of a unit does not remain.
+const fn whole_units(ticks: u64, per_unit: u64) -> u64 {
+    if ticks == NEVER { NEVER } else { ticks / per_unit }
+}
+
+/// A part of a µs has to be waited for.
+const fn whole_micros(ticks: u64, per_micro: u64) -> u64 {
+    if ticks == NEVER { NEVER } else { ticks.div_ceil(per_micro) }
+}
+
+/// A policy's numbers as reported to clients.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Quota {
-    /// The largest cost a fresh key admits; where there is no such cost, the units per period.
+    /// The largest cost that a fresh key admits; if that is unbounded, the units per period.
     pub units: u64,
-    /// How long it takes until as much is there again: for the bucket family the time from empty
-    /// to full. `None` when nothing flows back.
+    /// How long it takes until as much is available again: for the bucket family the time from
+    /// empty to full. `None` if nothing flows back.
     pub window: Option<Span>,
 }
 

@@ -1,7 +1,8 @@
-//! Names of keys in a shared store: injective, bounded, and one cluster slot per subject.
+//! Key names in a shared store: injective, bounded in length, and one cluster slot per subject.
 //!
 //! A key is `PREFIX:LIMIT:{SUBJECT}`, or `PREFIX:LIMIT:{SUBJECT}:POLICY:IDENTITY` for a state that
-//! has a key of its own. The braces hold the subject alone, so all limits of one subject share a slot.
+//! has a key of its own. The braces hold the subject alone, so all limits of one subject share a
+//! slot.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,7 +11,7 @@ use crate::limit::Member;
 use crate::name::LimitName;
 use crate::request::TimeSource;
 
-/// What the keys of one installation begin with: 1 to 32 printable ASCII characters except
+/// The prefix of all keys of one installation: 1 to 32 printable ASCII characters except
 /// space and `{ } % ~`.
 ///
 /// ```
@@ -24,7 +25,7 @@ use crate::request::TimeSource;
 pub struct KeyPrefix(String);
 
 impl KeyPrefix {
-    /// The most characters a prefix may have.
+    /// The maximum length of a prefix, in characters.
     pub const MAX_LEN: usize = 32;
 
     /// The prefix as text.
@@ -44,15 +45,15 @@ impl FromStr for KeyPrefix {
     type Err = KeyPrefixError;
 
     fn from_str(text: &str) -> Result<Self, KeyPrefixError> {
-        let lawful = |byte: u8| byte.is_ascii_graphic() && !b"{}%~".contains(&byte);
-        if text.is_empty() || text.len() > Self::MAX_LEN || !text.bytes().all(lawful) {
+        let is_valid = |byte: u8| byte.is_ascii_graphic() && !b"{}%~".contains(&byte);
+        if text.is_empty() || text.len() > Self::MAX_LEN || !text.bytes().all(is_valid) {
             return Err(KeyPrefixError(text.chars().take(Self::MAX_LEN + 1).collect()));
         }
         Ok(Self(text.to_owned()))
     }
 }
 
-/// A prefix that would let keys collide or move to another slot.
+/// A key prefix that is invalid: with it, keys could collide or move to another cluster slot.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct KeyPrefixError(String);
 
@@ -69,14 +70,14 @@ impl fmt::Display for KeyPrefixError {
 
 impl std::error::Error for KeyPrefixError {}
 
-/// What the keys of one limit have in common.
+/// Builds the keys of one limit.
 #[derive(Clone, Debug)]
 pub struct StoreKey {
     head: Vec<u8>,
 }
 
 impl StoreKey {
-    /// The longest escaped subject that is kept as it is; longer ones are hashed.
+    /// The longest escaped subject, in bytes, that is stored verbatim; longer ones are hashed.
     const MAX_SUBJECT: usize = 64;
 
     /// The keys of a limit.
@@ -93,7 +94,7 @@ impl StoreKey {
         Self { head }
     }
 
-    /// Writes the key of a subject's packed states to the end of `key`.
+    /// Appends the key of a subject's packed states to `key`.
     pub fn write(&self, subject: &[u8], key: &mut Vec<u8>) {
         key.extend_from_slice(&self.head);
         let start = key.len();
@@ -102,7 +103,7 @@ impl StoreKey {
         } else if subject.len() <= Self::MAX_SUBJECT {
             escape_subject(subject, key);
         }
-        // The escape of a byte is `%` and two digits: `%` alone and `%#` are nothing else.
+        // An escaped byte is `%` and two digits, so `%` alone and `%#` are unambiguous.
         if subject.len() > Self::MAX_SUBJECT || key.len() - start > Self::MAX_SUBJECT {
             key.truncate(start);
             key.extend_from_slice(b"%#");
@@ -127,8 +128,8 @@ impl StoreKey {
         pattern
     }
 
-    /// Writes the key that a policy's state has of its own, in the same slot. The identity keeps
-    /// versions of the policy with other windows apart, as it does in the packed states.
+    /// Appends the key of a policy's state that is stored separately, in the same slot, to `key`.
+    /// The identity keeps versions of the policy with other windows apart, as in the packed states.
     pub fn write_own(&self, subject: &[u8], policy: &Member, key: &mut Vec<u8>) {
         self.write(subject, key);
         key.push(b':');
@@ -140,12 +141,12 @@ impl StoreKey {
     }
 }
 
-/// Limits and runs: everything but colons, percent signs and braces as it is.
+/// Escapes a limit or run: colons, percent signs, braces, and whatever is not printable ASCII.
 fn escape(text: &[u8], out: &mut Vec<u8>) {
     escape_where(text, out, |byte| byte.is_ascii_graphic() && !b":%{}".contains(&byte));
 }
 
-/// Subjects: they stand between the only braces, so colons may stay.
+/// Escapes a subject. It is inside the only braces, so colons may stay.
 fn escape_subject(text: &[u8], out: &mut Vec<u8>) {
     escape_where(text, out, |byte| byte.is_ascii_graphic() && !b"%{}".contains(&byte));
 }

@@ -33,7 +33,7 @@ pub struct Limit(Handle);
 #[derive(Clone)]
 enum Handle {
     Counted(Arc<Content>),
-    /// For as long as the process runs: see [`Limit::keep`].
+    /// Leaked on purpose: see [`Limit::keep`].
     Kept(&'static Content),
 }
 
@@ -41,7 +41,7 @@ enum Handle {
 struct Content {
     name: LimitName,
     members: Box<[Member]>,
-    /// The names under which the parts keep their states; most limits have one part, themselves.
+    /// The names under which the parts store their states. Most limits have one part, themselves.
     parts: Box<[LimitName]>,
 }
 
@@ -55,8 +55,8 @@ pub struct Member {
     has_namesake: bool,
 }
 
-/// What finds a policy's state again: a short hash of its name, its algorithm and its window.
-/// Numbers that may change under a live state are no part of it.
+/// Identifies a policy's state: a short hash of its name, algorithm and window. Numbers that may
+/// change while there is a state are not part of it.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Identity([u8; 4]);
 
@@ -66,12 +66,12 @@ impl Limit {
 
     /// A limit of one or more policies.
     ///
-    /// Policies without a name of their own are called by their algorithm's word: `gcra`, and
-    /// `gcra-2`, `gcra-3` for repeats in order.
+    /// Policies without a name are named after their algorithm: `gcra`, then `gcra-2`, `gcra-3` for
+    /// repeats, in order.
     ///
     /// # Errors
-    /// When there is no policy or there are too many, when two have one name, or when two names
-    /// have the same short hash.
+    /// If there is no policy, if there are more than [`Limit::MAX_POLICIES`], or if two names are
+    /// equal or have the same short hash.
     pub fn new(name: LimitName, policies: Vec<Policy>) -> Result<Self, LimitError> {
         if policies.is_empty() {
             return Err(LimitError::Empty);
@@ -83,7 +83,7 @@ impl Limit {
         let mut words: Vec<&'static str> = Vec::new();
         for (index, policy) in policies.into_iter().enumerate() {
             let name = policy.name().cloned().unwrap_or_else(|| {
-                let word = policy.algorithm().word();
+                let word = policy.algorithm().keyword();
                 words.push(word);
                 default_name(word, words.iter().filter(|&&other| other == word).count())
             });
@@ -104,9 +104,9 @@ impl Limit {
         Ok(Self::of(Content { parts: [name.clone()].into(), name, members: members.into() }))
     }
 
-    /// One limit of several, decided all or nothing, each with a subject of its own: a login is
-    /// limited per address and per account. The parts share their states with the limits they
-    /// are, and [`Request::also`](crate::Request::also) holds the subjects after the first.
+    /// Combines limits into one that decides all or nothing, each part with its own subject: for
+    /// example a login per address and per account. A part shares its states with the limit it was
+    /// made from. [`Request::also`](crate::Request::also) sets the subjects after the first.
     ///
     /// ```
     /// use sluicegate_core::Limit;
@@ -120,7 +120,8 @@ impl Limit {
     /// ```
     ///
     /// # Errors
-    /// When there is none, two have one name, or there are too many policies altogether.
+    /// If there is no limit, if two have the same name, or if there are more than
+    /// [`Limit::MAX_POLICIES`] policies in total.
     pub fn together(limits: impl IntoIterator<Item = Self>) -> Result<Self, LimitError> {
         let mut limits = limits.into_iter();
         let mut whole = limits.next().ok_or(LimitError::Empty)?.content().clone();
@@ -151,11 +152,11 @@ impl Limit {
         Ok(Self::of(Content { name: whole.name, members: members.into(), parts: parts.into() }))
     }
 
-    /// The same limit where `others` are decided together with it as well, but not each time: a
-    /// policy with a name that one of theirs has too has a [namesake](Member::has_namesake) even
-    /// when they aren't asked. Those that are parts already are passed over.
+    /// The same limit, for use with `others` that only some decisions include: a policy that shares
+    /// its name with one of theirs [has a namesake](Member::has_namesake) in every decision.
+    /// Ignores those that are parts of this limit already.
     #[must_use]
-    pub fn beside<'o>(&self, others: impl IntoIterator<Item = &'o Self>) -> Self {
+    pub fn with_namesakes_of<'o>(&self, others: impl IntoIterator<Item = &'o Self>) -> Self {
         let mut content = self.content().clone();
         for other in others {
             if other.parts().iter().any(|part| content.parts.contains(part)) {
@@ -187,19 +188,19 @@ impl Limit {
         &self.content().parts
     }
 
-    /// Where the policy of a name stands; of several, the first.
+    /// The index of the first policy with this name.
     #[must_use]
     pub fn position(&self, name: &str) -> Option<usize> {
         self.members().iter().position(|member| member.name.as_str() == name)
     }
 
-    /// Whether units of every policy can be taken ahead of time.
+    /// Whether every policy supports reservations.
     #[must_use]
     pub fn can_reserve(&self) -> bool {
         self.members().iter().all(|member| member.policy.rule().can_reserve())
     }
 
-    /// Whether this is a clone of `other`: the same limit, and not just an equal one.
+    /// Whether this is a clone of `other`, not merely equal to it.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         std::ptr::eq(self.content(), other.content())
@@ -245,13 +246,13 @@ impl Member {
         &self.policy
     }
 
-    /// What finds the policy's state again.
+    /// Identifies the policy's state.
     #[must_use]
     pub const fn identity(&self) -> Identity {
         self.identity
     }
 
-    /// Which of [`Limit::parts`] the policy is of.
+    /// The index in [`Limit::parts`] of the part that the policy belongs to.
     #[must_use]
     pub const fn part(&self) -> usize {
         self.part as usize
@@ -270,17 +271,17 @@ impl Identity {
         let algorithm = policy.algorithm();
         let mut hasher = blake3::Hasher::new();
         hasher.update(name.as_str().as_bytes());
-        // A changed algorithm or window starts fresh. The members of the bucket family differ
-        // only in how they judge one and the same state, but a user who changes the word means
-        // another algorithm.
+        // A changed algorithm or window starts fresh. The bucket family could share a state, since
+        // its members differ only in how they judge it, but a user who changes the algorithm means
+        // another one.
         let window = policy.rule().window_text(algorithm);
-        hasher.update(format!("\0{}\0{window}", algorithm.word()).as_bytes());
+        hasher.update(format!("\0{}\0{window}", algorithm.keyword()).as_bytes());
         let hash = hasher.finalize();
         let [a, b, c, d, ..] = *hash.as_bytes();
         Self([a, b, c, d])
     }
 
-    /// The identity that was stored as these four bytes.
+    /// The identity from its four bytes as stored.
     #[must_use]
     pub const fn from_bytes(bytes: [u8; 4]) -> Self {
         Self(bytes)
@@ -297,7 +298,7 @@ fn default_name(word: &str, occurrence: usize) -> PolicyName {
     let text = if occurrence == 1 { word.to_owned() } else { format!("{word}-{occurrence}") };
     #[expect(
         clippy::expect_used,
-        reason = "algorithm words are lawful names and short enough for a suffix"
+        reason = "keywords of algorithms are valid names and short enough for a suffix"
     )]
-    text.parse().expect("a lawful name")
+    text.parse().expect("a valid name")
 }

@@ -8,8 +8,8 @@ use crate::error::NameError;
 
 /// The name of a policy inside its limit: 1 to 32 characters of `a`–`z`, `0`–`9`, `_`, `-`.
 ///
-/// The name is the policy's identity: numbers may change and what was consumed stays; a new name
-/// starts fresh.
+/// The name identifies the policy's state: when only numbers change, what was consumed stays; a new
+/// name starts fresh.
 ///
 /// ```
 /// use sluicegate_core::PolicyName;
@@ -21,7 +21,7 @@ use crate::error::NameError;
 pub struct PolicyName(Arc<str>);
 
 impl PolicyName {
-    /// The most characters a name may have.
+    /// The maximum length of a name, in characters.
     pub const MAX_LEN: usize = 32;
 
     /// The name as text.
@@ -35,8 +35,8 @@ impl FromStr for PolicyName {
     type Err = NameError;
 
     fn from_str(text: &str) -> Result<Self, NameError> {
-        let lawful = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-');
-        if text.is_empty() || text.len() > Self::MAX_LEN || !text.bytes().all(lawful) {
+        let is_valid = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-');
+        if text.is_empty() || text.len() > Self::MAX_LEN || !text.bytes().all(is_valid) {
             return Err(NameError(format!(
                 "`{}` is not a policy name: use 1 to {} of the characters a-z, 0-9, _ and -",
                 text.escape_debug(),
@@ -65,7 +65,7 @@ impl fmt::Display for PolicyName {
 pub struct LimitName(Arc<str>);
 
 impl LimitName {
-    /// The most characters a name may have.
+    /// The maximum length of a name, in characters.
     pub const MAX_LEN: usize = 64;
 
     /// The name as text.
@@ -74,7 +74,7 @@ impl LimitName {
         &self.0
     }
 
-    /// What several limits are called together: no name that could be given.
+    /// The name of several limits together, which `from_str` would reject.
     pub(crate) fn joined(names: &[Self]) -> Self {
         let names: Vec<&str> = names.iter().map(Self::as_str).collect();
         Self(names.join(" + ").into())
@@ -85,10 +85,10 @@ impl FromStr for LimitName {
     type Err = NameError;
 
     fn from_str(text: &str) -> Result<Self, NameError> {
-        let lawful = |byte: u8| {
+        let is_valid = |byte: u8| {
             byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b':' | b'/' | b'@')
         };
-        if text.is_empty() || text.len() > Self::MAX_LEN || !text.bytes().all(lawful) {
+        if text.is_empty() || text.len() > Self::MAX_LEN || !text.bytes().all(is_valid) {
             let shown: String = text.chars().take(Self::MAX_LEN + 1).collect();
             return Err(NameError(format!(
                 "`{}` is not a limit name: use 1 to {} ASCII letters, digits or any of _ - . : / @",

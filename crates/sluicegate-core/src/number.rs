@@ -1,4 +1,4 @@
-//! The one range every number of a decision lives in.
+//! The range of all numbers in a decision.
 
 use std::fmt;
 
@@ -7,8 +7,8 @@ use crate::error::{InvalidNumber, PolicyError};
 /// The largest whole number that every store can compute with exactly: 2^53 − 1.
 ///
 /// Lua numbers are doubles, so this bounds costs, limits, times in microseconds and every
-/// product a script forms. The Rust kernels keep to it although they could go further: the
-/// answer has to be the same everywhere.
+/// product that a script computes. The Rust kernels respect it too, although they could go further:
+/// the answer has to be the same everywhere.
 pub const MAX_EXACT: u64 = (1 << 53) - 1;
 
 /// How many units a request takes: a whole number from 1 to 2^53 − 1.
@@ -25,15 +25,15 @@ pub const MAX_EXACT: u64 = (1 << 53) - 1;
 pub struct Cost(u64);
 
 impl Cost {
-    /// One unit: what a request costs when nobody says otherwise.
+    /// One unit: the default cost.
     pub const ONE: Self = Self(1);
-    /// The largest cost there is.
+    /// The largest cost.
     pub const MAX: Self = Self(MAX_EXACT);
 
     /// A cost of `units`.
     ///
     /// # Errors
-    /// When `units` is 0 or above 2^53 − 1.
+    /// If `units` is 0 or above 2^53 − 1.
     pub const fn new(units: u64) -> Result<Self, InvalidNumber> {
         if units == 0 || units > MAX_EXACT {
             return Err(InvalidNumber::new("cost", units, 1, MAX_EXACT));
@@ -68,7 +68,7 @@ impl TryFrom<u64> for Cost {
     }
 }
 
-/// A limit that every store can count to.
+/// Checks that every store can count up to `limit`.
 pub(crate) fn check_limit(limit: u64) -> Result<u64, PolicyError> {
     if limit > MAX_EXACT {
         return Err(PolicyError::new(

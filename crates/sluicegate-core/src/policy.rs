@@ -1,4 +1,4 @@
-//! One rule: an algorithm with its numbers, a name, and what a request costs under it.
+//! One rule: an algorithm with its parameters, a name, and what a request costs under it.
 
 mod text;
 
@@ -10,33 +10,33 @@ use crate::number::Cost;
 use crate::rate::Rate;
 use crate::time::Span;
 
-/// Whether a policy decides or only watches.
+/// Whether a policy is enforced or only evaluated.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum Enforcement {
-    /// A refusal of this policy refuses the request.
+    /// If this policy refuses, the request is denied.
     #[default]
     Enforced,
     /// Evaluated, charged and reported as if it were the only policy; never refuses anything.
     Shadow,
 }
 
-/// What a denied request does to the policy.
+/// Whether denied requests are charged.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum DeniedCharge {
     /// Nothing: a denied request changes nothing.
     #[default]
     Free,
-    /// It is charged too, up to the policy's limit: hammering keeps the policy exhausted, but
-    /// never puts it into debt.
+    /// It is charged too, up to the policy's limit: a client that keeps retrying keeps the policy
+    /// exhausted, but never puts it into debt.
     Charged,
 }
 
 /// One rule of a limit.
 ///
-/// Made by a constructor per algorithm or parsed from a spec; either way it is checked when it
-/// is made, and can't hold numbers that a store could not compute with exactly.
+/// Built by one constructor per algorithm, or parsed from a spec. Both check the numbers, so that a
+/// policy never holds one that a store can't compute with exactly.
 ///
 /// ```
 /// use sluicegate_core::{Policy, Rate};
@@ -60,8 +60,8 @@ impl Policy {
     /// A policy of any algorithm.
     ///
     /// # Errors
-    /// When a number is out of range, or can't be computed with exactly: the error names the
-    /// parameter and, for a rate, the nearest ones that are accepted.
+    /// If a number is out of range or can't be computed with exactly: the error names the parameter
+    /// and, for a rate, the nearest rates that are accepted.
     pub fn new(algorithm: Algorithm) -> Result<Self, PolicyError> {
         let rule = Rule::new(&algorithm)?;
         Ok(Self {
@@ -82,7 +82,7 @@ impl Policy {
         Self::new(Algorithm::TokenBucket { rate, burst })
     }
 
-    /// GCRA: the token bucket in its other parametrisation.
+    /// GCRA, which gives the same answers as a token bucket.
     ///
     /// # Errors
     /// See [`Policy::new`].
@@ -98,7 +98,7 @@ impl Policy {
         Self::new(Algorithm::LeakyBucket { rate, capacity })
     }
 
-    /// A leaky bucket as a queue: it answers when to act.
+    /// A leaky bucket as a queue: it tells each request when to act.
     ///
     /// # Errors
     /// See [`Policy::new`].
@@ -106,7 +106,7 @@ impl Policy {
         Self::new(Algorithm::Shaper { rate, queue })
     }
 
-    /// Smooth bursty: a request of any size passes once the debt is paid.
+    /// Guava's smooth bursty: a request of any size passes once the debt of earlier ones is paid.
     ///
     /// # Errors
     /// See [`Policy::new`].
@@ -114,7 +114,7 @@ impl Policy {
         Self::new(Algorithm::Smooth { rate, burst, start })
     }
 
-    /// Smooth with a warm-up period and a cold factor of 3.
+    /// Guava's smooth warming up, with a cold factor of 3.
     ///
     /// # Errors
     /// See [`Policy::new`].
@@ -133,7 +133,7 @@ impl Policy {
     /// At most `limit` units in a sliding window of `slices` slices.
     ///
     /// # Errors
-    /// See [`Policy::new`]; also when `slices` doesn't divide the window in whole milliseconds.
+    /// See [`Policy::new`]; also if `slices` doesn't divide the window into whole milliseconds.
     pub fn sliding_window(limit: u64, window: Span, slices: u64) -> Result<Self, PolicyError> {
         Self::new(Algorithm::SlidingWindow { limit, window, slices })
     }
@@ -146,74 +146,74 @@ impl Policy {
         Self::new(Algorithm::SlidingCounter { limit, window })
     }
 
-    /// An exact log under one or more strategies.
+    /// An exact sliding log with 1 to 32 strategies.
     ///
     /// # Errors
-    /// See [`Policy::new`]; also when there is no strategy, or a limit above 65,536.
+    /// See [`Policy::new`]; also if there is no strategy, or one with a limit above 65,536.
     pub fn sliding_log(strategies: impl Into<Vec<Strategy>>) -> Result<Self, PolicyError> {
         Self::new(Algorithm::SlidingLog { strategies: strategies.into() })
     }
 
-    /// The same policy under a name of its own.
+    /// The same policy with a name.
     #[must_use]
     pub fn named(mut self, name: PolicyName) -> Self {
         self.name = Some(name);
         self
     }
 
-    /// The same policy, taking `cost` units from a request that doesn't say its cost.
+    /// The same policy, charging `cost` units for a request that doesn't set its cost.
     #[must_use]
     pub const fn with_cost(mut self, cost: Cost) -> Self {
         self.cost = cost;
         self
     }
 
-    /// The same policy as a shadow: reported as if enforced alone, never enforced.
+    /// The same policy as a shadow: evaluated and reported as if enforced alone, never enforced.
     #[must_use]
     pub const fn shadow(mut self) -> Self {
         self.enforcement = Enforcement::Shadow;
         self
     }
 
-    /// The same policy, charged by denied requests too, up to its limit.
+    /// The same policy, charging denied requests too, up to its limit.
     #[must_use]
     pub const fn charge_denied(mut self) -> Self {
         self.denied_charge = DeniedCharge::Charged;
         self
     }
 
-    /// The algorithm and its numbers as given.
+    /// The algorithm with its parameters as given.
     #[must_use]
     pub const fn algorithm(&self) -> &Algorithm {
         &self.algorithm
     }
 
-    /// The algorithm made ready to decide.
+    /// The rule that decides: the algorithm with reduced numbers.
     #[must_use]
     pub const fn rule(&self) -> &Rule {
         &self.rule
     }
 
-    /// What clients are told of the policy's numbers.
+    /// The policy's numbers as reported to clients.
     #[must_use]
     pub fn quota(&self) -> Quota {
         self.rule.quota(&self.algorithm)
     }
 
-    /// The name given with `as` or [`Policy::named`]; without one the limit that holds the
-    /// policy calls it by its algorithm's word.
+    /// The name given with `as` or [`Policy::named`]; a limit names a policy without one after its
+    /// algorithm.
     #[must_use]
     pub const fn name(&self) -> Option<&PolicyName> {
         self.name.as_ref()
     }
 
-    /// What a request costs under this policy when it doesn't say.
+    /// The cost of a request that doesn't set its own, in units.
     #[must_use]
     pub const fn cost(&self) -> Cost {
         self.cost
     }
 
-    /// Whether the policy decides or only watches.
+    /// Whether the policy is enforced or only evaluated.
     #[must_use]
     pub const fn enforcement(&self) -> Enforcement {
         self.enforcement

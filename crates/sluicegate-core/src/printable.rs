@@ -1,7 +1,7 @@
-//! Foreign text in messages.
+//! Quoting untrusted text in messages.
 
-/// `text` with everything that a terminal would act on, or not show, written as an escape: for
-/// messages that quote what somebody else wrote.
+/// Escapes every character of `text` that a terminal would interpret or not show: for messages that
+/// quote untrusted input.
 ///
 /// ```
 /// assert_eq!(sluicegate_core::printable("a\u{1b}[2J\n'é'"), r"a\u{1b}[2J\n'é'");

@@ -1,4 +1,4 @@
-//! How many units per length of time.
+//! Units per length of time.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use crate::error::{PolicyError, SpanError};
 use crate::number::{MAX_EXACT, greatest_common_divisor};
 use crate::time::Span;
 
-/// `count` units per span of time, read the way people say it: `100/s`, `1000/h`, `5/500ms`.
+/// `count` units per period, written as `100/s`, `1000/h` or `5/500ms`.
 ///
 /// ```
 /// use sluicegate_core::{Rate, Span};
@@ -19,49 +19,49 @@ use crate::time::Span;
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Rate {
     count: u64,
-    per: Span,
+    period: Span,
 }
 
 impl Rate {
-    /// `count` units per `per`. A count of 0 is valid and admits nothing.
+    /// `count` units per `period`. A count of 0 is valid and admits nothing.
     ///
     /// # Errors
-    /// When `count` is above 2^53 − 1 or `per` is zero.
-    pub fn new(count: u64, per: Span) -> Result<Self, PolicyError> {
+    /// If `count` is above 2^53 − 1 or `period` is zero.
+    pub fn new(count: u64, period: Span) -> Result<Self, PolicyError> {
         if count > MAX_EXACT {
             return Err(PolicyError::new(
                 "rate",
                 format!("{count} is above the largest count, {MAX_EXACT}"),
             ));
         }
-        if per.is_zero() {
+        if period.is_zero() {
             return Err(PolicyError::new("period", "is 0, but must be at least 1us"));
         }
-        Ok(Self { count, per })
+        Ok(Self { count, period })
     }
 
-    /// `count` units a second: `per_second(100)` is a hundred a second.
+    /// `count` units per second.
     #[must_use]
     pub const fn per_second(count: u32) -> Self {
-        Self { count: count as u64, per: Span::SECOND }
+        Self { count: count as u64, period: Span::SECOND }
     }
 
-    /// `count` units a minute.
+    /// `count` units per minute.
     #[must_use]
     pub const fn per_minute(count: u32) -> Self {
-        Self { count: count as u64, per: Span::MINUTE }
+        Self { count: count as u64, period: Span::MINUTE }
     }
 
-    /// `count` units an hour.
+    /// `count` units per hour.
     #[must_use]
     pub const fn per_hour(count: u32) -> Self {
-        Self { count: count as u64, per: Span::HOUR }
+        Self { count: count as u64, period: Span::HOUR }
     }
 
-    /// `count` units a day of 24 hours.
+    /// `count` units per 24 hours.
     #[must_use]
     pub const fn per_day(count: u32) -> Self {
-        Self { count: count as u64, per: Span::DAY }
+        Self { count: count as u64, period: Span::DAY }
     }
 
     /// The units per period.
@@ -72,26 +72,25 @@ impl Rate {
 
     /// The period.
     #[must_use]
-    pub const fn per(self) -> Span {
-        self.per
+    pub const fn period(self) -> Span {
+        self.period
     }
 
-    /// The rate in ticks: one unit costs the first number, and every microsecond gives back the
-    /// second. Reduced by their greatest common divisor, so that the numbers a state holds stay
-    /// as small as they can be.
+    /// The rate in ticks: the ticks that one unit costs, and the ticks that every microsecond gives
+    /// back. Divided by their greatest common divisor, to keep the numbers in a state small.
     pub(crate) const fn ticks(self) -> (u64, u64) {
-        let divisor = greatest_common_divisor(self.count, self.per.as_micros());
-        (self.per.as_micros() / divisor, self.count / divisor)
+        let divisor = greatest_common_divisor(self.count, self.period.as_micros());
+        (self.period.as_micros() / divisor, self.count / divisor)
     }
 }
 
 impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_quota(f, self.count, self.per)
+        write_quota(f, self.count, self.period)
     }
 }
 
-/// `/s`, not `/1s`.
+/// Writes `s`, not `1s`.
 fn write_period(f: &mut fmt::Formatter<'_>, period: Span) -> fmt::Result {
     let text = period.to_string();
     match text.strip_prefix('1') {
@@ -100,7 +99,7 @@ fn write_period(f: &mut fmt::Formatter<'_>, period: Span) -> fmt::Result {
     }
 }
 
-/// N/PERIOD.
+/// Writes N/PERIOD.
 pub(crate) fn write_quota(f: &mut fmt::Formatter<'_>, limit: u64, window: Span) -> fmt::Result {
     write!(f, "{limit}/")?;
     write_period(f, window)
@@ -117,14 +116,14 @@ impl FromStr for Rate {
             )
         })?;
         let count = parse_count("rate", count)?;
-        let per = period
+        let period = period
             .parse()
             .map_err(|error: SpanError| PolicyError::new("period", error.to_string()))?;
-        Self::new(count, per)
+        Self::new(count, period)
     }
 }
 
-/// A whole number from 0 to [`MAX_EXACT`], digits only.
+/// Parses a whole number from 0 to [`MAX_EXACT`], digits only.
 pub(crate) fn parse_count(parameter: &'static str, text: &str) -> Result<u64, PolicyError> {
     let digits_only = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     digits_only

@@ -1,4 +1,4 @@
-//! What it takes to give a reservation back.
+//! Receipts: proof of a reservation, for cancelling it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,10 +7,10 @@ use crate::failure::{RequestError, RequestErrorKind};
 use crate::limit::Limit;
 use crate::name::LimitName;
 
-/// What it takes to give a reservation back: a plain value, which another process can use too.
+/// Cancels a reservation: a plain value, which another process can use too.
 ///
-/// It says what the reservation found and left of each of its subjects: a store that still finds
-/// what was left puts back what was found. It prints as text, and reads back from it.
+/// It holds the state of each subject before and after the reservation. A store that still finds
+/// the state from after it restores the one from before. A receipt prints as text and parses back.
 ///
 /// ```
 /// use sluicegate_core::Receipt;
@@ -26,46 +26,45 @@ pub struct Receipt {
     parts: Vec<PartReceipt>,
 }
 
-/// One part of a limit, its subject, and the states of the subject before and after: in the stored
-/// format, whatever the store.
+/// The receipt for one part of a limit: its subject, and the subject's states before and after, in
+/// the [stored format](crate::record) whatever the store.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct PartReceipt {
     /// The name of the part.
     pub limit: LimitName,
     /// The subject.
     pub subject: Vec<u8>,
-    /// The change; `None` when the reservation changed nothing of this part.
+    /// The change; `None` if the reservation changed nothing in this part.
     pub change: Option<Change>,
 }
 
 /// The packed states of one subject before and after.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Change {
-    /// As the reservation found them; `None` when there were none.
+    /// The states before the reservation; `None` if there were none.
     pub before: Option<Vec<u8>>,
-    /// As it left them.
+    /// The states after it.
     pub after: Vec<u8>,
 }
 
-/// Text that is no receipt.
+/// Text that is not a receipt.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ReceiptError(String);
 
 impl Receipt {
-    /// The receipt of a reservation: one entry for each part of its limit, in their order. For
-    /// stores.
+    /// The receipt of a reservation: one entry per part of its limit, in order. For stores.
     #[must_use]
     pub const fn new(parts: Vec<PartReceipt>) -> Self {
         Self { parts }
     }
 
-    /// What changed, by part.
+    /// What changed, per part of the limit.
     #[must_use]
     pub fn parts(&self) -> &[PartReceipt] {
         &self.parts
     }
 
-    /// The subject of a part.
+    /// The subject of a part, empty if there is no such part.
     #[must_use]
     pub fn subject(&self, part: usize) -> &[u8] {
         self.parts.get(part).map_or(&[], |part| &part.subject)
@@ -85,7 +84,7 @@ impl Receipt {
         Err(RequestError::new(
             RequestErrorKind::Invalid,
             format!(
-                "the receipt is of `{}`, but limit `{}` was asked: cancel a reservation where it was made",
+                "the receipt is from limit `{}`, not `{}`: cancel a reservation on the limit that made it",
                 names.join(" + "),
                 limit.name()
             ),
@@ -93,16 +92,16 @@ impl Receipt {
     }
 }
 
-/// The version that the text begins with.
+/// The version, which the text begins with.
 const VERSION: &str = "1";
-/// Stands for nothing; bytes are pairs of hexadecimal digits.
+/// An absent value; others are pairs of hexadecimal digits.
 const NONE: &str = "-";
 
 impl fmt::Display for Receipt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(VERSION)?;
         for PartReceipt { limit, subject, change } in &self.parts {
-            // A limit's name may have colons; no other field does, and their number is known.
+            // Of all fields only a limit's name may have colons, and no name has a `%`.
             write!(f, ":{}:", limit.as_str().replace(':', "%"))?;
             write_bytes(f, Some(subject))?;
             f.write_str(":")?;
@@ -163,7 +162,7 @@ fn read_bytes(text: &str) -> Result<Option<Vec<u8>>, ReceiptError> {
 }
 
 fn malformed(what: &str) -> ReceiptError {
-    ReceiptError(format!("the text is no receipt of a reservation: its {what} is wrong"))
+    ReceiptError(format!("not a receipt: its {what} is malformed"))
 }
 
 impl fmt::Display for ReceiptError {

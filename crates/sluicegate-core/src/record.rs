@@ -6,7 +6,7 @@
 //! | --- | --- |
 //! | 1 | kind: which kernel, and which version of its layout |
 //! | 4 | identity: a hash of the policy's name, algorithm and window |
-//! | 1 | retention `k`: the entry is of use until its newest time + 2^k µs |
+//! | 1 | retention `k`: the entry is useful until its newest time + 2^k µs |
 //! | 2 or 4 | length of what follows, for kinds from 0x80 and from 0xc0 up |
 //! | … | the numbers of the state, 7 bytes each, big-endian; the newest time is the first |
 //!
@@ -20,9 +20,9 @@
 //! | 0x81 | ring, entries included | newest, base, then stamp and total per entry |
 //! | 0xc1 | log, entries included | the same |
 //!
-//! A layout never changes under its kind: a new layout takes a new kind. Kinds below 0x80 are
-//! fixed in length for ever; a reader skips the others by their length, so an older program
-//! keeps what a newer one has written.
+//! The layout of a kind never changes: a new layout gets a new kind. Kinds below 0x80 have a fixed
+//! length for good; a reader skips unknown kinds from 0x80 up by their stored length, so an older
+//! program preserves what a newer one has written.
 
 use std::borrow::Cow;
 
@@ -30,14 +30,14 @@ use smallvec::SmallVec;
 
 use crate::failure::Error;
 use crate::kernel::log::Log;
-use crate::kernel::{NUMBER_BYTES, Now, State};
+use crate::kernel::{HEAD_BYTES, LISTED_FROM, NUMBER_BYTES, Now, State, WHOLE_FROM};
 use crate::limit::{Identity, Limit, Member};
 use crate::number::MAX_EXACT;
 use crate::receipt::{Change, PartReceipt, Receipt};
 use crate::request::Request;
 use crate::step::{Held, Step, step};
 
-/// A value taken apart.
+/// A decoded value.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Record<'v> {
     entries: Vec<Entry<'v>>,
@@ -49,36 +49,36 @@ pub struct Record<'v> {
 pub struct Entry<'v> {
     /// Which kernel and which layout.
     pub kind: u8,
-    /// Whose state it is.
+    /// Which policy's state.
     pub identity: Identity,
-    /// It is of use until its newest time + 2^retention µs.
+    /// The entry is useful until its newest time + 2^retention µs.
     pub retention: u8,
     /// The numbers of the state as bytes.
     pub body: Cow<'v, [u8]>,
 }
 
-/// What a store with one value for each subject is to do with one of them.
+/// What a store with one value per subject has to do with the value.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Write {
-    /// Leave it.
+    /// Leave the value as it is.
     Nothing,
-    /// Write it, to be kept for at least so many µs from now; `u64::MAX` is for ever.
+    /// Write the value.
     Set {
         /// The value.
         value: Vec<u8>,
-        /// Its life in µs.
+        /// For how many µs from now the store has to keep it at least; `u64::MAX` means for ever.
         life: u64,
     },
-    /// Remove it.
+    /// Remove the value.
     Remove,
 }
 
-/// [`step`](crate::step()) for a store that keeps one value for each subject and part of a limit:
-/// what the values say, what they are to say, and for how long.
+/// [`step`](crate::step()) for a store that keeps one encoded value per subject and part of a
+/// limit: returns the step, and what to write for each part.
 ///
-/// `values` are those of the parts, in their order. States of other versions of the limit, which
-/// another program may be using, are kept for as long as they are of use to it. A state that
-/// can't be read counts as absent, and the decision notes that.
+/// `values` holds the current value of each part, in order. States of other versions of the limit,
+/// which another program may be using, are kept as long as they are useful to it. A state that
+/// can't be decoded counts as absent, and [`Notes::discarded`](crate::Notes) reports it.
 ///
 /// ```
 /// use sluicegate_core::record::{Write, step_values};
@@ -93,7 +93,7 @@ pub enum Write {
 /// ```
 ///
 /// # Errors
-/// Those of [`step`](crate::step()); then nothing is to be written.
+/// Those of [`step`](crate::step()); write nothing then.
 pub fn step_values(
     limit: &Limit,
     request: &Request<'_>,
@@ -130,7 +130,7 @@ pub fn step_values(
     Ok((step, writes))
 }
 
-/// The receipt of a reservation, from what was held before it and after it.
+/// The receipt of a reservation, from the states before and after it.
 pub(crate) fn receipt(
     limit: &Limit,
     request: &Request<'_>,
@@ -143,7 +143,7 @@ pub(crate) fn receipt(
         PartReceipt {
             limit: name.clone(),
             subject: request.subject(part).to_vec(),
-            // What was written as it was has nothing to give back.
+            // A value that was rewritten unchanged has nothing to give back.
             change: (before.as_ref() != Some(&after) && !after.is_empty())
                 .then_some(Change { before, after }),
         }
@@ -157,7 +157,7 @@ pub(crate) fn state_of(value: &[u8], member: &Member) -> Option<State> {
     record.entry(member.identity(), member.policy().rule().layout().kind())?.state(member)
 }
 
-/// What is held of the policies of one part, as a value.
+/// Encodes the states of one part's policies as a value.
 fn encode(limit: &Limit, part: usize, held: &[Option<Held>]) -> Vec<u8> {
     let mut value = Vec::new();
     for (member, held) in limit.members().iter().zip(held) {
@@ -171,7 +171,7 @@ fn encode(limit: &Limit, part: usize, held: &[Option<Held>]) -> Vec<u8> {
 }
 
 impl<'v> Record<'v> {
-    /// Takes a value apart. What begins no entry, and all that follows it, is passed over.
+    /// Decodes a value, up to the first byte that doesn't begin an entry.
     #[must_use]
     pub fn decode(value: &'v [u8]) -> Self {
         let mut record = Self::default();
@@ -187,26 +187,26 @@ impl<'v> Record<'v> {
         record
     }
 
-    /// The entries, in the order they stand.
+    /// The entries, in stored order.
     #[must_use]
     pub fn entries(&self) -> &[Entry<'v>] {
         &self.entries
     }
 
-    /// Whether something in the value begins no entry.
+    /// Whether the value has bytes that are not a whole entry.
     #[must_use]
     pub const fn is_torn(&self) -> bool {
         self.is_torn
     }
 
-    /// The entry of an identity and kind.
+    /// The entry with this identity and kind.
     #[must_use]
     pub fn entry(&self, identity: Identity, kind: u8) -> Option<&Entry<'v>> {
         let theirs = |entry: &&Entry<'_>| entry.identity == identity && entry.kind == kind;
         self.entries.iter().rev().find(theirs)
     }
 
-    /// The value after a step, with the entries of other versions that are still of use.
+    /// The value after a step, with the entries of other versions that are still useful.
     fn write(
         &self,
         limit: &Limit,
@@ -236,7 +236,7 @@ impl<'v> Record<'v> {
 }
 
 impl<'v> Entry<'v> {
-    /// The entry of a policy's state.
+    /// The entry for a policy's state.
     #[must_use]
     pub fn of(member: &Member, state: &State) -> Entry<'static> {
         let rule = member.policy().rule();
@@ -251,46 +251,46 @@ impl<'v> Entry<'v> {
         }
     }
 
-    /// The state of a policy; `None` when no state has these numbers.
+    /// The state of a policy; `None` if the numbers are not a valid state.
     #[must_use]
     pub fn state(&self, member: &Member) -> Option<State> {
         member.policy().rule().read(&self.numbers()?)
     }
 
-    /// The numbers; `None` when they are cut short, or too large to be any.
+    /// The numbers; `None` if they are truncated or above 2^53 − 1.
     #[must_use]
     pub fn numbers(&self) -> Option<SmallVec<[u64; 8]>> {
         read_numbers(&self.body)
     }
 
-    /// Writes the entry to the end of a value.
+    /// Appends the entry to a value.
     pub fn write(&self, value: &mut Vec<u8>) {
         value.push(self.kind);
         value.extend_from_slice(&self.identity.to_bytes());
         value.push(self.retention);
         let length = self.body.len();
         match self.kind {
-            0..0x80 => {}
-            0x80..0xc0 => {
+            0..LISTED_FROM => {}
+            LISTED_FROM..WHOLE_FROM => {
                 value.extend_from_slice(&u16::try_from(length).unwrap_or(u16::MAX).to_be_bytes());
             }
-            0xc0.. => {
+            WHOLE_FROM.. => {
                 value.extend_from_slice(&u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes());
             }
         }
         value.extend_from_slice(&self.body);
     }
 
-    /// The first entry of a value, and what follows it; `None` when there is no whole one.
+    /// The first entry of a value and the rest; `None` if there is no whole entry.
     fn split_from(value: &'v [u8]) -> Option<(Self, &'v [u8])> {
-        let (&[kind, a, b, c, d, retention], rest) = value.split_first_chunk()?;
+        let (&[kind, a, b, c, d, retention], rest) = value.split_first_chunk::<HEAD_BYTES>()?;
         let (length, rest) = match kind {
-            0..0x80 => (NUMBER_BYTES * numbers_of(kind)?, rest),
-            0x80..0xc0 => {
+            0..LISTED_FROM => (NUMBER_BYTES * numbers_of(kind)?, rest),
+            LISTED_FROM..WHOLE_FROM => {
                 let (length, rest) = rest.split_first_chunk()?;
                 (usize::from(u16::from_be_bytes(*length)), rest)
             }
-            0xc0.. => {
+            WHOLE_FROM.. => {
                 let (length, rest) = rest.split_first_chunk()?;
                 (usize::try_from(u32::from_be_bytes(*length)).ok()?, rest)
             }
@@ -301,14 +301,14 @@ impl<'v> Entry<'v> {
         Some((Self { kind, identity, retention, body: Cow::Borrowed(body) }, rest))
     }
 
-    /// Until when the entry is of use to a program that knows it, in µs since the epoch.
+    /// Until when the entry is useful to a program that knows its policy, in µs since the epoch.
     fn useful_until(&self) -> u64 {
         let newest = self.body.get(..NUMBER_BYTES).map_or(0, read_number);
         newest.saturating_add(1_u64.checked_shl(self.retention.into()).unwrap_or(u64::MAX))
     }
 }
 
-/// Whole numbers of 7 bytes each; `None` when they are cut short, or above 2^53 − 1.
+/// Decodes whole numbers of 7 bytes each; `None` if they are truncated or above 2^53 − 1.
 #[must_use]
 pub fn read_numbers(bytes: &[u8]) -> Option<SmallVec<[u64; 8]>> {
     let numbers = bytes.chunks_exact(NUMBER_BYTES);
@@ -327,7 +327,7 @@ pub const fn retention(micros: u64) -> u8 {
     }
 }
 
-/// The numbers of each kind of fixed length, heads included.
+/// How many numbers each kind of fixed length has, heads included.
 pub const FIXED_KINDS: [(u8, usize); 5] = {
     use crate::kernel::{bucket::Bucket, counter::Counter, warm_up::WarmUp, window::FixedWindow};
     [
@@ -339,8 +339,17 @@ pub const FIXED_KINDS: [(u8, usize); 5] = {
     ]
 };
 
-fn numbers_of(kind: u8) -> Option<usize> {
-    FIXED_KINDS.iter().find(|(known, _)| *known == kind).map(|(_, numbers)| *numbers)
+/// How many numbers an entry of a kind has; `None` for a kind that has no fixed length.
+#[must_use]
+pub const fn numbers_of(kind: u8) -> Option<usize> {
+    let mut kinds: &[(u8, usize)] = &FIXED_KINDS;
+    while let [(known, numbers), others @ ..] = kinds {
+        if *known == kind {
+            return Some(*numbers);
+        }
+        kinds = others;
+    }
+    None
 }
 
 fn read_number(bytes: &[u8]) -> u64 {
@@ -353,7 +362,7 @@ mod tests {
     use crate::kernel::Layout;
 
     #[test]
-    fn every_kernel_s_layout_is_known_to_readers() {
+    fn decoding_knows_the_layout_of_every_kernel() {
         for spec in ["gcra 1/s", "warmup 1/s over 2s", "fixed_window 1/s", "sliding_counter 1/s"] {
             let policy: crate::Policy = spec.parse().unwrap();
             let Layout::Fixed { kind, numbers } = policy.rule().layout() else {

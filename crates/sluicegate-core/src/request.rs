@@ -1,4 +1,4 @@
-//! What is asked of a store: an operation on one subject, with its costs.
+//! Requests to an opened limit: an operation on a subject, with its costs.
 
 use crate::failure::{RequestError, RequestErrorKind};
 use crate::limit::Limit;
@@ -6,9 +6,9 @@ use crate::number::{Cost, MAX_EXACT};
 use crate::receipt::Receipt;
 use crate::time::{Span, Timestamp};
 
-/// One question to a limit that a store has opened.
+/// One request to a limit that a store has opened.
 ///
-/// Made by a constructor and completed by methods, so that what a request can say may grow.
+/// A constructor creates it and methods complete it.
 ///
 /// ```
 /// use sluicegate_core::{Cost, Costs, Request};
@@ -28,16 +28,16 @@ pub struct Request<'a> {
     wants_receipt: bool,
 }
 
-/// What a request wants done. Exhaustive: a store answers all of it.
+/// What a request asks for. Exhaustive, because a store has to answer all of it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Action<'a> {
-    /// An operation with costs, which has a decision.
+    /// Decide on an operation with costs.
     Decide(Operation),
-    /// Put back what a reservation took, if nobody was charged after it. The decision allows if
-    /// that was so, and holds no policies.
+    /// Undo a reservation, if no request was charged after it. The decision is allowed if it was
+    /// undone, and lists no policies.
     Cancel(&'a Receipt),
-    /// Read the slices of a limit that is a ring. Nothing is written; the decision is that of a
-    /// peek, and [has the slices](crate::Decision::slices).
+    /// Read the slices of a limit that is a ring, writing nothing. The decision is that of a peek,
+    /// and [has the slices](crate::Decision::slices).
     Slices,
 }
 
@@ -45,15 +45,15 @@ pub enum Action<'a> {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Operation {
-    /// Take the cost by force, into debt.
+    /// Take the cost in any case, going into debt if necessary.
     Charge,
     /// Take the cost, or be denied.
     Check,
-    /// Answer like a check; write nothing.
+    /// Answer like a check, but write nothing.
     Peek,
     /// Give the cost back.
     Refund,
-    /// Take the cost now and be told when to act. Only for limits of the bucket family.
+    /// Take the cost now and learn when to act. Only for limits of the bucket family.
     Reserve {
         /// The longest wait the caller accepts.
         within: Span,
@@ -68,26 +68,26 @@ pub enum Operation {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Costs<'a> {
-    /// What each policy says by itself.
+    /// Each policy's own cost ([`Policy::cost`](crate::Policy::cost)).
     Own,
-    /// The same for all.
+    /// The same cost for every policy.
     Same(Cost),
-    /// One number per policy, in the order of the limit, each at most 2^53 − 1. 0: not charged,
-    /// and never a reason to refuse.
+    /// One cost per policy, in the order of the limit, each from 0 to 2^53 − 1. A policy with cost
+    /// 0 is not charged and never refuses.
     Each(&'a [u64]),
 }
 
-/// Whose time requests are judged by.
+/// The clock by which a store judges requests.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum TimeSource {
     /// The store's own clock.
     #[default]
     Store,
-    /// The time that each request carries: replay, conformance, simulation. `run` names the
-    /// states of this run, which are apart from everything else; a fresh name for every run.
+    /// The time that each request carries: for replays, conformance tests and simulations. The
+    /// states are kept apart from all others under the name `run`.
     Injected {
-        /// Any text that no other run has.
+        /// Any text that no other run uses.
         run: String,
     },
 }
@@ -109,7 +109,7 @@ impl<'a> Request<'a> {
         Self::new(Operation::Check, key)
     }
 
-    /// Gives back what a reservation took, if nobody was charged after it.
+    /// Undoes a reservation, if no request was charged after it.
     pub const fn cancel(receipt: &'a Receipt) -> Self {
         Self::of(&[], Action::Cancel(receipt))
     }
@@ -119,47 +119,47 @@ impl<'a> Request<'a> {
         Self::of(key, Action::Slices)
     }
 
-    /// The subjects of the further parts of a limit that is several together
-    /// ([`Limit::together`]).
+    /// Sets the subjects of the parts after the first, for several limits
+    /// [together](Limit::together).
     pub const fn also(mut self, subjects: &'a [&'a [u8]]) -> Self {
         self.also = subjects;
         self
     }
 
-    /// What it costs under each policy.
+    /// Sets the cost under each policy.
     #[inline]
     pub const fn costs(mut self, costs: Costs<'a>) -> Self {
         self.costs = costs;
         self
     }
 
-    /// The time to judge by, for a limit that was opened with [`TimeSource::Injected`].
+    /// Sets the time to judge by, for a limit opened with [`TimeSource::Injected`].
     #[inline]
     pub fn at(mut self, time: impl Into<Option<Timestamp>>) -> Self {
         self.at = time.into();
         self
     }
 
-    /// An admitted reservation is to have a receipt, with which it can be cancelled.
+    /// Asks for a receipt, with which an allowed reservation can be cancelled.
     pub const fn with_receipt(mut self) -> Self {
         self.wants_receipt = true;
         self
     }
 
-    /// The same about the same subjects, answered like a check that writes nothing.
+    /// The same request as a peek: answered like a check, writing nothing.
     pub const fn as_peek(mut self) -> Self {
         self.action = Action::Decide(Operation::Peek);
         self.wants_receipt = false;
         self
     }
 
-    /// The same request, whose answer has no receipt.
+    /// The same request without asking for a receipt.
     pub const fn without_receipt(mut self) -> Self {
         self.wants_receipt = false;
         self
     }
 
-    /// The subject: any bytes; of limits together, that of the first part.
+    /// The subject, any bytes; for several limits together, the subject of the first part.
     #[must_use]
     #[inline]
     pub const fn key(&self) -> &'a [u8] {
@@ -183,14 +183,14 @@ impl<'a> Request<'a> {
         self.also
     }
 
-    /// What is to be done.
+    /// What the request asks for.
     #[must_use]
     #[inline]
     pub const fn action(&self) -> Action<'a> {
         self.action
     }
 
-    /// What it costs.
+    /// What the request costs.
     #[must_use]
     #[inline]
     pub const fn cost(&self) -> Costs<'a> {
@@ -204,7 +204,7 @@ impl<'a> Request<'a> {
         self.at
     }
 
-    /// Whether an admitted reservation is to have a receipt.
+    /// Whether the request asks for a receipt.
     #[must_use]
     pub const fn wants_receipt(&self) -> bool {
         self.wants_receipt
@@ -216,7 +216,7 @@ impl<'a> Request<'a> {
         self.costs.of(limit, index)
     }
 
-    /// Refuses a request that a limit can't answer, whatever its states.
+    /// Checks that the request is valid for a limit, whatever its states.
     ///
     /// # Errors
     /// [`RequestErrorKind::Invalid`] for costs or subjects that don't fit the limit,
@@ -233,10 +233,11 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Refuses a time that is missing or not wanted.
+    /// Checks that the request carries a time if and only if the limit was opened with injected
+    /// time.
     ///
     /// # Errors
-    /// [`RequestErrorKind::Invalid`].
+    /// [`RequestErrorKind::Invalid`] otherwise.
     #[inline]
     pub fn validate_time(&self, limit: &Limit, is_injected: bool) -> Result<(), RequestError> {
         if self.at.is_some() == is_injected { Ok(()) } else { Err(wrong_time(limit, is_injected)) }
@@ -262,7 +263,7 @@ impl<'a> Request<'a> {
 }
 
 impl Action<'_> {
-    /// The number by which programs in other languages know the action.
+    /// The number of the action in the protocol with scripts in other languages.
     #[must_use]
     pub const fn code(self) -> u8 {
         match self {
@@ -305,7 +306,7 @@ impl Operation {
         Err(RequestError::new(
             RequestErrorKind::Unsupported,
             format!(
-                "limit `{}` can't be reserved: every policy has to be of the bucket family \
+                "limit `{}` can't reserve: every policy has to be of the bucket family \
                  (token_bucket, gcra, leaky_bucket, shaper, smooth, warmup)",
                 limit.name()
             ),

@@ -11,10 +11,10 @@ use crate::limit::Limit;
 use crate::request::Request;
 use crate::store::{NodeId, OpenOptions, OpenedLimit, Store, StoreId, StoreStats};
 
-/// Any store or stack of stores behind one type: what is chosen when the program runs.
+/// Any store or stack of stores behind one type, for choosing a store at run time.
 ///
-/// An answer at once stays at once, and costs one indirect call; only what has to be waited for
-/// is put on the heap. Cloning is cheap, and clones are one store.
+/// An immediate answer stays immediate, at the price of one indirect call; only futures are boxed.
+/// Cloning is cheap, and clones share one store.
 ///
 /// ```
 /// # use std::future::{Future, Pending};
@@ -47,14 +47,14 @@ pub struct SharedStore(Arc<dyn ErasedStore>);
 pub struct SharedLimit(Arc<dyn ErasedLimit>);
 
 impl SharedStore {
-    /// A store that others can be put in the place of.
+    /// Erases the type of a store.
     pub fn new(store: impl Store) -> Self {
         Self(Arc::new(store))
     }
 }
 
 impl SharedLimit {
-    /// An opened limit that others can be put in the place of.
+    /// Erases the type of an opened limit.
     pub fn new(opened: impl OpenedLimit) -> Self {
         Self(Arc::new(opened))
     }

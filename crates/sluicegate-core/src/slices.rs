@@ -1,11 +1,12 @@
-//! What the slices of a ring hold.
+//! The units in the slices of a ring.
 
 use crate::failure::{RequestError, RequestErrorKind};
 use crate::kernel::{Rule, log};
 use crate::limit::Limit;
 use crate::time::{Span, Timestamp};
 
-/// What the slices of a ring hold: of one sliding window, every shorter one can be read.
+/// The units in the slices of a ring: from one sliding window, the total of every shorter window
+/// can be read.
 ///
 /// Slices begin at whole multiples of their length since the Unix epoch. A window of k slices
 /// holds the current one, which is not over yet, and the k − 1 before it.
@@ -19,7 +20,7 @@ pub struct SliceCounts {
 }
 
 impl SliceCounts {
-    /// Reads them from a state as of the time of judgement.
+    /// Reads the slices from a state as of the time of judgement.
     pub(crate) fn of(rule: &log::Log, balance: &log::Balance) -> Self {
         let (state, at) = (balance.state(), balance.at());
         let (slice, horizon) = (rule.quantum(), rule.horizon());
@@ -34,7 +35,7 @@ impl SliceCounts {
         Self { at, slice, horizon, counts }
     }
 
-    /// The ring that a limit is, whose slices can be read.
+    /// The ring of a limit whose only policy is a ring.
     ///
     /// # Errors
     /// [`RequestErrorKind::Unsupported`] for any other limit.
@@ -48,32 +49,32 @@ impl SliceCounts {
         }
     }
 
-    /// When it was read, by the store's clock.
+    /// When the slices were read, by the store's clock.
     #[must_use]
     pub fn at(&self) -> Timestamp {
         timestamp(self.at)
     }
 
-    /// The units of the current slice.
+    /// The units in the current slice.
     #[must_use]
     pub fn current(&self) -> u64 {
         let start = self.at - self.at % self.slice;
         self.counts.last().filter(|(stamp, _)| *stamp == start).map_or(0, |(_, units)| *units)
     }
 
-    /// The units of the last `window`: the current slice and those before it; `None` unless it is
-    /// a whole number of slices and no longer than the ring.
+    /// The units in the last `window`, which includes the current slice. `None` unless `window` is
+    /// a whole number of slices, at least one, and no longer than the ring.
     #[must_use]
     pub fn total(&self, window: Span) -> Option<u64> {
         let window = window.as_micros();
-        let lawful = window > 0 && window <= self.horizon && window.is_multiple_of(self.slice);
-        lawful.then(|| {
+        let is_valid = window > 0 && window <= self.horizon && window.is_multiple_of(self.slice);
+        is_valid.then(|| {
             let within = self.counts.iter().filter(|(stamp, _)| stamp + window > self.at);
             within.map(|(_, units)| units).sum()
         })
     }
 
-    /// The slices that hold something, oldest first: when each begins, and its units.
+    /// The non-empty slices, oldest first: when each begins, and its units.
     #[must_use]
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (Timestamp, u64)> {
         self.counts.iter().map(|(stamp, units)| (timestamp(*stamp), *units))
@@ -89,7 +90,7 @@ fn not_a_ring(limit: &Limit) -> RequestError {
     RequestError::new(
         RequestErrorKind::Unsupported,
         format!(
-            "limit `{}` has no slices to read: it has to be a sliding_window and nothing else",
+            "limit `{}` has no slices to read: only a limit with one policy, a sliding_window, has slices",
             limit.name()
         ),
     )

@@ -1,4 +1,4 @@
-//! Policy specs: one rule as one line of text, the same in code, configuration and on the
+//! Policy specs: a policy as one line of text, the same in code, in configuration and on the
 //! command line.
 //!
 //! ```text
@@ -33,15 +33,15 @@ pub(crate) use problem::Problem;
 pub(crate) use reader::{Reader, whole_number};
 pub(crate) use words::Word;
 
-use words::Place;
+use words::Location;
 
-/// The longest spec that is read, in bytes.
+/// The longest spec that parses, in bytes.
 pub(crate) const MAX_SPEC_BYTES: usize = 1_024;
 
-/// A spec that can't be read: what is wrong, where, and what to write instead.
+/// A spec that can't be parsed: what is wrong, where, and what to write instead.
 ///
-/// Prints as a message with the spec below it and a caret line below the word at fault. Control
-/// characters of the spec are printed as escapes.
+/// Prints as a message, with the spec below it and carets under the word that is wrong. Control
+/// characters in the spec print as escapes.
 ///
 /// ```
 /// use sluicegate_core::Policy;
@@ -66,11 +66,11 @@ pub struct SpecError {
 impl SpecError {
     /// An error in `spec`.
     pub(crate) fn new(spec: &str, problem: &Problem) -> Self {
-        let Problem { place, message } = problem;
+        let Problem { location, message } = problem;
         Self {
             message: printable(message),
-            column: place.column + 1,
-            snippet: snippet(spec, *place),
+            column: location.column + 1,
+            snippet: snippet(spec, *location),
         }
     }
 
@@ -80,13 +80,13 @@ impl SpecError {
         &self.message
     }
 
-    /// Where the word at fault begins, in characters counted from 1.
+    /// The column where the wrong word begins, in characters from 1.
     #[must_use]
     pub const fn column(&self) -> usize {
         self.column
     }
 
-    /// The spec, and on a second line carets under the word at fault; no line break at the end.
+    /// The spec, and on a second line carets under the wrong word; no line break at the end.
     #[must_use]
     pub fn snippet(&self) -> &str {
         &self.snippet
@@ -105,10 +105,10 @@ impl fmt::Display for SpecError {
 
 impl Error for SpecError {}
 
-/// The characters of a spec above [`MAX_SPEC_BYTES`] that are shown.
+/// How many characters of a spec above [`MAX_SPEC_BYTES`] are shown.
 const SHOWN_OF_LONG: usize = 60;
 
-fn snippet(spec: &str, place: Place) -> String {
+fn snippet(spec: &str, location: Location) -> String {
     if spec.len() > MAX_SPEC_BYTES {
         let shown: String = spec.chars().take(SHOWN_OF_LONG).collect();
         let shown = printable(&shown);
@@ -117,7 +117,7 @@ fn snippet(spec: &str, place: Place) -> String {
     let width =
         |text: &mut dyn Iterator<Item = char>| printable(&text.collect::<String>()).chars().count();
     let mut chars = spec.chars();
-    let indent = width(&mut chars.by_ref().take(place.column));
-    let carets = width(&mut chars.by_ref().take(place.width)).max(1);
+    let indent = width(&mut chars.by_ref().take(location.column));
+    let carets = width(&mut chars.by_ref().take(location.width)).max(1);
     format!("{}\n{}{}", printable(spec), " ".repeat(indent), "^".repeat(carets))
 }

@@ -15,41 +15,41 @@ use crate::slices::SliceCounts;
 
 use judge::{Charging, Judge};
 
-/// What a store has of one policy under one subject.
+/// What a store holds for one policy and subject.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Held {
     /// A state.
     State(State),
-    /// What the store says of a log that it judged and charged by itself.
+    /// What the store reports about a log that it judged and charged itself.
     Reading(Reading),
 }
 
-/// The answer to a request, and what to write.
+/// The decision on a request, and what to write.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// The answer.
+    /// The decision.
     pub decision: Decision,
-    /// The policies whose states changed, as bits in the order of the limit: what is held of
-    /// them now is to be kept. Where nothing is held of one, its state is to be removed.
+    /// The policies whose states changed, as bits in the order of the limit. The store has to write
+    /// what is now held for them, and to remove the state where nothing is held.
     pub changed: u64,
-    /// For how many µs from now what is held of each part has to be kept at least; `u64::MAX`:
-    /// for ever. As many as the limit has parts.
+    /// For how many µs from now the store has to keep the states of each part at least; `u64::MAX`
+    /// means for ever. One number per part of the limit.
     pub lives: SmallVec<[u64; 4]>,
     forgets: bool,
 }
 
 impl Step {
-    /// Whether the subjects are to be forgotten, whatever else is known of them.
+    /// Whether the store has to forget the subjects, including states that it didn't pass in.
     #[must_use]
     pub const fn forgets(&self) -> bool {
         self.forgets
     }
 }
 
-/// Answers a request: the whole rule of a decision, as a pure function.
+/// Decides on a request: the complete semantics of a decision, as a pure function.
 ///
-/// `held` is what the store has of each policy, in the order of the limit; it becomes what the
-/// store is to have. What did not change is as it was, and so is everything when this fails.
+/// `held` is what the store holds for each policy, in the order of the limit; afterwards it is what
+/// the store should hold. States that didn't change stay as they were, and all do on an error.
 ///
 /// ```
 /// use sluicegate_core::{Limit, Now, Request, step};
@@ -66,8 +66,8 @@ impl Step {
 /// ```
 ///
 /// # Errors
-/// [`Error::Request`] for costs that don't fit the limit, for what its policies don't offer, and
-/// for a cost or debt that a state can't hold.
+/// [`Error::Request`] if the costs don't fit the limit, if its policies don't support the
+/// operation, or if a state can't hold the cost or debt.
 pub fn step(
     limit: &Limit,
     request: &Request<'_>,
@@ -82,11 +82,11 @@ pub fn step(
     }
 }
 
-/// The answer to a check that a store has admitted and charged by itself, from the states after
-/// the charge: every policy admitted, and none makes the caller wait.
+/// The decision on a check that a store has admitted and charged itself, from the states after the
+/// charge: every policy admitted, and none makes the caller wait.
 ///
 /// # Errors
-/// [`Error::Request`] when a state can't be counted in its policy's numbers.
+/// [`Error::Request`] if a state can't be converted to its policy's numbers.
 pub fn admitted(
     limit: &Limit,
     costs: Costs<'_>,
@@ -105,7 +105,7 @@ pub fn admitted(
     Ok(judge.decision(true, granted))
 }
 
-/// Something for each policy, without an allocation for up to 16.
+/// One value per policy; up to 16 need no allocation.
 type PerPolicy<T> = SmallVec<[T; 16]>;
 
 fn decide(
@@ -155,7 +155,7 @@ fn decide(
     Ok(Step { decision, changed, lives, forgets: operation == Operation::Reset })
 }
 
-/// Puts back what a reservation found, if all is as it left it.
+/// Restores the states from before a reservation, if they are still as it left them.
 fn cancel(
     limit: &Limit,
     receipt: &Receipt,
@@ -215,7 +215,7 @@ fn read_slices(limit: &Limit, now: Now, held: &mut [Option<Held>]) -> Result<Ste
     Ok(Step { decision, changed: 0, lives: SmallVec::new(), forgets: false })
 }
 
-/// Brings what is held of a policy to the time of judgement.
+/// Brings what is held for a policy to the time of judgement.
 fn open(rule: &Rule, held: Option<Held>, now: Now) -> Result<(Account<'_>, bool), Overflow> {
     match held {
         Some(Held::Reading(reading)) => Ok((Account::Read(reading), reading.restamped)),

@@ -11,10 +11,11 @@ use crate::limit::Limit;
 use crate::request::{Request, TimeSource};
 use crate::time::Span;
 
-/// A place where state lives and decisions are made atomically: it opens limits, which answer.
+/// Holds the state of limits and decides atomically. A store opens limits; opened limits answer
+/// requests.
 ///
-/// Stores stack. Whatever changes answers (a breaker, a fallback, a cache) is a store around a
-/// store, and its opened limit holds the one that the inner store has opened: a layer is a few
+/// Stores stack: a layer that changes answers (a breaker, a fallback, a cache) is a store around a
+/// store, and its opened limit holds the one that the inner store opened. Such a layer is a few
 /// lines.
 ///
 /// ```
@@ -57,49 +58,50 @@ use crate::time::Span;
 /// }
 /// ```
 pub trait Store: Send + Sync + 'static {
-    /// What a limit becomes that this store has opened.
+    /// A limit that this store has opened.
     type Opened: OpenedLimit;
 
-    /// Which store this is. A store around a store has the inner one's id.
+    /// Which store this is. A layer returns the id of the store inside.
     fn id(&self) -> StoreId;
 
-    /// Prepares a limit, so that a decision looks nothing up by name. Connects to nothing.
-    /// Whatever is opened under one limit name shares state: policies find theirs by name.
+    /// Prepares a limit, so that a decision looks up nothing by name. Doesn't connect to anything.
+    /// Limits with the same name share state: their policies find it by policy name.
     fn open(&self, limit: Limit, options: OpenOptions) -> Self::Opened;
 
-    /// Finds out whether the store can decide now.
+    /// Checks whether the store can decide now.
     ///
     /// # Errors
-    /// The future ends with an error when it can't; the message says why.
+    /// If it can't; the message says why.
     fn ping(&self) -> impl Future<Output = Result<(), StoreError>> + Send {
         ready(Ok(()))
     }
 
-    /// One step of tidying up, for whoever has a moment once a second or so. It never takes long.
+    /// Does one short step of maintenance, such as dropping expired states. Call it about once a
+    /// second.
     fn maintain(&self) {}
 
-    /// What the store holds, as far as it knows.
+    /// The size of the store, as far as it knows.
     fn stats(&self) -> StoreStats {
         StoreStats::default()
     }
 }
 
-/// A limit that a store has opened. It owns all that it needs to answer, its store included.
+/// A limit that a store has opened. It owns everything it needs to answer, including its store.
 pub trait OpenedLimit: Send + Sync + 'static {
     /// The limit that was opened.
     fn limit(&self) -> &Limit;
 
-    /// Answers a request: at once, if that takes no waiting.
+    /// Answers a request: immediately if the store can, otherwise with a future.
     ///
-    /// Nothing happens before the future of an answer that has to be waited for is first polled.
-    /// One that is dropped later may have been asked all the same.
+    /// Nothing happens before that future is first polled. If it is dropped later, the request may
+    /// have reached the store all the same.
     fn ask<'a>(
         &'a self,
         request: Request<'a>,
     ) -> Answer<impl Future<Output = Result<Decision, Error>> + Send + 'a>;
 
-    /// The node of the store that a request goes to, where there are several: what fails together
-    /// and is slow together. `None` is the whole store.
+    /// The node that a request goes to, if the store has several: a node fails, or is slow, as a
+    /// unit. `None` stands for the whole store.
     fn node(&self, _request: &Request<'_>) -> Option<NodeId> {
         None
     }
@@ -109,21 +111,21 @@ pub trait OpenedLimit: Send + Sync + 'static {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct OpenOptions {
-    /// Whose time its requests are judged by.
+    /// The clock by which the store judges requests.
     pub time: TimeSource,
-    /// How long one answer may take; what the store is set up with unless told.
+    /// How long one answer may take; `None` uses the store's own deadline.
     pub deadline: Option<Span>,
 }
 
 impl OpenOptions {
-    /// Whose time requests are judged by.
+    /// Sets the clock by which the store judges requests.
     #[must_use]
     pub fn time(mut self, time: TimeSource) -> Self {
         self.time = time;
         self
     }
 
-    /// How long one answer may take.
+    /// Sets how long one answer may take.
     #[must_use]
     pub fn deadline(mut self, deadline: impl Into<Span>) -> Self {
         self.deadline = Some(deadline.into());
@@ -131,13 +133,13 @@ impl OpenOptions {
     }
 }
 
-/// Which store it is: equal for two ways to one store, different for two stores. It prints as the
-/// store's address, without a password.
+/// Identifies a store: two connections to one store have equal ids, two stores have different ones.
+/// Prints as the store's address, without a password.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct StoreId(Arc<str>);
 
 impl StoreId {
-    /// The id of the store at an address, which must name it and no other.
+    /// The id of the store at `address`, which no other store may have.
     #[must_use]
     pub fn new(address: &str) -> Self {
         Self(address.into())
@@ -154,17 +156,17 @@ impl fmt::Display for StoreId {
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct NodeId(pub u64);
 
-/// What a store holds. `None` is what it doesn't know.
+/// The size of a store. `None` for what the store doesn't know.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct StoreStats {
-    /// The keys kept, counted once for each policy that keeps something of them.
+    /// Stored keys, each counted once per policy that has a state for it.
     pub keys: Option<u64>,
-    /// The most there may be.
+    /// The maximum of [`keys`](Self::keys).
     pub max_keys: Option<u64>,
-    /// Keys that were forgotten to make room although they did not equal a fresh one.
+    /// Keys evicted to make room although their state differed from a fresh one, since the start.
     pub evicted_live: Option<u64>,
-    /// Bytes taken for them.
+    /// Bytes used by the stored keys.
     pub bytes: Option<u64>,
 }
 

@@ -22,13 +22,13 @@ pub struct Timestamp(u64);
 impl Timestamp {
     /// The Unix epoch.
     pub const EPOCH: Self = Self(0);
-    /// The last instant there is.
+    /// The last instant.
     pub const MAX: Self = Self(MAX_EXACT);
 
     /// The instant `micros` microseconds after the Unix epoch.
     ///
     /// # Errors
-    /// Above 2^53 − 1.
+    /// If `micros` is above 2^53 − 1.
     pub const fn from_micros(micros: u64) -> Result<Self, InvalidNumber> {
         if micros > MAX_EXACT {
             return Err(InvalidNumber::new("time in microseconds", micros, 0, MAX_EXACT));
@@ -36,7 +36,7 @@ impl Timestamp {
         Ok(Self(micros))
     }
 
-    /// The nearest instant there is: for clocks, which can't fail.
+    /// The nearest valid instant: for clocks, which can't fail.
     #[must_use]
     pub const fn from_micros_clamped(micros: u64) -> Self {
         if micros > MAX_EXACT { Self::MAX } else { Self(micros) }
@@ -48,7 +48,7 @@ impl Timestamp {
         self.0
     }
 
-    /// The instant `span` later, or the last one there is.
+    /// The instant `span` later, at most [`Timestamp::MAX`].
     #[must_use]
     pub const fn saturating_add(self, span: Span) -> Self {
         Self::from_micros_clamped(self.0.saturating_add(span.0))
@@ -57,8 +57,8 @@ impl Timestamp {
 
 /// A length of time in whole microseconds, from 0 to 2^53 − 1 (285 years).
 ///
-/// Reads and prints the way people write it: a whole number and one of
-/// `us ms s min h d w`; the number may be left out for one of a unit.
+/// Parses from and prints as a whole number and one of the units `us ms s min h d w`. The number
+/// may be left out: `h` is `1h`.
 ///
 /// ```
 /// use sluicegate_core::Span;
@@ -73,7 +73,7 @@ impl Timestamp {
 pub struct Span(u64);
 
 impl Span {
-    /// No time at all.
+    /// Zero.
     pub const ZERO: Self = Self(0);
     /// 1 ms.
     pub const MILLISECOND: Self = Self(1_000);
@@ -87,13 +87,13 @@ impl Span {
     pub const DAY: Self = Self(24 * Self::HOUR.0);
     /// 7 × 24 h.
     pub const WEEK: Self = Self(7 * Self::DAY.0);
-    /// The longest span there is.
+    /// The longest span.
     pub const MAX: Self = Self(MAX_EXACT);
 
     /// `micros` microseconds.
     ///
     /// # Errors
-    /// Above 2^53 − 1.
+    /// If `micros` is above 2^53 − 1.
     pub const fn from_micros(micros: u64) -> Result<Self, InvalidNumber> {
         if micros > MAX_EXACT {
             return Err(InvalidNumber::new("span in microseconds", micros, 0, MAX_EXACT));
@@ -104,7 +104,7 @@ impl Span {
     /// `millis` milliseconds.
     ///
     /// # Errors
-    /// Above 2^53 − 1 microseconds.
+    /// If the span is above 2^53 − 1 microseconds.
     pub const fn from_millis(millis: u64) -> Result<Self, InvalidNumber> {
         Self::from_micros(millis.saturating_mul(1_000))
     }
@@ -127,15 +127,15 @@ impl Span {
         self.0.div_ceil(Self::SECOND.0)
     }
 
-    /// Whether the span is empty.
+    /// Whether the span is zero.
     #[must_use]
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
 }
 
-/// The units a span is written in, longest first. `m` is not one of them on purpose: half of the
-/// world reads it as a month or as milli.
+/// The units of a span, longest first. `m` is deliberately not one of them: it could mean minutes,
+/// months or milli.
 const UNITS: [(&str, Span); 7] = [
     ("w", Span::WEEK),
     ("d", Span::DAY),
@@ -167,7 +167,7 @@ impl FromStr for Span {
 }
 
 impl fmt::Display for Span {
-    /// The shortest exact spelling: the longest unit that divides the span.
+    /// Prints the shortest exact form, with the longest unit that divides the span.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0 == 0 {
             return f.write_str("0s");
@@ -187,16 +187,15 @@ impl From<Span> for Duration {
 }
 
 impl From<Duration> for Span {
-    /// Rounds up to a whole microsecond, so that no wait is ever cut short; what is longer than
-    /// [`Span::MAX`] becomes that.
+    /// Rounds up to a whole microsecond, so that no wait is too short. Saturates at [`Span::MAX`].
     fn from(duration: Duration) -> Self {
         let micros = duration.as_nanos().div_ceil(1_000);
         Self(u64::try_from(micros).map_or(MAX_EXACT, |micros| micros.min(MAX_EXACT)))
     }
 }
 
-/// The length of a window in µs, from 1us to 100 years: with today's times, and twice the window
-/// for two cells, sums stay exact in Lua.
+/// The length of a window in µs, from 1us to 100 years: short enough that today's time plus two
+/// windows, which the two-cell counter needs, stays exact in Lua.
 pub(crate) fn check_window(window: Span) -> Result<u64, PolicyError> {
     const LONGEST: u64 = 36_525 * Span::DAY.0;
     if window.is_zero() || window.0 > LONGEST {

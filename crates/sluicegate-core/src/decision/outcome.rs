@@ -1,16 +1,16 @@
-//! What one policy says.
+//! What one policy says about a request.
 
 use std::fmt;
 
 use super::{RetryAfter, span};
-use crate::kernel::NEVER;
+use crate::kernel::{NEVER, Rule};
 use crate::limit::Member;
 use crate::name::PolicyName;
 use crate::policy::Enforcement;
 use crate::time::Span;
 
-/// What one policy of a decision says.
-#[derive(Clone, Copy, Eq, PartialEq)]
+/// What one policy says about a request.
+#[derive(Clone, Copy)]
 pub struct Outcome<'d> {
     numbers: &'d Numbers,
     member: &'d Member,
@@ -19,10 +19,13 @@ pub struct Outcome<'d> {
 /// The numbers of an outcome.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Numbers {
+    /// In the rule's ticks: they are divided when somebody reads them, as a division takes a tenth
+    /// of an embedded decision and few callers read all that it says.
     pub(crate) remaining: u64,
-    /// When admitted the wait, else the retry, in µs.
-    pub(crate) delay: u64,
+    /// The reset time, likewise.
     pub(crate) reset: u64,
+    /// The wait if admitted, otherwise the retry-after, in µs.
+    pub(crate) delay: u64,
     pub(crate) total: u64,
     pub(crate) current: u64,
     pub(crate) violated: u32,
@@ -40,7 +43,7 @@ impl<'d> Outcome<'d> {
         self.member.name()
     }
 
-    /// The policy with its place in the limit.
+    /// The policy as a member of its limit.
     #[must_use]
     pub const fn member(&self) -> &'d Member {
         self.member
@@ -52,26 +55,26 @@ impl<'d> Outcome<'d> {
         self.numbers.admitted
     }
 
-    /// Whether the policy only watches.
+    /// Whether the policy is a shadow: reported, but never enforced.
     #[must_use]
     pub fn is_shadow(&self) -> bool {
         self.member.policy().enforcement() == Enforcement::Shadow
     }
 
-    /// The largest cost a fresh key admits; `None` when unbounded.
+    /// The largest cost that a fresh key admits, in units; `None` if unbounded.
     #[must_use]
     pub fn limit(&self) -> Option<u64> {
-        bounded(self.member.policy().rule().limit())
+        bounded(self.rule().limit())
     }
 
-    /// The largest cost that would be admitted right now, after this decision; `None` when
+    /// The largest cost that would be admitted right after this decision, in units; `None` if
     /// unbounded.
     #[must_use]
-    pub const fn remaining(&self) -> Option<u64> {
-        bounded(self.numbers.remaining)
+    pub fn remaining(&self) -> Option<u64> {
+        bounded(self.rule().whole_units(self.numbers.remaining))
     }
 
-    /// How long this policy alone would make the caller wait before it acts.
+    /// How long this policy on its own makes the caller wait before it acts.
     #[must_use]
     pub const fn wait(&self) -> Span {
         span(if self.numbers.admitted { self.numbers.delay } else { 0 })
@@ -83,28 +86,32 @@ impl<'d> Outcome<'d> {
         RetryAfter::of(self.numbers.admitted, self.numbers.delay)
     }
 
-    /// The least time until the state equals a fresh key's; `None` when nothing flows back.
+    /// The time until the state equals that of a fresh key; `None` if nothing ever flows back.
     #[must_use]
-    pub const fn reset_after(&self) -> Option<Span> {
-        match self.numbers.reset {
+    pub fn reset_after(&self) -> Option<Span> {
+        match self.rule().whole_micros(self.numbers.reset) {
             NEVER => None,
             micros => Some(span(micros)),
         }
     }
 
-    /// Of a ring or log: the units that count now over its (longest) window.
+    /// The units that count within the (longest) window of a ring or log; 0 for other policies.
     #[must_use]
     pub const fn window_total(&self) -> u64 {
         self.numbers.total
     }
 
-    /// Of a ring: the units in the current slice.
+    /// The units in the current slice of a ring; 0 for other policies.
     #[must_use]
     pub const fn current_slice(&self) -> u64 {
         self.numbers.current
     }
 
-    /// Of a log: the strategies that refused, as indices in the order given.
+    const fn rule(&self) -> &'d Rule {
+        self.member.policy().rule()
+    }
+
+    /// The strategies of a log that refused, as indices in the order given.
     pub fn violated(&self) -> impl Iterator<Item = usize> + use<> {
         let violated = self.numbers.violated;
         (0..32).filter(move |index| violated & (1 << index) != 0)
@@ -127,6 +134,19 @@ impl fmt::Debug for Outcome<'_> {
             .finish()
     }
 }
+
+impl PartialEq for Outcome<'_> {
+    /// Compares what can be read: less than a unit does not count.
+    fn eq(&self, other: &Self) -> bool {
+        let numbers = |outcome: &Self| Numbers { remaining: 0, reset: 0, ..*outcome.numbers };
+        self.member == other.member
+            && self.remaining() == other.remaining()
+            && self.reset_after() == other.reset_after()
+            && numbers(self) == numbers(other)
+    }
+}
+
+impl Eq for Outcome<'_> {}
 
 const fn bounded(units: u64) -> Option<u64> {
     if units == NEVER { None } else { Some(units) }

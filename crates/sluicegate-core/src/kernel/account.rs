@@ -1,9 +1,9 @@
-//! A rule together with a state: where a request meets a kernel.
+//! A rule together with a state.
 
 use super::{Admission, Kernel, Now, Overflow, Reading, Rule, State, Verdict};
 use super::{bucket, counter, log, warm_up, window};
 
-/// A rule bound to a state as of the time of judgement: no other rule can judge it.
+/// A rule and a state as of the time of judgement, which no other rule can judge.
 #[derive(Clone, Debug)]
 pub(crate) enum Account<'r> {
     Bucket(Bound<'r, bucket::Bucket>),
@@ -11,7 +11,7 @@ pub(crate) enum Account<'r> {
     Log(Bound<'r, log::Log>),
     Counter(Bound<'r, counter::Counter>),
     WarmUp(Bound<'r, warm_up::WarmUp>),
-    /// Of a log that stays in the store, which judged it.
+    /// A log that stays in the store, which judged it.
     Read(Reading),
 }
 
@@ -35,7 +35,7 @@ pub(crate) enum Charge {
     None,
 }
 
-/// Does the same with an account of whatever kernel, and something else with a reading.
+/// Evaluates one expression for the account of any kernel, and another for a reading.
 macro_rules! each {
     ($account:expr, $bound:ident => $body:expr, $reading:pat => $read:expr) => {
         match $account {
@@ -50,8 +50,8 @@ macro_rules! each {
 }
 
 impl<'r> Account<'r> {
-    /// Brings a state to the time of judgement; one of another kernel counts as absent. The flag
-    /// tells that it was restamped.
+    /// Brings a state to the time of judgement; a state of another kernel counts as absent. The
+    /// flag is set if it was restamped.
     pub(crate) fn open(
         rule: &'r Rule,
         state: Option<State>,
@@ -87,7 +87,7 @@ impl<'r> Account<'r> {
         })
     }
 
-    /// The state to keep; `None` when there is nothing to keep.
+    /// The state to keep; `None` if there is nothing to keep.
     pub(crate) fn into_state(self) -> Option<State> {
         match self {
             Self::Bucket(bound) => bound.into_state().map(State::Bucket),
@@ -104,7 +104,7 @@ impl<'r> Account<'r> {
             reading => reading.verdict)
     }
 
-    /// Fails where [`Account::charge`] would, without changing anything.
+    /// Fails if [`Account::charge`] would, without changing anything.
     pub(crate) fn can_charge(&self, charge: Charge) -> Result<(), Overflow> {
         each!(self, bound => bound.can_charge(charge), _ => Ok(()))
     }
@@ -117,24 +117,27 @@ impl<'r> Account<'r> {
         each!(self, bound => bound.rule.refund(&mut bound.balance, units), _ => ());
     }
 
-    pub(crate) fn remaining(&self) -> u64 {
-        each!(self, bound => bound.rule.remaining(&bound.balance), reading => reading.remaining)
+    /// For [`Rule::whole_units`].
+    pub(crate) fn remaining_ticks(&self) -> u64 {
+        each!(self, bound => bound.rule.remaining_ticks(&bound.balance),
+            reading => reading.remaining)
     }
 
-    /// The same before a charge that the store has made by itself.
+    /// The same before a charge that the store made itself.
     pub(crate) fn remaining_before(&self) -> u64 {
         each!(self, bound => bound.rule.remaining(&bound.balance),
             reading => reading.remaining_before)
     }
 
-    pub(crate) fn reset_after(&self) -> u64 {
-        each!(self, bound => bound.rule.reset_after(&bound.balance),
+    /// The same, for [`Rule::whole_micros`].
+    pub(crate) fn reset_ticks(&self) -> u64 {
+        each!(self, bound => bound.rule.reset_ticks(&bound.balance),
             reading => reading.reset_after)
     }
 
     /// The µs from `now` for which the state is worth keeping.
-    pub(crate) fn lasts(&self, now: Now) -> u64 {
-        each!(self, bound => bound.lasts(now), reading => reading.reset_after)
+    pub(crate) fn keep_for(&self, now: Now) -> u64 {
+        each!(self, bound => bound.keep_for(now), reading => reading.reset_after)
     }
 
     pub(crate) fn counts(&self) -> (u64, u64) {
@@ -173,8 +176,8 @@ impl<K: Kernel> Bound<'_, K> {
         }
     }
 
-    fn lasts(&self, now: Now) -> u64 {
+    fn keep_for(&self, now: Now) -> u64 {
         let ahead = K::judged_at(&self.balance).saturating_sub(now.micros);
-        self.rule.lasts(&self.balance).saturating_add(ahead)
+        self.rule.keep_for(&self.balance).saturating_add(ahead)
     }
 }

@@ -3,13 +3,13 @@
 //!
 //! A rate of N per P µs is reduced by its greatest common divisor: one unit costs `unit` ticks,
 //! and each microsecond gives `refill` ticks back. The deficit is what is missing from a full
-//! bucket, in ticks; above the capacity it is a debt. Counting the deficit rather than the tokens
-//! is what lets the numbers of a policy change under a live state.
+//! bucket, in ticks; above the capacity it is a debt. Because a state holds the deficit rather than
+//! the tokens, the numbers of a policy can change while there is a state.
 
 mod exact;
-mod words;
+mod spec;
 
-use super::{Admission, Kernel, Layout, NEVER, Now, Overflow, Verdict};
+use super::{Admission, Kernel, Layout, NEVER, Now, Overflow, Verdict, whole_micros, whole_units};
 use crate::algorithm::{Algorithm, Start};
 use crate::error::PolicyError;
 use crate::number::{MAX_EXACT, mul_div_ceil};
@@ -18,14 +18,14 @@ use crate::time::Span;
 
 use exact::exact_capacity;
 
-/// A bucket made ready to decide.
+/// The rule of a bucket, in ticks.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Bucket {
     /// Ticks that one unit costs.
     unit: u64,
     /// Ticks that each microsecond gives back.
     refill: u64,
-    /// The deficit at which nothing is left.
+    /// The deficit of an empty bucket.
     capacity: u64,
     /// The largest cost that could ever pass; unbounded for smooth.
     limit: u64,
@@ -34,19 +34,19 @@ pub struct Bucket {
     discipline: Discipline,
 }
 
-/// What makes a request wait or be refused.
+/// What has to hold for a request to pass.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Discipline {
-    /// Its own cost has to fit.
+    /// Its cost has to fit.
     Meter,
-    /// Its own cost has to fit, and it acts when those before it have left.
+    /// Its cost has to fit, and it acts when earlier requests have drained.
     Shaper,
-    /// The debt of those before it has to be paid.
+    /// The debt of earlier requests has to be paid.
     Smooth,
 }
 
-/// What is kept of a key: the newest admitted time (µs), the deficit in ticks as it stood then,
-/// and the ticks per unit it was counted in.
+/// The state of a key: the newest admitted time, the deficit at that time, and the ticks per unit
+/// it is counted in.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct State {
     /// The newest admitted time, in microseconds since the epoch.
@@ -69,10 +69,10 @@ pub struct Balance {
 }
 
 impl Bucket {
-    /// The kind of its stored states.
+    /// The kind of stored states.
     pub const KIND: u8 = 0x01;
-    /// For how long a key that starts empty is kept at least: it is better off forgotten than
-    /// full, and a day of idling buys that.
+    /// The minimum life of a key that starts empty. Forgetting such a key takes units from it, so
+    /// it is kept until it has been idle for a day.
     pub const SHORTEST_LIFE: u64 = Span::DAY.as_micros();
 
     pub(super) fn new(algorithm: &Algorithm) -> Result<Self, PolicyError> {
@@ -83,7 +83,9 @@ impl Bucket {
             Algorithm::TokenBucket { rate, burst } | Algorithm::Gcra { rate, burst } => {
                 Self::meter(*rate, *burst, "burst")
             }
-            other => Err(PolicyError::new("algorithm", format!("{} is no bucket", other.word()))),
+            other => {
+                Err(PolicyError::new("algorithm", format!("{} is not a bucket", other.keyword())))
+            }
         }
     }
 
@@ -133,19 +135,19 @@ impl Bucket {
         self.refill
     }
 
-    /// The deficit, in ticks, at which nothing is left.
+    /// The deficit of an empty bucket, in ticks.
     #[must_use]
     pub const fn capacity(&self) -> u64 {
         self.capacity
     }
 
-    /// The deficit, in ticks, of a key that was never used.
+    /// The deficit of a key that was never used, in ticks.
     #[must_use]
     pub const fn fresh_deficit(&self) -> u64 {
         self.fresh
     }
 
-    /// For how many µs after an admission a state is kept at least.
+    /// The minimum life of a state after an admission, in µs.
     #[must_use]
     pub const fn shortest_life(&self) -> u64 {
         if self.fresh == 0 { 0 } else { Self::SHORTEST_LIFE }
@@ -165,8 +167,8 @@ impl Bucket {
         Verdict::within(debt.div_ceil(self.refill), within.unwrap_or(0))
     }
 
-    /// The deficit after `elapsed` µs. Elapsed time is cut at the time to full before it is
-    /// multiplied, so that no idle time overflows.
+    /// The deficit after `elapsed` µs, which is capped at the time to full before the
+    /// multiplication, so that no idle time overflows.
     #[inline]
     const fn drain(&self, deficit: u64, elapsed: u64) -> u64 {
         if self.refill == 0 {
@@ -185,7 +187,7 @@ impl Kernel for Bucket {
 
     const OUTLASTS: &'static [fn(&Self, &Self) -> bool] = &[
         |a, b| is_slower((a.unit, a.refill), (b.unit, b.refill)),
-        // A deficit that can't be counted in ticks so fine is kept for ever.
+        // A deficit that can't be counted in such fine ticks is kept for ever.
         |a, b| a.unit >= b.unit,
         |a, b| a.fresh > 0 || b.fresh == 0,
     ];
@@ -283,27 +285,37 @@ impl Kernel for Bucket {
         balance.deficit = self.drain(balance.deficit_at_newest, balance.at - balance.newest);
     }
 
-    #[inline]
     fn remaining(&self, balance: &Balance) -> u64 {
+        whole_units(self.remaining_ticks(balance), self.unit)
+    }
+
+    fn reset_after(&self, balance: &Balance) -> u64 {
+        whole_micros(self.reset_ticks(balance), self.ticks_per_micro())
+    }
+
+    fn ticks_per_unit(&self) -> u64 {
+        self.unit
+    }
+
+    fn ticks_per_micro(&self) -> u64 {
+        self.refill.max(1)
+    }
+
+    #[inline]
+    fn remaining_ticks(&self, balance: &Balance) -> u64 {
         match self.discipline {
             Discipline::Smooth if balance.deficit <= self.capacity && self.refill > 0 => NEVER,
             Discipline::Smooth => 0,
-            Discipline::Meter | Discipline::Shaper => {
-                self.capacity.saturating_sub(balance.deficit) / self.unit
-            }
+            Discipline::Meter | Discipline::Shaper => self.capacity.saturating_sub(balance.deficit),
         }
     }
 
     #[inline]
-    fn reset_after(&self, balance: &Balance) -> u64 {
-        match (balance.deficit, self.refill) {
-            (0, _) => 0,
-            (_, 0) => NEVER,
-            (deficit, refill) => deficit.div_ceil(refill),
-        }
+    fn reset_ticks(&self, balance: &Balance) -> u64 {
+        if self.refill == 0 && balance.deficit > 0 { NEVER } else { balance.deficit }
     }
 
-    fn lasts(&self, balance: &Balance) -> u64 {
+    fn keep_for(&self, balance: &Balance) -> u64 {
         let idle = balance.at - balance.newest;
         self.reset_after(balance).max(self.shortest_life().saturating_sub(idle))
     }
@@ -354,15 +366,15 @@ impl Kernel for Bucket {
     }
 
     fn retention(&self) -> u64 {
-        // What one grant can leave, and a debt beyond it lasts longer than it is kept for a
-        // program that doesn't know it: at worst it forgives a debt.
+        // Covers what one grant can leave. A larger debt would need longer: a program that doesn't
+        // know the policy may drop it early, which at worst forgives the debt.
         let drained = self.capacity.saturating_mul(2).checked_div(self.refill);
         drained.unwrap_or(MAX_EXACT).max(self.shortest_life())
     }
 }
 
 impl Bucket {
-    /// The state to keep of a balance that was charged.
+    /// The state to keep for a balance that was charged.
     #[inline]
     #[must_use]
     pub const fn kept(&self, balance: &Balance) -> State {
@@ -380,8 +392,8 @@ impl Balance {
     }
 }
 
-/// Whether a deficit takes at least as long to drain by the first pair of ticks per unit and per
-/// µs as by the second. In µs it is ⌈⌈d·p⌉/r⌉ of d units, which is ⌈d·p/r⌉.
+/// Whether a deficit drains no faster by the first pair (ticks per unit, ticks per µs) than by the
+/// second. Draining d units takes ⌈⌈d·p⌉/r⌉ µs, which is ⌈d·p/r⌉.
 pub(super) fn is_slower(
     (unit, refill): (u64, u64),
     (other_unit, other_refill): (u64, u64),

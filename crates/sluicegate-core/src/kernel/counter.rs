@@ -1,9 +1,9 @@
-//! The two-cell sliding counter: cells aligned to the epoch, of which the previous one counts in
-//! proportion to what is left of it in the window.
+//! The two-cell sliding counter: cells are aligned to the epoch, and the previous one counts in
+//! proportion to how much of it still overlaps the window.
 
 use std::fmt;
 
-use super::{Admission, Kernel, Layout, Now, Overflow, Quota, Verdict, Worded};
+use super::{Admission, Kernel, Layout, Now, Overflow, Quota, SpecFormat, Verdict};
 use crate::algorithm::{Algorithm, Strategy};
 use crate::error::PolicyError;
 use crate::number::{MAX_EXACT, check_limit};
@@ -11,7 +11,7 @@ use crate::rate::write_quota;
 use crate::spec::Grammar;
 use crate::time::{Span, check_window};
 
-/// A two-cell counter made ready to decide.
+/// The rule of a two-cell counter.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Counter {
     limit: u64,
@@ -23,7 +23,7 @@ pub struct Counter {
     steps: u64,
 }
 
-/// What is kept of a key.
+/// The state of a key.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct State {
     /// The newest admitted time, in microseconds since the epoch.
@@ -47,7 +47,7 @@ pub struct Balance {
 }
 
 impl Counter {
-    /// The kind of its stored states.
+    /// The kind of stored states.
     pub const KIND: u8 = 0x04;
 
     pub(super) fn new(limit: u64, window: Span) -> Result<Self, PolicyError> {
@@ -85,8 +85,8 @@ impl Counter {
         self.step
     }
 
-    /// What lies ahead of now is counted as made now: the cell before one that lies ahead is the
-    /// current one or lies ahead too.
+    /// Counts units from the future as made now: the cell before one in the future is the current
+    /// cell or in the future too.
     fn restamp(&self, state: State, now: u64) -> Result<State, Overflow> {
         let start = now - now % self.window;
         if state.start <= start {
@@ -99,7 +99,7 @@ impl Counter {
         Ok(State { newest: now, start, previous: 0, current })
     }
 
-    /// Steps that are left of the current cell, at least 1.
+    /// The steps left in the current cell, at least 1.
     const fn left(&self, balance: &Balance) -> u64 {
         self.steps - (balance.at - balance.start) / self.step
     }
@@ -111,7 +111,7 @@ impl Counter {
         held + own <= u128::from(self.limit) * steps
     }
 
-    /// The first instant at which a cost up to the limit passes, if nobody else comes.
+    /// The first instant at which a cost up to the limit passes, if no other request comes first.
     fn passes_at(&self, balance: &Balance, cost: u64) -> u64 {
         // In this cell: prev · left ≤ (limit − cur − cost) · steps gives the most steps left.
         if balance.previous > 0
@@ -122,7 +122,7 @@ impl Counter {
                 return balance.start + (self.steps - most_left.min(self.steps)) * self.step;
             }
         }
-        // In the next one the current cell is the previous one.
+        // In the next cell, the current one is the previous one.
         let next = balance.start + self.window;
         if balance.current == 0 {
             return next;
@@ -131,7 +131,7 @@ impl Counter {
         next + (self.steps - most_left.min(self.steps)) * self.step
     }
 
-    /// The most steps left of a cell for which `count` units of it fit into `room` units.
+    /// The most steps that may be left in a cell for `count` units of it to fit into `room` units.
     fn most_left(&self, room: u64, count: u64) -> u64 {
         let most = u128::from(room) * u128::from(self.steps) / u128::from(count);
         u64::try_from(most).unwrap_or(u64::MAX)
@@ -157,7 +157,7 @@ impl Kernel for Counter {
         }
         let at = now_at.max(state.newest);
         let start = at - at % self.window;
-        // A cell that begins after the present one is nonsense: a store may hold anything.
+        // A stored state may be invalid: a cell that begins after the current one counts as empty.
         let (previous, current) = match start.checked_sub(state.start) {
             Some(0) => (state.previous, state.current),
             Some(gap) if gap == self.window => (state.current, 0),
@@ -258,7 +258,7 @@ impl Kernel for Counter {
     }
 }
 
-impl Worded for Counter {
+impl SpecFormat for Counter {
     const GRAMMARS: &'static [Grammar] = &[Grammar {
         word: "sliding_counter",
         options: &[],

@@ -1,27 +1,35 @@
 //! How a kernel's states are stored.
 
-/// The bytes that one number of a stored state takes: whole numbers below 2^53, big-endian.
+/// The size of a number in a stored state, in bytes: a whole number below 2^53, big-endian.
 pub const NUMBER_BYTES: usize = 7;
+/// The bytes of a kind and an identity, by which an entry is found.
+pub const ID_BYTES: usize = 5;
+/// The bytes with which every entry begins: kind, identity, retention.
+pub const HEAD_BYTES: usize = ID_BYTES + 1;
+/// Entries of this kind and those above it say how long they are, in two bytes after their head.
+pub const LISTED_FROM: u8 = 0x80;
+/// Entries of this kind and those above it say it in four bytes.
+pub const WHOLE_FROM: u8 = 0xc0;
 
-/// How a kernel's states are stored. A kind is one byte and stands for one layout for ever: a new
-/// layout takes a new kind.
+/// How a kernel's states are stored. A kind is one byte and means one layout for good: a new layout
+/// gets a new kind.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Layout {
-    /// Always as many numbers, beside the states of the other policies.
+    /// A fixed number of numbers, in one value with the states of the other policies.
     Fixed {
         /// Below 0x80.
         kind: u8,
         /// How many numbers there are.
         numbers: usize,
     },
-    /// As many numbers as it takes, beside the states of the other policies.
+    /// Any number of numbers, in one value with the states of the other policies.
     Listed {
         /// From 0x80 to 0xbf.
         kind: u8,
     },
-    /// Entries that may be many. A store that can change a part of a value keeps them in a key of
-    /// their own and a head of fixed length beside the other policies; any other keeps all of the
-    /// numbers there.
+    /// Possibly many entries. A store that can change part of a value keeps them under a separate
+    /// key, and a head of fixed length in one value with the states of the other policies. Other
+    /// stores keep all of the numbers there.
     Apart {
         /// The kind of the head, below 0x80.
         head: u8,
@@ -31,7 +39,7 @@ pub enum Layout {
 }
 
 impl Layout {
-    /// The kind of the entry that a store with one value per subject writes.
+    /// The kind of entry that a store with one value per subject writes.
     #[must_use]
     pub const fn kind(self) -> u8 {
         match self {

@@ -1,11 +1,10 @@
 //! The log kernel: the exact sliding log, several strategies over one log, and the ring of
 //! slices, which is a log whose stamps are rounded down to the slice.
 //!
-//! Entries hold running totals instead of costs: what a window holds is then the difference of
-//! two totals, found by binary search, so that no idle time and no cost makes a decision walk
-//! through the entries.
+//! Entries hold running totals instead of costs: the units in a window are the difference of two
+//! totals, found by binary search, so a decision never walks through the entries.
 
-mod words;
+mod spec;
 
 use std::collections::VecDeque;
 
@@ -15,17 +14,17 @@ use crate::error::PolicyError;
 use crate::number::{MAX_EXACT, check_limit};
 use crate::time::{Span, check_window};
 
-/// A log or ring made ready to decide.
+/// The rule of a log or ring.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Log {
     strategies: Box<[Strategy]>,
     /// What stamps are rounded down to, in µs: 1 for a log, the slice for a ring.
     quantum: u64,
-    /// The longest window, in µs: what is older has left.
+    /// The longest window, in µs: older entries have left.
     horizon: u64,
 }
 
-/// What is kept of a key.
+/// The state of a key.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct State {
     /// The newest admitted time, in microseconds since the epoch.
@@ -36,10 +35,10 @@ pub struct State {
     pub entries: VecDeque<Entry>,
 }
 
-/// The requests of one stamp.
+/// All requests with one stamp.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Entry {
-    /// When they were made, in microseconds since the epoch, rounded down to the quantum.
+    /// The time of the requests, in microseconds since the epoch, rounded down to the quantum.
     pub stamp: u64,
     /// The units of this entry and all before it.
     pub total: u64,
@@ -53,13 +52,13 @@ pub struct Balance {
 }
 
 impl Log {
-    /// The kind of the head of a log whose entries are in a key of their own.
+    /// The kind of the head of a log whose entries are under a separate key.
     pub const HEAD_KIND: u8 = 0x05;
     /// The kind of a ring of few slices, entries included.
     pub const RING_KIND: u8 = 0x81;
     /// The kind of a log or long ring, entries included.
     pub const WHOLE_KIND: u8 = 0xc1;
-    /// The most slices of a ring whose entries are kept beside the other policies' states.
+    /// The most slices of a ring whose entries share a value with the other policies' states.
     pub const MAX_INLINE_SLICES: u64 = 64;
     /// The largest limit of an exact log.
     pub const MAX_LIMIT: u64 = 65_536;
@@ -251,7 +250,7 @@ impl Kernel for Log {
         if held + admission.cost > MAX_EXACT || is_full { Err(Overflow) } else { Ok(()) }
     }
 
-    /// The oldest entries go while the rest alone still exhaust every strategy.
+    /// Drops the oldest entries as long as the others still exhaust every strategy.
     fn charge_denied(&self, balance: &mut Balance, cost: u64) -> Result<(), Overflow> {
         let cost = cost.min(self.limit());
         if cost == 0 {

@@ -5,7 +5,7 @@
 use std::fmt;
 
 use super::bucket::is_slower;
-use super::{Admission, Kernel, Layout, NEVER, Now, Overflow, Quota, Verdict, Worded};
+use super::{Admission, Kernel, Layout, NEVER, Now, Overflow, Quota, SpecFormat, Verdict};
 use crate::algorithm::Algorithm;
 use crate::error::PolicyError;
 use crate::number::{MAX_EXACT, mul_div_ceil};
@@ -13,7 +13,7 @@ use crate::rate::Rate;
 use crate::spec::{Grammar, OptionWord};
 use crate::time::Span;
 
-/// A warming-up bucket made ready to decide.
+/// The rule of a warm-up, in ticks. Idle time fills its store; a full store is cold.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct WarmUp {
     /// Ticks that one unit costs.
@@ -24,12 +24,12 @@ pub struct WarmUp {
     store: u64,
 }
 
-/// What is kept of a key.
+/// The state of a key.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct State {
     /// The newest admitted time, in microseconds since the epoch.
     pub newest: u64,
-    /// Microseconds from the newest time until the next request may pass.
+    /// The µs from the newest time until the next request may pass.
     pub debt: u64,
     /// Ticks missing from the store at that moment.
     pub deficit: u64,
@@ -49,7 +49,7 @@ pub struct Balance {
 }
 
 impl WarmUp {
-    /// The kind of its stored states.
+    /// The kind of stored states.
     pub const KIND: u8 = 0x02;
 
     pub(super) fn new(rate: Rate, over: Span) -> Result<Self, PolicyError> {
@@ -259,7 +259,7 @@ impl Kernel for WarmUp {
     }
 }
 
-impl Worded for WarmUp {
+impl SpecFormat for WarmUp {
     const GRAMMARS: &'static [Grammar] = &[Grammar {
         word: "warmup",
         options: &[OptionWord::value("over", "SPAN", "10s")],
@@ -281,7 +281,7 @@ impl Worded for WarmUp {
     fn quota(&self, algorithm: &Algorithm) -> Quota {
         match algorithm {
             Algorithm::WarmUp { rate, .. } => {
-                Quota { units: rate.count(), window: Some(rate.per()) }
+                Quota { units: rate.count(), window: Some(rate.period()) }
             }
             _ => Quota { units: self.limit(), window: None },
         }

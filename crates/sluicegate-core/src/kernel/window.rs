@@ -1,8 +1,8 @@
-//! The fixed window: one counter that starts again at each window.
+//! The fixed window: one counter that restarts with each window.
 
 use std::fmt;
 
-use super::{Admission, Kernel, Layout, NEVER, Now, Overflow, Quota, Verdict, Worded};
+use super::{Admission, Kernel, Layout, NEVER, Now, Overflow, Quota, SpecFormat, Verdict};
 use crate::algorithm::{Algorithm, Window};
 use crate::calendar::{Boundaries, CalendarUnit, CalendarWindow};
 use crate::error::PolicyError;
@@ -11,7 +11,7 @@ use crate::rate::write_quota;
 use crate::spec::{Grammar, OptionWord, Problem, Reader};
 use crate::time::{Span, Timestamp, check_window};
 
-/// A fixed window made ready to decide.
+/// The rule of a fixed window.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct FixedWindow {
     limit: u64,
@@ -25,18 +25,18 @@ pub enum Anchor {
     FirstAdmitted(u64),
     /// At whole multiples of the length (µs) since the epoch.
     Aligned(u64),
-    /// At the days, weeks, months or years of a zone.
+    /// At the days, weeks, months or years of a time zone.
     Calendar(CalendarWindow),
 }
 
-/// What is kept of a key.
+/// The state of a key.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct State {
     /// The newest admitted time, in microseconds since the epoch.
     pub newest: u64,
-    /// Where the window begins, in microseconds since the epoch.
+    /// The start of the window, in microseconds since the epoch.
     pub start: u64,
-    /// Units used in it.
+    /// The units used in the window.
     pub used: u64,
 }
 
@@ -48,14 +48,14 @@ pub struct Balance {
     start: u64,
     end: u64,
     used: u64,
-    /// Whether there is a state for this very window.
+    /// Whether the state belongs to this window.
     open: bool,
 }
 
 impl FixedWindow {
-    /// The kind of its stored states.
+    /// The kind of stored states.
     pub const KIND: u8 = 0x03;
-    /// The longest that a window of the calendar can be, and a day more, in µs.
+    /// The longest possible calendar window and one more day, in µs.
     const CALENDAR_RETENTION: u64 = 367 * Span::DAY.as_micros();
 
     pub(super) fn new(limit: u64, window: &Window) -> Result<Self, PolicyError> {
@@ -74,7 +74,8 @@ impl FixedWindow {
         &self.anchor
     }
 
-    /// For calendar windows: the boundaries around `now`, for a store that has no zone database.
+    /// The boundaries of a calendar window around `now` (µs since the epoch), for a store without a
+    /// zone database. `None` for other windows.
     #[must_use]
     pub fn boundaries(&self, now: u64) -> Option<Boundaries> {
         match &self.anchor {
@@ -117,7 +118,7 @@ impl Kernel for FixedWindow {
         let restamped = now.is_exceeded_by(state.newest);
         if restamped {
             state.newest = now_at;
-            // A count that lies ahead is counted as made now.
+            // Units from the future count as made now.
             state.start = state.start.min(self.window_at(now_at).0);
         }
         let at = now_at.max(state.newest);
@@ -167,7 +168,7 @@ impl Kernel for FixedWindow {
 
     fn reset_after(&self, balance: &Balance) -> u64 {
         let fresh = match self.anchor {
-            // An open window keeps its place even when all of it was refunded.
+            // An open window stays open even if all of its units were refunded.
             Anchor::FirstAdmitted(_) => !balance.open,
             Anchor::Aligned(_) | Anchor::Calendar(_) => balance.used == 0,
         };
@@ -179,11 +180,11 @@ impl Kernel for FixedWindow {
             && state.used > 0
             && state.newest.saturating_add(Span::DAY.as_micros() / 2) > now.micros
         {
-            // Asking a calendar takes a thousand times longer than anything else here.
+            // A calendar lookup takes a thousand times longer than anything else here.
             return state.newest.saturating_add(Span::DAY.as_micros()).saturating_sub(now.micros);
         }
         self.balance(Some(*state), now).map_or(NEVER, |(balance, _)| {
-            (balance.at - now.micros).saturating_add(self.lasts(&balance))
+            (balance.at - now.micros).saturating_add(self.keep_for(&balance))
         })
     }
 
@@ -231,7 +232,7 @@ impl Kernel for FixedWindow {
     }
 }
 
-impl Worded for FixedWindow {
+impl SpecFormat for FixedWindow {
     const GRAMMARS: &'static [Grammar] = &[Grammar {
         word: "fixed_window",
         options: &[
@@ -270,7 +271,7 @@ impl Worded for FixedWindow {
     fn quota(&self, _: &Algorithm) -> Quota {
         let micros = match &self.anchor {
             Anchor::FirstAdmitted(length) | Anchor::Aligned(length) => *length,
-            // As long as one can be.
+            // The longest that the unit can be.
             Anchor::Calendar(calendar) => {
                 Span::DAY.as_micros()
                     * match calendar.unit() {
@@ -303,7 +304,8 @@ fn window(spec: &Reader<'_>) -> Result<Window, Problem> {
         });
     };
     if let Some(aligned) = aligned {
-        let message = "`aligned` counts from the Unix epoch and `calendar` from local midnight: keep one of them";
+        let message =
+            "`aligned` counts from the Unix epoch and `calendar` from local midnight: keep one";
         return Err(Problem::at(aligned, message));
     }
     let period = spec.period_word();
@@ -313,10 +315,8 @@ fn window(spec: &Reader<'_>) -> Result<Window, Problem> {
         "month" => CalendarUnit::Month,
         "year" => CalendarUnit::Year,
         _ => {
-            let message = format!(
-                "`{}` is not a period of the calendar: write d, w, month or year, one of them",
-                period.shown()
-            );
+            let message =
+                format!("`{}` is not a calendar period: write d, w, month or year", period.shown());
             return Err(Problem::at(period, message));
         }
     };

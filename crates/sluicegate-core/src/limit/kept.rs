@@ -1,24 +1,24 @@
-//! Limits that stay for as long as the process runs.
+//! Limits that live as long as the process.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use super::{Content, Handle, Limit};
 
-/// By name. Each is as good as another that is equal.
+/// The kept limits by name. Equal limits are kept once.
 static KEPT: Mutex<Option<HashMap<Box<str>, Vec<&'static Content>>>> = Mutex::new(None);
 
 impl Limit {
-    /// The most limits that a process keeps: a megabyte or so.
+    /// The most limits that a process keeps: about a megabyte.
     const MOST_KEPT: usize = 1_024;
 
-    /// The same limit, kept for as long as the process runs if it is among the first 1,024
-    /// different ones.
+    /// The same limit, without a reference count: it lives as long as the process if it is among
+    /// the first 1,024 different ones.
     ///
-    /// Every decision names its limit. To count who holds the limit takes a third of the time of
-    /// an embedded decision, and more when several threads do; what is never dropped needs no
-    /// count. Stores call this when they open a limit; a program that makes ever more limits
-    /// pays for the count from the 1,025th on, and never leaks more than the first.
+    /// Every decision refers to its limit. Counting references takes a third of the time of an
+    /// embedded decision, and more under contention; a limit that is never dropped needs no count.
+    /// Stores call this when they open a limit. A program that creates ever more limits pays for
+    /// the count from the 1,025th on, and leaks no more than the first 1,024.
     #[must_use]
     pub fn keep(self) -> Self {
         let Handle::Counted(content) = &self.0 else {

@@ -10,26 +10,26 @@ use crate::number::Cost;
 use crate::spec::{Grammar, MAX_SPEC_BYTES, Problem, Reader, SpecError, whole_number};
 
 impl Policy {
-    /// The longest spec that is read, in bytes.
+    /// The longest spec that parses, in bytes.
     ///
-    /// What a log of very many strategies prints can be longer.
+    /// A log of very many strategies may print as a longer one.
     pub const MAX_SPEC_BYTES: usize = MAX_SPEC_BYTES;
 }
 
 impl FromStr for Policy {
     type Err = SpecError;
 
-    /// Reads a spec such as `token_bucket 100/s burst 200 as per-second`.
+    /// Parses a spec such as `token_bucket 100/s burst 200 as per-second`.
     fn from_str(spec: &str) -> Result<Self, SpecError> {
         read(spec).map_err(|problem| SpecError::new(spec, &problem))
     }
 }
 
 impl fmt::Display for Policy {
-    /// The shortest spec that reads back to this policy: algorithm, rate, own options, common
-    /// options, name; what equals its default is left out.
+    /// Prints the shortest spec that parses to this policy: algorithm, rate, the algorithm's
+    /// options, common options, name. Defaults are left out.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ", self.algorithm().word())?;
+        write!(f, "{} ", self.algorithm().keyword())?;
         self.rule().write_spec(self.algorithm(), f)?;
         if self.cost() != Cost::ONE {
             write!(f, " cost {}", self.cost())?;

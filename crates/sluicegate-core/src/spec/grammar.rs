@@ -1,31 +1,31 @@
-//! Which words an algorithm's spec has.
+//! The grammar of specs, per algorithm.
 
 use crate::algorithm::Algorithm;
 
 use super::problem::Problem;
 use super::reader::Reader;
 
-/// What the spec of one algorithm looks like.
+/// The grammar of one algorithm's specs.
 #[derive(Debug)]
 pub(crate) struct Grammar {
     pub(crate) word: &'static str,
     pub(crate) options: &'static [OptionWord],
     pub(crate) example: &'static str,
-    /// Makes the algorithm of the words.
+    /// Builds the algorithm from a spec.
     pub(crate) read: fn(&Reader<'_>) -> Result<Algorithm, Problem>,
 }
 
-/// A word after the rate.
+/// An option: a word after the rate.
 #[derive(Debug)]
 pub(crate) struct OptionWord {
     pub(super) word: &'static str,
-    /// What the word after it is, and an example of it; a flag has none.
+    /// The placeholder for its value, and an example; `None` for a flag.
     pub(super) value: Option<(&'static str, &'static str)>,
     pub(super) repeatable: bool,
 }
 
 impl OptionWord {
-    /// A word with a value after it.
+    /// An option followed by a value.
     pub(crate) const fn value(
         word: &'static str,
         placeholder: &'static str,
@@ -34,19 +34,19 @@ impl OptionWord {
         Self { word, value: Some((placeholder, example)), repeatable: false }
     }
 
-    /// A word by itself.
+    /// An option without a value.
     pub(crate) const fn flag(word: &'static str) -> Self {
         Self { word, value: None, repeatable: false }
     }
 
-    /// The same word, which may come more than once.
+    /// The same option, allowed more than once.
     pub(crate) const fn repeatable(mut self) -> Self {
         self.repeatable = true;
         self
     }
 }
 
-/// What every algorithm takes.
+/// The options of every algorithm.
 const COMMON: [OptionWord; 4] = [
     OptionWord::value("cost", "N", "5"),
     OptionWord::flag("shadow"),

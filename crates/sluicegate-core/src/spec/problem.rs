@@ -1,22 +1,22 @@
 //! What is wrong with a spec, and where.
 
-use super::words::{Place, Word};
+use super::words::{Location, Word};
 
 /// What is wrong with a spec, and where.
 #[derive(Debug)]
 pub(crate) struct Problem {
-    pub(super) place: Place,
+    pub(super) location: Location,
     pub(super) message: String,
 }
 
 impl Problem {
-    /// A word is at fault.
+    /// A problem with a word.
     pub(crate) fn at(word: Word<'_>, message: impl Into<String>) -> Self {
-        Self { place: word.place, message: message.into() }
+        Self { location: word.location, message: message.into() }
     }
 
-    /// A character is at fault, counted from 0.
+    /// A problem at a character, counted from 0.
     pub(crate) fn at_column(column: usize, message: impl Into<String>) -> Self {
-        Self { place: Place { column, width: 1 }, message: message.into() }
+        Self { location: Location { column, width: 1 }, message: message.into() }
     }
 }

@@ -1,4 +1,4 @@
-//! From the words of a spec to the numbers that they stand for.
+//! Reads the words of a spec and their values.
 
 use crate::algorithm::Strategy;
 use crate::error::{PolicyError, SpanError};
@@ -10,7 +10,7 @@ use super::grammar::{Grammar, OptionWord};
 use super::problem::Problem;
 use super::words::{Word, did_you_mean, split};
 
-/// A spec whose words are known. Kernels ask it for what they take.
+/// A spec split into known words. Kernels read their parameters from it.
 #[derive(Debug)]
 pub(crate) struct Reader<'a> {
     word: Word<'a>,
@@ -20,7 +20,7 @@ pub(crate) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Finds the words of a spec in one of the grammars.
+    /// Splits a spec by the grammar of its algorithm.
     pub(crate) fn new(spec: &'a str, grammars: &[&'static Grammar]) -> Result<Self, Problem> {
         let words = split(spec);
         let mut words = words.iter().copied();
@@ -40,12 +40,12 @@ impl<'a> Reader<'a> {
         Ok(Self { word, grammar, quota, options })
     }
 
-    /// What the spec's first word is the name of.
+    /// The grammar of the spec's algorithm.
     pub(crate) const fn grammar(&self) -> &'static Grammar {
         self.grammar
     }
 
-    /// N/PERIOD.
+    /// N/PERIOD as a rate.
     pub(crate) fn rate(&self) -> Result<Rate, Problem> {
         self.quota.rate()
     }
@@ -70,13 +70,13 @@ impl<'a> Reader<'a> {
         self.quota.strategy()
     }
 
-    /// The same, and then that of each value of `option`.
+    /// N/PERIOD and each value of `option`, as limits and windows.
     pub(crate) fn strategies(&self, option: &str) -> Result<Vec<Strategy>, Problem> {
         let quotas = self.quotas(option)?;
         quotas.iter().map(Quota::strategy).collect()
     }
 
-    /// The word itself, if it is there.
+    /// The flag itself, if the spec has it.
     pub(crate) fn flag(&self, word: &str) -> Option<Word<'a>> {
         self.options.0.iter().find(|given| given.option.word == word).map(|given| given.word)
     }
@@ -96,17 +96,17 @@ impl<'a> Reader<'a> {
         self.value(option).map(span).transpose()
     }
 
-    /// The algorithm can't do without an option.
+    /// The error for a required option that is missing.
     pub(crate) fn missing(&self, usage: &str) -> Problem {
         let message = format!(
-            "`{}` needs `{usage}`: write it out, as in `{}`",
+            "`{}` needs `{usage}`: add it, as in `{}`",
             self.grammar.word, self.grammar.example
         );
         Problem::at(self.word, message)
     }
 
-    /// Puts what is wrong with the numbers under the word of the number at fault. The error of a
-    /// list doesn't say which of them it is about: it is the first that `alone` refuses.
+    /// Locates the word that an error is about. An error about a list doesn't say which element it
+    /// means: that is the first that `alone` refuses.
     pub(crate) fn locate(
         &self,
         error: &PolicyError,
@@ -116,7 +116,7 @@ impl<'a> Reader<'a> {
             return Problem::at(value, error.to_string());
         }
         let repeated = self.options.0.iter().find(|given| given.option.repeatable);
-        if let Some(Given { option, .. }) = repeated {
+        if let Some(ParsedOption { option, .. }) = repeated {
             for quota in self.quotas(option.word).unwrap_or_default() {
                 if let Err(error) = quota.strategy().map_or(Ok(()), &alone) {
                     return quota.locate(&error);
@@ -144,7 +144,7 @@ fn unknown_algorithm(word: Word<'_>, grammars: &[&'static Grammar]) -> Problem {
     Problem::at(word, format!("unknown algorithm `{}`: {hint}", word.shown()))
 }
 
-/// N/PERIOD, taken apart.
+/// N/PERIOD, split.
 #[derive(Clone, Copy, Debug)]
 struct Quota<'a> {
     whole: Word<'a>,
@@ -197,7 +197,7 @@ impl<'a> Quota<'a> {
         Ok(Strategy { limit: self.count()?, window: self.period()? })
     }
 
-    /// Puts the error under the half that it is about.
+    /// Locates the half that an error is about.
     fn locate(&self, error: &PolicyError) -> Problem {
         let word = match error.parameter {
             "limit" => self.count,
@@ -217,23 +217,23 @@ pub(crate) fn whole_number(word: Word<'_>) -> Result<u64, Problem> {
 }
 
 fn span(word: Word<'_>) -> Result<Span, Problem> {
-    // The longest span has 18 characters; an error that repeats the word shouldn't be a page long.
-    if word.place.width > 40 {
+    // The longest span has 18 characters. The error quotes the word, so it must not be very long.
+    if word.location.width > 40 {
         return Err(Problem::at(word, format!("`{}` is not a length of time", word.shown())));
     }
     word.text.parse().map_err(|error: SpanError| Problem::at(word, error.to_string()))
 }
 
-/// A word of the grammar as it was given, and the word after it.
+/// An option in a spec, and its value.
 #[derive(Clone, Copy, Debug)]
-struct Given<'a> {
+struct ParsedOption<'a> {
     option: &'static OptionWord,
     word: Word<'a>,
     value: Option<Word<'a>>,
 }
 
 #[derive(Debug)]
-struct Options<'a>(Vec<Given<'a>>);
+struct Options<'a>(Vec<ParsedOption<'a>>);
 
 impl<'a> Options<'a> {
     fn collect(
@@ -241,12 +241,12 @@ impl<'a> Options<'a> {
         grammar: &Grammar,
         grammars: &[&'static Grammar],
     ) -> Result<Self, Problem> {
-        let mut given: Vec<Given<'a>> = Vec::new();
+        let mut given: Vec<ParsedOption<'a>> = Vec::new();
         while let Some(word) = words.next() {
             let option =
                 grammar.option(word.text).ok_or_else(|| unknown_option(word, grammar, grammars))?;
             if !option.repeatable && given.iter().any(|earlier| earlier.word.text == word.text) {
-                let message = format!("`{}` is there twice: keep one of them", word.text);
+                let message = format!("`{}` is set twice: keep one", word.text);
                 return Err(Problem::at(word, message));
             }
             let value = match option.value {
@@ -259,7 +259,7 @@ impl<'a> Options<'a> {
                     Problem::at(word, message)
                 })?),
             };
-            given.push(Given { option, word, value });
+            given.push(ParsedOption { option, word, value });
         }
         Ok(Self(given))
     }
@@ -284,7 +284,7 @@ fn unknown_option(word: Word<'_>, grammar: &Grammar, grammars: &[&'static Gramma
             format!("`{shown}` doesn't go with `{}`: {}", grammar.word, usage())
         }
         _ if word.text.contains('/') => {
-            format!("`{shown}` is one rate too many: {}", usage())
+            format!("`{shown}` is a second rate: remove one; {}", usage())
         }
         _ => {
             let candidates = grammar.all_options().map(|option| option.word);

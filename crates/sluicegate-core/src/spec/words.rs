@@ -1,17 +1,17 @@
-//! Words with their places, and text made fit for an error message.
+//! The words of a spec with their locations, and suggestions for misspelt ones.
 
-/// A part of a spec: its first character counted from 0, and how many characters it has.
+/// A range of characters in a spec: the first, counted from 0, and how many.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Place {
+pub(crate) struct Location {
     pub(crate) column: usize,
     pub(crate) width: usize,
 }
 
-/// A word of a spec and where it stands.
+/// A word of a spec and its location.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Word<'a> {
     pub(crate) text: &'a str,
-    pub(crate) place: Place,
+    pub(crate) location: Location,
 }
 
 impl<'a> Word<'a> {
@@ -19,12 +19,15 @@ impl<'a> Word<'a> {
     pub(crate) fn split_once(self, separator: char) -> Option<(Self, Self)> {
         let (before, after) = self.text.split_once(separator)?;
         let width = before.chars().count();
-        let column = self.place.column;
+        let column = self.location.column;
         Some((
-            Self { text: before, place: Place { column, width } },
+            Self { text: before, location: Location { column, width } },
             Self {
                 text: after,
-                place: Place { column: column + width + 1, width: self.place.width - width - 1 },
+                location: Location {
+                    column: column + width + 1,
+                    width: self.location.width - width - 1,
+                },
             },
         ))
     }
@@ -32,35 +35,35 @@ impl<'a> Word<'a> {
     /// The word as a message shows it: shortened, because the word can be as long as the spec.
     pub(crate) fn shown(self) -> String {
         const MOST: usize = 40;
-        if self.place.width <= MOST {
+        if self.location.width <= MOST {
             return self.text.to_owned();
         }
         self.text.chars().take(MOST).chain(['…']).collect()
     }
 }
 
-/// The words of `spec`, which any white space separates.
+/// Splits `spec` into words at white space.
 pub(crate) fn split(spec: &str) -> Vec<Word<'_>> {
     let mut words = Vec::new();
     let mut column = 0;
     for piece in spec.split(char::is_whitespace) {
         let width = piece.chars().count();
         if width > 0 {
-            words.push(Word { text: piece, place: Place { column, width } });
+            words.push(Word { text: piece, location: Location { column, width } });
         }
         column += width + 1;
     }
     words
 }
 
-/// Those of `candidates` that `word` may be a misspelling or an abbreviation of, as a question to
-/// append to a message.
+/// A question to append to a message: those of `candidates` that `word` may be a misspelling or an
+/// abbreviation of.
 pub(crate) fn did_you_mean<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,
 ) -> Option<String> {
     let word = word.to_lowercase();
-    // Longer ones are near to nothing, and the distance takes time in proportion to the length.
+    // A longer word resembles none, and computing the distance takes time.
     if !(2..=24).contains(&word.chars().count()) {
         return None;
     }
@@ -86,7 +89,7 @@ pub(crate) fn did_you_mean<'a>(
     Some(format!("did you mean {others}`{last}`?"))
 }
 
-/// How many characters have to be put in, left out, replaced or swapped with their neighbour.
+/// The edit distance: how many characters to insert, delete, replace or swap with a neighbour.
 fn distance(from: &str, to: &str) -> usize {
     let from: Vec<char> = from.chars().collect();
     let to: Vec<char> = to.chars().collect();

@@ -9,17 +9,17 @@ use crate::limit::Limit;
 use crate::policy::{DeniedCharge, Enforcement, Policy};
 use crate::request::Costs;
 
-/// What one policy is asked, and what it says.
+/// The cost under one policy, and its verdict.
 #[derive(Clone, Copy)]
-pub(super) struct Answer {
-    /// 0: not judged, not charged.
+pub(super) struct Judgement {
+    /// With a cost of 0 the policy is neither judged nor charged.
     cost: u64,
     verdict: Verdict,
-    /// Of a log: the strategies that refuse, as bits.
+    /// The strategies of a log that refuse, as bits.
     violated: u32,
 }
 
-impl Answer {
+impl Judgement {
     const fn passed(cost: u64) -> Self {
         Self { cost, verdict: Verdict::Pass { wait: 0 }, violated: 0 }
     }
@@ -47,11 +47,11 @@ pub(super) enum Charging {
 pub(super) struct Judge<'l> {
     limit: &'l Limit,
     accounts: PerPolicy<Account<'l>>,
-    answers: PerPolicy<Answer>,
-    /// What was held of each policy, but for those of `in_place`.
+    judgements: PerPolicy<Judgement>,
+    /// What was held for each policy, except for those in `in_place`.
     originals: PerPolicy<Option<Held>>,
-    /// The logs whose accounts have the very state that was held: a log can be long, and is not
-    /// copied unless it is brought to another time.
+    /// The logs whose accounts own the state that was held: a log can be long, so it is copied only
+    /// if bringing it to the time of judgement changes it.
     in_place: u64,
     pub(super) changed: u64,
     pub(super) restamped: u64,
@@ -62,7 +62,7 @@ impl<'l> Judge<'l> {
         Self {
             limit,
             accounts,
-            answers: SmallVec::new(),
+            judgements: SmallVec::new(),
             originals: SmallVec::new(),
             in_place: 0,
             changed: 0,
@@ -70,7 +70,7 @@ impl<'l> Judge<'l> {
         }
     }
 
-    /// Takes what is held and brings it to the time of judgement.
+    /// Takes what is held, and brings it to the time of judgement.
     pub(super) fn open(
         limit: &'l Limit,
         now: Now,
@@ -101,7 +101,7 @@ impl<'l> Judge<'l> {
         Ok(judge)
     }
 
-    /// Puts back what changed as it is now, and the rest as it was.
+    /// Puts the new states back where they changed, and the original ones elsewhere.
     pub(super) fn close(self, held: &mut [Option<Held>], changed: u64) {
         let opened = self.accounts.into_iter().zip(self.originals);
         for (index, (held, (account, original))) in held.iter_mut().zip(opened).enumerate() {
@@ -125,14 +125,14 @@ impl<'l> Judge<'l> {
         let mut act_in = 0;
         for index in 0..self.accounts.len() {
             let cost = costs.of(self.limit, index);
-            let answer = Answer::of(&self.accounts[index], cost, within);
+            let judgement = Judgement::of(&self.accounts[index], cost, within);
             if self.is_enforced(index) {
-                match answer.verdict {
+                match judgement.verdict {
                     Verdict::Pass { wait } => act_in = act_in.max(wait),
                     Verdict::Refuse { .. } => allowed = false,
                 }
             }
-            self.answers.push(answer);
+            self.judgements.push(judgement);
         }
         if charging == Charging::Now {
             self.settle(allowed, act_in)?;
@@ -140,11 +140,11 @@ impl<'l> Judge<'l> {
         Ok((allowed, if allowed { self.granted(costs) } else { 0 }))
     }
 
-    /// Charges what passed, and what is charged although it did not.
+    /// Charges the policies of an allowed request, or those that charge denied ones.
     fn settle(&mut self, allowed: bool, act_in: u64) -> Result<(), Overflow> {
         let charge_of = |judge: &Self, index: usize| {
             let policy = judge.policy(index);
-            let Answer { cost, verdict, .. } = judge.answers[index];
+            let Judgement { cost, verdict, .. } = judge.judgements[index];
             let shadow = policy.enforcement() == Enforcement::Shadow;
             let denied = if shadow { matches!(verdict, Verdict::Refuse { .. }) } else { !allowed };
             match (cost, verdict) {
@@ -162,7 +162,7 @@ impl<'l> Judge<'l> {
         self.charge_all(charge_of)
     }
 
-    /// Charges all policies, or none when one of them can't be.
+    /// Charges all policies, or none if one of them can't be charged.
     fn charge_all(&mut self, charge_of: impl Fn(&Self, usize) -> Charge) -> Result<(), Overflow> {
         for index in 0..self.accounts.len() {
             self.accounts[index].can_charge(charge_of(self, index))?;
@@ -193,10 +193,10 @@ impl<'l> Judge<'l> {
             } else {
                 account.remaining_before().min(cost)
             };
-            // When there is nothing at all: say when a single unit would pass.
+            // Nothing is available at all: report when a single unit would pass.
             let cost = if cost == 0 { 0 } else { most.max(1) };
-            let answer = Answer::of(account, cost, None);
-            self.answers.push(answer);
+            let judgement = Judgement::of(account, cost, None);
+            self.judgements.push(judgement);
         }
         let allowed = granted > 0;
         let act_in = self.longest_wait();
@@ -206,7 +206,7 @@ impl<'l> Judge<'l> {
 
     pub(super) fn charge(&mut self, costs: Costs<'_>) -> Result<(bool, u64), Overflow> {
         self.pass_all(costs);
-        self.charge_all(|judge, index| match judge.answers[index].cost {
+        self.charge_all(|judge, index| match judge.judgements[index].cost {
             0 => Charge::None,
             cost => Charge::Admitted(Admission::at_once(cost)),
         })?;
@@ -216,7 +216,7 @@ impl<'l> Judge<'l> {
     pub(super) fn refund(&mut self, costs: Costs<'_>) -> (bool, u64) {
         self.pass_all(costs);
         for index in 0..self.accounts.len() {
-            let cost = self.answers[index].cost;
+            let cost = self.judgements[index].cost;
             if cost > 0 && self.accounts[index].is_known() {
                 self.accounts[index].refund(cost);
                 self.changed |= 1 << index;
@@ -225,7 +225,7 @@ impl<'l> Judge<'l> {
         (true, 0)
     }
 
-    /// The answer of a subject that was just forgotten: the states are fresh ones.
+    /// The outcome for a subject that was just forgotten: all states are fresh.
     pub(super) fn reset(&mut self, costs: Costs<'_>) -> (bool, u64) {
         self.pass_all(costs);
         (true, 0)
@@ -233,7 +233,7 @@ impl<'l> Judge<'l> {
 
     pub(super) fn pass_all(&mut self, costs: Costs<'_>) {
         for index in 0..self.accounts.len() {
-            self.answers.push(Answer::passed(costs.of(self.limit, index)));
+            self.judgements.push(Judgement::passed(costs.of(self.limit, index)));
         }
     }
 
@@ -241,8 +241,9 @@ impl<'l> Judge<'l> {
         let mut binding: Option<(u8, u64)> = None;
         let mut wait = 0;
         let mut policies = SmallVec::with_capacity(self.accounts.len());
-        for (index, (account, answer)) in self.accounts.iter().zip(&self.answers).enumerate() {
-            let numbers = numbers(account, *answer);
+        for (index, (account, judgement)) in self.accounts.iter().zip(&self.judgements).enumerate()
+        {
+            let numbers = numbers(account, *judgement);
             if self.is_enforced(index) {
                 if numbers.admitted {
                     wait = wait.max(numbers.delay);
@@ -258,7 +259,7 @@ impl<'l> Judge<'l> {
         Decision::new(self.limit.clone(), policies, allowed, granted, delay, binding)
     }
 
-    /// For how long what is held of each part has to be kept: as long as its longest state.
+    /// For how long the states of each part have to be kept: as long as the one that lives longest.
     pub(super) fn lives(&self, now: Now, changed: u64) -> SmallVec<[u64; 4]> {
         let mut lives = SmallVec::from_elem(0, self.limit.parts().len());
         for (index, (account, member)) in self.accounts.iter().zip(self.limit.members()).enumerate()
@@ -266,7 +267,7 @@ impl<'l> Judge<'l> {
             let is_kept = (changed | self.in_place) & (1 << index) != 0;
             if is_kept || self.originals[index].is_some() {
                 let life = &mut lives[member.part()];
-                *life = account.lasts(now).max(*life);
+                *life = account.keep_for(now).max(*life);
             }
         }
         lives
@@ -280,41 +281,41 @@ impl<'l> Judge<'l> {
         self.policy(index).enforcement() == Enforcement::Enforced
     }
 
-    /// What an allowed request was granted. Where nothing is enforced, that is all it asked for;
-    /// shadows take what they like.
+    /// What an allowed request was granted. If no policy is enforced, that is its whole cost,
+    /// whatever the shadows were charged.
     pub(super) fn granted(&self, costs: Costs<'_>) -> u64 {
-        let indices = 0..self.answers.len();
+        let indices = 0..self.judgements.len();
         let enforced = indices.clone().filter(|&index| self.is_enforced(index));
-        let granted = enforced.map(|index| self.answers[index].cost).max().unwrap_or(0);
+        let granted = enforced.map(|index| self.judgements[index].cost).max().unwrap_or(0);
         let asked = || indices.map(|index| costs.of(self.limit, index)).max().unwrap_or(0);
         if granted > 0 { granted } else { asked() }
     }
 
     fn longest_wait(&self) -> u64 {
         let waits =
-            (0..self.answers.len()).filter(|&index| self.is_enforced(index)).map(
-                |index| match self.answers[index].verdict {
+            (0..self.judgements.len()).filter(|&index| self.is_enforced(index)).map(|index| {
+                match self.judgements[index].verdict {
                     Verdict::Pass { wait } => wait,
                     Verdict::Refuse { .. } => 0,
-                },
-            );
+                }
+            });
         waits.max().unwrap_or(0)
     }
 }
 
-fn numbers(account: &Account<'_>, answer: Answer) -> Numbers {
-    let (admitted, delay) = match answer.verdict {
+fn numbers(account: &Account<'_>, judgement: Judgement) -> Numbers {
+    let (admitted, delay) = match judgement.verdict {
         Verdict::Pass { wait } => (true, wait),
         Verdict::Refuse { retry } => (false, retry.unwrap_or(NEVER)),
     };
     let (total, current) = account.counts();
     Numbers {
-        remaining: account.remaining(),
+        remaining: account.remaining_ticks(),
+        reset: account.reset_ticks(),
         delay,
-        reset: account.reset_after(),
         total,
         current,
-        violated: answer.violated,
+        violated: judgement.violated,
         admitted,
     }
 }

@@ -1,17 +1,17 @@
-//! Rates and bursts that can be counted exactly.
+//! Checks that a rate and burst can be counted exactly.
 
 use crate::error::PolicyError;
 use crate::number::MAX_EXACT;
 use crate::rate::Rate;
 
-/// `burst` units in ticks, if every number up to there is exact.
+/// `burst` units in ticks, if every number up to that is exact.
 pub(super) fn exact_capacity(
     rate: Rate,
     burst: u64,
     burst_word: &'static str,
 ) -> Result<u64, PolicyError> {
     let exact = |count: u64, burst: u64| {
-        let (unit, _) = Rate::new(count, rate.per()).ok()?.ticks();
+        let (unit, _) = Rate::new(count, rate.period()).ok()?.ticks();
         (unit <= MAX_EXACT)
             .then(|| unit.checked_mul(burst))
             .flatten()
@@ -24,18 +24,18 @@ pub(super) fn exact_capacity(
     let largest = MAX_EXACT / unit;
     let fits =
         |count: u64| exact(count, if burst == rate.count() { count } else { burst }).is_some();
-    // What is farther away than half the rate is another rate, not a near one.
+    // A rate farther away than half of this one is no useful suggestion.
     let reach = NEAREST_SEARCH.min(rate.count() / 2);
     let below =
         (rate.count().saturating_sub(reach)..rate.count()).rev().find(|&n| n > 0 && fits(n));
     let above = (rate.count() + 1..=rate.count().saturating_add(reach)).find(|&n| fits(n));
-    let per = rate.per();
+    let period = rate.period();
     let nearest = match (below, above) {
         (Some(below), Some(above)) => {
-            format!("; the nearest rates that can are {below}/{per} and {above}/{per}")
+            format!("; the nearest exact rates are {below}/{period} and {above}/{period}")
         }
         (Some(one), None) | (None, Some(one)) => {
-            format!("; the nearest rate that can is {one}/{per}")
+            format!("; the nearest exact rate is {one}/{period}")
         }
         (None, None) => String::new(),
     };
@@ -47,5 +47,5 @@ pub(super) fn exact_capacity(
     ))
 }
 
-/// How far from a refused rate the nearest accepted one is looked for at most.
+/// How far from a rejected rate to search for an exact one.
 const NEAREST_SEARCH: u64 = 100_000;

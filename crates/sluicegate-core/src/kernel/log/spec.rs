@@ -4,12 +4,12 @@ use std::fmt;
 
 use super::Log;
 use crate::algorithm::{Algorithm, Strategy};
-use crate::kernel::{Kernel, Quota, Worded};
+use crate::kernel::{Kernel, Quota, SpecFormat};
 use crate::rate::write_quota;
 use crate::spec::{Grammar, OptionWord, Problem, Reader};
 use crate::time::Span;
 
-impl Worded for Log {
+impl SpecFormat for Log {
     const GRAMMARS: &'static [Grammar] = &[
         Grammar {
             word: "sliding_window",

@@ -1,20 +1,20 @@
-//! How the policies of the bucket family are written.
+//! The specs of the bucket family.
 
 use std::fmt;
 
 use super::Bucket;
 use crate::algorithm::{Algorithm, Start};
-use crate::kernel::{Kernel, NEVER, Quota, Worded};
+use crate::kernel::{Kernel, NEVER, Quota, SpecFormat};
 use crate::rate::Rate;
 use crate::spec::{Grammar, OptionWord, Problem, Reader, Word};
 use crate::time::Span;
 
 const BURST: &[OptionWord] = &[OptionWord::value("burst", "N", "20")];
 
-/// What a fresh key of [`Algorithm::Smooth`] can save up unless the spec says otherwise.
+/// The default burst of [`Algorithm::Smooth`].
 const SMOOTH_BURST: Span = Span::SECOND;
 
-impl Worded for Bucket {
+impl SpecFormat for Bucket {
     const GRAMMARS: &'static [Grammar] = &[
         Grammar {
             word: "token_bucket",
@@ -97,7 +97,7 @@ impl Worded for Bucket {
             Algorithm::Shaper { rate, queue } => (rate, queue.saturating_add(1)),
             Algorithm::Smooth { rate, .. } => {
                 let units = if self.limit() == NEVER { rate.count() } else { self.limit() };
-                return Quota { units, window: Some(rate.per()) };
+                return Quota { units, window: Some(rate.period()) };
             }
             _ => return Quota { units: self.limit(), window: None },
         };
@@ -117,18 +117,16 @@ fn start(spec: &Reader<'_>) -> Result<Start, Problem> {
         Some(Word { text: "empty", .. }) => Ok(Start::Empty),
         Some(Word { text: "full", .. }) => Ok(Start::Full),
         Some(other) => {
-            let message = format!(
-                "`{}` is not a state to start in: write `start empty` or `start full`",
-                other.shown()
-            );
+            let message =
+                format!("`{}` is not a start: write `start empty` or `start full`", other.shown());
             Err(Problem::at(other, message))
         }
     }
 }
 
-/// The time in which `units` flow back.
+/// The time it takes for `units` to flow back.
 fn refilled(rate: Rate, units: u64) -> Option<Span> {
-    let product = u128::from(units) * u128::from(rate.per().as_micros());
+    let product = u128::from(units) * u128::from(rate.period().as_micros());
     let micros = product.checked_div(u128::from(rate.count()))?;
     Span::from_micros(u64::try_from(micros).ok()?).ok()
 }
