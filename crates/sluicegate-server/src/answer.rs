@@ -3,8 +3,8 @@
 use serde::Serialize;
 use sluicegate::{Algorithm, Decision, Span};
 
-/// A decision as scripts read it. Fields that are not always there are only there when they say
-/// something: a wait, a shadow, violated strategies.
+/// A decision for scripts. Optional fields (a wait, a shadow, violated strategies) appear only if
+/// they have something to say.
 #[derive(Debug, Serialize)]
 pub(crate) struct Answer<'a> {
     allowed: bool,
@@ -14,7 +14,7 @@ pub(crate) struct Answer<'a> {
     binding: Option<&'a str>,
     /// 0 when not refused, `null` for never.
     retry_after_ms: Option<u64>,
-    /// How long the caller waits before it acts: shapers.
+    /// How long the caller has to wait before it acts, under a shaper.
     #[serde(skip_serializing_if = "is_zero")]
     wait_ms: u64,
     policies: Vec<PolicyAnswer<'a>>,
@@ -23,17 +23,17 @@ pub(crate) struct Answer<'a> {
 #[derive(Debug, Serialize)]
 struct PolicyAnswer<'a> {
     name: &'a str,
-    /// `null` when unbounded.
+    /// `null` if unbounded.
     limit: Option<u64>,
     remaining: Option<u64>,
     retry_after_ms: Option<u64>,
-    /// `null` when nothing flows back.
+    /// `null` if nothing flows back.
     reset_after_ms: Option<u64>,
     allowed: bool,
-    /// It only watches.
+    /// Whether the policy is a shadow.
     #[serde(skip_serializing_if = "is_false")]
     shadow: bool,
-    /// Of several strategies over one log: the indices of those that refused.
+    /// The indices of the strategies that refused, for a log with several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     violated: Vec<usize>,
 }

@@ -1,6 +1,8 @@
 //! The `sluicegate` binary: a rate limiting service over HTTP, and the command line around it.
 //!
-//! Nothing here is an interface for other crates: depend on `sluicegate`.
+//! This crate has no API for other crates: depend on `sluicegate`.
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod answer;
 mod cli;
@@ -24,12 +26,13 @@ pub fn run() -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            let message = format!("can't start: the system gives no threads or sockets: {error}");
+            let message =
+                format!("can't start, because no thread or socket could be created: {error}");
             return Failure::usage(message).report().into();
         }
     };
     let exit = runtime.block_on(dispatch(cli.command));
-    // A look-up of a host name can't be cancelled; nobody waits for it any more.
+    // A pending DNS lookup can't be cancelled, and its result isn't needed.
     runtime.shutdown_background();
     exit
 }

@@ -1,4 +1,4 @@
-//! The `sluicegate` binary; everything is in the library beside it.
+//! The `sluicegate` binary. Everything is in the library of this crate.
 
 fn main() -> std::process::ExitCode {
     sluicegate_server::run()

@@ -1,4 +1,4 @@
-//! What goes to the terminal.
+//! Output to the terminal.
 
 use std::fmt::Display;
 use std::io::Write as _;
@@ -16,7 +16,7 @@ pub(crate) enum Exit {
     Denied,
     /// 3: the store failed.
     StoreFailure,
-    /// 2: what the user gave can't be used.
+    /// 2: the user's input is invalid.
     Usage,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// What the user gave can't be used.
+    /// The user's input is invalid.
     #[must_use]
     pub(crate) fn usage(message: impl Display) -> Self {
         Self { message: message.to_string(), exit: Exit::Usage }
@@ -51,7 +51,7 @@ impl Failure {
         Self { message: message.to_string(), exit: Exit::StoreFailure }
     }
 
-    /// Says it on standard error.
+    /// Reports the failure on standard error.
     #[must_use]
     pub(crate) fn report(&self) -> Exit {
         for message in self.message.split(Self::NEXT) {
@@ -60,24 +60,23 @@ impl Failure {
         self.exit
     }
 
-    /// Between the messages of a failure that has several.
+    /// The separator between several messages of one failure.
     pub(crate) const NEXT: char = '\u{1e}';
 }
 
-/// What a failing store says, where requests are only played: whom it didn't charge is nobody's
-/// concern.
+/// The message of a failed store without the note on charging, which doesn't matter in a replay.
 pub(crate) fn without_charge(error: &Error) -> String {
     error.to_string().replace("; nothing was charged", "")
 }
 
-/// One line on standard output. Whoever closed it doesn't want to read more: no error.
+/// Prints one line to standard output. A closed output is not an error.
 pub(crate) fn say(line: impl Display) {
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "{line}");
     let _ = out.flush();
 }
 
-/// One line on standard error.
+/// Prints one line to standard error.
 pub(crate) fn complain(line: impl Display) {
     let _ = writeln!(std::io::stderr().lock(), "{line}");
 }

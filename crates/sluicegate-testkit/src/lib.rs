@@ -3,10 +3,12 @@
 //! A crate's tests take this one as a path-only development dependency. It is Unix only: server
 //! processes are supervised by a shell and stopped with signals.
 //!
+//! - [`layers`]: stores around stores, and one that is down.
 //! - [`lua`]: scripts in an embedded interpreter.
 //! - [`servers`]: real Redis and Valkey servers as child processes, and a server that misbehaves.
 //! - [`swap_store`]: a store over read, compare-and-swap and expiry alone.
 
+pub mod layers;
 #[cfg(feature = "lua")]
 pub mod lua;
 #[cfg(feature = "servers")]

@@ -11,7 +11,7 @@ use sluicegate::{Ask, Cost, Limit, Member};
 
 use super::error::ApiError;
 
-/// The largest body that is read, in bytes.
+/// The maximum size of a body, in bytes.
 const MOST_BYTES: usize = 64 * 1024;
 
 /// How long a client may take to send its body.
@@ -40,7 +40,7 @@ impl AskBody {
     /// Reads a body to its end.
     ///
     /// # Errors
-    /// When it is too large, too slow, or no JSON object of this kind.
+    /// If the body is too large, too slow, or not a JSON object of this form.
     pub(super) async fn read(body: Body) -> Result<Self, ApiError> {
         let bytes = match tokio::time::timeout(PATIENCE, to_bytes(body, MOST_BYTES)).await {
             Ok(Ok(bytes)) => bytes,
@@ -81,7 +81,7 @@ impl AskBody {
             .map_err(|error| ApiError::malformed(format!("the body: {error}")))
     }
 
-    /// The question, its numbers not yet held against a limit.
+    /// The request; its costs are not validated against a limit yet.
     pub(super) fn ask(&self) -> Ask<'_> {
         let ask = Ask::new(&self.key);
         match &self.cost {
@@ -93,7 +93,7 @@ impl AskBody {
         }
     }
 
-    /// What that costs each policy of the limit.
+    /// The cost under each policy of the limit.
     pub(super) fn costs(&self, limit: &Limit) -> Vec<u64> {
         let cost = |member: &Member| {
             let own = member.policy().cost().get();
@@ -141,7 +141,7 @@ impl<'de> Deserialize<'de> for Units {
     }
 }
 
-/// Takes nothing but whole numbers in range (`1.0` and `1e3` are none) and maps of them.
+/// Accepts only integers in range (not `1.0` or `1e3`) and maps of them.
 struct CostVisitor {
     least: u64,
     may_be_map: bool,
@@ -170,13 +170,13 @@ impl<'de> Visitor<'de> for CostVisitor {
         }
         let mut each: Vec<(String, u64)> = Vec::new();
         while let Some((policy, Units(units))) = map.next_entry::<String, Units>()? {
-            // More than a limit can have are refused, so that looking for twins stays short.
+            // Bounded, so that the search for duplicates stays short.
             if each.len() >= Limit::MAX_POLICIES {
                 return Err(A::Error::custom("the cost names more policies than a limit can have"));
             }
             if each.iter().any(|(earlier, _)| *earlier == policy) {
                 return Err(A::Error::custom(format!(
-                    "the cost of policy `{}` is given twice",
+                    "the cost of policy `{}` is set twice",
                     policy.escape_debug()
                 )));
             }

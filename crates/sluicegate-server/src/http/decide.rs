@@ -26,7 +26,7 @@ pub(super) async fn check(
     if let Some((fields, limit)) = fields.zip(decision.limit()) {
         let costs = body.costs(limit);
         let fields = fields.of(&decision).costs(Costs::Each(&costs));
-        // Clients go by this clock: stores may have another one.
+        // Clients compare with this clock; the store's may differ.
         fields.at(SystemClock::new().now()).write(response.headers_mut());
     }
     Ok(response)

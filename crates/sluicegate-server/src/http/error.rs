@@ -1,4 +1,4 @@
-//! What went wrong, as a status and a JSON body.
+//! Errors, as a status and a JSON body.
 
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use sluicegate::{Error, RequestErrorKind, StoreError, StoreErrorKind};
 
-/// An answer that is no decision: `{"error":{"code":"…","message":"…"}}`.
+/// An error response: `{"error":{"code":"…","message":"…"}}`.
 #[derive(Clone, Debug)]
 pub(super) struct ApiError {
     status: StatusCode,
@@ -19,7 +19,7 @@ impl ApiError {
         Self { status, code, message: message.into() }
     }
 
-    /// The request makes no sense, whatever the limits are.
+    /// The request is malformed, regardless of the limits.
     pub(super) fn malformed(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "malformed", message)
     }
@@ -68,7 +68,7 @@ impl IntoResponse for ApiError {
     }
 }
 
-/// A JSON answer that nobody may cache.
+/// A JSON response that must not be cached.
 pub(super) fn json(status: StatusCode, body: &impl Serialize) -> Response {
     match serde_json::to_vec(body) {
         Ok(bytes) => (
@@ -80,7 +80,7 @@ pub(super) fn json(status: StatusCode, body: &impl Serialize) -> Response {
             bytes,
         )
             .into_response(),
-        // No body of ours has a map with keys that JSON doesn't know.
+        // None of our bodies has a map with keys that JSON can't represent.
         Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
 }

@@ -1,4 +1,4 @@
-//! Who may change state and read keys.
+//! Access control for calls that change state or show keys.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -7,7 +7,7 @@ use axum::http::{HeaderMap, StatusCode};
 
 use super::error::ApiError;
 
-/// Stands before the calls that give units back, forget keys or show them.
+/// Guards the calls that give units back, forget keys or show them.
 #[derive(Clone)]
 pub(super) struct Guard {
     token: Option<String>,
@@ -20,10 +20,10 @@ impl Guard {
         Self { token, loopback: address.ip().to_canonical().is_loopback() }
     }
 
-    /// Lets a request pass, or says what it lacks.
+    /// Admits a request, or says what it lacks.
     pub(super) fn check(&self, headers: &HeaderMap) -> Result<(), ApiError> {
         match (&self.token, headers.get(AUTHORIZATION)) {
-            // A wrong token is refused everywhere: whoever sends one counts on it.
+            // A wrong token is always refused, since its sender relies on it.
             (Some(token), Some(given)) => {
                 is_bearer(given.as_bytes(), token).then_some(()).ok_or_else(|| {
                     ApiError::new(
@@ -49,7 +49,7 @@ impl Guard {
     }
 }
 
-/// Compares in a time that doesn't tell how much of a token was right.
+/// Compares in constant time.
 fn is_bearer(given: &[u8], token: &str) -> bool {
     let Some((scheme, given)) = given.split_at_checked(7) else {
         return false;
@@ -59,7 +59,7 @@ fn is_bearer(given: &[u8], token: &str) -> bool {
     scheme.eq_ignore_ascii_case(b"Bearer ") && given.len() == token.len() && difference == 0
 }
 
-/// A browser on this machine is a way in for the pages of others: what they send says so.
+/// Detects requests that pages of other sites send through a browser on this machine.
 fn from_this_machine(headers: &HeaderMap) -> Result<(), ApiError> {
     let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
     let host = text(HOST);

@@ -1,4 +1,4 @@
-//! What the service counts, for Prometheus. No label ever holds a key.
+//! The service's metrics, for Prometheus. No label ever contains a key.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use prometheus_client::metrics::info::Info;
 use sluicegate::metrics::Metrics;
 use sluicegate::{Registry, Store as _, StoreStats, Watch};
 
-/// What a scraper is told: what the limits answered, and what the service adds to it.
+/// The metrics: the library's counters of answers, and the service's own.
 pub(super) struct ServiceMetrics {
     answers: Arc<Metrics>,
     service: prometheus_client::registry::Registry,
@@ -43,7 +43,7 @@ impl ServiceMetrics {
     }
 }
 
-/// Asks the embedded store for its numbers when somebody scrapes.
+/// Reads the embedded store's numbers at each scrape.
 #[derive(Debug)]
 struct StoreCollector(Registry);
 
@@ -69,7 +69,7 @@ impl Collector for StoreCollector {
     }
 }
 
-/// What came of the config file since the service started.
+/// The reloads of the config file since the service started.
 #[derive(Debug)]
 struct ConfigCollector(Arc<Watch>);
 

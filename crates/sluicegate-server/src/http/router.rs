@@ -1,4 +1,4 @@
-//! Which call goes where.
+//! The routes.
 
 use std::sync::Arc;
 
@@ -50,4 +50,47 @@ async fn method_not_allowed() -> ApiError {
 async fn harden(mut response: Response) -> Response {
     response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::{Body, to_bytes};
+    use axum::http::Request;
+    use sluicegate::{Config, MemoryStore, Registry};
+    use sluicegate_testkit::layers::{Down, stack};
+    use tower::ServiceExt as _;
+
+    use super::*;
+    use crate::http::guard::Guard;
+
+    async fn call(router: &Router, method: &str, path: &str, body: &str) -> (StatusCode, String) {
+        let request = Request::builder().method(method).uri(path);
+        let request = request.header("content-type", "application/json");
+        let request = request.body(Body::from(body.to_owned())).unwrap();
+        let response = router.clone().oneshot(request).await.unwrap();
+        let status = response.status();
+        let body = to_bytes(response.into_body(), 1 << 20).await.unwrap();
+        (status, String::from_utf8(body.to_vec()).unwrap())
+    }
+
+    #[tokio::test]
+    async fn layers_reach_the_service() {
+        let config = "limits: {login: {policies: [gcra 1/h burst 5]}}";
+        let config = Config::parse(config, "limits.yaml").unwrap();
+        let down = Down::default();
+        let registry = Registry::builder(stack(&down, MemoryStore::new())).config(&config);
+        let guard = Guard::new(config.listen, None);
+        let router = router(Arc::new(Service::new(registry, guard, |_| None)));
+        let mut passed = 0;
+        for _ in 0..9 {
+            let body = r#"{"limit": "login", "key": "alice"}"#;
+            let (status, answer) = call(&router, "POST", "/v1/check", body).await;
+            assert!(answer.contains(r#""source":"store""#), "{status} {answer}");
+            passed += usize::from(status == StatusCode::OK);
+        }
+        assert_eq!(passed, 5, "the store behind decides");
+        assert_eq!(down.asked(), 3, "the one that is down is let alone");
+        let (status, limits) = call(&router, "GET", "/v1/limits", "").await;
+        assert!(status == StatusCode::OK && limits.contains("login"), "{status} {limits}");
+    }
 }

@@ -29,12 +29,12 @@ const MOST_CONNECTIONS: usize = 10_000;
 /// How long a connection may be idle, or take to send a request's head.
 const HEAD_PATIENCE: Duration = Duration::from_secs(60);
 
-/// Runs the service until it is told to stop.
+/// Runs the service until a signal stops it.
 ///
 /// # Errors
-/// When it can't start. A store that doesn't answer is no reason: it may come later.
+/// If it can't start. An unreachable store doesn't prevent that: it may come up later.
 pub(crate) async fn serve(args: ServeArgs) -> Result<Exit, Failure> {
-    // A file that a token was written into often ends with a line break.
+    // A token from a file often ends with a line break.
     let admin_token = args.admin_token.map(|token| token.trim().to_owned());
     if admin_token.as_ref().is_some_and(String::is_empty) {
         return Err(Failure::usage(
@@ -59,7 +59,7 @@ pub(crate) async fn serve(args: ServeArgs) -> Result<Exit, Failure> {
     let listener = TcpListener::bind(wanted).await.map_err(cannot_listen)?;
     let address = listener.local_addr().map_err(cannot_listen)?;
     log_to_stderr();
-    // What the command line says goes before what the file says, also when that changes.
+    // The command line takes precedence over the file, even when the file changes.
     let (file, listen) = (args.setup.config.filter(|file| can_be_followed(file)), args.listen);
     let watch = |registry: &Registry| {
         let options = WatchOptions::default().adjust(move |config| {
@@ -71,7 +71,7 @@ pub(crate) async fn serve(args: ServeArgs) -> Result<Exit, Failure> {
     let service = Arc::new(Service::new(registry, Guard::new(address, admin_token), watch));
     tokio::spawn(connect(service.registry.clone()));
     tokio::spawn(sweep(service.registry.clone()));
-    // Before the address is told: from then on a signal stops the service in order.
+    // Before printing the address: from then on, a signal stops the service gracefully.
     let no_signals =
         |error: io::Error| Failure::usage(format_args!("can't wait for signals: {error}"));
     let stop = StopSignals::new().map_err(no_signals)?;
@@ -93,16 +93,16 @@ fn can_be_followed(file: &Path) -> bool {
     is_file
 }
 
-/// What the service and the library tell of goes to standard error.
+/// Logs go to standard error.
 fn log_to_stderr() {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(false)
         .with_writer(io::stderr)
-        // Whoever read the log may be gone: it would tell so there, and panic because it can't.
+        // If the reader of the log is gone, reporting that would panic.
         .log_internal_errors(false);
-    // Only a program that has one already keeps it.
+    // An existing subscriber stays.
     let _ = subscriber.try_init();
 }
 
@@ -128,12 +128,12 @@ async fn run(listener: TcpListener, router: Router, mut stop: StopSignals, patie
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HEAD_PATIENCE)
-            // A client that has sent all it has to say still wants the answer.
+            // A client may close its sending side and still wait for the response.
             .half_close(true)
             .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router.clone()));
         let connection = connections.watch(connection);
         tokio::spawn(async move {
-            // A client that went away is none of our business.
+            // Ignore clients that went away.
             let _ = connection.await;
             drop(permit);
         });
@@ -151,7 +151,7 @@ async fn run(listener: TcpListener, router: Router, mut stop: StopSignals, patie
     }
 }
 
-/// The next connection, when there is room for one.
+/// Accepts the next connection, once there is room for one.
 async fn accept(
     listener: &TcpListener,
     room: &Arc<Semaphore>,
@@ -182,13 +182,13 @@ fn is_of_one_client(error: &io::Error) -> bool {
     )
 }
 
-/// Connects to the store ahead of the first request, which then doesn't pay for it. Whether the
-/// store is there is what `/readyz` tells.
+/// Connects to the store, so that the first request doesn't have to. `/readyz` reports whether the
+/// store is there.
 async fn connect(registry: Registry) {
     let _ = registry.store().ping().await;
 }
 
-/// Keeps an idle embedded store from holding on to its memory.
+/// Lets an idle embedded store release memory.
 async fn sweep(registry: Registry) {
     let store = registry.store();
     let mut seconds = tokio::time::interval(Duration::from_secs(1));
@@ -199,7 +199,7 @@ async fn sweep(registry: Registry) {
     }
 }
 
-/// SIGTERM and SIGINT: the first asks to stop in order, the second at once.
+/// SIGTERM and SIGINT: the first asks for a graceful stop, the second for an immediate one.
 struct StopSignals {
     terminate: Signal,
     interrupt: Signal,

@@ -1,4 +1,4 @@
-//! What all requests share.
+//! The state that all requests share.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub(super) struct Service {
 }
 
 impl Service {
-    /// `watch` begins to follow the config file, if there is one.
+    /// `watch` starts following the config file, if there is one.
     pub(super) fn new(
         registry: RegistryBuilder,
         guard: Guard,

@@ -1,4 +1,4 @@
-//! What the service says about itself.
+//! The status of the service.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ struct Limits<'a> {
 struct ConfigEntry {
     /// Grows with every change.
     generation: u64,
-    /// Whether the config file says something else by now that can't be used: the log says why.
+    /// Whether the current content of the config file was rejected; the log says why.
     stale: bool,
 }
 
@@ -81,7 +81,7 @@ pub(super) async fn healthz() -> Response {
 
 /// `GET /readyz`: the store can decide.
 pub(super) async fn readyz(State(service): State<Arc<Service>>) -> Result<Response, ApiError> {
-    /// A probe gives up after a second anyway.
+    /// Probes usually time out after a second.
     const PATIENCE: Duration = Duration::from_secs(1);
     let store = service.registry.store();
     match tokio::time::timeout(PATIENCE, store.ping()).await {

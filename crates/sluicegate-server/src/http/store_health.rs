@@ -1,11 +1,11 @@
-//! Whether the store answers, told to the operator.
+//! Logs whether the store answers.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use sluicegate::{Answered, Observer, Source};
 
-/// Tells once when the store begins to fail, and once when it answers again: not once a request.
-/// States that could not be read it tells of ever more rarely.
+/// Logs once when the store begins to fail, and once when it answers again, rather than per
+/// request. It logs unreadable states ever more rarely.
 #[derive(Debug, Default)]
 pub(super) struct StoreHealth {
     is_failing: AtomicBool,
@@ -13,8 +13,8 @@ pub(super) struct StoreHealth {
 }
 
 impl StoreHealth {
-    /// Told of the 1st, the 2nd, the 4th, the 8th …: somebody else writes under our keys, and would
-    /// fill the log.
+    /// Logged for the 1st, 2nd, 4th, 8th …: a foreign program that writes under our keys would
+    /// otherwise fill the log.
     fn discarded(&self, limit: &str) {
         let count = self.discarded.fetch_add(1, Ordering::Relaxed).saturating_add(1);
         if count.is_power_of_two() {

@@ -15,7 +15,7 @@ fn blocks(language: &str) -> Vec<&'static str> {
 #[test]
 fn the_first_question_of_the_readme_is_answered() {
     let readme = include_str!("../../../../README.md");
-    let (_, request) = readme.split_once("Ask it: `curl -d '").unwrap();
+    let (_, request) = readme.split_once("Try it: `curl -d '").unwrap();
     let (body, address) = request.split_once("' http://127.0.0.1:8080").unwrap();
     let path = address.split('`').next().unwrap();
     let service = Service::start(&[]);

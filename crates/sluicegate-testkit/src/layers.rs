@@ -1,0 +1,145 @@
+//! Stores around stores, a few lines each, and a store that is down: what a layer takes to write,
+//! and what tests send through everything that asks a store.
+
+use std::future::{Future, Ready};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use sluicegate_core::{
+    Answer, BoxFuture, Decision, Error, Limit, OpenOptions, OpenedLimit, Request, Store,
+    StoreError, StoreErrorKind, StoreId,
+};
+
+/// Asks no more once the store has failed so many times in a row.
+#[derive(Debug)]
+pub struct Breaker<S>(S, Arc<AtomicU32>);
+/// A limit opened in a [`Breaker`].
+#[derive(Debug)]
+pub struct BreakerLimit<L>(L, Arc<AtomicU32>);
+
+impl<S: Store> Store for Breaker<S> {
+    type Opened = BreakerLimit<S::Opened>;
+
+    fn id(&self) -> StoreId {
+        self.0.id()
+    }
+
+    fn open(&self, limit: Limit, options: OpenOptions) -> Self::Opened {
+        BreakerLimit(self.0.open(limit, options), Arc::clone(&self.1))
+    }
+}
+
+impl<L: OpenedLimit> OpenedLimit for BreakerLimit<L> {
+    fn limit(&self) -> &Limit {
+        self.0.limit()
+    }
+
+    fn ask<'a>(
+        &'a self,
+        request: Request<'a>,
+    ) -> Answer<impl Future<Output = Result<Decision, Error>> + Send + 'a> {
+        if self.1.load(Ordering::Relaxed) >= 3 {
+            let open = StoreError::new(StoreErrorKind::Unavailable, "the breaker is open");
+            return Answer::Now(Err(open.into()));
+        }
+        self.0.ask(request).inspect(|answer| match answer {
+            Err(Error::Store(_)) => drop(self.1.fetch_add(1, Ordering::Relaxed)),
+            _ => self.1.store(0, Ordering::Relaxed),
+        })
+    }
+}
+
+impl<S> Breaker<S> {
+    /// A breaker that is closed.
+    pub fn new(store: S) -> Self {
+        Self(store, Arc::default())
+    }
+}
+
+/// Asks the second store when the first one fails.
+#[derive(Debug)]
+pub struct Fallback<A, B>(pub A, pub B);
+/// A limit opened in a [`Fallback`].
+#[derive(Debug)]
+pub struct FallbackLimit<A, B>(A, B);
+
+impl<A: Store, B: Store> Store for Fallback<A, B> {
+    type Opened = FallbackLimit<A::Opened, B::Opened>;
+
+    fn id(&self) -> StoreId {
+        self.0.id()
+    }
+
+    fn open(&self, limit: Limit, options: OpenOptions) -> Self::Opened {
+        FallbackLimit(self.0.open(limit.clone(), options.clone()), self.1.open(limit, options))
+    }
+}
+
+impl<A: OpenedLimit, B: OpenedLimit> OpenedLimit for FallbackLimit<A, B> {
+    fn limit(&self) -> &Limit {
+        self.0.limit()
+    }
+
+    fn ask<'a>(
+        &'a self,
+        request: Request<'a>,
+    ) -> Answer<impl Future<Output = Result<Decision, Error>> + Send + 'a> {
+        match self.0.ask(request) {
+            Answer::Now(Err(Error::Store(_))) => self.1.ask(request).boxed(),
+            Answer::Now(answer) => Answer::Now(answer),
+            Answer::Later(first) => Answer::<BoxFuture<'a, _>>::Later(Box::pin(async move {
+                match first.await {
+                    Err(Error::Store(_)) => self.1.ask(request).wait().await,
+                    answer => answer,
+                }
+            })),
+        }
+    }
+}
+
+/// A store that is down, and counts who asks it all the same.
+#[derive(Clone, Debug, Default)]
+pub struct Down(Arc<AtomicU32>);
+/// A limit opened in a [`Down`].
+#[derive(Debug)]
+pub struct DownLimit(Down, Limit);
+
+impl Down {
+    /// How often it was asked.
+    #[must_use]
+    pub fn asked(&self) -> u32 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Store for Down {
+    type Opened = DownLimit;
+
+    fn id(&self) -> StoreId {
+        StoreId::new("down:")
+    }
+
+    fn open(&self, limit: Limit, _: OpenOptions) -> DownLimit {
+        DownLimit(self.clone(), limit)
+    }
+}
+
+impl OpenedLimit for DownLimit {
+    fn limit(&self) -> &Limit {
+        &self.1
+    }
+
+    fn ask<'a>(
+        &'a self,
+        _: Request<'a>,
+    ) -> Answer<impl Future<Output = Result<Decision, Error>> + Send + 'a> {
+        self.0.0.fetch_add(1, Ordering::Relaxed);
+        let error = StoreError::new(StoreErrorKind::Unavailable, "down on purpose");
+        Answer::<Ready<_>>::Now(Err(error.into()))
+    }
+}
+
+/// What is down behind a breaker, with another store to fall back on.
+pub fn stack(down: &Down, store: impl Store) -> impl Store {
+    Fallback(Breaker::new(down.clone()), store)
+}
