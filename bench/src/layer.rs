@@ -1,5 +1,7 @@
-//! An axum handler behind the middleware against the same handler bare, under a real load
-//! generator.
+//! An axum handler behind the middleware, against the same handler bare and behind a layer that
+//! does the least that such a middleware can, under a real load generator.
+
+mod least;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -15,6 +17,7 @@ use sluicegate_tower::LimitLayer;
 use tokio::net::TcpListener;
 
 use crate::measure::{Effort, Measured, Pairs, Session};
+use least::Least;
 
 /// Nobody is denied: all requests have one key.
 const ROOMY: &str = "token_bucket 1000000/s burst 1000000";
@@ -23,28 +26,38 @@ const CONNECTIONS: u32 = 64;
 /// The shortest that the load generator knows.
 const SECONDS: u32 = 1;
 
-/// Measures the goal of the middleware.
+/// Measures the goals of the middleware.
 pub fn measure(session: &mut Session) {
-    session.goal("layer-throughput", throughput);
+    session.goal("layer-throughput", |effort| {
+        let least = serve("least", |router| {
+            let router = router.layer(Least::new("demo"));
+            router.into_make_service_with_connect_info::<SocketAddr>()
+        })?;
+        ensure!(head(least)?.contains("ratelimit: "), "the least layer adds no fields");
+        against(effort, least)
+    });
+    session.goal("layer-throughput-bare", |effort| {
+        let bare = serve("bare", |router| router.into_make_service())?;
+        ensure!(!head(bare)?.contains("ratelimit"), "the bare handler is limited");
+        against(effort, bare)
+    });
 }
 
-fn throughput(effort: Effort) -> Result<Measured> {
+fn against(effort: Effort, floor: SocketAddr) -> Result<Measured> {
     let limiter = Limiter::new(MemoryStore::new(), sluicegate::limit("demo", [ROOMY])?);
-    let bare = serve("bare", |router| router.into_make_service())?;
     let ours = serve("ours", move |router| {
         // Keys are the clients' addresses, as they are unless told.
         let router = router.layer(LimitLayer::new(limiter));
         router.into_make_service_with_connect_info::<SocketAddr>()
     })?;
-    ensure!(!head(bare)?.contains("ratelimit"), "the bare handler is limited");
     ensure!(head(ours)?.contains("ratelimit: "), "the handler behind the layer isn't limited");
-    load(bare)?;
+    load(floor)?;
     load(ours)?;
     let mut pairs = Pairs::default();
     for _ in 0..effort.count(PAIRS) {
-        let bare = load(bare)?;
+        let floor = load(floor)?;
         let ours = load(ours)?;
-        pairs.add(ours / 1e3, bare / 1e3);
+        pairs.add(ours / 1e3, floor / 1e3);
     }
     Ok(pairs.ratio("thousand requests/s"))
 }

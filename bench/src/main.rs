@@ -7,6 +7,7 @@
 mod client;
 mod counting;
 mod embedded;
+mod erasure;
 mod goals;
 mod layer;
 mod machine;
@@ -71,6 +72,7 @@ fn run(arguments: &Arguments) -> Result<()> {
     redis::measure(&mut session);
     client::measure(&mut session);
     layer::measure(&mut session);
+    erasure::measure(&mut session);
     replay::measure(&mut session);
     let rows = session.rows();
     if rows.is_empty() {

@@ -4,7 +4,6 @@ use sluicegate_replay::chart::{Bar, BarChart};
 
 use crate::goals::Chart;
 use crate::measure::{Row, digits};
-use crate::report::target;
 
 /// One bar per goal, as long as its value is of its target: units differ, the target line is one.
 pub fn bars(chart: Chart, rows: &[Row]) -> BarChart {
@@ -24,7 +23,7 @@ fn bar(row: &Row) -> Bar {
     let value = row.value.map_or("not measured".to_owned(), digits);
     Bar {
         name: row.goal.name.to_owned(),
-        label: format!("{value} ({})", target(row)),
+        label: format!("{value} ({})", row.goal.bound()),
         // The chart ends long before a number that a cast would cut.
         permille: (part * 1e3).round() as u64,
         is_good: row.met,

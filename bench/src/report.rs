@@ -44,7 +44,7 @@ pub fn table(rows: &[Row]) -> String {
             "{:<30} {:>9} {:>10}  {met:<3}  {}",
             row.goal.name,
             shown(row),
-            target(row),
+            row.goal.bound(),
             row.goal.unit
         );
         // Writing to a string doesn't fail.
@@ -90,7 +90,7 @@ fn page(rows: &[Row]) -> String {
                 row.goal.what,
                 row.goal.unit,
                 shown(row),
-                target(row),
+                row.goal.bound(),
                 if row.met { "yes" } else { "**no**" },
                 row.note
             );
@@ -105,15 +105,6 @@ fn page(rows: &[Row]) -> String {
 
 fn shown(row: &Row) -> String {
     row.value.map_or("-".to_owned(), digits)
-}
-
-/// The target, and which side of it is met.
-pub fn target(row: &Row) -> String {
-    let sign = match row.goal.better {
-        Better::Lower => "≤",
-        Better::Higher => "≥",
-    };
-    format!("{sign} {}", row.goal.target)
 }
 
 const INTRODUCTION: &str = "\

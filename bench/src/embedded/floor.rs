@@ -29,6 +29,10 @@ pub struct Flat {
 }
 
 const LOCKED: u64 = 1 << 63;
+/// Looks at a taken slot before the processor is given up, and pauses between two looks: both as
+/// in the embedded store's lock.
+const ROUNDS: u32 = 16;
+const PAUSES: u32 = 32;
 
 impl Flat {
     /// A table for so many keys. One unit costs `unit` µs of refilling.
@@ -97,8 +101,7 @@ impl Slot {
         let mut newest = self.newest.load(Ordering::Relaxed);
         loop {
             if newest & LOCKED != 0 {
-                std::hint::spin_loop();
-                newest = self.newest.load(Ordering::Relaxed);
+                newest = self.wait();
                 continue;
             }
             let taken = self.newest.compare_exchange_weak(
@@ -111,6 +114,23 @@ impl Slot {
                 Ok(newest) => return newest,
                 Err(there) => newest = there,
             }
+        }
+    }
+
+    /// Gives the word once nobody has the slot, looking as seldom as the embedded store's lock.
+    #[cold]
+    fn wait(&self) -> u64 {
+        loop {
+            for _ in 0..ROUNDS {
+                for _ in 0..PAUSES {
+                    std::hint::spin_loop();
+                }
+                let newest = self.newest.load(Ordering::Relaxed);
+                if newest & LOCKED == 0 {
+                    return newest;
+                }
+            }
+            std::thread::yield_now();
         }
     }
 }

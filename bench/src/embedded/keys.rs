@@ -5,6 +5,29 @@ pub fn keys(count: usize) -> Vec<String> {
     (0..count).map(|number| format!("tenant:42:user:{number:09}")).collect()
 }
 
+/// Writes the same keys into a buffer that is used again, as a server does with what a request
+/// brings: the key is in the processor's cache when it is asked for.
+pub struct Writer {
+    /// "000" to "999".
+    digits: Vec<String>,
+}
+
+impl Writer {
+    pub fn new() -> Self {
+        Self { digits: (0..1_000).map(|number| format!("{number:03}")).collect() }
+    }
+
+    #[inline]
+    pub fn write(&self, number: u32, key: &mut String) {
+        let number = number as usize;
+        key.clear();
+        key.push_str("tenant:42:user:");
+        for group in [number / 1_000_000, number / 1_000 % 1_000, number % 1_000] {
+            key.push_str(&self.digits[group]);
+        }
+    }
+}
+
 /// Indices drawn uniformly, known before anything is measured.
 pub struct Draw(Vec<u32>);
 

@@ -29,6 +29,14 @@ call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return 1
 ";
 
+/// What the least denial does: the same calls as ours, and a reply of the same kind and length.
+const DENIAL_FLOOR: &str = "\
+local call = redis.call
+call('TIME')
+call('GET', KEYS[1])
+return 3600000000
+";
+
 impl Subject {
     /// Makes a limit, with its script loaded.
     pub fn load(server: &Server, name: &str, policies: &[&str]) -> Result<Self> {
@@ -108,6 +116,14 @@ impl Subject {
             encode(&[b"EVALSHA", digest.as_bytes(), b"1", &self.key(number), &value, b"6000000"])
         };
         Ok(Load::new((0..subjects).map(command).collect(), Answer::Allowed))
+    }
+
+    /// The least that could deny as many subjects.
+    pub fn denial_floor(&self, server: &Server, subjects: usize) -> Result<Load> {
+        let digest = load_script(server, DENIAL_FLOOR)?;
+        let command =
+            |number: usize| encode(&[b"EVALSHA", digest.as_bytes(), b"1", &self.key(number)]);
+        Ok(Load::new((0..subjects).map(command).collect(), Answer::Denied))
     }
 
     /// What the script stores for a fresh key.

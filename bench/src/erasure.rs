@@ -1,0 +1,109 @@
+//! What it costs that a registry knows no types: its gates against the concrete limiter, and
+//! layers that add nothing.
+
+use std::hint::black_box;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+use anyhow::{Result, bail, ensure};
+use sluicegate::{
+    Answer, Config, Decision, Error, Gate, Limit, Limiter, MemoryStore, OpenOptions, OpenedLimit,
+    Registry, Request, Store, StoreId,
+};
+
+use crate::embedded::{ROOMY, SEGMENT, segment};
+use crate::measure::{Effort, Measured, Pairs, Session};
+
+const PAIRS: usize = 24;
+/// Few enough to stay in the processor's cache: nothing here is about memory.
+const KEYS: usize = 1_000;
+
+/// Measures the goals of the erasure.
+pub fn measure(session: &mut Session) {
+    session.goal("erasure-gate", |effort| {
+        let policies = vec![ROOMY.parse()?];
+        let limiter = Limiter::new(MemoryStore::new(), Limit::new("demo".parse()?, policies)?);
+        let gate = gate(MemoryStore::new())?;
+        compare(
+            effort,
+            |key| now(limiter.check(key)).and_then(|answer| Ok(answer?.is_allowed())),
+            |key| now(gate.check(key)).and_then(|answer| Ok(answer?.is_allowed())),
+        )
+    });
+    session.goal("erasure-five-layers", |effort| {
+        let plain = gate(MemoryStore::new())?;
+        let stacked = gate(Through(Through(Through(Through(Through(MemoryStore::new()))))))?;
+        compare(
+            effort,
+            |key| now(plain.check(key)).and_then(|answer| Ok(answer?.is_allowed())),
+            |key| now(stacked.check(key)).and_then(|answer| Ok(answer?.is_allowed())),
+        )
+    });
+}
+
+fn gate(store: impl Store) -> Result<Gate> {
+    let config = format!("limits: {{demo: {{policies: [{ROOMY}]}}}}");
+    let config = Config::parse(&config, "bench.yaml")?;
+    Ok(Registry::builder(store).config(&config).build().gate("demo"))
+}
+
+/// What an embedded store answers it answers at the first poll.
+fn now<T>(answer: impl Future<Output = T>) -> Result<T> {
+    match pin!(answer).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(answer) => Ok(answer),
+        Poll::Pending => bail!("an embedded store waits for nothing"),
+    }
+}
+
+fn compare(
+    effort: Effort,
+    floor: impl Fn(&str) -> Result<bool> + Sync,
+    subject: impl Fn(&str) -> Result<bool> + Sync,
+) -> Result<Measured> {
+    let keys: Vec<String> = (0..KEYS).map(|number| format!("tenant:42:user:{number:09}")).collect();
+    ensure!(floor(&keys[0])? && subject(&keys[0])?, "a fresh key should be admitted");
+    let mut pairs = Pairs::default();
+    let warm_up = 2;
+    for round in 0..warm_up + effort.count(PAIRS) {
+        let floor = segment(1, &|_| ask(&keys, &floor))?;
+        let subject = segment(1, &|_| ask(&keys, &subject))?;
+        if round >= warm_up {
+            pairs.add(subject, floor);
+        }
+    }
+    Ok(pairs.ratio("ns"))
+}
+
+fn ask(keys: &[String], check: impl Fn(&str) -> Result<bool>) -> usize {
+    let keys = keys.iter().cycle().take(SEGMENT);
+    keys.filter(|key| black_box(check(key)).unwrap_or(false)).count()
+}
+
+/// A layer that adds nothing.
+struct Through<S>(S);
+struct ThroughLimit<L>(L);
+
+impl<S: Store> Store for Through<S> {
+    type Opened = ThroughLimit<S::Opened>;
+
+    fn id(&self) -> StoreId {
+        self.0.id()
+    }
+
+    fn open(&self, limit: Limit, options: OpenOptions) -> Self::Opened {
+        ThroughLimit(self.0.open(limit, options))
+    }
+}
+
+impl<L: OpenedLimit> OpenedLimit for ThroughLimit<L> {
+    fn limit(&self) -> &Limit {
+        self.0.limit()
+    }
+
+    fn ask<'a>(
+        &'a self,
+        request: Request<'a>,
+    ) -> Answer<impl Future<Output = Result<Decision, Error>> + Send + 'a> {
+        self.0.ask(request)
+    }
+}
