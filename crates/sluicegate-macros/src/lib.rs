@@ -1,6 +1,8 @@
 //! The attribute `#[limit(…)]` of Sluicegate. Use it through the crate `sluicegate`, which
 //! re-exports it and contains the code that its expansion calls.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod attribute;
 mod emit;
 mod expand;

@@ -84,7 +84,7 @@ impl CallOptions {
         if let (Some(wait), Some(_)) = (&self.wait, &self.charge_if) {
             return Err(Error::new(
                 wait.option.span(),
-                "`wait` charges before the call, and `charge_if` after it: keep one of them",
+                "`wait` charges before the call, and `charge_if` after it: keep one",
             ));
         }
         if let (Some(fallback), Some(_)) = (&self.fallback, &self.denied) {

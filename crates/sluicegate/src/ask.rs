@@ -1,14 +1,15 @@
-//! What a limiter is asked: a key, and what the request costs.
+//! What a limiter is asked: a key and a cost.
 
 use sluicegate_core::{Cost, Costs, Error, Limit, RequestError, RequestErrorKind, Timestamp};
 use sluicegate_http::Key;
 use smallvec::SmallVec;
 
-/// A key, and what the request costs: what the methods of a [`Limiter`](crate::Limiter) take.
+/// A key and what the request costs: the argument of the methods of [`Limiter`](crate::Limiter) and
+/// [`Gate`](crate::Gate).
 ///
-/// Anything that is bytes is a key: `limiter.check("alice")` asks at the policies' own costs (1
-/// unless a policy says otherwise). An `Ask` says more. Numbers are checked when it is asked:
-/// what is malformed is an [`Error::Request`], whatever the limiter does when its store fails.
+/// Strings and bytes convert to an `Ask`: `limiter.check("alice")` asks at each policy's own cost,
+/// which is 1 by default. Costs are validated when the limiter is asked: an invalid one is an
+/// [`Error::Request`], whatever the limiter does when its store fails.
 ///
 /// ```
 /// use sluicegate::{Ask, Limiter, MemoryStore};
@@ -28,46 +29,46 @@ pub struct Ask<'a> {
     key: &'a [u8],
     terms: Terms<'a>,
     at: Option<Timestamp>,
-    /// Of limits that are decided together: the keys and terms of those after the first.
+    /// For limits that are decided together: the keys and terms after the first.
     also: SmallVec<[(&'a [u8], Terms<'a>); 1]>,
 }
 
 /// What the request costs under the policies of one limit.
 #[derive(Clone, Debug, Default)]
 struct Terms<'a> {
-    whole: Whole,
+    whole: DefaultCost,
     named: SmallVec<[(&'a str, u64); 2]>,
-    /// What the key was made of, if that was a request.
+    /// The key with its network, if it was made from a request.
     made: Option<&'a Key>,
 }
 
-/// What the request costs under every policy that isn't named.
+/// The cost under every policy without a cost of its own.
 #[derive(Clone, Copy, Debug, Default)]
-enum Whole {
-    /// What the policy says.
+enum DefaultCost {
+    /// The policy's own cost.
     #[default]
     Own,
     Units(u64),
-    /// Nothing is asked of the limit.
+    /// Don't ask the limit.
     Nothing,
 }
 
 impl<'a> Ask<'a> {
-    /// About `key`, at the policies' own costs.
+    /// Asks about `key`, at the policies' own costs.
     pub fn new<K: AsRef<[u8]> + ?Sized>(key: &'a K) -> Self {
         Self::of(key.as_ref())
     }
 
-    /// About the key that was made of a request, at the policies' own costs. Unlike the bytes
-    /// alone it says whether it holds the client's network, which the lists of a
-    /// [`Gate`](crate::Gate) look at.
+    /// Asks about a key made from a request, at the policies' own costs. Unlike plain bytes, such a
+    /// key knows the client's network, which the allow and block lists of a [`Gate`](crate::Gate)
+    /// match.
     pub fn from_key(key: &'a Key) -> Self {
         let mut ask = Self::of(key.as_bytes());
         ask.terms.made = Some(key);
         ask
     }
 
-    /// About bytes that hold no client's network, as `like` holds none.
+    /// Asks about bytes without a client's network; `like` is a key without one.
     #[cfg(feature = "macros")]
     #[inline]
     pub(crate) fn without_network(key: &'a [u8], like: &'a Key) -> Self {
@@ -76,36 +77,36 @@ impl<'a> Ask<'a> {
         ask
     }
 
-    /// Asks nothing: of several limits that are decided together, one that a request has nothing
-    /// to do with. Its policies take nothing and refuse nothing.
+    /// Asks nothing: for one of several limits that are decided together but that doesn't concern
+    /// the request. Its policies charge nothing and refuse nothing.
     pub fn nothing() -> Self {
         let mut ask = Self::of(b"");
-        ask.terms.whole = Whole::Nothing;
+        ask.terms.whole = DefaultCost::Nothing;
         ask
     }
 
     #[inline]
     fn of(key: &'a [u8]) -> Self {
-        let terms = Terms { whole: Whole::Own, named: SmallVec::new(), made: None };
+        let terms = Terms { whole: DefaultCost::Own, named: SmallVec::new(), made: None };
         Self { key, terms, at: None, also: SmallVec::new() }
     }
 
-    /// The request takes `units` of every policy that [`Ask::cost_of`] doesn't name: a whole
-    /// number from 1 to 2^53 − 1.
+    /// Sets the cost under every policy that [`Ask::cost_of`] doesn't name: from 1 to 2^53 − 1
+    /// units.
     pub const fn cost(mut self, units: u64) -> Self {
-        self.terms.whole = Whole::Units(units);
+        self.terms.whole = DefaultCost::Units(units);
         self
     }
 
-    /// The request takes `units` of the policy called `policy`, from 0 to 2^53 − 1. 0 is not
-    /// charged and never a reason to refuse. Policies that are not named keep their cost.
+    /// Sets the cost under the policy named `policy`: from 0 to 2^53 − 1 units. A policy with cost
+    /// 0 is not charged and never refuses. Other policies keep their cost.
     pub fn cost_of(mut self, policy: &'a str, units: u64) -> Self {
         self.terms.named.push((policy, units));
         self
     }
 
-    /// Asks the next of several limits that are decided together
-    /// ([`Limit::together`](sluicegate_core::Limit::together)) about a key of its own.
+    /// Adds the key and cost for the next of several limits that are decided
+    /// [together](sluicegate_core::Limit::together).
     ///
     /// ```
     /// use sluicegate::{Ask, Limit, Limiter, MemoryStore};
@@ -126,14 +127,14 @@ impl<'a> Ask<'a> {
         self
     }
 
-    /// The time to judge by, for a limiter whose time is
+    /// Sets the time to judge by, for a limiter with
     /// [`TimeSource::Injected`](sluicegate_core::TimeSource::Injected).
     pub const fn at(mut self, time: Timestamp) -> Self {
         self.at = Some(time);
         self
     }
 
-    /// The key; of limits that are decided together, the first one's.
+    /// The key; for limits that are decided together, the first one.
     #[must_use]
     pub const fn key(&self) -> &'a [u8] {
         self.key
@@ -145,7 +146,7 @@ impl<'a> Ask<'a> {
         self.also.iter().map(|(key, _)| *key).collect()
     }
 
-    /// What is asked of each of several limits that are decided together.
+    /// One `Ask` for several limits that are decided together, from one each.
     pub(crate) fn each(&self) -> impl Iterator<Item = Self> {
         let first = (self.key, self.terms.clone());
         std::iter::once(first).chain(self.also.iter().cloned()).map(|(key, terms)| Ask {
@@ -155,7 +156,7 @@ impl<'a> Ask<'a> {
         })
     }
 
-    /// The keys, each with what it was made of and whether anything is asked about it.
+    /// The subjects: each key, and whether its limit is asked.
     pub(crate) fn subjects(&self) -> impl ExactSizeIterator<Item = Subject<'a>> {
         let subject = |key, terms: &Terms<'a>| Subject {
             key,
@@ -168,13 +169,13 @@ impl<'a> Ask<'a> {
         })
     }
 
-    /// Whether nothing is asked of one of the limits.
+    /// Whether one of the limits is not asked.
     #[inline]
     pub(crate) fn has_nothing(&self) -> bool {
         self.terms.is_nothing() || self.also.iter().any(|(_, terms)| terms.is_nothing())
     }
 
-    /// How many limits are asked.
+    /// The number of limits, including those not asked.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         1 + self.also.len()
@@ -184,7 +185,7 @@ impl<'a> Ask<'a> {
         self.at
     }
 
-    /// The costs in the order of the limit; `each` is where they are kept if they differ.
+    /// The costs in the order of the limit; `each` stores them if they differ.
     #[inline]
     pub(crate) fn costs<'e>(
         &self,
@@ -193,9 +194,9 @@ impl<'a> Ask<'a> {
     ) -> Result<Costs<'e>, Error> {
         if self.terms.named.is_empty() && self.also.is_empty() {
             match self.terms.whole {
-                Whole::Own => return Ok(Costs::Own),
-                Whole::Units(units) => return Ok(Costs::Same(cost(units)?)),
-                Whole::Nothing => {}
+                DefaultCost::Own => return Ok(Costs::Own),
+                DefaultCost::Units(units) => return Ok(Costs::Same(cost(units)?)),
+                DefaultCost::Nothing => {}
             }
         }
         each.extend(limit.members().iter().map(|member| member.policy().cost().get()));
@@ -207,7 +208,7 @@ impl<'a> Ask<'a> {
     }
 }
 
-/// Whom one of the limits is asked about.
+/// The subject of one of the limits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Subject<'a> {
     pub(crate) key: &'a [u8],
@@ -217,7 +218,7 @@ pub(crate) struct Subject<'a> {
 
 impl Terms<'_> {
     fn is_nothing(&self) -> bool {
-        matches!(self.whole, Whole::Nothing) && self.named.is_empty()
+        matches!(self.whole, DefaultCost::Nothing) && self.named.is_empty()
     }
 
     /// Writes the costs of the policies of one part of the limit.
@@ -225,23 +226,25 @@ impl Terms<'_> {
         let members =
             || limit.members().iter().enumerate().filter(|(_, member)| member.part() == part);
         let whole = match self.whole {
-            Whole::Own => None,
-            Whole::Units(units) => Some(cost(units)?.get()),
-            Whole::Nothing => Some(0),
+            DefaultCost::Own => None,
+            DefaultCost::Units(units) => Some(cost(units)?.get()),
+            DefaultCost::Nothing => Some(0),
         };
         if let Some(units) = whole {
             members().for_each(|(index, _)| each[index] = units);
         }
         for (index, (name, units)) in self.named.iter().enumerate() {
             if self.named[..index].iter().any(|(earlier, _)| earlier == name) {
-                return Err(invalid(format!("the cost of policy `{name}` is given twice")));
+                return Err(invalid(format!(
+                    "the cost of policy `{name}` is set twice: set it once"
+                )));
             }
             let found = members().find(|(_, member)| member.name().as_str() == *name);
             let Some((position, _)) = found else {
                 let names: Vec<_> = members().map(|(_, member)| member.name().as_str()).collect();
                 let limit = limit.parts().get(part).unwrap_or_else(|| limit.name());
                 return Err(invalid(format!(
-                    "limit `{limit}` has no policy called `{}`: it has {}",
+                    "limit `{limit}` has no policy `{}`: its policies are {}",
                     name.escape_debug(),
                     names.join(", ")
                 )));
@@ -308,7 +311,7 @@ mod tests {
             (Ask::new("k").cost(1 << 53), "from 1 to 9007199254740991"),
             (Ask::new("k").cost(0).cost_of("a", 1), "from 1 to"),
             (Ask::new("k").cost_of("a", 1 << 53), "policy `a`"),
-            (Ask::new("k").cost_of("c", 1), "it has a, b"),
+            (Ask::new("k").cost_of("c", 1), "are a, b"),
             (Ask::new("k").cost_of("a", 1).cost_of("a", 2), "twice"),
         ] {
             let message = costs(&ask).unwrap_err();
@@ -333,7 +336,10 @@ mod tests {
         let named = Ask::new("j").cost(4).cost_of("a", 0);
         assert_eq!(costs(Ask::new("k").cost_of("a", 7).and(named)), Ok([7, 2, 0, 4]));
         let message = costs(Ask::new("k").and(Ask::new("j").cost_of("b", 1))).unwrap_err();
-        assert!(message.contains("limit `m` has no policy called `b`: it has a, c"), "{message}");
+        assert!(
+            message.contains("limit `m` has no policy `b`: its policies are a, c"),
+            "{message}"
+        );
     }
 
     #[test]

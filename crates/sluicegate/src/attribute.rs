@@ -1,4 +1,4 @@
-//! What the code that `#[limit(…)]` generates calls.
+//! Called by the code that `#[limit(…)]` generates.
 
 mod blocking;
 mod call;
@@ -7,6 +7,7 @@ mod installed;
 #[allow(missing_docs, reason = "called by generated code alone")]
 mod key;
 mod name;
+mod opened;
 #[allow(missing_docs, reason = "called by generated code alone")]
 mod resolve;
 #[allow(missing_docs, reason = "called by generated code alone")]
@@ -25,7 +26,7 @@ pub use key::{
 pub use resolve::{Answers, AnswersNow, Resolve, ResolveFuture};
 pub use site::{AsRegistry, Part, Site};
 
-/// The store's failure that is why a call is denied.
+/// The store's failure, if that is why a call is denied.
 #[must_use]
 pub fn store_failure(denied: &Denied) -> Option<&StoreError> {
     denied.error().and_then(Error::as_store)
@@ -36,12 +37,12 @@ pub fn run<R>(body: impl FnOnce() -> R) -> R {
     body()
 }
 
-/// Whether a result is such.
+/// Whether the predicate holds for a result.
 pub fn holds<R>(result: &R, predicate: impl FnOnce(&R) -> bool) -> bool {
     predicate(result)
 }
 
-/// What a denied call returns, made from the denial.
+/// Converts a denial to what a denied call returns.
 pub fn answer<R>(denied: Denied, make: impl FnOnce(Denied) -> R) -> R {
     make(denied)
 }
@@ -80,9 +81,9 @@ impl<C> OtherUnits<C> for Units<C> {
 
 /// Whole numbers that can't be negative.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no cost",
-    label = "is not a whole number without a sign",
-    note = "a cost is a `u8`, `u16`, `u32`, `u64`, `usize` or `sluicegate::Cost`: write `u64::try_from(…)` and say what happens when that fails"
+    message = "`{Self}` is not a cost",
+    label = "not an unsigned integer",
+    note = "a cost is a `u8`, `u16`, `u32`, `u64`, `usize` or `sluicegate::Cost`: convert it with `u64::try_from(…)`, and handle the error"
 )]
 pub trait IntoUnits {
     /// The number.
@@ -110,6 +111,6 @@ macro_rules! into_units {
 
 into_units!(number: u64::from(number); u8, u16, u32);
 into_units!(number: number; u64);
-// More than any limit admits, should it ever not fit.
+// If it doesn't fit: more than any limit admits.
 into_units!(number: u64::try_from(number).unwrap_or(u64::MAX); usize);
 into_units!(cost: cost.get(); Cost);

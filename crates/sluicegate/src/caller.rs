@@ -1,4 +1,4 @@
-//! Whom code runs for.
+//! The caller that code runs for.
 
 use std::future::Future;
 use std::net::IpAddr;
@@ -6,10 +6,10 @@ use std::net::IpAddr;
 use sluicegate_http::{Cidr, ClientAddress, Key, User};
 use tokio::task::futures::TaskLocalFuture;
 
-/// Whom code runs for: what `key = ip` and `key = user` of a limited function mean.
+/// The caller that code runs for: `key = ip` and `key = user` of a limited function refer to it.
 ///
-/// It is known inside of a [scope](Caller::scope), which middleware opens around a request, and
-/// not outside. A task that is spawned is outside: give it a scope of its own.
+/// It is set inside a [scope](Caller::scope), which middleware opens around each request. A spawned
+/// task is outside of that scope: open one for it.
 ///
 /// ```
 /// use sluicegate::{Caller, http::User};
@@ -38,28 +38,27 @@ tokio::task_local! {
 }
 
 impl Caller {
-    /// Nobody in particular.
+    /// A caller without an address and without a user.
     pub const fn new() -> Self {
         Self { network: None, user: None }
     }
 
-    /// Somebody at this address; of an IPv6 address, the network of 64 bits that it is in counts,
-    /// as it does for requests.
+    /// A caller at this address. An IPv6 address counts as its /64 network, as in requests.
     pub fn with_ip(self, address: IpAddr) -> Self {
         self.with_network(ClientAddress::peer().network_of(address))
     }
 
-    /// Somebody in this network, which is one subject as a whole.
+    /// A caller in this network, which counts as one subject.
     pub fn with_network(self, network: Cidr) -> Self {
         Self { network: Some(network), ..self }
     }
 
-    /// This user; one without a name is nobody.
+    /// The same caller as this user. A user with an empty name is no user.
     pub fn with_user(self, user: User) -> Self {
         Self { user: Some(user).filter(|user| !user.as_bytes().is_empty()), ..self }
     }
 
-    /// The key that the caller's network is.
+    /// The key made from the caller's network.
     #[must_use]
     pub fn ip(&self) -> Option<Key> {
         self.network.map(Key::of_network)
@@ -71,12 +70,12 @@ impl Caller {
         self.user.as_ref()
     }
 
-    /// Whom this code runs for; nobody in particular outside of any scope.
+    /// The caller that this code runs for; outside of any scope one without address and user.
     pub fn current() -> Self {
         Self::with_current(Self::clone)
     }
 
-    /// [`Caller::current`] without a copy.
+    /// [`Caller::current`] without cloning.
     pub fn with_current<R>(look: impl FnOnce(&Self) -> R) -> R {
         // Given away inside of the scope, or still there outside of any.
         let mut look = Some(look);
@@ -94,12 +93,12 @@ impl Caller {
         CALLER.scope(self, future)
     }
 
-    /// The same as a type with a name, to be part of another future.
+    /// [`Caller::scope`] with a named future type, to embed in another future.
     pub(crate) fn scoped<F: Future>(self, future: F) -> TaskLocalFuture<Self, F> {
         CALLER.scope(self, future)
     }
 
-    /// Runs code that isn't async for this caller.
+    /// Runs synchronous code for this caller.
     pub fn scope_sync<R>(self, code: impl FnOnce() -> R) -> R {
         CALLER.sync_scope(self, code)
     }

@@ -1,5 +1,4 @@
-//! The configuration file: which limits there are, where their state lives, and what happens
-//! when the store fails.
+//! The configuration file: the limits, the store of their state, and what happens when it fails.
 //!
 //! ```yaml
 //! store: "memory:"                  # or redis://HOST:PORT, valkey://HOST:PORT
@@ -34,18 +33,17 @@
 //!   prefix: sg
 //! ```
 //!
-//! Only `limits` with the `policies` of each is required. A file is read whole: all that is
-//! wrong with it is reported at once, each problem with its line and column. Every field is
-//! explained in `docs/configuration.md`.
+//! Only `limits`, with `policies` for each, is required. Parsing reports all problems in a file at
+//! once, each with its line and column. `docs/configuration.md` explains every field.
 //!
 //! # Entries that name keys
 //!
-//! `allow`, `block` and the `key` of an override name keys: `alice` that key, `tenant-*` all that
-//! begin so, `10.0.0.0/8` all with a client address in that range ([`KeyMatcher`] has the details).
-//! Of the entries that name a key the most particular one counts, whatever their order: the key
-//! itself, then the longest range, then the longest beginning. An entry of `block` goes before an
-//! equal one of `allow`, which is an error in a file. A key that neither list names has the numbers
-//! of the override that names it, or else those of the limit.
+//! `allow`, `block` and the `key` of an override match keys: `alice` matches that key, `tenant-*`
+//! all keys with that prefix, `10.0.0.0/8` all with a client address in that range ([`KeyMatcher`]
+//! has the details). If several entries match a key, the most specific one counts, whatever their
+//! order: the key itself, then the longest range, then the longest prefix. In code, an entry of
+//! `block` beats an equal one of `allow`; in a file that is an error. A key on neither list has the
+//! numbers of the override that matches it, or else those of the limit.
 //!
 //! An override has the policies of its limit with other numbers: the same names, algorithms and
 //! windows in the same order, or `times` as much of every rate, burst, capacity, queue and limit.
@@ -56,6 +54,7 @@ mod limit;
 mod overrides;
 mod problem;
 mod store_url;
+mod switch;
 #[cfg(test)]
 mod tests;
 mod times;
@@ -77,13 +76,12 @@ pub use overrides::{Override, OverrideError};
 pub use problem::{ConfigErrors, ConfigProblem};
 pub use sluicegate_http::{KeyExpression, KeyMatcher, OnMissingKey};
 pub use store_url::{RedisUrl, StoreUrl, StoreUrlError};
+pub use switch::{Switch, UnknownLimit};
 pub use times::{Times, TimesError};
 
-use problem::{Place, Reporter};
+use problem::{Position, Reporter};
 
-use crate::registry::{Switch, UnknownLimit};
-
-/// Everything that a config file says, checked.
+/// A validated config file.
 ///
 /// ```
 /// use sluicegate::config::{Config, StoreUrl};
@@ -104,15 +102,15 @@ use crate::registry::{Switch, UnknownLimit};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Config {
-    /// Where state lives; `memory:` unless the file says otherwise.
+    /// The store. Default: `memory:`.
     pub store: StoreUrl,
-    /// Where the service listens; 127.0.0.1:8080 unless the file says otherwise.
+    /// The address that the service listens on. Default: 127.0.0.1:8080.
     pub listen: SocketAddr,
-    /// Whether any limit is in force; on unless the file says otherwise.
+    /// Whether limits are in force. Default: on.
     pub enabled: Switch,
-    /// What happens to requests that name a limit which isn't there.
+    /// What happens to requests for a limit that doesn't exist.
     pub unknown_limits: UnknownLimit,
-    /// How requests over HTTP are looked at and answered.
+    /// The settings for HTTP requests and responses.
     pub http: HttpConfig,
     /// The limits, at least one, in the order of the file.
     pub limits: Vec<LimitConfig>,
@@ -127,9 +125,9 @@ pub struct Config {
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct MemoryConfig {
-    /// The most keys that are held; `None` leaves it to the store.
+    /// The maximum number of keys; `None` for the store's default.
     pub max_keys: Option<NonZeroUsize>,
-    /// What happens to a new key when that many are held.
+    /// What happens to a new key beyond that.
     pub overflow: Overflow,
 }
 
@@ -137,10 +135,10 @@ pub struct MemoryConfig {
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum Overflow {
-    /// The key closest to fresh makes room for it.
+    /// Evict the key that is closest to fresh.
     #[default]
     Evict,
-    /// It is denied.
+    /// Deny the request.
     Deny,
 }
 
@@ -148,24 +146,24 @@ pub enum Overflow {
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct RedisConfig {
-    /// What every key begins with.
+    /// The prefix of every key.
     pub prefix: KeyPrefix,
 }
 
 impl Config {
-    /// The largest file that is read, in bytes.
+    /// The maximum size of a file, in bytes.
     pub const MAX_BYTES: usize = 1 << 20;
 
-    /// Where a service listens that isn't told.
+    /// The default address that the service listens on.
     pub const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
 
-    /// How long a call to the store may take for a limit that doesn't say: 50 ms.
+    /// The default deadline of a call to the store: 50 ms.
     pub const DEADLINE: Span = match Span::from_millis(50) {
         Ok(span) => span,
         Err(_) => Span::MILLISECOND,
     };
 
-    /// The file that a service starts with when it has none: one limit called `demo`.
+    /// The configuration of a service without a file: one limit, `demo`.
     pub const DEMO: &str = r#"store: "memory:"
 limits:
   demo:
@@ -173,45 +171,44 @@ limits:
     policies: ["token_bucket 10/s burst 20"]
 "#;
 
-    /// Reads a file.
+    /// Reads and parses a file.
     ///
     /// # Errors
-    /// Everything that is wrong with the file at once; also when it can't be read, is larger than
-    /// [`Config::MAX_BYTES`], or isn't UTF-8.
+    /// All problems in the file at once; also if it can't be read, is larger than
+    /// [`Config::MAX_BYTES`], or is not UTF-8.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, ConfigErrors> {
         let path = path.as_ref();
         let reporter = Reporter::new(&path.display().to_string());
         let mut bytes = Vec::new();
-        // One byte more than is accepted tells a file that is too large; its length needn't be
-        // known, which it isn't for a pipe.
+        // Reading one byte more than allowed detects a file that is too large, even a pipe of
+        // unknown length.
         File::open(path)
             .and_then(|file| file.take(Self::MAX_BYTES as u64 + 1).read_to_end(&mut bytes))
             .map_err(|error| reporter.only(None, &format!("can't be read: {error}")))?;
         Self::from_bytes(&bytes, reporter)
     }
 
-    /// Reads the text of a file; `name` is what errors call it.
+    /// Parses the text of a file; errors refer to the file by `name`.
     ///
     /// # Errors
-    /// Everything that is wrong with the text at once; also when it is larger than
-    /// [`Config::MAX_BYTES`].
+    /// All problems in the text at once; also if it is larger than [`Config::MAX_BYTES`].
     pub fn parse(text: &str, name: &str) -> Result<Self, ConfigErrors> {
         Self::from_bytes(text.as_bytes(), Reporter::new(name))
     }
 
-    /// The limit of a name.
+    /// The limit with this name.
     #[must_use]
     pub fn limit(&self, name: &str) -> Option<&LimitConfig> {
         self.limits.iter().find(|config| config.limit.name().as_str() == name)
     }
 
-    /// What the file says that is valid but can hardly be meant, each with its place.
+    /// Warnings about what is valid but probably a mistake, each with its position.
     #[must_use]
     pub fn warnings(&self) -> &[ConfigProblem] {
         &self.warnings
     }
 
-    /// Reads the bytes of a file; `name` is what errors call it.
+    /// Parses the bytes of a file; errors refer to the file by `name`.
     #[cfg(feature = "watch")]
     pub(crate) fn of_bytes(bytes: &[u8], name: &str) -> Result<Self, ConfigErrors> {
         Self::from_bytes(bytes, Reporter::new(name))
@@ -231,7 +228,7 @@ limits:
                 "the file is not UTF-8: byte {:#04x} stands here; save it as UTF-8",
                 bytes.get(valid.len()).copied().unwrap_or_default()
             );
-            reporter.only(Some(Place::after(&String::from_utf8_lossy(valid))), &message)
+            reporter.only(Some(Position::after(&String::from_utf8_lossy(valid))), &message)
         })?;
         check::config(text.strip_prefix('\u{feff}').unwrap_or(text), reporter)
     }
@@ -246,7 +243,7 @@ impl Default for Config {
 }
 
 impl PartialEq for Config {
-    /// Whether both say the same; where in their files they say it doesn't matter.
+    /// Whether both mean the same, regardless of their layout.
     fn eq(&self, other: &Self) -> bool {
         let Self {
             store,

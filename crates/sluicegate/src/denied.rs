@@ -1,4 +1,4 @@
-//! A request that was turned away, as an error.
+//! A denied request as an error.
 
 mod problem;
 
@@ -9,10 +9,11 @@ use sluicegate_core::{
     Algorithm, Decision, Error as AskError, Member, Rate, RetryAfter, Source, Strategy,
 };
 
-/// A request that was turned away: what a limited function returns in place of its result.
+/// A denied request as an error: what a limited function returns instead of its result.
 ///
-/// A denial is an answer, not a failure; this is for where only an error can be returned. One that
-/// came from a failing store says so ([`Denied::reason`]) and has the store's error as its source.
+/// A denial is an answer rather than a failure; this type is for returning it as an error. If it
+/// was denied because the store failed, [`Denied::reason`] says so, and the store's error is its
+/// source.
 ///
 /// ```
 /// use sluicegate::{Denied, Limiter, MemoryStore};
@@ -34,42 +35,42 @@ enum Inner {
     Failed { limit: String, error: AskError },
 }
 
-/// Why a request was turned away.
+/// Why a request was denied.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum DeniedReason {
-    /// A block list names the key, or a name without a limit is configured to deny.
+    /// The key is on a block list, or the limit is unknown and `unknown_limits` is `deny`.
     Blocked,
     /// A policy refused.
     Limited,
-    /// The request has nothing to make the key from, and such requests are refused.
+    /// The request lacks a part of the key, and the limit refuses such requests.
     NoKey,
-    /// The store failed, and then the limit denies or reports an error.
+    /// The store failed, and `on_store_failure` is `deny` or `error`.
     StoreFailed,
 }
 
 impl Denied {
-    /// The decision if it allows.
+    /// The decision if it is allowed.
     ///
     /// # Errors
-    /// The denial if it doesn't.
+    /// The denial otherwise.
     pub fn unless_allowed(decision: Decision) -> Result<Decision, Self> {
         if decision.is_allowed() { Ok(decision) } else { Err(Self::from(decision)) }
     }
 
-    /// A request that has nothing to make the key of `limit` from.
+    /// A request that lacks a part of the key of `limit`.
     #[must_use]
     pub fn no_key(limit: &str) -> Self {
         Self(Inner::NoKey { limit: limit.to_owned() })
     }
 
-    /// A request that `limit` has no answer to: its store failed, mostly.
+    /// A request that `limit` couldn't decide on, mostly because its store failed.
     #[must_use]
     pub fn failed(limit: &str, error: impl Into<AskError>) -> Self {
         Self(Inner::Failed { limit: limit.to_owned(), error: error.into() })
     }
 
-    /// Why.
+    /// Why the request was denied.
     #[must_use]
     pub fn reason(&self) -> DeniedReason {
         match &self.0 {
@@ -83,26 +84,26 @@ impl Denied {
         }
     }
 
-    /// When the same request may be tried again; never for what waiting doesn't change.
+    /// When the same request may be tried again; never if waiting doesn't help.
     #[must_use]
     pub fn retry_after(&self) -> RetryAfter {
         self.decision().map_or(RetryAfter::Never, Decision::retry_after)
     }
 
-    /// The decision; `None` when there was none.
+    /// The decision; `None` if there was none.
     #[must_use]
     pub fn decision(&self) -> Option<&Decision> {
         if let Inner::Decided(decision) = &self.0 { Some(decision) } else { None }
     }
 
-    /// The policy that refused; of several, the one that takes the longest to pass. `None` when
-    /// none was asked.
+    /// The policy that refused; if several did, the one with the longest retry-after. `None` if no
+    /// policy refused.
     #[must_use]
     pub fn policy(&self) -> Option<&Member> {
         Some(self.decision()?.binding()?.member())
     }
 
-    /// Of a log, its strategies that refused: how many in how long. Empty for other policies.
+    /// The strategies of a log that refused, each a limit and a window. Empty for other policies.
     ///
     /// ```
     /// use sluicegate::{Ask, Denied, Limiter, MemoryStore, Span};
@@ -127,7 +128,7 @@ impl Denied {
         refused.into_iter().flatten()
     }
 
-    /// Why there was no answer, where that is why: the store failed, mostly.
+    /// The error, if the request was denied because of one: mostly the store's.
     #[must_use]
     pub fn error(&self) -> Option<&AskError> {
         if let Inner::Failed { error, .. } = &self.0 { Some(error) } else { None }
@@ -144,10 +145,7 @@ impl fmt::Display for Denied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let decision = match &self.0 {
             Inner::NoKey { limit } => {
-                return write!(
-                    f,
-                    "the request has nothing to make the key of limit `{limit}` from"
-                );
+                return write!(f, "the request lacks a part of the key of limit `{limit}`");
             }
             Inner::Failed { limit, error } => {
                 return write!(f, "limit `{limit}` can't be asked: {error}");
@@ -163,7 +161,7 @@ impl fmt::Display for Denied {
             .unwrap_or_else(|| limit.name());
         match (decision.source(), decision.retry_after()) {
             (Source::Fallback, _) => {
-                write!(f, "limit `{name}` can't be asked and denies everything then")
+                write!(f, "limit `{name}` can't be asked, and is configured to deny then")
             }
             (_, RetryAfter::After(retry)) => {
                 write!(f, "limit `{name}` is exhausted")?;
@@ -178,7 +176,7 @@ impl fmt::Display for Denied {
                 let after = if between == " (" { "" } else { ")" };
                 write!(f, "{after}: retry in {} s", retry.as_secs_ceil())
             }
-            _ => write!(f, "limit `{name}` never admits this much at once"),
+            _ => write!(f, "limit `{name}` never admits this cost at once"),
         }
     }
 }

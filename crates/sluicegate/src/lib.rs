@@ -14,27 +14,28 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! - [`Limiter`] is one limit in a store. Any store is asked with `await` ([`Limiter::check`]); one
-//!   that waits for nothing, such as the embedded store, also at once ([`Limiter::check_now`]).
-//! - [`Store`] is what a store is: yours, or a layer around another one, goes wherever ours go.
-//! - [`Ask`] says what a request costs; any bytes alone are a key.
-//! - [`limit()`] reads policies the way a config file has them; [`Policy`] has a constructor per
+//! - [`Limiter`] is one limit in a store. Every store can be awaited ([`Limiter::check`]); one that
+//!   never blocks, such as the embedded store, also answers immediately ([`Limiter::check_now`]).
+//! - [`Store`] is the trait of stores: implement it for your own, or for a layer around another
+//!   one.
+//! - [`Ask`] is a key and what the request costs. Plain bytes are a key at the default cost.
+//! - [`limit()`] parses policies as a config file has them; [`Policy`] has a constructor per
 //!   algorithm.
-//! - [`Registry`] has all limits of a [config file](config), in the store that the file names.
+//! - [`Registry`] holds all limits of a [config file](config), in the store that the file names.
 //!
 //! # Features
 //!
 //! - `macros` (default): the attribute [`#[limit(…)]`](macro@limit).
 //! - `redis` (default): the Redis and Valkey store.
-//! - `metrics`: counters of all answers for Prometheus ([`metrics`]).
-//! - `watch`: following a config file while the program runs ([`Registry::watch`]).
+//! - `metrics`: counters of all decisions for Prometheus ([`metrics`]).
+//! - `watch`: reloading a config file whenever it changes ([`Registry::watch`]).
 //!
 //! # Middleware
 //!
-//! Limits in front of a web service are crates of their own, so that a new version of a framework is
-//! no new version of this: `sluicegate-tower` for axum, hyper, tonic and whatever else is built of
-//! tower services, `sluicegate-actix` for actix-web. What they are made of is in [`middleware`], for
-//! whoever has another framework.
+//! Middleware for web frameworks is in separate crates, so that a new version of a framework
+//! doesn't need a new version of this one: `sluicegate-tower` for axum, hyper, tonic and everything
+//! else built on tower, `sluicegate-actix` for actix-web. [`middleware`] has what they share, for
+//! writing an adapter for another framework.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -62,15 +63,14 @@ pub use ask::Ask;
 #[cfg(feature = "macros")]
 pub use attribute::{FromDenied, install, installed};
 pub use caller::Caller;
-pub use config::{Config, OnStoreFailure, StoreUrl};
+pub use config::{Config, OnStoreFailure, StoreUrl, Switch, UnknownLimit};
 pub use denied::{Denied, DeniedReason};
 pub use limit::{InvalidLimit, limit};
 pub use limiter::{Limiter, LimiterBuilder, Reservation};
 pub use observe::{Answered, Observer};
 pub use open_store::{OpenError, StoreOptions};
 pub use registry::{
-    Changes, Gate, MissingKey, Registry, RegistryBuilder, ReloadError, RequestKeys, Switch,
-    UnknownLimit,
+    Changes, Gate, MissingKey, Registry, RegistryBuilder, ReloadError, RequestKeys,
 };
 #[cfg(feature = "watch")]
 pub use registry::{Watch, WatchError, WatchOptions, WatchStatus};
@@ -84,7 +84,7 @@ pub use sluicegate_core::{
     SpecError, Start, Store, StoreError, StoreErrorKind, StoreId, StoreStats, Strategy, TimeSource,
     Timestamp, Window,
 };
-/// Keys from requests, client addresses, response fields, problem bodies: the words of HTTP.
+/// The HTTP side: keys from requests, client addresses, response fields and problem bodies.
 pub use sluicegate_http as http;
 #[cfg(feature = "macros")]
 pub use sluicegate_macros::limit;
@@ -92,7 +92,7 @@ pub use sluicegate_memory::{MemoryLimit, MemoryStore, SystemClock};
 #[cfg(feature = "redis")]
 pub use sluicegate_redis::{RedisLimit, RedisStore};
 
-/// What generated code calls: no API, and free to change.
+/// Called by generated code. Not part of the API: it may change at any time.
 #[cfg(feature = "macros")]
 #[doc(hidden)]
 pub mod __private {

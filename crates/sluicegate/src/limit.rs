@@ -1,11 +1,11 @@
-//! Limits from text.
+//! Parsing limits.
 
 use std::error::Error;
 use std::fmt;
 
 use sluicegate_core::{Limit, LimitError, NameError, Policy, PolicyError, SpecError};
 
-/// A limit from its name and the specs of its policies, the way a config file has them.
+/// Builds a limit from its name and the specs of its policies, as in a config file.
 ///
 /// ```
 /// let limit = sluicegate::limit("login", ["token_bucket 10/s burst 20", "fixed_window 100/d"])?;
@@ -17,7 +17,7 @@ use sluicegate_core::{Limit, LimitError, NameError, Policy, PolicyError, SpecErr
 /// ```
 ///
 /// # Errors
-/// When the name, a spec, or the set of policies can't be used; the message says what to change.
+/// If the name, a spec, or the set of policies is invalid; the message says what to change.
 pub fn limit<P: AsRef<str>>(
     name: &str,
     policies: impl IntoIterator<Item = P>,
@@ -31,17 +31,17 @@ pub fn limit<P: AsRef<str>>(
     Limit::new(name, policies).map_err(InvalidLimit::Set)
 }
 
-/// Text that is no limit.
+/// Why text is not a limit.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum InvalidLimit {
-    /// The limit's name can't be used.
+    /// The name is invalid.
     Name(NameError),
-    /// A policy's numbers can't be used.
+    /// A policy's numbers are invalid.
     Numbers(PolicyError),
-    /// The spec of a policy can't be read.
+    /// The spec of a policy can't be parsed.
     Policy(SpecError),
-    /// The policies can't be one limit.
+    /// The policies can't form a limit.
     Set(LimitError),
 }
 

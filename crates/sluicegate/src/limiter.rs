@@ -1,4 +1,4 @@
-//! One limit in a store: what a call site holds.
+//! One limit in a store.
 
 mod acquire;
 mod builder;
@@ -27,17 +27,18 @@ pub use builder::LimiterBuilder;
 pub(crate) use now::would_block;
 pub use reservation::Reservation;
 
-/// One limit in a store: asks it about keys.
+/// One limit in a store, to ask about keys.
 ///
-/// A denial is not an error: [`Decision::is_allowed`] tells. Errors are of two kinds:
+/// A denial is not an error: look at [`Decision::is_allowed`]. There are two kinds of errors:
 ///
-/// - [`Error::Request`]: the question is malformed, or the limit can't answer it. Always an error.
-/// - [`Error::Store`]: the store failed. An error, or what [`LimiterBuilder::on_store_failure`]
-///   says. A call whose outcome is unknown (it timed out after it was sent) is never sent again;
-///   it counts as charged.
+/// - [`Error::Request`]: the request is malformed, or the limit doesn't support it. Always an
+///   error.
+/// - [`Error::Store`]: the store failed, and [`LimiterBuilder::on_store_failure`] doesn't allow or
+///   deny instead. A call whose outcome is unknown (it timed out after it was sent) is never sent
+///   again; it counts as charged.
 ///
-/// Every verb has two forms: one to `await`, for any store, and one that answers `_now`, for stores
-/// that wait for nothing. The simple forms allocate nothing. Cloning is cheap, and clones share
+/// Every operation has two methods: an async one, for any store, and one that ends in `_now`, for
+/// stores that answer immediately. Checks allocate nothing. Cloning is cheap, and clones share
 /// everything.
 ///
 /// ```
@@ -55,7 +56,7 @@ pub use reservation::Reservation;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Several limiters share a store by clones of it.
+/// Several limiters share a store by cloning it.
 pub struct Limiter<S: Store = SharedStore> {
     inner: Arc<Inner<S>>,
 }
@@ -69,12 +70,12 @@ struct Inner<S: Store> {
 }
 
 impl<S: Store> Limiter<S> {
-    /// A limiter for which a failing store is an error.
+    /// A limiter that returns an error if the store fails.
     pub fn new(store: S, limit: Limit) -> Self {
         Self::builder(store, limit).build()
     }
 
-    /// Like [`Limiter::new`], with more to say.
+    /// A builder, to configure the limiter.
     pub fn builder(store: S, limit: Limit) -> LimiterBuilder<S> {
         LimiterBuilder::new(store, limit)
     }
@@ -91,7 +92,7 @@ impl<S: Store> Limiter<S> {
         &self.inner.store
     }
 
-    /// What is answered when the store fails.
+    /// What the limiter answers when the store fails.
     #[must_use]
     pub fn on_store_failure(&self) -> OnStoreFailure {
         self.inner.on_store_failure
@@ -107,11 +108,11 @@ impl<S: Store> Limiter<S> {
 
     /// Takes the cost, or is denied.
     ///
-    /// A limit with a shaper may allow with a wait: [`Decision::wait`] tells when to act.
+    /// A limit with a shaper may allow the request with a wait, [`Decision::wait`], before it acts.
     ///
     /// # Errors
-    /// The future ends with an error for a malformed question, and when the store failed and the
-    /// limiter has nothing to say then.
+    /// If the request is malformed, or if the store failed and `on_store_failure` neither allows
+    /// nor denies.
     pub fn check<'a>(
         &'a self,
         ask: impl Into<Ask<'a>>,
@@ -119,7 +120,7 @@ impl<S: Store> Limiter<S> {
         self.ask_owned(Operation::Check, ask.into())
     }
 
-    /// Answers like [`Limiter::check`], and charges and writes nothing.
+    /// Answers like [`Limiter::check`], but charges and writes nothing.
     ///
     /// # Errors
     /// Like [`Limiter::check`].
@@ -130,13 +131,13 @@ impl<S: Store> Limiter<S> {
         self.ask_owned(Operation::Peek, ask.into())
     }
 
-    /// Takes the cost now and says when to act ([`Decision::wait`]); denied when that would be
-    /// later than `within` from now. Only for limits whose policies are all of the bucket family
+    /// Takes the cost now; the caller may act after [`Decision::wait`]. Denied if that is longer
+    /// than `within`. Only for limits whose policies are all of the bucket family
     /// ([`Limit::can_reserve`]). The reservation can be [cancelled](Reservation::cancel).
     ///
     /// # Errors
-    /// Like [`Limiter::check`]; [`RequestErrorKind::Unsupported`] for a limit that can't be
-    /// reserved.
+    /// Like [`Limiter::check`]; [`RequestErrorKind::Unsupported`] if the limit doesn't
+    /// support reservations.
     pub fn reserve<'a>(
         &'a self,
         ask: impl Into<Ask<'a>>,
@@ -146,10 +147,10 @@ impl<S: Store> Limiter<S> {
         async move { self.book(&ask, within).await }
     }
 
-    /// Takes as much as every policy admits, up to the cost: [`Decision::granted`] tells how much.
+    /// Takes as much as every policy admits, up to the cost: [`Decision::granted`] units.
     ///
-    /// When the store failed and the limiter allows everything then, nobody counted:
-    /// [`Decision::source`] is the fallback and `granted` is 0; take what was asked for.
+    /// If the store failed and the limiter allows everything then, nothing was counted:
+    /// [`Decision::source`] is the fallback and `granted` is 0. Take the whole cost.
     ///
     /// # Errors
     /// Like [`Limiter::check`].
@@ -160,10 +161,11 @@ impl<S: Store> Limiter<S> {
         self.ask_owned(Operation::TakeUpTo, ask.into())
     }
 
-    /// Takes the cost by force, into debt: what was used is used.
+    /// Takes the cost in any case, going into debt if necessary: for what was used already.
     ///
     /// # Errors
-    /// For a malformed question, and whenever the store failed: there is nothing to allow or deny.
+    /// If the request is malformed or the store failed: `on_store_failure` doesn't apply, since
+    /// there is nothing to allow or deny.
     pub fn charge<'a>(
         &'a self,
         ask: impl Into<Ask<'a>>,
@@ -171,7 +173,7 @@ impl<S: Store> Limiter<S> {
         self.ask_owned(Operation::Charge, ask.into())
     }
 
-    /// Gives the cost back, to no better than a fresh key's state.
+    /// Gives the cost back, at most up to a fresh key's state.
     ///
     /// # Errors
     /// Like [`Limiter::charge`].
@@ -182,7 +184,7 @@ impl<S: Store> Limiter<S> {
         self.ask_owned(Operation::Refund, ask.into())
     }
 
-    /// Forgets the key under this limit.
+    /// Forgets the key's state under this limit.
     ///
     /// # Errors
     /// Like [`Limiter::charge`].
@@ -193,12 +195,12 @@ impl<S: Store> Limiter<S> {
         self.ask_owned(Operation::Reset, ask.into())
     }
 
-    /// Gives the units of a reservation back by its receipt, which another process may have
-    /// handed over, if nothing was charged to the key after them; tells whether that was so.
+    /// Cancels a reservation by its receipt, which may come from another process. Returns whether
+    /// the units were given back: they are not if the key was charged since.
     ///
     /// # Errors
-    /// [`RequestErrorKind::Invalid`] for a receipt of another limit; and when the store fails: then
-    /// the units count as lost.
+    /// [`RequestErrorKind::Invalid`] for a receipt from another limit. Also if the store fails;
+    /// then the units count as used.
     pub async fn cancel(&self, receipt: &Receipt) -> Result<bool, Error> {
         self.cancel_at(receipt, None).await
     }
@@ -212,11 +214,14 @@ impl<S: Store> Limiter<S> {
     pub(crate) async fn slices(&self, key: &[u8]) -> Result<SliceCounts, Error> {
         let mut answer = self.inner.opened.ask(Request::slices(key)).wait().await?;
         answer.take_slices().ok_or_else(|| {
-            RequestError::new(RequestErrorKind::Unsupported, "the limit is no ring").into()
+            RequestError::new(RequestErrorKind::Unsupported, "the limit is not a ring").into()
         })
     }
 
-    #[expect(clippy::manual_async_fn, reason = "an async fn keeps its arguments twice")]
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "the future of an async fn stores its arguments twice"
+    )]
     fn ask_owned(
         &self,
         operation: Operation,
@@ -225,12 +230,12 @@ impl<S: Store> Limiter<S> {
         async move { self.ask(operation, &ask).await }
     }
 
-    /// Asks, and waits if the store has to be waited for.
+    /// Asks, and awaits the store if necessary.
     pub(crate) async fn ask(&self, operation: Operation, ask: &Ask<'_>) -> Result<Decision, Error> {
         let (mut each, also) = (SmallVec::new(), ask.also());
         let request = self.request(operation, ask, &also, &mut each)?;
         let since = self.inner.observers.start();
-        // Apart from the wait: what holds room for a decision isn't held while nothing is there.
+        // Outside of the future that waits, which would be larger by the size of a decision.
         let later = match self.inner.opened.ask(request) {
             Answer::Now(answer) => return self.answer(operation, ask, since, answer),
             Answer::Later(later) => later,
@@ -244,7 +249,7 @@ impl<S: Store> Limiter<S> {
         Ok(Reservation::new(decision, self, ask.time()))
     }
 
-    /// The answer, if the store has one at once; otherwise nothing was asked.
+    /// The answer if the store has it immediately; `None` otherwise, and then nothing was asked.
     #[inline]
     pub(crate) fn ask_at_once(
         &self,
@@ -264,7 +269,7 @@ impl<S: Store> Limiter<S> {
         Some(self.answer(operation, ask, since, answer))
     }
 
-    /// A span around what waits for a store.
+    /// The tracing span around a wait for the store.
     fn span(&self, operation: Operation) -> tracing::Span {
         tracing::debug_span!("sluicegate", limit = self.limit().name().as_str(), ?operation)
     }
@@ -285,8 +290,8 @@ impl<S: Store> Limiter<S> {
         })
     }
 
-    /// What the caller is told, and whoever observes: the store's answer, or the limiter's own for
-    /// a question that the store failed to answer.
+    /// The answer for the caller and for observers: the store's, or the limiter's fallback if the
+    /// store failed.
     fn answer(
         &self,
         operation: Operation,
@@ -295,7 +300,7 @@ impl<S: Store> Limiter<S> {
         answer: Result<Decision, Error>,
     ) -> Result<Decision, Error> {
         let failure = answer.as_ref().err().and_then(Error::as_store).cloned();
-        // Nothing was charged, given back or forgotten: saying otherwise would be a lie.
+        // Nothing was charged, given back or forgotten, so a decision would be wrong.
         let is_question =
             !matches!(operation, Operation::Charge | Operation::Refund | Operation::Reset);
         let fallback = |allowed| Ok(Decision::fallback(self.limit(), allowed));

@@ -1,4 +1,4 @@
-//! What limiters answered, counted for Prometheus.
+//! Counters of answers, for Prometheus.
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,11 +15,11 @@ use sluicegate_core::{
 
 use crate::observe::{Answered, Observer};
 
-/// Counts answers, and writes them in the OpenMetrics text format that Prometheus reads.
+/// Counts answers, and writes the counters in the OpenMetrics text format that Prometheus scrapes.
 ///
-/// Labels hold the names of limits and policies, which the configuration bounds, and never a key,
-/// which anybody can choose. Beyond [`Metrics::MAX_SERIES`] different sets of labels the rest is
-/// counted under the limit `other`.
+/// Labels are the names of limits and policies, which the configuration bounds, and never a key,
+/// which clients choose. Beyond [`Metrics::MAX_SERIES`] different sets of labels, answers count
+/// under the limit `other`.
 ///
 /// | metric | labels | counts |
 /// | --- | --- | --- |
@@ -67,7 +67,7 @@ enum LimitLabel {
     Other,
 }
 
-/// `None` when none binds.
+/// `None` if none binds.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 struct PolicyLabel(Option<PolicyName>);
 
@@ -82,24 +82,24 @@ struct NoteLabels {
 }
 
 impl Metrics {
-    /// What a scraper is told that the text is.
+    /// The content type of the text.
     pub const CONTENT_TYPE: &'static str =
         "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-    /// The most sets of labels that are counted apart.
+    /// The maximum number of label sets that are counted separately.
     pub const MAX_SERIES: usize = 10_000;
 
-    /// In seconds: an embedded decision takes less than the first, a lost one the last.
+    /// In seconds. An embedded decision falls below the first bucket, a timeout into the last.
     const BUCKETS: [f64; 13] =
         [5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 1.0, 5.0];
 
-    /// Counters that stand at zero.
+    /// Counters at zero.
     #[must_use]
     pub fn new() -> Self {
         let decisions = Family::default();
         let duration = Histogram::new(Self::BUCKETS);
         let store_errors = Family::<StoreErrorLabels, Counter>::default();
-        // From the first scrape on, so that the first error is an increase.
+        // Present from the first scrape on, so that the first error is an increase.
         for kind in [
             StoreErrorKind::Disconnected,
             StoreErrorKind::Timeout,
@@ -136,10 +136,10 @@ impl Metrics {
         Self { registry, decisions, series: AtomicUsize::new(0), duration, store_errors, notes }
     }
 
-    /// The text for a scraper.
+    /// The metrics as text.
     ///
     /// # Errors
-    /// None that writing to a string could have.
+    /// Never in practice: writing to a string doesn't fail.
     pub fn render(&self) -> Result<String, fmt::Error> {
         let mut text = String::new();
         self.encode(&mut text)?;
@@ -147,7 +147,7 @@ impl Metrics {
         Ok(text)
     }
 
-    /// Writes the metrics without the line that ends the text, for a program that has more to say.
+    /// Writes the metrics without the final `# EOF`, for a program that appends metrics of its own.
     ///
     /// # Errors
     /// Those of `text`.
@@ -183,7 +183,7 @@ impl Metrics {
             counter.inc();
             return;
         }
-        // Two that meet here may count one set twice, which ends a little early.
+        // A race may count one set twice, which only lowers the maximum a little.
         if self.series.fetch_add(1, Ordering::Relaxed) >= Self::MAX_SERIES {
             self.series.fetch_sub(1, Ordering::Relaxed);
             labels.limit = LimitLabel::Other;

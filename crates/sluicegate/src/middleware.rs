@@ -1,21 +1,21 @@
-//! What the middleware of every framework has in common, to write an adapter for another one with.
+//! What the middleware for every framework shares, and the toolkit for writing an adapter for
+//! another one.
 //!
-//! The adapters `sluicegate-tower` (axum, hyper, tonic) and `sluicegate-actix` are made of this:
-//! they translate requests and responses, and nothing else. Whoever uses one of those needs this
-//! module only for [`ResponseView`] and [`Charge`], which they pass on.
+//! The adapters `sluicegate-tower` (axum, hyper, tonic) and `sluicegate-actix` are built on it:
+//! they only translate requests and responses. Users of an adapter need this module only for
+//! [`ResponseView`] and [`Charge`].
 //!
 //! # What an adapter does
 //!
-//! 1. It shows the request as a [`RequestView`] to [`Middleware::decide`], which answers with a
-//!    [`Verdict`]: serve it, turn it away, or wait until that is known.
-//!    [`Verdict::admission`] waits.
-//! 2. A request that is turned away is answered with [`Refusal::response`].
-//! 3. For a request that is let in it calls the handler in [`Admission::run`], so that limited
-//!    functions beneath know whose request it is.
-//! 4. It shows the response as a [`ResponseView`] to [`Admission::settle`], waits for the
-//!    [response fields](ReadyFields), and writes them.
-//! 5. It passes on what the middleware can be told, with [`builder_methods!`] or as a
-//!    [`Middleware`] that the application has made.
+//! 1. It passes the request as a [`RequestView`] to [`Middleware::decide`], which returns a
+//!    [`Verdict`]: admitted, refused, or pending. [`Verdict::admission`] awaits a pending one.
+//! 2. It answers a refused request with [`Refusal::response`].
+//! 3. For an admitted request, it calls the handler in [`Admission::run`], so that limited
+//!    functions inside know the caller.
+//! 4. It passes the response as a [`ResponseView`] to [`Admission::settle`], awaits the
+//!    [response fields](PreparedFields), and writes them.
+//! 5. It exposes the settings of the middleware, with [`builder_methods!`] or by taking a
+//!    configured [`Middleware`].
 //!
 //! # An example
 //!
@@ -118,6 +118,7 @@
 
 mod admission;
 mod builder;
+mod decide;
 mod due;
 mod question;
 mod refusal;
@@ -145,13 +146,13 @@ pub use verdict::{Pending, Verdict};
 
 // The links of this page.
 #[cfg(doc)]
-use sluicegate_http::ReadyFields;
+use sluicegate_http::PreparedFields;
 
-/// What stands around the handlers of an application: which limits are asked about a request, and
-/// what a client is told.
+/// The framework-independent part of a middleware: which limits to ask about a request, and which
+/// response fields to send.
 ///
-/// Cloning is cheap, and clones ask the same gate. What one of them is told later, the others
-/// aren't.
+/// Cloning is cheap, and clones ask the same gate. Settings changed later on one clone don't affect
+/// the others.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Middleware {
@@ -159,17 +160,17 @@ pub struct Middleware {
 }
 
 impl Middleware {
-    /// Asks `gate` about every request: a [`Gate`], or a [`Limiter`](crate::Limiter) that is no
-    /// registry's. The key is made as the configuration says, from the client's address unless
-    /// told.
+    /// Asks `gate` about every request: a [`Gate`], or a [`Limiter`](crate::Limiter) without a
+    /// registry. The configuration says what the key is made from; the default is the client's
+    /// address.
     pub fn new(gate: impl Into<Gate>) -> Self {
         Self { rules: Arc::new(Rules::new(gate.into())) }
     }
 
     builder_methods!(rules);
 
-    /// Asks the limits about a request: what happens to it, as far as that can be told without
-    /// waiting. A store in this process answers at once.
+    /// Asks the limits about a request. The verdict is pending if the store has to be awaited; the
+    /// embedded store answers immediately.
     pub fn decide(&self, request: &dyn RequestView) -> Verdict {
         self.rules.decide(request)
     }

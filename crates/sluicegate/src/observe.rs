@@ -1,4 +1,4 @@
-//! Being told of every answer.
+//! Observing every answer.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,10 +8,10 @@ use std::time::Duration;
 use sluicegate_core::{Decision, Error, Limit, Operation, StoreError};
 use tokio::time::Instant;
 
-/// Is told of every answer of the limiters that have it.
+/// Observes every answer of the limiters it is added to.
 ///
-/// It can't break a decision: the answer is made before it is told, and a panic ends here. It
-/// runs on the caller's path, so whatever takes long belongs elsewhere.
+/// It can't change a decision: it runs after the answer is final, and its panics are caught. It
+/// runs on the caller's thread, so move slow work elsewhere.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -41,7 +41,7 @@ use tokio::time::Instant;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait Observer: Send + Sync + 'static {
-    /// An answer was given.
+    /// Called after every answer.
     fn answered(&self, answered: &Answered<'_>);
 }
 
@@ -51,20 +51,20 @@ pub trait Observer: Send + Sync + 'static {
 pub struct Answered<'a> {
     /// The limit that was asked.
     pub limit: &'a Limit,
-    /// The key; of limits that are decided together, the first one's. It came from outside: not
-    /// for a metric's label.
+    /// The key; for limits that are decided together, the first one. Clients choose keys, so don't
+    /// use one as the label of a metric.
     pub key: &'a [u8],
-    /// What was asked.
+    /// The operation.
     pub operation: Operation,
-    /// What the caller is told.
+    /// The answer that the caller gets.
     pub outcome: Result<&'a Decision, &'a Error>,
-    /// What the store failed with, also where the limit has an answer of its own for that.
+    /// The store's failure, even if `on_store_failure` turned it into a decision.
     pub failure: Option<&'a StoreError>,
-    /// How long the store took.
+    /// How long the store took to answer.
     pub took: Duration,
 }
 
-/// The observers of a limiter; most have none, and then no clock is read.
+/// The observers of a limiter. Without any, no clock is read.
 #[derive(Clone, Default)]
 pub(crate) struct Observers(Option<Arc<[Arc<dyn Observer>]>>);
 
@@ -74,7 +74,7 @@ impl Observers {
         self.0 = Some(known.chain([observer]).collect());
     }
 
-    /// When the store was asked, if anybody wants to know.
+    /// The time, if there are observers.
     #[inline]
     pub(crate) fn start(&self) -> Option<Instant> {
         self.0.as_ref().map(|_| Instant::now())

@@ -1,4 +1,4 @@
-//! A store from its URL.
+//! Opening a store from its URL.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,27 +10,27 @@ use sluicegate_redis::RedisStore;
 
 use crate::config::{Config, MemoryConfig, Overflow, StoreUrl};
 
-/// How a store is set up: each kind of store takes what concerns it.
+/// The options of a store. Each kind of store uses those that concern it.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct StoreOptions {
-    /// Redis: what every key begins with.
+    /// Redis: the prefix of every key.
     pub prefix: KeyPrefix,
-    /// Redis: how long one call may take where the limit says nothing; 50 ms unless told.
+    /// Redis: how long one call may take for a limit without a deadline. Default: 50 ms.
     pub deadline: Span,
-    /// Embedded: the most keys, and what happens above them.
+    /// Embedded store: the maximum number of keys, and what happens beyond.
     pub memory: MemoryConfig,
-    /// Embedded: where its time comes from; the process's clock unless told.
+    /// Embedded store: its clock. Default: the process's clock.
     pub clock: Option<Arc<dyn Clock>>,
 }
 
-/// A store that can't be made from its URL. The message says what to change and never holds a
+/// Why a store can't be opened from its URL. The message says what to change, and never contains a
 /// password.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct OpenError(String);
 
 impl StoreUrl {
-    /// Makes the store that the URL names. Connects to nothing: that happens at the first use.
+    /// Opens the store that the URL names. It doesn't connect yet: the first use does.
     ///
     /// ```
     /// use sluicegate::{Limiter, StoreOptions, StoreUrl};
@@ -44,7 +44,7 @@ impl StoreUrl {
     /// ```
     ///
     /// # Errors
-    /// When the URL names a store that this build or the client doesn't know.
+    /// If this build or the Redis client doesn't support the URL.
     pub fn open(&self, options: &StoreOptions) -> Result<SharedStore, OpenError> {
         match self {
             Self::Memory => Ok(SharedStore::new(options.embedded())),
@@ -94,7 +94,7 @@ impl Default for StoreOptions {
 }
 
 impl From<&Config> for StoreOptions {
-    /// What the file says; the deadline is that of no particular limit, [`Config::DEADLINE`].
+    /// The options from a configuration; the deadline is the default, [`Config::DEADLINE`].
     fn from(config: &Config) -> Self {
         Self {
             prefix: config.redis.prefix.clone(),

@@ -10,10 +10,10 @@ mod key_index;
 mod keyed;
 mod opened;
 mod prepared;
+mod purpose;
 mod resolved;
 mod route;
 mod shared;
-mod switch;
 mod target;
 #[cfg(feature = "watch")]
 mod watch;
@@ -23,14 +23,13 @@ use std::sync::Arc;
 
 use sluicegate_core::{Limit, LimitName, Policy, SharedStore, Store};
 
-use crate::config::{Config, HttpConfig, LimitConfig};
+use crate::config::{Config, HttpConfig, LimitConfig, Switch};
 use crate::open_store::OpenError;
 
 pub use builder::RegistryBuilder;
 pub use changes::{Changes, ReloadError};
 pub use gate::{Gate, MissingKey, RequestKeys};
 pub(crate) use gate::{Look, fields};
-pub use switch::{Switch, UnknownLimit};
 #[cfg(feature = "watch")]
 pub use watch::{Watch, WatchError, WatchOptions, WatchStatus};
 
@@ -40,13 +39,12 @@ use cell::Cell;
 use shared::{Fixed, Shared, StoreSource};
 use target::Target;
 
-/// All limits of a program, by name: those of a [config file](crate::config), and those given in
+/// All limits of a program, by name: those in a [config file](crate::config), and those given in
 /// code. Cloning is cheap, and clones share everything.
 ///
-/// A call site holds a [`Gate`]. The configuration can be replaced whole while the program runs
-/// ([`Registry::replace`]), and limits can be switched off and on again; gates follow at once. What
-/// was consumed stays: it is kept in the store under the names of limit and policy, not under
-/// numbers.
+/// A call site holds a [`Gate`]. At run time, the whole configuration can be replaced
+/// ([`Registry::replace`]), and limits can be switched off and on; gates follow immediately. What
+/// was consumed stays, because the store keeps it under the names of limit and policy.
 ///
 /// ```
 /// use sluicegate::{Config, Registry};
@@ -70,35 +68,36 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// The limits of a configuration, in the store that it names. Connects to nothing: that
-    /// happens at the first use.
+    /// The limits of a configuration, in the store that it names. It doesn't connect yet: the first
+    /// use does.
     ///
     /// # Errors
-    /// When the store can't be made.
+    /// If the store can't be opened.
     pub fn open(config: &Config) -> Result<Self, OpenError> {
         Ok(Self::builder_from(config)?.build())
     }
 
-    /// Like [`Registry::open`], with more to say.
+    /// A builder with the limits of a configuration, in the store that it names.
     ///
     /// # Errors
-    /// When the store can't be made.
+    /// If the store can't be opened.
     pub fn builder_from(config: &Config) -> Result<RegistryBuilder, OpenError> {
         RegistryBuilder::open(config)
     }
 
-    /// Limits given in code, in any store or stack of stores.
+    /// A builder for limits given in code, in any store or stack of stores.
     pub fn builder(store: impl Store) -> RegistryBuilder {
         RegistryBuilder::new(SharedStore::new(store), StoreSource::Given)
     }
 
-    /// The gate of a name. It never fails: what a name without a limit does is what
-    /// [`UnknownLimit`] says, until a configuration brings the limit.
+    /// The gate of the limit `name`. It never fails: as long as there is no such limit,
+    /// [`UnknownLimit`](crate::UnknownLimit) says what happens.
     pub fn gate(&self, name: &str) -> Gate {
         self.find(name).unwrap_or_else(|| self.gate_on(Target::Named(name.into())))
     }
 
-    /// The gate of a name, if it has a limit now. It stays good when the limit goes and comes.
+    /// The gate of the limit `name`, if there is one now. It stays valid if the limit is removed
+    /// and added again.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<Gate> {
         let current = self.shared.current();
@@ -106,10 +105,10 @@ impl Registry {
         Some(Gate::new(Arc::clone(&self.shared), cell))
     }
 
-    /// A gate for a limit given at its call site, once for each: hold on to it. A limit of the
-    /// same name in the configuration goes before it, so that an operator has the last word.
-    /// Where code gives several limits of one name they share what is consumed, each call site
-    /// with its own numbers.
+    /// A gate for a limit given at its call site. Create it once per call site, and keep it. A
+    /// limit of the same name in the configuration takes precedence, so that operators have the
+    /// last word. Call sites that give limits of the same name share what is consumed, each with
+    /// its own numbers.
     ///
     /// ```
     /// use sluicegate::{Config, Registry};
@@ -123,7 +122,7 @@ impl Registry {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// For numbers that differ from key to key there is [`Registry::keyed`].
+    /// For numbers that differ from key to key, see [`Registry::keyed`].
     pub fn inline(&self, limit: impl Into<LimitConfig>) -> Gate {
         let mut writer = self.shared.write();
         let mut targets = Vec::new();
@@ -142,17 +141,17 @@ impl Registry {
         Gate::new(Arc::clone(&self.shared), Arc::new(Cell::new(targets)))
     }
 
-    /// A gate with numbers computed in code for one of many keys: a customer's plan from a
-    /// database. `make` is called when the key has not come up lately; the cache holds 10,000 of
-    /// them, and each until it has not been asked for during 5 minutes, unless the
-    /// [builder](RegistryBuilder::keyed_capacity) says otherwise. To leave the cache loses nothing:
-    /// what was consumed is in the store, under the limit's name and whatever key the gate is
-    /// asked about. (The embedded store forgets what equals fresh under all the numbers in use;
-    /// for that the latest 10,000 different sets of numbers count as in use.)
+    /// A gate whose numbers are computed in code for one of many keys, for example from a
+    /// customer's plan in a database. It calls `make` unless the gate for the key is cached. The
+    /// cache holds 10,000 gates, each until it was unused for 5 minutes; the
+    /// [builder](RegistryBuilder::keyed_capacity) changes both. Eviction from the cache loses
+    /// nothing, because the store keeps what was consumed, under the limit's name and the key that
+    /// the gate is asked about. (The embedded store drops a state once it equals fresh under all
+    /// numbers in use; the latest 10,000 different sets of numbers count as in use.)
     ///
-    /// `name` keeps the cached gates of one call site apart from those of others. The limit has
-    /// its own name, which is usually the same; switches, lists and what happens when the store
-    /// fails go by what the configuration says of that, numbers and overrides don't.
+    /// `name` separates the cached gates of one call site from those of others. Usually it is also
+    /// the name of the limit that `make` returns. By that limit's name, the configuration decides
+    /// on switches, lists and store failures, but not on numbers or overrides.
     ///
     /// ```
     /// use sluicegate::{MemoryStore, Registry};
@@ -169,7 +168,7 @@ impl Registry {
     /// ```
     ///
     /// # Errors
-    /// Those of `make`, which is asked again next time.
+    /// Those of `make`, which is called again next time.
     pub fn keyed<E>(
         &self,
         name: &str,
@@ -188,20 +187,20 @@ impl Registry {
         Ok(Gate::new(Arc::clone(&self.shared), cell))
     }
 
-    /// How many gates [`Registry::keyed`] holds.
+    /// The number of gates that [`Registry::keyed`] has cached.
     #[must_use]
     pub fn keyed_len(&self) -> usize {
         self.shared.keyed.len()
     }
 
-    /// Puts a configuration in the place of the present one, all of it at once or nothing. What was
-    /// consumed stays. Limits given in code stay, where the configuration has none of their name;
-    /// what was [switched](Registry::switch) at run time stays switched.
+    /// Replaces the configuration, completely or not at all. What was consumed stays. Limits given
+    /// in code stay unless the configuration has one of the same name, and what was
+    /// [switched](Registry::switch) at run time stays switched.
     ///
     /// # Errors
-    /// When it changes what can't change while the program runs: the store and how it is set up,
-    /// and where the service listens. A registry that was given its store doesn't look at what a
-    /// configuration says of stores.
+    /// If it changes something that needs a restart: the store, its options, or the service's
+    /// listen address. A registry that was given its store in code ignores the configuration's
+    /// store.
     pub fn replace(&self, config: &Config) -> Result<Changes, ReloadError> {
         let mut writer = self.shared.write();
         let fixed = Fixed::of(config, writer.store_source);
@@ -221,8 +220,8 @@ impl Registry {
         Ok(changes)
     }
 
-    /// Switches all limits off, or on again. That holds whatever this or a later configuration
-    /// says, until somebody switches again or gives the word [back](Registry::switch_back).
+    /// Switches all limits off or on. This overrides the configuration, and later ones, until the
+    /// next switch or [`switch_back`](Registry::switch_back).
     ///
     /// ```
     /// use sluicegate::{Config, Registry, Switch};
@@ -241,7 +240,7 @@ impl Registry {
         self.shared.publish(&mut writer);
     }
 
-    /// Whether limits are in force is again for the configuration to say.
+    /// Lets the configuration decide again whether limits are in force.
     pub fn switch_back(&self) {
         let mut writer = self.shared.write();
         writer.switched = None;
@@ -254,67 +253,68 @@ impl Registry {
         self.shared.current().switch
     }
 
-    /// Switches one limit off, or on again, as [`Registry::switch`] does all; gives how it was,
-    /// or `None` if there is no such limit, and then nothing was switched. The switch goes with
-    /// the limit: one that a later configuration doesn't have comes back as that says.
+    /// Switches one limit off or on, as [`Registry::switch`] does for all. Returns its former
+    /// position, or `None` if there is no such limit. A configuration without the limit ends the
+    /// override too.
     #[must_use = "there may be no such limit"]
     pub fn switch_limit(&self, name: &str, to: Switch) -> Option<Switch> {
         self.set_switch(name, Some(to))
     }
 
-    /// Whether a limit is in force is again for the configuration to say; gives how it was.
+    /// Lets the configuration decide again whether a limit is in force. Returns its former
+    /// position, or `None` if there is no such limit.
     #[must_use = "there may be no such limit"]
     pub fn switch_limit_back(&self, name: &str) -> Option<Switch> {
         self.set_switch(name, None)
     }
 
-    /// Whether a limit is in force, if all are; `None` if there is no such limit.
+    /// Whether a limit is in force, as long as limits are in general; `None` if there is no such
+    /// limit.
     #[must_use]
     pub fn limit_switched(&self, name: &str) -> Option<Switch> {
         self.shared.current().entry(name).map(|entry| entry.switch)
     }
 
-    /// The limits that there are: those of the configuration in its order, then those given in
-    /// code alone.
+    /// All limits: those of the configuration in its order, then those given only in code.
     #[must_use]
     pub fn limits(&self) -> Vec<Arc<LimitConfig>> {
         let current = self.shared.current();
         current.limits.iter().map(|entry| Arc::clone(&entry.opened.config)).collect()
     }
 
-    /// The limit of a name.
+    /// The limit with this name.
     #[must_use]
     pub fn limit(&self, name: &str) -> Option<Arc<LimitConfig>> {
         self.shared.current().entry(name).map(|entry| Arc::clone(&entry.opened.config))
     }
 
-    /// How requests over HTTP are looked at and answered.
+    /// The settings for HTTP requests and responses.
     #[must_use]
     pub fn http(&self) -> Arc<HttpConfig> {
         Arc::clone(&self.shared.current().http)
     }
 
-    /// The store of its limits.
+    /// The store of the limits.
     #[must_use]
     pub fn store(&self) -> SharedStore {
         self.shared.write().store.clone()
     }
 
-    /// A number that grows whenever something was replaced or switched: what is computed from the
-    /// configuration is good as long as it stays the same.
+    /// A number that grows with every replacement and every switch. What is computed from the
+    /// configuration is valid as long as it stays the same.
     #[must_use]
     pub fn generation(&self) -> u64 {
         self.shared.current().number
     }
 
-    /// Waits until the [generation](Registry::generation) is above `seen`, and gives it.
+    /// Waits until the [generation](Registry::generation) is above `seen`, and returns it.
     pub async fn changed(&self, seen: u64) -> u64 {
         let mut changes = self.shared.changes();
-        // The sender lives as long as this.
+        // The sender lives as long as `self`.
         changes.wait_for(|number| *number > seen).await.map_or(seen, |number| *number)
     }
 
-    /// Whether this is a clone of `other`, or the other way round.
+    /// Whether this and `other` are clones of one registry.
     #[cfg(feature = "macros")]
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
@@ -336,7 +336,7 @@ impl Registry {
     }
 }
 
-/// The parts of a limit that is several together, each a limit again.
+/// Splits several limits together into one limit per part.
 fn parts(config: LimitConfig) -> Vec<LimitConfig> {
     if let [_] = config.limit.parts() {
         return vec![config];
@@ -346,7 +346,7 @@ fn parts(config: LimitConfig) -> Vec<LimitConfig> {
         let policies: Vec<Policy> =
             members.map(|member| member.policy().clone().named(member.name().clone())).collect();
         let limit = Limit::new(name.clone(), policies).ok()?;
-        // Overrides are of the whole.
+        // Overrides belong to the whole.
         Some(LimitConfig { limit, overrides: Vec::new(), ..config.clone() })
     };
     config.limit.parts().iter().enumerate().filter_map(part).collect()

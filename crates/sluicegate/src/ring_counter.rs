@@ -1,4 +1,4 @@
-//! Counting calls in slices of time.
+//! Counting events in slices of time.
 
 use std::fmt;
 
@@ -8,13 +8,12 @@ use crate::ask::Ask;
 use crate::limit::InvalidLimit;
 use crate::limiter::Limiter;
 
-/// Counts calls in slices of time, and reads any window of them: the last minute and the last
-/// hour are two windows over one ring.
+/// Counts events in slices of time, and reads the total over any window of slices: the last minute
+/// and the last hour can share one ring.
 ///
-/// It decides nothing: whoever counts compares the totals with whatever bounds there are. The
-/// counts are in the store, so a restart finds them and all nodes count together. A key takes
-/// one place per slice that holds something, whatever is counted, and goes when its last slice
-/// has left the ring.
+/// It decides nothing: compare the totals with your own bounds. The counts are in the store, so
+/// they survive a restart, and all nodes count together. A key takes one entry per non-empty slice,
+/// and expires when its last slice has left the ring.
 ///
 /// ```
 /// use sluicegate::{MemoryStore, RingCounter, Span};
@@ -36,11 +35,11 @@ pub struct RingCounter<S: Store = SharedStore> {
 }
 
 impl<S: Store> RingCounter<S> {
-    /// Counts under `name` over a ring of this length, cut into 1 to 65,536 slices of whole
+    /// Counts under `name` in a ring of this length, divided into 1 to 65,536 slices of whole
     /// milliseconds.
     ///
     /// # Errors
-    /// When the name is no limit's name, or the ring can't be cut so.
+    /// If the name is not a valid limit name, or if the ring can't be divided like that.
     pub fn new(
         store: S,
         name: &str,
@@ -54,10 +53,10 @@ impl<S: Store> RingCounter<S> {
         Ok(Self { limiter: Limiter::new(store, limit) })
     }
 
-    /// Counts `units` calls, from 1 to 2^53 − 1, and gives what the current slice holds then.
+    /// Counts `units` events, from 1 to 2^53 − 1, and returns the new count of the current slice.
     ///
     /// # Errors
-    /// When the store fails; when `units` is out of range or the sum would be.
+    /// If the store fails, or if `units` or the sum is out of range.
     pub async fn count<K: AsRef<[u8]> + ?Sized>(&self, key: &K, units: u64) -> Result<u64, Error> {
         let decision = self.limiter.charge(Ask::new(key).cost(units)).await?;
         Ok(decision.policy(0).map_or(0, |outcome| outcome.current_slice()))
@@ -66,15 +65,15 @@ impl<S: Store> RingCounter<S> {
     /// Reads the slices; writes nothing.
     ///
     /// # Errors
-    /// When the store fails.
+    /// If the store fails.
     pub async fn read<K: AsRef<[u8]> + ?Sized>(&self, key: &K) -> Result<SliceCounts, Error> {
         self.limiter.slices(key.as_ref()).await
     }
 
-    /// Forgets a key.
+    /// Forgets a key's counts.
     ///
     /// # Errors
-    /// When the store fails.
+    /// If the store fails.
     pub async fn reset<K: AsRef<[u8]> + ?Sized>(&self, key: &K) -> Result<(), Error> {
         self.limiter.reset(key).await.map(drop)
     }

@@ -184,7 +184,7 @@ fn a_wrong_file_changes_nothing_and_says_why_until_it_is_right() {
     assert_eq!(setup.burst(), Some(2));
     // What can't change while the program runs.
     rename_over(&path, &format!("listen: 127.0.0.1:1\n{}", text(3)));
-    let _ = setup.until_failed("changes `listen`, which takes a restart");
+    let _ = setup.until_failed("changes `listen`, which needs a restart");
     assert_eq!(setup.burst(), Some(2));
     // Back to what is in force: nothing changes, and all is well.
     rename_over(&path, &text(2));
@@ -214,7 +214,7 @@ fn a_file_that_is_gone_is_told_of_once_and_the_configuration_stays() {
         let mut setup = Setup::new(options());
         let path = setup.path("limits.yaml");
         fs::remove_file(&path).unwrap();
-        let _ = setup.until_failed("limits.yaml: is gone; the configuration stays as it was");
+        let _ = setup.until_failed("limits.yaml: is gone; the old configuration stays in force");
         assert_eq!(setup.burst(), Some(1));
         // The same file again: all is well, though nothing changed.
         rename_over(&path, &text(1));
@@ -252,7 +252,7 @@ fn whoever_asks_has_the_file_read_at_once() {
     fs::create_dir(&path).unwrap();
     setup.watch.reload();
     let error = setup.next().last_error.unwrap();
-    assert!(error.to_string().contains("it is not a file"), "{error}");
+    assert!(error.to_string().contains("not a regular file"), "{error}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Waiting in functions that aren't async.
+//! Waiting in functions that are not async.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -7,27 +7,29 @@ use std::sync::OnceLock;
 use sluicegate_core::{StoreError, StoreErrorKind};
 use tokio::runtime::{Builder, Handle, Runtime, RuntimeFlavor};
 
-/// Where the calling thread is, as far as it matters for blocking it.
+/// The kind of runtime around the calling thread.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Around {
-    /// Nothing, or threads that go on with the other tasks.
+pub(super) enum RuntimeKind {
+    /// None, or one with other threads that take over its tasks.
     Free,
-    /// A runtime of one thread, which may be this one: nothing else happens on it meanwhile.
+    /// A runtime of a single thread, maybe this one: while it is blocked, no other task runs.
     OneThread,
 }
 
-pub(super) fn around() -> Around {
+pub(super) fn around() -> RuntimeKind {
     match Handle::try_current() {
-        Ok(handle) if handle.runtime_flavor() == RuntimeFlavor::CurrentThread => Around::OneThread,
-        _ => Around::Free,
+        Ok(handle) if handle.runtime_flavor() == RuntimeFlavor::CurrentThread => {
+            RuntimeKind::OneThread
+        }
+        _ => RuntimeKind::Free,
     }
 }
 
 /// Blocks the thread until the future ends.
 ///
-/// On a runtime of several threads the others take over its tasks. Anywhere else a runtime of our
-/// own has the timers and sockets; inside of a runtime of one thread, which must not be entered
-/// again, a thread of our own waits.
+/// On a multi-threaded runtime, other threads take over this one's tasks. Elsewhere, a runtime of
+/// our own drives timers and sockets; inside a single-threaded runtime, which can't be entered
+/// again, a separate thread waits.
 pub(super) fn wait<F>(future: F) -> Result<F::Output, StoreError>
 where
     F: Future<Output: Send> + Send,
@@ -64,7 +66,7 @@ where
     })
 }
 
-/// A runtime for those who have none: one thread for timers and sockets.
+/// A runtime for programs without one: a single thread for timers and sockets.
 fn runtime() -> Result<&'static Runtime, StoreError> {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
     if let Some(runtime) = RUNTIME.get() {
@@ -76,14 +78,14 @@ fn runtime() -> Result<&'static Runtime, StoreError> {
         .enable_all()
         .build()
         .map_err(no_thread)?;
-    // Of two that are made at once one is dropped, which is allowed here: nothing runs on it.
+    // If two threads create one at once, one of them is dropped; nothing runs on it yet.
     Ok(RUNTIME.get_or_init(|| runtime))
 }
 
 fn no_thread(error: impl std::fmt::Display) -> StoreError {
     StoreError::new(
         StoreErrorKind::Unavailable,
-        format!("no thread to wait for the store: {error}; nothing was charged"),
+        format!("no thread could be started to wait for the store: {error}; nothing was charged"),
     )
 }
 
@@ -100,7 +102,7 @@ mod tests {
 
     #[test]
     fn it_waits_outside_of_any_runtime() {
-        assert_eq!(around(), Around::Free);
+        assert_eq!(around(), RuntimeKind::Free);
         assert_eq!(wait(work()).unwrap(), 7);
     }
 
@@ -108,7 +110,7 @@ mod tests {
     fn it_waits_on_a_runtime_of_one_thread() {
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            assert_eq!(around(), Around::OneThread);
+            assert_eq!(around(), RuntimeKind::OneThread);
             assert_eq!(wait(work()).unwrap(), 7);
             let blocking = tokio::task::spawn_blocking(|| wait(work()).unwrap());
             assert_eq!(blocking.await.unwrap(), 7);

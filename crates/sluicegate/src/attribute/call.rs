@@ -6,9 +6,9 @@ use std::time::Duration;
 use sluicegate_core::{Decision, Error, Operation, StoreError, StoreErrorKind};
 use sluicegate_http::Key as HttpKey;
 
-use super::blocking::{self, Around};
+use super::blocking::{self, RuntimeKind};
 use super::key::Key;
-use super::site::Holding;
+use super::opened::Holding;
 use crate::ask::Ask;
 use crate::denied::Denied;
 
@@ -20,16 +20,24 @@ pub struct Call {
     is_enforced: bool,
 }
 
-/// What came of asking at once.
+/// The result of asking without waiting.
 #[derive(Debug)]
 #[must_use]
 pub enum Answer {
-    /// It passes, or is denied.
+    /// The call passes or is denied.
     Settled(Option<Denied>),
-    /// It passes, and its turn is after this long.
+    /// The call passes after this wait.
     Turn(Duration),
-    /// Nothing was asked: it takes waiting.
+    /// Nothing was asked, because the store has to be awaited.
     Unasked,
+}
+
+impl Key {
+    /// What a call asks about it.
+    #[inline]
+    pub fn ask<'a>(&'a self, call: &'a Call, terms: impl FnOnce(Ask<'a>) -> Ask<'a>) -> Ask<'a> {
+        self.ask_with(call.method(), terms)
+    }
 }
 
 impl Call {
@@ -38,14 +46,14 @@ impl Call {
         Self { opened, within: None, is_enforced: true }
     }
 
-    /// The same call, which waits for its turn at most this long.
+    /// The same call, waiting at most this long for its turn.
     #[must_use]
     pub const fn waiting(mut self, within: Duration) -> Self {
         self.within = Some(within);
         self
     }
 
-    /// The same call, whose answer nobody waits for.
+    /// The same call as a shadow: its answer is dropped.
     #[must_use]
     pub const fn unenforced(mut self) -> Self {
         self.within = None;
@@ -58,7 +66,7 @@ impl Call {
         &self.opened.method
     }
 
-    /// What is known without asking: nothing (`None`), that it passes, or that it is denied.
+    /// The answer if the keys alone decide it; `None` if the limits have to be asked.
     #[inline]
     #[must_use]
     pub fn ready(&self, keys: &[&Key]) -> Option<Option<Denied>> {
@@ -69,9 +77,9 @@ impl Call {
         keys.iter().all(|key| key.is_skipped()).then_some(None)
     }
 
-    /// Asks, if that takes no waiting.
+    /// Asks, if the store can answer immediately.
     #[inline]
-    #[expect(clippy::needless_pass_by_value, reason = "what generated code has made for this call")]
+    #[expect(clippy::needless_pass_by_value, reason = "generated code creates it for this call")]
     pub fn at_once(&self, ask: Ask<'_>) -> Answer {
         if self.within.is_some() {
             return Answer::Unasked;
@@ -85,7 +93,7 @@ impl Call {
         }
     }
 
-    /// Asks, or waits, as long as it takes.
+    /// Asks or waits, as long as it takes.
     pub async fn settle<'a>(&'a self, answer: Answer, ask: Ask<'a>) -> Option<Denied> {
         let gate = &self.opened.gate;
         let answer = match (answer, self.within) {
@@ -98,7 +106,7 @@ impl Call {
         turn(answer).await
     }
 
-    /// [`Call::settle`] in a function that isn't async.
+    /// [`Call::settle`] in a function that is not async.
     #[must_use]
     pub fn settle_blocking<'a>(&'a self, answer: Answer, ask: Ask<'a>) -> Option<Denied> {
         let gate = &self.opened.gate;
@@ -112,26 +120,26 @@ impl Call {
         self.turn_blocking(answer)
     }
 
-    /// Whether it would be denied. If not, it waits for the turn that it would have, which others
-    /// may have too until one of them is charged.
+    /// Whether the call would be denied. If not, waits for the turn it would get; until one of them
+    /// is charged, other calls may get the same turn.
     pub async fn peek<'a>(&'a self, ask: Ask<'a>) -> Option<Denied> {
         turn(self.look_at(self.opened.gate.ask(Operation::Peek, &ask).await)).await
     }
 
-    /// [`Call::peek`] in a function that isn't async.
+    /// [`Call::peek`] in a function that is not async.
     #[must_use]
-    #[expect(clippy::needless_pass_by_value, reason = "what generated code has made for this call")]
+    #[expect(clippy::needless_pass_by_value, reason = "generated code creates it for this call")]
     pub fn peek_blocking(&self, ask: Ask<'_>) -> Option<Denied> {
         self.turn_blocking(self.look_at(self.order_blocking(Operation::Peek, &ask)))
     }
 
-    /// Takes the cost of what was done. Nothing can be done about a store that fails now.
+    /// Charges for a call that was made. If the store fails, the charge is lost.
     pub async fn charge<'a>(&'a self, ask: Ask<'a>) {
         self.charged(self.opened.gate.ask(Operation::Charge, &ask).await);
     }
 
-    /// [`Call::charge`] in a function that isn't async.
-    #[expect(clippy::needless_pass_by_value, reason = "what generated code has made for this call")]
+    /// [`Call::charge`] in a function that is not async.
+    #[expect(clippy::needless_pass_by_value, reason = "generated code creates it for this call")]
     pub fn charge_blocking(&self, ask: Ask<'_>) {
         self.charged(self.order_blocking(Operation::Charge, &ask));
     }
@@ -183,7 +191,7 @@ impl Call {
             tracing::warn!(
                 limit = self.opened.gate.name(),
                 error = &error as &dyn std::error::Error,
-                "the cost of a call that was made is not counted"
+                "the cost of a call could not be charged"
             );
         }
     }
@@ -210,10 +218,10 @@ async fn turn(answer: Answer) -> Option<Denied> {
 fn block_on<T: Send>(answer: impl Future<Output = Result<T, Error>> + Send) -> Result<T, Error> {
     let around = blocking::around();
     blocking::wait(answer)?.map_err(|error| match (around, error.as_store()) {
-        (Around::OneThread, Some(store)) if store.kind() == StoreErrorKind::Timeout => StoreError::new(
+        (RuntimeKind::OneThread, Some(store)) if store.kind() == StoreErrorKind::Timeout => StoreError::new(
             store.kind(),
             format!(
-                "{error}; the function that asked isn't async and blocked the only thread of a runtime, which the connection may need: make it async, call it in `spawn_blocking`, or use a runtime of several threads"
+                "{error}; the limited function is not async and blocked the only thread of its runtime, which the connection may need: make it async, call it in `spawn_blocking`, or use a multi-threaded runtime"
             ),
         )
         .with_source(error)

@@ -1,11 +1,11 @@
-//! Results that can say that a call was denied.
+//! Results that can express a denial.
 
 use crate::denied::Denied;
 
-/// A type that can say that a call was denied: what a function with `#[limit(…)]` returns, unless
-/// the attribute says what happens then.
+/// A return type that can express a denial: required of a function with `#[limit(…)]`, unless the
+/// attribute has `denied` or `fallback`.
 ///
-/// A [`Result`] whose error can be made from a [`Denied`] does so. A type of your own can:
+/// A [`Result`] implements it if its error implements `From<Denied>`. Your own types can too:
 ///
 /// ```
 /// use sluicegate::{Denied, FromDenied, limit};
@@ -30,14 +30,14 @@ use crate::denied::Denied;
 /// assert!(matches!(find(7), Reply::TooMany));
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` can't say that a call was denied",
-    label = "what would a denied call return?",
+    message = "`{Self}` can't express a denial",
+    label = "what does a denied call return?",
     note = "return `Result<T, E>` where `E: From<sluicegate::Denied>`: a denied call returns `Err(E::from(denied))`",
-    note = "or write `fallback = path` into the attribute: a function that is called instead",
-    note = "or write `denied = expression` into the attribute: what a denied call returns"
+    note = "or add `fallback = path` to the attribute: a function to call instead",
+    note = "or add `denied = expression` to the attribute: the value to return instead"
 )]
 pub trait FromDenied: Sized {
-    /// The result of a call that was denied.
+    /// The value that a denied call returns.
     fn from_denied(denied: Denied) -> Self;
 }
 

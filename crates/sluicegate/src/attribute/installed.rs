@@ -8,7 +8,7 @@ use sluicegate_memory::MemoryStore;
 
 use crate::registry::Registry;
 
-/// How often one was installed: what a call site looks at in every call.
+/// How often a registry was installed. Every call of a limited function reads it.
 static NUMBER: AtomicU64 = AtomicU64::new(0);
 static INSTALLED: ArcSwapOption<Installed> = ArcSwapOption::const_empty();
 static INSTALLING: Mutex<()> = Mutex::new(());
@@ -20,11 +20,12 @@ struct Installed {
 
 /// Makes `registry` the one that functions with `#[limit(…)]` ask from now on, in this process.
 ///
-/// To change limits at run time [replace the configuration](Registry::replace) of the registry
-/// instead; this is for start-up. Without it functions ask a registry that knows no names, in an
-/// embedded store: policies written into the attribute are in force, and names are unknown.
+/// This is for start-up. To change limits at run time, [replace the
+/// configuration](Registry::replace) of the registry instead. Without an installed registry,
+/// functions ask an empty one in an embedded store: inline policies are in force, and limits named
+/// in an attribute are unknown.
 ///
-/// Functions that were called before hold on to the former registry's gates, and so to its store.
+/// Functions that were called before keep the former registry's gates, and hence its store, alive.
 ///
 /// ```
 /// use sluicegate::{Config, Denied, Registry, limit};

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use sluicegate_http::{Cidr, Key as HttpKey};
 use smallvec::SmallVec;
 
-use super::call::Call;
 use super::name::enclosing;
 use crate::ask::Ask;
 use crate::caller::Caller;
@@ -31,7 +30,7 @@ enum State {
 /// Keys up to this many bytes lie on the stack.
 type Bytes = SmallVec<[u8; 64]>;
 
-/// What is done about a part of a key that isn't there.
+/// What happens to a call that lacks a part of its key.
 #[derive(Clone, Copy, Debug)]
 pub enum OnMissing {
     Refuse,
@@ -82,14 +81,18 @@ impl Key {
         matches!(self.0, State::Skipped)
     }
 
-    /// What is asked about it.
+    /// What is asked about it, where `method` stands for a function without a key.
     #[inline]
-    pub fn ask<'a>(&'a self, call: &'a Call, terms: impl FnOnce(Ask<'a>) -> Ask<'a>) -> Ask<'a> {
+    pub(super) fn ask_with<'a>(
+        &'a self,
+        method: &'a HttpKey,
+        terms: impl FnOnce(Ask<'a>) -> Ask<'a>,
+    ) -> Ask<'a> {
         match &self.0 {
             // The path of the function is no network either.
-            State::Bytes(bytes) => terms(Ask::without_network(bytes, call.method())),
+            State::Bytes(bytes) => terms(Ask::without_network(bytes, method)),
             State::Given(key) => terms(Ask::from_key(key)),
-            State::Method => terms(Ask::from_key(call.method())),
+            State::Method => terms(Ask::from_key(method)),
             State::Refused | State::Skipped => Ask::nothing(),
         }
     }
@@ -188,11 +191,11 @@ impl fmt::Write for KeyWriter {
     }
 }
 
-/// A value that is to be part of a key.
+/// A value that becomes part of a key.
 ///
-/// It is put into one by the first of three traits that has a method for it, each of which is for
-/// one `&` less: [`PutCopied`] for text and bytes, which are copied, [`PutOption`] for options,
-/// whose absence is noticed, and [`PutDisplay`] for whatever can be printed.
+/// Method lookup picks the first of three traits that applies, each implemented for one `&` less:
+/// [`PutCopied`] for text and bytes, which are copied, [`PutOption`] for options, which may be
+/// absent, and [`PutDisplay`] for everything else that implements `Display`.
 #[derive(Debug)]
 pub struct Component<'v, T: ?Sized>(pub &'v T);
 
@@ -260,7 +263,7 @@ impl<T: ?Sized> PutDisplay<T> for Component<'_, T> {
     }
 }
 
-/// What is copied into a key as it is.
+/// A value that is copied into a key verbatim.
 pub trait Copied {
     fn copy(&self, key: &mut KeyWriter);
 }
@@ -307,11 +310,11 @@ impl<T: Copied> Copied for Option<T> {
     }
 }
 
-/// What can be part of a key.
+/// A value that can be part of a key.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't be part of a key",
-    label = "has no text",
-    note = "a key is made of what implements `Display`, of bytes, and of options of these: name a field of it, or implement `Display`"
+    label = "doesn't implement `Display`",
+    note = "a part of a key implements `Display`, or is bytes, or is an option of these: use a field of it, or implement `Display`"
 )]
 pub trait KeyPart {
     fn print(&self, key: &mut KeyWriter);
@@ -321,7 +324,7 @@ pub trait KeyPart {
 impl<T: fmt::Display + ?Sized> KeyPart for T {
     #[inline]
     fn print(&self, key: &mut KeyWriter) {
-        // Writing into a key never fails, and what can't print itself is as far as it got.
+        // Writing into a key never fails. If `Display` fails, the key has what it wrote so far.
         let _ = fmt::Write::write_fmt(key, format_args!("{self}"));
     }
 }

@@ -1,4 +1,4 @@
-//! The path of a function, and limits that are called by it.
+//! The path of a function, and the names of limits derived from it.
 
 use sluicegate_core::LimitName;
 
@@ -9,11 +9,11 @@ pub(super) fn enclosing(path: &'static str) -> &'static str {
     function.strip_suffix("::{{closure}}").unwrap_or(function)
 }
 
-/// How many characters of a hash tell apart what is the same without it.
+/// The length of the hash that makes a shortened name unique.
 const HASH: usize = 16;
 
-/// The name of a function's own limit: its path if that is a lawful name, otherwise as much of it
-/// as there is room for, and a hash of the whole. `ordinal` tells apart several of one function.
+/// The name of a function's own limit: its path if that is a valid name, otherwise as much of it as
+/// fits, and a hash of the whole. `ordinal` distinguishes several limits of one function.
 pub(super) fn of_function(path: &str, ordinal: usize) -> String {
     let whole = match ordinal {
         0 => path.to_owned(),

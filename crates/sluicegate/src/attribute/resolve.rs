@@ -1,4 +1,4 @@
-//! What is called in an async function may be async too.
+//! Async functions may name async functions for a denied call.
 
 use std::future::{IntoFuture, Ready, ready};
 use std::marker::PhantomData;
@@ -55,7 +55,7 @@ impl<R, V> ResolveFuture<R, V> for Resolve<R, V> {
 
 /// A future of a result.
 #[diagnostic::on_unimplemented(
-    message = "this is to return `{R}`, and returns something else",
+    message = "this should return `{R}`, but returns something else",
     label = "returns `{Self}`",
     note = "return `{R}`, or a future of it"
 )]
@@ -74,12 +74,12 @@ impl<R, F: IntoFuture<Output = R>> Answers<R> for F {
     }
 }
 
-/// Nothing is: it is there for what the compiler says then.
+/// Never implemented: it only makes the compiler's message.
 #[diagnostic::on_unimplemented(
-    message = "this is to return `{R}`, and returns something else",
+    message = "this should return `{R}`, but returns something else",
     label = "returns `{Self}`",
     note = "return `{R}`",
-    note = "if it returns a future: name a function that isn't async, or make the limited one `async`, which awaits it"
+    note = "if it returns a future: name a function that is not async, or make the limited one `async`, which awaits it"
 )]
 pub trait AnswersNow<R> {
     fn answer_now(self) -> R;

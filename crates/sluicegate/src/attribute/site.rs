@@ -1,9 +1,8 @@
-//! A place in the source where a limit is asked.
+//! A call site: a place in the source where limits are asked.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::ops::Deref;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use arc_swap::ArcSwapOption;
@@ -12,14 +11,15 @@ use sluicegate_http::Key as HttpKey;
 use super::call::Call;
 use super::installed;
 use super::name::{enclosing, of_function};
+use super::opened::{Holding, Opened, Owner};
 use crate::registry::{Gate, Registry};
 
-/// A limit that is asked, of those that are asked together.
+/// One of the limits of a call site.
 #[derive(Debug)]
-pub struct Part(Quota);
+pub struct Part(LimitSource);
 
 #[derive(Debug)]
-enum Quota {
+enum LimitSource {
     Named(&'static str),
     Inline(&'static str, &'static [&'static str]),
     Nameless(usize, &'static [&'static str]),
@@ -29,73 +29,50 @@ impl Part {
     /// A limit of the registry.
     #[must_use]
     pub const fn named(name: &'static str) -> Self {
-        Self(Quota::Named(name))
+        Self(LimitSource::Named(name))
     }
 
     /// Policies under a name.
     #[must_use]
     pub const fn inline(name: &'static str, policies: &'static [&'static str]) -> Self {
-        Self(Quota::Inline(name, policies))
+        Self(LimitSource::Inline(name, policies))
     }
 
-    /// Policies under the name of the function, of which this is number `ordinal`.
+    /// Policies under the name of the function, of which this limit is number `ordinal`.
     #[must_use]
     pub const fn nameless(ordinal: usize, policies: &'static [&'static str]) -> Self {
-        Self(Quota::Nameless(ordinal, policies))
+        Self(LimitSource::Nameless(ordinal, policies))
     }
 
     fn gate(&self, registry: &Registry, path: &str) -> (Gate, String) {
         let (name, policies) = match self.0 {
-            Quota::Named(name) => return (registry.gate(name), name.to_owned()),
-            Quota::Inline(name, policies) => (name.to_owned(), policies),
-            Quota::Nameless(ordinal, policies) => (of_function(path, ordinal), policies),
+            LimitSource::Named(name) => return (registry.gate(name), name.to_owned()),
+            LimitSource::Inline(name, policies) => (name.to_owned(), policies),
+            LimitSource::Nameless(ordinal, policies) => (of_function(path, ordinal), policies),
         };
         let gate = match crate::limit(&name, policies) {
             Ok(limit) => registry.inline(limit),
-            // The attribute has read them, with the same code.
+            // The attribute has parsed them with the same code.
             Err(_) => registry.gate(&name),
         };
         (gate, name)
     }
 }
 
-/// A place in the source where limits are asked together: a static of a limited function.
+/// A call site, where limits are asked together: a static in a limited function.
 pub struct Site {
-    /// Of an item in the function.
+    /// The path of an item in the function.
     path: fn() -> &'static str,
     parts: &'static [Part],
-    /// For the registry that was installed at the first call: the usual case, with nothing
-    /// between the call and its gate.
+    /// The gate of the registry that was installed at the first call: the usual case, with the
+    /// shortest way from the call to its gate.
     first: OnceLock<Opened>,
-    /// For others, the latest first.
+    /// The gates of other registries, the latest first.
     others: ArcSwapOption<Vec<Arc<Opened>>>,
 }
 
-/// The gate of a site.
-#[derive(Debug)]
-pub(super) struct Opened {
-    owner: Owner,
-    pub(super) gate: Gate,
-    pub(super) names: Box<[String]>,
-    pub(super) method: HttpKey,
-}
-
-#[derive(Clone, Debug)]
-enum Owner {
-    /// The one that was installed under this number.
-    Installed(u64),
-    Given(Registry),
-}
-
-/// What a call holds on to.
-#[derive(Debug)]
-pub(super) enum Holding {
-    First(&'static Opened),
-    Other(Arc<Opened>),
-}
-
 impl Site {
-    /// How many registries a site remembers that it is given in turn.
+    /// How many registries a site remembers.
     const MOST: usize = 8;
 
     #[must_use]
@@ -132,7 +109,7 @@ impl Site {
                 let (number, registry) = installed::current();
                 self.open(Owner::Installed(number), &registry)
             });
-            // Another one may have been installed meanwhile: the next call finds out.
+            // Another one may have been installed in the meantime: the next call finds out.
             return Holding::First(opened);
         }
         Holding::Other(self.known(|opened| opened.is_of(number)).unwrap_or_else(|| {
@@ -162,10 +139,10 @@ impl Site {
         let (gates, names): (Vec<Gate>, Vec<String>) =
             self.parts.iter().map(|part| part.gate(registry, path)).unzip();
         for (part, name) in self.parts.iter().zip(&names) {
-            if matches!(part.0, Quota::Nameless(..)) && !self.is_first_called(name) {
+            if matches!(part.0, LimitSource::Nameless(..)) && !self.is_first_called(name) {
                 tracing::warn!(
                     limit = name,
-                    "two functions have this path, so that they share a limit: write `name = \"…\"` into the attribute of each"
+                    "two functions have this path, so they share a limit: add `name = \"…\"` to the attribute of each"
                 );
             }
         }
@@ -173,8 +150,8 @@ impl Site {
         Opened { owner, gate, names: names.into(), method: HttpKey::new(path) }
     }
 
-    /// Whether no other function's limit is called so. Paths don't tell functions of one name in
-    /// blocks of one function apart.
+    /// Whether no other function's limit has this name. Functions of one name in different blocks
+    /// of one function have the same path.
     fn is_first_called(&'static self, name: &str) -> bool {
         static FIRST: Mutex<BTreeMap<String, &'static Site>> = Mutex::new(BTreeMap::new());
         let mut first = FIRST.lock().unwrap_or_else(PoisonError::into_inner);
@@ -182,10 +159,10 @@ impl Site {
     }
 }
 
-/// What leads to a registry.
+/// A value that has a registry.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no registry",
-    label = "is no `sluicegate::Registry`",
+    message = "`{Self}` is not a registry",
+    label = "not a `sluicegate::Registry`",
     note = "write a `sluicegate::Registry`, or a reference, a `Box` or an `Arc` of one: `registry = self.limits`"
 )]
 pub trait AsRegistry {
@@ -196,30 +173,6 @@ pub trait AsRegistry {
 impl<R: Borrow<Registry> + ?Sized> AsRegistry for R {
     fn as_registry(&self) -> &Registry {
         self.borrow()
-    }
-}
-
-impl Opened {
-    #[inline]
-    fn is_of(&self, number: u64) -> bool {
-        matches!(self.owner, Owner::Installed(known) if known == number)
-    }
-
-    /// Whether another registry has been installed in the place of this one's.
-    fn is_stale(&self) -> bool {
-        matches!(self.owner, Owner::Installed(known) if known != installed::number())
-    }
-}
-
-impl Deref for Holding {
-    type Target = Opened;
-
-    #[inline]
-    fn deref(&self) -> &Opened {
-        match self {
-            Self::First(opened) => opened,
-            Self::Other(opened) => opened,
-        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! From a tree of YAML values to a checked [`Config`], reporting all that is wrong on the way.
+//! Validates a tree of YAML values into a [`Config`], and reports all problems.
 
 mod http;
 mod keys;
@@ -8,29 +8,29 @@ use std::num::NonZeroUsize;
 
 use sluicegate_core::KeyPrefix;
 
-use super::problem::{ConfigErrors, Place, Reporter, excerpt};
+use super::problem::{ConfigErrors, Position, Reporter, excerpt};
+use super::switch::{Switch, UnknownLimit};
 use super::tree::{self, Key, Node, Value};
 use super::{Config, MemoryConfig, Overflow, RedisConfig, StoreUrl, warnings};
-use crate::registry::{Switch, UnknownLimit};
 
-/// Reads and checks the text of a file.
+/// Parses and validates the text of a file.
 pub(super) fn config(text: &str, mut reporter: Reporter) -> Result<Config, ConfigErrors> {
-    let root =
-        tree::read(text).map_err(|malformed| reporter.only(malformed.place, &malformed.message))?;
+    let root = tree::read(text)
+        .map_err(|malformed| reporter.only(malformed.position, &malformed.message))?;
     let warnings = reporter.empty();
     let mut checker = Checker { text, warnings, reporter: &mut reporter };
     let config = checker.config(&root);
     let warnings = checker.warnings.into_problems();
-    if let Some((place, key)) =
-        tree::first_duplicate(text).filter(|(place, _)| !reporter.knows(*place))
+    if let Some((position, key)) =
+        tree::first_duplicate(text).filter(|(position, _)| !reporter.knows(*position))
     {
-        reporter.report(place, &twice(&excerpt(&key)));
+        reporter.report(position, &twice(&excerpt(&key)));
     }
     reporter.finish(config.map(|config| Config { warnings, ..config }))
 }
 
 fn twice(path: &str) -> String {
-    format!("{path}: is there twice: keep one of them")
+    format!("{path}: is set twice: keep one")
 }
 
 #[derive(Debug)]
@@ -40,12 +40,12 @@ struct Checker<'a> {
     warnings: Reporter,
 }
 
-/// The fields of a map that are known, each once.
+/// The known fields of a map, each once.
 type Fields<'a> = Vec<(&'a Key, &'a Node)>;
 
 fn field<'a>(fields: &Fields<'a>, name: &str) -> Option<&'a Node> {
     let (_, node) = fields.iter().find(|(key, _)| key.name == name)?;
-    // A field without a value says no more than one that isn't there.
+    // A field without a value counts as absent.
     Some(*node).filter(|node| !matches!(node.value, Value::Null))
 }
 
@@ -60,7 +60,7 @@ impl Checker<'_> {
             let message = format!(
                 "the file is empty: the smallest one is `limits: {{demo: {{policies: [\"{EXAMPLE}\"]}}}}`"
             );
-            self.reporter.report(root.place, &message);
+            self.reporter.report(root.position, &message);
             return None;
         }
         let fields = self.fields(root, "", &FIELDS)?;
@@ -79,10 +79,10 @@ impl Checker<'_> {
         let memory = field(&fields, "memory").map(|node| self.memory(node));
         let redis = field(&fields, "redis").map(|node| self.redis(node));
         let limits = match fields.iter().find(|(key, _)| key.name == "limits") {
-            // What is wrong with `http` doesn't keep the limits from being looked at.
+            // Problems in `http` don't prevent checking the limits.
             Some((key, node)) => self.limits(key, node, &http.clone().unwrap_or_default()),
             None => {
-                self.report(root.place, "limits", NO_LIMITS);
+                self.report(root.position, "limits", NO_LIMITS);
                 None
             }
         };
@@ -108,7 +108,7 @@ impl Checker<'_> {
             self.text(node, "store", "a URL such as `memory:` or `redis://127.0.0.1:6379`")?;
         url.parse()
             .map_err(|error: super::StoreUrlError| {
-                self.report(node.place, "store", &error.to_string());
+                self.report(node.position, "store", &error.to_string());
             })
             .ok()
     }
@@ -118,7 +118,7 @@ impl Checker<'_> {
         let text = self.text(node, "listen", WANTED)?;
         let address = text.parse().ok();
         if address.is_none() {
-            self.report(node.place, "listen", &format!("`{}` is not {WANTED}", excerpt(text)));
+            self.report(node.position, "listen", &format!("`{}` is not {WANTED}", excerpt(text)));
         }
         address
     }
@@ -155,7 +155,7 @@ impl Checker<'_> {
                 usize::MAX,
                 self.described(node)
             );
-            self.report(node.place, "memory.max_keys", &message);
+            self.report(node.position, "memory.max_keys", &message);
         }
         number
     }
@@ -169,11 +169,11 @@ impl Checker<'_> {
     fn prefix(&mut self, node: &Node) -> Option<KeyPrefix> {
         let text = self.text(node, "redis.prefix", "text such as `sg`")?;
         if let Some(warning) = warnings::of_prefix(text) {
-            self.warnings.report(node.place, &format!("redis.prefix: {warning}"));
+            self.warnings.report(node.position, &format!("redis.prefix: {warning}"));
         }
         text.parse()
             .map_err(|error: sluicegate_core::KeyPrefixError| {
-                self.report(node.place, "redis.prefix", &error.to_string());
+                self.report(node.position, "redis.prefix", &error.to_string());
             })
             .ok()
     }
@@ -185,11 +185,11 @@ impl Checker<'_> {
         };
         for (key, _) in fields.iter().filter(|(key, _)| key.name == idle) {
             let message = format!("{idle}: has no effect while `store` is {store}");
-            self.warnings.report(key.place, &message);
+            self.warnings.report(key.position, &message);
         }
     }
 
-    /// The fields of a map, after reporting those that aren't among `known` or are there twice.
+    /// The fields of a map. Reports unknown and duplicate ones.
     fn fields<'n>(&mut self, node: &'n Node, parent: &str, known: &[&str]) -> Option<Fields<'n>> {
         let entries = match &node.value {
             Value::Map(entries) => entries,
@@ -204,18 +204,18 @@ impl Checker<'_> {
         for (key, node) in entries {
             let path = path(parent, &excerpt(&key.name));
             if fields.iter().any(|(earlier, _)| earlier.name == key.name) {
-                self.reporter.report(key.place, &twice(&path));
+                self.reporter.report(key.position, &twice(&path));
             } else if known.contains(&key.name.as_str()) {
                 fields.push((key, node));
             } else {
                 let message = format!("is not a field: the fields here are {}", known.join(", "));
-                self.report(key.place, &path, &message);
+                self.report(key.position, &path, &message);
             }
         }
         Some(fields)
     }
 
-    /// A whole number in digits alone.
+    /// A whole number, digits only.
     fn number<T: std::str::FromStr>(&self, node: &Node) -> Option<T> {
         let written = node.written(self.text);
         let digits = written.bytes().all(|byte| byte.is_ascii_digit());
@@ -247,13 +247,13 @@ impl Checker<'_> {
 
     fn expected(&mut self, node: &Node, path: &str, wanted: &str) {
         let message = format!("must be {wanted}, but is {}", self.described(node));
-        self.report(node.place, path, &message);
+        self.report(node.position, path, &message);
     }
 
     fn described(&self, node: &Node) -> String {
         match &node.value {
             Value::Null => "nothing".to_owned(),
-            // As written: quotes are what makes a number text.
+            // As written, because quotes make a number a string.
             Value::Bool(_) | Value::Number | Value::Text(_) => {
                 format!("`{}`", excerpt(node.written(self.text)))
             }
@@ -262,8 +262,8 @@ impl Checker<'_> {
         }
     }
 
-    fn report(&mut self, place: Place, path: &str, message: &str) {
-        self.reporter.report(place, &format!("{path}: {message}"));
+    fn report(&mut self, position: Position, path: &str, message: &str) {
+        self.reporter.report(position, &format!("{path}: {message}"));
     }
 }
 
@@ -272,9 +272,9 @@ const FIELDS: [&str; 8] =
 const EXAMPLE: &str = "token_bucket 10/s burst 20";
 const NO_LIMITS: &str =
     "there is no limit: write one such as `demo: {policies: [\"token_bucket 10/s burst 20\"]}`";
-/// A field that may be absent, of which it is known whether it could be read.
+/// An optional field, with the information whether its value is valid.
 trait Checked<T> {
-    /// The default for a field that is absent, `None` for one that couldn't be read.
+    /// The default for an absent field, `None` for an invalid one.
     fn unwrap_or_default_if_absent(self) -> Option<T>;
 }
 

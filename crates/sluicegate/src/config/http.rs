@@ -1,13 +1,13 @@
-//! How requests over HTTP are looked at and answered.
+//! The settings for HTTP requests and responses.
 
 use sluicegate_http::{ClientAddress, FieldFormat};
 
-/// How requests over HTTP are looked at and answered.
+/// The settings for HTTP requests and responses.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct HttpConfig {
-    /// Where the client's address comes from, and how much of it tells clients apart. The keys of
-    /// the limits use it already.
+    /// Where the client's address comes from, and how many of its bits identify a client. The keys
+    /// of the limits already use it.
     pub client_address: ClientAddress,
     /// Which response fields tell a client about its limits.
     pub fields: FieldFormat,

@@ -4,7 +4,7 @@ use sluicegate_core::{Limit, Span};
 use sluicegate_http::{KeyExpression, KeyMatcher, OnMissingKey};
 
 use super::Override;
-use crate::registry::Switch;
+use super::switch::Switch;
 
 /// One limit of a config file, or one given in code.
 ///
@@ -22,31 +22,30 @@ use crate::registry::Switch;
 pub struct LimitConfig {
     /// The name and the policies.
     pub limit: Limit,
-    /// Whether it is in force; on unless the file says otherwise.
+    /// Whether the limit is in force. Default: on.
     pub enabled: Switch,
-    /// What middleware makes the key from; `ip` unless the file says otherwise.
+    /// What middleware makes the key from. Default: `ip`.
     pub key: KeyExpression,
-    /// What happens to a request that has nothing to make the key from; they share one unless the
-    /// file says otherwise.
+    /// What happens to a request that lacks the key. Default: all such requests share one.
     pub missing_key: OnMissingKey,
-    /// Keys that pass and are not counted.
+    /// Keys that pass without being counted.
     pub allow: Vec<KeyMatcher>,
-    /// Keys that are denied. Of an entry here and one in `allow` the more particular one counts:
-    /// a key before a range of addresses before a beginning, a longer range or beginning before a
-    /// shorter one; of equals, this one.
+    /// Keys that are denied. If a key matches here and in `allow`, the more specific entry counts:
+    /// a key before a range of addresses before a prefix, and a longer range or prefix before a
+    /// shorter one. Between equal entries, this list wins.
     pub block: Vec<KeyMatcher>,
-    /// Keys with other numbers; of several that name a key, the most particular one, by the order
-    /// above. Those of another limit's policies keep states of their own.
+    /// Keys with other numbers. If several match a key, the most specific one counts, in the order
+    /// above. An override with the policies of another limit keeps separate states.
     pub overrides: Vec<Override>,
-    /// What is answered when the store fails.
+    /// What the limit answers when the store fails.
     pub on_store_failure: OnStoreFailure,
-    /// How long the store may take for an answer: 1 ms to 60 s. In a file 50 ms unless it says
-    /// otherwise; `None` is what the store is set up with.
+    /// How long the store may take for an answer: 1 ms to 60 s. The default in a file is 50 ms;
+    /// `None` means the store's own deadline.
     pub deadline: Option<Span>,
 }
 
 impl LimitConfig {
-    /// A limit with everything as in a file that says no more than its policies.
+    /// A limit with the defaults of a file that has nothing but its policies.
     #[must_use]
     pub fn new(limit: Limit) -> Self {
         Self {
@@ -76,8 +75,8 @@ pub enum OnStoreFailure {
     /// A typed error: HTTP status 503.
     #[default]
     Error,
-    /// Everything passes.
+    /// Allow every request.
     Allow,
-    /// Nothing passes.
+    /// Deny every request.
     Deny,
 }

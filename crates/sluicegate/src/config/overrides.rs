@@ -8,9 +8,9 @@ use sluicegate_http::KeyMatcher;
 
 use super::Times;
 
-/// Keys that have other numbers than the rest of a limit: the same policies, each of the same
-/// name, algorithm and window. So what was consumed under one set of numbers counts under the
-/// other, and a key that gets other numbers keeps what it consumed.
+/// Keys with other numbers than the rest of a limit, under the same policies: each has the same
+/// name, algorithm and window. What was consumed under one set of numbers therefore counts under
+/// the other.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Override {
     key: KeyMatcher,
@@ -18,7 +18,7 @@ pub struct Override {
 }
 
 impl Override {
-    /// The keys that `key` names have `policies` in place of those of `base`.
+    /// Gives the keys that `key` matches `policies` instead of those of `base`.
     ///
     /// ```
     /// use sluicegate::config::Override;
@@ -32,13 +32,13 @@ impl Override {
     /// assert_eq!(
     ///     Override::new("acme".parse()?, &api, other).unwrap_err().to_string(),
     ///     "policy `token_bucket` is a gcra, but the limit's is a token_bucket: \
-    ///      an override changes numbers alone"
+    ///      an override can change only numbers"
     /// );
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
-    /// When the policies are not those of `base`, in its order, with other numbers.
+    /// If the policies are not those of `base`, in the same order, with other numbers.
     pub fn new(
         key: KeyMatcher,
         base: &Limit,
@@ -68,12 +68,11 @@ impl Override {
         Ok(Self { key, limit })
     }
 
-    /// The keys that `key` names have `times` as much of everything: rates, bursts, capacities,
-    /// queues and limits. Windows, costs and times (the saved idle time of `smooth`, the warm-up)
-    /// stay.
+    /// Gives the keys that `key` matches `times` as much of every rate, burst, capacity, queue and
+    /// limit. Windows, costs and durations (the burst of `smooth`, the warm-up period) stay.
     ///
     /// # Errors
-    /// When a number would not be exact, or beyond what its policy can have.
+    /// If a number would not be exact, or is out of the range of its policy.
     pub fn times(key: KeyMatcher, base: &Limit, times: Times) -> Result<Self, OverrideError> {
         let mut policies = Vec::with_capacity(base.members().len());
         for (index, member) in base.members().iter().enumerate() {
@@ -93,28 +92,28 @@ impl Override {
         Self::new(key, base, policies)
     }
 
-    /// Which keys.
+    /// The keys.
     #[must_use]
     pub const fn key(&self) -> &KeyMatcher {
         &self.key
     }
 
-    /// The limit with their numbers.
+    /// The limit with the other numbers.
     #[must_use]
     pub const fn limit(&self) -> &Limit {
         &self.limit
     }
 }
 
-/// What keeps two policies from being one with two sets of numbers.
+/// Why a policy is not another one with different numbers.
 fn difference(index: usize, own: &Member, wanted: &Member) -> Option<String> {
-    let (name, algorithm) = (wanted.name(), wanted.policy().algorithm().word());
-    let own_algorithm = own.policy().algorithm().word();
-    let rule = "an override changes numbers alone";
+    let (name, algorithm) = (wanted.name(), wanted.policy().algorithm().keyword());
+    let own_algorithm = own.policy().algorithm().keyword();
+    let rule = "an override can change only numbers";
     if own.name() != name {
         let number = index + 1;
         Some(format!(
-            "policy {number} is called `{}`, but the limit's `{name}`: {rule}",
+            "policy {number} has the name `{}`, but the limit's has `{name}`: {rule}",
             own.name()
         ))
     } else if own_algorithm != algorithm {
@@ -123,13 +122,13 @@ fn difference(index: usize, own: &Member, wanted: &Member) -> Option<String> {
         ))
     } else if own.identity() != wanted.identity() {
         let policy = wanted.policy();
-        Some(format!("policy `{name}` has another window than the limit's, `{policy}`: {rule}"))
+        Some(format!("policy `{name}` has another window than the limit's `{policy}`: {rule}"))
     } else {
         None
     }
 }
 
-/// Of which policy an error is.
+/// The index of the policy that an error is about.
 const fn faulty(error: &LimitError) -> Option<usize> {
     match error {
         LimitError::DuplicateName { index, .. } => Some(*index),
@@ -137,12 +136,12 @@ const fn faulty(error: &LimitError) -> Option<usize> {
     }
 }
 
-/// The policy with all but the numbers of `member`.
+/// The policy with the numbers of `algorithm`, and everything else from `member`.
 fn like(member: &Member, policy: Policy) -> Policy {
     use sluicegate_core::{DeniedCharge, Enforcement};
     let base = member.policy();
     let mut policy = policy.with_cost(base.cost());
-    // A name that was not given stays so: it prints as it reads.
+    // A default name stays a default, so that the spec prints as it was written.
     if let Some(name) = base.name() {
         policy = policy.named(name.clone());
     }
@@ -155,7 +154,7 @@ fn like(member: &Member, policy: Policy) -> Policy {
     policy
 }
 
-/// The algorithm with `times` its numbers, or the number of which there is no such multiple.
+/// The algorithm with `times` its numbers, or the number that has no such multiple.
 fn multiplied(algorithm: &Algorithm, times: Times) -> Result<Algorithm, String> {
     let many = |name: &str, units| times.of_units(units).ok_or_else(|| format!("{name} {units}"));
     let fast = |rate| times.of_rate(rate).ok_or_else(|| format!("rate {rate}"));
@@ -179,12 +178,12 @@ fn multiplied(algorithm: &Algorithm, times: Times) -> Result<Algorithm, String> 
                 strategy.limit = many("limit", strategy.limit)?;
             }
         }
-        _ => return Err(algorithm.word().to_owned()),
+        _ => return Err(algorithm.keyword().to_owned()),
     }
     Ok(algorithm)
 }
 
-/// Numbers that can't stand in for those of a limit. The message says what to change.
+/// Why numbers can't override those of a limit. The message says what to change.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct OverrideError {
     policy: Option<usize>,
@@ -192,7 +191,7 @@ pub struct OverrideError {
 }
 
 impl OverrideError {
-    /// The index of the policy at fault, if it is one.
+    /// The index of the wrong policy, if the error is about one.
     #[must_use]
     pub const fn policy(&self) -> Option<usize> {
         self.policy
@@ -271,7 +270,11 @@ mod tests {
         let base = crate::limit("l", ["gcra 1/s", "fixed_window 5/h as daily"]).unwrap();
         for (policies, policy, message) in [
             (&["gcra 1/s"][..], None, "has 1 of the limit's 2 policies: write gcra, daily"),
-            (&["gcra 1/s", "fixed_window 5/h"], Some(1), "policy 2 is called `fixed_window`, but"),
+            (
+                &["gcra 1/s", "fixed_window 5/h"],
+                Some(1),
+                "policy 2 has the name `fixed_window`, but",
+            ),
             (
                 &["gcra 1/s", "gcra 5/h as daily"],
                 Some(1),

@@ -1,4 +1,4 @@
-//! What is wrong with a config file, and where.
+//! Problems in a config file, and their positions.
 
 use std::error::Error;
 use std::fmt;
@@ -7,9 +7,9 @@ use sluicegate_core::printable;
 
 use super::FileName;
 
-/// Everything that is wrong with a config file, at least one problem, in the order of the file.
+/// All problems in a config file, at least one, in the order of the file.
 ///
-/// Prints one problem after the other, each as [`ConfigProblem`] does.
+/// Prints one problem after the other, each like [`ConfigProblem`].
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ConfigErrors(Vec<ConfigProblem>);
 
@@ -35,30 +35,30 @@ impl fmt::Display for ConfigErrors {
 
 impl Error for ConfigErrors {}
 
-/// One thing that is wrong with a config file, or that can hardly be meant.
+/// A problem in a config file, or a warning about it.
 ///
-/// Prints as `FILE:LINE:COLUMN: MESSAGE`, a problem of a policy spec with the spec and carets on
-/// two further lines; a problem of the file as a whole as `FILE: MESSAGE`. Control characters
-/// are printed as escapes.
+/// Prints as `FILE:LINE:COLUMN: MESSAGE`, or as `FILE: MESSAGE` if it is about the whole file. A
+/// problem with a policy spec has two more lines, with the spec and carets. Control characters
+/// print as escapes.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ConfigProblem {
     file: FileName,
-    place: Option<Place>,
+    position: Option<Position>,
     message: String,
     snippet: Option<String>,
 }
 
 impl ConfigProblem {
-    /// The line, counted from 1; `None` when the problem is the file as a whole.
+    /// The line, from 1; `None` if the problem is about the whole file.
     #[must_use]
     pub fn line(&self) -> Option<u64> {
-        self.place.map(|place| place.line)
+        self.position.map(|position| position.line)
     }
 
-    /// The column in characters, counted from 1; `None` when the problem is the file as a whole.
+    /// The column in characters, from 1; `None` if the problem is about the whole file.
     #[must_use]
     pub fn column(&self) -> Option<u64> {
-        self.place.map(|place| place.column)
+        self.position.map(|position| position.column)
     }
 
     /// What is wrong and what to change, on one line.
@@ -67,7 +67,7 @@ impl ConfigProblem {
         &self.message
     }
 
-    /// For a policy spec that can't be read: the spec, and carets below on a second line.
+    /// For a policy spec that can't be parsed: the spec, and carets on a second line.
     #[must_use]
     pub fn snippet(&self) -> Option<&str> {
         self.snippet.as_deref()
@@ -76,9 +76,9 @@ impl ConfigProblem {
 
 impl fmt::Display for ConfigProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { file, place, message, snippet } = self;
-        match place {
-            Some(Place { line, column }) => write!(f, "{file}:{line}:{column}: {message}")?,
+        let Self { file, position, message, snippet } = self;
+        match position {
+            Some(Position { line, column }) => write!(f, "{file}:{line}:{column}: {message}")?,
             None => write!(f, "{file}: {message}")?,
         }
         for line in snippet.iter().flat_map(|snippet| snippet.lines()) {
@@ -90,13 +90,13 @@ impl fmt::Display for ConfigProblem {
 
 /// A line and a column, both counted from 1, the column in characters.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(super) struct Place {
+pub(super) struct Position {
     pub(super) line: u64,
     pub(super) column: u64,
 }
 
-impl Place {
-    /// The place of the character after `text`, which begins the file.
+impl Position {
+    /// The position after `text`, with which the file begins.
     pub(super) fn after(text: &str) -> Self {
         let line = text.matches('\n').count() + 1;
         let column = text.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
@@ -121,32 +121,32 @@ impl Reporter {
         Self { file: printable(file).into(), problems: Vec::new() }
     }
 
-    pub(super) fn report(&mut self, place: Place, message: &str) {
-        self.problems.push(self.problem(Some(place), message, None));
+    pub(super) fn report(&mut self, position: Position, message: &str) {
+        self.problems.push(self.problem(Some(position), message, None));
     }
 
-    /// A problem shown with a part of the file, which is printable already.
-    pub(super) fn report_with(&mut self, place: Place, message: &str, snippet: &str) {
-        self.problems.push(self.problem(Some(place), message, Some(snippet.to_owned())));
+    /// Reports a problem with an excerpt of the file, which is printable already.
+    pub(super) fn report_with(&mut self, position: Position, message: &str, snippet: &str) {
+        self.problems.push(self.problem(Some(position), message, Some(snippet.to_owned())));
     }
 
-    /// The one problem that keeps the file from being read at all.
-    pub(super) fn only(&self, place: Option<Place>, message: &str) -> ConfigErrors {
-        ConfigErrors(vec![self.problem(place, message, None)])
+    /// The only problem, if the file can't be read at all.
+    pub(super) fn only(&self, position: Option<Position>, message: &str) -> ConfigErrors {
+        ConfigErrors(vec![self.problem(position, message, None)])
     }
 
-    /// A collector of the same file's warnings.
+    /// A collector for warnings about the same file.
     pub(super) fn empty(&self) -> Self {
         Self { file: self.file.clone(), problems: Vec::new() }
     }
 
-    pub(super) fn knows(&self, place: Place) -> bool {
-        self.problems.iter().any(|problem| problem.place == Some(place))
+    pub(super) fn knows(&self, position: Position) -> bool {
+        self.problems.iter().any(|problem| problem.position == Some(position))
     }
 
-    /// What was reported, in the order of the file.
+    /// The reported problems, in the order of the file.
     pub(super) fn into_problems(mut self) -> Vec<ConfigProblem> {
-        self.problems.sort_by_key(|problem| problem.place);
+        self.problems.sort_by_key(|problem| problem.position);
         self.problems
     }
 
@@ -160,15 +160,15 @@ impl Reporter {
 
     fn problem(
         &self,
-        place: Option<Place>,
+        position: Option<Position>,
         message: &str,
         snippet: Option<String>,
     ) -> ConfigProblem {
-        ConfigProblem { file: self.file.clone(), place, message: printable(message), snippet }
+        ConfigProblem { file: self.file.clone(), position, message: printable(message), snippet }
     }
 }
 
-/// The beginning of a value, enough to find it again.
+/// The beginning of a value, enough to recognize it.
 pub(super) fn excerpt(text: &str) -> String {
     const MOST: usize = 40;
     match text.char_indices().nth(MOST) {

@@ -1,11 +1,11 @@
-//! Where state lives.
+//! The URL of a store.
 
 use std::error::Error;
 use std::fmt;
 use std::str::FromStr;
 
-/// A store: `memory:` (or `memory`), `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`, or the
-/// same with `valkey://`.
+/// The URL of a store: `memory:` (or `memory`), `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`,
+/// or the same with `valkey://`.
 ///
 /// ```
 /// use sluicegate::config::StoreUrl;
@@ -26,13 +26,13 @@ pub enum StoreUrl {
     Redis(RedisUrl),
 }
 
-/// The URL of a Redis or Valkey server. It may hold a password, so printing it leaves out user
-/// and password.
+/// The URL of a Redis or Valkey server. It may contain a password, so it prints without user and
+/// password.
 #[derive(Clone, Eq, PartialEq)]
 pub struct RedisUrl(String);
 
 impl RedisUrl {
-    /// The URL to connect to, beginning with `redis://`, user and password included.
+    /// The URL to connect to, with scheme `redis://`, including user and password.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
@@ -75,7 +75,7 @@ impl FromStr for StoreUrl {
             scheme.len() <= 20
                 && scheme.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
         };
-        // Where there is no scheme it can't be told where a password would be: nothing is shown.
+        // Without a scheme, a password could be anywhere, so the message quotes nothing.
         let (scheme, rest) = text
             .split_once("://")
             .filter(|(scheme, _)| is_scheme(scheme))
@@ -90,7 +90,7 @@ impl FromStr for StoreUrl {
 
 const ACCEPTED: &str = "write memory:, redis://HOST:PORT or valkey://HOST:PORT";
 
-/// A store URL that can't be used. Its message never holds a password.
+/// Why a store URL is invalid. The message never contains a password.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct StoreUrlError(String);
 
@@ -102,7 +102,7 @@ impl fmt::Display for StoreUrlError {
 
 impl Error for StoreUrlError {}
 
-/// What comes after `redis://`.
+/// Parses what comes after `redis://`.
 fn redis(rest: &str) -> Result<RedisUrl, StoreUrlError> {
     let problem = |message: &str| Err(StoreUrlError(message.to_owned()));
     if rest.chars().any(|character| character.is_whitespace() || character.is_control()) {
@@ -110,8 +110,8 @@ fn redis(rest: &str) -> Result<RedisUrl, StoreUrlError> {
             "the store URL holds white space or a control character: write it as %20, %0A …",
         );
     }
-    // A host ends here for whoever reads URLs: were a password's slash let through, the client
-    // would go to another host than the one that is meant.
+    // A URL parser ends the host here: with a slash in the password, the client would connect to
+    // the wrong host.
     let (authority, path) = match rest.find(['/', '?', '#']) {
         Some(end) => rest.split_at(end),
         None => (rest, ""),
@@ -128,7 +128,7 @@ fn redis(rest: &str) -> Result<RedisUrl, StoreUrlError> {
     }
     let (host, port) = match address.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((host, "")) => (host, None),
-        // What follows the bracket has to begin with a colon: the empty port is refused below.
+        // What follows the bracket has to begin with a colon; an empty port is rejected below.
         Some((host, port)) => (host, Some(port.strip_prefix(':').unwrap_or_default())),
         None => match address.split_once(':') {
             Some((host, port)) => (host, Some(port)),
@@ -151,7 +151,7 @@ fn redis(rest: &str) -> Result<RedisUrl, StoreUrlError> {
         );
     }
     let url = format!("redis://{rest}");
-    // Whoever connects reads it again: what it can't read is found here and not at the first use.
+    // The client parses the URL again. Check now that it can, rather than at the first use.
     #[cfg(feature = "redis")]
     drop(
         sluicegate_redis::RedisStore::builder(&url)

@@ -134,7 +134,7 @@ fn a_number_that_is_a_key_twice_is_refused_wherever_it_stands() {
         "limits: {404: {policies: [gcra 5/s]}, a: {policies: [gcra 5/s]}, a: {policies: [gcra 6/s]}}",
         "limits: {a: {policies: [gcra 5/s]}, 404: {policies: [gcra 5/s]}, a: {policies: [gcra 6/s]}}",
     ] {
-        assert!(problems(text).contains("is there twice: keep one of them"), "{}", problems(text));
+        assert!(problems(text).contains("is set twice: keep one"), "{}", problems(text));
     }
 }
 

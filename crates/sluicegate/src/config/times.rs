@@ -1,4 +1,4 @@
-//! How many times as much.
+//! Multiples of a limit.
 
 use std::error::Error;
 use std::fmt;
@@ -6,8 +6,8 @@ use std::str::FromStr;
 
 use sluicegate_core::Rate;
 
-/// How many times as much of a limit some keys have: a decimal number above 0 and up to a million,
-/// with up to six digits after the point. It multiplies exactly or not at all.
+/// A multiple of a limit, for an override: a decimal number above 0, at most 1,000,000, with up to
+/// six digits after the point. It multiplies exactly or not at all.
 ///
 /// ```
 /// use sluicegate::config::Times;
@@ -26,28 +26,28 @@ pub struct Times {
 const MILLION: u64 = 1_000_000;
 
 impl Times {
-    /// That many times `units`, if that is a whole number.
+    /// This multiple of `units`, if that is a whole number.
     pub(super) fn of_units(self, units: u64) -> Option<u64> {
         let product = u128::from(units) * u128::from(self.millionths);
         let whole = product.is_multiple_of(u128::from(MILLION));
         whole.then(|| u64::try_from(product / u128::from(MILLION)).ok()).flatten()
     }
 
-    /// That many times `rate`: a count that isn't whole becomes one over a longer time.
+    /// This multiple of `rate`. If the count isn't whole, the period grows until it is.
     pub(super) fn of_rate(self, rate: Rate) -> Option<Rate> {
         if let Some(count) = self.of_units(rate.count()) {
-            return Rate::new(count, rate.per()).ok();
+            return Rate::new(count, rate.period()).ok();
         }
-        // The least number of periods in which it is a whole number.
+        // The smallest number of periods for which the count is whole.
         let product = u128::from(rate.count()) * u128::from(self.millionths);
         let divisor = greatest_common_divisor(product, u128::from(MILLION));
         let count = u64::try_from(product / divisor).ok()?;
         let periods = u64::try_from(u128::from(MILLION) / divisor).ok()?;
-        let per = rate.per().as_micros().checked_mul(periods)?;
+        let per = rate.period().as_micros().checked_mul(periods)?;
         Rate::new(count, sluicegate_core::Span::from_micros(per).ok()?).ok()
     }
 
-    /// Whether it changes nothing.
+    /// Whether the multiple is 1.
     pub(super) const fn is_one(self) -> bool {
         self.millionths == MILLION
     }
@@ -91,7 +91,7 @@ impl fmt::Display for Times {
     }
 }
 
-/// Text that doesn't say how many times.
+/// Text that is not a multiple.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct TimesError(String);
 

@@ -1,4 +1,4 @@
-//! YAML as a tree of values with their places, before anything is known about their meaning.
+//! YAML as a tree of values with their positions, before they are interpreted.
 
 use std::fmt;
 
@@ -6,14 +6,14 @@ use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::options::{DuplicateKeyPolicy, NonFiniteFloatPolicy};
 use serde_saphyr::{Error, Location, MessageFormatter, Options, Spanned, UserMessageFormatter};
 
-use super::problem::Place;
+use super::problem::Position;
 
-/// A value and where it stands.
+/// A value and its position.
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) value: Value,
-    pub(super) place: Place,
-    /// The bytes of a scalar as written, quotes included; empty where they aren't known.
+    pub(super) position: Position,
+    /// The byte range of a scalar as written, including quotes; empty if unknown.
     written: std::ops::Range<usize>,
 }
 
@@ -30,37 +30,37 @@ pub(super) enum Value {
 #[derive(Debug)]
 pub(super) struct Key {
     pub(super) name: String,
-    pub(super) place: Place,
+    pub(super) position: Position,
 }
 
 /// Where a file stops being YAML, and why.
 #[derive(Debug)]
 pub(super) struct Malformed {
-    pub(super) place: Option<Place>,
+    pub(super) position: Option<Position>,
     pub(super) message: String,
 }
 
-/// The most levels of lists and maps inside each other; a valid file has 6.
+/// The maximum nesting of lists and maps; a valid file has 6 levels.
 const MAX_DEPTH: usize = 16;
-/// The most values in a file.
+/// The maximum number of values in a file.
 const MAX_NODES: usize = 100_000;
-/// The most values, and beginnings and ends of them, that aliases stand for together.
+/// The maximum number of parser events that all aliases together expand to.
 const MAX_REPLAYED: usize = 100_000;
 
-/// Reads `text`. A key that a map has twice is there twice, if no key of the map is a number.
+/// Parses `text`. A duplicate key in a map is in the tree twice, unless the map has a numeric key.
 pub(super) fn read(text: &str) -> Result<Node, Malformed> {
     serde_saphyr::from_str_with_options(text, options(DuplicateKeyPolicy::LastWins))
         .map_err(|error| malformed(&error))
 }
 
-/// The first key that `text`, which can be read, has twice in a map: the tree doesn't hold the
-/// earlier one when there are numbers among the keys.
-pub(super) fn first_duplicate(text: &str) -> Option<(Place, String)> {
+/// The first duplicate key in a map of `text`, which is valid YAML. For maps with numeric keys,
+/// where the tree lacks the earlier of two equal keys.
+pub(super) fn first_duplicate(text: &str) -> Option<(Position, String)> {
     let error =
         serde_saphyr::from_str_with_options::<Node>(text, options(DuplicateKeyPolicy::Error));
     match error {
         Err(Error::DuplicateMappingKey { key, location }) => {
-            Some((place(location), key.unwrap_or_default()))
+            Some((position(location), key.unwrap_or_default()))
         }
         _ => None,
     }
@@ -71,7 +71,7 @@ fn options(duplicate_keys: DuplicateKeyPolicy) -> Options {
         budget: serde_saphyr::budget! { max_depth: MAX_DEPTH, max_nodes: MAX_NODES },
         alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: MAX_REPLAYED },
         duplicate_keys: duplicate_keys,
-        // `on`, `off`, `yes` and `no` are words.
+        // `on`, `off`, `yes` and `no` are strings.
         strict_booleans: true,
         non_finite_float_policy: NonFiniteFloatPolicy::PassThrough,
         reject_unsupported_tags: true,
@@ -107,8 +107,8 @@ fn malformed(error: &Error) -> Malformed {
         }
         other => format!("not valid YAML: {}", UserMessageFormatter.format_message(other)),
     };
-    let place = error.location().filter(|location| location.line() > 0).map(place);
-    Malformed { place, message }
+    let position = error.location().filter(|location| location.line() > 0).map(position);
+    Malformed { position, message }
 }
 
 fn innermost(error: &Error) -> &Error {
@@ -118,26 +118,26 @@ fn innermost(error: &Error) -> &Error {
     }
 }
 
-fn place(location: Location) -> Place {
-    Place { line: location.line().max(1), column: location.column().max(1) }
+fn position(location: Location) -> Position {
+    Position { line: location.line().max(1), column: location.column().max(1) }
 }
 
 impl Node {
-    /// A scalar as it stands in `text`, quotes included.
+    /// A scalar as written in `text`, including quotes.
     pub(super) fn written<'a>(&self, text: &'a str) -> &'a str {
         text.get(self.written.clone()).unwrap_or_default()
     }
 
-    /// Where the character after `characters` others of this text stands, if the text is written
-    /// as it is read: without escapes and line breaks.
-    pub(super) fn place_inside(&self, text: &str, characters: usize) -> Place {
-        let Value::Text(value) = &self.value else { return self.place };
+    /// The position after the first `characters` characters of this text, if it is written
+    /// verbatim: without escapes and line breaks.
+    pub(super) fn position_inside(&self, text: &str, characters: usize) -> Position {
+        let Value::Text(value) = &self.value else { return self.position };
         let written = self.written(text);
         let unquoted = written.strip_prefix(['"', '\'']).unwrap_or(written);
         if value.contains('\n') || !unquoted.starts_with(value.as_str()) {
-            return self.place;
+            return self.position;
         }
-        self.place.right(written.chars().count() - unquoted.chars().count() + characters)
+        self.position.right(written.chars().count() - unquoted.chars().count() + characters)
     }
 }
 
@@ -149,14 +149,14 @@ impl<'de> Deserialize<'de> for Node {
             let start = usize::try_from(span.byte_offset()?).ok()?;
             Some(start..start.checked_add(usize::try_from(span.byte_len()?).ok()?)?)
         };
-        Ok(Self { value, place: place(referenced), written: bytes().unwrap_or_default() })
+        Ok(Self { value, position: position(referenced), written: bytes().unwrap_or_default() })
     }
 }
 
 impl<'de> Deserialize<'de> for Key {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let name = Spanned::<String>::deserialize(deserializer)?;
-        Ok(Self { name: name.value, place: place(name.referenced) })
+        Ok(Self { name: name.value, position: position(name.referenced) })
     }
 }
 

@@ -1,8 +1,8 @@
-//! What is valid but can hardly be meant.
+//! Warnings about what is valid but probably a mistake.
 
 use sluicegate_core::{Algorithm, Enforcement, Policy, Rate, Strategy};
 
-/// What can hardly be meant about one policy.
+/// Warnings about one policy.
 pub(super) fn of_policy(policy: &Policy) -> Vec<String> {
     match policy.algorithm() {
         Algorithm::SlidingLog { strategies } => redundant_strategies(strategies),
@@ -10,7 +10,7 @@ pub(super) fn of_policy(policy: &Policy) -> Vec<String> {
     }
 }
 
-/// What can hardly be meant about the policies of a limit together.
+/// Warnings about the policies of a limit together.
 pub(super) fn of_policies(policies: &[Policy]) -> Option<&'static str> {
     policies
         .iter()
@@ -18,23 +18,23 @@ pub(super) fn of_policies(policies: &[Policy]) -> Option<&'static str> {
         .then_some("every policy is a shadow: the limit never refuses anything")
 }
 
-/// What can hardly be meant about the prefix of keys in Redis.
+/// Warnings about the prefix of keys in Redis.
 pub(super) fn of_prefix(prefix: &str) -> Option<&'static str> {
     /// The default under the project's former name.
     const FORMER: &str = "tg";
     (prefix == FORMER).then_some(
-        "`tg` was the default under the project's former name: it keeps the states that were \
+        "`tg` was the default under the project's former name: keep it only for the states \
          written then; where they need not be kept, leave it out",
     )
 }
 
-/// Strategies that can never be the one to refuse, because another one refuses before.
+/// Warnings about strategies that never refuse anything, because another one refuses first.
 fn redundant_strategies(strategies: &[Strategy]) -> Vec<String> {
     let mut warnings = Vec::new();
     for (index, strategy) in strategies.iter().enumerate() {
         let tighter = strategies.iter().enumerate().find(|(other_index, other)| {
             let equal = implies(strategy, other) && implies(other, strategy);
-            // Of two that say the same, the later one is too many.
+            // Of two equal strategies, the later one is redundant.
             *other_index != index && implies(other, strategy) && (!equal || *other_index < index)
         });
         if let Some((_, tighter)) = tighter {
@@ -47,8 +47,8 @@ fn redundant_strategies(strategies: &[Strategy]) -> Vec<String> {
     warnings
 }
 
-/// Whether whatever `tight` admits `loose` admits too: as many windows of `tight` as it takes to
-/// cover one of `loose` hold no more than `loose` allows.
+/// Whether `loose` admits everything that `tight` admits: the windows of `tight` that cover one
+/// window of `loose` hold no more than `loose` allows.
 fn implies(tight: &Strategy, loose: &Strategy) -> bool {
     if tight.window.is_zero() {
         return false;

@@ -1,15 +1,15 @@
-//! Denials as answers over HTTP and gRPC.
+//! Denials as HTTP and gRPC responses.
 
 use sluicegate_core::Clock as _;
 use sluicegate_core::Source;
-use sluicegate_http::{GrpcStatus, KeyComponent, Missing, Problem};
+use sluicegate_http::{GrpcStatus, KeyComponent, MissingComponent, Problem};
 use sluicegate_memory::SystemClock;
 
 use super::{Denied, Inner};
 
 impl Denied {
-    /// The problem that a client over HTTP is told (RFC 9457): of an exceeded quota 429, of a list
-    /// 403, of a missing key 400, and of a failing store 503.
+    /// The problem body (RFC 9457) for an HTTP client. Its status is 429 for an exceeded quota, 403
+    /// for a block list, 400 for a missing key and 503 for a failed store.
     ///
     /// ```
     /// use sluicegate::{Denied, StoreError, StoreErrorKind};
@@ -22,14 +22,16 @@ impl Denied {
         match &self.0 {
             Inner::Decided(decision) => match decision.source() {
                 Source::Bypass => Problem::blocked(),
-                _ => Problem::of_denial(decision),
+                _ => Problem::from_denial(decision),
             },
-            Inner::NoKey { .. } => Problem::missing_key(&Missing::absent(KeyComponent::Custom)),
+            Inner::NoKey { .. } => {
+                Problem::missing_key(&MissingComponent::absent(KeyComponent::Custom))
+            }
             Inner::Failed { .. } => Problem::temporary_reduced_capacity(),
         }
     }
 
-    /// The status that a client over gRPC is told.
+    /// The status for a gRPC client.
     ///
     /// ```
     /// use sluicegate::{Denied, http::GrpcCode};
@@ -40,17 +42,17 @@ impl Denied {
         match &self.0 {
             Inner::Decided(decision) => match decision.source() {
                 Source::Bypass => GrpcStatus::permission_denied(),
-                _ => GrpcStatus::of_denial(decision),
+                _ => GrpcStatus::from_denial(decision),
             },
             Inner::NoKey { .. } => {
-                GrpcStatus::invalid_argument(&Missing::absent(KeyComponent::Custom))
+                GrpcStatus::invalid_argument(&MissingComponent::absent(KeyComponent::Custom))
             }
             Inner::Failed { .. } => GrpcStatus::unavailable(),
         }
     }
 
-    /// The response that middleware would send: the [problem](Self::problem), and the fields that
-    /// tell of the limit. For handlers that ask a limit themselves.
+    /// The response that middleware would send: the [problem](Self::problem), and the response
+    /// fields about the limit. For handlers that ask a limit themselves.
     ///
     /// ```
     /// use sluicegate::{Denied, Limiter, MemoryStore, http::FieldFormat};

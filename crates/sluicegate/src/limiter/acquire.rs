@@ -13,23 +13,23 @@ use super::Limiter;
 use crate::ask::Ask;
 
 impl<S: Store> Limiter<S> {
-    /// Takes the cost, waiting for it at most `deadline` altogether; needs a tokio runtime with
-    /// time enabled.
+    /// Takes the cost, waiting for it at most `deadline` in total. Needs a tokio runtime with time
+    /// enabled.
     ///
-    /// A limit that can be reserved ([`Limit::can_reserve`](sluicegate_core::Limit::can_reserve))
-    /// queues its callers: each is given its own instant, in the order of asking. Any other is
-    /// asked again when it said that it would pass, and then whoever asks first is first. A wait
-    /// that can't end in time is denied at once, without waiting; so is one that would never end.
+    /// A limit that supports reservations
+    /// ([`Limit::can_reserve`](sluicegate_core::Limit::can_reserve)) queues its callers: each gets
+    /// its own instant, first come, first served. Other limits are asked again after the
+    /// retry-after of the denial; then whoever asks first is served first. If the wait would never
+    /// end, or not in time, the request is denied immediately, without waiting.
     ///
-    /// The deadline is for the waiting: the time a call to the store takes is bounded by the
-    /// store's own deadline. A future that is dropped while it waits for its instant gives its
-    /// units back if nobody asked after it; otherwise they are lost, so that no two callers act
-    /// at one instant. One that is dropped while the store is being asked may have taken units,
-    /// which count as used.
+    /// The deadline covers the waiting. A call to the store has the store's own deadline. A future
+    /// that is dropped while it waits for its instant gives its units back if no request was
+    /// charged since; otherwise they are lost, so that no two callers act at one instant. A future
+    /// that is dropped during a call to the store may have taken units, which count as used.
     ///
     /// # Errors
-    /// Like [`Limiter::check`]; [`RequestErrorKind::Unsupported`] for a limit that has a shaper next
-    /// to policies that can't be reserved, whose wait nobody could bound.
+    /// Like [`Limiter::check`]; [`RequestErrorKind::Unsupported`] for a limit that combines a
+    /// shaper with policies that don't support reservations, because that wait has no bound.
     pub fn acquire<'a>(
         &'a self,
         ask: impl Into<Ask<'a>>,
@@ -40,7 +40,7 @@ impl<S: Store> Limiter<S> {
     }
 
     pub(crate) async fn wait_for(&self, ask: &Ask<'_>, end: Instant) -> Result<Decision, Error> {
-        // Injected time doesn't pass while somebody waits.
+        // Injected time doesn't pass during a wait.
         if ask.time().is_some() {
             return Err(unsupported(
                 "a request with a time of its own can't wait: use `reserve`".to_owned(),
@@ -51,8 +51,8 @@ impl<S: Store> Limiter<S> {
         }
         if self.has_enforced_shaper() {
             return Err(unsupported(format!(
-                "limit `{}` can't be acquired: it has a shaper next to policies that can't be \
-                 reserved; put the shaper into a limit of its own",
+                "limit `{}` can't wait: it combines a shaper with policies that don't support \
+                 reservations; move the shaper to a limit of its own",
                 self.limit().name()
             )));
         }
@@ -96,7 +96,7 @@ impl<S: Store> Limiter<S> {
 
 /// When a wait of this length ends.
 pub(crate) fn end_of(wait: Span) -> Instant {
-    /// Longer than anybody waits: a clock that can't count so far is not asked to.
+    /// Longer than any sensible wait, and still within the range of every clock.
     const FOREVER: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
     Instant::now() + Duration::from(wait).min(FOREVER)
 }

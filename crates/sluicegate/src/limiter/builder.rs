@@ -1,4 +1,4 @@
-//! What a limiter can be told before it is made.
+//! Configures a limiter.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use super::{Inner, Limiter};
 use crate::config::OnStoreFailure;
 use crate::observe::{Observer, Observers};
 
-/// Makes a [`Limiter`].
+/// Builds a [`Limiter`].
 #[must_use]
 pub struct LimiterBuilder<S: Store> {
     store: S,
@@ -30,7 +30,7 @@ impl<S: Store> LimiterBuilder<S> {
         }
     }
 
-    /// Tells somebody of every answer; may be called several times.
+    /// Adds an observer of every answer.
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observers.push(observer);
         self
@@ -41,20 +41,20 @@ impl<S: Store> LimiterBuilder<S> {
         self
     }
 
-    /// What is answered when the store is slow, down or wrong; an error unless told.
+    /// What the limiter answers when the store is slow, down or wrong. Default: an error.
     pub const fn on_store_failure(mut self, answer: OnStoreFailure) -> Self {
         self.on_store_failure = answer;
         self
     }
 
-    /// Whose time requests are judged by; the store's unless told. With
+    /// The clock by which requests are judged. Default: the store's. With
     /// [`TimeSource::Injected`] every request has to carry its time ([`Ask::at`](crate::Ask::at)).
     pub fn time(mut self, time: TimeSource) -> Self {
         self.options = self.options.time(time);
         self
     }
 
-    /// How long the store may take for one answer; what the store is set up with unless told.
+    /// How long the store may take for one answer. Default: the store's own deadline.
     pub fn deadline(mut self, deadline: impl Into<Span>) -> Self {
         self.options = self.options.deadline(deadline);
         self

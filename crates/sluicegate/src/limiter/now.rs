@@ -1,4 +1,4 @@
-//! The same verbs at once, for stores that wait for nothing.
+//! The same operations without waiting, for stores that answer immediately.
 
 use std::fmt;
 
@@ -11,17 +11,17 @@ use super::{Limiter, Reservation};
 use crate::ask::Ask;
 
 impl<S: Store> Limiter<S> {
-    /// [`Limiter::check`] at once.
+    /// [`Limiter::check`] without waiting.
     ///
     /// # Errors
-    /// Like [`Limiter::check`]; [`RequestErrorKind::WouldBlock`] where the store has to be waited
-    /// for, and then nothing was asked. So do all verbs that end in `_now`.
+    /// Like [`Limiter::check`]; [`RequestErrorKind::WouldBlock`] if the store can't answer
+    /// immediately, and then nothing was asked. The same holds for all methods that end in `_now`.
     #[inline]
     pub fn check_now<'a>(&self, ask: impl Into<Ask<'a>>) -> Result<Decision, Error> {
         self.ask_now(Operation::Check, &ask.into())
     }
 
-    /// [`Limiter::peek`] at once.
+    /// [`Limiter::peek`] without waiting.
     ///
     /// # Errors
     /// Like [`Limiter::check_now`].
@@ -29,7 +29,7 @@ impl<S: Store> Limiter<S> {
         self.ask_now(Operation::Peek, &ask.into())
     }
 
-    /// [`Limiter::reserve`] at once.
+    /// [`Limiter::reserve`] without waiting.
     ///
     /// # Errors
     /// Like [`Limiter::reserve`] and [`Limiter::check_now`].
@@ -43,7 +43,7 @@ impl<S: Store> Limiter<S> {
         Ok(Reservation::new(decision, self, ask.time()))
     }
 
-    /// [`Limiter::take_up_to`] at once.
+    /// [`Limiter::take_up_to`] without waiting.
     ///
     /// # Errors
     /// Like [`Limiter::check_now`].
@@ -51,7 +51,7 @@ impl<S: Store> Limiter<S> {
         self.ask_now(Operation::TakeUpTo, &ask.into())
     }
 
-    /// [`Limiter::charge`] at once.
+    /// [`Limiter::charge`] without waiting.
     ///
     /// # Errors
     /// Like [`Limiter::charge`] and [`Limiter::check_now`].
@@ -59,7 +59,7 @@ impl<S: Store> Limiter<S> {
         self.ask_now(Operation::Charge, &ask.into())
     }
 
-    /// [`Limiter::refund`] at once.
+    /// [`Limiter::refund`] without waiting.
     ///
     /// # Errors
     /// Like [`Limiter::charge_now`].
@@ -67,7 +67,7 @@ impl<S: Store> Limiter<S> {
         self.ask_now(Operation::Refund, &ask.into())
     }
 
-    /// [`Limiter::reset`] at once.
+    /// [`Limiter::reset`] without waiting.
     ///
     /// # Errors
     /// Like [`Limiter::charge_now`].
@@ -75,7 +75,7 @@ impl<S: Store> Limiter<S> {
         self.ask_now(Operation::Reset, &ask.into())
     }
 
-    /// [`Limiter::cancel`] at once.
+    /// [`Limiter::cancel`] without waiting.
     ///
     /// # Errors
     /// Like [`Limiter::cancel`] and [`Limiter::check_now`].
@@ -106,11 +106,11 @@ impl<S: Store> Limiter<S> {
     }
 }
 
-/// An answer at once was asked of `what`, whose store has to be waited for.
+/// The error for asking `what` to answer immediately, although its store has to be awaited.
 #[cold]
 pub(crate) fn would_block(what: fmt::Arguments<'_>) -> Error {
     let message = format!(
-        "{what} is in a store that has to be waited for: use the verb without `_now`, and `await` it"
+        "the store of {what} can't answer immediately: call the method without `_now`, and `await` it"
     );
     RequestError::new(RequestErrorKind::WouldBlock, message).into()
 }

@@ -1,4 +1,4 @@
-//! Units that were taken ahead of their time.
+//! Reservations: units taken ahead of time.
 
 use std::fmt;
 use std::future::Future;
@@ -11,10 +11,9 @@ use tokio::runtime::Handle;
 
 use super::Limiter;
 
-/// The answer to a reservation, and the means to give it back.
+/// The decision on a reservation, which can be cancelled.
 ///
-/// It reads like the [`Decision`] it is: [`Decision::wait`] tells when to act. Dropping it keeps
-/// the units.
+/// It dereferences to its [`Decision`]: act after [`Decision::wait`]. Dropping it keeps the units.
 ///
 /// ```
 /// use sluicegate::{Limiter, MemoryStore, Span};
@@ -30,14 +29,14 @@ use super::Limiter;
 #[must_use]
 pub struct Reservation<S: Store = SharedStore> {
     decision: Decision,
-    /// What was taken, and where from; `None` when nothing was.
+    /// What was taken, and from which limiter; `None` if nothing was.
     taken: Option<Taken<S>>,
 }
 
 struct Taken<S: Store> {
     limiter: Limiter<S>,
     receipt: Receipt,
-    /// Of a limiter whose time is injected.
+    /// The time of the reservation, if the limiter's time is injected.
     at: Option<Timestamp>,
 }
 
@@ -48,25 +47,25 @@ impl<S: Store> Reservation<S> {
         Self { decision, taken }
     }
 
-    /// What no limit was asked about: there is nothing to give back.
+    /// A reservation for which no limit was asked: there is nothing to give back.
     pub(crate) const fn of_nothing(decision: Decision) -> Self {
         Self { decision, taken: None }
     }
 
-    /// The answer by itself.
+    /// The decision alone.
     pub fn into_decision(self) -> Decision {
         self.decision
     }
 
-    /// What it takes to give the units back later, or in another process
-    /// ([`Limiter::cancel`]); `None` when nothing was taken.
+    /// The receipt, for cancelling later or in another process ([`Limiter::cancel`]); `None` if
+    /// nothing was taken.
     #[must_use]
     pub fn receipt(&self) -> Option<&Receipt> {
         self.taken.as_ref().map(|taken| &taken.receipt)
     }
 
-    /// Judges a cancellation by this time rather than by that of the reservation, for a limiter
-    /// whose time is [injected](crate::TimeSource::Injected).
+    /// Judges the cancellation by this time instead of the reservation's, for a limiter whose time
+    /// is [injected](crate::TimeSource::Injected).
     pub fn at(mut self, time: Timestamp) -> Self {
         if let Some(taken) = &mut self.taken {
             taken.at = Some(time);
@@ -74,12 +73,12 @@ impl<S: Store> Reservation<S> {
         self
     }
 
-    /// Gives the units back if nothing was charged to the key after them, and tells whether that
-    /// was so. Otherwise they are lost: whoever came later was told an instant that counts on
-    /// them, and no two callers are told the same instant.
+    /// Gives the units back, and returns whether it did. If the key was charged since, they are
+    /// lost: later callers got instants that depend on them, and no two callers get the same
+    /// instant.
     ///
     /// # Errors
-    /// When the store fails; then the units count as lost.
+    /// If the store fails; then the units count as used.
     pub async fn cancel(self) -> Result<bool, Error> {
         match self.taken {
             Some(Taken { limiter, receipt, at }) => limiter.cancel_at(&receipt, at).await,
@@ -87,12 +86,12 @@ impl<S: Store> Reservation<S> {
         }
     }
 
-    /// [`Reservation::cancel`] at once.
+    /// [`Reservation::cancel`] without waiting.
     ///
     /// # Errors
     /// Those of [`Reservation::cancel`];
-    /// [`RequestErrorKind::WouldBlock`](crate::RequestErrorKind::WouldBlock) for a store that has
-    /// to be waited for.
+    /// [`RequestErrorKind::WouldBlock`](crate::RequestErrorKind::WouldBlock) if the store can't
+    /// answer immediately.
     pub fn cancel_now(self) -> Result<bool, Error> {
         match self.taken {
             Some(Taken { limiter, receipt, at }) => limiter.cancel_at_now(&receipt, at),
@@ -100,7 +99,7 @@ impl<S: Store> Reservation<S> {
         }
     }
 
-    /// The answer, and what gives the units back in the background when it is dropped.
+    /// The decision, and a guard that gives the units back in the background when it is dropped.
     pub(super) fn cancel_on_drop(self) -> (Decision, CancelOnDrop<S>) {
         let runtime = Handle::try_current().ok();
         (self.decision, CancelOnDrop { taken: self.taken, runtime })
@@ -110,7 +109,7 @@ impl<S: Store> Reservation<S> {
 /// A reservation whose caller may stop waiting for it.
 pub(super) struct CancelOnDrop<S: Store> {
     taken: Option<Taken<S>>,
-    /// Where the caller waited: it may be dropped somewhere else.
+    /// The runtime in which the caller waited: the guard may be dropped elsewhere.
     runtime: Option<Handle>,
 }
 
@@ -127,10 +126,10 @@ impl<S: Store> Drop for CancelOnDrop<S> {
             return;
         };
         let mut cancel: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(async move {
-            // A store that fails has lost the units, which is what is said of it.
+            // If the store fails, the units are lost, as documented.
             let _ = limiter.cancel_at(&receipt, at).await;
         });
-        // A store that waits for nothing is done at once, with a runtime or without.
+        // A store that answers immediately needs no runtime.
         let entered = self.runtime.as_ref().map(Handle::enter);
         let done = cancel.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         drop(entered);

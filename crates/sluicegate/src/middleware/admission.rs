@@ -1,9 +1,9 @@
-//! A request that was let in.
+//! Admitted requests.
 
 use std::future::Future;
 
 use sluicegate_core::Span;
-use sluicegate_http::{LimitFields, ReadyFields};
+use sluicegate_http::{LimitFields, PreparedFields};
 
 use super::due::{Due, Settled};
 use super::response_view::ResponseView;
@@ -11,67 +11,65 @@ use super::scoped::Scoped;
 use super::settling::Settling;
 use crate::caller::Caller;
 
-/// A request that was let in: it is [run](Self::run), and [settled](Self::settle) when its
-/// response is there.
+/// An admitted request: [run](Self::run) its handler, and [settle](Self::settle) it with the
+/// response.
 ///
-/// Keep it as long as the request is served. Dropped before it is settled, it says that there was
-/// no response, and where charging is for afterwards, the request is charged what
-/// [`Middleware::charge_unanswered`](super::Middleware::charge_unanswered) says.
+/// Keep it as long as the request is served. Dropping it without settling means that there was no
+/// response; with charging [after the response](super::Middleware::charge_after), the request then
+/// costs [`Middleware::charge_unanswered`](super::Middleware::charge_unanswered).
 #[derive(Debug, Default)]
 #[must_use = "without a response the request is charged all the same"]
 pub struct Admission {
-    /// Whom the handler runs for, if anybody wants to know.
+    /// The caller of the handler, unless switched off.
     pub(super) caller: Option<Caller>,
-    /// What the client is told, unless it is charged afterwards.
-    pub(super) fields: ReadyFields,
-    /// How long it waits before it is served.
+    /// The response fields, unless charging comes after the response.
+    pub(super) fields: PreparedFields,
+    /// How long the request waits before it is served.
     pub(super) wait: Span,
-    /// What is to be charged when the response is there.
+    /// The charge that is due after the response.
     pub(super) due: Option<Due>,
 }
 
 impl Admission {
-    /// Whom the handler runs for; `None` where the middleware was told that nobody wants to know
-    /// ([`Middleware::caller`](super::Middleware::caller)). For frameworks that have no handler to
-    /// be [run](Self::run) but hooks before and after it.
+    /// The caller that the handler runs for; `None` if that is switched off
+    /// ([`Middleware::caller`](super::Middleware::caller)). For frameworks with hooks before and
+    /// after a handler, where [`run`](Self::run) doesn't apply.
     #[must_use]
     pub const fn caller(&self) -> Option<&Caller> {
         self.caller.as_ref()
     }
 
-    /// Calls the handler, and runs what it returns, for the request's [`Caller`]. The call itself
-    /// is made now.
+    /// Calls the handler now, and returns its future; both run for the request's [`Caller`].
     pub fn run<F: Future>(&self, handler: impl FnOnce() -> F) -> Scoped<F> {
         match &self.caller {
             None => Scoped::nobodys(handler()),
             Some(caller) => {
-                // A handler may do all its work before it returns a future.
+                // A handler may do all of its work before it returns a future.
                 let future = caller.clone().scope_sync(handler);
                 Scoped::of(caller.clone(), future)
             }
         }
     }
 
-    /// Charges what the response costs, if charging is for afterwards, and says which fields tell
-    /// its client of the limits: those belong on the response before it goes out. There are none
-    /// for a redirection.
+    /// Charges for the response, if charging comes after it, and resolves to the response fields
+    /// about the limits. Write them to the response before sending it. A redirection has none.
     pub fn settle(self, response: &dyn ResponseView) -> Settling {
         let Self { mut fields, due, .. } = self;
         let settled = due.map_or(Settled::Free, |due| due.settle(response));
-        let belong = LimitFields::belong_on(response.status());
-        if !belong {
-            fields = ReadyFields::default();
+        let applies = LimitFields::apply_to(response.status());
+        if !applies {
+            fields = PreparedFields::default();
         }
         match settled {
             Settled::Free => Settling::done(fields),
-            Settled::Charged(told) => Settling::done(told.filter(|_| belong).unwrap_or(fields)),
+            Settled::Charged(told) => Settling::done(told.filter(|_| applies).unwrap_or(fields)),
             Settled::Later(charging) => {
-                Settling::later(fields, async move { charging.done().await.filter(|_| belong) })
+                Settling::later(fields, async move { charging.done().await.filter(|_| applies) })
             }
         }
     }
 
-    /// The same when its turn has come.
+    /// The admission after waiting for its turn.
     pub(super) async fn waited(self) -> Self {
         if !self.wait.is_zero() {
             tokio::time::sleep(self.wait.into()).await;

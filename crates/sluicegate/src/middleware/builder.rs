@@ -1,4 +1,4 @@
-//! What a middleware can be told, in the same words for every framework.
+//! The settings of a middleware, with the same names for every framework.
 
 use std::sync::Arc;
 
@@ -7,11 +7,11 @@ use sluicegate_http::{ClientAddress, FieldFormat, KeyExtractor, OnMissingKey, Re
 
 use super::response_view::ResponseView;
 use super::rules::{CostOf, KeySource, Rules, Terms, Unanswered};
-use crate::registry::{Gate, Switch};
+use crate::config::Switch;
+use crate::registry::Gate;
 
-/// Writes the methods by which an application tells a middleware what to do, for a type that has a
-/// [`Middleware`](crate::middleware::Middleware) in the field of this name. They are those of
-/// `Middleware`, take `self`, and return it.
+/// Implements the builder methods of [`Middleware`](crate::middleware::Middleware) for a type that
+/// has one in the field of this name. They take and return `self`.
 ///
 /// ```
 /// use sluicegate::middleware::{Middleware, builder_methods};
@@ -39,20 +39,19 @@ use crate::registry::{Gate, Switch};
 #[macro_export]
 macro_rules! __middleware_builder_methods {
     ($middleware:ident) => {
-        /// What the key is made from, instead of what the configuration says: a
-        /// [`KeyExpression`](sluicegate::http::KeyExpression), a function, or several put together
+        /// Sets what the key is made from, overriding the configuration: a
+        /// [`KeyExpression`](sluicegate::http::KeyExpression), a function, or a combination
         /// ([`KeyExtractor`](sluicegate::http::KeyExtractor)).
         ///
-        /// This, [`cost`](Self::cost) and [`on_missing_key`](Self::on_missing_key) are about the
-        /// gate named last, and all limits that it has.
+        /// This, [`cost`](Self::cost) and [`on_missing_key`](Self::on_missing_key) apply to the
+        /// gate added last, and to all of its limits.
         pub fn key(mut self, key: impl $crate::http::KeyExtractor + 'static) -> Self {
             self.$middleware = self.$middleware.key(key);
             self
         }
 
-        /// Asks `gate` too, about a key of its own: all limits are decided together, all or
-        /// nothing. Gates whose keys the configuration makes are joined by
-        /// [`Gate::and`](sluicegate::Gate::and) instead.
+        /// Adds a gate with its own key; all limits are decided together, all or nothing. To join
+        /// gates with configured keys, use [`Gate::and`](sluicegate::Gate::and) instead.
         pub fn and(
             mut self,
             gate: impl Into<$crate::Gate>,
@@ -62,15 +61,15 @@ macro_rules! __middleware_builder_methods {
             self
         }
 
-        /// What happens to a request without the key, instead of what the configuration says:
-        /// unless told, all such requests share one.
+        /// Sets what happens to a request without the key, overriding the configuration. Default:
+        /// all such requests share one key.
         pub fn on_missing_key(mut self, then: $crate::http::OnMissingKey) -> Self {
             self.$middleware = self.$middleware.on_missing_key(then);
             self
         }
 
-        /// How many units a request takes of every policy, instead of the policies' own costs. At
-        /// 0 the limit is not asked; what is above 2^53 − 1 counts as that, which no limit admits.
+        /// Sets the cost of a request in units, overriding the policies' own costs. With 0 the
+        /// limit is not asked. A cost above 2^53 − 1 counts as 2^53 − 1, which no limit admits.
         pub fn cost(
             mut self,
             units: impl Fn(&dyn $crate::http::RequestView) -> u64 + Send + Sync + 'static,
@@ -79,16 +78,16 @@ macro_rules! __middleware_builder_methods {
             self
         }
 
-        /// How the client's address is found: in the keys of all limits here, unless a key given
-        /// in code has a way of its own. Without this it is as the configuration says, which unless
-        /// told is the peer of the connection, and no header field is believed.
+        /// Sets how to find the client's address for the keys of all limits here, except for keys
+        /// given in code with an address of their own. The default is the configuration's, which
+        /// in turn defaults to the peer of the connection and trusts no header field.
         pub fn client_address(mut self, address: $crate::http::ClientAddress) -> Self {
             self.$middleware = self.$middleware.client_address(address);
             self
         }
 
-        /// Requests that pass unasked, such as those for a health check; may be called several
-        /// times.
+        /// Lets requests pass without asking any limit, such as health checks. Several predicates
+        /// add up.
         pub fn skip_if(
             mut self,
             skip: impl Fn(&dyn $crate::http::RequestView) -> bool + Send + Sync + 'static,
@@ -97,23 +96,21 @@ macro_rules! __middleware_builder_methods {
             self
         }
 
-        /// Which response fields tell a client about the limits, instead of what the
-        /// configuration says. They stand on responses of all kinds but redirections;
-        /// `Retry-After` stands on a denial in any case.
+        /// Sets which response fields tell clients about the limits, overriding the configuration.
+        /// Every response has them, except redirections. A denial always has `Retry-After`.
         pub fn fields(mut self, format: $crate::http::FieldFormat) -> Self {
             self.$middleware = self.$middleware.fields(format);
             self
         }
 
-        /// Charges when the response is there: `units` says how many, and `None` or 0 charges
-        /// nothing. Before, a request is only asked whether it would pass.
+        /// Charges after the response: `units` returns the cost, where `None` or 0 charges nothing.
+        /// Before, the limits are only asked whether the request would pass.
         ///
-        /// So requests that are in flight at the same time may all pass before any of them is
-        /// charged; those that come later find the debt. The response goes out when it is charged,
-        /// so a client that waits for it can't outrun its charge. A store that fails then costs
-        /// the charge and not the response. A request that gets no response, because its handler
-        /// failed or nobody waits any more, is charged what
-        /// [`charge_unanswered`](Self::charge_unanswered) says.
+        /// Concurrent requests may therefore all pass before any of them is charged; later ones
+        /// find the debt. The response is sent after the charge, so a client that waits for it
+        /// can't outrun its charge. If the store fails then, the charge is lost, but not the
+        /// response. A request without a response, because its handler failed or its client went
+        /// away, costs [`charge_unanswered`](Self::charge_unanswered).
         pub fn charge_after(
             mut self,
             units: impl Fn(&dyn $crate::middleware::ResponseView) -> Option<u64>
@@ -125,25 +122,25 @@ macro_rules! __middleware_builder_methods {
             self
         }
 
-        /// What a request is charged that gets no response, where charging is
-        /// [for afterwards](Self::charge_after): its handler panicked or ended with an error, or
-        /// the client went away. Unless told it is what the request would have cost beforehand, so
-        /// that nobody works for free for clients that hang up. 0 charges nothing.
+        /// Sets the cost of a request that gets no response, when charging comes [after
+        /// it](Self::charge_after): its handler panicked or returned an error, or the client went
+        /// away. The default is what the request would have cost beforehand, so that hanging up
+        /// isn't free. 0 charges nothing.
         pub fn charge_unanswered(mut self, units: u64) -> Self {
             self.$middleware = self.$middleware.charge_unanswered(units);
             self
         }
 
-        /// Requests wait for their turn at most this long, and only then are they turned away:
-        /// see [`Gate::acquire`](sluicegate::Gate::acquire). A wait that can't end in time is refused
-        /// at once. It has no effect together with [`charge_after`](Self::charge_after).
+        /// Lets requests wait for their turn, at most this long: see
+        /// [`Gate::acquire`](sluicegate::Gate::acquire). If the wait can't end in time, the request
+        /// is refused immediately. No effect together with [`charge_after`](Self::charge_after).
         pub fn wait_up_to(mut self, longest: impl Into<$crate::Span>) -> Self {
             self.$middleware = self.$middleware.wait_up_to(longest);
             self
         }
 
-        /// Whether handlers run as a [`Caller`](sluicegate::Caller), so that limited functions
-        /// beneath know whose request they are for; they do unless told.
+        /// Sets whether handlers run in the scope of a [`Caller`](sluicegate::Caller), so that
+        /// limited functions inside know whose request they serve. Default: true.
         pub fn caller(mut self, switch: $crate::Switch) -> Self {
             self.$middleware = self.$middleware.caller(switch);
             self

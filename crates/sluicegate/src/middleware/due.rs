@@ -1,9 +1,9 @@
-//! What is charged when the response is there.
+//! Charging after the response.
 
 use std::sync::Arc;
 
 use sluicegate_core::{Cost, Operation};
-use sluicegate_http::ReadyFields;
+use sluicegate_http::PreparedFields;
 
 use super::question::{Answer, Question};
 use super::response_view::ResponseView;
@@ -11,10 +11,10 @@ use super::rules::{Rules, Unanswered};
 use crate::ask::Ask;
 use crate::registry::fields;
 
-/// What is to be charged when the response is there. Where it is dropped before anybody has seen
-/// a response, it charges what such requests cost.
+/// The charge that is due after the response. Dropped before there was a response, it charges what
+/// unanswered requests cost.
 pub(super) struct Due {
-    /// On the heap: most requests have none. `None` when it is settled.
+    /// Boxed, since most requests have none. `None` once it is settled.
     open: Option<Box<Open>>,
 }
 
@@ -23,17 +23,17 @@ struct Open {
     question: Question,
 }
 
-/// How the charge of a response goes.
+/// The state of a charge.
 pub(super) enum Settled {
-    /// It costs nothing.
+    /// The response costs nothing.
     Free,
-    /// It is charged: what the client is told then instead, if that is known.
-    Charged(Option<ReadyFields>),
-    /// The store has to be waited for.
+    /// It is charged; with new response fields, if known.
+    Charged(Option<PreparedFields>),
+    /// The store has to be awaited.
     Later(Charging),
 }
 
-/// A charge that the store has to be waited for.
+/// A charge for which the store has to be awaited.
 pub(super) struct Charging {
     open: Box<Open>,
     units: u64,
@@ -44,9 +44,9 @@ impl Due {
         Self { open: Some(Box::new(Open { rules, question })) }
     }
 
-    /// Charges what the response costs: at once, if the store can.
+    /// Charges for the response, immediately if the store can.
     pub(super) fn settle(mut self, response: &dyn ResponseView) -> Settled {
-        // A function that panics leaves it open.
+        // If the function panics, the charge stays due.
         let units = self.open.as_ref().and_then(|open| open.rules.charge_of(response));
         let Some((open, units)) = self.open.take().zip(units) else {
             return Settled::Free;
@@ -68,22 +68,22 @@ impl Drop for Due {
 }
 
 impl Charging {
-    /// Charges; what the client is told then, instead.
-    pub(super) async fn done(self) -> Option<ReadyFields> {
+    /// Charges, and returns the new response fields.
+    pub(super) async fn done(self) -> Option<PreparedFields> {
         self.open.charge(&self.open.question.charge(self.units)).await
     }
 }
 
 impl Open {
-    fn charge_at_once(&self, ask: &Ask<'_>) -> Option<Option<ReadyFields>> {
+    fn charge_at_once(&self, ask: &Ask<'_>) -> Option<Option<PreparedFields>> {
         Some(self.told(self.rules.gate.look().ask_at_once(Operation::Charge, ask)?))
     }
 
-    async fn charge(&self, ask: &Ask<'_>) -> Option<ReadyFields> {
+    async fn charge(&self, ask: &Ask<'_>) -> Option<PreparedFields> {
         self.told(self.rules.gate.ask_and_tell(Operation::Charge, ask, fields).await)
     }
 
-    /// Nobody waits for this: a store over a network is asked by a task of its own.
+    /// Charges in the background: a store over a network is asked in a new task.
     #[cold]
     fn charge_unanswered(self: Box<Self>) {
         if let Unanswered::Units(0) = self.rules.unanswered {
@@ -110,10 +110,10 @@ impl Open {
         }
     }
 
-    fn told(&self, answer: Answer) -> Option<ReadyFields> {
+    fn told(&self, answer: Answer) -> Option<PreparedFields> {
         match answer {
             Ok((decision, fields)) => Some(self.question.fields_of(&decision, fields.as_ref())),
-            // The response is there and goes out; who observes the limit is told of the failure.
+            // The response is sent anyway; observers of the limit see the failure.
             Err(error) => {
                 let limit = self.rules.gate.name();
                 tracing::warn!(limit, %error, "a request could not be charged");

@@ -1,22 +1,22 @@
-//! What is asked about a request.
+//! What to ask about a request.
 
 use sluicegate_core::{Clock as _, Costs, Decision, Error, Limit};
-use sluicegate_http::{FieldFormat, LimitFields, ReadyFields};
+use sluicegate_http::{FieldFormat, LimitFields, PreparedFields};
 use sluicegate_memory::SystemClock;
 use smallvec::SmallVec;
 
 use crate::ask::Ask;
 use crate::registry::RequestKeys;
 
-/// What is asked about a request: one key, and perhaps a cost, for each limit.
+/// What to ask about a request: per limit a key, and maybe a cost.
 #[derive(Debug)]
 pub(super) struct Question {
     keys: RequestKeys,
-    /// By the place of the limit; a shorter list leaves the others at their own costs.
+    /// By the index of the limit; limits beyond the end have their own costs.
     costs: SmallVec<[Option<u64>; 2]>,
 }
 
-/// What the gate says, and how a client is told if a limit was asked.
+/// The gate's answer, and the response fields if a limit was asked.
 pub(super) type Answer = Result<(Decision, Option<LimitFields>), Error>;
 
 impl Question {
@@ -24,7 +24,7 @@ impl Question {
         Self { keys, costs }
     }
 
-    /// May the request pass?
+    /// Asks whether the request may pass.
     pub(super) fn ask(&self) -> Ask<'_> {
         self.keys.ask_with(|index, ask| match self.cost(index) {
             Some(units) => ask.cost(units),
@@ -32,34 +32,34 @@ impl Question {
         })
     }
 
-    /// What it used is charged to all that were asked.
+    /// Charges what the request used to all limits that were asked.
     pub(super) fn charge(&self, units: u64) -> Ask<'_> {
         self.keys.ask_with(|_, ask| ask.cost(units))
     }
 
-    /// The response fields of an answer.
+    /// The response fields for an answer.
     pub(super) fn fields_of(
         &self,
         decision: &Decision,
         fields: Option<&LimitFields>,
-    ) -> ReadyFields {
+    ) -> PreparedFields {
         let Some((fields, limit)) = fields.zip(decision.limit()) else {
-            return ReadyFields::default();
+            return PreparedFields::default();
         };
         let of = fields.of(decision);
         match fields.format() {
-            FieldFormat::None if decision.is_allowed() => ReadyFields::default(),
+            FieldFormat::None if decision.is_allowed() => PreparedFields::default(),
             FieldFormat::DraftNext => match self.costs_of(limit) {
-                Some(costs) => of.costs(Costs::Each(&costs)).ready(),
-                None => of.ready(),
+                Some(costs) => of.costs(Costs::Each(&costs)).prepare(),
+                None => of.prepare(),
             },
-            // Clients go by this clock: stores may have another one.
-            FieldFormat::XRateLimitUnix => of.at(SystemClock::new().now()).ready(),
-            _ => of.ready(),
+            // Clients compare with this clock; the store's may differ.
+            FieldFormat::XRateLimitUnix => of.at(SystemClock::new().now()).prepare(),
+            _ => of.prepare(),
         }
     }
 
-    /// What was asked of each policy, if all limits were asked.
+    /// The cost under each policy, if all limits were asked.
     fn costs_of(&self, limit: &Limit) -> Option<SmallVec<[u64; 4]>> {
         let asked = self.keys.iter().flatten().count();
         (asked == self.keys.iter().len() && asked == limit.parts().len()).then(|| {

@@ -1,35 +1,36 @@
-//! What a client is told that is turned away.
+//! Refused requests.
 
 use http::Response;
 use sluicegate_core::{Decision, Error};
-use sluicegate_http::{GrpcStatus, Missing, Problem, ReadyFields, RequestView, is_grpc};
+use sluicegate_http::{
+    GrpcStatus, MissingComponent, PreparedFields, Problem, RequestView, is_grpc,
+};
 
 use crate::denied::Denied;
 use crate::registry::MissingKey;
 
-/// A request that is turned away, and what its client is told.
+/// A refused request, and the response for its client.
 #[derive(Debug)]
 #[must_use]
-// On the heap, so that requests that are let in needn't be moved about with room for it.
+// Boxed, so that admitted requests don't carry space for it.
 pub struct Refusal(Box<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     denied: Denied,
-    missing: Option<Missing>,
-    fields: ReadyFields,
+    missing: Option<MissingComponent>,
+    fields: PreparedFields,
 }
 
 impl Refusal {
-    /// Why it is turned away.
+    /// Why the request is refused.
     #[must_use]
     pub const fn denied(&self) -> &Denied {
         &self.0.denied
     }
 
-    /// What the client is sent unless the application has a better answer: a problem body
-    /// (RFC 9457), or a status for calls of gRPC, with the response fields. `request` is the one
-    /// that was turned away.
+    /// The default response: a problem body (RFC 9457), or a status for a gRPC call, with the
+    /// response fields. `request` is the refused one.
     pub fn response(&self, request: &dyn RequestView) -> Response<String> {
         let mut response = if is_grpc(request) {
             self.status().into_response()
@@ -40,31 +41,31 @@ impl Refusal {
         response
     }
 
-    /// A policy refused, or a list, or the limit's answer to a failing store.
+    /// Refused by a policy, by a block list, or because the store failed.
     #[cold]
-    pub(super) fn of_decision(decision: Decision, fields: ReadyFields) -> Self {
+    pub(super) fn of_decision(decision: Decision, fields: PreparedFields) -> Self {
         Self::new(Denied::from(decision), None, fields)
     }
 
-    /// There is nothing to ask about.
+    /// Refused because the request lacks the key.
     #[cold]
     pub(super) fn without_key(missing: MissingKey) -> Self {
         let lacking = missing.missing().clone();
         let denied = Denied::from(missing);
-        Self::new(denied, Some(lacking), ReadyFields::default())
+        Self::new(denied, Some(lacking), PreparedFields::default())
     }
 
-    /// There is no answer.
+    /// Refused because there is no answer.
     #[cold]
     pub(super) fn failed(limit: &str, error: Error) -> Self {
         if !error.is_store_failure() {
-            // No client can bring this about: limits that can't be decided together, mostly.
+            // Clients can't cause this. Mostly, the limits can't be decided together.
             tracing::error!(limit, %error, "a request can't be decided: it is refused");
         }
-        Self::new(Denied::failed(limit, error), None, ReadyFields::default())
+        Self::new(Denied::failed(limit, error), None, PreparedFields::default())
     }
 
-    fn new(denied: Denied, missing: Option<Missing>, fields: ReadyFields) -> Self {
+    fn new(denied: Denied, missing: Option<MissingComponent>, fields: PreparedFields) -> Self {
         Self(Box::new(Inner { denied, missing, fields }))
     }
 

@@ -1,24 +1,25 @@
-//! One view on a response, whichever library makes it.
+//! A view of a response, whatever library it comes from.
 
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 
-/// What of a response tells what its request costs.
+/// The parts of a response that determine the cost of its request.
 ///
-/// Implemented for [`http::Response`], the type of axum, hyper and tonic. Other libraries need a few
-/// lines to implement it.
+/// Implemented for [`http::Response`], which axum, hyper and tonic use. Implementing it for another
+/// library takes a few lines.
 pub trait ResponseView {
     /// The status.
     fn status(&self) -> StatusCode;
 
-    /// The value of a header field; of several lines the first.
+    /// The value of a header field; if it has several lines, the first.
     fn field(&self, name: &HeaderName) -> Option<&[u8]>;
 
-    /// What the handler says it used, if it put a [`Charge`] into the response's extensions.
+    /// The units that the handler reports as used, if it put a [`Charge`] into the response's
+    /// extensions.
     fn charge(&self) -> Option<u64>;
 }
 
-/// Units that a handler says its request used: an extension of the response, which
-/// [`ResponseView::charge`] shows.
+/// The units that a handler reports as used: an extension of the response, which
+/// [`ResponseView::charge`] returns.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Charge(pub u64);
 

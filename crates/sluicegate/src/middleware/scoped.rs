@@ -1,4 +1,4 @@
-//! A handler at work.
+//! The future of a handler.
 
 use std::fmt;
 use std::future::Future;
@@ -11,8 +11,8 @@ use tokio::task::futures::TaskLocalFuture;
 use crate::caller::Caller;
 
 pin_project! {
-    /// A handler at work, for the [`Caller`] of its request: what
-    /// [`Admission::run`](super::Admission::run) returns.
+    /// The future of a handler, in the scope of its request's [`Caller`]. Returned by
+    /// [`Admission::run`](super::Admission::run).
     #[must_use = "futures do nothing unless polled"]
     pub struct Scoped<F> {
         #[pin]

@@ -1,4 +1,4 @@
-//! What a client is told when its response is there.
+//! The response fields after the response.
 
 use std::fmt;
 use std::future::Future;
@@ -6,36 +6,36 @@ use std::mem;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use sluicegate_http::ReadyFields;
+use sluicegate_http::PreparedFields;
 
-/// The response fields that tell a client of the limits, as soon as its response is charged. Where
-/// there is nothing to wait for, it is ready when it is first polled.
+/// A future for the response fields, which resolves once the response is charged: at the first poll
+/// if there is nothing to wait for. Returned by [`Admission::settle`](super::Admission::settle).
 #[must_use = "futures do nothing unless polled"]
 pub struct Settling {
-    fields: ReadyFields,
+    fields: PreparedFields,
     charging: Option<Charging>,
 }
 
-/// What a client is told instead, if that is known.
-type Charging = Pin<Box<dyn Future<Output = Option<ReadyFields>> + Send>>;
+/// The fields that replace them, if known.
+type Charging = Pin<Box<dyn Future<Output = Option<PreparedFields>> + Send>>;
 
 impl Settling {
-    pub(super) const fn done(fields: ReadyFields) -> Self {
+    pub(super) const fn done(fields: PreparedFields) -> Self {
         Self { fields, charging: None }
     }
 
     pub(super) fn later(
-        fields: ReadyFields,
-        charging: impl Future<Output = Option<ReadyFields>> + Send + 'static,
+        fields: PreparedFields,
+        charging: impl Future<Output = Option<PreparedFields>> + Send + 'static,
     ) -> Self {
         Self { fields, charging: Some(Box::pin(charging)) }
     }
 }
 
 impl Future for Settling {
-    type Output = ReadyFields;
+    type Output = PreparedFields;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<ReadyFields> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<PreparedFields> {
         if let Some(charging) = &mut self.charging {
             let told = ready!(charging.as_mut().poll(context));
             self.charging = None;

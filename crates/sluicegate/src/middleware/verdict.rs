@@ -1,34 +1,30 @@
-//! What happens to a request.
+//! Verdicts on requests.
 
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use super::admission::Admission;
-use super::question::Question;
 use super::refusal::Refusal;
-use super::rules::Rules;
-use crate::caller::Caller;
 
-/// What happens to a request: the answer of [`Middleware::decide`](super::Middleware::decide).
+/// The verdict of [`Middleware::decide`](super::Middleware::decide) on a request.
 #[derive(Debug)]
 #[must_use]
 pub enum Verdict {
-    /// It is let in: serve it.
+    /// Serve the request.
     Admit(Admission),
-    /// It is not known yet, or it is not the request's turn: await this first.
+    /// The store has to be awaited, or it is not the request's turn yet: await this first.
     Wait(Pending),
-    /// It is turned away: answer it without its handler.
+    /// Answer the request without its handler.
     Refuse(Refusal),
 }
 
 impl Verdict {
-    /// Waits for what is to be waited for.
+    /// Waits for a pending verdict.
     ///
     /// # Errors
-    /// The refusal of a request that is turned away.
+    /// The refusal, if the request is refused.
     pub async fn admission(self) -> Result<Admission, Refusal> {
         match self {
             Self::Admit(admission) => Ok(admission),
@@ -38,25 +34,18 @@ impl Verdict {
     }
 }
 
-/// A verdict that has to be waited for: for the store, or for the request's turn.
+/// A future for a verdict, which waits for the store or for the request's turn.
 ///
-/// Dropped, it gives the turn up.
+/// Dropping it gives up the turn.
 #[must_use = "futures do nothing unless polled"]
 pub struct Pending(Pin<Box<dyn Future<Output = Result<Admission, Refusal>> + Send>>);
 
 impl Pending {
-    /// Until the store has answered, and the turn has come.
-    pub(super) fn answer(rules: Arc<Rules>, question: Question, caller: Option<Caller>) -> Self {
-        Self(Box::pin(async move {
-            let mut admission = rules.wait_for(question).await?;
-            admission.caller = caller;
-            Ok(admission)
-        }))
-    }
-
-    /// Until the turn of a request has come that is let in.
-    pub(super) fn turn(admission: Admission) -> Self {
-        Self(Box::pin(async move { Ok(admission.waited().await) }))
+    /// Waits until the store has answered, or the request's turn has come.
+    pub(super) fn new(
+        verdict: impl Future<Output = Result<Admission, Refusal>> + Send + 'static,
+    ) -> Self {
+        Self(Box::pin(verdict))
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a registry can be told before it is made.
+//! Configures a registry.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,13 +10,13 @@ use sluicegate_core::{SharedStore, Span};
 
 use super::keyed::KeyedCache;
 use super::shared::{Fixed, Shared, StoreSource, Writer};
-use super::switch::{Switch, UnknownLimit};
 use super::{Registry, parts};
 use crate::config::{Config, LimitConfig};
+use crate::config::{Switch, UnknownLimit};
 use crate::observe::{Observer, Observers};
 use crate::open_store::{OpenError, StoreOptions};
 
-/// Makes a [`Registry`].
+/// Builds a [`Registry`].
 ///
 /// ```
 /// use sluicegate::{MemoryStore, Registry, UnknownLimit};
@@ -57,14 +57,14 @@ impl RegistryBuilder {
         }
     }
 
-    /// With the store that a configuration names.
+    /// A builder with the store that a configuration names.
     pub(super) fn open(config: &Config) -> Result<Self, OpenError> {
         let store = config.store.open(&StoreOptions::from(config))?;
         Ok(Self::new(store, StoreSource::Configured).config(config))
     }
 
-    /// A limit given in code; a later one of the same name takes the place of an earlier one. A
-    /// limit of the same name in a configuration goes before both.
+    /// Adds a limit. It replaces an earlier one of the same name; a limit of the same name in a
+    /// configuration takes precedence over both.
     pub fn limit(mut self, limit: impl Into<LimitConfig>) -> Self {
         for config in parts(limit.into()) {
             self.limits.retain(|known| known.limit.name() != config.limit.name());
@@ -73,41 +73,39 @@ impl RegistryBuilder {
         self
     }
 
-    /// The limits and settings of a configuration, which can be [replaced](Registry::replace). What
-    /// it says of stores isn't looked at: the registry has its store.
+    /// Sets the limits and settings of a configuration, which can be
+    /// [replaced](Registry::replace) later. Ignores its store, since the registry has one.
     pub fn config(mut self, config: &Config) -> Self {
         self.config = Some(config.clone());
         self
     }
 
-    /// Whether any limit is in force, as long as there is no configuration to say so; on unless
-    /// told.
+    /// Whether limits are in force as long as there is no configuration. Default: on.
     pub const fn enabled(mut self, switch: Switch) -> Self {
         self.enabled = switch;
         self
     }
 
-    /// What happens to names without a limit, as long as there is no configuration to say so;
-    /// they pass with a warning unless told.
+    /// What happens to unknown limits as long as there is no configuration. Default: requests pass,
+    /// with a warning.
     pub const fn unknown(mut self, then: UnknownLimit) -> Self {
         self.unknown = then;
         self
     }
 
-    /// How many gates [`Registry::keyed`] holds at most; 10,000 unless told.
+    /// The maximum number of gates that [`Registry::keyed`] caches. Default: 10,000.
     pub const fn keyed_capacity(mut self, most: NonZeroUsize) -> Self {
         self.keyed_capacity = most;
         self
     }
 
-    /// How long [`Registry::keyed`] holds a gate that nobody asks for; 5 minutes unless told.
+    /// How long [`Registry::keyed`] caches an unused gate. Default: 5 minutes.
     pub fn keyed_idle(mut self, idle: impl Into<Span>) -> Self {
         self.keyed_idle = idle.into().into();
         self
     }
 
-    /// Tells somebody of every answer of a limit; may be called several times. What isn't asked
-    /// isn't told.
+    /// Adds an observer of every answer of a limit.
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observers.push(observer);
         self

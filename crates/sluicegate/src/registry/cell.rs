@@ -1,4 +1,4 @@
-//! What a gate names, and what that is at the moment.
+//! The names of a gate's limits, and the limits themselves as last resolved.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::prepared::Shown;
 use super::resolved::Resolved;
 use super::target::Target;
 
-/// What a gate names, and what that was when it was last asked. Clones of a gate share it.
+/// The names of a gate's limits, and the limits as last resolved. Clones of a gate share it.
 pub(super) struct Cell {
     /// The names joined with ` + `.
     name: Box<str>,
@@ -24,14 +24,14 @@ impl Cell {
         Self::showing(targets.into(), Shown::default())
     }
 
-    /// A cell whose clients are told what `shown` says.
+    /// A cell with these response fields for clients.
     pub(super) fn showing(targets: Box<[Target]>, shown: Shown) -> Self {
         let names: Vec<&str> = targets.iter().map(Target::name).collect();
         Self {
             name: names.join(" + ").into(),
             targets,
             shown,
-            // Older than any: it is looked up at the first use.
+            // Older than any configuration, so that the first use resolves it.
             resolved: ArcSwap::from_pointee(Resolved::default()),
         }
     }
@@ -44,7 +44,7 @@ impl Cell {
         &self.targets
     }
 
-    /// Looks the names up in a configuration, unless somebody did so in a later one.
+    /// Resolves the names in a configuration, unless a later one was used already.
     pub(super) fn resolve(&self, generation: &Generation) {
         let resolved = Arc::new(Resolved::new(&self.targets, &self.shown, generation));
         self.resolved.rcu(|known| {

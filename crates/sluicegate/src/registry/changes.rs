@@ -1,4 +1,4 @@
-//! What a new configuration changed, or why it was refused.
+//! What a new configuration changed, or why it was rejected.
 
 use std::error::Error;
 use std::fmt;
@@ -12,13 +12,13 @@ use sluicegate_core::LimitName;
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Changes {
-    /// Limits that were not there before, in the order of the file.
+    /// Added limits, in the order of the file.
     pub added: Vec<LimitName>,
-    /// Limits that are there no more. What was consumed stays in the store for its time.
+    /// Removed limits. What was consumed stays in the store until it expires.
     pub removed: Vec<LimitName>,
-    /// Limits of which something is different. What was consumed stays.
+    /// Changed limits. What was consumed stays.
     pub changed: Vec<LimitName>,
-    /// The fields outside of the limits that are different, as the file spells them.
+    /// Changed fields other than limits, as the file spells them.
     pub settings: Vec<&'static str>,
 }
 
@@ -55,11 +55,11 @@ impl fmt::Display for Changes {
     }
 }
 
-/// Why a new configuration was refused as a whole: everything is as it was.
+/// Why a new configuration was rejected. Nothing changed.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum ReloadError {
-    /// Something is different that can't change while the program runs.
+    /// A field changed that needs a restart.
     NeedsRestart {
         /// The fields, as the file spells them: `store`, `listen`, `memory`, `redis`.
         fields: Vec<&'static str>,
@@ -71,7 +71,7 @@ impl fmt::Display for ReloadError {
         match self {
             Self::NeedsRestart { fields } => write!(
                 f,
-                "the new configuration changes {}, which takes a restart: nothing was changed; restart, or put {} back",
+                "the new configuration changes {}, which needs a restart, so the old one stays in force: restart, or change {} back",
                 fields.iter().map(|field| format!("`{field}`")).collect::<Vec<_>>().join(" and "),
                 if fields.len() == 1 { "it" } else { "them" },
             ),

@@ -1,4 +1,4 @@
-//! One or several named limits as decided together.
+//! One or several named limits, decided together.
 
 mod acquire;
 mod from_limiter;
@@ -18,8 +18,9 @@ use sluicegate_http::LimitFields;
 use super::cell::Cell;
 use super::prepared::Prepared;
 use super::prepared::Shown;
+use super::purpose::Purpose;
 use super::resolved::Resolved;
-use super::route::{Purpose, Route};
+use super::route::Route;
 use super::shared::Shared;
 use super::target::Target;
 use crate::ask::Ask;
@@ -29,16 +30,16 @@ use crate::observe::Answered;
 pub use keys::{MissingKey, RequestKeys};
 pub(crate) use look::Look;
 
-/// One or several limits of a [`Registry`](super::Registry), by name, as decided together: what a
-/// call site holds.
+/// One or several limits of a [`Registry`](super::Registry), by name, decided together. A call site
+/// holds it.
 ///
-/// It follows the registry: what is switched or replaced there counts from the next call on, and
-/// no call sees some of the old and some of the new. What isn't asked (a limit that is off, one
-/// that nobody knows, a key on a list) is answered by a [bypass](crate::Source::Bypass); of several
-/// limits the others are still decided all or nothing.
+/// It follows the registry: a switch or a new configuration takes effect with the next call, and no
+/// call mixes old and new. If a limit isn't asked (it is off or unknown, or the key is on a list),
+/// the answer is a [bypass](crate::Source::Bypass); of several limits, the others are still decided
+/// all or nothing.
 ///
-/// It has the verbs of a [`Limiter`](crate::Limiter), to `await` and at once. Cloning is cheap. A
-/// call on a limit in an embedded store looks nothing up by name, waits for no lock of the registry
+/// It has the operations of a [`Limiter`](crate::Limiter), async and `_now`. Cloning is cheap. A
+/// call on a limit in the embedded store looks up nothing by name, takes no lock of the registry
 /// and allocates nothing.
 ///
 /// ```
@@ -69,8 +70,8 @@ impl Gate {
         Self { shared, cell }
     }
 
-    /// This and `other`, decided all or nothing, each about a key of its own
-    /// ([`Ask::and`]). All limits of a gate have different names and are of one registry.
+    /// Joins this gate and `other`: they are decided all or nothing, each about its own key
+    /// ([`Ask::and`]). The limits of a gate need different names and the same registry.
     #[expect(clippy::needless_pass_by_value, reason = "both become one, and read as such")]
     pub fn and(self, other: Self) -> Self {
         let targets: Vec<Target> =
@@ -78,30 +79,30 @@ impl Gate {
         Self { shared: self.shared, cell: Arc::new(Cell::new(targets)) }
     }
 
-    /// The same limits, of which clients are told what `shown` says.
+    /// The same limits, with other response fields for clients.
     pub(crate) fn showing(&self, shown: Shown) -> Self {
         let cell = Cell::showing(self.cell.targets().into(), shown);
         Self { shared: Arc::clone(&self.shared), cell: Arc::new(cell) }
     }
 
-    /// The name of the limit; of several, their names joined with ` + `.
+    /// The name of the limit; for several, their names joined with ` + `.
     #[must_use]
     pub fn name(&self) -> &str {
         self.cell.name()
     }
 
-    /// How many limits it has.
+    /// The number of limits.
     pub(crate) fn len(&self) -> usize {
         self.cell.targets().len()
     }
 
-    /// The limits as they are now, for several questions about one request.
+    /// The limits as currently configured, for several calls about one request.
     pub(crate) fn look(&self) -> Look<'_> {
         Look { gate: self, resolved: self.resolved() }
     }
 
-    /// The limit as it stands now, with its own numbers; of several, those that are in force as
-    /// one. `None` when none is: they are off or unknown.
+    /// The limit as currently configured, without overrides; for several, those in force, together.
+    /// `None` if none is in force: they are off or unknown.
     #[must_use]
     pub fn limit(&self) -> Option<Limit> {
         let limiter = self.resolved().with_own_numbers()?.ok()?;
@@ -111,9 +112,9 @@ impl Gate {
     /// Takes the cost, or is denied.
     ///
     /// # Errors
-    /// Like [`Limiter::check`](crate::Limiter::check); also when the number of keys isn't that of
-    /// the limits, and when limits that can't be decided together are: two of one name, too many
-    /// policies, or those of two stores.
+    /// Like [`Limiter::check`](crate::Limiter::check). Also if there isn't one key per limit, or if
+    /// the limits can't be decided together: two have the same name, they have too many policies,
+    /// or their stores differ.
     pub fn check<'a>(
         &self,
         ask: impl Into<Ask<'a>>,
@@ -121,8 +122,8 @@ impl Gate {
         self.ask_owned(Operation::Check, ask.into())
     }
 
-    /// [`Gate::check`] with the response fields that tell a client of the answer, as the
-    /// configuration says; `None` when no limit was asked.
+    /// [`Gate::check`] with the response fields that the configuration wants clients to get; `None`
+    /// if no limit was asked.
     ///
     /// ```
     /// use sluicegate::{Config, Registry};
@@ -150,7 +151,7 @@ impl Gate {
         async move { self.ask_and_tell(Operation::Check, &ask, fields).await }
     }
 
-    /// Answers like [`Gate::check`], and charges and writes nothing.
+    /// Answers like [`Gate::check`], but charges and writes nothing.
     ///
     /// # Errors
     /// Like [`Gate::check`].
@@ -161,8 +162,9 @@ impl Gate {
         self.ask_owned(Operation::Peek, ask.into())
     }
 
-    /// Takes the cost now and says when to act, as [`Limiter::reserve`](crate::Limiter::reserve)
-    /// does. What isn't asked is not reserved either, and acts at once.
+    /// Takes the cost now; the caller may act after [`Decision::wait`], as in
+    /// [`Limiter::reserve`](crate::Limiter::reserve). If no limit is asked, nothing is reserved and
+    /// there is no wait.
     ///
     /// # Errors
     /// Like [`Limiter::reserve`](crate::Limiter::reserve) and [`Gate::check`].
@@ -187,9 +189,9 @@ impl Gate {
         }
     }
 
-    /// Takes as much as every policy admits, up to the cost: [`Decision::granted`] tells how much.
-    /// A key that isn't asked about has nobody who counts: `granted` is 0, and an allowed one takes
-    /// what it likes.
+    /// Takes as much as every policy admits, up to the cost: [`Decision::granted`] units. If no
+    /// limit is asked, nothing is counted: `granted` is 0, and an allowed request may take its
+    /// whole cost.
     ///
     /// # Errors
     /// Like [`Gate::check`].
@@ -200,8 +202,8 @@ impl Gate {
         self.ask_owned(Operation::TakeUpTo, ask.into())
     }
 
-    /// Takes the cost by force, into debt. This is for what was let in before: a key that is
-    /// blocked meanwhile is charged all the same; one that isn't counted isn't.
+    /// Takes the cost in any case, going into debt if necessary: for requests that were let in
+    /// before. A key that has been blocked since is charged; a key on the allow list is not.
     ///
     /// # Errors
     /// Like [`Limiter::charge`](crate::Limiter::charge) and [`Gate::check`].
@@ -212,8 +214,8 @@ impl Gate {
         self.ask_owned(Operation::Charge, ask.into())
     }
 
-    /// Gives the cost back, to no better than a fresh key's state; to a key that isn't counted
-    /// nothing is given.
+    /// Gives the cost back, at most up to a fresh key's state. Does nothing for a key on the allow
+    /// list.
     ///
     /// # Errors
     /// Like [`Gate::charge`].
@@ -224,7 +226,7 @@ impl Gate {
         self.ask_owned(Operation::Refund, ask.into())
     }
 
-    /// Forgets the key, whether or not it is on a list or the limit is on.
+    /// Forgets the key's state, even if the key is on a list or the limit is off.
     ///
     /// # Errors
     /// Like [`Gate::charge`].
@@ -235,7 +237,10 @@ impl Gate {
         self.ask_owned(Operation::Reset, ask.into())
     }
 
-    #[expect(clippy::manual_async_fn, reason = "an async fn keeps its arguments twice")]
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "the future of an async fn stores its arguments twice"
+    )]
     fn ask_owned(
         &self,
         operation: Operation,
@@ -248,14 +253,14 @@ impl Gate {
         self.ask_and_tell(operation, ask, |_| ()).await.map(|(decision, _)| decision)
     }
 
-    /// Asks, and reads something off the limiter that answered.
+    /// Asks, and calls `read` with the limiter that answered.
     pub(crate) async fn ask_and_tell<T>(
         &self,
         operation: Operation,
         ask: &Ask<'_>,
         tell: fn(&Prepared) -> T,
     ) -> Result<(Decision, Option<T>), Error> {
-        // Held as long as the answer takes: the store may be asked over a network.
+        // Held until the store has answered, possibly over a network.
         let resolved = Guard::into_inner(self.resolved());
         let (limiter, reduced) =
             match resolved.route(&self.shared, &self.cell, ask, purpose(operation))? {

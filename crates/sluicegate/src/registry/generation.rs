@@ -1,13 +1,13 @@
-//! A configuration as it is in force, from one replacement to the next.
+//! The configuration in force, from one replacement to the next.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::opened::Opened;
-use super::switch::{Switch, UnknownLimit};
 use crate::config::HttpConfig;
+use crate::config::{Switch, UnknownLimit};
 
-/// A configuration as it is in force. It never changes: the next one takes its place.
+/// The configuration in force. It is immutable: the next one replaces it.
 #[derive(Debug)]
 pub(super) struct Generation {
     pub(super) number: u64,
@@ -15,23 +15,23 @@ pub(super) struct Generation {
     pub(super) switch: Switch,
     pub(super) unknown: UnknownLimit,
     pub(super) http: Arc<HttpConfig>,
-    /// In the order of the file, then those of code alone.
+    /// In the order of the file, then those given only in code.
     pub(super) limits: Vec<Entry>,
     pub(super) by_name: HashMap<Box<str>, usize>,
 }
 
-/// A limit that is there.
+/// A limit in force or switched off.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub(super) opened: Arc<Opened>,
     pub(super) origin: Origin,
-    /// What the file says, or whoever switched it at run time.
+    /// From the file, unless switched at run time.
     pub(super) switch: Switch,
-    /// What gates on this limit alone share.
+    /// Shared by gates on this limit alone.
     pub(super) cell: Arc<super::cell::Cell>,
 }
 
-/// Who gave a limit.
+/// Where a limit comes from.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Origin {
     Config,

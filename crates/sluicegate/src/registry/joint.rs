@@ -1,5 +1,4 @@
-//! Those limits of a gate that are asked, as one, for every combination of their numbers that comes
-//! up.
+//! Joint limiters: the limits of a gate that are asked together, per combination of their numbers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,18 +14,19 @@ use super::resolved::{Known, Resolved};
 use crate::config::{Config, OnStoreFailure};
 use crate::limiter::Limiter;
 
-/// With which numbers each of the limits of a gate is asked; `None` for one that isn't.
+/// The set of numbers of each limit of a gate; `None` for a limit that is not asked.
 pub(super) type Numbers = SmallVec<[Option<u32>; 4]>;
 
-/// Limits that are decided together, made when a combination of numbers first comes up.
+/// Limiters of limits that are decided together, created when a combination of numbers first
+/// occurs.
 ///
-/// Keys choose the combinations, so only so many are kept. The table is copied to be changed:
-/// whoever reads it waits for nobody.
+/// Keys choose the combinations, so their number is bounded. Writers copy the table, so that
+/// readers never wait.
 #[derive(Debug, Default)]
 pub(super) struct Joint(ArcSwap<HashMap<Numbers, Arc<Prepared>>>);
 
 impl Joint {
-    /// The most combinations that are kept. Beyond them the table begins anew.
+    /// The maximum number of combinations. Beyond it the table starts over.
     const MOST: usize = 256;
 
     /// The limiter of all parts of `resolved` that have numbers.
@@ -49,8 +49,8 @@ impl Joint {
     }
 }
 
-/// One limiter of several. It waits for the store as long as the part that waits the shortest, and
-/// when that fails it does what the strictest says.
+/// Joins limiters into one. Its deadline is the shortest of theirs, and when the store fails it
+/// does what the strictest of them does.
 #[cold]
 fn together(numbers: &Numbers, resolved: &Resolved) -> Result<Prepared, Error> {
     let parts = &resolved.parts;
@@ -62,11 +62,12 @@ fn together(numbers: &Numbers, resolved: &Resolved) -> Result<Prepared, Error> {
             Some((known, &***known.prepared((*numbers)?)))
         })
         .collect();
-    // Those that aren't asked this time count for the names that clients see, which stay the same.
+    // Include the limits that are not asked this time, so that the names in response fields don't
+    // vary.
     let known = parts.iter().filter_map(|part| Some(&part.known()?.opened.config.limit));
     let limit = Limit::together(asked.iter().map(|(_, limiter)| limiter.limit().clone()))
         .map_err(|error| invalid(error.to_string()))?
-        .beside(known);
+        .with_namesakes_of(known);
     let store = store_of(&asked)?;
     let mut options = OpenOptions::default();
     let deadlines = asked.iter().map(|(known, _)| known.opened.config.deadline);
@@ -91,7 +92,7 @@ fn together(numbers: &Numbers, resolved: &Resolved) -> Result<Prepared, Error> {
     Ok(Prepared::new(limiter.build(), resolved.format, partitions.unwrap_or_default()))
 }
 
-/// The one store of all of them.
+/// The store that all of them share.
 fn store_of(asked: &[(&Known, &Limiter)]) -> Result<SharedStore, Error> {
     let Some(((_, first), others)) = asked.split_first() else {
         return Err(invalid("there is nothing to ask".to_owned()));

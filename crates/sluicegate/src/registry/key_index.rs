@@ -1,12 +1,12 @@
-//! Which of many entries of a list says the most about a key.
+//! Finds the most specific entry of a list for a key.
 
 use std::collections::HashMap;
 
-use sluicegate_http::{Cidr, KeyMatcher, Named};
+use sluicegate_http::{Cidr, KeyMatcher, Pattern};
 
-/// Entries with a value each, of which the most particular one is found: the key itself before a
-/// range of addresses before a beginning, and a longer range or beginning before a shorter one.
-/// The order in which they were given doesn't matter.
+/// Entries with a value each, to find the most specific one for a key: the key itself before a
+/// range of addresses before a prefix, and a longer range or prefix before a shorter one. The order
+/// of the entries doesn't matter.
 #[derive(Clone, Debug)]
 pub(super) struct KeyIndex<T> {
     exact: HashMap<Box<[u8]>, T>,
@@ -14,30 +14,30 @@ pub(super) struct KeyIndex<T> {
     prefixes: Nested<Box<[u8]>, T>,
 }
 
-/// Sorted entries that are apart from each other or inside one another.
+/// Sorted entries, each two either disjoint or one inside the other.
 #[derive(Clone, Debug)]
-struct Nested<P, T>(Box<[Place<P, T>]>);
+struct Nested<P, T>(Box<[NestedEntry<P, T>]>);
 
 #[derive(Clone, Debug)]
-struct Place<P, T> {
+struct NestedEntry<P, T> {
     pattern: P,
     value: T,
-    /// The index of the smallest one that this is inside of.
+    /// The index of the smallest entry around this one.
     parent: Option<usize>,
 }
 
 impl<T: Copy> KeyIndex<T> {
-    /// Of several values for one entry the first counts.
+    /// If an entry has several values, the first one counts.
     pub(super) fn new<'m>(entries: impl IntoIterator<Item = (&'m KeyMatcher, T)>) -> Self {
         let (mut exact, mut ranges, mut prefixes) = (HashMap::new(), Vec::new(), Vec::new());
         for (matcher, value) in entries {
-            match matcher.named() {
-                Named::Exact(key) => {
+            match matcher.pattern() {
+                Pattern::Exact(key) => {
                     exact.entry(key.into()).or_insert(value);
                 }
-                Named::Range(range) => ranges.push((range, value)),
-                Named::Prefix(prefix) => prefixes.push((Box::<[u8]>::from(prefix), value)),
-                // Both crates are of one version.
+                Pattern::Range(range) => ranges.push((range, value)),
+                Pattern::Prefix(prefix) => prefixes.push((Box::<[u8]>::from(prefix), value)),
+                // Both crates have the same version.
                 _ => {}
             }
         }
@@ -72,10 +72,10 @@ impl<T: Copy> KeyIndex<T> {
 
 impl<P: Ord, T: Copy> Nested<P, T> {
     fn new(mut entries: Vec<(P, T)>, holds: impl Fn(&P, &P) -> bool) -> Self {
-        // Stable: of equal ones the first stays first. An outer one comes before its inner ones.
+        // Stable, so the first of equal entries stays first. Outer entries sort before inner ones.
         entries.sort_by(|(a, _), (b, _)| a.cmp(b));
         entries.dedup_by(|(later, _), (earlier, _)| later == earlier);
-        let mut places: Vec<Place<P, T>> = Vec::with_capacity(entries.len());
+        let mut places: Vec<NestedEntry<P, T>> = Vec::with_capacity(entries.len());
         for (pattern, value) in entries {
             let mut parent = places.len().checked_sub(1);
             while let Some(place) = parent.and_then(|index| places.get(index)) {
@@ -84,14 +84,14 @@ impl<P: Ord, T: Copy> Nested<P, T> {
                 }
                 parent = place.parent;
             }
-            places.push(Place { pattern, value, parent });
+            places.push(NestedEntry { pattern, value, parent });
         }
         Self(places.into())
     }
 
-    /// The innermost entry that holds what is looked for. Whatever holds it sorts before it, and
-    /// all that sorts between the two is inside the former: a way up from the last one before
-    /// leads there.
+    /// The innermost entry that contains the point. Every such entry sorts before the point, and
+    /// all entries in between are inside of it, so walking outwards from the last entry before the
+    /// point finds it.
     fn find(&self, is_before: impl Fn(&P) -> bool, holds: impl Fn(&P) -> bool) -> Option<T> {
         let after = self.0.partition_point(|place| is_before(&place.pattern));
         let mut place = self.0.get(after.checked_sub(1)?)?;

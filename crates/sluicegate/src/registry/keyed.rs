@@ -1,4 +1,4 @@
-//! Limiters that are made when their key first comes up.
+//! Limiters created when their key first occurs.
 
 use std::fmt::Write as _;
 use std::num::NonZeroUsize;
@@ -13,13 +13,13 @@ use super::cell::Cell;
 use super::opened::Opened;
 use crate::config::LimitConfig;
 
-/// What was made for the keys that came up lately. It is bounded, and what nobody asks for goes;
-/// what was consumed is in the store and stays there.
+/// A bounded cache of limiters for recently used keys. Eviction loses nothing: what was consumed
+/// stays in the store.
 pub(super) struct KeyedCache {
     idle: Duration,
     entries: Mutex<LruCache<CacheKey, Entry>>,
-    /// One limit for each set of numbers: the keys of one plan share it. An embedded store keeps
-    /// what is live under any limit that is open, so they stay when the keys that had them go.
+    /// One limit per set of numbers, shared by the keys of one plan. They outlive the keys'
+    /// entries, because an embedded store keeps what is live under any open limit.
     numbers: Mutex<LruCache<String, Arc<Opened>>>,
 }
 
@@ -35,13 +35,13 @@ impl KeyedCache {
     pub(super) const MOST: NonZeroUsize = NonZeroUsize::MIN.saturating_add(9_999);
     pub(super) const IDLE: Duration = Duration::from_secs(5 * 60);
 
-    /// The longest key that is kept, in bytes: keys are made by strangers.
+    /// The longest key that is cached, in bytes, because clients choose keys.
     const LONGEST_KEY: usize = 1_024;
-    /// How many idle entries go when one comes: the cache shrinks faster than it grows.
+    /// How many idle entries an insertion evicts: more than one, so that the cache can shrink.
     const EXPIRED_AT_ONCE: usize = 4;
 
     pub(super) fn new(most: NonZeroUsize, idle: Duration) -> Self {
-        // A bound that is set later takes no memory ahead of use.
+        // Don't allocate for the whole bound ahead of use.
         let mut entries = LruCache::unbounded();
         entries.resize(most);
         let mut numbers = LruCache::unbounded();
@@ -49,7 +49,7 @@ impl KeyedCache {
         Self { idle, entries: Mutex::new(entries), numbers: Mutex::new(numbers) }
     }
 
-    /// The limit of `config`, which has nothing but its numbers.
+    /// The limit of `config`, opened for its numbers alone.
     pub(super) fn with_numbers(
         &self,
         config: LimitConfig,
@@ -63,8 +63,8 @@ impl KeyedCache {
         Arc::clone(numbers.get_or_insert(text, || open(config)))
     }
 
-    /// What was made for a key, or what `make` makes. Two callers that come at once may both make
-    /// one; one of the two is kept.
+    /// The cached value for a key, or the one that `make` returns. Two concurrent callers may both
+    /// call `make`; the cache keeps one of the results.
     pub(super) fn get_or_make<E>(
         &self,
         name: &str,
@@ -81,11 +81,11 @@ impl KeyedCache {
         if let Some(known) = self.get(&cache_key, now) {
             return Ok(known);
         }
-        // Not under the lock: what it does takes as long as it takes.
+        // Not under the lock, since it may take long.
         let made = make()?;
         let mut entries = self.lock();
         for _ in 0..Self::EXPIRED_AT_ONCE {
-            // The first of these is the one that was used least lately.
+            // The first of these is the least recently used one.
             let expired = entries
                 .peek_lru()
                 .is_some_and(|(_, entry)| now.saturating_duration_since(entry.used) >= self.idle);

@@ -1,4 +1,4 @@
-//! A limit made ready to be asked.
+//! A limit opened in its store.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,14 +7,14 @@ use sluicegate_core::{Limit, OpenOptions, SharedStore};
 use sluicegate_http::{Cidr, KeyComponent};
 
 use super::key_index::KeyIndex;
-use super::route::Purpose;
+use super::purpose::Purpose;
 use crate::ask::Subject;
 use crate::config::LimitConfig;
 use crate::limiter::Limiter;
 use crate::observe::Observers;
 
-/// One limit of a configuration, opened in its store with all sets of numbers that it has. It
-/// outlives the configuration that it came with, as long as the next one says the same of it.
+/// One limit of a configuration, opened in its store with each of its sets of numbers. It outlives
+/// its configuration as long as the next one has the same limit.
 #[derive(Debug)]
 pub(super) struct Opened {
     pub(super) config: Arc<LimitConfig>,
@@ -22,7 +22,7 @@ pub(super) struct Opened {
     limiters: Box<[Limiter]>,
     lists: KeyIndex<Listed>,
     overrides: KeyIndex<u32>,
-    /// Whether a key given as text is the client's network if it reads as one.
+    /// Whether a key given as text that parses as a network is the client's network.
     is_by_address: bool,
 }
 
@@ -32,12 +32,12 @@ enum Listed {
     Blocked,
 }
 
-/// What a limit says of a key before anybody counts.
+/// What a limit's lists and overrides say about a key.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Listing {
     Allowed,
     Blocked,
-    /// It is counted, with this set of numbers.
+    /// The key is counted, with this set of numbers.
     Counted(u32),
 }
 
@@ -57,7 +57,7 @@ impl Opened {
                 .build()
         };
         let mut limiters = vec![open(&config.limit)];
-        // Many keys may have the same numbers: one limiter will do for them.
+        // Keys with the same numbers share one limiter.
         let mut known: HashMap<String, u32> = HashMap::new();
         let mut overrides = Vec::with_capacity(config.overrides.len());
         for entry in &config.overrides {
@@ -83,7 +83,7 @@ impl Opened {
         self.config.limit.name().as_str()
     }
 
-    /// The same with numbers of its own, and without overrides.
+    /// The same limit with other numbers, and without overrides.
     pub(super) fn with_numbers_of(&self, limit: &Limit) -> Self {
         let mut config = self.config.as_ref().clone();
         config.limit = limit.clone();
@@ -92,7 +92,7 @@ impl Opened {
         Self::new(Arc::new(config), limiter.store(), limiter.observers())
     }
 
-    /// Whether every key is counted with the same numbers.
+    /// Whether every key is counted, with the same numbers.
     pub(super) fn is_plain(&self) -> bool {
         self.lists.is_empty() && self.overrides.is_empty()
     }
@@ -111,7 +111,7 @@ impl Opened {
         }
     }
 
-    /// The client's network, if the key is or holds one and somebody wants to know.
+    /// The client's network, if the key is or contains one and a list needs it.
     fn network(&self, subject: &Subject<'_>) -> Option<Cidr> {
         if !(self.lists.has_ranges() || self.overrides.has_ranges()) {
             return None;
@@ -124,12 +124,12 @@ impl Opened {
     }
 }
 
-/// The network that a text is.
+/// Parses a network.
 fn network_of_text(text: &[u8]) -> Option<Cidr> {
     /// An IPv6 address of 45 characters, a slash and three digits.
     const MOST: usize = 49;
-    let lawful = |byte: &u8| byte.is_ascii_hexdigit() || b":./".contains(byte);
-    // Looked at first: to say what is wrong with other text takes an allocation.
-    let may_be_one = text.len() <= MOST && text.iter().all(lawful);
+    let is_valid = |byte: &u8| byte.is_ascii_hexdigit() || b":./".contains(byte);
+    // Checked first, because the parser's error needs an allocation.
+    let may_be_one = text.len() <= MOST && text.iter().all(is_valid);
     str::from_utf8(text).ok().filter(|_| may_be_one)?.parse().ok()
 }

@@ -1,4 +1,4 @@
-//! A limiter with what clients are told of its answers.
+//! A limiter with the response fields for its answers.
 
 use std::ops::Deref;
 use std::sync::OnceLock;
@@ -8,8 +8,8 @@ use smallvec::SmallVec;
 
 use crate::limiter::Limiter;
 
-/// A limiter with the response fields that tell of its decisions. They are made at the first
-/// answer that shows them: most gates show none.
+/// A limiter with the response fields for its decisions. They are prepared for the first answer
+/// that shows them, because most gates show none.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     limiter: Limiter,
@@ -18,22 +18,22 @@ pub(crate) struct Prepared {
     fields: OnceLock<LimitFields>,
 }
 
-/// One for each part of a limit; none where they are not told.
+/// One per part of the limit; none if clients don't get them.
 pub(super) type Partitions = SmallVec<[Partition; 1]>;
 
-/// What the clients of a gate are told of its limits.
+/// The response fields for the clients of a gate.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Shown {
-    /// As the configuration says, unless given.
+    /// The configuration's format, unless set here.
     pub(crate) format: Option<FieldFormat>,
-    /// What divides each limit's quota, in the order of the gate; none where that is not told.
+    /// The partition key of each limit, in the order of the gate; none if clients don't get it.
     pub(crate) partitions: Vec<ShownPartition>,
 }
 
-/// What divides a limit's quota.
+/// The partition key of a limit, which divides its quota among clients.
 #[derive(Clone, Debug)]
 pub(crate) enum ShownPartition {
-    /// The key that the configuration says.
+    /// The configured key.
     Configured,
     Given(Partition),
 }
@@ -43,7 +43,7 @@ impl Prepared {
         Self { limiter, format, partitions, fields: OnceLock::new() }
     }
 
-    /// The response fields of the limiter's decisions.
+    /// The response fields for the limiter's decisions.
     pub(crate) fn fields(&self) -> &LimitFields {
         self.fields.get_or_init(|| {
             LimitFields::new(self.limiter.limit(), self.format).with_partitions(&self.partitions)

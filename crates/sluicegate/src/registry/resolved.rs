@@ -1,4 +1,4 @@
-//! The limits that a gate names, as one configuration has them.
+//! The limits of a gate, resolved in one configuration.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -10,44 +10,44 @@ use super::generation::{Generation, Origin};
 use super::joint::{Joint, Numbers};
 use super::opened::Opened;
 use super::prepared::{Partitions, Prepared, Shown, ShownPartition};
-use super::switch::{Switch, UnknownLimit};
 use super::target::Target;
 use crate::config::HttpConfig;
+use crate::config::{Switch, UnknownLimit};
 use crate::limiter::Limiter;
 
-/// The limits that a gate names, as one configuration has them.
+/// The limits of a gate, resolved in one configuration.
 #[derive(Debug, Default)]
 pub(super) struct Resolved {
-    /// Of the configuration; the default is older than all.
+    /// The number of the configuration; the default is older than any.
     pub(super) number: u64,
     pub(super) parts: Box<[Part]>,
-    /// Where every key is counted, and each with the same numbers.
+    /// Set if every key is counted, with the same numbers.
     pub(super) plain: Option<Arc<Prepared>>,
     pub(super) joint: Joint,
     pub(super) format: FieldFormat,
-    /// How requests over HTTP are looked at and answered.
+    /// The settings for HTTP requests and responses.
     pub(super) http: Arc<HttpConfig>,
 }
 
-/// One limit that a gate names.
+/// One limit of a gate.
 #[derive(Debug)]
 pub(super) enum Part {
     Known(Known),
     Unknown {
         then: UnknownLimit,
-        /// Whether that was said.
+        /// Whether the warning was logged.
         told: AtomicBool,
     },
 }
 
-/// A limit that is known, whether or not it is in force.
+/// A limit that exists, whether or not it is in force.
 #[derive(Debug)]
 pub(super) struct Known {
     pub(super) opened: Arc<Opened>,
     pub(super) switch: Switch,
-    /// What divides its quota, where clients are told.
+    /// The partition key, if clients get it.
     pub(super) partition: Option<Partition>,
-    /// With the limit's own numbers, and then with each other set that it has.
+    /// With the limit's own numbers, and then with each other set.
     prepared: Box<[Arc<Prepared>]>,
 }
 
@@ -70,7 +70,7 @@ impl Resolved {
         resolved
     }
 
-    /// All that are in force, each with its own numbers; `None` when none is.
+    /// All limits in force, each with its own numbers; `None` if none is in force.
     pub(super) fn with_own_numbers(&self) -> Option<Result<Arc<Prepared>, Error>> {
         let numbers: Numbers = self.parts.iter().map(|part| part.in_force().map(|_| 0)).collect();
         let first = self.parts.iter().find_map(Part::in_force)?;
@@ -99,7 +99,7 @@ impl Part {
             (Target::Keyed(given), Some(entry)) => {
                 Arc::new(entry.opened.with_numbers_of(&given.config.limit))
             }
-            // What is off is off for names that nobody knows too.
+            // The switch for all limits covers unknown ones too.
             (Target::Named(_), None) => {
                 let then = match generation.switch {
                     Switch::On => generation.unknown,

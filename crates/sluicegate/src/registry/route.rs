@@ -1,4 +1,4 @@
-//! Which limiter is asked about a request, and which limits are not.
+//! Decides which limiter to ask about a request, and which limits not to ask.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -11,33 +11,23 @@ use super::cell::Cell;
 use super::joint::Numbers;
 use super::opened::Listing;
 use super::prepared::Prepared;
+use super::purpose::Purpose;
 use super::resolved::{Part, Resolved};
 use super::shared::Shared;
-use super::switch::{Switch, UnknownLimit};
 use super::target::Target;
 use crate::ask::Ask;
-
-/// What a gate is asked for.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Purpose {
-    /// To let a request in, or to say whether it would be. All lists count.
-    Admit,
-    /// To account for one that was let in. What isn't counted isn't, but nobody is blocked.
-    Settle,
-    /// To forget a key: whatever is known of it.
-    Forget,
-}
+use crate::config::{Switch, UnknownLimit};
 
 /// Where a request goes.
 #[expect(clippy::large_enum_variant, reason = "it lives for one call, which may not allocate")]
 pub(super) enum Route<'r, 'a> {
-    /// No limit is asked, for what this one says; `None` where nobody knows the limit.
+    /// No limit is asked, because of this one; `None` if the limit is unknown.
     Bypass { allowed: bool, by: Option<&'r Prepared> },
-    /// To a limiter, about what concerns it where that isn't all that was asked.
+    /// Ask a limiter, about a part of the keys if not about all.
     Ask(Chosen<'r>, Option<Ask<'a>>),
 }
 
-/// A limiter that is held as long as the configuration, or by itself.
+/// A limiter borrowed from the configuration, or owned.
 pub(super) enum Chosen<'r> {
     Borrowed(&'r Prepared),
     Shared(Arc<Prepared>),
@@ -55,7 +45,7 @@ impl Deref for Chosen<'_> {
 }
 
 impl Resolved {
-    /// The limiter, where it is the same for every key and all limits are asked something.
+    /// The limiter, if it is the same for every key and all limits are asked.
     #[inline]
     pub(super) fn plain_for(&self, ask: &Ask<'_>) -> Option<&Prepared> {
         self.plain.as_deref().filter(|_| ask.len() == self.parts.len() && !ask.has_nothing())
@@ -78,7 +68,7 @@ impl Resolved {
         }
     }
 
-    /// The way of a request whose key may be on a list, or under limits that are off.
+    /// The route of a request whose key may be on a list, or whose limits may be off.
     fn look<'a>(
         &self,
         shared: &Shared,
@@ -152,7 +142,7 @@ impl Resolved {
         RequestError::new(
             RequestErrorKind::Invalid,
             format!(
-                "`{}` takes {} of a request, but {} given: there is one for each limit, joined with `Ask::and`",
+                "`{}` needs {}, but {} given: join one key per limit with `Ask::and`",
                 names.name(),
                 if self.parts.len() == 1 {
                     "one key".to_owned()
@@ -166,7 +156,7 @@ impl Resolved {
     }
 }
 
-/// What concerns the limits that have numbers, at least one.
+/// The part of an `Ask` for the limits that have numbers, at least one.
 fn reduced<'a>(ask: &Ask<'a>, numbers: &Numbers) -> Option<Ask<'a>> {
     if numbers.iter().all(Option::is_some) {
         return None;

@@ -1,4 +1,4 @@
-//! What the clones of a registry, and its gates, share.
+//! The state shared by the clones of a registry and its gates.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
@@ -16,15 +16,15 @@ use super::generation::{Entry, Generation, Origin};
 use super::keyed::KeyedCache;
 use super::opened::Opened;
 use super::resolved::Resolved;
-use super::switch::{Switch, UnknownLimit};
 use super::target::Target;
 use crate::config::{Config, HttpConfig, LimitConfig, MemoryConfig, RedisConfig, StoreUrl};
+use crate::config::{Switch, UnknownLimit};
 use crate::observe::Observers;
 
-/// What the clones of a registry, and its gates, share.
+/// The state shared by the clones of a registry and its gates.
 pub(super) struct Shared {
     current: ArcSwap<Generation>,
-    /// The number of `current`: what a gate looks at in every call.
+    /// The number of `current`, which a gate reads in every call.
     number: AtomicU64,
     changed: watch::Sender<u64>,
     pub(super) keyed: KeyedCache,
@@ -32,7 +32,7 @@ pub(super) struct Shared {
     warned: Mutex<HashSet<Box<str>>>,
 }
 
-/// What the generations are made from.
+/// The sources of the generations.
 pub(super) struct Writer {
     pub(super) store: SharedStore,
     pub(super) store_source: StoreSource,
@@ -41,9 +41,9 @@ pub(super) struct Writer {
     pub(super) enabled: Switch,
     pub(super) unknown: UnknownLimit,
     pub(super) http: Arc<HttpConfig>,
-    /// Those of the configuration.
+    /// The limits of the configuration.
     pub(super) limits: Vec<Arc<Opened>>,
-    /// Those given in code.
+    /// The limits given in code.
     pub(super) code: Vec<Arc<Opened>>,
     pub(super) switched: Option<Switch>,
     pub(super) switched_limits: BTreeMap<Box<str>, Switch>,
@@ -52,22 +52,22 @@ pub(super) struct Writer {
 /// Where the store of a registry comes from.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum StoreSource {
-    /// The configuration says it.
+    /// The configuration names it.
     Configured,
-    /// The program gave it: what a configuration says of stores doesn't matter.
+    /// The program gave it, so the configuration's store is ignored.
     Given,
 }
 
-/// What of a configuration can't change while the program runs.
+/// The parts of a configuration that can't change while the program runs.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Fixed {
-    /// `None` where the registry was given its store: then those of a configuration don't matter.
+    /// `None` if the program gave the store, so that the configuration's is ignored.
     pub(super) store: Option<(StoreUrl, MemoryConfig, RedisConfig)>,
     pub(super) listen: SocketAddr,
 }
 
 impl Shared {
-    /// The most unknown names that are warned of.
+    /// The maximum number of unknown names to warn about.
     const MOST_WARNINGS: usize = 1_000;
 
     pub(super) fn new(writer: Writer, keyed: KeyedCache) -> Self {
@@ -82,7 +82,7 @@ impl Shared {
         }
     }
 
-    /// What a gate names, as it is now.
+    /// The limits of a gate in the current configuration.
     #[inline]
     pub(super) fn resolved(&self, cell: &Cell) -> Guard<Arc<Resolved>> {
         let resolved = cell.resolved.load();
@@ -103,7 +103,7 @@ impl Shared {
         self.current.load_full()
     }
 
-    /// Tells when another configuration is in force.
+    /// Notifies of every new configuration.
     pub(super) fn changes(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
     }
@@ -112,7 +112,7 @@ impl Shared {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts what the writer says in force, for all gates at once.
+    /// Puts the writer's state in force, for all gates at once.
     pub(super) fn publish(&self, writer: &mut Writer) {
         let known = self.current.load_full();
         let generation = Arc::new(writer.generation(known.number + 1, Some(&known)));
@@ -121,13 +121,13 @@ impl Shared {
         warned.retain(|name| !generation.by_name.contains_key(name));
         drop(warned);
         self.current.store(generation);
-        // Last: whoever sees the number finds the generation.
+        // Last, so that whoever sees the number finds the generation.
         self.number.store(number, Ordering::Release);
         self.changed.send_replace(number);
         drop(known);
     }
 
-    /// Once for each name, as long as it is unknown.
+    /// Warns once per unknown name.
     #[cold]
     pub(super) fn warn_of_unknown(&self, name: &str) {
         let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
@@ -135,7 +135,7 @@ impl Shared {
             return;
         }
         let is_last = warned.len() == Self::MOST_WARNINGS;
-        // Whoever listens may ask a gate in turn.
+        // Not under the lock, because a subscriber may ask a gate.
         drop(warned);
         tracing::warn!(
             limit = name,
@@ -149,7 +149,7 @@ impl Shared {
 }
 
 impl Writer {
-    /// A configuration's limits, opened; those that say what they said stay as they are.
+    /// Opens a configuration's limits; unchanged ones stay as they are.
     pub(super) fn open(&self, config: &Config) -> Vec<Arc<Opened>> {
         let known: HashMap<&str, Arc<Opened>> =
             self.limits.iter().map(|opened| (opened.name(), Arc::clone(opened))).collect();
@@ -163,7 +163,7 @@ impl Writer {
         config.limits.iter().map(open).collect()
     }
 
-    /// A limit, opened in the store of the registry.
+    /// Opens a limit in the store of the registry.
     pub(super) fn open_limit(&self, limit: LimitConfig) -> Arc<Opened> {
         Arc::new(Opened::new(Arc::new(limit), &self.store, &self.observers))
     }
@@ -194,7 +194,7 @@ impl Writer {
         changes
     }
 
-    /// Takes over a configuration whose limits are opened.
+    /// Adopts a configuration whose limits are opened.
     pub(super) fn adopt(&mut self, config: &Config, limits: Vec<Arc<Opened>>) {
         self.enabled = config.enabled;
         self.unknown = config.unknown_limits;

@@ -7,11 +7,11 @@ use super::opened::Opened;
 /// One limit that a gate names.
 #[derive(Clone, Debug)]
 pub(super) enum Target {
-    /// Whatever limit has this name.
+    /// The limit with this name.
     Named(Arc<str>),
-    /// One given in code, unless the configuration has one of its name.
+    /// A limit given in code, unless the configuration has one of its name.
     Inline(Arc<Opened>),
-    /// Numbers given in code; the rest is what the configuration says of their name.
+    /// Numbers given in code; the rest is what the configuration has under that name.
     Keyed(Arc<Opened>),
 }
 

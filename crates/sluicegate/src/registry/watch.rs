@@ -1,4 +1,4 @@
-//! A config file that is followed while the program runs.
+//! Reloads a config file whenever it changes.
 
 mod file;
 mod status;
@@ -15,25 +15,25 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::Registry;
-use super::switch::Switch;
 use crate::config::Config;
+use crate::config::Switch;
 
 pub use status::{WatchError, WatchStatus};
 
 use file::{Followed, Next};
 
-/// A config file that is followed as long as this is held: a new content takes the place of the
-/// registry's configuration ([`Registry::replace`]).
+/// Follows a config file as long as it is not dropped: new content replaces the registry's
+/// configuration ([`Registry::replace`]).
 ///
-/// The directory is watched, so that files that are renamed over and links that are swapped (as
-/// mounted config maps are) are seen; and the file is read every few seconds, for where nobody
-/// tells of changes. A content counts when it is read the same twice in a row, a moment apart:
-/// what is still being written is waited for. Whoever can should rename a finished file into
-/// place.
+/// It watches the directory, to notice files that are renamed into place and links that are swapped
+/// (as in mounted config maps). It also reads the file every few seconds, for file systems that
+/// don't report changes. Content takes effect once two reads in a row, a moment apart, are the
+/// same, so that a file that is still being written has no effect. Renaming a finished file into
+/// place is safest.
 ///
-/// A content that can't be used, or a file that is gone, changes nothing: the configuration stays
-/// as it is, the error is logged once (`tracing`, level `ERROR`) and shown in
-/// [`Watch::status`] until the file can be used again.
+/// If the content is invalid or the file is missing, the configuration stays as it is. The error is
+/// logged once (`tracing`, level `ERROR`), and [`Watch::status`] has it until the file is valid
+/// again.
 ///
 /// ```no_run
 /// use sluicegate::{Config, Registry};
@@ -50,11 +50,11 @@ use file::{Followed, Next};
 pub struct Watch {
     commands: mpsc::Sender<Command>,
     status: watch::Receiver<WatchStatus>,
-    /// Whether the file still counts.
+    /// Whether the file is still followed.
     is_held: Arc<Mutex<bool>>,
 }
 
-/// How a file is followed.
+/// How to follow a file.
 #[must_use]
 pub struct WatchOptions {
     settle: Duration,
@@ -78,7 +78,7 @@ impl Registry {
         self.watch_with(path, WatchOptions::default())
     }
 
-    /// Follows a config file, with more to say.
+    /// Follows a config file with options.
     pub fn watch_with(&self, path: impl Into<PathBuf>, options: WatchOptions) -> Watch {
         let path = path.into();
         let (commands, inbox) = mpsc::channel();
@@ -93,7 +93,7 @@ impl Registry {
             std::thread::Builder::new().name("sluicegate-config".to_owned()).spawn(follow)
         {
             tracing::error!(
-                "the config file can't be followed: the system gives no thread: {error}"
+                "the config file can't be followed, because no thread could be started: {error}"
             );
         }
         watch
@@ -101,26 +101,27 @@ impl Registry {
 }
 
 impl Watch {
-    /// Reads the file now, also if it didn't change. What came of it is in the
-    /// [status](Watch::status) once that counts one attempt more.
+    /// Reads the file now, even if it didn't change. The [status](Watch::status) has the result
+    /// once it counts one more attempt.
     pub fn reload(&self) {
-        // Nobody listens only where no thread could be had, which was reported.
+        // There is no receiver only if no thread could be started, which was reported.
         let _ = self.commands.send(Command::Reload);
     }
 
-    /// What came of the file so far.
+    /// The status: how often the file was applied or rejected, and the last error.
     #[must_use]
     pub fn status(&self) -> WatchStatus {
         self.status.borrow().clone()
     }
 
-    /// Why the file as it is now is not what is in force; `None` when it is.
+    /// Why the file's current content is not in force; `None` if it is.
     #[must_use]
     pub fn last_error(&self) -> Option<Arc<WatchError>> {
         self.status.borrow().last_error.clone()
     }
 
-    /// Waits until there were more than `seen` [attempts](WatchStatus::attempts).
+    /// Waits until there are more than `seen` [attempts](WatchStatus::attempts), and returns the
+    /// status.
     pub async fn changed(&self, seen: u64) -> WatchStatus {
         let mut status = self.status.clone();
         match status.wait_for(|status| status.attempts() > seen).await {
@@ -140,26 +141,26 @@ impl Drop for Watch {
 }
 
 impl WatchOptions {
-    /// How long a new content has to stay the same before it counts; 100 ms unless told.
+    /// How long new content has to stay the same before it takes effect. Default: 100 ms.
     pub const fn settle(mut self, settle: Duration) -> Self {
         self.settle = settle;
         self
     }
 
-    /// How often the file is read where nobody tells of changes; every 5 s unless told.
+    /// How often to read the file regardless of reported changes. Default: every 5 s.
     pub const fn poll(mut self, every: Duration) -> Self {
         self.poll = every;
         self
     }
 
-    /// Whether the system is asked to tell of changes; on unless told.
+    /// Whether to watch the directory for changes. Default: true.
     pub const fn events(mut self, switch: Switch) -> Self {
         self.events = switch;
         self
     }
 
-    /// Changes every configuration before it is used: what a command line said before a file goes
-    /// before it later too.
+    /// Changes every configuration before it takes effect, for example to apply the options of a
+    /// command line again.
     pub fn adjust(mut self, adjust: impl Fn(&mut Config) + Send + 'static) -> Self {
         self.adjust = Box::new(adjust);
         self
@@ -187,7 +188,7 @@ impl fmt::Debug for WatchOptions {
     }
 }
 
-/// Reads the file whenever there is reason to, until told to stop.
+/// The thread: reads the file when there is a reason to, until it is told to stop.
 fn follow(
     mut followed: Followed,
     inbox: &mpsc::Receiver<Command>,
@@ -206,7 +207,7 @@ fn follow(
         let command = inbox.recv_timeout(next_look.saturating_duration_since(Instant::now()));
         let next = match command {
             Ok(Command::Stop) | Err(RecvTimeoutError::Disconnected) => return,
-            // Many things happen at once: one look after them will do.
+            // Events come in bursts: one read afterwards is enough.
             Ok(Command::Look) => {
                 next_look = next_look.min(after(settle));
                 continue;
@@ -222,15 +223,15 @@ fn follow(
 }
 
 fn after(pause: Duration) -> Instant {
-    /// As good as never, and no clock runs over.
+    /// Practically never, without overflowing a clock.
     const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
     Instant::now() + pause.min(LONGEST)
 }
 
-/// Has the system tell of what happens in the directory of a file.
+/// Watches the directory of a file.
 fn notifier(path: &Path, commands: mpsc::Sender<Command>) -> Option<notify::RecommendedWatcher> {
     let handler = move |event: notify::Result<notify::Event>| {
-        // That a file is opened and read is no change, and we do so ourselves. An error may mean
+        // Opening and reading a file doesn't change it, and we do so ourselves. An error may mean
         // that events were lost.
         let is_change = event.map_or(true, |event| {
             !matches!(event.kind, EventKind::Access(kind) if kind != AccessKind::Close(AccessMode::Write))
@@ -247,7 +248,7 @@ fn notifier(path: &Path, commands: mpsc::Sender<Command>) -> Option<notify::Reco
     watched
         .inspect_err(|error| {
             tracing::warn!(
-                "changes of {} are seen only by reading it now and then: {error}",
+                "changes of {} can't be watched, so it is only read at intervals: {error}",
                 path.display()
             );
         })

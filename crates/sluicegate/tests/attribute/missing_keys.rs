@@ -26,10 +26,7 @@ fn calls_without_a_key_are_refused_where_the_attribute_says_so() {
     let setup = Setup::empty();
     let denied = ask(&setup.limits).unwrap_err();
     assert_eq!(denied.reason(), DeniedReason::NoKey);
-    assert_eq!(
-        denied.to_string(),
-        "the request has nothing to make the key of limit `refuse` from"
-    );
+    assert_eq!(denied.to_string(), "the request lacks a part of the key of limit `refuse`");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! How requests over HTTP are looked at and answered.
+//! The settings for HTTP requests and responses.
 
 use std::num::NonZeroU8;
 
@@ -48,7 +48,7 @@ impl Checker<'_> {
                 let bits = self.bits(node, "http.ipv6_prefix", 128);
                 if let Some(65..) = bits {
                     let message = "http.ipv6_prefix: above 64 a client has many keys: it can choose among the addresses of its network";
-                    self.warnings.report(node.place, message);
+                    self.warnings.report(node.position, message);
                 }
                 address.zip(bits).and_then(|(address, bits)| address.ipv6_prefix(bits).ok())
             }
@@ -70,26 +70,26 @@ impl Checker<'_> {
             AddressFrom::Peer => {
                 if let Some(proxies) = proxies {
                     let message = "http.trusted_proxies: has no effect while `client_address` is peer: no header field is read";
-                    self.warnings.report(proxies.place, message);
+                    self.warnings.report(proxies.position, message);
                 }
                 Some(ClientAddress::peer())
             }
             _ if trusted.is_empty() => {
                 let message = "is read only from trusted proxies, and there are none: add `trusted_proxies` such as [10.0.0.0/8]";
-                self.report(at.place, "http.client_address", message);
+                self.report(at.position, "http.client_address", message);
                 None
             }
             AddressFrom::Header(header) => {
                 if everybody && let Some(proxies) = proxies {
                     let message = "http.trusted_proxies: trusts everybody: anybody who can connect chooses an address";
-                    self.warnings.report(proxies.place, message);
+                    self.warnings.report(proxies.position, message);
                 }
                 Some(ClientAddress::behind(trusted, header))
             }
             AddressFrom::Hops(hops) => {
                 ClientAddress::behind_hops(trusted, AddressHeader::XForwardedFor, hops)
                     .map_err(|error: ClientAddressError| {
-                        self.report(at.place, "http.client_address", &error.to_string());
+                        self.report(at.position, "http.client_address", &error.to_string());
                     })
                     .ok()
             }
@@ -110,7 +110,7 @@ impl Checker<'_> {
             Some(("header", name)) => match name.trim().parse::<AddressHeader>() {
                 Ok(header) => Some(AddressFrom::Header(header)),
                 Err(error) => {
-                    self.report(node.place, PATH, &error.to_string());
+                    self.report(node.position, PATH, &error.to_string());
                     return None;
                 }
             },
@@ -123,7 +123,7 @@ impl Checker<'_> {
             Some(_) => None,
         };
         if found.is_none() {
-            self.report(node.place, PATH, &format!("`{}` must be {WANTED}", excerpt(text)));
+            self.report(node.position, PATH, &format!("`{}` must be {WANTED}", excerpt(text)));
         }
         found
     }
@@ -138,7 +138,7 @@ impl Checker<'_> {
             let path = format!("{PATH}[{index}]");
             let text = self.text(node, &path, "a range of addresses such as 10.0.0.0/8")?;
             text.parse()
-                .map_err(|error: CidrError| self.report(node.place, &path, &error.to_string()))
+                .map_err(|error: CidrError| self.report(node.position, &path, &error.to_string()))
                 .ok()
         });
         ranges.collect::<Vec<_>>().into_iter().collect()
@@ -157,7 +157,7 @@ impl Checker<'_> {
             self.text(node, "http.fields", "a format of response fields such as draft-11")?;
         text.parse()
             .map_err(|error: FieldFormatError| {
-                self.report(node.place, "http.fields", &error.to_string());
+                self.report(node.position, "http.fields", &error.to_string());
             })
             .ok()
     }

@@ -1,30 +1,30 @@
-//! Which keys a limit treats differently: lists and overrides.
+//! The keys that a limit treats differently: lists and overrides.
 
 use std::collections::HashSet;
 
 use sluicegate_core::Limit;
 use sluicegate_http::{
-    Cidr, ClientAddress, KeyComponent, KeyExpression, KeyMatcher, KeyMatcherError, Named,
+    Cidr, ClientAddress, KeyComponent, KeyExpression, KeyMatcher, KeyMatcherError, Pattern,
 };
 
 use super::{Checker, field, path, twice};
 use crate::config::tree::{Node, Value};
 use crate::config::{Override, OverrideError, Times, TimesError};
 
-/// What of a limit matters to those who name its keys; `None` for what couldn't be read.
+/// What lists and overrides need to know about their limit; `None` for what is invalid.
 pub(super) struct KeyContext<'c> {
     pub(super) expression: Option<&'c KeyExpression>,
     pub(super) address: &'c ClientAddress,
     pub(super) limit: Option<&'c Limit>,
 }
 
-/// The keys that are not counted.
+/// The allow and block lists.
 pub(super) struct Lists {
     pub(super) allow: Vec<KeyMatcher>,
     pub(super) block: Vec<KeyMatcher>,
 }
 
-/// A field that may be absent, with its path.
+/// An optional field, with its path.
 type Given<'n> = Option<(&'n Node, String)>;
 
 impl Checker<'_> {
@@ -40,9 +40,8 @@ impl Checker<'_> {
             None => Some(Vec::new()),
         };
         let allow = list(allow, &twice);
-        let block = list(block, &|path| {
-            format!("{path}: is there twice, here or in `allow`: keep one of them")
-        });
+        let block =
+            list(block, &|path| format!("{path}: is listed twice, here or in `allow`: keep one"));
         Some(Lists { allow: allow?, block: block? })
     }
 
@@ -62,7 +61,7 @@ impl Checker<'_> {
             let path = format!("{path}[{index}]");
             let matcher = self.matcher(node, &path, context)?;
             if !seen.insert(matcher.clone()) {
-                self.reporter.report(node.place, &twice(&path));
+                self.reporter.report(node.position, &twice(&path));
             }
             Some(matcher)
         });
@@ -74,7 +73,7 @@ impl Checker<'_> {
         match text.parse::<KeyMatcher>() {
             Ok(matcher) => {
                 if let Some(warning) = never_matches(&matcher, context) {
-                    self.warnings.report(node.place, &format!("{path}: {warning}"));
+                    self.warnings.report(node.position, &format!("{path}: {warning}"));
                 }
                 Some(matcher)
             }
@@ -86,8 +85,8 @@ impl Checker<'_> {
     }
 
     fn report_matcher(&mut self, node: &Node, path: &str, error: &KeyMatcherError) {
-        let place = node.place_inside(self.text, error.column() - 1);
-        self.report(place, path, &error.to_string());
+        let position = node.position_inside(self.text, error.column() - 1);
+        self.report(position, path, &error.to_string());
     }
 
     pub(super) fn overrides(
@@ -107,7 +106,7 @@ impl Checker<'_> {
             let (key_node, found) = self.one_override(node, &path, context)?;
             let key = found.key();
             if !seen.insert(key.clone()) {
-                self.reporter.report(key_node.place, &twice(&path));
+                self.reporter.report(key_node.position, &twice(&path));
             }
             let listed = |list: fn(&Lists) -> &Vec<KeyMatcher>| {
                 lists.is_some_and(|lists| list(lists).contains(key))
@@ -116,7 +115,7 @@ impl Checker<'_> {
                 [("allow", listed(|lists| &lists.allow)), ("block", listed(|lists| &lists.block))];
             for (list, _) in shadowed.iter().filter(|(_, listed)| *listed) {
                 let message = format!("{path}: has no effect: `{list}` has the same key");
-                self.warnings.report(key_node.place, &message);
+                self.warnings.report(key_node.position, &message);
             }
             Some(found)
         });
@@ -137,7 +136,7 @@ impl Checker<'_> {
         let key = match field(&fields, "key") {
             Some(key) => self.matcher(key, &path(parent, "key"), context).map(|found| (key, found)),
             None => {
-                self.report(node.place, parent, "has no key: add one such as `key: alice`");
+                self.report(node.position, parent, "has no key: add one such as `key: alice`");
                 None
             }
         };
@@ -149,8 +148,8 @@ impl Checker<'_> {
                 let (key_node, key) = key?;
                 let made = Override::new(key, context.limit?, policies_read);
                 made.map_err(|error| {
-                    let place = error.policy().and_then(|index| nodes.get(index));
-                    self.report_override(place.unwrap_or(policies), &path, &error);
+                    let position = error.policy().and_then(|index| nodes.get(index));
+                    self.report_override(position.unwrap_or(policies), &path, &error);
                 })
                 .map(|made| (key_node, made))
             }
@@ -158,7 +157,7 @@ impl Checker<'_> {
                 let path = path(parent, "times");
                 let many = self.times(times, &path)?;
                 if many.is_one() {
-                    self.warnings.report(times.place, &format!("{path}: changes nothing"));
+                    self.warnings.report(times.position, &format!("{path}: changes nothing"));
                 }
                 let (key_node, key) = key?;
                 Override::times(key, context.limit?, many)
@@ -166,16 +165,12 @@ impl Checker<'_> {
                     .map(|made| (key_node, made))
             }
             (Some(_), Some(times)) => {
-                self.report(
-                    times.place,
-                    parent,
-                    "has both `policies` and `times`: keep one of them",
-                );
+                self.report(times.position, parent, "has both `policies` and `times`: keep one");
                 return None;
             }
             (None, None) => {
                 let message = "has no numbers: add `times: 10`, or `policies` like the limit's";
-                self.report(node.place, parent, message);
+                self.report(node.position, parent, message);
                 return None;
             }
         };
@@ -183,7 +178,7 @@ impl Checker<'_> {
     }
 
     fn report_override(&mut self, node: &Node, path: &str, error: &OverrideError) {
-        self.report(node.place, path, &error.to_string());
+        self.report(node.position, path, &error.to_string());
     }
 
     fn times(&mut self, node: &Node, path: &str) -> Option<Times> {
@@ -194,33 +189,33 @@ impl Checker<'_> {
         let written = node.written(self.text);
         written
             .parse()
-            .map_err(|error: TimesError| self.report(node.place, path, &error.to_string()))
+            .map_err(|error: TimesError| self.report(node.position, path, &error.to_string()))
             .ok()
     }
 }
 
-/// Why an entry can name no key that middleware makes, if that is so.
+/// Why an entry can't match any key that middleware makes, if so.
 fn never_matches(matcher: &KeyMatcher, context: &KeyContext<'_>) -> Option<String> {
-    let Named::Range(range) = matcher.named() else {
+    let Pattern::Range(range) = matcher.pattern() else {
         return None;
     };
     let expression = context.expression?;
     if !expression.components().contains(&KeyComponent::Ip) {
         return Some(format!(
-            "`{range}` names no key made by `key: {expression}`, which has no `ip`"
+            "`{range}` matches no key made by `key: {expression}`, which has no `ip`"
         ));
     }
     let network = context.address.network_of(range.address());
     let longer = range.len() > network.len() && !network_is_unwrapped(range, network);
     longer.then(|| {
         format!(
-            "`{range}` names no key: an address is limited by its first {} bits: write {network}",
+            "`{range}` matches no key, because only the first {} bits of an address count: write {network}",
             network.len()
         )
     })
 }
 
-/// Whether the address stands for one of IPv4.
+/// Whether the address is an IPv4-mapped one.
 fn network_is_unwrapped(range: Cidr, network: Cidr) -> bool {
     range.address().is_ipv6() != network.address().is_ipv6()
 }

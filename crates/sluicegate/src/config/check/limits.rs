@@ -21,7 +21,7 @@ impl Checker<'_> {
         let entries = match &node.value {
             Value::Map(entries) if !entries.is_empty() => entries,
             Value::Map(_) | Value::Null => {
-                self.report(key.place, "limits", NO_LIMITS);
+                self.report(key.position, "limits", NO_LIMITS);
                 return None;
             }
             _ => {
@@ -40,13 +40,13 @@ impl Checker<'_> {
         for (key, node) in entries {
             let path = path("limits", &excerpt(&key.name));
             if !seen.insert(&key.name) {
-                self.reporter.report(key.place, &twice(&path));
+                self.reporter.report(key.position, &twice(&path));
             }
             let name = key
                 .name
                 .parse()
                 .map_err(|error: sluicegate_core::NameError| {
-                    self.report(key.place, "limits", &error.to_string());
+                    self.report(key.position, "limits", &error.to_string());
                 })
                 .ok();
             limits.push(self.limit(key, name.as_ref(), node, &path, http));
@@ -74,7 +74,7 @@ impl Checker<'_> {
             "deadline",
         ];
         if matches!(node.value, Value::Null) {
-            self.report(key.place, parent, NO_POLICIES);
+            self.report(key.position, parent, NO_POLICIES);
             return None;
         }
         let fields = self.fields(node, parent, &FIELDS)?;
@@ -101,12 +101,12 @@ impl Checker<'_> {
             self.one_of(node, &path, &words)
         });
         let deadline = given("deadline").map(|(node, path)| self.deadline(node, &path));
-        // Whether policies go together doesn't depend on the name.
+        // Whether the policies form a limit doesn't depend on its name.
         let stand_in = name.cloned().or_else(|| "limit".parse().ok())?;
         let limit = match given("policies") {
             Some((node, path)) => self.policies(stand_in, node, &path),
             None => {
-                self.report(key.place, parent, NO_POLICIES);
+                self.report(key.position, parent, NO_POLICIES);
                 None
             }
         };
@@ -138,7 +138,7 @@ impl Checker<'_> {
         let text = self.text(node, path, "an expression such as `ip`")?;
         if text.trim().is_empty() {
             self.report(
-                node.place,
+                node.position,
                 path,
                 "is empty: write an expression such as `ip`, or remove it",
             );
@@ -146,9 +146,9 @@ impl Checker<'_> {
         }
         text.parse()
             .map_err(|error: KeyExpressionError| {
-                let place = node.place_inside(self.text, error.column() - 1);
+                let position = node.position_inside(self.text, error.column() - 1);
                 let message = format!("{path}: {}", error.message());
-                self.reporter.report_with(place, &message, error.snippet());
+                self.reporter.report_with(position, &message, error.snippet());
             })
             .ok()
     }
@@ -156,19 +156,19 @@ impl Checker<'_> {
     fn deadline(&mut self, node: &Node, path: &str) -> Option<Span> {
         let written = match &node.value {
             Value::Text(text) => text,
-            // Without a unit it is a number: the span's own error says what to add.
+            // A number without a unit: the span's own error says what to add.
             Value::Number => node.written(self.text),
             _ => {
                 self.expected(node, path, "a length of time such as 50ms");
                 return None;
             }
         };
-        // The longest span has 18 characters: what an error repeats of this one is enough.
+        // The longest span has 18 characters: the excerpt in an error is enough.
         match excerpt(written).parse::<Span>() {
-            Err(error) => self.report(node.place, path, &error.to_string()),
+            Err(error) => self.report(node.position, path, &error.to_string()),
             Ok(span) if span < Span::MILLISECOND || span > Span::MINUTE => {
                 let message = format!("is {span}, but must be from 1ms to 60s");
-                self.report(node.place, path, &message);
+                self.report(node.position, path, &message);
             }
             Ok(span) => return Some(span),
         }
@@ -178,22 +178,22 @@ impl Checker<'_> {
     fn policies(&mut self, name: LimitName, node: &Node, path: &str) -> Option<Limit> {
         let (nodes, policies) = self.policy_list(node, path)?;
         if let Some(warning) = warnings::of_policies(&policies) {
-            self.warnings.report(node.place, &format!("{path}: {warning}"));
+            self.warnings.report(node.position, &format!("{path}: {warning}"));
         }
         match Limit::new(name, policies) {
             Ok(limit) => Some(limit),
             Err(error) => {
-                let place = match &error {
+                let position = match &error {
                     LimitError::DuplicateName { index, .. } => nodes.get(*index),
                     _ => None,
                 };
-                self.report(place.unwrap_or(node).place, path, &error.to_string());
+                self.report(position.unwrap_or(node).position, path, &error.to_string());
                 None
             }
         }
     }
 
-    /// The policies of a list that isn't empty, with their nodes.
+    /// The policies of a non-empty list, with their nodes.
     pub(super) fn policy_list<'n>(
         &mut self,
         node: &'n Node,
@@ -203,7 +203,7 @@ impl Checker<'_> {
             Value::List(nodes) if !nodes.is_empty() => nodes,
             Value::List(_) => {
                 self.report(
-                    node.place,
+                    node.position,
                     path,
                     &format!("is empty: write at least one policy such as [\"{EXAMPLE}\"]"),
                 );
@@ -221,8 +221,8 @@ impl Checker<'_> {
             .collect();
         let policies: Option<Vec<Policy>> = parsed.iter().cloned().collect();
         if policies.is_none() {
-            // Which name the others have by default depends on those that can't be read; two
-            // that were given one name are too many in any case.
+            // Default names depend on the policies that are invalid, but two equal given names
+            // are wrong in any case.
             self.report_equal_names(nodes, &parsed, path);
         }
         Some((nodes, policies?))
@@ -233,14 +233,14 @@ impl Checker<'_> {
         match spec.parse::<Policy>() {
             Ok(policy) => {
                 for warning in warnings::of_policy(&policy) {
-                    self.warnings.report(node.place, &format!("{path}: {warning}"));
+                    self.warnings.report(node.position, &format!("{path}: {warning}"));
                 }
                 Some(policy)
             }
             Err(error) => {
-                let place = node.place_inside(self.text, error.column() - 1);
+                let position = node.position_inside(self.text, error.column() - 1);
                 let message = format!("{path}: {}", error.message());
-                self.reporter.report_with(place, &message, error.snippet());
+                self.reporter.report_with(position, &message, error.snippet());
                 None
             }
         }
@@ -256,7 +256,7 @@ impl Checker<'_> {
         for (position, (index, node, name)) in named.iter().enumerate() {
             if named.iter().take(position).any(|(_, _, earlier)| earlier == name) {
                 let error = LimitError::DuplicateName { name: (*name).clone(), index: *index };
-                self.report(node.place, path, &error.to_string());
+                self.report(node.position, path, &error.to_string());
             }
         }
     }

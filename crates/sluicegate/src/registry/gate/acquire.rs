@@ -7,17 +7,18 @@ use sluicegate_core::{Decision, Error, Operation, RetryAfter, Span};
 use tokio::time::{Instant, timeout_at};
 
 use super::super::prepared::Prepared;
-use super::super::route::{Purpose, Route};
+use super::super::purpose::Purpose;
+use super::super::route::Route;
 use super::{Gate, bypassed};
 use crate::ask::Ask;
 use crate::limiter::end_of;
 
 impl Gate {
-    /// Takes the cost, waiting for it at most `within` altogether; needs a tokio runtime with time
-    /// enabled. Like [`Limiter::acquire`](crate::Limiter::acquire): a limit that can be reserved
-    /// queues its callers, each of whom keeps the instant it was given; any other is asked again
-    /// when it said that it would pass, or when another configuration comes into force. A wait
-    /// that can't end in time is denied at once.
+    /// Takes the cost, waiting for it at most `within` in total, like
+    /// [`Limiter::acquire`](crate::Limiter::acquire). Needs a tokio runtime with time enabled. A
+    /// limit that supports reservations queues its callers, and each keeps the instant it got.
+    /// Other limits are asked again after the retry-after of the denial, or when the configuration
+    /// changes. If the wait can't end in time, the request is denied immediately.
     ///
     /// # Errors
     /// Like [`Limiter::acquire`](crate::Limiter::acquire) and [`Gate::check`].
@@ -33,7 +34,7 @@ impl Gate {
         }
     }
 
-    /// Waits for its turn, and reads something off the limiter that answers.
+    /// Waits for its turn, and calls `read` with the limiter that answers.
     pub(crate) async fn acquire_and_tell<T>(
         &self,
         ask: &Ask<'_>,
@@ -52,16 +53,14 @@ impl Gate {
             let Some(next) = next.filter(|next| *next <= end) else {
                 return Ok((decision, told));
             };
-            // What is tried again is not kept while it waits.
+            // Dropped before the wait, to keep the future small.
             drop((decision, told));
-            // Woken early when another configuration is in force; the sender lives as long as the
-            // gate.
+            // A new configuration ends the wait early. The sender lives as long as the gate.
             let _ = timeout_at(next, changes.changed()).await;
         }
     }
 
-    /// Asks once, or waits for the turn that a limit gives; tells whether there is no use in
-    /// asking again.
+    /// Asks once, or waits for the turn that a limit assigns. Says whether asking again is useless.
     async fn try_to_pass<T>(
         &self,
         ask: &Ask<'_>,
@@ -78,7 +77,7 @@ impl Gate {
                 }
             };
         let queues = limiter.limit().can_reserve();
-        // A limit that doesn't queue answers at once, and says what can't be waited for.
+        // A limit without a queue answers immediately, and reports what can't wait.
         let end = if queues { end } else { Instant::now() };
         let decision = limiter.wait_for(reduced.as_ref().unwrap_or(ask), end).await?;
         Ok((decision, Some(tell(&limiter)), queues))

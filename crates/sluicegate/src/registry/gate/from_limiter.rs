@@ -1,4 +1,4 @@
-//! A limiter that is no registry's, as a gate.
+//! A gate from a limiter without a registry.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use super::Gate;
 use crate::config::LimitConfig;
 use crate::limiter::Limiter;
 
-/// The same limit in the same store, for what asks gates: middleware, mostly. Requests are judged
-/// by the store's time.
+/// A gate for the same limit in the same store, mostly for middleware. The store's clock judges
+/// its requests.
 ///
 /// ```
 /// use sluicegate::{Gate, Limiter, MemoryStore};

@@ -1,10 +1,10 @@
-//! The keys of a request, as the configuration makes them.
+//! The keys of a request, as configured.
 
 use std::error::Error;
 use std::fmt;
 
 use sluicegate_core::LimitName;
-use sluicegate_http::{Key, KeyExtractor as _, KeyOutcome, Missing, RequestView};
+use sluicegate_http::{Key, KeyExtractor as _, KeyOutcome, MissingComponent, RequestView};
 use smallvec::SmallVec;
 
 use super::super::resolved::Resolved;
@@ -14,9 +14,9 @@ use crate::config::LimitConfig;
 use crate::denied::Denied;
 
 impl Gate {
-    /// The keys of a request: for each limit what its `key` makes of it, by the configuration as
-    /// it is now. A limit that isn't in force, or doesn't concern a request without the key
-    /// (`missing_key: skip`), is asked nothing.
+    /// The keys of a request: one per limit, from the limit's `key` in the current configuration. A
+    /// limit that is not in force is not asked, nor is one with `missing_key: skip` if the request
+    /// lacks its key.
     ///
     /// ```
     /// use sluicegate::{Config, Registry, http::User};
@@ -35,8 +35,7 @@ impl Gate {
     /// ```
     ///
     /// # Errors
-    /// When the request lacks what the key of a limit is made of, and that limit refuses such
-    /// requests.
+    /// If the request lacks a part of a limit's key, and the limit refuses such requests.
     pub fn keys(&self, request: &dyn RequestView) -> Result<RequestKeys, MissingKey> {
         RequestKeys::made_by(&self.resolved(), &mut |_, config| {
             config.missing_key.resolve(config.key.key(request))
@@ -44,7 +43,7 @@ impl Gate {
     }
 }
 
-/// The keys of a request, one for each limit of a [`Gate`].
+/// The keys of a request, one per limit of a [`Gate`].
 #[derive(Clone, Debug)]
 pub struct RequestKeys(SmallVec<[Option<Key>; 2]>);
 
@@ -65,20 +64,20 @@ impl RequestKeys {
                 KeyOutcome::Refuse(missing) => {
                     return Err(MissingKey { limit: config.limit.name().clone(), missing });
                 }
-                // Skipped, and what a later version may add.
+                // `Skip`, and variants that a later version may add.
                 _ => None,
             });
         }
         Ok(keys)
     }
 
-    /// What the gate is asked: about each key, at the policies' own costs.
+    /// The keys as an [`Ask`], at the policies' own costs.
     pub fn ask(&self) -> Ask<'_> {
         self.ask_with(|_, ask| ask)
     }
 
-    /// The same with what `terms` says of each, by its place among the limits of the gate: costs,
-    /// mostly. It is not called for a limit that is asked nothing.
+    /// The keys as an [`Ask`], each changed by `terms`, mostly to set costs. `terms` gets the index
+    /// of the limit in the gate, and is not called for limits that are not asked.
     pub fn ask_with<'a>(&'a self, terms: impl Fn(usize, Ask<'a>) -> Ask<'a>) -> Ask<'a> {
         let asks = self.0.iter().enumerate().map(|(index, key)| match key {
             Some(key) => terms(index, Ask::from_key(key)),
@@ -87,18 +86,18 @@ impl RequestKeys {
         asks.reduce(Ask::and).unwrap_or(Ask::nothing())
     }
 
-    /// The keys, in the order of the gate's limits; `None` for a limit that is asked nothing.
+    /// The keys, in the order of the gate's limits; `None` for a limit that is not asked.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Option<&Key>> {
         self.0.iter().map(Option::as_ref)
     }
 }
 
-/// A request that lacks what a limit's key is made of, where the limit refuses such requests:
-/// HTTP status 400.
+/// A request that lacks a part of a limit's key, although the limit refuses such requests: HTTP
+/// status 400.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct MissingKey {
     limit: LimitName,
-    missing: Missing,
+    missing: MissingComponent,
 }
 
 impl MissingKey {
@@ -110,7 +109,7 @@ impl MissingKey {
 
     /// What the request lacks.
     #[must_use]
-    pub const fn missing(&self) -> &Missing {
+    pub const fn missing(&self) -> &MissingComponent {
         &self.missing
     }
 }

@@ -1,4 +1,4 @@
-//! One look at the configuration, for all that is asked about one request.
+//! A snapshot of the configuration, for all calls about one request.
 
 use std::sync::Arc;
 
@@ -11,21 +11,20 @@ use super::{Gate, MissingKey, RequestKeys, fields};
 use crate::ask::Ask;
 use crate::config::{HttpConfig, LimitConfig};
 
-/// The limits of a gate as one configuration has them: keys and answers go by the same. For as long
-/// as nothing is waited for.
+/// The limits of a gate in one configuration, so that keys and answers go by the same. Don't keep
+/// it across an await.
 pub(crate) struct Look<'g> {
     pub(super) gate: &'g Gate,
     pub(super) resolved: Guard<Arc<Resolved>>,
 }
 
 impl Look<'_> {
-    /// How requests over HTTP are looked at and answered.
+    /// The settings for HTTP requests and responses.
     pub(crate) fn http(&self) -> &HttpConfig {
         &self.resolved.http
     }
 
-    /// The keys that `make` makes, which is shown the place of each limit and what the
-    /// configuration says of it.
+    /// The keys that `make` returns; it gets the index of each limit and its configuration.
     pub(crate) fn keys_with(
         &self,
         make: &mut dyn FnMut(usize, &LimitConfig) -> KeyOutcome,
@@ -33,7 +32,7 @@ impl Look<'_> {
         RequestKeys::made_by(&self.resolved, make)
     }
 
-    /// The answer and the fields that tell of it, if the store has one at once.
+    /// The answer and its response fields, if the store can answer immediately.
     pub(crate) fn ask_at_once(
         &self,
         operation: Operation,

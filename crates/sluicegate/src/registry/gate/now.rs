@@ -1,26 +1,28 @@
-//! The same verbs at once, for stores that wait for nothing.
+//! The same operations without waiting, for stores that answer immediately.
 
 use sluicegate_core::{Decision, Error, Operation, Span};
 
 use super::super::prepared::Prepared;
+use super::super::purpose::Purpose;
 use super::super::resolved::Resolved;
-use super::super::route::{Purpose, Route};
+use super::super::route::Route;
 use super::{Gate, bypassed, purpose};
 use crate::ask::Ask;
 use crate::limiter::{Reservation, would_block};
 
 impl Gate {
-    /// [`Gate::check`] at once.
+    /// [`Gate::check`] without waiting.
     ///
     /// # Errors
-    /// Like [`Gate::check`]; [`RequestErrorKind::WouldBlock`](crate::RequestErrorKind::WouldBlock) where the store has to be waited
-    /// for, and then nothing was asked. So do all verbs that end in `_now`.
+    /// Like [`Gate::check`]; [`RequestErrorKind::WouldBlock`](crate::RequestErrorKind::WouldBlock)
+    /// if the store can't answer immediately, and then nothing was asked. The same holds for all
+    /// methods that end in `_now`.
     #[inline]
     pub fn check_now<'a>(&self, ask: impl Into<Ask<'a>>) -> Result<Decision, Error> {
         self.ask_now(Operation::Check, &ask.into())
     }
 
-    /// [`Gate::peek`] at once.
+    /// [`Gate::peek`] without waiting.
     ///
     /// # Errors
     /// Like [`Gate::check_now`].
@@ -28,7 +30,7 @@ impl Gate {
         self.ask_now(Operation::Peek, &ask.into())
     }
 
-    /// [`Gate::reserve`] at once.
+    /// [`Gate::reserve`] without waiting.
     ///
     /// # Errors
     /// Like [`Gate::reserve`] and [`Gate::check_now`].
@@ -47,7 +49,7 @@ impl Gate {
         }
     }
 
-    /// [`Gate::take_up_to`] at once.
+    /// [`Gate::take_up_to`] without waiting.
     ///
     /// # Errors
     /// Like [`Gate::check_now`].
@@ -55,7 +57,7 @@ impl Gate {
         self.ask_now(Operation::TakeUpTo, &ask.into())
     }
 
-    /// [`Gate::charge`] at once.
+    /// [`Gate::charge`] without waiting.
     ///
     /// # Errors
     /// Like [`Gate::charge`] and [`Gate::check_now`].
@@ -63,7 +65,7 @@ impl Gate {
         self.ask_now(Operation::Charge, &ask.into())
     }
 
-    /// [`Gate::refund`] at once.
+    /// [`Gate::refund`] without waiting.
     ///
     /// # Errors
     /// Like [`Gate::charge_now`].
@@ -71,7 +73,7 @@ impl Gate {
         self.ask_now(Operation::Refund, &ask.into())
     }
 
-    /// [`Gate::reset`] at once.
+    /// [`Gate::reset`] without waiting.
     ///
     /// # Errors
     /// Like [`Gate::charge_now`].
@@ -85,7 +87,7 @@ impl Gate {
             .unwrap_or_else(|| Err(would_block(format_args!("`{}`", self.name()))))
     }
 
-    /// The answer, if the store has one at once; otherwise nothing was asked.
+    /// The answer if the store has it immediately; `None` otherwise, and then nothing was asked.
     #[inline]
     pub(crate) fn ask_at_once(
         &self,
@@ -93,7 +95,7 @@ impl Gate {
         ask: &Ask<'_>,
     ) -> Option<Result<Decision, Error>> {
         let resolved = self.resolved();
-        // The way of most requests.
+        // Most requests take this path.
         if let Some(limiter) = resolved.plain_for(ask) {
             return limiter.ask_at_once(operation, ask);
         }
@@ -101,7 +103,7 @@ impl Gate {
         Some(answer.map(|(decision, _)| decision))
     }
 
-    /// The same with something that is read off the limiter that answers.
+    /// The same, calling `read` with the limiter that answers.
     pub(super) fn ask_at_once_and_tell<T>(
         &self,
         resolved: &Resolved,

@@ -1,4 +1,4 @@
-//! The file itself: what it said, and whether what it says now counts.
+//! The followed file: its last content, and whether a new one takes effect.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -18,9 +18,9 @@ pub(super) struct Followed {
     adjust: Box<dyn Fn(&mut Config) + Send>,
     said: watch::Sender<WatchStatus>,
     is_held: Arc<Mutex<bool>>,
-    /// What was last made of the file, and why that couldn't be used.
+    /// What was last read, and why it couldn't be used.
     known: Option<(Vec<u8>, Option<Arc<WatchError>>)>,
-    /// What is new about it and counts if it stays so.
+    /// New content, which takes effect if it stays the same.
     pending: Option<Seen>,
     is_unreadable: bool,
 }
@@ -41,9 +41,9 @@ enum Asked {
 /// When to look again.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Next {
-    /// When something happens.
+    /// At the next event.
     Rest,
-    /// In a moment: what is there is new.
+    /// In a moment, since the content is new.
     LookAgain,
 }
 
@@ -63,7 +63,7 @@ impl Followed {
         &self.path
     }
 
-    /// Reads the file, and uses what is new once it was there twice in a row.
+    /// Reads the file, and applies new content once it was read twice in a row.
     pub(super) fn look(&mut self) -> Next {
         let (seen, error) = match read(&self.path) {
             Ok(bytes) => (Seen::Content(bytes), None),
@@ -89,7 +89,7 @@ impl Followed {
         Next::LookAgain
     }
 
-    /// Reads the file and uses what is there.
+    /// Reads the file and applies its content.
     pub(super) fn reload(&mut self) -> Next {
         match read(&self.path) {
             Ok(bytes) => self.use_it(Seen::Content(bytes), None, Asked::Yes),
@@ -121,7 +121,7 @@ impl Followed {
         self.known = Some((bytes, error));
     }
 
-    /// Puts a content in force; `None` when nobody wants it any more.
+    /// Applies a content; `None` if the file is no longer followed.
     fn apply(&self, bytes: &[u8]) -> Option<Result<(Changes, Config), WatchError>> {
         let config = Config::of_bytes(bytes, &self.path.display().to_string());
         let mut config = match config {
@@ -137,11 +137,11 @@ impl Followed {
         })
     }
 
-    /// The file is as it was before it was gone.
+    /// The file is back, unchanged.
     fn is_back(&mut self) {
         self.is_unreadable = false;
         let error = self.known.as_ref().and_then(|(_, error)| error.clone());
-        tracing::info!("{}: is there again", self.path.display());
+        tracing::info!("{}: is back, unchanged", self.path.display());
         self.said.send_modify(|status| {
             status.unchanged += 1;
             status.last_error = error;
@@ -175,11 +175,11 @@ impl Followed {
     }
 }
 
-/// The content of a file, and a byte more than a config can have of one that is too large.
+/// The content of a file; of one that is too large, one byte more than a config may have.
 fn read(path: &Path) -> io::Result<Vec<u8>> {
-    // What isn't a file may have nothing to read for now, and would be waited for.
+    // Reading something else, such as a pipe, could block.
     if !fs::metadata(path)?.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file"));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
     }
     let mut bytes = Vec::new();
     File::open(path)?.take(Config::MAX_BYTES as u64 + 1).read_to_end(&mut bytes)?;

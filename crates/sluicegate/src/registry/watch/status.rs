@@ -1,4 +1,4 @@
-//! What came of a file that is followed.
+//! The status of a file that is followed.
 
 use std::error::Error;
 use std::fmt;
@@ -9,44 +9,44 @@ use std::sync::Arc;
 use super::super::changes::{Changes, ReloadError};
 use crate::config::ConfigErrors;
 
-/// What came of a file that is followed.
+/// The status of a file that is followed.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct WatchStatus {
-    /// How often it changed what is in force.
+    /// How often the file changed the configuration in force.
     pub applied: u64,
-    /// How often it was read and said what is in force already.
+    /// How often the file was read and changed nothing.
     pub unchanged: u64,
-    /// How often it couldn't be read or used.
+    /// How often the file couldn't be read or was rejected.
     pub failed: u64,
-    /// What the last one that was applied changed.
+    /// What the last applied content changed.
     pub last_changes: Option<Arc<Changes>>,
-    /// Why the file as it is now is not what is in force; `None` when it is.
+    /// Why the file's current content is not in force; `None` if it is.
     pub last_error: Option<Arc<WatchError>>,
 }
 
 impl WatchStatus {
-    /// How often there was something to be done: all outcomes together.
+    /// The sum of all outcomes.
     #[must_use]
     pub const fn attempts(&self) -> u64 {
         self.applied + self.unchanged + self.failed
     }
 }
 
-/// Why a config file is not what is in force.
+/// Why the content of a config file is not in force.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum WatchError {
-    /// It isn't there, or can't be read.
+    /// The file is missing or can't be read.
     Unreadable {
         /// The file.
         path: PathBuf,
         /// Why.
         error: Arc<io::Error>,
     },
-    /// It is no configuration.
+    /// The content is not a valid configuration.
     Config(ConfigErrors),
-    /// It says what can't come into force.
+    /// The configuration can't replace the one in force.
     Reload {
         /// The file.
         path: PathBuf,
@@ -64,9 +64,9 @@ impl fmt::Display for WatchError {
                     io::ErrorKind::NotFound => write!(f, "{path}: is gone")?,
                     _ => write!(f, "{path}: can't be read: {error}")?,
                 }
-                f.write_str("; the configuration stays as it was")
+                f.write_str("; the old configuration stays in force")
             }
-            Self::Config(errors) => write!(f, "{errors}\nthe configuration stays as it was"),
+            Self::Config(errors) => write!(f, "{errors}\nthe old configuration stays in force"),
             Self::Reload { path, error } => write!(f, "{}: {error}", path.display()),
         }
     }

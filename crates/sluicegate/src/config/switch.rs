@@ -1,4 +1,4 @@
-//! What is on or off, and what happens to names without a limit.
+//! Switches, and what happens to unknown limits.
 
 use std::fmt;
 
@@ -9,12 +9,12 @@ pub enum Switch {
     /// In force.
     #[default]
     On,
-    /// Not asked: everything passes, and nothing is counted.
+    /// Not in force: everything passes, and nothing is counted.
     Off,
 }
 
 impl Switch {
-    /// On only if both are.
+    /// On if both are.
     pub(crate) const fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::On, Self::On) => Self::On,
@@ -32,13 +32,13 @@ impl fmt::Display for Switch {
     }
 }
 
-/// What happens to a request that names a limit which doesn't exist.
+/// What happens to a request for a limit that doesn't exist.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum UnknownLimit {
     /// It passes.
     Pass,
-    /// It passes, and the first one of each name is warned of (`tracing`, level `WARN`).
+    /// It passes, and the first one per name logs a warning (`tracing`, level `WARN`).
     #[default]
     Warn,
     /// It is denied.

@@ -1,0 +1,185 @@
+//! How a middleware decides.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use sluicegate_core::{Cost, Operation, Span};
+use sluicegate_http::{Key, KeyComponent, KeyOutcome, MissingComponent, RequestView};
+use smallvec::SmallVec;
+
+use super::admission::Admission;
+use super::due::Due;
+use super::question::{Answer, Question};
+use super::refusal::Refusal;
+use super::rules::{KeySource, Rules};
+use super::verdict::{Pending, Verdict};
+use crate::caller::Caller;
+use crate::config::{HttpConfig, LimitConfig, Switch};
+use crate::registry::{Look, MissingKey, fields};
+
+impl Rules {
+    /// The verdict on a request, by one snapshot of the configuration; pending if the store has to
+    /// be awaited.
+    pub(super) fn decide(self: &Arc<Self>, request: &dyn RequestView) -> Verdict {
+        let look = self.gate.look();
+        if self.skip_if.iter().any(|skip| skip(request)) {
+            let caller = self.caller_of(request, &look);
+            return Verdict::Admit(Admission { caller, ..Admission::default() });
+        }
+        let question = match self.question(request, &look) {
+            Ok(question) => question,
+            Err(missing) => return Verdict::Refuse(Refusal::without_key(missing)),
+        };
+        let Some(answer) = self.ask_at_once(&question, &look) else {
+            let caller = self.caller_of(request, &look);
+            let rules = Arc::clone(self);
+            return Verdict::Wait(Pending::new(async move {
+                let mut admission = rules.wait_for(question).await?;
+                admission.caller = caller;
+                Ok(admission)
+            }));
+        };
+        match self.admit(&question, answer) {
+            Ok(mut admission) => {
+                admission.caller = self.caller_of(request, &look);
+                self.to_be_charged(&mut admission, question);
+                if admission.wait.is_zero() {
+                    Verdict::Admit(admission)
+                } else {
+                    Verdict::Wait(Pending::new(async move { Ok(admission.waited().await) }))
+                }
+            }
+            Err(refusal) => Verdict::Refuse(refusal),
+        }
+    }
+
+    /// What to ask about a request.
+    fn question(&self, request: &dyn RequestView, look: &Look<'_>) -> Result<Question, MissingKey> {
+        let http = look.http();
+        let mut costs = SmallVec::new();
+        let keys = look.keys_with(&mut |index, config| {
+            let terms = self.terms.get(index);
+            let cost = terms.and_then(|terms| terms.cost.as_ref());
+            let cost = cost.map(|cost| cost(request).min(Cost::MAX.get()));
+            if cost.is_some() {
+                costs.resize(index, None);
+                costs.push(cost);
+            }
+            // A cost of 0 is not asked about.
+            if cost == Some(0) {
+                return KeyOutcome::Skip;
+            }
+            let key = self.make_key(index, config, http, request);
+            if let Err(missing) = &key {
+                self.note(missing);
+            }
+            let otherwise = terms.and_then(|terms| terms.on_missing_key);
+            otherwise.unwrap_or(config.missing_key).resolve(key)
+        })?;
+        Ok(Question::new(keys, costs))
+    }
+
+    fn make_key(
+        &self,
+        index: usize,
+        config: &LimitConfig,
+        http: &HttpConfig,
+        request: &dyn RequestView,
+    ) -> Result<Key, MissingComponent> {
+        let told = self.client_address.as_ref();
+        match self.terms.get(index).map(|terms| &terms.key) {
+            Some(KeySource::Given(key)) => {
+                key.key_with_address(request, told.unwrap_or(&http.client_address))
+            }
+            _ => {
+                let address = told.or_else(|| config.key.client_address());
+                config.key.key_found_by(request, address.unwrap_or(&http.client_address))
+            }
+        }
+    }
+
+    /// Warns if requests have no address, since a limit on all clients together is rarely intended.
+    fn note(&self, missing: &MissingComponent) {
+        if missing.component == KeyComponent::Ip && !self.warned.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                limit = self.gate.name(),
+                "requests come without the address of their peer, so clients can't be told apart: serve the router with `into_make_service_with_connect_info` (axum), or put a `sluicegate::http::Peer` into each request's extensions"
+            );
+        }
+    }
+
+    /// The answer, if the store has it immediately.
+    fn ask_at_once(&self, question: &Question, look: &Look<'_>) -> Option<Answer> {
+        if self.charge_after.is_some() {
+            look.ask_at_once(Operation::Peek, &question.ask())
+        } else if self.queues() {
+            None
+        } else {
+            look.ask_at_once(Operation::Check, &question.ask())
+        }
+    }
+
+    /// The answer, however long it takes.
+    async fn ask(&self, question: &Question) -> Answer {
+        let ask = question.ask();
+        if self.charge_after.is_some() {
+            self.gate.ask_and_tell(Operation::Peek, &ask, fields).await
+        } else if self.queues() {
+            self.gate.acquire_and_tell(&ask, self.wait_up_to, fields).await
+        } else {
+            self.gate.ask_and_tell(Operation::Check, &ask, fields).await
+        }
+    }
+
+    /// Whether requests wait for their turn. Those that are charged after the response have no
+    /// turn.
+    fn queues(&self) -> bool {
+        !self.wait_up_to.is_zero() && self.charge_after.is_none()
+    }
+
+    /// The verdict that follows from an answer.
+    fn admit(&self, question: &Question, answer: Answer) -> Result<Admission, Refusal> {
+        let (decision, fields) = match answer {
+            Ok(answer) => answer,
+            Err(error) => return Err(Refusal::failed(self.gate.name(), error)),
+        };
+        let fields = question.fields_of(&decision, fields.as_ref());
+        if decision.is_denied() {
+            return Err(Refusal::of_decision(decision, fields));
+        }
+        // The request has already waited in the queue.
+        let wait = if self.queues() { Span::ZERO } else { decision.wait() };
+        Ok(Admission { fields, wait, ..Admission::default() })
+    }
+
+    /// Attaches the charge after the response to an admission, if there is one.
+    fn to_be_charged(self: &Arc<Self>, admission: &mut Admission, question: Question) {
+        if self.charge_after.is_some() {
+            admission.due = Some(Due::new(Arc::clone(self), question));
+        }
+    }
+
+    /// Asks, and awaits the store and the request's turn.
+    async fn wait_for(self: Arc<Self>, question: Question) -> Result<Admission, Refusal> {
+        let answer = self.ask(&question).await;
+        let mut admission = self.admit(&question, answer)?;
+        self.to_be_charged(&mut admission, question);
+        Ok(admission.waited().await)
+    }
+
+    /// The caller of the handler, unless switched off.
+    fn caller_of(&self, request: &dyn RequestView, look: &Look<'_>) -> Option<Caller> {
+        if self.caller == Switch::Off {
+            return None;
+        }
+        let mut caller = Caller::new();
+        let address = self.client_address.as_ref().unwrap_or(&look.http().client_address);
+        if let Some(network) = address.network(request) {
+            caller = caller.with_network(network);
+        }
+        if let Some(user) = request.user() {
+            caller = caller.with_user(user.clone());
+        }
+        Some(caller)
+    }
+}
