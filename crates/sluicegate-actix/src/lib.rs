@@ -2,7 +2,7 @@
 //!
 //! [`LimitMiddleware`] asks the limits of a [`Registry`](sluicegate::Registry), or a
 //! [`Limiter`](sluicegate::Limiter) of your own, about every request before it reaches the
-//! application, and tells the client.
+//! application, and adds response fields about them.
 //!
 //! ```
 //! use actix_web::{App, web};
@@ -10,7 +10,7 @@
 //! use sluicegate_actix::LimitMiddleware;
 //!
 //! let registry = Registry::open(&Config::default())?;
-//! // Outside of the factory, which runs once for each worker.
+//! // Outside of the factory, which runs once per worker.
 //! let limit = LimitMiddleware::new(registry.gate("demo"));
 //! let application =
 //!     move || App::new().wrap(limit.clone()).route("/", web::get().to(async || "hello"));
@@ -18,10 +18,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The guide, `docs/http.md` of the project, has all that it can be told.
+//! The guide, `docs/http.md` in the repository, explains all settings.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod denied_response;
 mod middleware;
 mod response;
 mod service;

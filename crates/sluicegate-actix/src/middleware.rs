@@ -1,4 +1,4 @@
-//! What is put around an application, a scope or a resource.
+//! The middleware for an application, a scope or a resource.
 
 use std::fmt;
 use std::future::{Ready, ready};
@@ -11,14 +11,13 @@ use actix_web::{Error, HttpResponse};
 use sluicegate::middleware::{Middleware, builder_methods};
 use sluicegate::{Denied, Gate};
 
+use crate::denied_response::DeniedResponse;
 use crate::service::LimitService;
-
-pub(super) type DeniedResponse = Arc<dyn Fn(&Denied, HttpResponse) -> HttpResponse + Send + Sync>;
 
 /// Asks one or several limits about every request before it reaches the application.
 ///
-/// Make it outside of the application's factory and clone it inside: the factory runs once for
-/// each worker.
+/// Create it outside of the application's factory and clone it inside, because the factory runs
+/// once per worker.
 #[derive(Clone)]
 #[must_use]
 pub struct LimitMiddleware {
@@ -27,17 +26,17 @@ pub struct LimitMiddleware {
 }
 
 impl LimitMiddleware {
-    /// Asks `gate` about every request: a [`Gate`], or a [`Limiter`](sluicegate::Limiter) that is no
-    /// registry's. The key is made as the configuration says, from the client's address unless
-    /// told.
+    /// Asks `gate` about every request: a [`Gate`], or a [`Limiter`](sluicegate::Limiter) without a
+    /// registry. The configuration says what the key is made from; the default is the client's
+    /// address.
     pub fn new(gate: impl Into<Gate>) -> Self {
         Self::from(Middleware::new(gate))
     }
 
     builder_methods!(middleware);
 
-    /// What is sent to those that are turned away: a function of the denial and the standard
-    /// response, whose status and fields can be kept.
+    /// Sets the response to refused requests: a function of the denial and the standard response,
+    /// whose status and fields it can keep.
     pub fn denied_response(
         self,
         response: impl Fn(&Denied, HttpResponse) -> HttpResponse + Send + Sync + 'static,
@@ -46,7 +45,7 @@ impl LimitMiddleware {
     }
 }
 
-/// A middleware that was told elsewhere what to do.
+/// Uses a middleware that was configured elsewhere.
 impl From<Middleware> for LimitMiddleware {
     fn from(middleware: Middleware) -> Self {
         Self { middleware, denied: None }

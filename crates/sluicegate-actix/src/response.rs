@@ -3,9 +3,9 @@
 use actix_web::HttpResponse;
 use actix_web::http::StatusCode;
 use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue};
-use sluicegate::http::ReadyFields;
+use sluicegate::http::PreparedFields;
 
-/// The same response in the other library's types.
+/// Converts a response to actix-web's types.
 pub(super) fn response_of(standard: http::Response<String>) -> HttpResponse {
     let (parts, body) = standard.into_parts();
     let mut response = HttpResponse::new(status_of(parts.status));
@@ -15,14 +15,14 @@ pub(super) fn response_of(standard: http::Response<String>) -> HttpResponse {
     response.set_body(body).map_into_boxed_body()
 }
 
-/// Writes response fields among those that are there.
-pub(super) fn write(fields: ReadyFields, headers: &mut HeaderMap) {
+/// Adds response fields to existing ones.
+pub(super) fn write(fields: PreparedFields, headers: &mut HeaderMap) {
     if fields.is_empty() {
         return;
     }
     let names: Vec<&http::HeaderName> = fields.names().collect();
     let mut merged = http::HeaderMap::with_capacity(2 * names.len());
-    // What is told depends on it, though it isn't always written.
+    // The values depend on it, even when it isn't written.
     let also_read = Some(&http::header::RETRY_AFTER).filter(|name| !names.contains(name));
     for name in names.iter().copied().chain(also_read) {
         for value in headers.get_all(name.as_str()) {
@@ -41,7 +41,7 @@ pub(super) fn write(fields: ReadyFields, headers: &mut HeaderMap) {
 }
 
 fn append(headers: &mut HeaderMap, name: &str, value: &[u8]) {
-    // Both libraries know the same names and values.
+    // Both libraries accept the same names and values.
     if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::from_bytes(value)) {
         headers.append(name, value);
     }

@@ -10,11 +10,11 @@ use actix_web::body::{EitherBody, MessageBody};
 use actix_web::dev::{Service, ServiceRequest, ServiceResponse, forward_ready};
 use sluicegate::middleware::{Admission, Middleware, Refusal};
 
-use crate::middleware::DeniedResponse;
+use crate::denied_response::DeniedResponse;
 use crate::response::{response_of, write};
 use crate::view::{Answer, View};
 
-/// An application behind limits: what [`LimitMiddleware`](crate::LimitMiddleware) makes.
+/// An application behind limits, made by [`LimitMiddleware`](crate::LimitMiddleware).
 pub struct LimitService<S> {
     inner: Rc<S>,
     middleware: Middleware,

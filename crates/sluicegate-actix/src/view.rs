@@ -9,7 +9,7 @@ use http::{HeaderName, StatusCode};
 use sluicegate::http::{MatchedRoute, Peer, RequestView, User};
 use sluicegate::middleware::{Charge, ResponseView};
 
-/// A request. What is in its extensions is copied when it is first looked at.
+/// A request. Its extensions are copied at the first access.
 pub(super) struct View<'r> {
     request: &'r HttpRequest,
     user: OnceCell<Option<User>>,
@@ -61,7 +61,7 @@ impl RequestView for View<'_> {
     }
 }
 
-/// What an application answered, of whatever body.
+/// The response of an application, with any body.
 pub(super) struct Answer<'r, B>(pub(super) &'r Result<ServiceResponse<B>, Error>);
 
 impl<B> ResponseView for Answer<'_, B> {
@@ -70,7 +70,7 @@ impl<B> ResponseView for Answer<'_, B> {
             Ok(response) => response.status(),
             Err(error) => error.as_response_error().status_code(),
         };
-        // Both libraries know the same numbers.
+        // Both libraries accept the same status codes.
         StatusCode::from_u16(status.as_u16()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
 

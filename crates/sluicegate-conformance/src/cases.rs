@@ -1,10 +1,8 @@
-//! Conformance cases: what each algorithm must answer, as JSON lines, and a runner that holds any
-//! store against them.
+//! Conformance cases: what each algorithm must answer, as JSON lines, and a runner for any store.
 //!
-//! One case a line: an algorithm with its parameters and the events with what must be answered.
-//! [`read`] parses a whole file before anything runs, [`run`] plays the cases against a
-//! [`Target`] under injected time, each with fresh keys. Nothing is slept for. A [`StoreTarget`] is
-//! any store.
+//! One case per line: an algorithm with its parameters, and events with the required answers.
+//! [`read`] parses a whole file before anything runs. [`run`] plays the cases against a [`Target`]
+//! under injected time, without sleeping, each with fresh keys. A [`StoreTarget`] wraps any store.
 
 mod case;
 mod params;

@@ -1,7 +1,7 @@
 //! Holds a store of the Sluicegate rate limiter to its semantics.
 //!
-//! A store of your own, or a layer around one, is held to everything that the built-in stores are
-//! by two lines in a test:
+//! Two lines in a test hold your own store, or a layer around one, to everything that the built-in
+//! stores are held to:
 //!
 //! ```
 //! # mod my {
@@ -16,13 +16,16 @@
 //! ```
 //!
 //! - [`cases`]: case files, and a runner that holds any store against them.
-//! - [`mod@reference`]: a slow and obvious model of every policy, which the stores are compared with.
+//! - [`mod@reference`]: a slow and obvious model of every policy, which the stores are compared
+//!   with.
 //! - [`schedules`]: seeded random policies and requests, with the answers that the model gives.
 //! - [`kernels`]: the Rust kernels over a plain map.
 //! - [`mod@suite`]: all of it together, over any store or stack of stores.
 //!
 //! `SLUICEGATE_SEED=…` replays a schedule that failed, and `SLUICEGATE_SOAK=50` runs fifty times
 //! as many.
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod cases;
 mod fresh;

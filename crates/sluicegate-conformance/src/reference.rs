@@ -1,10 +1,10 @@
-//! A slow and obvious model of every policy and every operation, against which the stores are
-//! compared.
+//! The reference model: a slow and obvious implementation of every policy and operation, to compare
+//! stores with.
 //!
 //! It is written from `docs/semantics.md` and shares no arithmetic with the kernels: buckets are
-//! exact fractions of a unit, windows and logs are recounted from the list of what was admitted,
-//! and every retry-after it gives is tried out at that instant and one microsecond before it. It
-//! panics when it contradicts itself.
+//! exact fractions of a unit, and windows and logs are recounted from the list of what was
+//! admitted. It tries every retry-after at that instant and one microsecond earlier, and panics if
+//! it contradicts itself.
 
 mod account;
 mod answer;
@@ -320,7 +320,7 @@ fn name_all(policies: Vec<Policy>) -> Vec<Named> {
     let name = |policy: Policy| {
         let name = policy.name().map_or_else(
             || {
-                let word = policy.algorithm().word();
+                let word = policy.algorithm().keyword();
                 let count = unnamed.entry(word).or_default();
                 *count += 1;
                 if *count == 1 { word.to_owned() } else { format!("{word}-{count}") }

@@ -259,7 +259,7 @@ mod tests {
                         Retry::After(_) => "later",
                         Retry::Never => "never",
                     };
-                    seen.insert((policy.algorithm().word(), verdict));
+                    seen.insert((policy.algorithm().keyword(), verdict));
                     restamped += usize::from(said.restamped);
                 }
             }

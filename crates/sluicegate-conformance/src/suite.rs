@@ -1,7 +1,7 @@
-//! All that a store is held to, as tests of its own: see [`suite!`](crate::suite!).
+//! Everything that a store is held to, as one test each: see [`suite!`](crate::suite!).
 //!
-//! Each check is a function too, for a store that can only be had inside a test. They leave keys
-//! behind under names that nobody else has.
+//! Each check is also a function, for a store that only exists inside a test. Checks leave keys
+//! behind, under unique names.
 
 #![allow(
     clippy::unwrap_used,
@@ -48,14 +48,14 @@ use sluicegate_core::{
 
 use crate::fresh::fresh;
 
-/// Makes a `#[test]` of each check, over any store or stack of stores.
+/// Generates a `#[test]` per check, over any store or stack of stores.
 ///
-/// - `suite!([EXPRESSION])`: the expression makes the store, in each test anew, inside a Tokio
-///   runtime; it may `.await`. What has to live as long as the store, such as a server, goes with
-///   it in a [`Guarded`].
-/// - `suite!(each [EXPRESSION])`: the expression gives several stores, all of which have to pass.
+/// - `suite!([EXPRESSION])`: the expression makes a new store for each test. It runs inside a Tokio
+///   runtime and may `.await`. If something has to live as long as the store, such as a server,
+///   return both in a [`Guarded`].
+/// - `suite!(each [EXPRESSION])`: the expression returns several stores, all of which have to pass.
 ///
-/// A store that answers at once runs 600 schedules of each kind, one that has to be waited for 60.
+/// A store that answers immediately runs 600 schedules of each kind, one that has to be awaited 60.
 ///
 /// ```
 /// mod map_store {
@@ -110,7 +110,7 @@ pub fn block_on<F: Future>(check: F) -> F::Output {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(check)
 }
 
-/// Says which store it was when a check fails.
+/// Prints which store it was if a check fails.
 #[derive(Debug)]
 pub struct ShownOnPanic(StoreId);
 
@@ -131,14 +131,14 @@ impl Drop for ShownOnPanic {
     }
 }
 
-/// What all times of the checks count from: midnight.
+/// The start of time in all checks: midnight.
 const START: u64 = 1_699_920_000_000_000;
 
 fn timestamp(micros: u64) -> Timestamp {
     Timestamp::from_micros(micros).unwrap()
 }
 
-/// A run of injected time that nothing else is in.
+/// A new run of injected time.
 fn fresh_run() -> TimeSource {
     TimeSource::Injected { run: fresh("suite") }
 }
@@ -152,14 +152,14 @@ fn limit(name: &str, specs: &[&str]) -> Limit {
     Limit::new(name.parse().unwrap(), policies).unwrap()
 }
 
-/// How many schedules a store is held to.
+/// How many schedules to run against a store.
 fn count_for(store: &impl Store) -> u64 {
     let opened = open(store, &limit("suite", &["gcra 1/s"]), &fresh_run());
     let peek = Request::new(Operation::Peek, b"").at(timestamp(START));
     if opened.ask(peek).is_now() { 600 } else { 60 }
 }
 
-/// Fails unless two stores gave one answer.
+/// Fails unless two stores gave the same answer.
 fn assert_same(
     got: &Result<Decision, Error>,
     expected: &Result<Decision, Error>,

@@ -38,7 +38,7 @@ fn number_after(text: &str, words: &str) -> u64 {
 fn a_rate_that_is_not_exact_is_refused_with_the_nearest_ones_that_are() {
     for (count, per) in [(123_457, "30d"), (65_537, "w"), (999_983, "d")] {
         let message = refusal(&format!("token_bucket {count}/{per}"));
-        let below = number_after(&message, "rates that can are ");
+        let below = number_after(&message, "nearest exact rates are ");
         let above = number_after(&message, " and ");
         assert!(below < count && count < above, "{message}");
         for rate in below..=above {
@@ -68,7 +68,7 @@ fn a_burst_that_is_not_exact_is_refused_with_the_largest_that_is() {
 
     // With a burst of its own, a rate is advised that goes with that burst.
     let message = refusal("token_bucket 123457/30d burst 100000");
-    let below = number_after(&message, "rates that can are ");
+    let below = number_after(&message, "nearest exact rates are ");
     let above = number_after(&message, " and ");
     for rate in [below, above] {
         assert!(accepts(&format!("token_bucket {rate}/30d burst 100000")), "{message}");

@@ -7,7 +7,7 @@ use crate::client_address::ClientAddress;
 use crate::fields::Partition;
 use crate::key::Key;
 use crate::key_component::KeyComponent;
-use crate::missing::Missing;
+use crate::missing::MissingComponent;
 use crate::request::RequestView;
 
 /// Makes the key of a request.
@@ -33,7 +33,7 @@ pub trait KeyExtractor: Send + Sync {
     ///
     /// # Errors
     /// If the request lacks a component of the key.
-    fn key(&self, request: &dyn RequestView) -> Result<Key, Missing>;
+    fn key(&self, request: &dyn RequestView) -> Result<Key, MissingComponent>;
 
     /// The key of `request`, with the client's address found by `address` unless the extractor has a
     /// [`ClientAddress`] of its own. Middleware calls this, since its configuration knows the proxies.
@@ -44,7 +44,7 @@ pub trait KeyExtractor: Send + Sync {
         &self,
         request: &dyn RequestView,
         address: &ClientAddress,
-    ) -> Result<Key, Missing> {
+    ) -> Result<Key, MissingComponent> {
         let _ = address;
         self.key(request)
     }
@@ -99,7 +99,7 @@ where
 ///
 /// let request = http::Request::new(());
 /// assert_eq!(fixed("everybody").key(&request)?.as_bytes(), b"everybody");
-/// # Ok::<(), sluicegate_http::Missing>(())
+/// # Ok::<(), sluicegate_http::MissingComponent>(())
 /// ```
 #[must_use]
 pub fn fixed(key: impl AsRef<[u8]>) -> Fixed {
@@ -135,13 +135,13 @@ impl<F> KeyExtractor for F
 where
     F: Fn(&dyn RequestView) -> Option<Key> + Send + Sync,
 {
-    fn key(&self, request: &dyn RequestView) -> Result<Key, Missing> {
-        self(request).ok_or(Missing::absent(KeyComponent::Custom))
+    fn key(&self, request: &dyn RequestView) -> Result<Key, MissingComponent> {
+        self(request).ok_or(MissingComponent::absent(KeyComponent::Custom))
     }
 }
 
 impl KeyExtractor for Arc<dyn KeyExtractor> {
-    fn key(&self, request: &dyn RequestView) -> Result<Key, Missing> {
+    fn key(&self, request: &dyn RequestView) -> Result<Key, MissingComponent> {
         (**self).key(request)
     }
 
@@ -149,7 +149,7 @@ impl KeyExtractor for Arc<dyn KeyExtractor> {
         &self,
         request: &dyn RequestView,
         address: &ClientAddress,
-    ) -> Result<Key, Missing> {
+    ) -> Result<Key, MissingComponent> {
         (**self).key_with_address(request, address)
     }
 
@@ -159,18 +159,18 @@ impl KeyExtractor for Arc<dyn KeyExtractor> {
 }
 
 impl KeyExtractor for Fixed {
-    fn key(&self, _: &dyn RequestView) -> Result<Key, Missing> {
+    fn key(&self, _: &dyn RequestView) -> Result<Key, MissingComponent> {
         Ok(self.0.clone())
     }
 }
 
 /// How a combination asks each of its extractors for a key.
-type Extract<'e> = &'e dyn Fn(&dyn KeyExtractor) -> Result<Key, Missing>;
+type Extract<'e> = &'e dyn Fn(&dyn KeyExtractor) -> Result<Key, MissingComponent>;
 
 /// The methods of combinations: each passes the same call on to its parts.
 macro_rules! combined_keys {
     () => {
-        fn key(&self, request: &dyn RequestView) -> Result<Key, Missing> {
+        fn key(&self, request: &dyn RequestView) -> Result<Key, MissingComponent> {
             self.combine(&|part| part.key(request))
         }
 
@@ -178,14 +178,14 @@ macro_rules! combined_keys {
             &self,
             request: &dyn RequestView,
             address: &ClientAddress,
-        ) -> Result<Key, Missing> {
+        ) -> Result<Key, MissingComponent> {
             self.combine(&|part| part.key_with_address(request, address))
         }
     };
 }
 
 impl<A: KeyExtractor, B: KeyExtractor> And<A, B> {
-    fn combine(&self, extract: Extract<'_>) -> Result<Key, Missing> {
+    fn combine(&self, extract: Extract<'_>) -> Result<Key, MissingComponent> {
         Ok(Key::join_all([&extract(&self.first)?, &extract(&self.second)?]))
     }
 }
@@ -201,7 +201,7 @@ impl<A: KeyExtractor, B: KeyExtractor> KeyExtractor for And<A, B> {
 macro_rules! tuple {
     ($($extractor:ident)*) => {
         impl<$($extractor: KeyExtractor),*> KeyExtractor for ($($extractor,)*) {
-            fn key(&self, request: &dyn RequestView) -> Result<Key, Missing> {
+            fn key(&self, request: &dyn RequestView) -> Result<Key, MissingComponent> {
                 #[expect(non_snake_case, reason = "a field has the name of its type")]
                 let ($($extractor,)*) = self;
                 Ok(Key::join_all([$(&$extractor.key(request)?),*]))
@@ -211,7 +211,7 @@ macro_rules! tuple {
                 &self,
                 request: &dyn RequestView,
                 address: &ClientAddress,
-            ) -> Result<Key, Missing> {
+            ) -> Result<Key, MissingComponent> {
                 #[expect(non_snake_case, reason = "a field has the name of its type")]
                 let ($($extractor,)*) = self;
                 Ok(Key::join_all([$(&$extractor.key_with_address(request, address)?),*]))
@@ -231,7 +231,7 @@ tuple!(A B C);
 tuple!(A B C D);
 
 impl<A: KeyExtractor, B: KeyExtractor> Or<A, B> {
-    fn combine(&self, extract: Extract<'_>) -> Result<Key, Missing> {
+    fn combine(&self, extract: Extract<'_>) -> Result<Key, MissingComponent> {
         match extract(&self.first) {
             Ok(key) => Ok(key.into_first_choice()),
             Err(_) => extract(&self.second).map(Key::into_second_choice),
@@ -244,7 +244,7 @@ impl<A: KeyExtractor, B: KeyExtractor> KeyExtractor for Or<A, B> {
 }
 
 impl<E: KeyExtractor, F: Fn(Key) -> Key + Send + Sync> Map<E, F> {
-    fn combine(&self, extract: Extract<'_>) -> Result<Key, Missing> {
+    fn combine(&self, extract: Extract<'_>) -> Result<Key, MissingComponent> {
         extract(&self.extractor).map(&self.change)
     }
 }

@@ -2,8 +2,8 @@
 
 mod format;
 mod partition;
+mod prepared;
 mod quota;
-mod ready;
 mod value;
 
 use std::fmt::Write as _;
@@ -21,10 +21,10 @@ use crate::policy_name::display_name;
 
 pub use format::{FieldFormat, FieldFormatError};
 pub use partition::{Partition, PartitionError};
-pub use ready::ReadyFields;
+pub use prepared::PreparedFields;
 
+use prepared::{Content, window_parameter};
 use quota::clamp;
-use ready::{Content, window_parameter};
 use value::{build_value, reserve, write_number};
 
 static RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
@@ -161,7 +161,7 @@ impl LimitFields {
     /// Whether a response with this status should have the fields. A redirection should not, since a
     /// client might wait before following it if few units are left.
     #[must_use]
-    pub fn belong_on(status: StatusCode) -> bool {
+    pub fn apply_to(status: StatusCode) -> bool {
         !status.is_redirection()
     }
 
@@ -207,11 +207,11 @@ impl<'d> DecisionFields<'d> {
     /// of the limit with fewer units left stay. Effective windows are clamped to an existing
     /// `Retry-After`.
     pub fn write(self, headers: &mut HeaderMap) {
-        self.ready().write(headers);
+        self.prepare().write(headers);
     }
 
     /// The same fields without borrows, for a response that comes later.
-    pub fn ready(self) -> ReadyFields {
+    pub fn prepare(self) -> PreparedFields {
         let content = match self.fields.format() {
             // No limit was asked.
             _ if self.decision.source() == Source::Bypass => Content::Nothing,
@@ -219,14 +219,14 @@ impl<'d> DecisionFields<'d> {
             FieldFormat::Draft11 | FieldFormat::DraftNext => self.lists(),
             _ => self.closest(),
         };
-        ReadyFields { content, retry: retry_after(self.decision) }
+        PreparedFields { content, retry: retry_after(self.decision) }
     }
 
     /// The same fields as pairs of a name in lower case and a value, for other libraries.
     #[must_use]
     pub fn pairs(self) -> Vec<(&'static str, String)> {
         let mut pairs = Vec::new();
-        self.ready().each(|name, value| {
+        self.prepare().each(|name, value| {
             if let Some(value) = value {
                 pairs.push((name.as_str(), value.to_str().unwrap_or_default().to_owned()));
             }

@@ -12,7 +12,7 @@ use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use sluicegate_core::{Decision, RetryAfter, Source};
 
-use crate::missing::Missing;
+use crate::missing::MissingComponent;
 use crate::policy_name::refusing;
 use crate::problem::when_to_retry;
 use crate::request::{RequestView, single_value};
@@ -111,7 +111,7 @@ impl GrpcStatus {
     /// The status of a denied call: [resource exhausted](Self::resource_exhausted);
     /// [unavailable](Self::unavailable) if the store failed; or
     /// [permission denied](Self::permission_denied) if the key is on a block list.
-    pub fn of_denial(decision: &Decision) -> Self {
+    pub fn from_denial(decision: &Decision) -> Self {
         match decision.source() {
             Source::Fallback => Self::unavailable(),
             Source::Bypass => Self::permission_denied(),
@@ -149,7 +149,7 @@ impl GrpcStatus {
     }
 
     /// `INVALID_ARGUMENT`: the call lacks a component of its key.
-    pub fn invalid_argument(missing: &Missing) -> Self {
+    pub fn invalid_argument(missing: &MissingComponent) -> Self {
         let message = format!("the call can't be assigned to a quota: {missing}");
         let details = Details::of("MISSING_KEY");
         Self { details, ..Self::new(GrpcCode::InvalidArgument, message) }

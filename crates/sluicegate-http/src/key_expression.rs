@@ -13,7 +13,7 @@ use crate::extractor::KeyExtractor;
 use crate::fields::Partition;
 use crate::key::{Key, KeyWriter};
 use crate::key_component::KeyComponent;
-use crate::missing::Missing;
+use crate::missing::MissingComponent;
 use crate::request::RequestView;
 
 pub use error::KeyExpressionError;
@@ -97,7 +97,7 @@ impl KeyExpression {
         &self,
         request: &dyn RequestView,
         address: &ClientAddress,
-    ) -> Result<Key, Missing> {
+    ) -> Result<Key, MissingComponent> {
         let mut key = match *self.components {
             [_] => KeyWriter::of_one_part(),
             _ => KeyWriter::of_parts(),
@@ -134,7 +134,7 @@ impl Default for KeyExpression {
 }
 
 impl KeyExtractor for KeyExpression {
-    fn key(&self, request: &dyn RequestView) -> Result<Key, Missing> {
+    fn key(&self, request: &dyn RequestView) -> Result<Key, MissingComponent> {
         static PEER: ClientAddress = ClientAddress::peer();
         self.key_with_address(request, &PEER)
     }
@@ -143,7 +143,7 @@ impl KeyExtractor for KeyExpression {
         &self,
         request: &dyn RequestView,
         address: &ClientAddress,
-    ) -> Result<Key, Missing> {
+    ) -> Result<Key, MissingComponent> {
         self.key_found_by(request, self.client_address().unwrap_or(address))
     }
 

@@ -46,10 +46,10 @@ pub use set::KeySet;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub struct KeyMatcher(Pattern);
+pub struct KeyMatcher(OwnedPattern);
 
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
-enum Pattern {
+enum OwnedPattern {
     Exact(Box<[u8]>),
     Prefix(Box<[u8]>),
     Range(Cidr),
@@ -62,28 +62,28 @@ impl KeyMatcher {
     /// Matches the key with these bytes.
     #[must_use]
     pub fn exact(bytes: impl AsRef<[u8]>) -> Self {
-        Self(Pattern::Exact(Key::new(bytes).as_bytes().into()))
+        Self(OwnedPattern::Exact(Key::new(bytes).as_bytes().into()))
     }
 
     /// Matches every key that begins with these bytes.
     #[must_use]
     pub fn prefix(bytes: impl AsRef<[u8]>) -> Self {
-        Self(Pattern::Prefix(Key::new(bytes).as_bytes().into()))
+        Self(OwnedPattern::Prefix(Key::new(bytes).as_bytes().into()))
     }
 
     /// Matches every key with a client's network in `range`.
     #[must_use]
     pub const fn range(range: Cidr) -> Self {
-        Self(Pattern::Range(range))
+        Self(OwnedPattern::Range(range))
     }
 
-    /// What the entry matches: for an index of many entries.
+    /// The pattern of the entry, for building an index of many entries.
     #[must_use]
-    pub const fn named(&self) -> Named<'_> {
+    pub const fn pattern(&self) -> Pattern<'_> {
         match &self.0 {
-            Pattern::Exact(bytes) => Named::Exact(bytes),
-            Pattern::Prefix(bytes) => Named::Prefix(bytes),
-            Pattern::Range(range) => Named::Range(*range),
+            OwnedPattern::Exact(bytes) => Pattern::Exact(bytes),
+            OwnedPattern::Prefix(bytes) => Pattern::Prefix(bytes),
+            OwnedPattern::Range(range) => Pattern::Range(*range),
         }
     }
 
@@ -91,17 +91,19 @@ impl KeyMatcher {
     #[must_use]
     pub fn matches(&self, key: &Key) -> bool {
         match &self.0 {
-            Pattern::Exact(bytes) => key.as_bytes() == &**bytes,
-            Pattern::Prefix(bytes) => key.as_bytes().starts_with(bytes),
-            Pattern::Range(range) => key.network().is_some_and(|network| range.covers(network)),
+            OwnedPattern::Exact(bytes) => key.as_bytes() == &**bytes,
+            OwnedPattern::Prefix(bytes) => key.as_bytes().starts_with(bytes),
+            OwnedPattern::Range(range) => {
+                key.network().is_some_and(|network| range.covers(network))
+            }
         }
     }
 }
 
-/// What a [`KeyMatcher`] matches.
+/// The pattern of a [`KeyMatcher`]: the keys that it matches.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
-pub enum Named<'m> {
+pub enum Pattern<'m> {
     /// The key with these [bytes](Key::as_bytes).
     Exact(&'m [u8]),
     /// Every key that begins with these bytes.
@@ -125,9 +127,9 @@ impl fmt::Display for KeyMatcher {
     /// The text that parses as the entry.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Pattern::Exact(bytes) => f.write_str(&read::escaped(bytes)),
-            Pattern::Prefix(bytes) => write!(f, "{}*", read::escaped(bytes)),
-            Pattern::Range(range) => write!(f, "{range}"),
+            OwnedPattern::Exact(bytes) => f.write_str(&read::escaped(bytes)),
+            OwnedPattern::Prefix(bytes) => write!(f, "{}*", read::escaped(bytes)),
+            OwnedPattern::Range(range) => write!(f, "{range}"),
         }
     }
 }

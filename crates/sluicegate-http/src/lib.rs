@@ -46,14 +46,14 @@
 //! assert!(opened.decide(Request::check(b"alice"))?.is_allowed());
 //! let denied = opened.decide(Request::check(b"alice"))?;
 //!
-//! let mut response: http::Response<String> = Problem::of_denial(&denied).into_response();
+//! let mut response: http::Response<String> = Problem::from_denial(&denied).into_response();
 //! LimitFields::new(&limit, FieldFormat::Draft11).of(&denied).write(response.headers_mut());
 //! assert_eq!(response.status(), 429);
 //! assert_eq!(response.headers()["retry-after"], "3600");
 //! assert_eq!(response.headers()["ratelimit"], "\"hourly\";r=0;t=3600");
 //! assert!(response.body().contains(r#""violated-policies":["hourly"]"#));
 //!
-//! let response: http::Response<String> = GrpcStatus::of_denial(&denied).into_response();
+//! let response: http::Response<String> = GrpcStatus::from_denial(&denied).into_response();
 //! assert_eq!(response.headers()["grpc-status"], "8");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -83,13 +83,13 @@ pub use client_address::{AddressHeader, ClientAddress, ClientAddressError};
 pub use extractor::{And, Fixed, KeyExtractor, Map, Or, fixed, from_fn};
 pub use fields::{
     DecisionFields, FieldFormat, FieldFormatError, LimitFields, Partition, PartitionError,
-    ReadyFields, retry_after,
+    PreparedFields, retry_after,
 };
 pub use grpc::{GrpcCode, GrpcStatus, is_grpc};
 pub use key::Key;
 pub use key_component::KeyComponent;
 pub use key_expression::{KeyExpression, KeyExpressionError};
-pub use key_matcher::{KeyMatcher, KeyMatcherError, KeySet, Named};
-pub use missing::{KeyOutcome, Missing, MissingReason, OnMissingKey, OnMissingKeyError};
+pub use key_matcher::{KeyMatcher, KeyMatcherError, KeySet, Pattern};
+pub use missing::{KeyOutcome, MissingComponent, MissingReason, OnMissingKey, OnMissingKeyError};
 pub use problem::{Problem, ProblemKind};
 pub use request::{MatchedRoute, Peer, RequestView, User};

@@ -10,7 +10,7 @@ use crate::key_component::KeyComponent;
 /// A request has no key, because it lacks a component.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
-pub struct Missing {
+pub struct MissingComponent {
     /// The component that the request lacks.
     pub component: KeyComponent,
     /// Why the component is missing.
@@ -28,7 +28,7 @@ pub enum MissingReason {
     Ambiguous,
 }
 
-impl Missing {
+impl MissingComponent {
     /// A request in which `component` is absent.
     #[must_use]
     pub const fn absent(component: KeyComponent) -> Self {
@@ -36,7 +36,7 @@ impl Missing {
     }
 }
 
-impl fmt::Display for Missing {
+impl fmt::Display for MissingComponent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { component, reason } = self;
         match reason {
@@ -48,7 +48,7 @@ impl fmt::Display for Missing {
     }
 }
 
-impl Error for Missing {}
+impl Error for MissingComponent {}
 
 /// Displays a component as a noun for use in a sentence.
 struct Described<'c>(&'c KeyComponent);
@@ -75,9 +75,9 @@ impl fmt::Display for Described<'_> {
 /// Parses from and prints as `shared`, `refuse` or `skip`.
 ///
 /// ```
-/// use sluicegate_http::{Key, KeyComponent, Missing, KeyOutcome, OnMissingKey};
+/// use sluicegate_http::{Key, KeyComponent, MissingComponent, KeyOutcome, OnMissingKey};
 ///
-/// let missing = Missing::absent(KeyComponent::User);
+/// let missing = MissingComponent::absent(KeyComponent::User);
 /// assert_eq!(OnMissingKey::default(), "shared".parse()?);
 /// let shared = OnMissingKey::Shared.resolve(Err(missing.clone()));
 /// assert_eq!(shared, KeyOutcome::Limit(Key::shared()));
@@ -103,7 +103,7 @@ pub enum KeyOutcome {
     /// Ask the limit about this key.
     Limit(Key),
     /// Refuse the request, which lacks this component.
-    Refuse(Missing),
+    Refuse(MissingComponent),
     /// Let the request pass without asking the limit.
     Skip,
 }
@@ -114,7 +114,7 @@ impl OnMissingKey {
 
     /// What to do with a request that has this key or none.
     #[must_use]
-    pub fn resolve(self, key: Result<Key, Missing>) -> KeyOutcome {
+    pub fn resolve(self, key: Result<Key, MissingComponent>) -> KeyOutcome {
         match (key, self) {
             (Ok(key), _) => KeyOutcome::Limit(key),
             (Err(_), Self::Shared) => KeyOutcome::Limit(Key::shared()),
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn only_a_missing_key_is_refused() {
-        let missing = Missing::absent(KeyComponent::Cookie("s".into()));
+        let missing = MissingComponent::absent(KeyComponent::Cookie("s".into()));
         assert_eq!(missing.to_string(), "the request has no cookie `s`");
         for policy in [OnMissingKey::Shared, OnMissingKey::Refuse, OnMissingKey::Skip] {
             assert_eq!(policy.resolve(Ok(Key::new("k"))), KeyOutcome::Limit(Key::new("k")));

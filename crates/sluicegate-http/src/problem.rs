@@ -7,7 +7,7 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use http::{Response, StatusCode};
 use sluicegate_core::{Decision, RetryAfter, Source};
 
-use crate::missing::Missing;
+use crate::missing::MissingComponent;
 use crate::policy_name::refusing;
 
 /// Why a request was refused: problem details by RFC 9457, `application/problem+json`.
@@ -99,7 +99,7 @@ impl Problem {
     /// The problem of a denied request: [quota exceeded](Self::quota_exceeded);
     /// [temporary reduced capacity](Self::temporary_reduced_capacity) if the store failed; or
     /// [blocked](Self::blocked) if the key is on a block list.
-    pub fn of_denial(decision: &Decision) -> Self {
+    pub fn from_denial(decision: &Decision) -> Self {
         match decision.source() {
             Source::Fallback => Self::temporary_reduced_capacity(),
             Source::Bypass => Self::blocked(),
@@ -136,7 +136,7 @@ impl Problem {
     }
 
     /// Status 400: the request lacks a component of its key.
-    pub fn missing_key(missing: &Missing) -> Self {
+    pub fn missing_key(missing: &MissingComponent) -> Self {
         let detail = format!("The request can't be assigned to a quota: {missing}.");
         Self::new(ProblemKind::MissingKey, detail)
     }
@@ -281,7 +281,7 @@ mod tests {
         ]);
         assert!(test.check(1).is_allowed());
         let decision = test.check(1);
-        let problem = Problem::of_denial(&decision);
+        let problem = Problem::from_denial(&decision);
         assert_eq!(
             read(&problem),
             json!({
@@ -292,7 +292,7 @@ mod tests {
                 "violated-policies": ["burst"],
             })
         );
-        let never = Problem::of_denial(&test.check(10));
+        let never = Problem::from_denial(&test.check(10));
         assert_eq!(never.detail(), "The request costs more than its quota ever allows.");
         assert_eq!(never.violated_policies(), ["burst", "hour"]);
     }
@@ -300,10 +300,10 @@ mod tests {
     #[test]
     fn every_denial_has_its_status() {
         let test = TestLimit::new(&["gcra 1/s"]);
-        let missing = Missing::absent(KeyComponent::Query("a\"b\n".into()));
+        let missing = MissingComponent::absent(KeyComponent::Query("a\"b\n".into()));
         for (problem, status, policies) in [
-            (Problem::of_denial(&Decision::fallback(&test.limit, false)), 503, true),
-            (Problem::of_denial(&Decision::bypass(false)), 403, false),
+            (Problem::from_denial(&Decision::fallback(&test.limit, false)), 503, true),
+            (Problem::from_denial(&Decision::bypass(false)), 403, false),
             (Problem::abnormal_usage_detected(&test.check(2)), 429, true),
             (Problem::missing_key(&missing), 400, false),
         ] {

@@ -9,10 +9,9 @@ pub(crate) const MAGIC: [u8; 2] = [0x1f, 0x8b];
 
 /// The members of a gzip file, unpacked one after the other.
 ///
-/// Of whatever follows the last member, the decoder alone says that it is a bad header, or one that
-/// ends too early, as if the file were cut: nobody would look for what was added to it. Here it is
-/// said to be there. That goes for the few bytes of a further header that is cut as well: the
-/// decoder doesn't tell how it began.
+/// If something follows the last member, the decoder alone would report a bad or truncated header,
+/// as if the file were cut. This reports trailing data instead, and so it does for a truncated
+/// further header, which the decoder doesn't distinguish.
 pub(crate) struct Gzip<R> {
     members: MultiGzDecoder<R>,
     /// Whether the first member has a header, so that a bad one is that of a later member.

@@ -8,8 +8,8 @@ use crate::keys::SEPARATOR;
 
 /// The key of a request: fields of its line, joined.
 ///
-/// The fields are `host` (the default), `user`, `method`, `path` (as logged, with its query), `status`
-/// and `agent`. One that a torn line lacks is empty.
+/// The fields are `host` (the default), `user`, `method`, `path` (as logged, with its query),
+/// `status` and `agent`. One that a torn line lacks is empty.
 ///
 /// ```
 /// use sluicegate_replay::KeyExpression;
@@ -117,7 +117,7 @@ pub enum KeyExpressionError {
 impl fmt::Display for KeyExpressionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Repeated(field) => write!(f, "`{field}` is there twice: name each field once"),
+            Self::Repeated(field) => write!(f, "`{field}` is listed twice: name each field once"),
             Self::Unknown(field) => write!(
                 f,
                 "`{}` is not a field of an access log: join some of {} with `+`",

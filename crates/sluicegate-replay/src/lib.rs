@@ -26,20 +26,23 @@
 //! ```
 //!
 //! - [`LogReader`] reads access logs and JSON lines, plain or gzip, into a [`Recording`].
-//! - [`Plan`] is what a recording is played through: policies side by side, or a limit whose
-//!   policies decide together. It decides by the times in the log, in any store.
-//! - [`Report`] is what came of it: a table for people, JSON for programs, or a page with plots.
+//! - [`Plan`] is what to play a recording through: policies side by side, or a limit whose policies
+//!   decide together. It decides by the times in the log, in any store.
+//! - [`Report`] is the result: a table for people, JSON for programs, or a page with plots.
 //! - [`chart`] draws bars in the style of those plots.
 
 mod access;
 pub mod chart;
+mod counts;
 mod gzip;
 mod json_line;
 mod key;
 mod keys;
 mod lines;
+mod log_format;
 mod malformed;
 mod numbers;
+mod output;
 mod page;
 mod plan;
 mod play;
@@ -54,8 +57,9 @@ mod tally;
 mod timeline;
 
 pub use key::{KeyExpression, KeyExpressionError};
+pub use log_format::LogFormat;
 pub use plan::{Plan, PolicySpec};
-pub use reader::{LogFormat, LogReader};
+pub use reader::LogReader;
 pub use recording::Recording;
 pub use report::Report;
 pub use subject::Subject;

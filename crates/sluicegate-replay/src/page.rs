@@ -5,10 +5,11 @@ use std::io::{self, Write};
 use askama::Template;
 
 use crate::chart::{OverTime, moment};
+use crate::counts::{Counts, DeniedKey};
 use crate::keys::shown;
 use crate::numbers::{counted, grouped, length, percent};
 use crate::plot::{self, summary};
-use crate::report::{Counts, DeniedKey, Report};
+use crate::report::Report;
 use crate::subject::Subject;
 
 /// A report as a page.

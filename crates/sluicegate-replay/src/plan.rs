@@ -1,4 +1,4 @@
-//! What a log is played through: limits.
+//! What to play a log through: limits.
 
 use std::str::FromStr;
 
@@ -9,8 +9,8 @@ use crate::report::Report;
 use crate::tally::LimitTally;
 use crate::timeline::Timeline;
 
-/// What a log is played through: policies side by side, each deciding by itself, or one limit,
-/// whose policies decide together.
+/// What to play a log through: policies side by side, each deciding on its own, or one limit, whose
+/// policies decide together.
 ///
 /// ```
 /// use sluicegate::MemoryStore;
@@ -101,6 +101,6 @@ impl FromStr for PolicySpec {
 /// The limit of one policy.
 #[expect(clippy::expect_used, reason = "a word and a number are a name, and a policy is a limit")]
 fn alone(number: usize, policy: Policy) -> Limit {
-    let name: LimitName = format!("policy-{number}").parse().expect("lawful characters, and few");
+    let name: LimitName = format!("policy-{number}").parse().expect("valid characters, and few");
     Limit::new(name, vec![policy]).expect("nothing a single policy could collide with")
 }

@@ -1,4 +1,4 @@
-//! The requests of a recording, decided.
+//! Deciding the requests of a recording.
 
 use std::hash::{BuildHasher, RandomState};
 use std::num::NonZeroUsize;
@@ -20,10 +20,10 @@ use crate::tally::{KeyTally, LimitTally};
 use crate::timeline::Timeline;
 
 impl Plan {
-    /// Decides every request of a recording in a store that answers at once, on every core. The
-    /// states are apart from all others, and are deleted when their key is done.
+    /// Decides every request of a recording in a store that answers immediately, on every core. The
+    /// states are separate from all others, and are deleted when their key is done.
     ///
-    /// `progress` is told now and then how many more decisions were made: in the end,
+    /// Calls `progress` at intervals with the number of decisions since the last call; in total,
     /// [`Plan::decisions`].
     ///
     /// # Errors
@@ -40,8 +40,8 @@ impl Plan {
         Ok(self.report(&tallies, recording, timeline))
     }
 
-    /// As [`Plan::play_now`], in any store: many keys at once, each in order. When the store fails
-    /// on the way, what it keeps expires.
+    /// Like [`Plan::play_now`], in any store: many keys at once, each in order. If the store fails
+    /// midway, the states it still has expire.
     ///
     /// # Errors
     /// When the store fails. A cost that no state can hold is no failure: that request is denied.
@@ -57,7 +57,7 @@ impl Plan {
     }
 }
 
-/// How many keys a remote store works on at once: enough to hide the way there and back.
+/// How many keys to decide at once in a remote store: enough to hide the round trips.
 const KEYS_AT_ONCE: usize = 256;
 
 /// A time source that shares no state with any other run.
@@ -182,12 +182,12 @@ fn reset(key: &[u8], at: Timestamp) -> Request<'_> {
     Request::new(Operation::Reset, key).at(at)
 }
 
-/// The answer of a store that is to answer at once.
+/// The answer of a store that has to answer immediately.
 fn at_once<F: Future<Output = Result<Decision, Error>>>(
     answer: Answer<F>,
 ) -> Result<Decision, Error> {
     answer.now().unwrap_or_else(|| {
-        let message = "the store has to be waited for: replay it with `Plan::play`";
+        let message = "the store can't answer immediately: use `Plan::play`";
         Err(RequestError::new(RequestErrorKind::WouldBlock, message).into())
     })
 }

@@ -1,9 +1,9 @@
 //! What came of the requests, as charts.
 
 use crate::chart::{Frame, Legend, OverTime, Series};
+use crate::counts::{Counts, Offered};
 use crate::keys::shown;
 use crate::numbers::{counted, grouped, percent};
-use crate::report::{Counts, Offered};
 use crate::subject::Subject;
 
 /// The characters of a heading that are shown.

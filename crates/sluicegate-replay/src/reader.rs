@@ -1,4 +1,4 @@
-//! From the bytes of a log to its requests.
+//! Parses the bytes of a log into requests.
 
 use std::io::{self, Read};
 
@@ -6,11 +6,12 @@ use crate::access::AccessLine;
 use crate::json_line::JsonLine;
 use crate::key::KeyExpression;
 use crate::lines::{self, Line, Lines};
+use crate::log_format::LogFormat;
 use crate::malformed::Malformed;
 use crate::recording::Recording;
 use crate::stamp::Stamps;
 
-/// How a log is read: any bytes, each line of which is a request or malformed.
+/// Reads logs. A log is any bytes; each of its lines is a request or malformed.
 ///
 /// An access log has lines in the common or combined format; what such a line has beyond 65,536
 /// bytes is left out. JSON lines have `time`, `key` and an optional `cost`, in at most 65,536
@@ -31,16 +32,6 @@ pub struct LogReader {
     name: String,
     format: Option<LogFormat>,
     key: KeyExpression,
-}
-
-/// What kind of lines a log has.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub enum LogFormat {
-    /// Common or combined: `HOST IDENT USER [TIME] "REQUEST" …`.
-    Access,
-    /// One JSON object a line: `{"time":…,"key":…,"cost":…}`.
-    Json,
 }
 
 impl LogReader {
@@ -100,15 +91,6 @@ impl LogReader {
     }
 }
 
-impl LogFormat {
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Access => "access",
-            Self::Json => "json",
-        }
-    }
-}
-
 /// A log that is being read.
 struct Reader<'e> {
     recording: Recording,
@@ -117,7 +99,7 @@ struct Reader<'e> {
     stamps: Stamps,
 }
 
-/// A line that is no request is no failure; one that can't be kept is.
+/// Adds a line. A malformed one is not a failure; one that can't be stored is.
 type ReadLine = io::Result<Result<(), Malformed>>;
 
 impl Reader<'_> {

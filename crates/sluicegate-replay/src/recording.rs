@@ -1,12 +1,12 @@
-//! A log, read: who asked when, and at what cost.
+//! A parsed log: keys, times and costs.
 
 use std::{fmt, io};
 
 use sluicegate_core::{Cost, Costs, Timestamp};
 
 use crate::keys::{Keys, shown};
+use crate::log_format::LogFormat;
 use crate::malformed::MalformedLines;
-use crate::reader::LogFormat;
 use crate::timeline::Timeline;
 
 /// The requests of a log, key by key, those of one key in order of time, those of one time in the
@@ -15,7 +15,7 @@ use crate::timeline::Timeline;
 /// Keys share nothing, so answers found in this order are those of the whole file in order of
 /// time.
 pub struct Recording {
-    /// What its user calls the log.
+    /// The name of the log in reports.
     pub(crate) name: String,
     /// `None` when no line is well formed, and no format was asked for.
     pub(crate) format: Option<LogFormat>,
@@ -113,7 +113,7 @@ impl Recording {
         self.malformed.count()
     }
 
-    /// What is probably wrong with a log that has no requests, in words for its user.
+    /// A message for the user about what is probably wrong with a log that has no requests.
     ///
     /// ```
     /// use sluicegate_replay::LogReader;

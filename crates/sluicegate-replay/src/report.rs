@@ -1,17 +1,13 @@
 //! What a replay found: what JSON, the table and the page are made of.
 
-use std::io::{self, Write};
-
 use serde::Serialize;
 use sluicegate_core::{Enforcement, Limit, Timestamp};
 
+use crate::counts::{Counts, Decided, DeniedKey, Offered, WorstMinute};
 use crate::keys::{self, Keys};
-use crate::page::Page;
-use crate::plot;
-use crate::reader::LogFormat;
+use crate::log_format::LogFormat;
 use crate::recording::Recording;
 use crate::subject::Subject;
-use crate::table::Table;
 use crate::tally::{LimitTally, Tally};
 use crate::timeline::Timeline;
 
@@ -38,19 +34,6 @@ pub struct Report {
     pub(crate) limit: Option<LimitReport>,
 }
 
-/// The requests over time, in buckets of equal length.
-#[derive(Debug, Serialize)]
-pub(crate) struct Offered {
-    /// When the first bucket begins.
-    pub(crate) from: String,
-    /// The µs of a bucket.
-    pub(crate) bucket_us: u64,
-    /// The requests of each bucket.
-    pub(crate) offered: Vec<u64>,
-    #[serde(skip)]
-    pub(crate) buckets: Timeline,
-}
-
 #[derive(Debug, Serialize)]
 pub(crate) struct MalformedLine {
     pub(crate) line: u64,
@@ -73,45 +56,6 @@ pub(crate) struct LimitReport {
     pub(crate) counts: Counts,
 }
 
-#[derive(Debug, Serialize)]
-pub(crate) struct Counts {
-    pub(crate) requests: u64,
-    pub(crate) allowed: u64,
-    pub(crate) denied: u64,
-    pub(crate) keys: u64,
-    pub(crate) keys_denied: u64,
-    /// Denied requests whose cost is beyond what the policy's state can hold.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub(crate) beyond: u64,
-    pub(crate) worst_minute: Option<WorstMinute>,
-    pub(crate) denied_most: Vec<DeniedKey>,
-    pub(crate) timeline: Decided,
-}
-
-/// What came of the requests of each bucket of the report's timeline.
-#[derive(Debug, Serialize)]
-pub(crate) struct Decided {
-    pub(crate) allowed: Vec<u64>,
-    pub(crate) denied: Vec<u64>,
-}
-
-#[derive(Debug, Serialize)]
-pub(crate) struct WorstMinute {
-    /// When the minute begins.
-    pub(crate) time: String,
-    pub(crate) denied: u64,
-    #[serde(skip)]
-    pub(crate) at: Timestamp,
-}
-
-#[derive(Debug, Serialize)]
-pub(crate) struct DeniedKey {
-    pub(crate) key: String,
-    pub(crate) requests: u64,
-    pub(crate) allowed: u64,
-    pub(crate) denied: u64,
-}
-
 impl Report {
     /// The policies, and after them their limit when they were decided together.
     pub fn subjects(&self) -> impl Iterator<Item = Subject<'_>> {
@@ -126,42 +70,6 @@ impl Report {
             counts: &limit.counts,
         });
         policies.chain(limit)
-    }
-
-    /// Writes the report as a table for people.
-    ///
-    /// # Errors
-    /// When the output fails.
-    pub fn write_table(&self, mut output: impl Write) -> io::Result<()> {
-        write!(output, "{}", Table(self))
-    }
-
-    /// Writes the report as one line of JSON.
-    ///
-    /// # Errors
-    /// When the output fails.
-    pub fn write_json(&self, mut output: impl Write) -> io::Result<()> {
-        let json = serde_json::to_string(self).map_err(io::Error::other)?;
-        writeln!(output, "{json}")
-    }
-
-    /// Writes the report as a page with plots: one file, which needs no other.
-    ///
-    /// # Errors
-    /// When the output fails.
-    pub fn write_html(&self, mut output: impl Write) -> io::Result<()> {
-        Page::new(self).write(&mut output)
-    }
-
-    /// The charts of the page as pictures of their own, in SVG: that of all subjects one below the
-    /// other, if there are several, and then that of each. A log without requests has none.
-    #[must_use]
-    pub fn charts(&self) -> Vec<String> {
-        let Some(offered) = &self.timeline else { return Vec::new() };
-        let subjects: Vec<_> = self.subjects().collect();
-        let comparison = (subjects.len() > 1).then(|| plot::comparison(&subjects, offered));
-        let singles = subjects.iter().map(|subject| plot::single(subject, offered));
-        comparison.into_iter().chain(singles).map(|chart| chart.still().to_string()).collect()
     }
 
     /// A report without policies.
@@ -256,11 +164,6 @@ impl Report {
             timeline: Decided { allowed: allowed.collect(), denied: tally.denied_in.clone() },
         }
     }
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
-const fn is_zero(number: &u64) -> bool {
-    *number == 0
 }
 
 fn rfc_3339(at: Timestamp) -> String {

@@ -1,8 +1,8 @@
-//! Something that decided the requests of a log.
+//! A policy or limit in a report.
 
-use crate::report::Counts;
+use crate::counts::Counts;
 
-/// Something that decided the requests: a policy, or the limit of several.
+/// A policy or a limit that decided the requests.
 #[derive(Clone, Debug)]
 pub struct Subject<'r> {
     pub(crate) heading: String,

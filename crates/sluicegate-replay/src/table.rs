@@ -2,9 +2,10 @@
 
 use std::fmt::{self, Write};
 
+use crate::counts::Counts;
 use crate::keys::shown;
 use crate::numbers::{counted, grouped, percent};
-use crate::report::{Counts, Report};
+use crate::report::Report;
 use crate::subject::Subject;
 
 /// A report as a table.

@@ -1,4 +1,4 @@
-//! What came of the requests: counts over time, and the keys and the minute hit hardest.
+//! The results: counts over time, and the keys and the minute with the most denials.
 
 use std::collections::HashMap;
 

@@ -13,7 +13,7 @@ pub(crate) struct Timeline {
     count: usize,
 }
 
-/// The most buckets there are: so many can still be told apart on a narrow screen.
+/// The maximum number of buckets: as many as a narrow screen can show.
 const MOST: u64 = 120;
 
 const SECOND: u64 = Span::SECOND.as_micros();

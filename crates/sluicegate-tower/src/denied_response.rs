@@ -1,26 +1,26 @@
-//! What a client is sent that is turned away.
+//! The response to refused requests.
 
 use http::Response;
 use sluicegate::Denied;
 
-/// Makes the response to a request that is turned away.
+/// Makes the response to a refused request.
 ///
-/// A function from the denial and the standard response is one
+/// Functions of the denial and the standard response implement it
 /// ([`LimitLayer::denied_response`](crate::LimitLayer::denied_response)).
 pub trait DeniedResponse<R> {
-    /// The response. `standard` is what would be sent otherwise: status, fields and body.
+    /// Makes the response. `standard` is the default one: status, fields and body.
     fn response(&self, denied: &Denied, standard: Response<String>) -> Response<R>;
 }
 
-/// The standard response: a problem body (RFC 9457), or for calls of gRPC a status.
+/// The standard response: a problem body (RFC 9457), or a status for a gRPC call.
 ///
-/// It fits every body that can be made from text: that of axum, `Full<Bytes>` and others.
+/// Works with every body that can be made from text, such as axum's and `Full<Bytes>`.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct ProblemBody;
 
-/// The standard response without its body, for bodies that can't be made from text, such as that
-/// of tonic. A status of gRPC is complete without one.
+/// The standard response without a body, for bodies that can't be made from text, such as tonic's.
+/// A gRPC status needs none.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct WithoutBody;

@@ -1,4 +1,4 @@
-//! The answer of a service behind limits.
+//! The response future of a service behind limits.
 
 use std::fmt;
 use std::future::Future;
@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 
 use http::{Request, Response};
 use pin_project_lite::pin_project;
-use sluicegate::http::ReadyFields;
+use sluicegate::http::PreparedFields;
 use sluicegate::middleware::{Admission, Pending, Scoped, Settling};
 use tower_service::Service;
 
@@ -15,7 +15,7 @@ use crate::denied_response::DeniedResponse;
 use crate::view::View;
 
 pin_project! {
-    /// The answer of a service behind limits: what [`LimitService`](crate::LimitService) returns.
+    /// The response future of [`LimitService`](crate::LimitService).
     pub struct LimitFuture<S: Service<Request<B>>, B, D> {
         #[pin]
         state: State<S, B, D>,
@@ -25,19 +25,19 @@ pin_project! {
 pin_project! {
     #[project = StateProjection]
     enum State<S: Service<Request<B>>, B, D> {
-        /// For the store, or for the request's turn.
+        /// Waits for the store or for the request's turn.
         Pending { pending: Pending, waiter: Option<Box<Waiter<S, B, D>>> },
-        /// For the service.
+        /// Waits for the service.
         Serving { #[pin] served: Scoped<S::Future>, admission: Option<Admission> },
-        /// For the charge.
+        /// Waits for the charge.
         Settling { settling: Settling, response: Option<S::Response> },
-        /// There is nothing to wait for.
+        /// Done.
         Done { response: Option<S::Response> },
     }
 }
 
-/// A request that waits, and the service that was made ready for it. On the heap, so that a request
-/// that doesn't wait needn't be moved about with room for it.
+/// A request that waits, and the service that is ready for it. Boxed, so that requests that don't
+/// wait don't carry space for it.
 pub(super) struct Waiter<S, B, D> {
     pub(super) service: S,
     pub(super) denied: D,
@@ -95,7 +95,7 @@ where
                     let response = ready!(served.poll(context))?;
                     let Some(admission) = admission.take() else { return Poll::Pending };
                     let mut settling = admission.settle(&response);
-                    // Mostly there is nothing to wait for, and nothing to be moved about.
+                    // The common case: nothing to wait for, and nothing to move.
                     match Pin::new(&mut settling).poll(context) {
                         Poll::Ready(fields) => {
                             return Poll::Ready(Ok(with_fields(response, fields)));
@@ -112,7 +112,7 @@ where
                     return Poll::Ready(Ok(with_fields(response, fields)));
                 }
                 StateProjection::Done { response } => {
-                    // Nobody polls a future that is done.
+                    // A completed future must not be polled again.
                     return response
                         .take()
                         .map_or(Poll::Pending, |response| Poll::Ready(Ok(response)));
@@ -123,7 +123,7 @@ where
     }
 }
 
-fn with_fields<R>(mut response: Response<R>, fields: ReadyFields) -> Response<R> {
+fn with_fields<R>(mut response: Response<R>, fields: PreparedFields) -> Response<R> {
     fields.write(response.headers_mut());
     response
 }

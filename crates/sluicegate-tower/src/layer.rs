@@ -1,4 +1,4 @@
-//! What is put around a service.
+//! The layer.
 
 use std::fmt;
 
@@ -12,8 +12,8 @@ use crate::service::LimitService;
 
 /// Asks one or several limits about every request before it reaches the service.
 ///
-/// The layer and its services are clones of each other in all that matters: they ask the same
-/// gate, so it makes no difference how often a server clones them.
+/// The layer and all of its services ask the same gate, so it doesn't matter how often a server
+/// clones them.
 #[derive(Clone)]
 #[must_use]
 pub struct LimitLayer<D = ProblemBody> {
@@ -22,9 +22,9 @@ pub struct LimitLayer<D = ProblemBody> {
 }
 
 impl LimitLayer {
-    /// Asks `gate` about every request: a [`Gate`], or a [`Limiter`](sluicegate::Limiter) that is no
-    /// registry's. The key is made as the configuration says, from the client's address unless
-    /// told.
+    /// Asks `gate` about every request: a [`Gate`], or a [`Limiter`](sluicegate::Limiter) without a
+    /// registry. The configuration says what the key is made from; the default is the client's
+    /// address.
     pub fn new(gate: impl Into<Gate>) -> Self {
         Self::from(Middleware::new(gate))
     }
@@ -33,8 +33,8 @@ impl LimitLayer {
 impl<D> LimitLayer<D> {
     builder_methods!(middleware);
 
-    /// What is sent to those that are turned away: a function of the denial and the standard
-    /// response, whose status and fields can be kept. Fits any body.
+    /// Sets the response to refused requests: a function of the denial and the standard response,
+    /// whose status and fields it can keep. Works with any body.
     ///
     /// ```
     /// use sluicegate::{Config, Registry};
@@ -52,14 +52,14 @@ impl<D> LimitLayer<D> {
         LimitLayer { middleware: self.middleware, denied: response }
     }
 
-    /// Denials without bodies, for services whose bodies can't be made from text: for tonic,
-    /// whose denials are statuses of gRPC.
+    /// Refuses requests without a body, for services whose bodies can't be made from text, such as
+    /// tonic's, where a gRPC status needs none.
     pub fn without_bodies(self) -> LimitLayer<WithoutBody> {
         LimitLayer { middleware: self.middleware, denied: WithoutBody }
     }
 }
 
-/// A middleware that was told elsewhere what to do.
+/// Uses a middleware that was configured elsewhere.
 impl From<Middleware> for LimitLayer {
     fn from(middleware: Middleware) -> Self {
         Self { middleware, denied: ProblemBody }

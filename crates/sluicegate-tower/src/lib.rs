@@ -1,8 +1,8 @@
-//! Limits in front of everything that is built of tower services: axum, hyper, tonic.
+//! Limits in front of everything built on tower: axum, hyper, tonic.
 //!
 //! [`LimitLayer`] asks the limits of a [`Registry`](sluicegate::Registry), or a
 //! [`Limiter`](sluicegate::Limiter) of your own, about every request before it reaches the service,
-//! and tells the client.
+//! and adds response fields about them.
 //!
 //! ```
 //! use http::{Request, Response};
@@ -25,12 +25,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The guide, `docs/http.md` of the project, has an example for each framework.
+//! The guide, `docs/http.md` in the repository, has an example for each framework.
 //!
 //! # Features
 //!
-//! - `axum`: keys have the route and the peer that axum knows of a request.
-//! - `tonic`: keys have the peer that tonic knows of a call.
+//! - `axum`: takes the route and the peer of a request from axum.
+//! - `tonic`: takes the peer of a call from tonic.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

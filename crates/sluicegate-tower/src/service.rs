@@ -11,10 +11,10 @@ use crate::denied_response::DeniedResponse;
 use crate::future::{LimitFuture, Waiter};
 use crate::view::View;
 
-/// A service behind limits: what [`LimitLayer`](crate::LimitLayer) makes.
+/// A service behind limits, made by [`LimitLayer`](crate::LimitLayer).
 ///
-/// It is ready when the service is. A request that is turned away never reaches the service, and
-/// what the service had reserved for it is given back.
+/// It is ready when the inner service is. A refused request never reaches the inner service, which
+/// gets back what it had reserved for it.
 #[derive(Clone)]
 pub struct LimitService<S, D> {
     inner: S,
@@ -37,7 +37,7 @@ impl<S, D> LimitService<S, D> {
         &mut self.inner
     }
 
-    /// The service, without the limits.
+    /// The inner service.
     pub fn into_inner(self) -> S {
         self.inner
     }
@@ -66,7 +66,7 @@ where
 }
 
 impl<S: Clone, D: Clone> LimitService<S, D> {
-    /// Takes the service that was made ready: its clone isn't.
+    /// Takes the service that was polled ready, since a clone isn't.
     fn take_ready(&mut self) -> S {
         let clone = self.inner.clone();
         std::mem::replace(&mut self.inner, clone)
@@ -85,7 +85,7 @@ impl<S: Clone, D: Clone> LimitService<S, D> {
         S: Service<Request<B>, Response = Response<R>>,
         D: DeniedResponse<R>,
     {
-        // What was made ready for this request is not used.
+        // Drop the service that was ready for this request.
         drop(self.take_ready());
         let standard = refusal.response(&View::of(request));
         LimitFuture::done(self.denied.response(refusal.denied(), standard))

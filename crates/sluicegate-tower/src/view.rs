@@ -1,4 +1,4 @@
-//! A request with what the libraries above tower know of it.
+//! A view of a request, including the extensions of the libraries above tower.
 
 use std::cell::OnceCell;
 use std::net::{IpAddr, SocketAddr};
@@ -6,13 +6,13 @@ use std::net::{IpAddr, SocketAddr};
 use http::{HeaderName, Request};
 use sluicegate::http::{RequestView, User};
 
-/// A request, and what its extensions say of it in the words of axum and tonic.
+/// A request with the extensions of axum and tonic.
 ///
 /// What the application itself says ([`Peer`](sluicegate::http::Peer),
 /// [`MatchedRoute`](sluicegate::http::MatchedRoute)) goes before what a library found out.
 pub(super) struct View<'r, B> {
     request: &'r Request<B>,
-    /// Found once: several keys and the handler's caller may ask for it.
+    /// Looked up once, since several keys and the handler's caller may need it.
     peer: OnceCell<Option<IpAddr>>,
 }
 
@@ -59,7 +59,7 @@ impl<B> RequestView for View<'_, B> {
     }
 }
 
-/// The other end of the connection, as the server noted it.
+/// The peer of the connection, from the server's extensions.
 #[cfg_attr(not(any(feature = "axum", feature = "tonic")), expect(unused_variables))]
 fn connected<B>(request: &Request<B>) -> Option<SocketAddr> {
     #[cfg(feature = "axum")]
@@ -73,7 +73,7 @@ fn connected<B>(request: &Request<B>) -> Option<SocketAddr> {
     None
 }
 
-/// The route that the router found.
+/// The route that the router matched.
 #[cfg_attr(not(feature = "axum"), expect(unused_variables))]
 fn matched<B>(request: &Request<B>) -> Option<&str> {
     #[cfg(feature = "axum")]

@@ -19,9 +19,9 @@ const ORIGIN_MS: i64 = 1_699_920_000_000;
 /// One case.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// What failures call it.
+    /// The name, which failures quote.
     pub id: String,
-    /// Where it stands in its file, from 1.
+    /// The line in its file, from 1.
     pub line: usize,
     /// The algorithm and its parameters.
     pub subject: Subject,
@@ -51,7 +51,7 @@ pub enum Event {
     SetParams(Map<String, Value>),
 }
 
-/// What must be answered; only what is `Some` is compared.
+/// The required answer; only what is `Some` is compared.
 #[derive(Clone, Debug)]
 pub struct Expected {
     /// Whether the request passes.
@@ -77,7 +77,7 @@ pub enum Expect {
 }
 
 impl Expect {
-    /// The verdict as cases spell it.
+    /// The verdict as written in cases.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -106,8 +106,8 @@ impl Error for ReadError {}
 /// Reads all cases of a file. Blank lines are skipped, and a byte order mark before the first.
 ///
 /// # Errors
-/// The first line that is no JSON object of the format: a field that is missing, unknown or out of
-/// range, an unknown algorithm.
+/// The first line that is not a valid case: not a JSON object, a field that is missing, unknown or
+/// out of range, or an unknown algorithm.
 pub fn read(text: &str) -> Result<Vec<Case>, ReadError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let lines = text.lines().enumerate().filter(|(_, text)| !text.trim().is_empty());
@@ -186,7 +186,7 @@ struct RawEvent {
     set_params: Option<Map<String, Value>>,
 }
 
-/// What is written as an object. Left to itself, serde takes an array for the fields in their
+/// A value written as an object. By default, serde would also accept an array of the fields in
 /// order.
 struct Object<T>(T);
 
@@ -210,7 +210,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
     }
 }
 
-/// Tells `null` from a field that isn't there.
+/// Distinguishes `null` from an absent field.
 fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<u64>>, D::Error> {
     Option::deserialize(deserializer).map(Some)
 }

@@ -1,4 +1,4 @@
-//! Cases against a store.
+//! Running cases against a store.
 
 use std::fmt;
 use std::pin::pin;
@@ -11,12 +11,12 @@ use sluicegate_core::{Decision, Policy, RetryAfter, printable};
 use super::case::{Case, Event, Expect, Expected};
 use super::params::{BuildError, Subject};
 
-/// What cases are run against: one limit at a time, under injected time.
+/// What cases run against: one limit at a time, under injected time.
 pub trait Target {
     /// A failure of the store itself, which ends the run.
     type Error;
 
-    /// Makes a limit of `policies` whose keys are all fresh. It replaces the one before.
+    /// Opens a limit of `policies` whose keys are all fresh. It replaces the previous one.
     fn open(&mut self, policies: Vec<Policy>) -> impl Future<Output = Result<(), Self::Error>>;
 
     /// Changes the limit's policies, by position, and keeps what was consumed.
@@ -39,7 +39,7 @@ pub struct Step<'a> {
     pub key: &'a [u8],
     /// Microseconds since the Unix epoch.
     pub at_us: u64,
-    /// The units asked, under every policy.
+    /// The cost under every policy, in units.
     pub cost: u64,
     /// The longest wait accepted, in microseconds: a reservation where the limit offers one, a
     /// plain check where it doesn't or where this is 0.
@@ -66,11 +66,11 @@ pub struct StepAnswer {
 /// When a refused request would pass.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Retry {
-    /// It does pass.
+    /// It passes now.
     Now,
-    /// After so many microseconds.
+    /// After this many microseconds.
     After(u64),
-    /// Not at all.
+    /// Never.
     Never,
 }
 
@@ -95,13 +95,13 @@ impl From<&Decision> for StepAnswer {
 /// Why a [`Target`] has no answer.
 #[derive(Clone, Debug)]
 pub enum StepError<E> {
-    /// The store works, but refuses the question: a failure of the case.
+    /// The store works, but rejects the request: the case fails.
     Refused(String),
     /// The store failed: the run ends.
     Store(E),
 }
 
-/// One event that was not answered as it must be.
+/// One event with a wrong answer.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct Failure {
     /// The case.
@@ -110,9 +110,9 @@ pub struct Failure {
     pub event: Option<usize>,
     /// What differs: the first of the fields of the event that does.
     pub field: &'static str,
-    /// What the case says.
+    /// What the case requires.
     pub expected: Value,
-    /// What the store said.
+    /// What the store answered.
     pub got: Value,
 }
 
@@ -135,7 +135,7 @@ pub struct Report {
     pub passed: usize,
     /// Cases with one or more.
     pub failed: usize,
-    /// One for each event that failed.
+    /// One per failed event.
     pub failures: Vec<Failure>,
 }
 
@@ -145,10 +145,10 @@ impl fmt::Display for Report {
     }
 }
 
-/// Runs cases in order; `observe` is told of each when it is done, with its failures.
+/// Runs cases in order, and calls `observe` after each, with its failures.
 ///
 /// # Errors
-/// When the store fails; what ran before has been observed.
+/// If the store fails. `observe` has seen the cases that ran before.
 pub async fn run<T: Target>(
     target: &mut T,
     cases: &[Case],
@@ -215,7 +215,7 @@ pub async fn run_case<T: Target>(target: &mut T, case: &Case) -> Result<Vec<Fail
                 continue;
             }
         };
-        // The key that has no name must not meet one that has.
+        // The key without a name must not collide with a named one.
         let key = key.as_ref().map_or_else(|| "-".to_owned(), |key| format!("={key}"));
         let step = Step { key: key.as_bytes(), at_us, cost, timeout_us };
         match target.step(&step).await {

@@ -160,7 +160,7 @@ pub(super) fn same_kind(old: &Algorithm, new: &Algorithm) -> bool {
             .iter()
             .map(|strategy| strategy.window)
             .eq(new.iter().map(|strategy| strategy.window)),
-        _ => old.word() == new.word(),
+        _ => old.keyword() == new.keyword(),
     }
 }
 

@@ -43,7 +43,7 @@ pub(super) struct Flow {
 
 impl Flow {
     pub(super) fn new(rate: Rate) -> Self {
-        let (count, per) = (rate.count(), rate.per().as_micros());
+        let (count, per) = (rate.count(), rate.period().as_micros());
         Self {
             per_us: BigRational::new(count.into(), per.into()),
             ticks_per_unit: whole(per / count.gcd(&per)),

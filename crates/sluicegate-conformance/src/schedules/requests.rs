@@ -27,8 +27,8 @@ impl Walk {
             steps_back: plan.may_step_back,
             all_operations: plan.all_operations,
             is_bookable: policies.iter().all(|policy| {
-                !policy.algorithm().word().contains("window")
-                    && !policy.algorithm().word().starts_with("sliding")
+                !policy.algorithm().keyword().contains("window")
+                    && !policy.algorithm().keyword().starts_with("sliding")
             }),
             opens: None,
         }
@@ -167,7 +167,7 @@ fn edge(dice: &mut Dice, policy: &Policy, now: u64) -> u64 {
         | Algorithm::Shaper { rate, .. }
         | Algorithm::Smooth { rate, .. }
         | Algorithm::WarmUp { rate, .. } => {
-            now + rate.per().as_micros().div_ceil(rate.count().max(1))
+            now + rate.period().as_micros().div_ceil(rate.count().max(1))
         }
         Algorithm::FixedWindow { window: Window::Calendar(calendar), .. } => {
             calendar.window_at(Timestamp::from_micros_clamped(now)).1.as_micros()

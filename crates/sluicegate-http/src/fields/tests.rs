@@ -308,6 +308,6 @@ fn the_fields_are_shown_to_scripts_of_other_origins_once() {
 #[test]
 fn a_redirection_is_followed_at_once() {
     for (status, belong) in [(200, true), (301, false), (307, false), (404, true), (429, true)] {
-        assert_eq!(LimitFields::belong_on(StatusCode::from_u16(status).unwrap()), belong);
+        assert_eq!(LimitFields::apply_to(StatusCode::from_u16(status).unwrap()), belong);
     }
 }

@@ -27,7 +27,7 @@ fn a_denial_says_what_refused_and_when_to_come_back() {
         "fixed_window 9/h as hour",
     ]);
     assert!(test.check(1).is_allowed());
-    let status = GrpcStatus::of_denial(&test.check(1)).with_domain("api.example");
+    let status = GrpcStatus::from_denial(&test.check(1)).with_domain("api.example");
     let received = received(&status);
     assert_eq!(received.code(), Code::ResourceExhausted);
     assert_eq!(received.message(), "The request exceeds its quota. Try again in 1 second.");
@@ -50,7 +50,7 @@ fn a_denial_says_what_refused_and_when_to_come_back() {
 #[test]
 fn what_can_never_pass_is_not_to_be_sent_again() {
     let test = TestLimit::new(&["token_bucket 3/s burst 1"]);
-    let received = received(&GrpcStatus::of_denial(&test.check(2)));
+    let received = received(&GrpcStatus::from_denial(&test.check(2)));
     assert_eq!(received.code(), Code::ResourceExhausted);
     assert_eq!(pushback(&received), Some("-1"));
     let details = received.get_error_details();
@@ -63,26 +63,26 @@ fn a_wait_that_no_client_can_be_told_is_never() {
     // More than the 2^31 ms that the field can hold.
     let test = TestLimit::new(&["fixed_window 1/25d"]);
     assert!(test.check(1).is_allowed());
-    let status = GrpcStatus::of_denial(&test.check(1));
+    let status = GrpcStatus::from_denial(&test.check(1));
     assert_eq!(status.retry_pushback(), Some(-1));
     test.advance(Span::DAY);
-    let status = GrpcStatus::of_denial(&test.check(1));
+    let status = GrpcStatus::from_denial(&test.check(1));
     assert_eq!(status.retry_pushback(), Some(24 * 86_400_000));
 }
 
 #[test]
 fn every_other_reason_has_its_code() {
     let test = TestLimit::new(&["gcra 1/s"]);
-    let missing = Missing::absent(KeyComponent::Cookie("é%\n".into()));
+    let missing = MissingComponent::absent(KeyComponent::Cookie("é%\n".into()));
     for (status, code, reason, told) in [
         (
-            GrpcStatus::of_denial(&Decision::fallback(&test.limit, false)),
+            GrpcStatus::from_denial(&Decision::fallback(&test.limit, false)),
             Code::Unavailable,
             "RATE_LIMITER_UNAVAILABLE",
             None,
         ),
         (
-            GrpcStatus::of_denial(&Decision::bypass(false)),
+            GrpcStatus::from_denial(&Decision::bypass(false)),
             Code::PermissionDenied,
             "BLOCKED",
             Some("-1"),

@@ -9,7 +9,7 @@ use crate::client_address::ClientAddress;
 use crate::escape::byte_of;
 use crate::key::KeyWriter;
 use crate::key_component::KeyComponent;
-use crate::missing::{Missing, MissingReason};
+use crate::missing::{MissingComponent, MissingReason};
 use crate::request::{NotSingle, RequestView, User, host, single_value};
 
 /// Appends the value of a component in `request` to a key.
@@ -18,7 +18,7 @@ pub(super) fn write_component(
     request: &dyn RequestView,
     address: &ClientAddress,
     key: &mut KeyWriter,
-) -> Result<(), Missing> {
+) -> Result<(), MissingComponent> {
     let result = match component {
         KeyComponent::Ip => write_network(request, address, key),
         KeyComponent::User => write_text(request.user().map(User::as_bytes), key),
@@ -43,7 +43,7 @@ pub(super) fn write_component(
         }
         KeyComponent::Custom => Err(NotSingle::Absent),
     };
-    result.map_err(|why| Missing {
+    result.map_err(|why| MissingComponent {
         component: component.clone(),
         reason: match why {
             NotSingle::Absent => MissingReason::Absent,

@@ -283,7 +283,7 @@ proptest! {
             components: components.into(),
             address: None,
         };
-        let each = |request: &http::Request<()>| -> Result<Vec<Key>, Missing> {
+        let each = |request: &http::Request<()>| -> Result<Vec<Key>, MissingComponent> {
             components.iter().map(|component| of(vec![component.clone()]).key(request)).collect()
         };
         let whole = of(components.clone());

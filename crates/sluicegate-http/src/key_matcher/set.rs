@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::{KeyMatcher, Pattern};
+use super::{KeyMatcher, OwnedPattern};
 use crate::cidr::Cidr;
 use crate::cidr_set::CidrSet;
 use crate::key::Key;
@@ -61,11 +61,11 @@ impl FromIterator<KeyMatcher> for KeySet {
         let mut ranges: Vec<Cidr> = Vec::new();
         for entry in entries {
             match entry.0 {
-                Pattern::Exact(bytes) => {
+                OwnedPattern::Exact(bytes) => {
                     exact.insert(bytes);
                 }
-                Pattern::Prefix(bytes) => prefixes.push(bytes),
-                Pattern::Range(range) => ranges.push(range),
+                OwnedPattern::Prefix(bytes) => prefixes.push(bytes),
+                OwnedPattern::Range(range) => ranges.push(range),
             }
         }
         prefixes.sort_unstable();

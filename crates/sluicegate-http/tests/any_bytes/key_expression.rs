@@ -8,7 +8,9 @@
 //! | … | header fields, `name: value` |
 
 use http::{HeaderName, HeaderValue, Request, Uri};
-use sluicegate_http::{Key, KeyExpression, KeyExtractor, MatchedRoute, Missing, Peer, User};
+use sluicegate_http::{
+    Key, KeyExpression, KeyExtractor, MatchedRoute, MissingComponent, Peer, User,
+};
 
 /// Panics if an expression doesn't parse as it prints, or its key isn't made of its components.
 pub(crate) fn holds(input: &[u8]) {
@@ -28,7 +30,7 @@ pub(crate) fn holds(input: &[u8]) {
 
     let request = request(lines);
     let whole = expression.key(&request);
-    let parts: Result<Vec<Key>, Missing> = expression
+    let parts: Result<Vec<Key>, MissingComponent> = expression
         .components()
         .iter()
         .map(|component| {

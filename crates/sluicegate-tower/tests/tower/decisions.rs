@@ -247,7 +247,7 @@ async fn a_custom_denial_is_told_why() {
         Router::new().route("/", get(async || "hello")).layer(layer).layer(from_fn(log_in));
     let client = serve(router).await;
     let said = async |user: &str| client.get_with("/", &[("x-user", user)]).await.body;
-    assert_eq!(said("").await, "the request has nothing to make the key of limit `api` from");
+    assert_eq!(said("").await, "the request lacks a part of the key of limit `api`");
     assert_eq!(said("mallory").await, "the key is blocked");
 }
 

@@ -9,14 +9,14 @@ use super::format::FieldFormat;
 use super::value::{build_value, number_value, reserve, write_number};
 use super::{DRAFT_03, LimitFields, RATE_LIMIT, RATE_LIMIT_PARTITION, RATE_LIMIT_POLICY, RETRY};
 
-/// The response fields of one decision, ready to write: returned by
-/// [`DecisionFields::ready`](super::DecisionFields::ready).
+/// The response fields of one decision, prepared for writing: returned by
+/// [`DecisionFields::prepare`](super::DecisionFields::prepare).
 ///
 /// They borrow neither the decision nor the limit, so middleware can keep them until there is a
 /// response.
 #[derive(Clone, Debug, Default)]
 #[must_use]
-pub struct ReadyFields {
+pub struct PreparedFields {
     pub(super) content: Content,
     /// The value of `Retry-After`.
     pub(super) retry: Option<u64>,
@@ -33,7 +33,7 @@ pub(super) enum Content {
     Closest { fields: LimitFields, index: usize, left: u64, reset: Option<u64> },
 }
 
-impl ReadyFields {
+impl PreparedFields {
     /// Whether there is nothing to write.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
