@@ -7,6 +7,7 @@ pub mod subject;
 
 use anyhow::{Context as _, Result, ensure};
 use sluicegate_core::Identity;
+use sluicegate_core::kernel::Kernel as _;
 use sluicegate_core::kernel::log::Log;
 use sluicegate_core::record::Record;
 use sluicegate_testkit::servers::{Reply, Server};
@@ -119,7 +120,7 @@ impl Bench {
         let mut live = 0;
         for key in 0..pace.keys {
             let value = self.value(&log.key(key))?;
-            let [_, base, total, ..] = numbers(&value, log.identity(), Log::HEAD_KIND)?[..] else {
+            let [_, base, total, ..] = numbers(&value, log.identity(), Log::FIXED.kind)?[..] else {
                 anyhow::bail!("the head of the log of key {key} is short");
             };
             // Every request costs one.

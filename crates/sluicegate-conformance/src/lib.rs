@@ -27,7 +27,9 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod algorithms;
 pub mod cases;
+mod dice;
 mod fresh;
 pub mod kernels;
 pub mod reference;

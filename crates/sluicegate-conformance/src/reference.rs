@@ -6,17 +6,13 @@
 //! admitted. It tries every retry-after at that instant and one microsecond earlier, and panics if
 //! it contradicts itself.
 
-mod account;
 mod answer;
-mod bucket;
 mod compare;
-mod ledger;
 mod operation;
 mod target;
-mod two_cells;
-mod warm_up;
 
-pub use answer::{Answer, PolicyAnswer, Refusal, Retry};
+pub use crate::algorithms::{Refusal, Retry};
+pub use answer::{Answer, PolicyAnswer};
 pub use compare::differences;
 pub use operation::{Clock, Costs, Operation};
 
@@ -24,7 +20,7 @@ use std::collections::HashMap;
 
 use sluicegate_core::{Algorithm, DeniedCharge, Enforcement, MAX_EXACT, Policy};
 
-use account::{Account, Patience, Standing, Verdict};
+use crate::algorithms::{self, Account, Patience, Report, Verdict};
 
 /// A limit with the state of all its keys.
 #[derive(Clone, Debug)]
@@ -81,7 +77,7 @@ impl Model {
         let kept = |name: &str| {
             let new = policies.iter().find(|named| named.name == name)?;
             let old = self.policies.iter().find(|named| named.name == name)?;
-            account::same_kind(old.policy.algorithm(), new.policy.algorithm()).then_some(())
+            algorithms::same_kind(old.policy.algorithm(), new.policy.algorithm()).then_some(())
         };
         for accounts in self.keys.values_mut() {
             accounts.retain(|name, _| kept(name).is_some());
@@ -151,7 +147,7 @@ impl Model {
     }
 
     fn is_bookable(&self) -> bool {
-        self.policies.iter().all(|named| account::is_bookable(named.policy.algorithm()))
+        self.policies.iter().all(|named| algorithms::is_bookable(named.policy.algorithm()))
     }
 
     fn seats(
@@ -178,7 +174,7 @@ impl Model {
     ) -> Result<(Box<dyn Account>, bool), Refusal> {
         let stored = self.keys.get(key).and_then(|accounts| accounts.get(&named.name));
         let mut account = stored
-            .map_or_else(|| account::fresh(named.policy.algorithm()), |account| account.boxed());
+            .map_or_else(|| algorithms::fresh(named.policy.algorithm()), |account| account.boxed());
         let ahead = account.newest().is_some_and(|newest| match self.clock {
             Clock::Injected => false,
             Clock::Own { max_clock_back_us } => newest > now_us + max_clock_back_us,
@@ -239,7 +235,7 @@ fn take_up_to(seats: &mut [Seat<'_>]) -> Result<Outcome, Refusal> {
     let asked = seats.iter().map(|seat| seat.units).max().unwrap_or_default();
     let mut granted: Option<u64> = None;
     for seat in seats.iter_mut().filter(|seat| seat.units > 0) {
-        let most = seat.account.standing(seat.named.policy.algorithm(), seat.at)?.remaining;
+        let most = seat.account.report(seat.named.policy.algorithm(), seat.at)?.remaining;
         seat.units = most.map_or(seat.units, |most| most.min(seat.units)).max(1);
         let own = if most == Some(0) { 0 } else { seat.units };
         seat.verdict = judge(seat, Patience::Plain)?;
@@ -297,8 +293,8 @@ fn judge(seat: &Seat<'_>, patience: Patience) -> Result<Verdict, Refusal> {
 }
 
 fn report(seat: &Seat<'_>) -> Result<PolicyAnswer, Refusal> {
-    let Standing { limit, remaining, reset, current_slice, total } =
-        seat.account.standing(seat.algorithm(), seat.at)?;
+    let Report { limit, remaining, reset, current_slice, total } =
+        seat.account.report(seat.algorithm(), seat.at)?;
     let Verdict { wait_us, retry, violated } = seat.verdict.clone();
     Ok(PolicyAnswer {
         admitted: retry == Retry::Now,

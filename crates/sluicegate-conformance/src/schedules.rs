@@ -20,12 +20,12 @@
 //! });
 //! ```
 
-mod dice;
 mod policies;
 mod requests;
 
-pub use dice::Dice;
-pub use policies::{Kind, Numbers, random_policies, random_policy, renumber};
+pub use crate::algorithms::{Kind, Numbers};
+pub use crate::dice::Dice;
+pub use policies::{random_policies, random_policy, renumber};
 
 use std::fmt;
 

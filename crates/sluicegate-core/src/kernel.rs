@@ -6,8 +6,8 @@
 //! log). Each has a counterpart among the Lua modules of the Redis store, and `docs/semantics.md`
 //! defines what both must answer.
 //!
-//! To add a kernel, write its file and its Lua module, and name it in the lists below and in
-//! `twin.rs` of the Redis store, which the compiler keeps complete, and its kind in `record.rs`.
+//! CONTRIBUTING.md has the recipe for a new one. Here it is named in [`for_each_kernel`], from
+//! which everything follows that exists once per kernel, and in [`Rule::new`].
 
 mod account;
 pub mod bucket;
@@ -15,6 +15,7 @@ pub mod counter;
 mod layout;
 pub mod log;
 mod reading;
+mod rule;
 pub mod warm_up;
 pub mod window;
 
@@ -26,14 +27,21 @@ use crate::spec::Grammar;
 use crate::time::Span;
 
 pub(crate) use account::{Account, Charge};
-pub use layout::{HEAD_BYTES, ID_BYTES, LISTED_FROM, Layout, NUMBER_BYTES, WHOLE_FROM};
+pub use layout::{
+    FIXED_KINDS, FixedKind, HEAD_BYTES, ID_BYTES, LISTED_FROM, Layout, NUMBER_BYTES, WHOLE_FROM,
+};
 pub use reading::Reading;
+pub use rule::{Rule, State};
+pub(crate) use rule::{whole_micros, whole_units};
 
 /// Means "never" where a number is a time in µs, and "unbounded" where it is a number of units.
 pub const NEVER: u64 = u64::MAX;
 
 /// The rule of one family of algorithms over one kind of state.
 pub trait Kernel: Clone + fmt::Debug + Eq + Send + Sync + 'static {
+    /// Its states where they have a fixed length; of a log, the head of its entries.
+    const FIXED: FixedKind;
+
     /// The state of a key.
     type State: Clone + Default + fmt::Debug + Eq + Send + Sync + 'static;
     /// A state as of the time of judgement.
@@ -174,7 +182,9 @@ pub trait Kernel: Clone + fmt::Debug + Eq + Send + Sync + 'static {
     }
 
     /// How a state is stored.
-    fn layout(&self) -> Layout;
+    fn layout(&self) -> Layout {
+        Layout::Fixed(Self::FIXED)
+    }
 
     /// The numbers of a state in the order of its layout, the newest time first.
     fn write(state: &Self::State, numbers: &mut Vec<u64>);
@@ -205,50 +215,52 @@ pub(crate) trait SpecFormat: Kernel {
     fn quota(&self, algorithm: &Algorithm) -> Quota;
 }
 
-/// Evaluates an expression for the rule of any kernel.
-macro_rules! each_rule {
-    ($rule:expr, $kernel:ident => $body:expr) => {
-        match $rule {
-            Rule::Bucket($kernel) => $body,
-            Rule::Window($kernel) => $body,
-            Rule::Log($kernel) => $body,
-            Rule::Counter($kernel) => $body,
-            Rule::WarmUp($kernel) => $body,
+/// Calls a macro with the list of all kernels: the name of each in enums, and its type.
+///
+/// Enums with a variant per kernel are made from it, here and in stores, and so are matches on
+/// them: see [`match_kernel`](crate::match_kernel).
+#[doc(hidden)]
+#[macro_export]
+macro_rules! for_each_kernel {
+    ([$($callback:tt)*] $($arguments:tt)*) => {
+        $($callback)* ! {
+            ($($arguments)*)
+            /// Token bucket, GCRA, leaky bucket, shaper, smooth bursty.
+            Bucket: $crate::kernel::bucket::Bucket,
+            /// Fixed window.
+            Window: $crate::kernel::window::FixedWindow,
+            /// Sliding log, and the ring of slices.
+            Log: $crate::kernel::log::Log,
+            /// Two-cell sliding counter.
+            Counter: $crate::kernel::counter::Counter,
+            /// Smooth warm-up.
+            WarmUp: $crate::kernel::warm_up::WarmUp,
         }
     };
 }
 
-/// The rule by which a policy decides: its algorithm with checked and reduced numbers.
-///
-/// Exhaustive, so that a store with a table or a script per kernel fails to compile until it has
-/// one for a new kernel too.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Rule {
-    /// Token bucket, GCRA, leaky bucket, shaper, smooth bursty.
-    Bucket(bucket::Bucket),
-    /// Fixed window.
-    Window(window::FixedWindow),
-    /// Sliding log, and the ring of slices.
-    Log(log::Log),
-    /// Two-cell sliding counter.
-    Counter(counter::Counter),
-    /// Smooth warm-up.
-    WarmUp(warm_up::WarmUp),
+/// `match_kernel!(Enum, value, inner => expression; other arms)`: the same expression for what an
+/// enum has in the variant of each kernel.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! match_kernel {
+    ($of:ident, $value:expr, $inner:ident => $body:expr $(; $($others:tt)*)?) => {
+        $crate::for_each_kernel!([$crate::__match_kernel] $of, $value, $inner => $body, $($($others)*)?)
+    };
 }
 
-/// The state of a key under one policy.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum State {
-    /// The bucket family.
-    Bucket(bucket::State),
-    /// Fixed window.
-    Window(window::State),
-    /// Log or ring.
-    Log(log::State),
-    /// Two-cell counter.
-    Counter(counter::State),
-    /// Smooth warm-up.
-    WarmUp(warm_up::State),
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __match_kernel {
+    (
+        ($of:ident, $value:expr, $inner:ident => $body:expr, $($others:tt)*)
+        $($(#[$_:meta])* $name:ident: $kernel:ty,)*
+    ) => {
+        match $value {
+            $($of::$name($inner) => $body,)*
+            $($others)*
+        }
+    };
 }
 
 impl Rule {
@@ -271,122 +283,6 @@ impl Rule {
             }
             Algorithm::WarmUp { rate, over } => Self::WarmUp(warm_up::WarmUp::new(*rate, *over)?),
         })
-    }
-
-    /// The grammars of all algorithms.
-    pub(crate) fn grammars() -> impl Iterator<Item = &'static Grammar> {
-        const ALL: [&[Grammar]; 5] = [
-            bucket::Bucket::GRAMMARS,
-            window::FixedWindow::GRAMMARS,
-            log::Log::GRAMMARS,
-            counter::Counter::GRAMMARS,
-            warm_up::WarmUp::GRAMMARS,
-        ];
-        ALL.into_iter().flatten()
-    }
-
-    /// The state stored as these numbers; `None` if they are not a valid state.
-    #[must_use]
-    pub fn read(&self, numbers: &[u64]) -> Option<State> {
-        match self {
-            Self::Bucket(_) => bucket::Bucket::read(numbers).map(State::Bucket),
-            Self::Window(_) => window::FixedWindow::read(numbers).map(State::Window),
-            Self::Log(_) => log::Log::read(numbers).map(State::Log),
-            Self::Counter(_) => counter::Counter::read(numbers).map(State::Counter),
-            Self::WarmUp(_) => warm_up::WarmUp::read(numbers).map(State::WarmUp),
-        }
-    }
-
-    /// The largest cost that a fresh key admits, in units; [`NEVER`] if unbounded.
-    #[must_use]
-    pub fn limit(&self) -> u64 {
-        each_rule!(self, kernel => kernel.limit())
-    }
-
-    /// The units that [`Kernel::remaining_ticks`] come to.
-    pub(crate) fn whole_units(&self, ticks: u64) -> u64 {
-        whole_units(ticks, each_rule!(self, kernel => kernel.ticks_per_unit()))
-    }
-
-    /// The µs that [`Kernel::reset_ticks`] come to.
-    pub(crate) fn whole_micros(&self, ticks: u64) -> u64 {
-        whole_micros(ticks, each_rule!(self, kernel => kernel.ticks_per_micro()))
-    }
-
-    /// Whether the rule supports reservations: the bucket family and warm-up.
-    #[must_use]
-    pub fn can_reserve(&self) -> bool {
-        each_rule!(self, kernel => kernel.can_reserve())
-    }
-
-    /// Whether an admitted request may have to wait before it acts: a shaper.
-    #[must_use]
-    pub fn is_shaper(&self) -> bool {
-        each_rule!(self, kernel => kernel.is_shaper())
-    }
-
-    /// How a state is stored.
-    #[must_use]
-    pub fn layout(&self) -> Layout {
-        each_rule!(self, kernel => kernel.layout())
-    }
-
-    /// For how many µs after its newest time a program that doesn't know the policy should preserve
-    /// the state.
-    #[must_use]
-    pub fn retention(&self) -> u64 {
-        each_rule!(self, kernel => kernel.retention())
-    }
-
-    pub(crate) fn quota(&self, algorithm: &Algorithm) -> Quota {
-        each_rule!(self, kernel => kernel.quota(algorithm))
-    }
-
-    pub(crate) fn window_text(&self, algorithm: &Algorithm) -> String {
-        fn text<K: SpecFormat>(_: &K, algorithm: &Algorithm) -> String {
-            K::window_text(algorithm)
-        }
-        each_rule!(self, kernel => text(kernel, algorithm))
-    }
-
-    pub(crate) fn write_spec(
-        &self,
-        algorithm: &Algorithm,
-        f: &mut fmt::Formatter<'_>,
-    ) -> fmt::Result {
-        fn write<K: SpecFormat>(
-            _: &K,
-            algorithm: &Algorithm,
-            f: &mut fmt::Formatter<'_>,
-        ) -> fmt::Result {
-            K::write_spec(algorithm, f)
-        }
-        each_rule!(self, kernel => write(kernel, algorithm, f))
-    }
-}
-
-impl State {
-    /// Appends the numbers of the state as stored, the newest time first.
-    pub fn write(&self, numbers: &mut Vec<u64>) {
-        match self {
-            Self::Bucket(state) => bucket::Bucket::write(state, numbers),
-            Self::Window(state) => window::FixedWindow::write(state, numbers),
-            Self::Log(state) => log::Log::write(state, numbers),
-            Self::Counter(state) => counter::Counter::write(state, numbers),
-            Self::WarmUp(state) => warm_up::WarmUp::write(state, numbers),
-        }
-    }
-
-    /// The newest admitted time, in microseconds since the epoch.
-    #[must_use]
-    pub fn newest(&self) -> u64 {
-        match self {
-            Self::Bucket(state) => state.newest,
-            Self::Window(state) => state.newest,
-            Self::Log(state) => state.newest,
-            Self::Counter(state) => state.newest,
-            Self::WarmUp(state) => state.newest,
-        }
     }
 }
 
@@ -457,16 +353,6 @@ impl Admission {
     pub const fn at_once(cost: u64) -> Self {
         Self { cost, wait: 0, act_in: 0 }
     }
-}
-
-/// A part of a unit does not remain.
-const fn whole_units(ticks: u64, per_unit: u64) -> u64 {
-    if ticks == NEVER { NEVER } else { ticks / per_unit }
-}
-
-/// A part of a µs has to be waited for.
-const fn whole_micros(ticks: u64, per_micro: u64) -> u64 {
-    if ticks == NEVER { NEVER } else { ticks.div_ceil(per_micro) }
 }
 
 /// A policy's numbers as reported to clients.

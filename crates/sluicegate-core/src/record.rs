@@ -10,15 +10,7 @@
 //! | 2 or 4 | length of what follows, for kinds from 0x80 and from 0xc0 up |
 //! | … | the numbers of the state, 7 bytes each, big-endian; the newest time is the first |
 //!
-//! | kind | state | numbers |
-//! | --- | --- | --- |
-//! | 0x01 | bucket | newest, deficit, unit |
-//! | 0x02 | warm-up | newest, debt, deficit, unit |
-//! | 0x03 | fixed window | newest, start, used |
-//! | 0x04 | two-cell counter | newest, start, previous, current |
-//! | 0x05 | head of a log with entries in a key of their own | newest, base, total, first, count |
-//! | 0x81 | ring, entries included | newest, base, then stamp and total per entry |
-//! | 0xc1 | log, entries included | the same |
+//! `docs/semantics.md` lists the kind and the numbers of each kernel's states.
 //!
 //! The layout of a kind never changes: a new layout gets a new kind. Kinds below 0x80 have a fixed
 //! length for good; a reader skips unknown kinds from 0x80 up by their stored length, so an older
@@ -29,8 +21,7 @@ use std::borrow::Cow;
 use smallvec::SmallVec;
 
 use crate::failure::Error;
-use crate::kernel::log::Log;
-use crate::kernel::{HEAD_BYTES, LISTED_FROM, NUMBER_BYTES, Now, State, WHOLE_FROM};
+use crate::kernel::{FIXED_KINDS, HEAD_BYTES, LISTED_FROM, NUMBER_BYTES, Now, State, WHOLE_FROM};
 use crate::limit::{Identity, Limit, Member};
 use crate::number::MAX_EXACT;
 use crate::receipt::{Change, PartReceipt, Receipt};
@@ -285,7 +276,10 @@ impl<'v> Entry<'v> {
     fn split_from(value: &'v [u8]) -> Option<(Self, &'v [u8])> {
         let (&[kind, a, b, c, d, retention], rest) = value.split_first_chunk::<HEAD_BYTES>()?;
         let (length, rest) = match kind {
-            0..LISTED_FROM => (NUMBER_BYTES * numbers_of(kind)?, rest),
+            0..LISTED_FROM => {
+                let known = FIXED_KINDS.iter().find(|known| known.kind == kind)?;
+                (NUMBER_BYTES * known.numbers, rest)
+            }
             LISTED_FROM..WHOLE_FROM => {
                 let (length, rest) = rest.split_first_chunk()?;
                 (usize::from(u16::from_be_bytes(*length)), rest)
@@ -327,48 +321,6 @@ pub const fn retention(micros: u64) -> u8 {
     }
 }
 
-/// How many numbers each kind of fixed length has, heads included.
-pub const FIXED_KINDS: [(u8, usize); 5] = {
-    use crate::kernel::{bucket::Bucket, counter::Counter, warm_up::WarmUp, window::FixedWindow};
-    [
-        (Bucket::KIND, 3),
-        (WarmUp::KIND, 4),
-        (FixedWindow::KIND, 3),
-        (Counter::KIND, 4),
-        (Log::HEAD_KIND, 5),
-    ]
-};
-
-/// How many numbers an entry of a kind has; `None` for a kind that has no fixed length.
-#[must_use]
-pub const fn numbers_of(kind: u8) -> Option<usize> {
-    let mut kinds: &[(u8, usize)] = &FIXED_KINDS;
-    while let [(known, numbers), others @ ..] = kinds {
-        if *known == kind {
-            return Some(*numbers);
-        }
-        kinds = others;
-    }
-    None
-}
-
 fn read_number(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |number, &byte| number << 8 | u64::from(byte))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::kernel::Layout;
-
-    #[test]
-    fn decoding_knows_the_layout_of_every_kernel() {
-        for spec in ["gcra 1/s", "warmup 1/s over 2s", "fixed_window 1/s", "sliding_counter 1/s"] {
-            let policy: crate::Policy = spec.parse().unwrap();
-            let Layout::Fixed { kind, numbers } = policy.rule().layout() else {
-                panic!("{spec} has states of a fixed length");
-            };
-            assert_eq!(numbers_of(kind), Some(numbers), "{spec}");
-        }
-    }
 }

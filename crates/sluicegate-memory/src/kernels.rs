@@ -1,7 +1,7 @@
-//! The policies and entries of all kernels: what a new kernel is added to.
+//! The policies and entries of all kernels.
 
-use sluicegate_core::kernel::{Rule, State, counter, warm_up, window};
-use sluicegate_core::{Limit, Member, TimeSource};
+use sluicegate_core::kernel::{Rule, State};
+use sluicegate_core::{Limit, Member, TimeSource, for_each_kernel, match_kernel};
 
 use crate::cell::{BucketCell, LogCell, PlainCell};
 use crate::entry::Entry;
@@ -9,40 +9,68 @@ use crate::fingerprint::Fingerprint;
 use crate::opened_policy::OpenedPolicy;
 use crate::registry::{Full, Registry, Tables};
 
-type CounterCell = PlainCell<counter::Counter>;
-type WarmUpCell = PlainCell<warm_up::WarmUp>;
-type WindowCell = PlainCell<window::FixedWindow>;
-
-/// A policy of an opened limit, of any kernel.
-pub(crate) enum AnyPolicy {
-    Bucket(OpenedPolicy<BucketCell>),
-    Counter(OpenedPolicy<CounterCell>),
-    Log(OpenedPolicy<LogCell>),
-    WarmUp(OpenedPolicy<WarmUpCell>),
-    Window(OpenedPolicy<WindowCell>),
+/// How a kernel's states are kept: as they are, unless there is something better.
+macro_rules! cell {
+    (Bucket: $kernel:ty) => { BucketCell };
+    (Log: $kernel:ty) => { LogCell };
+    ($other:ident: $kernel:ty) => { PlainCell<$kernel> };
 }
 
-/// An entry of any kernel's table.
-pub(crate) enum AnyEntry<'s> {
-    Bucket(Entry<'s, BucketCell>),
-    Counter(Entry<'s, CounterCell>),
-    Log(Entry<'s, LogCell>),
-    WarmUp(Entry<'s, WarmUpCell>),
-    Window(Entry<'s, WindowCell>),
-}
+macro_rules! any_policy_and_entry {
+    (() $($(#[$_:meta])* $name:ident: $kernel:ty,)*) => {
+        /// A policy of an opened limit, of any kernel.
+        pub(crate) enum AnyPolicy {
+            $($name(OpenedPolicy<cell!($name: $kernel)>),)*
+        }
 
-/// Does the same with a value of whatever kernel.
-macro_rules! each {
-    ($of:ident, $value:expr, $inner:ident => $body:expr) => {
-        match $value {
-            $of::Bucket($inner) => $body,
-            $of::Counter($inner) => $body,
-            $of::Log($inner) => $body,
-            $of::WarmUp($inner) => $body,
-            $of::Window($inner) => $body,
+        /// An entry of any kernel's table.
+        pub(crate) enum AnyEntry<'s> {
+            $($name(Entry<'s, cell!($name: $kernel)>),)*
+        }
+
+        impl AnyPolicy {
+            fn open(tables: &Tables<'_>, limit: &Limit, member: &Member) -> Self {
+                let (part, policy) = (limit.parts()[member.part()].as_str(), member.policy());
+                let (identity, cost) = (member.identity(), policy.cost());
+                match policy.rule() {
+                    $(Rule::$name(rule) => {
+                        Self::$name(OpenedPolicy::open(tables, part, identity, rule, cost))
+                    })*
+                }
+            }
+
+            /// Locks the shard of a fingerprint.
+            pub(crate) fn lock(&self, fingerprint: Fingerprint) -> AnyEntry<'_> {
+                match self {
+                    $(Self::$name(policy) => AnyEntry::$name(Entry::lock(policy, fingerprint)),)*
+                }
+            }
+        }
+
+        impl AnyEntry<'_> {
+            /// Takes the state that is kept, to be [put](AnyEntry::put_back) back or
+            /// [kept](AnyEntry::keep) anew.
+            pub(crate) fn take(&mut self) -> Option<State> {
+                match self {
+                    $(Self::$name(entry) => entry.take().map(State::$name),)*
+                }
+            }
+
+            /// Keeps a state, or nothing; gives whether it is one more than before.
+            pub(crate) fn keep(&mut self, state: Option<State>, now: u64) -> bool {
+                match (self, state) {
+                    $((Self::$name(entry), Some(State::$name(state))) => entry.keep(state, now),)*
+                    (entry, _) => {
+                        entry.forget();
+                        false
+                    }
+                }
+            }
         }
     };
 }
+
+for_each_kernel!([any_policy_and_entry]);
 
 impl AnyPolicy {
     /// The policies of a limit, each with the table that is there or a new one.
@@ -52,71 +80,14 @@ impl AnyPolicy {
         limit.members().iter().map(open).collect()
     }
 
-    fn open(tables: &Tables<'_>, limit: &Limit, member: &Member) -> Self {
-        let (part, policy) = (limit.parts()[member.part()].as_str(), member.policy());
-        let (identity, cost) = (member.identity(), policy.cost());
-        match policy.rule() {
-            Rule::Bucket(rule) => {
-                Self::Bucket(OpenedPolicy::open(tables, part, identity, rule, cost))
-            }
-            Rule::Counter(rule) => {
-                Self::Counter(OpenedPolicy::open(tables, part, identity, rule, cost))
-            }
-            Rule::Log(rule) => Self::Log(OpenedPolicy::open(tables, part, identity, rule, cost)),
-            Rule::WarmUp(rule) => {
-                Self::WarmUp(OpenedPolicy::open(tables, part, identity, rule, cost))
-            }
-            Rule::Window(rule) => {
-                Self::Window(OpenedPolicy::open(tables, part, identity, rule, cost))
-            }
-        }
-    }
-
     pub(crate) fn table_id(&self) -> u64 {
-        each!(Self, self, policy => policy.table.id())
-    }
-
-    /// Locks the shard of a fingerprint.
-    pub(crate) fn lock(&self, fingerprint: Fingerprint) -> AnyEntry<'_> {
-        match self {
-            Self::Bucket(policy) => AnyEntry::Bucket(Entry::lock(policy, fingerprint)),
-            Self::Counter(policy) => AnyEntry::Counter(Entry::lock(policy, fingerprint)),
-            Self::Log(policy) => AnyEntry::Log(Entry::lock(policy, fingerprint)),
-            Self::WarmUp(policy) => AnyEntry::WarmUp(Entry::lock(policy, fingerprint)),
-            Self::Window(policy) => AnyEntry::Window(Entry::lock(policy, fingerprint)),
-        }
+        match_kernel!(Self, self, policy => policy.table.id())
     }
 }
 
 impl AnyEntry<'_> {
     pub(crate) fn is_found(&self) -> bool {
-        each!(Self, self, entry => entry.is_found())
-    }
-
-    /// Takes the state that is kept, to be [put](AnyEntry::put) back or [kept](AnyEntry::keep) anew.
-    pub(crate) fn take(&mut self) -> Option<State> {
-        match self {
-            Self::Bucket(entry) => entry.take().map(State::Bucket),
-            Self::Counter(entry) => entry.take().map(State::Counter),
-            Self::Log(entry) => entry.take().map(State::Log),
-            Self::WarmUp(entry) => entry.take().map(State::WarmUp),
-            Self::Window(entry) => entry.take().map(State::Window),
-        }
-    }
-
-    /// Keeps a state, or nothing; gives whether it is one more than before.
-    pub(crate) fn keep(&mut self, state: Option<State>, now: u64) -> bool {
-        match (self, state) {
-            (Self::Bucket(entry), Some(State::Bucket(state))) => entry.keep(state, now),
-            (Self::Counter(entry), Some(State::Counter(state))) => entry.keep(state, now),
-            (Self::Log(entry), Some(State::Log(state))) => entry.keep(state, now),
-            (Self::WarmUp(entry), Some(State::WarmUp(state))) => entry.keep(state, now),
-            (Self::Window(entry), Some(State::Window(state))) => entry.keep(state, now),
-            (entry, _) => {
-                entry.forget();
-                false
-            }
-        }
+        match_kernel!(Self, self, entry => entry.is_found())
     }
 
     /// Puts back what was taken, which did not change. Only what is large was really taken.
@@ -129,11 +100,11 @@ impl AnyEntry<'_> {
     }
 
     pub(crate) fn forget(&mut self) {
-        each!(Self, self, entry => entry.forget());
+        match_kernel!(Self, self, entry => entry.forget());
     }
 
     /// Makes room for one more state in this entry's table.
     pub(crate) fn make_room(&mut self, registry: &Registry, now: u64) -> Result<(), Full> {
-        each!(Self, self, entry => entry.make_room(registry, now))
+        match_kernel!(Self, self, entry => entry.make_room(registry, now))
     }
 }

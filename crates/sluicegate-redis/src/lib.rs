@@ -21,6 +21,7 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod constant;
 mod format;
 mod link;
 mod opened;

@@ -22,12 +22,12 @@
 //! | 1 | policies |
 //! | 7 | the longest accepted wait of a reservation, µs |
 
-use sluicegate_core::kernel::{HEAD_BYTES, Layout, NUMBER_BYTES as NUMBER, Rule};
+use sluicegate_core::kernel::{FixedKind, HEAD_BYTES, Layout, NUMBER_BYTES as NUMBER, Rule};
 use sluicegate_core::record::retention;
 use sluicegate_core::{Action, DeniedCharge, Enforcement, Limit, Member, Operation, Request, Span};
 
 use crate::format::{Format, Item};
-use crate::twin::{BOUNDARIES, Twin};
+use crate::twin::{BOUNDARIES, Lane, Twin};
 
 /// How many of a kernel's own numbers stand before the cost: as many as a plain check needs.
 const EARLY: usize = 3;
@@ -52,8 +52,7 @@ pub(crate) const END: Format = Format(&[&[Item::Bytes(3), Item::Numbers(1)]]);
 
 pub(crate) const SHADOW: u8 = 1;
 pub(crate) const CHARGE_DENIED: u8 = 2;
-pub(crate) const SHAPER: u8 = 4;
-pub(crate) const SMOOTH: u8 = 8;
+// 4 and 8 are the twins' own: `twin::SHAPER` and `twin::SMOOTH`.
 /// The policy is the first of the next part of its limit.
 pub(crate) const NEXT_PART: u8 = 16;
 
@@ -67,18 +66,6 @@ pub(crate) const OPERATIONS: [(&str, Action<'static>); 7] = [
     ("REFUND", Action::Decide(Operation::Refund)),
     ("SLICES", Action::Slices),
 ];
-
-/// The parts of a script, from the one that can do everything to the fastest.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-#[repr(u8)]
-pub(crate) enum Lane {
-    /// Any operation, any policy, whatever is stored.
-    General,
-    /// Checks of plain policies, whose states are as they are expected.
-    Express,
-    /// Checks of one plain bucket.
-    Shortest,
-}
 
 /// The program of a limit, as a check at the policies' own costs; others are made from it.
 #[derive(Clone, Debug)]
@@ -207,8 +194,8 @@ impl Program {
 /// The kind of a policy's entry in the packed states.
 pub(crate) fn kind_of(rule: &Rule) -> u8 {
     match rule.layout() {
-        Layout::Fixed { kind, .. } | Layout::Listed { kind } => kind,
-        Layout::Apart { head, .. } => head,
+        Layout::Fixed(FixedKind { kind, .. }) | Layout::Listed { kind } => kind,
+        Layout::Apart { head, .. } => head.kind,
     }
 }
 

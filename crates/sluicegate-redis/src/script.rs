@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use sluicegate_core::Limit;
 
-use crate::twin::Twin;
+use crate::twin::{MODULES, Module, Twin};
 
-pub(crate) use template::Template;
+use template::Template;
 
 /// Before the kernels.
 const HEAD: [Template; 3] = [
@@ -22,6 +22,14 @@ const HEAD: [Template; 3] = [
 const TAIL: Template = Template::new(include_str!("lua/tail.lua"));
 const CANCEL: Template = Template::new(include_str!("lua/cancel.lua"));
 const READY: Template = Template::new(include_str!("lua/ready.lua"));
+/// The words of the kernels' modules are checked while this is compiled.
+const _: () = {
+    let mut modules: &[Module] = &MODULES;
+    while let [module, others @ ..] = modules {
+        let _ = Template::new(module.text);
+        modules = others;
+    }
+};
 
 /// A script with its digest, by which the server knows it.
 #[derive(Debug)]
@@ -37,10 +45,13 @@ impl Script {
     pub fn of(limit: &Limit) -> Arc<Self> {
         static SCRIPTS: Mutex<BTreeMap<Vec<&str>, Arc<Script>>> = Mutex::new(BTreeMap::new());
         let rules = limit.members().iter().map(|member| member.policy().rule());
-        let modules: BTreeMap<_, _> = rules.map(|rule| Twin::of(rule).module).collect();
+        let modules: BTreeMap<_, _> = rules
+            .map(|rule| Twin::of(rule).module)
+            .map(|module| (module.name, Template::new(module.text)))
+            .collect();
         let mut scripts = SCRIPTS.lock().unwrap_or_else(PoisonError::into_inner);
         let script = scripts.entry(modules.keys().copied().collect()).or_insert_with(|| {
-            Arc::new(Self::new(HEAD.iter().chain(modules.into_values()).chain([&TAIL])))
+            Arc::new(Self::new(HEAD.iter().chain(modules.values()).chain([&TAIL])))
         });
         Arc::clone(script)
     }

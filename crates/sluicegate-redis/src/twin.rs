@@ -1,30 +1,109 @@
 //! The twins of the kernels: which Lua decides as a rule does, and what it is told of the rule.
-//!
-//! To add a kernel, write its Lua beside the others and add its arm here, and what of it a script
-//! has to know to `script/constants.rs`.
 
-use sluicegate_core::kernel::window::Anchor;
-use sluicegate_core::kernel::{Kernel as _, Layout, Rule};
+use sluicegate_core::kernel::bucket::Bucket;
+use sluicegate_core::kernel::counter::Counter;
+use sluicegate_core::kernel::log::Log;
+use sluicegate_core::kernel::warm_up::WarmUp;
+use sluicegate_core::kernel::window::{Anchor, FixedWindow};
+use sluicegate_core::kernel::{FixedKind, HEAD_BYTES, Kernel as _, Layout, Rule};
 use sluicegate_core::{MAX_EXACT, Strategy};
 
-use crate::program::{Lane, SHAPER, SMOOTH};
-use crate::script::Template;
+use crate::constant::{Constant, Words, size, whole};
+use crate::format::{Format, Item};
+
+/// The Lua that decides as a kernel does.
+#[derive(Debug)]
+pub(crate) struct Module {
+    /// The file's name. In capitals it begins the words `NAME_KIND`, `NAME_ENTRY` and `NAME_SIZE`.
+    pub(crate) name: &'static str,
+    pub(crate) text: &'static str,
+    /// Its entries, or the heads of them.
+    pub(crate) kind: FixedKind,
+    /// Its words in capitals besides those.
+    pub(crate) words: Words,
+}
+
+/// All of them.
+pub(crate) const MODULES: [Module; 5] = [BUCKET, WARM_UP, WINDOW, COUNTER, LOG];
+
+macro_rules! module {
+    ($name:literal, $kernel:ty, $words:expr) => {
+        Module {
+            name: $name,
+            text: include_str!(concat!("lua/", $name, ".lua")),
+            kind: <$kernel>::FIXED,
+            words: $words,
+        }
+    };
+}
+
+const BUCKET: Module = module!("bucket", Bucket, &[]);
+const WARM_UP: Module = module!("warm_up", WarmUp, &[]);
+const WINDOW: Module = module!(
+    "window",
+    FixedWindow,
+    &[("FIRST_ADMITTED", whole(FIRST_ADMITTED)), ("ALIGNED", whole(ALIGNED))]
+);
+const COUNTER: Module = module!("counter", Counter, &[]);
+const LOG: Module = module!(
+    "log",
+    Log,
+    &[
+        ("LOG_ENTRIES", size(Log::MAX_ENTRIES)),
+        ("LOG_SLACK", size(LOG_SLACK)),
+        ("RING_KIND", whole(Log::RING_KIND as u64)),
+        ("RING_HEAD", Constant::Format(RING_HEAD)),
+        ("RING_HEAD_SIZE", size(RING_HEAD.size())),
+        ("RING_START", Constant::Format(RING_START)),
+        ("RING_START_SIZE", size(RING_START.size())),
+        ("RING_FIRST_PAIR", size(RING_HEAD.size() + 1)),
+    ]
+);
+
+/// So many entries of a log may have left before it is worth writing it anew.
+const LOG_SLACK: usize = 64;
+
+/// Stamp and running total; limit and window of a strategy.
+pub(crate) const PAIR: Format = Format(&[TWO_NUMBERS]);
+/// Head, length, newest time and base of a ring,
+const RING_HEAD: Format = Format(&[LISTED, TWO_NUMBERS]);
+/// and its first pair.
+const RING_START: Format = Format(&[LISTED, TWO_NUMBERS, TWO_NUMBERS]);
+const LISTED: &[Item] = &[Item::Whole(HEAD_BYTES), Item::Whole(2)];
+const TWO_NUMBERS: &[Item] = &[Item::Numbers(2)];
+
+/// Flags of a policy's twin, beside those of the program: a bucket that is a shaper,
+pub(crate) const SHAPER: u8 = 4;
+/// or smooth.
+pub(crate) const SMOOTH: u8 = 8;
 
 /// Where a window begins, as its twin is told: at the first admitted request,
-pub(crate) const FIRST_ADMITTED: u64 = 0;
+const FIRST_ADMITTED: u64 = 0;
 /// at whole multiples of its length,
-pub(crate) const ALIGNED: u64 = 1;
+const ALIGNED: u64 = 1;
 /// at boundaries that come with the request.
 const CALENDAR: u64 = 2;
 
 /// Of the numbers of a window by the calendar, those that are its boundaries.
 pub(crate) const BOUNDARIES: [usize; 4] = [1, 2, 3, 4];
 
+/// The parts of a script, from the one that can do everything to the fastest.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[repr(u8)]
+pub(crate) enum Lane {
+    /// Any operation, any policy, whatever is stored.
+    General,
+    /// Checks of plain policies, whose states are as they are expected.
+    Express,
+    /// Checks of one plain bucket.
+    Shortest,
+}
+
 /// A policy's rule as its script sees it.
 #[derive(Debug)]
 pub(crate) struct Twin<'r> {
-    /// The Lua that decides as the kernel does, by its name.
-    pub(crate) module: (&'static str, &'static Template),
+    /// The Lua that decides as the kernel does.
+    pub(crate) module: &'static Module,
     /// What `numbers` of that Lua is given, in its order.
     pub(crate) numbers: [u64; 5],
     /// The limit, which all kernels have.
@@ -39,13 +118,6 @@ pub(crate) struct Twin<'r> {
     pub(crate) most: u64,
     /// Whether boundaries have to come with each request.
     pub(crate) is_calendar: bool,
-}
-
-macro_rules! module {
-    ($name:literal) => {{
-        const MODULE: &Template = &Template::new(include_str!(concat!("lua/", $name, ".lua")));
-        ($name, MODULE)
-    }};
 }
 
 impl<'r> Twin<'r> {
@@ -72,7 +144,7 @@ impl<'r> Twin<'r> {
                     MAX_EXACT
                 },
                 ..Self::new(
-                    module!("bucket"),
+                    &BUCKET,
                     [
                         bucket.unit(),
                         bucket.refill(),
@@ -84,7 +156,7 @@ impl<'r> Twin<'r> {
                 )
             },
             Rule::WarmUp(warm_up) => Self::new(
-                module!("warm_up"),
+                &WARM_UP,
                 [warm_up.unit(), warm_up.refill(), warm_up.store(), 0, 0],
                 MAX_EXACT,
             ),
@@ -97,13 +169,13 @@ impl<'r> Twin<'r> {
                 Self {
                     lane: if anchor == CALENDAR { Lane::General } else { Lane::Express },
                     is_calendar: anchor == CALENDAR,
-                    ..Self::new(module!("window"), [anchor, length, 0, 0, 0], window.limit())
+                    ..Self::new(&WINDOW, [anchor, length, 0, 0, 0], window.limit())
                 }
             }
             Rule::Counter(counter) => Self {
                 lane: Lane::Express,
                 ..Self::new(
-                    module!("counter"),
+                    &COUNTER,
                     [counter.window(), counter.step(), counter.window() / counter.step(), 0, 0],
                     counter.limit(),
                 )
@@ -119,7 +191,7 @@ impl<'r> Twin<'r> {
                         Lane::General
                     },
                     ..Self::new(
-                        module!("log"),
+                        &LOG,
                         [log.quantum(), log.horizon(), 0, 0, 0],
                         log.limit(),
                     )
@@ -129,7 +201,7 @@ impl<'r> Twin<'r> {
     }
 
     /// A rule that the general part alone knows.
-    const fn new(module: (&'static str, &'static Template), numbers: [u64; 5], limit: u64) -> Self {
+    const fn new(module: &'static Module, numbers: [u64; 5], limit: u64) -> Self {
         Self {
             module,
             numbers,

@@ -1,7 +1,6 @@
 //! What the model answers.
 
-use std::error::Error;
-use std::fmt;
+use crate::algorithms::Retry;
 
 /// One decision. All durations count from the time of judgement.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -44,36 +43,3 @@ pub struct PolicyAnswer {
     /// Whether the state lay so far ahead of the clock that it was restamped to now.
     pub restamped: bool,
 }
-
-/// When a request would pass; ordered from soonest to latest.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub enum Retry {
-    /// It does pass.
-    Now,
-    /// After this many microseconds, at least 1.
-    After(u64),
-    /// Not at all.
-    Never,
-}
-
-/// Why there is no decision. Nothing has changed.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub enum Refusal {
-    /// A deficit, debt or count beyond what a state can hold.
-    TooLarge,
-    /// A reservation on a limit with a policy that can't be booked ahead.
-    NotReservable,
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::TooLarge => "the state can't hold so large a number: use a smaller cost",
-            Self::NotReservable => {
-                "a window or log can't be booked ahead: check instead of reserving"
-            }
-        })
-    }
-}
-
-impl Error for Refusal {}

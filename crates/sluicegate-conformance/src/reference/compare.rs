@@ -4,8 +4,9 @@ use sluicegate_core::{
     self as core, Cost, Decision, Error, RequestError, RequestErrorKind, RetryAfter, Span,
 };
 
-use super::answer::{Answer, PolicyAnswer, Refusal, Retry};
+use super::answer::{Answer, PolicyAnswer};
 use super::operation::{Costs, Operation};
+use crate::algorithms::{Refusal, Retry};
 
 impl Operation {
     /// The same operation and costs for a store.

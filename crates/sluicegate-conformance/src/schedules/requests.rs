@@ -3,7 +3,7 @@
 use sluicegate_core::{Algorithm, MAX_EXACT, Policy, Timestamp, Window};
 
 use super::Plan;
-use super::dice::Dice;
+use crate::dice::Dice;
 use crate::reference::{Answer, Costs, Operation, Refusal, Retry};
 
 /// Somebody's way through time.

@@ -9,7 +9,7 @@
 mod exact;
 mod spec;
 
-use super::{Admission, Kernel, Layout, NEVER, Now, Overflow, Verdict, whole_micros, whole_units};
+use super::{Admission, Kernel, FixedKind, NEVER, Now, Overflow, Verdict, whole_micros, whole_units};
 use crate::algorithm::{Algorithm, Start};
 use crate::error::PolicyError;
 use crate::number::{MAX_EXACT, mul_div_ceil};
@@ -69,8 +69,6 @@ pub struct Balance {
 }
 
 impl Bucket {
-    /// The kind of stored states.
-    pub const KIND: u8 = 0x01;
     /// The minimum life of a key that starts empty. Forgetting such a key takes units from it, so
     /// it is kept until it has been idle for a day.
     pub const SHORTEST_LIFE: u64 = Span::DAY.as_micros();
@@ -182,6 +180,8 @@ impl Bucket {
 }
 
 impl Kernel for Bucket {
+    const FIXED: FixedKind = FixedKind { kind: 0x01, numbers: 3 };
+
     type State = State;
     type Balance = Balance;
 
@@ -348,10 +348,6 @@ impl Kernel for Bucket {
 
     fn is_shaper(&self) -> bool {
         matches!(self.discipline, Discipline::Shaper)
-    }
-
-    fn layout(&self) -> Layout {
-        Layout::Fixed { kind: Self::KIND, numbers: 3 }
     }
 
     fn write(state: &State, numbers: &mut Vec<u64>) {

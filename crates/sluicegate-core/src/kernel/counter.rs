@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use super::{Admission, Kernel, Layout, Now, Overflow, Quota, SpecFormat, Verdict};
+use super::{Admission, Kernel, FixedKind, Now, Overflow, Quota, SpecFormat, Verdict};
 use crate::algorithm::{Algorithm, Strategy};
 use crate::error::PolicyError;
 use crate::number::{MAX_EXACT, check_limit};
@@ -47,9 +47,6 @@ pub struct Balance {
 }
 
 impl Counter {
-    /// The kind of stored states.
-    pub const KIND: u8 = 0x04;
-
     pub(super) fn new(limit: u64, window: Span) -> Result<Self, PolicyError> {
         let limit = check_limit(limit)?;
         let window = check_window(window)?;
@@ -139,6 +136,8 @@ impl Counter {
 }
 
 impl Kernel for Counter {
+    const FIXED: FixedKind = FixedKind { kind: 0x04, numbers: 4 };
+
     type State = State;
     type Balance = Balance;
 
@@ -234,10 +233,6 @@ impl Kernel for Counter {
 
     fn limit(&self) -> u64 {
         self.limit
-    }
-
-    fn layout(&self) -> Layout {
-        Layout::Fixed { kind: Self::KIND, numbers: 4 }
     }
 
     fn write(state: &State, numbers: &mut Vec<u64>) {

@@ -1,5 +1,8 @@
 //! How a kernel's states are stored.
 
+use super::Kernel;
+use crate::for_each_kernel;
+
 /// The size of a number in a stored state, in bytes: a whole number below 2^53, big-endian.
 pub const NUMBER_BYTES: usize = 7;
 /// The bytes of a kind and an identity, by which an entry is found.
@@ -16,12 +19,7 @@ pub const WHOLE_FROM: u8 = 0xc0;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Layout {
     /// A fixed number of numbers, in one value with the states of the other policies.
-    Fixed {
-        /// Below 0x80.
-        kind: u8,
-        /// How many numbers there are.
-        numbers: usize,
-    },
+    Fixed(FixedKind),
     /// Any number of numbers, in one value with the states of the other policies.
     Listed {
         /// From 0x80 to 0xbf.
@@ -31,20 +29,59 @@ pub enum Layout {
     /// key, and a head of fixed length in one value with the states of the other policies. Other
     /// stores keep all of the numbers there.
     Apart {
-        /// The kind of the head, below 0x80.
-        head: u8,
+        /// The head.
+        head: FixedKind,
         /// The kind of the whole, from 0xc0 up.
         whole: u8,
     },
 }
+
+/// A kind of entry that always has as many numbers.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct FixedKind {
+    /// Below 0x80.
+    pub kind: u8,
+    /// How many numbers there are, at least 1.
+    pub numbers: usize,
+}
+
+macro_rules! fixed_kinds {
+    (() $($(#[$_:meta])* $name:ident: $kernel:ty,)*) => {
+        /// The kinds of fixed length of all kernels.
+        pub const FIXED_KINDS: &[FixedKind] = &[$(<$kernel>::FIXED,)*];
+    };
+}
+
+for_each_kernel!([fixed_kinds]);
 
 impl Layout {
     /// The kind of entry that a store with one value per subject writes.
     #[must_use]
     pub const fn kind(self) -> u8 {
         match self {
-            Self::Fixed { kind, .. } | Self::Listed { kind } => kind,
+            Self::Fixed(FixedKind { kind, .. }) | Self::Listed { kind } => kind,
             Self::Apart { whole, .. } => whole,
+        }
+    }
+}
+
+impl FixedKind {
+    /// The bytes of an entry.
+    #[must_use]
+    pub const fn bytes(self) -> usize {
+        HEAD_BYTES + self.numbers * NUMBER_BYTES
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_kernels_share_a_kind() {
+        for (index, one) in FIXED_KINDS.iter().enumerate() {
+            assert!(one.kind < LISTED_FROM && one.numbers >= 1, "{one:?}");
+            assert!(FIXED_KINDS[..index].iter().all(|other| other.kind != one.kind), "{one:?}");
         }
     }
 }

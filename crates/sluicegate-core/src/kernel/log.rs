@@ -8,7 +8,7 @@ mod spec;
 
 use std::collections::VecDeque;
 
-use super::{Admission, Kernel, Layout, Now, Overflow, Verdict};
+use super::{Admission, Kernel, FixedKind, Layout, Now, Overflow, Verdict};
 use crate::algorithm::Strategy;
 use crate::error::PolicyError;
 use crate::number::{MAX_EXACT, check_limit};
@@ -52,8 +52,6 @@ pub struct Balance {
 }
 
 impl Log {
-    /// The kind of the head of a log whose entries are under a separate key.
-    pub const HEAD_KIND: u8 = 0x05;
     /// The kind of a ring of few slices, entries included.
     pub const RING_KIND: u8 = 0x81;
     /// The kind of a log or long ring, entries included.
@@ -181,6 +179,9 @@ impl Log {
 }
 
 impl Kernel for Log {
+    /// Newest time, base, total, first, count.
+    const FIXED: FixedKind = FixedKind { kind: 0x05, numbers: 5 };
+
     type State = State;
     type Balance = Balance;
 
@@ -354,7 +355,7 @@ impl Kernel for Log {
         if self.is_ring() && self.horizon / self.quantum <= Self::MAX_INLINE_SLICES {
             Layout::Listed { kind: Self::RING_KIND }
         } else {
-            Layout::Apart { head: Self::HEAD_KIND, whole: Self::WHOLE_KIND }
+            Layout::Apart { head: Self::FIXED, whole: Self::WHOLE_KIND }
         }
     }
 

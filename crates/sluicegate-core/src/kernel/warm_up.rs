@@ -5,7 +5,7 @@
 use std::fmt;
 
 use super::bucket::is_slower;
-use super::{Admission, Kernel, Layout, NEVER, Now, Overflow, Quota, SpecFormat, Verdict};
+use super::{Admission, Kernel, FixedKind, NEVER, Now, Overflow, Quota, SpecFormat, Verdict};
 use crate::algorithm::Algorithm;
 use crate::error::PolicyError;
 use crate::number::{MAX_EXACT, mul_div_ceil};
@@ -49,9 +49,6 @@ pub struct Balance {
 }
 
 impl WarmUp {
-    /// The kind of stored states.
-    pub const KIND: u8 = 0x02;
-
     pub(super) fn new(rate: Rate, over: Span) -> Result<Self, PolicyError> {
         if over.is_zero() || !over.as_micros().is_multiple_of(2) {
             return Err(PolicyError::new(
@@ -131,6 +128,8 @@ impl WarmUp {
 }
 
 impl Kernel for WarmUp {
+    const FIXED: FixedKind = FixedKind { kind: 0x02, numbers: 4 };
+
     type State = State;
     type Balance = Balance;
 
@@ -235,10 +234,6 @@ impl Kernel for WarmUp {
 
     fn can_reserve(&self) -> bool {
         true
-    }
-
-    fn layout(&self) -> Layout {
-        Layout::Fixed { kind: Self::KIND, numbers: 4 }
     }
 
     fn write(state: &State, numbers: &mut Vec<u64>) {

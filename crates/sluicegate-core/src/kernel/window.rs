@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Admission, Kernel, Layout, NEVER, Now, Overflow, Quota, SpecFormat, Verdict};
+use super::{Admission, Kernel, FixedKind, NEVER, Now, Overflow, Quota, SpecFormat, Verdict};
 use crate::algorithm::{Algorithm, Window};
 use crate::calendar::{Boundaries, CalendarUnit, CalendarWindow};
 use crate::error::PolicyError;
@@ -53,8 +53,6 @@ pub struct Balance {
 }
 
 impl FixedWindow {
-    /// The kind of stored states.
-    pub const KIND: u8 = 0x03;
     /// The longest possible calendar window and one more day, in µs.
     const CALENDAR_RETENTION: u64 = 367 * Span::DAY.as_micros();
 
@@ -103,6 +101,8 @@ impl FixedWindow {
 }
 
 impl Kernel for FixedWindow {
+    const FIXED: FixedKind = FixedKind { kind: 0x03, numbers: 3 };
+
     type State = State;
     type Balance = Balance;
 
@@ -207,10 +207,6 @@ impl Kernel for FixedWindow {
 
     fn limit(&self) -> u64 {
         self.limit
-    }
-
-    fn layout(&self) -> Layout {
-        Layout::Fixed { kind: Self::KIND, numbers: 3 }
     }
 
     fn write(state: &State, numbers: &mut Vec<u64>) {

@@ -1,115 +1,30 @@
 //! The words in capitals of the Lua files: what each stands for, from the Rust that defines it.
 
-use std::fmt;
-
-use sluicegate_core::kernel::bucket::Bucket;
-use sluicegate_core::kernel::counter::Counter;
-use sluicegate_core::kernel::log::Log;
-use sluicegate_core::kernel::warm_up::WarmUp;
-use sluicegate_core::kernel::window::FixedWindow;
 use sluicegate_core::kernel::{HEAD_BYTES, ID_BYTES, LISTED_FROM, NUMBER_BYTES};
-use sluicegate_core::record::{FIXED_KINDS, numbers_of};
 use sluicegate_core::{MAX_EXACT, Span};
 
+use crate::constant::{Constant, Words, size, whole};
 use crate::format::{Format, Item};
-use crate::program::{self, Lane, OPERATIONS};
-use crate::{reply, twin};
-
-/// What a word stands for.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Value {
-    /// A whole number.
-    Whole(i64),
-    /// A format of `struct`.
-    Format(Format),
-    /// A table from the kinds of fixed length to the bytes of their entries.
-    FixedSizes,
-}
-
-/// The words, in groups.
-type Words = &'static [(&'static str, Value)];
-
-const fn size(bytes: usize) -> Value {
-    whole(bytes as u64)
-}
-
-const fn whole(number: u64) -> Value {
-    assert!(number <= 1 << 55, "a double has to hold it");
-    #[expect(clippy::cast_possible_wrap, reason = "far below")]
-    Value::Whole(number as i64)
-}
-
-/// The format of an entry of a kind that always has as many numbers.
-macro_rules! entry {
-    ($kind:expr) => {
-        Format(&[&[
-            Item::Whole(HEAD_BYTES),
-            Item::Numbers(match numbers_of($kind) {
-                Some(numbers) => numbers,
-                None => panic!("a kind of fixed length"),
-            }),
-        ]])
-    };
-}
-
-const BUCKET: Format = entry!(Bucket::KIND);
-const WARM_UP: Format = entry!(WarmUp::KIND);
-const WINDOW: Format = entry!(FixedWindow::KIND);
-const COUNTER: Format = entry!(Counter::KIND);
-const LOG: Format = entry!(Log::HEAD_KIND);
-
-const KINDS: Words = &[
-    ("BUCKET_KIND", whole(Bucket::KIND as u64)),
-    ("BUCKET_ENTRY", Value::Format(BUCKET)),
-    ("BUCKET_SIZE", size(BUCKET.size())),
-    ("WARM_UP_KIND", whole(WarmUp::KIND as u64)),
-    ("WARM_UP_ENTRY", Value::Format(WARM_UP)),
-    ("WINDOW_KIND", whole(FixedWindow::KIND as u64)),
-    ("WINDOW_ENTRY", Value::Format(WINDOW)),
-    ("WINDOW_SIZE", size(WINDOW.size())),
-    ("FIRST_ADMITTED", whole(twin::FIRST_ADMITTED)),
-    ("ALIGNED", whole(twin::ALIGNED)),
-    ("COUNTER_KIND", whole(Counter::KIND as u64)),
-    ("COUNTER_ENTRY", Value::Format(COUNTER)),
-    ("COUNTER_SIZE", size(COUNTER.size())),
-    ("LOG_KIND", whole(Log::HEAD_KIND as u64)),
-    ("LOG_ENTRY", Value::Format(LOG)),
-    ("LOG_SIZE", size(LOG.size())),
-    ("LOG_ENTRIES", size(Log::MAX_ENTRIES)),
-    ("LOG_SLACK", size(LOG_SLACK)),
-    ("RING_KIND", whole(Log::RING_KIND as u64)),
-    ("RING_HEAD", Value::Format(RING_HEAD)),
-    ("RING_HEAD_SIZE", size(RING_HEAD.size())),
-    ("RING_START", Value::Format(RING_START)),
-    ("RING_START_SIZE", size(RING_START.size())),
-    ("RING_FIRST_PAIR", size(RING_HEAD.size() + 1)),
-];
-
-/// So many entries of a log may have left before it is worth writing it anew.
-const LOG_SLACK: usize = 64;
+use crate::program::{self, OPERATIONS};
+use crate::reply;
+use crate::twin::{Lane, MODULES, Module, PAIR, SHAPER, SMOOTH};
 
 /// What begins an entry that says how long it is.
-const LISTED_HEAD: Format = Format(&[HEAD, LENGTH]);
-const HEAD: &[Item] = &[Item::Whole(HEAD_BYTES)];
+const LISTED_HEAD: Format = Format(&[&[Item::Whole(HEAD_BYTES)], LENGTH]);
 const LENGTH: &[Item] = &[Item::Whole(2)];
-/// Newest time and base of a ring; stamp and running total; limit and window of a strategy.
-const TWO_NUMBERS: &[Item] = &[Item::Numbers(2)];
-const PAIR: Format = Format(&[TWO_NUMBERS]);
-const RING_HEAD: Format = Format(&[HEAD, LENGTH, TWO_NUMBERS]);
-const RING_START: Format = Format(&[HEAD, LENGTH, TWO_NUMBERS, TWO_NUMBERS]);
 
 const STORED: Words = &[
     ("MAX", whole(MAX_EXACT)),
-    ("NUMBER", Value::Format(Format(&[&[Item::Numbers(1)]]))),
+    ("NUMBER", Constant::Format(Format(&[&[Item::Numbers(1)]]))),
     ("NUMBER_SIZE", size(NUMBER_BYTES)),
-    ("PAIR", Value::Format(PAIR)),
+    ("PAIR", Constant::Format(PAIR)),
     ("PAIR_SIZE", size(PAIR.size())),
     ("ID_SIZE", size(ID_BYTES)),
     ("HEAD_SIZE", size(HEAD_BYTES)),
-    ("LENGTH", Value::Format(Format(&[LENGTH]))),
+    ("LENGTH", Constant::Format(Format(&[LENGTH]))),
     ("LISTED_FROM", whole(LISTED_FROM as u64)),
     ("LISTED_HEAD_SIZE", size(LISTED_HEAD.size())),
-    ("FIXED_SIZES", Value::FixedSizes),
+    ("FIXED_SIZES", Constant::FixedSizes),
     // Under injected time the server's clock says nothing about how long a key is of use.
     ("INJECTED_LIFE", whole(Span::HOUR.as_micros())),
 ];
@@ -117,38 +32,38 @@ const STORED: Words = &[
 const PROGRAM: Words = &[
     ("GENERAL_LANE", whole(Lane::General as u64)),
     ("SHORTEST_LANE", whole(Lane::Shortest as u64)),
-    ("PROGRAM_START", Value::Format(program::START)),
-    ("PROGRAM_END", Value::Format(program::END)),
+    ("PROGRAM_START", Constant::Format(program::START)),
+    ("PROGRAM_END", Constant::Format(program::END)),
     ("PROGRAM_END_SIZE", size(program::END.size())),
     ("PROGRAM_FRAME", size(program::HEAD.size() + program::END.size())),
     // Positions count from 1.
     ("FIRST_POLICY", size(program::HEAD.size() + 1)),
     ("FIRST_TRAITS", size(program::START.size() + 1)),
-    ("POLICY", Value::Format(program::POLICY)),
-    ("POLICY_TRAITS", Value::Format(program::TRAITS)),
+    ("POLICY", Constant::Format(program::POLICY)),
+    ("POLICY_TRAITS", Constant::Format(program::TRAITS)),
     ("POLICY_FURTHER", size(program::POLICY.size())),
-    ("POLICY_WHOLE", Value::Format(program::WHOLE_POLICY)),
+    ("POLICY_WHOLE", Constant::Format(program::WHOLE_POLICY)),
     ("POLICY_SIZE", size(program::WHOLE_POLICY.size())),
     ("SHADOW", whole(program::SHADOW as u64)),
     ("CHARGE_DENIED", whole(program::CHARGE_DENIED as u64)),
-    ("SHAPER", whole(program::SHAPER as u64)),
-    ("SMOOTH", whole(program::SMOOTH as u64)),
+    ("SHAPER", whole(SHAPER as u64)),
+    ("SMOOTH", whole(SMOOTH as u64)),
     ("NEXT_PART", whole(program::NEXT_PART as u64)),
 ];
 
 const REPLY: Words = &[
-    ("ALLOWED", Value::Whole(reply::ALLOWED)),
-    ("DENIED", Value::Whole(reply::DENIED)),
-    ("OVERFLOW", Value::Whole(reply::OVERFLOW)),
-    ("ASK_AGAIN", Value::Whole(reply::ASK_AGAIN)),
-    ("READING", Value::Format(reply::READING)),
+    ("ALLOWED", Constant::Whole(reply::ALLOWED)),
+    ("DENIED", Constant::Whole(reply::DENIED)),
+    ("OVERFLOW", Constant::Whole(reply::OVERFLOW)),
+    ("ASK_AGAIN", Constant::Whole(reply::ASK_AGAIN)),
+    ("READING", Constant::Format(reply::READING)),
     ("READING_NEVER", whole(reply::NEVER)),
 ];
 
-const GROUPS: [Words; 4] = [KINDS, STORED, PROGRAM, REPLY];
+const GROUPS: [Words; 3] = [STORED, PROGRAM, REPLY];
 
 /// What a word stands for; `None` for a word that is none of these.
-pub(super) const fn find(word: &str) -> Option<Value> {
+pub(super) const fn find(word: &str) -> Option<Constant> {
     let mut operations: &[(&str, _)] = &OPERATIONS;
     while let [(name, action), others @ ..] = operations {
         if is_same(name, word) {
@@ -158,16 +73,53 @@ pub(super) const fn find(word: &str) -> Option<Value> {
     }
     let mut groups: &[Words] = &GROUPS;
     while let [group, others @ ..] = groups {
-        let mut group = *group;
-        while let [(name, value), rest @ ..] = group {
-            if is_same(name, word) {
-                return Some(*value);
-            }
-            group = rest;
+        if let Some(constant) = find_in(group, word) {
+            return Some(constant);
         }
         groups = others;
     }
+    let mut modules: &[Module] = &MODULES;
+    while let [module, others @ ..] = modules {
+        if let Some(constant) = find_in(module.words, word) {
+            return Some(constant);
+        }
+        // Every module has `NAME_KIND`, `NAME_ENTRY` and `NAME_SIZE`.
+        let (name, word) = (module.name.as_bytes(), word.as_bytes());
+        if let Some((start, end)) = word.split_at_checked(name.len())
+            && is_capitalised(start, name)
+        {
+            match end {
+                b"_KIND" => return Some(whole(module.kind.kind as u64)),
+                b"_ENTRY" => return Some(Constant::Entry(module.kind)),
+                b"_SIZE" => return Some(size(module.kind.bytes())),
+                _ => {}
+            }
+        }
+        modules = others;
+    }
     None
+}
+
+const fn find_in(mut words: Words, word: &str) -> Option<Constant> {
+    while let [(name, constant), others @ ..] = words {
+        if is_same(name, word) {
+            return Some(*constant);
+        }
+        words = others;
+    }
+    None
+}
+
+/// Whether `capitals` is `name` in capitals; both are of one length.
+const fn is_capitalised(capitals: &[u8], name: &[u8]) -> bool {
+    let mut at = 0;
+    while at < name.len() {
+        if capitals[at] != name[at].to_ascii_uppercase() {
+            return false;
+        }
+        at += 1;
+    }
+    true
 }
 
 pub(super) const fn is_same(one: &str, other: &str) -> bool {
@@ -179,22 +131,6 @@ pub(super) const fn is_same(one: &str, other: &str) -> bool {
         (one, other) = (rest_of_one, rest_of_other);
     }
     one.is_empty() && other.is_empty()
-}
-
-impl fmt::Display for Value {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Whole(number) => write!(f, "{number}"),
-            Self::Format(format) => write!(f, "'{format}'"),
-            Self::FixedSizes => {
-                f.write_str("{")?;
-                for (kind, numbers) in FIXED_KINDS {
-                    write!(f, " [{kind}] = {},", HEAD_BYTES + numbers * NUMBER_BYTES)?;
-                }
-                f.write_str(" }")
-            }
-        }
-    }
 }
 
 #[cfg(test)]
@@ -214,7 +150,8 @@ mod tests {
             let words = std::iter::successors(next_word(&text), |(_, rest)| next_word(rest));
             used.extend(words.map(|(word, _)| word.to_owned()));
         }
-        let groups = GROUPS.iter().flat_map(|group| group.iter().map(|(word, _)| *word));
+        let groups = GROUPS.into_iter().chain(MODULES.map(|module| module.words));
+        let groups = groups.flatten().map(|(word, _)| *word);
         let known: Vec<&str> = groups.chain(OPERATIONS.iter().map(|(word, _)| *word)).collect();
         let unused: Vec<_> = known.iter().filter(|word| !used.contains(**word)).collect();
         assert!(unused.is_empty(), "{unused:?}");
@@ -228,7 +165,7 @@ mod tests {
         assert_eq!(said("BUCKET_ENTRY"), "'>I6I7I7I7'");
         assert_eq!(said("BUCKET_SIZE"), "27");
         assert_eq!(said("RING_START"), "'>I6I2I7I7I7I7'");
-        assert_eq!(said("FIXED_SIZES"), "{ [1] = 27, [2] = 34, [3] = 27, [4] = 34, [5] = 41, }");
+        assert_eq!(said("FIXED_SIZES"), "{ [1] = 27, [3] = 27, [5] = 41, [4] = 34, [2] = 34, }");
         assert_eq!(said("MAX"), "9007199254740991");
         assert_eq!(said("INJECTED_LIFE"), "3600000000");
         assert_eq!(said("LOG_ENTRIES"), "65536");

@@ -5,8 +5,7 @@ use num_rational::BigRational;
 use num_traits::{ToPrimitive, Zero};
 use sluicegate_core::{Algorithm, MAX_EXACT};
 
-use super::account::{Account, Patience, Standing, Verdict, unknown};
-use super::answer::Refusal;
+use super::account::{Account, Patience, Refusal, Report, Verdict, unknown};
 use super::bucket::{Flow, whole};
 
 /// Nothing for a fresh key, whose store is full.
@@ -168,16 +167,16 @@ impl Account for WarmUp {
         Ok(())
     }
 
-    fn standing(&self, algorithm: &Algorithm, at: u64) -> Result<Standing, Refusal> {
+    fn report(&self, algorithm: &Algorithm, at: u64) -> Result<Report, Refusal> {
         let terms = Terms::of(algorithm);
         let (debt, missing) = self.now(&terms, at)?;
         let nothing = terms.refuses_all().then_some(0);
-        Ok(Standing {
+        Ok(Report {
             limit: nothing,
             remaining: if debt > 0 { Some(0) } else { nothing },
             // No time span is longer.
             reset: terms.flow.time_for(&missing).map(|filling| (debt + filling).min(MAX_EXACT)),
-            ..Standing::default()
+            ..Report::default()
         })
     }
 }

@@ -3,8 +3,7 @@
 
 use sluicegate_core::{Algorithm, MAX_EXACT};
 
-use super::account::{Account, Patience, Standing, Verdict, unknown};
-use super::answer::{Refusal, Retry};
+use super::account::{Account, Patience, Refusal, Report, Retry, Verdict, unknown};
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct TwoCells {
@@ -173,7 +172,7 @@ impl Account for TwoCells {
         Ok(())
     }
 
-    fn standing(&self, algorithm: &Algorithm, at: u64) -> Result<Standing, Refusal> {
+    fn report(&self, algorithm: &Algorithm, at: u64) -> Result<Report, Refusal> {
         let terms = Terms::of(algorithm);
         let Reading { previous, current, elapsed } = self.read(&terms, at);
         let estimate = previous * (terms.steps() - elapsed) + current * terms.steps();
@@ -184,11 +183,11 @@ impl Account for TwoCells {
             (_, 0) => (cell + 1) * terms.window - at,
             _ => (cell + 2) * terms.window - at,
         };
-        Ok(Standing {
+        Ok(Report {
             limit: u64::try_from(terms.limit).ok(),
             remaining: u64::try_from(room).ok(),
             reset: Some(reset),
-            ..Standing::default()
+            ..Report::default()
         })
     }
 }

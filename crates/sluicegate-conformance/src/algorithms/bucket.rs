@@ -7,8 +7,7 @@ use num_rational::BigRational;
 use num_traits::{ToPrimitive, Zero};
 use sluicegate_core::{Algorithm, MAX_EXACT, Rate, Start};
 
-use super::account::{Account, Patience, Standing, Verdict, unknown};
-use super::answer::Refusal;
+use super::account::{Account, Patience, Refusal, Report, Verdict, unknown};
 
 /// The deficit as it stood at the newest admission; nothing for a fresh key.
 #[derive(Clone, Debug, Default)]
@@ -204,7 +203,7 @@ impl Account for Bucket {
         self.owe(&terms, owed.newest, &left.max(BigRational::zero()))
     }
 
-    fn standing(&self, algorithm: &Algorithm, at: u64) -> Result<Standing, Refusal> {
+    fn report(&self, algorithm: &Algorithm, at: u64) -> Result<Report, Refusal> {
         let terms = Terms::of(algorithm);
         let deficit = self.deficit(&terms, at)?;
         let limit = terms.limit();
@@ -213,7 +212,7 @@ impl Account for Bucket {
             _ => (&terms.capacity - &deficit).max(BigRational::zero()).floor().to_u64(),
         };
         let reset = terms.flow.time_for(&deficit);
-        Ok(Standing { limit, remaining, reset, ..Standing::default() })
+        Ok(Report { limit, remaining, reset, ..Report::default() })
     }
 }
 

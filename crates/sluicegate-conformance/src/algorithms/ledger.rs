@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 
 use sluicegate_core::{Algorithm, MAX_EXACT, Window};
 
-use super::account::{Account, Patience, Standing, Verdict, standing_window, unknown};
-use super::answer::{Refusal, Retry};
+use super::account::{Account, Patience, Refusal, Report, Retry, Verdict, unknown};
 
 /// The most entries a log can have.
 const MAX_ENTRIES: usize = 65_536;
@@ -34,7 +33,7 @@ impl Ledger {
                 self.entries.first().map_or(stamp, |opening| opening.stamp) + length.as_micros()
             }
             Algorithm::FixedWindow { window, .. } => {
-                standing_window(window, stamp).map_or(0, |(_, end)| end)
+                window_around(window, stamp).map_or(0, |(_, end)| end)
             }
             Algorithm::SlidingWindow { window, slices, .. } => {
                 let slice = window.as_micros() / slices;
@@ -236,7 +235,7 @@ impl Account for Ledger {
         Ok(())
     }
 
-    fn standing(&self, algorithm: &Algorithm, at: u64) -> Result<Standing, Refusal> {
+    fn report(&self, algorithm: &Algorithm, at: u64) -> Result<Report, Refusal> {
         let counts = self.counts(algorithm, at);
         let limit = counts.iter().map(|(limit, _)| *limit).min();
         let remaining = counts.iter().map(|(limit, count)| limit.saturating_sub(*count)).min();
@@ -260,6 +259,25 @@ impl Account for Ledger {
         } else {
             (None, None)
         };
-        Ok(Standing { limit, remaining, reset, current_slice, total })
+        Ok(Report { limit, remaining, reset, current_slice, total })
+    }
+}
+
+/// The first instant of the window that holds `stamp`, and the first one after it, where windows
+/// begin at fixed times.
+fn window_around(window: &Window, stamp: u64) -> Option<(u64, u64)> {
+    match window {
+        Window::FirstAdmitted(_) => None,
+        Window::Aligned(length) => {
+            let length = length.as_micros();
+            let start = stamp / length * length;
+            Some((start, start + length))
+        }
+        Window::Calendar(calendar) => {
+            let (start, end) =
+                calendar.window_at(sluicegate_core::Timestamp::from_micros_clamped(stamp));
+            Some((start.as_micros(), end.as_micros()))
+        }
+        _ => unknown(window),
     }
 }

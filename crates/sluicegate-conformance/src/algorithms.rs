@@ -1,0 +1,246 @@
+//! The algorithms: what random policies of each look like, and which model judges it.
+//!
+//! To add an algorithm, write its model beside the others and its arms here.
+
+mod account;
+mod bucket;
+mod ledger;
+mod random;
+mod two_cells;
+mod warm_up;
+
+use sluicegate_core::{Algorithm, Policy, PolicyError, Start, Strategy, Window};
+
+use crate::dice::Dice;
+
+use account::unknown;
+pub(crate) use account::{Account, Patience, Report, Verdict};
+pub use account::{Refusal, Retry};
+use random::{calendar, largest, length, micros, rate, units};
+
+/// The algorithms.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Kind {
+    /// `token_bucket`
+    TokenBucket,
+    /// `gcra`
+    Gcra,
+    /// `leaky_bucket`
+    LeakyBucket,
+    /// `shaper`
+    Shaper,
+    /// `smooth`
+    Smooth,
+    /// `warmup`
+    WarmUp,
+    /// `fixed_window`, with all three windows
+    FixedWindow,
+    /// `sliding_window`
+    SlidingWindow,
+    /// `sliding_counter`
+    SlidingCounter,
+    /// `sliding_log`, with one strategy or several
+    SlidingLog,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 10] = [
+        Self::TokenBucket,
+        Self::Gcra,
+        Self::LeakyBucket,
+        Self::Shaper,
+        Self::Smooth,
+        Self::WarmUp,
+        Self::FixedWindow,
+        Self::SlidingWindow,
+        Self::SlidingCounter,
+        Self::SlidingLog,
+    ];
+
+    /// The algorithm's word.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::TokenBucket => "token_bucket",
+            Self::Gcra => "gcra",
+            Self::LeakyBucket => "leaky_bucket",
+            Self::Shaper => "shaper",
+            Self::Smooth => "smooth",
+            Self::WarmUp => "warmup",
+            Self::FixedWindow => "fixed_window",
+            Self::SlidingWindow => "sliding_window",
+            Self::SlidingCounter => "sliding_counter",
+            Self::SlidingLog => "sliding_log",
+        }
+    }
+}
+
+/// How large the numbers of a policy are.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Numbers {
+    /// So small that a few requests meet the limit.
+    Small,
+    /// As large as is accepted, or a little less.
+    Largest,
+}
+
+impl Kind {
+    /// A random policy that enforces and costs 1.
+    pub(crate) fn random(self, dice: &mut Dice, numbers: Numbers) -> Result<Policy, PolicyError> {
+        let small = units(dice);
+        // The number that counts, as large as the rest lets it be.
+        let number =
+            |dice: &mut Dice, make: &dyn Fn(u64) -> Result<Policy, PolicyError>| match numbers {
+                Numbers::Small => make(small),
+                Numbers::Largest => largest(dice, make),
+            };
+        match self {
+            Self::TokenBucket => {
+                let rate = rate(dice);
+                number(dice, &|burst| Policy::token_bucket(rate, burst))
+            }
+            Self::Gcra => {
+                let rate = rate(dice);
+                number(dice, &|burst| Policy::gcra(rate, burst))
+            }
+            Self::LeakyBucket => {
+                let rate = rate(dice);
+                number(dice, &|capacity| Policy::leaky_bucket(rate, capacity))
+            }
+            Self::Shaper => {
+                let rate = rate(dice);
+                number(dice, &|queue| Policy::shaper(rate, queue))
+            }
+            Self::Smooth => {
+                let (rate, burst) = (rate(dice), length(dice));
+                let start = dice.pick(&[Start::Empty, Start::Full]);
+                match numbers {
+                    Numbers::Small => Policy::smooth(rate, burst, start),
+                    Numbers::Largest => {
+                        number(dice, &|burst| Policy::smooth(rate, micros(burst), start))
+                    }
+                }
+            }
+            Self::WarmUp => {
+                let (rate, over) = (rate(dice), length(dice));
+                match numbers {
+                    Numbers::Small => Policy::warm_up(rate, over),
+                    // Even, and at least 2.
+                    Numbers::Largest => {
+                        number(dice, &|half| Policy::warm_up(rate, micros((half + 1) * 2)))
+                    }
+                }
+            }
+            Self::FixedWindow => {
+                let window = match dice.below(4) {
+                    0 => Window::Aligned(length(dice)),
+                    1 | 2 => Window::FirstAdmitted(length(dice)),
+                    _ => Window::Calendar(calendar(dice)?),
+                };
+                number(dice, &|limit| Policy::fixed_window(limit, window.clone()))
+            }
+            Self::SlidingWindow => {
+                let slices = dice.pick(&[1, 2, 3, 4, 10, 60, 64, 65, 100]);
+                let slice = dice.pick(&[1_000, 7_000, 100_000, 1_000_000, 60_000_000]);
+                number(dice, &|limit| Policy::sliding_window(limit, micros(slice * slices), slices))
+            }
+            Self::SlidingCounter => {
+                let window = length(dice);
+                number(dice, &|limit| Policy::sliding_counter(limit, window))
+            }
+            Self::SlidingLog => {
+                let count = dice.pick(&[1, 1, 2, 3]);
+                let strategies: Vec<Strategy> = (0..count)
+                    .map(|_| Strategy { limit: units(dice), window: length(dice) })
+                    .collect();
+                number(dice, &|limit| {
+                    let mut strategies = strategies.clone();
+                    strategies[0].limit = limit;
+                    Policy::sliding_log(strategies)
+                })
+            }
+        }
+    }
+}
+
+/// The same algorithm and window with other numbers.
+pub(crate) fn renumber(dice: &mut Dice, algorithm: &Algorithm) -> Algorithm {
+    match algorithm {
+        Algorithm::TokenBucket { .. } => {
+            Algorithm::TokenBucket { rate: rate(dice), burst: units(dice) }
+        }
+        Algorithm::Gcra { .. } => Algorithm::Gcra { rate: rate(dice), burst: units(dice) },
+        Algorithm::LeakyBucket { .. } => {
+            Algorithm::LeakyBucket { rate: rate(dice), capacity: units(dice) }
+        }
+        Algorithm::Shaper { .. } => Algorithm::Shaper { rate: rate(dice), queue: units(dice) },
+        Algorithm::Smooth { start, .. } => {
+            Algorithm::Smooth { rate: rate(dice), burst: length(dice), start: *start }
+        }
+        Algorithm::WarmUp { .. } => Algorithm::WarmUp { rate: rate(dice), over: length(dice) },
+        Algorithm::FixedWindow { window, .. } => {
+            Algorithm::FixedWindow { limit: units(dice), window: window.clone() }
+        }
+        Algorithm::SlidingWindow { window, slices, .. } => {
+            Algorithm::SlidingWindow { limit: units(dice), window: *window, slices: *slices }
+        }
+        Algorithm::SlidingCounter { window, .. } => {
+            Algorithm::SlidingCounter { limit: units(dice), window: *window }
+        }
+        Algorithm::SlidingLog { strategies } => Algorithm::SlidingLog {
+            strategies: strategies
+                .iter()
+                .map(|strategy| Strategy { limit: units(dice), window: strategy.window })
+                .collect(),
+        },
+        _ => unknown(algorithm),
+    }
+}
+
+/// The state of a key that was never seen.
+pub(crate) fn fresh(algorithm: &Algorithm) -> Box<dyn Account> {
+    match algorithm {
+        Algorithm::TokenBucket { .. }
+        | Algorithm::Gcra { .. }
+        | Algorithm::LeakyBucket { .. }
+        | Algorithm::Shaper { .. }
+        | Algorithm::Smooth { .. } => Box::new(bucket::Bucket::default()),
+        Algorithm::WarmUp { .. } => Box::new(warm_up::WarmUp::default()),
+        Algorithm::FixedWindow { .. }
+        | Algorithm::SlidingWindow { .. }
+        | Algorithm::SlidingLog { .. } => Box::new(ledger::Ledger::default()),
+        Algorithm::SlidingCounter { .. } => Box::new(two_cells::TwoCells::default()),
+        _ => unknown(algorithm),
+    }
+}
+
+/// Whether requests can be booked ahead.
+pub(crate) const fn is_bookable(algorithm: &Algorithm) -> bool {
+    !matches!(
+        algorithm,
+        Algorithm::FixedWindow { .. }
+            | Algorithm::SlidingWindow { .. }
+            | Algorithm::SlidingLog { .. }
+            | Algorithm::SlidingCounter { .. }
+    )
+}
+
+/// Whether state made under the one is live under the other: other numbers, but the same
+/// algorithm and window.
+pub(crate) fn same_kind(old: &Algorithm, new: &Algorithm) -> bool {
+    use Algorithm::{FixedWindow, SlidingCounter, SlidingLog, SlidingWindow};
+    match (old, new) {
+        (FixedWindow { window: old, .. }, FixedWindow { window: new, .. }) => old == new,
+        (
+            SlidingWindow { window: a, slices: b, .. },
+            SlidingWindow { window: c, slices: d, .. },
+        ) => (a, b) == (c, d),
+        (SlidingCounter { window: old, .. }, SlidingCounter { window: new, .. }) => old == new,
+        (SlidingLog { strategies: old }, SlidingLog { strategies: new }) => old
+            .iter()
+            .map(|strategy| strategy.window)
+            .eq(new.iter().map(|strategy| strategy.window)),
+        _ => old.keyword() == new.keyword(),
+    }
+}

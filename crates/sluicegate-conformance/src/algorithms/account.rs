@@ -1,0 +1,154 @@
+//! What one policy knows about one key.
+
+use std::error::Error;
+use std::fmt;
+
+use sluicegate_core::Algorithm;
+
+/// The state of one policy for one key. Times are microseconds; `at` is never before
+/// [`Account::newest`]; `units` is at least 1.
+pub(crate) trait Account: fmt::Debug + Send + Sync {
+    /// A copy.
+    fn boxed(&self) -> Box<dyn Account>;
+
+    /// The time of the newest admitted request.
+    fn newest(&self) -> Option<u64>;
+
+    /// Makes what lies ahead of `now` count as made now, and writes it in the present numbers.
+    fn restamp(&mut self, algorithm: &Algorithm, now: u64) -> Result<(), Refusal>;
+
+    fn judge(
+        &self,
+        algorithm: &Algorithm,
+        at: u64,
+        units: u64,
+        patience: Patience,
+    ) -> Result<Verdict, Refusal>;
+
+    /// Takes the units of an admitted request. `idle_us` is how long after `at` it acts, if that
+    /// is later than this policy asks for.
+    fn admit(
+        &mut self,
+        algorithm: &Algorithm,
+        at: u64,
+        units: u64,
+        idle_us: Option<u64>,
+    ) -> Result<(), Refusal>;
+
+    /// Takes the units whatever the policy says.
+    fn force(&mut self, algorithm: &Algorithm, at: u64, units: u64) -> Result<(), Refusal>;
+
+    /// Takes what a denied request is charged.
+    fn charge_denied(&mut self, algorithm: &Algorithm, at: u64, units: u64) -> Result<(), Refusal>;
+
+    /// Gives units back.
+    fn refund(&mut self, algorithm: &Algorithm, at: u64, units: u64) -> Result<(), Refusal>;
+
+    fn report(&self, algorithm: &Algorithm, at: u64) -> Result<Report, Refusal>;
+}
+
+impl Clone for Box<dyn Account> {
+    fn clone(&self) -> Self {
+        self.boxed()
+    }
+}
+
+/// When a request would pass; ordered from soonest to latest.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum Retry {
+    /// It does pass.
+    Now,
+    /// After this many microseconds, at least 1.
+    After(u64),
+    /// Not at all.
+    Never,
+}
+
+/// Why there is no decision. Nothing has changed.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Refusal {
+    /// A deficit, debt or count beyond what a state can hold.
+    TooLarge,
+    /// A reservation on a limit with a policy that can't be booked ahead.
+    NotReservable,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::TooLarge => "the state can't hold so large a number: use a smaller cost",
+            Self::NotReservable => {
+                "a window or log can't be booked ahead: check instead of reserving"
+            }
+        })
+    }
+}
+
+impl Error for Refusal {}
+
+/// How long the caller would wait.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Patience {
+    /// Not at all, except for a shaper, however long that takes.
+    Plain,
+    /// At most so many microseconds.
+    Within(u64),
+}
+
+impl Patience {
+    /// For everything but a shaper.
+    pub(crate) const fn within_us(self) -> u64 {
+        match self {
+            Self::Plain => 0,
+            Self::Within(micros) => micros,
+        }
+    }
+}
+
+/// What one policy says to one request.
+#[derive(Clone, Debug)]
+pub(crate) struct Verdict {
+    pub(crate) wait_us: u64,
+    pub(crate) retry: Retry,
+    pub(crate) violated: Vec<usize>,
+}
+
+impl Verdict {
+    pub(crate) const ADMITTED: Self = Self { wait_us: 0, retry: Retry::Now, violated: Vec::new() };
+    pub(crate) const NEVER: Self = Self { wait_us: 0, retry: Retry::Never, violated: Vec::new() };
+
+    pub(crate) const fn refused(retry: Retry) -> Self {
+        Self { wait_us: 0, retry, violated: Vec::new() }
+    }
+
+    /// Admitted after `wait_us` if that is within the patience; `None` is a wait without end.
+    pub(crate) fn after(wait_us: Option<u64>, within_us: u64) -> Self {
+        match wait_us {
+            None => Self::NEVER,
+            Some(wait_us) if wait_us <= within_us => Self { wait_us, ..Self::ADMITTED },
+            Some(wait_us) => Self::refused(Retry::After(wait_us - within_us)),
+        }
+    }
+
+    pub(crate) fn admitted(&self) -> bool {
+        self.retry == Retry::Now
+    }
+}
+
+/// The numbers of one policy at an instant.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Report {
+    pub(crate) limit: Option<u64>,
+    pub(crate) remaining: Option<u64>,
+    pub(crate) reset: Option<u64>,
+    pub(crate) current_slice: Option<u64>,
+    pub(crate) total: Option<u64>,
+}
+
+/// The algorithm or window is newer than the model.
+pub(crate) fn unknown(what: &impl fmt::Debug) -> ! {
+    #[expect(clippy::panic, reason = "a test kit that can't judge must not stay silent")]
+    {
+        panic!("the reference model has no rule for {what:?}")
+    }
+}

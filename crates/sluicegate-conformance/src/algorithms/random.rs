@@ -1,0 +1,67 @@
+//! Random numbers of policies.
+
+use sluicegate_core::{CalendarUnit, CalendarWindow, MAX_EXACT, Policy, PolicyError, Rate, Span};
+
+use crate::dice::Dice;
+
+/// A policy with the largest number that is accepted, or a little less.
+pub(super) fn largest(
+    dice: &mut Dice,
+    make: &dyn Fn(u64) -> Result<Policy, PolicyError>,
+) -> Result<Policy, PolicyError> {
+    let (mut accepted, mut refused) = (0, MAX_EXACT + 1);
+    make(accepted)?;
+    while refused - accepted > 1 {
+        let middle = accepted + (refused - accepted) / 2;
+        if make(middle).is_ok() { accepted = middle } else { refused = middle }
+    }
+    make(accepted.saturating_sub(dice.pick(&[0, 0, 1, 2]))).or_else(|_| make(accepted))
+}
+
+pub(super) fn units(dice: &mut Dice) -> u64 {
+    match dice.below(12) {
+        0 => 0,
+        1 => dice.between(10, 100),
+        _ => dice.between(1, 6),
+    }
+}
+
+/// Windows and periods: round ones, odd ones, and now and then very short or long ones.
+pub(super) fn length(dice: &mut Dice) -> Span {
+    micros(match dice.below(8) {
+        0 => dice.between(1, 20),
+        1 => dice.between(1, 5_000_000),
+        2 => dice.pick(&[3_600_000_000, 86_400_000_000, 30 * 86_400_000_000, 365 * 86_400_000_000]),
+        _ => dice.pick(&[1_000, 10_000, 100_000, 250_000, 1_000_000, 3_000_000, 60_000_000]),
+    })
+}
+
+pub(super) fn rate(dice: &mut Dice) -> Rate {
+    loop {
+        let count = match dice.below(16) {
+            0 => 0,
+            1 => dice.between(100, 2_000_000),
+            _ => dice.between(1, 12),
+        };
+        if let Ok(rate) = Rate::new(count, length(dice)) {
+            return rate;
+        }
+    }
+}
+
+pub(super) fn calendar(dice: &mut Dice) -> Result<CalendarWindow, PolicyError> {
+    let unit = dice.pick(&[
+        CalendarUnit::Day,
+        CalendarUnit::Week,
+        CalendarUnit::Month,
+        CalendarUnit::Year,
+    ]);
+    // Daylight saving at night and at midnight, a skipped day, and none of it.
+    let zone =
+        dice.pick(&["Europe/Berlin", "America/Sao_Paulo", "Pacific/Apia", "Asia/Tokyo", "UTC"]);
+    CalendarWindow::new(unit, zone)
+}
+
+pub(super) fn micros(micros: u64) -> Span {
+    Span::from_micros(micros).unwrap_or(Span::MAX)
+}

@@ -1,0 +1,53 @@
+//! What a word in capitals of the Lua files can stand for.
+
+use std::fmt;
+
+use sluicegate_core::kernel::{FIXED_KINDS, FixedKind, HEAD_BYTES, NUMBER_BYTES};
+
+use crate::format::Format;
+
+/// What a word stands for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Constant {
+    /// A whole number.
+    Whole(i64),
+    /// A format of `struct`.
+    Format(Format),
+    /// The format of an entry that always has as many numbers.
+    Entry(FixedKind),
+    /// A table from the kinds of fixed length to the bytes of their entries.
+    FixedSizes,
+}
+
+/// Words with what they stand for.
+pub(crate) type Words = &'static [(&'static str, Constant)];
+
+pub(crate) const fn whole(number: u64) -> Constant {
+    assert!(number <= 1 << 55, "a double has to hold it");
+    #[expect(clippy::cast_possible_wrap, reason = "far below")]
+    Constant::Whole(number as i64)
+}
+
+pub(crate) const fn size(bytes: usize) -> Constant {
+    whole(bytes as u64)
+}
+
+impl fmt::Display for Constant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Whole(number) => write!(f, "{number}"),
+            Self::Format(format) => write!(f, "'{format}'"),
+            Self::Entry(kind) => {
+                let numbers = format!("I{NUMBER_BYTES}").repeat(kind.numbers);
+                write!(f, "'>I{HEAD_BYTES}{numbers}'")
+            }
+            Self::FixedSizes => {
+                f.write_str("{")?;
+                for known in FIXED_KINDS {
+                    write!(f, " [{}] = {},", known.kind, known.bytes())?;
+                }
+                f.write_str(" }")
+            }
+        }
+    }
+}
