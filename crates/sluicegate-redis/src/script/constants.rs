@@ -165,7 +165,9 @@ mod tests {
         assert_eq!(said("BUCKET_ENTRY"), "'>I6I7I7I7'");
         assert_eq!(said("BUCKET_SIZE"), "27");
         assert_eq!(said("RING_START"), "'>I6I2I7I7I7I7'");
-        assert_eq!(said("FIXED_SIZES"), "{ [1] = 27, [3] = 27, [5] = 41, [4] = 34, [2] = 34, }");
+        for size in ["[1] = 27,", "[2] = 34,", "[3] = 27,", "[4] = 34,", "[5] = 41,"] {
+            assert!(said("FIXED_SIZES").contains(size), "{size}");
+        }
         assert_eq!(said("MAX"), "9007199254740991");
         assert_eq!(said("INJECTED_LIFE"), "3600000000");
         assert_eq!(said("LOG_ENTRIES"), "65536");
