@@ -25,7 +25,7 @@ fn repeated() -> Result<(), Denied> {
     Ok(())
 }
 
-#[limit("log in!", name = "a b")]
+#[limit("gcra in!", name = "a b")]
 fn name() -> Result<(), Denied> {
     Ok(())
 }
