@@ -93,6 +93,7 @@ impl<S: Store> ErasedStore for S {
 trait ErasedLimit: Send + Sync {
     fn limit(&self) -> &Limit;
     fn ask<'a>(&'a self, request: Request<'a>) -> Answer<BoxFuture<'a, Result<Decision, Error>>>;
+    fn ask_now(&self, request: Request<'_>) -> Option<Result<Decision, Error>>;
     fn node(&self, request: &Request<'_>) -> Option<NodeId>;
 }
 
@@ -104,6 +105,11 @@ impl<L: OpenedLimit> ErasedLimit for L {
     #[inline]
     fn ask<'a>(&'a self, request: Request<'a>) -> Answer<BoxFuture<'a, Result<Decision, Error>>> {
         OpenedLimit::ask(self, request).boxed()
+    }
+
+    #[inline]
+    fn ask_now(&self, request: Request<'_>) -> Option<Result<Decision, Error>> {
+        OpenedLimit::ask_now(self, request)
     }
 
     fn node(&self, request: &Request<'_>) -> Option<NodeId> {
@@ -146,6 +152,11 @@ impl OpenedLimit for SharedLimit {
         request: Request<'a>,
     ) -> Answer<impl Future<Output = Result<Decision, Error>> + Send + 'a> {
         self.0.ask(request)
+    }
+
+    #[inline]
+    fn ask_now(&self, request: Request<'_>) -> Option<Result<Decision, Error>> {
+        self.0.ask_now(request)
     }
 
     fn node(&self, request: &Request<'_>) -> Option<NodeId> {

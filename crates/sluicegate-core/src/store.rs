@@ -100,6 +100,15 @@ pub trait OpenedLimit: Send + Sync + 'static {
         request: Request<'a>,
     ) -> Answer<impl Future<Output = Result<Decision, Error>> + Send + 'a>;
 
+    /// The answer if the limit has it immediately; `None` otherwise, and then nothing was asked.
+    ///
+    /// The same as the answer of [`OpenedLimit::ask`]; what erases types can give it without
+    /// boxing a future that nobody awaits.
+    #[inline]
+    fn ask_now(&self, request: Request<'_>) -> Option<Result<Decision, Error>> {
+        self.ask(request).now()
+    }
+
     /// The node that a request goes to, if the store has several: a node fails, or is slow, as a
     /// unit. `None` stands for the whole store.
     fn node(&self, _request: &Request<'_>) -> Option<NodeId> {

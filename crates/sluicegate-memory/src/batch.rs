@@ -164,22 +164,22 @@ impl<'t> Locks<'t> {
     #[inline]
     fn take(&mut self, policy: &'t OpenedPolicy<BucketCell>, fingerprint: Fingerprint) -> bool {
         let place = policy.table.place_of(fingerprint);
-        let held = self.held.iter().position(|&(held, _)| held == place);
-        let index = held.unwrap_or(self.held.len());
-        if held.is_none() {
-            let guard = if index == 0 {
-                Some(policy.table.lock(fingerprint))
-            } else {
-                policy.table.try_lock(place)
-            };
-            match guard {
-                Some(guard) => self.held.push((place, guard)),
-                None => return false,
+        let guard = if self.held.is_empty() {
+            Some(policy.table.lock(fingerprint))
+        } else {
+            policy.table.try_lock(place)
+        };
+        // Most are free. One that isn't may be among those held.
+        let index = match guard {
+            Some(guard) => {
+                self.held.push((place, guard));
+                Some(self.held.len() - 1)
             }
-        }
+            None => self.held.iter().position(|&(held, _)| held == place),
+        };
         #[expect(clippy::cast_possible_truncation, reason = "below the size of a group")]
-        self.own.push(index as u8);
-        true
+        self.own.extend(index.map(|index| index as u8));
+        index.is_some()
     }
 
     #[inline]

@@ -94,6 +94,11 @@ impl OpenedLimit for MemoryLimit {
     ) -> Answer<impl Future<Output = Result<Decision, Error>> + Send + 'a> {
         Answer::<Pending<_>>::Now(self.decide(request))
     }
+
+    #[inline]
+    fn ask_now(&self, request: Request<'_>) -> Option<Result<Decision, Error>> {
+        Some(self.decide(request))
+    }
 }
 
 impl Store for MemoryStore {

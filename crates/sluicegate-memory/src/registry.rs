@@ -279,11 +279,11 @@ const VISITS_FOR_FRESH: usize = 4;
 const ROUNDS: usize = 64;
 /// States a full shard has when the store is large: so few that growing one is a matter of
 /// microseconds.
-const STATES_PER_SHARD: usize = 4_096;
+const STATES_PER_SHARD: usize = 16_384;
 /// Below this a shard says too little about which states are closest to fresh.
 const FEWEST_PER_SHARD: usize = 64;
 /// Enough that two threads seldom meet.
-const SHARDS_PER_THREAD: usize = 8;
+const SHARDS_PER_THREAD: usize = 16;
 const MOST_SHARDS: usize = 1_024;
 
 fn shards_for(most: usize) -> usize {

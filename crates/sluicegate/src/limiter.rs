@@ -262,11 +262,12 @@ impl<S: Store> Limiter<S> {
             Err(error) => return Some(Err(error)),
         };
         let since = self.inner.observers.start();
-        let answer = self.inner.opened.ask(request).now()?;
-        if since.is_none() && answer.is_ok() {
-            return Some(answer);
+        // Changed in place: moving a decision takes as long as some of its arithmetic.
+        let mut answer = self.inner.opened.ask_now(request);
+        if since.is_some() || matches!(answer, Some(Err(_))) {
+            answer = answer.map(|answer| self.answer(operation, ask, since, answer));
         }
-        Some(self.answer(operation, ask, since, answer))
+        answer
     }
 
     /// The tracing span around a wait for the store.

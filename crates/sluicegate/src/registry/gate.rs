@@ -246,7 +246,13 @@ impl Gate {
         operation: Operation,
         ask: Ask<'_>,
     ) -> impl Future<Output = Result<Decision, Error>> + Send {
-        async move { self.ask(operation, &ask).await }
+        async move {
+            // What a store has at once needs nothing that is kept across an await.
+            if let Some(answer) = self.ask_at_once(operation, &ask) {
+                return answer;
+            }
+            self.ask(operation, &ask).await
+        }
     }
 
     pub(crate) async fn ask(&self, operation: Operation, ask: &Ask<'_>) -> Result<Decision, Error> {
