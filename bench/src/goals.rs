@@ -137,10 +137,11 @@ const WHY: &[(&str, &str)] = &[
 ];
 
 /// Why two threads on many keys miss a goal.
-const TWO_THREADS: &str = "a profile shows a third of the time where a line that the other \
-     processor wrote is read: the lock and header of a shard, and then the slot, where the floor \
-     has its lock in the slot; when a holder loses its processor to another program the other \
-     thread spins, so the goal needs two idle processors";
+const TWO_THREADS: &str = "a profile shows both sides waiting alike for the slot and for the key; \
+     what we add is the shard's lock and header, a line that the other processor wrote last, where \
+     the floor has its lock in the slot, and the whole answer instead of one bit; when a holder \
+     loses its processor to another program the other thread spins, so the goal needs two idle \
+     processors";
 
 const FLOOR: &str = "ratio to the time of a flat fingerprint table";
 const SCRIPT: &str = "ratio to the server CPU of a token bucket";

@@ -277,8 +277,9 @@ const VISITS_FOR_FRESH: usize = 4;
 /// How often all shards are looked at for a state to evict. One that isn't there, although the
 /// store is full, is in the hands of a thread that is about to put it into another shard.
 const ROUNDS: usize = 64;
-/// States a full shard has when the store is large: so few that growing one is a matter of
-/// microseconds.
+/// States a full shard has when the store is large: so few that growing one takes at most about
+/// half a millisecond, and so many that the array it leaves goes back to the system: smaller ones stay
+/// as holes in the heap, an eighth of the memory.
 const STATES_PER_SHARD: usize = 16_384;
 /// Below this a shard says too little about which states are closest to fresh.
 const FEWEST_PER_SHARD: usize = 64;

@@ -190,11 +190,7 @@ impl<'r> Twin<'r> {
                     } else {
                         Lane::General
                     },
-                    ..Self::new(
-                        &LOG,
-                        [log.quantum(), log.horizon(), 0, 0, 0],
-                        log.limit(),
-                    )
+                    ..Self::new(&LOG, [log.quantum(), log.horizon(), 0, 0, 0], log.limit())
                 }
             }
         }

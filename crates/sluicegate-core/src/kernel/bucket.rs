@@ -9,7 +9,9 @@
 mod exact;
 mod spec;
 
-use super::{Admission, Kernel, FixedKind, NEVER, Now, Overflow, Verdict, whole_micros, whole_units};
+use super::{
+    Admission, FixedKind, Kernel, NEVER, Now, Overflow, Verdict, whole_micros, whole_units,
+};
 use crate::algorithm::{Algorithm, Start};
 use crate::error::PolicyError;
 use crate::number::{MAX_EXACT, mul_div_ceil};

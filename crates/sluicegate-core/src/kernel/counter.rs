@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use super::{Admission, Kernel, FixedKind, Now, Overflow, Quota, SpecFormat, Verdict};
+use super::{Admission, FixedKind, Kernel, Now, Overflow, Quota, SpecFormat, Verdict};
 use crate::algorithm::{Algorithm, Strategy};
 use crate::error::PolicyError;
 use crate::number::{MAX_EXACT, check_limit};

@@ -8,7 +8,7 @@ mod spec;
 
 use std::collections::VecDeque;
 
-use super::{Admission, Kernel, FixedKind, Layout, Now, Overflow, Verdict};
+use super::{Admission, FixedKind, Kernel, Layout, Now, Overflow, Verdict};
 use crate::algorithm::Strategy;
 use crate::error::PolicyError;
 use crate::number::{MAX_EXACT, check_limit};

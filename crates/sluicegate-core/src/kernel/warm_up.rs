@@ -5,7 +5,7 @@
 use std::fmt;
 
 use super::bucket::is_slower;
-use super::{Admission, Kernel, FixedKind, NEVER, Now, Overflow, Quota, SpecFormat, Verdict};
+use super::{Admission, FixedKind, Kernel, NEVER, Now, Overflow, Quota, SpecFormat, Verdict};
 use crate::algorithm::Algorithm;
 use crate::error::PolicyError;
 use crate::number::{MAX_EXACT, mul_div_ceil};

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Admission, Kernel, FixedKind, NEVER, Now, Overflow, Quota, SpecFormat, Verdict};
+use super::{Admission, FixedKind, Kernel, NEVER, Now, Overflow, Quota, SpecFormat, Verdict};
 use crate::algorithm::{Algorithm, Window};
 use crate::calendar::{Boundaries, CalendarUnit, CalendarWindow};
 use crate::error::PolicyError;
