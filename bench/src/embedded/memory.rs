@@ -15,7 +15,7 @@ use super::speed::{START, open, store_for};
 use crate::counting::{allocations, live_bytes};
 use crate::measure::{Effort, Measured, Session};
 
-/// A table grows by a quarter: between two sizes of which one is a quarter larger than the other
+/// A table grows by a fifth: between two sizes of which one is a fifth larger than the other
 /// it is at its emptiest somewhere.
 const SIZES: [usize; 7] = [600_000, 700_000, 850_000, 1_000_000, 1_200_000, 1_500_000, 2_000_000];
 

@@ -92,14 +92,13 @@ pub fn admitted(
     costs: Costs<'_>,
     held: impl IntoIterator<Item = Option<Held>>,
 ) -> Result<Decision, Error> {
-    let mut accounts: PerPolicy<Account<'_>> = SmallVec::new();
+    let mut judge = Judge::new(limit);
     for (member, held) in limit.members().iter().zip(held) {
         // Just written: the newest time is the time of judgement.
         let micros = if let Some(Held::State(state)) = &held { state.newest() } else { 0 };
         let now = Now { micros, max_clock_back: None };
-        accounts.push(open(member.policy().rule(), held, now)?.0);
+        judge.accounts.push(open(member.policy().rule(), held, now)?.0);
     }
-    let mut judge = Judge::new(limit, accounts);
     judge.pass_all(costs);
     let granted = judge.granted(costs);
     Ok(judge.decision(true, granted))
@@ -120,7 +119,8 @@ fn decide(
         held.fill(None);
     }
     let before = (request.wants_receipt() && operation.within().is_some()).then(|| held.to_vec());
-    let mut judge = Judge::open(limit, now, held)?;
+    let mut judge = Judge::new(limit);
+    judge.open(now, held)?;
     let ruled = match operation {
         Operation::Check | Operation::Reserve { .. } => {
             judge.check(costs, operation.within(), Charging::Now)
@@ -195,7 +195,9 @@ fn cancel(
         }
     }
     held.clone_from_slice(&put_back);
-    let lives = Judge::open(limit, now, &mut put_back)?.lives(now, 0);
+    let mut judge = Judge::new(limit);
+    judge.open(now, &mut put_back)?;
+    let lives = judge.lives(now, 0);
     cancelled(true, changed, lives)
 }
 

@@ -28,7 +28,9 @@ pub(crate) fn decide(
 ) -> Result<Decision, Error> {
     let fingerprints = fingerprints(opened, request, first);
     let decision = with_room(opened.registry(), |room| {
-        Call::lock(opened, &fingerprints, now).answer(request, room)
+        let mut call = Call { opened, now, entries: SmallVec::new() };
+        call.lock(&fingerprints);
+        call.answer(request, room)
     })?;
     if let Action::Decide(Operation::Reset) = request.action() {
         forget_elsewhere(opened, &fingerprints);
@@ -91,22 +93,27 @@ fn wait_for_room(
     answer(&mut room)
 }
 
-/// A request with the locks it holds.
+/// A request with the locks it holds. It has room for many policies and stays in its place: to
+/// move it takes longer than to decide about one.
 struct Call<'o> {
     opened: &'o MemoryLimit,
     now: Now,
-    entries: PerPolicy<AnyEntry<'o>>,
+    /// All are there once they are locked.
+    entries: PerPolicy<Option<AnyEntry<'o>>>,
 }
 
 impl<'o> Call<'o> {
-    fn lock(opened: &'o MemoryLimit, fingerprints: &[Fingerprint], now: Now) -> Self {
-        let members = opened.limit().members();
-        let mut entries: PerPolicy<Option<AnyEntry<'o>>> = members.iter().map(|_| None).collect();
-        for &index in opened.lock_order() {
+    fn lock(&mut self, fingerprints: &[Fingerprint]) {
+        let members = self.opened.limit().members();
+        self.entries.resize_with(members.len(), || None);
+        for &index in self.opened.lock_order() {
             let fingerprint = fingerprints[members[index].part()];
-            entries[index] = Some(opened.policies()[index].lock(fingerprint));
+            self.entries[index] = Some(self.opened.policies()[index].lock(fingerprint));
         }
-        Self { opened, now, entries: entries.into_iter().flatten().collect() }
+    }
+
+    fn entries(&mut self) -> impl Iterator<Item = &mut AnyEntry<'o>> {
+        self.entries.iter_mut().flatten()
     }
 
     /// The answer stands unless more room is wanted.
@@ -115,23 +122,23 @@ impl<'o> Call<'o> {
             // A refund gives nothing to a key that isn't there.
             Action::Decide(Operation::Peek | Operation::Refund | Operation::Reset)
             | Action::Slices => 0,
-            _ => self.entries.iter().filter(|entry| !entry.is_found()).count(),
+            _ => self.entries().filter(|entry| !entry.is_found()).count(),
         };
         // Room for what is new is taken first and given back when not needed: at the cap nobody is
         // evicted for a request that is denied after all.
         let is_roomy = room.try_fill(absent);
         let mut held: PerPolicy<Option<Held>> =
-            self.entries.iter_mut().map(|entry| entry.take().map(Held::State)).collect();
+            self.entries().map(|entry| entry.take().map(Held::State)).collect();
         self.catch_up(&held);
         if is_roomy {
             return match step(self.opened.limit(), request, self.now, &mut held) {
                 Ok(step) => {
-                    let inserted = self.write(held, step.changed);
+                    let inserted = self.write(&mut held, step.changed);
                     room.spend(inserted);
                     Ok(step.decision)
                 }
                 Err(error) => {
-                    self.write(held, 0);
+                    self.write(&mut held, 0);
                     Err(error)
                 }
             };
@@ -158,7 +165,7 @@ impl<'o> Call<'o> {
             }
         });
         let changed = stepped.as_ref().map_or(0, |(_, changed)| *changed);
-        let inserted = self.write(held, changed);
+        let inserted = self.write(&mut held, changed);
         room.spend(inserted);
         stepped.map(|(decision, _)| decision)
     }
@@ -176,14 +183,14 @@ impl<'o> Call<'o> {
     }
 
     /// Keeps what changed, puts the rest back, and gives how many states are new.
-    fn write(&mut self, held: PerPolicy<Option<Held>>, changed: u64) -> usize {
-        let mut inserted = 0;
-        for (index, (entry, held)) in self.entries.iter_mut().zip(held).enumerate() {
-            let state = if let Some(Held::State(state)) = held { Some(state) } else { None };
+    fn write(&mut self, held: &mut [Option<Held>], changed: u64) -> usize {
+        let (now, mut inserted) = (self.now.micros, 0);
+        for (index, (entry, held)) in self.entries().zip(held).enumerate() {
+            let state = if let Some(Held::State(state)) = held.take() { Some(state) } else { None };
             if changed & (1 << index) == 0 {
                 entry.put_back(state);
             } else {
-                inserted += usize::from(entry.keep(state, self.now.micros));
+                inserted += usize::from(entry.keep(state, now));
             }
         }
         inserted
@@ -199,9 +206,8 @@ impl<'o> Call<'o> {
         let registry = self.opened.registry();
         let mut needed = 0;
         let mut notes = decision.notes();
-        for (index, (entry, member)) in
-            self.entries.iter_mut().zip(self.opened.limit().members()).enumerate()
-        {
+        let (opened, now) = (self.opened, self.now.micros);
+        for (index, (entry, member)) in self.entries().zip(opened.limit().members()).enumerate() {
             if entry.is_found() || *changed & (1 << index) == 0 {
                 continue;
             }
@@ -209,7 +215,7 @@ impl<'o> Call<'o> {
             if room.try_fill(needed) {
                 continue;
             }
-            match entry.make_room(registry, self.now.micros) {
+            match entry.make_room(registry, now) {
                 Ok(()) => room.add(),
                 Err(full) => {
                     let matters = member.policy().enforcement() == Enforcement::Enforced;

@@ -220,9 +220,9 @@ impl<C: Cell> Shard<C> {
         ((u128::from(fingerprint.high) * u128::from(self.homes)) >> 64) as usize
     }
 
-    /// A quarter more, so that between two growths at least seven tenths of the slots are taken.
+    /// A fifth more, so that between two growths at least seven tenths of the slots are taken.
     fn larger(&self) -> usize {
-        (self.slots.len() + self.slots.len() / 4).max(self.slots.len() + 4).max(SMALLEST)
+        (self.slots.len() + self.slots.len() / 5).max(self.slots.len() + 4).max(SMALLEST)
     }
 
     /// Adds slots at the end that are nobody's home, as those there are all taken; gives the first.

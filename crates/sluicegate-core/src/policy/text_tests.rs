@@ -98,7 +98,7 @@ fn a_name_may_be_a_word_of_the_grammar() {
 /// The whole text of every message: what users read is what is reviewed here.
 #[test]
 fn messages() {
-    let words: Vec<&str> = crate::kernel::Rule::grammars().map(|grammar| grammar.word).collect();
+    let words: Vec<&str> = Rule::grammars().map(|grammar| grammar.word).collect();
     let table = include_str!("messages.txt").replace("ALGORITHMS", &words.join(", "));
     let mut shown = String::new();
     for case in table.split("\n\n") {

@@ -43,10 +43,11 @@ pub(super) enum Charging {
     Never,
 }
 
-/// All policies of a limit with the states of one request's subjects.
+/// All policies of a limit with the states of one request's subjects. It has room for many
+/// policies and stays in its place: to move it takes longer than to judge one.
 pub(super) struct Judge<'l> {
     limit: &'l Limit,
-    accounts: PerPolicy<Account<'l>>,
+    pub(super) accounts: PerPolicy<Account<'l>>,
     judgements: PerPolicy<Judgement>,
     /// What was held for each policy, except for those in `in_place`.
     originals: PerPolicy<Option<Held>>,
@@ -58,10 +59,11 @@ pub(super) struct Judge<'l> {
 }
 
 impl<'l> Judge<'l> {
-    pub(super) fn new(limit: &'l Limit, accounts: PerPolicy<Account<'l>>) -> Self {
+    #[inline(always)]
+    pub(super) fn new(limit: &'l Limit) -> Self {
         Self {
             limit,
-            accounts,
+            accounts: SmallVec::new(),
             judgements: SmallVec::new(),
             originals: SmallVec::new(),
             in_place: 0,
@@ -71,39 +73,34 @@ impl<'l> Judge<'l> {
     }
 
     /// Takes what is held, and brings it to the time of judgement.
-    pub(super) fn open(
-        limit: &'l Limit,
-        now: Now,
-        held: &mut [Option<Held>],
-    ) -> Result<Self, Overflow> {
-        let mut judge = Self::new(limit, SmallVec::new());
-        for (index, member) in limit.members().iter().enumerate() {
+    pub(super) fn open(&mut self, now: Now, held: &mut [Option<Held>]) -> Result<(), Overflow> {
+        for (index, member) in self.limit.members().iter().enumerate() {
             let original = match &held[index] {
                 Some(Held::State(State::Log(state))) if !now.is_exceeded_by(state.newest) => {
-                    judge.in_place |= 1 << index;
+                    self.in_place |= 1 << index;
                     None
                 }
                 held => held.clone(),
             };
             match open(member.policy().rule(), held[index].take(), now) {
                 Ok((account, restamped)) => {
-                    judge.restamped |= u64::from(restamped) << index;
-                    judge.accounts.push(account);
-                    judge.originals.push(original);
+                    self.restamped |= u64::from(restamped) << index;
+                    self.accounts.push(account);
+                    self.originals.push(original);
                 }
                 Err(overflow) => {
                     held[index] = original;
-                    judge.close(held, 0);
+                    self.close(held, 0);
                     return Err(overflow);
                 }
             }
         }
-        Ok(judge)
+        Ok(())
     }
 
     /// Puts the new states back where they changed, and the original ones elsewhere.
-    pub(super) fn close(self, held: &mut [Option<Held>], changed: u64) {
-        let opened = self.accounts.into_iter().zip(self.originals);
+    pub(super) fn close(&mut self, held: &mut [Option<Held>], changed: u64) {
+        let opened = self.accounts.drain(..).zip(self.originals.drain(..));
         for (index, (held, (account, original))) in held.iter_mut().zip(opened).enumerate() {
             let has_state = !matches!(account, Account::Read(_));
             let is_account_s = (changed | self.in_place) & (1 << index) != 0;
