@@ -32,7 +32,7 @@ pub(crate) fn cargo_beside(
     Ok(command)
 }
 
-/// The development profile, as it stands in a manifest.
+/// The development profile, as a manifest has it.
 fn section(manifest: &str) -> String {
     const HEADING: &str = "[profile.dev]\n";
     let Some((_, rest)) = manifest.split_once(HEADING) else { return String::new() };

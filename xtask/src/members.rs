@@ -95,7 +95,7 @@ impl Workspace {
         self.members().filter(|package| package.is_published())
     }
 
-    /// The published members with everything that whoever builds them has to build: not what only
+    /// The published members with everything that their users have to build: not what only
     /// their tests depend on.
     pub(crate) fn published_with_dependencies(&self) -> Vec<&Package> {
         let packages: HashMap<&str, &Package> =

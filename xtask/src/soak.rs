@@ -83,7 +83,7 @@ fn fuzz() -> Result<()> {
     if failed.is_empty() { Ok(()) } else { bail!("failed targets: {}", failed.join(", ")) }
 }
 
-/// What an earlier run found of use is gone on with; the seeds are what a new clone begins with.
+/// Continues with the useful inputs of earlier runs; a new clone begins with the seeds.
 fn fuzz_one(target: &str, limit: &str) -> Result<()> {
     let folder = workspace_root().join("fuzz");
     let corpus = folder.join("corpus").join(target);

@@ -219,7 +219,7 @@ fn charge_all(seats: &mut [Seat<'_>], outcome: &Outcome) -> Result<(), Refusal> 
         };
         let algorithm = seat.named.policy.algorithm();
         if allowed {
-            // Whoever could act sooner counts as idle until all act.
+            // A policy that would act sooner counts as idle until all act.
             let idle_us = (wait_us > seat.verdict.wait_us).then_some(wait_us);
             seat.account.admit(algorithm, seat.at, seat.units, idle_us)?;
         } else if seat.named.policy.denied_charge() == DeniedCharge::Charged {
@@ -244,7 +244,7 @@ fn take_up_to(seats: &mut [Seat<'_>]) -> Result<Outcome, Refusal> {
             granted = Some(granted.map_or(own, |granted| granted.min(own)));
         }
     }
-    // Without an enforced policy nothing stands in the way of what was asked.
+    // Without an enforced policy nothing limits the request.
     let granted = granted.unwrap_or(asked);
     for seat in seats.iter_mut().filter(|seat| seat.units > 0 && !seat.is_shadow()) {
         seat.units = granted.max(1);

@@ -205,7 +205,7 @@ struct ShownOnPanic<'a> {
 }
 
 impl Drop for ShownOnPanic<'_> {
-    #[expect(clippy::print_stderr, reason = "the seed is of use only where the panic is read")]
+    #[expect(clippy::print_stderr, reason = "the seed is useful only where the panic is read")]
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("{}: failed with SLUICEGATE_SEED={}", self.name, self.seed);

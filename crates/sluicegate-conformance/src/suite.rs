@@ -123,7 +123,7 @@ impl ShownOnPanic {
 }
 
 impl Drop for ShownOnPanic {
-    #[expect(clippy::print_stderr, reason = "it is of use only where the panic is read")]
+    #[expect(clippy::print_stderr, reason = "it is useful only where the panic is read")]
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("the store was {}", self.0);

@@ -103,7 +103,7 @@ pub trait Kernel: Clone + fmt::Debug + Eq + Send + Sync + 'static {
     fn reset_after(&self, balance: &Self::Balance) -> u64;
 
     /// [`Kernel::remaining`] before it is divided by the [ticks of a unit](Kernel::ticks_per_unit):
-    /// a decision leaves that to whoever reads it, for a division takes a tenth of its time.
+    /// a decision leaves that to its reader, because a division takes a tenth of its time.
     fn remaining_ticks(&self, balance: &Self::Balance) -> u64 {
         self.remaining(balance)
     }

@@ -159,8 +159,8 @@ struct Locks<'t> {
 }
 
 impl<'t> Locks<'t> {
-    /// Locks the shard of the next request, unless it is locked already. Whoever holds locks waits
-    /// for no other: somebody may hold that one and wait for these.
+    /// Locks the shard of the next request, unless it is locked already. A thread that holds locks
+    /// waits for no other: that one may be held by a thread that waits for these.
     #[inline]
     fn take(&mut self, policy: &'t OpenedPolicy<BucketCell>, fingerprint: Fingerprint) -> bool {
         let place = policy.table.place_of(fingerprint);

@@ -7,7 +7,7 @@ use crate::scales::Scales;
 
 /// The rules of a table. A state may only go when it is fresh to all.
 ///
-/// There may be thousands, one for each customer's numbers, and whoever brings a new key has some
+/// There may be thousands, one for each customer's numbers, and the thread with a new key has some
 /// states judged: so the few that keep states longest stand for all.
 pub(crate) struct Judges<C: Cell> {
     /// With the handles that each has.

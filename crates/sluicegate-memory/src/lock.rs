@@ -15,7 +15,7 @@ pub(crate) type Guard<'a, T> = SpinMutexGuard<'a, T>;
 pub(crate) struct Lock<T>(SpinMutex<T>);
 
 impl<T> Lock<T> {
-    /// Takes the lock, waiting for it if need be.
+    /// Takes the lock, waiting for it if necessary.
     #[inline]
     pub(crate) fn lock(&self) -> Guard<'_, T> {
         match self.0.try_lock() {

@@ -106,7 +106,7 @@ impl Registry {
     }
 
     /// Forgets a subject in all tables of a limit but the `known` ones: in those of policies that
-    /// the limit has had, or has where it is opened elsewhere. Whoever calls this holds no shard.
+    /// the limit has had, or has where it is opened elsewhere. The caller holds no shard.
     pub(crate) fn forget_elsewhere(
         &self,
         limit: &str,
@@ -170,7 +170,7 @@ impl Registry {
         }
     }
 
-    /// Removes a state of another shard. Whoever calls this holds locks, so it never waits for
+    /// Removes a state of another shard. The caller holds locks, so it never waits for
     /// one: what is in use by others is passed over.
     fn take_elsewhere(&self, now: u64, visits: usize, live: bool) -> Option<bool> {
         self.ring.visit(visits, |table, shard| table.take_one(shard, now, live))
@@ -182,7 +182,7 @@ impl Registry {
     }
 
     /// Takes the room that is wanted, evicting states where there is none; gives whether it could.
-    /// Whoever calls this holds no locks, so it waits for shards that are in use.
+    /// The caller holds no locks, so it waits for shards that are in use.
     #[cold]
     pub(crate) fn fill(&self, room: &mut Room<'_>) -> bool {
         if room.wanted > self.budget.most() {
@@ -278,8 +278,8 @@ const VISITS_FOR_FRESH: usize = 4;
 /// store is full, is in the hands of a thread that is about to put it into another shard.
 const ROUNDS: usize = 64;
 /// States a full shard has when the store is large: so few that growing one takes at most about
-/// half a millisecond, and so many that the array it leaves goes back to the system: smaller ones stay
-/// as holes in the heap, an eighth of the memory.
+/// half a millisecond, and so many that the array it leaves goes back to the system. Smaller ones
+/// stay as holes in the heap, an eighth of the memory.
 const STATES_PER_SHARD: usize = 16_384;
 /// Below this a shard says too little about which states are closest to fresh.
 const FEWEST_PER_SHARD: usize = 64;

@@ -159,7 +159,7 @@ pub(crate) trait AnyTable: Any + Send + Sync {
     /// else, when `live` states may go too, the one closest to it. Gives whether it was live.
     /// The room stays taken.
     fn take_one(&self, shard: usize, now: u64, live: bool) -> Option<bool>;
-    /// The same of any state, waiting for whoever has the shard locked.
+    /// The same of any state, waiting for the shard if it is locked.
     fn wait_and_take_one(&self, shard: usize, now: u64) -> Option<bool>;
 }
 

@@ -1,4 +1,4 @@
-//! What a script is told: the operation and the numbers of every policy, in one string.
+//! The input of a script: the operation and the numbers of every policy, in one string.
 //!
 //! | bytes | head |
 //! | --- | --- |

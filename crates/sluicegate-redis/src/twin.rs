@@ -1,4 +1,4 @@
-//! The twins of the kernels: which Lua decides as a rule does, and what it is told of the rule.
+//! The twins of the kernels: which Lua decides as a rule does, and which of its numbers that gets.
 
 use sluicegate_core::kernel::bucket::Bucket;
 use sluicegate_core::kernel::counter::Counter;
@@ -77,7 +77,7 @@ pub(crate) const SHAPER: u8 = 4;
 /// or smooth.
 pub(crate) const SMOOTH: u8 = 8;
 
-/// Where a window begins, as its twin is told: at the first admitted request,
+/// Where a window begins, as its twin has it: at the first admitted request,
 const FIRST_ADMITTED: u64 = 0;
 /// at whole multiples of its length,
 const ALIGNED: u64 = 1;

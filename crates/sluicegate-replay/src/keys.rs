@@ -5,7 +5,7 @@ use std::hash::BuildHasher;
 use hashbrown::{DefaultHashBuilder, HashTable};
 use sluicegate_core::printable;
 
-/// What stands between the fields of a joined key: no field holds it, because it ends a line, so
+/// The separator of the fields of a joined key: no field holds it, because it ends a line, so
 /// different fields never make one key.
 pub(crate) const SEPARATOR: char = '\n';
 

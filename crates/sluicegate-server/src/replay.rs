@@ -18,7 +18,7 @@ use crate::setup::{parse_deadline, store_url};
 
 use policies::{limit_of, policy_spec};
 
-/// What `sluicegate replay` is told.
+/// The arguments of `sluicegate replay`.
 #[derive(Args, Clone, Debug)]
 #[command(group(ArgGroup::new("policies").args(["policy", "config"]).required(true)))]
 #[command(after_help = "\
@@ -199,7 +199,7 @@ fn print(report: &Report, format: ReportFormat, output: &mut impl Write) -> Resu
         ReportFormat::Html => report.write_html(&mut *output),
     };
     match written.and_then(|()| output.flush()) {
-        // Whoever read it has seen enough.
+        // The reader has seen enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => written
             .map_err(|error| Failure::usage(format_args!("the result can't be written: {error}"))),

@@ -5,7 +5,7 @@ use sluicegate_core::{Cost, DeniedCharge, Enforcement, Policy};
 use crate::algorithms::{self, Kind, Numbers};
 use crate::dice::Dice;
 
-/// So many policies of these kinds, without names, so that repeats are told apart by order.
+/// `count` policies of these kinds, without names: repeats are distinguished by their order.
 pub fn random_policies(dice: &mut Dice, kinds: &[Kind], count: usize) -> Vec<Policy> {
     (0..count)
         .map(|_| {

@@ -9,7 +9,7 @@ end
 local sizes = FIXED_SIZES
 local notes = 0
 
--- The parts, each with the packed states of its subject and where each entry stands in them.
+-- The parts, each with the packed states of its subject and the position of each entry.
 -- Reading stops at the first nonsense.
 local subjects = {}
 for part = 1, parts do
@@ -157,7 +157,7 @@ for part, s in ipairs(subjects) do
       if p.changed or p.found then life = max(life, p.at - now + p.kernel.lasts(p)) end
     end
     for _, each in ipairs(s.order) do
-      -- Another program's states: kept for as long as they are of use to it.
+      -- Another program's states: kept for as long as they are useful to it.
       if not s.mine[each[1]] then
         local listed = each[3] > 0 and string.byte(s.value, each[2]) >= LISTED_FROM
         local skip = listed and LISTED_HEAD_SIZE or HEAD_SIZE

@@ -25,7 +25,7 @@ const STORED: Words = &[
     ("LISTED_FROM", whole(LISTED_FROM as u64)),
     ("LISTED_HEAD_SIZE", size(LISTED_HEAD.size())),
     ("FIXED_SIZES", Constant::FixedSizes),
-    // Under injected time the server's clock says nothing about how long a key is of use.
+    // Under injected time the server's clock says nothing about how long a key is useful.
     ("INJECTED_LIFE", whole(Span::HOUR.as_micros())),
 ];
 

@@ -16,7 +16,7 @@ pub(crate) struct TimeTick {
     /// Where it stands: a share of the axis, in percent.
     pub(crate) at: String,
     pub(crate) label: String,
-    /// What stands below the label: the day or the year that begins here.
+    /// The second line of the label: the day or the year that begins here.
     pub(crate) below: Option<String>,
     /// Whether the label has no room on a narrow screen.
     pub(crate) is_minor: bool,
@@ -102,7 +102,7 @@ pub(crate) fn time_ticks(from: u64, to: u64) -> Vec<TimeTick> {
     ticks
 }
 
-/// A time of day, or the day, as fine as buckets of the length are told apart.
+/// A time of day, or the day, as fine as it takes to distinguish buckets of the length.
 pub(crate) fn moment(at: u64, bucket: u64) -> String {
     let format = match bucket {
         ..SECOND => "%-d %b %Y %H:%M:%S%.f",

@@ -31,7 +31,7 @@ pub fn shared_each() -> Result<Vec<&'static Server>, ServerError> {
 }
 
 /// A key prefix that no other test uses: not in this process, nor in another one on the same
-/// server. `label` is there for whoever reads the keys.
+/// server. `label` is for people who read the keys.
 #[must_use]
 pub fn fresh_prefix(label: &str) -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);

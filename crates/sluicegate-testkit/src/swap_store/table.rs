@@ -21,7 +21,7 @@ struct Inner {
     swaps: AtomicU64,
 }
 
-/// What stands under a key.
+/// The value of a key.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Value(Option<(Arc<[u8]>, u64)>);
 
@@ -81,7 +81,7 @@ impl Table {
         self.len() == 0
     }
 
-    /// What stands under some keys at one moment.
+    /// The values of some keys at one moment.
     pub async fn read(&self, keys: &[Vec<u8>]) -> Vec<Value> {
         elsewhere().await;
         let values = self.live();

@@ -19,7 +19,7 @@ impl<S: Store> Limiter<S> {
     /// A limit that supports reservations
     /// ([`Limit::can_reserve`](sluicegate_core::Limit::can_reserve)) queues its callers: each gets
     /// its own instant, first come, first served. Other limits are asked again after the
-    /// retry-after of the denial; then whoever asks first is served first. If the wait would never
+    /// retry-after of the denial; then the first to ask is served first. If the wait would never
     /// end, or not in time, the request is denied immediately, without waiting.
     ///
     /// The deadline covers the waiting. A call to the store has the store's own deadline. A future

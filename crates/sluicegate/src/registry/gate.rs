@@ -298,7 +298,7 @@ const fn purpose(operation: Operation) -> Purpose {
     }
 }
 
-/// What nobody is asked about, of which whoever observes the limit is told all the same.
+/// The decision on a request that no limit is asked about; observers of the limit see it too.
 fn bypassed(allowed: bool, by: Option<&Prepared>, key: &[u8], operation: Operation) -> Decision {
     let decision = Decision::bypass(allowed);
     if let Some(limiter) = by
@@ -323,7 +323,7 @@ mod tests {
     use super::*;
     use crate::{Config, Registry};
 
-    /// Whoever holds many requests in flight pays for each of these.
+    /// A program with many requests in flight pays for each of these.
     #[test]
     fn futures_are_small() {
         let config = Config::parse("limits: {a: {policies: [gcra 1/s]}}", "limits.yaml").unwrap();

@@ -121,7 +121,7 @@ impl Shared {
         warned.retain(|name| !generation.by_name.contains_key(name));
         drop(warned);
         self.current.store(generation);
-        // Last, so that whoever sees the number finds the generation.
+        // Last, so that a reader of the number finds the generation.
         self.number.store(number, Ordering::Release);
         self.changed.send_replace(number);
         drop(known);
