@@ -6,8 +6,8 @@
 //! log). Each has a counterpart among the Lua modules of the Redis store, and `docs/semantics.md`
 //! defines what both must answer.
 //!
-//! CONTRIBUTING.md has the recipe for a new one. Here it is named in [`for_each_kernel`], from
-//! which everything follows that exists once per kernel, and in [`Rule::new`].
+//! CONTRIBUTING.md has the recipe for a new one. Here it is named in `for_each_kernel`, from
+//! which everything follows that exists once per kernel, and in `Rule::new`.
 
 mod account;
 pub mod bucket;
