@@ -100,6 +100,11 @@ const WHY: &[(&str, &str)] = &[
          changed nothing",
     ),
     (
+        "embedded-bytes-per-key",
+        "the slots take 38 to 42 bytes a key at every size; the rest is resident memory that the \
+         allocator keeps in holes, which differs by up to two bytes from run to run",
+    ),
+    (
         "redis-denial",
         "a denial leaves out SET and packing alone: receiving and parsing the call, TIME, GET, \
          unpacking program and state, and the answer are paid either way, and a script of TIME and \
@@ -128,6 +133,11 @@ const WHY: &[(&str, &str)] = &[
          of that in making and writing the fields, which that layer does too, the rest in the key, \
          the decision and the steps between; copies of decisions and fields from one to the next \
          add 1.5 %",
+    ),
+    (
+        "layer-throughput-bare",
+        "half of the difference is the peer's address and the two fields, which the least layer \
+         makes as well; the rest is as for `layer-throughput`",
     ),
     (
         "replay-speed",
