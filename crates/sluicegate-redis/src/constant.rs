@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use sluicegate_core::kernel::{FIXED_KINDS, FixedKind, HEAD_BYTES, NUMBER_BYTES};
+use sluicegate_core::kernel::{FIXED_KINDS, FixedKind, HEAD_BYTES};
 
-use crate::format::Format;
+use crate::format::{Format, Item, write_items};
 
 /// What a word stands for.
 #[derive(Clone, Copy, Debug)]
@@ -38,8 +38,9 @@ impl fmt::Display for Constant {
             Self::Whole(number) => write!(f, "{number}"),
             Self::Format(format) => write!(f, "'{format}'"),
             Self::Entry(kind) => {
-                let numbers = format!("I{NUMBER_BYTES}").repeat(kind.numbers);
-                write!(f, "'>I{HEAD_BYTES}{numbers}'")
+                f.write_str("'")?;
+                write_items(f, &[Item::Whole(HEAD_BYTES), Item::Numbers(kind.numbers)])?;
+                f.write_str("'")
             }
             Self::FixedSizes => {
                 f.write_str("{")?;

@@ -42,16 +42,24 @@ impl Format {
 
 impl fmt::Display for Format {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(">")?;
-        for item in self.0.iter().copied().flatten() {
-            match *item {
-                Item::Whole(bytes) => write!(f, "I{bytes}")?,
-                Item::Bytes(count) => f.write_str(&"B".repeat(count))?,
-                Item::Numbers(count) => f.write_str(&format!("I{NUMBER_BYTES}").repeat(count))?,
-            }
-        }
-        Ok(())
+        write_items(f, self.0.iter().copied().flatten())
     }
+}
+
+/// Writes the text of a format.
+pub(crate) fn write_items<'i>(
+    f: &mut fmt::Formatter<'_>,
+    items: impl IntoIterator<Item = &'i Item>,
+) -> fmt::Result {
+    f.write_str(">")?;
+    for item in items {
+        match *item {
+            Item::Whole(bytes) => write!(f, "I{bytes}")?,
+            Item::Bytes(count) => f.write_str(&"B".repeat(count))?,
+            Item::Numbers(count) => f.write_str(&format!("I{NUMBER_BYTES}").repeat(count))?,
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -45,13 +45,12 @@ impl Script {
     pub fn of(limit: &Limit) -> Arc<Self> {
         static SCRIPTS: Mutex<BTreeMap<Vec<&str>, Arc<Script>>> = Mutex::new(BTreeMap::new());
         let rules = limit.members().iter().map(|member| member.policy().rule());
-        let modules: BTreeMap<_, _> = rules
-            .map(|rule| Twin::of(rule).module)
-            .map(|module| (module.name, Template::new(module.text)))
-            .collect();
+        let modules = rules.map(|rule| Twin::of(rule).module);
+        let modules: BTreeMap<_, _> = modules.map(|module| (module.name, module.text)).collect();
         let mut scripts = SCRIPTS.lock().unwrap_or_else(PoisonError::into_inner);
         let script = scripts.entry(modules.keys().copied().collect()).or_insert_with(|| {
-            Arc::new(Self::new(HEAD.iter().chain(modules.values()).chain([&TAIL])))
+            let modules: Vec<_> = modules.into_values().map(Template::new).collect();
+            Arc::new(Self::new(HEAD.iter().chain(&modules).chain([&TAIL])))
         });
         Arc::clone(script)
     }
