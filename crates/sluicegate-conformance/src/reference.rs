@@ -118,7 +118,7 @@ impl Model {
             Operation::TakeUpTo { .. } => take_up_to(&mut seats)?,
             Operation::Charge { .. } => {
                 for seat in seats.iter_mut().filter(|seat| seat.units > 0) {
-                    seat.account.force(seat.named.policy.algorithm(), seat.at, seat.units)?;
+                    seat.account.admit(seat.named.policy.algorithm(), seat.at, seat.units, None)?;
                 }
                 Outcome::ALLOWED
             }

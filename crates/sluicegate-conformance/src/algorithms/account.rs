@@ -25,7 +25,7 @@ pub(crate) trait Account: fmt::Debug + Send + Sync {
         patience: Patience,
     ) -> Result<Verdict, Refusal>;
 
-    /// Takes the units of an admitted request. `idle_us` is how long after `at` it acts, if that
+    /// Takes units, whatever the policy says of them. `idle_us` is how long after `at` the request acts, if that
     /// is later than this policy asks for.
     fn admit(
         &mut self,
@@ -34,9 +34,6 @@ pub(crate) trait Account: fmt::Debug + Send + Sync {
         units: u64,
         idle_us: Option<u64>,
     ) -> Result<(), Refusal>;
-
-    /// Takes the units whatever the policy says.
-    fn force(&mut self, algorithm: &Algorithm, at: u64, units: u64) -> Result<(), Refusal>;
 
     /// Takes what a denied request is charged.
     fn charge_denied(&mut self, algorithm: &Algorithm, at: u64, units: u64) -> Result<(), Refusal>;

@@ -182,12 +182,6 @@ impl Account for Bucket {
         self.owe(&terms, at, &deficit)
     }
 
-    fn force(&mut self, algorithm: &Algorithm, at: u64, units: u64) -> Result<(), Refusal> {
-        let terms = Terms::of(algorithm);
-        let deficit = self.deficit(&terms, at)? + whole(units);
-        self.owe(&terms, at, &deficit)
-    }
-
     fn charge_denied(&mut self, algorithm: &Algorithm, at: u64, units: u64) -> Result<(), Refusal> {
         let terms = Terms::of(algorithm);
         let before = self.deficit(&terms, at)?;

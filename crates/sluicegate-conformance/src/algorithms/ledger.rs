@@ -188,10 +188,6 @@ impl Account for Ledger {
         self.record(algorithm, at, units)
     }
 
-    fn force(&mut self, algorithm: &Algorithm, at: u64, units: u64) -> Result<(), Refusal> {
-        self.record(algorithm, at, units)
-    }
-
     fn charge_denied(&mut self, algorithm: &Algorithm, at: u64, units: u64) -> Result<(), Refusal> {
         let units = units.min(self.least_limit(algorithm));
         if let Algorithm::FixedWindow { .. } = algorithm {

@@ -149,10 +149,6 @@ impl Account for TwoCells {
         self.record(&Terms::of(algorithm), at, units)
     }
 
-    fn force(&mut self, algorithm: &Algorithm, at: u64, units: u64) -> Result<(), Refusal> {
-        self.record(&Terms::of(algorithm), at, units)
-    }
-
     fn charge_denied(&mut self, algorithm: &Algorithm, at: u64, units: u64) -> Result<(), Refusal> {
         let terms = Terms::of(algorithm);
         let room = (terms.limit - self.read(&terms, at).current).max(0);

@@ -135,10 +135,6 @@ impl Account for WarmUp {
         self.grant(&Terms::of(algorithm), at, units, idle_us.unwrap_or(0))
     }
 
-    fn force(&mut self, algorithm: &Algorithm, at: u64, units: u64) -> Result<(), Refusal> {
-        self.grant(&Terms::of(algorithm), at, units, 0)
-    }
-
     fn charge_denied(&mut self, algorithm: &Algorithm, at: u64, units: u64) -> Result<(), Refusal> {
         let terms = Terms::of(algorithm);
         let (us, missing) = self.now(&terms, at)?;
