@@ -1,4 +1,4 @@
-//! Stores around stores, a few lines each, and a store that is down: what a layer takes to write,
+//! Stores around stores, a few lines each, and a store that fails: what a layer takes to write,
 //! and what tests send through everything that asks a store.
 
 use std::future::{Future, Ready};
@@ -97,34 +97,55 @@ impl<A: OpenedLimit, B: OpenedLimit> OpenedLimit for FallbackLimit<A, B> {
     }
 }
 
-/// A store that is down, and counts who asks it all the same.
-#[derive(Clone, Debug, Default)]
-pub struct Down(Arc<AtomicU32>);
-/// A limit opened in a [`Down`].
-#[derive(Debug)]
-pub struct DownLimit(Down, Limit);
+/// A store that always fails in one way, and counts how often it was asked.
+#[derive(Clone, Debug)]
+pub struct Failing {
+    error: Error,
+    asked: Arc<AtomicU32>,
+}
 
-impl Down {
+/// A limit opened in a [`Failing`] store.
+#[derive(Debug)]
+pub struct FailingLimit(Failing, Limit);
+
+impl Failing {
+    /// A store that fails with an error of this kind.
+    #[must_use]
+    pub fn new(kind: StoreErrorKind) -> Self {
+        Self::with(StoreError::new(kind, "failed on purpose"))
+    }
+
+    /// A store that fails with this error.
+    pub fn with(error: impl Into<Error>) -> Self {
+        Self { error: error.into(), asked: Arc::default() }
+    }
+
+    /// A store that is down.
+    #[must_use]
+    pub fn down() -> Self {
+        Self::new(StoreErrorKind::Unavailable)
+    }
+
     /// How often it was asked.
     #[must_use]
     pub fn asked(&self) -> u32 {
-        self.0.load(Ordering::Relaxed)
+        self.asked.load(Ordering::Relaxed)
     }
 }
 
-impl Store for Down {
-    type Opened = DownLimit;
+impl Store for Failing {
+    type Opened = FailingLimit;
 
     fn id(&self) -> StoreId {
-        StoreId::new("down:")
+        StoreId::new("failing:")
     }
 
-    fn open(&self, limit: Limit, _: OpenOptions) -> DownLimit {
-        DownLimit(self.clone(), limit)
+    fn open(&self, limit: Limit, _: OpenOptions) -> FailingLimit {
+        FailingLimit(self.clone(), limit)
     }
 }
 
-impl OpenedLimit for DownLimit {
+impl OpenedLimit for FailingLimit {
     fn limit(&self) -> &Limit {
         &self.1
     }
@@ -133,13 +154,12 @@ impl OpenedLimit for DownLimit {
         &'a self,
         _: Request<'a>,
     ) -> Answer<impl Future<Output = Result<Decision, Error>> + Send + 'a> {
-        self.0.0.fetch_add(1, Ordering::Relaxed);
-        let error = StoreError::new(StoreErrorKind::Unavailable, "down on purpose");
-        Answer::<Ready<_>>::Now(Err(error.into()))
+        self.0.asked.fetch_add(1, Ordering::Relaxed);
+        Answer::<Ready<_>>::Now(Err(self.0.error.clone()))
     }
 }
 
 /// What is down behind a breaker, with another store to fall back on.
-pub fn stack(down: &Down, store: impl Store) -> impl Store {
+pub fn stack(down: &Failing, store: impl Store) -> impl Store {
     Fallback(Breaker::new(down.clone()), store)
 }

@@ -6,9 +6,9 @@
 use sluicegate::http::fixed;
 use sluicegate::middleware::{Middleware, Verdict};
 use sluicegate::{Config, Denied, Gate, Limiter, MemoryStore, Registry, SharedStore};
-use sluicegate_testkit::layers::{Breaker, Down, Fallback, stack};
+use sluicegate_testkit::layers::{Breaker, Failing, Fallback, stack};
 
-fn registry(down: &Down) -> Registry {
+fn registry(down: &Failing) -> Registry {
     let config = "limits: {login: {policies: [gcra 1/h burst 5]}}";
     let config = Config::parse(config, "limits.yaml").unwrap();
     Registry::builder(stack(down, MemoryStore::new())).config(&config).build()
@@ -16,20 +16,20 @@ fn registry(down: &Down) -> Registry {
 
 /// Five pass and the sixth is denied, all by the store behind; the one that is down is let alone
 /// when it has failed three times.
-fn assert_held(down: &Down, passes: impl Fn() -> bool) {
+fn assert_held(down: &Failing, passes: impl Fn() -> bool) {
     assert_eq!((0..9).filter(|_| passes()).count(), 5);
     assert_eq!(down.asked(), 3);
 }
 
 #[test]
 fn layers_reach_limiters_and_gates() {
-    let down = Down::default();
+    let down = Failing::down();
     let limit = sluicegate::limit("login", ["gcra 1/h burst 5"]).unwrap();
     let limiter = Limiter::new(stack(&down, MemoryStore::new()), limit);
     assert_held(&down, || limiter.check_now("alice").unwrap().is_allowed());
     assert!(Gate::from(limiter).check_now("alice").unwrap().is_denied());
 
-    let down = Down::default();
+    let down = Failing::down();
     let login = registry(&down).gate("login");
     assert_held(&down, || login.check_now("alice").unwrap().is_allowed());
 }
@@ -46,14 +46,14 @@ fn layers_reach_limited_functions() {
         }
     }
 
-    let down = Down::default();
+    let down = Failing::down();
     let shop = Shop(registry(&down));
     assert_held(&down, || shop.login().is_ok());
 }
 
 #[test]
 fn layers_reach_middleware() {
-    let down = Down::default();
+    let down = Failing::down();
     let middleware = Middleware::new(registry(&down).gate("login")).key(fixed("alice"));
     let request = http::Request::new(());
     assert_held(&down, || match middleware.decide(&request) {
@@ -71,7 +71,7 @@ mod suite {
         each[[
             SharedStore::new(Breaker::new(MemoryStore::new())),
             SharedStore::new(Fallback(MemoryStore::new(), MemoryStore::new())),
-            SharedStore::new(stack(&Down::default(), MemoryStore::new())),
+            SharedStore::new(stack(&Failing::down(), MemoryStore::new())),
         ]]
     );
 }

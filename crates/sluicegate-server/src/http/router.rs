@@ -57,7 +57,7 @@ mod tests {
     use axum::body::{Body, to_bytes};
     use axum::http::Request;
     use sluicegate::{Config, MemoryStore, Registry};
-    use sluicegate_testkit::layers::{Down, stack};
+    use sluicegate_testkit::layers::{Failing, stack};
     use tower::ServiceExt as _;
 
     use super::*;
@@ -77,7 +77,7 @@ mod tests {
     async fn layers_reach_the_service() {
         let config = "limits: {login: {policies: [gcra 1/h burst 5]}}";
         let config = Config::parse(config, "limits.yaml").unwrap();
-        let down = Down::default();
+        let down = Failing::down();
         let registry = Registry::builder(stack(&down, MemoryStore::new())).config(&config);
         let guard = Guard::new(config.listen, None);
         let router = router(Arc::new(Service::new(registry, guard, |_| None)));

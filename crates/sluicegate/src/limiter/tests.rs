@@ -1,14 +1,13 @@
 //! Limiters over the embedded store, and over stores that fail.
 
-use std::future::Ready;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use sluicegate_core::{
-    Clock, ManualClock, OpenedLimit, RetryAfter, Source, StoreError, StoreErrorKind, StoreId,
-    TimeSource, Timestamp,
+    Clock, ManualClock, RetryAfter, Source, StoreError, StoreErrorKind, TimeSource, Timestamp,
 };
 use sluicegate_memory::MemoryStore;
+use sluicegate_testkit::layers::Failing;
 use tokio::time::Instant;
 
 use super::*;
@@ -21,51 +20,6 @@ impl Clock for RuntimeClock {
     fn now(&self) -> Timestamp {
         let elapsed = u64::try_from(self.0.elapsed().as_micros()).unwrap();
         Timestamp::from_micros(1_700_000_000_000_000 + elapsed).unwrap()
-    }
-}
-
-/// A store that always fails in one way, and counts how often it was asked.
-#[derive(Clone)]
-struct Failing {
-    error: Error,
-    calls: Arc<AtomicU32>,
-}
-
-struct FailingLimit(Failing, Limit);
-
-impl Failing {
-    fn with(error: Error) -> Self {
-        Self { error, calls: Arc::default() }
-    }
-
-    fn new(kind: StoreErrorKind) -> Self {
-        Self::with(StoreError::new(kind, "failed on purpose").into())
-    }
-}
-
-impl Store for Failing {
-    type Opened = FailingLimit;
-
-    fn id(&self) -> StoreId {
-        StoreId::new("failing:")
-    }
-
-    fn open(&self, limit: Limit, _: OpenOptions) -> FailingLimit {
-        FailingLimit(self.clone(), limit)
-    }
-}
-
-impl OpenedLimit for FailingLimit {
-    fn limit(&self) -> &Limit {
-        &self.1
-    }
-
-    fn ask<'a>(
-        &'a self,
-        _: Request<'a>,
-    ) -> Answer<impl Future<Output = Result<Decision, Error>> + Send + 'a> {
-        self.0.calls.fetch_add(1, Ordering::Relaxed);
-        Answer::<Ready<Result<Decision, Error>>>::Now(Err(self.0.error.clone()))
     }
 }
 
@@ -174,7 +128,7 @@ async fn a_failed_store_is_answered_for_as_the_limiter_says_and_asked_once() {
                     limiter.reserve("k", Span::SECOND).await.map(Reservation::into_decision),
                     limiter.check_now("k"),
                 ];
-                assert_eq!(limiter.store().calls.load(Ordering::Relaxed), 6);
+                assert_eq!(limiter.store().asked(), 6);
                 for answer in answers {
                     match answer {
                         Ok(decision) => {
@@ -202,14 +156,14 @@ async fn a_question_that_is_wrong_is_never_turned_into_allow() {
     for kind in
         [RequestErrorKind::Invalid, RequestErrorKind::Overflow, RequestErrorKind::Unsupported]
     {
-        let failing = Failing::with(RequestError::new(kind, "wrong on purpose").into());
+        let failing = Failing::with(RequestError::new(kind, "wrong on purpose"));
         let limiter = Limiter::builder(failing, crate::limit("l", ["gcra 1/s"]).unwrap())
             .on_store_failure(OnStoreFailure::Allow)
             .build();
         assert_eq!(request_error(&limiter.check("k").await.unwrap_err()), kind);
         let malformed = limiter.check(Ask::new("k").cost(0)).await.unwrap_err();
         assert_eq!(request_error(&malformed), RequestErrorKind::Invalid);
-        assert_eq!(limiter.store().calls.load(Ordering::Relaxed), 1, "a malformed one is not sent");
+        assert_eq!(limiter.store().asked(), 1, "a malformed one is not sent");
     }
 }
 
