@@ -4,4 +4,5 @@
 
 mod counts;
 mod page;
+mod stores;
 mod support;
