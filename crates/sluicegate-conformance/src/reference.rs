@@ -118,7 +118,7 @@ impl Model {
             Operation::TakeUpTo { .. } => take_up_to(&mut seats)?,
             Operation::Charge { .. } => {
                 for seat in seats.iter_mut().filter(|seat| seat.units > 0) {
-                    seat.account.admit(seat.named.policy.algorithm(), seat.at, seat.units, None)?;
+                    seat.account.admit(seat.named.policy.algorithm(), seat.at, seat.units, 0)?;
                 }
                 Outcome::ALLOWED
             }
@@ -219,9 +219,7 @@ fn charge_all(seats: &mut [Seat<'_>], outcome: &Outcome) -> Result<(), Refusal> 
         };
         let algorithm = seat.named.policy.algorithm();
         if allowed {
-            // A policy that would act sooner counts as idle until all act.
-            let idle_us = (wait_us > seat.verdict.wait_us).then_some(wait_us);
-            seat.account.admit(algorithm, seat.at, seat.units, idle_us)?;
+            seat.account.admit(algorithm, seat.at, seat.units, wait_us)?;
         } else if seat.named.policy.denied_charge() == DeniedCharge::Charged {
             seat.account.charge_denied(algorithm, seat.at, seat.units)?;
         }

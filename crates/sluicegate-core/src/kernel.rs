@@ -340,10 +340,8 @@ impl Verdict {
 pub struct Admission {
     /// The units taken.
     pub cost: u64,
-    /// The wait in this policy's verdict, in µs.
-    pub wait: u64,
-    /// When the caller may act by all policies of the limit, in µs from the time of judgement. A
-    /// policy that asked for a shorter wait counts as idle until then.
+    /// When the caller may act by all policies of the limit, in µs from the time of judgement: the
+    /// policy counts as idle until then.
     pub act_in: u64,
 }
 
@@ -351,7 +349,7 @@ impl Admission {
     /// A cost without a wait.
     #[must_use]
     pub const fn at_once(cost: u64) -> Self {
-        Self { cost, wait: 0, act_in: 0 }
+        Self { cost, act_in: 0 }
     }
 }
 

@@ -81,7 +81,7 @@ pub(crate) fn judge(
     }
     let verdict = rule.judge(&balance, cost.get(), None);
     if let Verdict::Pass { wait } = verdict {
-        let admission = Admission { cost: cost.get(), wait, act_in: wait };
+        let admission = Admission { cost: cost.get(), act_in: wait };
         rule.admit(&mut balance, admission).map_err(Rare::Overflow)?;
         let cell = BucketCell::write(rule.kept(&balance), *tag);
         match found {

@@ -25,14 +25,14 @@ pub(crate) trait Account: fmt::Debug + Send + Sync {
         patience: Patience,
     ) -> Result<Verdict, Refusal>;
 
-    /// Takes units, whatever the policy says of them. `idle_us` is how long after `at` the request acts, if that
-    /// is later than this policy asks for.
+    /// Takes units, whatever the policy says of them, for a request that acts `acts_in_us` after
+    /// `at`: until then it counts as idle.
     fn admit(
         &mut self,
         algorithm: &Algorithm,
         at: u64,
         units: u64,
-        idle_us: Option<u64>,
+        acts_in_us: u64,
     ) -> Result<(), Refusal>;
 
     /// Takes what a denied request is charged.

@@ -174,10 +174,10 @@ impl Account for Bucket {
         algorithm: &Algorithm,
         at: u64,
         units: u64,
-        idle_us: Option<u64>,
+        acts_in_us: u64,
     ) -> Result<(), Refusal> {
         let terms = Terms::of(algorithm);
-        let idle = whole(idle_us.unwrap_or(0)) * &terms.flow.per_us;
+        let idle = whole(acts_in_us) * &terms.flow.per_us;
         let deficit = self.deficit(&terms, at)?.max(idle) + whole(units);
         self.owe(&terms, at, &deficit)
     }

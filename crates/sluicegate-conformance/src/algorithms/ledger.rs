@@ -183,7 +183,7 @@ impl Account for Ledger {
         algorithm: &Algorithm,
         at: u64,
         units: u64,
-        _: Option<u64>,
+        _: u64,
     ) -> Result<(), Refusal> {
         self.record(algorithm, at, units)
     }

@@ -144,7 +144,7 @@ impl Account for TwoCells {
         algorithm: &Algorithm,
         at: u64,
         units: u64,
-        _: Option<u64>,
+        _: u64,
     ) -> Result<(), Refusal> {
         self.record(&Terms::of(algorithm), at, units)
     }

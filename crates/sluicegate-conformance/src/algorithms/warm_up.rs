@@ -71,7 +71,7 @@ impl WarmUp {
         Ok((debt.us.saturating_sub(elapsed), missing))
     }
 
-    fn grant(&mut self, terms: &Terms, at: u64, units: u64, idle_us: u64) -> Result<(), Refusal> {
+    fn grant(&mut self, terms: &Terms, at: u64, units: u64, acts_in_us: u64) -> Result<(), Refusal> {
         let (debt, missing) = self.now(terms, at)?;
         let before = (&terms.most - &missing).max(BigRational::zero());
         let taken = whole(units).min(before.clone());
@@ -85,7 +85,7 @@ impl WarmUp {
         } else {
             terms.area(&before, &after) + fresh / &terms.flow.per_us
         };
-        let us = whole(debt.max(idle_us)) + cost.ceil();
+        let us = whole(debt.max(acts_in_us)) + cost.ceil();
         let us = us.to_integer().to_u64().filter(|us| *us <= MAX_EXACT).ok_or(Refusal::TooLarge)?;
         self.0 = Some(Debt { newest: at, us, missing: terms.flow.in_ticks(&(missing + taken))? });
         Ok(())
@@ -130,9 +130,9 @@ impl Account for WarmUp {
         algorithm: &Algorithm,
         at: u64,
         units: u64,
-        idle_us: Option<u64>,
+        acts_in_us: u64,
     ) -> Result<(), Refusal> {
-        self.grant(&Terms::of(algorithm), at, units, idle_us.unwrap_or(0))
+        self.grant(&Terms::of(algorithm), at, units, acts_in_us)
     }
 
     fn charge_denied(&mut self, algorithm: &Algorithm, at: u64, units: u64) -> Result<(), Refusal> {

@@ -256,12 +256,10 @@ impl Kernel for Bucket {
 
     #[inline]
     fn admit(&self, balance: &mut Balance, admission: Admission) -> Result<(), Overflow> {
-        let Admission { cost, wait, act_in } = admission;
-        let mut deficit = balance.deficit;
-        if wait < act_in {
-            deficit = deficit.max(product(self.refill, act_in)?);
-        }
-        let deficit = deficit + product(cost, self.unit)?;
+        // A request that acts later leaves what an idle bucket would have then, and its own cost:
+        // the part of a µs that its wait was rounded up by is nobody's.
+        let idle = product(self.refill, admission.act_in)?;
+        let deficit = balance.deficit.max(idle) + product(admission.cost, self.unit)?;
         if deficit > MAX_EXACT {
             return Err(Overflow);
         }

@@ -148,7 +148,7 @@ impl<'l> Judge<'l> {
                 (0, _) => Charge::None,
                 (cost, Verdict::Pass { wait }) if !denied => {
                     let act_in = if shadow { wait } else { act_in };
-                    Charge::Admitted(Admission { cost, wait, act_in })
+                    Charge::Admitted(Admission { cost, act_in })
                 }
                 (cost, _) if policy.denied_charge() == DeniedCharge::Charged => {
                     Charge::Denied { cost }

@@ -51,9 +51,9 @@ local function set_bucket(p, deficit)
   p.newest, p.held, p.deficit, p.changed = p.at, deficit, deficit, true
 end
 
-function bucket.admit(p, cost, wait, act_in)
+function bucket.admit(p, cost, act_in)
   local deficit = p.deficit
-  if wait < act_in then
+  if act_in > 0 then
     if p.refill > floor(MAX / act_in) then return false end
     deficit = max(deficit, p.refill * act_in)
   end

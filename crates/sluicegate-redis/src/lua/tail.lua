@@ -136,9 +136,9 @@ for _, p in ipairs(policies) do
   elseif operation == REFUND then
     if p.found then p.kernel.refund(p, p.cost) end
   elseif operation == CHARGE then
-    holds = p.kernel.admit(p, p.cost, 0, 0)
+    holds = p.kernel.admit(p, p.cost, 0)
   elseif passes then
-    holds = p.kernel.admit(p, p.cost, p.wait, p.shadow and p.wait or act_in)
+    holds = p.kernel.admit(p, p.cost, p.shadow and p.wait or act_in)
   elseif p.charge_denied then
     holds = p.kernel.charge_denied(p, p.cost)
   end

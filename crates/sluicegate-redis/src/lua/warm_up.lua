@@ -38,7 +38,7 @@ function warm_up.ask(p, _, accepted)
   return p.refill > 0 and p.owed <= (accepted or 0) and p.owed
 end
 
-function warm_up.admit(p, cost, _, act_in)
+function warm_up.admit(p, cost, act_in)
   if p.store == 0 or cost > floor(MAX / p.unit) then return false end
   local ticks, stored = cost * p.unit, max(0, p.store - p.deficit)
   local taken = min(ticks, stored)

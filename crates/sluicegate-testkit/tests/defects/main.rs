@@ -18,6 +18,7 @@ mod foreign;
 mod keys;
 mod libraries;
 mod outages;
+mod own;
 mod raw;
 #[path = "../scripted/mod.rs"]
 #[allow(dead_code, reason = "what the other test that has it needs")]

@@ -1,0 +1,46 @@
+//! What Sluicegate itself once got wrong.
+
+use crate::everywhere::{Everywhere, MS, at};
+
+/// Three units flow back each µs, and one is missing: three more fit after a third of a µs, and a
+/// caller that is told to act after a whole one gets what flowed back in between.
+#[test]
+fn the_rest_of_the_microsecond_that_a_reservation_waits_for_is_nobody_s() {
+    let mut all = Everywhere::new(&["token_bucket 3000000/s burst 3"]);
+    assert!(all.ask(at(0)).is_allowed());
+    assert_eq!(all.ask(at(0).cost(3).reserve(MS)).wait().as_micros(), 1);
+    assert!(all.ask(at(1).cost(2)).is_denied(), "5 of 3 in one instant");
+    assert!(all.ask(at(2).cost(3)).is_allowed());
+}
+
+/// However requests and reservations mix, what acts in any interval is at most the burst and what
+/// the rate gives back in it.
+#[test]
+fn no_interval_has_more_than_the_burst_and_the_rate_whoever_reserves() {
+    for (rate, unit, refill, burst) in
+        [(3_000_000_u64, 1_u64, 3_u64, 3_u64), (1_500_000, 2, 3, 4), (700_000, 10, 7, 2)]
+    {
+        let mut all = Everywhere::new(&[&format!("token_bucket {rate}/s burst {burst}")]);
+        let mut acts: Vec<(u64, u64)> = Vec::new();
+        for step in 0..150_u64 {
+            let (now, cost) = (step * 2 / 3, step * step % burst + 1);
+            let ask = at(now).cost(cost);
+            let ask = if step % 3 == 0 { ask } else { ask.reserve(step % 4) };
+            let decision = all.ask(ask);
+            if decision.is_allowed() {
+                acts.push((now + decision.wait().as_micros(), cost));
+            }
+        }
+        assert!(acts.len() > 20, "{} acted", acts.len());
+        for &(from, _) in &acts {
+            for &(to, _) in acts.iter().filter(|(to, _)| *to >= from) {
+                let within = acts.iter().filter(|(act, _)| (from..=to).contains(act));
+                let units: u64 = within.map(|(_, cost)| cost).sum();
+                assert!(
+                    units * unit <= burst * unit + refill * (to - from),
+                    "{units} of {burst} at {rate}/s from {from} to {to} µs"
+                );
+            }
+        }
+    }
+}
