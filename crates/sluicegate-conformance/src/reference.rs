@@ -128,6 +128,13 @@ impl Model {
                 }
                 Outcome::ALLOWED
             }
+            Operation::GiveBack { taken_at_us, .. } => {
+                for seat in seats.iter_mut().filter(|seat| seat.units > 0) {
+                    let algorithm = seat.named.policy.algorithm();
+                    seat.account.give_back(algorithm, seat.at, seat.units, *taken_at_us)?;
+                }
+                Outcome::ALLOWED
+            }
             Operation::Reset => Outcome::ALLOWED,
         };
         let policies = seats.iter().map(report).collect::<Result<_, _>>()?;

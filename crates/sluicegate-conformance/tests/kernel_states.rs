@@ -209,6 +209,7 @@ fn a_log_is_untouched_when_another_policy_cannot_hold_the_cost() {
 fn a_log_that_the_store_judged_is_reported_as_it_said() {
     let limit = limit(&["sliding_log 5/h and 9/d"]);
     let reading = Reading {
+        judged_at: 5,
         verdict: Verdict::Refuse { retry: Some(17) },
         violated: 0b10,
         restamped: false,

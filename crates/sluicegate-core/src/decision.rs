@@ -8,11 +8,11 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 use crate::kernel::bucket::{self, Bucket};
-use crate::kernel::{Kernel as _, NEVER, Verdict};
+use crate::kernel::{Kernel, NEVER, Verdict};
 use crate::limit::Limit;
 use crate::receipt::Receipt;
 use crate::slices::SliceCounts;
-use crate::time::Span;
+use crate::time::{Span, Timestamp};
 
 pub(crate) use outcome::Numbers;
 pub use outcome::Outcome;
@@ -28,8 +28,9 @@ pub struct Decision {
     /// On the heap: few decisions have any.
     extras: Option<Box<Extras>>,
     granted: u64,
-    /// When allowed the wait, else the retry, in µs.
-    delay: u64,
+    /// When allowed, the time at which the units were taken, in µs since the epoch, or [`NEVER`] if
+    /// none were. Else the retry, in µs.
+    instant: u64,
     allowed: bool,
     source: Source,
     notes: Notes,
@@ -128,7 +129,7 @@ impl Decision {
         policies: SmallVec<[Numbers; 3]>,
         allowed: bool,
         granted: u64,
-        delay: u64,
+        instant: u64,
         binding: Option<u8>,
     ) -> Self {
         Self {
@@ -136,7 +137,7 @@ impl Decision {
             policies,
             extras: None,
             granted,
-            delay,
+            instant,
             allowed,
             source: Source::Store,
             notes: Notes { restamped: false, discarded: false, full: false },
@@ -165,7 +166,7 @@ impl Decision {
             policies: SmallVec::new(),
             extras: None,
             granted: 0,
-            delay: if allowed { 0 } else { NEVER },
+            instant: NEVER,
             allowed,
             source,
             notes: Notes::default(),
@@ -173,8 +174,7 @@ impl Decision {
         }
     }
 
-    /// The decision on a check (or on a peek or a reservation, which charge nothing here) of a
-    /// limit whose only policy is an enforced bucket: the same as [`step`](crate::step()) returns,
+    /// The decision on a check of a limit whose only policy is an enforced bucket: the same as [`step`](crate::step()) returns,
     /// without its general machinery. For stores.
     ///
     /// `balance` is the balance after the charge, `verdict` the bucket's verdict before it.
@@ -201,7 +201,8 @@ impl Decision {
             admitted,
         });
         let (granted, binding) = if admitted { (cost, None) } else { (0, Some(0)) };
-        Self::new(limit.clone(), policies, admitted, granted, delay, binding)
+        let instant = if admitted { Bucket::judged_at(balance) } else { delay };
+        Self::new(limit.clone(), policies, admitted, granted, instant, binding)
     }
 
     /// Records what the store noticed. For stores.
@@ -239,7 +240,7 @@ impl Decision {
         self.notes.full = true;
         self.binding = None;
         self.granted = 0;
-        self.delay = retry_after.as_micros().max(1);
+        self.instant = retry_after.as_micros().max(1);
         self.extras = None;
     }
 
@@ -289,16 +290,30 @@ impl Decision {
         self.granted
     }
 
+    /// When the store took the units, by its own clock: what
+    /// [`Operation::GiveBack`](crate::Operation::GiveBack) needs to know. `None` if it took none.
+    #[must_use]
+    pub const fn taken_at(&self) -> Option<Timestamp> {
+        match self.instant {
+            at if self.allowed && at != NEVER => Some(Timestamp::from_micros_clamped(at)),
+            _ => None,
+        }
+    }
+
     /// How long the caller has to wait before it acts: zero except for reservations and shapers.
     #[must_use]
-    pub const fn wait(&self) -> Span {
-        span(if self.allowed { self.delay } else { 0 })
+    pub fn wait(&self) -> Span {
+        if !self.allowed {
+            return Span::ZERO;
+        }
+        let enforced = self.policies().filter(|policy| !policy.is_shadow());
+        enforced.map(|policy| policy.wait()).max().unwrap_or(Span::ZERO)
     }
 
     /// When the caller may try again.
     #[must_use]
     pub const fn retry_after(&self) -> RetryAfter {
-        RetryAfter::of(self.allowed, self.delay)
+        RetryAfter::of(self.allowed, self.instant)
     }
 
     /// The outcome of each policy, in the order of the limit. Empty if no limit was asked or the
@@ -376,8 +391,8 @@ impl Decision {
 impl PartialEq for Decision {
     fn eq(&self, other: &Self) -> bool {
         let rest = |decision: &Self| {
-            let Self { granted, delay, allowed, source, notes, binding, .. } = *decision;
-            (granted, delay, allowed, source, notes, binding)
+            let Self { granted, instant, allowed, source, notes, binding, .. } = *decision;
+            (granted, instant, allowed, source, notes, binding)
         };
         rest(self) == rest(other)
             && self.limit == other.limit
@@ -407,6 +422,7 @@ impl fmt::Debug for Decision {
             .field("source", &self.source)
             .field("binding", &self.binding().map(|outcome| outcome.name().to_string()))
             .field("granted", &self.granted)
+            .field("taken_at", &self.taken_at())
             .field("wait", &self.wait())
             .field("retry_after", &self.retry_after())
             .field("policies", &self.policies().collect::<Vec<_>>())

@@ -95,6 +95,16 @@ pub trait Kernel: Clone + fmt::Debug + Eq + Send + Sync + 'static {
     /// an admission.
     fn refund(&self, balance: &mut Self::Balance, units: u64);
 
+    /// Gives back what is left of units that were taken at `taken_at`, in µs since the epoch: never
+    /// more than what they still withhold from others, and nothing if the kernel can't tell. The
+    /// newest time stays. Returns whether the balance changed.
+    ///
+    /// A kernel that tells callers when to act gives nothing back like this: somebody may have been
+    /// told an instant that counts on the units.
+    fn give_back(&self, _balance: &mut Self::Balance, _units: u64, _taken_at: u64) -> bool {
+        false
+    }
+
     /// The largest cost that would pass now; [`NEVER`] if unbounded.
     fn remaining(&self, balance: &Self::Balance) -> u64;
 

@@ -51,7 +51,13 @@ pub enum Operation {
     Check,
     /// Answer like a check, but write nothing.
     Peek,
-    /// Give the cost back.
+    /// Give back what is left of the same costs that an allowed request took: never more than they
+    /// still withhold from others, so that nobody gains by asking again and again.
+    GiveBack {
+        /// [`Decision::judged_at`](crate::Decision::judged_at) of that request.
+        taken_at: Timestamp,
+    },
+    /// Give the cost back, whoever took it.
     Refund,
     /// Take the cost now and learn when to act. Only for limits of the bucket family.
     Reserve {
@@ -273,9 +279,10 @@ impl Action<'_> {
             Self::Decide(Operation::TakeUpTo) => 4,
             Self::Decide(Operation::Charge) => 5,
             Self::Decide(Operation::Refund) => 6,
-            Self::Slices => 7,
-            Self::Decide(Operation::Reset) => 8,
-            Self::Cancel(_) => 9,
+            Self::Decide(Operation::GiveBack { .. }) => 7,
+            Self::Slices => 8,
+            Self::Decide(Operation::Reset) => 9,
+            Self::Cancel(_) => 10,
         }
     }
 
@@ -283,7 +290,16 @@ impl Action<'_> {
     #[must_use]
     pub const fn within(self) -> Option<u64> {
         match self {
-            Self::Decide(Operation::Reserve { within }) => Some(within.as_micros()),
+            Self::Decide(operation) => operation.within(),
+            _ => None,
+        }
+    }
+
+    /// When the units were taken that are given back, in µs since the epoch.
+    #[must_use]
+    pub const fn taken_at(self) -> Option<u64> {
+        match self {
+            Self::Decide(Operation::GiveBack { taken_at }) => Some(taken_at.as_micros()),
             _ => None,
         }
     }
@@ -297,6 +313,11 @@ impl Operation {
             Self::Reserve { within } => Some(within.as_micros()),
             _ => None,
         }
+    }
+
+    /// Whether an allowed request takes units.
+    pub(crate) const fn takes(self) -> bool {
+        matches!(self, Self::Check | Self::Reserve { .. } | Self::TakeUpTo | Self::Charge)
     }
 
     fn validate(self, limit: &Limit) -> Result<(), RequestError> {

@@ -101,7 +101,7 @@ pub fn admitted(
     }
     judge.pass_all(costs);
     let granted = judge.granted(costs);
-    Ok(judge.decision(true, granted))
+    Ok(judge.decision(true, granted, true))
 }
 
 /// One value per policy; up to 16 need no allocation.
@@ -128,7 +128,10 @@ fn decide(
         Operation::Peek => judge.check(costs, None, Charging::Never),
         Operation::TakeUpTo => judge.take_up_to(costs),
         Operation::Charge => judge.charge(costs),
-        Operation::Refund => Ok(judge.refund(costs)),
+        Operation::Refund => Ok(judge.refund(costs, Account::refund)),
+        Operation::GiveBack { taken_at } => {
+            Ok(judge.refund(costs, |account, units| account.give_back(units, taken_at.as_micros())))
+        }
         Operation::Reset => Ok(judge.reset(costs)),
     };
     let (allowed, granted) = match ruled {
@@ -139,7 +142,7 @@ fn decide(
         }
     };
     let notes = Notes { restamped: judge.restamped != 0, ..Notes::default() };
-    let mut decision = judge.decision(allowed, granted).with_notes(notes);
+    let mut decision = judge.decision(allowed, granted, operation.takes()).with_notes(notes);
     let changed = match operation {
         Operation::Peek => 0,
         Operation::Reset => u64::MAX >> (u64::BITS as usize - limit.members().len()),

@@ -20,11 +20,13 @@
 //! | 1 | operation, by its code |
 //! | 1 | parts, each with a subject of its own |
 //! | 1 | policies |
-//! | 7 | the longest accepted wait of a reservation, µs |
+//! | 7 | the longest accepted wait of a reservation, µs; or when the units were taken that are given back, µs since the epoch |
 
 use sluicegate_core::kernel::{FixedKind, HEAD_BYTES, Layout, NUMBER_BYTES as NUMBER, Rule};
 use sluicegate_core::record::retention;
-use sluicegate_core::{Action, DeniedCharge, Enforcement, Limit, Member, Operation, Request, Span};
+use sluicegate_core::{
+    Action, DeniedCharge, Enforcement, Limit, Member, Operation, Request, Span, Timestamp,
+};
 
 use crate::format::{Format, Item};
 use crate::twin::{BOUNDARIES, Lane, Twin};
@@ -57,13 +59,14 @@ pub(crate) const CHARGE_DENIED: u8 = 2;
 pub(crate) const NEXT_PART: u8 = 16;
 
 /// The operations that the scripts know, by the words they have for them.
-pub(crate) const OPERATIONS: [(&str, Action<'static>); 7] = [
+pub(crate) const OPERATIONS: [(&str, Action<'static>); 8] = [
     ("CHECK", Action::Decide(Operation::Check)),
     ("PEEK", Action::Decide(Operation::Peek)),
     ("RESERVE", Action::Decide(Operation::Reserve { within: Span::ZERO })),
     ("TAKE_UP_TO", Action::Decide(Operation::TakeUpTo)),
     ("CHARGE", Action::Decide(Operation::Charge)),
     ("REFUND", Action::Decide(Operation::Refund)),
+    ("GIVE_BACK", Action::Decide(Operation::GiveBack { taken_at: Timestamp::EPOCH })),
     ("SLICES", Action::Slices),
 ];
 
@@ -137,7 +140,7 @@ impl Program {
         }
         let end = bytes.len() - END.size();
         bytes[end] = action.code();
-        put(&mut bytes[end + 3..], action.within().unwrap_or(0));
+        put(&mut bytes[end + 3..], action.within().or(action.taken_at()).unwrap_or(0));
         for &index in &self.calendars {
             let Rule::Window(window) = limit.members()[index].policy().rule() else {
                 continue;
@@ -231,7 +234,7 @@ mod tests {
     fn an_operation_that_the_scripts_do_not_know_is_none_of_theirs() {
         let codes: Vec<u8> = OPERATIONS.iter().map(|(_, action)| action.code()).collect();
         // The scripts refuse what lies outside of their first and last.
-        assert_eq!(codes, [1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(codes, [1, 2, 3, 4, 5, 6, 7, 8]);
         assert!(!Program::knows(Action::Decide(Operation::Reset)));
         let within = Span::from_micros(7).unwrap();
         assert!(Program::knows(Action::Decide(Operation::Reserve { within })));

@@ -140,8 +140,7 @@ fn read_verdict(
             }
             _ if is_apart(rule) => {
                 let newest = entry.and_then(Entry::numbers).map_or(0, |numbers| numbers[0]);
-                let restamped = now.is_exceeded_by(newest);
-                Some(Held::Reading(read_reading(further.next(), restamped)?))
+                Some(Held::Reading(read_reading(further.next(), now, newest)?))
             }
             _ => read(entry),
         });
@@ -207,12 +206,13 @@ fn read_ask_again(items: &[Value]) -> Result<Reply, Error> {
 
 /// The reading of an exact log of one strategy, from its head right after an entry was added.
 fn admitted_reading(rule: &Log, head: Option<&Entry<'_>>) -> Reading {
-    let total = match head.and_then(Entry::numbers).as_deref() {
-        Some([_, base, total, ..]) => total.saturating_sub(*base),
-        _ => 0,
+    let (judged_at, total) = match head.and_then(Entry::numbers).as_deref() {
+        Some([newest, base, total, ..]) => (*newest, total.saturating_sub(*base)),
+        _ => (0, 0),
     };
     let remaining = rule.limit().saturating_sub(total);
     Reading {
+        judged_at,
         verdict: Verdict::Pass { wait: 0 },
         violated: 0,
         restamped: false,
@@ -230,7 +230,9 @@ pub(crate) const READING: Format = Format(&[&[Item::Whole(4), Item::Numbers(6)]]
 /// "Never", in seven bytes and as a double.
 pub(crate) const NEVER: u64 = 1 << 55;
 
-fn read_reading(value: Option<&Value>, restamped: bool) -> Result<Reading, Error> {
+/// Reads what a script says of a log whose newest time was `newest`.
+fn read_reading(value: Option<&Value>, now: Now, newest: u64) -> Result<Reading, Error> {
+    let restamped = now.is_exceeded_by(newest);
     let Some(Value::BulkString(bytes)) = value else {
         return Err(nonsense("no reading of a log"));
     };
@@ -247,6 +249,7 @@ fn read_reading(value: Option<&Value>, restamped: bool) -> Result<Reading, Error
         wait => Verdict::Refuse { retry: Some(wait) },
     };
     Ok(Reading {
+        judged_at: if restamped { now.micros } else { now.micros.max(newest) },
         verdict,
         violated: u32::from_be_bytes([*a, *b, *c, *d]),
         restamped,

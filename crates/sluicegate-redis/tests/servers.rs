@@ -30,7 +30,7 @@ fn a_script_refuses_an_operation_that_it_does_not_know() {
         let key = servers::fresh_prefix("unknown");
         let words: [&[u8]; 5] = [b"EVAL", script.text().as_bytes(), b"1", key.as_bytes(), &program];
         let reply = server.command(&words).unwrap();
-        assert!(matches!(&reply, Reply::Error(text) if text.contains("operation 8")), "{reply}");
+        assert!(matches!(&reply, Reply::Error(text) if text.contains("operation 9")), "{reply}");
         assert_eq!(server.cli(&["EXISTS", &key]).unwrap(), "0");
     }
 }

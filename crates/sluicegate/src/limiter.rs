@@ -2,6 +2,7 @@
 
 mod acquire;
 mod builder;
+mod give_back;
 mod now;
 mod reservation;
 
@@ -302,8 +303,10 @@ impl<S: Store> Limiter<S> {
     ) -> Result<Decision, Error> {
         let failure = answer.as_ref().err().and_then(Error::as_store).cloned();
         // Nothing was charged, given back or forgotten, so a decision would be wrong.
-        let is_question =
-            !matches!(operation, Operation::Charge | Operation::Refund | Operation::Reset);
+        let is_question = !matches!(
+            operation,
+            Operation::Charge | Operation::GiveBack { .. } | Operation::Refund | Operation::Reset
+        );
         let fallback = |allowed| Ok(Decision::fallback(self.limit(), allowed));
         let answer = match (self.inner.on_store_failure, &failure) {
             (OnStoreFailure::Allow, Some(_)) if is_question => fallback(true),

@@ -41,6 +41,18 @@ pub(crate) trait Account: fmt::Debug + Send + Sync {
     /// Gives units back.
     fn refund(&mut self, algorithm: &Algorithm, at: u64, units: u64) -> Result<(), Refusal>;
 
+    /// Gives back what is left of units that were taken at `taken_at`; nothing if that can't be
+    /// told.
+    fn give_back(
+        &mut self,
+        _algorithm: &Algorithm,
+        _at: u64,
+        _units: u64,
+        _taken_at: u64,
+    ) -> Result<(), Refusal> {
+        Ok(())
+    }
+
     fn report(&self, algorithm: &Algorithm, at: u64) -> Result<Report, Refusal>;
 }
 

@@ -197,6 +197,28 @@ impl Account for Bucket {
         self.owe(&terms, owed.newest, &left.max(BigRational::zero()))
     }
 
+    fn give_back(
+        &mut self,
+        algorithm: &Algorithm,
+        at: u64,
+        units: u64,
+        taken_at: u64,
+    ) -> Result<(), Refusal> {
+        let terms = Terms::of(algorithm);
+        let Some(owed) = self.0.clone() else { return Ok(()) };
+        // Nobody can have taken what no state can hold.
+        let is_possible = terms.flow.in_ticks(&whole(units)).is_ok() && taken_at <= at;
+        if terms.manner != Manner::Meter || !is_possible {
+            return Ok(());
+        }
+        let withheld = whole(units) - whole(at - taken_at) * &terms.flow.per_us;
+        if withheld <= BigRational::zero() {
+            return Ok(());
+        }
+        let left = terms.flow.in_ticks(&owed.units)? - withheld;
+        self.owe(&terms, owed.newest, &left.max(BigRational::zero()))
+    }
+
     fn report(&self, algorithm: &Algorithm, at: u64) -> Result<Report, Refusal> {
         let terms = Terms::of(algorithm);
         let deficit = self.deficit(&terms, at)?;

@@ -178,13 +178,7 @@ impl Account for Ledger {
         Ok(Verdict { violated, ..Verdict::refused(retry) })
     }
 
-    fn admit(
-        &mut self,
-        algorithm: &Algorithm,
-        at: u64,
-        units: u64,
-        _: u64,
-    ) -> Result<(), Refusal> {
+    fn admit(&mut self, algorithm: &Algorithm, at: u64, units: u64, _: u64) -> Result<(), Refusal> {
         self.record(algorithm, at, units)
     }
 
@@ -224,6 +218,39 @@ impl Account for Ledger {
             self.entries.iter().map(|entry| at < self.leaves(algorithm, entry.stamp)).collect();
         let mut left = units;
         for (entry, _) in self.entries.iter_mut().zip(counts).filter(|(_, counts)| *counts) {
+            let given = entry.units.min(left);
+            entry.units -= given;
+            left -= given;
+        }
+        Ok(())
+    }
+
+    fn give_back(
+        &mut self,
+        algorithm: &Algorithm,
+        at: u64,
+        units: u64,
+        taken_at: u64,
+    ) -> Result<(), Refusal> {
+        if taken_at > at {
+            return Ok(());
+        }
+        if let Algorithm::FixedWindow { window, .. } = algorithm {
+            let is_current = match window_around(window, taken_at) {
+                Some((_, end)) => at < end,
+                None => self.entries.first().is_some_and(|opening| {
+                    opening.stamp <= taken_at && at < self.leaves(algorithm, opening.stamp)
+                }),
+            };
+            return if is_current { self.refund(algorithm, at, units) } else { Ok(()) };
+        }
+        let slot = Self::slot(algorithm, taken_at);
+        if at >= self.leaves(algorithm, taken_at) {
+            return Ok(());
+        }
+        let mut left = units;
+        let is_own = |entry: &&mut Entry| Self::slot(algorithm, entry.stamp) == slot;
+        for entry in self.entries.iter_mut().filter(is_own) {
             let given = entry.units.min(left);
             entry.units -= given;
             left -= given;

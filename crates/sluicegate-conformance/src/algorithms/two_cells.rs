@@ -139,13 +139,7 @@ impl Account for TwoCells {
         ))
     }
 
-    fn admit(
-        &mut self,
-        algorithm: &Algorithm,
-        at: u64,
-        units: u64,
-        _: u64,
-    ) -> Result<(), Refusal> {
+    fn admit(&mut self, algorithm: &Algorithm, at: u64, units: u64, _: u64) -> Result<(), Refusal> {
         self.record(&Terms::of(algorithm), at, units)
     }
 
@@ -164,6 +158,20 @@ impl Account for TwoCells {
             let given = left.min(*units);
             *units -= given;
             left -= given;
+        }
+        Ok(())
+    }
+
+    fn give_back(
+        &mut self,
+        algorithm: &Algorithm,
+        at: u64,
+        units: u64,
+        taken_at: u64,
+    ) -> Result<(), Refusal> {
+        let window = Terms::of(algorithm).window;
+        if taken_at <= at && taken_at / window == at / window {
+            self.refund(algorithm, at, units)?;
         }
         Ok(())
     }

@@ -71,7 +71,13 @@ impl WarmUp {
         Ok((debt.us.saturating_sub(elapsed), missing))
     }
 
-    fn grant(&mut self, terms: &Terms, at: u64, units: u64, acts_in_us: u64) -> Result<(), Refusal> {
+    fn grant(
+        &mut self,
+        terms: &Terms,
+        at: u64,
+        units: u64,
+        acts_in_us: u64,
+    ) -> Result<(), Refusal> {
         let (debt, missing) = self.now(terms, at)?;
         let before = (&terms.most - &missing).max(BigRational::zero());
         let taken = whole(units).min(before.clone());

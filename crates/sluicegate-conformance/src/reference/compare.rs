@@ -29,6 +29,10 @@ impl Operation {
             Self::TakeUpTo { costs } => (core::Operation::TakeUpTo, costs),
             Self::Charge { costs } => (core::Operation::Charge, costs),
             Self::Refund { costs } => (core::Operation::Refund, costs),
+            Self::GiveBack { costs, taken_at_us } => {
+                let taken_at = core::Timestamp::from_micros_clamped(*taken_at_us);
+                (core::Operation::GiveBack { taken_at }, costs)
+            }
             Self::Reset => (core::Operation::Reset, &Costs::Unsaid),
         };
         let costs = match costs {

@@ -58,6 +58,13 @@ pub enum Operation {
         /// What is given back.
         costs: Costs,
     },
+    /// Give back what is left of units that were taken.
+    GiveBack {
+        /// The units that were taken.
+        costs: Costs,
+        /// When they were, in microseconds since the Unix epoch.
+        taken_at_us: u64,
+    },
     /// Forget the key.
     Reset,
 }
@@ -71,7 +78,8 @@ impl Operation {
             | Self::Reserve { costs, .. }
             | Self::TakeUpTo { costs }
             | Self::Charge { costs }
-            | Self::Refund { costs } => match costs {
+            | Self::Refund { costs }
+            | Self::GiveBack { costs, .. } => match costs {
                 Costs::Unsaid => default,
                 Costs::All(units) => *units,
                 Costs::Each(units) => units.get(index).copied().unwrap_or(default),

@@ -1,5 +1,7 @@
 //! Random requests against a limit.
 
+use std::collections::VecDeque;
+
 use sluicegate_core::{Algorithm, MAX_EXACT, Policy, Timestamp, Window};
 
 use super::Plan;
@@ -14,6 +16,8 @@ pub(super) struct Walk {
     is_bookable: bool,
     /// When something that was refused would pass.
     opens: Option<u64>,
+    /// When the latest requests were made.
+    latest: VecDeque<u64>,
 }
 
 const SECOND: u64 = 1_000_000;
@@ -31,6 +35,7 @@ impl Walk {
                     && !policy.algorithm().keyword().starts_with("sliding")
             }),
             opens: None,
+            latest: VecDeque::new(),
         }
     }
 
@@ -46,6 +51,8 @@ impl Walk {
             1 => b"".to_vec(),
             _ => b"a".to_vec(),
         };
+        self.latest.push_front(self.now);
+        self.latest.truncate(6);
         (self.now, key, self.operation(dice, policies))
     }
 
@@ -87,7 +94,7 @@ impl Walk {
 
     fn operation(&self, dice: &mut Dice, policies: &[Policy]) -> Operation {
         let costs = costs(dice, policies);
-        let kinds = if self.all_operations { 20 } else { 14 };
+        let kinds = if self.all_operations { 22 } else { 14 };
         match dice.below(kinds) {
             0..8 => Operation::Check { costs },
             8 => Operation::Peek { costs },
@@ -106,7 +113,12 @@ impl Walk {
             14 | 15 => Operation::TakeUpTo { costs },
             16 | 17 => Operation::Charge { costs },
             18 => Operation::Refund { costs },
-            19 if dice.one_in(3) => Operation::Reset,
+            19 | 20 => {
+                let made = self.latest[dice.below_len(self.latest.len())];
+                let taken_at_us = if dice.one_in(8) { made + 1 } else { made };
+                Operation::GiveBack { costs, taken_at_us }
+            }
+            21 if dice.one_in(3) => Operation::Reset,
             _ => Operation::Check { costs },
         }
     }

@@ -28,12 +28,15 @@ impl Step {
         if dice.one_in(10) {
             *now -= dice.below(1_000_000);
         }
-        let operation = match dice.below(12) {
+        let operation = match dice.below(13) {
             0 => Operation::Peek,
             1 => Operation::Charge,
             2 => Operation::TakeUpTo,
             3 => Operation::Refund,
             4 if dice.one_in(3) => Operation::Reset,
+            12 => Operation::GiveBack {
+                taken_at: timestamp(*now - dice.pick(&[0, 1, 1_000, 1_000_000]).min(*now)),
+            },
             5 | 6 if limit.can_reserve() => {
                 Operation::Reserve { within: Span::from_micros(dice.below(3_000_000)).unwrap() }
             }

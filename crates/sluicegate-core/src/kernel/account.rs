@@ -83,9 +83,17 @@ impl Account<'_> {
             Self::Read(_) => Ok(()))
     }
 
-    pub(crate) fn refund(&mut self, units: u64) {
+    /// Returns whether the balance changed.
+    pub(crate) fn refund(&mut self, units: u64) -> bool {
         match_kernel!(Self, self, bound => bound.rule.refund(&mut bound.balance, units);
             Self::Read(_) => ());
+        true
+    }
+
+    /// Returns whether the balance changed.
+    pub(crate) fn give_back(&mut self, units: u64, taken_at: u64) -> bool {
+        match_kernel!(Self, self, bound => bound.rule.give_back(&mut bound.balance, units, taken_at);
+            Self::Read(_) => true)
     }
 
     /// For [`Rule::whole_units`].
@@ -122,6 +130,12 @@ impl Account<'_> {
             Self::Read(reading) => reading.violated)
     }
 
+    /// The time of judgement, in µs since the epoch.
+    pub(crate) fn judged_at(&self) -> u64 {
+        match_kernel!(Self, self, bound => bound.judged_at();
+            Self::Read(reading) => reading.judged_at)
+    }
+
     pub(crate) fn is_known(&self) -> bool {
         match_kernel!(Self, self, bound => bound.rule.is_known(&bound.balance);
             Self::Read(_) => true)
@@ -131,6 +145,10 @@ impl Account<'_> {
 impl<K: Kernel> Bound<'_, K> {
     fn into_state(self) -> Option<K::State> {
         self.rule.state(self.balance)
+    }
+
+    fn judged_at(&self) -> u64 {
+        K::judged_at(&self.balance)
     }
 
     fn can_charge(&self, charge: Charge) -> Result<(), Overflow> {
@@ -150,7 +168,7 @@ impl<K: Kernel> Bound<'_, K> {
     }
 
     fn keep_for(&self, now: Now) -> u64 {
-        let ahead = K::judged_at(&self.balance).saturating_sub(now.micros);
+        let ahead = self.judged_at().saturating_sub(now.micros);
         self.rule.keep_for(&self.balance).saturating_add(ahead)
     }
 }

@@ -159,6 +159,12 @@ impl Bucket {
         matches!(self.discipline, Discipline::Smooth)
     }
 
+    fn lower(&self, balance: &mut Balance, ticks: u128) {
+        let ticks = u64::try_from(ticks).unwrap_or(u64::MAX);
+        balance.deficit_at_newest = balance.deficit_at_newest.saturating_sub(ticks);
+        balance.deficit = self.drain(balance.deficit_at_newest, balance.at - balance.newest);
+    }
+
     fn judge_smooth(&self, balance: &Balance, within: Option<u64>) -> Verdict {
         if self.refill == 0 {
             return Verdict::Refuse { retry: None };
@@ -279,10 +285,24 @@ impl Kernel for Bucket {
         if !balance.known {
             return;
         }
-        let ticks = u128::from(units) * u128::from(self.unit);
-        let ticks = u64::try_from(ticks).unwrap_or(u64::MAX);
-        balance.deficit_at_newest = balance.deficit_at_newest.saturating_sub(ticks);
-        balance.deficit = self.drain(balance.deficit_at_newest, balance.at - balance.newest);
+        self.lower(balance, u128::from(units) * u128::from(self.unit));
+    }
+
+    /// What the units still withhold: less than they cost by what has flowed back since.
+    fn give_back(&self, balance: &mut Balance, units: u64, taken_at: u64) -> bool {
+        // A cost beyond what a state can hold was never taken.
+        let (Some(elapsed), Ok(cost)) =
+            (balance.at.checked_sub(taken_at), product(units, self.unit))
+        else {
+            return false;
+        };
+        let flowed = u128::from(elapsed) * u128::from(self.refill);
+        let withheld = u128::from(cost).saturating_sub(flowed);
+        let gives = self.discipline == Discipline::Meter && withheld > 0;
+        if gives {
+            self.lower(balance, withheld);
+        }
+        gives
     }
 
     fn remaining(&self, balance: &Balance) -> u64 {

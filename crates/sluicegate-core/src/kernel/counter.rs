@@ -195,6 +195,15 @@ impl Kernel for Counter {
         balance.current = balance.current.saturating_sub(units);
     }
 
+    /// Gives units back that were taken in the current cell.
+    fn give_back(&self, balance: &mut Balance, units: u64, taken_at: u64) -> bool {
+        let gives = (balance.start..=balance.at).contains(&taken_at);
+        if gives {
+            self.refund(balance, units);
+        }
+        gives
+    }
+
     fn remaining(&self, balance: &Balance) -> u64 {
         let ceiling = u128::from(self.limit) * u128::from(self.steps);
         let held = u128::from(balance.previous) * u128::from(self.left(balance));

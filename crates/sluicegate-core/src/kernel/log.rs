@@ -293,6 +293,28 @@ impl Kernel for Log {
         state.entries.drain(first..gone.max(first));
     }
 
+    /// Gives units back from the entry they were taken in, while it counts. Walks through the
+    /// entries after it.
+    fn give_back(&self, balance: &mut Balance, units: u64, taken_at: u64) -> bool {
+        let Balance { state, at } = balance;
+        let stamp = self.stamp(taken_at);
+        let Ok(index) = state.entries.binary_search_by_key(&stamp, |entry| entry.stamp) else {
+            return false;
+        };
+        if taken_at > *at || stamp + self.horizon <= *at {
+            return false;
+        }
+        let before = state.total_before(index);
+        let given = units.min(state.entries[index].total - before);
+        for entry in state.entries.range_mut(index..) {
+            entry.total -= given;
+        }
+        if state.entries[index].total == before {
+            state.entries.remove(index);
+        }
+        true
+    }
+
     fn remaining(&self, balance: &Balance) -> u64 {
         let left = |strategy: &Strategy| {
             let used = used(&balance.state, balance.at, strategy.window.as_micros());

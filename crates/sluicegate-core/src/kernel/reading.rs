@@ -6,6 +6,8 @@ use super::Verdict;
 /// charged it itself.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Reading {
+    /// The time of judgement, in µs since the epoch.
+    pub judged_at: u64,
     /// Whether the cost passes.
     pub verdict: Verdict,
     /// The strategies that refuse, as bits.

@@ -162,6 +162,15 @@ impl Kernel for FixedWindow {
         balance.used = balance.used.saturating_sub(units);
     }
 
+    /// Gives units back that were taken in the current window.
+    fn give_back(&self, balance: &mut Balance, units: u64, taken_at: u64) -> bool {
+        let gives = (balance.start..=balance.at).contains(&taken_at);
+        if gives {
+            self.refund(balance, units);
+        }
+        gives
+    }
+
     fn remaining(&self, balance: &Balance) -> u64 {
         self.limit.saturating_sub(balance.used)
     }

@@ -210,12 +210,17 @@ impl<'l> Judge<'l> {
         Ok((true, self.granted(costs)))
     }
 
-    pub(super) fn refund(&mut self, costs: Costs<'_>) -> (bool, u64) {
+    /// Gives the costs back by `give`, which returns whether it changed the account.
+    pub(super) fn refund(
+        &mut self,
+        costs: Costs<'_>,
+        give: impl Fn(&mut Account<'l>, u64) -> bool,
+    ) -> (bool, u64) {
         self.pass_all(costs);
         for index in 0..self.accounts.len() {
             let cost = self.judgements[index].cost;
-            if cost > 0 && self.accounts[index].is_known() {
-                self.accounts[index].refund(cost);
+            let account = &mut self.accounts[index];
+            if cost > 0 && account.is_known() && give(account, cost) {
                 self.changed |= 1 << index;
             }
         }
@@ -234,26 +239,34 @@ impl<'l> Judge<'l> {
         }
     }
 
-    pub(super) fn decision(&self, allowed: bool, granted: u64) -> Decision {
+    /// The decision; `takes` says whether an allowed request takes units.
+    pub(super) fn decision(&self, allowed: bool, granted: u64, takes: bool) -> Decision {
         let mut binding: Option<(u8, u64)> = None;
-        let mut wait = 0;
         let mut policies = SmallVec::with_capacity(self.accounts.len());
         for (index, (account, judgement)) in self.accounts.iter().zip(&self.judgements).enumerate()
         {
             let numbers = numbers(account, *judgement);
             if self.is_enforced(index) {
-                if numbers.admitted {
-                    wait = wait.max(numbers.delay);
-                } else if binding.is_none_or(|(_, longest)| numbers.delay > longest) {
+                let binds = binding.is_none_or(|(_, longest)| numbers.delay > longest);
+                if !numbers.admitted && binds {
                     binding = Some((u8::try_from(index).unwrap_or(u8::MAX), numbers.delay));
                 }
             }
             policies.push(numbers);
         }
         let binding = binding.filter(|_| !allowed);
-        let delay = if allowed { wait } else { binding.map_or(0, |(_, retry)| retry) };
+        let instant = match binding {
+            Some((_, retry)) => retry,
+            None if takes && allowed => self.judged_at(),
+            None => NEVER,
+        };
         let binding = binding.map(|(index, _)| index);
-        Decision::new(self.limit.clone(), policies, allowed, granted, delay, binding)
+        Decision::new(self.limit.clone(), policies, allowed, granted, instant, binding)
+    }
+
+    /// The time of judgement; of policies that stand at different times, the earliest.
+    fn judged_at(&self) -> u64 {
+        self.accounts.iter().map(Account::judged_at).min().unwrap_or(NEVER)
     }
 
     /// For how long the states of each part have to be kept: as long as the one that lives longest.

@@ -70,11 +70,22 @@ function bucket.charge_denied(p, cost)
   return true
 end
 
-function bucket.refund(p, units)
-  local ticks = MAX
-  if units <= floor(MAX / p.unit) then ticks = units * p.unit end
+local function lower(p, ticks)
   p.held = max(0, p.held - ticks)
   p.deficit, p.changed = max(0, p.held - (p.at - p.newest) * p.refill), true
+end
+
+function bucket.refund(p, units)
+  lower(p, units <= floor(MAX / p.unit) and units * p.unit or MAX)
+end
+
+-- What the units still withhold: less than they cost by what has flowed back since.
+function bucket.give_back(p, units, taken_at)
+  if p.shaper or p.smooth or taken_at > p.at then return end
+  -- A cost beyond what a state can hold was never taken.
+  if units > floor(MAX / p.unit) then return end
+  local flowed = p.refill * (p.at - taken_at)
+  if flowed < units * p.unit then lower(p, units * p.unit - flowed) end
 end
 
 function bucket.remaining(p)

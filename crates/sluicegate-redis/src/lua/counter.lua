@@ -66,6 +66,10 @@ function counter.refund(p, units)
   if p.current > 0 then p.current, p.changed = max(0, p.current - units), true end
 end
 
+function counter.give_back(p, units, taken_at)
+  if taken_at >= p.start and taken_at <= p.at then counter.refund(p, units) end
+end
+
 function counter.remaining(p)
   -- More than the limit leaves nothing, and its product might pass 2^53.
   local whole = p.limit * p.steps

@@ -2,7 +2,8 @@
 -- below share, and tail.lua is what they all serve.
 
 local floor, max, min = math.floor, math.max, math.min
-local operation, parts, count, within = unpack(PROGRAM_END, program, #program - (PROGRAM_END_SIZE - 1))
+-- The last is the longest wait of a reservation, or when the units were taken that are given back.
+local operation, parts, count, term = unpack(PROGRAM_END, program, #program - (PROGRAM_END_SIZE - 1))
 -- What each kernel below registers, by the kind of its entries.
 local kernels = {}
 

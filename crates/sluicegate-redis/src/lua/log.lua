@@ -52,6 +52,9 @@ end
 -- Stamp and running total of an entry.
 local function entry(p, index)
   if index == p.tail then return p.tail_stamp, p.tail_total end
+  if p.patch and index >= p.patch_first then
+    return unpack(PAIR, p.patch, PAIR_SIZE * (index - p.patch_first) + 1)
+  end
   if p.inline and not p.rewritten then return unpack(PAIR, p.value, p.body + PAIR_SIZE * index) end
   local place = PAIR_SIZE * (index - (p.block_first or 0))
   if not p.block or place < 0 or place >= #p.block then
@@ -80,6 +83,16 @@ local function first_within(p, length, at)
   return low
 end
 
+-- The first entry stamped at an instant or after it.
+local function first_stamped(p, at)
+  local low, high = p.first, p.count
+  while low < high do
+    local middle = floor((low + high) / 2)
+    if (entry(p, middle)) < at then low = middle + 1 else high = middle end
+  end
+  return low
+end
+
 -- The first entry whose running total is at least (or, strictly, above) a number.
 local function first_total(p, number, strictly)
   local low, high = p.first, p.count
@@ -97,15 +110,11 @@ function log.stand(p)
   elseif p.newest > ahead then
     p.newest, p.restamped = now, true
     -- What lies ahead of now counts as made now.
-    local low, high = p.first, p.count
-    while low < high do
-      local middle = floor((low + high) / 2)
-      if (entry(p, middle)) <= now then low = middle + 1 else high = middle end
-    end
-    if low < p.count then
+    local first = first_stamped(p, now + 1)
+    if first < p.count then
       local stamp = now - now % p.slice
-      local joins = low > p.first and (entry(p, low - 1)) == stamp
-      p.count = joins and low or low + 1
+      local joins = first > p.first and (entry(p, first - 1)) == stamp
+      p.count = joins and first or first + 1
       p.tail, p.tail_stamp, p.tail_total = p.count - 1, stamp, p.total
     end
   end
@@ -234,6 +243,27 @@ function log.refund(p, units)
   p.changed = true
 end
 
+-- Gives units back from the entry they were taken in, while it counts. Only that entry and those
+-- after it are read and written.
+function log.give_back(p, units, taken_at)
+  local stamp = taken_at - taken_at % p.slice
+  if taken_at > p.at or stamp + p.longest <= p.at then return end
+  local index = first_stamped(p, stamp)
+  if index == p.count or (entry(p, index)) ~= stamp then return end
+  local before, _, total = total_before(p, index), entry(p, index)
+  local given = min(units, total - before)
+  local gone = before + given == total and index + 1 or index
+  p.changed = true
+  if p.inline then return rewrite(p, p.first, index, gone, given) end
+  local parts = {}
+  for each = gone, p.count - 1 do
+    local then_stamp, then_total = entry(p, each)
+    parts[#parts + 1] = pack(PAIR, then_stamp, then_total - given)
+  end
+  p.patch, p.patch_first, p.tail = table.concat(parts), index, nil
+  p.total, p.count = p.total - given, index + #parts
+end
+
 function log.remaining(p)
   local least = MAX
   for _, strategy in ipairs(p.strategies) do
@@ -258,6 +288,10 @@ end
 -- Writes the entries that are in a key of their own.
 function log.save(p, life)
   if p.inline then return end
+  if p.patch then
+    redis.call('SETRANGE', p.key, PAIR_SIZE * p.patch_first, p.patch)
+    p.patch, p.block = nil, nil
+  end
   if p.rewritten or not p.found or p.first == p.count or p.first > LOG_SLACK and 2 * p.first > p.count then
     -- More have left than are left: keep only those.
     local block = live(p)

@@ -114,11 +114,11 @@ for _, p in ipairs(policies) do
   if granted and p.cost > 0 then
     p.cost = max(1, p.shadow and min(p.cost, p.kernel.remaining(p)) or granted)
   end
-  if p.cost == 0 or operation == CHARGE or operation == REFUND then
+  if p.cost == 0 or operation == CHARGE or operation == REFUND or operation == GIVE_BACK then
     p.wait = 0
   else
     local accepted = nil
-    if operation == RESERVE then accepted = within end
+    if operation == RESERVE then accepted = term end
     p.wait = p.kernel.ask(p, p.cost, accepted)
     if not p.shadow then
       if p.wait then act_in = max(act_in, p.wait) else allowed = false end
@@ -135,6 +135,8 @@ for _, p in ipairs(policies) do
     holds = true
   elseif operation == REFUND then
     if p.found then p.kernel.refund(p, p.cost) end
+  elseif operation == GIVE_BACK then
+    if p.found and p.kernel.give_back then p.kernel.give_back(p, p.cost, term) end
   elseif operation == CHARGE then
     holds = p.kernel.admit(p, p.cost, 0)
   elseif passes then

@@ -73,6 +73,10 @@ function window.refund(p, units)
   if p.open then p.used, p.changed = max(0, p.used - units), true end
 end
 
+function window.give_back(p, units, taken_at)
+  if taken_at >= p.start and taken_at <= p.at then window.refund(p, units) end
+end
+
 function window.remaining(p)
   return max(0, p.limit - p.used)
 end

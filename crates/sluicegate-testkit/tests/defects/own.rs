@@ -1,6 +1,8 @@
 //! What Sluicegate itself once got wrong.
 
-use crate::everywhere::{Everywhere, MS, at};
+use sluicegate_core::Operation;
+
+use crate::everywhere::{Everywhere, MS, S, at};
 
 /// Three units flow back each µs, and one is missing: three more fit after a third of a µs, and a
 /// caller that is told to act after a whole one gets what flowed back in between.
@@ -43,4 +45,20 @@ fn no_interval_has_more_than_the_burst_and_the_rate_whoever_reserves() {
             }
         }
     }
+}
+
+/// Of an entry in the middle of a log, whose strategies look back to both sides of it.
+#[test]
+fn what_is_given_back_from_the_middle_of_a_log_is_seen_by_every_strategy() {
+    let mut all = Everywhere::new(&["sliding_log 10/10s and 20/h"]);
+    assert!(all.ask(at(0).cost(2)).is_allowed());
+    let taken = all.ask(at(S).cost(4));
+    assert!(all.ask(at(5 * S).cost(3)).is_allowed());
+    let give_back = Operation::GiveBack { taken_at: taken.taken_at().unwrap() };
+    let given = all.ask(at(12 * S).cost(3).to(give_back));
+    assert_eq!(given.remaining(), Some(7), "10 - 3");
+    assert_eq!(all.ask(at(12 * S).cost(3).to(give_back)).remaining(), Some(7), "one was left");
+    assert_eq!(all.ask(at(16 * S).peek()).remaining(), Some(10));
+    assert_eq!(all.ask(at(16 * S).cost(10)).remaining(), Some(0));
+    assert_eq!(all.ask(at(30 * S).peek()).remaining(), Some(5), "20 - 2 - 3 - 10");
 }

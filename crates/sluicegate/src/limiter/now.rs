@@ -93,7 +93,7 @@ impl<S: Store> Limiter<S> {
     }
 
     #[inline]
-    fn ask_now(&self, operation: Operation, ask: &Ask<'_>) -> Result<Decision, Error> {
+    pub(super) fn ask_now(&self, operation: Operation, ask: &Ask<'_>) -> Result<Decision, Error> {
         match self.ask_at_once(operation, ask) {
             Some(answer) => answer,
             None => Err(self.would_block()),

@@ -2,6 +2,7 @@
 
 mod acquire;
 mod from_limiter;
+mod give_back;
 mod keys;
 mod look;
 mod now;
@@ -292,7 +293,7 @@ pub(crate) fn fields(prepared: &Prepared) -> LimitFields {
 
 const fn purpose(operation: Operation) -> Purpose {
     match operation {
-        Operation::Charge | Operation::Refund => Purpose::Settle,
+        Operation::Charge | Operation::GiveBack { .. } | Operation::Refund => Purpose::Settle,
         Operation::Reset => Purpose::Forget,
         _ => Purpose::Admit,
     }
