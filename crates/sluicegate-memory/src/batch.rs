@@ -137,7 +137,7 @@ impl MemoryLimit {
             };
             match fast::judge(policy, locks.shard(index), *fingerprint, cost, now, keep_first) {
                 Ok(answer) => judged.push(answer),
-                Err(Rare::Late | Rare::Overflow(_) | Rare::Full(..)) => return,
+                Err(Rare::State | Rare::Overflow(_) | Rare::Full(..)) => return,
             }
         }
     }

@@ -23,15 +23,15 @@ pub(crate) trait Cell: Default + Send + Sized + 'static {
         *self = Self::new(state, tag);
     }
 
-    /// The tag of a state's scale; `None` when the table has seen too many. `usual` is that of the
-    /// rule.
-    fn tag_of(
-        _state: &StateOf<Self>,
+    /// A state and the tag of its scale: the state's own, or the rule's when the table has seen too
+    /// many. `usual` is the tag of the rule's.
+    fn tagged(
+        state: StateOf<Self>,
         _rule: &Self::Kernel,
         usual: Tag,
         _scales: &Scales,
-    ) -> Option<Tag> {
-        Some(usual)
+    ) -> (StateOf<Self>, Tag) {
+        (state, usual)
     }
 
     /// The tag of the scale that a rule counts in; `None` when the table has seen too many.
@@ -103,13 +103,19 @@ impl Cell for BucketCell {
         self.read_other(scales)
     }
 
-    fn tag_of(
-        state: &bucket::State,
+    fn tagged(
+        state: bucket::State,
         rule: &bucket::Bucket,
         usual: Tag,
         scales: &Scales,
-    ) -> Option<Tag> {
-        if state.unit == rule.unit() { Some(usual) } else { scales.tag_of(state.unit) }
+    ) -> (bucket::State, Tag) {
+        if state.unit == rule.unit() {
+            return (state, usual);
+        }
+        match scales.tag_of(state.unit) {
+            Some(tag) => (state, tag),
+            None => (rule.rounded(state), usual),
+        }
     }
 
     fn tag_for(rule: &bucket::Bucket, scales: &Scales) -> Option<Tag> {

@@ -35,9 +35,7 @@ impl<'s, C: Cell> Entry<'s, C> {
     /// Keeps a state; gives whether it is one more than before.
     pub(crate) fn keep(&mut self, state: StateOf<C>, now: u64) -> bool {
         let OpenedPolicy { table, rule, tag, .. } = self.policy;
-        let Some(tag) = C::tag_of(&state, rule, *tag, table.scales()) else {
-            return false;
-        };
+        let (state, tag) = C::tagged(state, rule, *tag, table.scales());
         match self.found {
             Some(index) => {
                 self.shard.cell_mut(index).put(state, tag);

@@ -22,8 +22,8 @@ pub(crate) struct Judged {
 /// Why a check was not judged; nothing has changed.
 #[derive(Clone, Copy)]
 pub(crate) enum Rare {
-    /// A state has to be restamped.
-    Late,
+    /// A state has to be restamped, or is counted in the ticks of another rate.
+    State,
     Overflow(Overflow),
     /// There is no room for a new key.
     Full(Full, Verdict),
@@ -76,8 +76,8 @@ pub(crate) fn judge(
         Err(_) => None,
     };
     let (mut balance, restamped) = rule.balance(state, now).map_err(Rare::Overflow)?;
-    if restamped {
-        return Err(Rare::Late);
+    if restamped || !balance.is_in_its_scale() {
+        return Err(Rare::State);
     }
     let verdict = rule.judge(&balance, cost.get(), None);
     if let Verdict::Pass { wait } = verdict {
@@ -107,7 +107,7 @@ fn answer_rare(
         Rare::Full(full, verdict) if !opened.registry().evicts() => {
             turn_away(opened.limit(), &policy.rule, cost, verdict, now, full)
         }
-        Rare::Late | Rare::Full(..) => {
+        Rare::State | Rare::Full(..) => {
             let request = Request::check(key).costs(Costs::Same(cost));
             general::decide(opened, &request, fingerprint, now)
         }

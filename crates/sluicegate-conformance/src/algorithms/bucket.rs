@@ -4,7 +4,7 @@
 use num_bigint::BigInt;
 use num_integer::Integer;
 use num_rational::BigRational;
-use num_traits::{ToPrimitive, Zero};
+use num_traits::{One, ToPrimitive, Zero};
 use sluicegate_core::{Algorithm, MAX_EXACT, Rate, Start};
 
 use super::account::{Account, Patience, Refusal, Report, Verdict, unknown};
@@ -17,6 +17,8 @@ pub(super) struct Bucket(Option<Owed>);
 struct Owed {
     newest: u64,
     units: BigRational,
+    /// The ticks per unit it is counted in.
+    ticks: u64,
 }
 
 /// The numbers of a bucket, in units and microseconds.
@@ -37,16 +39,13 @@ enum Manner {
 /// A rate as exact numbers, and the fraction of a unit that states are counted in.
 pub(super) struct Flow {
     pub(super) per_us: BigRational,
-    ticks_per_unit: BigRational,
+    ticks: u64,
 }
 
 impl Flow {
     pub(super) fn new(rate: Rate) -> Self {
         let (count, per) = (rate.count(), rate.period().as_micros());
-        Self {
-            per_us: BigRational::new(count.into(), per.into()),
-            ticks_per_unit: whole(per / count.gcd(&per)),
-        }
+        Self { per_us: BigRational::new(count.into(), per.into()), ticks: per / count.gcd(&per) }
     }
 
     /// Whole microseconds until `units` have flowed, rounded up; `None` if that takes for ever.
@@ -62,11 +61,11 @@ impl Flow {
 
     /// A deficit counted in the ticks of this rate, rounded up; the same if it already was.
     pub(super) fn in_ticks(&self, units: &BigRational) -> Result<BigRational, Refusal> {
-        let ticks = (units * &self.ticks_per_unit).ceil();
+        let ticks = (units * whole(self.ticks)).ceil();
         if ticks > whole(MAX_EXACT) {
             return Err(Refusal::TooLarge);
         }
-        Ok(ticks / &self.ticks_per_unit)
+        Ok(ticks / whole(self.ticks))
     }
 }
 
@@ -110,14 +109,40 @@ impl Terms {
 }
 
 impl Bucket {
-    fn deficit(&self, terms: &Terms, at: u64) -> Result<BigRational, Refusal> {
-        let Some(owed) = &self.0 else { return Ok(terms.fresh.clone()) };
-        let drained = whole(at - owed.newest) * &terms.flow.per_us;
-        Ok((terms.flow.in_ticks(&owed.units)? - drained).max(BigRational::zero()))
+    /// What is owed under these terms: exact in ticks that suit both these and the former ones, or
+    /// rounded up to a tick of these where the former ones can't be kept.
+    fn owed(&self, terms: &Terms) -> Result<Option<Owed>, Refusal> {
+        let Some(mut owed) = self.0.clone() else { return Ok(None) };
+        let both = whole(owed.ticks) * whole(terms.flow.ticks / terms.flow.ticks.gcd(&owed.ticks));
+        let one = BigRational::one();
+        let largest = (&terms.capacity + one).max(terms.flow.per_us.clone());
+        let fits = |units: &BigRational| units * &both <= whole(MAX_EXACT);
+        match both.to_u64() {
+            Some(ticks) if fits(&largest) && fits(&owed.units) => owed.ticks = ticks,
+            _ => {
+                owed.units = terms.flow.in_ticks(&owed.units)?;
+                owed.ticks = terms.flow.ticks;
+            }
+        }
+        Ok(Some(owed))
     }
 
+    fn deficit(&self, terms: &Terms, at: u64) -> Result<BigRational, Refusal> {
+        let Some(owed) = self.owed(terms)? else { return Ok(terms.fresh.clone()) };
+        let drained = whole(at - owed.newest) * &terms.flow.per_us;
+        Ok((owed.units - drained).max(BigRational::zero()))
+    }
+
+    /// Keeps what is owed in the ticks it is kept in now, or in whole ones of the terms when it is
+    /// whole in them, or grew too large.
     fn owe(&mut self, terms: &Terms, newest: u64, units: &BigRational) -> Result<(), Refusal> {
-        self.0 = Some(Owed { newest, units: terms.flow.in_ticks(units)? });
+        let ticks = self.owed(terms)?.map_or(terms.flow.ticks, |owed| owed.ticks);
+        let is_whole = (units * whole(terms.flow.ticks)).is_integer();
+        self.0 = Some(if is_whole || units * whole(ticks) > whole(MAX_EXACT) {
+            Owed { newest, units: terms.flow.in_ticks(units)?, ticks: terms.flow.ticks }
+        } else {
+            Owed { newest, units: units.clone(), ticks }
+        });
         Ok(())
     }
 }
@@ -132,8 +157,9 @@ impl Account for Bucket {
     }
 
     fn restamp(&mut self, algorithm: &Algorithm, now: u64) -> Result<(), Refusal> {
-        match self.0.clone() {
-            Some(owed) => self.owe(&Terms::of(algorithm), now, &owed.units),
+        let terms = Terms::of(algorithm);
+        match self.owed(&terms)? {
+            Some(owed) => self.owe(&terms, now, &owed.units),
             None => Ok(()),
         }
     }
@@ -192,8 +218,8 @@ impl Account for Bucket {
 
     fn refund(&mut self, algorithm: &Algorithm, _: u64, units: u64) -> Result<(), Refusal> {
         let terms = Terms::of(algorithm);
-        let Some(owed) = self.0.clone() else { return Ok(()) };
-        let left = terms.flow.in_ticks(&owed.units)? - whole(units);
+        let Some(owed) = self.owed(&terms)? else { return Ok(()) };
+        let left = owed.units - whole(units);
         self.owe(&terms, owed.newest, &left.max(BigRational::zero()))
     }
 
@@ -205,7 +231,7 @@ impl Account for Bucket {
         taken_at: u64,
     ) -> Result<(), Refusal> {
         let terms = Terms::of(algorithm);
-        let Some(owed) = self.0.clone() else { return Ok(()) };
+        let Some(owed) = self.owed(&terms)? else { return Ok(()) };
         // Nobody can have taken what no state can hold.
         let is_possible = terms.flow.in_ticks(&whole(units)).is_ok() && taken_at <= at;
         if terms.manner != Manner::Meter || !is_possible {
@@ -215,7 +241,7 @@ impl Account for Bucket {
         if withheld <= BigRational::zero() {
             return Ok(());
         }
-        let left = terms.flow.in_ticks(&owed.units)? - withheld;
+        let left = owed.units - withheld;
         self.owe(&terms, owed.newest, &left.max(BigRational::zero()))
     }
 

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::algorithm::{Algorithm, Start};
 use crate::error::PolicyError;
-use crate::number::{MAX_EXACT, mul_div_ceil};
+use crate::number::{MAX_EXACT, greatest_common_divisor, mul_div_ceil};
 use crate::rate::Rate;
 use crate::time::Span;
 
@@ -63,9 +63,13 @@ pub struct State {
 #[derive(Clone, Copy, Debug)]
 pub struct Balance {
     at: u64,
+    /// In ticks of the rule, rounded up.
     deficit: u64,
     newest: u64,
+    /// Exact, in ticks of which [`scale`](Self::scale) make one of the rule's.
     deficit_at_newest: u64,
+    /// 1, unless the state was last written under another rate.
+    scale: u64,
     /// Whether there was a state.
     known: bool,
 }
@@ -159,10 +163,65 @@ impl Bucket {
         matches!(self.discipline, Discipline::Smooth)
     }
 
+    /// Lowers a deficit by ticks of the rule.
     fn lower(&self, balance: &mut Balance, ticks: u128) {
+        let ticks = ticks.saturating_mul(u128::from(balance.scale));
         let ticks = u64::try_from(ticks).unwrap_or(u64::MAX);
         balance.deficit_at_newest = balance.deficit_at_newest.saturating_sub(ticks);
-        balance.deficit = self.drain(balance.deficit_at_newest, balance.at - balance.newest);
+        // Rounding up and draining whole ticks of the rule can be done in either order.
+        let rounded = balance.deficit_at_newest.div_ceil(balance.scale);
+        balance.deficit = self.drain(rounded, balance.at - balance.newest);
+    }
+
+    /// Takes a deficit over that is counted in `unit` ticks per unit.
+    ///
+    /// In ticks fine enough for both rates it stays exact, so that nothing is lost where programs
+    /// with different rates take turns. Where a state can't hold that it is rounded up, which loses
+    /// less than a tick of the rule.
+    #[cold]
+    fn convert(&self, balance: &mut Balance, unit: u64) -> Result<(), Overflow> {
+        let deficit = balance.deficit_at_newest;
+        let common = greatest_common_divisor(self.unit, unit);
+        let (scale, times) = (unit / common, self.unit / common);
+        let largest = self.capacity.saturating_add(self.unit).max(self.refill);
+        match (product(largest, scale), product(deficit, times)) {
+            (Ok(_), Ok(exact)) => (balance.deficit_at_newest, balance.scale) = (exact, scale),
+            _ => {
+                let rounded = mul_div_ceil(deficit, self.unit, unit).ok_or(Overflow)?;
+                balance.deficit_at_newest = rounded;
+            }
+        }
+        self.lower(balance, 0);
+        Ok(())
+    }
+
+    /// Changes a balance by the rule in the balance's own scale; if a state can't hold the outcome
+    /// then, by the rule itself.
+    #[cold]
+    fn in_scale(
+        &self,
+        balance: &mut Balance,
+        change: &dyn Fn(&Self, &mut Balance) -> Result<(), Overflow>,
+    ) -> Result<(), Overflow> {
+        let Balance { scale, at, newest, deficit_at_newest, .. } = *balance;
+        let rule = Self {
+            unit: self.unit * scale,
+            refill: self.refill * scale,
+            capacity: self.capacity * scale,
+            fresh: self.fresh * scale,
+            ..*self
+        };
+        let deficit = rule.drain(deficit_at_newest, at - newest);
+        let mut exact = Balance { deficit, scale: 1, ..*balance };
+        if change(&rule, &mut exact).is_ok() {
+            *balance = Balance { deficit: exact.deficit.div_ceil(scale), scale, ..exact };
+            return Ok(());
+        }
+        let deficit_at_newest = deficit_at_newest.div_ceil(scale);
+        let mut rounded = Balance { deficit_at_newest, scale: 1, ..*balance };
+        change(self, &mut rounded)?;
+        *balance = rounded;
+        Ok(())
     }
 
     fn judge_smooth(&self, balance: &Balance, within: Option<u64>) -> Verdict {
@@ -209,6 +268,7 @@ impl Kernel for Bucket {
                 deficit: self.fresh,
                 newest: at,
                 deficit_at_newest: self.fresh,
+                scale: 1,
                 known: false,
             };
             return Ok((balance, false));
@@ -217,18 +277,20 @@ impl Kernel for Bucket {
         if restamped {
             state.newest = now.micros;
         }
-        if state.unit != self.unit {
-            state.deficit = mul_div_ceil(state.deficit, self.unit, state.unit).ok_or(Overflow)?;
-        }
         let at = now.micros.max(state.newest);
-        let deficit = self.drain(state.deficit, at - state.newest);
-        let balance = Balance {
+        let mut balance = Balance {
             at,
-            deficit,
+            deficit: 0,
             newest: state.newest,
             deficit_at_newest: state.deficit,
+            scale: 1,
             known: true,
         };
+        if state.unit == self.unit {
+            balance.deficit = self.drain(state.deficit, at - state.newest);
+        } else {
+            self.convert(&mut balance, state.unit)?;
+        }
         Ok((balance, restamped))
     }
 
@@ -262,6 +324,9 @@ impl Kernel for Bucket {
 
     #[inline]
     fn admit(&self, balance: &mut Balance, admission: Admission) -> Result<(), Overflow> {
+        if balance.scale != 1 {
+            return self.in_scale(balance, &|rule, balance| rule.admit(balance, admission));
+        }
         // A request that acts later leaves what an idle bucket would have then, and its own cost:
         // the part of a µs that its wait was rounded up by is nobody's.
         let idle = product(self.refill, admission.act_in)?;
@@ -274,6 +339,9 @@ impl Kernel for Bucket {
     }
 
     fn charge_denied(&self, balance: &mut Balance, cost: u64) -> Result<(), Overflow> {
+        if balance.scale != 1 {
+            return self.in_scale(balance, &|rule, balance| rule.charge_denied(balance, cost));
+        }
         let ticks = u128::from(cost.min(self.limit)) * u128::from(self.unit);
         let room = self.capacity.saturating_sub(balance.deficit);
         let taken = u64::try_from(ticks).unwrap_or(u64::MAX).min(room);
@@ -285,7 +353,8 @@ impl Kernel for Bucket {
         if !balance.known {
             return;
         }
-        self.lower(balance, u128::from(units) * u128::from(self.unit));
+        let ticks = u128::from(units) * u128::from(self.unit);
+        self.lower(balance, ticks);
     }
 
     /// What the units still withhold: less than they cost by what has flowed back since.
@@ -394,11 +463,32 @@ impl Bucket {
     #[inline]
     #[must_use]
     pub const fn kept(&self, balance: &Balance) -> State {
-        State { newest: balance.newest, deficit: balance.deficit_at_newest, unit: self.unit }
+        let Balance { newest, deficit_at_newest: deficit, scale, .. } = *balance;
+        if scale == 1 {
+            State { newest, deficit, unit: self.unit }
+        } else if deficit % scale == 0 {
+            State { newest, deficit: deficit / scale, unit: self.unit }
+        } else {
+            State { newest, deficit, unit: self.unit * scale }
+        }
+    }
+
+    /// The state in the ticks of the rule, rounded up: for stores that can't keep it in others.
+    #[must_use]
+    pub fn rounded(&self, state: State) -> State {
+        let deficit = mul_div_ceil(state.deficit, self.unit, state.unit).unwrap_or(MAX_EXACT);
+        State { newest: state.newest, deficit, unit: self.unit }
     }
 }
 
 impl Balance {
+    /// Whether the deficit is counted in the ticks of the rule.
+    #[inline]
+    #[must_use]
+    pub const fn is_in_its_scale(&self) -> bool {
+        self.scale == 1
+    }
+
     #[inline]
     const fn set(&mut self, deficit: u64) {
         self.deficit = deficit;

@@ -13,18 +13,36 @@ function bucket.read(p, position)
   return true
 end
 
+-- What is kept (p.held) is exact, in ticks of which p.scale make one of the policy's; the deficit
+-- that is judged is in the policy's own, rounded up.
+local function stands_at(p, held)
+  p.held = held
+  p.deficit = max(0, ceil(held / p.scale) - (p.at - p.newest) * p.refill)
+end
+
+-- A deficit of another rate stays exact in ticks fine enough for both, so that nothing is lost
+-- where programs with different rates take turns; where no state can hold that, it is rounded up.
+local function take_over(p)
+  local common = common_divisor(p.unit, p.then_unit)
+  local scale, times = p.then_unit / common, p.unit / common
+  if max(p.capacity + p.unit, p.refill) <= floor(MAX / scale) and p.held <= floor(MAX / times) then
+    p.scale, p.held = scale, p.held * times
+  else
+    p.held = convert(p.held, p.unit, p.then_unit)
+  end
+  return p.held
+end
+
 function bucket.stand(p)
+  p.scale = 1
   if not p.found then
     p.newest, p.held = now, p.fresh
   elseif p.newest > ahead then
     p.newest, p.restamped = now, true
   end
-  if p.found then
-    p.held = convert(p.held, p.unit, p.then_unit)
-    if not p.held then return false end
-  end
+  if p.found and p.then_unit ~= p.unit and not take_over(p) then return false end
   p.at = max(now, p.newest)
-  p.deficit = max(0, p.held - (p.at - p.newest) * p.refill)
+  stands_at(p, p.held)
   return true
 end
 
@@ -47,32 +65,50 @@ function bucket.ask(p, cost, accepted)
   return wait <= (accepted or 0) and wait
 end
 
-local function set_bucket(p, deficit)
-  p.newest, p.held, p.deficit, p.changed = p.at, deficit, deficit, true
+-- Makes the deficit, in the scale it is kept in, what `change` makes of it; if no state can hold
+-- that, what it makes of the rounded one.
+local function set_bucket(p, change, ...)
+  local held = max(0, p.held - (p.at - p.newest) * p.refill * p.scale)
+  local changed = change(p, held, p.scale, ...)
+  if not changed and p.scale > 1 then
+    p.held, p.scale = ceil(p.held / p.scale), 1
+    changed = change(p, p.deficit, 1, ...)
+  end
+  if not changed then return false end
+  p.newest, p.changed = p.at, true
+  stands_at(p, changed)
+  return true
+end
+
+local function admitted(p, deficit, scale, cost, act_in)
+  local unit, refill = p.unit * scale, p.refill * scale
+  if act_in > 0 then
+    if refill > floor(MAX / act_in) then return nil end
+    deficit = max(deficit, refill * act_in)
+  end
+  if cost > floor(MAX / unit) or deficit > MAX - cost * unit then return nil end
+  return deficit + cost * unit
 end
 
 function bucket.admit(p, cost, act_in)
-  local deficit = p.deficit
-  if act_in > 0 then
-    if p.refill > floor(MAX / act_in) then return false end
-    deficit = max(deficit, p.refill * act_in)
-  end
-  if cost > floor(MAX / p.unit) or deficit > MAX - cost * p.unit then return false end
-  set_bucket(p, deficit + cost * p.unit)
-  return true
+  return set_bucket(p, admitted, cost, act_in)
+end
+
+local function charged_denied(p, deficit, scale, cost)
+  local unit = p.unit * scale
+  local room = max(0, p.capacity * scale - deficit)
+  local units = min(cost, p.limit)
+  if units <= floor(MAX / unit) then room = min(room, units * unit) end
+  return deficit + room
 end
 
 function bucket.charge_denied(p, cost)
-  local room = max(0, p.capacity - p.deficit)
-  local units = min(cost, p.limit)
-  if units <= floor(MAX / p.unit) then room = min(room, units * p.unit) end
-  set_bucket(p, p.deficit + room)
-  return true
+  return set_bucket(p, charged_denied, cost)
 end
 
 local function lower(p, ticks)
-  p.held = max(0, p.held - ticks)
-  p.deficit, p.changed = max(0, p.held - (p.at - p.newest) * p.refill), true
+  p.changed = true
+  stands_at(p, ticks <= floor(MAX / p.scale) and max(0, p.held - ticks * p.scale) or 0)
 end
 
 function bucket.refund(p, units)
@@ -99,7 +135,9 @@ function bucket.lasts(p)
 end
 
 function bucket.write(p)
-  return pack(BUCKET_ENTRY, p.head, p.newest, p.held, p.unit)
+  local held, unit = p.held, p.unit * p.scale
+  if held % p.scale == 0 then held, unit = held / p.scale, p.unit end
+  return pack(BUCKET_ENTRY, p.head, p.newest, held, unit)
 end
 
 kernels[BUCKET_KIND] = bucket

@@ -32,6 +32,11 @@ local function muldiv(a, b, c)
   return quotient, rest
 end
 
+local function common_divisor(a, b)
+  while b > 0 do a, b = b, a % b end
+  return a
+end
+
 -- A deficit in the ticks of another unit, rounded up; nil when it can't be held.
 local function convert(deficit, unit, then_unit)
   if unit == then_unit then return deficit end

@@ -1,8 +1,13 @@
 //! What Sluicegate itself once got wrong.
 
-use sluicegate_core::Operation;
+use sluicegate_core::kernel::{Now, State};
+use sluicegate_core::{
+    Held, OpenOptions, OpenedLimit as _, Operation, Request, Store as _, TimeSource, step,
+};
+use sluicegate_memory::MemoryStore;
 
-use crate::everywhere::{Everywhere, MS, S, at};
+use crate::everywhere::{Everywhere, MS, S, START, at, limit};
+use crate::raw::{injected, on_each_server};
 
 /// Three units flow back each µs, and one is missing: three more fit after a third of a µs, and a
 /// caller that is told to act after a whole one gets what flowed back in between.
@@ -61,4 +66,61 @@ fn what_is_given_back_from_the_middle_of_a_log_is_seen_by_every_strategy() {
     assert_eq!(all.ask(at(16 * S).peek()).remaining(), Some(10));
     assert_eq!(all.ask(at(16 * S).cost(10)).remaining(), Some(0));
     assert_eq!(all.ask(at(30 * S).peek()).remaining(), Some(5), "20 - 2 - 3 - 10");
+}
+
+/// Programs of two versions take turns on one key, as while a new rate is rolled out.
+const VERSIONS: [&str; 2] = ["token_bucket 1000000/s burst 10", "token_bucket 999999/s burst 10"];
+
+/// How many of two questions each µs, one by each version, are allowed within `micros`.
+fn allowed_in_turns(micros: u64, mut ask: impl FnMut(usize, u64) -> bool) -> u64 {
+    let turns = (0..micros).flat_map(|at| [(0, at), (1, at)]);
+    turns.filter(|&(version, at)| ask(version, at)).count() as u64
+}
+
+#[test]
+fn programs_whose_rates_differ_lose_nothing_when_they_take_turns() {
+    let limits = VERSIONS.map(|spec| limit(&[spec]));
+    let mut held = [None];
+    let kernels = allowed_in_turns(20_000, |version, at| {
+        let now = Now { micros: START + at, max_clock_back: None };
+        step(&limits[version], &Request::check(b"alice"), now, &mut held)
+            .unwrap()
+            .decision
+            .is_allowed()
+    });
+    // Between them the two rates give back 20,000 units less one fiftieth.
+    assert!((20_009..=20_010).contains(&kernels), "{kernels}");
+
+    let store = MemoryStore::new();
+    let time = || OpenOptions::default().time(TimeSource::Injected { run: "turns".to_owned() });
+    let opened = limits.map(|limit| store.open(limit, time()));
+    let embedded = allowed_in_turns(20_000, |version, at| {
+        opened[version].ask(injected(at)).now().unwrap().unwrap().is_allowed()
+    });
+    assert_eq!(embedded, kernels);
+
+    on_each_server(|raw| {
+        let opened = VERSIONS.map(|spec| raw.open_injected(&[spec]));
+        let allowed = allowed_in_turns(500, |version, at| {
+            raw.ask(&opened[version], injected(at)).is_allowed()
+        });
+        assert!((509..=510).contains(&allowed), "{allowed}");
+    });
+}
+
+/// When the last program with the old rate is gone, states are those of the new one again.
+#[test]
+fn a_state_returns_to_the_ticks_of_its_rate() {
+    let limits = VERSIONS.map(|spec| limit(&[spec]));
+    let mut held = [None];
+    let mut ask = |version: usize, at: u64| {
+        let now = Now { micros: START + at, max_clock_back: None };
+        let _ = step(&limits[version], &Request::check(b"alice"), now, &mut held).unwrap();
+        match held {
+            [Some(Held::State(State::Bucket(state)))] => state.unit,
+            _ => panic!("a bucket's state"),
+        }
+    };
+    assert_eq!([ask(0, 0), ask(1, 1), ask(0, 2)], [1, 1_000_000, 1_000_000]);
+    assert_eq!(ask(0, 1_000), 1);
 }
