@@ -7,6 +7,7 @@
 //! the tokens, the numbers of a policy can change while there is a state.
 
 mod exact;
+mod scale;
 mod spec;
 
 use super::{
@@ -14,7 +15,7 @@ use super::{
 };
 use crate::algorithm::{Algorithm, Start};
 use crate::error::PolicyError;
-use crate::number::{MAX_EXACT, greatest_common_divisor, mul_div_ceil};
+use crate::number::MAX_EXACT;
 use crate::rate::Rate;
 use crate::time::Span;
 
@@ -171,57 +172,6 @@ impl Bucket {
         // Rounding up and draining whole ticks of the rule can be done in either order.
         let rounded = balance.deficit_at_newest.div_ceil(balance.scale);
         balance.deficit = self.drain(rounded, balance.at - balance.newest);
-    }
-
-    /// Takes a deficit over that is counted in `unit` ticks per unit.
-    ///
-    /// In ticks fine enough for both rates it stays exact, so that nothing is lost where programs
-    /// with different rates take turns. Where a state can't hold that it is rounded up, which loses
-    /// less than a tick of the rule.
-    #[cold]
-    fn convert(&self, balance: &mut Balance, unit: u64) -> Result<(), Overflow> {
-        let deficit = balance.deficit_at_newest;
-        let common = greatest_common_divisor(self.unit, unit);
-        let (scale, times) = (unit / common, self.unit / common);
-        let largest = self.capacity.saturating_add(self.unit).max(self.refill);
-        match (product(largest, scale), product(deficit, times)) {
-            (Ok(_), Ok(exact)) => (balance.deficit_at_newest, balance.scale) = (exact, scale),
-            _ => {
-                let rounded = mul_div_ceil(deficit, self.unit, unit).ok_or(Overflow)?;
-                balance.deficit_at_newest = rounded;
-            }
-        }
-        self.lower(balance, 0);
-        Ok(())
-    }
-
-    /// Changes a balance by the rule in the balance's own scale; if a state can't hold the outcome
-    /// then, by the rule itself.
-    #[cold]
-    fn in_scale(
-        &self,
-        balance: &mut Balance,
-        change: &dyn Fn(&Self, &mut Balance) -> Result<(), Overflow>,
-    ) -> Result<(), Overflow> {
-        let Balance { scale, at, newest, deficit_at_newest, .. } = *balance;
-        let rule = Self {
-            unit: self.unit * scale,
-            refill: self.refill * scale,
-            capacity: self.capacity * scale,
-            fresh: self.fresh * scale,
-            ..*self
-        };
-        let deficit = rule.drain(deficit_at_newest, at - newest);
-        let mut exact = Balance { deficit, scale: 1, ..*balance };
-        if change(&rule, &mut exact).is_ok() {
-            *balance = Balance { deficit: exact.deficit.div_ceil(scale), scale, ..exact };
-            return Ok(());
-        }
-        let deficit_at_newest = deficit_at_newest.div_ceil(scale);
-        let mut rounded = Balance { deficit_at_newest, scale: 1, ..*balance };
-        change(self, &mut rounded)?;
-        *balance = rounded;
-        Ok(())
     }
 
     fn judge_smooth(&self, balance: &Balance, within: Option<u64>) -> Verdict {
@@ -455,29 +405,6 @@ impl Kernel for Bucket {
         // know the policy may drop it early, which at worst forgives the debt.
         let drained = self.capacity.saturating_mul(2).checked_div(self.refill);
         drained.unwrap_or(MAX_EXACT).max(self.shortest_life())
-    }
-}
-
-impl Bucket {
-    /// The state to keep for a balance that was charged.
-    #[inline]
-    #[must_use]
-    pub const fn kept(&self, balance: &Balance) -> State {
-        let Balance { newest, deficit_at_newest: deficit, scale, .. } = *balance;
-        if scale == 1 {
-            State { newest, deficit, unit: self.unit }
-        } else if deficit % scale == 0 {
-            State { newest, deficit: deficit / scale, unit: self.unit }
-        } else {
-            State { newest, deficit, unit: self.unit * scale }
-        }
-    }
-
-    /// The state in the ticks of the rule, rounded up: for stores that can't keep it in others.
-    #[must_use]
-    pub fn rounded(&self, state: State) -> State {
-        let deficit = mul_div_ceil(state.deficit, self.unit, state.unit).unwrap_or(MAX_EXACT);
-        State { newest: state.newest, deficit, unit: self.unit }
     }
 }
 
