@@ -105,7 +105,7 @@ fn letting_a_request_in_allocates_nothing() {
         ("a list", LimitLayer::new(gate("listed")).key(key("user"))),
         ("several parts", LimitLayer::new(gate("two")).key(key("user+route+header:x-api-key"))),
         ("another choice", LimitLayer::new(gate("two")).key(unasked.or(key("ip")))),
-        ("limits together", LimitLayer::new(gate("one")).and(gate("two"), key("user"))),
+        ("limits together", LimitLayer::new(gate("one")).and(gate("two"), key("user")).unwrap()),
         ("a cost", LimitLayer::new(gate("two")).cost(|request| request.path().len() as u64)),
         ("without a caller", LimitLayer::new(gate("one")).caller(sluicegate::Switch::Off)),
         ("nothing asked", LimitLayer::new(gate("one")).skip_if(|_| true)),

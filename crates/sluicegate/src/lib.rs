@@ -70,7 +70,7 @@ pub use limiter::{Limiter, LimiterBuilder, Reservation};
 pub use observe::{Answered, Observer};
 pub use open_store::{OpenError, StoreOptions};
 pub use registry::{
-    Changes, Gate, MissingKey, Registry, RegistryBuilder, ReloadError, RequestKeys,
+    Changes, Gate, JoinError, MissingKey, Registry, RegistryBuilder, ReloadError, RequestKeys,
 };
 #[cfg(feature = "watch")]
 pub use registry::{Watch, WatchError, WatchOptions, WatchStatus};

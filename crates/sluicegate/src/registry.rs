@@ -28,7 +28,7 @@ use crate::open_store::OpenError;
 
 pub use builder::RegistryBuilder;
 pub use changes::{Changes, ReloadError};
-pub use gate::{Gate, MissingKey, RequestKeys};
+pub use gate::{Gate, JoinError, MissingKey, RequestKeys};
 pub(crate) use gate::{Look, fields};
 #[cfg(feature = "watch")]
 pub use watch::{Watch, WatchError, WatchOptions, WatchStatus};

@@ -25,7 +25,7 @@ fn a_request_that_was_seen_before_allocates_nothing() {
     let registry = Registry::open(&Config::parse(CONFIG, "limits.yaml").unwrap()).unwrap();
     let gate = |name: &str| registry.gate(name);
     let (plain, lists, off) = (gate("plain"), gate("lists"), gate("off"));
-    let (unknown, joint) = (gate("unknown"), gate("plain").and(gate("lists")));
+    let (unknown, joint) = (gate("unknown"), gate("plain").and(gate("lists")).unwrap());
     let keyed =
         || registry.keyed("plan", "acme", || sluicegate::limit("plan", ["gcra 9/s burst 500000"]));
     let request =

@@ -62,7 +62,7 @@ async fn login(
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let registry = Registry::open(&Config::parse(LIMITS, "limits.yaml")?)?;
-    let limits = registry.gate("address").and(registry.gate("account"));
+    let limits = registry.gate("address").and(registry.gate("account"))?;
     let router = Router::new().route("/login", post(login)).with_state(limits);
 
     let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:0".to_owned());

@@ -113,6 +113,7 @@ async fn several_limits_are_decided_all_or_nothing() {
     );
     let limit = LimitMiddleware::new(limits.gate("address"))
         .and(limits.gate("account"), key("query:account"))
+        .unwrap()
         .cost(|request| if request.method() == "GET" { 1 } else { 2 })
         .skip_if(|request| request.path() == "/health");
     let client = serve(limit, |config| {

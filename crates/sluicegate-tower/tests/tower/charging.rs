@@ -115,6 +115,7 @@ async fn several_limits_are_charged_for_one_response() {
     );
     let layer = LimitLayer::new(limits.gate("address"))
         .and(limits.gate("account"), "query:account".parse::<KeyExpression>().unwrap())
+        .unwrap()
         .charge_after(|_| Some(4));
     let client = site(layer, async || "hello").await;
     assert_eq!(client.get("/words?account=alice").await.status, 200);

@@ -37,7 +37,8 @@ async fn several_limits_are_decided_all_or_nothing() {
     let limits = Limits::of(LOGIN);
     let layer = LimitLayer::new(limits.gate("address"))
         .key(key("ip"))
-        .and(limits.gate("account"), key("header:x-account"));
+        .and(limits.gate("account"), key("header:x-account"))
+        .unwrap();
     let client = site(layer).await;
     assert_eq!(statuses_of(&client, "alice", 4).await, [200, 200, 429, 429]);
     // What the account refused took nothing of the address.
@@ -73,7 +74,8 @@ async fn limits_with_keys_of_the_configuration_are_joined_as_gates() {
     let limits = Limits::of(
         "limits: {address: {policies: [fixed_window 3/h]}, account: {key: 'header:x-account', policies: [fixed_window 1/h]}}",
     );
-    let client = site(LimitLayer::new(limits.gate("address").and(limits.gate("account")))).await;
+    let client =
+        site(LimitLayer::new(limits.gate("address").and(limits.gate("account")).unwrap())).await;
     assert_eq!(statuses_of(&client, "alice", 2).await, [200, 429]);
     assert_eq!(limits.left("address", "127.0.0.1"), 2);
 }
@@ -85,7 +87,7 @@ async fn a_request_costs_what_a_function_says() {
         request.query().map_or(1, |query| query.parse().unwrap_or(u64::MAX))
     };
     let layer = LimitLayer::new(limits.gate("address")).cost(length);
-    let layer = layer.and(limits.gate("account"), fixed("all"));
+    let layer = layer.and(limits.gate("account"), fixed("all")).unwrap();
     let client = site(layer).await;
     assert_eq!(client.get("/?3").await.status, 200);
     assert_eq!((limits.left("address", "127.0.0.1"), limits.left("account", "all")), (0, 1));

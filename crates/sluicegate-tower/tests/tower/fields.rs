@@ -146,7 +146,8 @@ async fn a_policy_has_one_name_whichever_of_the_limits_are_asked() {
     let free = |request: &dyn sluicegate::http::RequestView| u64::from(request.path() != "/free");
     let layer = LimitLayer::new(limits.gate("address"))
         .cost(free)
-        .and(limits.gate("account"), key("header:x-account"));
+        .and(limits.gate("account"), key("header:x-account"))
+        .unwrap();
     let layer = layer.on_missing_key(OnMissingKey::Skip);
     let client = serve(Router::new().fallback(get(async || "hello")).layer(layer)).await;
     let (address, account) =

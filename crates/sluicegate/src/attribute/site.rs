@@ -146,7 +146,10 @@ impl Site {
                 );
             }
         }
-        let gate = gates.into_iter().reduce(Gate::and).unwrap_or_else(|| registry.gate(path));
+        let gate = gates
+            .into_iter()
+            .reduce(|gate, other| gate.with(&other))
+            .unwrap_or_else(|| registry.gate(path));
         Opened { owner, gate, names: names.into(), method: HttpKey::new(path) }
     }
 

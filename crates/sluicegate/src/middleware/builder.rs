@@ -8,7 +8,7 @@ use sluicegate_http::{ClientAddress, FieldFormat, KeyExtractor, OnMissingKey, Re
 use super::response_view::ResponseView;
 use super::rules::{CostOf, KeySource, Rules, Terms, Unanswered};
 use crate::config::Switch;
-use crate::registry::Gate;
+use crate::registry::{Gate, JoinError};
 
 /// Implements the builder methods of [`Middleware`](crate::middleware::Middleware) for a type that
 /// has one in the field of this name. They take and return `self`.
@@ -52,13 +52,16 @@ macro_rules! __middleware_builder_methods {
 
         /// Adds a gate with its own key; all limits are decided together, all or nothing. To join
         /// gates with configured keys, use [`Gate::and`](sluicegate::Gate::and) instead.
+        ///
+        /// # Errors
+        /// Like [`Gate::and`](sluicegate::Gate::and).
         pub fn and(
             mut self,
             gate: impl Into<$crate::Gate>,
             key: impl $crate::http::KeyExtractor + 'static,
-        ) -> Self {
-            self.$middleware = self.$middleware.and(gate.into(), key);
-            self
+        ) -> Result<Self, $crate::JoinError> {
+            self.$middleware = self.$middleware.and(gate.into(), key)?;
+            Ok(self)
         }
 
         /// Sets what happens to a request without the key, overriding the configuration. Default:
@@ -154,14 +157,16 @@ impl Rules {
         self: Arc<Self>,
         gate: impl Into<Gate>,
         key: impl KeyExtractor + 'static,
-    ) -> Arc<Self> {
+    ) -> Result<Arc<Self>, JoinError> {
+        let gate = gate.into();
+        let more = gate.len();
+        let joined = self.gate.clone().and(gate)?;
         let joined = self.told(|rules| {
             rules.last = rules.terms.len();
-            let gate = gate.into();
-            rules.terms.resize_with(rules.last + gate.len(), Terms::default);
-            rules.gate = rules.gate.clone().and(gate);
+            rules.terms.resize_with(rules.last + more, Terms::default);
+            rules.gate = joined;
         });
-        joined.key(key)
+        Ok(joined.key(key))
     }
 
     pub(super) fn key(self: Arc<Self>, key: impl KeyExtractor + 'static) -> Arc<Self> {

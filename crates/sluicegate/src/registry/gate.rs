@@ -3,6 +3,7 @@
 mod acquire;
 mod from_limiter;
 mod give_back;
+mod join;
 mod keys;
 mod look;
 mod now;
@@ -23,11 +24,11 @@ use super::purpose::Purpose;
 use super::resolved::Resolved;
 use super::route::Route;
 use super::shared::Shared;
-use super::target::Target;
 use crate::ask::Ask;
 use crate::limiter::Reservation;
 use crate::observe::Answered;
 
+pub use join::JoinError;
 pub use keys::{MissingKey, RequestKeys};
 pub(crate) use look::Look;
 
@@ -48,7 +49,7 @@ pub(crate) use look::Look;
 ///
 /// let config = "limits: {address: {policies: [gcra 10/s]}, account: {policies: [gcra 1/min]}}";
 /// let registry = Registry::open(&Config::parse(config, "limits.yaml")?)?;
-/// let login = registry.gate("address").and(registry.gate("account"));
+/// let login = registry.gate("address").and(registry.gate("account"))?;
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
 /// let ask = || Ask::new("192.0.2.7").and(Ask::new("alice"));
 /// assert!(login.check(ask()).await?.is_allowed());
@@ -69,15 +70,6 @@ pub struct Gate {
 impl Gate {
     pub(super) const fn new(shared: Arc<Shared>, cell: Arc<Cell>) -> Self {
         Self { shared, cell }
-    }
-
-    /// Joins this gate and `other`: they are decided all or nothing, each about its own key
-    /// ([`Ask::and`]). The limits of a gate need different names and the same registry.
-    #[expect(clippy::needless_pass_by_value, reason = "both become one, and read as such")]
-    pub fn and(self, other: Self) -> Self {
-        let targets: Vec<Target> =
-            self.cell.targets().iter().chain(other.cell.targets()).cloned().collect();
-        Self { shared: self.shared, cell: Arc::new(Cell::new(targets)) }
     }
 
     /// The same limits, with other response fields for clients.
@@ -114,8 +106,7 @@ impl Gate {
     ///
     /// # Errors
     /// Like [`Limiter::check`](crate::Limiter::check). Also if there isn't one key per limit, or if
-    /// the limits can't be decided together: two have the same name, they have too many policies,
-    /// or their stores differ.
+    /// the limits have too many policies to be decided together.
     pub fn check<'a>(
         &self,
         ask: impl Into<Ask<'a>>,

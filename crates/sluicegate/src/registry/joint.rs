@@ -4,9 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use sluicegate_core::{
-    Error, Limit, OpenOptions, RequestError, RequestErrorKind, SharedStore, Store as _,
-};
+use sluicegate_core::{Error, Limit, OpenOptions, RequestError, RequestErrorKind, SharedStore};
 use smallvec::SmallVec;
 
 use super::prepared::{Partitions, Prepared};
@@ -68,7 +66,10 @@ fn together(numbers: &Numbers, resolved: &Resolved) -> Result<Prepared, Error> {
     let limit = Limit::together(asked.iter().map(|(_, limiter)| limiter.limit().clone()))
         .map_err(|error| invalid(error.to_string()))?
         .with_namesakes_of(known);
-    let store = store_of(&asked)?;
+    // Gates are joined only if their stores are the same.
+    let Some((_, first)) = asked.first() else {
+        return Err(invalid("there is nothing to ask".to_owned()));
+    };
     let mut options = OpenOptions::default();
     let deadlines = asked.iter().map(|(known, _)| known.opened.config.deadline);
     if deadlines.clone().any(|deadline| deadline.is_some()) {
@@ -81,32 +82,13 @@ fn together(numbers: &Numbers, resolved: &Resolved) -> Result<Prepared, Error> {
         OnStoreFailure::Error => 2,
     };
     let answers = asked.iter().map(|(known, _)| known.opened.config.on_store_failure);
-    let mut limiter = Limiter::builder(store, limit)
+    let limiter = Limiter::builder(SharedStore::clone(first.store()), limit)
         .options(options)
-        .on_store_failure(answers.max_by_key(strictness).unwrap_or_default());
-    if let Some((_, first)) = asked.first() {
-        limiter = limiter.observers(first.observers().clone());
-    }
+        .on_store_failure(answers.max_by_key(strictness).unwrap_or_default())
+        .observers(first.observers().clone());
     let partitions: Option<Partitions> =
         asked.iter().map(|(known, _)| known.partition.clone()).collect();
     Ok(Prepared::new(limiter.build(), resolved.format, partitions.unwrap_or_default()))
-}
-
-/// The store that all of them share.
-fn store_of(asked: &[(&Known, &Limiter)]) -> Result<SharedStore, Error> {
-    let Some(((_, first), others)) = asked.split_first() else {
-        return Err(invalid("there is nothing to ask".to_owned()));
-    };
-    let id = first.store().id();
-    match others.iter().find(|(_, other)| other.store().id() != id) {
-        None => Ok(SharedStore::clone(first.store())),
-        Some((_, other)) => Err(invalid(format!(
-            "limits `{}` and `{}` have different stores ({id} and {}): what is decided together is counted in one",
-            first.limit().name(),
-            other.limit().name(),
-            other.store().id(),
-        ))),
-    }
 }
 
 fn invalid(message: String) -> Error {

@@ -42,6 +42,11 @@ pub(super) enum Listing {
 }
 
 impl Opened {
+    /// The store it was opened in.
+    pub(super) fn store(&self) -> &SharedStore {
+        self.limiters[0].store()
+    }
+
     pub(super) fn new(
         config: Arc<LimitConfig>,
         store: &SharedStore,

@@ -134,7 +134,7 @@ fn under_load_no_unit_is_lost_or_invented_while_the_configuration_is_replaced() 
     };
     let configs = [text(40), text(60)];
     let registry = Registry::open(&configs[0]).unwrap();
-    let (a, both) = (registry.gate("a"), registry.gate("b").and(registry.gate("a")));
+    let (a, both) = (registry.gate("a"), registry.gate("b").and(registry.gate("a")).unwrap());
     let (done, replaced) = (AtomicBool::new(false), AtomicUsize::new(0));
     let per_key: Vec<usize> = std::thread::scope(|scope| {
         scope.spawn(|| {

@@ -21,7 +21,7 @@ fn the_keys_of_a_request_are_made_as_the_configuration_says() {
   account: {key: user + method, policies: [gcra 1/h burst 9]}
 ",
     );
-    let gate = setup.registry.gate("address").and(setup.registry.gate("account"));
+    let gate = setup.registry.gate("address").and(setup.registry.gate("account")).unwrap();
     let made = |request: &http::Request<()>| {
         let keys = gate.keys(request).unwrap();
         let text = |key: &Key| String::from_utf8(key.as_bytes().to_vec()).unwrap();
@@ -46,7 +46,7 @@ fn a_request_without_a_key_shares_one_or_is_refused_or_not_concerned() {
         )
     };
     let setup = Setup::new(&text("shared"));
-    let gate = setup.registry.gate("account").and(setup.registry.gate("address"));
+    let gate = setup.registry.gate("account").and(setup.registry.gate("address")).unwrap();
     let nobody = request(None, "192.0.2.7");
     let asked = || check(&gate, gate.keys(&nobody).unwrap().ask());
     assert!(asked().is_allowed() && asked().is_allowed() && asked().is_denied());

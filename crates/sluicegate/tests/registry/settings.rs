@@ -180,8 +180,8 @@ fn whoever_observes_is_told_of_what_bypasses_a_limit_too() {
     let registry = Registry::builder_from(&config(text)).unwrap().observer(told.clone()).build();
     let (a, b) = (registry.gate("a"), registry.gate("b"));
     let _ = (check(&a, "k"), check(&a, "x"), now(a.peek("y")));
-    let _ = check(&b.clone().and(a.clone()), Ask::new("k").and("y"));
-    let _ = check(&b.and(a), Ask::new("k").and("k"));
+    let _ = check(&b.clone().and(a.clone()).unwrap(), Ask::new("k").and("y"));
+    let _ = check(&b.and(a).unwrap(), Ask::new("k").and("k"));
     let seen = std::mem::take(&mut *told.0.lock().unwrap());
     let of = |limit: &str, operation, source| (limit.to_owned(), operation, source);
     assert_eq!(

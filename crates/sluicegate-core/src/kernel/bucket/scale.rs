@@ -1,7 +1,7 @@
 //! Deficits counted in the ticks of another rate, as long as programs with different rates share a
 //! key.
 
-use super::{Balance, Bucket, Kernel as _, Overflow, State, product};
+use super::{Balance, Bucket, Overflow, State, product};
 use crate::number::{MAX_EXACT, greatest_common_divisor, mul_div_ceil};
 
 impl Bucket {

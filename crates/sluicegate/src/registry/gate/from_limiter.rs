@@ -54,43 +54,4 @@ mod tests {
         let other = Ask::new("192.0.2.8").and(Ask::new("bob"));
         assert!(gate.check_now(other).unwrap().is_allowed());
     }
-
-    #[test]
-    fn limiters_of_one_store_are_decided_together_and_those_of_two_never() {
-        let store = MemoryStore::new();
-        let gate = |store: &MemoryStore, name: &str| {
-            let limit = crate::limit(name, ["gcra 1/min"]).unwrap();
-            Gate::from(Limiter::new(store.clone(), limit))
-        };
-        let both = gate(&store, "address").and(gate(&store, "account"));
-        let ask = || Ask::new("192.0.2.7").and(Ask::new("alice"));
-        assert!(both.check_now(ask()).unwrap().is_allowed());
-        assert!(gate(&store, "account").check_now("alice").unwrap().is_denied());
-
-        let other = MemoryStore::new();
-        let apart = gate(&store, "address").and(gate(&other, "account"));
-        let error = apart.check_now(ask()).unwrap_err().to_string();
-        assert!(
-            error.starts_with("limits `address` and `account` have different stores ("),
-            "{error}"
-        );
-        assert!(error.ends_with("): what is decided together is counted in one"), "{error}");
-    }
-
-    #[test]
-    #[cfg(feature = "redis")]
-    fn two_servers_are_two_stores_and_two_ways_to_one_are_one() {
-        let gate = |url: &str, name: &str| {
-            let store = crate::RedisStore::builder(url).unwrap().build();
-            Gate::from(Limiter::new(store, crate::limit(name, ["gcra 1/min"]).unwrap()))
-        };
-        let ask = || Ask::new("a").and("b");
-        let (one, other) = ("redis://127.0.0.1:1", "redis://127.0.0.1:2");
-        let apart = gate(one, "address").and(gate(other, "account"));
-        let error = apart.check_now(ask()).unwrap_err().to_string();
-        assert!(error.contains("different stores"), "{error}");
-        let together = gate(one, "address").and(gate(one, "account"));
-        let error = together.check_now(ask()).unwrap_err();
-        assert_eq!(error.as_request().unwrap().kind(), crate::RequestErrorKind::WouldBlock);
-    }
 }
