@@ -49,7 +49,7 @@ impl Server {
 
     /// Starts `binary` with further command-line options, such as `["--maxmemory", "4mb"]`; they
     /// come last and so win. The port, the log and its level must stay as they are: by them the
-    /// start is watched.
+    /// start is watched. With `--sentinel` it is a sentinel that watches nothing yet.
     ///
     /// # Errors
     /// When the server doesn't come up: the error holds its log.
@@ -205,7 +205,14 @@ fn launch(
         "--appendonly",
         "no",
     ];
-    let mut all: Vec<String> = fixed.map(str::to_owned).to_vec();
+    let mut all: Vec<String> = Vec::new();
+    if options.iter().any(|option| option == "--sentinel") {
+        // A sentinel wants a file to write what it learns to.
+        let file = folder.join("sentinel.conf");
+        fs::write(&file, "").map_err(ServerError::io("write the sentinel's file"))?;
+        all.push(file.to_string_lossy().into_owned());
+    }
+    all.extend(fixed.map(str::to_owned));
     all.extend_from_slice(options);
     let process = Process::spawn(folder, binary.path(), &all)?;
     let failed = |what: String| ServerError::Start {
@@ -230,7 +237,8 @@ fn launch(
 /// The log line proves that *this* server holds the port: a reply alone could come from a
 /// stranger who won the race for it.
 fn is_ready(port: u16, folder: &Path) -> bool {
-    read_log(folder).contains("eady to accept connections")
+    let log = read_log(folder);
+    ["eady to accept connections", "Sentinel ID is"].iter().any(|line| log.contains(line))
         && Connection::open(port, Duration::from_secs(1))
             .and_then(|mut connection| connection.command(&[b"PING"]))
             .is_ok_and(|reply| !matches!(reply, Reply::Error(text) if text.starts_with("LOADING")))
