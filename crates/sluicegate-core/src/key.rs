@@ -33,6 +33,25 @@ impl KeyPrefix {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// Glob patterns of every key under the prefix: first those that are judged by the store's
+    /// clock, then those of runs under injected time. They are what a server has to permit its
+    /// user.
+    ///
+    /// ```
+    /// use sluicegate_core::KeyPrefix;
+    ///
+    /// assert_eq!(KeyPrefix::default().patterns(), ["sg:*", "sg~*"]);
+    /// assert_eq!("a*".parse::<KeyPrefix>()?.patterns(), [r"a\*:*", r"a\*~*"]);
+    /// # Ok::<(), sluicegate_core::KeyPrefixError>(())
+    /// ```
+    #[must_use]
+    pub fn patterns(&self) -> [String; 2] {
+        [':', '~'].map(|end| {
+            let head = format!("{}{end}", self.0);
+            String::from_utf8_lossy(&pattern_of(head.as_bytes())).into_owned()
+        })
+    }
 }
 
 impl Default for KeyPrefix {
@@ -117,15 +136,7 @@ impl StoreKey {
     /// A glob pattern that matches the keys of this limit and no others.
     #[must_use]
     pub fn pattern(&self) -> Vec<u8> {
-        let mut pattern = Vec::new();
-        for &byte in &self.head {
-            if b"*?[]\\^-".contains(&byte) {
-                pattern.push(b'\\');
-            }
-            pattern.push(byte);
-        }
-        pattern.push(b'*');
-        pattern
+        pattern_of(&self.head)
     }
 
     /// Appends the key of a policy's state that is stored separately, in the same slot, to `key`.
@@ -139,6 +150,19 @@ impl StoreKey {
             key.extend_from_slice(&hexadecimal(byte));
         }
     }
+}
+
+/// The glob pattern of what begins so.
+fn pattern_of(head: &[u8]) -> Vec<u8> {
+    let mut pattern = Vec::with_capacity(head.len() + 1);
+    for &byte in head {
+        if b"*?[\\".contains(&byte) {
+            pattern.push(b'\\');
+        }
+        pattern.push(byte);
+    }
+    pattern.push(b'*');
+    pattern
 }
 
 /// Escapes a limit or run: colons, percent signs, braces, and whatever is not printable ASCII.

@@ -1,7 +1,12 @@
 //! One multiplexed connection, which reconnects by itself and never makes a caller wait beyond its
 //! deadline.
 
+mod contact;
+mod endpoint;
+mod problem;
+
 use std::fmt;
+use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -9,12 +14,15 @@ use std::time::Duration;
 use arc_swap::ArcSwapOption;
 use redis::aio::MultiplexedConnection;
 use redis::{
-    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ErrorKind, IntoConnectionInfo, PushInfo,
-    PushKind, RedisError, ServerErrorKind, Value,
+    AsyncConnectionConfig, Cmd, ErrorKind, PushInfo, PushKind, RedisError, ServerErrorKind, Value,
 };
-use sluicegate_core::{StoreError, StoreErrorKind, printable};
+use sluicegate_core::{StoreError, StoreErrorKind};
 use tokio::sync::watch;
 use tokio::time::Instant;
+
+pub(crate) use endpoint::Endpoint;
+pub use endpoint::UrlError;
+use problem::Problem;
 
 /// How long one attempt to connect may take. It continues in the background after its callers have
 /// given up, so that a slow handshake still succeeds.
@@ -27,18 +35,6 @@ const SILENCE: Duration = Duration::from_secs(1);
 /// How many requests may queue for the socket before callers have to wait.
 const QUEUE: usize = 4_096;
 
-/// Why a store URL is invalid.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct UrlError(String);
-
-impl fmt::Display for UrlError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for UrlError {}
-
 /// The connection to one server.
 #[derive(Clone)]
 pub(crate) struct Link {
@@ -46,11 +42,9 @@ pub(crate) struct Link {
 }
 
 struct Shared {
-    client: Client,
-    /// The address of the server for error messages, without a password.
-    address: String,
+    endpoint: Endpoint,
     connection: ArcSwapOption<Connected>,
-    /// Notifies of the end of an attempt to connect; `Some` while one is under way.
+    /// The latest attempt to connect, which tells of its end.
     attempt: watch::Sender<Attempt>,
 }
 
@@ -86,46 +80,18 @@ enum Attempt {
 
 impl Link {
     /// A link that connects at the first use.
-    pub(crate) fn new(url: &str) -> Result<Self, UrlError> {
-        let url = url
-            .strip_prefix("valkey://")
-            .map_or_else(|| url.to_owned(), |rest| format!("redis://{rest}"));
-        if !url.starts_with("redis://") {
-            let scheme = url.split_once("://").map_or("none", |(scheme, _)| scheme);
-            return Err(UrlError(format!(
-                "the store URL's scheme is `{}`: write redis://HOST:PORT or valkey://HOST:PORT",
-                scheme.escape_debug()
-            )));
-        }
-        let malformed = |_: RedisError| {
-            UrlError(
-                "the store URL is malformed: write redis://[USER:PASSWORD@]HOST:PORT[/DATABASE], and / ? # % @ of a password as %2F %3F %23 %25 %40"
-                    .to_owned(),
-            )
-        };
-        let info = url.as_str().into_connection_info().map_err(malformed)?;
-        let address = match info.addr() {
-            ConnectionAddr::Tcp(host, port) if host.contains(':') => format!("[{host}]:{port}"),
-            address => address.to_string(),
-        };
-        // With RESP3 the client is notified of a disconnection, so that the next request uses a new
-        // connection rather than the broken one.
-        let redis = info.redis_settings().clone().set_protocol(redis::ProtocolVersion::RESP3);
-        let tcp = redis::io::tcp::TcpSettings::default().set_nodelay(true);
-        let client = Client::open(info.set_redis_settings(redis).set_tcp_settings(tcp))
-            .map_err(malformed)?;
+    pub(crate) fn new(endpoint: Endpoint) -> Self {
         let shared = Shared {
-            client,
-            address,
+            endpoint,
             connection: ArcSwapOption::empty(),
             attempt: watch::Sender::new(Attempt::Idle),
         };
-        Ok(Self { shared: Arc::new(shared) })
+        Self { shared: Arc::new(shared) }
     }
 
-    /// The address of the server for messages.
-    pub(crate) fn address(&self) -> &str {
-        &self.shared.address
+    /// Where it leads.
+    pub(crate) fn endpoint(&self) -> &Endpoint {
+        &self.shared.endpoint
     }
 
     /// Sends a command and awaits its reply, at most until the deadline.
@@ -136,10 +102,11 @@ impl Link {
             None => match tokio::time::timeout_at(deadline.at, self.connect()).await {
                 Ok(connected) => connected?,
                 Err(_) => {
-                    let problem = format!(
-                        "has not answered the connection within {within} ms; nothing was charged"
-                    );
-                    return Err(self.error(StoreErrorKind::Unavailable, &problem).into());
+                    return Err(self
+                        .error(Problem::unavailable(format!(
+                            "has not answered the connection within {within} ms; nothing was charged"
+                        )))
+                        .into());
                 }
             },
         };
@@ -150,9 +117,8 @@ impl Link {
             if connected.stays_silent(deadline.patience) {
                 self.disconnected(&connected);
             }
-            let problem =
-                format!("did not answer within {within} ms; whether it charged is unknown");
-            return Err(self.error(StoreErrorKind::Timeout, &problem).into());
+            let text = format!("did not answer within {within} ms; whether it charged is unknown");
+            return Err(self.error(Problem::new(StoreErrorKind::Timeout, text)).into());
         };
         connected.answered();
         answer.and_then(Value::extract_error).map_err(|error| {
@@ -160,7 +126,10 @@ impl Link {
             if error.is_unrecoverable_error() || is_elsewhere {
                 self.disconnected(&connected);
             }
-            self.failure(&error)
+            if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) {
+                return Failure::NoScript;
+            }
+            self.error(Problem::of_command(&error, self.endpoint())).into()
         })
     }
 
@@ -177,8 +146,7 @@ impl Link {
             });
             if starts {
                 attempt.mark_unchanged();
-                let unfinished = Unfinished(self.clone());
-                tokio::spawn(async move { unfinished.0.attempt().await });
+                tokio::spawn(Underway::new(self).run());
             }
             if let Some(connection) = self.shared.connection.load_full() {
                 return Ok(connection);
@@ -195,7 +163,7 @@ impl Link {
         }
     }
 
-    async fn attempt(&self) {
+    async fn attempt(&self) -> Attempt {
         let watched = Arc::downgrade(&self.shared);
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(CONNECT))
@@ -210,8 +178,8 @@ impl Link {
                 }
                 Ok::<(), redis::aio::SendError>(())
             });
-        let connecting = self.shared.client.get_multiplexed_async_connection_with_config(&config);
-        let end = match tokio::time::timeout(CONNECT, connecting).await {
+        let connecting = contact::connect(self.endpoint(), &config);
+        match tokio::time::timeout(CONNECT, connecting).await {
             Ok(Ok(connection)) => {
                 self.shared.connection.store(Some(Arc::new(Connected {
                     connection,
@@ -220,16 +188,12 @@ impl Link {
                 })));
                 Attempt::Idle
             }
-            Ok(Err(error)) => Attempt::Failed(self.connect_error(&error)),
-            Err(_) => Attempt::Failed(self.error(
-                StoreErrorKind::Unavailable,
-                &format!(
-                    "did not accept a connection within {} ms; nothing was charged",
-                    CONNECT.as_millis()
-                ),
-            )),
-        };
-        self.shared.attempt.send_replace(end);
+            Ok(Err(problem)) => Attempt::Failed(self.error(problem)),
+            Err(_) => Attempt::Failed(self.error(Problem::unavailable(format!(
+                "did not accept a connection within {} ms; nothing was charged",
+                CONNECT.as_millis()
+            )))),
+        }
     }
 
     fn disconnected(&self, broken: &Arc<Connected>) {
@@ -239,57 +203,15 @@ impl Link {
         }
     }
 
-    fn failure(&self, error: &RedisError) -> Failure {
-        let refused;
-        let (kind, problem) = match error.kind() {
-            ErrorKind::Server(ServerErrorKind::NoScript) => return Failure::NoScript,
-            ErrorKind::Parse => (StoreErrorKind::Unexpected, "does not speak the Redis protocol"),
-            ErrorKind::Io => (
-                StoreErrorKind::Disconnected,
-                "broke the connection before it answered; whether it charged is unknown",
-            ),
-            ErrorKind::Server(ServerErrorKind::ReadOnly) => (
-                StoreErrorKind::Unavailable,
-                "is a read-only replica: connect to the primary; nothing was charged",
-            ),
-            ErrorKind::Server(ServerErrorKind::BusyLoading) => {
-                (StoreErrorKind::Unavailable, "is loading its data; nothing was charged")
-            }
-            ErrorKind::Server(ServerErrorKind::NoPerm) => (
-                StoreErrorKind::Unexpected,
-                "does not allow a command: the user needs EVALSHA, EVAL, TIME, GET, SET, GETRANGE, SETRANGE, STRLEN, PEXPIRE and DEL",
-            ),
-            _ if is_missing_password(error) => (StoreErrorKind::Unexpected, PASSWORD),
-            _ => {
-                refused = format!("refused the command: {}", words(error));
-                (StoreErrorKind::Unexpected, refused.as_str())
-            }
-        };
-        self.error(kind, problem).with_source(error.clone()).into()
-    }
-
-    fn connect_error(&self, error: &RedisError) -> StoreError {
-        let refused;
-        let (kind, problem) = match error.kind() {
-            ErrorKind::AuthenticationFailed => (StoreErrorKind::Unexpected, PASSWORD),
-            _ if is_missing_password(error) => (StoreErrorKind::Unexpected, PASSWORD),
-            ErrorKind::Parse => (StoreErrorKind::Unexpected, "does not speak the Redis protocol"),
-            ErrorKind::RESP3NotSupported => (
-                StoreErrorKind::Unexpected,
-                "is older than Redis 6.2, the oldest version that works",
-            ),
-            kind if kind != ErrorKind::Io && error.detail().is_some() => {
-                refused = format!("refused the connection: {}; nothing was charged", words(error));
-                (StoreErrorKind::Unavailable, refused.as_str())
-            }
-            _ => (StoreErrorKind::Unavailable, "can't be reached; nothing was charged"),
-        };
-        self.error(kind, problem).with_source(error.clone())
-    }
-
     #[cold]
-    fn error(&self, kind: StoreErrorKind, problem: &str) -> StoreError {
-        StoreError::new(kind, format!("the store at {} {problem}", self.shared.address))
+    fn error(&self, problem: Problem) -> StoreError {
+        let Problem { kind, text, cause } = problem;
+        let error =
+            StoreError::new(kind, format!("the store at {} {text}", self.endpoint().address));
+        match cause {
+            Some(cause) => error.with_source(cause),
+            None => error,
+        }
     }
 }
 
@@ -314,28 +236,36 @@ impl Connected {
     }
 }
 
-/// Ends an attempt whose runtime shuts down, so that no caller waits for it.
-struct Unfinished(Link);
+/// The attempt to connect that is under way. Its end is told when this is dropped, and so once, and
+/// of no other attempt: also when its runtime shuts down in the middle of it.
+struct Underway {
+    link: Link,
+    end: Attempt,
+}
 
-impl Drop for Unfinished {
+impl Underway {
+    fn new(link: &Link) -> Self {
+        let shut_down = Problem::unavailable(
+            "was being connected to by a runtime that has ended; nothing was charged",
+        );
+        Self { link: link.clone(), end: Attempt::Failed(link.error(shut_down)) }
+    }
+
+    async fn run(mut self) {
+        self.end = self.link.attempt().await;
+    }
+}
+
+impl Drop for Underway {
     fn drop(&mut self) {
-        let link = &self.0;
-        link.shared.attempt.send_if_modified(|attempt| {
-            let unfinished = matches!(attempt, Attempt::Connecting);
-            if unfinished {
-                *attempt = Attempt::Failed(link.error(
-                    StoreErrorKind::Unavailable,
-                    "was being connected to by a runtime that has ended; nothing was charged",
-                ));
-            }
-            unfinished
-        });
+        let end = mem::replace(&mut self.end, Attempt::Idle);
+        self.link.shared.attempt.send_replace(end);
     }
 }
 
 impl fmt::Debug for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Link").field("address", &self.shared.address).finish_non_exhaustive()
+        f.debug_struct("Link").field("address", &self.endpoint().address).finish_non_exhaustive()
     }
 }
 
@@ -353,28 +283,10 @@ impl From<StoreError> for Failure {
     }
 }
 
-const PASSWORD: &str = "wants another user or password: write them into the URL, redis://USER:PASSWORD@HOST:PORT (USER may be empty)";
-
-/// The error message of a server, shortened, and escaped for a terminal.
-fn words(error: &RedisError) -> String {
-    const MOST: usize = 200;
-    let code = error.code().unwrap_or_default();
-    let detail = error.detail().unwrap_or_default();
-    // Leave out which script it was.
-    let detail = detail.split_once(" script: ").map_or(detail, |(detail, _)| detail);
-    let words = format!("{code} {detail}");
-    let words: String = words.trim().trim_end_matches('.').chars().take(MOST).collect();
-    printable(&words)
-}
-
 /// Whether the server is not a primary (any more): its name may resolve to another server.
 fn is_of_a_replica(error: &RedisError) -> bool {
     matches!(
         error.kind(),
         ErrorKind::Server(ServerErrorKind::ReadOnly | ServerErrorKind::MasterDown)
     )
-}
-
-fn is_missing_password(error: &RedisError) -> bool {
-    matches!(error.code(), Some("NOAUTH" | "WRONGPASS"))
 }

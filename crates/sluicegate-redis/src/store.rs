@@ -8,14 +8,13 @@ use sluicegate_core::{
     KeyPrefix, Limit, Span, StoreError, StoreErrorKind, StoreId, StoreKey, TimeSource,
 };
 
-use crate::link::{Deadline, Failure, Link, UrlError};
+use crate::link::{Deadline, Endpoint, Failure, Link, UrlError};
 use crate::script::Script;
 
 /// A Redis or Valkey server as a store. Cheap to clone; clones share one connection.
 #[derive(Clone)]
 pub struct RedisStore {
     link: Link,
-    prefix: KeyPrefix,
     deadline: Duration,
     max_clock_back: Span,
 }
@@ -24,20 +23,22 @@ pub struct RedisStore {
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until `build`"]
 pub struct RedisStoreBuilder {
-    store: RedisStore,
+    endpoint: Endpoint,
+    deadline: Duration,
+    max_clock_back: Span,
 }
 
 impl RedisStoreBuilder {
     /// The prefix of all keys. Default: `sg`.
     pub fn prefix(mut self, prefix: KeyPrefix) -> Self {
-        self.store.prefix = prefix;
+        self.endpoint.prefix = prefix;
         self
     }
 
     /// How long a decision may take, unless a limit is opened with its own deadline. Default: 50
     /// ms.
     pub fn deadline(mut self, deadline: impl Into<Span>) -> Self {
-        self.store.deadline = deadline.into().into();
+        self.deadline = deadline.into().into();
         self
     }
 
@@ -45,14 +46,15 @@ impl RedisStoreBuilder {
     /// Default: 5 s. This bounds how long keys don't refill after a failover to a server whose
     /// clock is behind.
     pub fn max_clock_back(mut self, span: impl Into<Span>) -> Self {
-        self.store.max_clock_back = span.into();
+        self.max_clock_back = span.into();
         self
     }
 
     /// Builds the store. It connects at the first use, inside a Tokio runtime.
     #[must_use]
     pub fn build(self) -> RedisStore {
-        self.store
+        let Self { endpoint, deadline, max_clock_back } = self;
+        RedisStore { link: Link::new(endpoint), deadline, max_clock_back }
     }
 }
 
@@ -63,13 +65,11 @@ impl RedisStore {
     /// If the URL is malformed or has another scheme; the message says what to write, and never
     /// contains a password.
     pub fn builder(url: &str) -> Result<RedisStoreBuilder, UrlError> {
-        let store = Self {
-            link: Link::new(url)?,
-            prefix: KeyPrefix::default(),
+        Ok(RedisStoreBuilder {
+            endpoint: Endpoint::new(url)?,
             deadline: Duration::from_millis(50),
             max_clock_back: Span::from_millis(5_000).unwrap_or(Span::MAX),
-        };
-        Ok(RedisStoreBuilder { store })
+        })
     }
 
     /// Deletes every key of a run under injected time. It scans the whole key space in small steps,
@@ -81,7 +81,7 @@ impl RedisStore {
         let time = TimeSource::Injected { run: run.to_owned() };
         let mut deleted = 0;
         for part in limit.parts() {
-            let pattern = StoreKey::new(&self.prefix, part, &time).pattern();
+            let pattern = StoreKey::new(self.prefix(), part, &time).pattern();
             deleted += self.delete_matching(&pattern).await?;
         }
         Ok(deleted)
@@ -117,11 +117,11 @@ impl RedisStore {
 
     /// The address, database and prefix: two names of one server are two stores.
     pub(crate) fn store_id(&self) -> StoreId {
-        StoreId::new(&format!("{} under `{}`", self.link.address(), self.prefix.as_str()))
+        StoreId::new(&format!("{} under `{}`", self.link.endpoint(), self.prefix().as_str()))
     }
 
-    pub(crate) const fn prefix(&self) -> &KeyPrefix {
-        &self.prefix
+    pub(crate) fn prefix(&self) -> &KeyPrefix {
+        &self.link.endpoint().prefix
     }
 
     pub(crate) const fn max_clock_back(&self) -> Span {
@@ -170,7 +170,7 @@ impl RedisStore {
 
     /// Checks that the server can decide: a script writes a key that expires after a second.
     pub(crate) async fn write_something(&self) -> Result<(), StoreError> {
-        let key = format!("{}:ready", self.prefix.as_str());
+        let key = format!("{}:ready", self.prefix().as_str());
         let answer = self
             .evaluate(Script::ready(), self.deadline(), |command| {
                 command.arg(1).arg(&key);
@@ -187,7 +187,7 @@ impl fmt::Debug for RedisStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RedisStore")
             .field("link", &self.link)
-            .field("prefix", &self.prefix.as_str())
+            .field("prefix", &self.prefix().as_str())
             .field("deadline", &self.deadline)
             .finish_non_exhaustive()
     }

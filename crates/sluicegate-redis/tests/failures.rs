@@ -3,7 +3,10 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-use std::sync::Arc;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use sluicegate_core::{
@@ -12,6 +15,7 @@ use sluicegate_core::{
 };
 use sluicegate_redis::{RedisLimit, RedisStore};
 use sluicegate_testkit::servers::{self, GarbageServer, Misbehaviour, Server};
+use tokio::sync::mpsc;
 
 fn limit(specs: &[&str]) -> Limit {
     let policies = specs.iter().map(|spec| spec.parse().unwrap()).collect();
@@ -102,17 +106,20 @@ async fn a_server_that_is_absent_at_the_start_is_found_later() {
 
 #[tokio::test]
 async fn servers_that_are_no_redis_are_told_apart() {
-    for misbehaviour in [
-        Misbehaviour::Answer(b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec()),
-        Misbehaviour::Silence,
-        Misbehaviour::Close,
+    for (misbehaviour, why) in [
+        (
+            Misbehaviour::Answer(b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec()),
+            "does not speak the Redis protocol",
+        ),
+        (Misbehaviour::Silence, "has not answered the connection within 200 ms"),
+        (Misbehaviour::Close, "took a connection and broke it"),
     ] {
         let server = GarbageServer::start(misbehaviour.clone()).unwrap();
         let store = store(&server.url(), 200);
         let opened = open(&store, &["gcra 1/h"]);
         for _ in 0..2 {
             let error = check(&opened, "a").await.unwrap_err();
-            assert!(!error.to_string().is_empty(), "{misbehaviour:?}");
+            assert!(error.to_string().contains(why), "{misbehaviour:?}: {error}");
         }
     }
 }
@@ -149,7 +156,7 @@ async fn a_server_that_answers_and_can_t_decide_is_not_ready_and_says_why() {
     for (url, why) in [
         (replica.url(), "read-only replica"),
         (full.url(), "OOM command not allowed when used memory > 'maxmemory'"),
-        (alone.url(), "CLUSTERDOWN Hash slot not served"),
+        (alone.url(), "is a node of a cluster"),
         (number.url(), ""),
         (format!("{}/16", primary.url()), "refused the connection: ERR DB index is out of range"),
     ] {
@@ -283,4 +290,64 @@ fn a_store_outlives_the_runtime_it_was_first_used_in() {
     });
     server.resume().unwrap();
     assert!(runtime().block_on(check_until_answered(&opened, "b")));
+}
+
+/// An attempt to connect that has failed is over, and what comes after it is another one. Here that
+/// other one begins at the very instant at which the first one's end is told.
+#[tokio::test]
+async fn an_attempt_that_has_ended_does_not_end_the_next_one() {
+    let mut server = Server::start().unwrap();
+    server.kill().unwrap();
+    let store = store(&server.url(), 5_000);
+    let (told, mut tells) = mpsc::unbounded_channel();
+    let second = Arc::new(Call::new(&store, told.clone(), None));
+    let first = Arc::new(Call::new(&store, told, Some(second)));
+    Waker::from(first).wake();
+    for _ in 0..2 {
+        let error = tells.recv().await.unwrap().unwrap_err();
+        assert!(error.to_string().contains("can't be reached"), "{error}");
+    }
+}
+
+type Ping = Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send>>;
+
+/// A call to a store that goes on whenever and wherever it is woken, at once.
+struct Call {
+    ping: Mutex<Option<Ping>>,
+    told: mpsc::UnboundedSender<Result<(), StoreError>>,
+    /// What begins before this one learns how it ended.
+    next: Option<Arc<Call>>,
+    is_begun: AtomicBool,
+}
+
+impl Call {
+    fn new(
+        store: &RedisStore,
+        told: mpsc::UnboundedSender<Result<(), StoreError>>,
+        next: Option<Arc<Self>>,
+    ) -> Self {
+        let store = store.clone();
+        let ping: Ping = Box::pin(async move { store.ping().await });
+        Self { ping: Mutex::new(Some(ping)), told, next, is_begun: AtomicBool::new(false) }
+    }
+}
+
+impl Wake for Call {
+    fn wake(self: Arc<Self>) {
+        let was_begun = self.is_begun.swap(true, Ordering::SeqCst);
+        if let Some(next) = self.next.as_ref().filter(|_| was_begun)
+            && !next.is_begun.load(Ordering::SeqCst)
+        {
+            Arc::clone(next).wake();
+        }
+        let mut ping = self.ping.lock().unwrap();
+        let Some(pending) = ping.as_mut() else { return };
+        match pending.as_mut().poll(&mut Context::from_waker(&Arc::clone(&self).into())) {
+            Poll::Ready(end) => {
+                *ping = None;
+                self.told.send(end).unwrap();
+            }
+            Poll::Pending => {}
+        }
+    }
 }

@@ -151,6 +151,8 @@ mod tests {
         assert!(!one.to_string().contains("secret"), "{one}");
         assert_eq!(one, id("redis://user:secret@127.0.0.1:1/2"));
         assert_ne!(one, id("redis://user:secret@127.0.0.1:2/2"));
+        assert_ne!(one, id("redis://user:secret@127.0.0.1:1/3"), "a database has its own keys");
+        assert_eq!(id("redis://127.0.0.1:1"), id("redis://127.0.0.1:1/0"));
         assert_ne!(id("memory:"), id("memory:"), "each embedded store is its own");
     }
 }
