@@ -4,16 +4,20 @@
 
 use std::time::Duration;
 
-use sluicegate_core::{Limit, Operation, Request, Span};
+use sluicegate_core::{Limit, OpenOptions, OpenedLimit as _, Operation, Request, Span, Store as _};
 use sluicegate_redis::{Program, RedisStore, Script};
 use sluicegate_testkit::servers::{self, Reply, Server};
 
 sluicegate_conformance::suite!(each[servers::shared_each().unwrap().into_iter().map(store)]);
 
 fn store(server: &Server) -> RedisStore {
+    store_under(server, &servers::fresh_prefix("store"))
+}
+
+fn store_under(server: &Server, prefix: &str) -> RedisStore {
     RedisStore::builder(&server.url())
         .unwrap()
-        .prefix(servers::fresh_prefix("store").parse().unwrap())
+        .prefix(prefix.parse().unwrap())
         .deadline(Duration::from_secs(5))
         .build()
 }
@@ -32,5 +36,40 @@ fn a_script_refuses_an_operation_that_it_does_not_know() {
         let reply = server.command(&words).unwrap();
         assert!(matches!(&reply, Reply::Error(text) if text.contains("operation 9")), "{reply}");
         assert_eq!(server.cli(&["EXISTS", &key]).unwrap(), "0");
+    }
+}
+
+/// Giving back puts a value in place of another, which would take the key's life with it.
+#[tokio::test]
+async fn a_cancelled_reservation_leaves_its_key_the_life_that_it_had() {
+    for server in servers::shared_each().unwrap() {
+        let prefix = servers::fresh_prefix("cancel");
+        let store = store_under(server, &prefix);
+        let specs =
+            ["gcra 1/min burst 9", "shaper 1/min queue 9"].map(|spec| spec.parse().unwrap());
+        let limit = Limit::new("test".parse().unwrap(), specs.to_vec()).unwrap();
+        let opened = store.open(limit, OpenOptions::default());
+        let keys = || server.cli(&["KEYS", &format!("{prefix}*")]).unwrap();
+        let life = |key: &str| server.cli(&["PTTL", key]).unwrap().parse::<i64>().unwrap();
+        let reserve = Operation::Reserve { within: Span::HOUR };
+        let reserve = Request::new(reserve, b"alice").with_receipt();
+        let mut receipts = Vec::new();
+        for _ in 0..3 {
+            let decision = opened.ask(reserve).wait().await.unwrap();
+            receipts.push(decision.receipt().unwrap().clone());
+        }
+        let key = keys();
+        let then = life(&key);
+        // Three turns a minute apart.
+        assert!((120_000..=180_001).contains(&then), "{then}");
+        for (left, receipt) in receipts.iter().enumerate().rev() {
+            assert!(opened.ask(Request::cancel(receipt)).wait().await.unwrap().is_allowed());
+            let now = life(&key);
+            if left == 0 {
+                assert_eq!((keys().as_str(), now), ("", -2), "as it was before");
+            } else {
+                assert!((1..=then).contains(&now), "{left} left: {now} after {then}");
+            }
+        }
     }
 }

@@ -34,6 +34,7 @@ struct Keyspace {
     now_us: u64,
     keys: HashMap<Vec<u8>, Stored>,
     calls: usize,
+    read: usize,
 }
 
 /// An interpreter with a keyspace.
@@ -103,6 +104,12 @@ impl Interpreter {
         self.keyspace.borrow().calls
     }
 
+    /// Bytes of values that commands have given to scripts so far.
+    #[must_use]
+    pub fn read(&self) -> usize {
+        self.keyspace.borrow().read
+    }
+
     /// Runs a script.
     ///
     /// # Errors
@@ -165,10 +172,12 @@ fn command(lua: &Lua, keyspace: &RefCell<Keyspace>, arguments: MultiValue) -> ml
             time.push((keyspace.now_us % 1_000_000).to_string())?;
             Ok(Value::Table(time))
         }
-        ("GET", 2) => match keyspace.keys.get(&arguments[1]) {
-            Some(stored) => Ok(Value::String(lua.create_string(&stored.value)?)),
-            None => Ok(Value::Boolean(false)),
-        },
+        ("GET", 2) => {
+            let Keyspace { keys, read, .. } = &mut *keyspace;
+            let Some(stored) = keys.get(&arguments[1]) else { return Ok(Value::Boolean(false)) };
+            *read += stored.value.len();
+            Ok(Value::String(lua.create_string(&stored.value)?))
+        }
         ("SET", 5) if arguments[3] == b"PX" => {
             let life = number(4)? as u64;
             if life == 0 {
@@ -183,13 +192,12 @@ fn command(lua: &Lua, keyspace: &RefCell<Keyspace>, arguments: MultiValue) -> ml
             Ok(Value::Number(length as f64))
         }
         ("GETRANGE", 4) => {
-            let value = keyspace
-                .keys
-                .get(&arguments[1])
-                .map(|stored| stored.value.as_slice())
-                .unwrap_or_default();
+            let Keyspace { keys, read, .. } = &mut *keyspace;
+            let value =
+                keys.get(&arguments[1]).map(|stored| stored.value.as_slice()).unwrap_or_default();
             let (from, to) = (number(2)?, number(3)?);
             let part = value.get(from..(to + 1).min(value.len()).max(from)).unwrap_or_default();
+            *read += part.len();
             Ok(Value::String(lua.create_string(part)?))
         }
         ("SETRANGE", 4) => {

@@ -114,27 +114,54 @@ fn nodes_whose_clocks_differ_do_not_delete_each_others_counts() {
     assert_eq!(own.allowed(alternating), 100);
 }
 
-/// Seed defect 2.6: what a decision costs does not grow with what a log holds.
+/// Seed defect 2.6: what a decision costs does not grow with what a log holds, neither in commands
+/// nor in the bytes that they read: on the express lane, and on the general one.
 #[test]
-fn a_decision_takes_a_bounded_number_of_commands_however_full_the_log() {
-    let mut commands = Vec::new();
-    for entries in [10_u64, 1_000, 20_000] {
-        let mut scripts =
-            Scripted::new(policies(&["sliding_log 65536/d and 65536/h"]), Clock::Injected);
-        let mut ask = |at_us: u64| {
-            let before = scripts.calls();
-            let check = Operation::Check;
-            let decision =
-                scripts.decide(START + at_us, b"k", check, sluicegate_core::Costs::Own).unwrap();
-            assert!(decision.is_allowed());
-            scripts.calls() - before
+fn a_decision_does_a_bounded_amount_of_work_however_full_the_log() {
+    /// So many entries of 14 bytes.
+    const ENTRIES: u64 = 20_000;
+    /// Commands and bytes of anything: some searches, each of which halves what is left.
+    const MOST: (usize, usize) = (100, 20_000);
+    /// Commands and bytes of a check on the express lane: the head, and what may have left.
+    const EXPRESS: (usize, usize) = (7, 256);
+    for (spec, plain) in [
+        ("sliding_log 65536/d", EXPRESS),
+        ("sliding_log 65536/d and 65536/h", MOST),
+        ("sliding_window 65536/d slices 43200", MOST),
+    ] {
+        let mut scripts = Scripted::new(policies(&[spec]), Clock::Injected);
+        let mut ask = |at_us: u64, operation: Operation, cost: u64, most: (usize, usize)| {
+            let before = (scripts.calls(), scripts.read());
+            let costs = sluicegate_core::Costs::Same(cost.try_into().unwrap());
+            let decision = scripts.decide(START + at_us, b"k", operation, costs).unwrap();
+            let (commands, bytes) = (scripts.calls() - before.0, scripts.read() - before.1);
+            assert!(
+                commands <= most.0 && bytes <= most.1,
+                "{spec}: {operation:?} of {cost}: {commands} commands read {bytes} bytes"
+            );
+            decision.is_allowed()
         };
-        let mut most = (0..entries).map(|entry| ask(entry * MS)).max().unwrap();
-        // All of them have left the shorter window, and then the longer one.
-        most = most.max(ask(2 * HOUR)).max(ask(3 * DAY));
-        commands.push(most);
+        for entry in 0..ENTRIES {
+            assert!(ask(entry * 2 * S, Operation::Check, 1, plain));
+        }
+        let end = ENTRIES * 2 * S;
+        for (operation, cost, allowed, most) in [
+            (Operation::Check, 65_536 - ENTRIES, true, plain),
+            (Operation::Check, 1, false, plain),
+            // Half of the entries have to leave first.
+            (Operation::Check, ENTRIES / 2, false, MOST),
+            (Operation::Peek, 1, false, MOST),
+            (Operation::TakeUpTo, 1, false, MOST),
+            (Operation::Charge, 1, true, MOST),
+            (Operation::Refund, ENTRIES / 2, true, MOST),
+            (Operation::TakeUpTo, 2, true, MOST),
+            (Operation::Check, 1, true, MOST),
+        ] {
+            assert_eq!(ask(end, operation, cost, most), allowed, "{spec}: {operation:?} of {cost}");
+        }
+        // All of them have left.
+        assert!(ask(end + 3 * DAY, Operation::Check, 1, MOST));
     }
-    assert!(commands.iter().all(|&most| most <= 40), "{commands:?}");
     let error = "sliding_window 1/d slices 86400".parse::<Policy>().unwrap_err().to_string();
     assert!(error.contains("65536"), "{error}");
 }

@@ -56,6 +56,11 @@ impl Scripted {
         self.interpreter.calls()
     }
 
+    /// Bytes of values that the scripts have been given so far.
+    pub(crate) fn read(&self) -> usize {
+        self.interpreter.read()
+    }
+
     /// What is stored.
     pub(crate) fn stored(&self) -> HashMap<Vec<u8>, Stored> {
         self.interpreter.keys()

@@ -1,0 +1,130 @@
+//! A call has one deadline, whatever it takes: to connect and then to send, to name a script and
+//! then to send it whole. Time goes on only when a test says so, and what a call sends is held back
+//! until then.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use sluicegate_core::{
+    Decision, Error, Limit, OpenOptions, OpenedLimit as _, Request, Store as _, StoreErrorKind,
+};
+use sluicegate_redis::RedisStore;
+use sluicegate_testkit::servers::{self, Server};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::JoinHandle;
+
+const DEADLINE: Duration = Duration::from_millis(50);
+
+/// What stands between a client and a server and lets what the client sends pass piece by piece.
+struct Turnstile {
+    port: u16,
+    held: UnboundedReceiver<String>,
+    passes: UnboundedSender<()>,
+    /// While something blocks, paused time doesn't go on by itself.
+    _blocked: mpsc::Sender<()>,
+}
+
+impl Turnstile {
+    async fn before(server: &Server) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let (holds, held) = unbounded_channel();
+        let (passes, passed) = unbounded_channel();
+        tokio::spawn(carry(listener, server.port(), holds, passed));
+        let (blocked, ends) = mpsc::channel::<()>();
+        tokio::task::spawn_blocking(move || ends.recv());
+        Self { port, held, passes, _blocked: blocked }
+    }
+
+    /// Lets everything pass up to what has these words in it.
+    async fn hold(&mut self, words: &str) {
+        while !self.held.recv().await.unwrap().contains(words) {
+            self.passes.send(()).unwrap();
+        }
+    }
+
+    fn pass(&self) {
+        self.passes.send(()).unwrap();
+    }
+}
+
+async fn carry(
+    listener: TcpListener,
+    to: u16,
+    holds: UnboundedSender<String>,
+    mut passed: UnboundedReceiver<()>,
+) {
+    let (client, _) = listener.accept().await.unwrap();
+    let server = TcpStream::connect(("127.0.0.1", to)).await.unwrap();
+    let ((mut said, mut hears), (mut answers, mut asks)) =
+        (client.into_split(), server.into_split());
+    tokio::spawn(async move { tokio::io::copy(&mut answers, &mut hears).await });
+    let mut piece = vec![0; 1 << 20];
+    while let Ok(length @ 1..) = said.read(&mut piece).await {
+        holds.send(String::from_utf8_lossy(&piece[..length]).into_owned()).unwrap();
+        if passed.recv().await.is_none() {
+            return;
+        }
+        asks.write_all(&piece[..length]).await.unwrap();
+    }
+}
+
+/// A check through the turnstile.
+fn asked(turnstile: &Turnstile) -> JoinHandle<Result<Decision, Error>> {
+    let store = RedisStore::builder(&format!("redis://127.0.0.1:{}", turnstile.port))
+        .unwrap()
+        .prefix(servers::fresh_prefix("deadline").parse().unwrap())
+        .deadline(DEADLINE)
+        .build();
+    let limit = Limit::new("test".parse().unwrap(), vec!["gcra 1/h".parse().unwrap()]).unwrap();
+    let opened = store.open(limit, OpenOptions::default());
+    tokio::spawn(async move { opened.ask(Request::check(b"alice")).wait().await })
+}
+
+async fn advance(millis: u64) {
+    tokio::time::advance(Duration::from_millis(millis)).await;
+    // Whoever was woken by that goes on.
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// The call, whose last piece is held since 30 ms after it began, ends after 20 more.
+async fn assert_ends_at_its_deadline(asked: JoinHandle<Result<Decision, Error>>) {
+    advance(19).await;
+    assert!(!asked.is_finished(), "before its deadline: {:?}", asked.await);
+    advance(2).await;
+    assert!(asked.is_finished(), "it has a deadline of its own for its second half");
+    let error = asked.await.unwrap().unwrap_err();
+    let error = error.as_store().unwrap();
+    assert_eq!(error.kind(), StoreErrorKind::Timeout, "{error}");
+    assert!(error.to_string().contains("within 50 ms"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn connecting_and_sending_share_one_deadline() {
+    let server = servers::shared().unwrap();
+    let mut turnstile = Turnstile::before(server).await;
+    let asked = asked(&turnstile);
+    turnstile.hold("HELLO").await;
+    advance(30).await;
+    turnstile.pass();
+    turnstile.hold("EVALSHA").await;
+    assert_ends_at_its_deadline(asked).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn naming_a_script_and_sending_it_share_one_deadline() {
+    let server = Server::start().unwrap();
+    let mut turnstile = Turnstile::before(&server).await;
+    let asked = asked(&turnstile);
+    turnstile.hold("EVALSHA").await;
+    advance(30).await;
+    turnstile.pass();
+    turnstile.hold("$4\r\nEVAL\r\n").await;
+    assert_ends_at_its_deadline(asked).await;
+}
