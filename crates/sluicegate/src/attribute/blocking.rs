@@ -1,6 +1,7 @@
 //! Waiting in functions that are not async.
 
 use std::future::Future;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::OnceLock;
 
@@ -69,17 +70,24 @@ where
 /// A runtime for programs without one: a single thread for timers and sockets.
 fn runtime() -> Result<&'static Runtime, StoreError> {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
-    if let Some(runtime) = RUNTIME.get() {
-        return Ok(runtime);
+    kept_in(&RUNTIME, || {
+        Builder::new_multi_thread().worker_threads(1).thread_name("sluicegate").enable_all().build()
+    })
+}
+
+/// The runtime that `cell` keeps, built if there is none.
+fn kept_in(
+    cell: &OnceLock<Runtime>,
+    build: impl FnOnce() -> io::Result<Runtime>,
+) -> Result<&Runtime, StoreError> {
+    if cell.get().is_none() {
+        // Another thread may have built one in the meantime. Dropping ours would wait for its
+        // threads, which panics if this thread runs a task.
+        if let Err(other) = cell.set(build().map_err(no_thread)?) {
+            other.shutdown_background();
+        }
     }
-    let runtime = Builder::new_multi_thread()
-        .worker_threads(1)
-        .thread_name("sluicegate")
-        .enable_all()
-        .build()
-        .map_err(no_thread)?;
-    // If two threads create one at once, one of them is dropped; nothing runs on it yet.
-    Ok(RUNTIME.get_or_init(|| runtime))
+    cell.get().ok_or_else(|| no_thread("the runtime was not kept"))
 }
 
 fn no_thread(error: impl std::fmt::Display) -> StoreError {
@@ -137,6 +145,24 @@ mod tests {
             task.await.unwrap()
         });
         assert_eq!(answer, 7);
+    }
+
+    #[test]
+    fn two_first_calls_at_once_inside_of_a_runtime_keep_one_and_never_drop_the_other_there() {
+        let build = || Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        let cell = OnceLock::new();
+        let around = Builder::new_current_thread().build().unwrap();
+        let answer = around.block_on(async {
+            let runtime = kept_in(&cell, || {
+                let late = build();
+                // What another thread does in the meantime.
+                cell.set(build()?).unwrap();
+                late
+            });
+            runtime.unwrap().spawn(work()).await.unwrap()
+        });
+        assert_eq!(answer, 7);
+        cell.into_inner().unwrap().shutdown_background();
     }
 
     #[test]
