@@ -54,7 +54,7 @@ use proc_macro::TokenStream;
 /// | `key = "{user.id}:{phone}"` | a template over the arguments; different values never make the same key |
 /// | `key = expression` | a value, or a tuple of values |
 /// | `missing = shared` | calls without a key share one (default); `refuse` denies them, `skip` passes them unasked |
-/// | `cost = expression` | the units to charge (default: the policy's own cost); `cost("policy") = expression` for one policy |
+/// | `cost = expression` | the units to charge (default: the policy's own cost); `cost("policy") = expression` for one policy; then those not named cost nothing without a `cost` |
 /// | `skip_if = expression` | passes the call unasked if the expression is true |
 /// | `shadow` | asks and reports, but never denies |
 /// | `wait = "500ms"` | waits for a turn, at most this long |

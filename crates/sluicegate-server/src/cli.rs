@@ -77,12 +77,12 @@ Exit status: 0 all passed, 1 a case failed, 2 the file can't be read, 3 the stor
 
 const CHECK_HELP: &str = ask_help!(
     "  sluicegate check --limit demo --key alice --store redis://127.0.0.1:6379
-  sluicegate check --config limits.yaml --limit llm --key alice --cost tokens=1200 --json"
+  sluicegate check --config limits.yaml --limit llm --key alice --cost requests=1 --cost tokens=1200 --json"
 );
 
 const PEEK_HELP: &str = ask_help!(
     "  sluicegate peek --limit demo --key alice --store redis://127.0.0.1:6379
-  sluicegate peek --config limits.yaml --limit llm --key alice --cost tokens=1200 --json"
+  sluicegate peek --config limits.yaml --limit llm --key alice --cost requests=1 --cost tokens=1200 --json"
 );
 
 const REFUND_HELP: &str = ask_help!(
@@ -139,7 +139,8 @@ pub(crate) struct AskArgs {
     #[arg(long, value_name = "KEY")]
     pub(crate) key: OsString,
 
-    /// The units the request takes of every policy, or POLICY=N for one; may be repeated
+    /// The units the request takes of every policy, or POLICY=N for one, where policies that aren't
+    /// named cost nothing unless N says what; may be repeated
     #[arg(long, value_name = "N")]
     pub(crate) cost: Vec<CostArg>,
 

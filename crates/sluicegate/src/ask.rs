@@ -8,8 +8,10 @@ use smallvec::SmallVec;
 /// [`Gate`](crate::Gate).
 ///
 /// Strings and bytes convert to an `Ask`: `limiter.check("alice")` asks at each policy's own cost,
-/// which is 1 by default. Costs are validated when the limiter is asked: an invalid one is an
-/// [`Error::Request`], whatever the limiter does when its store fails.
+/// which is 1 by default. [`Ask::cost`] sets one cost for all policies. [`Ask::cost_of`] sets that of
+/// one policy by its name; policies that aren't named then cost nothing, unless
+/// [`Ask::cost`] says what they cost. Costs are validated when the limiter is asked: an invalid one
+/// is an [`Error::Request`], whatever the limiter does when its store fails.
 ///
 /// ```
 /// use sluicegate::{Ask, Limiter, MemoryStore};
@@ -18,9 +20,15 @@ use smallvec::SmallVec;
 ///     MemoryStore::new(),
 ///     sluicegate::limit("llm", ["token_bucket 60/min as requests", "token_bucket 90000/min as tokens"])?,
 /// );
-/// let decision = limiter.check_now(Ask::new("alice").cost_of("tokens", 1_200))?;
-/// assert_eq!(decision.outcome("requests").unwrap().remaining(), Some(59));
-/// assert_eq!(decision.outcome("tokens").unwrap().remaining(), Some(88_800));
+/// let left = |decision: sluicegate::Decision| {
+///     ["requests", "tokens"].map(|name| decision.outcome(name).unwrap().remaining().unwrap())
+/// };
+/// let ask = Ask::new("alice").cost_of("requests", 1).cost_of("tokens", 1_200);
+/// assert_eq!(left(limiter.check_now(ask)?), [59, 88_800]);
+/// // What isn't named isn't touched: this gives tokens back, but no request.
+/// assert_eq!(left(limiter.refund_now(Ask::new("alice").cost_of("tokens", 300))?), [59, 89_100]);
+/// // One unit of every other policy.
+/// assert_eq!(left(limiter.check_now(Ask::new("alice").cost(1).cost_of("tokens", 100))?), [58, 89_000]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -42,10 +50,10 @@ struct Terms<'a> {
     made: Option<&'a Key>,
 }
 
-/// The cost under every policy without a cost of its own.
+/// The cost under every policy that isn't named.
 #[derive(Clone, Copy, Debug, Default)]
 enum DefaultCost {
-    /// The policy's own cost.
+    /// The policy's own cost; nothing once another policy is named.
     #[default]
     Own,
     Units(u64),
@@ -99,7 +107,8 @@ impl<'a> Ask<'a> {
     }
 
     /// Sets the cost under the policy named `policy`: from 0 to 2^53 − 1 units. A policy with cost
-    /// 0 is not charged and never refuses. Other policies keep their cost.
+    /// 0 is not charged and never refuses. Neither are policies that aren't named, unless
+    /// [`Ask::cost`] sets their cost. A reset looks at no cost.
     pub fn cost_of(mut self, policy: &'a str, units: u64) -> Self {
         self.terms.named.push((policy, units));
         self
@@ -226,9 +235,9 @@ impl Terms<'_> {
         let members =
             || limit.members().iter().enumerate().filter(|(_, member)| member.part() == part);
         let whole = match self.whole {
-            DefaultCost::Own => None,
+            DefaultCost::Own if self.named.is_empty() => None,
             DefaultCost::Units(units) => Some(cost(units)?.get()),
-            DefaultCost::Nothing => Some(0),
+            DefaultCost::Own | DefaultCost::Nothing => Some(0),
         };
         if let Some(units) = whole {
             members().for_each(|(index, _)| each[index] = units);
@@ -300,8 +309,16 @@ mod tests {
     fn a_cost_is_the_policy_s_own_or_the_request_s_or_the_one_by_name() {
         assert_eq!(costs(&Ask::new("k")), Ok(vec![1, 2]));
         assert_eq!(costs(&Ask::new("k").cost(7)), Ok(vec![7, 7]));
-        assert_eq!(costs(&Ask::new("k").cost_of("a", 0)), Ok(vec![0, 2]));
         assert_eq!(costs(&Ask::new("k").cost(7).cost_of("b", 3)), Ok(vec![7, 3]));
+        assert_eq!(costs(&Ask::new("k").cost_of("b", 3).cost(7)), Ok(vec![7, 3]));
+    }
+
+    #[test]
+    fn a_policy_that_is_not_named_beside_others_costs_nothing() {
+        assert_eq!(costs(&Ask::new("k").cost_of("a", 4)), Ok(vec![4, 0]));
+        assert_eq!(costs(&Ask::new("k").cost_of("b", 4)), Ok(vec![0, 4]));
+        assert_eq!(costs(&Ask::new("k").cost_of("a", 0)), Ok(vec![0, 0]));
+        assert_eq!(costs(&Ask::nothing().cost_of("b", 4)), Ok(vec![0, 4]));
     }
 
     #[test]
@@ -334,7 +351,7 @@ mod tests {
         assert_eq!(costs(Ask::new("k").and("j")), Ok([1, 2, 1, 5]));
         assert_eq!(costs(Ask::new("k").cost(3).and("j")), Ok([3, 3, 1, 5]));
         let named = Ask::new("j").cost(4).cost_of("a", 0);
-        assert_eq!(costs(Ask::new("k").cost_of("a", 7).and(named)), Ok([7, 2, 0, 4]));
+        assert_eq!(costs(Ask::new("k").cost_of("a", 7).and(named)), Ok([7, 0, 0, 4]));
         let message = costs(Ask::new("k").and(Ask::new("j").cost_of("b", 1))).unwrap_err();
         assert!(
             message.contains("limit `m` has no policy `b`: its policies are a, c"),

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use sluicegate::{Ask, Cost};
 
-/// `N`, or `POLICY=N` for one policy.
+/// `N`, or `POLICY=N` for one policy; those that aren't named then cost nothing without an `N`.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum CostArg {
     /// The cost under every policy that isn't named.

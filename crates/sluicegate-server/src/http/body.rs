@@ -18,7 +18,7 @@ const MOST_BYTES: usize = 64 * 1024;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// `{"limit":"…","key":"…","cost":1}`, where the cost is optional, one number, or a map policy →
-/// number.
+/// number, in which policies that it doesn't name cost nothing.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AskBody {
@@ -95,16 +95,13 @@ impl AskBody {
 
     /// The cost under each policy of the limit.
     pub(super) fn costs(&self, limit: &Limit) -> Vec<u64> {
-        let cost = |member: &Member| {
-            let own = member.policy().cost().get();
-            match &self.cost {
-                CostBody::Own => own,
-                CostBody::Same(units) => *units,
-                CostBody::Each(each) => each
-                    .iter()
-                    .find(|(policy, _)| policy == member.name().as_str())
-                    .map_or(own, |(_, units)| *units),
-            }
+        let cost = |member: &Member| match &self.cost {
+            CostBody::Own => member.policy().cost().get(),
+            CostBody::Same(units) => *units,
+            CostBody::Each(each) => each
+                .iter()
+                .find(|(policy, _)| policy == member.name().as_str())
+                .map_or(0, |(_, units)| *units),
         };
         limit.members().iter().map(cost).collect()
     }
@@ -182,6 +179,12 @@ impl<'de> Visitor<'de> for CostVisitor {
             }
             each.push((policy, units));
         }
+        // It would touch nothing, which nobody asks for on purpose.
+        if each.is_empty() {
+            return Err(A::Error::custom(
+                "the cost names no policy: name one, as in {\"tokens\":1}, or leave the cost out",
+            ));
+        }
         Ok(CostBody::Each(each))
     }
 }
@@ -222,6 +225,7 @@ mod tests {
             r#"{"a":{"b":1}}"#,
             r#"{"a":null}"#,
             r#"{"a":1,"a":2}"#,
+            "{}",
             "NaN",
             "",
         ] {

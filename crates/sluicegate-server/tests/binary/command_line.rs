@@ -36,6 +36,12 @@ fn a_check_prints_a_line_per_policy() {
     let each = check(&["--cost", "token_bucket=0", "--cost", "day=100", "--json"]);
     assert_eq!(each.status, 0);
     assert_eq!(each.json()["policies"][1]["remaining"], 0);
+    let named = check(&["--cost", "day=3", "--json"]);
+    let left = [0, 1].map(|index| named.json()["policies"][index]["remaining"].clone());
+    assert_eq!(left, [2, 97], "who isn't named isn't touched");
+    let rest = check(&["--cost", "1", "--cost", "day=3", "--json"]);
+    let left = [0, 1].map(|index| rest.json()["policies"][index]["remaining"].clone());
+    assert_eq!(left, [1, 97]);
 }
 
 #[test]

@@ -89,14 +89,43 @@ fn a_cost_can_be_a_map_from_policy_to_number() {
     let remaining = |json: serde_json::Value| {
         [0, 1].map(|index| json["policies"][index]["remaining"].as_u64().unwrap())
     };
-    assert_eq!(
-        remaining(check(r#"{"tokens":400}"#)),
-        [9, 600],
-        "who isn't named keeps its own cost"
-    );
-    assert_eq!(remaining(check(r#"{"requests":0,"tokens":600}"#)), [9, 0]);
-    assert_eq!(remaining(check(r#"{"tokens":0}"#)), [8, 0], "0 is never a reason to refuse");
+    assert_eq!(remaining(check(r#"{"requests":1,"tokens":400}"#)), [9, 600]);
+    assert_eq!(remaining(check(r#"{"tokens":600}"#)), [9, 0], "who isn't named isn't touched");
+    assert_eq!(remaining(check(r#"{"tokens":0}"#)), [9, 0], "0 is never a reason to refuse");
     assert_eq!(check("1")["binding"], "tokens");
+}
+
+#[test]
+fn a_map_touches_only_the_policies_that_it_names_in_every_operation() {
+    let service = slow();
+    let ask = |operation: &str, cost: &str| {
+        let body = format!(r#"{{"limit":"llm","key":"a","cost":{cost}}}"#);
+        service.post(&format!("/v1/{operation}"), body).json()
+    };
+    let left = |json: &serde_json::Value| {
+        [0, 1].map(|index| json["policies"][index]["remaining"].as_u64().unwrap())
+    };
+    assert_eq!(left(&ask("check", "10")), [0, 990]);
+    // No request is left, and none is asked for.
+    let peeked = ask("peek", r#"{"tokens":990}"#);
+    assert_eq!((peeked["allowed"].clone(), left(&peeked)), (json!(true), [0, 990]));
+    assert_eq!(ask("peek", r#"{"requests":1,"tokens":990}"#)["binding"], "requests");
+    assert_eq!(left(&ask("check", r#"{"tokens":500}"#)), [0, 490]);
+    assert_eq!(left(&ask("refund", r#"{"tokens":300}"#)), [0, 790]);
+    assert_eq!(left(&ask("refund", r#"{"requests":2}"#)), [2, 790]);
+    assert_eq!(left(&ask("reset", r#"{"tokens":1}"#)), [10, 1000], "a reset forgets the key");
+}
+
+#[test]
+fn the_cost_in_a_field_of_the_next_draft_is_that_of_the_map() {
+    let file = File::new("limits.yaml", &format!("http: {{fields: draft-next}}{SLOW}"));
+    let service = Service::start(&["--config", file.path()]);
+    let body = r#"{"limit":"llm","key":"a","cost":{"tokens":400}}"#;
+    let fields = service.post("/v1/check", body);
+    let fields = fields.field("ratelimit").unwrap();
+    assert!(fields.starts_with(r#""requests";a=10;"#), "{fields}");
+    assert!(fields.contains(";c=0, \"tokens\";a=600;"), "{fields}");
+    assert!(fields.ends_with(";c=400"), "{fields}");
 }
 
 #[test]

@@ -270,3 +270,31 @@ async fn an_observer_hears_of_a_failure_that_the_limit_has_an_answer_for() {
         assert_eq!(*last.0.lock().unwrap(), Some((outcome, Some(StoreErrorKind::Timeout))));
     }
 }
+
+#[test]
+fn costs_by_name_touch_only_the_policies_named_in_every_operation() {
+    let clock = Arc::new(ManualClock::default());
+    let store = MemoryStore::builder().clock(clock).build();
+    let specs = ["fixed_window 9/d as requests", "token_bucket 1/d burst 999 cost 5 as tokens"];
+    let limiter = Limiter::new(store, crate::limit("llm", specs).unwrap());
+    let tokens = |units| Ask::new("k").cost_of("tokens", units);
+    let requests = |units| Ask::new("k").cost_of("requests", units);
+    let left = |decision: Result<Decision, Error>| {
+        let decision = decision.unwrap();
+        assert!(decision.is_allowed());
+        [0, 1].map(|index| decision.policy(index).unwrap().remaining().unwrap())
+    };
+    assert_eq!(left(limiter.check_now(tokens(300))), [9, 699]);
+    assert_eq!(left(limiter.check_now(requests(9))), [0, 699]);
+    assert_eq!(left(limiter.peek_now(tokens(699))), [0, 699]);
+    assert!(limiter.peek_now(tokens(700)).unwrap().is_denied());
+    assert_eq!(left(limiter.charge_now(tokens(100))), [0, 599]);
+    let taken = limiter.take_up_to_now(tokens(1_000)).unwrap();
+    assert_eq!((taken.granted(), left(Ok(taken))), (599, [0, 0]));
+    assert_eq!(left(limiter.refund_now(tokens(300))), [0, 300]);
+    assert_eq!(left(limiter.refund_now(requests(1))), [1, 300]);
+    assert_eq!(left(limiter.check_now(tokens(0))), [1, 300]);
+    assert_eq!(left(limiter.check_now(Ask::new("k").cost(1).cost_of("tokens", 7))), [0, 293]);
+    assert_eq!(left(limiter.reset_now(requests(1))), [9, 999]);
+    assert_eq!(left(limiter.check_now("k")), [8, 994], "without a name, each at its own cost");
+}

@@ -101,17 +101,25 @@ fn each_policy_may_have_a_cost_of_its_own() {
         policies = ["gcra 1/h burst 9 as requests", "gcra 1/h burst 100 as tokens"],
         name = "llm",
         key = "k",
+        cost("requests") = 1,
         cost("tokens") = prompt.len(),
         registry = limits
     )]
     fn complete(limits: &Registry, prompt: &str) -> Result<(), Denied> {
         Ok(())
     }
+    #[limit("llm", key = "k", cost("tokens") = more, registry = limits)]
+    fn go_on(limits: &Registry, more: u64) -> Result<(), Denied> {
+        Ok(())
+    }
     #[limit("two", key = "k", cost = 2, cost("b") = u64::from(extra), registry = limits)]
     fn named(limits: &Registry, extra: bool) -> Result<(), Denied> {
         Ok(())
     }
-    let setup = Setup::new("{two: {policies: [gcra 1/h burst 9 as a, gcra 1/h burst 3 as b]}}");
+    let setup = Setup::new(
+        "{two: {policies: [gcra 1/h burst 9 as a, gcra 1/h burst 3 as b]}, \
+          llm: {policies: [gcra 1/h burst 9 as requests, gcra 1/h burst 100 as tokens]}}",
+    );
     complete(&setup.limits, &"x".repeat(40)).unwrap();
     let llm = setup.limits.gate("llm");
     let left = |gate: &sluicegate::Gate| {
@@ -121,6 +129,11 @@ fn each_policy_may_have_a_cost_of_its_own() {
     assert_eq!(left(&llm), [8, 60]);
     assert!(complete(&setup.limits, &"x".repeat(61)).is_err());
     assert_eq!(left(&llm), [8, 60]);
+    go_on(&setup.limits, 50).unwrap();
+    assert_eq!(left(&llm), [8, 10], "who isn't named isn't touched");
+    assert!(go_on(&setup.limits, 11).is_err());
+    go_on(&setup.limits, 0).unwrap();
+    assert_eq!(left(&llm), [8, 10]);
     let two = setup.limits.gate("two");
     named(&setup.limits, true).unwrap();
     assert_eq!(left(&two), [7, 2]);
