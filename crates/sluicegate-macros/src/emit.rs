@@ -127,8 +127,10 @@ impl Context<'_> {
             peeks.extend(quote_spanned! {mixed_site()=>
                 #items
                 #setup
-                let #is_counted = #call.ready(&[#(&#keys),*]).is_none()
-                    && #call.#peek(#ask())#awaited.is_none();
+                let #is_counted = #call.ready(&[#(&#keys),*]).is_none() && {
+                    let __sluicegate_peeked = #call.#peek(#ask())#awaited;
+                    __sluicegate_peeked.denied.is_none() && __sluicegate_peeked.is_due
+                };
             });
             charges.extend(quote_spanned! {mixed_site()=>
                 if #is_counted {
@@ -146,7 +148,10 @@ impl Context<'_> {
                 #setup
                 let (__sluicegate_denied, __sluicegate_is_counted) = match #call.ready(&[#(&#keys),*]) {
                     ::core::option::Option::Some(__sluicegate_settled) => (__sluicegate_settled, false),
-                    ::core::option::Option::None => (#call.#peek(#ask())#awaited, true),
+                    ::core::option::Option::None => {
+                        let __sluicegate_peeked = #call.#peek(#ask())#awaited;
+                        (__sluicegate_peeked.denied, __sluicegate_peeked.is_due)
+                    }
                 };
                 #refuse
             });

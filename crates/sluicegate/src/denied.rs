@@ -6,7 +6,8 @@ use std::error::Error;
 use std::fmt;
 
 use sluicegate_core::{
-    Algorithm, Decision, Error as AskError, Member, Rate, RetryAfter, Source, Strategy,
+    Algorithm, Decision, DeniedCharge, Error as AskError, Member, Rate, RetryAfter, Source,
+    Strategy,
 };
 
 /// A denied request as an error: what a limited function returns instead of its result.
@@ -133,6 +134,16 @@ impl Denied {
     pub fn error(&self) -> Option<&AskError> {
         if let Inner::Failed { error, .. } = &self.0 { Some(error) } else { None }
     }
+}
+
+/// Whether a peek was denied that, as a check, would have been charged for it: a policy has
+/// `charge_denied`. Whoever peeks before acting then has to check.
+pub(crate) fn is_denial_charged(peeked: &Result<Decision, AskError>) -> bool {
+    let Ok(decision) = peeked else { return false };
+    let charges = |member: &Member| member.policy().denied_charge() == DeniedCharge::Charged;
+    decision.is_denied()
+        && decision.source() == Source::Store
+        && decision.limit().is_some_and(|limit| limit.members().iter().any(charges))
 }
 
 impl From<Decision> for Denied {

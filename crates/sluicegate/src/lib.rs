@@ -98,8 +98,8 @@ pub use sluicegate_redis::{RedisLimit, RedisStore};
 pub mod __private {
     pub use crate::attribute::{
         Answer, Answers, AnswersNow, AsRegistry, Call, Component, Copied, FromDenied, IntoUnits,
-        Key, KeyPart, KeyWriter, OnMissing, OtherUnits, Part, PutCopied, PutDisplay, PutOption,
-        Resolve, ResolveFuture, Site, Units, answer, holds, run, store_failure,
+        Key, KeyPart, KeyWriter, OnMissing, OtherUnits, Part, Peeked, PutCopied, PutDisplay,
+        PutOption, Resolve, ResolveFuture, Site, Units, answer, holds, run, store_failure,
     };
     pub use crate::denied::Denied;
 }

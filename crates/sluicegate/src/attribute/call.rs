@@ -10,7 +10,7 @@ use super::blocking::{self, RuntimeKind};
 use super::key::Key;
 use super::opened::Holding;
 use crate::ask::Ask;
-use crate::denied::Denied;
+use crate::denied::{Denied, is_denial_charged};
 
 /// One call of a limited function: what it asks, and how.
 #[derive(Debug)]
@@ -30,6 +30,17 @@ pub enum Answer {
     Turn(Duration),
     /// Nothing was asked, because the store has to be awaited.
     Unasked,
+}
+
+/// The result of asking before the call, for one that is charged after it.
+#[derive(Debug)]
+#[must_use]
+pub struct Peeked {
+    /// The denial.
+    pub denied: Option<Denied>,
+    /// Whether the charge is still to come. It isn't for a call that was denied at first, and
+    /// passed when the limit was asked to charge the denial: that took the cost.
+    pub is_due: bool,
 }
 
 impl Key {
@@ -122,15 +133,25 @@ impl Call {
 
     /// Whether the call would be denied. If not, waits for the turn it would get; until one of them
     /// is charged, other calls may get the same turn.
-    pub async fn peek<'a>(&'a self, ask: Ask<'a>) -> Option<Denied> {
-        turn(self.look_at(self.opened.gate.ask(Operation::Peek, &ask).await)).await
+    pub async fn peek<'a>(&'a self, ask: Ask<'a>) -> Peeked {
+        let gate = &self.opened.gate;
+        let mut answer = gate.ask(Operation::Peek, &ask).await;
+        let is_charged = is_denial_charged(&answer);
+        if is_charged {
+            answer = gate.ask(Operation::Check, &ask).await;
+        }
+        Peeked { denied: turn(self.look_at(answer)).await, is_due: !is_charged }
     }
 
     /// [`Call::peek`] in a function that is not async.
-    #[must_use]
     #[expect(clippy::needless_pass_by_value, reason = "generated code creates it for this call")]
-    pub fn peek_blocking(&self, ask: Ask<'_>) -> Option<Denied> {
-        self.turn_blocking(self.look_at(self.order_blocking(Operation::Peek, &ask)))
+    pub fn peek_blocking(&self, ask: Ask<'_>) -> Peeked {
+        let mut answer = self.order_blocking(Operation::Peek, &ask);
+        let is_charged = is_denial_charged(&answer);
+        if is_charged {
+            answer = self.order_blocking(Operation::Check, &ask);
+        }
+        Peeked { denied: self.turn_blocking(self.look_at(answer)), is_due: !is_charged }
     }
 
     /// Charges for a call that was made. If the store fails, the charge is lost.

@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
-use sluicegate::{Answered, Denied, Observer, Operation, Registry, limit};
+use sluicegate::{Answered, Denied, ManualClock, Observer, Operation, Registry, Span, limit};
 
 use crate::support::{Error, Setup, admitted, config, now, store};
 
@@ -83,6 +83,81 @@ fn the_cost_of_a_result_is_what_it_was_when_the_call_began() {
     assert_eq!(setup.left("items", "3"), 6);
 }
 
+/// Written in the attribute or in the configuration, by functions of both kinds, with and without
+/// other limits: who keeps guessing stays out.
+#[test]
+fn a_denied_call_is_charged_by_policies_that_charge_denials_although_results_charge_the_others() {
+    #[limit("token_bucket 1/h burst 2 charge_denied", name = "inline", key = "k", charge_if = Result::is_err, registry = limits)]
+    fn inline(limits: &Registry) -> Result<(), Error> {
+        Err(Error::Own)
+    }
+    #[limit("named", key = "k", charge_if = Result::is_err, registry = limits)]
+    #[limit("gcra 1/s burst 99", name = "beside", key = "k")]
+    async fn named(limits: &Registry) -> Result<(), Error> {
+        Err(Error::Own)
+    }
+    #[limit("gcra 1/h burst 2 charge_denied", name = "shadow", key = "k", charge_if = |_| true, shadow, registry = limits)]
+    fn shadow(limits: &Registry) {}
+
+    let setup = Setup::new("{named: {policies: [token_bucket 1/h burst 2 charge_denied]}}");
+    let limits = &setup.limits;
+    let calls: [&dyn Fn() -> Result<(), Error>; 2] = [&|| inline(limits), &|| now(named(limits))];
+    for call in calls {
+        assert!((0..2).all(|_| matches!(call(), Err(Error::Own))));
+    }
+    (0..3).for_each(|_| shadow(limits));
+    assert_eq!(setup.left("beside", "k"), 97);
+    // Half an hour later half a unit has come back: the denial takes it, so it passes an hour
+    // after this call and not after the last one that was charged.
+    setup.pass(1_800);
+    for call in calls {
+        assert!(matches!(call(), Err(Error::Denied(_))));
+    }
+    shadow(limits);
+    assert_eq!(setup.left("beside", "k"), 99, "what doesn't charge denials is left alone");
+    setup.pass(3_599);
+    for name in ["inline", "named", "shadow"] {
+        assert_eq!(setup.left(name, "k"), 0, "{name}");
+    }
+    setup.pass(1);
+    for name in ["inline", "named", "shadow"] {
+        assert_eq!(setup.left(name, "k"), 1, "{name}");
+    }
+    for call in calls {
+        assert!(matches!(call(), Err(Error::Own)));
+    }
+}
+
+/// Lets an hour pass after every peek.
+struct Late(Arc<ManualClock>);
+
+impl Observer for Late {
+    fn answered(&self, answered: &Answered<'_>) {
+        if answered.operation == Operation::Peek {
+            self.0.advance(Span::HOUR);
+        }
+    }
+}
+
+/// The denial was to be charged, but by then the call would have passed: it runs, and what it took
+/// is all that it costs.
+#[test]
+fn a_call_that_passes_while_its_denial_is_charged_is_charged_once() {
+    #[limit("gcra 1/h charge_denied", name = "late", key = "k", charge_if = |_| true, registry = limits)]
+    fn late(limits: &Registry) -> Result<(), Error> {
+        Ok(())
+    }
+    let clock = Arc::new(ManualClock::default());
+    let observer = Arc::new(Late(clock.clone()));
+    let limits = Registry::builder(store(clock.clone())).observer(observer).build();
+    assert!(late(&limits).is_ok());
+    // As it was charged: an hour after the peek.
+    clock.advance(Span::from_millis(1).unwrap());
+    assert!(late(&limits).is_ok());
+    assert_eq!(crate::support::left(&limits, "late", "k"), 0);
+    assert_eq!(crate::support::left(&limits, "late", "k"), 1, "an hour later, not two");
+}
+
 #[test]
 fn a_body_that_panics_has_no_result_and_is_not_charged() {
     #[limit("gcra 1/h burst 2", name = "panics", key = "k", charge_if = |_| true, registry = limits)]
@@ -117,7 +192,7 @@ impl Told {
 
 fn observed() -> (Registry, Arc<Told>) {
     let told = Arc::new(Told::default());
-    let store = store(Arc::new(sluicegate::ManualClock::default()));
+    let store = store(Arc::new(ManualClock::default()));
     (Registry::builder(store).observer(told.clone()).build(), told)
 }
 
