@@ -79,8 +79,8 @@ impl<B> ResponseView for Answer<'_, B> {
         Some(value.as_bytes())
     }
 
-    fn charge(&self) -> Option<u64> {
+    fn charge(&self) -> Option<Charge> {
         let response = self.0.as_ref().ok()?.response();
-        response.extensions().get::<Charge>().map(|charge| charge.0)
+        response.extensions().get::<Charge>().cloned()
     }
 }

@@ -53,12 +53,15 @@ struct Terms<'a> {
 /// The cost under every policy that isn't named.
 #[derive(Clone, Copy, Debug, Default)]
 enum DefaultCost {
-    /// The policy's own cost; nothing once another policy is named.
+    /// The policy's own cost; 0 beside policies that are named.
     #[default]
+    Unsaid,
+    /// The policy's own cost, beside named ones too.
     Own,
     Units(u64),
-    /// Don't ask the limit.
-    Nothing,
+    Zero,
+    /// The limit is not asked.
+    NotAsked,
 }
 
 impl<'a> Ask<'a> {
@@ -89,13 +92,25 @@ impl<'a> Ask<'a> {
     /// the request. Its policies charge nothing and refuse nothing.
     pub fn nothing() -> Self {
         let mut ask = Self::of(b"");
-        ask.terms.whole = DefaultCost::Nothing;
+        ask.terms.whole = DefaultCost::NotAsked;
         ask
+    }
+
+    /// Sets the cost under policies that aren't named to their own.
+    pub(crate) const fn own_otherwise(mut self) -> Self {
+        self.terms.whole = DefaultCost::Own;
+        self
+    }
+
+    /// Sets the cost under policies that aren't named to 0.
+    pub(crate) const fn nothing_otherwise(mut self) -> Self {
+        self.terms.whole = DefaultCost::Zero;
+        self
     }
 
     #[inline]
     fn of(key: &'a [u8]) -> Self {
-        let terms = Terms { whole: DefaultCost::Own, named: SmallVec::new(), made: None };
+        let terms = Terms { whole: DefaultCost::Unsaid, named: SmallVec::new(), made: None };
         Self { key, terms, at: None, also: SmallVec::new() }
     }
 
@@ -203,9 +218,9 @@ impl<'a> Ask<'a> {
     ) -> Result<Costs<'e>, Error> {
         if self.terms.named.is_empty() && self.also.is_empty() {
             match self.terms.whole {
-                DefaultCost::Own => return Ok(Costs::Own),
+                DefaultCost::Unsaid | DefaultCost::Own => return Ok(Costs::Own),
                 DefaultCost::Units(units) => return Ok(Costs::Same(cost(units)?)),
-                DefaultCost::Nothing => {}
+                DefaultCost::Zero | DefaultCost::NotAsked => {}
             }
         }
         each.extend(limit.members().iter().map(|member| member.policy().cost().get()));
@@ -227,7 +242,7 @@ pub(crate) struct Subject<'a> {
 
 impl Terms<'_> {
     fn is_nothing(&self) -> bool {
-        matches!(self.whole, DefaultCost::Nothing) && self.named.is_empty()
+        matches!(self.whole, DefaultCost::NotAsked) && self.named.is_empty()
     }
 
     /// Writes the costs of the policies of one part of the limit.
@@ -235,9 +250,10 @@ impl Terms<'_> {
         let members =
             || limit.members().iter().enumerate().filter(|(_, member)| member.part() == part);
         let whole = match self.whole {
-            DefaultCost::Own if self.named.is_empty() => None,
+            DefaultCost::Unsaid if self.named.is_empty() => None,
+            DefaultCost::Own => None,
             DefaultCost::Units(units) => Some(cost(units)?.get()),
-            DefaultCost::Own | DefaultCost::Nothing => Some(0),
+            DefaultCost::Unsaid | DefaultCost::Zero | DefaultCost::NotAsked => Some(0),
         };
         if let Some(units) = whole {
             members().for_each(|(index, _)| each[index] = units);
@@ -319,6 +335,9 @@ mod tests {
         assert_eq!(costs(&Ask::new("k").cost_of("b", 4)), Ok(vec![0, 4]));
         assert_eq!(costs(&Ask::new("k").cost_of("a", 0)), Ok(vec![0, 0]));
         assert_eq!(costs(&Ask::nothing().cost_of("b", 4)), Ok(vec![0, 4]));
+        assert_eq!(costs(&Ask::new("k").own_otherwise().cost_of("a", 4)), Ok(vec![4, 2]));
+        assert_eq!(costs(&Ask::new("k").nothing_otherwise()), Ok(vec![0, 0]));
+        assert!(!Ask::new("k").nothing_otherwise().has_nothing(), "it is asked");
     }
 
     #[test]

@@ -138,12 +138,11 @@ impl Denied {
 
 /// Whether a peek was denied that, as a check, would have been charged for it: a policy has
 /// `charge_denied`. Whoever peeks before acting then has to check.
-pub(crate) fn is_denial_charged(peeked: &Result<Decision, AskError>) -> bool {
-    let Ok(decision) = peeked else { return false };
+pub(crate) fn is_denial_charged(peeked: &Decision) -> bool {
     let charges = |member: &Member| member.policy().denied_charge() == DeniedCharge::Charged;
-    decision.is_denied()
-        && decision.source() == Source::Store
-        && decision.limit().is_some_and(|limit| limit.members().iter().any(charges))
+    peeked.is_denied()
+        && peeked.source() == Source::Store
+        && peeked.limit().is_some_and(|limit| limit.members().iter().any(charges))
 }
 
 impl From<Decision> for Denied {

@@ -44,7 +44,7 @@
 //! use http::{HeaderName, StatusCode};
 //! use sluicegate::Gate;
 //! use sluicegate::http::{RequestView, User};
-//! use sluicegate::middleware::{Middleware, ResponseView, builder_methods};
+//! use sluicegate::middleware::{Charge, Middleware, ResponseView, builder_methods};
 //!
 //! impl RequestView for Call {
 //!     fn method(&self) -> &str { "GET" }
@@ -62,7 +62,7 @@
 //!     fn field(&self, name: &HeaderName) -> Option<&[u8]> {
 //!         self.headers.get(name).map(|value| value.as_bytes())
 //!     }
-//!     fn charge(&self) -> Option<u64> { None }
+//!     fn charge(&self) -> Option<Charge> { None }
 //! }
 //!
 //! struct Limited {
@@ -118,6 +118,7 @@
 
 mod admission;
 mod builder;
+mod charge;
 mod decide;
 mod due;
 mod question;
@@ -138,8 +139,9 @@ use rules::Rules;
 #[doc(inline)]
 pub use crate::__middleware_builder_methods as builder_methods;
 pub use admission::Admission;
+pub use charge::Charge;
 pub use refusal::Refusal;
-pub use response_view::{Charge, ResponseView};
+pub use response_view::ResponseView;
 pub use scoped::Scoped;
 pub use settling::Settling;
 pub use verdict::{Pending, Verdict};

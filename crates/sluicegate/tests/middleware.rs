@@ -2,13 +2,17 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "the helpers of tests may do what tests may")]
 
+#[path = "log/mod.rs"]
+mod log;
+
 use std::future::ready;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
 use http::{Request, Response, StatusCode};
-use sluicegate::http::{Peer, User, fixed};
+use sluicegate::http::{Peer, RequestView, User, fixed};
 use sluicegate::middleware::{Admission, Charge, Middleware, Pending, Refusal, Settling, Verdict};
-use sluicegate::{Caller, DeniedReason, Limiter, ManualClock, MemoryStore, Timestamp};
+use sluicegate::{Caller, DeniedReason, Limiter, ManualClock, MemoryStore, Span, Timestamp};
 
 /// A limit whose time stands still, with all of its requests under one key.
 fn limited(policy: &str) -> (Middleware, impl Fn() -> u64) {
@@ -23,6 +27,14 @@ fn limited(policy: &str) -> (Middleware, impl Fn() -> u64) {
 fn request() -> Request<()> {
     let peer = Peer(([192, 0, 2, 7], 4711).into());
     Request::builder().extension(peer).extension(User::new("alice")).body(()).unwrap()
+}
+
+/// What a future has that doesn't wait.
+fn now<F: Future>(future: F) -> F::Output {
+    match std::pin::pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("it waits"),
+    }
 }
 
 fn admitted(middleware: &Middleware) -> Admission {
@@ -51,10 +63,121 @@ async fn a_response_tells_what_it_costs_and_is_told_what_is_left() {
     let admission = admitted(&middleware);
     assert_eq!(left(), 10);
     let mut response = Response::new(());
-    response.extensions_mut().insert(Charge(4));
+    response.extensions_mut().insert(Charge::from(4));
     admission.settle(&response).await.write(response.headers_mut());
     assert_eq!(left(), 6);
     assert_eq!(response.headers()["ratelimit"], "\"fixed_window\";r=6;t=3600");
+}
+
+/// Two policies, of which each request is one and its response some tokens.
+fn gateway() -> (Middleware, impl Fn() -> [u64; 2]) {
+    let policies = ["fixed_window 9/h as requests", "fixed_window 100/h as tokens"];
+    let limiter = Limiter::new(MemoryStore::new(), sluicegate::limit("llm", policies).unwrap());
+    let asked = limiter.clone();
+    let left = move || {
+        let decision = asked.peek_now("all").unwrap();
+        ["requests", "tokens"].map(|name| decision.outcome(name).unwrap().remaining().unwrap())
+    };
+    (Middleware::new(limiter).key(fixed("all")), left)
+}
+
+/// Functions say what they have: numbers, names with numbers, options of these, or a charge.
+#[test]
+fn a_charge_is_a_number_or_numbers_by_name() {
+    let (middleware, left) = gateway();
+    let settle = |middleware: Middleware| {
+        let _ = log::warnings(|| drop(now(admitted(&middleware).settle(&Response::new(())))));
+        left()
+    };
+    assert_eq!(settle(middleware.clone().cost(|_| 2)), [7, 98]);
+    assert_eq!(settle(middleware.clone().cost(|_| [("tokens", 3)])), [7, 95]);
+    assert_eq!(settle(middleware.clone().cost(|_| [("tokens", 0)])), [7, 95]);
+    assert_eq!(settle(middleware.clone().cost(|_| 0)), [7, 95]);
+    let both = |_: &dyn RequestView| Charge::nothing().cost(1).cost_of("tokens", 5);
+    assert_eq!(settle(middleware.clone().cost(both)), [6, 90]);
+    let after = |charge: Charge| settle(middleware.clone().charge_after(move |_| charge.clone()));
+    assert_eq!(after(Charge::from(1)), [5, 89]);
+    assert_eq!(after(Charge::from(Some([("tokens", 9)]))), [5, 80]);
+    assert_eq!(after(None::<u64>.into()), [5, 80]);
+    assert_eq!(after([("tokens", 0)].into()), [5, 80]);
+    let used = std::collections::BTreeMap::from([("requests".to_owned(), 1), ("tokens".into(), 2)]);
+    assert_eq!(after(used.into_iter().collect()), [4, 78]);
+    assert_eq!(settle(middleware.clone().charge_after(|_| Some(4))), [0, 74]);
+}
+
+#[test]
+fn what_a_cost_names_is_taken_before_the_response_and_the_rest_only_asked_about() {
+    let (middleware, left) = gateway();
+    let middleware = middleware.cost(|_| [("requests", 1)]);
+    let after = middleware.clone().charge_after(|response| response.charge());
+    let admission = admitted(&after);
+    assert_eq!(left(), [8, 100]);
+    let mut response = Response::new(());
+    response.extensions_mut().insert(Charge::from([("tokens", 130)]));
+    let fields = now(admission.settle(&response));
+    fields.write(response.headers_mut());
+    assert_eq!(response.headers()["ratelimit"], "\"requests\";r=8;t=3600, \"tokens\";r=0;t=3600");
+    // Without tokens no request is taken either.
+    let refusal = match after.decide(&request()) {
+        Verdict::Refuse(refusal) => refusal,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(refusal.denied().policy().unwrap().name().as_str(), "tokens");
+    assert_eq!(left(), [8, 0]);
+    // Charged at once, only what is named is asked about.
+    let _ = admitted(&middleware);
+    assert_eq!(left(), [7, 0]);
+}
+
+#[test]
+fn an_unanswered_request_is_charged_what_was_not_taken_before() {
+    let (middleware, left) = gateway();
+    let middleware = middleware.cost(|_| [("requests", 2)]).charge_after(|_| None::<u64>);
+    drop(admitted(&middleware));
+    assert_eq!(left(), [7, 99]);
+    drop(admitted(&middleware.clone().charge_unanswered([("tokens", 50)])));
+    assert_eq!(left(), [5, 49]);
+    drop(admitted(&middleware.charge_unanswered(0)));
+    assert_eq!(left(), [3, 49]);
+}
+
+#[test]
+fn a_policy_that_nobody_has_is_an_error_that_names_those_there_are() {
+    let (middleware, left) = gateway();
+    let told = log::warnings(|| {
+        match middleware.clone().cost(|_| [("request", 1)]).decide(&request()) {
+            Verdict::Refuse(refusal) => {
+                assert_eq!(refusal.response(&request()).status(), StatusCode::SERVICE_UNAVAILABLE);
+            }
+            other => panic!("{other:?}"),
+        }
+        let middleware = middleware.charge_after(|_| [("requests", 1), ("token\n", 1)]);
+        let _ = now(admitted(&middleware).settle(&Response::new(())));
+        drop(admitted(&middleware.charge_unanswered([("token", 1)])));
+    });
+    let [before, after, unanswered] = told.as_slice() else { panic!("{told:?}") };
+    assert!(before.contains("no policy `request`: its policies are requests, tokens"), "{before}");
+    let wanted = r"no limit here has a policy `token\n`: the policies are requests, tokens";
+    assert!(after.contains("can't be charged") && after.contains(wanted), "{after}");
+    assert!(unanswered.contains("no limit here has a policy `token`"), "{unanswered}");
+    assert_eq!(left(), [9, 100], "nothing of it is charged");
+}
+
+/// As a check would have been: who keeps asking stays out.
+#[test]
+fn a_denial_is_charged_by_policies_that_charge_denials_although_responses_charge_the_rest() {
+    let clock = Arc::new(ManualClock::new(Timestamp::from_micros(1 << 50).unwrap()));
+    let store = MemoryStore::builder().clock(clock.clone()).build();
+    let policies = ["token_bucket 1/h burst 2 charge_denied"];
+    let limiter = Limiter::new(store, sluicegate::limit("api", policies).unwrap());
+    let middleware = Middleware::new(limiter).key(fixed("all")).charge_after(|_| Some(2));
+    let _ = now(admitted(&middleware).settle(&Response::new(())));
+    clock.advance(Span::from_micros(1_800_000_000).unwrap());
+    for _ in 0..3 {
+        let Verdict::Refuse(refusal) = middleware.decide(&request()) else { panic!("admitted") };
+        assert_eq!(refusal.response(&request()).headers()["retry-after"], "1800");
+        clock.advance(Span::from_micros(1_800_000_000).unwrap());
+    }
 }
 
 #[tokio::test]
@@ -71,7 +194,7 @@ async fn a_redirection_is_charged_and_told_nothing() {
 #[test]
 fn an_admission_without_a_response_is_charged_all_the_same() {
     let (middleware, left) = limited("fixed_window 10/h cost 2");
-    let middleware = middleware.charge_after(|_| None);
+    let middleware = middleware.charge_after(|_| None::<u64>);
     drop(admitted(&middleware));
     assert_eq!(left(), 8);
     drop(admitted(&middleware.clone().charge_unanswered(5)));

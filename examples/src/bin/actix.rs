@@ -26,7 +26,7 @@ limits:
 async fn words(count: web::Path<u16>) -> HttpResponse {
     let count = (*count).min(1_000);
     let mut response = HttpResponse::Ok().body("word ".repeat(count.into()));
-    response.extensions_mut().insert(Charge(count.into()));
+    response.extensions_mut().insert(Charge::from(u64::from(count)));
     response
 }
 

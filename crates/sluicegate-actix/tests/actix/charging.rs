@@ -7,6 +7,7 @@ use std::time::Duration;
 use actix_web::dev::Service as _;
 use actix_web::test::{TestRequest, init_service};
 use actix_web::{App, HttpResponse, web};
+use sluicegate::Gate;
 use sluicegate_actix::{Charge, LimitMiddleware};
 use sluicegate_testkit::servers::Server;
 
@@ -22,7 +23,7 @@ async fn a_response_costs_what_its_handler_says() {
     let client = serve(limit, |config| {
         let answer = async |units: web::Path<u64>| {
             let mut response = HttpResponse::Ok().body("words");
-            response.extensions_mut().insert(Charge(*units));
+            response.extensions_mut().insert(Charge::from(*units));
             response
         };
         config.route("/{units}", web::get().to(answer));
@@ -32,6 +33,47 @@ async fn a_response_costs_what_its_handler_says() {
     assert_eq!(client.statuses("/60", 2).await, [200, 429]);
     limits.pass(36);
     assert_eq!(client.statuses("/0", 2).await, [200, 200]);
+}
+
+/// A gateway to a language model: each request is one before its response, and its tokens after it,
+/// whether or not the store has to be waited for.
+#[tokio::test]
+async fn what_a_cost_names_is_taken_before_the_response_and_what_the_handler_names_after_it() {
+    let server = Server::start().unwrap();
+    for store in ["memory:".to_owned(), server.url()] {
+        let config = format!(
+            "store: \"{store}\"\nlimits: {{llm: {{deadline: 5s, policies: [fixed_window 3/h as requests, fixed_window 100/h as tokens]}}}}"
+        );
+        let config = sluicegate::Config::parse(&config, "limits.yaml").unwrap();
+        let registry = sluicegate::Registry::open(&config).unwrap();
+        let llm = registry.gate("llm");
+        let limit = LimitMiddleware::new(llm.clone())
+            .cost(|_| [("requests", 1)])
+            .charge_after(|response| response.charge());
+        let client = serve(limit, move |config| {
+            config.app_data(web::Data::new(llm.clone()));
+            let answer = async |tokens: web::Path<u64>, llm: web::Data<Gate>| {
+                let decision = llm.peek(KEY).await.unwrap();
+                let requests = decision.outcome("requests").unwrap().remaining().unwrap();
+                let mut response = HttpResponse::Ok().body(requests.to_string());
+                response.extensions_mut().insert(Charge::from([("tokens", *tokens)]));
+                response
+            };
+            config.route("/{tokens}", web::get().to(answer));
+        });
+        let first = client.get("/40").await;
+        assert_eq!(first.body, "2", "taken before the handler ran");
+        let fields = first.field("ratelimit").unwrap();
+        assert!(
+            fields.contains("\"requests\";r=2;") && fields.contains("\"tokens\";r=60;"),
+            "{fields}"
+        );
+        assert_eq!(client.get("/80").await.body, "1");
+        let denied = client.get("/1").await;
+        assert_eq!(denied.status, 429);
+        assert!(denied.body.contains(r#""violated-policies":["tokens"]"#), "{}", denied.body);
+        assert!(denied.field("ratelimit").unwrap().contains("\"requests\";r=1;"), "{denied:?}");
+    }
 }
 
 #[tokio::test]

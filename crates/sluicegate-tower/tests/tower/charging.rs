@@ -37,7 +37,7 @@ async fn a_response_costs_what_its_handler_says() {
     let limits = Limits::with("token_bucket 100/h burst 100 as tokens");
     let answer = async |Path(units): Path<u64>| {
         let mut response = "words".into_response();
-        response.extensions_mut().insert(Charge(units));
+        response.extensions_mut().insert(Charge::from(units));
         response
     };
     let client = site(charging(&limits), answer).await;
@@ -63,7 +63,7 @@ async fn status_and_fields_can_say_it_too() {
     let limits = Limits::with("fixed_window 3/h");
     let failed_logins = LimitLayer::new(limits.api()).charge_after(|response| {
         let bytes = response.field(&HeaderName::from_static("x-cost"))?;
-        let said = str::from_utf8(bytes).ok()?.parse().ok()?;
+        let said = str::from_utf8(bytes).ok()?.parse::<u64>().ok()?;
         (response.status() == StatusCode::UNAUTHORIZED).then_some(said)
     });
     let login = async |Path(password): Path<String>| match &*password {
@@ -87,7 +87,7 @@ async fn requests_in_flight_pass_together_and_leave_their_debt() {
         entry.add_permits(1);
         gate.acquire().await.unwrap().forget();
         let mut response = "done".into_response();
-        response.extensions_mut().insert(Charge(8));
+        response.extensions_mut().insert(Charge::from(8));
         response
     };
     let client = site(charging(&limits), slow).await;

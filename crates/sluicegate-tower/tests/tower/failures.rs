@@ -101,7 +101,7 @@ async fn responses_are_charged_over_the_network_and_go_out_when_that_fails() {
     let killer = Arc::clone(&server);
     let priced = get(async || {
         let mut response = "words".into_response();
-        response.extensions_mut().insert(Charge(2));
+        response.extensions_mut().insert(Charge::from(2));
         response
     });
     let last = get(async move || {
@@ -110,7 +110,7 @@ async fn responses_are_charged_over_the_network_and_go_out_when_that_fails() {
     });
     let layer = LimitLayer::new(registry.gate("api"))
         .key(fixed("all"))
-        .charge_after(|response| Some(response.charge().unwrap_or(1)));
+        .charge_after(|response| response.charge().unwrap_or_else(|| Charge::from(1)));
     let router = Router::new().route("/", priced).route("/last", last).layer(layer);
     let client = serve(router).await;
     let reply = client.get("/").await;
@@ -127,7 +127,7 @@ async fn a_panic_is_paid_for_over_the_network_too() {
     let registry = registry(&server, "key: ip");
     let layer = LimitLayer::new(registry.gate("api"))
         .key(fixed("all"))
-        .charge_after(|_| None)
+        .charge_after(|_| None::<u64>)
         .charge_unanswered(2);
     let panics = get(async || -> &'static str { panic!("on purpose") });
     let client = serve(Router::new().route("/", panics).layer(layer)).await;

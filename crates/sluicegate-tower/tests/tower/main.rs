@@ -12,6 +12,7 @@ mod web;
 
 mod addresses;
 mod charging;
+mod charging_by_name;
 mod decisions;
 mod failures;
 mod fields;

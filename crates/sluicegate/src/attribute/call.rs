@@ -136,7 +136,7 @@ impl Call {
     pub async fn peek<'a>(&'a self, ask: Ask<'a>) -> Peeked {
         let gate = &self.opened.gate;
         let mut answer = gate.ask(Operation::Peek, &ask).await;
-        let is_charged = is_denial_charged(&answer);
+        let is_charged = answer.as_ref().is_ok_and(is_denial_charged);
         if is_charged {
             answer = gate.ask(Operation::Check, &ask).await;
         }
@@ -147,7 +147,7 @@ impl Call {
     #[expect(clippy::needless_pass_by_value, reason = "generated code creates it for this call")]
     pub fn peek_blocking(&self, ask: Ask<'_>) -> Peeked {
         let mut answer = self.order_blocking(Operation::Peek, &ask);
-        let is_charged = is_denial_charged(&answer);
+        let is_charged = answer.as_ref().is_ok_and(is_denial_charged);
         if is_charged {
             answer = self.order_blocking(Operation::Check, &ask);
         }

@@ -69,6 +69,12 @@ impl Admission {
         }
     }
 
+    /// The same admission, waiting at least this long.
+    pub(super) fn waiting(mut self, wait: Span) -> Self {
+        self.wait = self.wait.max(wait);
+        self
+    }
+
     /// The admission after waiting for its turn.
     pub(super) async fn waited(self) -> Self {
         if !self.wait.is_zero() {

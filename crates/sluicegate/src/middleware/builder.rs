@@ -5,8 +5,9 @@ use std::sync::Arc;
 use sluicegate_core::Span;
 use sluicegate_http::{ClientAddress, FieldFormat, KeyExtractor, OnMissingKey, RequestView};
 
+use super::charge::Charge;
 use super::response_view::ResponseView;
-use super::rules::{CostOf, KeySource, Rules, Terms, Unanswered};
+use super::rules::{ChargeOf, CostOf, KeySource, Rules, Terms, Unanswered};
 use crate::config::Switch;
 use crate::registry::{Gate, JoinError};
 
@@ -71,13 +72,14 @@ macro_rules! __middleware_builder_methods {
             self
         }
 
-        /// Sets the cost of a request in units, overriding the policies' own costs. With 0 the
-        /// limit is not asked. A cost above 2^53 − 1 counts as 2^53 − 1, which no limit admits.
-        pub fn cost(
+        /// Sets the cost of a request, overriding the policies' own costs: a number of units, or
+        /// units by the names of policies, `|_| [("requests", 1)]`, which leaves the others alone
+        /// ([`Charge`](sluicegate::middleware::Charge)). With the number 0 the limit is not asked.
+        pub fn cost<C: Into<$crate::middleware::Charge>>(
             mut self,
-            units: impl Fn(&dyn $crate::http::RequestView) -> u64 + Send + Sync + 'static,
+            cost: impl Fn(&dyn $crate::http::RequestView) -> C + Send + Sync + 'static,
         ) -> Self {
-            self.$middleware = self.$middleware.cost(units);
+            self.$middleware = self.$middleware.cost(cost);
             self
         }
 
@@ -106,31 +108,34 @@ macro_rules! __middleware_builder_methods {
             self
         }
 
-        /// Charges after the response: `units` returns the cost, where `None` or 0 charges nothing.
-        /// Before, the limits are only asked whether the request would pass.
+        /// Charges after the response: `charge` returns the units for all policies of all limits, or
+        /// units by the names of policies, `[("tokens", 412)]`, for each limit that has them
+        /// ([`Charge`](sluicegate::middleware::Charge)). `None` or 0 charges nothing.
+        ///
+        /// Before, the limits are asked whether the request would pass, and nothing is charged,
+        /// except what [`cost`](Self::cost) names: `.cost(|_| [("requests", 1)])` takes one of the
+        /// policy `requests` before the response, if the other policies have something left too.
         ///
         /// Concurrent requests may therefore all pass before any of them is charged; later ones
         /// find the debt. The response is sent after the charge, so a client that waits for it
         /// can't outrun its charge. If the store fails then, the charge is lost, but not the
-        /// response. A request without a response, because its handler failed or its client went
+        /// response; so it is if `charge` names a policy that no limit has, which is logged as an
+        /// error. A request without a response, because its handler failed or its client went
         /// away, costs [`charge_unanswered`](Self::charge_unanswered).
-        pub fn charge_after(
+        pub fn charge_after<C: Into<$crate::middleware::Charge>>(
             mut self,
-            units: impl Fn(&dyn $crate::middleware::ResponseView) -> Option<u64>
-            + Send
-            + Sync
-            + 'static,
+            charge: impl Fn(&dyn $crate::middleware::ResponseView) -> C + Send + Sync + 'static,
         ) -> Self {
-            self.$middleware = self.$middleware.charge_after(units);
+            self.$middleware = self.$middleware.charge_after(charge);
             self
         }
 
         /// Sets the cost of a request that gets no response, when charging comes [after
         /// it](Self::charge_after): its handler panicked or returned an error, or the client went
-        /// away. The default is what the request would have cost beforehand, so that hanging up
-        /// isn't free. 0 charges nothing.
-        pub fn charge_unanswered(mut self, units: u64) -> Self {
-            self.$middleware = self.$middleware.charge_unanswered(units);
+        /// away. The default is what the request would have cost beforehand, without what was taken
+        /// then, so that hanging up isn't free. 0 charges nothing.
+        pub fn charge_unanswered(mut self, charge: impl Into<$crate::middleware::Charge>) -> Self {
+            self.$middleware = self.$middleware.charge_unanswered(charge);
             self
         }
 
@@ -181,12 +186,12 @@ impl Rules {
         self.told(|rules| rules.last(|terms| terms.on_missing_key = Some(then)))
     }
 
-    pub(super) fn cost(
+    pub(super) fn cost<C: Into<Charge>>(
         self: Arc<Self>,
-        units: impl Fn(&dyn RequestView) -> u64 + Send + Sync + 'static,
+        cost: impl Fn(&dyn RequestView) -> C + Send + Sync + 'static,
     ) -> Arc<Self> {
-        let units: CostOf = Arc::new(units);
-        self.told(|rules| rules.last(|terms| terms.cost = Some(Arc::clone(&units))))
+        let cost: CostOf = Arc::new(move |request| cost(request).into());
+        self.told(|rules| rules.last(|terms| terms.cost = Some(Arc::clone(&cost))))
     }
 
     pub(super) fn client_address(self: Arc<Self>, address: ClientAddress) -> Arc<Self> {
@@ -207,15 +212,16 @@ impl Rules {
         })
     }
 
-    pub(super) fn charge_after(
+    pub(super) fn charge_after<C: Into<Charge>>(
         self: Arc<Self>,
-        units: impl Fn(&dyn ResponseView) -> Option<u64> + Send + Sync + 'static,
+        charge: impl Fn(&dyn ResponseView) -> C + Send + Sync + 'static,
     ) -> Arc<Self> {
-        self.told(|rules| rules.charge_after = Some(Arc::new(units)))
+        let charge: ChargeOf = Arc::new(move |response| charge(response).into());
+        self.told(|rules| rules.charge_after = Some(charge))
     }
 
-    pub(super) fn charge_unanswered(self: Arc<Self>, units: u64) -> Arc<Self> {
-        self.told(|rules| rules.unanswered = Unanswered::Units(units))
+    pub(super) fn charge_unanswered(self: Arc<Self>, charge: impl Into<Charge>) -> Arc<Self> {
+        self.told(|rules| rules.unanswered = Unanswered::Charge(charge.into()))
     }
 
     pub(super) fn wait_up_to(self: Arc<Self>, longest: impl Into<Span>) -> Arc<Self> {

@@ -3,18 +3,20 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use sluicegate_core::{Cost, Operation, Span};
+use sluicegate_core::{Operation, Span};
 use sluicegate_http::{Key, KeyComponent, KeyOutcome, MissingComponent, RequestView};
 use smallvec::SmallVec;
 
 use super::admission::Admission;
 use super::due::Due;
-use super::question::{Answer, Question};
+use super::question::{Answer, Question, fields_of};
 use super::refusal::Refusal;
 use super::rules::{KeySource, Rules};
 use super::verdict::{Pending, Verdict};
+use crate::ask::Ask;
 use crate::caller::Caller;
 use crate::config::{HttpConfig, LimitConfig, Switch};
+use crate::denied::is_denial_charged;
 use crate::registry::{Look, MissingKey, fields};
 
 impl Rules {
@@ -30,7 +32,7 @@ impl Rules {
             Ok(question) => question,
             Err(missing) => return Verdict::Refuse(Refusal::without_key(missing)),
         };
-        let Some(answer) = self.ask_at_once(&question, &look) else {
+        let Some(admitted) = self.ask_at_once(&question, &look) else {
             let caller = self.caller_of(request, &look);
             let rules = Arc::clone(self);
             return Verdict::Wait(Pending::new(async move {
@@ -39,7 +41,7 @@ impl Rules {
                 Ok(admission)
             }));
         };
-        match self.admit(&question, answer) {
+        match admitted {
             Ok(mut admission) => {
                 admission.caller = self.caller_of(request, &look);
                 self.to_be_charged(&mut admission, question);
@@ -60,14 +62,13 @@ impl Rules {
         let keys = look.keys_with(&mut |index, config| {
             let terms = self.terms.get(index);
             let cost = terms.and_then(|terms| terms.cost.as_ref());
-            let cost = cost.map(|cost| cost(request).min(Cost::MAX.get()));
-            if cost.is_some() {
+            if let Some(cost) = cost.map(|cost| cost(request)) {
+                // A cost of 0 is not asked about.
+                if cost.asks_nothing() {
+                    return KeyOutcome::Skip;
+                }
                 costs.resize(index, None);
-                costs.push(cost);
-            }
-            // A cost of 0 is not asked about.
-            if cost == Some(0) {
-                return KeyOutcome::Skip;
+                costs.push(Some(cost));
             }
             let key = self.make_key(index, config, http, request);
             if let Err(missing) = &key {
@@ -108,27 +109,62 @@ impl Rules {
         }
     }
 
-    /// The answer, if the store has it immediately.
-    fn ask_at_once(&self, question: &Question, look: &Look<'_>) -> Option<Answer> {
-        if self.charge_after.is_some() {
-            look.ask_at_once(Operation::Peek, &question.ask())
-        } else if self.queues() {
-            None
-        } else {
-            look.ask_at_once(Operation::Check, &question.ask())
+    /// The admission, if the store answers immediately.
+    fn ask_at_once(
+        &self,
+        question: &Question,
+        look: &Look<'_>,
+    ) -> Option<Result<Admission, Refusal>> {
+        if self.queues() {
+            return None;
+        }
+        let (operation, ask) = self.first(question);
+        let answer = look.ask_at_once(operation, &ask)?;
+        let Some((operation, next)) = self.second(question, &answer) else {
+            return Some(self.admit(&ask, answer));
+        };
+        let wait = wait_of(&answer);
+        let answer = look.ask_at_once(operation, &next)?;
+        Some(self.admit(&next, answer).map(|admission| admission.waiting(wait)))
+    }
+
+    /// The admission, however long it takes.
+    async fn ask(&self, question: &Question) -> Result<Admission, Refusal> {
+        if self.queues() {
+            let ask = question.ask();
+            let answer = self.gate.acquire_and_tell(&ask, self.wait_up_to, fields).await;
+            return self.admit(&ask, answer);
+        }
+        let (operation, ask) = self.first(question);
+        let answer = self.gate.ask_and_tell(operation, &ask, fields).await;
+        let Some((operation, next)) = self.second(question, &answer) else {
+            return self.admit(&ask, answer);
+        };
+        let wait = wait_of(&answer);
+        let answer = self.gate.ask_and_tell(operation, &next, fields).await;
+        self.admit(&next, answer).map(|admission| admission.waiting(wait))
+    }
+
+    /// What is asked: for the cost, or whether a request that is charged after its response would
+    /// pass.
+    fn first<'q>(&self, question: &'q Question) -> (Operation, Ask<'q>) {
+        match self.charge_after {
+            None => (Operation::Check, question.ask()),
+            Some(_) => (Operation::Peek, question.ask_ahead()),
         }
     }
 
-    /// The answer, however long it takes.
-    async fn ask(&self, question: &Question) -> Answer {
-        let ask = question.ask();
-        if self.charge_after.is_some() {
-            self.gate.ask_and_tell(Operation::Peek, &ask, fields).await
-        } else if self.queues() {
-            self.gate.acquire_and_tell(&ask, self.wait_up_to, fields).await
-        } else {
-            self.gate.ask_and_tell(Operation::Check, &ask, fields).await
+    /// What is asked next, if anything, about a request that is charged after its response: whether
+    /// it would pass is asked first, so that nothing is taken of one that is denied.
+    fn second<'q>(&self, question: &'q Question, first: &Answer) -> Option<(Operation, Ask<'q>)> {
+        let (Some(_), Ok((decision, _))) = (&self.charge_after, first) else {
+            return None;
+        };
+        if decision.is_allowed() {
+            return question.takes_ahead().then(|| (Operation::Check, question.take_ahead()));
         }
+        // Should it pass by now, it is charged before and after the response.
+        is_denial_charged(decision).then(|| (Operation::Check, question.ask_ahead()))
     }
 
     /// Whether requests wait for their turn. Those that are charged after the response have no
@@ -138,17 +174,18 @@ impl Rules {
     }
 
     /// The verdict that follows from an answer.
-    fn admit(&self, question: &Question, answer: Answer) -> Result<Admission, Refusal> {
+    fn admit(&self, ask: &Ask<'_>, answer: Answer) -> Result<Admission, Refusal> {
+        let wait = wait_of(&answer);
         let (decision, fields) = match answer {
             Ok(answer) => answer,
             Err(error) => return Err(Refusal::failed(self.gate.name(), error)),
         };
-        let fields = question.fields_of(&decision, fields.as_ref());
+        let fields = fields_of(ask, &decision, fields.as_ref());
         if decision.is_denied() {
             return Err(Refusal::of_decision(decision, fields));
         }
         // The request has already waited in the queue.
-        let wait = if self.queues() { Span::ZERO } else { decision.wait() };
+        let wait = if self.queues() { Span::ZERO } else { wait };
         Ok(Admission { fields, wait, ..Admission::default() })
     }
 
@@ -161,8 +198,7 @@ impl Rules {
 
     /// Asks, and awaits the store and the request's turn.
     async fn wait_for(self: Arc<Self>, question: Question) -> Result<Admission, Refusal> {
-        let answer = self.ask(&question).await;
-        let mut admission = self.admit(&question, answer)?;
+        let mut admission = self.ask(&question).await?;
         self.to_be_charged(&mut admission, question);
         Ok(admission.waited().await)
     }
@@ -182,4 +218,9 @@ impl Rules {
         }
         Some(caller)
     }
+}
+
+/// How long an admitted request has to wait before it is served.
+fn wait_of(answer: &Answer) -> Span {
+    answer.as_ref().map_or(Span::ZERO, |(decision, _)| decision.wait())
 }

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use sluicegate_core::{Cost, Operation};
+use sluicegate_core::{Error, Operation};
 use sluicegate_http::PreparedFields;
 
-use super::question::{Answer, Question};
+use super::charge::Charge;
+use super::question::{Answer, Question, fields_of};
 use super::response_view::ResponseView;
 use super::rules::{Rules, Unanswered};
 use crate::ask::Ask;
-use crate::registry::fields;
+use crate::registry::{Look, fields};
 
 /// The charge that is due after the response. Dropped before there was a response, it charges what
 /// unanswered requests cost.
@@ -36,7 +37,7 @@ pub(super) enum Settled {
 /// A charge for which the store has to be awaited.
 pub(super) struct Charging {
     open: Box<Open>,
-    units: u64,
+    charge: Charge,
 }
 
 impl Due {
@@ -47,14 +48,13 @@ impl Due {
     /// Charges for the response, immediately if the store can.
     pub(super) fn settle(mut self, response: &dyn ResponseView) -> Settled {
         // If the function panics, the charge stays due.
-        let units = self.open.as_ref().and_then(|open| open.rules.charge_of(response));
-        let Some((open, units)) = self.open.take().zip(units) else {
+        let charge = self.open.as_ref().and_then(|open| open.rules.charge_of(response));
+        let Some((open, charge)) = self.open.take().zip(charge) else {
             return Settled::Free;
         };
-        let charged = open.charge_at_once(&open.question.charge(units));
-        match charged {
+        match open.charge_at_once(|open, look| open.question.charge(&charge, look)) {
             Some(told) => Settled::Charged(told),
-            None => Settled::Later(Charging { open, units }),
+            None => Settled::Later(Charging { open, charge }),
         }
     }
 }
@@ -70,31 +70,48 @@ impl Drop for Due {
 impl Charging {
     /// Charges, and returns the new response fields.
     pub(super) async fn done(self) -> Option<PreparedFields> {
-        self.open.charge(&self.open.question.charge(self.units)).await
+        let Self { open, charge } = &self;
+        let ask = open.question.charge(charge, &open.rules.gate.look());
+        open.charge(ask).await
     }
 }
 
 impl Open {
-    fn charge_at_once(&self, ask: &Ask<'_>) -> Option<Option<PreparedFields>> {
-        Some(self.told(self.rules.gate.look().ask_at_once(Operation::Charge, ask)?))
+    fn charge_at_once<'a>(
+        &'a self,
+        ask: impl FnOnce(&'a Self, &Look<'_>) -> Result<Ask<'a>, Error>,
+    ) -> Option<Option<PreparedFields>> {
+        let look = self.rules.gate.look();
+        let ask = match ask(self, &look) {
+            Ok(ask) => ask,
+            Err(error) => return Some(self.told(&Ask::nothing(), Err(error))),
+        };
+        Some(self.told(&ask, look.ask_at_once(Operation::Charge, &ask)?))
     }
 
-    async fn charge(&self, ask: &Ask<'_>) -> Option<PreparedFields> {
-        self.told(self.rules.gate.ask_and_tell(Operation::Charge, ask, fields).await)
+    async fn charge(&self, ask: Result<Ask<'_>, Error>) -> Option<PreparedFields> {
+        match ask {
+            Ok(ask) => {
+                let answer = self.rules.gate.ask_and_tell(Operation::Charge, &ask, fields).await;
+                self.told(&ask, answer)
+            }
+            Err(error) => self.told(&Ask::nothing(), Err(error)),
+        }
     }
 
     /// Charges in the background: a store over a network is asked in a new task.
     #[cold]
     fn charge_unanswered(self: Box<Self>) {
-        if let Unanswered::Units(0) = self.rules.unanswered {
+        if matches!(&self.rules.unanswered, Unanswered::Charge(charge) if charge.is_free()) {
             return;
         }
-        if self.charge_at_once(&self.unanswered()).is_some() {
+        if self.charge_at_once(Self::unanswered).is_some() {
             return;
         }
         match tokio::runtime::Handle::try_current() {
             Ok(runtime) => drop(runtime.spawn(async move {
-                let _ = self.charge(&self.unanswered()).await;
+                let ask = self.unanswered(&self.rules.gate.look());
+                let _ = self.charge(ask).await;
             })),
             Err(_) => tracing::warn!(
                 limit = self.rules.gate.name(),
@@ -103,20 +120,24 @@ impl Open {
         }
     }
 
-    fn unanswered(&self) -> Ask<'_> {
-        match self.rules.unanswered {
-            Unanswered::AsAsked => self.question.ask(),
-            Unanswered::Units(units) => self.question.charge(units.min(Cost::MAX.get())),
+    fn unanswered(&self, look: &Look<'_>) -> Result<Ask<'_>, Error> {
+        match &self.rules.unanswered {
+            Unanswered::AsAsked => Ok(self.question.ask_rest()),
+            Unanswered::Charge(charge) => self.question.charge(charge, look),
         }
     }
 
-    fn told(&self, answer: Answer) -> Option<PreparedFields> {
+    fn told(&self, ask: &Ask<'_>, answer: Answer) -> Option<PreparedFields> {
+        let limit = self.rules.gate.name();
         match answer {
-            Ok((decision, fields)) => Some(self.question.fields_of(&decision, fields.as_ref())),
+            Ok((decision, fields)) => Some(fields_of(ask, &decision, fields.as_ref())),
             // The response is sent anyway; observers of the limit see the failure.
-            Err(error) => {
-                let limit = self.rules.gate.name();
+            Err(error) if error.is_store_failure() => {
                 tracing::warn!(limit, %error, "a request could not be charged");
+                None
+            }
+            Err(error) => {
+                tracing::error!(limit, %error, "a request can't be charged: correct what the program charges");
                 None
             }
         }

@@ -1,75 +1,117 @@
 //! What to ask about a request.
 
-use sluicegate_core::{Clock as _, Costs, Decision, Error, Limit};
+use sluicegate_core::{Clock as _, Decision, Error, RequestError, RequestErrorKind};
 use sluicegate_http::{FieldFormat, LimitFields, PreparedFields};
 use sluicegate_memory::SystemClock;
 use smallvec::SmallVec;
 
+use super::charge::Charge;
 use crate::ask::Ask;
-use crate::registry::RequestKeys;
+use crate::registry::{Look, RequestKeys};
 
 /// What to ask about a request: per limit a key, and maybe a cost.
 #[derive(Debug)]
 pub(super) struct Question {
     keys: RequestKeys,
     /// By the index of the limit; limits beyond the end have their own costs.
-    costs: SmallVec<[Option<u64>; 2]>,
+    costs: SmallVec<[Option<Charge>; 1]>,
 }
 
 /// The gate's answer, and the response fields if a limit was asked.
 pub(super) type Answer = Result<(Decision, Option<LimitFields>), Error>;
 
 impl Question {
-    pub(super) const fn new(keys: RequestKeys, costs: SmallVec<[Option<u64>; 2]>) -> Self {
+    pub(super) const fn new(keys: RequestKeys, costs: SmallVec<[Option<Charge>; 1]>) -> Self {
         Self { keys, costs }
     }
 
-    /// Asks whether the request may pass.
+    /// Asks for the cost.
     pub(super) fn ask(&self) -> Ask<'_> {
         self.keys.ask_with(|index, ask| match self.cost(index) {
-            Some(units) => ask.cost(units),
+            Some(cost) => cost.ask(ask),
             None => ask,
         })
     }
 
-    /// Charges what the request used to all limits that were asked.
-    pub(super) fn charge(&self, units: u64) -> Ask<'_> {
-        self.keys.ask_with(|_, ask| ask.cost(units))
-    }
-
-    /// The response fields for an answer.
-    pub(super) fn fields_of(
-        &self,
-        decision: &Decision,
-        fields: Option<&LimitFields>,
-    ) -> PreparedFields {
-        let Some((fields, limit)) = fields.zip(decision.limit()) else {
-            return PreparedFields::default();
-        };
-        let of = fields.of(decision);
-        match fields.format() {
-            FieldFormat::None if decision.is_allowed() => PreparedFields::default(),
-            FieldFormat::DraftNext => match self.costs_of(limit) {
-                Some(costs) => of.costs(Costs::Each(&costs)).prepare(),
-                None => of.prepare(),
-            },
-            // Clients compare with this clock; the store's may differ.
-            FieldFormat::XRateLimitUnix => of.at(SystemClock::new().now()).prepare(),
-            _ => of.prepare(),
-        }
-    }
-
-    /// The cost under each policy, if all limits were asked.
-    fn costs_of(&self, limit: &Limit) -> Option<SmallVec<[u64; 4]>> {
-        let asked = self.keys.iter().flatten().count();
-        (asked == self.keys.iter().len() && asked == limit.parts().len()).then(|| {
-            let members = limit.members().iter();
-            let own = |member: &sluicegate_core::Member| member.policy().cost().get();
-            members.map(|member| self.cost(member.part()).unwrap_or_else(|| own(member))).collect()
+    /// Asks whether a request would pass that is charged after its response: policies that its cost
+    /// doesn't name are to have something left too.
+    pub(super) fn ask_ahead(&self) -> Ask<'_> {
+        self.keys.ask_with(|index, ask| match self.cost(index) {
+            Some(cost) => cost.ask_beside_own(ask),
+            None => ask,
         })
     }
 
-    fn cost(&self, index: usize) -> Option<u64> {
-        self.costs.get(index).copied().flatten()
+    /// Whether something is taken before the response although the charge comes after it.
+    pub(super) fn takes_ahead(&self) -> bool {
+        self.costs.iter().flatten().any(Charge::charges_by_name)
+    }
+
+    /// Asks for what is taken before the response: the cost of policies that are named.
+    pub(super) fn take_ahead(&self) -> Ask<'_> {
+        self.keys.ask_with(|index, ask| match self.cost(index) {
+            Some(cost) => cost.ask_named(ask),
+            None => ask.nothing_otherwise(),
+        })
+    }
+
+    /// Asks for what [`Self::ask_ahead`] asked about and [`Self::take_ahead`] didn't take.
+    pub(super) fn ask_rest(&self) -> Ask<'_> {
+        self.keys.ask_with(|index, ask| match self.cost(index) {
+            Some(cost) => cost.ask_unnamed(ask),
+            None => ask,
+        })
+    }
+
+    /// Charges what the request used to all limits that were asked; policies that are named, in each
+    /// limit that has them.
+    ///
+    /// # Errors
+    /// If no limit has a policy that is named.
+    pub(super) fn charge<'a>(
+        &'a self,
+        charge: &'a Charge,
+        look: &Look<'_>,
+    ) -> Result<Ask<'a>, Error> {
+        if let Some(name) = charge.names().find(|name| !look.may_have_policy(name)) {
+            let message = format!(
+                "no limit here has a policy `{}`: the policies are {}",
+                name.escape_debug(),
+                look.policies().join(", ")
+            );
+            return Err(RequestError::new(RequestErrorKind::Invalid, message).into());
+        }
+        let has = |index, name: &str| look.has_policy(index, name);
+        Ok(self.keys.ask_with(|index, ask| charge.ask_where(ask, |name| has(index, name))))
+    }
+
+    fn cost(&self, index: usize) -> Option<&Charge> {
+        self.costs.get(index).and_then(Option::as_ref)
+    }
+}
+
+/// The response fields for the answer to an `Ask`.
+pub(super) fn fields_of(
+    ask: &Ask<'_>,
+    decision: &Decision,
+    fields: Option<&LimitFields>,
+) -> PreparedFields {
+    let Some((fields, limit)) = fields.zip(decision.limit()) else {
+        return PreparedFields::default();
+    };
+    let of = fields.of(decision);
+    match fields.format() {
+        FieldFormat::None if decision.is_allowed() => PreparedFields::default(),
+        // If all limits were asked, so that the costs are those of the limits in the answer.
+        FieldFormat::DraftNext if ask.len() == limit.parts().len() && !ask.has_nothing() => {
+            let mut each = SmallVec::new();
+            match ask.costs(limit, &mut each) {
+                Ok(costs) => of.costs(costs).prepare(),
+                Err(_) => of.prepare(),
+            }
+        }
+        // Clients compare with this clock; the store's may differ.
+        FieldFormat::XRateLimitUnix => of.at(SystemClock::new().now()).prepare(),
+        _ => of.prepare(),
     }
 }

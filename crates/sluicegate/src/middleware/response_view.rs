@@ -2,6 +2,8 @@
 
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 
+use super::charge::Charge;
+
 /// The parts of a response that determine the cost of its request.
 ///
 /// Implemented for [`http::Response`], which axum, hyper and tonic use. Implementing it for another
@@ -13,15 +15,9 @@ pub trait ResponseView {
     /// The value of a header field; if it has several lines, the first.
     fn field(&self, name: &HeaderName) -> Option<&[u8]>;
 
-    /// The units that the handler reports as used, if it put a [`Charge`] into the response's
-    /// extensions.
-    fn charge(&self) -> Option<u64>;
+    /// What the handler says it used, if it put a [`Charge`] into the response's extensions.
+    fn charge(&self) -> Option<Charge>;
 }
-
-/// The units that a handler reports as used: an extension of the response, which
-/// [`ResponseView::charge`] returns.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub struct Charge(pub u64);
 
 impl<B> ResponseView for Response<B> {
     fn status(&self) -> StatusCode {
@@ -32,7 +28,7 @@ impl<B> ResponseView for Response<B> {
         self.headers().get(name).map(HeaderValue::as_bytes)
     }
 
-    fn charge(&self) -> Option<u64> {
-        self.extensions().get::<Charge>().map(|charge| charge.0)
+    fn charge(&self) -> Option<Charge> {
+        self.extensions().get::<Charge>().cloned()
     }
 }

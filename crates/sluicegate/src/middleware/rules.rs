@@ -4,16 +4,17 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use sluicegate_core::{Cost, Span};
+use sluicegate_core::Span;
 use sluicegate_http::{ClientAddress, FieldFormat, KeyExtractor, OnMissingKey, RequestView};
 
+use super::charge::Charge;
 use super::response_view::ResponseView;
 use crate::config::Switch;
 use crate::registry::{Gate, Shown, ShownPartition};
 
-pub(super) type CostOf = Arc<dyn Fn(&dyn RequestView) -> u64 + Send + Sync>;
+pub(super) type CostOf = Arc<dyn Fn(&dyn RequestView) -> Charge + Send + Sync>;
 pub(super) type Predicate = Arc<dyn Fn(&dyn RequestView) -> bool + Send + Sync>;
-pub(super) type ChargeOf = Arc<dyn Fn(&dyn ResponseView) -> Option<u64> + Send + Sync>;
+pub(super) type ChargeOf = Arc<dyn Fn(&dyn ResponseView) -> Charge + Send + Sync>;
 
 /// The settings of a middleware.
 #[derive(Clone)]
@@ -50,12 +51,12 @@ pub(super) enum KeySource {
 }
 
 /// The cost of a request that gets no response, when charging comes after it.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) enum Unanswered {
     /// The cost that the request would have had beforehand.
     #[default]
     AsAsked,
-    Units(u64),
+    Charge(Charge),
 }
 
 impl Rules {
@@ -87,10 +88,10 @@ impl Rules {
         self.gate = self.gate.showing(Shown { format: self.fields, partitions });
     }
 
-    /// The cost of a response, if any.
-    pub(super) fn charge_of(&self, response: &dyn ResponseView) -> Option<u64> {
-        let units = self.charge_after.as_ref()?(response)?;
-        (units > 0).then(|| units.min(Cost::MAX.get()))
+    /// What a response is charged, if anything.
+    pub(super) fn charge_of(&self, response: &dyn ResponseView) -> Option<Charge> {
+        let charge = self.charge_after.as_ref()?(response);
+        (!charge.is_free()).then_some(charge)
     }
 }
 

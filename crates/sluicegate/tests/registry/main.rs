@@ -10,6 +10,9 @@
     reason = "the helpers of tests may do what tests may"
 )]
 
+#[path = "../log/mod.rs"]
+mod log;
+
 mod joint;
 mod keyed;
 mod lists;

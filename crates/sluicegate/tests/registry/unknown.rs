@@ -1,10 +1,6 @@
-use std::sync::{Arc, Mutex};
-
 use sluicegate::{Registry, Source, Switch, UnknownLimit};
-use tracing::field::{Field, Visit};
-use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Level, Metadata, Subscriber};
 
+use crate::log::warnings;
 use crate::support::{Setup, check, config, now, store};
 
 /// Seed 4.8 and defect 4.6: a name without a limit is unlimited, but nobody is told.
@@ -82,46 +78,4 @@ fn a_limit_that_comes_later_is_found_by_the_gates_that_wait_for_it() {
     let _ = registry.replace(&config("limits: {a: {policies: [gcra 1/h burst 1]}}")).unwrap();
     assert!(check(&gate, "k").is_allowed());
     assert!(check(&registry.find("a").unwrap(), "k").is_denied());
-}
-
-/// What is logged on this thread meanwhile.
-fn warnings(call: impl FnOnce()) -> Vec<String> {
-    let log = Log::default();
-    tracing::subscriber::with_default(log.clone(), call);
-    let lines = log.0.lock().unwrap();
-    lines.clone()
-}
-
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<String>>>);
-
-struct Message(String);
-
-impl Visit for Message {
-    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
-        if field.name() == "message" {
-            self.0 = format!("{value:?}");
-        }
-    }
-}
-
-impl Subscriber for Log {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        *metadata.level() <= Level::WARN
-    }
-
-    fn event(&self, event: &Event<'_>) {
-        let mut message = Message(String::new());
-        event.record(&mut message);
-        self.0.lock().unwrap().push(message.0);
-    }
-
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-    fn enter(&self, _: &Id) {}
-    fn exit(&self, _: &Id) {}
 }

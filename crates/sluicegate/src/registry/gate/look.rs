@@ -6,7 +6,7 @@ use arc_swap::Guard;
 use sluicegate_core::{Decision, Error, Operation};
 use sluicegate_http::{KeyOutcome, LimitFields};
 
-use super::super::resolved::Resolved;
+use super::super::resolved::{Part, Resolved};
 use super::{Gate, MissingKey, RequestKeys, fields};
 use crate::ask::Ask;
 use crate::config::{HttpConfig, LimitConfig};
@@ -30,6 +30,29 @@ impl Look<'_> {
         make: &mut dyn FnMut(usize, &LimitConfig) -> KeyOutcome,
     ) -> Result<RequestKeys, MissingKey> {
         RequestKeys::made_by(&self.resolved, make)
+    }
+
+    /// Whether a limit has a policy of this name.
+    pub(crate) fn has_policy(&self, index: usize, name: &str) -> bool {
+        let known = self.resolved.parts.get(index).and_then(Part::known);
+        known.is_some_and(|known| {
+            known.opened.config.limit.members().iter().any(|member| member.name().as_str() == name)
+        })
+    }
+
+    /// Whether one of the limits has a policy of this name, or isn't known, so that nobody knows.
+    pub(crate) fn may_have_policy(&self, name: &str) -> bool {
+        let parts = self.resolved.parts.iter().enumerate();
+        let mut may_have =
+            parts.map(|(index, part)| part.known().is_none() || self.has_policy(index, name));
+        may_have.any(|may_have| may_have)
+    }
+
+    /// The names of all policies.
+    pub(crate) fn policies(&self) -> Vec<&str> {
+        let known = self.resolved.parts.iter().filter_map(Part::known);
+        let members = known.flat_map(|known| known.opened.config.limit.members());
+        members.map(|member| member.name().as_str()).collect()
     }
 
     /// The answer and its response fields, if the store can answer immediately.
