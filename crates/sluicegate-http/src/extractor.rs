@@ -62,7 +62,8 @@ pub trait KeyExtractor: Send + Sync {
         And { first: self, second: other }
     }
 
-    /// The key of this extractor, or the key of `other` if the request lacks the first.
+    /// The key of this extractor, or the key of `other` if the request lacks the first: what `or` is
+    /// in a [`KeyExpression`](crate::KeyExpression).
     ///
     /// Keys of `other` begin with a mark, so they never equal keys of the first: a user whose name is
     /// an address doesn't share a limit with that address. Because of the mark, of all list entries
@@ -233,8 +234,8 @@ tuple!(A B C D);
 impl<A: KeyExtractor, B: KeyExtractor> Or<A, B> {
     fn combine(&self, extract: Extract<'_>) -> Result<Key, MissingComponent> {
         match extract(&self.first) {
-            Ok(key) => Ok(key.into_first_choice()),
-            Err(_) => extract(&self.second).map(Key::into_second_choice),
+            Ok(key) => Ok(key.of_alternative(0, 2)),
+            Err(_) => Ok(extract(&self.second)?.of_alternative(1, 2)),
         }
     }
 }
@@ -311,6 +312,20 @@ mod tests {
         assert_ne!(of_address, extractor.key(&known_as("192.0.2.1")).unwrap());
         assert_ne!(of_address, extractor.key(&known_as("\0|192.0.2.1")).unwrap());
         assert_eq!(of_address.network(), Some("192.0.2.1".parse().unwrap()));
+    }
+
+    #[test]
+    fn an_expression_with_alternatives_makes_the_keys_of_or() {
+        let whole = expression("user or header:x-api-key or ip");
+        let combined = expression("user").or(expression("header:x-api-key").or(expression("ip")));
+        let mut named = anonymous();
+        named.headers_mut().insert("x-api-key", "192.0.2.1".parse().unwrap());
+        for request in [known_as("192.0.2.1"), known_as("\0|192.0.2.1"), named, anonymous()] {
+            assert_eq!(whole.key(&request), combined.key(&request));
+        }
+        assert_eq!(whole.partition(), combined.partition());
+        let nobody = http::Request::new(());
+        assert_eq!(whole.key(&nobody), combined.key(&nobody));
     }
 
     #[test]

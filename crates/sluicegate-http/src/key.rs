@@ -19,8 +19,8 @@ const SEPARATOR: u8 = b'|';
 const ESCAPE: u8 = b'\\';
 /// Begins every key with a special meaning. A plain key that begins with it gets it twice.
 const RESERVED: u8 = 0;
-/// After [`RESERVED`]: marks a key of the second choice.
-const SECOND: u8 = b'|';
+/// Precedes a key once for every alternative before the one that made it.
+const MARK: [u8; 2] = [RESERVED, b'|'];
 /// The key that requests without a key share.
 const SHARED: &[u8] = b"\0shared";
 
@@ -121,17 +121,14 @@ impl Key {
         self.network
     }
 
-    /// The key as one of a first choice, different from any of a second.
-    pub(crate) fn into_first_choice(mut self) -> Self {
-        if self.bytes.first() == Some(&RESERVED) {
+    /// The key as made by the alternative at `index` of `count`, different from any key that another
+    /// of them makes.
+    pub(crate) fn of_alternative(mut self, index: usize, count: usize) -> Self {
+        // What begins with a mark already is made by an alternative inside of this one.
+        if index + 1 < count && self.bytes.first() == Some(&RESERVED) {
             self.bytes.insert(0, RESERVED);
         }
-        self
-    }
-
-    /// The key as one of a second choice, different from any of a first.
-    pub(crate) fn into_second_choice(mut self) -> Self {
-        self.bytes.insert_from_slice(0, &[RESERVED, SECOND]);
+        (0..index).for_each(|_| self.bytes.insert_from_slice(0, &MARK));
         self
     }
 }
@@ -350,17 +347,19 @@ mod tests {
         }
 
         #[test]
-        fn no_second_choice_is_a_first_one(a in part(), b in part(), c in part()) {
-            let (a, b, c) = (Key::new(a), Key::new(b), Key::new(c));
-            // `a` or else `b` or else `c`: the keys differ by choice even if their text is equal.
-            let first = a.clone().into_first_choice().into_first_choice();
-            let second = b.clone().into_second_choice().into_first_choice();
-            let third = c.clone().into_second_choice();
-            prop_assert!(first != second && second != third && first != third);
-            for key in [first, second, third] {
-                prop_assert_ne!(key, Key::shared());
+        fn no_alternative_makes_the_key_of_another(a in part(), b in part(), count in 2..5_usize) {
+            let (a, b) = (Key::new(a), Key::new(b));
+            for (i, j) in (0..count).flat_map(|i| (0..count).map(move |j| (i, j))) {
+                let (of_a, of_b) =
+                    (a.clone().of_alternative(i, count), b.clone().of_alternative(j, count));
+                // The keys differ by alternative even if their text is equal.
+                prop_assert_eq!(of_a == of_b, i == j && a == b);
+                prop_assert_ne!(&of_a, &Key::shared());
+                // Not even if an alternative has alternatives.
+                let inside = of_a.of_alternative(0, 2);
+                prop_assert_ne!(inside, of_b.of_alternative(1, 2));
             }
-            prop_assert_eq!(a == b, a.into_first_choice() == b.into_first_choice());
+            prop_assert_eq!(a.clone().of_alternative(0, 1), a);
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::request::RequestView;
 
 pub use error::KeyExpressionError;
 
-/// What the key of a request is made of: components joined by `+`.
+/// What the key of a request is made of: components joined by `+`, or alternatives separated by `or`.
 ///
 /// | component | value |
 /// | --- | --- |
@@ -37,6 +37,12 @@ pub use error::KeyExpressionError;
 /// Components are joined like [`Key::join`], so two requests have the same key only if all their
 /// components are equal.
 ///
+/// `or` binds weaker than `+`. The first alternative whose components the request has makes the key:
+/// with `header:x-api-key or ip`, a client without an API key is limited by address. Keys of different
+/// alternatives are never equal, as with [`KeyExtractor::or`]: a client that sends
+/// `x-api-key: 203.0.113.9` has another key than that address. An alternative that an earlier one
+/// always precedes, such as the second in `path or ip`, is an error.
+///
 /// By itself, an expression takes the client's address from the connection. Behind proxies, give
 /// it a [`ClientAddress`].
 ///
@@ -54,6 +60,9 @@ pub use error::KeyExpressionError;
 ///     "the request has no header field `x-api-key`"
 /// );
 ///
+/// let key: KeyExpression = "header:x-api-key or user".parse()?;
+/// assert_eq!(key.key(&request)?.as_bytes(), b"\0|alice");
+///
 /// let error = "ip+methd".parse::<KeyExpression>().unwrap_err();
 /// assert_eq!(
 ///     error.to_string(),
@@ -63,7 +72,8 @@ pub use error::KeyExpressionError;
 /// ```
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct KeyExpression {
-    components: Arc<[KeyComponent]>,
+    /// At least one, and each has at least one component.
+    alternatives: Arc<[Box<[KeyComponent]>]>,
     /// `None` leaves the choice to the caller.
     address: Option<Arc<ClientAddress>>,
 }
@@ -71,7 +81,9 @@ pub struct KeyExpression {
 impl KeyExpression {
     /// The maximum length of an expression, in bytes.
     pub const MAX_BYTES: usize = 1_024;
-    /// The maximum number of components.
+    /// The maximum number of alternatives.
+    pub const MAX_ALTERNATIVES: usize = 4;
+    /// The maximum number of components of an alternative.
     pub const MAX_COMPONENTS: usize = 16;
 
     /// The same expression, with the client's address found by `address`.
@@ -92,44 +104,68 @@ impl KeyExpression {
     /// [`client_address`](Self::client_address) is set.
     ///
     /// # Errors
-    /// If the request lacks a component.
+    /// If the request lacks a component of each alternative: the one that is missing in the last.
     pub fn key_found_by(
         &self,
         request: &dyn RequestView,
         address: &ClientAddress,
     ) -> Result<Key, MissingComponent> {
-        let mut key = match *self.components {
-            [_] => KeyWriter::of_one_part(),
-            _ => KeyWriter::of_parts(),
-        };
-        for component in self.components.iter() {
-            key.begin_part();
-            extract::write_component(component, request, address, &mut key)?;
-            key.end_part();
+        let count = self.alternatives.len();
+        let mut missing = None;
+        for (index, components) in self.alternatives.iter().enumerate() {
+            match key_of(components, request, address) {
+                Ok(key) => return Ok(key.of_alternative(index, count)),
+                Err(lacking) => missing = Some(lacking),
+            }
         }
-        Ok(key.finish())
+        Err(missing.unwrap_or(MissingComponent::absent(KeyComponent::Custom)))
     }
 
-    /// The components in order.
+    /// The components of each alternative, in order: at least one alternative with at least one
+    /// component.
     #[must_use]
-    pub fn components(&self) -> &[KeyComponent] {
-        &self.components
+    pub fn alternatives(
+        &self,
+    ) -> impl DoubleEndedIterator<Item = &[KeyComponent]> + ExactSizeIterator + Clone {
+        self.alternatives.iter().map(AsRef::as_ref)
     }
+}
+
+/// The key that is made of these components.
+fn key_of(
+    components: &[KeyComponent],
+    request: &dyn RequestView,
+    address: &ClientAddress,
+) -> Result<Key, MissingComponent> {
+    let mut key = match components {
+        [_] => KeyWriter::of_one_part(),
+        _ => KeyWriter::of_parts(),
+    };
+    for component in components {
+        key.begin_part();
+        extract::write_component(component, request, address, &mut key)?;
+        key.end_part();
+    }
+    Ok(key.finish())
 }
 
 impl Partition {
     /// The dimensions that a key expression partitions a quota by. Components without a dimension in
     /// the draft get one with the prefix `sluicegate-`, without the name of the field, cookie or
-    /// parameter.
+    /// parameter. None if there are several alternatives, because then the dimensions differ from
+    /// request to request.
     pub fn of(expression: &KeyExpression) -> Self {
-        Self::of_components(expression.components())
+        match &*expression.alternatives {
+            [components] => Self::of_components(components),
+            _ => Self::default(),
+        }
     }
 }
 
 impl Default for KeyExpression {
     /// The expression `ip`.
     fn default() -> Self {
-        Self { components: [KeyComponent::Ip].into(), address: None }
+        Self { alternatives: [[KeyComponent::Ip].into()].into(), address: None }
     }
 }
 
@@ -155,8 +191,13 @@ impl KeyExtractor for KeyExpression {
 impl fmt::Display for KeyExpression {
     /// The shortest text that parses as the expression.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, component) in self.components.iter().enumerate() {
-            write!(f, "{}{component}", if index > 0 { "+" } else { "" })?;
+        let mut between = "";
+        for components in self.alternatives() {
+            for component in components {
+                write!(f, "{between}{component}")?;
+                between = "+";
+            }
+            between = " or ";
         }
         Ok(())
     }
@@ -166,9 +207,9 @@ impl FromStr for KeyExpression {
     type Err = KeyExpressionError;
 
     fn from_str(text: &str) -> Result<Self, KeyExpressionError> {
-        let components = read::components(text)
+        let alternatives = read::alternatives(text)
             .map_err(|problem| KeyExpressionError::new(text, problem.place, &problem.message))?;
-        Ok(Self { components: components.into(), address: None })
+        Ok(Self { alternatives: alternatives.into(), address: None })
     }
 }
 

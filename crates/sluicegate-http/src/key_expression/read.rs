@@ -27,8 +27,11 @@ const NAMED: [(&str, &str); 3] =
     [("header", "x-api-key"), ("cookie", "session"), ("query", "api_key")];
 const ALL: &str = "ip, user, method, path, route, host, header:NAME, cookie:NAME, query:NAME or text in quotes such as 'all'";
 
-/// Parses an expression.
-pub(super) fn components(text: &str) -> Result<Vec<KeyComponent>, Problem> {
+/// Separates alternatives.
+const OR: &str = "or";
+
+/// Parses an expression into the components of its alternatives.
+pub(super) fn alternatives(text: &str) -> Result<Vec<Box<[KeyComponent]>>, Problem> {
     const MAX_BYTES: usize = KeyExpression::MAX_BYTES;
     if text.len() > MAX_BYTES {
         let end = text.char_indices().map(|(at, _)| at).take_while(|&at| at <= MAX_BYTES).last();
@@ -38,33 +41,41 @@ pub(super) fn components(text: &str) -> Result<Vec<KeyComponent>, Problem> {
         return Err(Problem { place: end..end, message });
     }
     let mut reader = Reader { text, at: 0 };
-    let mut components: Vec<KeyComponent> = Vec::new();
+    let mut alternatives: Vec<Box<[KeyComponent]>> = Vec::new();
     loop {
         reader.skip_white_space();
         let start = reader.at;
-        let component = reader.component()?;
-        let place = start..reader.at;
-        if components.len() == KeyExpression::MAX_COMPONENTS {
-            let message = format!("a key has at most {} components", KeyExpression::MAX_COMPONENTS);
+        let components = reader.components()?;
+        let place = start..start + reader.read_from(start).trim_end().len();
+        if alternatives.len() == KeyExpression::MAX_ALTERNATIVES {
+            let message =
+                format!("a key has at most {} alternatives", KeyExpression::MAX_ALTERNATIVES);
             return Err(Problem { place, message });
         }
-        let is_literal = matches!(component, KeyComponent::Literal(_));
-        if !is_literal && components.contains(&component) {
-            let message = format!("`{component}` occurs twice: name each component once");
+        if let Some(earlier) = alternatives.iter().find(|earlier| precedes(earlier, &components)) {
+            let message = format!(
+                "this alternative is never used, because a request that has it also has `{}`: write it before that, or remove it",
+                joined(earlier)
+            );
             return Err(Problem { place, message });
         }
-        components.push(component);
-        reader.skip_white_space();
-        match reader.next() {
-            None => return Ok(components),
-            Some('+') => reader.at += 1,
-            Some(_) => {
-                let place = reader.at..reader.text.len();
-                let message = "another component begins here: write `+` before it".to_owned();
-                return Err(Problem { place, message });
-            }
+        alternatives.push(components.into());
+        if !reader.takes_or() {
+            return Ok(alternatives);
         }
     }
+}
+
+/// Whether every request that has the components of `later` has those of `earlier`.
+fn precedes(earlier: &[KeyComponent], later: &[KeyComponent]) -> bool {
+    let is_everywhere = |component: &KeyComponent| {
+        matches!(component, KeyComponent::Literal(_) | KeyComponent::Method | KeyComponent::Path)
+    };
+    earlier.iter().all(|component| is_everywhere(component) || later.contains(component))
+}
+
+fn joined(components: &[KeyComponent]) -> String {
+    components.iter().map(ToString::to_string).collect::<Vec<_>>().join("+")
 }
 
 struct Reader<'t> {
@@ -93,6 +104,70 @@ impl<'t> Reader<'t> {
         rest.get(..end).unwrap_or_default()
     }
 
+    /// The text that was read since `start`.
+    fn read_from(&self, start: usize) -> &'t str {
+        self.text.get(start..self.at).unwrap_or_default()
+    }
+
+    /// The word that begins here.
+    fn word(&self) -> &'t str {
+        let rest = self.rest();
+        let end = rest.find(|character| !is_bare(character) || character == ':');
+        rest.get(..end.unwrap_or(rest.len())).unwrap_or_default()
+    }
+
+    /// Skips the word between two alternatives, if it comes next.
+    fn takes_or(&mut self) -> bool {
+        let found = self.word() == OR;
+        if found {
+            self.at += OR.len();
+        }
+        found
+    }
+
+    /// The components of an alternative, up to the end or to `or`.
+    fn components(&mut self) -> Result<Vec<KeyComponent>, Problem> {
+        let mut components: Vec<KeyComponent> = Vec::new();
+        loop {
+            self.skip_white_space();
+            let start = self.at;
+            let component = self.component()?;
+            let place = start..self.at;
+            if components.len() == KeyExpression::MAX_COMPONENTS {
+                let message =
+                    format!("a key has at most {} components", KeyExpression::MAX_COMPONENTS);
+                return Err(Problem { place, message });
+            }
+            let is_literal = matches!(component, KeyComponent::Literal(_));
+            if !is_literal && components.contains(&component) {
+                let message = format!("`{component}` occurs twice: name each component once");
+                return Err(Problem { place, message });
+            }
+            components.push(component);
+            self.skip_white_space();
+            match self.next() {
+                None => return Ok(components),
+                Some('+') => self.at += 1,
+                Some(_) if self.word() == OR => return Ok(components),
+                Some(_) => return Err(self.no_joint()),
+            }
+        }
+    }
+
+    /// The problem where a component ended and neither `+` nor `or` follows.
+    fn no_joint(&self) -> Problem {
+        let word = self.word();
+        if word.eq_ignore_ascii_case(OR) || matches!(word, "|" | "||") {
+            let place = self.at..self.at + word.len();
+            return Problem { place, message: format!("write `{OR}` instead of `{word}`") };
+        }
+        let place = self.at..self.text.len();
+        let message = format!(
+            "another component begins here: write `+` before it, or `{OR}` if it is an alternative"
+        );
+        Problem { place, message }
+    }
+
     fn component(&mut self) -> Result<KeyComponent, Problem> {
         if self.next() == Some('\'') {
             return self.quoted().map(|text| KeyComponent::Literal(text.into()));
@@ -108,6 +183,10 @@ impl<'t> Reader<'t> {
         if self.next() != Some(':') {
             return match (plain, named) {
                 (Some((_, component)), _) => Ok(component.clone()),
+                _ if word == OR => Err(Problem {
+                    place,
+                    message: format!("a component is missing before `{OR}`: write one of {ALL}"),
+                }),
                 (None, Some((word, example))) => Err(Problem {
                     place,
                     message: format!("`{word}` needs a name: write one as in `{word}:{example}`"),

@@ -145,6 +145,8 @@ fn an_expression_prints_as_it_reads() {
         ("'it\\'s \\\\ +'+'it\\'s \\\\ +'", "'it\\'s \\\\ +'+'it\\'s \\\\ +'"),
         ("''", "''"),
         ("query:é", "query:é"),
+        ("  header:x-api-key  or  ip+ method ", "header:x-api-key or ip+method"),
+        ("header:or or cookie:'or'or'or'", "header:or or cookie:or or 'or'"),
     ] {
         assert_eq!(expression(text).to_string(), printed, "{text}");
         assert_eq!(expression(printed), expression(text), "{text}");
@@ -172,8 +174,24 @@ fn a_problem_is_shown_where_it_is_with_what_to_write() {
         ("query:+ip", 7, "the name is missing: write one as in `query:api_key`"),
         ("ip:x", 3, "`ip` takes no name: write `ip`"),
         ("header:a:b", 8, "`a:b` is not the name of a header field"),
-        ("ip user", 4, "another component begins here: write `+` before it"),
+        ("ip user", 4, "another component begins here: write `+` before it, or `or` if it is"),
         ("'a'b", 4, "another component begins here: write `+` before it"),
+        ("ip orange", 4, "another component begins here: write `+` before it"),
+        ("ip 'or' user", 4, "another component begins here: write `+` before it"),
+        ("ip | user", 4, "write `or` instead of `|`"),
+        ("ip || user", 4, "write `or` instead of `||`"),
+        ("ip OR user", 4, "write `or` instead of `OR`"),
+        ("or ip", 1, "a component is missing before `or`: write one of ip, user"),
+        ("ip+or user", 4, "a component is missing before `or`: write one of ip, user"),
+        ("ip or", 6, "a component is missing here: write one of ip, user"),
+        ("ip or +user", 7, "a component is missing here: write one of ip, user"),
+        ("ip or or user", 7, "a component is missing before `or`: write one of ip, user"),
+        ("ip or usr", 7, "unknown component `usr`: did you mean `user`?"),
+        ("user or ip or user", 15, "this alternative is never used, because a request that has it"),
+        ("user or ip+user or ip", 9, "this alternative is never used, because a request that has"),
+        ("'all' or ip", 10, "this alternative is never used, because a request that has it also"),
+        ("ip or path+method or user", 22, "this alternative is never used, because a request that"),
+        ("ip or user or host or route or header:x", 32, "a key has at most 4 alternatives"),
         ("'a", 1, "unclosed quote: write `'` after the text"),
         ("ip+'a\\n'", 6, r"`\` may only precede `'` or `\`: write `\\` for a backslash"),
         ("ip+'a\nb'", 6, "a control character can't be part of a key expression"),
@@ -196,9 +214,30 @@ fn too_long_an_expression_is_refused_whole() {
     let error = many.parse::<KeyExpression>().unwrap_err();
     assert_eq!(error.message(), "a key has at most 16 components");
     let most = vec!["'a'"; KeyExpression::MAX_COMPONENTS].join("+");
-    assert_eq!(expression(&most).components().len(), KeyExpression::MAX_COMPONENTS);
+    let most = expression(&most);
+    assert_eq!(most.alternatives().next().unwrap().len(), KeyExpression::MAX_COMPONENTS);
     let word = "x".repeat(300).parse::<KeyExpression>().unwrap_err();
     assert!(word.message().len() < 250, "{word}");
+}
+
+#[test]
+fn the_first_alternative_that_a_request_has_makes_the_key() {
+    let text = "header:x-api-key or user + method or ip";
+    let mut request = request("/", &[("x-api-key", "203.0.113.9")]);
+    assert_eq!(key(text, &request).as_deref(), Ok("203.0.113.9"));
+    request.headers_mut().clear();
+    assert_eq!(key(text, &request).as_deref(), Ok(r"\x00|\x00|192.0.2.1"));
+    let of_address = expression(text).key(&request).unwrap();
+    assert_eq!(of_address.network(), Some("192.0.2.1".parse().unwrap()));
+    request.extensions_mut().insert(User::new("alice"));
+    assert_eq!(key(text, &request).as_deref(), Ok(r"\x00|alice|GET"));
+    // Several values are as good as none.
+    for value in ["a", "b"] {
+        request.headers_mut().append("x-api-key", value.parse().unwrap());
+    }
+    assert_eq!(key(text, &request).as_deref(), Ok(r"\x00|alice|GET"));
+    let missing = expression("user or header:x or cookie:c").key(&get("/")).unwrap_err();
+    assert_eq!(missing.component, KeyComponent::Cookie("c".into()));
 }
 
 fn component() -> impl Strategy<Value = KeyComponent> {
@@ -217,6 +256,11 @@ fn component() -> impl Strategy<Value = KeyComponent> {
         name.prop_map(|name| KeyComponent::Query(name.into())),
         "[a-c:+ '\\\\é]{0,4}".prop_map(|text| KeyComponent::Literal(text.into())),
     ]
+}
+
+fn of(alternatives: Vec<Vec<KeyComponent>>) -> KeyExpression {
+    let alternatives = alternatives.into_iter().map(Into::into).collect();
+    KeyExpression { alternatives, address: None }
 }
 
 /// A request with a target and fields made of meaningful text.
@@ -251,20 +295,43 @@ fn any_request() -> impl Strategy<Value = http::Request<()>> {
         })
 }
 
+/// A request that often has the values of another one, here or there.
+fn similar_request() -> impl Strategy<Value = http::Request<()>> {
+    let value = || prop::option::of("x|y");
+    (value(), value(), value(), value(), value()).prop_map(|(user, a, b, cookie, host)| {
+        let mut request = http::Request::get("/");
+        let cookie = cookie.map(|cookie| format!("c={cookie}"));
+        for (name, value) in [("a", a), ("b", b), ("cookie", cookie), ("host", host)] {
+            if let Some(value) = value {
+                request = request.header(name, value);
+            }
+        }
+        if let Some(user) = user {
+            request = request.extension(User::new(user));
+        }
+        request.body(()).unwrap()
+    })
+}
+
 proptest! {
     #[test]
-    fn any_components_print_as_they_read(components in prop::collection::vec(component(), 1..6)) {
-        let made = KeyExpression { components: components.into(), address: None };
+    fn any_components_print_as_they_read(
+        alternatives in prop::collection::vec(prop::collection::vec(component(), 1..5), 1..4),
+    ) {
+        let made = of(alternatives);
         let printed = made.to_string();
         match printed.parse::<KeyExpression>() {
             Ok(read) => prop_assert_eq!(read, made),
-            Err(error) => prop_assert!(error.message().contains("twice"), "{}", error),
+            Err(error) => {
+                let message = error.message();
+                prop_assert!(message.contains("twice") || message.contains("never"), "{}", error);
+            }
         }
     }
 
     #[test]
     fn any_text_is_an_expression_or_refused_inside_the_text(
-        text in prop_oneof![".{0,20}", "[a-z:+' \\\\]{0,30}", "(ip|user|header:x|'a'|\\+| ){0,8}"],
+        text in prop_oneof![".{0,20}", "[a-z:+' \\\\]{0,30}", "(ip|user|header:x|'a'|\\+| |or){0,9}"],
     ) {
         match text.parse::<KeyExpression>() {
             Ok(read) => prop_assert_eq!(read.to_string().parse(), Ok(read)),
@@ -279,19 +346,30 @@ proptest! {
     fn two_requests_have_one_key_only_if_every_component_is_the_same(
         components in prop::collection::vec(component(), 2..5), a in any_request(), b in any_request(),
     ) {
-        let of = |components: Vec<KeyComponent>| KeyExpression {
-            components: components.into(),
-            address: None,
-        };
         let each = |request: &http::Request<()>| -> Result<Vec<Key>, MissingComponent> {
-            components.iter().map(|component| of(vec![component.clone()]).key(request)).collect()
+            components.iter().map(|component| of(vec![vec![component.clone()]]).key(request)).collect()
         };
-        let whole = of(components.clone());
+        let whole = of(vec![components.clone()]);
         let (of_a, of_b) = (whole.key(&a), whole.key(&b));
         prop_assert_eq!(of_a.is_ok(), each(&a).is_ok());
         if let (Ok(of_a), Ok(of_b)) = (of_a, of_b) {
             prop_assert_eq!(of_a == of_b, each(&a) == each(&b));
             prop_assert_ne!(of_a, Key::shared());
         }
+    }
+
+    #[test]
+    fn two_requests_have_one_key_only_if_one_alternative_makes_it_for_both(
+        text in "(user|header:a|header:b)(\\+(cookie:c|host))?( or (user|header:a|header:b)){1,2}",
+        [a, b] in [similar_request(), similar_request()],
+    ) {
+        let Ok(whole) = text.parse::<KeyExpression>() else { return Ok(()) };
+        let made = |request: &http::Request<()>| {
+            let key = |components: &[_]| of(vec![components.to_vec()]).key(request).ok();
+            whole.alternatives().enumerate().find_map(|(index, each)| Some((index, key(each)?)))
+        };
+        let (of_a, of_b) = (whole.key(&a).ok(), whole.key(&b).ok());
+        prop_assert_eq!(of_a.is_some(), made(&a).is_some());
+        prop_assert_eq!(of_a == of_b, made(&a) == made(&b));
     }
 }

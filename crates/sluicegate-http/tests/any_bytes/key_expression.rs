@@ -9,7 +9,8 @@
 
 use http::{HeaderName, HeaderValue, Request, Uri};
 use sluicegate_http::{
-    Key, KeyExpression, KeyExtractor, MatchedRoute, MissingComponent, Peer, User,
+    Key, KeyComponent, KeyExpression, KeyExtractor, MatchedRoute, MissingComponent, Peer, User,
+    from_fn,
 };
 
 /// Panics if an expression doesn't parse as it prints, or its key isn't made of its components.
@@ -30,15 +31,24 @@ pub(crate) fn holds(input: &[u8]) {
 
     let request = request(lines);
     let whole = expression.key(&request);
-    let parts: Result<Vec<Key>, MissingComponent> = expression
-        .components()
-        .iter()
-        .map(|component| {
+    let of = |components: &[KeyComponent]| -> Result<Key, MissingComponent> {
+        let alone = components.iter().map(|component| {
             let alone = component.to_string().parse::<KeyExpression>();
             alone.expect("a component is an expression").key(&request)
-        })
-        .collect();
-    assert_eq!(whole, parts.map(|parts| Key::join(&parts)), "{printed}");
+        });
+        Ok(Key::join(&alone.collect::<Result<Vec<_>, _>>()?))
+    };
+    // What the combinator makes of the alternatives, the last ones first.
+    let mut alternatives = expression.alternatives().rev().map(of);
+    let last = alternatives.next().expect("there is at least one");
+    let combined = alternatives.fold(last, |later, earlier| {
+        let known = |key: &Result<Key, MissingComponent>| {
+            let key = key.clone();
+            from_fn(move |_| key.clone().ok())
+        };
+        known(&earlier).or(known(&later)).key(&request).map_err(|_| later.unwrap_err())
+    });
+    assert_eq!(whole, combined, "{printed}");
     assert_ne!(whole, Ok(Key::shared()), "{printed}");
 }
 

@@ -136,6 +136,32 @@ async fn the_proxies_of_the_configuration_are_known_to_keys_given_in_code() {
 }
 
 #[tokio::test]
+async fn an_api_key_that_is_written_like_an_address_is_not_that_address() {
+    let limits = Limits::of(
+        "limits: {api: {key: header:x-api-key or ip, policies: [fixed_window 2/h], block: [127.0.0.7]}}",
+    );
+    let client = site(LimitLayer::new(limits.api())).await;
+    let (other, blocked) = (client.at([127, 0, 0, 2]), client.at([127, 0, 0, 7]));
+    let claim = |value| [("x-api-key", value)];
+    let ask = async |from: &Client, value| from.get_with("/", &claim(value)).await.status;
+    // Exhausting a key that is written like somebody's address leaves that address alone.
+    for status in [200, 200, 429] {
+        assert_eq!(ask(&other, "127.0.0.1").await, status);
+    }
+    assert_eq!(client.statuses("/", 3).await, [200, 200, 429]);
+    // And the other way round: the address has another key than its text.
+    assert_eq!(ask(&client, "127.0.0.2").await, 200);
+    assert_eq!(other.statuses("/", 3).await, [200, 200, 429]);
+    // The same API key is one client, wherever it comes from.
+    assert_eq!(ask(&client, "k1").await, 200);
+    assert_eq!(ask(&other, "k1").await, 200);
+    assert_eq!(ask(&client, "k1").await, 429);
+    // An address on a list is an address, and no API key.
+    assert_eq!(blocked.get("/").await.status, 403);
+    assert_eq!(ask(&client, "127.0.0.7").await, 200);
+}
+
+#[tokio::test]
 async fn without_the_address_of_the_peer_everybody_is_limited_together() {
     let limits = Limits::with("fixed_window 1/h");
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

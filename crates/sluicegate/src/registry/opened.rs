@@ -79,7 +79,7 @@ impl Opened {
             lists: KeyIndex::new(blocked.chain(allowed)),
             overrides: KeyIndex::new(overrides),
             limiters: limiters.into(),
-            is_by_address: *config.key.components() == [KeyComponent::Ip],
+            is_by_address: config.key.alternatives().eq([[KeyComponent::Ip]]),
             config,
         }
     }

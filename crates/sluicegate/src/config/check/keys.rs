@@ -200,7 +200,7 @@ fn never_matches(matcher: &KeyMatcher, context: &KeyContext<'_>) -> Option<Strin
         return None;
     };
     let expression = context.expression?;
-    if !expression.components().contains(&KeyComponent::Ip) {
+    if !expression.alternatives().flatten().any(|component| *component == KeyComponent::Ip) {
         return Some(format!(
             "`{range}` matches no key made by `key: {expression}`, which has no `ip`"
         ));
