@@ -12,10 +12,6 @@ pub(crate) struct CidrSet {
 }
 
 impl CidrSet {
-    pub(crate) const fn is_empty(&self) -> bool {
-        self.ranges.is_empty()
-    }
-
     pub(crate) fn contains(&self, address: IpAddr) -> bool {
         self.covers(Cidr::host(address))
     }

@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use smallvec::SmallVec;
 
 use crate::cidr::Cidr;
+use crate::key_view::{Form, KeyView};
 
 /// A [`Key`] up to this many bytes needs no allocation.
 const INLINE: usize = 64;
@@ -14,13 +15,13 @@ const INLINE: usize = 64;
 pub(crate) type Bytes = SmallVec<[u8; INLINE]>;
 
 /// Separates the parts of a joined key.
-const SEPARATOR: u8 = b'|';
+pub(crate) const SEPARATOR: u8 = b'|';
 /// Precedes a separator or an escape inside a part.
-const ESCAPE: u8 = b'\\';
+pub(crate) const ESCAPE: u8 = b'\\';
 /// Begins every key with a special meaning. A plain key that begins with it gets it twice.
-const RESERVED: u8 = 0;
+pub(crate) const RESERVED: u8 = 0;
 /// Precedes a key once for every alternative before the one that made it.
-const MARK: [u8; 2] = [RESERVED, b'|'];
+pub(crate) const MARK: [u8; 2] = [RESERVED, b'|'];
 /// The key that requests without a key share.
 const SHARED: &[u8] = b"\0shared";
 
@@ -45,6 +46,19 @@ const SHARED: &[u8] = b"\0shared";
 pub struct Key {
     bytes: Bytes,
     network: Option<Cidr>,
+    layout: Layout,
+}
+
+/// How the bytes of a key are put together.
+#[derive(Clone, Copy, Debug)]
+struct Layout {
+    /// The index of the alternative that made the key.
+    alternative: u16,
+    /// The number of bytes before the parts: marks, and what keeps a part from being reserved.
+    start: u16,
+    form: Form,
+    /// The index of the part that is the client's network.
+    network_at: Option<u16>,
 }
 
 impl Key {
@@ -73,14 +87,22 @@ impl Key {
         const MAX_BYTES: usize = 49;
         let bytes = bytes.as_ref();
         let text = std::str::from_utf8(bytes).ok().filter(|text| text.len() <= MAX_BYTES);
-        Self { network: text.and_then(|text| text.parse().ok()), ..Self::new(bytes) }
+        match text.and_then(|text| text.parse().ok()) {
+            Some(network) => {
+                let mut key = Self::new(bytes).in_network(network);
+                key.layout.network_at = Some(0);
+                key
+            }
+            None => Self::new(bytes),
+        }
     }
 
     /// The key that all requests without a key share, under
     /// [`OnMissingKey::Shared`](crate::OnMissingKey::Shared).
     #[must_use]
     pub fn shared() -> Self {
-        Self { bytes: Bytes::from_slice(SHARED), network: None }
+        let layout = Layout { alternative: 0, start: 0, form: Form::Opaque, network_at: None };
+        Self { bytes: Bytes::from_slice(SHARED), network: None, layout }
     }
 
     /// Joins keys into one. Different lists of two or more keys make different keys; a list of one
@@ -98,7 +120,11 @@ impl Key {
         for key in keys {
             writer.begin_part();
             writer.push(&key.bytes);
-            writer.network = writer.network.or(key.network);
+            if let (None, Some(network)) = (writer.network, key.network) {
+                writer.network = Some(network);
+                let is_whole = key.layout.form == Form::Single && key.layout.network_at.is_some();
+                writer.network_at = is_whole.then_some(writer.index);
+            }
         }
         writer.finish()
     }
@@ -107,6 +133,20 @@ impl Key {
     #[must_use]
     pub fn in_network(self, network: Cidr) -> Self {
         Self { network: Some(network), ..self }
+    }
+
+    /// The key as entries of lists match it.
+    #[must_use]
+    pub fn view(&self) -> KeyView<'_> {
+        let Layout { alternative, start, form, network_at } = self.layout;
+        KeyView {
+            parts: self.bytes.get(usize::from(start)..).unwrap_or_default(),
+            form,
+            alternative: usize::from(alternative),
+            network: self.network,
+            network_at: network_at.map(usize::from),
+            is_text: false,
+        }
     }
 
     /// The bytes to ask a limiter about.
@@ -125,10 +165,18 @@ impl Key {
     /// of them makes.
     pub(crate) fn of_alternative(mut self, index: usize, count: usize) -> Self {
         // What begins with a mark already is made by an alternative inside of this one.
+        let mut added = 0;
         if index + 1 < count && self.bytes.first() == Some(&RESERVED) {
             self.bytes.insert(0, RESERVED);
+            added += 1;
         }
-        (0..index).for_each(|_| self.bytes.insert_from_slice(0, &MARK));
+        for _ in 0..index {
+            self.bytes.insert_from_slice(0, &MARK);
+            added += 2;
+        }
+        self.layout.start = self.layout.start.saturating_add(added);
+        let index = u16::try_from(index).unwrap_or(u16::MAX);
+        self.layout.alternative = self.layout.alternative.saturating_add(index);
         self
     }
 }
@@ -171,9 +219,12 @@ impl fmt::Debug for Key {
 pub(crate) struct KeyWriter {
     bytes: Bytes,
     network: Option<Cidr>,
+    network_at: Option<u16>,
     parts: Parts,
     /// The index where the current part begins.
     part: usize,
+    /// The index of the current part among all.
+    index: u16,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -189,19 +240,27 @@ enum Parts {
 impl KeyWriter {
     /// A writer of a key that is a single part, unescaped.
     pub(crate) fn of_one_part() -> Self {
-        Self { bytes: Bytes::new(), network: None, parts: Parts::Single, part: 0 }
+        Self::new(Parts::Single)
     }
 
     /// A writer of a joined key, each part of which begins with [`KeyWriter::begin_part`].
     pub(crate) fn of_parts() -> Self {
-        Self { bytes: Bytes::new(), network: None, parts: Parts::First, part: 0 }
+        Self::new(Parts::First)
+    }
+
+    fn new(parts: Parts) -> Self {
+        let (network, network_at) = (None, None);
+        Self { bytes: Bytes::new(), network, network_at, parts, part: 0, index: 0 }
     }
 
     pub(crate) fn begin_part(&mut self) {
         match self.parts {
             Parts::Single => {}
             Parts::First => self.parts = Parts::Next,
-            Parts::Next => self.bytes.push(SEPARATOR),
+            Parts::Next => {
+                self.bytes.push(SEPARATOR);
+                self.index = self.index.saturating_add(1);
+            }
         }
         self.part = self.bytes.len();
     }
@@ -255,13 +314,18 @@ impl KeyWriter {
             IpAddr::V6(_) => drop(fmt::Write::write_fmt(self, format_args!("{network}"))),
         }
         self.network = Some(network);
+        self.network_at = Some(self.index);
     }
 
     pub(crate) fn finish(mut self) -> Key {
+        let mut start = 0;
         if self.bytes.first() == Some(&RESERVED) {
             self.bytes.insert(0, RESERVED);
+            start = 1;
         }
-        Key { bytes: self.bytes, network: self.network }
+        let form = if self.parts == Parts::Single { Form::Single } else { Form::Joined };
+        let layout = Layout { alternative: 0, start, form, network_at: self.network_at };
+        Key { bytes: self.bytes, network: self.network, layout }
     }
 }
 

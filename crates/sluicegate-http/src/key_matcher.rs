@@ -1,55 +1,66 @@
-//! Entries of allow and block lists.
+//! Entries of lists of keys.
 
+mod by_length;
+mod fit;
+mod map;
 mod read;
-mod set;
 
 use std::error::Error;
 use std::fmt;
 use std::str::FromStr;
 
 use crate::cidr::Cidr;
-use crate::key::Key;
 
-pub use set::KeySet;
+pub use map::KeyMap;
 
-/// One entry of a list of keys: a pattern that keys match.
+/// One entry of a list of keys: a pattern that keys match. A [`KeyMap`] finds the entry for a key.
 ///
 /// | text | matches |
 /// | --- | --- |
 /// | `alice` | this key |
-/// | `internal-*` | every key with this prefix; `*` alone matches all keys |
+/// | `internal-*` | every key that begins with this; `*` alone matches all keys |
 /// | `10.0.0.0/8`, `192.0.2.1`, `2001:db8::/32` | every key with a client's network in this range |
+/// | `acme\|alice` | of keys with several components, such as those of `header:x-tenant+user`, this one |
+/// | `acme\|*`, `*\|alice`, `acme\|a*\|10.0.0.0/8` | of such keys, those with these components |
 ///
-/// `\*` and `\\` stand for `*` and `\`, and `\xNN` for the byte with these two hexadecimal digits. A
-/// `*` anywhere but at the end is an error. A joined key is written as its bytes: `alice|GET`.
+/// Components are written as they are, without the escapes of a joined key: `\|`, `\*` and `\\` stand
+/// for `|`, `*` and `\`, and `\xNN` for the byte with these two hexadecimal digits. A `*` is the end of
+/// a component, and at the end of an entry it also stands for all components that follow. Keys of one
+/// component may contain `|`, and match an entry that is written like them: `auth0|1234`, `auth0|*`.
 ///
-/// A range matches only keys made from a client's address: those of the component `ip`, alone or
-/// joined with others. It never matches a user whose name looks like an address. IPv6 clients are
-/// limited as networks, by default of 64 bits, so a range with a longer prefix matches none of them.
+/// A range matches only a client's address: the component `ip` of a key. It never matches a user whose
+/// name looks like an address. IPv6 clients are limited as networks, by default of 64 bits, so a range
+/// with a longer prefix matches none of them. A range alone matches keys of one or several components.
 ///
 /// ```
-/// use sluicegate_http::{Key, KeyMatcher};
+/// use sluicegate_http::{Key, KeyExpression, KeyMap, KeyMatcher};
 ///
-/// let entry: KeyMatcher = "internal-*".parse()?;
-/// assert!(entry.matches(&Key::new("internal-batch")));
-/// assert!(!entry.matches(&Key::new("external")));
-///
-/// let office: KeyMatcher = "2001:db8::/32".parse()?;
-/// assert!(office.matches(&Key::of_network("2001:db8:7::/64".parse()?)));
-/// assert!(!office.matches(&Key::new("2001:db8:7::/64")));
+/// let entries = ["alice", "internal-*", "10.0.0.0/8", "acme|*"];
+/// let entries = entries.map(|text| (text.parse::<KeyMatcher>().unwrap(), text));
+/// let map = KeyMap::new(&KeyExpression::default(), entries);
+/// let find = |key: Key| map.find(key.view()).copied();
+/// assert_eq!(find(Key::new("alice")), Some("alice"));
+/// assert_eq!(find(Key::new("internal-batch")), Some("internal-*"));
+/// assert_eq!(find(Key::of_network("10.1.2.3".parse()?)), Some("10.0.0.0/8"));
+/// assert_eq!(find(Key::new("10.1.2.3")), None);
+/// assert_eq!(find(Key::join(&[Key::new("acme"), Key::new("bob")])), Some("acme|*"));
 ///
 /// let error = "a*b".parse::<KeyMatcher>().unwrap_err();
 /// assert_eq!(
 ///     error.to_string(),
-///     r"`a*b` has a `*` that isn't at the end: write `\*` for the character"
+///     r"`a*b` has a `*` that isn't at the end of a component: write `\*` for the character"
 /// );
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub struct KeyMatcher(OwnedPattern);
+pub struct KeyMatcher {
+    /// At least one.
+    components: Box<[Pattern]>,
+}
 
+/// What a component of a key is matched against.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
-enum OwnedPattern {
+enum Pattern {
     Exact(Box<[u8]>),
     Prefix(Box<[u8]>),
     Range(Cidr),
@@ -62,54 +73,41 @@ impl KeyMatcher {
     /// Matches the key with these bytes.
     #[must_use]
     pub fn exact(bytes: impl AsRef<[u8]>) -> Self {
-        Self(OwnedPattern::Exact(Key::new(bytes).as_bytes().into()))
+        Self::of(Pattern::Exact(bytes.as_ref().into()))
     }
 
     /// Matches every key that begins with these bytes.
     #[must_use]
     pub fn prefix(bytes: impl AsRef<[u8]>) -> Self {
-        Self(OwnedPattern::Prefix(Key::new(bytes).as_bytes().into()))
+        Self::of(Pattern::Prefix(bytes.as_ref().into()))
     }
 
     /// Matches every key with a client's network in `range`.
     #[must_use]
-    pub const fn range(range: Cidr) -> Self {
-        Self(OwnedPattern::Range(range))
+    pub fn range(range: Cidr) -> Self {
+        Self::of(Pattern::Range(range))
     }
 
-    /// The pattern of the entry, for building an index of many entries.
+    /// Matches keys of several components, each by its own entry: what `|` is in the text.
+    ///
+    /// ```
+    /// use sluicegate_http::KeyMatcher;
+    ///
+    /// let entry = KeyMatcher::join([KeyMatcher::exact("a|b"), KeyMatcher::prefix("")]);
+    /// assert_eq!(entry.to_string(), r"a\|b|*");
+    /// assert_eq!(r"a\|b|*".parse(), Ok(entry));
+    /// # Ok::<(), sluicegate_http::KeyMatcherError>(())
+    /// ```
     #[must_use]
-    pub const fn pattern(&self) -> Pattern<'_> {
-        match &self.0 {
-            OwnedPattern::Exact(bytes) => Pattern::Exact(bytes),
-            OwnedPattern::Prefix(bytes) => Pattern::Prefix(bytes),
-            OwnedPattern::Range(range) => Pattern::Range(*range),
-        }
+    pub fn join(entries: impl IntoIterator<Item = Self>) -> Self {
+        let components: Box<[Pattern]> =
+            entries.into_iter().flat_map(|entry| entry.components).collect();
+        if components.is_empty() { Self::exact("") } else { Self { components } }
     }
 
-    /// Whether `key` matches the entry.
-    #[must_use]
-    pub fn matches(&self, key: &Key) -> bool {
-        match &self.0 {
-            OwnedPattern::Exact(bytes) => key.as_bytes() == &**bytes,
-            OwnedPattern::Prefix(bytes) => key.as_bytes().starts_with(bytes),
-            OwnedPattern::Range(range) => {
-                key.network().is_some_and(|network| range.covers(network))
-            }
-        }
+    fn of(component: Pattern) -> Self {
+        Self { components: [component].into() }
     }
-}
-
-/// The pattern of a [`KeyMatcher`]: the keys that it matches.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-#[non_exhaustive]
-pub enum Pattern<'m> {
-    /// The key with these [bytes](Key::as_bytes).
-    Exact(&'m [u8]),
-    /// Every key that begins with these bytes.
-    Prefix(&'m [u8]),
-    /// Every key with a client's network in this range.
-    Range(Cidr),
 }
 
 impl FromStr for KeyMatcher {
@@ -126,10 +124,21 @@ impl FromStr for KeyMatcher {
 impl fmt::Display for KeyMatcher {
     /// The text that parses as the entry.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            OwnedPattern::Exact(bytes) => f.write_str(&read::escaped(bytes)),
-            OwnedPattern::Prefix(bytes) => write!(f, "{}*", read::escaped(bytes)),
-            OwnedPattern::Range(range) => write!(f, "{range}"),
+        let mut between = "";
+        for component in &self.components {
+            write!(f, "{between}{component}")?;
+            between = "|";
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exact(bytes) => f.write_str(&read::escaped(bytes)),
+            Self::Prefix(bytes) => write!(f, "{}*", read::escaped(bytes)),
+            Self::Range(range) => write!(f, "{range}"),
         }
     }
 }

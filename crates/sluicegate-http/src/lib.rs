@@ -29,7 +29,7 @@
 //! ```
 //!
 //! Code can make keys from anything in a request: see [`KeyExtractor`]. [`OnMissingKey`] sets what
-//! happens to a request without a key, and a [`KeySet`] holds the keys of an allow or block list.
+//! happens to a request without a key, and a [`KeyMap`] holds the entries of allow and block lists.
 //!
 //! # Responses
 //!
@@ -71,6 +71,7 @@ mod key;
 mod key_component;
 mod key_expression;
 mod key_matcher;
+mod key_view;
 mod missing;
 mod policy_name;
 mod problem;
@@ -89,7 +90,8 @@ pub use grpc::{GrpcCode, GrpcStatus, is_grpc};
 pub use key::Key;
 pub use key_component::KeyComponent;
 pub use key_expression::{KeyExpression, KeyExpressionError};
-pub use key_matcher::{KeyMatcher, KeyMatcherError, KeySet, Pattern};
+pub use key_matcher::{KeyMap, KeyMatcher, KeyMatcherError};
+pub use key_view::KeyView;
 pub use missing::{KeyOutcome, MissingComponent, MissingReason, OnMissingKey, OnMissingKeyError};
 pub use problem::{Problem, ProblemKind};
 pub use request::{MatchedRoute, Peer, RequestView, User};

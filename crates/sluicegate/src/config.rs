@@ -39,11 +39,11 @@
 //! # Entries that name keys
 //!
 //! `allow`, `block` and the `key` of an override match keys: `alice` matches that key, `tenant-*`
-//! all keys with that prefix, `10.0.0.0/8` all with a client address in that range ([`KeyMatcher`]
-//! has the details). If several entries match a key, the most specific one counts, whatever their
-//! order: the key itself, then the longest range, then the longest prefix. In code, an entry of
-//! `block` beats an equal one of `allow`; in a file that is an error. A key on neither list has the
-//! numbers of the override that matches it, or else those of the limit.
+//! all keys with that prefix, `10.0.0.0/8` all with a client address in that range, and `acme|*` all
+//! with that first component ([`KeyMatcher`] has the details). If several entries match a key, the
+//! most specific one counts, whatever their order: see [`KeyMap`](sluicegate_http::KeyMap). In code, an
+//! entry of `block` beats an equal one of `allow`; in a file that is an error. A key on neither list
+//! has the numbers of the override that matches it, or else those of the limit.
 //!
 //! An override has the policies of its limit with other numbers: the same names, algorithms and
 //! windows in the same order, or `times` as much of every rate, burst, capacity, queue and limit.

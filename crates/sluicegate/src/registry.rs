@@ -6,7 +6,6 @@ mod changes;
 mod gate;
 mod generation;
 mod joint;
-mod key_index;
 mod keyed;
 mod opened;
 mod prepared;

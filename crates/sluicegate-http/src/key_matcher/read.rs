@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::net::IpAddr;
 
-use super::KeyMatcher;
+use super::{KeyMatcher, Pattern};
 use crate::cidr::{Cidr, CidrError};
 use crate::escape::byte_of;
 
@@ -17,11 +17,28 @@ pub(super) fn matcher(text: &str) -> Result<KeyMatcher, (usize, String)> {
         let max = KeyMatcher::MAX_BYTES;
         return Err((0, format!("has {} bytes, but may have at most {max}", text.len())));
     }
-    match range(text) {
-        Some(Ok(range)) => Ok(KeyMatcher::range(range)),
-        Some(Err(error)) => Err((0, format!("can't be used: {error}"))),
-        None => key_or_prefix(text),
+    let mut components = Vec::new();
+    let mut at = 0;
+    for component in split(text) {
+        let found = match range(component) {
+            Some(Ok(range)) => Ok(Pattern::Range(range)),
+            Some(Err(error)) => Err((0, format!("can't be used: {error}"))),
+            None => text_or_prefix(component),
+        };
+        components.push(found.map_err(|(inside, problem)| (at + inside, problem))?);
+        at += component.len() + 1;
     }
+    Ok(KeyMatcher { components: components.into() })
+}
+
+/// The components of an entry: what stands between `|`, except for those with a `\` before them.
+fn split(text: &str) -> impl Iterator<Item = &str> {
+    let mut is_escaped = false;
+    text.split(move |character| {
+        let is_end = character == '|' && !is_escaped;
+        is_escaped = character == '\\' && !is_escaped;
+        is_end
+    })
 }
 
 /// Parses a text that looks like a range: an address, alone or before a slash and digits. `None`
@@ -34,19 +51,20 @@ fn range(text: &str) -> Option<Result<Cidr, CidrError>> {
     looks_like_one.then(|| text.parse())
 }
 
-fn key_or_prefix(text: &str) -> Result<KeyMatcher, (usize, String)> {
+fn text_or_prefix(text: &str) -> Result<Pattern, (usize, String)> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((&byte, after)) = rest.split_first() {
         let at = text.len() - rest.len();
         rest = after;
         match (byte, after) {
-            (b'*', []) => return Ok(KeyMatcher::prefix(bytes)),
+            (b'*', []) => return Ok(Pattern::Prefix(bytes.into())),
             (b'*', _) => {
-                let problem = r"has a `*` that isn't at the end: write `\*` for the character";
+                let problem =
+                    r"has a `*` that isn't at the end of a component: write `\*` for the character";
                 return Err((at, problem.to_owned()));
             }
-            (b'\\', [escaped @ (b'*' | b'\\'), after @ ..]) => {
+            (b'\\', [escaped @ (b'*' | b'\\' | b'|'), after @ ..]) => {
                 bytes.push(*escaped);
                 rest = after;
             }
@@ -65,18 +83,16 @@ fn key_or_prefix(text: &str) -> Result<KeyMatcher, (usize, String)> {
             (other, _) => bytes.push(other),
         }
     }
-    Ok(KeyMatcher::exact(bytes))
+    Ok(Pattern::Exact(bytes.into()))
 }
 
-/// The text that parses as the bytes of a key.
-pub(super) fn escaped(key: &[u8]) -> String {
-    // `Key` adds this NUL in front of another.
-    let bytes = if key.starts_with(b"\0") { key.get(1..).unwrap_or_default() } else { key };
+/// The text that parses as these bytes of a component.
+pub(super) fn escaped(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
         for character in chunk.valid().chars() {
             match character {
-                '*' | '\\' => text.extend(['\\', character]),
+                '*' | '\\' | '|' => text.extend(['\\', character]),
                 control if control.is_ascii_control() => {
                     let _ = write!(text, "\\x{:02x}", u32::from(control));
                 }

@@ -30,9 +30,8 @@ pub struct LimitConfig {
     pub missing_key: OnMissingKey,
     /// Keys that pass without being counted.
     pub allow: Vec<KeyMatcher>,
-    /// Keys that are denied. If a key matches here and in `allow`, the more specific entry counts:
-    /// a key before a range of addresses before a prefix, and a longer range or prefix before a
-    /// shorter one. Between equal entries, this list wins.
+    /// Keys that are denied. If a key matches here and in `allow`, the more specific entry counts, in
+    /// the order of [`KeyMap`](sluicegate_http::KeyMap). Between equal entries, this list wins.
     pub block: Vec<KeyMatcher>,
     /// Keys with other numbers. If several match a key, the most specific one counts, in the order
     /// above. An override with the policies of another limit keeps separate states.

@@ -342,7 +342,7 @@ fn the_guide_is_right() {
     let guide = include_str!("../../../../docs/configuration.md");
     let examples: Vec<&str> =
         guide.split("```yaml\n").skip(1).map(|rest| rest.split_once("```").unwrap().0).collect();
-    assert_eq!(examples.len(), 2);
+    assert_eq!(examples.len(), 3);
     for example in &examples {
         assert!(parse(example).warnings().is_empty(), "{example}");
     }

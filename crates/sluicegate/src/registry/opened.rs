@@ -4,9 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use sluicegate_core::{Limit, OpenOptions, SharedStore};
-use sluicegate_http::{Cidr, KeyComponent};
+use sluicegate_http::{KeyMap, KeyView};
 
-use super::key_index::KeyIndex;
 use super::purpose::Purpose;
 use crate::ask::Subject;
 use crate::config::LimitConfig;
@@ -20,10 +19,8 @@ pub(super) struct Opened {
     pub(super) config: Arc<LimitConfig>,
     /// With the limit's own numbers, and then with those of the overrides, each set once.
     limiters: Box<[Limiter]>,
-    lists: KeyIndex<Listed>,
-    overrides: KeyIndex<u32>,
-    /// Whether a key given as text that parses as a network is the client's network.
-    is_by_address: bool,
+    lists: KeyMap<Listed>,
+    overrides: KeyMap<u32>,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -71,15 +68,15 @@ impl Opened {
                 limiters.push(open(entry.limit()));
                 u32::try_from(limiters.len() - 1).unwrap_or(0)
             });
-            overrides.push((entry.key(), set));
+            overrides.push((entry.key().clone(), set));
         }
-        let blocked = config.block.iter().map(|matcher| (matcher, Listed::Blocked));
-        let allowed = config.allow.iter().map(|matcher| (matcher, Listed::Allowed));
+        let blocked = config.block.iter().map(|matcher| (matcher.clone(), Listed::Blocked));
+        let allowed = config.allow.iter().map(|matcher| (matcher.clone(), Listed::Allowed));
         Self {
-            lists: KeyIndex::new(blocked.chain(allowed)),
-            overrides: KeyIndex::new(overrides),
+            // Of equal entries the first one counts.
+            lists: KeyMap::new(&config.key, blocked.chain(allowed)),
+            overrides: KeyMap::new(&config.key, overrides),
             limiters: limiters.into(),
-            is_by_address: config.key.alternatives().eq([[KeyComponent::Ip]]),
             config,
         }
     }
@@ -108,33 +105,21 @@ impl Opened {
     }
 
     pub(super) fn listing(&self, subject: &Subject<'_>, purpose: Purpose) -> Listing {
-        let network = self.network(subject);
-        match (self.lists.find(subject.key, network), purpose) {
+        let key = self.view(subject);
+        match (self.lists.find(key), purpose) {
             (Some(Listed::Allowed), Purpose::Admit | Purpose::Settle) => Listing::Allowed,
             (Some(Listed::Blocked), Purpose::Admit) => Listing::Blocked,
-            _ => Listing::Counted(self.overrides.find(subject.key, network).unwrap_or(0)),
+            _ => Listing::Counted(self.overrides.find(key).copied().unwrap_or(0)),
         }
     }
 
-    /// The client's network, if the key is or contains one and a list needs it.
-    fn network(&self, subject: &Subject<'_>) -> Option<Cidr> {
-        if !(self.lists.has_ranges() || self.overrides.has_ranges()) {
-            return None;
-        }
+    /// The key as entries match it.
+    fn view<'k>(&self, subject: &Subject<'k>) -> KeyView<'k> {
         match subject.made {
-            Some(key) => key.network(),
-            None if self.is_by_address => network_of_text(subject.key),
-            None => None,
+            Some(key) if key.as_bytes() == subject.key => key.view(),
+            // Text in the place of a key without a network.
+            Some(_) => self.config.key.read(subject.key).without_network(),
+            None => self.config.key.read(subject.key),
         }
     }
-}
-
-/// Parses a network.
-fn network_of_text(text: &[u8]) -> Option<Cidr> {
-    /// An IPv6 address of 45 characters, a slash and three digits.
-    const MOST: usize = 49;
-    let is_valid = |byte: &u8| byte.is_ascii_hexdigit() || b":./".contains(byte);
-    // Checked first, because the parser's error needs an allocation.
-    let may_be_one = text.len() <= MOST && text.iter().all(is_valid);
-    str::from_utf8(text).ok().filter(|_| may_be_one)?.parse().ok()
 }

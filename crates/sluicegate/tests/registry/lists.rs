@@ -1,4 +1,4 @@
-use sluicegate::http::Key;
+use sluicegate::http::{Key, Peer, User};
 use sluicegate::{Ask, Denied, DeniedReason, Source};
 
 use crate::support::{Setup, admitted, check, now};
@@ -75,6 +75,50 @@ fn a_user_called_like_an_address_has_no_address() {
     setup.replace(&LISTS.replace("key: ip", "key: user"));
     assert_eq!(check(&gate, "10.1.2.3").source(), Source::Store);
     assert_eq!(check(&gate, "alice").source(), Source::Bypass);
+}
+
+/// What a client sends in the place of one alternative never puts it on a list that is meant for
+/// another one.
+#[test]
+fn each_alternative_of_a_key_has_entries_of_its_own() {
+    let setup = Setup::new(
+        r#"limits:
+  api:
+    key: user or 'key' + header:x-api-key or ip
+    policies: [gcra 1/h burst 2]
+    allow: [alice, "key|k1", 10.0.0.0/8]
+    block: ["key|bad-*", 10.6.6.6]
+"#,
+    );
+    let gate = setup.registry.gate("api");
+    let asked = |user: Option<&str>, api_key: Option<&str>, peer: [u8; 4]| {
+        let mut request = http::Request::get("/").extension(Peer((peer, 80).into()));
+        if let Some(api_key) = api_key {
+            request = request.header("x-api-key", api_key);
+        }
+        if let Some(user) = user {
+            request = request.extension(User::new(user));
+        }
+        let keys = gate.keys(&request.body(()).unwrap()).unwrap();
+        let decision = check(&gate, keys.ask());
+        (decision.source() == Source::Bypass).then_some(decision.is_allowed())
+    };
+    let elsewhere = [192, 0, 2, 1];
+    assert_eq!(asked(Some("alice"), None, elsewhere), Some(true));
+    assert_eq!(asked(None, Some("k1"), elsewhere), Some(true));
+    assert_eq!(asked(None, None, [10, 1, 2, 3]), Some(true));
+    assert_eq!(asked(None, None, [10, 6, 6, 6]), Some(false));
+    assert_eq!(asked(None, Some("bad-1"), elsewhere), Some(false));
+    // What is listed of one alternative is nothing in another.
+    assert_eq!(asked(None, Some("alice"), elsewhere), None);
+    assert_eq!(asked(Some("key|k1"), None, elsewhere), None);
+    assert_eq!(asked(Some("10.1.2.3"), None, elsewhere), None);
+    assert_eq!(asked(None, Some("10.1.2.3"), elsewhere), None);
+    assert_eq!(asked(Some("bob"), None, [10, 1, 2, 3]), None, "the key has no address");
+    // Over HTTP and on the command line a key is text: NUL and `|` for each alternative before.
+    let listed = |key: &str| check(&gate, key).source() == Source::Bypass;
+    assert!(listed("alice") && listed("\0|key|k1") && listed("\0|\0|10.1.2.3"));
+    assert!(!listed("key|k1") && !listed("10.1.2.3"));
 }
 
 #[test]

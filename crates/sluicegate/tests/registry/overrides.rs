@@ -42,6 +42,52 @@ fn the_most_particular_override_has_the_numbers() {
     assert_eq!(setup.admitted("api", "10.1.3.4", 200), 7);
 }
 
+/// Entries of overrides name components, which no value of another component can fake.
+#[test]
+fn an_override_may_name_a_component_of_the_key() {
+    let setup = Setup::new(
+        r#"limits:
+  api:
+    key: header:x-tenant + user
+    policies: [gcra 1/h burst 2]
+    overrides:
+      - {key: "acme|*", policies: [gcra 1/h burst 3]}
+      - {key: "*|alice", policies: [gcra 1/h burst 4]}
+      - {key: "oscorp|a*", policies: [gcra 1/h burst 5]}
+      - {key: 'a\|b|bob', policies: [gcra 1/h burst 6]}
+"#,
+    );
+    for (key, most) in [
+        ("acme|bob", 3),
+        ("acme|alice", 3),
+        ("globex|alice", 4),
+        ("oscorp|alice", 5),
+        ("oscorp|bob", 2),
+        (r"a\|b|bob", 6),
+        ("a|b|bob", 2),
+        ("acme", 2),
+        (r"globex\|x|alice", 4),
+        (r"globex|x\|alice", 2),
+        (r"acme\|x|bob", 2),
+    ] {
+        assert_eq!(setup.admitted("api", key, 20), most, "{key}");
+    }
+    let gate = setup.registry.gate("api");
+    let asked = |tenant: &str, user: &str| {
+        let request = http::Request::get("/")
+            .header("x-tenant", tenant)
+            .extension(sluicegate::http::User::new(user))
+            .body(())
+            .unwrap();
+        let keys = gate.keys(&request).unwrap();
+        check(&gate, keys.ask()).policy(0).unwrap().limit()
+    };
+    assert_eq!(asked("acme", "zoe"), Some(3));
+    assert_eq!(asked("hooli", "alice"), Some(4));
+    assert_eq!(asked("hooli", "acme|alice"), Some(2), "no part of a name is another component");
+    assert_eq!(asked("acme|x", "alice"), Some(4));
+}
+
 #[test]
 fn answers_speak_of_the_numbers_that_were_asked() {
     let setup = Setup::new(OVERRIDES);

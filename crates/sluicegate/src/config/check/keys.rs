@@ -3,9 +3,7 @@
 use std::collections::HashSet;
 
 use sluicegate_core::Limit;
-use sluicegate_http::{
-    Cidr, ClientAddress, KeyComponent, KeyExpression, KeyMatcher, KeyMatcherError, Pattern,
-};
+use sluicegate_http::{ClientAddress, KeyExpression, KeyMatcher, KeyMatcherError};
 
 use super::{Checker, field, path, twice};
 use crate::config::tree::{Node, Value};
@@ -72,8 +70,11 @@ impl Checker<'_> {
         let text = self.text(node, path, "a key in quotes such as \"alice\"")?;
         match text.parse::<KeyMatcher>() {
             Ok(matcher) => {
-                if let Some(warning) = never_matches(&matcher, context) {
-                    self.warnings.report(node.position, &format!("{path}: {warning}"));
+                let why_never = context
+                    .expression
+                    .and_then(|expression| matcher.why_never(expression, context.address));
+                if let Some(why) = why_never {
+                    self.warnings.report(node.position, &format!("{path}: {why}"));
                 }
                 Some(matcher)
             }
@@ -192,32 +193,6 @@ impl Checker<'_> {
             .map_err(|error: TimesError| self.report(node.position, path, &error.to_string()))
             .ok()
     }
-}
-
-/// Why an entry can't match any key that middleware makes, if so.
-fn never_matches(matcher: &KeyMatcher, context: &KeyContext<'_>) -> Option<String> {
-    let Pattern::Range(range) = matcher.pattern() else {
-        return None;
-    };
-    let expression = context.expression?;
-    if !expression.alternatives().flatten().any(|component| *component == KeyComponent::Ip) {
-        return Some(format!(
-            "`{range}` matches no key made by `key: {expression}`, which has no `ip`"
-        ));
-    }
-    let network = context.address.network_of(range.address());
-    let longer = range.len() > network.len() && !network_is_unwrapped(range, network);
-    longer.then(|| {
-        format!(
-            "`{range}` matches no key, because only the first {} bits of an address count: write {network}",
-            network.len()
-        )
-    })
-}
-
-/// Whether the address is an IPv4-mapped one.
-fn network_is_unwrapped(range: Cidr, network: Cidr) -> bool {
-    range.address().is_ipv6() != network.address().is_ipv6()
 }
 
 const EXAMPLE_ENTRY: &str = "`{key: alice, times: 10}`";
