@@ -130,7 +130,9 @@ async fn a_name_is_charged_in_every_limit_that_has_it_and_all_are_told() {
         .key(key("query:user"))
         .cost(|_| [("requests", 1)])
         .and(limits.gate("organisation"), key("query:organisation"))
+        .unwrap()
         .and(limits.gate("address"), key("ip"))
+        .unwrap()
         .charge_after(|response| response.charge());
     let client = site(layer).await;
     let reply = client.get("/40?user=alice&organisation=acme").await;
