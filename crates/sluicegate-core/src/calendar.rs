@@ -98,12 +98,9 @@ impl CalendarWindow {
     #[must_use]
     pub fn boundaries(&self, at: Timestamp) -> Boundaries {
         let mut first = self.first_day(at);
-        // A zone that skips a whole local day makes two dates begin at one instant, and one that
-        // repeats an hour around midnight can put an instant before its date's beginning.
-        while self.begins(first) > at {
-            first = self.step(first, -1);
-        }
         let mut next = self.step(first, 1);
+        // A zone that skips a whole local day makes two dates begin at one instant, and one that
+        // repeats an hour across midnight puts an instant of one date after the next has begun.
         // Days after the last instant all begin at it: nothing is found by walking through them.
         while self.begins(next) <= at && self.begins(next) < Timestamp::MAX && next > first {
             first = next;
@@ -196,5 +193,49 @@ impl Hash for CalendarWindow {
 impl fmt::Display for CalendarWindow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} calendar {}", self.unit.keyword(), self.zone)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn day(zone: &str, at: &str) -> [String; 2] {
+        let micros = |text: &str| {
+            let instant: jiff::Timestamp = text.parse().unwrap();
+            Timestamp::from_micros_clamped(instant.as_microsecond().unsigned_abs())
+        };
+        let text = |at: Timestamp| {
+            jiff::Timestamp::from_microsecond(at.as_micros().cast_signed()).unwrap().to_string()
+        };
+        let (start, end) =
+            CalendarWindow::new(CalendarUnit::Day, zone).unwrap().window_at(micros(at));
+        [start, end].map(text)
+    }
+
+    /// At a minute past midnight of 29 October 2006 the clocks of St. John's went back to 23:01 of
+    /// the 28th: what is the 28th again belongs to the day that has begun.
+    #[test]
+    fn an_hour_repeated_across_midnight_is_of_the_day_that_has_begun() {
+        let zone = "America/St_Johns";
+        let saturday = ["2006-10-28T02:30:00Z", "2006-10-29T02:30:00Z"];
+        let sunday = ["2006-10-29T02:30:00Z", "2006-10-30T03:30:00Z"];
+        for (at, expected) in [
+            ("2006-10-29T02:29:59Z", &saturday), // 23:59:59
+            ("2006-10-29T02:30:30Z", &sunday),   // 00:00:30
+            ("2006-10-29T02:31:00Z", &sunday),   // 23:01:00 again
+            ("2006-10-29T03:29:59Z", &sunday),   // 23:59:59 again
+            ("2006-10-29T03:30:00Z", &sunday),   // 00:00:00 again
+        ] {
+            assert_eq!(day(zone, at), *expected, "{at}");
+        }
+    }
+
+    /// Samoa went from 29 to 31 December 2011.
+    #[test]
+    fn a_day_that_a_zone_skips_is_no_window() {
+        let friday = ["2011-12-30T10:00:00Z", "2011-12-31T10:00:00Z"];
+        assert_eq!(day("Pacific/Apia", "2011-12-30T10:00:00Z"), friday);
+        assert_eq!(day("Pacific/Apia", "2011-12-30T09:59:59Z")[1], friday[0]);
     }
 }

@@ -236,3 +236,44 @@ impl<'o> Call<'o> {
 /// How often more room is waited for. It is found the first time, but for states that are evicted
 /// between two tries.
 const RETRIES: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    use sluicegate_core::{Limit, OpenOptions, Store as _};
+
+    use crate::kernels::AnyPolicy;
+    use crate::store::MemoryStore;
+
+    use super::*;
+
+    /// Of the two tables that the limits share, the one that comes first in their lock order is
+    /// locked by whoever waits for the other, in whatever order the limit lists its policies.
+    #[test]
+    fn limits_that_share_tables_lock_them_in_one_order() {
+        let store = MemoryStore::builder().max_keys(2.try_into().unwrap()).build();
+        let specs = ["fixed_window 9/h as a", "fixed_window 9/h as b"];
+        let open = |specs: [&str; 2]| {
+            let policies = specs.map(|spec| spec.parse().unwrap()).to_vec();
+            store.open(Limit::new("x".parse().unwrap(), policies).unwrap(), OpenOptions::default())
+        };
+        let [one, other] = [open(specs), open([specs[1], specs[0]])];
+        let [AnyPolicy::Window(a), AnyPolicy::Window(b)] = one.policies() else {
+            panic!("two windows");
+        };
+        let is_a_first = one.lock_order() == [0, 1];
+        let (first, second) = if is_a_first { (a, b) } else { (b, a) };
+        for opened in [&one, &other] {
+            let held = second.table.lock(Fingerprint::NONE);
+            std::thread::scope(|scope| {
+                let asked = scope.spawn(|| opened.decide(Request::check(b"k")).unwrap());
+                let is_locked = (0..2_000_000).any(|_| {
+                    std::thread::yield_now();
+                    first.table.try_lock(0).is_none()
+                });
+                drop(held);
+                assert!(is_locked, "it waits for the second table without having the first");
+                assert!(asked.join().unwrap().is_allowed());
+            });
+        }
+    }
+}

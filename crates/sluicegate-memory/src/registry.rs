@@ -295,8 +295,11 @@ fn shards_for(most: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use sluicegate_core::{Limit, OpenOptions, Request, Store};
+    use std::sync::Arc;
 
+    use sluicegate_core::{Limit, ManualClock, OpenOptions, Request, Span, Store};
+
+    use super::FEWEST_PER_SHARD;
     use crate::fingerprint::Fingerprint;
     use crate::kernels::AnyPolicy;
     use crate::opened::MemoryLimit;
@@ -340,5 +343,33 @@ mod tests {
             assert!(asked.join().unwrap().is_allowed());
         });
         assert_eq!(store.stats().evicted_live, 1);
+    }
+
+    #[test]
+    fn a_fresh_state_in_another_shard_goes_before_a_live_one() {
+        let clock = Arc::new(ManualClock::default());
+        let most = 2 * FEWEST_PER_SHARD;
+        let store = MemoryStore::builder()
+            .clock(Arc::clone(&clock))
+            .max_keys(most.try_into().unwrap())
+            .build();
+        let opened = open(&store, "x");
+        let [AnyPolicy::Window(policy)] = opened.policies() else {
+            panic!("a limit of one window");
+        };
+        assert_eq!(opened.registry().shards(), 2, "so that the other one is looked at");
+        let keys_in = |place: usize| {
+            let keys = (0_u32..).map(|number| number.to_be_bytes());
+            let opened = &opened;
+            keys.filter(move |key| policy.table.place_of(opened.store().fingerprint(key)) == place)
+        };
+        let ask = |key: &[u8]| opened.decide(Request::check(key)).unwrap().is_allowed();
+        let half = most / 2;
+        assert!(keys_in(1).take(half).all(|key| ask(&key)));
+        clock.advance(Span::HOUR);
+        assert!(keys_in(0).take(half).all(|key| ask(&key)));
+        assert!(ask(&keys_in(0).nth(half).unwrap()));
+        assert_eq!(store.stats().evicted_live, 0);
+        assert!(keys_in(0).take(half + 1).all(|key| !ask(&key)), "all live ones are there");
     }
 }

@@ -53,6 +53,16 @@ fn the_cache_is_bounded_and_what_leaves_it_keeps_what_it_consumed() {
     assert_eq!(made.get(), 1_002, "it was made anew");
 }
 
+/// Clients choose keys, so a program that sets no bound has one too.
+#[test]
+fn the_cache_is_bounded_by_itself() {
+    let (registry, made) = (Registry::builder(store().0).build(), Cell::new(0));
+    for number in 0..10_100 {
+        let _ = gate(&registry, &number.to_string(), 1, &made);
+    }
+    assert_eq!((made.get(), registry.keyed_len()), (10_100, 10_000));
+}
+
 /// Seed 3.9: five minutes after it was last asked for.
 #[tokio::test(start_paused = true)]
 async fn what_nobody_asks_for_goes_after_a_while() {
