@@ -150,6 +150,18 @@ fn the_worker_waits_for_its_turns() {
     assert_eq!(waited.len(), 4, "{text}");
     assert_eq!(waited[0], 0);
     assert!(waited.iter().all(|&millis| millis <= 50), "{text}");
+    assert!(waited.iter().any(|&millis| millis > 0), "{text}");
+}
+
+#[test]
+fn workers_with_the_url_of_a_server_share_its_limit() {
+    let server = sluicegate_testkit::servers::shared().unwrap();
+    let worker = Command::new(env!("CARGO_BIN_EXE_worker")).args(["2", &server.url()]).output();
+    let output = worker.unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(String::from_utf8(output.stdout).unwrap().lines().count(), 2);
+    let keys = server.cli(&["KEYS", "*our-account*"]).unwrap();
+    assert!(!keys.trim().is_empty(), "what it consumed is on the server");
 }
 
 #[tokio::test]

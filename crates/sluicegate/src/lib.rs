@@ -110,6 +110,9 @@ mod guides {
     #[cfg(feature = "macros")]
     #[doc = include_str!("../../../docs/attribute.md")]
     mod attribute {}
+    #[cfg(feature = "redis")]
+    #[doc = include_str!("../../../docs/library.md")]
+    mod library {}
     #[doc = include_str!("../../../docs/operation.md")]
     mod operation {}
     #[doc = include_str!("../../../docs/waiting.md")]

@@ -1,8 +1,9 @@
 //! A worker that calls somebody else's API, which takes 20 calls a second: it waits for its turn
-//! instead of being turned away. Any number of workers can share the limit through Redis.
+//! instead of being turned away. All workers that use one Redis or Valkey server share the limit;
+//! without a server, the limit is this process' own.
 //!
 //! ```sh
-//! cargo run -p sluicegate-examples --bin worker -- 5
+//! cargo run -p sluicegate-examples --bin worker -- 5 redis://127.0.0.1:6379
 //! ```
 
 #![allow(clippy::print_stdout, reason = "it says what it does")]
@@ -10,13 +11,16 @@
 use std::error::Error;
 use std::time::Duration;
 
-use sluicegate::{Limiter, MemoryStore};
+use sluicegate::{Limiter, StoreOptions, StoreUrl};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let jobs: u32 = std::env::args().nth(1).map_or(Ok(5), |jobs| jobs.parse())?;
+    let mut arguments = std::env::args().skip(1);
+    let jobs: u32 = arguments.next().map_or(Ok(5), |jobs| jobs.parse())?;
+    let url: StoreUrl = arguments.next().map_or(Ok(StoreUrl::default()), |url| url.parse())?;
+    let store = url.open(&StoreOptions::default())?;
     let limit = sluicegate::limit("mail-api", ["token_bucket 20/s burst 1"])?;
-    let limiter = Limiter::new(MemoryStore::new(), limit);
+    let limiter = Limiter::new(store, limit);
 
     for job in 1..=jobs {
         // Waits in the queue of the limit, at most this long; what can't be done by then is
