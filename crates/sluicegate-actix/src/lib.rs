@@ -22,12 +22,14 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod denied;
 mod denied_response;
 mod middleware;
 mod response;
 mod service;
 mod view;
 
+pub use denied::Denied;
 pub use middleware::LimitMiddleware;
 pub use service::LimitService;
 

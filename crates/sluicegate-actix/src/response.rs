@@ -47,6 +47,6 @@ fn append(headers: &mut HeaderMap, name: &str, value: &[u8]) {
     }
 }
 
-fn status_of(status: http::StatusCode) -> StatusCode {
+pub(super) fn status_of(status: http::StatusCode) -> StatusCode {
     StatusCode::from_u16(status.as_u16()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
 }

@@ -29,17 +29,22 @@
 //!
 //! # Features
 //!
-//! - `axum`: takes the route and the peer of a request from axum.
+//! - `axum`: takes the route and the peer of a request from axum, and has `Denied`, the error of
+//!   handlers.
 //! - `tonic`: takes the peer of a call from tonic.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+#[cfg(feature = "axum")]
+mod denied;
 mod denied_response;
 mod future;
 mod layer;
 mod service;
 mod view;
 
+#[cfg(feature = "axum")]
+pub use denied::Denied;
 pub use denied_response::{DeniedResponse, ProblemBody, WithoutBody};
 pub use future::LimitFuture;
 pub use layer::LimitLayer;

@@ -9,6 +9,7 @@ use sluicegate_core::{
     Algorithm, Decision, DeniedCharge, Error as AskError, Member, Rate, RetryAfter, Source,
     Strategy,
 };
+use sluicegate_http::{FieldFormat, KeyComponent, MissingComponent};
 
 /// A denied request as an error: what a limited function returns instead of its result.
 ///
@@ -27,12 +28,16 @@ use sluicegate_core::{
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Denied(Inner);
+pub struct Denied {
+    why: Why,
+    /// What its response tells the client about the limit.
+    fields: FieldFormat,
+}
 
 #[derive(Clone, Debug)]
-enum Inner {
+enum Why {
     Decided(Box<Decision>),
-    NoKey { limit: String },
+    NoKey { limit: String, missing: MissingComponent },
     Failed { limit: String, error: AskError },
 }
 
@@ -62,26 +67,34 @@ impl Denied {
     /// A request that lacks a part of the key of `limit`.
     #[must_use]
     pub fn no_key(limit: &str) -> Self {
-        Self(Inner::NoKey { limit: limit.to_owned() })
+        Self::lacking(limit, MissingComponent::absent(KeyComponent::Custom))
+    }
+
+    pub(crate) fn lacking(limit: &str, missing: MissingComponent) -> Self {
+        Self::new(Why::NoKey { limit: limit.to_owned(), missing })
     }
 
     /// A request that `limit` couldn't decide on, mostly because its store failed.
     #[must_use]
     pub fn failed(limit: &str, error: impl Into<AskError>) -> Self {
-        Self(Inner::Failed { limit: limit.to_owned(), error: error.into() })
+        Self::new(Why::Failed { limit: limit.to_owned(), error: error.into() })
+    }
+
+    fn new(why: Why) -> Self {
+        Self { why, fields: FieldFormat::default() }
     }
 
     /// Why the request was denied.
     #[must_use]
     pub fn reason(&self) -> DeniedReason {
-        match &self.0 {
-            Inner::Decided(decision) => match decision.source() {
+        match &self.why {
+            Why::Decided(decision) => match decision.source() {
                 Source::Bypass => DeniedReason::Blocked,
                 Source::Fallback => DeniedReason::StoreFailed,
                 _ => DeniedReason::Limited,
             },
-            Inner::NoKey { .. } => DeniedReason::NoKey,
-            Inner::Failed { .. } => DeniedReason::StoreFailed,
+            Why::NoKey { .. } => DeniedReason::NoKey,
+            Why::Failed { .. } => DeniedReason::StoreFailed,
         }
     }
 
@@ -94,7 +107,7 @@ impl Denied {
     /// The decision; `None` if there was none.
     #[must_use]
     pub fn decision(&self) -> Option<&Decision> {
-        if let Inner::Decided(decision) = &self.0 { Some(decision) } else { None }
+        if let Why::Decided(decision) = &self.why { Some(decision) } else { None }
     }
 
     /// The policy that refused; if several did, the one with the longest retry-after. `None` if no
@@ -132,7 +145,7 @@ impl Denied {
     /// The error, if the request was denied because of one: mostly the store's.
     #[must_use]
     pub fn error(&self) -> Option<&AskError> {
-        if let Inner::Failed { error, .. } = &self.0 { Some(error) } else { None }
+        if let Why::Failed { error, .. } = &self.why { Some(error) } else { None }
     }
 }
 
@@ -147,20 +160,20 @@ pub(crate) fn is_denial_charged(peeked: &Decision) -> bool {
 
 impl From<Decision> for Denied {
     fn from(decision: Decision) -> Self {
-        Self(Inner::Decided(Box::new(decision)))
+        Self::new(Why::Decided(Box::new(decision)))
     }
 }
 
 impl fmt::Display for Denied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let decision = match &self.0 {
-            Inner::NoKey { limit } => {
+        let decision = match &self.why {
+            Why::NoKey { limit, .. } => {
                 return write!(f, "the request lacks a part of the key of limit `{limit}`");
             }
-            Inner::Failed { limit, error } => {
+            Why::Failed { limit, error } => {
                 return write!(f, "limit `{limit}` can't be asked: {error}");
             }
-            Inner::Decided(decision) => decision,
+            Why::Decided(decision) => decision,
         };
         let Some(limit) = decision.limit() else {
             return f.write_str("the key is blocked");

@@ -18,7 +18,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum::{Form, Router};
 use serde::Deserialize;
-use sluicegate::http::{FieldFormat, Key};
+use sluicegate::http::Key;
 use sluicegate::{Ask, Caller, Config, Denied, Gate, Registry};
 use tokio::net::TcpListener;
 
@@ -40,7 +40,7 @@ async fn login(
     State(limits): State<Gate>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
     Form(attempt): Form<Attempt>,
-) -> Response {
+) -> Result<Response, sluicegate_tower::Denied> {
     // Of an IPv6 address the network counts: a client has billions of addresses in it.
     let client = Caller::new().with_ip(peer.ip()).ip();
     let address = client.as_ref().map_or_else(Ask::nothing, Ask::from_key);
@@ -49,13 +49,11 @@ async fn login(
 
     let answer = limits.check(ask).await;
     let answer = answer.map_err(|error| Denied::failed(limits.name(), error));
-    if let Err(denied) = answer.and_then(Denied::unless_allowed) {
-        return denied.to_response(FieldFormat::default());
-    }
+    let _ = answer.and_then(Denied::unless_allowed)?;
     if attempt.password == "swordfish" {
-        "welcome\n".into_response()
+        Ok("welcome\n".into_response())
     } else {
-        (StatusCode::UNAUTHORIZED, "wrong account or password\n").into_response()
+        Ok((StatusCode::UNAUTHORIZED, "wrong account or password\n").into_response())
     }
 }
 

@@ -12,25 +12,22 @@ use std::error::Error;
 
 use axum::Router;
 use axum::extract::Path;
-use axum::response::{IntoResponse, Response};
 use axum::routing::post;
-use sluicegate::http::FieldFormat;
-use sluicegate::{Denied, limit};
+use sluicegate::limit;
+use sluicegate_tower::Denied;
 use tokio::net::TcpListener;
 
 /// Sends a code, which nobody may have sent to a stranger again and again.
 #[limit(policies = ["fixed_window 1/min as again", "fixed_window 5/h as hour"], name = "sms", key = "{phone}")]
-async fn send_code(phone: &str) -> Result<String, Denied> {
+async fn send_code(phone: &str) -> Result<String, sluicegate::Denied> {
     Ok(format!("sent a code to {phone}\n"))
 }
 
-async fn code(Path(phone): Path<String>) -> Response {
+/// A denial is the response that a middleware would send.
+async fn code(Path(phone): Path<String>) -> Result<String, Denied> {
     // One spelling for one phone: +1 (555) 0100 is +15550100.
     let phone: String = phone.chars().filter(|c| c.is_ascii_digit() || *c == '+').collect();
-    match send_code(&phone).await {
-        Ok(sent) => sent.into_response(),
-        Err(denied) => denied.to_response(FieldFormat::default()),
-    }
+    Ok(send_code(&phone).await?)
 }
 
 #[tokio::main]

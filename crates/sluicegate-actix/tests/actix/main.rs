@@ -13,6 +13,7 @@ mod web;
 mod answers;
 mod applications;
 mod charging;
+mod handlers;
 
 use actix_web::web::ServiceConfig;
 use actix_web::{App, HttpServer};

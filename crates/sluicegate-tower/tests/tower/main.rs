@@ -17,6 +17,7 @@ mod decisions;
 mod failures;
 mod fields;
 mod grpc;
+mod handlers;
 mod hyper_server;
 mod layers;
 mod readiness;

@@ -195,14 +195,14 @@ impl Call {
                 }
                 None
             }
-            Ok(decision) => Some(Denied::from(decision)),
+            Ok(decision) => Some(self.decided(decision)),
             Err(error) => Some(self.failed(error)),
         })
     }
 
     fn denied(&self, answer: Result<Decision, Error>) -> Option<Denied> {
         match answer {
-            Ok(decision) => Denied::unless_allowed(decision).err(),
+            Ok(decision) => decision.is_denied().then(|| self.decided(decision)),
             Err(error) => Some(self.failed(error)),
         }
     }
@@ -215,6 +215,12 @@ impl Call {
                 "the cost of a call could not be charged"
             );
         }
+    }
+
+    /// A denial that tells clients what the configuration says.
+    #[cold]
+    fn decided(&self, decision: Decision) -> Denied {
+        Denied::from(decision).with_fields(self.opened.gate.look().http().fields)
     }
 
     #[cold]

@@ -2,10 +2,10 @@
 
 use sluicegate_core::Clock as _;
 use sluicegate_core::Source;
-use sluicegate_http::{GrpcStatus, KeyComponent, MissingComponent, Problem};
+use sluicegate_http::{FieldFormat, GrpcStatus, LimitFields, Problem};
 use sluicegate_memory::SystemClock;
 
-use super::{Denied, Inner};
+use super::{Denied, Why};
 
 impl Denied {
     /// The problem body (RFC 9457) for an HTTP client. Its status is 429 for an exceeded quota, 403
@@ -19,15 +19,13 @@ impl Denied {
     /// assert_eq!(Denied::no_key("sms").problem().status(), 400);
     /// ```
     pub fn problem(&self) -> Problem {
-        match &self.0 {
-            Inner::Decided(decision) => match decision.source() {
+        match &self.why {
+            Why::Decided(decision) => match decision.source() {
                 Source::Bypass => Problem::blocked(),
                 _ => Problem::from_denial(decision),
             },
-            Inner::NoKey { .. } => {
-                Problem::missing_key(&MissingComponent::absent(KeyComponent::Custom))
-            }
-            Inner::Failed { .. } => Problem::temporary_reduced_capacity(),
+            Why::NoKey { missing, .. } => Problem::missing_key(missing),
+            Why::Failed { .. } => Problem::temporary_reduced_capacity(),
         }
     }
 
@@ -39,20 +37,19 @@ impl Denied {
     /// assert_eq!(Denied::no_key("sms").grpc_status().code(), GrpcCode::InvalidArgument);
     /// ```
     pub fn grpc_status(&self) -> GrpcStatus {
-        match &self.0 {
-            Inner::Decided(decision) => match decision.source() {
+        match &self.why {
+            Why::Decided(decision) => match decision.source() {
                 Source::Bypass => GrpcStatus::permission_denied(),
                 _ => GrpcStatus::from_denial(decision),
             },
-            Inner::NoKey { .. } => {
-                GrpcStatus::invalid_argument(&MissingComponent::absent(KeyComponent::Custom))
-            }
-            Inner::Failed { .. } => GrpcStatus::unavailable(),
+            Why::NoKey { missing, .. } => GrpcStatus::invalid_argument(missing),
+            Why::Failed { .. } => GrpcStatus::unavailable(),
         }
     }
 
-    /// The response that middleware would send: the [problem](Self::problem), and the response
-    /// fields about the limit. For handlers that ask a limit themselves.
+    /// The response that middleware would send: the [problem](Self::problem), and response fields
+    /// about the limit. For handlers; the adapters for web frameworks have a type around this one
+    /// that handlers return as their error.
     ///
     /// ```
     /// use sluicegate::{Denied, Limiter, MemoryStore, http::FieldFormat};
@@ -61,23 +58,31 @@ impl Denied {
     /// let limiter = Limiter::new(MemoryStore::new(), limit);
     /// assert!(Denied::unless_allowed(limiter.check_now("alice")?).is_ok());
     /// let denied = Denied::unless_allowed(limiter.check_now("alice")?).unwrap_err();
-    /// let response: http::Response<String> = denied.to_response(FieldFormat::Draft11);
+    /// let response: http::Response<String> = denied.to_response();
     /// assert_eq!(response.status(), 429);
     /// assert_eq!(response.headers()["retry-after"], "60");
+    /// assert_eq!(response.headers()["ratelimit"], "\"fixed_window\";r=0;t=60");
+    /// let response: http::Response<String> = denied.with_fields(FieldFormat::None).to_response();
+    /// assert_eq!(response.headers().get("ratelimit"), None);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
-    pub fn to_response<B: From<String>>(
-        &self,
-        format: sluicegate_http::FieldFormat,
-    ) -> http::Response<B> {
+    pub fn to_response<B: From<String>>(&self) -> http::Response<B> {
         let mut response = self.problem().into_response();
         if let Some(decision) = self.decision()
             && let Some(limit) = decision.limit()
         {
-            let fields = sluicegate_http::LimitFields::new(limit, format);
+            let fields = LimitFields::new(limit, self.fields);
             fields.of(decision).at(SystemClock::new().now()).write(response.headers_mut());
         }
         response
+    }
+
+    /// The same denial with other response fields. The default is the configuration's in an error of
+    /// a function with `#[limit(…)]`, and [`FieldFormat::Draft11`] elsewhere.
+    #[must_use]
+    pub const fn with_fields(mut self, format: FieldFormat) -> Self {
+        self.fields = format;
+        self
     }
 }

@@ -2,9 +2,7 @@
 
 use http::Response;
 use sluicegate_core::{Decision, Error};
-use sluicegate_http::{
-    GrpcStatus, MissingComponent, PreparedFields, Problem, RequestView, is_grpc,
-};
+use sluicegate_http::{PreparedFields, RequestView, is_grpc};
 
 use crate::denied::Denied;
 use crate::registry::MissingKey;
@@ -18,7 +16,6 @@ pub struct Refusal(Box<Inner>);
 #[derive(Debug)]
 struct Inner {
     denied: Denied,
-    missing: Option<MissingComponent>,
     fields: PreparedFields,
 }
 
@@ -32,10 +29,11 @@ impl Refusal {
     /// The default response: a problem body (RFC 9457), or a status for a gRPC call, with the
     /// response fields. `request` is the refused one.
     pub fn response(&self, request: &dyn RequestView) -> Response<String> {
+        let denied = &self.0.denied;
         let mut response = if is_grpc(request) {
-            self.status().into_response()
+            denied.grpc_status().into_response()
         } else {
-            self.problem().into_response()
+            denied.problem().into_response()
         };
         self.0.fields.clone().write(response.headers_mut());
         response
@@ -44,15 +42,13 @@ impl Refusal {
     /// Refused by a policy, by a block list, or because the store failed.
     #[cold]
     pub(super) fn of_decision(decision: Decision, fields: PreparedFields) -> Self {
-        Self::new(Denied::from(decision), None, fields)
+        Self::new(Denied::from(decision), fields)
     }
 
     /// Refused because the request lacks the key.
     #[cold]
     pub(super) fn without_key(missing: MissingKey) -> Self {
-        let lacking = missing.missing().clone();
-        let denied = Denied::from(missing);
-        Self::new(denied, Some(lacking), PreparedFields::default())
+        Self::new(Denied::from(missing), PreparedFields::default())
     }
 
     /// Refused because there is no answer.
@@ -62,24 +58,10 @@ impl Refusal {
             // Clients can't cause this. Mostly, the limits can't be decided together.
             tracing::error!(limit, %error, "a request can't be decided: it is refused");
         }
-        Self::new(Denied::failed(limit, error), None, PreparedFields::default())
+        Self::new(Denied::failed(limit, error), PreparedFields::default())
     }
 
-    fn new(denied: Denied, missing: Option<MissingComponent>, fields: PreparedFields) -> Self {
-        Self(Box::new(Inner { denied, missing, fields }))
-    }
-
-    fn problem(&self) -> Problem {
-        match &self.0.missing {
-            Some(missing) => Problem::missing_key(missing),
-            None => self.0.denied.problem(),
-        }
-    }
-
-    fn status(&self) -> GrpcStatus {
-        match &self.0.missing {
-            Some(missing) => GrpcStatus::invalid_argument(missing),
-            None => self.0.denied.grpc_status(),
-        }
+    fn new(denied: Denied, fields: PreparedFields) -> Self {
+        Self(Box::new(Inner { denied, fields }))
     }
 }

@@ -128,6 +128,6 @@ impl Error for MissingKey {
 
 impl From<MissingKey> for Denied {
     fn from(missing: MissingKey) -> Self {
-        Self::no_key(missing.limit.as_str())
+        Self::lacking(missing.limit.as_str(), missing.missing)
     }
 }

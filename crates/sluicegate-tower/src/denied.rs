@@ -1,0 +1,63 @@
+//! Denials as responses of axum.
+
+use std::error::Error;
+use std::fmt;
+
+use axum::response::{IntoResponse, Response};
+
+/// A denial that axum turns into a response: the error of a handler with `#[limit(…)]`, or of one
+/// that asks a limit itself.
+///
+/// The response is the one that the layer would send: 429 with `Retry-After`, the response fields
+/// and a problem body (RFC 9457); 403 for a blocked key, 400 for a missing one, 503 if the store
+/// failed.
+///
+/// ```
+/// use axum::{Router, extract::Path, routing::get};
+/// use sluicegate::limit;
+/// use sluicegate_tower::Denied;
+/// # use tower::ServiceExt as _;
+///
+/// #[limit("gcra 1/min", key = "{phone}")]
+/// async fn code(Path(phone): Path<String>) -> Result<String, Denied> {
+///     Ok(format!("sent a code to {phone}"))
+/// }
+///
+/// let router: Router = Router::new().route("/code/{phone}", get(code));
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// let visit = || {
+///     let request = http::Request::get("/code/555").body(axum::body::Body::empty());
+///     router.clone().oneshot(request.unwrap())
+/// };
+/// assert_eq!(visit().await?.status(), 200);
+/// let denied = visit().await?;
+/// assert_eq!((denied.status().as_u16(), &denied.headers()["retry-after"]), (429, &"60".parse()?));
+/// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Denied(pub sluicegate::Denied);
+
+impl From<sluicegate::Denied> for Denied {
+    fn from(denied: sluicegate::Denied) -> Self {
+        Self(denied)
+    }
+}
+
+impl IntoResponse for Denied {
+    fn into_response(self) -> Response {
+        self.0.to_response()
+    }
+}
+
+impl fmt::Display for Denied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Error for Denied {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.0.source()
+    }
+}
