@@ -46,7 +46,8 @@ impl SpanError {
             "m" => {
                 format!("`{text}` is ambiguous: write `min` for minutes or `ms` for milliseconds")
             }
-            "month" | "year" => {
+            "month" | "months" | "year" | "years" => {
+                let unit = unit.trim_end_matches('s');
                 format!(
                     "`{unit}` has no fixed length: only `fixed_window … calendar ZONE` accepts it"
                 )
@@ -56,13 +57,34 @@ impl SpanError {
                     "`{text}` has a fraction: write a whole number of a smaller unit, such as 1500ms for 1.5s"
                 )
             }
-            unit => format!("`{unit}` is not a unit of time: write one of us, ms, s, min, h, d, w"),
+            unit => {
+                let hint = match unit_called(unit) {
+                    Some(meant) => format!("write `{meant}`"),
+                    None => "write one of us, ms, s, min, h, d, w".to_owned(),
+                };
+                format!("`{unit}` is not a unit of time: {hint}")
+            }
         })
     }
 
     pub(crate) fn too_long(text: &str) -> Self {
         Self(format!("`{text}` is too long: the longest span is 2^53 − 1 microseconds (285 years)"))
     }
+}
+
+/// The unit of a span that has this other name.
+fn unit_called(name: &str) -> Option<&'static str> {
+    const NAMES: [(&str, &[&str]); 7] = [
+        ("us", &["us", "µs", "μs", "usec", "micros", "microsecond", "microseconds"]),
+        ("ms", &["ms", "msec", "millis", "millisecond", "milliseconds"]),
+        ("s", &["s", "sec", "secs", "second", "seconds"]),
+        ("min", &["min", "mins", "minute", "minutes"]),
+        ("h", &["h", "hr", "hrs", "hour", "hours"]),
+        ("d", &["d", "day", "days"]),
+        ("w", &["w", "wk", "week", "weeks"]),
+    ];
+    let name = name.trim().to_lowercase();
+    NAMES.iter().find(|(_, names)| names.contains(&name.as_str())).map(|(unit, _)| *unit)
 }
 
 impl fmt::Display for SpanError {

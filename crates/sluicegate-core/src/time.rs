@@ -223,7 +223,9 @@ mod tests {
         for (text, hint) in [
             ("5m", "min"),
             ("5", "ms"),
-            ("5sec", "s, min"),
+            ("5sec", "write `s`"),
+            ("5 sec", "write `s`"),
+            ("5months", "`month` has no fixed length"),
             ("99999999999999999999s", "285 years"),
             ("1.5s", "whole"),
         ] {

@@ -1,6 +1,7 @@
 //! Reads the words of a spec and their values.
 
 use crate::algorithm::Strategy;
+use crate::did_you_mean::did_you_mean;
 use crate::error::{PolicyError, SpanError};
 use crate::number::MAX_EXACT;
 use crate::rate::{Rate, parse_count};
@@ -8,7 +9,7 @@ use crate::time::Span;
 
 use super::grammar::{Grammar, OptionWord};
 use super::problem::Problem;
-use super::words::{Word, did_you_mean, split};
+use super::words::{Word, split};
 
 /// A spec split into known words. Kernels read their parameters from it.
 #[derive(Debug)]

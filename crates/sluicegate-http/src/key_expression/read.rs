@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use http::HeaderName;
+use sluicegate_core::nearest;
 
 use super::KeyExpression;
 use crate::key_component::{KeyComponent, is_bare};
@@ -286,20 +287,13 @@ impl<'t> Reader<'t> {
 }
 
 fn unknown(word: &str, place: Range<usize>) -> Problem {
-    let lower = word.to_lowercase();
     let known = PLAIN.iter().map(|(name, _)| *name).chain(NAMED.iter().map(|(name, _)| *name));
-    let near = known
-        // Computing the distance takes time proportional to the length.
-        .filter(|_| word.len() <= 24)
-        .map(|name| (strsim::osa_distance(&lower, name), name))
-        .filter(|(distance, name)| *distance <= name.len() / 3)
-        .min();
-    let hint = match near {
-        Some((_, name)) if NAMED.iter().any(|(named, _)| *named == name) => {
+    let hint = match *nearest(word, known) {
+        [name, ..] if NAMED.iter().any(|(named, _)| *named == name) => {
             format!("did you mean `{name}:NAME`?")
         }
-        Some((_, name)) => format!("did you mean `{name}`?"),
-        None => format!("write one of {ALL}"),
+        [name, ..] => format!("did you mean `{name}`?"),
+        [] => format!("write one of {ALL}"),
     };
     Problem { place, message: format!("unknown component `{}`: {hint}", shown(word)) }
 }

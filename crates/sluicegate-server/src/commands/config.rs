@@ -16,8 +16,15 @@ pub(crate) fn config(args: &ConfigArgs) -> Result<Exit, Failure> {
     for warning in config.warnings() {
         complain(format_args!("warning: {warning}"));
     }
-    let count = config.limits.len();
-    let limits = if count == 1 { "limit" } else { "limits" };
-    say(format_args!("{}: {count} {limits}, no errors", file.display()));
+    let limits = counted(config.limits.len(), "limit");
+    let warnings = match config.warnings().len() {
+        0 => String::new(),
+        count => format!(", {}", counted(count, "warning")),
+    };
+    say(format_args!("{}: {limits}, no errors{warnings}", file.display()));
     Ok(Exit::Allowed)
+}
+
+fn counted(count: usize, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }

@@ -121,7 +121,7 @@ fn a_password_is_never_printed() {
 
 #[test]
 fn config_check_reports_every_error_with_line_and_column() {
-    let good = File::new("good.yaml", LIMITS);
+    let good = File::new("good.yaml", &LIMITS.replace("0/d", "1/d"));
     let done = sluicegate(&["config", "check", good.path()]);
     assert_eq!((done.status, done.stderr.as_str()), (0, ""));
     assert_eq!(done.stdout, format!("{}: 2 limits, no errors\n", good.path()));
@@ -140,6 +140,30 @@ fn config_check_reports_every_error_with_line_and_column() {
         );
     }
     assert_eq!(sluicegate(&["config", "check", "/no/such.yaml"]).status, 2);
+}
+
+#[test]
+fn config_check_warns_of_what_can_hardly_be_meant_and_passes() {
+    let odd = File::new(
+        "odd.yaml",
+        "limits:
+  api:
+    key: header:x-tenant+user
+    policies: [gcra 5/s cost 6, gcra 0/s]
+    block: [acme]
+",
+    );
+    let done = sluicegate(&["config", "check", odd.path()]);
+    assert_eq!(done.status, 0, "{done:?}");
+    let path = odd.path();
+    assert_eq!(done.stdout, format!("{path}: 1 limit, no errors, 3 warnings\n"));
+    let expected = [
+        "4:16: limits.api.policies[0]: refuses every request that doesn't set its cost: `cost 6` is above the limit of 5",
+        "4:33: limits.api.policies[1]: refuses every request: its limit is 0",
+        "5:13: limits.api.block[0]: `acme` matches no key made by `header:x-tenant+user`, which has 2 components: write `acme|*`",
+    ];
+    let expected = expected.map(|line| format!("warning: {path}:{line}\n")).concat();
+    assert_eq!(done.stderr, expected);
 }
 
 #[test]

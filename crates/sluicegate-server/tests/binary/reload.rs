@@ -55,6 +55,21 @@ fn a_file_that_is_replaced_is_in_force_and_nothing_consumed_is_lost() {
 }
 
 #[test]
+fn warnings_are_logged_at_the_start_and_at_every_reload() {
+    let file = File::new("limits.yaml", "limits: {login: {policies: [gcra 0/s]}}");
+    let mut service = Service::start(&["--config", file.path()]);
+    file.replace("limits: {login: {policies: [gcra 5/s cost 6]}}");
+    until("the reload", || (spec(&service) == "gcra 5/s cost 6").then_some(()));
+    service.signal(Signal::TERM);
+    let (_, log) = service.wait();
+    let at = format!("{}:1:29: limits.login.policies[0]:", file.path());
+    let first = log.find(&format!("{at} refuses every request: its limit is 0")).unwrap();
+    let second =
+        log.find(&format!("{at} refuses every request that doesn't set its cost")).unwrap();
+    assert!(first < second, "{log}");
+}
+
+#[test]
 fn a_service_whose_log_nobody_reads_any_more_goes_on() {
     let file = File::new("limits.yaml", &text(2));
     let mut service = Service::start(&["--config", file.path()]);

@@ -6,7 +6,7 @@ mod limits;
 
 use std::num::NonZeroUsize;
 
-use sluicegate_core::KeyPrefix;
+use sluicegate_core::{KeyPrefix, did_you_mean, nearest};
 
 use super::problem::{ConfigErrors, Position, Reporter, excerpt};
 use super::switch::{Switch, UnknownLimit};
@@ -49,6 +49,12 @@ fn field<'a>(fields: &Fields<'a>, name: &str) -> Option<&'a Node> {
     Some(*node).filter(|node| !matches!(node.value, Value::Null))
 }
 
+/// Whether a map without the field `name` has one that is reported as a misspelling of it.
+fn is_misspelt(node: &Node, name: &str, known: &[&str]) -> bool {
+    let Value::Map(entries) = &node.value else { return false };
+    entries.iter().any(|(key, _)| nearest(&key.name, known.iter().copied()).contains(&name))
+}
+
 /// The path of a field, such as `limits.demo.key`.
 fn path(parent: &str, name: &str) -> String {
     if parent.is_empty() { name.to_owned() } else { format!("{parent}.{name}") }
@@ -82,7 +88,9 @@ impl Checker<'_> {
             // Problems in `http` don't prevent checking the limits.
             Some((key, node)) => self.limits(key, node, &http.clone().unwrap_or_default()),
             None => {
-                self.report(root.position, "limits", NO_LIMITS);
+                if !is_misspelt(root, "limits", &FIELDS) {
+                    self.report(root.position, "limits", NO_LIMITS);
+                }
                 None
             }
         };
@@ -208,8 +216,9 @@ impl Checker<'_> {
             } else if known.contains(&key.name.as_str()) {
                 fields.push((key, node));
             } else {
-                let message = format!("is not a field: the fields here are {}", known.join(", "));
-                self.report(key.position, &path, &message);
+                let hint = did_you_mean(&key.name, known.iter().copied())
+                    .unwrap_or_else(|| format!("the fields here are {}", known.join(", ")));
+                self.report(key.position, &path, &format!("is not a field: {hint}"));
             }
         }
         Some(fields)
@@ -240,7 +249,14 @@ impl Checker<'_> {
         };
         if found.is_none() {
             let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-            self.expected(node, path, &format!("one of {}", words.join(", ")));
+            let hint = match &node.value {
+                Value::Text(text) => did_you_mean(text, words.iter().copied()),
+                _ => None,
+            };
+            let hint = hint.map_or_else(String::new, |hint| format!(": {hint}"));
+            let described = self.described(node);
+            let message = format!("must be one of {}, but is {described}{hint}", words.join(", "));
+            self.report(node.position, path, &message);
         }
         found.map(|(_, value)| *value)
     }

@@ -26,15 +26,19 @@ fn policies(config: &LimitConfig) -> Vec<String> {
         .collect()
 }
 
-/// Every file of `messages.txt` and the whole text of its problems: what users read is what is
-/// reviewed here.
+/// Every file of `messages.txt` and the whole text of its problems or warnings: what users read is
+/// what is reviewed here.
 #[test]
 fn messages() {
     let table = include_str!("messages.txt");
     let mut found = String::new();
     for case in table.split("=====\n").filter(|case| !case.is_empty()) {
         let (text, _) = case.split_once("-----\n").unwrap();
-        found.push_str(&format!("=====\n{text}-----\n{}\n", problems(text)));
+        let said = match Config::parse(text, "c.yaml") {
+            Ok(config) => config.warnings().iter().map(|it| format!("warning: {it}\n")).collect(),
+            Err(errors) => format!("{errors}\n"),
+        };
+        found.push_str(&format!("=====\n{text}-----\n{said}"));
     }
     assert!(found == table, "messages.txt should hold:\n{found}");
 }

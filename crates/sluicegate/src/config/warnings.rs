@@ -1,12 +1,40 @@
 //! Warnings about what is valid but probably a mistake.
 
-use sluicegate_core::{Algorithm, Enforcement, Policy, Rate, Strategy};
+use sluicegate_core::{
+    Algorithm, Enforcement, Limit, Now, Policy, Rate, Request, RetryAfter, Strategy, step,
+};
 
 /// Warnings about one policy.
 pub(super) fn of_policy(policy: &Policy) -> Vec<String> {
-    match policy.algorithm() {
-        Algorithm::SlidingLog { strategies } => redundant_strategies(strategies),
-        _ => Vec::new(),
+    let mut warnings: Vec<String> = refuses_for_ever(policy).into_iter().collect();
+    if let Algorithm::SlidingLog { strategies } = policy.algorithm() {
+        warnings.extend(redundant_strategies(strategies));
+    }
+    warnings
+}
+
+/// How a policy refuses requests for ever, if it does: those of a fresh key, or of one that has used
+/// its limit. It may be what an operator wants, and is valid.
+pub(super) fn refuses_for_ever(policy: &Policy) -> Option<String> {
+    let alone = Limit::new("limit".parse().ok()?, vec![policy.clone()]).ok()?;
+    let now = Now { micros: 0, max_clock_back: None };
+    let judged = step(&alone, &Request::check(b"key"), now, &mut [None]).ok()?;
+    let outcome = judged.decision.policy(0)?;
+    let refuses = match policy.enforcement() {
+        Enforcement::Shadow => "would refuse",
+        _ => "refuses",
+    };
+    match (outcome.retry_after(), outcome.limit()) {
+        (RetryAfter::Never, Some(0)) => Some(format!("{refuses} every request: its limit is 0")),
+        (RetryAfter::Never, None) => Some(format!("{refuses} every request: its rate is 0")),
+        (RetryAfter::Never, Some(limit)) => Some(format!(
+            "{refuses} every request that doesn't set its cost: `cost {}` is above the limit of {limit}",
+            policy.cost()
+        )),
+        _ if outcome.reset_after().is_none() => Some(format!(
+            "{refuses} every request of a key that has used its limit, because at a rate of 0 nothing comes back"
+        )),
+        _ => None,
     }
 }
 

@@ -7,7 +7,7 @@ use sluicegate_http::{ClientAddress, KeyExpression, KeyMatcher, KeyMatcherError}
 
 use super::{Checker, field, path, twice};
 use crate::config::tree::{Node, Value};
-use crate::config::{Override, OverrideError, Times, TimesError};
+use crate::config::{Override, OverrideError, Times, TimesError, warnings};
 
 /// What lists and overrides need to know about their limit; `None` for what is invalid.
 pub(super) struct KeyContext<'c> {
@@ -161,9 +161,13 @@ impl Checker<'_> {
                     self.warnings.report(times.position, &format!("{path}: changes nothing"));
                 }
                 let (key_node, key) = key?;
-                Override::times(key, context.limit?, many)
-                    .map_err(|error| self.report_override(times, &path, &error))
-                    .map(|made| (key_node, made))
+                let base = context.limit?;
+                let made = Override::times(key, base, many)
+                    .map_err(|error| self.report_override(times, &path, &error));
+                if let Ok(made) = &made {
+                    self.warn_of_refusals(times, &path, base, made);
+                }
+                made.map(|made| (key_node, made))
             }
             (Some(_), Some(times)) => {
                 self.report(times.position, parent, "has both `policies` and `times`: keep one");
@@ -176,6 +180,18 @@ impl Checker<'_> {
             }
         };
         made.ok()
+    }
+
+    /// Warns of policies that refuse everything under the numbers of an override, and not under those
+    /// of its limit.
+    fn warn_of_refusals(&mut self, node: &Node, path: &str, base: &Limit, made: &Override) {
+        for (own, base) in made.limit().members().iter().zip(base.members()) {
+            let is_new = warnings::refuses_for_ever(base.policy()).is_none();
+            if let Some(how) = warnings::refuses_for_ever(own.policy()).filter(|_| is_new) {
+                let name = own.name();
+                self.warnings.report(node.position, &format!("{path}: policy `{name}` {how}"));
+            }
+        }
     }
 
     fn report_override(&mut self, node: &Node, path: &str, error: &OverrideError) {

@@ -6,7 +6,7 @@ use sluicegate_core::{Limit, LimitError, LimitName, Policy, Span};
 use sluicegate_http::{KeyExpression, KeyExpressionError, OnMissingKey};
 
 use super::keys::{KeyContext, Lists};
-use super::{Checked, Checker, EXAMPLE, NO_LIMITS, excerpt, field, path, twice};
+use super::{Checked, Checker, EXAMPLE, NO_LIMITS, excerpt, field, is_misspelt, path, twice};
 use crate::config::http::HttpConfig;
 use crate::config::tree::{Key, Node, Value};
 use crate::config::{Config, LimitConfig, OnStoreFailure, warnings};
@@ -106,7 +106,9 @@ impl Checker<'_> {
         let limit = match given("policies") {
             Some((node, path)) => self.policies(stand_in, node, &path),
             None => {
-                self.report(key.position, parent, NO_POLICIES);
+                if !is_misspelt(node, "policies", &FIELDS) {
+                    self.report(key.position, parent, NO_POLICIES);
+                }
                 None
             }
         };
