@@ -359,7 +359,7 @@ mod tests {
         };
         assert_eq!(opened.registry().shards(), 2, "so that the other one is looked at");
         let keys_in = |place: usize| {
-            let keys = (0_u32..).map(|number| number.to_be_bytes());
+            let keys = (0_u32..).map(u32::to_be_bytes);
             let opened = &opened;
             keys.filter(move |key| policy.table.place_of(opened.store().fingerprint(key)) == place)
         };
