@@ -22,9 +22,7 @@ pub(super) fn write(fields: PreparedFields, headers: &mut HeaderMap) {
     }
     let names: Vec<&http::HeaderName> = fields.names().collect();
     let mut merged = http::HeaderMap::with_capacity(2 * names.len());
-    // The values depend on it, even when it isn't written.
-    let also_read = Some(&http::header::RETRY_AFTER).filter(|name| !names.contains(name));
-    for name in names.iter().copied().chain(also_read) {
+    for name in names.iter().copied() {
         for value in headers.get_all(name.as_str()) {
             if let Ok(value) = http::HeaderValue::from_bytes(value.as_bytes()) {
                 merged.append(name, value);

@@ -204,8 +204,7 @@ impl<'d> DecisionFields<'d> {
     /// Writes the fields, and `Retry-After` on a denial.
     ///
     /// If another limit has already written fields, lists are extended, and of all other fields those
-    /// of the limit with fewer units left stay. Effective windows are clamped to an existing
-    /// `Retry-After`.
+    /// of the limit with fewer units left stay.
     pub fn write(self, headers: &mut HeaderMap) {
         self.prepare().write(headers);
     }
@@ -254,7 +253,7 @@ impl<'d> DecisionFields<'d> {
                 }
                 text.extend_from_slice(member.available.as_bytes());
                 write_number(text, member.remaining(outcome));
-                if let Some(seconds) = effective_window(outcome, self.decision) {
+                if let Some(seconds) = effective_window(outcome) {
                     text.extend_from_slice(window);
                     write_number(text, seconds);
                 }
@@ -271,7 +270,7 @@ impl<'d> DecisionFields<'d> {
     fn closest(self) -> Content {
         let shown = self.fields.ready.members.iter().enumerate().filter_map(|(index, member)| {
             let outcome = self.decision.policy(member.index)?;
-            let seconds = effective_window(outcome, self.decision);
+            let seconds = reset(outcome);
             let binds = self.decision.binding_index() == Some(member.index);
             Some((index, binds, member.remaining(outcome), seconds))
         });
@@ -318,16 +317,20 @@ pub fn retry_after(decision: &Decision) -> Option<u64> {
     }
 }
 
-/// The effective window: the seconds in which no more than the remaining quota may be used. On a
-/// denial it is clamped to `Retry-After`, which must not end before any window does.
-fn effective_window(outcome: Outcome<'_>, decision: &Decision) -> Option<u64> {
-    let window = match outcome.retry_after() {
-        RetryAfter::After(span) => Some(span),
-        RetryAfter::NotRefused => outcome.reset_after(),
-        _ => None,
-    }?;
-    let seconds = clamp(window.as_secs_ceil());
-    Some(retry_after(decision).map_or(seconds, |retry| seconds.min(retry)))
+/// The effective window of a policy: the seconds in which no more than the remaining units may be
+/// used. For one that refuses, until the request would pass; otherwise until it is fresh. Whatever
+/// another policy says about retrying, its numbers stay its own.
+fn effective_window(outcome: Outcome<'_>) -> Option<u64> {
+    match outcome.retry_after() {
+        RetryAfter::After(span) => Some(clamp(span.as_secs_ceil())),
+        _ => reset(outcome),
+    }
+}
+
+/// The seconds until a policy is fresh. `None` if that doesn't help the request.
+fn reset(outcome: Outcome<'_>) -> Option<u64> {
+    let span = outcome.reset_after().filter(|_| outcome.retry_after() != RetryAfter::Never);
+    span.map(|span| clamp(span.as_secs_ceil()))
 }
 
 /// Appends a policy to the list of all policies. Names of policies need no escapes in quotes.

@@ -88,7 +88,7 @@ async fn fields_stand_next_to_those_that_are_there_and_on_no_redirection() {
     let failed = client.get("/fails").await;
     assert_eq!((failed.status, told(&failed).len()), (409, 2));
     let busy = client.get("/busy").await;
-    assert_eq!(busy.field("ratelimit").as_deref(), Some("\"hour\";r=5;t=5"));
+    assert_eq!(busy.field("ratelimit").as_deref(), Some("\"hour\";r=5;t=3600"));
     assert_eq!(busy.field("retry-after").as_deref(), Some("5"));
 }
 

@@ -1,12 +1,11 @@
 //! Response fields that wait for their response.
 
-use bytes::BytesMut;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use smallvec::SmallVec;
 
 use super::X_RATE_LIMIT;
 use super::format::FieldFormat;
-use super::value::{build_value, number_value, reserve, write_number};
+use super::value::{number_value, reserve};
 use super::{DRAFT_03, LimitFields, RATE_LIMIT, RATE_LIMIT_PARTITION, RATE_LIMIT_POLICY, RETRY};
 
 /// The response fields of one decision, prepared for writing: returned by
@@ -50,13 +49,8 @@ impl PreparedFields {
     /// Writes the fields, and `Retry-After` on a denial.
     ///
     /// If another limit has already written fields, lists are extended, and of all other fields those
-    /// of the limit with fewer units left stay. Effective windows are clamped to an existing
-    /// `Retry-After`.
-    pub fn write(mut self, headers: &mut HeaderMap) {
-        if let Some(retry) = headers.get(&RETRY).and_then(|value| value.to_str().ok()?.parse().ok())
-        {
-            self.clamp_windows(retry);
-        }
+    /// of the limit with fewer units left stay.
+    pub fn write(self, headers: &mut HeaderMap) {
         match &self.content {
             Content::Nothing => {}
             Content::Lists { .. } => self.each_content(|name, value| {
@@ -77,21 +71,6 @@ impl PreparedFields {
         }
         if let Some(seconds) = self.retry {
             headers.insert(&RETRY, number_value(seconds));
-        }
-    }
-
-    /// Clamps the effective windows to a `Retry-After`, which must not end before them.
-    #[cold]
-    fn clamp_windows(&mut self, retry: u64) {
-        match &mut self.content {
-            Content::Nothing => {}
-            Content::Lists { fields, left } => {
-                let window = window_parameter(fields.format());
-                *left = build_value(|text| clamp_parameter(text, left.as_bytes(), window, retry));
-            }
-            // A Unix time is not a number of seconds.
-            Content::Closest { fields, .. } if fields.format() == FieldFormat::XRateLimitUnix => {}
-            Content::Closest { reset, .. } => *reset = reset.map(|seconds| seconds.min(retry)),
         }
     }
 
@@ -140,20 +119,4 @@ const fn names_in(format: FieldFormat) -> &'static [HeaderName; 3] {
 /// The parameter of the effective window.
 pub(super) const fn window_parameter(format: FieldFormat) -> &'static [u8] {
     if matches!(format, FieldFormat::DraftNext) { b";w=" } else { b";t=" }
-}
-
-/// Appends a list with the numbers after `parameter` clamped to `max`. No name in the list contains
-/// `parameter`.
-fn clamp_parameter(text: &mut BytesMut, list: &[u8], parameter: &[u8], max: u64) {
-    let mut rest = list;
-    while let Some(at) = rest.windows(parameter.len()).position(|bytes| bytes == parameter) {
-        let (before, after) = rest.split_at(at + parameter.len());
-        let digits = after.iter().take_while(|byte| byte.is_ascii_digit()).count();
-        let (number, after) = after.split_at(digits);
-        let number = number.iter().fold(0, |all, digit| all * 10 + u64::from(digit - b'0'));
-        text.extend_from_slice(before);
-        write_number(text, number.min(max));
-        rest = after;
-    }
-    text.extend_from_slice(rest);
 }

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use sfv::{BareItem, Item, ListEntry, Parser};
-use sluicegate_core::{Cost, Costs, Span};
+use sluicegate_core::{Cost, Costs, RetryAfter, Span};
 
 use super::quota::clamp;
 use super::{FieldFormat, LimitFields, Partition, retry_after};
@@ -92,10 +92,14 @@ proptest! {
                             "ratelimit" => {
                                 let remaining = outcome.remaining().map(clamp);
                                 prop_assert!(remaining.is_none_or(|left_now| integer(item, left) == Some(left_now)));
-                                // No window ends after `Retry-After`.
-                                if let (Some(retry), Some(end)) = (retry, integer(item, window)) {
-                                    prop_assert!(end <= retry, "{}", text);
-                                }
+                                // A window is its policy's own, whatever the others say.
+                                let end = match outcome.retry_after() {
+                                    RetryAfter::After(span) => Some(span),
+                                    RetryAfter::NotRefused => outcome.reset_after(),
+                                    _ => None,
+                                };
+                                let end = end.map(|span| clamp(span.as_secs_ceil()));
+                                prop_assert_eq!(integer(item, window), end, "{}", text);
                                 let told = (format == FieldFormat::DraftNext).then_some(cost);
                                 prop_assert_eq!(integer(item, "c"), told);
                             }

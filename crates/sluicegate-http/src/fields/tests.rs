@@ -67,15 +67,22 @@ fn an_allowed_request_says_what_is_left_until_when() {
 }
 
 #[test]
-fn no_window_of_a_denial_ends_after_retry_after() {
+fn a_window_of_a_denial_is_its_policy_s_own_whatever_retry_after_says() {
     let test = TestLimit::new(&["token_bucket 1/s burst 3", "fixed_window 100/d"]);
     let fields = draft_11(&test.limit);
-    assert!(test.check(2).is_allowed());
-    let decision = test.check(3);
-    assert_eq!(retry_after(&decision), Some(2));
-    let said = "\"token_bucket\";r=1;t=2, \"fixed_window\";r=98;t=2";
+    assert!(test.check(3).is_allowed());
+    let decision = test.check(1);
+    assert_eq!(retry_after(&decision), Some(1));
+    let said = "\"token_bucket\";r=0;t=1, \"fixed_window\";r=97;t=86400";
     assert_eq!(value(fields.of(&decision), "ratelimit").as_deref(), Some(said));
-    assert_eq!(value(fields.of(&decision), "retry-after").as_deref(), Some("2"));
+    assert_eq!(value(fields.of(&decision), "retry-after").as_deref(), Some("1"));
+    // A reset is when all is as new, and not when the next request passes.
+    for format in [FieldFormat::Draft03, FieldFormat::XRateLimit, FieldFormat::XRateLimitUnix] {
+        let fields = LimitFields::new(&test.limit, format);
+        let pairs = fields.of(&decision).at(Timestamp::EPOCH).pairs();
+        let reset = pairs.iter().find(|(name, _)| name.ends_with("-reset")).unwrap();
+        assert_eq!(reset.1, "3", "{format}");
+    }
 }
 
 #[test]
@@ -261,7 +268,7 @@ fn several_limits_share_one_response() {
 }
 
 #[test]
-fn no_window_of_an_outer_limit_ends_after_the_retry_after_of_an_inner_one() {
+fn an_outer_limit_tells_its_own_windows_whatever_an_inner_one_says_of_retrying() {
     let inner = TestLimit::new(&["fixed_window 1/5s as inner"]);
     let outer = TestLimit::new(&["gcra 9/s burst 9 as t", "fixed_window 9/h as outer"]);
     assert!(inner.check(1).is_allowed());
@@ -274,8 +281,11 @@ fn no_window_of_an_outer_limit_ends_after_the_retry_after_of_an_inner_one() {
         headers
     };
     for (format, told) in [
-        (FieldFormat::Draft11, ["\"inner\";r=0;t=5", "\"t\";r=8;t=1, \"outer\";r=8;t=5"]),
-        (FieldFormat::DraftNext, ["\"inner\";a=0;w=5", "\"t\";a=8;w=1;c=1, \"outer\";a=8;w=5;c=1"]),
+        (FieldFormat::Draft11, ["\"inner\";r=0;t=5", "\"t\";r=8;t=1, \"outer\";r=8;t=3600"]),
+        (
+            FieldFormat::DraftNext,
+            ["\"inner\";a=0;w=5", "\"t\";a=8;w=1;c=1, \"outer\";a=8;w=3600;c=1"],
+        ),
     ] {
         let headers = write(format);
         let lines: Vec<_> = headers.get_all("ratelimit").iter().collect();
@@ -286,12 +296,10 @@ fn no_window_of_an_outer_limit_ends_after_the_retry_after_of_an_inner_one() {
     let all = outer.check(8);
     let mut headers = HeaderMap::from_iter([(RETRY_AFTER, HeaderValue::from(5))]);
     LimitFields::new(&outer.limit, FieldFormat::Draft03).of(&all).write(&mut headers);
-    assert_eq!(headers["ratelimit-reset"], "5");
-    // A date is not a number of seconds.
-    let date = HeaderValue::from_static("Sun, 22 Nov 2026 00:00:00 GMT");
-    let mut headers = HeaderMap::from_iter([(RETRY_AFTER, date)]);
-    LimitFields::new(&outer.limit, FieldFormat::Draft03).of(&all).write(&mut headers);
-    assert_eq!(headers["ratelimit-reset"], "3600");
+    assert_eq!(
+        (&headers["ratelimit-reset"], &headers["retry-after"]),
+        (&"3600".parse().unwrap(), &"5".parse().unwrap())
+    );
 }
 
 #[test]

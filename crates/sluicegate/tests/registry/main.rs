@@ -16,6 +16,7 @@ mod log;
 mod joint;
 mod keyed;
 mod lists;
+mod names;
 mod overrides;
 mod reload;
 mod requests;
