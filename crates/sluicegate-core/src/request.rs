@@ -54,7 +54,7 @@ pub enum Operation {
     /// Give back what is left of the same costs that an allowed request took: never more than they
     /// still withhold from others, so that nobody gains by asking again and again.
     GiveBack {
-        /// [`Decision::judged_at`](crate::Decision::judged_at) of that request.
+        /// [`Decision::taken_at`](crate::Decision::taken_at) of that request.
         taken_at: Timestamp,
     },
     /// Give the cost back, whoever took it.
