@@ -39,6 +39,8 @@ pub struct Ask<'a> {
     at: Option<Timestamp>,
     /// For limits that are decided together: the keys and terms after the first.
     also: SmallVec<[(&'a [u8], Terms<'a>); 1]>,
+    /// Policies of the limit that is asked, as bits: nothing is asked of them.
+    spared: u64,
 }
 
 /// What the request costs under the policies of one limit.
@@ -111,7 +113,7 @@ impl<'a> Ask<'a> {
     #[inline]
     fn of(key: &'a [u8]) -> Self {
         let terms = Terms { whole: DefaultCost::Unsaid, named: SmallVec::new(), made: None };
-        Self { key, terms, at: None, also: SmallVec::new() }
+        Self { key, terms, at: None, also: SmallVec::new(), spared: 0 }
     }
 
     /// Sets the cost under every policy that [`Ask::cost_of`] doesn't name: from 1 to 2^53 − 1
@@ -155,6 +157,13 @@ impl<'a> Ask<'a> {
     /// [`TimeSource::Injected`](sluicegate_core::TimeSource::Injected).
     pub const fn at(mut self, time: Timestamp) -> Self {
         self.at = Some(time);
+        self
+    }
+
+    /// Sets the cost under these policies to 0, whatever else was said: bits by the index in the
+    /// limit that is asked.
+    pub(crate) const fn sparing(mut self, policies: u64) -> Self {
+        self.spared = policies;
         self
     }
 
@@ -216,7 +225,7 @@ impl<'a> Ask<'a> {
         limit: &Limit,
         each: &'e mut SmallVec<[u64; 4]>,
     ) -> Result<Costs<'e>, Error> {
-        if self.terms.named.is_empty() && self.also.is_empty() {
+        if self.terms.named.is_empty() && self.also.is_empty() && self.spared == 0 {
             match self.terms.whole {
                 DefaultCost::Unsaid | DefaultCost::Own => return Ok(Costs::Own),
                 DefaultCost::Units(units) => return Ok(Costs::Same(cost(units)?)),
@@ -227,6 +236,9 @@ impl<'a> Ask<'a> {
         self.terms.write(limit, 0, each)?;
         for (index, (_, terms)) in self.also.iter().enumerate() {
             terms.write(limit, index + 1, each)?;
+        }
+        for (index, units) in each.iter_mut().enumerate() {
+            *units = if self.spared >> index & 1 == 0 { *units } else { 0 };
         }
         Ok(Costs::Each(each))
     }

@@ -44,10 +44,10 @@ impl<S: Store> Limiter<S> {
         ask: impl Into<Ask<'a>>,
         taken: &Decision,
     ) -> impl Future<Output = Result<Decision, Error>> + Send + 'a {
-        let (ask, operation) = (ask.into(), self.to_give_back(taken));
+        let giving = self.giving_back(ask.into(), taken);
         async move {
-            match operation {
-                Some(operation) => self.ask(operation, &ask).await,
+            match giving {
+                Some((operation, ask)) => self.ask(operation, &ask).await,
                 None => Ok(Decision::bypass(true)),
             }
         }
@@ -62,16 +62,25 @@ impl<S: Store> Limiter<S> {
         ask: impl Into<Ask<'a>>,
         taken: &Decision,
     ) -> Result<Decision, Error> {
-        match self.to_give_back(taken) {
-            Some(operation) => self.ask_now(operation, &ask.into()),
+        match self.giving_back(ask.into(), taken) {
+            Some((operation, ask)) => self.ask_now(operation, &ask),
             None => Ok(Decision::bypass(true)),
         }
     }
 
-    /// The operation that gives back what a decision took; `None` if it took nothing, or under
-    /// other numbers.
-    pub(crate) fn to_give_back(&self, taken: &Decision) -> Option<Operation> {
+    /// What gives back what a decision took; `None` if it took nothing, or under other numbers.
+    pub(crate) fn giving_back<'a>(
+        &self,
+        ask: Ask<'a>,
+        taken: &Decision,
+    ) -> Option<(Operation, Ask<'a>)> {
         let taken_at = taken.taken_at()?;
-        (taken.limit() == Some(self.limit())).then_some(Operation::GiveBack { taken_at })
+        if taken.limit() != Some(self.limit()) {
+            return None;
+        }
+        // Nothing was taken from a shadow that would have refused.
+        let refused = taken.policies().enumerate().filter(|(_, policy)| !policy.is_admitted());
+        let refused = refused.fold(0, |bits, (index, _)| bits | 1 << index);
+        Some((Operation::GiveBack { taken_at }, ask.sparing(refused)))
     }
 }

@@ -298,3 +298,20 @@ fn costs_by_name_touch_only_the_policies_named_in_every_operation() {
     assert_eq!(left(limiter.reset_now(requests(1))), [9, 999]);
     assert_eq!(left(limiter.check_now("k")), [8, 994], "without a name, each at its own cost");
 }
+
+/// A shadow that would have refused was charged for others, and not for the request that passed.
+#[test]
+fn what_a_shadow_did_not_take_is_not_given_back() {
+    let store = MemoryStore::builder().clock(Arc::new(ManualClock::default())).build();
+    let specs = ["fixed_window 9/h", "fixed_window 1/h shadow as trial"];
+    let limiter = Limiter::new(store, crate::limit("l", specs).unwrap());
+    let (first, second) = (limiter.check_now("k").unwrap(), limiter.check_now("k").unwrap());
+    let left = || {
+        let decision = limiter.peek_now("k").unwrap();
+        [0, 1].map(|index| decision.policy(index).unwrap().remaining().unwrap())
+    };
+    assert!(limiter.give_back_now("k", &second).unwrap().is_allowed());
+    assert_eq!(left(), [8, 0]);
+    assert!(limiter.give_back_now("k", &first).unwrap().is_allowed());
+    assert_eq!(left(), [9, 1]);
+}

@@ -8,6 +8,7 @@ use sluicegate_core::{Decision, Error};
 use super::Gate;
 use crate::ask::Ask;
 use crate::limiter::would_block;
+use crate::registry::prepared::Prepared;
 use crate::registry::purpose::Purpose;
 use crate::registry::route::Route;
 
@@ -39,16 +40,7 @@ impl Gate {
         taken: &Decision,
     ) -> impl Future<Output = Result<Decision, Error>> + Send {
         let ask = ask.into();
-        async move {
-            let resolved = Guard::into_inner(self.resolved());
-            let route = resolved.route(&self.shared, &self.cell, &ask, Purpose::Settle)?;
-            if let Route::Ask(limiter, reduced) = route
-                && let Some(operation) = limiter.to_give_back(taken)
-            {
-                return limiter.ask(operation, reduced.as_ref().unwrap_or(&ask)).await;
-            }
-            Ok(Decision::bypass(true))
-        }
+        async move { self.give_back_and_tell(ask, taken, |_| ()).await.map(|(answer, _)| answer) }
     }
 
     /// [`Gate::give_back`] without waiting.
@@ -60,14 +52,48 @@ impl Gate {
         ask: impl Into<Ask<'a>>,
         taken: &Decision,
     ) -> Result<Decision, Error> {
-        let (ask, resolved) = (ask.into(), self.resolved());
+        self.give_back_at_once(ask.into(), taken, |_| ())
+            .unwrap_or_else(|| Err(would_block(format_args!("`{}`", self.name()))))
+            .map(|(answer, _)| answer)
+    }
+
+    /// Gives back, and calls `tell` with the limiter that answers.
+    pub(crate) async fn give_back_and_tell<T>(
+        &self,
+        ask: Ask<'_>,
+        taken: &Decision,
+        tell: fn(&Prepared) -> T,
+    ) -> Result<(Decision, Option<T>), Error> {
+        let resolved = Guard::into_inner(self.resolved());
         let route = resolved.route(&self.shared, &self.cell, &ask, Purpose::Settle)?;
         if let Route::Ask(limiter, reduced) = route
-            && let Some(operation) = limiter.to_give_back(taken)
+            && let Some((operation, ask)) = limiter.giving_back(reduced.unwrap_or(ask), taken)
         {
-            let answer = limiter.ask_at_once(operation, reduced.as_ref().unwrap_or(&ask));
-            return answer.unwrap_or_else(|| Err(would_block(format_args!("`{}`", self.name()))));
+            let answer = limiter.ask(operation, &ask).await?;
+            return Ok((answer, Some(tell(&limiter))));
         }
-        Ok(Decision::bypass(true))
+        Ok((Decision::bypass(true), None))
+    }
+
+    /// The same if the store can answer immediately; `None` otherwise, and then nothing was given
+    /// back.
+    pub(crate) fn give_back_at_once<T>(
+        &self,
+        ask: Ask<'_>,
+        taken: &Decision,
+        tell: fn(&Prepared) -> T,
+    ) -> Option<Result<(Decision, Option<T>), Error>> {
+        let resolved = self.resolved();
+        let route = match resolved.route(&self.shared, &self.cell, &ask, Purpose::Settle) {
+            Ok(route) => route,
+            Err(error) => return Some(Err(error)),
+        };
+        if let Route::Ask(limiter, reduced) = route
+            && let Some((operation, ask)) = limiter.giving_back(reduced.unwrap_or(ask), taken)
+        {
+            let answer = limiter.ask_at_once(operation, &ask)?;
+            return Some(answer.map(|answer| (answer, Some(tell(&limiter)))));
+        }
+        Some(Ok((Decision::bypass(true), None)))
     }
 }
