@@ -14,15 +14,15 @@ use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
 use crate::embedded::next;
-use crate::machine::{pin_process, pin_thread, process_nanos, unpin_thread};
-use crate::measure::{Effort, Measured, Pairs, Session};
+use crate::machine::{pin_process, pin_thread, process_nanos, thread_nanos, unpin_thread};
+use crate::measure::{Effort, Measured, Pairs, Session, digits, median};
 use crate::redis::subject::Subject;
 use crate::redis::{KEYS, ROOMY};
 
 /// So few that the server waits for them now and then: what they get through is then up to the
 /// client.
 const TASKS: u64 = 8;
-const PAIRS: usize = 9;
+const PAIRS: usize = 25;
 /// The part of the time above which a server counts as saturated.
 const SATURATED: f64 = 0.9;
 
@@ -50,24 +50,39 @@ fn compare(effort: Effort, server: &Server) -> Result<Measured> {
     let ours = Ours::open(server)?;
     let span = match effort {
         Effort::Quick => Duration::from_millis(700),
-        Effort::Full => Duration::from_secs(2),
+        Effort::Full => Duration::from_secs(1),
     };
     // Both write all their states first.
     runtime.block_on(run(span, &ours))?;
     runtime.block_on(run(span, &bare))?;
     let (mut pairs, mut busiest) = (Pairs::default(), 0.0_f64);
-    for _ in 0..PAIRS {
+    let (mut our_nanos, mut bare_nanos) = (Vec::new(), Vec::new());
+    for _ in 0..effort.count(PAIRS) {
         let (start, used) = (Instant::now(), process_nanos(server.pid()?)?);
         let bare = runtime.block_on(run(span, &bare))?;
         let ours = runtime.block_on(run(span, &ours))?;
         let used = process_nanos(server.pid()?)? - used;
         busiest = busiest.max(used / start.elapsed().as_nanos() as f64);
-        pairs.add(ours / 1e3, bare / 1e3);
+        pairs.add(ours.per_second / 1e3, bare.per_second / 1e3);
+        our_nanos.push(ours.nanos);
+        bare_nanos.push(bare.nanos);
     }
     ensure!(busiest < SATURATED, "the server was busy {:.0} % of the time", busiest * 100.0);
-    let mut measured = pairs.ratio("thousand decisions/s");
-    measured.note += &format!("; the server was busy {:.0} % of the time at most", busiest * 100.0);
-    Ok(measured)
+    let busy = format!("the server was busy {:.0} % of the time at most", busiest * 100.0);
+    let (ours, bare) = (median(&mut our_nanos) / 1e3, median(&mut bare_nanos) / 1e3);
+    let part = format!(
+        "the client's thread took {} µs of processor time for a decision, and {} for a bare call",
+        digits(ours),
+        digits(bare)
+    );
+    Ok(pairs.ratio("thousand decisions/s").noting(busy).part(part))
+}
+
+/// What came of asking for a while.
+struct Run {
+    per_second: f64,
+    /// Processor time of the client for each decision.
+    nanos: f64,
 }
 
 /// A way to ask.
@@ -76,12 +91,12 @@ trait Ask: Clone + Send + Sync + 'static {
     fn ask(&self, number: usize) -> impl Future<Output = Result<bool>> + Send;
 }
 
-/// Lets all tasks ask for so long; gives the decisions per second.
-async fn run(span: Duration, ask: &impl Ask) -> Result<f64> {
+/// Lets all tasks ask for so long. All of them run on this thread.
+async fn run(span: Duration, ask: &impl Ask) -> Result<Run> {
     let stop = Arc::new(AtomicBool::new(false));
     let asked = Arc::new(AtomicU64::new(0));
     let mut tasks = JoinSet::new();
-    let start = Instant::now();
+    let (start, used) = (Instant::now(), thread_nanos());
     for task in 0..TASKS {
         let (ask, stop, asked) = (ask.clone(), Arc::clone(&stop), Arc::clone(&asked));
         tasks.spawn(async move {
@@ -101,7 +116,9 @@ async fn run(span: Duration, ask: &impl Ask) -> Result<f64> {
     while let Some(ended) = tasks.join_next().await {
         ended??;
     }
-    Ok(asked.load(Ordering::Relaxed) as f64 / start.elapsed().as_secs_f64())
+    let asked = asked.load(Ordering::Relaxed) as f64;
+    let per_second = asked / start.elapsed().as_secs_f64();
+    Ok(Run { per_second, nanos: (thread_nanos() - used) / asked })
 }
 
 fn name(number: usize) -> String {

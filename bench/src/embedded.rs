@@ -1,11 +1,14 @@
 //! The embedded store beside its floor and its rival.
 
+mod asked;
 mod floor;
 mod keys;
 pub mod memory;
+mod parts;
 mod rival;
 mod speed;
 
+pub use asked::{gate, is_admitted};
 pub use keys::next;
 pub use speed::{SEGMENT, segment};
 
@@ -18,5 +21,6 @@ pub const ROOMY: &str = "token_bucket 1000000/h burst 1000000000";
 pub fn measure(session: &mut Session) {
     speed::measure(session);
     rival::measure(session);
+    asked::measure(session);
     memory::measure(session);
 }

@@ -2,16 +2,14 @@
 //! layers that add nothing.
 
 use std::hint::black_box;
-use std::pin::pin;
-use std::task::{Context, Poll, Waker};
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, ensure};
 use sluicegate::{
-    Answer, Config, Decision, Error, Gate, Limit, Limiter, MemoryStore, OpenOptions, OpenedLimit,
-    Registry, Request, Store, StoreId,
+    Answer, Decision, Error, Limit, Limiter, MemoryStore, OpenOptions, OpenedLimit, Request, Store,
+    StoreId,
 };
 
-use crate::embedded::{ROOMY, SEGMENT, segment};
+use crate::embedded::{ROOMY, SEGMENT, gate, is_admitted, segment};
 use crate::measure::{Effort, Measured, Pairs, Session};
 
 const PAIRS: usize = 24;
@@ -24,35 +22,13 @@ pub fn measure(session: &mut Session) {
         let policies = vec![ROOMY.parse()?];
         let limiter = Limiter::new(MemoryStore::new(), Limit::new("demo".parse()?, policies)?);
         let gate = gate(MemoryStore::new())?;
-        compare(
-            effort,
-            |key| now(limiter.check(key)).and_then(|answer| Ok(answer?.is_allowed())),
-            |key| now(gate.check(key)).and_then(|answer| Ok(answer?.is_allowed())),
-        )
+        compare(effort, |key| is_admitted(limiter.check(key)), |key| is_admitted(gate.check(key)))
     });
     session.goal("erasure-five-layers", |effort| {
         let plain = gate(MemoryStore::new())?;
         let stacked = gate(Through(Through(Through(Through(Through(MemoryStore::new()))))))?;
-        compare(
-            effort,
-            |key| now(plain.check(key)).and_then(|answer| Ok(answer?.is_allowed())),
-            |key| now(stacked.check(key)).and_then(|answer| Ok(answer?.is_allowed())),
-        )
+        compare(effort, |key| is_admitted(plain.check(key)), |key| is_admitted(stacked.check(key)))
     });
-}
-
-fn gate(store: impl Store) -> Result<Gate> {
-    let config = format!("limits: {{demo: {{policies: [{ROOMY}]}}}}");
-    let config = Config::parse(&config, "bench.yaml")?;
-    Ok(Registry::builder(store).config(&config).build().gate("demo"))
-}
-
-/// What an embedded store answers it answers at the first poll.
-fn now<T>(answer: impl Future<Output = T>) -> Result<T> {
-    match pin!(answer).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(answer) => Ok(answer),
-        Poll::Pending => bail!("an embedded store waits for nothing"),
-    }
 }
 
 fn compare(

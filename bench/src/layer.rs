@@ -6,6 +6,7 @@ mod least;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::Command;
+use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
@@ -16,7 +17,8 @@ use sluicegate::{Limiter, MemoryStore};
 use sluicegate_tower::LimitLayer;
 use tokio::net::TcpListener;
 
-use crate::measure::{Effort, Measured, Pairs, Session};
+use crate::machine::{this_thread, thread_nanos_of};
+use crate::measure::{Effort, Measured, Pairs, Session, digits, median};
 use least::Least;
 
 /// Nobody is denied: all requests have one key.
@@ -33,37 +35,55 @@ pub fn measure(session: &mut Session) {
             let router = router.layer(Least::new("demo"));
             router.into_make_service_with_connect_info::<SocketAddr>()
         })?;
-        ensure!(head(least)?.contains("ratelimit: "), "the least layer adds no fields");
+        ensure!(head(least.address)?.contains("ratelimit: "), "the least layer adds no fields");
         against(effort, least)
     });
     session.goal("layer-throughput-bare", |effort| {
         let bare = serve("bare", |router| router.into_make_service())?;
-        ensure!(!head(bare)?.contains("ratelimit"), "the bare handler is limited");
+        ensure!(!head(bare.address)?.contains("ratelimit"), "the bare handler is limited");
         against(effort, bare)
     });
 }
 
-fn against(effort: Effort, floor: SocketAddr) -> Result<Measured> {
+fn against(effort: Effort, floor: Served) -> Result<Measured> {
     let limiter = Limiter::new(MemoryStore::new(), sluicegate::limit("demo", [ROOMY])?);
     let ours = serve("ours", move |router| {
         // Keys are the clients' addresses, as they are unless told.
         let router = router.layer(LimitLayer::new(limiter));
         router.into_make_service_with_connect_info::<SocketAddr>()
     })?;
-    ensure!(head(ours)?.contains("ratelimit: "), "the handler behind the layer isn't limited");
+    ensure!(
+        head(ours.address)?.contains("ratelimit: "),
+        "the handler behind the layer isn't limited"
+    );
     load(floor)?;
     load(ours)?;
     let mut pairs = Pairs::default();
+    let (mut our_nanos, mut floor_nanos) = (Vec::new(), Vec::new());
     for _ in 0..effort.count(PAIRS) {
         let floor = load(floor)?;
         let ours = load(ours)?;
-        pairs.add(ours / 1e3, floor / 1e3);
+        pairs.add(ours.per_second / 1e3, floor.per_second / 1e3);
+        our_nanos.push(ours.nanos);
+        floor_nanos.push(floor.nanos);
     }
-    Ok(pairs.ratio("thousand requests/s"))
+    let (ours, floor) = (median(&mut our_nanos) / 1e3, median(&mut floor_nanos) / 1e3);
+    Ok(pairs.ratio("thousand requests/s").part(format!(
+        "the thread that serves took {} µs of processor time for a request, and {} on the other side",
+        digits(ours),
+        digits(floor)
+    )))
+}
+
+/// A handler that is served.
+#[derive(Clone, Copy)]
+struct Served {
+    address: SocketAddr,
+    thread: i32,
 }
 
 /// A handler on a thread of its own, which goes with the process.
-fn serve<M>(name: &str, make: impl FnOnce(Router) -> M + Send + 'static) -> Result<SocketAddr>
+fn serve<M>(name: &str, make: impl FnOnce(Router) -> M + Send + 'static) -> Result<Served>
 where
     M: MakeService,
 {
@@ -74,7 +94,10 @@ where
         .enable_all()
         .build()
         .context("can't start a runtime")?;
+    let (tell, told) = mpsc::channel();
     let serve = move || {
+        // Whoever asked waits for it.
+        let _ = tell.send(this_thread());
         let router = Router::new().route("/", get(|| async { "hello" }));
         runtime.block_on(async {
             let listener = TcpListener::from_std(listener)?;
@@ -83,7 +106,7 @@ where
     };
     // The name is for profiles.
     thread::Builder::new().name(name.to_owned()).spawn(serve).context("can't start a thread")?;
-    Ok(address)
+    Ok(Served { address, thread: told.recv()? })
 }
 
 /// What a router becomes to be served: two types that have no trait in common with a short name.
@@ -116,11 +139,18 @@ fn head(address: SocketAddr) -> Result<String> {
     Ok(response)
 }
 
-/// The requests per second that the load generator gets through.
-fn load(address: SocketAddr) -> Result<f64> {
+/// What the load generator got through.
+struct Loaded {
+    per_second: f64,
+    /// Processor time of the thread that serves, for each request.
+    nanos: f64,
+}
+
+fn load(served: Served) -> Result<Loaded> {
+    let before = thread_nanos_of(served.thread)?;
     let output = Command::new("wrk")
         .args(["--threads", "1", "--connections", &CONNECTIONS.to_string()])
-        .args(["--duration", &format!("{SECONDS}s"), &format!("http://{address}/")])
+        .args(["--duration", &format!("{SECONDS}s"), &format!("http://{}/", served.address)])
         .output()
         .context("can't run the load generator wrk: install it, so that it is on PATH")?;
     let report = String::from_utf8_lossy(&output.stdout);
@@ -130,8 +160,14 @@ fn load(address: SocketAddr) -> Result<f64> {
             bail!("wrk reports {}", line.trim());
         }
     }
-    let figure = report.lines().find_map(|line| line.strip_prefix("Requests/sec:"));
-    figure
-        .and_then(|figure| figure.trim().parse().ok())
-        .with_context(|| format!("wrk says {report}"))
+    let per_second = report.lines().find_map(|line| line.strip_prefix("Requests/sec:"));
+    let total = report.lines().find_map(|line| line.split_once(" requests in ")).map(|it| it.0);
+    let number = |text: Option<&str>| text.and_then(|text| text.trim().parse::<f64>().ok());
+    match (number(per_second), number(total)) {
+        (Some(per_second), Some(total)) => {
+            let nanos = (thread_nanos_of(served.thread)? - before) / total;
+            Ok(Loaded { per_second, nanos })
+        }
+        _ => bail!("wrk says {report}"),
+    }
 }

@@ -43,10 +43,23 @@ fn pin(process: Option<Pid>, processor: usize) {
 
 /// Processor time of the first thread of a process, in ns: as of the last time it went to sleep.
 pub fn process_nanos(id: u32) -> Result<f64> {
-    let path = format!("/proc/{id}/schedstat");
-    let text = fs::read_to_string(&path).with_context(|| format!("can't read {path}"))?;
+    nanos_in(&format!("/proc/{id}/schedstat"))
+}
+
+fn nanos_in(path: &str) -> Result<f64> {
+    let text = fs::read_to_string(path).with_context(|| format!("can't read {path}"))?;
     let nanos = text.split(' ').next().unwrap_or_default();
     nanos.parse().with_context(|| format!("{path} has no processor time"))
+}
+
+/// The number by which the system knows this thread.
+pub fn this_thread() -> i32 {
+    rustix::thread::gettid().as_raw_nonzero().get()
+}
+
+/// Processor time of another thread of this process, in ns: as of its last switch.
+pub fn thread_nanos_of(thread: i32) -> Result<f64> {
+    nanos_in(&format!("/proc/self/task/{thread}/schedstat"))
 }
 
 /// What the report says about the machine.

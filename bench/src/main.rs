@@ -16,6 +16,7 @@ mod plot;
 mod redis;
 mod replay;
 mod report;
+mod runs;
 
 use std::path::Path;
 use std::process::ExitCode;

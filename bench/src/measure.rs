@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use crate::goals::{GOALS, Goal, why};
+use crate::goals::{GOALS, Goal};
 
 /// How long to measure.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -27,6 +27,28 @@ pub struct Measured {
     pub value: f64,
     /// The figures behind it, for people.
     pub note: String,
+    /// What of it was measured alone, in the same run: why it is as it is.
+    pub parts: Vec<String>,
+}
+
+impl Measured {
+    pub fn new(value: f64, note: impl Into<String>) -> Self {
+        Self { value, note: note.into(), parts: Vec::new() }
+    }
+
+    /// With one more figure behind it.
+    #[must_use]
+    pub fn noting(mut self, figure: impl AsRef<str>) -> Self {
+        self.note = format!("{}; {}", self.note, figure.as_ref());
+        self
+    }
+
+    /// With a part that was measured alone.
+    #[must_use]
+    pub fn part(mut self, part: impl Into<String>) -> Self {
+        self.parts.push(part.into());
+        self
+    }
 }
 
 /// A goal with what came of it.
@@ -37,7 +59,7 @@ pub struct Row {
     pub value: Option<f64>,
     pub met: bool,
     pub note: String,
-    /// Why it is not met; empty when it is.
+    /// Why it is not met, as far as this run has measured it; empty when it is.
     pub why: String,
 }
 
@@ -75,10 +97,10 @@ impl Session {
         let row = match how(self.effort) {
             Ok(measured) => {
                 let met = goal.is_met(measured.value);
-                let why = match (met, why(name)) {
-                    (true, _) => String::new(),
-                    (false, Some(why)) => format!("{why} ({})", measured.note),
-                    (false, None) => format!("not explained yet ({})", measured.note),
+                let why = match &measured.parts[..] {
+                    _ if met => String::new(),
+                    [] => "nothing of it was measured alone".to_owned(),
+                    parts => format!("measured alone in this run: {}", parts.join("; ")),
                 };
                 Row { goal, value: Some(measured.value), met, note: measured.note, why }
             }
@@ -133,7 +155,7 @@ impl Pairs {
             digits(floor),
             ratios.len()
         );
-        Measured { value, note }
+        Measured::new(value, note)
     }
 }
 

@@ -13,7 +13,7 @@ use sluicegate_core::record::Record;
 use sluicegate_testkit::servers::{Reply, Server};
 
 use crate::machine::{pin_process, pin_thread, unpin_thread};
-use crate::measure::{Effort, Measured, Pairs, Session};
+use crate::measure::{Effort, Measured, Pairs, Session, digits, median};
 use load::{Answer, Load};
 use pace::Pace;
 use pipes::Pipes;
@@ -71,7 +71,7 @@ impl Bench {
         let floor = floor.floor(&self.server, KEYS)?;
         self.fill(&admissions)?;
         self.fill(&floor)?;
-        self.compare(effort, &admissions, &floor)
+        self.compare(effort, &admissions, &floor, &subject)
     }
 
     fn denial(&mut self, effort: Effort) -> Result<Measured> {
@@ -79,7 +79,7 @@ impl Bench {
         let denied = Subject::load(&self.server, "deny", &["token_bucket 1/h burst 1"])?;
         let floor = denied.denial_floor(&self.server, KEYS)?;
         self.fill(&denied.load_of(KEYS, Answer::Allowed))?;
-        self.compare(effort, &denied.load_of(KEYS, Answer::Denied), &floor)
+        self.compare(effort, &denied.load_of(KEYS, Answer::Denied), &floor, &denied)
     }
 
     fn ten_policies(&mut self, effort: Effort) -> Result<Measured> {
@@ -89,10 +89,11 @@ impl Bench {
             .map(|rate| format!("token_bucket {rate}/min burst 100000 as p{rate}"))
             .collect();
         let specs: Vec<&str> = specs.iter().map(String::as_str).collect();
-        let ten = Subject::load(&self.server, "many", &specs)?.load_of(KEYS, Answer::Allowed);
+        let subject = Subject::load(&self.server, "many", &specs)?;
+        let ten = subject.load_of(KEYS, Answer::Allowed);
         self.fill(&one)?;
         self.fill(&ten)?;
-        self.compare(effort, &ten, &one)
+        self.compare(effort, &ten, &one, &subject)
     }
 
     fn sliding_window(&mut self, effort: Effort) -> Result<Measured> {
@@ -109,8 +110,7 @@ impl Bench {
         let (least, most) = (slices.iter().min().copied(), slices.iter().max().copied());
         ensure!(least >= Some(57), "only {least:?} of 60 slices are live: the machine is too slow");
         let (least, most) = (least.unwrap_or(0), most.unwrap_or(0));
-        let note = format!("{}; {least} to {most} slices stored", measured.note);
-        Ok(Measured { note, ..measured })
+        Ok(measured.noting(format!("{least} to {most} slices stored")))
     }
 
     fn sliding_log(&mut self, effort: Effort) -> Result<Measured> {
@@ -128,8 +128,7 @@ impl Bench {
         }
         let mean = live as f64 / pace.keys as f64;
         ensure!((85.0..=115.0).contains(&mean), "{mean:.0} entries are live, not about 100");
-        let note = format!("{}; {mean:.0} live entries per key", measured.note);
-        Ok(Measured { note, ..measured })
+        Ok(measured.noting(format!("{mean:.0} live entries per key")))
     }
 
     fn bytes(&mut self, length: usize) -> Result<Measured> {
@@ -142,7 +141,7 @@ impl Bench {
         match self.server.command(&[b"MEMORY", b"USAGE", &key])? {
             Reply::Integer(bytes) => {
                 let note = format!("{} bytes are the value", self.value(&key)?.len());
-                Ok(Measured { value: bytes as f64, note })
+                Ok(Measured::new(bytes as f64, note))
             }
             other => anyhow::bail!("MEMORY USAGE answers {other}"),
         }
@@ -154,10 +153,18 @@ impl Bench {
         self.pipes.run(&self.server, load, &everyone).map(drop)
     }
 
-    /// Both in turns, as fast as the server can.
-    fn compare(&mut self, effort: Effort, subject: &Load, floor: &Load) -> Result<Measured> {
+    /// Both in turns, as fast as the server can, and beside them calls of nothing with what is
+    /// sent `of` a limit.
+    fn compare(
+        &mut self,
+        effort: Effort,
+        subject: &Load,
+        floor: &Load,
+        of: &Subject,
+    ) -> Result<Measured> {
         let draw = load::draw(KEYS, SEGMENT * 8);
-        let mut pairs = Pairs::default();
+        let empty = of.empty(&self.server, KEYS)?;
+        let (mut pairs, mut calls) = (Pairs::default(), Vec::new());
         // With every command the server moves a part of its keys to a table that has grown: it
         // should be done with that.
         let warm_up = 48;
@@ -168,17 +175,21 @@ impl Bench {
             let subject = self.pipes.run(&self.server, subject, keys)?;
             if round >= warm_up {
                 pairs.add(subject, floor);
+                calls.push(self.pipes.run(&self.server, &empty, keys)?);
             }
         }
-        Ok(pairs.ratio("us of server CPU"))
+        let call = digits(median(&mut calls));
+        let part = format!("a call of a script that does nothing {call} µs");
+        Ok(pairs.ratio("µs of server CPU").part(part))
     }
 
     /// Each key at a steady pace, beside a token bucket at the same pace.
     fn compare_paced(&mut self, effort: Effort, subject: &Subject, pace: Pace) -> Result<Measured> {
         let bucket = Subject::load(&self.server, "pace", &[ROOMY])?;
         let bucket = bucket.load_of(pace.keys, Answer::Allowed);
+        let empty = subject.empty(&self.server, pace.keys)?;
         let subject = subject.load_of(pace.keys, Answer::Allowed);
-        let mut pairs = Pairs::default();
+        let (mut pairs, mut calls) = (Pairs::default(), Vec::new());
         // Until the windows are full, and then to measure.
         let warm_up = pace.rounds(pace.seconds) + pace.rounds(1) / 2;
         let measured = effort.count(pace.rounds(6));
@@ -190,9 +201,12 @@ impl Bench {
             let floor = self.pipes.run(&self.server, &bucket, &everyone)?;
             if round >= warm_up {
                 pairs.add(subject, floor);
+                calls.push(self.pipes.run(&self.server, &empty, &everyone)?);
             }
         }
-        Ok(pairs.ratio("us of server CPU"))
+        let call = digits(median(&mut calls));
+        let part = format!("a call of a script that does nothing, at this pace, {call} µs");
+        Ok(pairs.ratio("µs of server CPU").part(part))
     }
 
     fn value(&self, key: &[u8]) -> Result<Vec<u8>> {

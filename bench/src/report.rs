@@ -11,6 +11,7 @@ use crate::goals::{Better, Chart};
 use crate::machine;
 use crate::measure::{Row, digits};
 use crate::plot;
+use crate::runs::{self, Run};
 
 /// One object per goal, each on a line.
 pub fn json_lines(rows: &[Row]) -> String {
@@ -60,14 +61,15 @@ pub fn write_page(docs: &Path, rows: &[Row]) -> Result<()> {
     for chart in Chart::ALL {
         write(&charts.join(chart.file()), &plot::bars(chart, rows).to_string())?;
     }
-    write(&docs.join("benchmarks.md"), &page(rows))
+    let runs = runs::add(&charts.join("runs.jsonl"), Run::of(rows))?;
+    write(&docs.join("benchmarks.md"), &page(rows, &runs))
 }
 
 fn write(path: &Path, text: &str) -> Result<()> {
     fs::write(path, text).with_context(|| format!("can't write {}", path.display()))
 }
 
-fn page(rows: &[Row]) -> String {
+fn page(rows: &[Row], runs: &[Run]) -> String {
     let met = rows.iter().filter(|row| row.met).count();
     let mut page = format!(
         "{INTRODUCTION}\nMeasured on: {}. {met} of {} goals met.\n",
@@ -96,9 +98,11 @@ fn page(rows: &[Row]) -> String {
             );
         }
         for row in rows.iter().filter(|row| row.goal.chart == chart && !row.met) {
-            let _ = writeln!(page, "\n`{}` is not met: {}", row.goal.name, row.why);
+            let _ = writeln!(page, "\n`{}` is not met; {}.", row.goal.name, row.why);
         }
     }
+    page.push_str(MOVED);
+    page.push_str(&runs::table(runs));
     page.push_str(METHOD);
     page
 }
@@ -114,8 +118,18 @@ Run them with `cargo xtask bench`. `--json` prints one object per goal and nothi
 output, `--only SUBSTRING` picks goals by name, `--quick` measures a quarter as long. A whole run
 writes this page.
 
-Absolute times belong to one machine; the ratios are what carries over. Each is taken inside one
-run, between two sides that took turns.
+Absolute times belong to one machine. The ratios carry over better, but [not far](#how-far-the-ratios-move).
+Each is taken inside one run, between two sides that took turns. What is said of a goal that is not
+met was measured in the same run; [profiles](profiles.md) were taken by hand.
+";
+
+const MOVED: &str = "
+## How far the ratios move
+
+Every whole run adds a line to `benchmarks/runs.jsonl`. This is the least and the most that each
+goal came to, this run among them. Runs on one machine differ by what else it did and by the state
+of the code on that day; a goal has no figure from runs that measured it in another way.
+
 ";
 
 const METHOD: &str = "
@@ -133,8 +147,10 @@ retry, reset) through the public call; the time is given. The floor is a flat ta
 slots, half full, with the same keyed 128-bit SipHash-1-3 and the same state (newest time and
 deficit), locked by one compare-and-swap; it answers yes or no, and never grows, evicts or sweeps.
 governor 0.10 is its keyed limiter over DashMap with its default clock; ours then reads the same
-clock for each decision, or, in batches of 64, the system's clock once per batch. Memory is the
-growth over a million inserts in a process of its own, the larger of live heap and resident pages.
+clock for each decision, or, in batches of 64, once per batch. There, and where a limiter or a gate
+is asked, both sides first write each key into a buffer, as a server does with what a request
+brings. Memory is what filling the store adds in a process of its own, the larger of live heap and
+resident pages, divided by the keys; the worst of the sizes counts.
 
 **On the server.** A real server on loopback, kept on one processor, is asked over four
 connections with 32 requests in flight on each; 100,000 subjects drawn uniformly, keys of 30
@@ -144,9 +160,13 @@ and the sending of replies. The floor of the token bucket is a script that calls
 over fewer keys, beside a token bucket over as many keys at the same pace, until they hold what the
 goal says; the stored states are read to see that they do.
 
-**The client.** 1,024 tasks on a runtime of two threads share one connection; the other side makes
-the same script calls through `redis`' own multiplexed connection and reads nothing of the answers
-but whether they admit. Server and client share the machine.
+**The client.** 8 tasks on a runtime of one thread share one connection, the server has the other
+processor and is never saturated: a run in which it was fails. The other side makes the same script
+calls through `redis`' own multiplexed connection and reads nothing of the answers but whether they
+admit.
+
+**The middleware.** wrk keeps 64 connections busy with requests to an axum handler that answers
+`hello`, on a thread of its own.
 
 **Replay.** `sluicegate replay` and `bench/replay_baseline.py` (a regular expression, `strptime` and
 a deque per host) read the same log, `data/apache_access.log` fifty times over, and must find the

@@ -17,6 +17,7 @@ use sluicegate_memory::{MemoryLimit, MemoryStore};
 
 use super::ROOMY;
 use super::keys::{Draw, Writer};
+use super::parts::Parts;
 use super::speed::{PAIRS, SEGMENT, START, open, segment};
 use crate::measure::{Effort, Measured, Pairs, Session, digits, median};
 
@@ -91,7 +92,7 @@ impl Rivals {
     }
 
     fn compare(&self, effort: Effort, ask: fn(&Self, &[u32]) -> usize) -> Result<Measured> {
-        let (mut pairs, mut writing) = (Pairs::default(), Vec::new());
+        let (mut pairs, mut writing, mut parts) = (Pairs::default(), Vec::new(), Parts::new()?);
         let warm_up = 2;
         for round in 0..warm_up + effort.count(PAIRS) {
             let part = self.draw.part(round, SEGMENT);
@@ -101,12 +102,19 @@ impl Rivals {
                 // How many times as fast, not as slow.
                 pairs.add(governor, ours);
                 writing.push(segment(1, &|_| self.only_write(part))?);
+                parts.round(1, SEGMENT, START, &|_, hash| {
+                    let mut key = String::new();
+                    for &index in part {
+                        self.writer.write(index, &mut key);
+                        hash(key.as_bytes());
+                    }
+                })?;
             }
         }
         let mut measured = pairs.ratio("ns");
+        measured.note = format!("governor {}", measured.note);
         let writing = digits(median(&mut writing));
-        measured.note = format!("governor {}; {writing} ns of both write the key", measured.note);
-        Ok(measured)
+        Ok(parts.add_to(measured.part(format!("writing the keys, which both do, {writing} ns"))))
     }
 
     fn only_write(&self, indices: &[u32]) -> usize {

@@ -11,6 +11,7 @@ use sluicegate_memory::{MemoryLimit, MemoryStore};
 use super::ROOMY;
 use super::floor::Flat;
 use super::keys::{Draw, keys};
+use super::parts::Parts;
 use crate::machine::{pin_thread, thread_nanos, unpin_thread};
 use crate::measure::{Effort, Measured, Pairs, Session};
 
@@ -74,7 +75,7 @@ impl Tables {
     }
 
     fn compare(&self, effort: Effort, threads: usize) -> Result<Measured> {
-        let mut pairs = Pairs::default();
+        let (mut pairs, mut parts) = (Pairs::default(), Parts::new()?);
         let warm_up = 2;
         for round in 0..warm_up + effort.count(PAIRS) {
             // After what the comparison before gave as the time: to a clock that seems to step
@@ -85,9 +86,14 @@ impl Tables {
             let store = segment(threads, &|thread| self.ask_store(part(thread), now))?;
             if round >= warm_up {
                 pairs.add(store, floor);
+                parts.round(threads, SEGMENT, now, &|thread, hash| {
+                    part(thread)
+                        .iter()
+                        .for_each(|&index| hash(self.keys[index as usize].as_bytes()));
+                })?;
             }
         }
-        Ok(pairs.ratio("ns"))
+        Ok(parts.add_to(pairs.ratio("ns")))
     }
 
     /// Gives how many were admitted.

@@ -1,0 +1,82 @@
+//! What every exact answer needs, measured alone: the key's hash, and the bucket's arithmetic with
+//! the complete answer from a state at hand. What is left of a decision is finding and locking.
+
+use std::hint::black_box;
+
+use anyhow::{Result, bail};
+use siphasher::sip128::SipHasher13;
+use sluicegate_core::kernel::bucket::{Bucket, State};
+use sluicegate_core::kernel::{Admission, Kernel as _, Now, Rule, Verdict};
+use sluicegate_core::{Decision, Limit};
+
+use super::ROOMY;
+use super::speed::segment;
+use crate::measure::{Measured, digits, median};
+
+/// The parts, and what they took in each round.
+pub struct Parts {
+    limit: Limit,
+    bucket: Bucket,
+    hashing: Vec<f64>,
+    answering: Vec<f64>,
+}
+
+impl Parts {
+    pub fn new() -> Result<Self> {
+        let limit = Limit::new("bench".parse()?, vec![ROOMY.parse()?])?;
+        let Rule::Bucket(bucket) = limit.members()[0].policy().rule() else {
+            bail!("`{ROOMY}` is no bucket");
+        };
+        let bucket = *bucket;
+        Ok(Self { limit, bucket, hashing: Vec::new(), answering: Vec::new() })
+    }
+
+    /// Measures one round. `hash_all` hashes the keys of a thread with the function it is given;
+    /// `asked` is the number of them.
+    pub fn round(
+        &mut self,
+        threads: usize,
+        asked: usize,
+        now: u64,
+        hash_all: &(dyn Fn(usize, &dyn Fn(&[u8])) + Sync),
+    ) -> Result<()> {
+        let hasher = SipHasher13::new_with_keys(0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_3210);
+        self.hashing.push(segment(threads, &|thread| {
+            hash_all(thread, &|key| _ = black_box(hasher.hash(key)));
+            asked
+        })?);
+        self.answering.push(segment(threads, &|_| self.answer(asked, now))?);
+        Ok(())
+    }
+
+    /// What they came to.
+    pub fn add_to(mut self, measured: Measured) -> Measured {
+        let (hashing, answering) = (median(&mut self.hashing), median(&mut self.answering));
+        measured.part(format!("the keys' hash {} ns", digits(hashing))).part(format!(
+            "the bucket's arithmetic and the whole answer, from a state at hand, {} ns",
+            digits(answering)
+        ))
+    }
+
+    /// Gives how many were admitted.
+    fn answer(&self, count: usize, mut now: u64) -> usize {
+        let mut state = State { newest: now, deficit: 0, unit: self.bucket.unit() };
+        let mut allowed = 0;
+        for _ in 0..count {
+            now += 1;
+            let time = Now { micros: now, max_clock_back: None };
+            let Ok((mut balance, _)) = self.bucket.balance(Some(black_box(state)), time) else {
+                continue;
+            };
+            let verdict = self.bucket.judge(&balance, 1, None);
+            if let Verdict::Pass { wait } = verdict
+                && self.bucket.admit(&mut balance, Admission { cost: 1, act_in: wait }).is_ok()
+            {
+                state = self.bucket.kept(&balance);
+            }
+            let answer = Decision::of_bucket(&self.limit, &self.bucket, &balance, 1, verdict);
+            allowed += usize::from(black_box(&answer).is_allowed());
+        }
+        allowed
+    }
+}
