@@ -228,7 +228,13 @@ impl<S: Store> Limiter<S> {
         operation: Operation,
         ask: Ask<'_>,
     ) -> impl Future<Output = Result<Decision, Error>> + Send {
-        async move { self.ask(operation, &ask).await }
+        async move {
+            // What a store has at once needs nothing that is kept across an await.
+            if let Some(answer) = self.ask_at_once(operation, &ask) {
+                return answer;
+            }
+            self.ask(operation, &ask).await
+        }
     }
 
     /// Asks, and awaits the store if necessary.
