@@ -13,7 +13,7 @@ use crate::response::{response_of, status_of};
 ///
 /// The response is the one that the middleware would send: 429 with `Retry-After`, the response
 /// fields and a problem body (RFC 9457); 403 for a blocked key, 400 for a missing one, 503 if the
-/// store failed.
+/// store failed, 500 for a mistake in the program.
 ///
 /// ```
 /// use actix_web::{App, test, web};

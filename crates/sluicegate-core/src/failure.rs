@@ -34,6 +34,9 @@ pub enum RequestErrorKind {
     Overflow,
     /// The limit's policies don't offer the operation.
     Unsupported,
+    /// There is no limit of the name that was asked: a mistake in the program or its configuration.
+    /// Nothing was asked. For registries of limits by name.
+    UnknownLimit,
     /// The caller wanted an immediate answer from a store that has to be awaited. Nothing was
     /// asked.
     WouldBlock,

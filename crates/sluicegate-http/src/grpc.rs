@@ -55,6 +55,7 @@ pub fn is_grpc(request: &dyn RequestView) -> bool {
 /// | exceeds its quota | `RESOURCE_EXHAUSTED` (8) | after the delay in `RetryInfo` and `grpc-retry-pushback-ms` |
 /// | can never pass | `RESOURCE_EXHAUSTED` (8) | no: there is no `RetryInfo`, and the pushback is -1 |
 /// | can't be counted | `UNAVAILABLE` (14) | at the client's discretion |
+/// | meets a misconfigured service | `INTERNAL` (13) | no |
 /// | has a key on a block list | `PERMISSION_DENIED` (7) | no |
 /// | lacks a component of its key | `INVALID_ARGUMENT` (3) | no |
 ///
@@ -87,6 +88,8 @@ pub enum GrpcCode {
     PermissionDenied,
     /// 8: a quota is exceeded.
     ResourceExhausted,
+    /// 13: the service has made a mistake, such as asking for a limit that it doesn't have.
+    Internal,
     /// 14: the store failed, and the limiter denies what it can't count.
     Unavailable,
 }
@@ -99,6 +102,7 @@ impl GrpcCode {
             Self::InvalidArgument => 3,
             Self::PermissionDenied => 7,
             Self::ResourceExhausted => 8,
+            Self::Internal => 13,
             Self::Unavailable => 14,
         }
     }
@@ -139,6 +143,13 @@ impl GrpcStatus {
         let message = "the service can't check the quota of the call at the moment";
         let details = Details::of("RATE_LIMITER_UNAVAILABLE");
         Self { details, ..Self::new(GrpcCode::Unavailable, message) }
+    }
+
+    /// `INTERNAL`: the service has made a mistake. It tells clients nothing of it.
+    pub fn internal() -> Self {
+        let message = "the service is misconfigured and can't check the quota of the call";
+        let details = Details::of("MISCONFIGURED");
+        Self { details, ..Self::new(GrpcCode::Internal, message) }
     }
 
     /// `PERMISSION_DENIED`: the key is on a block list.

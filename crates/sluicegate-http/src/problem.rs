@@ -45,6 +45,8 @@ pub enum ProblemKind {
     Blocked,
     /// The request lacks a component of its key: status 400.
     MissingKey,
+    /// The service has made a mistake, such as asking for a limit that it doesn't have: status 500.
+    Misconfigured,
 }
 
 impl ProblemKind {
@@ -56,6 +58,7 @@ impl ProblemKind {
             Self::TemporaryReducedCapacity => StatusCode::SERVICE_UNAVAILABLE,
             Self::Blocked => StatusCode::FORBIDDEN,
             Self::MissingKey => StatusCode::BAD_REQUEST,
+            Self::Misconfigured => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
 
@@ -70,7 +73,7 @@ impl ProblemKind {
             Self::AbnormalUsageDetected => {
                 "https://iana.org/assignments/http-problem-types#abnormal-usage-detected"
             }
-            Self::Blocked | Self::MissingKey => "about:blank",
+            Self::Blocked | Self::MissingKey | Self::Misconfigured => "about:blank",
         }
     }
 
@@ -83,12 +86,13 @@ impl ProblemKind {
             Self::AbnormalUsageDetected => "Abnormal usage detected",
             Self::Blocked => "Forbidden",
             Self::MissingKey => "Bad Request",
+            Self::Misconfigured => "Internal Server Error",
         }
     }
 
     /// Whether the problem names the violated policies.
     const fn has_policies(self) -> bool {
-        !matches!(self, Self::Blocked | Self::MissingKey)
+        !matches!(self, Self::Blocked | Self::MissingKey | Self::Misconfigured)
     }
 }
 
@@ -139,6 +143,14 @@ impl Problem {
     pub fn missing_key(missing: &MissingComponent) -> Self {
         let detail = format!("The request can't be assigned to a quota: {missing}.");
         Self::new(ProblemKind::MissingKey, detail)
+    }
+
+    /// Status 500: the service has made a mistake. It tells clients nothing of it.
+    pub fn misconfigured() -> Self {
+        Self::new(
+            ProblemKind::Misconfigured,
+            "The service is misconfigured and can't check the quota of the request.",
+        )
     }
 
     fn new(kind: ProblemKind, detail: impl Into<Cow<'static, str>>) -> Self {

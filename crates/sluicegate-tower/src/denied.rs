@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 ///
 /// The response is the one that the layer would send: 429 with `Retry-After`, the response fields
 /// and a problem body (RFC 9457); 403 for a blocked key, 400 for a missing one, 503 if the store
-/// failed.
+/// failed, 500 for a mistake in the program.
 ///
 /// ```
 /// use axum::{Router, extract::Path, routing::get};

@@ -4,7 +4,7 @@
 //! store: "memory:"                  # or redis://HOST:PORT, valkey://HOST:PORT
 //! listen: 127.0.0.1:8080
 //! enabled: true                     # false: everything passes
-//! unknown_limits: warn              # names without a limit: or pass, deny
+//! unknown_limits: error             # names without a limit: or pass, warn, deny
 //! limits:
 //!   demo:
 //!     policies: ["token_bucket 10/s burst 20"]
@@ -108,7 +108,7 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Whether limits are in force. Default: on.
     pub enabled: Switch,
-    /// What happens to requests for a limit that doesn't exist.
+    /// What happens to requests for a limit that doesn't exist. Default: they are errors.
     pub unknown_limits: UnknownLimit,
     /// The settings for HTTP requests and responses.
     pub http: HttpConfig,

@@ -53,6 +53,9 @@ pub enum DeniedReason {
     NoKey,
     /// The store failed, and `on_store_failure` is `deny` or `error`.
     StoreFailed,
+    /// The limit can't be asked this: it is unknown, or the request is invalid for it. A mistake in the
+    /// program or its configuration, which [`Denied::error`] names.
+    Misconfigured,
 }
 
 impl Denied {
@@ -94,7 +97,8 @@ impl Denied {
                 _ => DeniedReason::Limited,
             },
             Why::NoKey { .. } => DeniedReason::NoKey,
-            Why::Failed { .. } => DeniedReason::StoreFailed,
+            Why::Failed { error, .. } if error.is_store_failure() => DeniedReason::StoreFailed,
+            Why::Failed { .. } => DeniedReason::Misconfigured,
         }
     }
 

@@ -58,6 +58,7 @@ mod observe;
 mod open_store;
 mod registry;
 mod ring_counter;
+mod uses;
 
 pub use ask::Ask;
 #[cfg(feature = "macros")]
@@ -91,6 +92,7 @@ pub use sluicegate_macros::limit;
 pub use sluicegate_memory::{MemoryLimit, MemoryStore, SystemClock};
 #[cfg(feature = "redis")]
 pub use sluicegate_redis::{RedisLimit, RedisStore};
+pub use uses::{MissingNames, Uses};
 
 /// Called by generated code. Not part of the API: it may change at any time.
 #[cfg(feature = "macros")]
@@ -113,6 +115,8 @@ mod guides {
     #[cfg(feature = "redis")]
     #[doc = include_str!("../../../docs/library.md")]
     mod library {}
+    #[doc = include_str!("../../../docs/configuration.md")]
+    mod configuration {}
     #[doc = include_str!("../../../docs/operation.md")]
     mod operation {}
     #[doc = include_str!("../../../docs/waiting.md")]

@@ -9,6 +9,7 @@ use sluicegate_memory::MemoryStore;
 use sluicegate_redis::RedisStore;
 
 use crate::config::{Config, MemoryConfig, Overflow, StoreUrl};
+use crate::uses::MissingNames;
 
 /// The options of a store. Each kind of store uses those that concern it.
 #[derive(Clone)]
@@ -24,10 +25,37 @@ pub struct StoreOptions {
     pub clock: Option<Arc<dyn Clock>>,
 }
 
-/// Why a store can't be opened from its URL. The message says what to change, and never contains a
-/// password.
+/// Why a store can't be opened from its URL, or a registry from a configuration. The message says what
+/// to change, and never contains a password.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct OpenError(String);
+pub struct OpenError(Reason);
+
+#[derive(Clone, Debug, Eq, PartialEq)]
+enum Reason {
+    Store(String),
+    Missing(MissingNames),
+}
+
+impl OpenError {
+    fn store(message: String) -> Self {
+        Self(Reason::Store(message))
+    }
+
+    /// The names that the configuration lacks, if that is why.
+    #[must_use]
+    pub const fn missing(&self) -> Option<&MissingNames> {
+        match &self.0 {
+            Reason::Missing(missing) => Some(missing),
+            Reason::Store(_) => None,
+        }
+    }
+}
+
+impl From<MissingNames> for OpenError {
+    fn from(missing: MissingNames) -> Self {
+        Self(Reason::Missing(missing))
+    }
+}
 
 impl StoreUrl {
     /// Opens the store that the URL names. It doesn't connect yet: the first use does.
@@ -51,14 +79,14 @@ impl StoreUrl {
             #[cfg(feature = "redis")]
             Self::Redis(url) => {
                 let store = RedisStore::builder(url.expose())
-                    .map_err(|error| OpenError(format!("store {self}: {error}")))?
+                    .map_err(|error| OpenError::store(format!("store {self}: {error}")))?
                     .prefix(options.prefix.clone())
                     .deadline(options.deadline)
                     .build();
                 Ok(SharedStore::new(store))
             }
             #[cfg(not(feature = "redis"))]
-            Self::Redis(_) => Err(OpenError(format!(
+            Self::Redis(_) => Err(OpenError::store(format!(
                 "store {self}: this build has no Redis: enable the feature `redis` of the crate `sluicegate`"
             ))),
         }
@@ -116,7 +144,10 @@ impl fmt::Debug for StoreOptions {
 
 impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        match &self.0 {
+            Reason::Store(message) => f.write_str(message),
+            Reason::Missing(missing) => missing.fmt(f),
+        }
     }
 }
 

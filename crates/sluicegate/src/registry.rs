@@ -24,6 +24,7 @@ use sluicegate_core::{Limit, LimitName, Policy, SharedStore, Store};
 
 use crate::config::{Config, HttpConfig, LimitConfig, Switch};
 use crate::open_store::OpenError;
+use crate::uses::{MissingNames, Uses};
 
 pub use builder::RegistryBuilder;
 pub use changes::{Changes, ReloadError};
@@ -76,6 +77,39 @@ impl Registry {
         Ok(Self::builder_from(config)?.build())
     }
 
+    /// The limits of a configuration, if it has what the program uses: the limits that code names, and
+    /// the policies that it names in costs. This stays so: a later configuration that lacks one of
+    /// them is refused ([`Registry::replace`]), as is one that lacks what a `#[limit]` or a middleware
+    /// names, which need not be listed for that.
+    ///
+    /// ```
+    /// use sluicegate::{Config, Registry, Uses};
+    ///
+    /// let of = |text: &str| Config::parse(text, "limits.yaml");
+    /// let config = of("limits: {login: {policies: [gcra 5/min]}, llm: {policies: [gcra 9/s as requests]}}")?;
+    /// let uses = || [Uses::limit("login"), Uses::limit("llm").policies(["requests"])];
+    /// let registry = Registry::open_for(&config, uses())?;
+    /// let refused = registry.replace(&of("limits: {login: {policies: [gcra 5/min]}}")?);
+    /// assert!(refused.unwrap_err().to_string().contains("limit `llm`"));
+    ///
+    /// let misspelt = of("limits: {logn: {policies: [gcra 5/min]}, llm: {policies: [gcra 9/s]}}")?;
+    /// assert_eq!(
+    ///     Registry::open_for(&misspelt, uses()).unwrap_err().to_string(),
+    ///     "limit `login` (did you mean `logn`?), policy `requests` of limit `llm` (it has gcra): \
+    ///      the program uses what the configuration doesn't have; add it, or change the program"
+    /// );
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// All names that are missing; and if the store can't be opened.
+    pub fn open_for<U: Into<Uses>>(
+        config: &Config,
+        uses: impl IntoIterator<Item = U>,
+    ) -> Result<Self, OpenError> {
+        Ok(Self::builder_from(config)?.build_for(uses)?)
+    }
+
     /// A builder with the limits of a configuration, in the store that it names.
     ///
     /// # Errors
@@ -90,7 +124,8 @@ impl Registry {
     }
 
     /// The gate of the limit `name`. It never fails: as long as there is no such limit,
-    /// [`UnknownLimit`](crate::UnknownLimit) says what happens.
+    /// [`UnknownLimit`](crate::UnknownLimit) says what happens to its requests; they are errors unless
+    /// the configuration says otherwise. [`Registry::open_for`] finds out at the start.
     pub fn gate(&self, name: &str) -> Gate {
         self.find(name).unwrap_or_else(|| self.gate_on(Target::Named(name.into())))
     }
@@ -199,7 +234,7 @@ impl Registry {
     /// # Errors
     /// If it changes something that needs a restart: the store, its options, or the service's
     /// listen address. A registry that was given its store in code ignores the configuration's
-    /// store.
+    /// store. Also if it lacks what the program [uses](Registry::open_for): all names are told.
     pub fn replace(&self, config: &Config) -> Result<Changes, ReloadError> {
         let mut writer = self.shared.write();
         let fixed = Fixed::of(config, writer.store_source);
@@ -210,6 +245,10 @@ impl Registry {
             }
         }
         let limits = writer.open(config);
+        let lost = writer.lost(config, &limits);
+        if !lost.is_empty() {
+            return Err(ReloadError::Missing(lost));
+        }
         let changes = writer.changes(config, &limits);
         writer.fixed = Some(fixed);
         if !changes.is_empty() {
@@ -317,6 +356,17 @@ impl Registry {
     #[cfg(feature = "macros")]
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
+    }
+
+    /// Notes what the program uses, unless it is missing.
+    fn require(&self, uses: Vec<Uses>) -> Result<(), MissingNames> {
+        let mut writer = self.shared.write();
+        let missing = MissingNames::of(&uses, &writer.known(&writer.limits));
+        if !missing.is_empty() {
+            return Err(missing);
+        }
+        writer.used.require(uses);
+        Ok(())
     }
 
     fn gate_on(&self, target: Target) -> Gate {

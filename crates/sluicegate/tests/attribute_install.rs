@@ -31,8 +31,13 @@ fn registry(text: &str) -> Registry {
 
 #[test]
 fn functions_ask_the_registry_that_is_installed_when_they_are_called() {
-    // Nothing is installed: specs are in force in an embedded store, and names are unknown.
-    assert_eq!([admitted(login), admitted(own)], [9, 2]);
+    // Nothing is installed: specs are in force in an embedded store, and names are errors.
+    assert_eq!([admitted(login), admitted(own)], [0, 2]);
+    assert_eq!(
+        login().unwrap_err().to_string(),
+        "limit `login` can't be asked: there is no limit called `login`, because no registry is \
+         installed: call `sluicegate::install` before"
+    );
     assert!(sluicegate::installed().find("login").is_none());
 
     let first = registry("limits: {login: {policies: [gcra 1/h burst 3]}}");

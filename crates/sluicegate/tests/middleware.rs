@@ -147,7 +147,10 @@ fn a_policy_that_nobody_has_is_an_error_that_names_those_there_are() {
     let told = log::warnings(|| {
         match middleware.clone().cost(|_| [("request", 1)]).decide(&request()) {
             Verdict::Refuse(refusal) => {
-                assert_eq!(refusal.response(&request()).status(), StatusCode::SERVICE_UNAVAILABLE);
+                assert_eq!(
+                    refusal.response(&request()).status(),
+                    StatusCode::INTERNAL_SERVER_ERROR
+                );
             }
             other => panic!("{other:?}"),
         }

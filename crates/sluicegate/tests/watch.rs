@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sluicegate::{
-    Algorithm, Config, Registry, Switch, Watch, WatchError, WatchOptions, WatchStatus,
+    Algorithm, Config, Registry, Switch, Uses, Watch, WatchError, WatchOptions, WatchStatus,
 };
 use tempfile::TempDir;
 
@@ -229,6 +229,53 @@ fn a_file_that_is_gone_is_told_of_once_and_the_configuration_stays() {
         setup.until_applied();
         assert_eq!(setup.burst(), Some(5));
     }
+}
+
+#[test]
+fn a_file_that_lacks_what_the_program_uses_is_refused_and_told_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("limits.yaml");
+    fs::write(&path, text(2)).unwrap();
+    let config = Config::load(&path).unwrap();
+    let registry = Registry::open_for(&config, [Uses::limit("a").policies(["gcra"])]).unwrap();
+    let watch = registry.watch_with(&path, polling());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let attempt = |seen: u64| {
+        let status = async { tokio::time::timeout(PATIENCE, watch.changed(seen)).await };
+        runtime.block_on(status).expect("the watch saw nothing")
+    };
+    let mut seen = 0;
+    for (next, names) in [
+        ("limits: {b: {policies: [gcra 1/h]}}", "limit `a`: the program"),
+        (
+            "limits: {a: {policies: [gcra 9/h as x]}, b: {policies: [gcra 1/h]}}",
+            "policy `gcra` of limit `a` (it has x)",
+        ),
+    ] {
+        fs::write(folder.path().join("next"), next).unwrap();
+        fs::rename(folder.path().join("next"), &path).unwrap();
+        let status = loop {
+            let status = attempt(seen);
+            seen = status.attempts();
+            if status.last_error.as_ref().is_some_and(|error| error.to_string().contains(names)) {
+                break status;
+            }
+        };
+        assert_eq!(status.applied, 0, "{status:?}");
+        assert!(registry.limit("b").is_none());
+        let limit = registry.limit("a").unwrap();
+        assert_eq!(limit.limit.members()[0].policy().to_string(), "gcra 1/h burst 2");
+    }
+    fs::write(folder.path().join("next"), text(5)).unwrap();
+    fs::rename(folder.path().join("next"), &path).unwrap();
+    let status = loop {
+        let status = attempt(seen);
+        seen = status.attempts();
+        if status.applied == 1 {
+            break status;
+        }
+    };
+    assert!(status.last_error.is_none());
 }
 
 #[test]

@@ -31,7 +31,9 @@ limits:
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let registry = Registry::open(&Config::parse(LIMITS, "limits.yaml")?)?;
+    let config = Config::parse(LIMITS, "limits.yaml")?;
+    // A misspelt name is told here, and not by the first request.
+    let registry = Registry::open_for(&config, ["site", "search"])?;
     let site =
         LimitLayer::new(registry.gate("site")).skip_if(|request| request.path() == "/health");
     let search = LimitLayer::new(registry.gate("search"));

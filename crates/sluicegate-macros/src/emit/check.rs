@@ -109,6 +109,15 @@ fn waiting(wait: &Wait) -> TokenStream {
 }
 
 fn part(limit: &LimitOptions, private: &TokenStream) -> TokenStream {
+    let part = part_of(limit, private);
+    if limit.costs.is_empty() {
+        return part;
+    }
+    let policies = limit.costs.iter().map(|(policy, _)| policy);
+    quote_spanned!(mixed_site()=> #part.charging(&[#(#policies),*]))
+}
+
+fn part_of(limit: &LimitOptions, private: &TokenStream) -> TokenStream {
     match &limit.source {
         LimitSource::Named(name) => quote_spanned!(mixed_site()=> #private::Part::named(#name)),
         LimitSource::Inline { policies, name: Some(name), .. } => {

@@ -28,9 +28,11 @@ impl ApiError {
 impl From<&Error> for ApiError {
     fn from(error: &Error) -> Self {
         let request = error.as_request().map(|error| match error.kind() {
-            RequestErrorKind::Overflow => "overflow",
-            RequestErrorKind::Unsupported => "unsupported",
-            _ => "malformed",
+            RequestErrorKind::Overflow => (StatusCode::BAD_REQUEST, "overflow"),
+            RequestErrorKind::Unsupported => (StatusCode::BAD_REQUEST, "unsupported"),
+            // It was there when it was looked up.
+            RequestErrorKind::UnknownLimit => (StatusCode::NOT_FOUND, "unknown_limit"),
+            _ => (StatusCode::BAD_REQUEST, "malformed"),
         });
         let store = || match error.as_store().map(StoreError::kind) {
             Some(StoreErrorKind::Disconnected) => "store_disconnected",
@@ -38,10 +40,7 @@ impl From<&Error> for ApiError {
             Some(StoreErrorKind::Unavailable) => "store_unavailable",
             _ => "store_failure",
         };
-        let (status, code) = match request {
-            Some(code) => (StatusCode::BAD_REQUEST, code),
-            None => (StatusCode::SERVICE_UNAVAILABLE, store()),
-        };
+        let (status, code) = request.unwrap_or_else(|| (StatusCode::SERVICE_UNAVAILABLE, store()));
         Self::new(status, code, error.to_string())
     }
 }

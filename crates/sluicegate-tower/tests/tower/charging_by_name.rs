@@ -154,7 +154,7 @@ async fn a_name_is_charged_in_every_limit_that_has_it_and_all_are_told() {
 async fn a_name_that_is_wrong_is_no_open_door() {
     let limits = Limits::of(GATEWAY);
     let client = site(layer(&limits.registry).cost(|_| [("request", 1)])).await;
-    assert_eq!(client.get("/1").await.status, 503);
+    assert_eq!(client.get("/1").await.status, 500);
     assert_eq!(left(&limits), [3, 100]);
 }
 

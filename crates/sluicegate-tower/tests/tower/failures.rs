@@ -144,3 +144,23 @@ fn limits_that_cannot_be_decided_together_are_no_layer() {
     let error = LimitLayer::new(one.api()).and(two.api(), fixed("all")).unwrap_err();
     assert!(error.to_string().contains("in both gates"), "{error}");
 }
+
+/// Nobody is let in by a misspelt name, and no client learns the names that there are.
+#[tokio::test]
+async fn a_limit_that_nobody_has_configured_is_a_mistake_of_the_server() {
+    let limits = super::web::Limits::of("limits: {secret: {policies: [gcra 1/h]}}");
+    let client = site(LimitLayer::new(limits.gate("secert"))).await;
+    let reply = client.get("/").await;
+    assert_eq!(reply.status, 500);
+    assert_eq!(reply.field("content-type").as_deref(), Some("application/problem+json"));
+    assert!(reply.body.starts_with(r#"{"type":"about:blank","title":"Internal Server Error","#));
+    assert!(!reply.body.contains("sec"), "{}", reply.body);
+    assert_eq!(reply.limit_fields(), []);
+    let call = client.get_with("/", &[("content-type", "application/grpc")]).await;
+    assert_eq!((call.status, call.field("grpc-status").as_deref()), (200, Some("13")));
+    let told = limits.gate("secert").check("k").await.unwrap_err().to_string();
+    assert!(told.contains("did you mean `secret`?"), "{told}");
+    let next = Config::parse("limits: {secert: {policies: [gcra 1/h]}}", "limits.yaml").unwrap();
+    limits.registry.replace(&next).unwrap();
+    assert_eq!(client.statuses("/", 2).await, [200, 429]);
+}

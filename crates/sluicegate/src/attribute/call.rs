@@ -3,12 +3,15 @@
 use std::future::Future;
 use std::time::Duration;
 
-use sluicegate_core::{Decision, Error, Operation, StoreError, StoreErrorKind};
+use sluicegate_core::{
+    Decision, Error, Operation, RequestError, RequestErrorKind, StoreError, StoreErrorKind,
+};
 use sluicegate_http::Key as HttpKey;
 
 use super::blocking::{self, RuntimeKind};
+use super::installed;
 use super::key::Key;
-use super::opened::Holding;
+use super::opened::{Holding, Owner};
 use crate::ask::Ask;
 use crate::denied::{Denied, is_denial_charged};
 
@@ -225,6 +228,18 @@ impl Call {
 
     #[cold]
     fn failed(&self, error: Error) -> Denied {
+        let is_unknown = |error: &RequestError| error.kind() == RequestErrorKind::UnknownLimit;
+        let error = match &self.opened.owner {
+            // In the registry that stands in for one, no name is known.
+            Owner::Installed(installed::NONE) if error.as_request().is_some_and(is_unknown) => {
+                let message = format!(
+                    "there is no limit called `{}`, because no registry is installed: call `sluicegate::install` before",
+                    self.opened.gate.name().escape_debug()
+                );
+                RequestError::new(RequestErrorKind::UnknownLimit, message).into()
+            }
+            _ => error,
+        };
         Denied::failed(self.opened.gate.name(), error)
     }
 }

@@ -9,9 +9,12 @@ use sluicegate_memory::MemoryStore;
 use crate::registry::Registry;
 
 /// How often a registry was installed. Every call of a limited function reads it.
-static NUMBER: AtomicU64 = AtomicU64::new(0);
+static NUMBER: AtomicU64 = AtomicU64::new(NONE);
 static INSTALLED: ArcSwapOption<Installed> = ArcSwapOption::const_empty();
 static INSTALLING: Mutex<()> = Mutex::new(());
+
+/// The number of the registry that functions ask before one is installed.
+pub(super) const NONE: u64 = 0;
 
 struct Installed {
     registry: Registry,
@@ -22,8 +25,8 @@ struct Installed {
 ///
 /// This is for start-up. To change limits at run time, [replace the
 /// configuration](Registry::replace) of the registry instead. Without an installed registry,
-/// functions ask an empty one in an embedded store: inline policies are in force, and limits named
-/// in an attribute are unknown.
+/// functions ask an empty one in an embedded store: inline policies are in force, and calls of
+/// functions with a limit by name are denied with an error that says so.
 ///
 /// Functions that were called before keep the former registry's gates, and hence its store, alive.
 ///
@@ -63,7 +66,7 @@ pub(super) fn number() -> u64 {
 pub(super) fn current() -> (u64, Registry) {
     match &*INSTALLED.load() {
         Some(installed) => (installed.number, installed.registry.clone()),
-        None => (0, EMBEDDED.clone()),
+        None => (NONE, EMBEDDED.clone()),
     }
 }
 

@@ -16,7 +16,11 @@ use crate::registry::{Gate, Registry};
 
 /// One of the limits of a call site.
 #[derive(Debug)]
-pub struct Part(LimitSource);
+pub struct Part {
+    source: LimitSource,
+    /// The policies that costs name.
+    policies: &'static [&'static str],
+}
 
 #[derive(Debug)]
 enum LimitSource {
@@ -29,23 +33,40 @@ impl Part {
     /// A limit of the registry.
     #[must_use]
     pub const fn named(name: &'static str) -> Self {
-        Self(LimitSource::Named(name))
+        Self::of(LimitSource::Named(name))
     }
 
     /// Policies under a name.
     #[must_use]
     pub const fn inline(name: &'static str, policies: &'static [&'static str]) -> Self {
-        Self(LimitSource::Inline(name, policies))
+        Self::of(LimitSource::Inline(name, policies))
     }
 
     /// Policies under the name of the function, of which this limit is number `ordinal`.
     #[must_use]
     pub const fn nameless(ordinal: usize, policies: &'static [&'static str]) -> Self {
-        Self(LimitSource::Nameless(ordinal, policies))
+        Self::of(LimitSource::Nameless(ordinal, policies))
+    }
+
+    /// The same limit, some policies of which have costs by name.
+    #[must_use]
+    pub const fn charging(mut self, policies: &'static [&'static str]) -> Self {
+        self.policies = policies;
+        self
+    }
+
+    const fn of(source: LimitSource) -> Self {
+        Self { source, policies: &[] }
     }
 
     fn gate(&self, registry: &Registry, path: &str) -> (Gate, String) {
-        let (name, policies) = match self.0 {
+        let (gate, name) = self.find(registry, path);
+        gate.notice(self.policies);
+        (gate, name)
+    }
+
+    fn find(&self, registry: &Registry, path: &str) -> (Gate, String) {
+        let (name, policies) = match self.source {
             LimitSource::Named(name) => return (registry.gate(name), name.to_owned()),
             LimitSource::Inline(name, policies) => (name.to_owned(), policies),
             LimitSource::Nameless(ordinal, policies) => (of_function(path, ordinal), policies),
@@ -139,7 +160,7 @@ impl Site {
         let (gates, names): (Vec<Gate>, Vec<String>) =
             self.parts.iter().map(|part| part.gate(registry, path)).unzip();
         for (part, name) in self.parts.iter().zip(&names) {
-            if matches!(part.0, LimitSource::Nameless(..)) && !self.is_first_called(name) {
+            if matches!(part.source, LimitSource::Nameless(..)) && !self.is_first_called(name) {
                 tracing::warn!(
                     limit = name,
                     "two functions have this path, so they share a limit: add `name = \"…\"` to the attribute of each"

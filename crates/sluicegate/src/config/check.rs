@@ -73,14 +73,8 @@ impl Checker<'_> {
         let store = field(&fields, "store").map(|node| self.store(node));
         let listen = field(&fields, "listen").map(|node| self.listen(node));
         let enabled = field(&fields, "enabled").map(|node| self.switch(node, "enabled"));
-        let unknown = field(&fields, "unknown_limits").map(|node| {
-            let words = [
-                ("pass", UnknownLimit::Pass),
-                ("warn", UnknownLimit::Warn),
-                ("deny", UnknownLimit::Deny),
-            ];
-            self.one_of(node, "unknown_limits", &words)
-        });
+        let unknown = field(&fields, "unknown_limits")
+            .map(|node| self.one_of(node, "unknown_limits", &UnknownLimit::WORDS));
         let http = field(&fields, "http").map(|node| self.http(node)).unwrap_or_default_if_absent();
         let memory = field(&fields, "memory").map(|node| self.memory(node));
         let redis = field(&fields, "redis").map(|node| self.redis(node));

@@ -36,21 +36,28 @@ impl fmt::Display for Switch {
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum UnknownLimit {
+    /// It is an error ([`RequestErrorKind::UnknownLimit`](crate::RequestErrorKind)), which says what
+    /// may have been meant, and the first one per name is logged (`tracing`, level `ERROR`).
+    /// Middleware answers with status 500.
+    #[default]
+    Error,
     /// It passes.
     Pass,
     /// It passes, and the first one per name logs a warning (`tracing`, level `WARN`).
-    #[default]
     Warn,
     /// It is denied.
     Deny,
 }
 
+impl UnknownLimit {
+    /// The words of a file.
+    pub(crate) const WORDS: [(&'static str, Self); 4] =
+        [("error", Self::Error), ("pass", Self::Pass), ("warn", Self::Warn), ("deny", Self::Deny)];
+}
+
 impl fmt::Display for UnknownLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Pass => "pass",
-            Self::Warn => "warn",
-            Self::Deny => "deny",
-        })
+        let word = Self::WORDS.iter().find(|(_, then)| then == self);
+        f.write_str(word.map_or("", |(word, _)| word))
     }
 }

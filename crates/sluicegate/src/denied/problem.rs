@@ -9,7 +9,8 @@ use super::{Denied, Why};
 
 impl Denied {
     /// The problem body (RFC 9457) for an HTTP client. Its status is 429 for an exceeded quota, 403
-    /// for a block list, 400 for a missing key and 503 for a failed store.
+    /// for a block list, 400 for a missing key, 503 for a failed store and 500 for a mistake in the
+    /// program.
     ///
     /// ```
     /// use sluicegate::{Denied, StoreError, StoreErrorKind};
@@ -25,7 +26,10 @@ impl Denied {
                 _ => Problem::from_denial(decision),
             },
             Why::NoKey { missing, .. } => Problem::missing_key(missing),
-            Why::Failed { .. } => Problem::temporary_reduced_capacity(),
+            Why::Failed { error, .. } if error.is_store_failure() => {
+                Problem::temporary_reduced_capacity()
+            }
+            Why::Failed { .. } => Problem::misconfigured(),
         }
     }
 
@@ -43,7 +47,8 @@ impl Denied {
                 _ => GrpcStatus::from_denial(decision),
             },
             Why::NoKey { missing, .. } => GrpcStatus::invalid_argument(missing),
-            Why::Failed { .. } => GrpcStatus::unavailable(),
+            Why::Failed { error, .. } if error.is_store_failure() => GrpcStatus::unavailable(),
+            Why::Failed { .. } => GrpcStatus::internal(),
         }
     }
 

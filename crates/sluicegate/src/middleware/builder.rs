@@ -164,6 +164,7 @@ impl Rules {
         key: impl KeyExtractor + 'static,
     ) -> Result<Arc<Self>, JoinError> {
         let gate = gate.into();
+        gate.notice(&[]);
         let more = gate.len();
         let joined = self.gate.clone().and(gate)?;
         let joined = self.told(|rules| {

@@ -61,6 +61,7 @@ pub(super) enum Unanswered {
 
 impl Rules {
     pub(super) fn new(gate: Gate) -> Self {
+        gate.notice(&[]);
         let mut rules = Self {
             terms: vec![Terms::default(); gate.len()],
             last: 0,

@@ -15,6 +15,7 @@ use crate::config::{Config, LimitConfig};
 use crate::config::{Switch, UnknownLimit};
 use crate::observe::{Observer, Observers};
 use crate::open_store::{OpenError, StoreOptions};
+use crate::uses::{MissingNames, UsedNames, Uses};
 
 /// Builds a [`Registry`].
 ///
@@ -86,8 +87,8 @@ impl RegistryBuilder {
         self
     }
 
-    /// What happens to unknown limits as long as there is no configuration. Default: requests pass,
-    /// with a warning.
+    /// What happens to requests for unknown limits as long as there is no configuration. Default: they
+    /// are errors.
     pub const fn unknown(mut self, then: UnknownLimit) -> Self {
         self.unknown = then;
         self
@@ -133,6 +134,33 @@ impl RegistryBuilder {
         let keyed = KeyedCache::new(self.keyed_capacity, self.keyed_idle);
         Registry { shared: Arc::new(Shared::new(writer, keyed)) }
     }
+
+    /// The registry, if it has what the program uses. It stays so: like
+    /// [`Registry::open_for`].
+    ///
+    /// ```
+    /// use sluicegate::{MemoryStore, Registry, Uses};
+    ///
+    /// let builder = || -> Result<_, Box<dyn std::error::Error>> {
+    ///     let llm = ["gcra 60/min as requests", "gcra 90000/min as tokens"];
+    ///     Ok(Registry::builder(MemoryStore::new()).limit(sluicegate::limit("llm", llm)?))
+    /// };
+    /// assert!(builder()?.build_for([Uses::limit("llm").policies(["tokens"])]).is_ok());
+    /// let missing = builder()?.build_for(["lm", "login"]).unwrap_err();
+    /// assert!(missing.limits().eq(["lm", "login"]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// All names that are missing.
+    pub fn build_for<U: Into<Uses>>(
+        self,
+        uses: impl IntoIterator<Item = U>,
+    ) -> Result<Registry, MissingNames> {
+        let registry = self.build();
+        registry.require(uses.into_iter().map(Into::into).collect())?;
+        Ok(registry)
+    }
 }
 
 impl Writer {
@@ -149,6 +177,7 @@ impl Writer {
             code: Vec::new(),
             switched: None,
             switched_limits: BTreeMap::new(),
+            used: UsedNames::default(),
         }
     }
 }

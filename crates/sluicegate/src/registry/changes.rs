@@ -5,6 +5,8 @@ use std::fmt;
 
 use sluicegate_core::LimitName;
 
+use crate::uses::MissingNames;
+
 /// What a new configuration changed.
 ///
 /// Prints as one line: `added: a, b; removed: c; changed: d; settings: unknown_limits`, or
@@ -64,6 +66,9 @@ pub enum ReloadError {
         /// The fields, as the file spells them: `store`, `listen`, `memory`, `redis`.
         fields: Vec<&'static str>,
     },
+    /// It lacks what the program [uses](crate::Uses): limits, or policies that the program names in
+    /// costs.
+    Missing(MissingNames),
 }
 
 impl fmt::Display for ReloadError {
@@ -75,8 +80,19 @@ impl fmt::Display for ReloadError {
                 fields.iter().map(|field| format!("`{field}`")).collect::<Vec<_>>().join(" and "),
                 if fields.len() == 1 { "it" } else { "them" },
             ),
+            Self::Missing(missing) => write!(
+                f,
+                "the new configuration lacks something, so the old one stays in force: {missing}"
+            ),
         }
     }
 }
 
-impl Error for ReloadError {}
+impl Error for ReloadError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::NeedsRestart { .. } => None,
+            Self::Missing(missing) => Some(missing),
+        }
+    }
+}

@@ -27,6 +27,7 @@ use super::shared::Shared;
 use crate::ask::Ask;
 use crate::limiter::Reservation;
 use crate::observe::Answered;
+use crate::uses::Uses;
 
 pub use join::JoinError;
 pub use keys::{MissingKey, RequestKeys};
@@ -36,7 +37,7 @@ pub(crate) use look::Look;
 /// holds it.
 ///
 /// It follows the registry: a switch or a new configuration takes effect with the next call, and no
-/// call mixes old and new. If a limit isn't asked (it is off or unknown, or the key is on a list),
+/// call mixes old and new. If a limit isn't asked (it is off, or the key is on a list),
 /// the answer is a [bypass](crate::Source::Bypass); of several limits, the others are still decided
 /// all or nothing.
 ///
@@ -76,6 +77,16 @@ impl Gate {
     pub(crate) fn showing(&self, shown: Shown) -> Self {
         let cell = Cell::showing(self.cell.targets().into(), shown);
         Self { shared: Arc::clone(&self.shared), cell: Arc::new(cell) }
+    }
+
+    /// Notes that a call site asks these limits, and `policies` of each by name, so that the registry
+    /// refuses a configuration without them.
+    pub(crate) fn notice(&self, policies: &[&'static str]) {
+        let mut writer = self.shared.write();
+        for target in self.cell.targets() {
+            let uses = Uses::limit(target.name()).policies(policies.iter().copied());
+            writer.used.notice(uses);
+        }
     }
 
     /// The name of the limit; for several, their names joined with ` + `.

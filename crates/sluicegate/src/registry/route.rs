@@ -97,13 +97,14 @@ impl Resolved {
                     Listing::Counted(numbers) => Some(numbers),
                 },
                 Part::Unknown { then, told } => {
+                    let name = || names.targets().get(index).map_or("", Target::name);
                     match then {
+                        UnknownLimit::Error => return Err(shared.unknown(name())),
                         UnknownLimit::Pass => {}
                         UnknownLimit::Warn => {
                             if !told.load(Ordering::Relaxed) && !told.swap(true, Ordering::Relaxed)
                             {
-                                let name = names.targets().get(index).map(Target::name);
-                                shared.warn_of_unknown(name.unwrap_or_default());
+                                shared.warn_of_unknown(name());
                             }
                         }
                         UnknownLimit::Deny => denied = true,

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::{ArcSwap, Guard};
-use sluicegate_core::SharedStore;
+use sluicegate_core::{Error, RequestError, RequestErrorKind, SharedStore, did_you_mean};
 use tokio::sync::watch;
 
 use super::cell::Cell;
@@ -20,6 +20,7 @@ use super::target::Target;
 use crate::config::{Config, HttpConfig, LimitConfig, MemoryConfig, RedisConfig, StoreUrl};
 use crate::config::{Switch, UnknownLimit};
 use crate::observe::Observers;
+use crate::uses::{Known, MissingNames, UsedNames};
 
 /// The state shared by the clones of a registry and its gates.
 pub(super) struct Shared {
@@ -47,6 +48,7 @@ pub(super) struct Writer {
     pub(super) code: Vec<Arc<Opened>>,
     pub(super) switched: Option<Switch>,
     pub(super) switched_limits: BTreeMap<Box<str>, Switch>,
+    pub(super) used: UsedNames,
 }
 
 /// Where the store of a registry comes from.
@@ -127,9 +129,35 @@ impl Shared {
         drop(known);
     }
 
-    /// Warns once per unknown name.
+    /// The error of a request for an unknown name, which is logged once per name.
+    #[cold]
+    pub(super) fn unknown(&self, name: &str) -> Error {
+        let current = self.current.load();
+        let mut names: Vec<&str> = current.by_name.keys().map(|name| &**name).collect();
+        names.sort_unstable();
+        let hint = did_you_mean(name, names.iter().copied()).unwrap_or_else(|| listed(&names));
+        let message = format!(
+            "there is no limit called `{}`: {hint} Add it to the configuration, or set `unknown_limits` to pass, warn or deny",
+            name.escape_debug()
+        );
+        self.tell_once(name, || tracing::error!(limit = name, "{message}; requests fail"));
+        RequestError::new(RequestErrorKind::UnknownLimit, message).into()
+    }
+
+    /// Warns once per unknown name that requests pass.
     #[cold]
     pub(super) fn warn_of_unknown(&self, name: &str) {
+        let shown = name.escape_debug();
+        self.tell_once(name, || {
+            tracing::warn!(
+                limit = name,
+                "there is no limit called `{shown}`: requests pass; add it to the configuration, or set `unknown_limits`",
+            );
+        });
+    }
+
+    /// Logs an unknown name, unless it was logged.
+    fn tell_once(&self, name: &str, log: impl FnOnce()) {
         let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
         if warned.len() >= Self::MOST_WARNINGS || !warned.insert(name.into()) {
             return;
@@ -137,14 +165,21 @@ impl Shared {
         let is_last = warned.len() == Self::MOST_WARNINGS;
         // Not under the lock, because a subscriber may ask a gate.
         drop(warned);
-        tracing::warn!(
-            limit = name,
-            "there is no limit called `{}`: requests pass; add it to the configuration, or set `unknown_limits`",
-            name.escape_debug()
-        );
+        log();
         if is_last {
             tracing::warn!("further names without a limit are not reported");
         }
+    }
+}
+
+/// What the limits are, as a sentence.
+fn listed(names: &[&str]) -> String {
+    const MOST: usize = 8;
+    let shown = names.get(..MOST).unwrap_or(names).join(", ");
+    match names.len() {
+        0 => "there are none.".to_owned(),
+        ..=MOST => format!("the limits are {shown}."),
+        more => format!("the limits are {shown} and {} more.", more - MOST),
     }
 }
 
@@ -166,6 +201,19 @@ impl Writer {
     /// Opens a limit in the store of the registry.
     pub(super) fn open_limit(&self, limit: LimitConfig) -> Arc<Opened> {
         Arc::new(Opened::new(Arc::new(limit), &self.store, &self.observers))
+    }
+
+    /// The limits by name, if the configuration had these.
+    pub(super) fn known<'l>(&'l self, limits: &'l [Arc<Opened>]) -> Known<'l> {
+        // Those of the configuration take precedence.
+        let all = self.code.iter().chain(limits);
+        all.map(|opened| (opened.name(), &opened.config.limit)).collect()
+    }
+
+    /// What the program uses and would lose with a configuration that has these limits.
+    pub(super) fn lost(&self, config: &Config, limits: &[Arc<Opened>]) -> MissingNames {
+        let (now, next) = (self.known(&self.limits), self.known(limits));
+        self.used.lost(&now, &next, config.unknown_limits)
     }
 
     /// What a configuration with these limits would change.

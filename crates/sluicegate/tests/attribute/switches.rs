@@ -36,13 +36,46 @@ fn one_limit_is_switched_off_by_its_name_wherever_it_was_written() {
 }
 
 #[test]
-fn a_name_that_nobody_knows_passes_until_a_configuration_brings_it() {
-    let setup = Setup::new("{other: {policies: [gcra 1/h]}}");
-    assert_eq!(admitted(9, || login(&setup.limits)), 9);
+fn a_name_that_nobody_knows_is_an_error_until_a_configuration_brings_it() {
+    let setup = Setup::new("{logni: {policies: [gcra 1/h]}}");
+    let denied = login(&setup.limits).unwrap_err();
+    assert_eq!(denied.reason(), DeniedReason::Misconfigured);
+    let error = denied.to_string();
+    assert!(
+        error.starts_with(
+            "limit `login` can't be asked: there is no limit called `login`: did you mean `logni`?"
+        ),
+        "{error}"
+    );
     setup.limits.replace(&config("{login: {policies: [gcra 1/h burst 2]}}")).unwrap();
     assert_eq!(admitted(9, || login(&setup.limits)), 2);
-    setup.limits.replace(&config("{other: {policies: [gcra 1/h]}}")).unwrap();
-    assert_eq!(admitted(9, || login(&setup.limits)), 9);
+}
+
+#[test]
+fn a_call_site_keeps_a_configuration_from_taking_its_limit_away() {
+    #[limit("llm", cost("tokens") = 5, registry = limits)]
+    #[limit("gcra 9/h as calls", name = "own", cost("calls") = 1)]
+    fn complete(limits: &Registry) -> Result<(), Denied> {
+        Ok(())
+    }
+
+    let llm = "{llm: {policies: [gcra 9/h as requests, gcra 900/h as tokens]}}";
+    let setup = Setup::new(llm);
+    let refused = |next: &str| setup.limits.replace(&config(next)).unwrap_err().to_string();
+    // It is known from the first call on.
+    setup.limits.replace(&config("{llm: {policies: [gcra 9/h as tokens]}}")).unwrap();
+    setup.limits.replace(&config(llm)).unwrap();
+    complete(&setup.limits).unwrap();
+    let without = refused("{llm: {policies: [gcra 9/h as requests]}}");
+    assert!(without.contains("policy `tokens` of limit `llm` (it has requests)"), "{without}");
+    let without = refused("{other: {policies: [gcra 9/h]}}");
+    assert!(without.contains("stays in force: limit `llm`: the program uses"), "{without}");
+    let other = format!("{}, own: {{policies: [gcra 9/h]}}}}", &llm[..llm.len() - 1]);
+    assert!(refused(&other).contains("policy `calls` of limit `own` (it has gcra)"));
+    complete(&setup.limits).unwrap();
+    // What it doesn't name may go.
+    setup.limits.replace(&config("{llm: {policies: [gcra 900/h as tokens]}}")).unwrap();
+    complete(&setup.limits).unwrap();
 }
 
 #[test]

@@ -24,3 +24,4 @@ mod settings;
 mod support;
 mod switches;
 mod unknown;
+mod uses;

@@ -1,12 +1,81 @@
-use sluicegate::{Registry, Source, Switch, UnknownLimit};
+use sluicegate::{
+    Ask, Denied, DeniedReason, Gate, Registry, RequestErrorKind, Source, Span, Switch, UnknownLimit,
+};
 
 use crate::log::warnings;
-use crate::support::{Setup, check, config, now, store};
+use crate::support::{Setup, check, config, now, store, try_check};
+
+const A: &str = "limits: {a: {policies: [gcra 1/s]}}";
+const WARN: &str = "unknown_limits: warn\nlimits: {a: {policies: [gcra 1/s]}}";
+
+fn problem(gate: &Gate) -> String {
+    let error = try_check(gate, "k").unwrap_err();
+    assert_eq!(error.as_request().unwrap().kind(), RequestErrorKind::UnknownLimit);
+    error.to_string()
+}
+
+/// Nobody is let in because of a misspelt name.
+#[test]
+fn a_name_without_a_limit_is_an_error_that_says_what_may_be_meant() {
+    let setup =
+        Setup::new("limits: {login: {policies: [gcra 1/s]}, logout: {policies: [gcra 1/s]}}");
+    let gate = setup.registry.gate("logn");
+    let told = warnings(|| {
+        for _ in 0..3 {
+            assert_eq!(
+                problem(&gate),
+                "there is no limit called `logn`: did you mean `login`? Add it to the configuration, \
+                 or set `unknown_limits` to pass, warn or deny"
+            );
+        }
+        let other = problem(&setup.registry.gate("\x1b"));
+        assert!(other.contains(r"`\u{1b}`: the limits are login, logout. Add"), "{other}");
+    });
+    assert_eq!(told.len(), 2, "once each: {told:?}");
+    assert!(told[0].starts_with("there is no limit called `logn`: did you mean"), "{told:?}");
+    let (store, _) = store();
+    let empty = problem(&Registry::builder(store).build().gate("logn"));
+    assert!(empty.contains("`logn`: there are none. Add"), "{empty}");
+    // It comes, and goes as it came.
+    setup.replace("limits: {logn: {policies: [gcra 1/s]}}");
+    assert!(check(&gate, "k").is_allowed());
+    setup.replace(A);
+    problem(&gate);
+    setup.registry.switch(Switch::Off);
+    assert!(check(&gate, "k").is_allowed(), "off means that nothing is asked");
+}
+
+#[test]
+fn every_operation_on_an_unknown_name_is_an_error() {
+    let setup = Setup::new(A);
+    let gate = setup.registry.gate("b");
+    let joint = setup.registry.gate("a").and(gate.clone()).unwrap();
+    let errors = [
+        now(gate.peek("k")).err(),
+        now(gate.take_up_to("k")).err(),
+        now(gate.charge("k")).err(),
+        now(gate.refund("k")).err(),
+        now(gate.reset("k")).err(),
+        now(gate.reserve("k", Span::SECOND)).err(),
+        gate.reserve_now("k", Span::SECOND).err(),
+        now(joint.check(Ask::new("k").and("k"))).err(),
+        now(joint.check(Ask::new("k").and(Ask::nothing()))).err(),
+    ];
+    for (index, error) in errors.iter().enumerate() {
+        let kind = error.as_ref().and_then(|error| Some(error.as_request()?.kind()));
+        assert_eq!(kind, Some(RequestErrorKind::UnknownLimit), "{index}");
+    }
+    assert_eq!(setup.admitted("a", "k", 1), 1, "the other took nothing");
+    let denied = Denied::failed("b", errors[0].clone().unwrap());
+    assert_eq!(denied.reason(), DeniedReason::Misconfigured);
+    assert_eq!(denied.problem().status(), 500);
+    assert!(!denied.problem().to_json().contains('`'), "clients are told no names");
+}
 
 /// Seed 4.8 and defect 4.6: a name without a limit is unlimited, but nobody is told.
 #[test]
 fn a_name_without_a_limit_passes_with_one_warning_each() {
-    let setup = Setup::new("limits: {a: {policies: [gcra 1/s]}}");
+    let setup = Setup::new(WARN);
     let told = warnings(|| {
         for _ in 0..3 {
             for name in ["b", "c", "b\n"] {
@@ -25,13 +94,13 @@ fn a_name_without_a_limit_passes_with_one_warning_each() {
 
 #[test]
 fn a_name_is_warned_of_again_when_its_limit_was_there_and_went() {
-    let setup = Setup::new("limits: {a: {policies: [gcra 1/s]}}");
+    let setup = Setup::new(WARN);
     let gate = setup.registry.gate("b");
     let told = warnings(|| {
         let _ = check(&gate, "k");
-        setup.replace("limits: {b: {policies: [gcra 1/s]}}");
+        setup.replace(&WARN.replace("{a:", "{b:"));
         let _ = check(&gate, "k");
-        setup.replace("limits: {c: {policies: [gcra 1/s]}}");
+        setup.replace(&WARN.replace("{a:", "{c:"));
         let _ = (check(&gate, "k"), check(&gate, "k"));
     });
     assert_eq!(told.len(), 2, "{told:?}");
@@ -39,14 +108,18 @@ fn a_name_is_warned_of_again_when_its_limit_was_there_and_went() {
 
 #[test]
 fn strangers_who_choose_names_don_t_fill_the_log() {
-    let setup = Setup::new("limits: {a: {policies: [gcra 1/s]}}");
-    let told = warnings(|| {
-        for number in 0..2_000 {
-            let _ = check(&setup.registry.gate(&format!("name-{number}")), "k");
-        }
-    });
-    assert_eq!(told.len(), 1_001);
-    assert!(told[1_000].contains("further names"), "{}", told[1_000]);
+    for text in [A, WARN] {
+        let setup = Setup::new(text);
+        let told = warnings(|| {
+            for number in 0..2_000 {
+                let _ = try_check(&setup.registry.gate(&format!("name-{number}")), "k");
+            }
+        });
+        assert_eq!(told.len(), 1_001);
+        assert!(told[1_000].contains("further names"), "{}", told[1_000]);
+        // Nor do they keep a configuration from being replaced.
+        assert_eq!(setup.replace("limits: {c: {policies: [gcra 1/s]}}").added.len(), 1);
+    }
 }
 
 #[test]
