@@ -6,14 +6,14 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use sluicegate::{Clock as _, Costs, Decision, Error, Gate, SystemClock};
+use sluicegate::{Clock as _, Costs, Decision, Error, Gate, Source, SystemClock};
 
 use super::body::AskBody;
 use super::error::{ApiError, json};
 use super::service::Service;
 use crate::answer::Answer;
 
-/// `POST /v1/check`: 200 or 429.
+/// `POST /v1/check`: 200 or 429, or 403 for a key on the block list.
 pub(super) async fn check(
     State(service): State<Arc<Service>>,
     body: Body,
@@ -21,7 +21,12 @@ pub(super) async fn check(
     let body = AskBody::read(body).await?;
     let answer = find(&service, &body)?.check_with_fields(body.ask()).await;
     let (decision, fields) = answer.map_err(|error| ApiError::from(&error))?;
-    let status = if decision.is_allowed() { StatusCode::OK } else { StatusCode::TOO_MANY_REQUESTS };
+    let status = match (decision.is_allowed(), decision.source()) {
+        (true, _) => StatusCode::OK,
+        // No policy was asked, and waiting doesn't help.
+        (false, Source::Bypass) => StatusCode::FORBIDDEN,
+        (false, _) => StatusCode::TOO_MANY_REQUESTS,
+    };
     let mut response = json(status, &Answer::new(&body.limit, &decision));
     if let Some((fields, limit)) = fields.zip(decision.limit()) {
         let costs = body.costs(limit);

@@ -120,6 +120,24 @@ fn a_password_is_never_printed() {
 }
 
 #[test]
+fn a_key_on_the_block_list_is_denied() {
+    let limits = "limits: {api: {policies: [gcra 5/s], block: [mallory], allow: [alice]}}";
+    let file = File::new("limits.yaml", limits);
+    let ask = |verb: &str, key: &str| {
+        sluicegate(&[verb, "--config", file.path(), "--limit", "api", "--key", key])
+    };
+    for verb in ["check", "peek"] {
+        let done = ask(verb, "mallory");
+        assert_eq!((done.status, done.stderr.as_str()), (1, ""), "{verb}");
+        assert_eq!(
+            done.stdout,
+            "denied   api  nothing was asked: the key is on the limit's block list\n"
+        );
+        assert_eq!(ask(verb, "alice").status, 0);
+    }
+}
+
+#[test]
 fn config_check_reports_every_error_with_line_and_column() {
     let good = File::new("good.yaml", &LIMITS.replace("0/d", "1/d"));
     let done = sluicegate(&["config", "check", good.path()]);

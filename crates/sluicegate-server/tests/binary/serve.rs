@@ -143,6 +143,53 @@ fn peeking_changes_nothing_and_answers_200_although_it_would_be_denied() {
     assert_eq!(denied.field("retry-after"), None);
 }
 
+const LISTED: &str = r#"
+limits:
+  api:
+    key: header:x-tenant+user
+    policies: ["fixed_window 2/d"]
+    allow: ["acme|*"]
+    block: ["evil|*", "*|mallory"]
+"#;
+
+#[test]
+fn a_key_on_the_block_list_is_forbidden() {
+    let file = File::new("limits.yaml", LISTED);
+    let service = Service::start(&["--config", file.path()]);
+    let ask = |verb: &str, key: &str| {
+        service.post(&format!("/v1/{verb}"), json!({"limit": "api", "key": key}).to_string())
+    };
+    for key in ["evil|alice", "oscorp|mallory"] {
+        let reply = ask("check", key);
+        assert_eq!(reply.status, 403, "{key}");
+        assert_eq!(
+            reply.body,
+            r#"{"allowed":false,"limit":"api","source":"bypass","binding":null,"retry_after_ms":null,"policies":[]}"#
+        );
+        assert_eq!((reply.field("retry-after"), reply.field("ratelimit")), (None, None));
+        let peeked = ask("peek", key);
+        assert_eq!((peeked.status, peeked.json()["allowed"].clone()), (200, json!(false)));
+        // What was taken before it was blocked can be settled.
+        assert_eq!((ask("refund", key).status, ask("reset", key).status), (200, 200));
+    }
+    for _ in 0..5 {
+        let reply = ask("check", "acme|alice");
+        assert_eq!((reply.status, reply.json()["source"].clone()), (200, json!("bypass")));
+    }
+    let statuses = [(); 3].map(|()| ask("check", "oscorp|alice").status);
+    assert_eq!(statuses, [200, 200, 429], "who is on no list is counted");
+    let metrics = service.get("/metrics").body;
+    for line in [
+        r#"sluicegate_decisions_total{limit="api",policy="",outcome="blocked"} 2"#,
+        r#"sluicegate_decisions_total{limit="api",policy="",outcome="bypassed"} 5"#,
+    ] {
+        assert!(metrics.contains(line), "{line} in {metrics}");
+    }
+    let recent = service.get("/v1/recent").json()["recent"].clone();
+    let blocked = recent.as_array().unwrap().iter().filter(|it| it["allowed"] == false);
+    assert_eq!(blocked.count(), 3, "two blocked and one denied: {recent}");
+}
+
 #[test]
 fn units_are_given_back_and_keys_forgotten() {
     let service = slow();
