@@ -117,6 +117,9 @@ mod guides {
     mod library {}
     #[doc = include_str!("../../../docs/configuration.md")]
     mod configuration {}
+    #[cfg(all(feature = "macros", feature = "redis"))]
+    #[doc = include_str!("../../../docs/recipes.md")]
+    mod recipes {}
     #[doc = include_str!("../../../docs/operation.md")]
     mod operation {}
     #[doc = include_str!("../../../docs/waiting.md")]

@@ -340,12 +340,24 @@ proptest! {
     }
 }
 
+/// The examples of a guide.
+fn examples(guide: &str) -> Vec<&str> {
+    guide.split("```yaml\n").skip(1).map(|rest| rest.split_once("```").unwrap().0).collect()
+}
+
+#[test]
+fn the_recipes_are_right() {
+    let examples = examples(include_str!("../../../../docs/recipes.md"));
+    assert_eq!(examples.len(), 4);
+    for example in examples {
+        assert!(parse(example).warnings().is_empty(), "{example}");
+    }
+}
+
 /// The examples of the guide, of which the first one shows every default.
 #[test]
 fn the_guide_is_right() {
-    let guide = include_str!("../../../../docs/configuration.md");
-    let examples: Vec<&str> =
-        guide.split("```yaml\n").skip(1).map(|rest| rest.split_once("```").unwrap().0).collect();
+    let examples = examples(include_str!("../../../../docs/configuration.md"));
     assert_eq!(examples.len(), 3);
     for example in &examples {
         assert!(parse(example).warnings().is_empty(), "{example}");
