@@ -225,15 +225,14 @@ fn admitted_reading(rule: &Log, head: Option<&Entry<'_>>) -> Reading {
     }
 }
 
-/// What a script says of a log: the strategies that refuse, as bits, and six numbers.
-pub(crate) const READING: Format = Format(&[&[Item::Whole(4), Item::Numbers(6)]]);
+/// What a script says of a log: the strategies that refuse, as bits, and seven numbers.
+pub(crate) const READING: Format = Format(&[&[Item::Whole(4), Item::Numbers(7)]]);
 
 /// "Never", in seven bytes and as a double.
 pub(crate) const NEVER: u64 = 1 << 55;
 
 /// Reads what a script says of a log whose newest time was `newest`.
 fn read_reading(value: Option<&Value>, now: Now, newest: u64) -> Result<Reading, Error> {
-    let restamped = now.is_exceeded_by(newest);
     let Some(Value::BulkString(bytes)) = value else {
         return Err(nonsense("no reading of a log"));
     };
@@ -250,15 +249,16 @@ fn read_reading(value: Option<&Value>, now: Now, newest: u64) -> Result<Reading,
         wait => Verdict::Refuse { retry: Some(wait) },
     };
     Ok(Reading {
-        judged_at: if restamped { now.micros } else { now.micros.max(newest) },
         verdict,
         violated: u32::from_be_bytes([*a, *b, *c, *d]),
-        restamped,
+        restamped: now.is_exceeded_by(newest),
         remaining_before: next()?,
         remaining: next()?,
         reset_after: next()?,
         total: next()?,
         current: next()?,
+        // Not from the newest time: the script may have found a log that it can't believe.
+        judged_at: next()?,
     })
 }
 

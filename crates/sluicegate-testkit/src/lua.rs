@@ -98,6 +98,11 @@ impl Interpreter {
         self.keyspace.borrow().keys.clone()
     }
 
+    /// Makes this everything that is stored.
+    pub fn set_keys(&self, keys: HashMap<Vec<u8>, Stored>) {
+        self.keyspace.borrow_mut().keys = keys;
+    }
+
     /// Commands that scripts have called so far.
     #[must_use]
     pub fn calls(&self) -> usize {

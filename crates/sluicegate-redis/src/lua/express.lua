@@ -147,7 +147,7 @@ if lane ~= GENERAL_LANE and (size > 0 or not value) then
       end
       if refuses or out then
         local room = math.max(0, limit - used)
-        readings[logs] = pack(READING, refuses and 1 or 0, retry, room, room, used > 0 and last + length - at or 0, used, 0)
+        readings[logs] = pack(READING, refuses and 1 or 0, retry, room, room, used > 0 and last + length - at or 0, used, 0, at)
       end
       if refuses then
         denied = true

@@ -311,7 +311,7 @@ function log.save(p, life)
 end
 
 -- What the client can't see for itself: the strategies that refuse, the wait after which the cost
--- passes (0: it does), remaining before and after, reset, total, current slice.
+-- passes (0: it does), remaining before and after, reset, total, current slice, time of judgement.
 function log.reading(p, before)
   local current = 0
   local last = p.count - 1
@@ -320,7 +320,7 @@ function log.reading(p, before)
   end
   local wait = p.retry or 0
   if p.retry == false then wait = READING_NEVER end
-  return pack(READING, p.violated or 0, wait, before, log.remaining(p), log.lasts(p), used(p, p.longest), current)
+  return pack(READING, p.violated or 0, wait, before, log.remaining(p), log.lasts(p), used(p, p.longest), current, p.at)
 end
 
 kernels[LOG_KIND], kernels[RING_KIND] = log, log

@@ -66,6 +66,11 @@ impl Scripted {
         self.interpreter.keys()
     }
 
+    /// Makes this everything that is stored.
+    pub(crate) fn store(&self, keys: HashMap<Vec<u8>, Stored>) {
+        self.interpreter.set_keys(keys);
+    }
+
     /// Deletes the keys that are past their time.
     pub(crate) fn expire(&self, now: u64) {
         self.interpreter.set_now(now);
@@ -83,7 +88,7 @@ impl Scripted {
         self.ask(now, &Request::new(operation, subject).costs(costs))
     }
 
-    fn ask(&mut self, now: u64, request: &Request<'_>) -> Result<Decision, Error> {
+    pub(crate) fn ask(&mut self, now: u64, request: &Request<'_>) -> Result<Decision, Error> {
         request.validate(&self.limit)?;
         let subject = request.key();
         let keys = self.keys(subject);
@@ -119,7 +124,8 @@ impl Scripted {
         panic!("asked again and again")
     }
 
-    fn keys(&self, subject: &[u8]) -> Vec<Vec<u8>> {
+    /// The key of a subject's packed states, and those of logs that have their own.
+    pub(crate) fn keys(&self, subject: &[u8]) -> Vec<Vec<u8>> {
         let names = StoreKey::new(&KeyPrefix::default(), self.limit.name(), &TimeSource::Store);
         let mut keys = vec![Vec::new()];
         names.write(subject, &mut keys[0]);
