@@ -6,6 +6,7 @@
 mod bench;
 mod beside;
 mod ci;
+mod lua_mutants;
 mod members;
 mod msrv;
 mod packages;
@@ -69,11 +70,14 @@ enum Task {
     },
     /// Draw the plots of docs/policies anew
     Plots,
-    /// Run the long tests: large schedules, mutants of the kernels, every fuzz target for a minute
+    /// Run the long tests: large schedules, mutants of code and scripts, every fuzz target
     Soak {
         /// Run only these
         #[arg(value_enum)]
         parts: Vec<soak::Soak>,
+        /// Of all mutants, run only every Nth, from the Kth on (from 0)
+        #[arg(long, value_name = "K/N")]
+        shard: Option<soak::Shard>,
     },
 }
 
@@ -84,7 +88,7 @@ fn main() -> ExitCode {
         Task::Ci { parts } => ci::ci(&parts),
         Task::Bench { arguments } => bench::bench(&arguments),
         Task::Plots => plots::plots(),
-        Task::Soak { parts } => soak::soak(&parts),
+        Task::Soak { parts, shard } => soak::soak(&parts, shard),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

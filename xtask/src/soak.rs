@@ -1,12 +1,15 @@
 //! `cargo xtask soak`: what takes too long for every change.
 
+use std::fmt;
 use std::fs;
 use std::process::Command;
+use std::str::FromStr;
 
 use anyhow::{Context as _, Result, bail};
 use clap::ValueEnum;
 
-use crate::run::{Part, cargo, cargo_of, ensure_cargo_tool, run, run_part, run_parts, say};
+use crate::lua_mutants::lua_mutants;
+use crate::run::{cargo, cargo_of, ensure_cargo_tool, run, run_part, say};
 use crate::servers::workspace_root;
 use crate::setup::ensure_servers;
 
@@ -15,33 +18,82 @@ const TIMES: &str = "500";
 /// Seconds for each fuzz target.
 const FUZZ_TIME: u32 = 60;
 
+/// The crates whose code is changed, and where the tests are that have to notice.
+const MUTATED: [(&str, &[&str]); 4] = [
+    // What the core decides is held against the reference model, and by what the stores do with it.
+    ("sluicegate-core", &["sluicegate-core", "sluicegate-conformance", "sluicegate-memory"]),
+    ("sluicegate-memory", &["sluicegate-memory"]),
+    ("sluicegate-redis", &["sluicegate-redis", "sluicegate-testkit"]),
+    ("sluicegate-http", &["sluicegate-http", "sluicegate-tower"]),
+];
+
 /// What there is to run.
 #[derive(Clone, Copy, Eq, PartialEq, ValueEnum)]
 pub(crate) enum Soak {
     /// Every test in release, with five hundred times as many random schedules: some hours
     Schedules,
-    /// Small changes to the kernels, each of which some test must notice: about two hours
+    /// Small changes to core, stores and HTTP, each of which some test must notice: some days
     Mutants,
+    /// Small changes to the scripts, each of which some test must notice: some hours
+    Scripts,
     /// Every fuzz target for a minute
     Fuzz,
 }
 
-impl Soak {
-    const fn part(self) -> Part {
-        match self {
-            Self::Schedules => ("long schedules", long_schedules),
-            Self::Mutants => ("mutants of the kernels", mutants),
-            Self::Fuzz => ("fuzzing", fuzz),
-        }
+/// One of some equal parts of all mutants.
+#[derive(Clone, Copy)]
+pub(crate) struct Shard {
+    number: usize,
+    of: usize,
+}
+
+impl Shard {
+    const ALL: Self = Self { number: 0, of: 1 };
+}
+
+impl FromStr for Shard {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parsed = text.split_once('/').and_then(|(number, of)| {
+            Some(Self { number: number.parse().ok()?, of: of.parse().ok()? })
+        });
+        parsed
+            .filter(|shard| shard.number < shard.of)
+            .ok_or_else(|| "write K/N, with K from 0 to N - 1, such as 3/40".to_owned())
     }
 }
 
-/// Runs the long tests: those named, or all.
-pub(crate) fn soak(wanted: &[Soak]) -> Result<()> {
+impl fmt::Display for Shard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.number, self.of)
+    }
+}
+
+/// Runs the long tests: those named, or all; of mutants those of the shard.
+pub(crate) fn soak(wanted: &[Soak], shard: Option<Shard>) -> Result<()> {
     ensure_servers()?;
     let wanted = if wanted.is_empty() { Soak::value_variants() } else { wanted };
-    let parts: Vec<Part> = wanted.iter().map(|soak| soak.part()).collect();
-    run_parts(&parts)
+    let shard = shard.unwrap_or(Shard::ALL);
+    let mut failed = Vec::new();
+    for soak in wanted {
+        let heading = match soak {
+            Soak::Schedules => "long schedules",
+            Soak::Mutants => "mutants",
+            Soak::Scripts => "mutants of the scripts",
+            Soak::Fuzz => "fuzzing",
+        };
+        let is_fine = run_part(heading, || match soak {
+            Soak::Schedules => long_schedules(),
+            Soak::Mutants => mutants(shard),
+            Soak::Scripts => lua_mutants(|number| number % shard.of == shard.number),
+            Soak::Fuzz => fuzz(),
+        });
+        if !is_fine {
+            failed.push(heading);
+        }
+    }
+    if failed.is_empty() { Ok(()) } else { bail!("failed: {}", failed.join(", ")) }
 }
 
 /// The same tests as ever: the schedule generators read the variable and make that many times more.
@@ -50,14 +102,36 @@ fn long_schedules() -> Result<()> {
     run(cargo(&what).env("SLUICEGATE_SOAK", TIMES))
 }
 
-/// Each small change to what decides must make some test fail. What is changed, by which tests it
-/// is to be noticed, and what can't be observed is in `.cargo/mutants.toml`.
-fn mutants() -> Result<()> {
+/// Each small change must make some test fail. What can't be observed is in `.cargo/mutants.toml`.
+fn mutants(shard: Shard) -> Result<()> {
     ensure_cargo_tool("mutants", "27.1.0")?;
-    // The unmutated tree has just passed; a baseline would look for the tests in the wrong crate.
-    let options =
-        ["--test-package", "sluicegate-testkit", "--baseline", "skip", "--timeout", "300"];
-    run(cargo(&["mutants", "--output", "target"]).args(options))
+    let mut failed = Vec::new();
+    for (package, tests) in MUTATED {
+        let mut command = cargo(&["mutants", "--package", package, "--all-features"]);
+        command.args([
+            "--shard",
+            &shard.to_string(),
+            "--sharding",
+            "round-robin",
+            "--baseline",
+            "skip",
+            "--timeout",
+            "300",
+        ]);
+        command.args(["--output", &format!("target/mutants/{package}")]);
+        for tests in tests {
+            command.args(["--test-package", tests]);
+        }
+        // Dependencies are built once for all of them.
+        command.env("CARGO_TARGET_DIR", workspace_root().join("target/mutants/build"));
+        if !run_part(package, || {
+            fs::create_dir_all(workspace_root().join("target/mutants").join(package))?;
+            run(&mut command)
+        }) {
+            failed.push(package);
+        }
+    }
+    if failed.is_empty() { Ok(()) } else { bail!("mutants survive in {}", failed.join(", ")) }
 }
 
 fn fuzz() -> Result<()> {

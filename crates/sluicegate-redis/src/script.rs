@@ -1,6 +1,8 @@
 //! The Lua scripts: what decisions have in common around the twins of the kernels a limit needs.
 
 mod constants;
+#[cfg(lua_mutants)]
+mod mutant;
 mod template;
 
 use std::collections::BTreeMap;

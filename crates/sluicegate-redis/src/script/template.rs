@@ -28,7 +28,10 @@ impl Template {
 
     /// Writes the text with the values in place of the words.
     pub(crate) fn write(&self, script: &mut String) {
+        #[cfg(not(lua_mutants))]
         let mut rest = self.0;
+        #[cfg(lua_mutants)]
+        let mut rest = super::mutant::in_place_of(self.0);
         while let Some((word, after)) = next_word(rest) {
             script.push_str(&rest[..rest.len() - after.len() - word.len()]);
             if let Some(value) = constants::find(word) {

@@ -1,0 +1,217 @@
+//! Mutants of the scripts: each small change to a Lua file must make some test fail.
+//!
+//! The tests are built once, with a store that reads the changed file at run time, and then run for
+//! each change until one fails. What no test can notice stands in `docs/mutants.md`, with the
+//! reason.
+
+mod changes;
+
+use std::collections::{BTreeMap, HashSet};
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use serde::Deserialize;
+
+use crate::run::{cargo, program, say};
+use crate::servers::workspace_root;
+use changes::{Change, changes};
+
+/// The test programs that run scripts in the embedded Lua, and those that run them on servers.
+const EMBEDDED: [&str; 3] = ["versions", "stored", "scripts"];
+const ON_SERVERS: [&str; 4] = ["servers", "failures", "detours", "defects"];
+/// How long one may say nothing: some changes make a script run for ever.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// A change to a file.
+struct Mutant {
+    file: String,
+    text: String,
+    change: Change,
+}
+
+/// Runs the tests with every mutant of the scripts that `wanted` chooses by its number.
+pub(crate) fn lua_mutants(wanted: impl Fn(usize) -> bool) -> Result<()> {
+    let (mutants, unnoticeable) = mutants()?;
+    let tests = build()?;
+    let file = workspace_root().join("target/lua-mutants/mutant.lua");
+    let first = mutants.first().context("there are no scripts")?;
+    say("the tests as they are");
+    if let Some(test) = failing(&tests, &file, None)? {
+        bail!("`{test}` fails without any change");
+    }
+    let nonsense = Change { at: 0..first.text.len(), with: "nonsense".to_owned() };
+    let nonsense = Mutant { file: first.file.clone(), text: first.text.clone(), change: nonsense };
+    if failing(&tests, &file, Some(&nonsense))?.is_none() {
+        bail!("the tests don't run the changed scripts");
+    }
+    let chosen = mutants.iter().enumerate().filter(|(number, _)| wanted(*number));
+    let chosen: Vec<&Mutant> = chosen.map(|(_, mutant)| mutant).collect();
+    say(&format!("{} mutants, {unnoticeable} that nothing can notice", chosen.len()));
+    let mut caught: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut survivors = Vec::new();
+    for (number, mutant) in chosen.iter().enumerate() {
+        match failing(&tests, &file, Some(mutant))? {
+            Some(test) => *caught.entry(test).or_default() += 1,
+            None => {
+                say(&format!("SURVIVES {}", mutant.shown()));
+                survivors.push(mutant.shown());
+            }
+        }
+        if (number + 1).is_multiple_of(50) {
+            say(&format!("{} of {}: caught by {caught:?}", number + 1, chosen.len()));
+        }
+    }
+    say(&format!("caught by {caught:?}"));
+    if survivors.is_empty() {
+        return Ok(());
+    }
+    bail!("{} mutants survive:\n{}", survivors.len(), survivors.join("\n"))
+}
+
+impl Mutant {
+    /// As in the table of `docs/mutants.md`.
+    fn shown(&self) -> String {
+        format!("`{}`: `{}`", self.file, self.change.shown(&self.text))
+    }
+}
+
+/// All mutants but those that the documentation says nothing can notice, and the number of these.
+fn mutants() -> Result<(Vec<Mutant>, usize)> {
+    let page = fs::read_to_string(workspace_root().join("docs/mutants.md"))?;
+    let listed = listed(&page);
+    let folder = workspace_root().join("crates/sluicegate-redis/src/lua");
+    let mut files: Vec<PathBuf> =
+        fs::read_dir(&folder)?.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
+    files.sort();
+    let mut mutants = Vec::new();
+    for path in files {
+        let text = fs::read_to_string(&path)?;
+        let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        mutants.extend(changes(&text).into_iter().map(|change| Mutant {
+            file: file.clone(),
+            text: text.clone(),
+            change,
+        }));
+    }
+    let known: HashSet<String> = mutants.iter().map(Mutant::shown).collect();
+    if let Some(stale) = listed.iter().find(|listed| !known.contains(**listed)) {
+        bail!("docs/mutants.md has a mutant that there is none of: {stale}");
+    }
+    let all = mutants.len();
+    mutants.retain(|mutant| !listed.contains(mutant.shown().as_str()));
+    let unnoticeable = all - mutants.len();
+    Ok((mutants, unnoticeable))
+}
+
+/// The mutants of scripts in the rows of the page's tables.
+fn listed(page: &str) -> HashSet<&str> {
+    let cells = page.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next());
+    cells.filter(|cell| cell.contains(".lua`: `")).collect()
+}
+
+/// Builds the tests with a store that takes the changed file in place of its own.
+fn build() -> Result<Vec<(&'static str, PathBuf)>> {
+    #[derive(Deserialize)]
+    struct Message {
+        executable: Option<PathBuf>,
+        target: Option<Target>,
+    }
+    #[derive(Deserialize)]
+    struct Target {
+        name: String,
+    }
+    let mut command = cargo(&["test", "--no-run", "--message-format", "json"]);
+    command.args(["--target-dir", "target/lua-mutants", "--profile", "mutants"]);
+    command.args(["-p", "sluicegate-testkit", "-p", "sluicegate-redis", "--all-features"]);
+    for test in EMBEDDED.iter().chain(&ON_SERVERS) {
+        command.args(["--test", test]);
+    }
+    let flags = std::env::var("RUSTFLAGS").unwrap_or_default();
+    command.env("RUSTFLAGS", format!("{flags} --cfg lua_mutants"));
+    let output = command.stderr(Stdio::inherit()).output().context("can't run cargo")?;
+    if !output.status.success() {
+        bail!("the tests can't be built");
+    }
+    let mut programs = BTreeMap::new();
+    for line in String::from_utf8_lossy(&output.stdout).lines() {
+        if let Ok(Message { executable: Some(path), target: Some(target) }) =
+            serde_json::from_str(line)
+        {
+            programs.entry(target.name).or_insert_with(Vec::new).push(path);
+        }
+    }
+    let mut tests = Vec::new();
+    for test in EMBEDDED.into_iter().chain(ON_SERVERS) {
+        let paths = programs.remove(test).with_context(|| format!("no test `{test}` was built"))?;
+        tests.extend(paths.into_iter().map(|path| (test, path)));
+    }
+    Ok(tests)
+}
+
+/// The first test program that fails with the mutant, if one does.
+fn failing<'t>(
+    tests: &'t [(&'static str, PathBuf)],
+    file: &Path,
+    mutant: Option<&Mutant>,
+) -> Result<Option<&'t str>> {
+    let pair = mutant.map(|mutant| {
+        let Mutant { text, change, .. } = mutant;
+        // As the store expects it: the file as it is, and as it is changed.
+        format!("{text}\0{}", change.apply(text))
+    });
+    fs::write(file, pair.unwrap_or_default())
+        .with_context(|| format!("can't write {}", file.display()))?;
+    for (name, path) in tests {
+        if fails(path, file)? {
+            return Ok(Some(name));
+        }
+    }
+    Ok(None)
+}
+
+/// Whether some test of a program fails, which is known at the first one.
+fn fails(path: &Path, mutant: &Path) -> Result<bool> {
+    let mut command: Command = program(path);
+    command.env("SLUICEGATE_LUA_MUTANT", mutant).env("RUST_BACKTRACE", "0");
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().with_context(|| format!("can't run {}", path.display()))?;
+    let output = child.stdout.take().context("a program without output")?;
+    let (sender, lines) = mpsc::channel();
+    thread::spawn(move || {
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                break;
+            }
+        }
+    });
+    let failed = loop {
+        match lines.recv_timeout(PATIENCE) {
+            Ok(line) if line.ends_with("... FAILED") => break true,
+            Ok(_) => {}
+            Err(RecvTimeoutError::Timeout) => break true,
+            // Its output has ended, and so has it.
+            Err(RecvTimeoutError::Disconnected) => break !child.wait()?.success(),
+        }
+    };
+    // One that has ended by itself can't be killed any more.
+    drop(child.kill());
+    child.wait()?;
+    Ok(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nothing_can_notice_is_a_mutant_that_there_is() {
+        let (mutants, _) = mutants().unwrap();
+        assert!(mutants.len() > 500, "{}", mutants.len());
+    }
+}
