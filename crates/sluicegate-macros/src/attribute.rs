@@ -48,6 +48,7 @@ pub(crate) struct CallOptions {
     pub(crate) denied: Option<OptionValue<Expr>>,
     pub(crate) on_error: Option<OptionValue<Handlers>>,
     pub(crate) charge_if: Option<OptionValue<Expr>>,
+    pub(crate) refund_if: Option<OptionValue<Expr>>,
     pub(crate) registry: Option<OptionValue<Expr>>,
     pub(crate) crate_path: Option<OptionValue<Path>>,
 }
@@ -217,8 +218,12 @@ impl LimitBuilder {
                 call.on_error = Some(OptionValue { option, value });
             }
             "charge_if" => {
-                let value = values::predicate(input)?;
+                let value = values::predicate(input, &option)?;
                 call.charge_if = Some(OptionValue { option, value });
+            }
+            "refund_if" => {
+                let value = values::predicate(input, &option)?;
+                call.refund_if = Some(OptionValue { option, value });
             }
             "registry" => {
                 let value = parse_expression(input)?;

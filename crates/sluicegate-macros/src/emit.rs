@@ -1,8 +1,8 @@
 //! Generates the code that asks the limits before a function runs.
 //!
 //! The code goes in front of the body, inside the function itself, so that the function keeps its
-//! properties: its lifetimes, and whether its future is `Send`. Only `charge_if`, which needs the
-//! result, moves the body into a closure or an async block.
+//! properties: its lifetimes, and whether its future is `Send`. Only `charge_if` and `refund_if`,
+//! which need the result, move the body into a closure or an async block.
 //!
 //! Every generated name begins with `__sluicegate_`. Variables are hygienic, so the body can't see
 //! them. Items are not: a pattern named like a unit struct, constant or static in scope matches
@@ -50,9 +50,10 @@ pub(crate) fn apply(stack: &Stack, function: &mut ImplItemFn, target: Target) ->
     };
     let body = context.output.body(function)?;
     let statements = std::mem::take(&mut body.stmts);
-    let guarded = match &stack.call.charge_if {
-        None => context.ask_and_run(&statements)?,
-        Some(charge_if) => context.run_and_charge(charge_if, &statements)?,
+    let guarded = match (&stack.call.charge_if, &stack.call.refund_if) {
+        (Some(charge_if), _) => context.run_and_charge(charge_if, &statements)?,
+        (None, Some(refund_if)) => context.run_and_refund(refund_if, &statements)?,
+        (None, None) => context.ask_and_run(&statements)?,
     };
     body.stmts = vec![Stmt::Expr(Expr::Verbatim(guarded), None)];
     Ok(())
@@ -119,7 +120,6 @@ impl Context<'_> {
     ) -> Result<TokenStream, Error> {
         let (peek, awaited) = self.method("peek");
         let (charge, _) = self.method("charge");
-        let (private, predicate) = (&self.private, &charge_if.value);
         let (mut peeks, mut charges) = (TokenStream::new(), TokenStream::new());
         for (index, shadow) in self.stack.shadows.iter().enumerate() {
             let Check { items, setup, call, keys, ask } = Check::new(self, &[shadow], index + 1)?;
@@ -161,16 +161,74 @@ impl Context<'_> {
                 }
             });
         }
+        Ok(self.run_between(&peeks, statements, charge_if, &charges))
+    }
+
+    /// Takes, runs the body if the call is allowed, and gives back what it took if the predicate
+    /// holds for the result.
+    fn run_and_refund(
+        &self,
+        refund_if: &OptionValue<Expr>,
+        statements: &[Stmt],
+    ) -> Result<TokenStream, Error> {
+        let (take, awaited) = self.method("take");
+        let (give_back, _) = self.method("give_back");
+        let private = &self.private;
+        let (mut takes, mut refunds) = (TokenStream::new(), TokenStream::new());
+        for (index, shadow) in self.stack.shadows.iter().enumerate() {
+            let Check { items, setup, call, keys, ask } = Check::new(self, &[shadow], index + 1)?;
+            let taken = format_ident!("__sluicegate_taken_{index}", span = mixed_site());
+            takes.extend(quote_spanned! {mixed_site()=>
+                #items
+                #setup
+                let #taken = match #call.ready(&[#(&#keys),*]) {
+                    ::core::option::Option::Some(_) => #private::Taken::nothing(),
+                    ::core::option::Option::None => #call.#take(#ask())#awaited.1,
+                };
+            });
+            refunds
+                .extend(quote_spanned!(mixed_site()=> #call.#give_back(#ask(), #taken)#awaited;));
+        }
+        if self.stack.enforced.is_empty() {
+            takes.extend(self.unreachable_denial()?);
+        } else {
+            let Check { items, setup, call, keys, ask } = self.enforced()?;
+            let refuse = self.return_if_denied()?;
+            takes.extend(quote_spanned! {mixed_site()=>
+                #items
+                #setup
+                let (__sluicegate_denied, __sluicegate_taken) = match #call.ready(&[#(&#keys),*]) {
+                    ::core::option::Option::Some(__sluicegate_settled) => (__sluicegate_settled, #private::Taken::nothing()),
+                    ::core::option::Option::None => #call.#take(#ask())#awaited,
+                };
+                #refuse
+            });
+            refunds.extend(quote_spanned! {mixed_site()=>
+                #call.#give_back(#ask(), __sluicegate_taken)#awaited;
+            });
+        }
+        Ok(self.run_between(&takes, statements, refund_if, &refunds))
+    }
+
+    /// Runs the body after `before`, and then `after` if the predicate holds for the result.
+    fn run_between(
+        &self,
+        before: &TokenStream,
+        statements: &[Stmt],
+        predicate: &OptionValue<Expr>,
+        after: &TokenStream,
+    ) -> TokenStream {
+        let (private, predicate) = (&self.private, &predicate.value);
         let result = self.output.result_type();
         let run = self.run_body(statements);
-        Ok(quote_spanned! {mixed_site()=>
-            #peeks
+        quote_spanned! {mixed_site()=>
+            #before
             let __sluicegate_result: #result = #run;
             if #private::holds(&__sluicegate_result, #predicate) {
-                #charges
+                #after
             }
             __sluicegate_result
-        })
+        }
     }
 
     /// The body as an expression: a `return` inside leaves only the body.

@@ -51,6 +51,9 @@ impl Stack {
         if let Some(wait) = &call.wait {
             check_wait(wait, &enforced)?;
         }
+        if let Some(refund_if) = &call.refund_if {
+            check_refund(&refund_if.option, enforced.iter().chain(&shadows))?;
+        }
         Ok(Self { enforced, shadows, call })
     }
 }
@@ -62,6 +65,7 @@ impl CallOptions {
         set_once(&mut self.denied, other.denied)?;
         set_once(&mut self.on_error, other.on_error)?;
         set_once(&mut self.charge_if, other.charge_if)?;
+        set_once(&mut self.refund_if, other.refund_if)?;
         set_once(&mut self.registry, other.registry)?;
         // Not a matter of one call: any attribute may set it.
         self.crate_path = self.crate_path.take().or(other.crate_path);
@@ -85,6 +89,12 @@ impl CallOptions {
             return Err(Error::new(
                 wait.option.span(),
                 "`wait` charges before the call, and `charge_if` after it: keep one",
+            ));
+        }
+        if let (Some(refund_if), Some(_)) = (&self.refund_if, &self.charge_if) {
+            return Err(Error::new(
+                refund_if.option.span(),
+                "`refund_if` takes before the call, and `charge_if` after it: keep `refund_if`, or keep `charge_if` if calls at the same time may all pass before the first is charged",
             ));
         }
         if let (Some(fallback), Some(_)) = (&self.fallback, &self.denied) {
@@ -113,6 +123,39 @@ fn check_wait(wait: &OptionValue<Wait>, enforced: &[LimitOptions]) -> Result<(),
         wait.option.span(),
         format!(
             "`wait` can't reserve a turn of `{shaper}` together with `{other}`, which can't reserve in advance: remove `wait`, since a shaper delays calls without it too, or use another algorithm for one of them"
+        ),
+    ))
+}
+
+/// Rejects `refund_if` if no policy can give anything back: somebody may have been told to act behind
+/// what these algorithms took.
+fn check_refund<'l>(
+    option: &Ident,
+    limits: impl Iterator<Item = &'l LimitOptions>,
+) -> Result<(), Error> {
+    let mut keeping = None;
+    for limit in limits {
+        let members = limit.source.members();
+        let keeps = |member: &Member| {
+            matches!(
+                member.policy().algorithm(),
+                Algorithm::Shaper { .. } | Algorithm::Smooth { .. } | Algorithm::WarmUp { .. }
+            )
+        };
+        // Of a limit by name nothing is known here.
+        if members.is_empty() || !members.iter().all(keeps) {
+            return Ok(());
+        }
+        keeping = keeping.or(members.first());
+    }
+    let Some(member) = keeping else {
+        return Ok(());
+    };
+    Err(Error::new(
+        option.span(),
+        format!(
+            "`{}` gives nothing back, since others may have been told to act after this call: write another algorithm, such as `token_bucket`, or remove `refund_if`",
+            member.policy()
         ),
     ))
 }

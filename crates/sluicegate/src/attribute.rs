@@ -17,7 +17,7 @@ use sluicegate_core::{Cost, Error, StoreError};
 
 use crate::denied::Denied;
 
-pub use call::{Answer, Call, Peeked};
+pub use call::{Answer, Call, Peeked, Taken};
 pub use from_denied::FromDenied;
 pub use installed::{install, installed};
 pub use key::{

@@ -101,7 +101,7 @@ pub mod __private {
     pub use crate::attribute::{
         Answer, Answers, AnswersNow, AsRegistry, Call, Component, Copied, FromDenied, IntoUnits,
         Key, KeyPart, KeyWriter, OnMissing, OtherUnits, Part, Peeked, PutCopied, PutDisplay,
-        PutOption, Resolve, ResolveFuture, Site, Units, answer, holds, run, store_failure,
+        PutOption, Resolve, ResolveFuture, Site, Taken, Units, answer, holds, run, store_failure,
     };
     pub use crate::denied::Denied;
 }

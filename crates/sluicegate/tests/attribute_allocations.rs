@@ -57,6 +57,11 @@ fn charged(phone: &str) -> Result<u8, Denied> {
     Ok(u8::try_from(phone.len()).unwrap_or(0))
 }
 
+#[limit("named", key = "{phone}", refund_if = Result::is_ok)]
+fn refunded(phone: &str) -> Result<u8, Denied> {
+    Ok(u8::try_from(phone.len()).unwrap_or(0))
+}
+
 struct ByHand {
     named: Gate,
     ip: Key,
@@ -77,7 +82,7 @@ fn ask() {
     assert!(by_template(&Account { id: 7 }, "555").is_ok());
     assert!(now(later("555")).is_ok());
     assert!(now(stacked("555")).is_ok() && now(stacked("")).is_ok());
-    assert!(charged("555").is_ok());
+    assert!(charged("555").is_ok() && refunded("555").is_ok());
 }
 
 #[test]

@@ -5,7 +5,7 @@ use syn::{Error, Ident};
 use crate::key::is_builtin;
 
 /// Every option with an example of it.
-const OPTIONS: [(&str, &str); 14] = [
+const OPTIONS: [(&str, &str); 15] = [
     ("policies", "`policies = [\"gcra 5/s\", \"fixed_window 1000/d\"]`"),
     ("name", "`name = \"login\"`"),
     ("key", "`key = ip` or `key = \"{user.id}\"`"),
@@ -18,6 +18,7 @@ const OPTIONS: [(&str, &str); 14] = [
     ("denied", "`denied = None`"),
     ("on_error", "`on_error = [path]` or `on_error(args) = [path]`"),
     ("charge_if", "`charge_if = |result| result.is_err()`"),
+    ("refund_if", "`refund_if = |result| result.is_ok()`"),
     ("registry", "`registry = self.limits`"),
     ("crate", "`crate = shop::sluicegate`"),
 ];

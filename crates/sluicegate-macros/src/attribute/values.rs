@@ -57,13 +57,16 @@ impl Wait {
 }
 
 /// A predicate on the result: a closure or a path.
-pub(super) fn predicate(input: ParseStream<'_>) -> Result<Expr, Error> {
+pub(super) fn predicate(input: ParseStream<'_>, option: &Ident) -> Result<Expr, Error> {
     let predicate = parse_expression(input)?;
+    let example = if option == "refund_if" { "is_ok" } else { "is_err" };
     match &predicate {
         Expr::Closure(_) | Expr::Path(_) => Ok(predicate),
         _ => Err(Error::new(
             predicate.span(),
-            "expected a predicate on the result: write a closure, `charge_if = |result| result.is_err()`, or the path of a function that takes a reference to the result",
+            format!(
+                "expected a predicate on the result: write a closure, `{option} = |result| result.{example}()`, or the path of a function that takes a reference to the result"
+            ),
         )),
     }
 }

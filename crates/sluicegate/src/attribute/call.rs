@@ -46,6 +46,18 @@ pub struct Peeked {
     pub is_due: bool,
 }
 
+/// What a call took, to be given back at most once.
+#[derive(Debug)]
+#[must_use]
+pub struct Taken(Option<Decision>);
+
+impl Taken {
+    /// Of a call that was not asked about, or is denied.
+    pub const fn nothing() -> Self {
+        Self(None)
+    }
+}
+
 impl Key {
     /// What a call asks about it.
     #[inline]
@@ -168,6 +180,67 @@ impl Call {
         self.charged(self.order_blocking(Operation::Charge, &ask));
     }
 
+    /// Takes the cost of a call that may give it back, and waits for the turn.
+    pub async fn take<'a>(&'a self, ask: Ask<'a>) -> (Option<Denied>, Taken) {
+        let gate = &self.opened.gate;
+        let (answer, turn) = self.taken(match self.within {
+            Some(within) => gate.acquire(ask, within).await,
+            None => gate.check(ask).await,
+        });
+        if let Some(turn) = turn {
+            tokio::time::sleep(turn).await;
+        }
+        answer
+    }
+
+    /// [`Call::take`] in a function that is not async.
+    pub fn take_blocking(&self, ask: Ask<'_>) -> (Option<Denied>, Taken) {
+        let (answer, turn) = self.taken(match self.within {
+            Some(within) => block_on(self.opened.gate.acquire(ask, within)),
+            None => self.order_blocking(Operation::Check, &ask),
+        });
+        match turn.and_then(|turn| self.turn_blocking(Answer::Turn(turn))) {
+            Some(failed) => (Some(failed), Taken::nothing()),
+            None => answer,
+        }
+    }
+
+    /// The denial or what was taken, and how long the call has to wait for its turn.
+    fn taken(
+        &self,
+        answer: Result<Decision, Error>,
+    ) -> ((Option<Denied>, Taken), Option<Duration>) {
+        match answer {
+            Ok(decision) if decision.is_allowed() => {
+                // Whoever may wait has waited.
+                let waits = self.is_enforced && self.within.is_none();
+                let turn = Some(decision.wait()).filter(|wait| waits && !wait.is_zero());
+                ((None, Taken(Some(decision))), turn.map(Duration::from))
+            }
+            Ok(decision) => ((Some(self.decided(decision)), Taken::nothing()), None),
+            Err(error) => ((Some(self.failed(error)), Taken::nothing()), None),
+        }
+    }
+
+    /// Gives back what a call took. If the store fails, it stays taken.
+    pub async fn give_back<'a>(&'a self, ask: Ask<'a>, taken: Taken) {
+        if let Taken(Some(taken)) = taken {
+            self.given_back(self.opened.gate.give_back(ask, &taken).await);
+        }
+    }
+
+    /// [`Call::give_back`] in a function that is not async.
+    pub fn give_back_blocking(&self, ask: Ask<'_>, taken: Taken) {
+        let (gate, Taken(Some(taken))) = (&self.opened.gate, taken) else {
+            return;
+        };
+        let at_once = gate.give_back_at_once(ask.clone(), &taken, |_| ());
+        self.given_back(match at_once {
+            Some(answer) => answer.map(|(decision, _)| decision),
+            None => block_on(gate.give_back(ask, &taken)),
+        });
+    }
+
     fn turn_blocking(&self, answer: Answer) -> Option<Denied> {
         match answer {
             Answer::Settled(denied) => denied,
@@ -216,6 +289,16 @@ impl Call {
                 limit = self.opened.gate.name(),
                 error = &error as &dyn std::error::Error,
                 "the cost of a call could not be charged"
+            );
+        }
+    }
+
+    fn given_back(&self, answer: Result<Decision, Error>) {
+        if let Err(error) = answer {
+            tracing::warn!(
+                limit = self.opened.gate.name(),
+                error = &error as &dyn std::error::Error,
+                "what a call took could not be given back"
             );
         }
     }

@@ -14,10 +14,16 @@ mod costs;
 mod fallbacks;
 mod inline;
 mod keys;
+#[cfg(feature = "redis")]
+#[path = "../log/mod.rs"]
+mod log;
 mod missing_keys;
 mod named;
 mod names;
 mod placement;
+mod refunds;
+#[cfg(feature = "redis")]
+mod refunds_on_servers;
 mod skip_charge_shadow;
 mod stacking;
 #[cfg(feature = "redis")]

@@ -10,7 +10,8 @@ use crate::support::{Setup, admitted, now};
 macro_rules! items {
     ($item:tt) => {
         items!($item: answer ask call cost denied error is_counted is_counted_0 is_skipped key);
-        items!($item: key_0_0 key_0_0_cost_0 never open path result settled site);
+        items!($item: key_0_0 key_0_0_cost_0 never open path peeked result settled site);
+        items!($item: taken taken_0);
     };
     (unit: $($name:ident)*) => { $(struct $name;)* };
     (constant: $($name:ident)*) => { $(const $name: u8 = 0;)* };
@@ -42,6 +43,18 @@ macro_rules! modules {
             #[limit("gcra 1/h", key = (id, method), charge_if = Result::is_ok, registry = limits)]
             #[limit("gcra 1/h", name = "trial", shadow)]
             pub(super) fn charged(limits: &Registry, id: u8) -> Result<u8, Denied> {
+                Ok(id)
+            }
+
+            #[limit("gcra 1/h", key = (id, method), refund_if = Result::is_ok, registry = limits)]
+            #[limit("gcra 1/h", name = "trial", shadow)]
+            pub(super) fn refunded(limits: &Registry, id: u8) -> Result<u8, Denied> {
+                Ok(id)
+            }
+
+            #[limit("gcra 1/h", key = "{id}", refund_if = Result::is_ok, registry = limits)]
+            #[limit("gcra 1/h", name = "trial", shadow)]
+            pub(super) async fn refunded_later(limits: &Registry, id: u8) -> Result<u8, Denied> {
                 Ok(id)
             }
 

@@ -34,6 +34,11 @@ impl<'c, T: ?Sized, const N: usize> Cart<'c, T, N> {
         Ok((&mut self.items, 0..N))
     }
 
+    #[limit("cart", refund_if = Result::is_ok)]
+    fn same(&mut self) -> Reply<(&mut [&'c T; N], impl Iterator<Item = usize> + use<T, N>)> {
+        Ok((&mut self.items, 0..N))
+    }
+
     #[limit("cart")]
     fn boxed<'a>(&'a self) -> Pin<Box<dyn Future<Output = Reply<&'a T>> + 'a>>
     where

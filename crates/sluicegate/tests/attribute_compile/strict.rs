@@ -52,6 +52,21 @@ pub async fn log_in_later(user: &User) -> Result<u64, String> {
 }
 
 /// Documented.
+#[limit("fixed_window 5/h", key = "{user.id}", refund_if = Result::is_ok, wait = "1s")]
+#[limit("gcra 1/s", shadow)]
+pub fn guess(user: &User, password: &str) -> Result<u64, Denied> {
+    let _ = password.len();
+    Ok(user.id)
+}
+
+/// Documented.
+#[limit("fixed_window 5/h", key = "{user.id}", refund_if = |result| *result == Ok(7), denied = |denied| Err(denied.to_string()))]
+#[limit("gcra 9/s", key = "{user.id}", cost = 2, missing = skip, skip_if = user.id == 0)]
+pub async fn guess_later(user: &User) -> Result<u64, String> {
+    Ok(user.id)
+}
+
+/// Documented.
 #[limit("gcra 9/s", cost = (3 * 3), key = (user.id), skip_if = (user.id > 7))]
 #[limit("gcra 9/s", cost = 2 * 3, key = { user.id })]
 #[limit("gcra 9/s", cost = if user.id > 7 { 1 } else { 2 })]
@@ -86,9 +101,10 @@ impl User {
 fn the_attribute_adds_nothing_that_lints_complain_about() {
     let user = User::new(7);
     assert_eq!(log_in(&user, "password").unwrap(), 7);
+    assert_eq!(guess(&user, "password").unwrap(), 7);
     assert_eq!(user.name().unwrap(), "7");
     assert!(user.name().is_err());
     assert_eq!(text(), "");
     delete(&User::new(0)).unwrap();
-    drop((send(&user, "555"), log_in_later(&user)));
+    drop((send(&user, "555"), log_in_later(&user), guess_later(&user)));
 }

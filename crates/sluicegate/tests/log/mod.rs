@@ -1,6 +1,9 @@
 //! What is logged meanwhile.
 
+#![allow(dead_code, reason = "each test program uses some of it")]
+
 use std::fmt::Write as _;
+use std::future::Future;
 use std::sync::{Arc, Mutex};
 
 use tracing::field::{Field, Visit};
@@ -11,6 +14,19 @@ use tracing::{Event, Level, Metadata, Subscriber};
 pub(crate) fn warnings(call: impl FnOnce()) -> Vec<String> {
     let log = Log::default();
     tracing::subscriber::with_default(log.clone(), call);
+    let lines = log.0.lock().unwrap();
+    lines.clone()
+}
+
+/// Those that are logged while `future` is polled.
+pub(crate) async fn warnings_of(future: impl Future<Output = ()>) -> Vec<String> {
+    let log = Log::default();
+    let logging = tracing::Dispatch::new(log.clone());
+    let mut future = std::pin::pin!(future);
+    std::future::poll_fn(|context| {
+        tracing::dispatcher::with_default(&logging, || future.as_mut().poll(context))
+    })
+    .await;
     let lines = log.0.lock().unwrap();
     lines.clone()
 }
