@@ -4,6 +4,8 @@
 
 #[path = "log/mod.rs"]
 mod log;
+#[path = "middleware/refunds.rs"]
+mod refunds;
 
 use std::future::ready;
 use std::sync::Arc;

@@ -14,6 +14,7 @@ mod answers;
 mod applications;
 mod charging;
 mod handlers;
+mod refunds;
 
 use actix_web::web::ServiceConfig;
 use actix_web::{App, HttpServer};

@@ -21,6 +21,7 @@ mod handlers;
 mod hyper_server;
 mod layers;
 mod readiness;
+mod refunds;
 mod routes;
 mod waiting;
 

@@ -15,8 +15,9 @@ use crate::caller::Caller;
 /// response.
 ///
 /// Keep it as long as the request is served. Dropping it without settling means that there was no
-/// response; with charging [after the response](super::Middleware::charge_after), the request then
-/// costs [`Middleware::charge_unanswered`](super::Middleware::charge_unanswered).
+/// response: what the request took stays taken, and with charging [after the
+/// response](super::Middleware::charge_after) it costs
+/// [`Middleware::charge_unanswered`](super::Middleware::charge_unanswered).
 #[derive(Debug, Default)]
 #[must_use = "without a response the request is charged all the same"]
 pub struct Admission {
@@ -26,7 +27,7 @@ pub struct Admission {
     pub(super) fields: PreparedFields,
     /// How long the request waits before it is served.
     pub(super) wait: Span,
-    /// The charge that is due after the response.
+    /// What is due after the response.
     pub(super) due: Option<Due>,
 }
 
@@ -51,28 +52,22 @@ impl Admission {
         }
     }
 
-    /// Charges for the response, if charging comes after it, and resolves to the response fields
-    /// about the limits. Write them to the response before sending it. A redirection has none.
+    /// Charges for the response or gives back what the request took, if the middleware is told to,
+    /// and resolves to the response fields about the limits. Write them to the response before
+    /// sending it. A redirection has none.
     pub fn settle(self, response: &dyn ResponseView) -> Settling {
         let Self { mut fields, due, .. } = self;
-        let settled = due.map_or(Settled::Free, |due| due.settle(response));
+        let settled = due.map_or(Settled::Done(None), |due| due.settle(response));
         let applies = LimitFields::apply_to(response.status());
         if !applies {
             fields = PreparedFields::default();
         }
         match settled {
-            Settled::Free => Settling::done(fields),
-            Settled::Charged(told) => Settling::done(told.filter(|_| applies).unwrap_or(fields)),
-            Settled::Later(charging) => {
-                Settling::later(fields, async move { charging.done().await.filter(|_| applies) })
+            Settled::Done(told) => Settling::done(told.filter(|_| applies).unwrap_or(fields)),
+            Settled::Later(later) => {
+                Settling::later(fields, async move { later.done().await.filter(|_| applies) })
             }
         }
-    }
-
-    /// The same admission, waiting at least this long.
-    pub(super) fn waiting(mut self, wait: Span) -> Self {
-        self.wait = self.wait.max(wait);
-        self
     }
 
     /// The admission after waiting for its turn.

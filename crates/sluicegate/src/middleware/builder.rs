@@ -108,6 +108,27 @@ macro_rules! __middleware_builder_methods {
             self
         }
 
+        /// Gives back what the request took before its response, if `refund` says so of the
+        /// response: `|response| response.status().is_success()` for a login. Of concurrent
+        /// requests no more are served than the limits admit, whatever their responses will be;
+        /// requests that would have got their units back may be refused meanwhile.
+        ///
+        /// A request gets back its own units, once, and never those of others: see
+        /// [`Gate::give_back`](sluicegate::Gate::give_back). The response is sent after that, with
+        /// fields that show what is left then. A request without a response, because its handler
+        /// failed or its client went away, gets nothing back; nor does one whose store fails at that
+        /// moment, which is logged as a warning and doesn't change the response.
+        ///
+        /// Together with [`charge_after`](Self::charge_after), only what [`cost`](Self::cost) names
+        /// was taken and is given back, after the charge.
+        pub fn refund_if(
+            mut self,
+            refund: impl Fn(&dyn $crate::middleware::ResponseView) -> bool + Send + Sync + 'static,
+        ) -> Self {
+            self.$middleware = self.$middleware.refund_if(refund);
+            self
+        }
+
         /// Charges after the response: `charge` returns the units for all policies of all limits, or
         /// units by the names of policies, `[("tokens", 412)]`, for each limit that has them
         /// ([`Charge`](sluicegate::middleware::Charge)). `None` or 0 charges nothing.
@@ -117,7 +138,7 @@ macro_rules! __middleware_builder_methods {
         /// policy `requests` before the response, if the other policies have something left too.
         ///
         /// Concurrent requests may therefore all pass before any of them is charged; later ones
-        /// find the debt. The response is sent after the charge, so a client that waits for it
+        /// find the debt. So it is no limit on guesses: see [`refund_if`](Self::refund_if). The response is sent after the charge, so a client that waits for it
         /// can't outrun its charge. If the store fails then, the charge is lost, but not the
         /// response; so it is if `charge` names a policy that no limit has, which is logged as an
         /// error. A request without a response, because its handler failed or its client went
@@ -211,6 +232,13 @@ impl Rules {
             rules.fields = Some(format);
             rules.show();
         })
+    }
+
+    pub(super) fn refund_if(
+        self: Arc<Self>,
+        refund: impl Fn(&dyn ResponseView) -> bool + Send + Sync + 'static,
+    ) -> Arc<Self> {
+        self.told(|rules| rules.refund_if = Some(Arc::new(refund)))
     }
 
     pub(super) fn charge_after<C: Into<Charge>>(

@@ -4,12 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use sluicegate_core::{Operation, Span};
-use sluicegate_http::{Key, KeyComponent, KeyOutcome, MissingComponent, RequestView};
+use sluicegate_http::{
+    Key, KeyComponent, KeyOutcome, MissingComponent, PreparedFields, RequestView,
+};
 use smallvec::SmallVec;
 
 use super::admission::Admission;
-use super::due::Due;
-use super::question::{Answer, Question, fields_of};
+use super::due::{Due, Taken};
+use super::question::{Answer, Asking, Question, fields_of};
 use super::refusal::Refusal;
 use super::rules::{KeySource, Rules};
 use super::verdict::{Pending, Verdict};
@@ -32,7 +34,7 @@ impl Rules {
             Ok(question) => question,
             Err(missing) => return Verdict::Refuse(Refusal::without_key(missing)),
         };
-        let Some(admitted) = self.ask_at_once(&question, &look) else {
+        let Some(answer) = self.ask_at_once(&question, &look) else {
             let caller = self.caller_of(request, &look);
             let rules = Arc::clone(self);
             return Verdict::Wait(Pending::new(async move {
@@ -41,10 +43,10 @@ impl Rules {
                 Ok(admission)
             }));
         };
-        match admitted {
-            Ok(mut admission) => {
+        match answer {
+            Ok(passed) => {
+                let mut admission = self.admission(passed, question);
                 admission.caller = self.caller_of(request, &look);
-                self.to_be_charged(&mut admission, question);
                 if admission.wait.is_zero() {
                     Verdict::Admit(admission)
                 } else {
@@ -109,62 +111,64 @@ impl Rules {
         }
     }
 
-    /// The admission, if the store answers immediately.
-    fn ask_at_once(
-        &self,
-        question: &Question,
-        look: &Look<'_>,
-    ) -> Option<Result<Admission, Refusal>> {
+    /// How the request passes, if the store answers immediately.
+    fn ask_at_once(&self, question: &Question, look: &Look<'_>) -> Option<Result<Passed, Refusal>> {
         if self.queues() {
             return None;
         }
-        let (operation, ask) = self.first(question);
+        let (operation, asking) = self.first();
+        let ask = asking(question);
         let answer = look.ask_at_once(operation, &ask)?;
-        let Some((operation, next)) = self.second(question, &answer) else {
-            return Some(self.admit(&ask, answer));
+        let Some(asking_next) = self.second(question, &answer) else {
+            return Some(self.passed((operation, asking), &ask, answer));
         };
         let wait = wait_of(&answer);
-        let answer = look.ask_at_once(operation, &next)?;
-        Some(self.admit(&next, answer).map(|admission| admission.waiting(wait)))
+        let next = asking_next(question);
+        let answer = look.ask_at_once(Operation::Check, &next)?;
+        let passed = self.passed((Operation::Check, asking_next), &next, answer);
+        Some(passed.map(|passed| passed.waiting(wait)))
     }
 
-    /// The admission, however long it takes.
-    async fn ask(&self, question: &Question) -> Result<Admission, Refusal> {
+    /// How the request passes, however long it takes.
+    async fn ask(&self, question: &Question) -> Result<Passed, Refusal> {
         if self.queues() {
             let ask = question.ask();
             let answer = self.gate.acquire_and_tell(&ask, self.wait_up_to, fields).await;
-            return self.admit(&ask, answer);
+            return self.passed((Operation::Check, Question::ask), &ask, answer);
         }
-        let (operation, ask) = self.first(question);
+        let (operation, asking) = self.first();
+        let ask = asking(question);
         let answer = self.gate.ask_and_tell(operation, &ask, fields).await;
-        let Some((operation, next)) = self.second(question, &answer) else {
-            return self.admit(&ask, answer);
+        let Some(asking_next) = self.second(question, &answer) else {
+            return self.passed((operation, asking), &ask, answer);
         };
         let wait = wait_of(&answer);
-        let answer = self.gate.ask_and_tell(operation, &next, fields).await;
-        self.admit(&next, answer).map(|admission| admission.waiting(wait))
+        let next = asking_next(question);
+        let answer = self.gate.ask_and_tell(Operation::Check, &next, fields).await;
+        let passed = self.passed((Operation::Check, asking_next), &next, answer);
+        passed.map(|passed| passed.waiting(wait))
     }
 
     /// What is asked: for the cost, or whether a request that is charged after its response would
     /// pass.
-    fn first<'q>(&self, question: &'q Question) -> (Operation, Ask<'q>) {
+    fn first(&self) -> (Operation, Asking) {
         match self.charge_after {
-            None => (Operation::Check, question.ask()),
-            Some(_) => (Operation::Peek, question.ask_ahead()),
+            None => (Operation::Check, Question::ask),
+            Some(_) => (Operation::Peek, Question::ask_ahead),
         }
     }
 
-    /// What is asked next, if anything, about a request that is charged after its response: whether
-    /// it would pass is asked first, so that nothing is taken of one that is denied.
-    fn second<'q>(&self, question: &'q Question, first: &Answer) -> Option<(Operation, Ask<'q>)> {
+    /// What is taken next, if anything, of a request that is charged after its response: whether it
+    /// would pass is asked first, so that nothing is taken of one that is denied.
+    fn second(&self, question: &Question, first: &Answer) -> Option<Asking> {
         let (Some(_), Ok((decision, _))) = (&self.charge_after, first) else {
             return None;
         };
         if decision.is_allowed() {
-            return question.takes_ahead().then(|| (Operation::Check, question.take_ahead()));
+            return question.takes_ahead().then_some(Question::take_ahead);
         }
         // Should it pass by now, it is charged before and after the response.
-        is_denial_charged(decision).then(|| (Operation::Check, question.ask_ahead()))
+        is_denial_charged(decision).then_some(Question::ask_ahead)
     }
 
     /// Whether requests wait for their turn. Those that are charged after the response have no
@@ -173,8 +177,13 @@ impl Rules {
         !self.wait_up_to.is_zero() && self.charge_after.is_none()
     }
 
-    /// The verdict that follows from an answer.
-    fn admit(&self, ask: &Ask<'_>, answer: Answer) -> Result<Admission, Refusal> {
+    /// How a request passes by the answer to what was asked.
+    fn passed(
+        &self,
+        (operation, asking): (Operation, Asking),
+        ask: &Ask<'_>,
+        answer: Answer,
+    ) -> Result<Passed, Refusal> {
         let wait = wait_of(&answer);
         let (decision, fields) = match answer {
             Ok(answer) => answer,
@@ -186,21 +195,23 @@ impl Rules {
         }
         // The request has already waited in the queue.
         let wait = if self.queues() { Span::ZERO } else { wait };
-        Ok(Admission { fields, wait, ..Admission::default() })
+        let gives_back = self.refund_if.is_some() && operation != Operation::Peek;
+        let taken = gives_back.then_some(Taken { asking, decision });
+        Ok(Passed { fields, wait, taken })
     }
 
-    /// Attaches the charge after the response to an admission, if there is one.
-    fn to_be_charged(self: &Arc<Self>, admission: &mut Admission, question: Question) {
-        if self.charge_after.is_some() {
-            admission.due = Some(Due::new(Arc::clone(self), question));
-        }
+    /// The admission of a request that passes, with what is due after its response.
+    fn admission(self: &Arc<Self>, passed: Passed, question: Question) -> Admission {
+        let Passed { fields, wait, taken } = passed;
+        let is_due = self.charge_after.is_some() || taken.is_some();
+        let due = is_due.then(|| Due::new(Arc::clone(self), question, taken));
+        Admission { caller: None, fields, wait, due }
     }
 
     /// Asks, and awaits the store and the request's turn.
     async fn wait_for(self: Arc<Self>, question: Question) -> Result<Admission, Refusal> {
-        let mut admission = self.ask(&question).await?;
-        self.to_be_charged(&mut admission, question);
-        Ok(admission.waited().await)
+        let passed = self.ask(&question).await?;
+        Ok(self.admission(passed, question).waited().await)
     }
 
     /// The caller of the handler, unless switched off.
@@ -217,6 +228,22 @@ impl Rules {
             caller = caller.with_user(user.clone());
         }
         Some(caller)
+    }
+}
+
+/// How a request passes.
+struct Passed {
+    fields: PreparedFields,
+    wait: Span,
+    /// What may be given back after the response.
+    taken: Option<Taken>,
+}
+
+impl Passed {
+    /// The same, waiting at least this long.
+    fn waiting(mut self, wait: Span) -> Self {
+        self.wait = self.wait.max(wait);
+        self
     }
 }
 

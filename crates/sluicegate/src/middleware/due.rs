@@ -1,19 +1,19 @@
-//! Charging after the response.
+//! What is due after the response: charging, and giving back.
 
 use std::sync::Arc;
 
-use sluicegate_core::{Error, Operation};
+use sluicegate_core::{Decision, Error, Operation};
 use sluicegate_http::PreparedFields;
 
 use super::charge::Charge;
-use super::question::{Answer, Question, fields_of};
+use super::question::{Answer, Asking, Question, fields_of};
 use super::response_view::ResponseView;
 use super::rules::{Rules, Unanswered};
 use crate::ask::Ask;
 use crate::registry::{Look, fields};
 
-/// The charge that is due after the response. Dropped before there was a response, it charges what
-/// unanswered requests cost.
+/// What is due after the response. Dropped before there was a response, it gives nothing back, and
+/// charges what unanswered requests cost if charging comes after the response.
 pub(super) struct Due {
     /// Boxed, since most requests have none. `None` once it is settled.
     open: Option<Box<Open>>,
@@ -22,57 +22,93 @@ pub(super) struct Due {
 struct Open {
     rules: Arc<Rules>,
     question: Question,
+    /// What is given back if the response says so.
+    taken: Option<Taken>,
 }
 
-/// The state of a charge.
+/// What a request took before its response.
+pub(super) struct Taken {
+    pub(super) asking: Asking,
+    pub(super) decision: Decision,
+}
+
+/// The state of what was due.
 pub(super) enum Settled {
-    /// The response costs nothing.
-    Free,
-    /// It is charged; with new response fields, if known.
-    Charged(Option<PreparedFields>),
+    /// Nothing is left to do; with new response fields, if known.
+    Done(Option<PreparedFields>),
     /// The store has to be awaited.
-    Later(Charging),
+    Later(Later),
 }
 
-/// A charge for which the store has to be awaited.
-pub(super) struct Charging {
+/// What is left to do for a response.
+pub(super) struct Later {
     open: Box<Open>,
-    charge: Charge,
+    charge: Option<Charge>,
+    /// The response fields after what was done.
+    told: Option<PreparedFields>,
 }
 
 impl Due {
-    pub(super) fn new(rules: Arc<Rules>, question: Question) -> Self {
-        Self { open: Some(Box::new(Open { rules, question })) }
+    pub(super) fn new(rules: Arc<Rules>, question: Question, taken: Option<Taken>) -> Self {
+        Self { open: Some(Box::new(Open { rules, question, taken })) }
     }
 
-    /// Charges for the response, immediately if the store can.
+    /// Does what is due for the response, immediately if the store can.
     pub(super) fn settle(mut self, response: &dyn ResponseView) -> Settled {
-        // If the function panics, the charge stays due.
-        let charge = self.open.as_ref().and_then(|open| open.rules.charge_of(response));
-        let Some((open, charge)) = self.open.take().zip(charge) else {
-            return Settled::Free;
+        // If one of these functions panics, the charge stays due, and what was taken stays taken.
+        let due = self
+            .open
+            .as_ref()
+            .map(|open| (open.rules.charge_of(response), open.rules.gives_back(response)));
+        let Some((mut open, (charge, gives_back))) = self.open.take().zip(due) else {
+            return Settled::Done(None);
         };
-        match open.charge_at_once(|open, look| open.question.charge(&charge, look)) {
-            Some(told) => Settled::Charged(told),
-            None => Settled::Later(Charging { open, charge }),
-        }
+        open.taken = open.taken.take().filter(|_| gives_back);
+        Later { open, charge, told: None }.at_once()
     }
 }
 
 impl Drop for Due {
     fn drop(&mut self) {
-        if let Some(open) = self.open.take() {
+        if let Some(open) = self.open.take()
+            && open.rules.charge_after.is_some()
+        {
             open.charge_unanswered();
         }
     }
 }
 
-impl Charging {
-    /// Charges, and returns the new response fields.
+impl Later {
+    /// Does what the store does immediately. The charge comes first, so that a client that hangs up
+    /// between the two gains nothing.
+    fn at_once(mut self) -> Settled {
+        if let Some(charge) = &self.charge {
+            let charged = self.open.charge_at_once(|open, look| open.question.charge(charge, look));
+            let Some(told) = charged else {
+                return Settled::Later(self);
+            };
+            (self.charge, self.told) = (None, told);
+        }
+        if let Some(taken) = &self.open.taken {
+            let Some(told) = self.open.give_back_at_once(taken) else {
+                return Settled::Later(self);
+            };
+            self.told = told.or(self.told);
+        }
+        Settled::Done(self.told)
+    }
+
+    /// Does what is left, and returns the new response fields.
     pub(super) async fn done(self) -> Option<PreparedFields> {
-        let Self { open, charge } = &self;
-        let ask = open.question.charge(charge, &open.rules.gate.look());
-        open.charge(ask).await
+        let Self { open, charge, mut told } = self;
+        if let Some(charge) = &charge {
+            let ask = open.question.charge(charge, &open.rules.gate.look());
+            told = open.charge(ask).await;
+        }
+        if let Some(taken) = &open.taken {
+            told = open.give_back(taken).await.or(told);
+        }
+        told
     }
 }
 
@@ -97,6 +133,18 @@ impl Open {
             }
             Err(error) => self.told(&Ask::nothing(), Err(error)),
         }
+    }
+
+    fn give_back_at_once(&self, taken: &Taken) -> Option<Option<PreparedFields>> {
+        let ask = (taken.asking)(&self.question);
+        let answer = self.rules.gate.give_back_at_once(ask, &taken.decision, fields)?;
+        Some(self.given_back(taken, answer))
+    }
+
+    async fn give_back(&self, taken: &Taken) -> Option<PreparedFields> {
+        let ask = (taken.asking)(&self.question);
+        let answer = self.rules.gate.give_back_and_tell(ask, &taken.decision, fields).await;
+        self.given_back(taken, answer)
     }
 
     /// Charges in the background: a store over a network is asked in a new task.
@@ -138,6 +186,22 @@ impl Open {
             }
             Err(error) => {
                 tracing::error!(limit, %error, "a request can't be charged: correct what the program charges");
+                None
+            }
+        }
+    }
+
+    fn given_back(&self, taken: &Taken, answer: Answer) -> Option<PreparedFields> {
+        match answer {
+            // Without a limit that was asked, the fields stay those of the taking.
+            Ok((decision, Some(fields))) => {
+                Some(fields_of(&(taken.asking)(&self.question), &decision, Some(&fields)))
+            }
+            Ok((_, None)) => None,
+            // The response is sent anyway; observers of the limit see the failure.
+            Err(error) => {
+                let limit = self.rules.gate.name();
+                tracing::warn!(limit, %error, "what a request took could not be given back");
                 None
             }
         }

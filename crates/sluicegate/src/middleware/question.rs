@@ -20,6 +20,9 @@ pub(super) struct Question {
 /// The gate's answer, and the response fields if a limit was asked.
 pub(super) type Answer = Result<(Decision, Option<LimitFields>), Error>;
 
+/// What of a question is asked.
+pub(super) type Asking = for<'q> fn(&'q Question) -> Ask<'q>;
+
 impl Question {
     pub(super) const fn new(keys: RequestKeys, costs: SmallVec<[Option<Charge>; 1]>) -> Self {
         Self { keys, costs }

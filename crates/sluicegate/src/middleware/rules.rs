@@ -15,6 +15,7 @@ use crate::registry::{Gate, Shown, ShownPartition};
 pub(super) type CostOf = Arc<dyn Fn(&dyn RequestView) -> Charge + Send + Sync>;
 pub(super) type Predicate = Arc<dyn Fn(&dyn RequestView) -> bool + Send + Sync>;
 pub(super) type ChargeOf = Arc<dyn Fn(&dyn ResponseView) -> Charge + Send + Sync>;
+pub(super) type RefundIf = Arc<dyn Fn(&dyn ResponseView) -> bool + Send + Sync>;
 
 /// The settings of a middleware.
 #[derive(Clone)]
@@ -27,6 +28,7 @@ pub(super) struct Rules {
     pub(super) client_address: Option<ClientAddress>,
     pub(super) skip_if: Vec<Predicate>,
     pub(super) fields: Option<FieldFormat>,
+    pub(super) refund_if: Option<RefundIf>,
     pub(super) charge_after: Option<ChargeOf>,
     pub(super) unanswered: Unanswered,
     pub(super) wait_up_to: Span,
@@ -69,6 +71,7 @@ impl Rules {
             client_address: None,
             skip_if: Vec::new(),
             fields: None,
+            refund_if: None,
             charge_after: None,
             unanswered: Unanswered::default(),
             wait_up_to: Span::ZERO,
@@ -87,6 +90,11 @@ impl Rules {
         };
         let partitions = self.terms.iter().map(partition).collect();
         self.gate = self.gate.showing(Shown { format: self.fields, partitions });
+    }
+
+    /// Whether a response gives back what its request took.
+    pub(super) fn gives_back(&self, response: &dyn ResponseView) -> bool {
+        self.refund_if.as_ref().is_some_and(|refund_if| refund_if(response))
     }
 
     /// What a response is charged, if anything.
