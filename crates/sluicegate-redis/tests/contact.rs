@@ -16,6 +16,7 @@ use sluicegate_redis::RedisStore;
 use sluicegate_testkit::servers::{
     self, GarbageServer, Misbehaviour, Server, ServerBinary, ServerError,
 };
+use sluicegate_testkit::wait::until_async;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -68,14 +69,12 @@ fn assert_shows_no_key(error: &StoreError) {
 
 /// Asks until the server answers; until then nothing is charged.
 async fn ping_until_answered(store: &RedisStore) {
-    // A minute, on any machine: a cluster takes some seconds.
-    for _ in 0..1_000_000 {
-        match store.ping().await {
-            Ok(()) => return,
-            Err(error) => assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}"),
-        }
-    }
-    panic!("there never was an answer");
+    until_async("an answer of the store", async || {
+        store.ping().await.inspect_err(|error| {
+            assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+        })
+    })
+    .await;
 }
 
 fn each(options: &[&str]) -> Vec<Server> {
@@ -86,16 +85,14 @@ fn each(options: &[&str]) -> Vec<Server> {
 #[tokio::test]
 async fn a_full_server_says_that_it_is_full_and_is_used_when_there_is_room() {
     for server in each(&["--maxclients", "4"]) {
-        let mut held = Vec::new();
-        loop {
-            let mut connection = server.connect(Duration::from_secs(5)).unwrap();
-            let is_welcome =
-                connection.command(&[b"PING"]).is_ok_and(|reply| reply.to_string() == "PONG");
-            if !is_welcome {
-                break;
-            }
-            held.push(connection);
-        }
+        let held: Vec<_> = (0..8)
+            .map_while(|_| {
+                let mut connection = server.connect(Duration::from_secs(5)).unwrap();
+                let reply = connection.command(&[b"PING"]);
+                reply.is_ok_and(|reply| reply.to_string() == "PONG").then_some(connection)
+            })
+            .collect();
+        assert!(held.len() < 8, "it is full with 4");
         let why =
             ["is full (ERR max number of clients reached)", "`maxclients`", "nothing was charged"];
         assert_says(&server.url(), StoreErrorKind::Unavailable, &why).await;

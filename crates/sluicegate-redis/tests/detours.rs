@@ -12,6 +12,7 @@ use sluicegate_core::{
 };
 use sluicegate_redis::{RedisLimit, RedisStore};
 use sluicegate_testkit::servers::{self, Server};
+use sluicegate_testkit::wait::until_async;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
@@ -64,23 +65,23 @@ fn limit(spec: &str) -> Limit {
 /// Asks until there is an answer; tells what the failures were.
 async fn check_until_answered(opened: &RedisLimit) -> Vec<StoreErrorKind> {
     let mut failures = Vec::new();
-    // Minutes, on any machine: the deadlines alone take half of one.
-    for _ in 0..100_000 {
+    until_async("an answer of the store", async || {
         match opened.ask(Request::check(b"a")).wait().await {
             Ok(decision) => {
                 assert!(decision.is_allowed());
-                return failures;
+                Ok(())
             }
             Err(error) => {
                 let kind = error.as_store().unwrap().kind();
                 if failures.last() != Some(&kind) {
                     failures.push(kind);
                 }
-                tokio::task::yield_now().await;
+                Err(error)
             }
         }
-    }
-    panic!("there never was an answer: {failures:?}");
+    })
+    .await;
+    failures
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

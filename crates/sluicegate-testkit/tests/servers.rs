@@ -10,19 +10,20 @@
 
 use std::collections::HashSet;
 use std::env;
-use std::io::{BufRead, BufReader, ErrorKind, stdin};
+use std::io::{ErrorKind, stdin};
 use std::net::{Ipv4Addr, TcpStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::process::{self, Command, Stdio};
-use std::sync::mpsc;
+use std::process::Command;
 use std::time::Duration;
 
 use rustix::process::{Pid, test_kill_process};
+use sluicegate_testkit::processes::{Process, say, told};
 use sluicegate_testkit::servers::{
     Connection, GarbageServer, Misbehaviour, Reply, Server, ServerError, available, fresh_prefix,
     shared, shared_each,
 };
+use sluicegate_testkit::wait::until;
 
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Short, for the tests in which nothing can ever come.
@@ -228,51 +229,36 @@ fn a_server_dies_with_the_panic_of_its_owner() {
     assert!(!is_alive(pid));
 }
 
-/// Set for the child process that [`servers_die_with_the_process_that_is_killed`] starts.
-const AS_VICTIM: &str = "SLUICEGATE_TEST_VICTIM";
-
-/// Runs this very test in a process of its own, which starts servers and is then killed.
 #[test]
-fn servers_die_with_the_process_that_is_killed() {
-    if env::var_os(AS_VICTIM).is_some() {
-        hold_servers_until_killed();
-    }
-    let mut victim = Command::new(env::current_exe().unwrap())
-        .args(["servers_die_with_the_process_that_is_killed", "--exact", "--nocapture"])
-        .env(AS_VICTIM, "1")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(victim.stdout.take().unwrap()).lines();
-    let held = lines.find_map(|line| Some(line.unwrap().split_once("held: ")?.1.to_owned()));
-    let held = held.expect("the victim says what it holds");
-    let held: Vec<&str> = held.split(' ').collect();
-    let [owned, paused, shared, folder] = held[..] else { panic!("four words, not {held:?}") };
-    let pids = [owned, paused, shared].map(|word| word.parse::<u32>().unwrap());
-    for pid in pids {
-        assert!(is_alive(pid), "{pid} should run");
-    }
-
-    victim.kill().unwrap();
-    victim.wait().unwrap();
-    for pid in pids {
-        eventually("a server dies with the process that owned it", || !is_alive(pid));
-    }
-    eventually("its folder goes too", || !Path::new(folder).exists());
-}
-
-fn hold_servers_until_killed() -> ! {
+#[ignore = "a process of `servers_die_with_the_process_that_is_killed`"]
+fn process_that_holds_servers_until_it_is_killed() {
+    let [] = told();
     let owned = Server::start().unwrap();
     let mut paused = Server::start().unwrap();
     paused.pause().unwrap();
     let shared = shared().unwrap();
-    let [owned_pid, paused_pid, shared_pid] =
-        [&owned, &paused, shared].map(|server| server.pid().unwrap());
-    println!("\nheld: {owned_pid} {paused_pid} {shared_pid} {}", folder_of(&owned));
+    for server in [&owned, &paused, shared] {
+        say(server.pid().unwrap());
+    }
+    say(folder_of(&owned));
     // Its standard input ends early only if the test that started it is gone.
     stdin().read_line(&mut String::new()).unwrap();
-    process::exit(1);
+    panic!("it was to be killed");
+}
+
+#[test]
+fn servers_die_with_the_process_that_is_killed() {
+    let mut victim = Process::start("process_that_holds_servers_until_it_is_killed", &[]);
+    let pids = [(); 3].map(|()| victim.hear().unwrap().parse::<u32>().unwrap());
+    let folder = victim.hear().unwrap();
+    for pid in pids {
+        assert!(is_alive(pid), "{pid} should run");
+    }
+    victim.kill();
+    for pid in pids {
+        eventually("a server dies with the process that owned it", || !is_alive(pid));
+    }
+    eventually("its folder goes too", || !Path::new(&folder).exists());
 }
 
 #[test]
@@ -334,14 +320,6 @@ fn is_alive(pid: u32) -> bool {
     test_kill_process(pid).is_ok()
 }
 
-/// Another process's doing can only be asked for again and again. Fails after ten seconds.
 fn eventually(what: &str, condition: impl Fn() -> bool) {
-    let (_sender, never) = mpsc::channel::<()>();
-    for _ in 0..2_000 {
-        if condition() {
-            return;
-        }
-        never.recv_timeout(Duration::from_millis(5)).expect_err("nobody sends");
-    }
-    panic!("not within ten seconds: {what}");
+    until(what, || if condition() { Ok(()) } else { Err(()) });
 }

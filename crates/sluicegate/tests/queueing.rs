@@ -6,19 +6,18 @@
     clippy::panic,
     reason = "a test fails by panicking"
 )]
-#![allow(clippy::print_stdout, reason = "the other process says what it saw on its output")]
 #![allow(
     clippy::disallowed_methods,
     reason = "the trace of two processes needs a clock that both have"
 )]
 
-use std::fmt::Write as _;
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use sluicegate::{Clock, KeyPrefix, Limiter, MemoryStore, RedisStore, Span, Store as _, Timestamp};
+use sluicegate_testkit::processes::{Process, say, told};
 use sluicegate_testkit::servers;
+use sluicegate_testkit::wait::until_async;
 use tokio::time::Instant;
 
 /// The store's time is that of the (paused) runtime.
@@ -116,6 +115,60 @@ async fn hopeless_waits_are_refused_at_once_and_one_deadline_covers_the_whole_wa
     assert_eq!(passed, [1_000]);
 }
 
+/// The policies that tell a caller when to act.
+const RESERVABLE: [&str; 6] = [
+    "token_bucket 1/h burst 1",
+    "gcra 1/h burst 1",
+    "leaky_bucket 1/h capacity 1",
+    "smooth 1/h burst 0s",
+    "warmup 1/h over 10h",
+    "shaper 1/h queue 99",
+];
+
+/// Seed 3.4: what a reservation would have to wait is held against the longest wait it accepts. One
+/// that is refused is told so at once and takes nothing.
+#[tokio::test(start_paused = true)]
+async fn a_reservation_is_made_if_its_wait_fits_and_takes_nothing_if_not() {
+    for spec in RESERVABLE {
+        let limiter = embedded(&[spec]);
+        let start = Instant::now();
+        let reserve = async |within| limiter.reserve("k", within).await.unwrap();
+        assert_eq!(reserve(Span::ZERO).await.wait(), Span::ZERO, "{spec}");
+        let mut before = Span::ZERO;
+        for place in 1..=3 {
+            let refused = reserve(Span::ZERO).await;
+            assert!(refused.is_denied(), "{spec}: place {place}");
+            let wait = Span::from(refused.retry_after().duration().unwrap());
+            assert!(wait > before, "{spec}: place {place} after {wait:?}");
+            let shorter = Span::from_micros(wait.as_micros() - 1).unwrap();
+            assert!(reserve(shorter).await.is_denied(), "{spec}: place {place}");
+            let made = reserve(wait).await;
+            assert!(made.is_allowed() && made.wait() == wait, "{spec}: place {place} {made:?}");
+            before = wait;
+        }
+        assert_eq!(start.elapsed(), Duration::ZERO, "nobody waited for an answer");
+    }
+}
+
+/// The same on servers, whose clocks go on meanwhile.
+#[test]
+fn a_server_makes_a_reservation_if_its_wait_fits() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    for server in servers::shared_each().unwrap() {
+        for spec in RESERVABLE {
+            let limiter = on_server(&server.url(), &servers::fresh_prefix("reserve"), spec);
+            let reserve = |within| runtime.block_on(limiter.reserve("k", within)).unwrap();
+            assert_eq!(reserve(Span::ZERO).wait(), Span::ZERO, "{spec}");
+            let refused = reserve(Span::ZERO).retry_after().duration().unwrap();
+            let wait = Span::from(refused);
+            let half = Span::from_micros(wait.as_micros() / 2).unwrap();
+            assert!(reserve(half).is_denied(), "{spec}");
+            let made = reserve(wait);
+            assert!(made.is_allowed() && made.wait() <= wait && made.wait() > half, "{made:?}");
+        }
+    }
+}
+
 async fn futures_in_order<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
     let mut futures: Vec<_> = futures.map(Box::pin).collect();
     let mut done: Vec<Option<F::Output>> = futures.iter().map(|_| None).collect();
@@ -179,18 +232,18 @@ fn a_turn_given_back_on_a_server_is_the_next_callers() {
                 let limiter = limiter.clone();
                 async move { limiter.acquire("k", long).await }
             });
-            let mut peeked = limiter.peek("k").await.unwrap();
-            while peeked.retry_after().as_secs_ceil() <= Some(3_600) {
-                tokio::task::yield_now().await;
-                peeked = limiter.peek("k").await.unwrap();
-            }
+            let queue = async |is_as_expected: fn(Option<u64>) -> bool| {
+                until_async("B's place in the queue", async || {
+                    let retry = limiter.peek("k").await.unwrap().retry_after().as_secs_ceil();
+                    if is_as_expected(retry) { Ok(()) } else { Err(retry) }
+                })
+                .await;
+            };
+            queue(|retry| retry > Some(3_600)).await;
             waiting.abort();
             assert!(waiting.await.unwrap_err().is_cancelled());
             // Given back by a task of its own, after the abort.
-            while peeked.retry_after().as_secs_ceil() > Some(3_600) {
-                tokio::task::yield_now().await;
-                peeked = limiter.peek("k").await.unwrap();
-            }
+            queue(|retry| retry <= Some(3_600)).await;
             assert_eq!(hours().await, 1);
             assert_eq!(hours().await, 2);
         });
@@ -213,17 +266,13 @@ fn now() -> u64 {
 const INTERVAL: u64 = 20_000;
 const BURST: u64 = 3;
 const WAITERS: usize = 60;
-const URL: &str = "SLUICEGATE_TEST_QUEUE_URL";
-const PREFIX: &str = "SLUICEGATE_TEST_QUEUE_PREFIX";
 
-/// One process of the test below; by itself it has nothing to do.
 #[test]
+#[ignore = "a process of `two_processes_queue_in_the_order_of_the_store`"]
 fn process_that_queues() {
-    let (Ok(url), Ok(prefix)) = (std::env::var(URL), std::env::var(PREFIX)) else {
-        return;
-    };
+    let [url, prefix] = told();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let told = runtime.block_on(async {
+    let all = runtime.block_on(async {
         let limiter = on_server(&url, &prefix, "token_bucket 50/s burst 3");
         limiter.store().ping().await.unwrap();
         let mut tasks = tokio::task::JoinSet::new();
@@ -246,11 +295,9 @@ fn process_that_queues() {
         }
         tasks.join_all().await
     });
-    let mut lines = String::new();
-    for Told { asked, answered, earliest, latest } in told {
-        writeln!(lines, "told {asked} {answered} {earliest} {latest}").unwrap();
+    for Told { asked, answered, earliest, latest } in all {
+        say(format_args!("{asked} {answered} {earliest} {latest}"));
     }
-    println!("{lines}");
 }
 
 /// Two processes queue for one key on one server; the auditor has both traces. Over every interval
@@ -260,27 +307,13 @@ fn process_that_queues() {
 fn two_processes_queue_in_the_order_of_the_store() {
     for server in servers::shared_each().unwrap() {
         let prefix = servers::fresh_prefix("queue");
-        let process = || {
-            Command::new(std::env::current_exe().unwrap())
-                .args(["--exact", "process_that_queues", "--nocapture"])
-                .env(URL, server.url())
-                .env(PREFIX, &prefix)
-                .stdout(Stdio::piped())
-                .spawn()
-                .unwrap()
-        };
+        let process = || Process::start("process_that_queues", &[&server.url(), &prefix]);
         let processes = [process(), process()];
         let mut told = Vec::new();
-        for process in processes {
-            let output = process.wait_with_output().unwrap();
-            assert!(output.status.success());
-            for line in String::from_utf8(output.stdout).unwrap().lines() {
-                let Some(numbers) = line.strip_prefix("told ") else { continue };
-                let numbers: Vec<u64> =
-                    numbers.split(' ').map(|number| number.parse().unwrap()).collect();
-                let [asked, answered, earliest, latest] = numbers[..] else { panic!("{line}") };
-                told.push(Told { asked, answered, earliest, latest });
-            }
+        for line in processes.into_iter().flat_map(Process::finish) {
+            let numbers: Vec<u64> = line.split(' ').map(|number| number.parse().unwrap()).collect();
+            let [asked, answered, earliest, latest] = numbers[..] else { panic!("{line}") };
+            told.push(Told { asked, answered, earliest, latest });
         }
         assert_eq!(told.len(), 2 * WAITERS);
         audit(told);

@@ -18,6 +18,7 @@ use std::time::Duration;
 use sluicegate::{
     Algorithm, Config, Registry, Switch, Uses, Watch, WatchError, WatchOptions, WatchStatus,
 };
+use sluicegate_testkit::wait::until;
 use tempfile::TempDir;
 
 /// Long enough for a busy machine; only a watch that hangs gets there.
@@ -86,23 +87,20 @@ impl Setup {
     fn until_applied(&mut self) -> WatchStatus {
         // What the watch did since may have happened before anybody waits for it.
         let before = self.seen.applied;
-        loop {
+        until("the file is in force", || {
             let status = self.next();
-            if status.applied > before && status.last_error.is_none() {
-                return status;
-            }
-        }
+            let is_applied = status.applied > before && status.last_error.is_none();
+            if is_applied { Ok(status) } else { Err(status) }
+        })
     }
 
     /// Waits until the file can't be used for this reason.
     fn until_failed(&mut self, reason: &str) -> Arc<WatchError> {
-        loop {
-            if let Some(error) = self.next().last_error
-                && error.to_string().contains(reason)
-            {
-                return error;
-            }
-        }
+        until(reason, || {
+            let status = self.next();
+            let error = status.last_error.clone();
+            error.filter(|error| error.to_string().contains(reason)).ok_or(status)
+        })
     }
 
     fn burst(&self) -> Option<u64> {

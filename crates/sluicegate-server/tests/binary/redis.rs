@@ -4,6 +4,7 @@ use std::process::Stdio;
 
 use serde_json::json;
 use sluicegate_testkit::servers::{GarbageServer, Misbehaviour, Server, fresh_prefix, shared};
+use sluicegate_testkit::wait::until;
 
 use crate::conformance;
 use crate::support::{File, Service, binary, sluicegate};
@@ -91,9 +92,7 @@ fn a_store_that_is_killed_midway_ends_the_cases_with_exit_3() {
         let (_, rest) = told.split_once("cmdstat_evalsha:calls=")?;
         rest.split(',').next()?.parse::<u64>().ok()
     };
-    while calls().is_none_or(|calls| calls < 500) {
-        std::thread::yield_now();
-    }
+    until("500 decisions", || calls().filter(|calls| *calls >= 500).ok_or_else(calls));
     server.kill().unwrap();
     let output = run.wait_with_output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
@@ -182,8 +181,9 @@ fn a_store_that_comes_back_is_used_again() {
     server.kill().unwrap();
     assert_eq!(service.post("/v1/check", body).status, 503);
     server.restart().unwrap();
-    while service.get("/readyz").status != 200 {
-        std::thread::yield_now();
-    }
+    until("the service is ready", || {
+        let reply = service.get("/readyz");
+        if reply.status == 200 { Ok(()) } else { Err(reply) }
+    });
     assert_eq!(service.post("/v1/check", body).status, 200);
 }

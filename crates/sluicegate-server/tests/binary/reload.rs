@@ -1,9 +1,8 @@
 //! A config file that changes while the service runs.
 
-use std::time::{Duration, Instant};
-
 use rustix::process::Signal;
 use serde_json::{Value, json};
+use sluicegate_testkit::wait::until;
 
 use crate::support::{File, Service};
 
@@ -11,17 +10,12 @@ fn text(burst: u64) -> String {
     format!("limits:\n  login:\n    policies: [gcra 1/h burst {burst}]\n")
 }
 
-/// Looks until it sees what it looks for.
-#[expect(clippy::disallowed_methods, reason = "a bound on waiting for another process")]
-fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let start = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(start.elapsed() < Duration::from_secs(60), "{what} never happened");
-        std::thread::yield_now();
-    }
+fn until_it_is(wanted: impl Into<Value>, look: impl Fn() -> Value) {
+    let wanted = wanted.into();
+    until(&wanted.to_string(), || {
+        let seen = look();
+        if seen == wanted { Ok(()) } else { Err(seen) }
+    });
 }
 
 fn config(service: &Service) -> Value {
@@ -44,7 +38,7 @@ fn a_file_that_is_replaced_is_in_force_and_nothing_consumed_is_lost() {
     assert_eq!((check(&service), check(&service)), ((200, json!(1)), (200, json!(0))));
     assert_eq!(check(&service).0, 429);
     file.replace(&text(5));
-    until("the reload", || (spec(&service) == "gcra 1/h burst 5").then_some(()));
+    until_it_is("gcra 1/h burst 5", || spec(&service));
     assert_eq!(check(&service), (200, json!(2)), "two of five were taken before");
     assert!(
         service
@@ -59,7 +53,7 @@ fn warnings_are_logged_at_the_start_and_at_every_reload() {
     let file = File::new("limits.yaml", "limits: {login: {policies: [gcra 0/s]}}");
     let mut service = Service::start(&["--config", file.path()]);
     file.replace("limits: {login: {policies: [gcra 5/s cost 6]}}");
-    until("the reload", || (spec(&service) == "gcra 5/s cost 6").then_some(()));
+    until_it_is("gcra 5/s cost 6", || spec(&service));
     service.signal(Signal::TERM);
     let (_, log) = service.wait();
     let at = format!("{}:1:29: limits.login.policies[0]:", file.path());
@@ -76,7 +70,7 @@ fn a_service_whose_log_nobody_reads_any_more_goes_on() {
     service.leave_its_log();
     for burst in [3, 4, 5] {
         file.replace(&text(burst));
-        until("the reload", || (spec(&service) == format!("gcra 1/h burst {burst}")).then_some(()));
+        until_it_is(format!("gcra 1/h burst {burst}"), || spec(&service));
     }
     service.signal(Signal::HUP);
     assert_eq!(check(&service).0, 200);
@@ -107,14 +101,14 @@ fn a_file_that_is_wrong_changes_nothing_and_everybody_can_see_it() {
     let mut service = Service::start(&["--config", file.path()]);
     assert_eq!(config(&service)["stale"], false);
     file.replace("limits:\n  login:\n    policies: [gcra 1/m]\n");
-    until("the failure", || (config(&service)["stale"] == true).then_some(()));
+    until_it_is(true, || config(&service)["stale"].clone());
     assert_eq!(spec(&service), "gcra 1/h burst 2");
     assert_eq!(check(&service), (200, json!(1)));
     let metrics = service.get("/metrics").body;
     assert!(metrics.contains("sluicegate_config_stale 1"), "{metrics}");
     assert!(metrics.contains("sluicegate_config_reloads_total{outcome=\"failed\"} 1"), "{metrics}");
     file.replace(&text(3));
-    until("the repair", || (config(&service)["stale"] == false).then_some(()));
+    until_it_is(false, || config(&service)["stale"].clone());
     assert_eq!(spec(&service), "gcra 1/h burst 3");
     service.signal(Signal::TERM);
     let (status, stderr) = service.wait();
@@ -129,7 +123,8 @@ fn sighup_reads_the_file_again() {
     let service = Service::start(&["--config", file.path()]);
     let unchanged = |count: u64| {
         let line = format!("sluicegate_config_reloads_total{{outcome=\"unchanged\"}} {count}\n");
-        service.get("/metrics").body.contains(&line).then_some(())
+        let metrics = service.get("/metrics").body;
+        if metrics.contains(&line) { Ok(()) } else { Err(metrics) }
     };
     for count in 1..=2 {
         service.signal(Signal::HUP);
@@ -151,10 +146,10 @@ fn what_takes_a_restart_is_refused_and_the_command_line_goes_before_the_file() {
     let service = Service::start(&["--config", file.path(), "--store", "memory:"]);
     // The service was told where to listen and where its state is.
     file.replace(&format!("listen: 127.0.0.1:1\nstore: \"redis://127.0.0.1:1\"\n{}", text(3)));
-    until("the reload", || (spec(&service) == "gcra 1/h burst 3").then_some(()));
+    until_it_is("gcra 1/h burst 3", || spec(&service));
     assert_eq!(check(&service), (200, json!(2)));
     file.replace(&format!("memory: {{max_keys: 1234}}\n{}", text(4)));
-    until("the refusal", || (config(&service)["stale"] == true).then_some(()));
+    until_it_is(true, || config(&service)["stale"].clone());
     assert_eq!(spec(&service), "gcra 1/h burst 3");
 }
 
@@ -163,9 +158,7 @@ fn a_limit_that_is_switched_off_lets_everything_pass_and_says_so() {
     let file = File::new("limits.yaml", &text(1));
     let service = Service::start(&["--config", file.path()]);
     file.replace(&format!("{}    enabled: false\n", text(1)));
-    until("the reload", || {
-        (service.get("/v1/limits").json()["limits"][0]["enabled"] == false).then_some(())
-    });
+    until_it_is(false, || service.get("/v1/limits").json()["limits"][0]["enabled"].clone());
     for _ in 0..3 {
         let reply = service.post("/v1/check", r#"{"limit":"login","key":"alice"}"#);
         assert_eq!(reply.status, 200);

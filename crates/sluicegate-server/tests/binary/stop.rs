@@ -4,6 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 
 use rustix::process::Signal;
+use sluicegate_testkit::wait::until;
 
 use crate::support::{Reply, Service};
 
@@ -25,9 +26,10 @@ fn half_a_request(service: &Service, body: &str) -> TcpStream {
 
 /// Until nobody listens any more: the signal has arrived.
 fn wait_until_closed(service: &Service) {
-    while TcpStream::connect(service.address()).is_ok() {
-        std::thread::yield_now();
-    }
+    until("nobody listens", || match TcpStream::connect(service.address()) {
+        Ok(stream) => Err(stream),
+        Err(_) => Ok(()),
+    });
 }
 
 #[test]

@@ -8,6 +8,7 @@ use sluicegate_core::{
 };
 use sluicegate_redis::{RedisStore, Script};
 use sluicegate_testkit::servers::{GarbageServer, Misbehaviour, Server, available};
+use sluicegate_testkit::wait::until;
 
 use crate::everywhere::{KINDS, limit, slow};
 use crate::raw::{PATIENCE, Raw, check_of, to};
@@ -59,7 +60,7 @@ fn a_call_that_timed_out_is_charged_once_and_never_retried() {
             assert_eq!(error.as_store().unwrap().kind(), StoreErrorKind::Timeout, "{error}");
             server.resume().unwrap();
             // What was sent on that connection is done before it answers this.
-            while runtime.block_on(hasty.ping()).is_err() {}
+            until("an answer of the store", || runtime.block_on(hasty.ping()));
             let left = ask(&patient, to(Operation::Peek, 1)).unwrap().remaining();
             assert_eq!(left, Some(8), "{spec}: one call before, one that timed out");
         });

@@ -8,6 +8,7 @@ use axum::response::IntoResponse;
 use axum::routing::get;
 use http::{HeaderName, Request, Response, StatusCode};
 use sluicegate::http::{KeyExpression, Peer};
+use sluicegate_testkit::wait::until_async;
 use sluicegate_tower::{Charge, LimitLayer};
 use tokio::sync::{Notify, Semaphore};
 use tower::{Layer as _, ServiceExt as _, service_fn};
@@ -171,9 +172,11 @@ async fn a_client_that_hangs_up_pays() {
         // The server notices that the connection is gone, and drops the request.
         ended.notified().await;
         // What is charged on its end is charged after its handler was dropped.
-        while limits.left("api", KEY) != left {
-            tokio::task::yield_now().await;
-        }
+        until_async("what is left", async || {
+            let seen = limits.left("api", KEY);
+            if seen == left { Ok(()) } else { Err(seen) }
+        })
+        .await;
     }
 }
 

@@ -9,6 +9,7 @@ use axum::routing::get;
 use http::HeaderName;
 use sluicegate::{Ask, Config, Registry};
 use sluicegate_testkit::servers::Server;
+use sluicegate_testkit::wait::until_async;
 use sluicegate_tower::{Charge, LimitLayer};
 use tokio::sync::Semaphore;
 use tower_http::catch_panic::CatchPanicLayer;
@@ -175,7 +176,11 @@ async fn a_store_over_the_network_takes_and_charges_alike() {
     let decision = gate.refund(Ask::new(KEY).cost_of("tokens", 100)).await.unwrap();
     assert_eq!(decision.outcome("requests").unwrap().remaining(), Some(1), "two were taken");
     assert_eq!(client.get("/panic").await.status, 500);
-    while gate.peek(KEY).await.unwrap().outcome("requests").unwrap().remaining() != Some(0) {}
+    until_async("the request that panicked is paid for", async || {
+        let left = gate.peek(KEY).await.unwrap().outcome("requests").unwrap().remaining();
+        if left == Some(0) { Ok(()) } else { Err(left) }
+    })
+    .await;
     let denied = client.get("/1").await;
     assert!(denied.body.contains(r#""violated-policies":["requests"]"#), "{}", denied.body);
 }

@@ -8,6 +8,7 @@ use axum::routing::get;
 use sluicegate::http::fixed;
 use sluicegate::{Config, DeniedReason, Registry};
 use sluicegate_testkit::servers::Server;
+use sluicegate_testkit::wait::until_async;
 use sluicegate_tower::{Charge, LimitLayer};
 use tokio::sync::Mutex;
 
@@ -60,7 +61,11 @@ async fn the_limit_says_what_happens_when_the_store_is_gone() {
         }
         server.restart().unwrap();
         // A connection that broke is made anew: within a few requests.
-        while client.get("/").await.field("ratelimit").is_none() {}
+        until_async("a counted request", async || {
+            let reply = client.get("/").await;
+            if reply.field("ratelimit").is_some() { Ok(()) } else { Err(reply.status) }
+        })
+        .await;
     }
 }
 
@@ -76,7 +81,11 @@ async fn a_store_that_halts_costs_one_deadline() {
     server.pause().unwrap();
     assert_eq!(client.get("/").await.status, 503);
     server.resume().unwrap();
-    while client.get("/").await.status == 503 {}
+    until_async("an answer of the store", async || {
+        let reply = client.get("/").await;
+        if reply.status == 503 { Err(reply.body) } else { Ok(()) }
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -134,7 +143,11 @@ async fn a_panic_is_paid_for_over_the_network_too() {
     // Nobody catches it: the connection breaks.
     assert!(client.try_send("GET", "/", &[]).await.is_err());
     let api = registry.gate("api");
-    while api.peek("all").await.unwrap().remaining() != Some(0) {}
+    until_async("the request that panicked is paid for", async || {
+        let left = api.peek("all").await.unwrap().remaining();
+        if left == Some(0) { Ok(()) } else { Err(left) }
+    })
+    .await;
     assert_eq!(client.get("/").await.status, 429);
 }
 

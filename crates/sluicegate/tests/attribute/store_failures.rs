@@ -6,6 +6,7 @@ use sluicegate::{
     Config, Denied, DeniedReason, Registry, SharedStore, StoreError, StoreOptions, StoreUrl, limit,
 };
 use sluicegate_testkit::servers::{GarbageServer, Misbehaviour, Server, fresh_prefix};
+use sluicegate_testkit::wait::until_async;
 
 use crate::support::{Error, Setup};
 
@@ -184,9 +185,11 @@ async fn a_server_that_dies_and_comes_back_is_asked_again() {
     assert_eq!(ask(&limits).await.unwrap(), "handled");
     server.restart().unwrap();
     // It connects again in its own time; until then the handler answers.
-    while ask(&limits).await.unwrap() == "handled" {
-        tokio::task::yield_now().await;
-    }
+    until_async("an answer of the store", async || {
+        let answer = ask(&limits).await.unwrap();
+        if answer == "body" { Ok(()) } else { Err(answer) }
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use sluicegate::{Ask, Config, Registry, ReloadError, Span, Switch};
+use sluicegate_testkit::wait::until;
 
 use crate::support::{Setup, admitted, check, config, now};
 
@@ -138,20 +139,18 @@ fn under_load_no_unit_is_lost_or_invented_while_the_configuration_is_replaced() 
     let (done, replaced) = (AtomicBool::new(false), AtomicUsize::new(0));
     let per_key: Vec<usize> = std::thread::scope(|scope| {
         scope.spawn(|| {
-            while !done.load(Ordering::Relaxed) {
+            // Between two looks others run, so that decisions come between on few processors too.
+            until("the end of all decisions", || {
                 let count = replaced.fetch_add(1, Ordering::Relaxed) + 1;
                 let changes = registry.replace(&configs[count % 2]).unwrap();
                 assert_eq!(changes.changed.len(), 2);
-                // So that decisions come between, on few processors too.
-                std::thread::yield_now();
-            }
+                if done.load(Ordering::Relaxed) { Ok(()) } else { Err(count) }
+            });
         });
         let hammer = || {
             let mut passed = vec![0_usize; KEYS];
-            for turn in 0_usize.. {
-                if turn >= 60 && replaced.load(Ordering::Relaxed) >= 300 {
-                    break;
-                }
+            let mut turn = 0;
+            until("300 configurations", || {
                 for (key, passed) in passed.iter_mut().enumerate() {
                     let (own, shared) = (format!("own-{key}-{turn}"), format!("k{key}"));
                     let decision = if turn % 3 == 0 {
@@ -167,7 +166,10 @@ fn under_load_no_unit_is_lost_or_invented_while_the_configuration_is_replaced() 
                     assert!(named.policy().to_string().contains(&limits[0].unwrap().to_string()));
                     *passed += usize::from(decision.is_allowed());
                 }
-            }
+                turn += 1;
+                let configurations = replaced.load(Ordering::Relaxed);
+                if turn >= 60 && configurations >= 300 { Ok(()) } else { Err(configurations) }
+            });
             passed
         };
         let threads: Vec<_> = (0..2).map(|_| scope.spawn(hammer)).collect();

@@ -1,0 +1,162 @@
+//! Tests of several processes: a test starts its own program again, which runs one other test.
+//!
+//! That other test is `#[ignore]`d, so nothing but [`Process::start`] runs it: it fails by itself.
+//!
+//! ```no_run
+//! use sluicegate_testkit::processes::{Process, say, told};
+//!
+//! #[test]
+//! #[ignore = "a process of `two_processes_add_up`"]
+//! fn process_that_doubles() {
+//!     let [number] = told();
+//!     say(2 * number.parse::<u64>().unwrap());
+//! }
+//!
+//! #[test]
+//! fn two_processes_add_up() {
+//!     let processes = ["1", "20"].map(|number| Process::start("process_that_doubles", &[number]));
+//!     let sum: u64 = processes.map(|one| one.finish()[0].parse::<u64>().unwrap()).iter().sum();
+//!     assert_eq!(sum, 42);
+//! }
+//! ```
+
+#![expect(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and its processes talk through their output"
+)]
+
+use std::env;
+use std::fmt::Display;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
+
+/// What a process is told, one word a line.
+const TOLD: &str = "SLUICEGATE_TEST_TOLD";
+/// What its lines begin with that are meant for the test which started it.
+const SAID: &str = "said: ";
+/// Longer than any process of a test runs.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The first of them, which says that there is such a test.
+const BEGUN: &str = "begun";
+
+/// Another process of this test's program. It is killed when this is dropped.
+#[derive(Debug)]
+pub struct Process {
+    test: String,
+    child: Child,
+    lines: Receiver<String>,
+    has_begun: bool,
+}
+
+impl Process {
+    /// Starts the program again for the one test of this name (with the path of its module), and
+    /// tells it these words, without line breaks, which it gets from [`told`].
+    ///
+    /// # Panics
+    /// If it can't be started.
+    #[must_use]
+    pub fn start(test: &str, words: &[&str]) -> Self {
+        let program = env::current_exe().expect("a test knows its program");
+        let mut child = Command::new(program)
+            .args(["--ignored", "--exact", "--nocapture", test])
+            .env(TOLD, words.join("\n"))
+            // It ends with this process: so does what waits for its end.
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("a test can start its program");
+        let output = BufReader::new(child.stdout.take().expect("it is piped"));
+        let (sender, lines) = channel();
+        thread::spawn(move || {
+            for line in output.lines().map_while(Result::ok) {
+                if let Some(said) = line.strip_prefix(SAID)
+                    && sender.send(said.to_owned()).is_err()
+                {
+                    return;
+                }
+            }
+        });
+        Self { test: test.to_owned(), child, lines, has_begun: false }
+    }
+
+    /// The next line that it says; `None` when it has ended.
+    ///
+    /// # Panics
+    /// If there is no such test, or if it neither says anything nor ends within two minutes.
+    #[must_use]
+    pub fn hear(&mut self) -> Option<String> {
+        if !self.has_begun {
+            let first = self.next();
+            assert_eq!(
+                first.as_deref(),
+                Some(BEGUN),
+                "no `#[ignore]`d test {} was told",
+                self.test
+            );
+            self.has_begun = true;
+        }
+        self.next()
+    }
+
+    /// Waits for its end, and returns the lines that it has said and nobody heard.
+    ///
+    /// # Panics
+    /// As [`hear`](Self::hear), and if it fails.
+    #[must_use]
+    pub fn finish(mut self) -> Vec<String> {
+        let mut said = Vec::new();
+        while let Some(line) = self.hear() {
+            said.push(line);
+        }
+        let status = self.child.wait().expect("it was started");
+        assert!(status.success(), "{} ended with {status} after it said {said:?}", self.test);
+        said
+    }
+
+    /// Kills it, whatever it is doing, and waits until it is gone.
+    pub fn kill(self) {
+        drop(self);
+    }
+
+    fn next(&self) -> Option<String> {
+        match self.lines.recv_timeout(PATIENCE) {
+            Ok(line) => Some(line),
+            Err(RecvTimeoutError::Disconnected) => None,
+            Err(RecvTimeoutError::Timeout) => {
+                panic!("{} neither spoke nor ended within {PATIENCE:?}", self.test)
+            }
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended already.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// What this process was told by the test that started it.
+///
+/// # Panics
+/// If no test did, or if there are not `N` words.
+#[must_use]
+pub fn told<const N: usize>() -> [String; N] {
+    let words = env::var(TOLD).expect("a process of another test, which starts it");
+    say(BEGUN);
+    let words: Vec<String> = words.lines().map(str::to_owned).collect();
+    words.try_into().expect("as many words as it was told")
+}
+
+/// Says a line to the test that started this process.
+pub fn say(line: impl Display) {
+    // The harness may have begun a line of its own.
+    println!("\n{SAID}{line}");
+}

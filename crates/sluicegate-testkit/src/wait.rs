@@ -1,0 +1,80 @@
+//! Waiting for the doing of another process, thread or task, which can only be looked for again and
+//! again: until it is seen, or for a minute.
+//!
+//! ```
+//! use sluicegate_testkit::wait::until;
+//!
+//! let mut seen = 0;
+//! let found = until("three", || {
+//!     seen += 1;
+//!     if seen == 3 { Ok("it is there") } else { Err(seen) }
+//! });
+//! assert_eq!(found, "it is there");
+//! ```
+
+use std::fmt::Debug;
+use std::future::poll_fn;
+use std::task::Poll;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Longer than anything takes that happens at all, on any machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Looks until `look` finds what it looks for; until then it says what it sees instead.
+///
+/// # Panics
+/// After a minute, with `what` was waited for and what was seen last.
+#[track_caller]
+pub fn until<T, S: Debug>(what: &str, mut look: impl FnMut() -> Result<T, S>) -> T {
+    let patience = Patience::begin();
+    loop {
+        match look() {
+            Ok(found) => return found,
+            Err(seen) => patience.check(what, &seen),
+        }
+        thread::yield_now();
+    }
+}
+
+/// [`until`] in a task, which lets others run between two looks.
+///
+/// # Panics
+/// As [`until`].
+pub async fn until_async<T, S: Debug>(
+    what: &str,
+    mut look: impl AsyncFnMut() -> Result<T, S>,
+) -> T {
+    let patience = Patience::begin();
+    loop {
+        match look().await {
+            Ok(found) => return found,
+            Err(seen) => patience.check(what, &seen),
+        }
+        let mut has_yielded = false;
+        poll_fn(|context| {
+            if has_yielded {
+                return Poll::Ready(());
+            }
+            has_yielded = true;
+            context.waker().wake_by_ref();
+            Poll::Pending
+        })
+        .await;
+    }
+}
+
+struct Patience(Instant);
+
+impl Patience {
+    #[expect(clippy::disallowed_methods, reason = "what is waited for goes by no driven clock")]
+    fn begin() -> Self {
+        Self(Instant::now())
+    }
+
+    #[track_caller]
+    fn check(&self, what: &str, seen: &impl Debug) {
+        let waited = self.0.elapsed();
+        assert!(waited < PATIENCE, "{what}: not within {PATIENCE:?}; seen last: {seen:?}");
+    }
+}
