@@ -15,6 +15,7 @@ use sluicegate_core::{
 };
 use sluicegate_redis::{RedisLimit, RedisStore};
 use sluicegate_testkit::servers::{self, GarbageServer, Misbehaviour, Server};
+use sluicegate_testkit::wait::until_async;
 use tokio::sync::mpsc;
 
 fn limit(specs: &[&str]) -> Limit {
@@ -44,16 +45,9 @@ async fn check(opened: &RedisLimit, key: &str) -> Result<bool, StoreError> {
     }
 }
 
-/// Asks until the store answers, at most a thousand deadlines long.
+/// Asks until the store answers. The attempt to connect is over in no time when nobody listens.
 async fn check_until_answered(opened: &RedisLimit, key: &str) -> bool {
-    for _ in 0..1_000 {
-        match check(opened, key).await {
-            Ok(allowed) => return allowed,
-            // The attempt to connect is over in no time when nobody listens.
-            Err(_) => tokio::task::yield_now().await,
-        }
-    }
-    panic!("the store never came back");
+    until_async("an answer of the store", async || check(opened, key).await).await
 }
 
 #[tokio::test]
@@ -201,6 +195,49 @@ async fn a_server_that_forgets_its_scripts_is_taught_again() {
     assert!(check(&opened, "a").await.unwrap());
     server.cli(&["SCRIPT", "FLUSH"]).unwrap();
     assert!(!check(&opened, "a").await.unwrap());
+}
+
+/// Limits of the same kernels share a script, whatever their numbers and however many they are: it
+/// is sent once to a server, by its text, and then asked for by its hash.
+#[tokio::test]
+async fn a_script_is_sent_once_for_each_set_of_kernels_and_once_more_when_it_is_forgotten() {
+    /// Limits with one script.
+    const SETS: [[&[&str]; 3]; 4] = [
+        [&["token_bucket 1/h burst 99"], &["gcra 9/h burst 99"], &["leaky_bucket 5/d", "gcra 9/h"]],
+        [&["fixed_window 99/h"], &["fixed_window 99/d aligned"], &["fixed_window 99/h cost 3"]],
+        [
+            &["sliding_log 99/h"],
+            &["sliding_window 99/h slices 60"],
+            &["sliding_log 9/h", "sliding_log 99/d"],
+        ],
+        [
+            &["gcra 1/h burst 99", "fixed_window 99/h"],
+            &["fixed_window 99/h", "token_bucket 9/h"],
+            &["fixed_window 9/h", "gcra 9/h", "gcra 9/d as more"],
+        ],
+    ];
+    for binary in servers::available().unwrap() {
+        let server = Server::start_with(&binary, &[]).unwrap();
+        let told = |section: &str, before: &str| {
+            let told = server.cli(&["INFO", section]).unwrap();
+            let number = told.split_once(before).map(|(_, rest)| rest);
+            number.map_or(0, |rest| rest.split(['\r', ',']).next().unwrap().parse().unwrap())
+        };
+        let sent = || told("commandstats", "cmdstat_eval:calls=");
+        let store = store(&server.url(), 5_000);
+        store.ping().await.unwrap();
+        let (ping, known) = (sent(), told("memory", "number_of_cached_scripts:"));
+        let opened: Vec<_> = SETS.iter().flatten().map(|specs| open(&store, specs)).collect();
+        for times in 1..=2 {
+            for (key, opened) in opened.iter().enumerate().chain(opened.iter().enumerate()) {
+                assert!(check(opened, &key.to_string()).await.unwrap());
+            }
+            assert_eq!(sent() - ping, times * SETS.len(), "{binary}");
+            let scripts = told("memory", "number_of_cached_scripts:");
+            assert_eq!(scripts, SETS.len() + if times == 1 { known } else { 0 }, "{binary}");
+            server.cli(&["SCRIPT", "FLUSH"]).unwrap();
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

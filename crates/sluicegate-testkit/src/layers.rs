@@ -97,6 +97,36 @@ impl<A: OpenedLimit, B: OpenedLimit> OpenedLimit for FallbackLimit<A, B> {
     }
 }
 
+/// Counts the limits that its store opens.
+#[derive(Clone, Debug)]
+pub struct Counting<S>(S, Arc<AtomicU32>);
+
+impl<S> Counting<S> {
+    /// A store that has opened none.
+    pub fn new(store: S) -> Self {
+        Self(store, Arc::default())
+    }
+
+    /// How many limits were opened.
+    #[must_use]
+    pub fn opened(&self) -> u32 {
+        self.1.load(Ordering::Relaxed)
+    }
+}
+
+impl<S: Store> Store for Counting<S> {
+    type Opened = S::Opened;
+
+    fn id(&self) -> StoreId {
+        self.0.id()
+    }
+
+    fn open(&self, limit: Limit, options: OpenOptions) -> Self::Opened {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        self.0.open(limit, options)
+    }
+}
+
 /// A store that always fails in one way, and counts how often it was asked.
 #[derive(Clone, Debug)]
 pub struct Failing {

@@ -1,11 +1,11 @@
 //! Scripts in an embedded Lua 5.1, over a map that behaves like a Redis server whose clock the
 //! test drives: thousands of schedules a second, with keys that expire in virtual time.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use mlua::{Function, Lua, LuaString, MultiValue, Table, Value};
+use mlua::{Function, HookTriggers, Lua, LuaString, MultiValue, Table, Value, VmState};
 
 /// What a script answered.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,6 +43,7 @@ pub struct Interpreter {
     lua: Lua,
     keyspace: Rc<RefCell<Keyspace>>,
     scripts: HashMap<String, Function>,
+    instructions: Rc<Cell<u64>>,
 }
 
 impl Interpreter {
@@ -64,7 +65,8 @@ impl Interpreter {
         structs.set("pack", lua.create_function(pack)?)?;
         structs.set("unpack", lua.create_function(unpack)?)?;
         lua.globals().set("struct", structs)?;
-        Ok(Self { lua, keyspace, scripts: HashMap::new() })
+        let instructions = Rc::default();
+        Ok(Self { lua, keyspace, scripts: HashMap::new(), instructions })
     }
 
     /// Sets the server's clock, in µs since the epoch.
@@ -113,6 +115,26 @@ impl Interpreter {
     #[must_use]
     pub fn read(&self) -> usize {
         self.keyspace.borrow().read
+    }
+
+    /// Counts the instructions of scripts from now on, which makes them slow.
+    ///
+    /// # Errors
+    /// When Lua can't.
+    pub fn count_instructions(&self) -> mlua::Result<()> {
+        self.instructions.set(0);
+        let instructions = Rc::clone(&self.instructions);
+        self.lua.set_hook(HookTriggers::new().every_nth_instruction(1), move |_, _| {
+            instructions.set(instructions.get() + 1);
+            Ok(VmState::Continue)
+        })
+    }
+
+    /// Instructions since [`count_instructions`](Self::count_instructions); ends the count.
+    #[must_use]
+    pub fn instructions(&self) -> u64 {
+        self.lua.remove_hook();
+        self.instructions.get()
     }
 
     /// Runs a script.

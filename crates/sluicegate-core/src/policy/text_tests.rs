@@ -52,6 +52,39 @@ fn specs_that_print_as_they_were_written() {
 }
 
 #[test]
+fn the_first_word_of_a_spec_is_its_algorithm() {
+    use Algorithm as A;
+    type Is = fn(&A) -> bool;
+    let is: [(&str, Is); 10] = [
+        ("token_bucket 5/s", |it| matches!(it, A::TokenBucket { burst: 5, .. })),
+        ("gcra 5/s", |it| matches!(it, A::Gcra { burst: 5, .. })),
+        ("leaky_bucket 5/s", |it| matches!(it, A::LeakyBucket { capacity: 5, .. })),
+        ("shaper 5/s queue 3", |it| matches!(it, A::Shaper { queue: 3, .. })),
+        ("smooth 5/s", |it| matches!(it, A::Smooth { burst: Span::SECOND, .. })),
+        ("warmup 5/s over 1s", |it| matches!(it, A::WarmUp { over: Span::SECOND, .. })),
+        ("fixed_window 5/s", |it| matches!(it, A::FixedWindow { limit: 5, .. })),
+        ("sliding_window 5/s slices 2", |it| matches!(it, A::SlidingWindow { slices: 2, .. })),
+        ("sliding_counter 5/s", |it| matches!(it, A::SlidingCounter { limit: 5, .. })),
+        (
+            "sliding_log 5/s",
+            |it| matches!(it, A::SlidingLog { strategies } if strategies.len() == 1),
+        ),
+    ];
+    let mut words = Vec::new();
+    for (spec, is_of_its_kind) in is {
+        let policy = parse(spec);
+        let word = spec.split(' ').next().unwrap();
+        assert!(is_of_its_kind(policy.algorithm()), "{spec} is {:?}", policy.algorithm());
+        assert_eq!(policy.algorithm().keyword(), word);
+        words.push(word);
+    }
+    let mut known: Vec<_> = Rule::grammars().map(|grammar| grammar.word).collect();
+    words.sort_unstable();
+    known.sort_unstable();
+    assert_eq!(words, known, "every algorithm is here");
+}
+
+#[test]
 fn what_is_left_out_equals_its_default() {
     for (short, long) in [
         ("token_bucket 100/s", "token_bucket 100/1s burst 100 cost 1"),

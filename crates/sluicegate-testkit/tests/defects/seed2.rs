@@ -353,6 +353,29 @@ fn strategies_are_values_that_limiters_can_share() {
     assert_eq!(refused.retry_after(), RetryAfter::After(Span::from_millis(59_000).unwrap()));
 }
 
+/// Where source 2 told the first strategy in an order of its own: all, in the order given.
+#[test]
+fn every_strategy_that_refused_is_named_and_no_other() {
+    let mut all = Everywhere::new(&["sliding_log 5/min and 2/s and 7/h and 3/min"]);
+    let mut ask = |at_us: u64, cost: u64, violated: &[usize]| {
+        let decision = all.ask(at(at_us).cost(cost));
+        let named: Vec<usize> = decision.policy(0).unwrap().violated().collect();
+        assert_eq!(named, violated, "{cost} at {at_us}: {decision:?}");
+        assert_eq!(decision.is_allowed(), violated.is_empty());
+    };
+    ask(0, 2, &[]);
+    ask(0, 1, &[1]);
+    ask(0, 2, &[1, 3]);
+    ask(0, 4, &[0, 1, 3]);
+    ask(0, 6, &[0, 1, 2, 3]);
+    ask(S, 1, &[]);
+    ask(3 * S, 1, &[3]);
+    ask(MIN + S, 2, &[]);
+    ask(2 * MIN + S, 2, &[]);
+    // 7 of 7 in the hour.
+    ask(4 * MIN, 1, &[2]);
+}
+
 /// What held in source 2 holds here: with one clock no window of a log is ever over its limits.
 #[test]
 fn no_window_of_a_log_is_ever_over_any_of_its_limits() {

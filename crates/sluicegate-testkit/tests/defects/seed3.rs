@@ -1,16 +1,19 @@
 //! Source 3: permits in the manner of Guava under a distributed lock, and a counter.
 
-use sluicegate_core::{Operation, Policy, RequestErrorKind, Span, Timestamp};
+use sluicegate_core::{
+    Decision, OpenOptions, OpenedLimit as _, Operation, Policy, RequestErrorKind, Span, Store as _,
+    Timestamp,
+};
+use sluicegate_memory::MemoryStore;
 use sluicegate_testkit::servers::{Server, available};
 
-use crate::everywhere::{Everywhere, HOUR, MIN, MS, S, at, every, retry, times};
-use crate::raw::{Raw, injected, on_each_server, to};
+use crate::everywhere::{Everywhere, HOUR, MIN, MS, S, at, every, limit, retry, times};
+use crate::raw::{Raw, check_of, injected, on_each_server, to};
 
 /// What each of `count` reservations at one instant is told to wait, in µs.
 fn waits(all: &mut Everywhere, count: usize, within: u64) -> Vec<u64> {
     let answers = all.ask_all(&vec![at(0).reserve(within); count]);
-    let allowed =
-        answers.into_iter().map(Result::unwrap).filter(sluicegate_core::Decision::is_allowed);
+    let allowed = answers.into_iter().map(Result::unwrap).filter(Decision::is_allowed);
     allowed.map(|decision| decision.wait().as_micros()).collect()
 }
 
@@ -61,6 +64,86 @@ fn no_rate_is_exceeded_however_often_it_is_asked() {
     let mut debt = Everywhere::new(&["smooth 600/s burst 0s"]);
     assert_eq!(waits(&mut debt, 6_000, HOUR).len(), 6_000);
     assert_eq!(debt.ask(at(0).reserve(HOUR)).wait().as_micros(), 10 * S + 6_000 / 3);
+}
+
+/// Seed 3.17, of every policy that is a rate: nodes that race on the store's own clock act at no
+/// more instants than the rate gives back, over every interval; and to try is one call to the store,
+/// which waits for nobody (seed defect 3.8), however many try.
+#[test]
+fn under_load_no_rate_is_exceeded_and_a_try_is_one_call() {
+    const NODES: u64 = 4;
+    const TRIES: u64 = 400;
+    for (spec, burst) in [
+        ("token_bucket 500/s burst 20", 20),
+        ("gcra 500/s burst 20", 20),
+        ("leaky_bucket 500/s capacity 20", 20),
+        ("smooth 500/s burst 0s", 1),
+        ("warmup 500/s over 1s", 1),
+        ("shaper 500/s queue 20", 1),
+    ] {
+        let store = MemoryStore::new();
+        let opened = store.open(limit(&[spec]), OpenOptions::default());
+        // Not asynchronous: there is nothing to wait for.
+        let hammer = || {
+            let tries = (0..50 * TRIES).map(|_| opened.ask(check_of(1)).now().unwrap().unwrap());
+            tries.filter_map(|decision| acts_at(&decision)).collect()
+        };
+        assert_bounded(spec, burst, together(NODES, hammer));
+
+        for binary in available().unwrap() {
+            let server = Server::start_with(&binary, &[]).unwrap();
+            let raw = Raw::new(&server);
+            let _ = raw.ask(&raw.open(&[spec]), to(Operation::Peek, 1));
+            raw.command(&[b"CONFIG", b"RESETSTAT"]);
+            let hammer = || {
+                let node = Raw::another_of(&server, &raw.prefix);
+                let opened = node.open(&[spec]);
+                let tries = (0..TRIES).map(|_| node.check(&opened));
+                tries.filter_map(|decision| acts_at(&decision)).collect()
+            };
+            assert_bounded(spec, burst, together(NODES, hammer));
+            assert_eq!(calls(&server, "evalsha"), NODES * TRIES, "{spec}");
+        }
+    }
+}
+
+/// What several threads give that begin at once.
+fn together(threads: u64, run: impl Fn() -> Vec<u64> + Sync) -> Vec<u64> {
+    std::thread::scope(|scope| {
+        let all: Vec<_> = (0..threads).map(|_| scope.spawn(&run)).collect();
+        all.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+/// When an allowed request acts, in the store's time.
+fn acts_at(decision: &Decision) -> Option<u64> {
+    decision.taken_at().map(|at| at.as_micros() + decision.wait().as_micros())
+}
+
+/// 500 a second, and the burst: within every interval.
+fn assert_bounded(spec: &str, burst: u64, mut acts: Vec<u64>) {
+    acts.sort_unstable();
+    assert!(acts.len() as u64 >= burst, "{spec}");
+    for (first, from) in acts.iter().enumerate() {
+        for (last, to) in acts.iter().enumerate().skip(first) {
+            let (count, most) = ((last - first + 1) as u64, burst + (to - from) / 2_000);
+            assert!(count <= most, "{spec}: {count} of {most} within {} us", to - from);
+        }
+    }
+}
+
+/// Seed 3.16: once a minute, as a window and as a rate.
+#[test]
+fn once_a_minute_is_said_in_two_ways() {
+    for spec in ["fixed_window 1/min", "smooth 1/min"] {
+        let mut all = Everywhere::new(&[spec]);
+        let sent = all.allowed_at(every(S, 0, HOUR));
+        assert_eq!(sent, (0..60).map(|minute| minute * MIN).collect::<Vec<_>>(), "{spec}");
+        // In the middle of the minute: so much longer, and no earlier however often it is asked.
+        assert_eq!(retry(&all.ask(at(59 * MIN + 20 * S))), Some(40 * S), "{spec}");
+        assert!(all.ask(at(HOUR - 1)).is_denied(), "{spec}");
+        assert!(all.ask(at(HOUR)).is_allowed(), "{spec}");
+    }
 }
 
 /// Seed defect 3.3.
@@ -202,18 +285,19 @@ fn a_decision_is_one_command_and_leaves_no_lock_behind() {
         for _ in 0..50 {
             let _ = raw.check(&handle);
         }
-        let stats = server.cli(&["INFO", "commandstats"]).unwrap();
-        let calls = |command: &str| {
-            let line =
-                stats.lines().find(|line| line.starts_with(&format!("cmdstat_{command}:calls=")));
-            line.map_or(0, |line| line.split(['=', ',']).nth(1).unwrap().parse().unwrap())
-        };
-        assert_eq!(calls("evalsha"), 50, "{stats}");
+        assert_eq!(calls(&server, "evalsha"), 50);
         for other in ["eval", "keys", "scan", "setnx", "script|load", "hgetall", "zadd"] {
-            assert_eq!(calls(other), 0, "{other} in {stats}");
+            assert_eq!(calls(&server, other), 0, "{other}");
         }
         assert_eq!(raw.keys().len(), 2, "the states and the log, no lock: {:?}", raw.keys());
     }
+}
+
+/// How often a command was called since the server's statistics were reset.
+fn calls(server: &Server, command: &str) -> u64 {
+    let stats = server.cli(&["INFO", "commandstats"]).unwrap();
+    let line = stats.lines().find(|line| line.starts_with(&format!("cmdstat_{command}:calls=")));
+    line.map_or(0, |line| line.split(['=', ',']).nth(1).unwrap().parse().unwrap())
 }
 
 /// Seed defect 3.10: there is no other clock to fall back on.
@@ -268,7 +352,7 @@ fn two_limits_never_share_a_subjects_state() {
         let open = |name: &str, spec: &str| {
             let policies = vec![spec.parse().unwrap()];
             let limit = sluicegate_core::Limit::new(name.parse().unwrap(), policies).unwrap();
-            sluicegate_core::Store::open(&raw.store, limit, sluicegate_core::OpenOptions::default())
+            sluicegate_core::Store::open(&raw.store, limit, OpenOptions::default())
         };
         let (first, second) =
             (open("Shop.buy", "token_bucket 1/h"), open("Shop.sell", "token_bucket 5/h"));

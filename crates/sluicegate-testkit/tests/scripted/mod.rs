@@ -61,6 +61,13 @@ impl Scripted {
         self.interpreter.read()
     }
 
+    /// The instructions of the scripts meanwhile.
+    pub(crate) fn instructions<T>(&mut self, ask: impl FnOnce(&mut Self) -> T) -> (T, u64) {
+        self.interpreter.count_instructions().unwrap();
+        let answer = ask(self);
+        (answer, self.interpreter.instructions())
+    }
+
     /// What is stored.
     pub(crate) fn stored(&self) -> HashMap<Vec<u8>, Stored> {
         self.interpreter.keys()

@@ -1,6 +1,9 @@
 //! Limits that attributes bring themselves.
 
-use sluicegate::{Denied, Registry, limit};
+use std::sync::Arc;
+
+use sluicegate::{Denied, Limiter, ManualClock, Policy, Registry, limit};
+use sluicegate_testkit::layers::Counting;
 
 use crate::support::{Setup, admitted, config};
 
@@ -25,6 +28,107 @@ fn a_spec_in_the_attribute_needs_no_configuration() {
     assert_eq!(admitted(5, || nameless(&setup.limits)), 2);
     setup.pass(60);
     assert_eq!(admitted(5, || nameless(&setup.limits)), 1);
+}
+
+/// Seed 0.6: one attribute for every algorithm.
+#[test]
+fn every_algorithm_can_stand_in_the_attribute() {
+    let setup = Setup::empty();
+    let limits = &setup.limits;
+    let mut words = Vec::new();
+    macro_rules! assert_two_pass {
+        ($($spec:literal)*) => {$({
+            #[limit($spec, key = "k", registry = limits)]
+            fn limited(limits: &Registry) -> Result<(), Denied> {
+                Ok(())
+            }
+            assert_eq!(admitted(9, || limited(limits)), 2, $spec);
+            words.push($spec.split(' ').next().unwrap());
+        })*};
+    }
+    assert_two_pass! {
+        "token_bucket 1/h burst 2"
+        "gcra 1/h burst 2"
+        "leaky_bucket 1/h capacity 2"
+        "fixed_window 2/h"
+        "sliding_window 2/h slices 6"
+        "sliding_counter 2/h"
+        "sliding_log 2/h"
+    }
+    // Of these the first passes, whatever it costs, and the next one is to wait.
+    macro_rules! assert_one_passes {
+        ($($spec:literal)*) => {$({
+            #[limit($spec, key = "k", registry = limits)]
+            fn limited(limits: &Registry) -> Result<(), Denied> {
+                Ok(())
+            }
+            assert_eq!(admitted(9, || limited(limits)), 1, $spec);
+            words.push($spec.split(' ').next().unwrap());
+        })*};
+    }
+    assert_one_passes! { "smooth 1/h burst 0s" "warmup 1/h over 10h" "shaper 1/h queue 0" }
+    let unknown = "unheard_of 1/h".parse::<Policy>().unwrap_err().to_string();
+    for word in &words {
+        assert!(unknown.contains(word), "{word} is none of {unknown}");
+    }
+    assert_eq!(words.len(), 10, "{unknown}");
+}
+
+/// Seed 3.14: an attribute, a limiter and a gate made by code are forms of one limit.
+#[test]
+fn an_attribute_and_code_take_from_the_same_units() {
+    const SPEC: &str = "gcra 1/h burst 6";
+    #[limit("gcra 1/h burst 6", name = "forms", key = "{user}", registry = limits)]
+    fn by_attribute(limits: &Registry, user: &str) -> Result<(), Denied> {
+        Ok(())
+    }
+    let store = crate::support::store(Arc::new(ManualClock::default()));
+    let limits = Registry::builder(store.clone()).build();
+    let limiter = Limiter::new(store, limit("forms", [SPEC]).unwrap());
+    let keyed = || limits.keyed("plan", "gold", || limit("forms", [SPEC])).unwrap();
+    for left in [3, 0] {
+        by_attribute(&limits, "alice").unwrap();
+        assert!(limiter.check_now("alice").unwrap().is_allowed());
+        assert!(keyed().check_now("alice").unwrap().is_allowed());
+        assert_eq!(limiter.peek_now("alice").unwrap().remaining(), Some(left));
+    }
+    assert!(by_attribute(&limits, "alice").is_err());
+    assert!(limiter.check_now("alice").unwrap().is_denied());
+    assert!(keyed().check_now("alice").unwrap().is_denied());
+    assert!(keyed().check_now("gold").unwrap().is_allowed(), "the cache's key is nobody's");
+}
+
+/// Seed 0.6: looked up once, and once more for each configuration.
+#[test]
+fn a_call_site_opens_its_limit_once_for_each_configuration() {
+    #[limit("gcra 1/h burst 1000", name = "own", key = "k", registry = limits)]
+    fn of_its_own(limits: &Registry) -> Result<(), Denied> {
+        Ok(())
+    }
+    #[limit("named", key = "k", registry = limits)]
+    fn by_name(limits: &Registry) -> Result<(), Denied> {
+        Ok(())
+    }
+    let store = Counting::new(crate::support::store(Arc::new(ManualClock::default())));
+    let opened = || store.opened();
+    let limits = Registry::builder(store.clone()).build();
+    let calls = || {
+        for _ in 0..100 {
+            by_name(&limits).unwrap();
+            of_its_own(&limits).unwrap();
+        }
+    };
+    for burst in [400, 500] {
+        let spec = format!("{{named: {{policies: [gcra 1/h burst {burst}]}}}}");
+        limits.replace(&config(&spec)).unwrap();
+        let before = opened();
+        by_name(&limits).unwrap();
+        of_its_own(&limits).unwrap();
+        let after = opened();
+        assert!(after - before <= 2, "{} were opened", after - before);
+        calls();
+        assert_eq!(opened(), after);
+    }
 }
 
 #[test]

@@ -40,6 +40,31 @@ async fn without_a_wait_a_call_is_refused_at_once() {
     assert_eq!(start.elapsed(), Duration::ZERO);
 }
 
+/// Seed 3.10: a speed, with the longest wait, and a denial that says when to come back.
+#[tokio::test(start_paused = true)]
+async fn a_speed_waits_as_long_as_it_may_and_then_says_when_to_come_back() {
+    #[limit("smooth 1/s", key = "k", wait = "2500ms", registry = limits)]
+    async fn speed(limits: &Registry) -> Result<Instant, Denied> {
+        Ok(Instant::now())
+    }
+    let (limits, start) = (on_runtime_time(), Instant::now());
+    let ended =
+        crate::support::all((0..5).map(|_| speed(&limits)), || start.elapsed().as_secs()).await;
+    let (passed, denied): (Vec<_>, Vec<_>) =
+        ended.into_iter().partition(|(answer, _)| answer.is_ok());
+    let seconds: Vec<_> =
+        passed.into_iter().map(|(answer, _)| (answer.unwrap() - start).as_secs()).collect();
+    assert_eq!(seconds, [0, 1, 2]);
+    for (answer, at) in denied {
+        assert_eq!(at, 0, "it was refused at once");
+        let denied = answer.unwrap_err();
+        assert_eq!(denied.reason(), DeniedReason::Limited);
+        // The line is three seconds long, and half of one is longer than it may wait.
+        assert_eq!(denied.retry_after().duration(), Some(Duration::from_millis(500)));
+        assert!(denied.to_string().ends_with("is exhausted: retry in 1 s"), "{denied}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn waits_that_can_t_end_in_time_are_refused_at_once_and_take_nothing() {
     let (limits, start) = (on_runtime_time(), Instant::now());

@@ -25,6 +25,45 @@ fn a_registry_that_is_off_asks_no_limit_and_counts_nothing() {
     assert_eq!(admitted(&gate, "k", 10), 2, "nothing was counted meanwhile");
 }
 
+/// Seed 0.2: what is off loads nothing, and nothing is loaded before it is needed.
+#[test]
+#[cfg(feature = "redis")]
+fn a_registry_connects_at_the_first_question_and_not_while_it_is_off() {
+    let server = sluicegate_testkit::servers::Server::start().unwrap();
+    let mut watch = server.connect(std::time::Duration::from_secs(5)).unwrap();
+    let mut connections = || {
+        let stats = watch.command(&[b"INFO", b"stats"]).unwrap().to_string();
+        let (_, rest) = stats.split_once("total_connections_received:").unwrap();
+        rest.split('\r').next().unwrap().parse::<u64>().unwrap()
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let before = connections();
+        let text = format!("store: \"{}\"\nenabled: false\n{TWO}", server.url());
+        let text = text.replace("{policies", "{deadline: 5s, policies");
+        let registry = sluicegate::Registry::open(&config(&text)).unwrap();
+        let gates = [registry.gate("a"), registry.gate("b")];
+        for gate in &gates {
+            for _ in 0..10 {
+                assert_eq!(gate.check("k").await.unwrap().source(), Source::Bypass);
+            }
+        }
+        assert_eq!(connections(), before, "it was off");
+        registry.switch(Switch::On);
+        let _ = registry.replace(&config(&text.replace("enabled: false\n", ""))).unwrap();
+        assert_eq!(connections(), before, "nobody asked");
+        let admitted = async |gate: &sluicegate::Gate| {
+            let mut admitted = 0;
+            for _ in 0..10 {
+                admitted += u32::from(gate.check("k").await.unwrap().is_allowed());
+            }
+            admitted
+        };
+        assert_eq!([admitted(&gates[0]).await, admitted(&gates[1]).await], [2, 2]);
+        assert_eq!(connections(), before + 1, "one for all limits");
+    });
+}
+
 #[test]
 fn limits_are_switched_one_by_one() {
     let setup = Setup::new(TWO);
