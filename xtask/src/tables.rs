@@ -58,7 +58,7 @@ fn rows(document: &str, letter: char) -> Vec<Row> {
         let named: Vec<&str> = shown_by.split('`').skip(1).step_by(2).collect();
         assert!(!named.is_empty(), "no test is named: {line}");
         for name in named {
-            assert!(tests.contains(name), "there is no test called {name}: {line}");
+            assert!(tests.contains(name), "no test called {name} is run: {line}");
         }
         Row { number: number.to_owned(), what: what.to_owned() }
     });
@@ -81,26 +81,79 @@ fn tests_of_the_workspace() -> HashSet<String> {
     }
     tests
 }
-/// The names of the functions below an attribute that makes them tests.
+
+/// Gathers the tests of all files in a folder.
 fn collect(folder: &Path, tests: &mut HashSet<String>) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
         if path.is_dir() {
             collect(&path, tests);
         } else if path.extension().is_some_and(|extension| extension == "rs") {
-            let text = fs::read_to_string(&path).unwrap_or_default();
-            // The checks of the suite become tests of every store that is held to it.
-            let is_suite = folder.ends_with("sluicegate-conformance/src/suite");
-            let mut is_test = false;
-            for line in text.lines().map(str::trim) {
-                is_test |= is_suite && line.starts_with("pub async fn ");
-                if line.starts_with("#[") {
-                    is_test |= line.contains("test]") || line.contains("test(");
-                } else if let Some((_, rest)) = line.split_once("fn ").filter(|_| is_test) {
-                    tests.insert(rest.split(['(', '<']).next().unwrap_or_default().to_owned());
-                    is_test = false;
-                }
+            let text = fs::read_to_string(&path).unwrap();
+            tests.extend(tests_in(&text));
+            if path.ends_with("sluicegate-conformance/src/suite.rs") {
+                tests.extend(tests_of_the_suite(&text));
             }
         }
     }
+}
+
+/// The names of the functions that the test command runs: below an attribute that makes them tests
+/// and none that makes it pass over them.
+fn tests_in(text: &str) -> Vec<String> {
+    let (mut tests, mut is_test, mut is_ignored) = (Vec::new(), false, false);
+    for line in text.lines().map(str::trim) {
+        if let Some(attribute) = line.strip_prefix("#[") {
+            let path = attribute.split(['(', ']', '=']).next().unwrap_or_default().trim();
+            is_test |= path == "test" || path.ends_with("::test");
+            is_ignored |= path == "ignore" || attribute.contains("ignore)");
+        } else if let Some((_, rest)) = line.split_once("fn ").filter(|_| !line.starts_with("//")) {
+            if is_test && !is_ignored {
+                tests.push(rest.split(['(', '<']).next().unwrap_or_default().to_owned());
+            }
+            (is_test, is_ignored) = (false, false);
+        }
+    }
+    tests
+}
+
+/// The checks that `suite!` makes a test of, for every store that is held to it.
+fn tests_of_the_suite(text: &str) -> Vec<String> {
+    let (_, list) = text.split_once("@tests [$stores]\n").unwrap();
+    let (list, _) = list.split_once(')').unwrap();
+    list.split_whitespace().map(str::to_owned).collect()
+}
+
+#[test]
+fn a_test_is_what_the_test_command_runs() {
+    let tests = tests_in(
+        r#"
+        mod a_module {}
+        fn a_helper() {}
+        #[cfg(test)]
+        fn a_helper_of_tests() {}
+        // #[test]
+        // fn a_comment() {}
+        #[test]
+        #[allow(clippy::panic, reason = "it is fn a test")]
+        /// fn that doesn't count
+        fn plain() {}
+        #[tokio::test(start_paused = true)]
+        async fn with_a_runtime() {}
+        #[test]
+        #[ignore = "a process of another"]
+        fn ignored() {}
+        #[ignore]
+        #[test]
+        fn ignored_before() {}
+        #[test]
+        #[cfg_attr(miri, ignore)]
+        fn ignored_at_times() {}
+        #[test]
+        pub(crate) fn last<T>() {}
+        "#,
+    );
+    assert_eq!(tests, ["plain", "with_a_runtime", "last"]);
+    let suite = read("crates/sluicegate-conformance/src/suite.rs");
+    assert!(tests_of_the_suite(&suite).contains(&"the_case_file_passes".to_owned()));
 }
