@@ -1,5 +1,7 @@
 //! Instants and lengths of time, in whole microseconds.
 
+mod words;
+
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;

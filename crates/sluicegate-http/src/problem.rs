@@ -246,12 +246,9 @@ fn violated(decision: &Decision) -> Vec<String> {
 /// Says in a sentence when to retry a denied request.
 pub(crate) fn when_to_retry(decision: &Decision) -> String {
     match decision.retry_after() {
-        RetryAfter::After(span) => match span.as_secs_ceil() {
-            1 => "The request exceeds its quota. Try again in 1 second.".to_owned(),
-            seconds => {
-                format!("The request exceeds its quota. Try again in {seconds} seconds.")
-            }
-        },
+        RetryAfter::After(span) => {
+            format!("The request exceeds its quota. Try again in {}.", span.in_words())
+        }
         RetryAfter::Never => "The request costs more than its quota ever allows.".to_owned(),
         _ => "The request exceeds its quota.".to_owned(),
     }
@@ -300,7 +297,7 @@ mod tests {
                 "type": "https://iana.org/assignments/http-problem-types#quota-exceeded",
                 "title": "Quota exceeded",
                 "status": 429,
-                "detail": "The request exceeds its quota. Try again in 60 seconds.",
+                "detail": "The request exceeds its quota. Try again in 1 min.",
                 "violated-policies": ["burst"],
             })
         );

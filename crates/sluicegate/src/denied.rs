@@ -24,7 +24,7 @@ use sluicegate_http::{FieldFormat, KeyComponent, MissingComponent};
 /// let limiter = Limiter::new(MemoryStore::new(), limit);
 /// assert!(Denied::unless_allowed(limiter.check_now("alice")?).is_ok());
 /// let denied = Denied::unless_allowed(limiter.check_now("alice")?).unwrap_err();
-/// assert_eq!(denied.to_string(), "limit `sms` is exhausted: retry in 60 s");
+/// assert_eq!(denied.to_string(), "limit `sms` is exhausted: retry in 1 min");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -201,7 +201,7 @@ impl fmt::Display for Denied {
                     between = " and ";
                 }
                 let after = if between == " (" { "" } else { ")" };
-                write!(f, "{after}: retry in {} s", retry.as_secs_ceil())
+                write!(f, "{after}: retry in {}", retry.in_words())
             }
             _ => write!(f, "limit `{name}` never admits this cost at once"),
         }
@@ -234,10 +234,10 @@ mod tests {
         assert_eq!(of_the_hour.policy().unwrap().name().as_str(), "log");
         let refused: Vec<_> = of_the_hour.strategies().copied().collect();
         assert_eq!(refused, [Strategy { limit: 3, window: Span::HOUR }]);
-        assert_eq!(of_the_hour.to_string(), "limit `api` is exhausted (3/h): retry in 3600 s");
+        assert_eq!(of_the_hour.to_string(), "limit `api` is exhausted (3/h): retry in 1 h");
         let of_a_window = denied("fixed_window 3/h", 4);
         assert_eq!(of_a_window.policy().unwrap().name().as_str(), "fixed_window");
         assert_eq!(of_a_window.strategies().count(), 0);
-        assert_eq!(of_a_window.to_string(), "limit `api` is exhausted: retry in 3600 s");
+        assert_eq!(of_a_window.to_string(), "limit `api` is exhausted: retry in 1 h");
     }
 }

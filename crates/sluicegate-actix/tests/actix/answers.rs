@@ -114,7 +114,7 @@ async fn a_denial_is_a_problem_or_what_one_likes() {
     }));
     let denied = client.get("/").await;
     assert_eq!((denied.status, denied.field("retry-after").as_deref()), (418, Some("60")));
-    assert_eq!(denied.body, "limit `api` is exhausted: retry in 60 s");
+    assert_eq!(denied.body, "limit `api` is exhausted: retry in 1 min");
     limits.pass(60);
     assert_eq!(client.get("/").await.status, 200);
 }

@@ -30,7 +30,7 @@ fn a_denial_says_what_refused_and_when_to_come_back() {
     let status = GrpcStatus::from_denial(&test.check(1)).with_domain("api.example");
     let received = received(&status);
     assert_eq!(received.code(), Code::ResourceExhausted);
-    assert_eq!(received.message(), "The request exceeds its quota. Try again in 1 second.");
+    assert_eq!(received.message(), "The request exceeds its quota. Try again in 334 ms.");
     assert_eq!(pushback(&received), Some("334"));
 
     let details = received.get_error_details();

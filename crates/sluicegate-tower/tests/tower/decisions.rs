@@ -212,7 +212,7 @@ async fn a_denial_is_a_problem_that_no_cache_keeps() {
     assert_eq!(denied.field("cache-control").as_deref(), Some("no-store"));
     assert_eq!(
         denied.body,
-        r#"{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota exceeded","status":429,"detail":"The request exceeds its quota. Try again in 60 seconds.","violated-policies":["minute"]}"#
+        r#"{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota exceeded","status":429,"detail":"The request exceeds its quota. Try again in 1 min.","violated-policies":["minute"]}"#
     );
     limits.pass(59);
     assert_eq!(client.get("/").await.field("retry-after").as_deref(), Some("1"));
@@ -235,7 +235,7 @@ async fn a_denial_can_look_as_one_likes() {
     let denied = client.get("/").await;
     assert_eq!((denied.status, denied.field("retry-after").as_deref()), (418, Some("60")));
     assert_eq!(denied.field("content-type").as_deref(), Some("text/plain"));
-    assert_eq!(denied.body, "limit `api` is exhausted: retry in 60 s");
+    assert_eq!(denied.body, "limit `api` is exhausted: retry in 1 min");
 }
 
 #[tokio::test]

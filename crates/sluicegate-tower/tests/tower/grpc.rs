@@ -54,7 +54,7 @@ async fn a_client_reads_that_its_quota_is_exhausted_and_when_to_come_back() {
 
     let status = check(&mut client, "").await.unwrap_err();
     assert_eq!(status.code(), Code::ResourceExhausted);
-    assert_eq!(status.message(), "The request exceeds its quota. Try again in 60 seconds.");
+    assert_eq!(status.message(), "The request exceeds its quota. Try again in 1 min.");
     let details = status.get_error_details();
     assert_eq!(details.retry_info().unwrap().retry_delay, Some(Duration::from_secs(60)));
     let violation = &details.quota_failure().unwrap().violations[0];

@@ -41,7 +41,7 @@ struct Installed {
 /// let config = Config::parse("limits: {export: {policies: [gcra 1/min]}}", "limits.yaml")?;
 /// sluicegate::install(Registry::open(&config)?);
 /// assert_eq!(export()?, "rows");
-/// assert_eq!(export().unwrap_err().to_string(), "limit `export` is exhausted: retry in 60 s");
+/// assert_eq!(export().unwrap_err().to_string(), "limit `export` is exhausted: retry in 1 min");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn install(registry: Registry) {

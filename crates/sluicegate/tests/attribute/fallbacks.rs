@@ -120,7 +120,7 @@ fn a_fallback_may_be_told_of_the_denial() {
     let setup = Setup::empty();
     let weather = Weather { limits: setup.limits.clone(), last: 9 };
     assert_eq!(weather.why(4), Ok(4));
-    assert_eq!(weather.why(5), Err("5, 9: limit `why` is exhausted: retry in 3600 s".to_owned()));
+    assert_eq!(weather.why(5), Err("5, 9: limit `why` is exhausted: retry in 1 h".to_owned()));
 }
 
 /// Seed defect 0.17: a refusal is typed, and no text in place of a result.
@@ -188,7 +188,7 @@ fn a_denied_call_may_return_a_value() {
     nothing(&setup.limits, &mut ran);
     assert_eq!(ran, 1);
     assert_eq!(now(status(&setup.limits)).0, 200);
-    let exhausted = "limit `status` is exhausted: retry in 3600 s".to_owned();
+    let exhausted = "limit `status` is exhausted: retry in 1 h".to_owned();
     assert_eq!(now(status(&setup.limits)), (429, exhausted));
     assert_eq!(of_arguments(&setup.limits, "a".to_owned()), Ok("a!".to_owned()));
     assert_eq!(of_arguments(&setup.limits, "a".to_owned()), Err("a".to_owned()));

@@ -20,7 +20,7 @@ fn a_named_limit_is_looked_up_in_the_registry() {
     assert_eq!(login(&setup.limits).unwrap(), 7);
     assert_eq!(login(&setup.limits).unwrap(), 7);
     let denied = login(&setup.limits).unwrap_err();
-    assert_eq!(denied.to_string(), "limit `login` is exhausted: retry in 60 s");
+    assert_eq!(denied.to_string(), "limit `login` is exhausted: retry in 1 min");
     setup.pass(60);
     assert_eq!(login(&setup.limits).unwrap(), 7);
 }

@@ -19,13 +19,13 @@ fn several_attributes_are_one_decision_all_or_nothing() {
     assert!(log_in(&setup.limits, "here", "alice").is_ok());
     for _ in 0..5 {
         let denied = log_in(&setup.limits, "here", "alice").unwrap_err();
-        assert_eq!(denied.to_string(), "limit `account` is exhausted: retry in 3600 s");
+        assert_eq!(denied.to_string(), "limit `account` is exhausted: retry in 1 h");
     }
     assert_eq!(setup.left("address", "here"), 2, "the denied ones took nothing of it");
     assert!(log_in(&setup.limits, "here", "bob").is_ok());
     assert!(log_in(&setup.limits, "here", "carol").is_ok());
     let denied = log_in(&setup.limits, "here", "dave").unwrap_err();
-    assert_eq!(denied.to_string(), "limit `address` is exhausted: retry in 3600 s");
+    assert_eq!(denied.to_string(), "limit `address` is exhausted: retry in 1 h");
     assert_eq!(setup.left("account", "dave"), 1);
 }
 
