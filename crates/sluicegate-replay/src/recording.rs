@@ -119,14 +119,14 @@ impl Recording {
     /// use sluicegate_replay::LogReader;
     ///
     /// let remark = LogReader::new("setup.sh").read(&b"#!/bin/sh\n"[..])?.remark();
-    /// assert!(remark.is_some_and(|remark| remark.starts_with("setup.sh doesn't look like an access log")));
+    /// assert!(remark.is_some_and(|remark| remark.starts_with("setup.sh has no request: it doesn't look like an access log")));
     /// # Ok::<(), std::io::Error>(())
     /// ```
     #[must_use]
     pub fn remark(&self) -> Option<String> {
         let log = shown(&self.name, usize::MAX);
         if self.lines == 0 {
-            return Some(format!("{log} is empty"));
+            return Some(format!("{log} has no request: it is empty"));
         }
         if self.requests() > 0 {
             return None;
@@ -139,7 +139,7 @@ impl Recording {
         let first = self.malformed.first().first();
         let why =
             first.map_or_else(String::new, |(line, why)| format!("; line {line}: {}", why.why()));
-        Some(format!("{log} doesn't look like {expected}{why}"))
+        Some(format!("{log} has no request: it doesn't look like {expected}{why}"))
     }
 
     /// A log of a name, of which nothing is read yet.

@@ -132,6 +132,10 @@ async fn replay(args: &ReplayArgs, output: &mut impl Write) -> Result<(), Failur
         let error = without_charge(&error);
         Failure::store(format_args!("the replay stopped, because the store failed: {error}"))
     })?;
+    // The note said so; programs get their zeros, and browsers a page.
+    if recording.requests() == 0 && args.format == ReportFormat::Table {
+        return Ok(());
+    }
     print(&report, args.format, output)
 }
 

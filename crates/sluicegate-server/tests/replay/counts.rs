@@ -404,18 +404,17 @@ fn a_log_without_requests_is_no_failure_but_is_remarked_on() {
         ("{\"key\":1}\n", 1, "`time` is missing"),
     ] {
         let log = folder.file("log", content);
-        let output = sluicegate(&[
-            "--log",
-            log.to_str().unwrap(),
-            "--format",
-            "json",
-            "--policy",
-            "gcra 1/s",
-        ]);
-        let remarked = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(0), "{remarked}");
-        assert!(remarked.contains(remark), "{remarked}");
-        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let replay = |format: &str| {
+            let log = log.to_str().unwrap();
+            let output = sluicegate(&["--log", log, "--format", format, "--policy", "gcra 1/s"]);
+            let remarked = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(0), "{remarked}");
+            assert!(remarked.contains("log has no request: it"), "{remarked}");
+            assert!(remarked.contains(remark), "{remarked}");
+            output.stdout
+        };
+        assert_eq!(replay("table"), b"", "no empty summary");
+        let report: Value = serde_json::from_slice(&replay("json")).unwrap();
         assert_eq!((&report["malformed"], &report["requests"]), (&malformed.into(), &0.into()));
         assert_eq!(numbers(&report["policies"][0]), [0; 5]);
     }
