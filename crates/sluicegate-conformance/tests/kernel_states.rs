@@ -218,6 +218,7 @@ fn a_log_that_the_store_judged_is_reported_as_it_said() {
         reset_after: 99,
         total: 7,
         current: 4,
+        given_back: 6,
     };
     let answer = |reading: Reading, operation, costs| {
         let mut held = [Some(Held::Reading(reading))];
@@ -234,7 +235,10 @@ fn a_log_that_the_store_judged_is_reported_as_it_said() {
     assert!(answer(restamped, Operation::Check, Costs::Own).notes().restamped);
     let passes = Reading { verdict: Verdict::Pass { wait: 0 }, violated: 0, ..reading };
     for operation in [Operation::Check, Operation::Charge, Operation::Refund, Operation::Reset] {
-        assert!(answer(passes, operation, Costs::Own).is_allowed(), "{operation:?}");
+        let done = answer(passes, operation, Costs::Own);
+        assert!(done.is_allowed(), "{operation:?}");
+        let given_back = (operation == Operation::Refund).then_some(6);
+        assert_eq!(done.policy(0).unwrap().given_back(), given_back, "{operation:?}");
     }
     let cost = Costs::Same(Cost::new(9).unwrap());
     assert_eq!(answer(passes, Operation::TakeUpTo, cost).granted(), 3);

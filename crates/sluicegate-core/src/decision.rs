@@ -35,6 +35,8 @@ pub struct Decision {
     source: Source,
     notes: Notes,
     binding: Option<u8>,
+    /// Of a reset.
+    forgotten: Option<bool>,
 }
 
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -142,6 +144,7 @@ impl Decision {
             source: Source::Store,
             notes: Notes { restamped: false, discarded: false, full: false },
             binding,
+            forgotten: None,
         }
     }
 
@@ -171,6 +174,7 @@ impl Decision {
             source,
             notes: Notes::default(),
             binding: None,
+            forgotten: None,
         }
     }
 
@@ -198,6 +202,7 @@ impl Decision {
             total: 0,
             current: 0,
             violated: 0,
+            given_back: NEVER,
             admitted,
         });
         let (granted, binding) = if admitted { (cost, None) } else { (0, Some(0)) };
@@ -231,6 +236,11 @@ impl Decision {
     pub(crate) fn with_slices(mut self, slices: SliceCounts) -> Self {
         self.extras.get_or_insert_default().slices = Some(slices);
         self
+    }
+
+    /// Records whether a reset found a state. For stores that see more than the states they step.
+    pub const fn set_forgotten(&mut self, forgotten: bool) {
+        self.forgotten = Some(forgotten);
     }
 
     /// Denies the request because the store has no room for its key, whatever the policies said.
@@ -357,6 +367,27 @@ impl Decision {
         enforced.filter_map(|policy| policy.remaining()).min()
     }
 
+    /// Whether a reset found a state of the subjects, which is forgotten now: maybe one that was like
+    /// a fresh key's, and not removed yet. `None` for other operations, and if the store wasn't asked.
+    ///
+    /// ```
+    /// # use sluicegate_core::{Limit, Now, Operation, Request, step};
+    /// let limit = Limit::new("login".parse()?, vec!["gcra 5/min".parse()?])?;
+    /// let mut held = [None];
+    /// let mut ask = |operation| {
+    ///     let now = Now { micros: 0, max_clock_back: None };
+    ///     step(&limit, &Request::new(operation, b"alice"), now, &mut held).map(|step| step.decision)
+    /// };
+    /// assert_eq!(ask(Operation::Check)?.forgotten(), None);
+    /// assert_eq!(ask(Operation::Reset)?.forgotten(), Some(true));
+    /// assert_eq!(ask(Operation::Reset)?.forgotten(), Some(false));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub const fn forgotten(&self) -> Option<bool> {
+        self.forgotten
+    }
+
     /// The receipt for giving the units back, if this is an allowed reservation that asked for one.
     #[must_use]
     pub fn receipt(&self) -> Option<&Receipt> {
@@ -389,6 +420,7 @@ impl Decision {
 }
 
 impl PartialEq for Decision {
+    /// Compares what was decided: not what a store happened to hold when a key was reset.
     fn eq(&self, other: &Self) -> bool {
         let rest = |decision: &Self| {
             let Self { granted, instant, allowed, source, notes, binding, .. } = *decision;

@@ -91,18 +91,19 @@ pub trait Kernel: Clone + fmt::Debug + Eq + Send + Sync + 'static {
         self.charge_denied(&mut balance.clone(), cost)
     }
 
-    /// Gives units back, at most up to a fresh key's state. The newest time stays: a refund is not
-    /// an admission.
-    fn refund(&self, balance: &mut Self::Balance, units: u64);
+    /// Gives units back, at most up to a fresh key's state, and returns how many: a unit of which a
+    /// part has flowed back already counts in full. The newest time stays: a refund is not an
+    /// admission.
+    fn refund(&self, balance: &mut Self::Balance, units: u64) -> u64;
 
     /// Gives back what is left of units that were taken at `taken_at`, in µs since the epoch: never
     /// more than what they still withhold from others, and nothing if the kernel can't tell. The
-    /// newest time stays. Returns whether the balance changed.
+    /// newest time stays. Returns how many, like a refund; `None` if the balance didn't change.
     ///
     /// A kernel that tells callers when to act gives nothing back like this: somebody may have been
     /// told an instant that counts on the units.
-    fn give_back(&self, _balance: &mut Self::Balance, _units: u64, _taken_at: u64) -> bool {
-        false
+    fn give_back(&self, _balance: &mut Self::Balance, _units: u64, _taken_at: u64) -> Option<u64> {
+        None
     }
 
     /// The largest cost that would pass now; [`NEVER`] if unbounded.

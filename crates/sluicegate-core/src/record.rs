@@ -108,6 +108,10 @@ pub fn step_values(
         notes.discarded = true;
         step.decision.set_notes(notes);
     }
+    if step.forgets() {
+        // Also of policies that are not asked here.
+        step.decision.set_forgotten(values.iter().any(Option::is_some));
+    }
     let writes = records.iter().enumerate().map(|(part, record)| {
         let changed = |(index, member): &(usize, &Member)| {
             member.part() == part && step.changed & (1 << index) != 0

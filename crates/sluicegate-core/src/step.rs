@@ -115,7 +115,9 @@ fn decide(
     held: &mut [Option<Held>],
 ) -> Result<Step, Error> {
     let costs = request.cost();
+    let mut forgotten = false;
     if operation == Operation::Reset {
+        forgotten = held.iter().any(Option::is_some);
         held.fill(None);
     }
     let before = (request.wants_receipt() && operation.within().is_some()).then(|| held.to_vec());
@@ -143,6 +145,9 @@ fn decide(
     };
     let notes = Notes { restamped: judge.restamped != 0, ..Notes::default() };
     let mut decision = judge.decision(allowed, granted, operation.takes()).with_notes(notes);
+    if operation == Operation::Reset {
+        decision.set_forgotten(forgotten);
+    }
     let changed = match operation {
         Operation::Peek => 0,
         Operation::Reset => u64::MAX >> (u64::BITS as usize - limit.members().len()),

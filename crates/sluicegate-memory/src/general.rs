@@ -27,13 +27,14 @@ pub(crate) fn decide(
     now: Now,
 ) -> Result<Decision, Error> {
     let fingerprints = fingerprints(opened, request, first);
-    let decision = with_room(opened.registry(), |room| {
+    let mut decision = with_room(opened.registry(), |room| {
         let mut call = Call { opened, now, entries: SmallVec::new() };
         call.lock(&fingerprints);
         call.answer(request, room)
     })?;
-    if let Action::Decide(Operation::Reset) = request.action() {
-        forget_elsewhere(opened, &fingerprints);
+    let is_reset = request.action() == Action::Decide(Operation::Reset);
+    if is_reset && forget_elsewhere(opened, &fingerprints) {
+        decision.set_forgotten(true);
     }
     Ok(decision)
 }
@@ -53,11 +54,14 @@ fn fingerprints(
 /// The rest of a reset comes when no shard is locked any more: the order of their locks is that
 /// of the opened limit's own tables.
 #[cold]
-fn forget_elsewhere(opened: &MemoryLimit, fingerprints: &[Fingerprint]) {
+fn forget_elsewhere(opened: &MemoryLimit, fingerprints: &[Fingerprint]) -> bool {
+    let mut found = false;
     for (part, fingerprint) in opened.limit().parts().iter().zip(fingerprints) {
         let own = |id| opened.policies().iter().any(|policy| policy.table_id() == id);
-        opened.registry().forget_elsewhere(part.as_str(), opened.time(), own, *fingerprint);
+        let (part, time) = (part.as_str(), opened.time());
+        found |= opened.registry().forget_elsewhere(part, time, own, *fingerprint);
     }
+    found
 }
 
 /// Answers a request, and again where others had to be evicted for it but no shard with a state

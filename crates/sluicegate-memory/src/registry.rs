@@ -106,19 +106,20 @@ impl Registry {
     }
 
     /// Forgets a subject in all tables of a limit but the `known` ones: in those of policies that
-    /// the limit has had, or has where it is opened elsewhere. The caller holds no shard.
+    /// the limit has had, or has where it is opened elsewhere. Gives whether there was a state. The
+    /// caller holds no shard.
     pub(crate) fn forget_elsewhere(
         &self,
         limit: &str,
         time: &TimeSource,
         known: impl Fn(u64) -> bool,
         fingerprint: Fingerprint,
-    ) {
+    ) -> bool {
+        let mut found = false;
         for table in self.ring.all(|key| key.limit == limit && key.time == *time) {
-            if !known(table.id()) {
-                table.forget(fingerprint);
-            }
+            found |= !known(table.id()) && table.forget(fingerprint);
         }
+        found
     }
 
     /// Takes room in the budget for one more state in a shard that is locked already: at the cap

@@ -149,7 +149,8 @@ impl<C: Cell> Table<C> {
 pub(crate) trait AnyTable: Any + Send + Sync {
     fn id(&self) -> u64;
     /// Takes out the state of a fingerprint.
-    fn forget(&self, fingerprint: Fingerprint);
+    /// Forgets a subject; gives whether there was a state of it.
+    fn forget(&self, fingerprint: Fingerprint) -> bool;
     /// Whether it holds nothing and nobody is about to put something in: doesn't wait for shards.
     fn is_empty(&self) -> bool;
     fn bytes(&self) -> usize;
@@ -168,11 +169,10 @@ impl<C: Cell> AnyTable for Table<C> {
         self.id
     }
 
-    fn forget(&self, fingerprint: Fingerprint) {
+    fn forget(&self, fingerprint: Fingerprint) -> bool {
         let mut shard = self.lock(fingerprint);
-        if let Ok(index) = shard.find(fingerprint) {
-            self.remove(&mut shard, index);
-        }
+        let found = shard.find(fingerprint).ok();
+        found.inspect(|&index| self.remove(&mut shard, index)).is_some()
     }
 
     fn is_empty(&self) -> bool {

@@ -156,11 +156,15 @@ impl RedisLimit {
     async fn reset(&self, request: Request<'_>, deadline: Deadline) -> Result<Decision, Error> {
         let mut command = redis::cmd("DEL");
         self.write_keys(&request, &mut command);
-        self.store.send(&command, deadline).await?;
+        let Value::Int(deleted) = self.store.send(&command, deadline).await? else {
+            return Err(unexpected("a reset").into());
+        };
         let micros = request.time().map_or_else(wall_clock, Timestamp::as_micros);
         let mut held = vec![None; self.limit.members().len()];
         let now = Now { micros, max_clock_back: None };
-        step(&self.limit, &request, now, &mut held).map(|step| step.decision)
+        let mut decision = step(&self.limit, &request, now, &mut held)?.decision;
+        decision.set_forgotten(deleted > 0);
+        Ok(decision)
     }
 
     /// All keys, in the order that the script expects.

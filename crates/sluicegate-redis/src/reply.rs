@@ -222,6 +222,7 @@ fn admitted_reading(rule: &Log, head: Option<&Entry<'_>>) -> Reading {
         reset_after: rule.horizon(),
         total,
         current: 0,
+        given_back: 0,
     }
 }
 
@@ -259,6 +260,8 @@ fn read_reading(value: Option<&Value>, now: Now, newest: u64) -> Result<Reading,
         current: next()?,
         // Not from the newest time: the script may have found a log that it can't believe.
         judged_at: next()?,
+        // A refund says so.
+        given_back: next().unwrap_or(0),
     })
 }
 

@@ -17,6 +17,9 @@ pub(crate) struct Answer<'a> {
     /// How long the caller has to wait before it acts, under a shaper.
     #[serde(skip_serializing_if = "is_zero")]
     wait_ms: u64,
+    /// Of a reset: whether there was a state, which is forgotten now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    forgotten: Option<bool>,
     policies: Vec<PolicyAnswer<'a>>,
 }
 
@@ -30,6 +33,9 @@ struct PolicyAnswer<'a> {
     /// `null` if nothing flows back.
     reset_after_ms: Option<u64>,
     allowed: bool,
+    /// Of a refund: the units that it gave back; absent where it left the policy alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    given_back: Option<u64>,
     /// Whether the policy is a shadow.
     #[serde(skip_serializing_if = "is_false")]
     shadow: bool,
@@ -51,6 +57,7 @@ impl<'a> Answer<'a> {
                 retry_after_ms: outcome.retry_after().as_millis_ceil(),
                 reset_after_ms: outcome.reset_after().map(Span::as_millis_ceil),
                 allowed: outcome.is_admitted(),
+                given_back: outcome.given_back(),
                 shadow: outcome.is_shadow(),
                 violated: match outcome.member().policy().algorithm() {
                     Algorithm::SlidingLog { strategies } if strategies.len() > 1 => {
@@ -67,6 +74,7 @@ impl<'a> Answer<'a> {
             binding: decision.binding().map(|binding| binding.name().as_str()),
             retry_after_ms: decision.retry_after().as_millis_ceil(),
             wait_ms: decision.wait().as_millis_ceil(),
+            forgotten: decision.forgotten(),
             policies,
         }
     }

@@ -69,6 +69,11 @@ pub(crate) fn without_charge(error: &Error) -> String {
     error.to_string().replace("; nothing was charged", "")
 }
 
+/// A number of things, whose plural is with an `s`.
+pub(crate) fn counted(count: u64, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+}
+
 /// Prints one line to standard output. A closed output is not an error.
 pub(crate) fn say(line: impl Display) {
     let mut out = std::io::stdout().lock();

@@ -29,6 +29,8 @@ pub(crate) struct Numbers {
     pub(crate) total: u64,
     pub(crate) current: u64,
     pub(crate) violated: u32,
+    /// The units that a refund gave back, otherwise [`NEVER`].
+    pub(crate) given_back: u64,
     pub(crate) admitted: bool,
 }
 
@@ -95,6 +97,29 @@ impl<'d> Outcome<'d> {
         }
     }
 
+    /// The units that a refund gave back: as many as counted against the key, at most the cost, and 0 if
+    /// none did. One of which a part had flowed back already counts in full. `None` for other
+    /// operations, and for a policy that the refund's costs leave alone.
+    ///
+    /// ```
+    /// # use sluicegate_core::{Cost, Costs, Limit, Now, Operation, Request, step};
+    /// let limit = Limit::new("api".parse()?, vec!["fixed_window 9/h".parse()?])?;
+    /// let mut held = [None];
+    /// let mut ask = |operation, cost| {
+    ///     let request = Request::new(operation, b"alice").costs(Costs::Same(Cost::new(cost).unwrap()));
+    ///     let now = Now { micros: 0, max_clock_back: None };
+    ///     step(&limit, &request, now, &mut held).map(|step| step.decision)
+    /// };
+    /// let _ = ask(Operation::Check, 2)?;
+    /// let refunded = ask(Operation::Refund, 5)?;
+    /// assert_eq!(refunded.outcome("fixed_window").and_then(|outcome| outcome.given_back()), Some(2));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub const fn given_back(&self) -> Option<u64> {
+        bounded(self.numbers.given_back)
+    }
+
     /// The units that count within the (longest) window of a ring or log; 0 for other policies.
     #[must_use]
     pub const fn window_total(&self) -> u64 {
@@ -131,6 +156,7 @@ impl fmt::Debug for Outcome<'_> {
             .field("total", total)
             .field("current", current)
             .field("violated", violated)
+            .field("given_back", &self.given_back())
             .finish()
     }
 }

@@ -83,17 +83,16 @@ impl Account<'_> {
             Self::Read(_) => Ok(()))
     }
 
-    /// Returns whether the balance changed.
-    pub(crate) fn refund(&mut self, units: u64) -> bool {
-        match_kernel!(Self, self, bound => bound.rule.refund(&mut bound.balance, units);
-            Self::Read(_) => ());
-        true
+    /// Returns the units given back.
+    pub(crate) fn refund(&mut self, units: u64) -> Option<u64> {
+        Some(match_kernel!(Self, self, bound => bound.rule.refund(&mut bound.balance, units);
+            Self::Read(reading) => reading.given_back))
     }
 
-    /// Returns whether the balance changed.
-    pub(crate) fn give_back(&mut self, units: u64, taken_at: u64) -> bool {
+    /// Returns the units given back; `None` if the balance didn't change.
+    pub(crate) fn give_back(&mut self, units: u64, taken_at: u64) -> Option<u64> {
         match_kernel!(Self, self, bound => bound.rule.give_back(&mut bound.balance, units, taken_at);
-            Self::Read(_) => true)
+            Self::Read(reading) => Some(reading.given_back))
     }
 
     /// For [`Rule::whole_units`].

@@ -165,13 +165,15 @@ impl Bucket {
     }
 
     /// Lowers a deficit by ticks of the rule.
-    fn lower(&self, balance: &mut Balance, ticks: u128) {
+    fn lower(&self, balance: &mut Balance, ticks: u128) -> u64 {
+        let before = balance.deficit;
         let ticks = ticks.saturating_mul(u128::from(balance.scale));
         let ticks = u64::try_from(ticks).unwrap_or(u64::MAX);
         balance.deficit_at_newest = balance.deficit_at_newest.saturating_sub(ticks);
         // Rounding up and draining whole ticks of the rule can be done in either order.
         let rounded = balance.deficit_at_newest.div_ceil(balance.scale);
         balance.deficit = self.drain(rounded, balance.at - balance.newest);
+        before.saturating_sub(balance.deficit).div_ceil(self.unit)
     }
 
     fn judge_smooth(&self, balance: &Balance, within: Option<u64>) -> Verdict {
@@ -299,29 +301,23 @@ impl Kernel for Bucket {
         Ok(())
     }
 
-    fn refund(&self, balance: &mut Balance, units: u64) {
+    fn refund(&self, balance: &mut Balance, units: u64) -> u64 {
         if !balance.known {
-            return;
+            return 0;
         }
         let ticks = u128::from(units) * u128::from(self.unit);
-        self.lower(balance, ticks);
+        self.lower(balance, ticks)
     }
 
     /// What the units still withhold: less than they cost by what has flowed back since.
-    fn give_back(&self, balance: &mut Balance, units: u64, taken_at: u64) -> bool {
+    fn give_back(&self, balance: &mut Balance, units: u64, taken_at: u64) -> Option<u64> {
+        let elapsed = balance.at.checked_sub(taken_at)?;
         // A cost beyond what a state can hold was never taken.
-        let (Some(elapsed), Ok(cost)) =
-            (balance.at.checked_sub(taken_at), product(units, self.unit))
-        else {
-            return false;
-        };
+        let cost = product(units, self.unit).ok()?;
         let flowed = u128::from(elapsed) * u128::from(self.refill);
         let withheld = u128::from(cost).saturating_sub(flowed);
         let gives = self.discipline == Discipline::Meter && withheld > 0;
-        if gives {
-            self.lower(balance, withheld);
-        }
-        gives
+        gives.then(|| self.lower(balance, withheld))
     }
 
     fn remaining(&self, balance: &Balance) -> u64 {

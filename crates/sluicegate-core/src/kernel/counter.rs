@@ -191,17 +191,16 @@ impl Kernel for Counter {
     }
 
     /// Gives units back to the current cell.
-    fn refund(&self, balance: &mut Balance, units: u64) {
-        balance.current = balance.current.saturating_sub(units);
+    fn refund(&self, balance: &mut Balance, units: u64) -> u64 {
+        let given = units.min(balance.current);
+        balance.current -= given;
+        given
     }
 
     /// Gives units back that were taken in the current cell.
-    fn give_back(&self, balance: &mut Balance, units: u64, taken_at: u64) -> bool {
+    fn give_back(&self, balance: &mut Balance, units: u64, taken_at: u64) -> Option<u64> {
         let gives = (balance.start..=balance.at).contains(&taken_at);
-        if gives {
-            self.refund(balance, units);
-        }
-        gives
+        gives.then(|| self.refund(balance, units))
     }
 
     fn remaining(&self, balance: &Balance) -> u64 {

@@ -274,7 +274,7 @@ impl Kernel for Log {
     }
 
     /// Gives units back, oldest entries first.
-    fn refund(&self, balance: &mut Balance, units: u64) {
+    fn refund(&self, balance: &mut Balance, units: u64) -> u64 {
         let Balance { state, at } = balance;
         // Nothing is ever judged before the newest time; what has left since then has nothing to
         // give back, but counts again if time steps back.
@@ -291,18 +291,17 @@ impl Kernel for Log {
             }
         }
         state.entries.drain(first..gone.max(first));
+        given
     }
 
     /// Gives units back from the entry they were taken in, while it counts. Walks through the
     /// entries after it.
-    fn give_back(&self, balance: &mut Balance, units: u64, taken_at: u64) -> bool {
+    fn give_back(&self, balance: &mut Balance, units: u64, taken_at: u64) -> Option<u64> {
         let Balance { state, at } = balance;
         let stamp = self.stamp(taken_at);
-        let Ok(index) = state.entries.binary_search_by_key(&stamp, |entry| entry.stamp) else {
-            return false;
-        };
+        let index = state.entries.binary_search_by_key(&stamp, |entry| entry.stamp).ok()?;
         if taken_at > *at || stamp + self.horizon <= *at {
-            return false;
+            return None;
         }
         let before = state.total_before(index);
         let given = units.min(state.entries[index].total - before);
@@ -312,7 +311,7 @@ impl Kernel for Log {
         if state.entries[index].total == before {
             state.entries.remove(index);
         }
-        true
+        Some(given)
     }
 
     fn remaining(&self, balance: &Balance) -> u64 {

@@ -24,4 +24,6 @@ pub struct Reading {
     pub total: u64,
     /// The units in the current slice.
     pub current: u64,
+    /// The units that a refund gave back.
+    pub given_back: u64,
 }

@@ -101,6 +101,11 @@ impl WarmUp {
         (kept.debt.saturating_sub(elapsed), kept.deficit.saturating_sub(filled))
     }
 
+    /// What flows back until the key is fresh.
+    fn owed_ticks(&self, balance: &Balance) -> u128 {
+        u128::from(balance.debt) * u128::from(self.refill) + u128::from(balance.deficit)
+    }
+
     const fn stored(&self, balance: &Balance) -> u64 {
         self.store.saturating_sub(balance.deficit)
     }
@@ -181,10 +186,11 @@ impl Kernel for WarmUp {
     }
 
     /// Gives units back: first from the debt, at the whole rate, then to the store.
-    fn refund(&self, balance: &mut Balance, units: u64) {
+    fn refund(&self, balance: &mut Balance, units: u64) -> u64 {
         if !balance.known {
-            return;
+            return 0;
         }
+        let before = self.owed_ticks(balance);
         let ticks = u128::from(units) * u128::from(self.unit);
         // At rate 0 no amount of ticks is worth a microsecond.
         let micros = ticks
@@ -196,6 +202,8 @@ impl Kernel for WarmUp {
         let left = u64::try_from(left).unwrap_or(u64::MAX);
         balance.kept.deficit = balance.kept.deficit.saturating_sub(left);
         (balance.debt, balance.deficit) = self.rest(&balance.kept, balance.at);
+        let given = before.saturating_sub(self.owed_ticks(balance)).div_ceil(u128::from(self.unit));
+        u64::try_from(given).map_or(units, |given| given.min(units))
     }
 
     /// Unbounded when the debt is paid, else 0.

@@ -158,17 +158,16 @@ impl Kernel for FixedWindow {
     }
 
     /// Gives units back to the current window.
-    fn refund(&self, balance: &mut Balance, units: u64) {
-        balance.used = balance.used.saturating_sub(units);
+    fn refund(&self, balance: &mut Balance, units: u64) -> u64 {
+        let given = units.min(balance.used);
+        balance.used -= given;
+        given
     }
 
     /// Gives units back that were taken in the current window.
-    fn give_back(&self, balance: &mut Balance, units: u64, taken_at: u64) -> bool {
+    fn give_back(&self, balance: &mut Balance, units: u64, taken_at: u64) -> Option<u64> {
         let gives = (balance.start..=balance.at).contains(&taken_at);
-        if gives {
-            self.refund(balance, units);
-        }
-        gives
+        gives.then(|| self.refund(balance, units))
     }
 
     fn remaining(&self, balance: &Balance) -> u64 {

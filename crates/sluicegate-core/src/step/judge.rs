@@ -17,11 +17,13 @@ pub(super) struct Judgement {
     verdict: Verdict,
     /// The strategies of a log that refuse, as bits.
     violated: u32,
+    /// The units that a refund gave back, otherwise [`NEVER`].
+    given_back: u64,
 }
 
 impl Judgement {
     const fn passed(cost: u64) -> Self {
-        Self { cost, verdict: Verdict::Pass { wait: 0 }, violated: 0 }
+        Self { cost, verdict: Verdict::Pass { wait: 0 }, violated: 0, given_back: NEVER }
     }
 
     fn of(account: &Account<'_>, cost: u64, within: Option<u64>) -> Self {
@@ -33,7 +35,7 @@ impl Judgement {
             Verdict::Refuse { .. } => account.violated(cost),
             Verdict::Pass { .. } => 0,
         };
-        Self { cost, verdict, violated }
+        Self { cost, verdict, violated, given_back: NEVER }
     }
 }
 
@@ -210,19 +212,21 @@ impl<'l> Judge<'l> {
         Ok((true, self.granted(costs)))
     }
 
-    /// Gives the costs back by `give`, which returns whether it changed the account.
+    /// Gives the costs back by `give`, which returns how many units if it changed the account.
     pub(super) fn refund(
         &mut self,
         costs: Costs<'_>,
-        give: impl Fn(&mut Account<'l>, u64) -> bool,
+        give: impl Fn(&mut Account<'l>, u64) -> Option<u64>,
     ) -> (bool, u64) {
         self.pass_all(costs);
-        for index in 0..self.accounts.len() {
-            let cost = self.judgements[index].cost;
-            let account = &mut self.accounts[index];
-            if cost > 0 && account.is_known() && give(account, cost) {
-                self.changed |= 1 << index;
+        for (index, account) in self.accounts.iter_mut().enumerate() {
+            let judgement = &mut self.judgements[index];
+            if judgement.cost == 0 {
+                continue;
             }
+            let given = if account.is_known() { give(account, judgement.cost) } else { None };
+            judgement.given_back = given.unwrap_or(0);
+            self.changed |= u64::from(given.is_some()) << index;
         }
         (true, 0)
     }
@@ -326,6 +330,7 @@ fn numbers(account: &Account<'_>, judgement: Judgement) -> Numbers {
         total,
         current,
         violated: judgement.violated,
+        given_back: judgement.given_back,
         admitted,
     }
 }

@@ -240,7 +240,7 @@ function log.refund(p, units)
   else
     rewrite(p, p.first, first, gone, given)
   end
-  p.changed = true
+  p.given, p.changed = given, true
 end
 
 -- Gives units back from the entry they were taken in, while it counts. Only that entry and those
@@ -253,7 +253,7 @@ function log.give_back(p, units, taken_at)
   local before, _, total = total_before(p, index), entry(p, index)
   local given = min(units, total - before)
   local gone = before + given == total and index + 1 or index
-  p.changed = true
+  p.given, p.changed = given, true
   if p.inline then return rewrite(p, p.first, index, gone, given) end
   local parts = {}
   for each = gone, p.count - 1 do
@@ -311,7 +311,8 @@ function log.save(p, life)
 end
 
 -- What the client can't see for itself: the strategies that refuse, the wait after which the cost
--- passes (0: it does), remaining before and after, reset, total, current slice, time of judgement.
+-- passes (0: it does), remaining before and after, reset, total, current slice, time of judgement;
+-- after a refund also the units given back.
 function log.reading(p, before)
   local current = 0
   local last = p.count - 1
@@ -320,7 +321,9 @@ function log.reading(p, before)
   end
   local wait = p.retry or 0
   if p.retry == false then wait = READING_NEVER end
-  return pack(READING, p.violated or 0, wait, before, log.remaining(p), log.lasts(p), used(p, p.longest), current, p.at)
+  local reading =
+    pack(READING, p.violated or 0, wait, before, log.remaining(p), log.lasts(p), used(p, p.longest), current, p.at)
+  return p.given and reading .. pack(NUMBER, p.given) or reading
 end
 
 kernels[LOG_KIND], kernels[RING_KIND] = log, log

@@ -7,7 +7,7 @@ use sluicegate::{Ask, Decision, Error, Outcome, Registry, RetryAfter, Source, Sp
 use super::CostArg;
 use crate::answer::Answer;
 use crate::cli::AskArgs;
-use crate::output::{Exit, Failure, complain, say};
+use crate::output::{Exit, Failure, complain, counted, say};
 
 /// What is asked of a limit.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -56,7 +56,7 @@ pub(crate) async fn ask(verb: Verb, args: AskArgs) -> Result<Exit, Failure> {
         let answer = Answer::new(&args.limit, &decision);
         say(serde_json::to_string(&answer).map_err(Failure::usage)?);
     } else {
-        print(&args.limit, &decision);
+        print(verb, &args.limit, &decision);
     }
     Ok(if decision.is_allowed() { Exit::Allowed } else { Exit::Denied })
 }
@@ -67,8 +67,7 @@ pub(crate) fn failure(error: &Error) -> Failure {
 }
 
 /// One line per policy.
-fn print(limit: &str, decision: &Decision) {
-    let verdict = if decision.is_allowed() { "allowed" } else { "denied" };
+fn print(verb: Verb, limit: &str, decision: &Decision) {
     let without_policies = match decision.source() {
         Source::Fallback => Some("the store failed; the limit's on_store_failure decided"),
         Source::Bypass if decision.is_allowed() => {
@@ -79,16 +78,46 @@ fn print(limit: &str, decision: &Decision) {
         _ => None,
     };
     if let Some(reason) = without_policies {
+        let verdict = match verb {
+            Verb::Check | Verb::Peek => verdict(decision.is_allowed()),
+            Verb::Refund | Verb::Reset => "unchanged",
+        };
         say(format_args!("{verdict:7}  {limit}  {reason}"));
     }
     for outcome in decision.policies() {
-        say(line(&format!("{limit}/{}", outcome.name()), outcome));
+        let done = Done::of(verb, decision, outcome);
+        say(line(&done, &format!("{limit}/{}", outcome.name()), outcome));
     }
 }
 
-fn line(name: &str, outcome: Outcome<'_>) -> String {
-    let verdict = if outcome.is_admitted() { "allowed" } else { "denied" };
-    let mut line = format!("{verdict:7}  {name}  ");
+/// What happened to one policy: a word, and what there is to say about it.
+struct Done(&'static str, Option<String>);
+
+impl Done {
+    fn of(verb: Verb, decision: &Decision, outcome: Outcome<'_>) -> Self {
+        let unchanged = |why: &str| Self("unchanged", Some(why.to_owned()));
+        match (verb, outcome.given_back(), decision.forgotten()) {
+            (Verb::Check | Verb::Peek, ..) => Self(verdict(outcome.is_admitted()), None),
+            (Verb::Refund, None, _) => unchanged("its cost is 0"),
+            (Verb::Refund, Some(0), _) => unchanged("nothing had been taken"),
+            (Verb::Refund, Some(units), _) => {
+                Self("refunded", Some(format!("{} given back", counted(units, "unit"))))
+            }
+            (Verb::Reset, _, Some(true)) => Self("forgotten", None),
+            (Verb::Reset, ..) => unchanged("nothing was known of the key"),
+        }
+    }
+}
+
+const fn verdict(allowed: bool) -> &'static str {
+    if allowed { "allowed" } else { "denied" }
+}
+
+fn line(Done(word, about): &Done, name: &str, outcome: Outcome<'_>) -> String {
+    let mut line = format!("{word:7}  {name}  ");
+    if let Some(about) = about {
+        let _ = write!(line, "{about}, ");
+    }
     // Writing into a string can't fail.
     let _ = match (outcome.remaining(), outcome.limit()) {
         (Some(remaining), Some(limit)) => write!(line, "{remaining} of {limit} left"),
@@ -96,27 +125,22 @@ fn line(name: &str, outcome: Outcome<'_>) -> String {
         (None, _) => write!(line, "any number left"),
     };
     let _ = match outcome.retry_after() {
-        RetryAfter::After(span) => write!(line, ", retry after {}", rounded(span)),
+        RetryAfter::After(span) => write!(line, ", retry after {}", span.in_words()),
         RetryAfter::Never => write!(line, ", could never pass"),
         _ => Ok(()),
     };
     if !outcome.wait().is_zero() {
-        let _ = write!(line, ", act in {}", rounded(outcome.wait()));
+        let _ = write!(line, ", act in {}", outcome.wait().in_words());
     }
     let _ = match outcome.reset_after() {
         Some(Span::ZERO) => write!(line, ", like new"),
-        Some(span) => write!(line, ", like new in {}", rounded(span)),
+        Some(span) => write!(line, ", like new in {}", span.in_words()),
         None => Ok(()),
     };
     if outcome.is_shadow() {
         line.push_str(" (only watching)");
     }
     line
-}
-
-/// Up to a whole millisecond.
-fn rounded(span: Span) -> Span {
-    Span::from_millis(span.as_millis_ceil()).unwrap_or(span)
 }
 
 #[cfg(test)]
@@ -128,7 +152,10 @@ mod tests {
     fn lines(policies: &[&str], cost: u64) -> Vec<String> {
         let limiter = Limiter::new(MemoryStore::new(), sluicegate::limit("l", policies).unwrap());
         let decision = limiter.check_now(Ask::new("k").cost(cost)).unwrap();
-        decision.policies().map(|outcome| line(outcome.name().as_str(), outcome)).collect()
+        let line = |outcome: Outcome<'_>| {
+            line(&Done::of(Verb::Check, &decision, outcome), outcome.name().as_str(), outcome)
+        };
+        decision.policies().map(line).collect()
     }
 
     #[test]
@@ -139,8 +166,8 @@ mod tests {
                 1
             ),
             [
-                "allowed  token_bucket  19 of 20 left, like new in 100ms",
-                "allowed  smooth  any number left, like new in 1s",
+                "allowed  token_bucket  19 of 20 left, like new in 100 ms",
+                "allowed  smooth  any number left, like new in 1 s",
                 "denied   s  0 of 0 left, could never pass, like new (only watching)",
             ]
         );

@@ -3,7 +3,7 @@
 use sluicegate::Config;
 
 use crate::cli::{ConfigArgs, ConfigCommand};
-use crate::output::{Exit, Failure, complain, say};
+use crate::output::{Exit, Failure, complain, counted, say};
 use crate::setup::config_failure;
 
 /// Checks a file.
@@ -16,15 +16,11 @@ pub(crate) fn config(args: &ConfigArgs) -> Result<Exit, Failure> {
     for warning in config.warnings() {
         complain(format_args!("warning: {warning}"));
     }
-    let limits = counted(config.limits.len(), "limit");
+    let limits = counted(config.limits.len() as u64, "limit");
     let warnings = match config.warnings().len() {
         0 => String::new(),
-        count => format!(", {}", counted(count, "warning")),
+        count => format!(", {}", counted(count as u64, "warning")),
     };
     say(format_args!("{}: {limits}, no errors{warnings}", file.display()));
     Ok(Exit::Allowed)
-}
-
-fn counted(count: usize, noun: &str) -> String {
-    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }

@@ -43,6 +43,39 @@ fn the_service_and_the_command_line_share_what_is_left() {
 }
 
 #[test]
+fn a_refund_and_a_reset_say_what_they_did() {
+    let prefix = fresh_prefix("bin");
+    let limits = "limits: {api: {policies: [gcra 1/w burst 9, sliding_log 100/8w as log]}}";
+    let text = format!(
+        "store: \"{}\"\nredis: {{prefix: \"{prefix}\"}}\n{limits}",
+        shared().unwrap().url()
+    );
+    let file = File::new("limits.yaml", &text);
+    let run = |verb: &str, cost: &[&str]| {
+        let named = [verb, "--config", file.path(), "--limit", "api", "--key", "a"];
+        let done = sluicegate(&[&named, cost].concat());
+        assert_eq!((done.status, done.stderr.as_str()), (0, ""), "{verb}");
+        done.stdout
+    };
+    let nothing = run("refund", &[]);
+    let lines: Vec<&str> = nothing.lines().collect();
+    assert_eq!(lines[0], "unchanged  api/gcra  nothing had been taken, 9 of 9 left, like new");
+    assert!(lines[1].starts_with("unchanged  api/log  nothing had been taken, 100 of 100 left"));
+    run("check", &["--cost", "3"]);
+    let one = run("refund", &["--cost", "log=1"]);
+    let lines: Vec<&str> = one.lines().collect();
+    assert_eq!(lines[0], "unchanged  api/gcra  its cost is 0, 6 of 9 left, like new in 21 d");
+    assert!(lines[1].starts_with("refunded  api/log  1 unit given back, 98 of 100 left"));
+    let rest = run("refund", &["--cost", "5"]);
+    assert!(rest.starts_with("refunded  api/gcra  3 units given back, 9 of 9 left"), "{rest}");
+    assert!(rest.contains("\nrefunded  api/log  2 units given back, 100 of 100 left"), "{rest}");
+    run("check", &[]);
+    assert!(run("reset", &[]).starts_with("forgotten  api/gcra  9 of 9 left, like new\n"));
+    let again = run("reset", &[]);
+    assert!(again.starts_with("unchanged  api/gcra  nothing was known of the key, 9 of 9 left"));
+}
+
+#[test]
 fn a_state_that_can_t_be_read_is_told_to_everybody_who_watches() {
     let server = Server::start().unwrap();
     let file = config(&server.url(), "");

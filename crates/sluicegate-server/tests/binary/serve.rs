@@ -200,9 +200,17 @@ fn units_are_given_back_and_keys_forgotten() {
         (refunded.status, refunded.json()["policies"][0]["remaining"].clone()),
         (200, json!(9))
     );
+    assert_eq!(refunded.json()["policies"][0]["given_back"], 3);
+    let more = service.post("/v1/refund", r#"{"limit":"llm","key":"a","cost":3}"#).json();
+    assert_eq!(more["policies"][0]["given_back"], 1, "no more than was taken");
+    assert_eq!(more.get("forgotten"), None);
     let reset = service.post("/v1/reset", r#"{"limit":"llm","key":"a"}"#);
+    assert_eq!(reset.json()["forgotten"], true);
+    assert_eq!(reset.json()["policies"][0].get("given_back"), None);
     assert_eq!((reset.status, reset.json()["policies"][0]["remaining"].clone()), (200, json!(10)));
     assert_eq!(reset.json()["allowed"], true);
+    let again = service.post("/v1/reset", r#"{"limit":"llm","key":"a"}"#).json();
+    assert_eq!(again["forgotten"], false);
 }
 
 #[test]

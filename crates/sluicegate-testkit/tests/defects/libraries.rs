@@ -4,7 +4,7 @@
 use sluicegate_conformance::kernels::Kernels;
 use sluicegate_conformance::reference::differences;
 use sluicegate_conformance::schedules::{Dice, Schedule, Step};
-use sluicegate_core::{Limit, LimitError, Operation, RequestErrorKind, Span};
+use sluicegate_core::{Decision, Limit, LimitError, Operation, RequestErrorKind, Span};
 
 use crate::everywhere::{
     Ask, DAY, Everywhere, HOUR, KINDS, MIN, MS, S, at, every, kinds_of_ten, most_within, policies,
@@ -102,12 +102,12 @@ fn a_partial_grant_charges_what_it_grants() {
 fn a_refund_gives_nothing_to_a_fresh_or_past_window() {
     for spec in kinds_of_ten() {
         let mut all = Everywhere::new(&[spec]);
-        let _ = all.ask(at(0).cost(7).refund());
+        assert_eq!(given_back(&all.ask(at(0).cost(7).refund())), [Some(0)], "{spec}");
         assert_eq!(all.remaining(0), 10, "{spec}: fresh");
         assert_eq!(all.allowed(times(20, 0)), 10, "{spec}");
         let later = if spec.contains("calendar") { 2 * DAY } else { 2 * MIN };
         assert_eq!(all.allowed(times(3, later)), 3, "{spec}");
-        let _ = all.ask(at(later).cost(10).refund());
+        assert_eq!(given_back(&all.ask(at(later).cost(10).refund())), [Some(3)], "{spec}");
         assert_eq!(all.allowed(times(20, later)), 10, "{spec}: the past has nothing to give back");
     }
 }
@@ -130,12 +130,47 @@ fn refunds_never_add_up_to_more_than_was_taken() {
             if dice.one_in(2) {
                 outstanding += units * u64::from(all.ask(at(0).cost(units)).is_allowed());
             } else {
-                let _ = all.ask(at(0).cost(units).refund());
+                let refund = all.ask(at(0).cost(units).refund());
+                assert_eq!(given_back(&refund), [Some(units.min(outstanding))], "{spec}");
                 outstanding = outstanding.saturating_sub(units);
             }
             assert_eq!(all.remaining(0), 10 - outstanding, "{spec}");
         }
     }
+}
+
+fn given_back(decision: &Decision) -> Vec<Option<u64>> {
+    decision.policies().map(|outcome| outcome.given_back()).collect()
+}
+
+/// Every store says the same of what a refund gave back and of what a reset forgot.
+#[test]
+fn a_refund_and_a_reset_say_what_they_did() {
+    for spec in KINDS {
+        let mut all = Everywhere::new(&[spec, "fixed_window 100/d as daily"]);
+        let refund = |units: [u64; 2]| at(0).costs(&units).refund();
+        let reset = || at(0).to(Operation::Reset);
+        assert_eq!(all.ask(reset()).forgotten(), Some(false), "{spec}");
+        let taken = all.ask(at(0).costs(&[3, 5]));
+        assert_eq!((given_back(&taken), taken.forgotten()), (vec![None; 2], None), "{spec}");
+        assert!(taken.is_allowed(), "{spec}");
+        let (one, all_of_it) = (all.ask(refund([1, 0])), all.ask(refund([9, 2])));
+        assert_eq!(given_back(&one), [Some(1), None], "{spec}: who isn't named isn't touched");
+        assert_eq!(given_back(&all_of_it), [Some(2), Some(2)], "{spec}");
+        assert_eq!(given_back(&all.ask(refund([9, 9]))), [Some(0), Some(3)], "{spec}");
+        assert_eq!(all.ask(reset()).forgotten(), Some(true), "{spec}");
+        assert_eq!(all.ask(reset()).forgotten(), Some(false), "{spec}");
+    }
+}
+
+/// A part of a unit that has flowed back is not given back again, and counts as a unit.
+#[test]
+fn a_refund_counts_a_part_of_a_unit_in_full() {
+    let mut all = Everywhere::new(&["gcra 1/s burst 10"]);
+    assert!(all.ask(at(0).cost(3)).is_allowed());
+    assert_eq!(given_back(&all.ask(at(S / 2).cost(2).refund())), [Some(2)]);
+    assert_eq!(given_back(&all.ask(at(S / 2).cost(2).refund())), [Some(1)], "half of it");
+    assert_eq!(given_back(&all.ask(at(S / 2).cost(2).refund())), [Some(0)]);
 }
 
 /// Time that steps back sees what had left again. The newest time stays where it was, and the
