@@ -105,6 +105,18 @@ impl KeyMatcher {
         if components.is_empty() { Self::exact("") } else { Self { components } }
     }
 
+    /// Whether every key matches: `*`, or `*|*` where keys have two components.
+    #[must_use]
+    pub fn matches_all(&self) -> bool {
+        self.components.iter().all(|it| matches!(it, Pattern::Prefix(text) if text.is_empty()))
+    }
+
+    /// Whether it is text without `*`, which only one key matches.
+    #[must_use]
+    pub fn is_exact(&self) -> bool {
+        self.components.iter().all(|it| matches!(it, Pattern::Exact(_)))
+    }
+
     fn of(component: Pattern) -> Self {
         Self { components: [component].into() }
     }

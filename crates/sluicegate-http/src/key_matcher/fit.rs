@@ -36,6 +36,34 @@ impl KeyMatcher {
         Some(self.told(nearest.or(misfits.first())?, expression))
     }
 
+    /// Why no request has what the entry says of its address, method or path, and what to write instead;
+    /// `None` if one may. A key that is given as text, as over the HTTP API, can match all the same.
+    ///
+    /// ```
+    /// use sluicegate_http::{KeyExpression, KeyMatcher};
+    ///
+    /// let ip = KeyExpression::default();
+    /// assert_eq!("10.0.0.0/16".parse::<KeyMatcher>()?.why_unlike(&ip), None);
+    /// assert_eq!(
+    ///     "10.0.*".parse::<KeyMatcher>()?.why_unlike(&ip).unwrap(),
+    ///     "`10.0.*` matches no key made by `ip`: `10.0.*` is neither an address nor a range such as 10.0.0.0/8"
+    /// );
+    /// # Ok::<(), sluicegate_http::KeyMatcherError>(())
+    /// ```
+    #[must_use]
+    pub fn why_unlike(&self, expression: &KeyExpression) -> Option<String> {
+        let unlike = |components: &[KeyComponent]| match components {
+            [component] => self.as_text().and_then(|text| text.why_unlike(component)),
+            _ => {
+                let mut pairs = self.components.iter().zip(components);
+                pairs.find_map(|(pattern, component)| pattern.why_unlike(component))
+            }
+        };
+        let whys: Option<Vec<String>> = expression.alternatives().map(unlike).collect();
+        let why = whys?.into_iter().next()?;
+        Some(format!("`{self}` matches no key made by `{expression}`: {why}"))
+    }
+
     /// Whether the keys of the alternative at `index` of `expression` are matched; beyond the last are
     /// the alternatives of keys that are made by code.
     ///
@@ -223,6 +251,25 @@ impl Pattern {
             Self::Exact(_) => true,
             Self::Prefix(text) => !text.is_empty(),
             Self::Range(_) => false,
+        }
+    }
+
+    /// Why no request has such a component.
+    fn why_unlike(&self, component: &KeyComponent) -> Option<String> {
+        let (Self::Exact(text) | Self::Prefix(text)) = self else { return None };
+        match component {
+            _ if text.is_empty() => None,
+            KeyComponent::Ip => {
+                Some(format!("`{self}` is neither an address nor a range such as 10.0.0.0/8"))
+            }
+            KeyComponent::Method if text.iter().any(u8::is_ascii_lowercase) => Some(format!(
+                "methods are sent in capital letters: write `{}`",
+                self.to_string().to_ascii_uppercase()
+            )),
+            KeyComponent::Path if !text.starts_with(b"/") => {
+                Some(format!("a path begins with `/`: write `/{self}`"))
+            }
+            _ => None,
         }
     }
 

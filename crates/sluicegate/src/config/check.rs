@@ -92,6 +92,13 @@ impl Checker<'_> {
         if let Some(store) = &store {
             self.warn_of_other_stores(store, &fields);
         }
+        if let (Some(Some(memory)), Some(limits)) = (&memory, &limits)
+            && let Some(max_keys) = memory.max_keys
+            && let Some(warning) = warnings::of_max_keys(max_keys, limits)
+            && let Some(node) = field(&fields, "memory")
+        {
+            self.warnings.report(node.position, &format!("memory.max_keys: {warning}"));
+        }
         Some(Config {
             store: store?,
             listen: listen.unwrap_or(Some(Config::LISTEN))?,

@@ -46,11 +46,6 @@ impl Times {
         let per = rate.period().as_micros().checked_mul(periods)?;
         Rate::new(count, sluicegate_core::Span::from_micros(per).ok()?).ok()
     }
-
-    /// Whether the multiple is 1.
-    pub(super) const fn is_one(self) -> bool {
-        self.millionths == MILLION
-    }
 }
 
 const fn greatest_common_divisor(mut a: u128, mut b: u128) -> u128 {

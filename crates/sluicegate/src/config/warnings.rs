@@ -1,8 +1,14 @@
 //! Warnings about what is valid but probably a mistake.
 
+use std::num::NonZeroUsize;
+
 use sluicegate_core::{
-    Algorithm, Enforcement, Limit, Now, Policy, Rate, Request, RetryAfter, Strategy, step,
+    Algorithm, DeniedCharge, Enforcement, Limit, Now, Policy, Rate, Request, RetryAfter, Strategy,
+    step,
 };
+use sluicegate_http::{KeyComponent, KeyExpression, KeyMatcher};
+
+use super::{LimitConfig, Override};
 
 /// Warnings about one policy.
 pub(super) fn of_policy(policy: &Policy) -> Vec<String> {
@@ -44,6 +50,152 @@ pub(super) fn of_policies(policies: &[Policy]) -> Option<&'static str> {
         .iter()
         .all(|policy| policy.enforcement() == Enforcement::Shadow)
         .then_some("every policy is a shadow: the limit never refuses anything")
+}
+
+/// Policies that never refuse what another one admits, by their index. Those with names are left
+/// alone, because a request may name its cost under each.
+pub(super) fn redundant_policies(policies: &[Policy]) -> Vec<(usize, String)> {
+    let is_alike =
+        |policy: &Policy| policy.name().is_none() && policy.enforcement() != Enforcement::Shadow;
+    let tighter = |(index, loose): (usize, &Policy)| {
+        let mut others = policies.iter().enumerate();
+        let found = others.find(|(other, tight)| {
+            let is_redundant = *other != index && is_alike(tight) && admits_no_more(tight, loose);
+            // Of two equal policies, the later one is redundant.
+            is_redundant && (*other < index || !admits_no_more(loose, tight))
+        });
+        let is_free = is_alike(loose) && loose.denied_charge() != DeniedCharge::Charged;
+        let (_, tight) = found.filter(|_| is_free)?;
+        Some((index, format!("never refuses what `{tight}` admits: remove it, or lower its limit")))
+    };
+    policies.iter().enumerate().filter_map(tighter).collect()
+}
+
+/// Whether `loose` admits everything that `tight` admits; `false` if that isn't clear.
+fn admits_no_more(tight: &Policy, loose: &Policy) -> bool {
+    use Algorithm::{FixedWindow, SlidingCounter, SlidingLog, SlidingWindow};
+    let (tight_one, loose_one) = (tight.algorithm(), loose.algorithm());
+    if tight.cost() != loose.cost() {
+        return false;
+    }
+    if let (Some(tight), Some(loose)) = (meter(tight_one), meter(loose_one)) {
+        let slower = |one: Rate, other: Rate| {
+            u128::from(one.count()) * u128::from(other.period().as_micros())
+                <= u128::from(other.count()) * u128::from(one.period().as_micros())
+        };
+        return tight.1 <= loose.1 && slower(tight.0, loose.0);
+    }
+    match (tight_one, loose_one) {
+        (FixedWindow { limit, window }, FixedWindow { limit: most, window: other }) => {
+            window == other && limit <= most
+        }
+        (SlidingCounter { limit, window }, SlidingCounter { limit: most, window: other }) => {
+            window == other && limit <= most
+        }
+        (
+            SlidingWindow { limit, window, slices },
+            SlidingWindow { limit: most, window: other, slices: others },
+        ) => window == other && slices == others && limit <= most,
+        (SlidingLog { strategies: tight }, SlidingLog { strategies: loose }) => {
+            loose.iter().all(|loose| tight.iter().any(|tight| implies(tight, loose)))
+        }
+        _ => false,
+    }
+}
+
+/// The rate and burst of an algorithm that is the same as a token bucket.
+const fn meter(algorithm: &Algorithm) -> Option<(Rate, u64)> {
+    match algorithm {
+        Algorithm::TokenBucket { rate, burst: most }
+        | Algorithm::Gcra { rate, burst: most }
+        | Algorithm::LeakyBucket { rate, capacity: most } => Some((*rate, *most)),
+        _ => None,
+    }
+}
+
+/// Warnings about what keys are made of.
+pub(super) fn of_key(key: &KeyExpression) -> Vec<String> {
+    let mut warnings = Vec::new();
+    // What proxies say of the client, and clients can say too.
+    let about_address = ["x-forwarded-for", "forwarded", "x-real-ip"];
+    for component in key.alternatives().flatten() {
+        if let KeyComponent::Header(name) = component
+            && about_address.contains(&name.as_str())
+        {
+            warnings.push(format!(
+                "`{component}` is what a client chooses to send, so it has as many keys as it likes: \
+                 write `ip`, and in `http` the `client_address` with the proxies to trust"
+            ));
+        }
+    }
+    let mut alternatives = key.alternatives().rev().skip(1);
+    if alternatives.any(|components| components.iter().all(is_nearly_always_there)) {
+        warnings.push(
+            "nearly every request has an `ip`, so what comes after it is hardly ever used: \
+             write `ip` last"
+                .to_owned(),
+        );
+    }
+    warnings
+}
+
+/// A warning about `missing_key`.
+pub(super) fn of_missing_key(key: &KeyExpression) -> Option<String> {
+    let last = key.alternatives().next_back()?;
+    let is_there = last.iter().all(is_always_there);
+    is_there.then(|| format!("has no effect: every request has the key `{key}`"))
+}
+
+const fn is_always_there(component: &KeyComponent) -> bool {
+    matches!(component, KeyComponent::Method | KeyComponent::Path | KeyComponent::Literal(_))
+}
+
+fn is_nearly_always_there(component: &KeyComponent) -> bool {
+    *component == KeyComponent::Ip || is_always_there(component)
+}
+
+/// A warning about a list of keys that has no exceptions.
+pub(super) fn of_lists(limit: &LimitConfig) -> Option<(&'static str, &'static str)> {
+    let LimitConfig { allow, block, overrides, .. } = limit;
+    let has_all = |list: &[KeyMatcher]| list.iter().any(|it| it.matches_all());
+    match (&**allow, &**block) {
+        _ if !overrides.is_empty() => None,
+        (allow, []) if has_all(allow) => {
+            Some(("allow", "lets every key pass uncounted: remove `*`, or write `enabled: false`"))
+        }
+        ([], block) if has_all(block) => {
+            Some(("block", "denies every key: remove `*`, or add who may pass to `allow`"))
+        }
+        _ => None,
+    }
+}
+
+/// A warning about an override, where `others` are all other entries about keys of its limit.
+pub(super) fn of_override<'m>(
+    made: &Override,
+    base: &Limit,
+    mut others: impl Iterator<Item = &'m KeyMatcher>,
+) -> Option<&'static str> {
+    if made.key().matches_all() {
+        return Some("is for every key: change the numbers of the limit instead");
+    }
+    let policies = |limit: &Limit| -> Vec<Policy> {
+        limit.members().iter().map(|member| member.policy().clone()).collect()
+    };
+    // Within a wider entry it is an exception.
+    let is_alone = others.all(KeyMatcher::is_exact);
+    (is_alone && policies(made.limit()) == policies(base)).then_some("changes nothing")
+}
+
+/// A warning about a store in which no key of some limit has room.
+pub(super) fn of_max_keys(max_keys: NonZeroUsize, limits: &[LimitConfig]) -> Option<String> {
+    let states = |limit: &&LimitConfig| limit.limit.members().len();
+    let most = limits.iter().max_by_key(states).filter(|most| states(most) > max_keys.get())?;
+    Some(format!(
+        "is less than the {} policies of limit `{}`, each of which stores a state for a key: none has room",
+        states(&most),
+        most.limit.name()
+    ))
 }
 
 /// Warnings about the prefix of keys in Redis.

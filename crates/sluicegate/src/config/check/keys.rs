@@ -14,6 +14,8 @@ pub(super) struct KeyContext<'c> {
     pub(super) expression: Option<&'c KeyExpression>,
     pub(super) address: &'c ClientAddress,
     pub(super) limit: Option<&'c Limit>,
+    /// Whether the file says what keys are made of. Otherwise they may be text of the HTTP API.
+    pub(super) is_written: bool,
 }
 
 /// The allow and block lists.
@@ -70,10 +72,11 @@ impl Checker<'_> {
         let text = self.text(node, path, "a key in quotes such as \"alice\"")?;
         match text.parse::<KeyMatcher>() {
             Ok(matcher) => {
-                let why_never = context
-                    .expression
-                    .and_then(|expression| matcher.why_never(expression, context.address));
-                if let Some(why) = why_never {
+                let why_never = |expression: &KeyExpression| {
+                    let unlike = || matcher.why_unlike(expression).filter(|_| context.is_written);
+                    matcher.why_never(expression, context.address).or_else(unlike)
+                };
+                if let Some(why) = context.expression.and_then(why_never) {
                     self.warnings.report(node.position, &format!("{path}: {why}"));
                 }
                 Some(matcher)
@@ -102,9 +105,11 @@ impl Checker<'_> {
             return None;
         };
         let mut seen = HashSet::new();
+        let mut entries: Vec<&Node> = Vec::new();
         let overrides = nodes.iter().enumerate().map(|(index, node)| {
             let path = format!("{path}[{index}]");
             let (key_node, found) = self.one_override(node, &path, context)?;
+            entries.push(key_node);
             let key = found.key();
             if !seen.insert(key.clone()) {
                 self.reporter.report(key_node.position, &twice(&path));
@@ -120,7 +125,18 @@ impl Checker<'_> {
             }
             Some(found)
         });
-        overrides.collect::<Vec<_>>().into_iter().collect()
+        let overrides: Vec<Option<Override>> = overrides.collect();
+        let overrides: Vec<Override> = overrides.into_iter().collect::<Option<_>>()?;
+        if let (Some(lists), Some(base)) = (lists, context.limit) {
+            for (index, (made, node)) in overrides.iter().zip(entries).enumerate() {
+                let keys = overrides.iter().map(Override::key).filter(|key| *key != made.key());
+                let others = keys.chain(&lists.allow).chain(&lists.block);
+                if let Some(warning) = warnings::of_override(made, base, others) {
+                    self.warnings.report(node.position, &format!("{path}[{index}]: {warning}"));
+                }
+            }
+        }
+        Some(overrides)
     }
 
     fn one_override<'n>(
@@ -157,9 +173,6 @@ impl Checker<'_> {
             (None, Some(times)) => {
                 let path = path(parent, "times");
                 let many = self.times(times, &path)?;
-                if many.is_one() {
-                    self.warnings.report(times.position, &format!("{path}: changes nothing"));
-                }
                 let (key_node, key) = key?;
                 let base = context.limit?;
                 let made = Override::times(key, base, many)

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use sluicegate_core::{Limit, LimitError, LimitName, Policy, Span};
-use sluicegate_http::{KeyExpression, KeyExpressionError, OnMissingKey};
+use sluicegate_http::{KeyExpression, OnMissingKey};
 
 use super::keys::{KeyContext, Lists};
 use super::{Checked, Checker, EXAMPLE, NO_LIMITS, excerpt, field, is_misspelt, path, twice};
@@ -84,6 +84,11 @@ impl Checker<'_> {
             Some((node, path)) => self.key(node, &path),
             None => Some(KeyExpression::default()),
         };
+        if let (Some((node, path)), Some(expression)) = (given("missing_key"), &expression)
+            && let Some(warning) = warnings::of_missing_key(expression)
+        {
+            self.warnings.report(node.position, &format!("{path}: {warning}"));
+        }
         let missing_key = given("missing_key").map(|(node, path)| {
             let words = [
                 ("shared", OnMissingKey::Shared),
@@ -116,6 +121,7 @@ impl Checker<'_> {
             expression: expression.as_ref(),
             address: &http.client_address,
             limit: limit.as_ref(),
+            is_written: given("key").is_some(),
         };
         let lists = self.lists(given("allow"), given("block"), &context);
         let overrides = match given("overrides") {
@@ -123,7 +129,7 @@ impl Checker<'_> {
             None => Some(Vec::new()),
         };
         let Lists { allow, block } = lists?;
-        Some(LimitConfig {
+        let config = LimitConfig {
             limit: limit.filter(|_| name.is_some())?,
             enabled: enabled.unwrap_or_default_if_absent()?,
             key: expression?.with_client_address(http.client_address.clone()),
@@ -133,7 +139,13 @@ impl Checker<'_> {
             overrides: overrides?,
             on_store_failure: on_store_failure.unwrap_or_default_if_absent()?,
             deadline: Some(deadline.unwrap_or(Some(Config::DEADLINE))?),
-        })
+        };
+        if let Some((list, warning)) = warnings::of_lists(&config)
+            && let Some((node, path)) = given(list)
+        {
+            self.warnings.report(node.position, &format!("{path}: {warning}"));
+        }
+        Some(config)
     }
 
     fn key(&mut self, node: &Node, path: &str) -> Option<KeyExpression> {
@@ -146,13 +158,20 @@ impl Checker<'_> {
             );
             return None;
         }
-        text.parse()
-            .map_err(|error: KeyExpressionError| {
+        match text.parse::<KeyExpression>() {
+            Ok(expression) => {
+                for warning in warnings::of_key(&expression) {
+                    self.warnings.report(node.position, &format!("{path}: {warning}"));
+                }
+                Some(expression)
+            }
+            Err(error) => {
                 let position = node.position_inside(self.text, error.column() - 1);
                 let message = format!("{path}: {}", error.message());
                 self.reporter.report_with(position, &message, error.snippet());
-            })
-            .ok()
+                None
+            }
+        }
     }
 
     fn deadline(&mut self, node: &Node, path: &str) -> Option<Span> {
@@ -181,6 +200,10 @@ impl Checker<'_> {
         let (nodes, policies) = self.policy_list(node, path)?;
         if let Some(warning) = warnings::of_policies(&policies) {
             self.warnings.report(node.position, &format!("{path}: {warning}"));
+        }
+        for (index, warning) in warnings::redundant_policies(&policies) {
+            let at = nodes.get(index).unwrap_or(node);
+            self.warnings.report(at.position, &format!("{path}[{index}]: {warning}"));
         }
         match Limit::new(name, policies) {
             Ok(limit) => Some(limit),
