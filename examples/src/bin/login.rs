@@ -1,6 +1,7 @@
-//! A login form with axum. An attempt takes from the budget of the address and from that of the
-//! account, in one decision: whoever is refused by one of them takes nothing from the other. So an
-//! address that has used up its own attempts can't use up those of further accounts.
+//! A login form with axum. A guess takes from the budget of the address and from that of the account,
+//! in one decision, before the password is looked at: whoever is refused by one of them takes nothing
+//! from the other. A right password gives both back, so only wrong ones count, however many guesses
+//! are made at once.
 //!
 //! ```sh
 //! cargo run -p sluicegate-examples --bin login -- 127.0.0.1:3000
@@ -12,22 +13,21 @@
 use std::error::Error;
 use std::net::SocketAddr;
 
-use axum::extract::{ConnectInfo, State};
+use axum::extract::ConnectInfo;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum::{Form, Router};
 use serde::Deserialize;
-use sluicegate::http::Key;
-use sluicegate::{Ask, Caller, Config, Denied, Gate, Registry};
+use sluicegate::{Caller, Config, Denied, Registry, limit};
 use tokio::net::TcpListener;
 
 const LIMITS: &str = r#"
 limits:
   address:
-    policies: ["token_bucket 30/min burst 4"]
+    policies: ["token_bucket 60/h burst 5"]
   account:
-    policies: ["fixed_window 3/h"]
+    policies: ["sliding_log 3/5min and 8/d"]
 "#;
 
 #[derive(Deserialize)]
@@ -36,32 +36,49 @@ struct Attempt {
     password: String,
 }
 
+enum Rejected {
+    Wrong,
+    Denied(Denied),
+}
+
+impl From<Denied> for Rejected {
+    fn from(denied: Denied) -> Self {
+        Self::Denied(denied)
+    }
+}
+
+impl IntoResponse for Rejected {
+    fn into_response(self) -> Response {
+        match self {
+            Self::Wrong => {
+                (StatusCode::UNAUTHORIZED, "wrong account or password\n").into_response()
+            }
+            Self::Denied(denied) => sluicegate_tower::Denied::from(denied).into_response(),
+        }
+    }
+}
+
+#[limit("address", key = ip, refund_if = Result::is_ok)]
+#[limit("account", key = "{account}")]
+async fn verify(account: &str, password: &str) -> Result<(), Rejected> {
+    if password == "swordfish" { Ok(()) } else { Err(Rejected::Wrong) }
+}
+
 async fn login(
-    State(limits): State<Gate>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
     Form(attempt): Form<Attempt>,
-) -> Result<Response, sluicegate_tower::Denied> {
+) -> Result<&'static str, Rejected> {
+    let account = attempt.account.to_lowercase();
     // Of an IPv6 address the network counts: a client has billions of addresses in it.
-    let client = Caller::new().with_ip(peer.ip()).ip();
-    let address = client.as_ref().map_or_else(Ask::nothing, Ask::from_key);
-    let account = Key::new(attempt.account.to_lowercase());
-    let ask = address.and(Ask::from_key(&account));
-
-    let answer = limits.check(ask).await;
-    let answer = answer.map_err(|error| Denied::failed(limits.name(), error));
-    let _ = answer.and_then(Denied::unless_allowed)?;
-    if attempt.password == "swordfish" {
-        Ok("welcome\n".into_response())
-    } else {
-        Ok((StatusCode::UNAUTHORIZED, "wrong account or password\n").into_response())
-    }
+    let client = Caller::new().with_ip(peer.ip());
+    client.scope(verify(&account, &attempt.password)).await?;
+    Ok("welcome\n")
 }
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let registry = Registry::open(&Config::parse(LIMITS, "limits.yaml")?)?;
-    let limits = registry.gate("address").and(registry.gate("account"))?;
-    let router = Router::new().route("/login", post(login)).with_state(limits);
+    sluicegate::install(Registry::open(&Config::parse(LIMITS, "limits.yaml")?)?);
+    let router = Router::new().route("/login", post(login));
 
     let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:0".to_owned());
     let listener = TcpListener::bind(address).await?;
