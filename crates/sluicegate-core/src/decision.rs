@@ -14,8 +14,8 @@ use crate::receipt::Receipt;
 use crate::slices::SliceCounts;
 use crate::time::{Span, Timestamp};
 
-pub(crate) use outcome::Numbers;
 pub use outcome::Outcome;
+pub(crate) use outcome::{Numbers, Said};
 
 /// The answer to a request: allowed or denied, by which limit, and what each policy says.
 ///
@@ -190,23 +190,20 @@ impl Decision {
         cost: u64,
         verdict: Verdict,
     ) -> Self {
-        let (admitted, delay) = match verdict {
-            Verdict::Pass { wait } => (true, wait),
-            Verdict::Refuse { retry } => (false, retry.unwrap_or(NEVER)),
-        };
+        let (said, amount) = Said::of(verdict);
+        let admitted = said == Said::Passes;
         let mut policies = SmallVec::new();
         policies.push(Numbers {
             remaining: rule.remaining_ticks(balance),
             reset: rule.reset_ticks(balance),
-            delay,
+            amount,
             total: 0,
             current: 0,
             violated: 0,
-            given_back: NEVER,
-            admitted,
+            said,
         });
         let (granted, binding) = if admitted { (cost, None) } else { (0, Some(0)) };
-        let instant = if admitted { Bucket::judged_at(balance) } else { delay };
+        let instant = if admitted { Bucket::judged_at(balance) } else { amount };
         Self::new(limit.clone(), policies, admitted, granted, instant, binding)
     }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::{RetryAfter, span};
-use crate::kernel::{NEVER, Rule};
+use crate::kernel::{NEVER, Rule, Verdict};
 use crate::limit::Member;
 use crate::name::PolicyName;
 use crate::policy::Enforcement;
@@ -24,14 +24,33 @@ pub(crate) struct Numbers {
     pub(crate) remaining: u64,
     /// The reset time, likewise.
     pub(crate) reset: u64,
-    /// The wait if admitted, otherwise the retry-after, in µs.
-    pub(crate) delay: u64,
+    /// In µs the wait if it passes and the retry-after if it is refused; of a refund the units that
+    /// came back.
+    pub(crate) amount: u64,
     pub(crate) total: u64,
     pub(crate) current: u64,
     pub(crate) violated: u32,
-    /// The units that a refund gave back, otherwise [`NEVER`].
-    pub(crate) given_back: u64,
-    pub(crate) admitted: bool,
+    pub(crate) said: Said,
+}
+
+/// What a policy said.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Said {
+    Passes,
+    Refuses,
+    GaveBack,
+}
+
+impl Said {
+    /// The word and the amount of a verdict.
+    #[inline]
+    pub(crate) const fn of(verdict: Verdict) -> (Self, u64) {
+        match verdict {
+            Verdict::Pass { wait } => (Self::Passes, wait),
+            Verdict::Refuse { retry: Some(retry) } => (Self::Refuses, retry),
+            Verdict::Refuse { retry: None } => (Self::Refuses, NEVER),
+        }
+    }
 }
 
 impl<'d> Outcome<'d> {
@@ -54,7 +73,7 @@ impl<'d> Outcome<'d> {
     /// Whether this policy admits the request.
     #[must_use]
     pub const fn is_admitted(&self) -> bool {
-        self.numbers.admitted
+        !matches!(self.numbers.said, Said::Refuses)
     }
 
     /// Whether the policy is a shadow: reported, but never enforced.
@@ -79,13 +98,13 @@ impl<'d> Outcome<'d> {
     /// How long this policy on its own makes the caller wait before it acts.
     #[must_use]
     pub const fn wait(&self) -> Span {
-        span(if self.numbers.admitted { self.numbers.delay } else { 0 })
+        span(if matches!(self.numbers.said, Said::Passes) { self.numbers.amount } else { 0 })
     }
 
     /// When the request would pass this policy.
     #[must_use]
     pub const fn retry_after(&self) -> RetryAfter {
-        RetryAfter::of(self.numbers.admitted, self.numbers.delay)
+        RetryAfter::of(self.is_admitted(), self.numbers.amount)
     }
 
     /// The time until the state equals that of a fresh key; `None` if nothing ever flows back.
@@ -117,7 +136,10 @@ impl<'d> Outcome<'d> {
     /// ```
     #[must_use]
     pub const fn given_back(&self) -> Option<u64> {
-        bounded(self.numbers.given_back)
+        match self.numbers.said {
+            Said::GaveBack => Some(self.numbers.amount),
+            Said::Passes | Said::Refuses => None,
+        }
     }
 
     /// The units that count within the (longest) window of a ring or log; 0 for other policies.

@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::{Held, PerPolicy, open};
-use crate::decision::{Decision, Numbers};
+use crate::decision::{Decision, Numbers, Said};
 use crate::kernel::{Account, Admission, Charge, NEVER, Now, Overflow, State, Verdict};
 use crate::limit::Limit;
 use crate::policy::{DeniedCharge, Enforcement, Policy};
@@ -17,13 +17,13 @@ pub(super) struct Judgement {
     verdict: Verdict,
     /// The strategies of a log that refuse, as bits.
     violated: u32,
-    /// The units that a refund gave back, otherwise [`NEVER`].
-    given_back: u64,
+    /// The units that a refund gave back.
+    given_back: Option<u64>,
 }
 
 impl Judgement {
     const fn passed(cost: u64) -> Self {
-        Self { cost, verdict: Verdict::Pass { wait: 0 }, violated: 0, given_back: NEVER }
+        Self { cost, verdict: Verdict::Pass { wait: 0 }, violated: 0, given_back: None }
     }
 
     fn of(account: &Account<'_>, cost: u64, within: Option<u64>) -> Self {
@@ -35,7 +35,7 @@ impl Judgement {
             Verdict::Refuse { .. } => account.violated(cost),
             Verdict::Pass { .. } => 0,
         };
-        Self { cost, verdict, violated, given_back: NEVER }
+        Self { cost, verdict, violated, given_back: None }
     }
 }
 
@@ -225,7 +225,7 @@ impl<'l> Judge<'l> {
                 continue;
             }
             let given = if account.is_known() { give(account, judgement.cost) } else { None };
-            judgement.given_back = given.unwrap_or(0);
+            judgement.given_back = Some(given.unwrap_or(0));
             self.changed |= u64::from(given.is_some()) << index;
         }
         (true, 0)
@@ -251,9 +251,9 @@ impl<'l> Judge<'l> {
         {
             let numbers = numbers(account, *judgement);
             if self.is_enforced(index) {
-                let binds = binding.is_none_or(|(_, longest)| numbers.delay > longest);
-                if !numbers.admitted && binds {
-                    binding = Some((u8::try_from(index).unwrap_or(u8::MAX), numbers.delay));
+                let binds = binding.is_none_or(|(_, longest)| numbers.amount > longest);
+                if numbers.said == Said::Refuses && binds {
+                    binding = Some((u8::try_from(index).unwrap_or(u8::MAX), numbers.amount));
                 }
             }
             policies.push(numbers);
@@ -318,19 +318,18 @@ impl<'l> Judge<'l> {
 }
 
 fn numbers(account: &Account<'_>, judgement: Judgement) -> Numbers {
-    let (admitted, delay) = match judgement.verdict {
-        Verdict::Pass { wait } => (true, wait),
-        Verdict::Refuse { retry } => (false, retry.unwrap_or(NEVER)),
+    let (said, amount) = match judgement.given_back {
+        Some(units) => (Said::GaveBack, units),
+        None => Said::of(judgement.verdict),
     };
     let (total, current) = account.counts();
     Numbers {
         remaining: account.remaining_ticks(),
         reset: account.reset_ticks(),
-        delay,
+        amount,
         total,
         current,
         violated: judgement.violated,
-        given_back: judgement.given_back,
-        admitted,
+        said,
     }
 }

@@ -157,7 +157,7 @@ fn is_nearly_always_there(component: &KeyComponent) -> bool {
 /// A warning about a list of keys that has no exceptions.
 pub(super) fn of_lists(limit: &LimitConfig) -> Option<(&'static str, &'static str)> {
     let LimitConfig { allow, block, overrides, .. } = limit;
-    let has_all = |list: &[KeyMatcher]| list.iter().any(|it| it.matches_all());
+    let has_all = |list: &[KeyMatcher]| list.iter().any(KeyMatcher::matches_all);
     match (&**allow, &**block) {
         _ if !overrides.is_empty() => None,
         (allow, []) if has_all(allow) => {

@@ -178,7 +178,7 @@ fn listed(names: &[&str]) -> String {
     let shown = names.get(..MOST).unwrap_or(names).join(", ");
     match names.len() {
         0 => "there are none.".to_owned(),
-        ..=MOST => format!("the limits are {shown}."),
+        1..=MOST => format!("the limits are {shown}."),
         more => format!("the limits are {shown} and {} more.", more - MOST),
     }
 }
