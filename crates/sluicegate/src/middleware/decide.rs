@@ -120,12 +120,12 @@ impl Rules {
         let ask = asking(question);
         let answer = look.ask_at_once(operation, &ask)?;
         let Some(asking_next) = self.second(question, &answer) else {
-            return Some(self.passed((operation, asking), &ask, answer));
+            return Some(self.passed(asking, &ask, answer));
         };
         let wait = wait_of(&answer);
         let next = asking_next(question);
         let answer = look.ask_at_once(Operation::Check, &next)?;
-        let passed = self.passed((Operation::Check, asking_next), &next, answer);
+        let passed = self.passed(asking_next, &next, answer);
         Some(passed.map(|passed| passed.waiting(wait)))
     }
 
@@ -134,18 +134,18 @@ impl Rules {
         if self.queues() {
             let ask = question.ask();
             let answer = self.gate.acquire_and_tell(&ask, self.wait_up_to, fields).await;
-            return self.passed((Operation::Check, Question::ask), &ask, answer);
+            return self.passed(Question::ask, &ask, answer);
         }
         let (operation, asking) = self.first();
         let ask = asking(question);
         let answer = self.gate.ask_and_tell(operation, &ask, fields).await;
         let Some(asking_next) = self.second(question, &answer) else {
-            return self.passed((operation, asking), &ask, answer);
+            return self.passed(asking, &ask, answer);
         };
         let wait = wait_of(&answer);
         let next = asking_next(question);
         let answer = self.gate.ask_and_tell(Operation::Check, &next, fields).await;
-        let passed = self.passed((Operation::Check, asking_next), &next, answer);
+        let passed = self.passed(asking_next, &next, answer);
         passed.map(|passed| passed.waiting(wait))
     }
 
@@ -178,12 +178,7 @@ impl Rules {
     }
 
     /// How a request passes by the answer to what was asked.
-    fn passed(
-        &self,
-        (operation, asking): (Operation, Asking),
-        ask: &Ask<'_>,
-        answer: Answer,
-    ) -> Result<Passed, Refusal> {
+    fn passed(&self, asking: Asking, ask: &Ask<'_>, answer: Answer) -> Result<Passed, Refusal> {
         let wait = wait_of(&answer);
         let (decision, fields) = match answer {
             Ok(answer) => answer,
@@ -195,7 +190,7 @@ impl Rules {
         }
         // The request has already waited in the queue.
         let wait = if self.queues() { Span::ZERO } else { wait };
-        let gives_back = self.refund_if.is_some() && operation != Operation::Peek;
+        let gives_back = self.refund_if.is_some() && decision.taken_at().is_some();
         let taken = gives_back.then_some(Taken { asking, decision });
         Ok(Passed { fields, wait, taken })
     }
