@@ -225,3 +225,35 @@ impl Policy {
         self.denied_charge
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quota_is_what_a_fresh_key_admits_and_the_time_until_as_much_is_there_again() {
+        for (spec, units, window) in [
+            ("token_bucket 10/s burst 25", 25, Some("2500ms")),
+            ("gcra 4/min burst 2", 2, Some("30s")),
+            ("leaky_bucket 5/s capacity 20", 20, Some("4s")),
+            ("shaper 5/s queue 9", 10, Some("2s")),
+            ("smooth 7/10s burst 1s", 7, Some("10s")),
+            ("token_bucket 0/s burst 3", 3, None),
+            ("warmup 5/2s over 10s", 5, Some("2s")),
+            ("fixed_window 6/h", 6, Some("1h")),
+            ("fixed_window 6/d aligned", 6, Some("1d")),
+            ("fixed_window 6/d calendar UTC", 6, Some("1d")),
+            ("fixed_window 6/w calendar UTC", 6, Some("1w")),
+            ("fixed_window 6/month calendar UTC", 6, Some("31d")),
+            ("fixed_window 6/year calendar UTC", 6, Some("366d")),
+            ("sliding_counter 8/min", 8, Some("1min")),
+            ("sliding_window 8/min slices 6", 8, Some("1min")),
+            ("sliding_log 10/s and 5/h and 20/d", 5, Some("1h")),
+            ("sliding_log 5/s and 5/h", 5, Some("1h")),
+        ] {
+            let quota = spec.parse::<Policy>().map(|policy| policy.quota());
+            let window = window.map(|window| window.parse().unwrap());
+            assert_eq!(quota, Ok(Quota { units, window }), "{spec}");
+        }
+    }
+}
