@@ -129,16 +129,15 @@ fn ask_both(
             let newest = Record::decode(&value);
             let newest = newest.entries().iter().filter_map(Entry::numbers).map(|all| all[0]).max();
             // The day for which a smooth policy is kept begins now, or when its state is stamped.
-            let is_ahead = newest.is_some_and(|newest| newest > now_us);
-            if !is_ahead || !specs.iter().any(|spec| spec.starts_with("smooth")) {
+            let is_smooth = specs.iter().any(|spec| spec.starts_with("smooth"));
+            let day_begins = if is_smooth { newest.unwrap_or(now_us) } else { now_us };
+            if day_begins <= now_us {
                 assert!(expires >= least, "{expires} is before {least}: {about}");
-                // What is given back, or doesn't change, is kept for longer than it has to be.
-                let gives = request.action() == Action::Decide(Operation::Refund)
-                    || request.action().taken_at().is_some();
-                let is_charged =
-                    !gives && expected.is_ok_and(|it| it.is_allowed() && !it.notes().restamped);
-                let is_exact = is_all_new && is_charged;
-                assert!(expires == least || !is_exact, "{expires} is after {least}: {about}");
+            }
+            // What doesn't change is kept for longer than it has to be.
+            let is_charged = expected.is_ok_and(|it| it.is_allowed() && !it.notes().restamped);
+            if is_all_new && is_charged && day_begins == now_us {
+                assert!(expires <= least, "{expires} is after {least}: {about}");
             }
             Some(stored.value)
         }

@@ -112,7 +112,8 @@ local function lower(p, ticks)
 end
 
 function bucket.refund(p, units)
-  lower(p, units <= floor(MAX / p.unit) and units * p.unit or MAX)
+  -- A product above 2^53 isn't exact, but surely more than is held.
+  lower(p, units * p.unit)
 end
 
 -- What the units still withhold: less than they cost by what has flowed back since.

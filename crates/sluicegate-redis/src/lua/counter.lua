@@ -79,7 +79,7 @@ end
 
 function counter.lasts(p)
   if p.current > 0 then return p.start + 2 * p.length - p.at end
-  return p.start + p.length - p.at
+  return p.previous > 0 and p.start + p.length - p.at or 0
 end
 
 function counter.write(p)

@@ -82,7 +82,8 @@ function window.remaining(p)
 end
 
 function window.lasts(p)
-  return p.finish - p.at
+  -- An open window stays open even if all of its units were given back.
+  return (p.used > 0 or p.anchor == FIRST_ADMITTED) and p.finish - p.at or 0
 end
 
 function window.write(p)
