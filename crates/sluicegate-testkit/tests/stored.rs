@@ -446,3 +446,21 @@ fn units_taken_beside_a_log_that_was_lost_can_be_given_back_after_the_clock_step
         assert_eq!(given.policies().next().unwrap().remaining(), Some(3), "{spec}");
     }
 }
+
+#[test]
+fn the_shortest_list_that_another_version_may_write_is_kept() {
+    let clock = Clock::Own { max_clock_back_us: MAX_CLOCK_BACK };
+    let specs = ["fixed_window 3/h".parse().unwrap(), "sliding_log 3/h".parse().unwrap()];
+    let mut scripted = Scripted::new(specs.to_vec(), clock);
+    let key = scripted.keys(SUBJECT).remove(0);
+    let body = HOUR.to_be_bytes()[1..].to_vec().into();
+    let theirs =
+        Entry { kind: 0xbf, identity: Identity::from_bytes(*b"else"), retention: 40, body };
+    let mut value = Vec::new();
+    theirs.write(&mut value);
+    scripted.store([(key.clone(), Stored { value, expires_ms: None })].into());
+    let decision = scripted.decide(HOUR, SUBJECT, Operation::Check, Costs::Own).unwrap();
+    assert!(decision.is_allowed() && !decision.notes().discarded);
+    let stored = scripted.stored().remove(&key).unwrap();
+    assert_eq!(Record::decode(&stored.value).entries().last(), Some(&theirs));
+}
