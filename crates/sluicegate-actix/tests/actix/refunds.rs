@@ -11,6 +11,7 @@ use actix_web::{App, HttpResponse, web};
 use sluicegate::{Config, Gate, Registry};
 use sluicegate_actix::LimitMiddleware;
 use sluicegate_testkit::servers::Server;
+use sluicegate_testkit::wait::until_async;
 use tokio::sync::Semaphore;
 
 use super::serve;
@@ -77,9 +78,7 @@ impl Form {
 }
 
 async fn until(happened: impl Fn() -> bool) {
-    while !happened() {
-        tokio::task::yield_now().await;
-    }
+    until_async("what a guess does", async || if happened() { Ok(()) } else { Err(()) }).await;
 }
 
 #[tokio::test]

@@ -1,5 +1,7 @@
 //! Charges for afterwards: when it is known what a response costs.
 
+use std::convert::Infallible;
+use std::future::ready;
 use std::sync::Arc;
 
 use axum::Router;
@@ -7,7 +9,9 @@ use axum::extract::Path;
 use axum::response::IntoResponse;
 use axum::routing::get;
 use http::{HeaderName, Request, Response, StatusCode};
-use sluicegate::http::{KeyExpression, Peer};
+use sluicegate::http::{KeyExpression, Peer, fixed};
+use sluicegate::{Config, Registry};
+use sluicegate_testkit::servers::Server;
 use sluicegate_testkit::wait::until_async;
 use sluicegate_tower::{Charge, LimitLayer};
 use tokio::sync::{Notify, Semaphore};
@@ -198,4 +202,35 @@ async fn an_absurd_charge_is_a_debt_and_no_more() {
     let client = site(layer, async || "hello").await;
     // More than the limit can owe: that is the operator's to hear of, not the client's.
     assert_eq!(client.get("/x").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_client_that_hangs_up_while_it_is_charged_pays() {
+    let server = Server::start().unwrap();
+    let config = format!(
+        "store: \"{}\"\nlimits: {{api: {{deadline: 5s, policies: [fixed_window 9/h]}}}}",
+        server.url()
+    );
+    let registry = Registry::open(&Config::parse(&config, "limits.yaml").unwrap()).unwrap();
+    let api = registry.gate("api");
+    let layer = LimitLayer::new(api.clone()).key(fixed("all")).charge_after(|_| Some(2));
+    let served = Arc::new(Notify::new());
+    let serving = Arc::clone(&served);
+    let service = service_fn(move |_: Request<()>| {
+        serving.notify_one();
+        ready(Ok::<_, Infallible>(Response::new(String::new())))
+    });
+    let request = Request::builder().body(()).unwrap();
+    let mut call = Box::pin(layer.layer(service).oneshot(request));
+    tokio::select! {
+        biased;
+        _ = &mut call => panic!("answered before it was charged"),
+        () = served.notified() => {}
+    }
+    drop(call);
+    until_async("the charge", async || match api.peek("all").await.unwrap().remaining() {
+        Some(7) => Ok(()),
+        left => Err(left),
+    })
+    .await;
 }

@@ -10,6 +10,7 @@ use http::{Request, Response, StatusCode};
 use sluicegate::http::Peer;
 use sluicegate::{Config, Gate, Registry};
 use sluicegate_testkit::servers::Server;
+use sluicegate_testkit::wait::until_async;
 use sluicegate_tower::LimitLayer;
 use tokio::sync::Semaphore;
 use tower::{Layer as _, ServiceExt as _, service_fn};
@@ -90,9 +91,11 @@ impl Form {
     }
 
     async fn are_running(&self, guesses: usize) {
-        while self.running.load(Ordering::SeqCst) != guesses {
-            tokio::task::yield_now().await;
-        }
+        until_async("guesses that run", async || match self.running.load(Ordering::SeqCst) {
+            running if running == guesses => Ok(()),
+            running => Err(running),
+        })
+        .await;
     }
 }
 
@@ -104,9 +107,11 @@ async fn of_forty_guesses_at_once_three_are_verified() {
             let guesses: Vec<_> = (0..40).map(|_| form.guess("alice", password, 0)).collect();
             let denied = || guesses.iter().filter(|guess| guess.is_finished()).count();
             // None of those that run is answered yet.
-            while denied() + form.running.load(Ordering::SeqCst) < 40 {
-                tokio::task::yield_now().await;
-            }
+            until_async("forty guesses that run or are denied", async || {
+                let running = form.running.load(Ordering::SeqCst);
+                if denied() + running == 40 { Ok(()) } else { Err((denied(), running)) }
+            })
+            .await;
             assert_eq!(form.running.load(Ordering::SeqCst), 3);
             form.verified[0].add_permits(3);
             let mut statuses = Vec::new();

@@ -98,8 +98,16 @@ impl Later {
         Settled::Done(self.told)
     }
 
-    /// Does what is left, and returns the new response fields.
+    /// Does what is left, and returns the new response fields. A client that hangs up meanwhile
+    /// changes nothing of it.
     pub(super) async fn done(self) -> Option<PreparedFields> {
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) => runtime.spawn(self.settle()).await.ok().flatten(),
+            Err(_) => self.settle().await,
+        }
+    }
+
+    async fn settle(self) -> Option<PreparedFields> {
         let Self { open, charge, mut told } = self;
         if let Some(charge) = &charge {
             let ask = open.question.charge(charge, &open.rules.gate.look());
