@@ -27,8 +27,15 @@ pub struct StoreOptions {
 
 /// Why a store can't be opened from its URL, or a registry from a configuration. The message says what
 /// to change, and never contains a password.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Eq, PartialEq)]
 pub struct OpenError(Reason);
+
+impl fmt::Debug for OpenError {
+    /// What it prints: a `main` that returns it shows it like this.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
 
 #[derive(Clone, Debug, Eq, PartialEq)]
 enum Reason {

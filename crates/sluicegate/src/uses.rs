@@ -47,8 +47,15 @@ impl From<&str> for Uses {
 
 /// Names that a program uses and its configuration doesn't have. Prints all of them, with what may have
 /// been meant.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Default, Eq, PartialEq)]
 pub struct MissingNames(Vec<Missing>);
+
+impl fmt::Debug for MissingNames {
+    /// What it prints: a `main` that returns it shows it like this.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
 
 #[derive(Clone, Debug, Eq, PartialEq)]
 struct Missing {

@@ -10,8 +10,15 @@ use super::FileName;
 /// All problems in a config file, at least one, in the order of the file.
 ///
 /// Prints one problem after the other, each like [`ConfigProblem`].
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Eq, PartialEq)]
 pub struct ConfigErrors(Vec<ConfigProblem>);
+
+impl fmt::Debug for ConfigErrors {
+    /// What it prints: a `main` that returns it shows it like this.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
 
 impl ConfigErrors {
     /// The problems.

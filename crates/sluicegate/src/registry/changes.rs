@@ -58,7 +58,7 @@ impl fmt::Display for Changes {
 }
 
 /// Why a new configuration was rejected. Nothing changed.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum ReloadError {
     /// A field changed that needs a restart.
@@ -69,6 +69,13 @@ pub enum ReloadError {
     /// It lacks what the program [uses](crate::Uses): limits, or policies that the program names in
     /// costs.
     Missing(MissingNames),
+}
+
+impl fmt::Debug for ReloadError {
+    /// What it prints: a `main` that returns it shows it like this.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl fmt::Display for ReloadError {

@@ -63,8 +63,15 @@ impl Gate {
 }
 
 /// Why gates can't be joined. The message says what to change.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Eq, PartialEq)]
 pub struct JoinError(String);
+
+impl fmt::Debug for JoinError {
+    /// What it prints: a `main` that returns it shows it like this.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
 
 impl fmt::Display for JoinError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
