@@ -117,6 +117,12 @@ impl KeyMatcher {
         self.components.iter().all(|it| matches!(it, Pattern::Exact(_)))
     }
 
+    /// Whether it is an address, or a range of them.
+    #[must_use]
+    pub fn is_range(&self) -> bool {
+        matches!(&*self.components, [Pattern::Range(_)])
+    }
+
     fn of(component: Pattern) -> Self {
         Self { components: [component].into() }
     }

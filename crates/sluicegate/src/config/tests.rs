@@ -373,3 +373,26 @@ fn the_guide_is_right() {
     least.memory.max_keys = written.memory.max_keys;
     assert_eq!(written, least);
 }
+
+#[test]
+fn a_blocked_address_that_a_key_of_the_client_s_choice_passes_by_is_warned_of() {
+    let warnings = |key: &str, block: &str| {
+        let text =
+            format!("limits: {{a: {{policies: [gcra 1/s], key: '{key}', block: [{block}]}}}}");
+        parse(&text).warnings().iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    for (key, block) in
+        [("header:x-api-key or ip", "k, 10.0.0.0/8"), ("header:x-k+ip or user", "10.1.6.6")]
+    {
+        let told = warnings(key, block);
+        assert!(
+            told.len() == 1 && told[0].contains("block addresses in a limit with `key: ip`"),
+            "{told:?}"
+        );
+    }
+    for (key, block) in
+        [("ip", "10.0.0.0/8"), ("header:x-api-key or ip", "k"), ("user+ip or ip", "10.1.6.6")]
+    {
+        assert_eq!(warnings(key, block), [""; 0], "{key}");
+    }
+}

@@ -170,6 +170,21 @@ pub(super) fn of_lists(limit: &LimitConfig) -> Option<(&'static str, &'static st
     }
 }
 
+/// A warning about a blocked address where requests may have a key without one.
+pub(super) fn of_blocked(entry: &KeyMatcher, key: &KeyExpression) -> Option<String> {
+    let has_address = |components: &[KeyComponent]| components.contains(&KeyComponent::Ip);
+    // Where no key has one, the entry never matches, which is said elsewhere.
+    if !entry.is_range() || !key.alternatives().any(has_address) {
+        return None;
+    }
+    let without = key.alternatives().find(|components| !has_address(components))?;
+    let named: Vec<String> = without.iter().map(ToString::to_string).collect();
+    let named = named.join("+");
+    Some(format!(
+        "passes with the key `{named}`, which has no address: block addresses in a limit with `key: ip`"
+    ))
+}
+
 /// A warning about an override, where `others` are all other entries about keys of its limit.
 pub(super) fn of_override<'m>(
     made: &Override,

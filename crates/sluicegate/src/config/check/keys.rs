@@ -40,9 +40,31 @@ impl Checker<'_> {
             None => Some(Vec::new()),
         };
         let allow = list(allow, &twice);
+        let blocked = block.clone();
         let block =
             list(block, &|path| format!("{path}: is listed twice, here or in `allow`: keep one"));
+        if let (Some((node, path)), Some(block)) = (blocked, &block) {
+            self.addresses_in(node, &path, block, context);
+        }
         Some(Lists { allow: allow?, block: block? })
+    }
+
+    /// Warns of blocked addresses where a client chooses whether it is asked for its address.
+    fn addresses_in(
+        &mut self,
+        node: &Node,
+        path: &str,
+        block: &[KeyMatcher],
+        context: &KeyContext<'_>,
+    ) {
+        let (Value::List(nodes), Some(expression)) = (&node.value, context.expression) else {
+            return;
+        };
+        for (index, (node, entry)) in nodes.iter().zip(block).enumerate() {
+            if let Some(warning) = warnings::of_blocked(entry, expression) {
+                self.warnings.report(node.position, &format!("{path}[{index}]: {warning}"));
+            }
+        }
     }
 
     fn list(
