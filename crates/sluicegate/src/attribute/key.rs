@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 
 use sluicegate_http::{Cidr, Key as HttpKey};
 use smallvec::SmallVec;
@@ -48,14 +48,20 @@ impl Key {
     /// The network of whom the code runs for.
     #[inline]
     pub fn ip(on_missing: OnMissing) -> Self {
-        Caller::with_current(Caller::ip).map_or_else(|| Self::missing(on_missing), Self::given)
+        Caller::with_current(Caller::ip)
+            .map_or_else(|| Self::missing_of(Some(Part::Ip), on_missing), Self::given)
     }
 
     const fn given(key: HttpKey) -> Self {
         Self(State::Given(key))
     }
 
-    fn missing(on_missing: OnMissing) -> Self {
+    /// A key that lacks something: `part` of the caller, or else an `Option`.
+    #[cold]
+    fn missing_of(part: Option<Part>, on_missing: OnMissing) -> Self {
+        if let (Some(part), OnMissing::Shared) = (part, on_missing) {
+            part.note_missing();
+        }
         Self(match on_missing {
             OnMissing::Refuse => State::Refused,
             OnMissing::Shared => State::Given(HttpKey::shared()),
@@ -108,13 +114,39 @@ pub struct KeyWriter {
     separators: &'static [u8],
     network: Option<Cidr>,
     is_whole: bool,
+    /// What the caller lacks.
+    lacks: Option<Part>,
+}
+
+/// What a key takes of the caller.
+#[derive(Clone, Copy, Debug)]
+enum Part {
+    Ip,
+    User,
+}
+
+impl Part {
+    /// Warns, once, that calls share a key, which is rarely intended.
+    fn note_missing(self) {
+        static IP: Once = Once::new();
+        static USER: Once = Once::new();
+        let (once, part) = match self {
+            Self::Ip => (&IP, "ip"),
+            Self::User => (&USER, "user"),
+        };
+        once.call_once(|| {
+            tracing::warn!(
+                "a function with `{part}` in its `key` is called without one, and all such calls share a key: put middleware before it, open a `Caller::scope`, or write `missing = refuse`"
+            );
+        });
+    }
 }
 
 impl KeyWriter {
     #[inline]
     #[must_use]
     pub fn new(separators: &'static [u8]) -> Self {
-        Self { bytes: SmallVec::new(), separators, network: None, is_whole: true }
+        Self { bytes: SmallVec::new(), separators, network: None, is_whole: true, lacks: None }
     }
 
     /// Text of the template.
@@ -152,7 +184,7 @@ impl KeyWriter {
                 self.value(ip.as_bytes());
                 self.network = ip.network();
             }
-            None => self.is_whole = false,
+            None => self.lacks = Some(Part::Ip),
         });
     }
 
@@ -160,7 +192,7 @@ impl KeyWriter {
     pub fn user(&mut self) {
         Caller::with_current(|caller| match caller.user() {
             Some(user) => self.value(user.as_bytes()),
-            None => self.is_whole = false,
+            None => self.lacks = Some(Part::User),
         });
     }
 
@@ -171,8 +203,8 @@ impl KeyWriter {
 
     #[inline]
     pub fn finish(self, on_missing: OnMissing) -> Key {
-        if !self.is_whole {
-            return Key::missing(on_missing);
+        if !self.is_whole || self.lacks.is_some() {
+            return Key::missing_of(self.lacks, on_missing);
         }
         // Keys that begin with a NUL are looked at closely: one of them is no key at all.
         match self.network {
