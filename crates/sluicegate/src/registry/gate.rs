@@ -1,6 +1,7 @@
 //! One or several named limits, decided together.
 
 mod acquire;
+mod enforce;
 mod from_limiter;
 mod give_back;
 mod join;
