@@ -36,7 +36,11 @@ fn messages() {
         let (text, _) = case.split_once("-----\n").unwrap();
         let said = match Config::parse(text, "c.yaml") {
             Ok(config) => config.warnings().iter().map(|it| format!("warning: {it}\n")).collect(),
-            Err(errors) => format!("{errors}\n"),
+            Err(errors) => {
+                // A `main` that returns them shows the same.
+                assert_eq!(format!("{errors:?}"), errors.to_string());
+                format!("{errors}\n")
+            }
         };
         found.push_str(&format!("=====\n{text}-----\n{said}"));
     }

@@ -36,6 +36,8 @@ fn a_program_is_told_of_all_missing_names_when_it_starts() {
          policy `tokens` of limit `llm` (did you mean `token`?): the program uses what the \
          configuration doesn't have; add it, or change the program"
     );
+    // `main` may return it, and shows it as it is printed.
+    assert_eq!(format!("{error:?}"), error.to_string());
     let missing = error.missing().unwrap();
     assert!(missing.limits().eq(["login"]));
     assert!(missing.policies().eq([("llm", "requests"), ("llm", "tokens")]));
