@@ -116,6 +116,32 @@ async fn actix_charges_for_the_words_that_were_sent() {
 }
 
 #[tokio::test]
+async fn the_gateway_takes_an_estimate_and_charges_what_was_used() {
+    let server = Server::start(env!("CARGO_BIN_EXE_gateway"));
+    let complete = async |key, prompt: &str| {
+        let key = format!("Bearer {key}");
+        server.send("POST", "/complete", &[("authorization", &*key)], prompt).await
+    };
+    assert_eq!(complete("k9", "a").await.status, 401);
+    let first = complete("k1", "tell me more").await;
+    assert_eq!((first.status, &*first.body), (200, "tell me more tell me more\n"));
+    let limits = first.limits.unwrap();
+    for left in ["\"requests\";r=59;", "\"tokens\";r=991;", "\"budget\";r=19991;"] {
+        assert!(limits.contains(left), "{left}: {limits}");
+    }
+    assert_eq!(
+        complete("k1", &"word ".repeat(300)).await.status,
+        200,
+        "more than estimated, and owed"
+    );
+    let denied = complete("k1", "a").await;
+    assert_eq!(denied.status, 429);
+    assert!(denied.body.contains(r#""violated-policies":["tokens"]"#), "{}", denied.body);
+    let of_pro = complete("k2", "a").await.limits.unwrap();
+    assert!(of_pro.contains("\"tokens\";r=9997;"), "{of_pro}");
+}
+
+#[tokio::test]
 async fn tonic_tells_a_client_when_to_come_back() {
     let server = Server::start(env!("CARGO_BIN_EXE_tonic"));
     let channel = Channel::from_shared(server.site.clone()).unwrap().connect().await.unwrap();

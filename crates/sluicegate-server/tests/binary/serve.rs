@@ -335,11 +335,11 @@ fn keys_are_apart_whatever_they_hold() {
 #[test]
 fn one_connection_serves_many_requests() {
     use std::io::{Read as _, Write as _};
-    let service = Service::start(&[]);
+    let service = slow();
     let mut stream = service.connect();
     let mut seen = Vec::new();
-    for remaining in [19, 18, 17] {
-        let body = r#"{"limit":"demo","key":"k"}"#;
+    for remaining in [999, 998, 997] {
+        let body = r#"{"limit":"llm","key":"k"}"#;
         write!(
             stream,
             "POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n{body}",
