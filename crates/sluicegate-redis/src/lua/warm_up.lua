@@ -64,8 +64,8 @@ function warm_up.admit(p, cost, act_in)
 end
 
 function warm_up.charge_denied(p, cost)
-  local taken = max(0, p.store - p.deficit)
-  if cost <= floor(MAX / p.unit) then taken = min(taken, cost * p.unit) end
+  -- A product above 2^53 isn't exact, but surely more than is stored.
+  local taken = min(cost * p.unit, max(0, p.store - p.deficit))
   p.newest, p.deficit, p.changed = p.at, p.deficit + taken, true
   p.debt, p.held = p.owed, p.deficit
   return true
