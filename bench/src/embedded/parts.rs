@@ -13,6 +13,9 @@ use super::ROOMY;
 use super::speed::segment;
 use crate::measure::{Measured, digits, median};
 
+/// Hashes all keys of a thread with a function.
+pub type HashAll<'h> = dyn Fn(usize, &dyn Fn(&[u8])) + Sync + 'h;
+
 /// The parts, and what they took in each round.
 pub struct Parts {
     limit: Limit,
@@ -31,14 +34,13 @@ impl Parts {
         Ok(Self { limit, bucket, hashing: Vec::new(), answering: Vec::new() })
     }
 
-    /// Measures one round. `hash_all` hashes the keys of a thread with the function it is given;
-    /// `asked` is the number of them.
+    /// Measures one round. A thread has `asked` keys.
     pub fn round(
         &mut self,
         threads: usize,
         asked: usize,
         now: u64,
-        hash_all: &(dyn Fn(usize, &dyn Fn(&[u8])) + Sync),
+        hash_all: &HashAll<'_>,
     ) -> Result<()> {
         let hasher = SipHasher13::new_with_keys(0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_3210);
         self.hashing.push(segment(threads, &|thread| {
