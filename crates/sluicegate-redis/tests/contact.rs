@@ -212,6 +212,34 @@ async fn a_node_of_a_cluster_says_that_it_is_one_unless_it_has_all_the_keys() {
     }
 }
 
+/// All the keys are somewhere, as in every cluster that works, and half of them are elsewhere.
+#[tokio::test]
+async fn a_node_of_a_cluster_that_shares_its_keys_with_another_says_that_it_is_one() {
+    let folder = Folder::new();
+    let (own, other) = ("a".repeat(40), "b".repeat(40));
+    let nodes = format!(
+        "{own} 127.0.0.1:0@0 myself,master - 0 0 1 connected 0-8191\n\
+         {other} 127.0.0.1:1@1 master - 0 0 2 disconnected 8192-16383\n\
+         vars currentEpoch 2 lastVoteEpoch 0\n"
+    );
+    for (index, binary) in servers::available().unwrap().iter().enumerate() {
+        let nodes = folder.write(&format!("nodes-{index}.conf"), &nodes);
+        // Long enough for the other, which isn't there, not to be missed.
+        let timeout = ["--cluster-node-timeout", "600000"];
+        let options = [["--cluster-enabled", "yes"], ["--cluster-config-file", &nodes], timeout];
+        let server = Server::start_with(binary, options.as_flattened()).unwrap();
+        // A node that starts looks around for some seconds before it counts the others.
+        let counts = || server.cli(&["CLUSTER", "INFO"]).unwrap().contains("cluster_size:2");
+        assert!((0..1_000_000).any(|_| counts()), "{binary} never counted two nodes");
+        let url = format!("redis+cluster://127.0.0.1:{}", server.port());
+        let why = ["is a node of a cluster", &url, "nothing was charged"];
+        // Whichever keys they are: it has many of these itself.
+        for _ in 0..8 {
+            assert_says(&server.url(), StoreErrorKind::Unavailable, &why).await;
+        }
+    }
+}
+
 #[tokio::test]
 async fn words_of_a_cluster_are_understood_from_what_stands_before_it_too() {
     for words in

@@ -64,7 +64,7 @@ fn limit(spec: &str) -> Limit {
 
 /// Asks until there is an answer; tells what the failures were.
 async fn check_until_answered(opened: &RedisLimit) -> Vec<StoreErrorKind> {
-    let mut failures = Vec::new();
+    let (mut failures, mut silences) = (Vec::new(), 0);
     until_async("an answer of the store", async || {
         match opened.ask(Request::check(b"a")).wait().await {
             Ok(decision) => {
@@ -73,6 +73,9 @@ async fn check_until_answered(opened: &RedisLimit) -> Vec<StoreErrorKind> {
             }
             Err(error) => {
                 let kind = error.as_store().unwrap().kind();
+                silences += u32::from(kind == StoreErrorKind::Timeout);
+                // Half a minute of deadlines, of which one second is enough.
+                assert!(silences < 300, "a silent connection is not replaced");
                 if failures.last() != Some(&kind) {
                     failures.push(kind);
                 }
