@@ -5,7 +5,7 @@
 
 use sluicegate_conformance::reference::{Clock, differences};
 use sluicegate_conformance::schedules::{Kind, Plan, Schedule, Step, each};
-use sluicegate_core::{Algorithm, DeniedCharge, Enforcement, Operation, Policy, Start};
+use sluicegate_core::{Algorithm, Costs, DeniedCharge, Enforcement, Operation, Policy, Start};
 
 use scripted::{MAX_CLOCK_BACK, Scripted};
 
@@ -121,4 +121,66 @@ fn composites_under_a_clock_of_the_servers_own() {
     each("scripts own clock back", 600, |seed| {
         assert_scripts_answer_like_the_model(&plan.schedule(seed), false);
     });
+}
+
+/// A state is stamped four seconds ahead, and its key lives by the clock: those seconds too.
+#[test]
+fn a_key_outlives_the_seconds_that_the_clock_stepped_back() {
+    const SECOND: u64 = 1_000_000;
+    const START: u64 = 1_700_000_000 * SECOND;
+    for specs in [
+        &["token_bucket 1/s burst 2"][..],
+        &["token_bucket 1/s burst 2", "gcra 1/s burst 3"],
+        &["smooth 1/s burst 2s start full"],
+        &["warmup 2/s over 2s"],
+        &["fixed_window 2/s"],
+        &["fixed_window 2/s aligned"],
+        &["sliding_counter 2/s"],
+        &["sliding_window 2/s slices 10"],
+        &["sliding_window 2/s slices 100"],
+        &["sliding_log 2/s"],
+    ] {
+        let policies: Vec<Policy> = specs.iter().map(|spec| spec.parse().unwrap()).collect();
+        let clock = Clock::Own { max_clock_back_us: MAX_CLOCK_BACK };
+        let [mut lives, mut stays] = [true, false].map(|expires| {
+            let mut scripted = Scripted::new(policies.clone(), clock);
+            scripted.expires = expires;
+            scripted
+        });
+        let ahead = START + 4 * SECOND;
+        let then = (0..=30).map(|tenths| (START + tenths * SECOND / 5, Operation::Peek));
+        let asked = [(ahead, Operation::Check), (START, Operation::Check)];
+        for (now, operation) in asked.into_iter().chain(then) {
+            let [got, expected] = [&mut lives, &mut stays]
+                .map(|it| it.decide(now, b"alice", operation, Costs::Own).unwrap());
+            assert_eq!(got, expected, "{specs:?}, {} µs after the start", now - START);
+        }
+    }
+}
+
+/// Where requests bring their times, the server's clock goes on by itself, as in a long replay.
+#[test]
+fn every_admission_of_a_run_renews_the_hour_that_its_keys_live() {
+    const MINUTE: u64 = 60_000_000;
+    for spec in [
+        "token_bucket 100/h",
+        "fixed_window 100/h",
+        "sliding_counter 100/h",
+        "sliding_window 100/h slices 2",
+        "sliding_window 720/h slices 90",
+        "sliding_log 100/h",
+    ] {
+        let mut scripted = Scripted::new(vec![spec.parse().unwrap()], Clock::Injected);
+        for turn in 1..5 {
+            scripted.expire(turn * 30 * MINUTE);
+            // All but the first are of one slice.
+            let at = 1_700_000_000_000_000 + turn + turn.min(2) * 30 * MINUTE;
+            let decision = scripted.decide(at, b"alice", Operation::Check, Costs::Own).unwrap();
+            assert!(decision.is_allowed());
+            let hour = (turn * 30 + 60) * MINUTE / 1_000;
+            let stored = scripted.stored();
+            let is_long = |ends: Option<u64>| ends.is_some_and(|ends| ends >= hour);
+            assert!(stored.values().all(|it| is_long(it.expires_ms)), "{spec}: {stored:?}");
+        }
+    }
 }
