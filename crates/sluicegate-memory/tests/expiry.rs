@@ -41,6 +41,26 @@ fn new_keys_push_out_those_that_are_fresh() {
     assert_eq!(stats.evicted_live, 0);
 }
 
+/// Also where the new one comes just as its shard would have to grow, after however many others.
+#[test]
+fn what_a_new_key_pushes_out_takes_no_room() {
+    let clock = Arc::new(ManualClock::default());
+    for others in 1..60_u32 {
+        // So few that they share a shard.
+        let most = 100.try_into().unwrap();
+        let store = MemoryStore::builder().clock(Arc::clone(&clock)).max_keys(most).build();
+        let limit = open(&store, &["token_bucket 1/s burst 5"], TimeSource::Store);
+        for key in 0..others {
+            assert!(limit.decide(Request::check(&key.to_le_bytes())).unwrap().is_allowed());
+        }
+        clock.advance(Span::MINUTE);
+        assert!(limit.decide(Request::check(b"new")).unwrap().is_allowed());
+        clock.advance(Span::MINUTE);
+        store.purge();
+        assert_eq!(store.stats().keys, 0, "{others} others");
+    }
+}
+
 #[test]
 fn a_purge_takes_what_is_fresh_and_gives_the_memory_back() {
     let (clock, store) = set_up();
