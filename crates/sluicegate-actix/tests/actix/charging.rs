@@ -1,10 +1,13 @@
 //! Charges for afterwards.
 
+use std::future::ready;
 use std::net::SocketAddr;
 use std::task::Poll;
 use std::time::Duration;
 
-use actix_web::dev::Service as _;
+use actix_web::dev::{Service as _, ServiceRequest, ServiceResponse};
+use actix_web::error::InternalError;
+use actix_web::http::StatusCode;
 use actix_web::test::{TestRequest, init_service};
 use actix_web::{App, HttpResponse, web};
 use sluicegate::Gate;
@@ -91,6 +94,29 @@ async fn a_handler_that_panics_is_paid_for() {
         assert!(client.try_send("GET", "/", &[]).await.is_err());
         assert_eq!(limits.left("api", KEY), left, "{after}");
     }
+}
+
+/// The error of a middleware becomes a response further out than the limit stands: it has a status
+/// there already.
+#[tokio::test]
+async fn an_error_of_a_middleware_is_charged_for_by_its_status() {
+    let limits = Limits::with("fixed_window 9/h");
+    let limit = LimitMiddleware::new(limits.api())
+        .charge_after(|response| (response.status() == 404).then_some(2))
+        .charge_unanswered(5);
+    let client = serve(limit, |config| {
+        for (path, status) in [("/missing", 404), ("/broken", 500)] {
+            let fails = move |_: ServiceRequest, _: &_| {
+                let status = StatusCode::from_u16(status).unwrap();
+                ready(Err::<ServiceResponse, _>(InternalError::new("on purpose", status).into()))
+            };
+            config.service(web::resource(path).wrap_fn(fails).get(async || "hello"));
+        }
+    });
+    assert_eq!(client.statuses("/missing", 2).await, [404, 404]);
+    assert_eq!(limits.left("api", KEY), 5);
+    assert_eq!(client.statuses("/broken", 1).await, [500]);
+    assert_eq!(limits.left("api", KEY), 5);
 }
 
 /// Actix runs a handler to its end when its client has gone, but a timeout around it doesn't.

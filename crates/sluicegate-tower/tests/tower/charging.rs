@@ -149,6 +149,18 @@ async fn a_handler_that_panics_is_paid_for() {
     }
 }
 
+/// What a response costs is never known.
+#[tokio::test]
+async fn a_charge_that_panics_is_paid_for() {
+    let limits = Limits::with("fixed_window 9/h");
+    let layer = LimitLayer::new(limits.api())
+        .charge_after(|_| -> Option<u64> { panic!("on purpose") })
+        .charge_unanswered(4);
+    let client = site(layer, async || "words").await;
+    assert_eq!(client.get("/a").await.status, 500);
+    assert_eq!(limits.left("api", KEY), 5);
+}
+
 #[tokio::test]
 async fn a_client_that_hangs_up_pays() {
     let (started, ended) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
