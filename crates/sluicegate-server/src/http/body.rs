@@ -191,12 +191,42 @@ impl<'de> Visitor<'de> for CostVisitor {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
+
+    use axum::body::{Bytes, HttpBody};
+    use hyper::body::Frame;
+
     use super::*;
 
     fn cost(json: &str) -> Option<CostBody> {
         AskBody::parse(format!(r#"{{"limit":"l","key":"k","cost":{json}}}"#).as_bytes())
             .ok()
             .map(|body| body.cost)
+    }
+
+    /// Of what is to come nothing comes.
+    struct Endless;
+
+    impl HttpBody for Endless {
+        type Data = Bytes;
+        type Error = std::convert::Infallible;
+
+        fn poll_frame(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+            Poll::Pending
+        }
+    }
+
+    /// A client that announces a body and is silent then holds its connection for ten seconds.
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_does_not_come_is_not_waited_for() {
+        let reading = AskBody::read(Body::new(Endless));
+        let error = tokio::time::timeout(Duration::from_secs(11), reading).await;
+        let error = error.expect("it waits for more than ten seconds").unwrap_err();
+        assert!(format!("{error:?}").contains("too_slow"), "{error:?}");
     }
 
     #[test]
