@@ -53,6 +53,25 @@ fn registries_given_in_turn_are_kept_apart() {
     }
 }
 
+/// A program that makes a registry for each of its tests, say, or for each tenant.
+#[test]
+fn registries_that_are_gone_are_let_go() {
+    #[limit("login", registry = limits)]
+    fn visit(limits: &Registry) -> Result<(), Denied> {
+        Ok(())
+    }
+
+    let clocks: Vec<_> = (0..100)
+        .map(|_| {
+            let setup = Setup::new("{login: {policies: [gcra 1/min]}}");
+            visit(&setup.limits).unwrap();
+            std::sync::Arc::downgrade(&setup.clock)
+        })
+        .collect();
+    let kept = clocks.iter().filter(|clock| clock.strong_count() > 0).count();
+    assert!(kept <= 8, "{kept} of 100");
+}
+
 /// A registry may be anything that leads to one.
 struct Shop {
     limits: std::sync::Arc<Registry>,

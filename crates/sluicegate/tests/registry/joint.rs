@@ -193,3 +193,31 @@ fn a_joint_gate_follows_what_becomes_of_its_parts() {
     assert!(check(&login, ask("1.1.1.1", "alice")).is_denied());
     assert_eq!(admitted(&setup.registry.gate("address"), "1.1.1.1", 9), 2);
 }
+
+/// Whoever is asked first, and also where only one of them has a deadline of its own.
+#[cfg(feature = "redis")]
+#[tokio::test]
+async fn limits_are_asked_together_within_the_shortest_of_their_deadlines() {
+    use sluicegate::Registry;
+    use sluicegate_testkit::servers::{GarbageServer, Misbehaviour};
+
+    let server = GarbageServer::start(Misbehaviour::Silence).unwrap();
+    let registry = Registry::open(&config(&format!(
+        "store: \"{}\"\nlimits:
+  usual: {{policies: [gcra 1/h]}}
+  short: {{policies: [gcra 1/h], deadline: 20ms}}
+  long: {{policies: [gcra 1/h], deadline: 60s}}\n",
+        server.url()
+    )))
+    .unwrap();
+    for (one, other, within) in [
+        ("short", "long", "within 20 ms"),
+        ("long", "short", "within 20 ms"),
+        ("long", "usual", "within 50 ms"),
+        ("short", "usual", "within 20 ms"),
+    ] {
+        let both = registry.gate(one).and(registry.gate(other)).unwrap();
+        let error = both.check(ask("a", "b")).await.unwrap_err().to_string();
+        assert!(error.contains(within), "{one} and {other}: {error}");
+    }
+}

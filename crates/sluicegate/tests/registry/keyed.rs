@@ -53,6 +53,16 @@ fn the_cache_is_bounded_and_what_leaves_it_keeps_what_it_consumed() {
     assert_eq!(made.get(), 1_002, "it was made anew");
 }
 
+/// A customer who is there all the time is not looked up anew because others come and go.
+#[test]
+fn the_one_that_was_not_asked_for_the_longest_leaves() {
+    let (registry, made) = (bounded(2), Cell::new(0));
+    for key in ["a", "b", "a", "c", "a", "d", "a"] {
+        let _ = gate(&registry, key, 1, &made);
+    }
+    assert_eq!(made.get(), 4, "each once");
+}
+
 /// Clients choose keys, so a program that sets no bound has one too.
 #[test]
 fn the_cache_is_bounded_by_itself() {
