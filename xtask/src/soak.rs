@@ -107,31 +107,30 @@ fn mutants(shard: Shard) -> Result<()> {
     ensure_cargo_tool("mutants", "27.1.0")?;
     let mut failed = Vec::new();
     for (package, tests) in MUTATED {
-        let mut command = cargo(&["mutants", "--package", package, "--all-features"]);
-        command.args([
-            "--shard",
-            &shard.to_string(),
-            "--sharding",
-            "round-robin",
-            "--baseline",
-            "skip",
-            "--timeout",
-            "300",
-        ]);
-        command.args(["--output", &format!("target/mutants/{package}")]);
-        for tests in tests {
-            command.args(["--test-package", tests]);
-        }
-        // Dependencies are built once for all of them.
-        command.env("CARGO_TARGET_DIR", workspace_root().join("target/mutants/build"));
-        if !run_part(package, || {
-            fs::create_dir_all(workspace_root().join("target/mutants").join(package))?;
-            run(&mut command)
-        }) {
+        if !run_part(package, || mutants_of(package, tests, shard)) {
             failed.push(package);
         }
     }
     if failed.is_empty() { Ok(()) } else { bail!("mutants survive in {}", failed.join(", ")) }
+}
+
+fn mutants_of(package: &str, tests: &[&str], shard: Shard) -> Result<()> {
+    let folder = workspace_root().join("target/mutants");
+    let output = folder.join(package);
+    fs::create_dir_all(&output)?;
+    // Dependencies are built once for all of them.
+    let built = folder.join("build");
+    // Where a test fails anyway, every mutant would seem to be noticed.
+    let mut as_it_is = cargo(&["test", "--profile", "mutants", "--all-features"]);
+    let mut mutated = cargo(&["mutants", "--package", package, "--all-features"]);
+    mutated.args(["--shard", &shard.to_string(), "--sharding", "round-robin"]);
+    mutated.args(["--baseline", "skip", "--timeout", "300"]).arg("--output").arg(output);
+    for tests in tests {
+        as_it_is.args(["--package", tests]);
+        mutated.args(["--test-package", tests]);
+    }
+    run(as_it_is.env("CARGO_TARGET_DIR", &built))?;
+    run(mutated.env("CARGO_TARGET_DIR", &built))
 }
 
 fn fuzz() -> Result<()> {
