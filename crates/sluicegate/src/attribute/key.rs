@@ -49,18 +49,17 @@ impl Key {
     #[inline]
     pub fn ip(on_missing: OnMissing) -> Self {
         Caller::with_current(Caller::ip)
-            .map_or_else(|| Self::missing_of(Some(Part::Ip), on_missing), Self::given)
+            .map_or_else(|| Self::lacking(Lack::Ip, on_missing), Self::given)
     }
 
     const fn given(key: HttpKey) -> Self {
         Self(State::Given(key))
     }
 
-    /// A key that lacks something: `part` of the caller, or else an `Option`.
     #[cold]
-    fn missing_of(part: Option<Part>, on_missing: OnMissing) -> Self {
-        if let (Some(part), OnMissing::Shared) = (part, on_missing) {
-            part.note_missing();
+    fn lacking(lack: Lack, on_missing: OnMissing) -> Self {
+        if matches!(on_missing, OnMissing::Shared) {
+            lack.note_shared();
         }
         Self(match on_missing {
             OnMissing::Refuse => State::Refused,
@@ -113,24 +112,28 @@ pub struct KeyWriter {
     bytes: Bytes,
     separators: &'static [u8],
     network: Option<Cidr>,
-    is_whole: bool,
-    /// What the caller lacks.
-    lacks: Option<Part>,
+    /// What it lacks, of the caller before all else.
+    lacks: Option<Lack>,
 }
 
-/// What a key takes of the caller.
+/// What a key lacks.
 #[derive(Clone, Copy, Debug)]
-enum Part {
+enum Lack {
+    /// The value of an option.
+    Value,
+    /// The address of the caller.
     Ip,
+    /// The user of the caller.
     User,
 }
 
-impl Part {
-    /// Warns, once, that calls share a key, which is rarely intended.
-    fn note_missing(self) {
+impl Lack {
+    /// Warns, once, that calls share a key for lack of a caller, which is rarely intended.
+    fn note_shared(self) {
         static IP: Once = Once::new();
         static USER: Once = Once::new();
         let (once, part) = match self {
+            Self::Value => return,
             Self::Ip => (&IP, "ip"),
             Self::User => (&USER, "user"),
         };
@@ -146,7 +149,7 @@ impl KeyWriter {
     #[inline]
     #[must_use]
     pub fn new(separators: &'static [u8]) -> Self {
-        Self { bytes: SmallVec::new(), separators, network: None, is_whole: true, lacks: None }
+        Self { bytes: SmallVec::new(), separators, network: None, lacks: None }
     }
 
     /// Text of the template.
@@ -173,7 +176,9 @@ impl KeyWriter {
     fn option<T>(&mut self, value: Option<T>, put: impl FnOnce(T, &mut Self)) {
         match value {
             Some(value) => put(value, self),
-            None => self.is_whole = false,
+            None => {
+                self.lacks.get_or_insert(Lack::Value);
+            }
         }
     }
 
@@ -184,7 +189,7 @@ impl KeyWriter {
                 self.value(ip.as_bytes());
                 self.network = ip.network();
             }
-            None => self.lacks = Some(Part::Ip),
+            None => self.lacks = Some(Lack::Ip),
         });
     }
 
@@ -192,7 +197,7 @@ impl KeyWriter {
     pub fn user(&mut self) {
         Caller::with_current(|caller| match caller.user() {
             Some(user) => self.value(user.as_bytes()),
-            None => self.lacks = Some(Part::User),
+            None => self.lacks = Some(Lack::User),
         });
     }
 
@@ -203,8 +208,8 @@ impl KeyWriter {
 
     #[inline]
     pub fn finish(self, on_missing: OnMissing) -> Key {
-        if !self.is_whole || self.lacks.is_some() {
-            return Key::missing_of(self.lacks, on_missing);
+        if let Some(lack) = self.lacks {
+            return Key::lacking(lack, on_missing);
         }
         // Keys that begin with a NUL are looked at closely: one of them is no key at all.
         match self.network {
