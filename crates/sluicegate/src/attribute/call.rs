@@ -217,7 +217,7 @@ impl Call {
                 let turn = Some(decision.wait()).filter(|wait| waits && !wait.is_zero());
                 ((None, Taken(Some(decision))), turn.map(Duration::from))
             }
-            Ok(decision) => ((Some(self.decided(decision)), Taken::nothing()), None),
+            Ok(decision) => ((Some(self.opened.gate.denial(decision)), Taken::nothing()), None),
             Err(error) => ((Some(self.failed(error)), Taken::nothing()), None),
         }
     }
@@ -271,14 +271,14 @@ impl Call {
                 }
                 None
             }
-            Ok(decision) => Some(self.decided(decision)),
+            Ok(decision) => Some(self.opened.gate.denial(decision)),
             Err(error) => Some(self.failed(error)),
         })
     }
 
     fn denied(&self, answer: Result<Decision, Error>) -> Option<Denied> {
         match answer {
-            Ok(decision) => decision.is_denied().then(|| self.decided(decision)),
+            Ok(decision) => decision.is_denied().then(|| self.opened.gate.denial(decision)),
             Err(error) => Some(self.failed(error)),
         }
     }
@@ -301,12 +301,6 @@ impl Call {
                 "what a call took could not be given back"
             );
         }
-    }
-
-    /// A denial that tells clients what the configuration says.
-    #[cold]
-    fn decided(&self, decision: Decision) -> Denied {
-        Denied::from(decision).with_fields(self.opened.gate.look().http().fields)
     }
 
     #[cold]

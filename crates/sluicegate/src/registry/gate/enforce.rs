@@ -45,9 +45,15 @@ impl Gate {
 
     fn enforced(&self, answer: Result<Decision, Error>) -> Result<Decision, Denied> {
         match answer {
-            Ok(decision) => Denied::unless_allowed(decision)
-                .map_err(|denied| denied.with_fields(self.look().http().fields)),
+            Ok(decision) if decision.is_allowed() => Ok(decision),
+            Ok(decision) => Err(self.denial(decision)),
             Err(error) => Err(Denied::failed(self.name(), error)),
         }
+    }
+
+    /// A denial that tells clients what the configuration says.
+    #[cold]
+    pub(crate) fn denial(&self, decision: Decision) -> Denied {
+        Denied::from(decision).with_fields(self.look().http().fields)
     }
 }
