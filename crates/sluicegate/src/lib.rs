@@ -58,6 +58,7 @@ mod observe;
 mod open_store;
 mod registry;
 mod ring_counter;
+mod shown_errors;
 mod uses;
 
 pub use ask::Ask;

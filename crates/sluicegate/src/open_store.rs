@@ -30,13 +30,6 @@ pub struct StoreOptions {
 #[derive(Clone, Eq, PartialEq)]
 pub struct OpenError(Reason);
 
-impl fmt::Debug for OpenError {
-    /// What it prints: a `main` that returns it shows it like this.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
 #[derive(Clone, Debug, Eq, PartialEq)]
 enum Reason {
     Store(String),

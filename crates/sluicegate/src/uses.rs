@@ -50,13 +50,6 @@ impl From<&str> for Uses {
 #[derive(Clone, Default, Eq, PartialEq)]
 pub struct MissingNames(Vec<Missing>);
 
-impl fmt::Debug for MissingNames {
-    /// What it prints: a `main` that returns it shows it like this.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
 #[derive(Clone, Debug, Eq, PartialEq)]
 struct Missing {
     limit: Box<str>,

@@ -13,13 +13,6 @@ use super::FileName;
 #[derive(Clone, Eq, PartialEq)]
 pub struct ConfigErrors(Vec<ConfigProblem>);
 
-impl fmt::Debug for ConfigErrors {
-    /// What it prints: a `main` that returns it shows it like this.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
 impl ConfigErrors {
     /// The problems.
     #[must_use]

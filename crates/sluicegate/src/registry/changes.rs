@@ -71,13 +71,6 @@ pub enum ReloadError {
     Missing(MissingNames),
 }
 
-impl fmt::Debug for ReloadError {
-    /// What it prints: a `main` that returns it shows it like this.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
 impl fmt::Display for ReloadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -66,13 +66,6 @@ impl Gate {
 #[derive(Clone, Eq, PartialEq)]
 pub struct JoinError(String);
 
-impl fmt::Debug for JoinError {
-    /// What it prints: a `main` that returns it shows it like this.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
 impl fmt::Display for JoinError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
