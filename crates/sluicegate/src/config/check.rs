@@ -52,7 +52,9 @@ fn field<'a>(fields: &Fields<'a>, name: &str) -> Option<&'a Node> {
 /// Whether a map without the field `name` has one that is reported as a misspelling of it.
 fn is_misspelt(node: &Node, name: &str, known: &[&str]) -> bool {
     let Value::Map(entries) = &node.value else { return false };
-    entries.iter().any(|(key, _)| nearest(&key.name, known.iter().copied()).contains(&name))
+    entries.iter().any(|(key, _)| {
+        key.name != name && nearest(&key.name, known.iter().copied()).contains(&name)
+    })
 }
 
 /// The path of a field, such as `limits.demo.key`.

@@ -344,6 +344,27 @@ proptest! {
     }
 }
 
+#[test]
+fn every_character_that_changes_or_ends_a_file_is_answered() {
+    let every_field = examples(include_str!("../../../../docs/configuration.md"))[0];
+    for text in [Config::DEMO, every_field] {
+        for (at, old) in text.char_indices() {
+            let (before, after) = (&text[..at], &text[at + old.len_utf8()..]);
+            let changed =
+                "#:-[]{}\"'|>&*!%@,? \t\nx0".chars().map(|new| format!("{before}{new}{after}"));
+            for changed in changed.chain([before.to_owned(), format!("{before}{after}")]) {
+                is_an_answer(&changed).unwrap_or_else(|error| panic!("{error}\n{changed}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_field_without_a_value_is_named() {
+    let errors = Config::parse("limits:\n  demo:\n    policies:\n", "c.yaml").unwrap_err();
+    assert!(errors.to_string().starts_with("c.yaml:2:3: limits.demo: has no policies"), "{errors}");
+}
+
 /// The examples of a guide.
 fn examples(guide: &str) -> Vec<&str> {
     guide.split("```yaml\n").skip(1).map(|rest| rest.split_once("```").unwrap().0).collect()
