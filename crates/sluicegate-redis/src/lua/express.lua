@@ -193,10 +193,11 @@ if lane ~= GENERAL_LANE and (size > 0 or not value) then
         if finish > first then
           local beginning = pack(RING_HEAD, id, 3 * PAIR_SIZE, at, base)
           brief = beginning .. sub(value, finish - (PAIR_SIZE - 1), finish) .. slice
-          -- Nothing to be made anew, not even the time to live, which ends with the slice.
+          -- Nothing to be made anew; the life stays as it is, or comes back if it was lost.
           if stamp == current and first == RING_FIRST_PAIR and from > size and not out and shortest == 0 then
             redis.call('SETRANGE', KEYS[1], LISTED_HEAD_SIZE, sub(beginning, LISTED_HEAD_SIZE + 1))
             redis.call('SETRANGE', KEYS[1], finish, slice)
+            redis.call('PEXPIRE', KEYS[1], ceil(lasts / 1000) + 1)
             return brief
           end
         end

@@ -2,6 +2,7 @@
 
 use sluicegate_conformance::reference::Clock;
 use sluicegate_core::{Operation, Policy, RetryAfter, Span, Strategy};
+use sluicegate_testkit::wait::until;
 
 use crate::everywhere::{
     DAY, Everywhere, HOUR, MIN, MS, S, START, at, every, most_within, policies, retry, times,
@@ -60,6 +61,27 @@ fn a_log_without_a_life_heals_at_the_next_admission() {
         }
         assert!(raw.check(&handle).is_allowed());
         assert!(raw.keys().iter().all(|key| (1..=60_002).contains(&raw.life(key))));
+    });
+}
+
+/// Seed defect 2.2 of a ring within a slice, by the server's own clock.
+#[test]
+fn a_ring_without_a_life_heals_at_the_next_admission() {
+    on_each_server(|raw| {
+        let handle = raw.open(&["sliding_window 1000000/5s slices 10"]);
+        let check = || assert!(raw.check(&handle).is_allowed());
+        check();
+        let key = raw.only_key();
+        let size = || raw.number(&[b"STRLEN", &key]);
+        let first = size();
+        until("two slices, and then two admissions in one", || {
+            check();
+            let before = size();
+            raw.command(&[b"PERSIST", &key]);
+            check();
+            if before > first && size() == before { Ok(()) } else { Err(before) }
+        });
+        assert!((1..=5_002).contains(&raw.life(&key)), "{}", raw.life(&key));
     });
 }
 
