@@ -45,15 +45,17 @@ impl Cidr {
     pub fn new(address: IpAddr, length: u8) -> Result<Self, CidrError> {
         let Ok(net) = IpNet::new(address, length) else {
             let (version, most) = if address.is_ipv4() { (4, 32) } else { (6, 128) };
-            return Err(CidrError(format!(
-                "`{address}/{length}` is too long: an IPv{version} prefix has at most {most} bits"
-            )));
+            return Err(CidrError {
+                range: format!("{address}/{length}"),
+                problem: format!("is too long: an IPv{version} prefix has at most {most} bits"),
+            });
         };
         let masked = Self::masked(address, length);
         if net.network() != address {
-            return Err(CidrError(format!(
-                "`{address}/{length}` has bits set after its first {length}: write {masked}"
-            )));
+            return Err(CidrError {
+                range: format!("{address}/{length}"),
+                problem: format!("has bits set after its first {length}: write {masked}"),
+            });
         }
         Ok(masked)
     }
@@ -135,10 +137,11 @@ impl FromStr for Cidr {
     fn from_str(text: &str) -> Result<Self, CidrError> {
         let wrong = || {
             let shown: String = text.chars().take(60).collect();
-            CidrError(format!(
-                "`{}` is not a range of addresses: write one such as 10.0.0.0/8, 192.0.2.1 or 2001:db8::/32",
-                shown.escape_debug()
-            ))
+            CidrError {
+                range: shown.escape_debug().to_string(),
+                problem: "is not a range of addresses: write one such as 10.0.0.0/8, 192.0.2.1 or 2001:db8::/32"
+                    .to_owned(),
+            }
         };
         let (address, length) = match text.split_once('/') {
             Some((address, length)) => (address, Some(length)),
@@ -158,11 +161,21 @@ impl FromStr for Cidr {
 
 /// A range of addresses failed to parse. The message says what to write instead.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct CidrError(String);
+pub struct CidrError {
+    range: String,
+    problem: String,
+}
+
+impl CidrError {
+    /// The message without the text of the range.
+    pub(crate) fn problem(&self) -> &str {
+        &self.problem
+    }
+}
 
 impl fmt::Display for CidrError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        write!(f, "`{}` {}", self.range, self.problem)
     }
 }
 

@@ -22,6 +22,8 @@ pub(super) fn matcher(text: &str) -> Result<KeyMatcher, (usize, String)> {
     for component in split(text) {
         let found = match range(component) {
             Some(Ok(range)) => Ok(Pattern::Range(range)),
+            // The message continues the text of the whole entry.
+            Some(Err(error)) if component == text => Err((0, error.problem().to_owned())),
             Some(Err(error)) => Err((0, format!("can't be used: {error}"))),
             None => text_or_prefix(component),
         };
