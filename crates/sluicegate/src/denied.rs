@@ -203,7 +203,16 @@ impl fmt::Display for Denied {
                 let after = if between == " (" { "" } else { ")" };
                 write!(f, "{after}: retry in {}", retry.in_words())
             }
-            _ => write!(f, "limit `{name}` never admits this cost at once"),
+            _ => match decision.binding().map(|outcome| (outcome.name(), outcome.limit())) {
+                Some((policy, Some(0))) => {
+                    write!(f, "limit `{name}` admits nothing: policy `{policy}` allows 0")
+                }
+                Some((policy, Some(most))) => write!(
+                    f,
+                    "limit `{name}` never admits this cost: policy `{policy}` admits at most {most} at once"
+                ),
+                _ => write!(f, "limit `{name}` never admits this cost"),
+            },
         }
     }
 }
@@ -239,5 +248,24 @@ mod tests {
         assert_eq!(of_a_window.policy().unwrap().name().as_str(), "fixed_window");
         assert_eq!(of_a_window.strategies().count(), 0);
         assert_eq!(of_a_window.to_string(), "limit `api` is exhausted: retry in 1 h");
+    }
+
+    #[test]
+    fn a_denial_that_waiting_does_not_resolve_says_what_would_pass() {
+        let ask = |spec: &str, cost: u64| {
+            let limiter = Limiter::new(MemoryStore::new(), limit("api", [spec]).unwrap());
+            Denied::from(limiter.check_now(Ask::new("alice").cost(cost)).unwrap()).to_string()
+        };
+        assert_eq!(
+            ask("gcra 5/s as pace", 6),
+            "limit `api` never admits this cost: policy `pace` admits at most 5 at once"
+        );
+        for spec in ["fixed_window 0/h as none", "gcra 0/s as none", "smooth 0/s as none"] {
+            assert_eq!(
+                ask(spec, 1),
+                "limit `api` admits nothing: policy `none` allows 0",
+                "{spec}"
+            );
+        }
     }
 }
