@@ -27,6 +27,7 @@ use crate::open_store::OpenError;
 use crate::uses::{MissingNames, Uses};
 
 pub use builder::RegistryBuilder;
+use builder::tell_warnings;
 pub use changes::{Changes, ReloadError};
 pub use gate::{Gate, JoinError, MissingKey, RequestKeys};
 pub(crate) use gate::{Look, fields};
@@ -255,6 +256,8 @@ impl Registry {
             writer.adopt(config, limits);
             self.shared.publish(&mut writer);
         }
+        drop(writer);
+        tell_warnings(config);
         Ok(changes)
     }
 

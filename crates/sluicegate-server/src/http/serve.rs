@@ -42,9 +42,6 @@ pub(crate) async fn serve(args: ServeArgs) -> Result<Exit, Failure> {
         ));
     }
     let mut config = args.setup.config()?;
-    for warning in config.warnings() {
-        complain(format_args!("warning: {warning}"));
-    }
     let store = args.setup.store_url()?;
     if let Some(listen) = args.listen {
         config.listen = listen;

@@ -130,6 +130,7 @@ impl RegistryBuilder {
             let limits = writer.open(config);
             writer.fixed = Some(Fixed::of(config, writer.store_source));
             writer.adopt(config, limits);
+            tell_warnings(config);
         }
         let keyed = KeyedCache::new(self.keyed_capacity, self.keyed_idle);
         Registry { shared: Arc::new(Shared::new(writer, keyed)) }
@@ -160,6 +161,13 @@ impl RegistryBuilder {
         let registry = self.build();
         registry.require(uses.into_iter().map(Into::into).collect())?;
         Ok(registry)
+    }
+}
+
+/// Logs what is probably a mistake in a configuration that is in force now.
+pub(super) fn tell_warnings(config: &Config) {
+    for warning in config.warnings() {
+        tracing::warn!("{warning}");
     }
 }
 

@@ -20,6 +20,22 @@ fn a_new_configuration_counts_at_once_for_gates_that_are_there() {
 }
 
 #[test]
+fn warnings_of_a_configuration_are_logged_when_it_comes_into_force() {
+    let valid = "limits: {a: {policies: [gcra 0/s]}}";
+    let logged = crate::log::warnings(|| {
+        let setup = Setup::new(valid);
+        setup.replace("limits: {a: {policies: [gcra 5/s cost 6]}}");
+        setup.replace("limits: {a: {policies: [gcra 5/s]}}");
+    });
+    assert_eq!(logged.len(), 2, "{logged:?}");
+    assert!(
+        logged[0].contains("a.policies[0]: refuses every request: its limit is 0"),
+        "{logged:?}"
+    );
+    assert!(logged[1].contains("refuses every request that doesn't set its cost"), "{logged:?}");
+}
+
+#[test]
 fn what_changed_is_told() {
     let setup = Setup::new("limits: {a: {policies: [gcra 1/s]}, b: {policies: [gcra 1/s]}}");
     let next = "enabled: false

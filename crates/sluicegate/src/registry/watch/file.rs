@@ -112,8 +112,8 @@ impl Followed {
             None => return,
             // What the registry was opened with.
             Some(Ok((changes, _))) if changes.is_empty() && !is_news => None,
-            Some(Ok((changes, config))) => {
-                self.succeeded(changes, &config);
+            Some(Ok(changes)) => {
+                self.succeeded(changes);
                 None
             }
             Some(Err(error)) => Some(self.failed(error)),
@@ -122,7 +122,7 @@ impl Followed {
     }
 
     /// Applies a content; `None` if the file is no longer followed.
-    fn apply(&self, bytes: &[u8]) -> Option<Result<(Changes, Config), WatchError>> {
+    fn apply(&self, bytes: &[u8]) -> Option<Result<Changes, WatchError>> {
         let config = Config::of_bytes(bytes, &self.path.display().to_string());
         let mut config = match config {
             Ok(config) => config,
@@ -131,9 +131,8 @@ impl Followed {
         (self.adjust)(&mut config);
         let is_held = self.is_held.lock().unwrap_or_else(PoisonError::into_inner);
         is_held.then(|| {
-            let changes = self.registry.replace(&config);
             let in_vain = |error| WatchError::Reload { path: self.path.clone(), error };
-            changes.map(|changes| (changes, config)).map_err(in_vain)
+            self.registry.replace(&config).map_err(in_vain)
         })
     }
 
@@ -148,10 +147,7 @@ impl Followed {
         });
     }
 
-    fn succeeded(&self, changes: Changes, config: &Config) {
-        for warning in config.warnings() {
-            tracing::warn!("{warning}");
-        }
+    fn succeeded(&self, changes: Changes) {
         tracing::info!("{}: is in force; {changes}", self.path.display());
         self.said.send_modify(|status| {
             status.last_error = None;
