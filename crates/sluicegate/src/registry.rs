@@ -255,9 +255,9 @@ impl Registry {
         if !changes.is_empty() {
             writer.adopt(config, limits);
             self.shared.publish(&mut writer);
+            drop(writer);
+            tell_warnings(config);
         }
-        drop(writer);
-        tell_warnings(config);
         Ok(changes)
     }
 

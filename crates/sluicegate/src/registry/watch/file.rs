@@ -111,7 +111,7 @@ impl Followed {
         let error = match self.apply(&bytes) {
             None => return,
             // What the registry was opened with.
-            Some(Ok((changes, _))) if changes.is_empty() && !is_news => None,
+            Some(Ok(changes)) if changes.is_empty() && !is_news => None,
             Some(Ok(changes)) => {
                 self.succeeded(changes);
                 None
