@@ -1,6 +1,6 @@
 //! A gateway to a language model with axum. Each tenant has so many requests a minute, tokens a minute and
-//! tokens a day, by its tier. A call takes an estimate of its tokens before the model is asked; it gets
-//! that back with the answer, and is charged what the model used. Who hangs up has paid the estimate.
+//! tokens a day, by its tier. A call takes an estimate of its tokens before the model is asked; what the
+//! model used then takes its place. Who hangs up has paid the estimate.
 //!
 //! ```sh
 //! cargo run -p sluicegate-examples --bin gateway -- 127.0.0.1:3000
@@ -63,7 +63,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let registry = Registry::open_for(&Config::parse(LIMITS, "limits.yaml")?, uses)?;
     let limit = LimitLayer::new(registry.gate("llm"))
         .cost(|_| [("requests", 1), ("tokens", ESTIMATE), ("budget", ESTIMATE)])
-        .refund_if(|_| true)
+        .refund_if(|response| response.charge().is_some())
         .charge_after(|response| response.charge());
     let router = Router::new().route("/complete", post(complete)).layer(limit);
     let router = router.layer(from_fn(authenticate));

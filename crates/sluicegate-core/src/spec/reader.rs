@@ -138,10 +138,16 @@ impl<'a> Reader<'a> {
 
 fn unknown_algorithm(word: Word<'_>, grammars: &[&'static Grammar]) -> Problem {
     let known = || grammars.iter().map(|grammar| grammar.word);
-    let hint = did_you_mean(word.text, known()).unwrap_or_else(|| {
-        let names: Vec<&str> = known().collect();
-        format!("write one of {}", names.join(", "))
-    });
+    let mut options = grammars.iter().flat_map(|grammar| grammar.options);
+    let hint = if options.any(|option| option.word == word.text) {
+        // A list of YAML splits at every comma.
+        "it is an option: write it after the rate of its policy, without a comma".to_owned()
+    } else {
+        did_you_mean(word.text, known()).unwrap_or_else(|| {
+            let names: Vec<&str> = known().collect();
+            format!("write one of {}", names.join(", "))
+        })
+    };
     Problem::at(word, format!("unknown algorithm `{}`: {hint}", word.shown()))
 }
 

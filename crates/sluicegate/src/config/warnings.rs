@@ -10,13 +10,12 @@ use sluicegate_http::{KeyComponent, KeyExpression, KeyMatcher};
 
 use super::{LimitConfig, Override};
 
-/// Warnings about one policy.
-pub(super) fn of_policy(policy: &Policy) -> Vec<String> {
-    let mut warnings: Vec<String> = refuses_for_ever(policy).into_iter().collect();
-    if let Algorithm::SlidingLog { strategies } = policy.algorithm() {
-        warnings.extend(redundant_strategies(strategies));
+/// Warnings about the strategies of one policy.
+pub(super) fn of_strategies(policy: &Policy) -> Vec<String> {
+    match policy.algorithm() {
+        Algorithm::SlidingLog { strategies } => redundant_strategies(strategies),
+        _ => Vec::new(),
     }
-    warnings
 }
 
 /// How a policy refuses requests for ever, if it does: those of a fresh key, or of one that has used

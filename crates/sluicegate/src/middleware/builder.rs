@@ -6,6 +6,7 @@ use sluicegate_core::Span;
 use sluicegate_http::{ClientAddress, FieldFormat, KeyExtractor, OnMissingKey, RequestView};
 
 use super::charge::Charge;
+use super::question::Charges;
 use super::response_view::ResponseView;
 use super::rules::{ChargeOf, CostOf, KeySource, Rules, Terms, Unanswered};
 use crate::config::Switch;
@@ -120,7 +121,8 @@ macro_rules! __middleware_builder_methods {
         /// moment, which is logged as a warning and doesn't change the response.
         ///
         /// Together with [`charge_after`](Self::charge_after), only what [`cost`](Self::cost) names
-        /// was taken and is given back, after the charge.
+        /// was taken. What the response is charged takes its place: under each policy that was
+        /// named, the difference is charged or given back.
         pub fn refund_if(
             mut self,
             refund: impl Fn(&dyn $crate::middleware::ResponseView) -> bool + Send + Sync + 'static,
@@ -250,7 +252,7 @@ impl Rules {
     }
 
     pub(super) fn charge_unanswered(self: Arc<Self>, charge: impl Into<Charge>) -> Arc<Self> {
-        self.told(|rules| rules.unanswered = Unanswered::Charge(charge.into()))
+        self.told(|rules| rules.unanswered = Unanswered::Charge(Charges::all(charge.into())))
     }
 
     pub(super) fn wait_up_to(self: Arc<Self>, longest: impl Into<Span>) -> Arc<Self> {

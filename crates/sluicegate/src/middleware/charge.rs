@@ -71,6 +71,33 @@ impl Charge {
         self.named.iter().map(|(name, _)| &**name)
     }
 
+    /// What is to be charged when `taken` was taken by name before.
+    pub(super) fn beyond(&self, taken: &Self) -> Self {
+        let otherwise = taken.named.iter().filter(|_| self.rest.is_some());
+        let otherwise = otherwise.filter(|(name, _)| self.names().all(|named| named != name));
+        let named = self.named.iter().chain(otherwise).map(|(name, _)| name);
+        let named =
+            named.map(|name| (name.clone(), self.of(name).saturating_sub(taken.of_named(name))));
+        Self { rest: self.rest, named: named.collect() }
+    }
+
+    /// What of it is to be given back, by name, when only `used` was used.
+    pub(super) fn unless_used(&self, used: &Self) -> Self {
+        let named = self.named.iter();
+        let named = named.map(|(name, units)| (name.clone(), units.saturating_sub(used.of(name))));
+        Self { rest: self.rest, named: named.collect() }
+    }
+
+    /// The units under the policy `name`.
+    fn of(&self, name: &str) -> u64 {
+        let is_named = self.names().any(|named| named == name);
+        if is_named { self.of_named(name) } else { self.rest.unwrap_or(0) }
+    }
+
+    fn of_named(&self, name: &str) -> u64 {
+        self.named.iter().find(|(named, _)| named == name).map_or(0, |(_, units)| *units)
+    }
+
     /// Asks for all of it.
     pub(super) fn ask<'a>(&'a self, ask: Ask<'a>) -> Ask<'a> {
         self.name_in(self.rest_of(ask.nothing_otherwise()), |_| true)

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use sluicegate_core::{Decision, Error, Operation};
 use sluicegate_http::PreparedFields;
 
-use super::charge::Charge;
-use super::question::{Answer, Asking, Question, fields_of};
+use super::question::{Answer, Asking, Charges, Question, fields_of};
 use super::response_view::ResponseView;
 use super::rules::{Rules, Unanswered};
 use crate::ask::Ask;
@@ -43,7 +42,8 @@ pub(super) enum Settled {
 /// What is left to do for a response.
 pub(super) struct Later {
     open: Box<Open>,
-    charge: Option<Charge>,
+    /// What is charged, while there is something to charge.
+    charge: Option<Charges>,
     /// The response fields after what was done.
     told: Option<PreparedFields>,
 }
@@ -64,6 +64,15 @@ impl Due {
             return Settled::Done(None);
         };
         open.taken = open.taken.take().filter(|_| gives_back);
+        let charge = charge.map(|used| {
+            if open.taken.is_none() {
+                return Charges::all(used);
+            }
+            let charges = open.question.settle(used);
+            open.taken = open.taken.take().filter(|_| open.question.takes_ahead());
+            charges
+        });
+        let charge = charge.filter(|charge| !charge.is_free());
         Later { open, charge, told: None }.at_once()
     }
 }
@@ -179,7 +188,7 @@ impl Open {
     fn unanswered(&self, look: &Look<'_>) -> Result<Ask<'_>, Error> {
         match &self.rules.unanswered {
             Unanswered::AsAsked => Ok(self.question.ask_rest()),
-            Unanswered::Charge(charge) => self.question.charge(charge, look),
+            Unanswered::Charge(charges) => self.question.charge(charges, look),
         }
     }
 

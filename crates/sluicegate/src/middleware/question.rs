@@ -17,6 +17,25 @@ pub(super) struct Question {
     costs: SmallVec<[Option<Charge>; 1]>,
 }
 
+/// What a response is charged: per limit, of which the last stands for all that follow.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Charges(SmallVec<[Charge; 1]>);
+
+impl Charges {
+    /// The same in every limit.
+    pub(super) fn all(charge: Charge) -> Self {
+        Self(SmallVec::from_buf([charge]))
+    }
+
+    pub(super) fn is_free(&self) -> bool {
+        self.0.iter().all(Charge::is_free)
+    }
+
+    fn of(&self, index: usize) -> Option<&Charge> {
+        self.0.get(index).or_else(|| self.0.last())
+    }
+}
+
 /// The gate's answer, and the response fields if a limit was asked.
 pub(super) type Answer = Result<(Decision, Option<LimitFields>), Error>;
 
@@ -73,10 +92,11 @@ impl Question {
     /// If no limit has a policy that is named.
     pub(super) fn charge<'a>(
         &'a self,
-        charge: &'a Charge,
+        charges: &'a Charges,
         look: &Look<'_>,
     ) -> Result<Ask<'a>, Error> {
-        if let Some(name) = charge.names().find(|name| !look.may_have_policy(name)) {
+        let mut names = charges.0.iter().flat_map(Charge::names);
+        if let Some(name) = names.find(|name| !look.may_have_policy(name)) {
             let message = format!(
                 "no limit here has a policy `{}`: the policies are {}",
                 name.escape_debug(),
@@ -85,7 +105,28 @@ impl Question {
             return Err(RequestError::new(RequestErrorKind::Invalid, message).into());
         }
         let has = |index, name: &str| look.has_policy(index, name);
-        Ok(self.keys.ask_with(|index, ask| charge.ask_where(ask, |name| has(index, name))))
+        Ok(self.keys.ask_with(|index, ask| match charges.of(index) {
+            Some(charge) => charge.ask_where(ask, |name| has(index, name)),
+            None => ask.nothing_otherwise(),
+        }))
+    }
+
+    /// Settles what was taken by name before the response by what was used: it leaves of this question
+    /// what is to be given back, and returns what is still to be charged.
+    pub(super) fn settle(&mut self, used: Charge) -> Charges {
+        if self.costs.is_empty() {
+            return Charges::all(used);
+        }
+        // A limit beyond the end took nothing by name.
+        let beyond = self.costs.iter().map(|taken| match taken {
+            Some(taken) => used.beyond(taken),
+            None => used.clone(),
+        });
+        let charges = Charges(beyond.chain([used.clone()]).collect());
+        for taken in self.costs.iter_mut().flatten() {
+            *taken = taken.unless_used(&used);
+        }
+        charges
     }
 
     fn cost(&self, index: usize) -> Option<&Charge> {

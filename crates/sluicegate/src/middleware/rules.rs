@@ -8,6 +8,7 @@ use sluicegate_core::Span;
 use sluicegate_http::{ClientAddress, FieldFormat, KeyExtractor, OnMissingKey, RequestView};
 
 use super::charge::Charge;
+use super::question::Charges;
 use super::response_view::ResponseView;
 use crate::config::Switch;
 use crate::registry::{Gate, Shown, ShownPartition};
@@ -58,7 +59,7 @@ pub(super) enum Unanswered {
     /// The cost that the request would have had beforehand.
     #[default]
     AsAsked,
-    Charge(Charge),
+    Charge(Charges),
 }
 
 impl Rules {

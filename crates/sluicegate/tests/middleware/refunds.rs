@@ -148,6 +148,98 @@ fn with_a_charge_after_the_response_what_the_cost_names_is_given_back() {
     assert_eq!(left(), [5, 49], "an unanswered one is charged the rest");
 }
 
+/// An estimate is taken before the response; whatever the response used takes its place.
+#[test]
+fn what_was_used_takes_the_place_of_what_was_taken_by_name() {
+    let (middleware, left) = gateway();
+    let middleware = middleware
+        .cost(|_| [("requests", 1), ("tokens", 20)])
+        .refund_if(|response| response.charge().is_some())
+        .charge_after(|response| response.charge());
+    let settled = |charge: Option<Charge>| {
+        let before = left();
+        let mut response = Response::new(());
+        if let Some(charge) = charge {
+            response.extensions_mut().insert(charge);
+        }
+        let told = settle(admitted(&middleware), response);
+        let after = left();
+        assert!(told.unwrap().contains(&format!("\"tokens\";r={}", after[1])));
+        [before[0] - after[0], before[1] - after[1]]
+    };
+    let named = |requests, tokens| Some(Charge::from([("requests", requests), ("tokens", tokens)]));
+    assert_eq!(settled(named(1, 7)), [1, 7], "less than was taken");
+    assert_eq!(settled(named(1, 20)), [1, 20], "just that");
+    assert_eq!(settled(named(1, 26)), [1, 26], "more than was taken");
+    assert_eq!(settled(named(2, 3)), [2, 3], "more of one and less of the other");
+    assert_eq!(
+        settled(Some(Charge::from([("tokens", 5)]))),
+        [0, 5],
+        "what isn't named wasn't used"
+    );
+    assert_eq!(settled(Some(Charge::nothing().cost(2))), [2, 2], "all of them");
+    assert_eq!(settled(Some(Charge::nothing().cost(1).cost_of("tokens", 4))), [1, 4]);
+    assert_eq!(settled(None), [1, 20], "nobody knows what was used");
+}
+
+/// Of a bucket that is not full, the part of an estimate that has flowed back is not there any more to
+/// be given back. So a slow answer pays its estimate at most, and never that and what it used.
+#[test]
+fn a_slow_answer_never_pays_both_its_estimate_and_what_it_used() {
+    let clock = Arc::new(ManualClock::new(Timestamp::from_micros(1 << 50).unwrap()));
+    let store = MemoryStore::builder().clock(clock.clone()).build();
+    let limit = sluicegate::limit("llm", ["gcra 1000/s burst 100000 as tokens"]).unwrap();
+    let limiter = sluicegate::Limiter::new(store, limit);
+    let left = || limiter.peek_now("all").unwrap().remaining().unwrap();
+    let middleware = Middleware::new(limiter.clone())
+        .key(fixed("all"))
+        .cost(|_| [("tokens", 4_000)])
+        .refund_if(|_| true)
+        .charge_after(|response| response.charge());
+    let _ = limiter.charge_now(sluicegate::Ask::new("all").cost(60_000)).unwrap();
+    for (used, seconds, paid) in
+        [(1_000, 0, 1_000), (1_000, 2, 3_000), (1_000, 6, 4_000), (9_000, 6, 9_000)]
+    {
+        let before = left();
+        let admission = admitted(&middleware);
+        clock.advance(Span::from_millis(seconds * 1_000).unwrap());
+        let mut response = Response::new(());
+        response.extensions_mut().insert(Charge::from([("tokens", used)]));
+        let _ = settle(admission, response);
+        assert_eq!(before + 1_000 * seconds - left(), paid, "{used} used in {seconds} s");
+    }
+}
+
+/// A limit that took an estimate beside one that took nothing by name.
+#[test]
+fn each_of_several_limits_settles_what_it_took() {
+    let limit =
+        |name, policies: &[&str]| sluicegate::limit(name, policies.iter().copied()).unwrap();
+    let registry = Registry::builder(MemoryStore::new())
+        .limit(limit("user", &["fixed_window 99/h as requests", "fixed_window 99/h as tokens"]))
+        .limit(limit("team", &["fixed_window 99/h as tokens"]))
+        .limit(limit("all", &["fixed_window 99/h as calls"]))
+        .build();
+    let middleware = Middleware::new(registry.gate("user"))
+        .key(fixed("k"))
+        .cost(|_| [("requests", 1), ("tokens", 10)])
+        .and(registry.gate("team"), fixed("k"))
+        .and_then(|both| both.cost(|_| [("tokens", 30)]).and(registry.gate("all"), fixed("k")))
+        .unwrap()
+        .refund_if(|_| true)
+        .charge_after(|response| response.charge());
+    let admission = admitted(&middleware);
+    let mut response = Response::new(());
+    response.extensions_mut().insert(Charge::nothing().cost_of("tokens", 20).cost(1));
+    let _ = settle(admission, response);
+    let left = |limit: &str, policy| {
+        let peeked = now(registry.gate(limit).peek("k")).unwrap();
+        peeked.outcome(policy).unwrap().remaining().unwrap()
+    };
+    let user = [left("user", "requests"), left("user", "tokens")];
+    assert_eq!((user, left("team", "tokens"), left("all", "calls")), ([98, 79], 79, 98));
+}
+
 #[test]
 fn a_denied_guess_is_charged_by_policies_that_charge_denials_and_not_given_back() {
     let clock = Arc::new(ManualClock::new(Timestamp::from_micros(1 << 50).unwrap()));

@@ -184,6 +184,7 @@ impl Checker<'_> {
             (Some(policies), None) => {
                 let path = path(parent, "policies");
                 let (nodes, policies_read) = self.policy_list(policies, &path)?;
+                self.warn_of_refusals(nodes, &policies_read, &path);
                 let (key_node, key) = key?;
                 let made = Override::new(key, context.limit?, policies_read);
                 made.map_err(|error| {
@@ -200,7 +201,7 @@ impl Checker<'_> {
                 let made = Override::times(key, base, many)
                     .map_err(|error| self.report_override(times, &path, &error));
                 if let Ok(made) = &made {
-                    self.warn_of_refusals(times, &path, base, made);
+                    self.warn_of_times(times, &path, base, made);
                 }
                 made.map(|made| (key_node, made))
             }
@@ -219,7 +220,7 @@ impl Checker<'_> {
 
     /// Warns of policies that refuse everything under the numbers of an override, and not under those
     /// of its limit.
-    fn warn_of_refusals(&mut self, node: &Node, path: &str, base: &Limit, made: &Override) {
+    fn warn_of_times(&mut self, node: &Node, path: &str, base: &Limit, made: &Override) {
         for (own, base) in made.limit().members().iter().zip(base.members()) {
             let is_new = warnings::refuses_for_ever(base.policy()).is_none();
             if let Some(how) = warnings::refuses_for_ever(own.policy()).filter(|_| is_new) {

@@ -109,7 +109,7 @@ impl Checker<'_> {
         // Whether the policies form a limit doesn't depend on its name.
         let stand_in = name.cloned().or_else(|| "limit".parse().ok())?;
         let limit = match given("policies") {
-            Some((node, path)) => self.policies(stand_in, node, &path),
+            Some((node, path)) => self.policies(stand_in, node, &path, field(&fields, "overrides")),
             None => {
                 if !is_misspelt(node, "policies", &FIELDS) {
                     self.report(key.position, parent, NO_POLICIES);
@@ -196,8 +196,17 @@ impl Checker<'_> {
         None
     }
 
-    fn policies(&mut self, name: LimitName, node: &Node, path: &str) -> Option<Limit> {
+    fn policies(
+        &mut self,
+        name: LimitName,
+        node: &Node,
+        path: &str,
+        overrides: Option<&Node>,
+    ) -> Option<Limit> {
         let (nodes, policies) = self.policy_list(node, path)?;
+        if overrides.is_none_or(|overrides| !give_policies(overrides)) {
+            self.warn_of_refusals(nodes, &policies, path);
+        }
         if let Some(warning) = warnings::of_policies(&policies) {
             self.warnings.report(node.position, &format!("{path}: {warning}"));
         }
@@ -214,6 +223,15 @@ impl Checker<'_> {
                 };
                 self.report(position.unwrap_or(node).position, path, &error.to_string());
                 None
+            }
+        }
+    }
+
+    /// Warns of policies that refuse requests for ever.
+    pub(super) fn warn_of_refusals(&mut self, nodes: &[Node], policies: &[Policy], path: &str) {
+        for (index, (node, policy)) in nodes.iter().zip(policies).enumerate() {
+            if let Some(warning) = warnings::refuses_for_ever(policy) {
+                self.warnings.report(node.position, &format!("{path}[{index}]: {warning}"));
             }
         }
     }
@@ -257,7 +275,7 @@ impl Checker<'_> {
         let spec = self.text(node, path, &format!("a policy such as \"{EXAMPLE}\""))?;
         match spec.parse::<Policy>() {
             Ok(policy) => {
-                for warning in warnings::of_policy(&policy) {
+                for warning in warnings::of_strategies(&policy) {
                     self.warnings.report(node.position, &format!("{path}: {warning}"));
                 }
                 Some(policy)
@@ -288,3 +306,13 @@ impl Checker<'_> {
 }
 
 const NO_POLICIES: &str = "has no policies: add `policies: [\"token_bucket 10/s burst 20\"]`";
+
+/// Whether an entry of `overrides` has policies of its own: then the limit's may well be 0, so that
+/// only the keys that are listed pass.
+fn give_policies(overrides: &Node) -> bool {
+    let Value::List(entries) = &overrides.value else { return false };
+    entries.iter().any(|entry| match &entry.value {
+        Value::Map(fields) => fields.iter().any(|(key, _)| key.name == "policies"),
+        _ => false,
+    })
+}
