@@ -11,6 +11,6 @@ mod router;
 mod serve;
 mod service;
 mod status;
-mod store_health;
+mod unreadable;
 
 pub(crate) use serve::serve;

@@ -59,6 +59,7 @@ mod open_store;
 mod registry;
 mod ring_counter;
 mod shown_errors;
+mod store_health;
 mod uses;
 
 pub use ask::Ask;

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use sluicegate_core::{
     Answer, Decision, Error, Limit, OpenOptions, OpenedLimit as _, Operation, Receipt, Request,
-    RequestError, RequestErrorKind, SharedStore, SliceCounts, Span, Store, Timestamp,
+    RequestError, RequestErrorKind, SharedStore, SliceCounts, Span, Store, StoreError, Timestamp,
 };
 use smallvec::SmallVec;
 use tokio::time::Instant;
@@ -208,13 +208,15 @@ impl<S: Store> Limiter<S> {
 
     async fn cancel_at(&self, receipt: &Receipt, at: Option<Timestamp>) -> Result<bool, Error> {
         let answer = self.inner.opened.ask(Request::cancel(receipt).at(at)).wait().await;
+        self.note(&answer);
         answer.map(|decision| decision.is_allowed())
     }
 
     /// The slices of a ring.
     pub(crate) async fn slices(&self, key: &[u8]) -> Result<SliceCounts, Error> {
-        let mut answer = self.inner.opened.ask(Request::slices(key)).wait().await?;
-        answer.take_slices().ok_or_else(|| {
+        let answer = self.inner.opened.ask(Request::slices(key)).wait().await;
+        self.note(&answer);
+        answer?.take_slices().ok_or_else(|| {
             RequestError::new(RequestErrorKind::Unsupported, "the limit is not a ring").into()
         })
     }
@@ -248,6 +250,9 @@ impl<S: Store> Limiter<S> {
             Answer::Later(later) => later,
         };
         let answer = later.instrument(self.span(operation)).await;
+        if let Ok(decision) = &answer {
+            self.note_answer(decision);
+        }
         self.answer(operation, ask, since, answer)
     }
 
@@ -298,6 +303,26 @@ impl<S: Store> Limiter<S> {
         })
     }
 
+    /// Notes whether the store answered a call that doesn't end in [`Self::answer`].
+    fn note(&self, answer: &Result<Decision, Error>) {
+        match answer {
+            Ok(decision) => self.note_answer(decision),
+            Err(Error::Store(error)) => self.note_failure(error),
+            Err(_) => {}
+        }
+    }
+
+    fn note_answer(&self, decision: &Decision) {
+        self.inner.observers.store_health().answered(&|| self.inner.store.id(), decision);
+    }
+
+    #[cold]
+    fn note_failure(&self, error: &StoreError) {
+        let Inner { store, on_store_failure, observers, .. } = &*self.inner;
+        let limit = self.limit().name();
+        observers.store_health().failed(&|| store.id(), limit, *on_store_failure, error);
+    }
+
     /// The answer for the caller and for observers: the store's, or the limiter's fallback if the
     /// store failed.
     fn answer(
@@ -308,6 +333,9 @@ impl<S: Store> Limiter<S> {
         answer: Result<Decision, Error>,
     ) -> Result<Decision, Error> {
         let failure = answer.as_ref().err().and_then(Error::as_store).cloned();
+        if let Some(error) = &failure {
+            self.note_failure(error);
+        }
         // Nothing was charged, given back or forgotten, so a decision would be wrong.
         let is_question = !matches!(
             operation,

@@ -8,6 +8,8 @@ use std::time::Duration;
 use sluicegate_core::{Decision, Error, Limit, Operation, StoreError};
 use tokio::time::Instant;
 
+use crate::store_health::StoreHealth;
+
 /// Observes every answer of the limiters it is added to.
 ///
 /// It can't change a decision: it runs after the answer is final, and its panics are caught. It
@@ -64,26 +66,36 @@ pub struct Answered<'a> {
     pub took: Duration,
 }
 
-/// The observers of a limiter. Without any, no clock is read.
+/// The observers of a limiter, and our own, which logs whether the store answers. Clones share it.
 #[derive(Clone, Default)]
-pub(crate) struct Observers(Option<Arc<[Arc<dyn Observer>]>>);
+pub(crate) struct Observers {
+    /// Without any, no clock is read.
+    added: Option<Arc<[Arc<dyn Observer>]>>,
+    store_health: Arc<StoreHealth>,
+}
 
 impl Observers {
     pub(crate) fn push(&mut self, observer: Arc<dyn Observer>) {
-        let known = self.0.iter().flat_map(|known| known.iter().cloned());
-        self.0 = Some(known.chain([observer]).collect());
+        let known = self.added.iter().flat_map(|known| known.iter().cloned());
+        self.added = Some(known.chain([observer]).collect());
     }
 
     /// The time, if there are observers.
     #[inline]
     pub(crate) fn start(&self) -> Option<Instant> {
-        self.0.as_ref().map(|_| Instant::now())
+        self.added.as_ref().map(|_| Instant::now())
+    }
+
+    /// Who logs whether the store answers.
+    #[inline]
+    pub(crate) fn store_health(&self) -> &StoreHealth {
+        &self.store_health
     }
 
     #[cold]
     pub(crate) fn tell(&self, since: Instant, answered: &Answered<'_>) {
         let answered = Answered { took: since.elapsed(), ..*answered };
-        for observer in self.0.iter().flat_map(|observers| observers.iter()) {
+        for observer in self.added.iter().flat_map(|added| added.iter()) {
             if catch_unwind(AssertUnwindSafe(|| observer.answered(&answered))).is_err() {
                 tracing::error!(
                     limit = answered.limit.name().as_str(),
@@ -96,7 +108,7 @@ impl Observers {
 
 impl fmt::Debug for Observers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let count = self.0.as_ref().map_or(0, |observers| observers.len());
+        let count = self.added.as_ref().map_or(0, |added| added.len());
         f.debug_tuple("Observers").field(&count).finish()
     }
 }

@@ -8,7 +8,7 @@ use sluicegate::{Registry, RegistryBuilder, Watch};
 use super::guard::Guard;
 use super::metrics::ServiceMetrics;
 use super::recent::Recent;
-use super::store_health::StoreHealth;
+use super::unreadable::Unreadable;
 
 pub(super) struct Service {
     pub(super) registry: Registry,
@@ -31,7 +31,7 @@ impl Service {
         let registry = registry
             .observer(metrics.clone())
             .observer(recent.clone())
-            .observer(Arc::new(StoreHealth::default()))
+            .observer(Arc::new(Unreadable::default()))
             .build();
         let watch = watch(&registry).map(Arc::new);
         let metrics = ServiceMetrics::new(metrics, registry.clone(), watch.clone());

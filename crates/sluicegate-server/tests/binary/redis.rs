@@ -208,15 +208,27 @@ fn a_store_that_never_answers_is_given_up_at_the_deadline() {
 fn a_store_that_comes_back_is_used_again() {
     let mut server = Server::start().unwrap();
     let file = config(&server.url(), "");
-    let service = Service::start(&["--config", file.path()]);
+    let mut service = Service::start(&["--config", file.path()]);
     let body = r#"{"limit":"demo","key":"a"}"#;
     assert_eq!(service.post("/v1/check", body).status, 200);
     server.kill().unwrap();
-    assert_eq!(service.post("/v1/check", body).status, 503);
+    for _ in 0..3 {
+        assert_eq!(service.post("/v1/check", body).status, 503);
+        assert_eq!(service.get("/readyz").status, 503);
+    }
     server.restart().unwrap();
     until("the service is ready", || {
         let reply = service.get("/readyz");
         if reply.status == 200 { Ok(()) } else { Err(reply) }
     });
-    assert_eq!(service.post("/v1/check", body).status, 200);
+    for _ in 0..3 {
+        assert_eq!(service.post("/v1/check", body).status, 200);
+    }
+    service.signal(rustix::process::Signal::TERM);
+    let log = service.wait().1;
+    let told: Vec<_> = log.lines().filter(|line| line.contains("the store ")).collect();
+    let [fails, answers] = told[..] else { panic!("{log}") };
+    assert!(fails.contains("ERROR") && fails.contains("the store fails: "), "{fails}");
+    assert!(fails.contains("`on_store_failure` is `error`"), "{fails}");
+    assert!(answers.contains("INFO") && answers.contains("again: 3 requests failed"), "{answers}");
 }

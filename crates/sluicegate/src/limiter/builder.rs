@@ -41,7 +41,8 @@ impl<S: Store> LimiterBuilder<S> {
         self
     }
 
-    /// What the limiter answers when the store is slow, down or wrong. Default: an error.
+    /// What the limiter answers when the store is slow, down or wrong. Default: an error. Whatever it
+    /// is, the log says once when the store begins to fail, and once when it answers again.
     pub const fn on_store_failure(mut self, answer: OnStoreFailure) -> Self {
         self.on_store_failure = answer;
         self

@@ -89,6 +89,9 @@ impl<S: Store> Limiter<S> {
         at: Option<Timestamp>,
     ) -> Result<bool, Error> {
         let answer = self.inner.opened.ask(Request::cancel(receipt).at(at)).now();
+        if let Some(Err(Error::Store(error))) = &answer {
+            self.note_failure(error);
+        }
         answer.unwrap_or_else(|| Err(self.would_block())).map(|it| it.is_allowed())
     }
 

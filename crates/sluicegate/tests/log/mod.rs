@@ -12,27 +12,47 @@ use tracing::{Event, Level, Metadata, Subscriber};
 
 /// The warnings and errors that are logged on this thread while `call` runs.
 pub(crate) fn warnings(call: impl FnOnce()) -> Vec<String> {
-    let log = Log::default();
+    let log = Log::new(Level::WARN);
     tracing::subscriber::with_default(log.clone(), call);
-    let lines = log.0.lock().unwrap();
-    lines.clone()
+    log.lines()
 }
 
 /// Those that are logged while `future` is polled.
 pub(crate) async fn warnings_of(future: impl Future<Output = ()>) -> Vec<String> {
-    let log = Log::default();
+    logged(Level::WARN, future).await
+}
+
+/// Those, and what is for information.
+pub(crate) async fn messages_of(future: impl Future<Output = ()>) -> Vec<String> {
+    logged(Level::INFO, future).await
+}
+
+async fn logged(least: Level, future: impl Future<Output = ()>) -> Vec<String> {
+    let log = Log::new(least);
     let logging = tracing::Dispatch::new(log.clone());
     let mut future = std::pin::pin!(future);
     std::future::poll_fn(|context| {
         tracing::dispatcher::with_default(&logging, || future.as_mut().poll(context))
     })
     .await;
-    let lines = log.0.lock().unwrap();
-    lines.clone()
+    log.lines()
 }
 
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<String>>>);
+#[derive(Clone)]
+struct Log {
+    lines: Arc<Mutex<Vec<String>>>,
+    least: Level,
+}
+
+impl Log {
+    fn new(least: Level) -> Self {
+        Self { lines: Arc::default(), least }
+    }
+
+    fn lines(&self) -> Vec<String> {
+        self.lines.lock().unwrap().clone()
+    }
+}
 
 /// The message, and then the error if there is one.
 struct Message(String);
@@ -49,13 +69,13 @@ impl Visit for Message {
 
 impl Subscriber for Log {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        *metadata.level() <= Level::WARN
+        *metadata.level() <= self.least
     }
 
     fn event(&self, event: &Event<'_>) {
         let mut message = Message(String::new());
         event.record(&mut message);
-        self.0.lock().unwrap().push(message.0);
+        self.lines.lock().unwrap().push(message.0);
     }
 
     fn new_span(&self, _: &Attributes<'_>) -> Id {

@@ -1,0 +1,178 @@
+//! Logs when a store begins to fail, and when it answers again.
+
+use std::mem;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use sluicegate_core::{Decision, LimitName, Source, Span, StoreError, StoreId};
+use tokio::time::Instant;
+
+use crate::config::OnStoreFailure;
+
+/// Whether a store answers, as far as its limits have seen: one line in the log when it begins to
+/// fail, and one when it answers again, however many requests there are. All limits of a registry
+/// share it.
+///
+/// Recovery is seen in awaited answers only, so that an immediate one costs nothing: a store that
+/// never has to be awaited is told once.
+#[derive(Debug, Default)]
+pub(crate) struct StoreHealth {
+    /// The same as in the history, to be read without its lock.
+    is_failing: AtomicBool,
+    history: Mutex<History>,
+}
+
+/// What the store did, and what the log has of it.
+#[derive(Debug, Default)]
+struct History {
+    /// `None` while the store answers.
+    failure: Option<Failure>,
+    /// Whether the log's last line says that the store fails.
+    is_told: bool,
+    /// The time of the last line that said so.
+    told_at: Option<Instant>,
+    /// How often the store began to fail or to answer without a line in the log.
+    untold: u64,
+}
+
+/// A time in which the store doesn't answer.
+#[derive(Debug)]
+struct Failure {
+    since: Instant,
+    requests: u64,
+}
+
+impl StoreHealth {
+    /// A request of `limit` failed, which does `then`.
+    #[cold]
+    pub(crate) fn failed(
+        &self,
+        store: &dyn Fn() -> StoreId,
+        limit: &LimitName,
+        then: OnStoreFailure,
+        error: &StoreError,
+    ) {
+        // The log is written after the lock is free, because a subscriber may ask a limit.
+        let Some(untold) = self.change(History::failed) else { return };
+        let then = match then {
+            OnStoreFailure::Error => "requests get an error: `on_store_failure` is `error`",
+            OnStoreFailure::Allow => "requests pass uncounted: `on_store_failure` is `allow`",
+            OnStoreFailure::Deny => "requests are denied: `on_store_failure` is `deny`",
+        };
+        let more = match untold {
+            0 => String::new(),
+            1 => "; 1 change was left out since the last such line".to_owned(),
+            many => format!("; {many} changes were left out since the last such line"),
+        };
+        tracing::error!(
+            store = store().to_string(),
+            limit = limit.as_str(),
+            "the store fails: {error}. Until it answers again, {then}{more}"
+        );
+    }
+
+    /// A request was answered that had to be awaited.
+    #[inline]
+    pub(crate) fn answered(&self, store: &dyn Fn() -> StoreId, decision: &Decision) {
+        // The decision of a layer says nothing about the store below it.
+        if self.is_failing.load(Ordering::Relaxed) && decision.source() == Source::Store {
+            self.recovered(store);
+        }
+    }
+
+    #[cold]
+    fn recovered(&self, store: &dyn Fn() -> StoreId) {
+        let Some(Failure { since, requests }) = self.change(History::recovered) else { return };
+        let requests = match requests {
+            1 => "1 request".to_owned(),
+            many => format!("{many} requests"),
+        };
+        tracing::info!(
+            store = store().to_string(),
+            "the store answers again: {requests} failed in {}",
+            Span::from(since.elapsed()).in_words()
+        );
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut History) -> T) -> T {
+        let mut history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
+        let line = change(&mut history);
+        self.is_failing.store(history.failure.is_some(), Ordering::Relaxed);
+        line
+    }
+}
+
+impl History {
+    /// A store that comes and goes gets two lines in this time: one of each kind.
+    const PAUSE: Duration = Duration::from_secs(10);
+
+    /// How many changes were left out, if the log has to be told that the store fails.
+    fn failed(&mut self) -> Option<u64> {
+        if let (true, Some(failure)) = (self.is_told, &mut self.failure) {
+            failure.requests += 1;
+            return None;
+        }
+        let now = Instant::now();
+        let untold = &mut self.untold;
+        let failure = self.failure.get_or_insert_with(|| {
+            *untold += 1;
+            Failure { since: now, requests: 0 }
+        });
+        failure.requests += 1;
+        if self.told_at.is_some_and(|told| now.duration_since(told) < Self::PAUSE) {
+            // If it fails for longer, one of the next requests tells it.
+            return None;
+        }
+        (self.is_told, self.told_at) = (true, Some(now));
+        // Without the change that is told now.
+        Some(mem::take(&mut self.untold).saturating_sub(1))
+    }
+
+    /// The failure that is over, if the log has to be told.
+    fn recovered(&mut self) -> Option<Failure> {
+        let over = self.failure.take()?;
+        if mem::take(&mut self.is_told) {
+            return Some(over);
+        }
+        self.untold += 1;
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn requests(over: Option<Failure>) -> Option<u64> {
+        over.map(|failure| failure.requests)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_store_that_comes_and_goes_is_told_once_in_ten_seconds() {
+        let mut history = History::default();
+        assert_eq!(requests(history.recovered()), None, "it answered all the time");
+        assert_eq!((history.failed(), history.failed()), (Some(0), None));
+        assert_eq!(requests(history.recovered()), Some(2));
+        for _ in 0..9 {
+            tokio::time::advance(Duration::from_secs(1)).await;
+            assert_eq!((history.failed(), requests(history.recovered())), (None, None));
+        }
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(history.failed(), Some(18));
+        assert_eq!(requests(history.recovered()), Some(1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_failure_that_began_too_soon_to_be_told_is_told_later() {
+        let mut history = History::default();
+        assert_eq!(history.failed(), Some(0));
+        assert_eq!(requests(history.recovered()), Some(1));
+        tokio::time::advance(Duration::from_secs(4)).await;
+        assert_eq!(history.failed(), None);
+        tokio::time::advance(Duration::from_secs(6)).await;
+        assert_eq!(history.failed(), Some(0), "it is the change that is told");
+        let over = history.recovered().unwrap();
+        assert_eq!((over.requests, over.since.elapsed()), (2, Duration::from_secs(6)));
+    }
+}
