@@ -44,6 +44,46 @@ impl From<sluicegate::Denied> for Denied {
     }
 }
 
+/// For `?` on what a handler asks of a gate: 503 if the store failed, 500 for a mistake in the
+/// program.
+///
+/// ```
+/// use sluicegate::{Ask, Gate};
+/// use sluicegate_actix::Denied;
+///
+/// async fn settle(llm: &Gate, tokens: u64) -> Result<(), Denied> {
+///     llm.charge(Ask::new("acme").cost_of("tokens", tokens)).await?;
+///     Ok(())
+/// }
+///
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// let registry = sluicegate::Registry::open(&sluicegate::Config::default())?;
+/// let mistaken = settle(&registry.gate("lm"), 300).await.unwrap_err();
+/// assert_eq!(mistaken.0.problem().status(), 500);
+/// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+impl From<sluicegate::Error> for Denied {
+    fn from(error: sluicegate::Error) -> Self {
+        Self(error.into())
+    }
+}
+
+/// For `?` on a store itself, such as a ping: 503.
+///
+/// ```
+/// use sluicegate::{StoreError, StoreErrorKind};
+/// use sluicegate_actix::Denied;
+///
+/// let denied = Denied::from(StoreError::new(StoreErrorKind::Timeout, "too slow"));
+/// assert_eq!(denied.0.problem().status(), 503);
+/// ```
+impl From<sluicegate::StoreError> for Denied {
+    fn from(error: sluicegate::StoreError) -> Self {
+        Self(error.into())
+    }
+}
+
 impl ResponseError for Denied {
     fn status_code(&self) -> StatusCode {
         status_of(self.0.problem().status())

@@ -7,7 +7,7 @@ use std::fmt;
 
 use sluicegate_core::{
     Algorithm, Decision, DeniedCharge, Error as AskError, Member, Rate, RetryAfter, Source,
-    Strategy,
+    StoreError, Strategy,
 };
 use sluicegate_http::{FieldFormat, KeyComponent, MissingComponent};
 
@@ -37,8 +37,15 @@ pub struct Denied {
 #[derive(Clone, Debug)]
 enum Why {
     Decided(Box<Decision>),
-    NoKey { limit: String, missing: MissingComponent },
-    Failed { limit: String, error: AskError },
+    NoKey {
+        limit: String,
+        missing: MissingComponent,
+    },
+    Failed {
+        /// `None` if the error was made a denial by `?`, where nobody knows whose it is.
+        limit: Option<String>,
+        error: AskError,
+    },
 }
 
 /// Why a request was denied.
@@ -80,7 +87,7 @@ impl Denied {
     /// A request that `limit` couldn't decide on, mostly because its store failed.
     #[must_use]
     pub fn failed(limit: &str, error: impl Into<AskError>) -> Self {
-        Self::new(Why::Failed { limit: limit.to_owned(), error: error.into() })
+        Self::new(Why::Failed { limit: Some(limit.to_owned()), error: error.into() })
     }
 
     fn new(why: Why) -> Self {
@@ -168,14 +175,61 @@ impl From<Decision> for Denied {
     }
 }
 
+/// A limit that couldn't answer, for `?` on whatever a [`Gate`](crate::Gate) or
+/// [`Limiter`](crate::Limiter) is asked. Like [`Denied::failed`], without the name of the limit.
+///
+/// ```
+/// use sluicegate::{Ask, Config, Denied, DeniedReason, Gate, Registry};
+///
+/// async fn settle(llm: &Gate, tokens: u64) -> Result<(), Denied> {
+///     llm.charge(Ask::new("acme").cost_of("tokens", tokens)).await?;
+///     Ok(())
+/// }
+///
+/// let config = "limits: {llm: {policies: [gcra 90000/min as tokens], deadline: 5s}}";
+/// let registry = Registry::open(&Config::parse(config, "limits.yaml")?)?;
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// assert!(settle(&registry.gate("llm"), 300).await.is_ok());
+/// let mistaken = settle(&registry.gate("lm"), 300).await.unwrap_err();
+/// assert_eq!(mistaken.reason(), DeniedReason::Misconfigured);
+/// assert_eq!(mistaken.problem().status(), 500);
+/// assert!(mistaken.to_string().starts_with("the limit can't be asked: there is no limit called `lm`"));
+/// # });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+impl From<AskError> for Denied {
+    fn from(error: AskError) -> Self {
+        Self::new(Why::Failed { limit: None, error })
+    }
+}
+
+/// A store that failed.
+///
+/// ```
+/// use sluicegate::{Denied, DeniedReason, StoreError, StoreErrorKind};
+///
+/// let denied = Denied::from(StoreError::new(StoreErrorKind::Timeout, "too slow"));
+/// assert_eq!(denied.reason(), DeniedReason::StoreFailed);
+/// assert_eq!(denied.problem().status(), 503);
+/// assert_eq!(denied.to_string(), "the limit can't be asked: too slow");
+/// ```
+impl From<StoreError> for Denied {
+    fn from(error: StoreError) -> Self {
+        AskError::from(error).into()
+    }
+}
+
 impl fmt::Display for Denied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let decision = match &self.why {
             Why::NoKey { limit, .. } => {
                 return write!(f, "the request lacks a part of the key of limit `{limit}`");
             }
-            Why::Failed { limit, error } => {
+            Why::Failed { limit: Some(limit), error } => {
                 return write!(f, "limit `{limit}` can't be asked: {error}");
+            }
+            Why::Failed { limit: None, error } => {
+                return write!(f, "the limit can't be asked: {error}");
             }
             Why::Decided(decision) => decision,
         };

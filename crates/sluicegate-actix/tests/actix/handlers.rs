@@ -1,7 +1,7 @@
 //! Handlers that are limited themselves, and return a denial as their error.
 
 use actix_web::{App, HttpServer, get, web};
-use sluicegate::{Config, Registry, limit};
+use sluicegate::{Ask, Config, Registry, limit};
 use sluicegate_actix::Denied;
 use sluicegate_testkit::servers::Server;
 
@@ -32,11 +32,36 @@ async fn inner(limits: web::Data<Registry>) -> Result<&'static str, Denied> {
     Ok("done")
 }
 
+/// Takes an estimate, and settles the difference when it knows what it used.
+async fn spend(
+    limits: web::Data<Registry>,
+    path: web::Path<(String, u64)>,
+) -> Result<String, Denied> {
+    const ESTIMATE: u64 = 3;
+    let (tenant, used) = path.into_inner();
+    let llm = limits.gate("llm");
+    let tokens = |count| Ask::new(&tenant).cost_of("tokens", count);
+    let _ = llm.enforce(tokens(ESTIMATE)).await?;
+    if used > ESTIMATE {
+        let _ = llm.charge(tokens(used - ESTIMATE)).await?;
+    } else {
+        let _ = llm.refund(tokens(ESTIMATE - used)).await?;
+    }
+    Ok(format!("{:?}", llm.peek(tokens(1)).await?.remaining()))
+}
+
+/// Charges a policy that nobody has.
+async fn mistaken(limits: web::Data<Registry>) -> Result<&'static str, Denied> {
+    let _ = limits.gate("llm").charge(Ask::new("acme").cost_of("token", 1)).await?;
+    Ok("charged")
+}
+
 const LIMITS: &str = "
 limits:
   word: {policies: [fixed_window 1/h as hour, gcra 9/s], block: [forbidden]}
   address: {policies: [fixed_window 1/h]}
   inner: {policies: [fixed_window 1/h]}
+  llm: {policies: [fixed_window 9/h as tokens], on_store_failure: allow, deadline: 5s}
 ";
 
 fn serve(limits: Registry) -> Client {
@@ -45,6 +70,8 @@ fn serve(limits: Registry) -> Client {
             .app_data(web::Data::new(limits.clone()))
             .route("/word/{word}", web::get().to(of_the_registry))
             .route("/inner", web::get().to(inner))
+            .route("/spend/{tenant}/{used}", web::get().to(spend))
+            .route("/mistaken", web::get().to(mistaken))
             .service(by_address)
     };
     let server = HttpServer::new(application).workers(1).disable_signals();
@@ -102,4 +129,36 @@ async fn a_store_that_failed_is_503() {
     assert_eq!((failed.status, told(&failed).len()), (503, 0));
     let kind = "http-problem-types#temporary-reduced-capacity";
     assert!(failed.body.contains(kind), "{}", failed.body);
+}
+
+#[tokio::test]
+async fn a_handler_enforces_and_settles_the_difference() {
+    let limits = Limits::of(LIMITS);
+    let client = serve(limits.registry.clone());
+    assert_eq!(client.get("/spend/acme/1").await.body, "Some(8)");
+    assert_eq!(client.get("/spend/acme/5").await.body, "Some(3)");
+    assert_eq!(client.get("/spend/acme/8").await.body, "Some(0)", "into debt");
+    let denied = client.get("/spend/acme/1").await;
+    assert_eq!((denied.status, denied.field("ratelimit").is_some()), (429, true));
+    assert_eq!(client.get("/spend/oscorp/3").await.body, "Some(6)");
+    // No client learns the names that there are.
+    let mistaken = client.get("/mistaken").await;
+    assert_eq!((mistaken.status, told(&mistaken).len()), (500, 0));
+    assert_eq!(mistaken.field("content-type").as_deref(), Some("application/problem+json"));
+    assert!(!mistaken.body.contains("llm") && !mistaken.body.contains("token"));
+}
+
+/// The limit lets requests pass when its store has failed, but what was used can't be charged.
+#[tokio::test]
+async fn a_charge_that_the_store_does_not_take_is_503() {
+    let mut server = Server::start().unwrap();
+    let config = Config::parse(&format!("store: \"{}\"\n{LIMITS}", server.url()), "limits.yaml");
+    let client = serve(Registry::open(&config.unwrap()).unwrap());
+    assert_eq!(client.get("/spend/acme/4").await.body, "Some(5)");
+    server.kill().unwrap();
+    let failed = client.get("/spend/acme/4").await;
+    assert_eq!((failed.status, told(&failed).len()), (503, 0));
+    let kind = "http-problem-types#temporary-reduced-capacity";
+    assert!(failed.body.contains(kind), "{}", failed.body);
+    assert!(!failed.body.contains("127.0.0.1"), "{}", failed.body);
 }

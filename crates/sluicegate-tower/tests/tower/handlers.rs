@@ -3,7 +3,7 @@
 use axum::Router;
 use axum::extract::{Path, State};
 use axum::routing::get;
-use sluicegate::{Config, Registry, limit};
+use sluicegate::{Ask, Config, Registry, limit};
 use sluicegate_testkit::servers::Server;
 use sluicegate_tower::{Denied, LimitLayer};
 
@@ -34,8 +34,33 @@ async fn inner(State(limits): State<Registry>) -> Result<&'static str, Denied> {
     Ok("done")
 }
 
+/// Takes an estimate, and settles the difference when it knows what it used.
+async fn spend(
+    State(limits): State<Registry>,
+    Path((tenant, used)): Path<(String, u64)>,
+) -> Result<String, Denied> {
+    const ESTIMATE: u64 = 3;
+    let llm = limits.gate("llm");
+    let tokens = |count| Ask::new(&tenant).cost_of("tokens", count);
+    let _ = llm.enforce(tokens(ESTIMATE)).await?;
+    if used > ESTIMATE {
+        let _ = llm.charge(tokens(used - ESTIMATE)).await?;
+    } else {
+        let _ = llm.refund(tokens(ESTIMATE - used)).await?;
+    }
+    Ok(format!("{:?}", llm.peek(tokens(1)).await?.remaining()))
+}
+
+/// Charges a policy that nobody has.
+async fn mistaken(State(limits): State<Registry>) -> Result<&'static str, Denied> {
+    let _ = limits.gate("llm").charge(Ask::new("acme").cost_of("token", 1)).await?;
+    Ok("charged")
+}
+
 fn router(limits: Registry) -> Router {
     Router::new()
+        .route("/spend/{tenant}/{used}", get(spend))
+        .route("/mistaken", get(mistaken))
         .route("/word/{word}", get(of_the_registry))
         .route("/address", get(by_address))
         .route("/inner", get(inner))
@@ -47,6 +72,7 @@ limits:
   word: {policies: [fixed_window 1/h as hour, gcra 9/s], block: [forbidden]}
   address: {policies: [fixed_window 1/h]}
   inner: {policies: [fixed_window 1/h]}
+  llm: {policies: [fixed_window 9/h as tokens], on_store_failure: allow, deadline: 5s}
 ";
 
 fn told(reply: &Reply) -> Vec<String> {
@@ -126,4 +152,36 @@ async fn a_store_that_failed_is_503() {
         assert!(failed.body.contains(kind), "{}", failed.body);
         assert!(!failed.body.contains("127.0.0.1"), "{}", failed.body);
     }
+}
+
+#[tokio::test]
+async fn a_handler_enforces_and_settles_the_difference() {
+    let limits = Limits::of(LIMITS);
+    let client = serve(router(limits.registry.clone())).await;
+    assert_eq!(client.get("/spend/acme/1").await.body, "Some(8)");
+    assert_eq!(client.get("/spend/acme/5").await.body, "Some(3)");
+    assert_eq!(client.get("/spend/acme/8").await.body, "Some(0)", "into debt");
+    let denied = client.get("/spend/acme/1").await;
+    assert_eq!((denied.status, denied.field("ratelimit").is_some()), (429, true));
+    assert_eq!(client.get("/spend/oscorp/3").await.body, "Some(6)");
+    // No client learns the names that there are.
+    let mistaken = client.get("/mistaken").await;
+    assert_eq!((mistaken.status, told(&mistaken).len()), (500, 0));
+    assert_eq!(mistaken.field("content-type").as_deref(), Some("application/problem+json"));
+    assert!(!mistaken.body.contains("llm") && !mistaken.body.contains("token"));
+}
+
+/// The limit lets requests pass when its store has failed, but what was used can't be charged.
+#[tokio::test]
+async fn a_charge_that_the_store_does_not_take_is_503() {
+    let mut server = Server::start().unwrap();
+    let config = Config::parse(&format!("store: \"{}\"\n{LIMITS}", server.url()), "limits.yaml");
+    let client = serve(router(Registry::open(&config.unwrap()).unwrap())).await;
+    assert_eq!(client.get("/spend/acme/4").await.body, "Some(5)");
+    server.kill().unwrap();
+    let failed = client.get("/spend/acme/4").await;
+    assert_eq!((failed.status, told(&failed).len()), (503, 0));
+    let kind = "http-problem-types#temporary-reduced-capacity";
+    assert!(failed.body.contains(kind), "{}", failed.body);
+    assert!(!failed.body.contains("127.0.0.1"), "{}", failed.body);
 }
