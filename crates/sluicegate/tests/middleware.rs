@@ -14,7 +14,10 @@ use std::task::{Context, Poll, Waker};
 use http::{Request, Response, StatusCode};
 use sluicegate::http::{Peer, RequestView, User, fixed};
 use sluicegate::middleware::{Admission, Charge, Middleware, Pending, Refusal, Settling, Verdict};
-use sluicegate::{Caller, DeniedReason, Limiter, ManualClock, MemoryStore, Span, Timestamp};
+use sluicegate::{
+    Ask, Caller, Denied, DeniedReason, Limiter, ManualClock, MemoryStore, Span, StoreError,
+    StoreErrorKind, Timestamp,
+};
 
 /// A limit whose time stands still, with all of its requests under one key.
 fn limited(policy: &str) -> (Middleware, impl Fn() -> u64) {
@@ -129,6 +132,25 @@ fn what_a_cost_names_is_taken_before_the_response_and_the_rest_only_asked_about(
     // Charged at once, only what is named is asked about.
     let _ = admitted(&middleware);
     assert_eq!(left(), [7, 0]);
+}
+
+#[test]
+fn a_mistake_that_a_handler_returns_is_logged_and_not_told_to_its_client() {
+    let policies = ["fixed_window 9/h as tokens"];
+    let limiter = Limiter::new(MemoryStore::new(), sluicegate::limit("llm", policies).unwrap());
+    let charge =
+        || -> Result<_, Denied> { Ok(limiter.charge_now(Ask::new("acme").cost_of("token", 1))?) };
+    let told = log::warnings(|| {
+        let response: Response<String> = charge().unwrap_err().to_response();
+        assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
+        assert!(!response.body().contains("token"), "{}", response.body());
+        let failed = Denied::from(StoreError::new(StoreErrorKind::Timeout, "too slow"));
+        let response: Response<String> = failed.to_response();
+        assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+    });
+    let [mistake] = &told[..] else { panic!("{told:?}") };
+    assert!(mistake.starts_with("a request can't be decided: it is refused: "), "{mistake}");
+    assert!(mistake.contains("`token`") && mistake.contains("tokens"), "{mistake}");
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! Denials as HTTP and gRPC responses.
 
-use sluicegate_core::Clock as _;
-use sluicegate_core::Source;
+use sluicegate_core::{Clock as _, Error, RequestErrorKind, Source};
 use sluicegate_http::{FieldFormat, GrpcStatus, LimitFields, Problem};
 use sluicegate_memory::SystemClock;
 
@@ -54,7 +53,8 @@ impl Denied {
 
     /// The response that middleware would send: the [problem](Self::problem), and response fields
     /// about the limit. For handlers; the adapters for web frameworks have a type around this one
-    /// that handlers return as their error.
+    /// that handlers return as their error. A mistake in the program, of which the client learns
+    /// nothing, is logged.
     ///
     /// ```
     /// use sluicegate::{Denied, Limiter, MemoryStore, http::FieldFormat};
@@ -73,6 +73,7 @@ impl Denied {
     /// ```
     #[must_use]
     pub fn to_response<B: From<String>>(&self) -> http::Response<B> {
+        self.tell_mistake();
         let mut response = self.problem().into_response();
         if let Some(decision) = self.decision()
             && let Some(limit) = decision.limit()
@@ -81,6 +82,17 @@ impl Denied {
             fields.of(decision).at(SystemClock::new().now()).write(response.headers_mut());
         }
         response
+    }
+
+    /// Logs a mistake in the program, because clients don't learn it.
+    pub(crate) fn tell_mistake(&self) {
+        let Why::Failed { limit, error: Error::Request(error) } = &self.why else { return };
+        // The registry logs unknown names, each once.
+        if error.kind() != RequestErrorKind::UnknownLimit {
+            // Clients can't cause this. Mostly, the limits can't be decided together.
+            let limit = limit.as_deref();
+            tracing::error!(limit, %error, "a request can't be decided: it is refused");
+        }
     }
 
     /// The same denial with other response fields. The default is the configuration's in an error of

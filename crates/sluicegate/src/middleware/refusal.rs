@@ -1,7 +1,7 @@
 //! Refused requests.
 
 use http::Response;
-use sluicegate_core::{Decision, Error, RequestError, RequestErrorKind};
+use sluicegate_core::{Decision, Error};
 use sluicegate_http::{PreparedFields, RequestView, is_grpc};
 
 use crate::denied::Denied;
@@ -54,13 +54,9 @@ impl Refusal {
     /// Refused because there is no answer.
     #[cold]
     pub(super) fn failed(limit: &str, error: Error) -> Self {
-        // The registry logs unknown names, each once.
-        let is_logged = |error: &RequestError| error.kind() == RequestErrorKind::UnknownLimit;
-        if error.as_request().is_some_and(|error| !is_logged(error)) {
-            // Clients can't cause this. Mostly, the limits can't be decided together.
-            tracing::error!(limit, %error, "a request can't be decided: it is refused");
-        }
-        Self::new(Denied::failed(limit, error), PreparedFields::default())
+        let denied = Denied::failed(limit, error);
+        denied.tell_mistake();
+        Self::new(denied, PreparedFields::default())
     }
 
     fn new(denied: Denied, fields: PreparedFields) -> Self {
