@@ -193,3 +193,30 @@ impl fmt::Display for LimitError {
 }
 
 impl Error for LimitError {}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Limit, LimitError, LimitName, Policy};
+
+    #[test]
+    fn policies_that_form_no_limit_say_why() {
+        let name = || "api".parse::<LimitName>().unwrap();
+        let policies = |specs: &[&str]| -> Vec<Policy> {
+            specs.iter().map(|spec| spec.parse().unwrap()).collect()
+        };
+        let refused = |policies| Limit::new(name(), policies).unwrap_err().to_string();
+        assert!(refused(Vec::new()).contains("at least one policy"));
+        assert_eq!(
+            refused(policies(&["gcra 1/s as a", "gcra 2/s as a"])),
+            "policy 2 has the name `a`, which an earlier policy has: add `as NAME` with another name"
+        );
+        let many: Vec<String> = (0..65).map(|each| format!("gcra 1/s as p{each}")).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        assert_eq!(refused(policies(&many)), "a limit has at most 64 policies, not 65");
+        let [first, second] = ["a", "b"].map(|name| name.parse().unwrap());
+        let collision = LimitError::TagCollision { first, second }.to_string();
+        assert!(collision.contains("`a` and `b` have the same short hash"), "{collision}");
+        let twice = LimitError::DuplicatePart { name: name() }.to_string();
+        assert!(twice.contains("`api` is listed twice"), "{twice}");
+    }
+}

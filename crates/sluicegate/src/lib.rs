@@ -43,6 +43,7 @@
 #[cfg(doc)]
 extern crate self as sluicegate;
 
+mod allowed;
 mod ask;
 #[cfg(feature = "macros")]
 mod attribute;
@@ -62,6 +63,7 @@ mod shown_errors;
 mod store_health;
 mod uses;
 
+pub use allowed::Allowed;
 pub use ask::Ask;
 #[cfg(feature = "macros")]
 pub use attribute::{FromDenied, install, installed};

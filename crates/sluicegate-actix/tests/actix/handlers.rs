@@ -41,7 +41,7 @@ async fn spend(
     let (tenant, used) = path.into_inner();
     let llm = limits.gate("llm");
     let tokens = |count| Ask::new(&tenant).cost_of("tokens", count);
-    let _ = llm.enforce(tokens(ESTIMATE)).await?;
+    llm.enforce(tokens(ESTIMATE)).await?;
     if used > ESTIMATE {
         let _ = llm.charge(tokens(used - ESTIMATE)).await?;
     } else {

@@ -42,7 +42,7 @@ async fn spend(
     const ESTIMATE: u64 = 3;
     let llm = limits.gate("llm");
     let tokens = |count| Ask::new(&tenant).cost_of("tokens", count);
-    let _ = llm.enforce(tokens(ESTIMATE)).await?;
+    llm.enforce(tokens(ESTIMATE)).await?;
     if used > ESTIMATE {
         let _ = llm.charge(tokens(used - ESTIMATE)).await?;
     } else {

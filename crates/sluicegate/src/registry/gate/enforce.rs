@@ -3,6 +3,7 @@
 use sluicegate_core::{Decision, Error};
 
 use super::Gate;
+use crate::allowed::Allowed;
 use crate::ask::Ask;
 use crate::denied::Denied;
 
@@ -31,7 +32,7 @@ impl Gate {
     ///
     /// # Errors
     /// The denial, or the failure to decide, as the response that middleware would send.
-    pub async fn enforce<'a>(&self, ask: impl Into<Ask<'a>>) -> Result<Decision, Denied> {
+    pub async fn enforce<'a>(&self, ask: impl Into<Ask<'a>>) -> Result<Allowed, Denied> {
         self.enforced(self.check(ask).await)
     }
 
@@ -39,13 +40,13 @@ impl Gate {
     ///
     /// # Errors
     /// Like [`Gate::enforce`] and [`Gate::check_now`].
-    pub fn enforce_now<'a>(&self, ask: impl Into<Ask<'a>>) -> Result<Decision, Denied> {
+    pub fn enforce_now<'a>(&self, ask: impl Into<Ask<'a>>) -> Result<Allowed, Denied> {
         self.enforced(self.check_now(ask))
     }
 
-    fn enforced(&self, answer: Result<Decision, Error>) -> Result<Decision, Denied> {
+    fn enforced(&self, answer: Result<Decision, Error>) -> Result<Allowed, Denied> {
         match answer {
-            Ok(decision) if decision.is_allowed() => Ok(decision),
+            Ok(decision) if decision.is_allowed() => Ok(Allowed::new(decision)),
             Ok(decision) => Err(self.denial(decision)),
             Err(error) => Err(Denied::failed(self.name(), error)),
         }

@@ -1,0 +1,42 @@
+//! The decision on a request that passed.
+
+use std::ops::Deref;
+
+use sluicegate_core::Decision;
+
+/// A decision that is allowed: what [`Gate::enforce`](crate::Gate::enforce) returns, where a denial is
+/// the error. Unlike a [`Decision`] it may be left unused.
+///
+/// ```
+/// use sluicegate::{Config, Registry};
+///
+/// let config = "limits: {login: {policies: [gcra 5/min]}}";
+/// let login = Registry::open(&Config::parse(config, "limits.yaml")?)?.gate("login");
+/// login.enforce_now("alice")?;
+/// let allowed = login.enforce_now("alice")?;
+/// assert_eq!(allowed.remaining(), Some(3));
+/// login.give_back_now("alice", &allowed)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Allowed(Decision);
+
+impl Allowed {
+    pub(crate) const fn new(decision: Decision) -> Self {
+        Self(decision)
+    }
+}
+
+impl Deref for Allowed {
+    type Target = Decision;
+
+    fn deref(&self) -> &Decision {
+        &self.0
+    }
+}
+
+impl From<Allowed> for Decision {
+    fn from(allowed: Allowed) -> Self {
+        allowed.0
+    }
+}
