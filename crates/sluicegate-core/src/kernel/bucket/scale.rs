@@ -61,7 +61,6 @@ impl Bucket {
             unit: self.unit * scale,
             refill: self.refill * scale,
             capacity: self.capacity * scale,
-            fresh: self.fresh * scale,
             ..*self
         };
         let deficit = rule.drain(deficit_at_newest, at - newest);
