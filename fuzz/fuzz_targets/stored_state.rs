@@ -14,7 +14,7 @@
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use redis::Value;
+use sluicegate_redis::Value;
 use sluicegate_core::record::{Entry, Record, Write, step_values};
 use sluicegate_core::{
     Cost, Costs, Error, Limit, MAX_EXACT, Now, Operation, Policy, Request, RetryAfter, Span,
@@ -152,17 +152,17 @@ fn reply(shape: u8, now: u64, adopted: &[u8], value: &[u8]) -> Value {
     let verdict = Value::Int(i64::from(shape / 16) - 2);
     let at = Value::Int(now.cast_signed());
     let noted = Value::Int(i64::from(shape & 1));
-    let bytes = || Value::BulkString(value.to_vec());
+    let bytes = || Value::Bytes(value.to_vec().into());
     match shape % 16 {
-        0 | 1 => Value::BulkString(own),
+        0 | 1 => Value::Bytes(own.into()),
         2 => bytes(),
         3 => number(0),
-        4 | 5 => Value::Array(vec![verdict, at, noted, Value::BulkString(own)]),
+        4 | 5 => Value::Array(vec![verdict, at, noted, Value::Bytes(own.into())]),
         6 | 7 => Value::Array(vec![
             verdict,
             at,
             noted,
-            Value::BulkString(own),
+            Value::Bytes(own.into()),
             bytes(),
             bytes(),
             bytes(),
@@ -173,7 +173,7 @@ fn reply(shape: u8, now: u64, adopted: &[u8], value: &[u8]) -> Value {
         11 => Value::Array(vec![bytes(), at, verdict]),
         12 => Value::Array(vec![number(0), number(1), number(2), bytes(), Value::Nil]),
         13 => Value::Nil,
-        14 => Value::SimpleString(String::from_utf8_lossy(value).into_owned()),
+        14 => Value::Status(value.to_vec().into()),
         _ => Value::Array(Vec::new()),
     }
 }

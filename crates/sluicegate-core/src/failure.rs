@@ -65,6 +65,9 @@ pub enum StoreErrorKind {
     Timeout,
     /// The store can't be reached. Nothing was charged.
     Unavailable,
+    /// The store has more to do than it can within the deadline, and was not asked. Nothing was
+    /// charged.
+    Overloaded,
     /// The store refused the command, or its answer makes no sense.
     Unexpected,
 }

@@ -27,6 +27,7 @@ mod link;
 mod opened;
 mod program;
 mod reply;
+mod resp;
 mod script;
 mod store;
 mod twin;
@@ -37,6 +38,8 @@ pub use opened::RedisLimit;
 pub use program::Program;
 #[doc(hidden)]
 pub use reply::{Reply, read_reply};
+#[doc(hidden)]
+pub use resp::Value;
 #[doc(hidden)]
 pub use script::Script;
 pub use store::{RedisStore, RedisStoreBuilder};

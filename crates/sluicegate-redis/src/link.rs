@@ -1,60 +1,57 @@
-//! One multiplexed connection, which reconnects by itself and never makes a caller wait beyond its
-//! deadline.
+//! The way to one server: calls wait in a line, one connection sends them and hands out the answers.
+//! It reconnects by itself, and no caller waits beyond its deadline.
+//!
+//! A call whose caller has given up before it was written is never sent. How many may wait is bounded
+//! by how many the server has lately answered in the time that a caller has; the rest is refused at
+//! once, so that a server with too much to do is busy with calls that somebody still waits for.
 
+mod backoff;
+mod connection;
 mod contact;
 mod endpoint;
+mod line;
+mod pace;
 mod problem;
+mod stream;
 
 use std::fmt;
 use std::mem;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
-use arc_swap::ArcSwapOption;
-use redis::aio::MultiplexedConnection;
-use redis::{
-    AsyncConnectionConfig, Cmd, ErrorKind, PushInfo, PushKind, RedisError, ServerErrorKind, Value,
-};
 use sluicegate_core::{StoreError, StoreErrorKind};
-use tokio::sync::watch;
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use crate::resp::{Command, Value};
+use backoff::Backoff;
+use connection::{Connection, End, Use};
+use contact::Talk;
 pub(crate) use endpoint::Endpoint;
 pub use endpoint::UrlError;
+use line::{Call, Line, Refused, State};
 use problem::Problem;
 
 /// How long one attempt to connect may take. It continues in the background after its callers have
 /// given up, so that a slow handshake still succeeds.
 const CONNECT: Duration = Duration::from_secs(1);
 
-/// How long a connection may leave calls unanswered, or stay with a server that can't write, before
-/// the next call reconnects: the address may resolve to another server by now.
-const SILENCE: Duration = Duration::from_secs(1);
-
-/// How many requests may queue for the socket before callers have to wait.
-const QUEUE: usize = 4_096;
-
-/// The connection to one server.
+/// The way to one server. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Link {
+    callers: Arc<Callers>,
+}
+
+/// All clones of a link: when the last one goes, the connection ends.
+struct Callers {
     shared: Arc<Shared>,
 }
 
+/// What callers share with whoever serves them.
 struct Shared {
     endpoint: Endpoint,
-    connection: ArcSwapOption<Connected>,
-    /// The latest attempt to connect, which tells of its end.
-    attempt: watch::Sender<Attempt>,
-}
-
-/// A connection and its health.
-struct Connected {
-    connection: MultiplexedConnection,
-    since: Instant,
-    /// Since when calls have been unanswered, in ms after `since`, plus one; 0 if the last call was
-    /// answered.
-    silent_from: AtomicU64,
+    line: Mutex<Line>,
 }
 
 /// The deadline of a call to the store.
@@ -71,143 +68,137 @@ impl Deadline {
     }
 }
 
-#[derive(Clone)]
-enum Attempt {
-    Connecting,
-    Failed(StoreError),
-    Idle,
-}
-
 impl Link {
     /// A link that connects at the first use.
     pub(crate) fn new(endpoint: Endpoint) -> Self {
-        let shared = Shared {
-            endpoint,
-            connection: ArcSwapOption::empty(),
-            attempt: watch::Sender::new(Attempt::Idle),
-        };
-        Self { shared: Arc::new(shared) }
+        let shared = Arc::new(Shared { endpoint, line: Mutex::new(Line::new()) });
+        Self { callers: Arc::new(Callers { shared }) }
     }
 
     /// Where it leads.
     pub(crate) fn endpoint(&self) -> &Endpoint {
-        &self.shared.endpoint
+        &self.callers.shared.endpoint
     }
 
-    /// Sends a command and awaits its reply, at most until the deadline.
-    pub(crate) async fn send(&self, command: &Cmd, deadline: Deadline) -> Result<Value, Failure> {
-        let within = deadline.patience.as_millis();
-        let connected = match self.shared.connection.load_full() {
-            Some(connected) => connected,
-            None => match tokio::time::timeout_at(deadline.at, self.connect()).await {
-                Ok(connected) => connected?,
-                Err(_) => {
-                    return Err(self
-                        .error(Problem::unavailable(format!(
-                            "has not answered the connection within {within} ms; nothing was charged"
-                        )))
-                        .into());
+    /// Sends a command and awaits its answer, at most until the deadline.
+    pub(crate) async fn send(
+        &self,
+        command: Command,
+        deadline: Deadline,
+    ) -> Result<Value, Failure> {
+        let shared = &self.callers.shared;
+        let (answer, mut answered) = oneshot::channel();
+        let call = Call { command, answer, patience: deadline.patience };
+        let mut ticket = shared.enter(call, deadline)?;
+        match tokio::time::timeout_at(deadline.at, &mut answered).await {
+            Ok(Ok(Ok(Value::Error(words)))) => {
+                if words.starts_with(b"NOSCRIPT") {
+                    return Err(Failure::NoScript);
                 }
-            },
-        };
-        let mut connection = connected.connection.clone();
-        let answer =
-            tokio::time::timeout_at(deadline.at, connection.send_packed_command(command)).await;
-        let Ok(answer) = answer else {
-            if connected.stays_silent(deadline.patience) {
-                self.disconnected(&connected);
+                Err(shared.error(Problem::of_command(&words, &shared.endpoint)).into())
             }
-            let text = format!("did not answer within {within} ms; whether it charged is unknown");
-            return Err(self.error(Problem::new(StoreErrorKind::Timeout, text)).into());
-        };
-        connected.answered();
-        answer.and_then(Value::extract_error).map_err(|error| {
-            let is_elsewhere = is_of_a_replica(&error) && connected.since.elapsed() >= SILENCE;
-            if error.is_unrecoverable_error() || is_elsewhere {
-                self.disconnected(&connected);
-            }
-            if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) {
-                return Failure::NoScript;
-            }
-            self.error(Problem::of_command(&error, self.endpoint())).into()
+            Ok(Ok(Ok(value))) => Ok(value),
+            Ok(Ok(Err(error))) => Err(error.into()),
+            Ok(Err(_)) => Err(shared.error(Problem::shut_down()).into()),
+            Err(_) => Err(ticket.give_up(deadline).into()),
+        }
+    }
+}
+
+impl Drop for Callers {
+    fn drop(&mut self) {
+        let mut line = self.shared.line();
+        line.is_closed = true;
+        let server = line.server.take();
+        drop(line);
+        if let Some(server) = server {
+            server.wake();
+        }
+    }
+}
+
+/// The place of a call in the line. Dropped before the call was written, it takes the call back.
+struct Ticket<'l> {
+    shared: &'l Shared,
+    number: u64,
+}
+
+impl Ticket<'_> {
+    /// What to tell a caller whose time is up.
+    #[cold]
+    fn give_up(&mut self, deadline: Deadline) -> StoreError {
+        let within = deadline.patience.as_millis();
+        let mut line = self.shared.line();
+        let is_unsent = line.leave(self.number);
+        let is_connected = matches!(line.state, State::Connected);
+        drop(line);
+        self.shared.error(match (is_unsent, is_connected) {
+            (true, true) => Problem::overloaded(format!(
+                "has more to do than it can within {within} ms; this call was not sent, and nothing was charged"
+            )),
+            (true, false) => Problem::unavailable(format!(
+                "has not answered the connection within {within} ms; nothing was charged"
+            )),
+            (false, _) => Problem::new(
+                StoreErrorKind::Timeout,
+                format!("did not answer within {within} ms; whether it charged is unknown"),
+            ),
         })
     }
+}
 
-    /// Waits for a connection. The first caller starts the attempt, which outlives its callers.
-    async fn connect(&self) -> Result<Arc<Connected>, Failure> {
-        loop {
-            let mut attempt = self.shared.attempt.subscribe();
-            let starts = self.shared.attempt.send_if_modified(|attempt| {
-                let idle = !matches!(attempt, Attempt::Connecting);
-                if idle {
-                    *attempt = Attempt::Connecting;
-                }
-                idle
-            });
-            if starts {
-                attempt.mark_unchanged();
-                tokio::spawn(Underway::new(self).run());
-            }
-            if let Some(connection) = self.shared.connection.load_full() {
-                return Ok(connection);
-            }
-            // The sender lives as long as this link.
-            let _ = attempt.changed().await;
-            if let Some(connection) = self.shared.connection.load_full() {
-                return Ok(connection);
-            }
-            let end = attempt.borrow().clone();
-            if let Attempt::Failed(error) = end {
-                return Err(error.into());
-            }
-        }
+impl Drop for Ticket<'_> {
+    fn drop(&mut self) {
+        self.shared.line().leave(self.number);
+    }
+}
+
+impl Shared {
+    fn line(&self) -> MutexGuard<'_, Line> {
+        // Nothing that is done under this lock panics half way.
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn attempt(&self) -> Attempt {
-        let watched = Arc::downgrade(&self.shared);
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(CONNECT))
-            // Every request has its own deadline.
-            .set_response_timeout(None)
-            .set_pipeline_buffer_size(QUEUE)
-            .set_push_sender(move |push: PushInfo| {
-                if push.kind == PushKind::Disconnection
-                    && let Some(shared) = watched.upgrade()
-                {
-                    shared.connection.store(None);
-                }
-                Ok::<(), redis::aio::SendError>(())
-            });
-        let connecting = contact::connect(self.endpoint(), &config);
-        match tokio::time::timeout(CONNECT, connecting).await {
-            Ok(Ok(connection)) => {
-                self.shared.connection.store(Some(Arc::new(Connected {
-                    connection,
-                    since: Instant::now(),
-                    silent_from: AtomicU64::new(0),
-                })));
-                Attempt::Idle
+    /// Takes a call in. The first caller sees to it that somebody serves.
+    fn enter(self: &Arc<Self>, call: Call, deadline: Deadline) -> Result<Ticket<'_>, StoreError> {
+        let mut line = self.line();
+        let number = match line.enter(call, deadline.at, Instant::now()) {
+            Ok(number) => number,
+            Err(refused) => {
+                drop(line);
+                return Err(match refused {
+                    Refused::Away(error) => error,
+                    Refused::Overloaded { outstanding } => self.overloaded(outstanding, deadline),
+                });
             }
-            Ok(Err(problem)) => Attempt::Failed(self.error(problem)),
-            Err(_) => Attempt::Failed(self.error(Problem::unavailable(format!(
-                "did not accept a connection within {} ms; nothing was charged",
-                CONNECT.as_millis()
-            )))),
+        };
+        let is_unattended = matches!(line.state, State::Unattended);
+        if is_unattended {
+            line.state = State::Connecting;
         }
+        let server = line.server.take();
+        drop(line);
+        if let Some(server) = server {
+            server.wake();
+        }
+        if is_unattended {
+            tokio::spawn(Attendant { shared: Arc::clone(self) }.run());
+        }
+        Ok(Ticket { shared: self, number })
     }
 
-    fn disconnected(&self, broken: &Arc<Connected>) {
-        let current = self.shared.connection.load();
-        if current.as_ref().is_some_and(|current| Arc::ptr_eq(current, broken)) {
-            self.shared.connection.compare_and_swap(&current, None);
-        }
+    #[cold]
+    fn overloaded(&self, outstanding: usize, deadline: Deadline) -> StoreError {
+        let within = deadline.patience.as_millis();
+        self.error(Problem::overloaded(format!(
+            "has {outstanding} calls to answer, more than it can within {within} ms; nothing was charged"
+        )))
     }
 
     #[cold]
     fn error(&self, problem: Problem) -> StoreError {
         let Problem { kind, text, cause } = problem;
-        let error =
-            StoreError::new(kind, format!("the store at {} {text}", self.endpoint().address));
+        let error = StoreError::new(kind, format!("the store at {} {text}", self.endpoint.address));
         match cause {
             Some(cause) => error.with_source(cause),
             None => error,
@@ -215,51 +206,100 @@ impl Link {
     }
 }
 
-impl Connected {
-    fn answered(&self) {
-        // Write only on a change, because all callers share it.
-        if self.silent_from.load(Ordering::Relaxed) != 0 {
-            self.silent_from.store(0, Ordering::Relaxed);
+/// Whoever connects and serves. When its runtime shuts down, the next caller's takes over.
+struct Attendant {
+    shared: Arc<Shared>,
+}
+
+impl Attendant {
+    async fn run(self) {
+        let mut backoff = Backoff::default();
+        let mut replacement = None;
+        while let Some(talk) = self.connection(replacement.take(), &mut backoff).await {
+            self.shared.line().state = State::Connected;
+            let (end, useful) = Connection::new(&self.shared, talk).serve().await;
+            if useful == Use::Some {
+                backoff.reset();
+            }
+            match end {
+                End::Closed => return,
+                End::Broken(_) | End::Elsewhere => {}
+                End::Replaced(talk) => replacement = Some(talk),
+            }
+            if useful == Use::None {
+                // It takes connections and breaks them: don't come back at once.
+                tokio::time::sleep(backoff.pause()).await;
+            }
+            self.shared.line().state = State::Connecting;
         }
     }
 
-    /// Records a call that was unanswered for this long, and returns whether to reconnect. Replies
-    /// come in the order of the calls, so no later call was answered either.
-    fn stays_silent(&self, patience: Duration) -> bool {
-        let age = self.since.elapsed();
-        let millis = |age: Duration| u64::try_from(age.as_millis()).unwrap_or(u64::MAX - 1);
-        let began = millis(age.saturating_sub(patience));
-        let known =
-            self.silent_from.compare_exchange(0, began + 1, Ordering::Relaxed, Ordering::Relaxed);
-        let began = known.err().map_or(began, |from| from - 1);
-        millis(age).saturating_sub(began) >= millis(SILENCE)
+    /// A connection as soon as somebody calls; `None` once nobody can.
+    async fn connection(&self, ready: Option<Talk>, backoff: &mut Backoff) -> Option<Talk> {
+        if ready.is_some() {
+            return ready;
+        }
+        loop {
+            self.call().await?;
+            let connecting = contact::connect(&self.shared.endpoint);
+            let problem = match tokio::time::timeout(CONNECT, connecting).await {
+                Ok(Ok(talk)) => return Some(talk),
+                Ok(Err(problem)) => problem,
+                Err(_) => Problem::unavailable(format!(
+                    "did not accept a connection within {} ms; nothing was charged",
+                    CONNECT.as_millis()
+                )),
+            };
+            let until = Instant::now() + backoff.pause();
+            self.away(&self.shared.error(problem), until);
+            tokio::time::sleep_until(until).await;
+            self.shared.line().state = State::Connecting;
+        }
+    }
+
+    /// Leaves the server alone until then. Whoever waits gets the error, and so does whoever can't wait
+    /// for so long.
+    fn away(&self, error: &StoreError, until: Instant) {
+        let mut line = self.shared.line();
+        let calls = line.clear();
+        line.state = State::Away { until, error: error.clone() };
+        drop(line);
+        for call in calls {
+            let _ = call.answer.send(Err(error.clone()));
+        }
+    }
+
+    /// Waits for a call; `None` once there will be none.
+    async fn call(&self) -> Option<()> {
+        std::future::poll_fn(|context| {
+            let mut line = self.shared.line();
+            if line.is_wanted() {
+                return Poll::Ready(Some(()));
+            }
+            if line.is_closed {
+                return Poll::Ready(None);
+            }
+            line.server = Some(context.waker().clone());
+            Poll::Pending
+        })
+        .await
     }
 }
 
-/// The attempt to connect that is under way. Its end is told when this is dropped, and so once, and
-/// of no other attempt: also when its runtime shuts down in the middle of it.
-struct Underway {
-    link: Link,
-    end: Attempt,
-}
-
-impl Underway {
-    fn new(link: &Link) -> Self {
-        let shut_down = Problem::unavailable(
-            "was being connected to by a runtime that has ended; nothing was charged",
-        );
-        Self { link: link.clone(), end: Attempt::Failed(link.error(shut_down)) }
-    }
-
-    async fn run(mut self) {
-        self.end = self.link.attempt().await;
-    }
-}
-
-impl Drop for Underway {
+impl Drop for Attendant {
     fn drop(&mut self) {
-        let end = mem::replace(&mut self.end, Attempt::Idle);
-        self.link.shared.attempt.send_replace(end);
+        let mut line = self.shared.line();
+        line.server = None;
+        let state = mem::replace(&mut line.state, State::Unattended);
+        let calls = line.clear();
+        drop(line);
+        let error = match state {
+            State::Away { error, .. } => error,
+            _ => self.shared.error(Problem::shut_down_before()),
+        };
+        for call in calls {
+            let _ = call.answer.send(Err(error.clone()));
+        }
     }
 }
 
@@ -281,12 +321,4 @@ impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         Self::Store(error)
     }
-}
-
-/// Whether the server is not a primary (any more): its name may resolve to another server.
-fn is_of_a_replica(error: &RedisError) -> bool {
-    matches!(
-        error.kind(),
-        ErrorKind::Server(ServerErrorKind::ReadOnly | ServerErrorKind::MasterDown)
-    )
 }

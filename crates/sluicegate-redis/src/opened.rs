@@ -5,7 +5,6 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{Cmd, Value};
 use sluicegate_core::kernel::Now;
 use sluicegate_core::{
     Action, Answer, Decision, Error, Limit, Member, OpenOptions, OpenedLimit, Operation, Receipt,
@@ -17,6 +16,7 @@ use smallvec::SmallVec;
 use crate::link::Deadline;
 use crate::program::{Program, is_apart};
 use crate::reply::{Reply, read_reply};
+use crate::resp::{Command, Value};
 use crate::script::Script;
 use crate::store::{RedisStore, unexpected};
 
@@ -107,11 +107,11 @@ impl RedisLimit {
             let answer = self
                 .store
                 .evaluate(&self.script, deadline, |command| {
-                    command.arg(self.keys.len() + self.own_keys.len());
+                    command.number((self.keys.len() + self.own_keys.len()) as u64);
                     self.write_keys(&request, command);
-                    command.arg(&program);
+                    command.word(&program);
                     if let Some(at) = at {
-                        command.arg(at);
+                        command.number(at);
                     }
                 })
                 .await?;
@@ -136,14 +136,14 @@ impl RedisLimit {
             .store
             .evaluate(Script::cancel(), deadline, |command| {
                 let mut key = Vec::with_capacity(64);
-                command.arg(changes().count());
+                command.number(changes().count() as u64);
                 for (part, _) in changes() {
                     key.clear();
                     self.keys[part].write(receipt.subject(part), &mut key);
-                    command.arg(&key);
+                    command.word(&key);
                 }
                 for (_, change) in changes() {
-                    command.arg(&change.after).arg(change.before.as_deref().unwrap_or_default());
+                    command.word(&change.after).word(change.before.as_deref().unwrap_or_default());
                 }
             })
             .await?;
@@ -154,9 +154,9 @@ impl RedisLimit {
     }
 
     async fn reset(&self, request: Request<'_>, deadline: Deadline) -> Result<Decision, Error> {
-        let mut command = redis::cmd("DEL");
+        let mut command = Command::of(&[b"DEL"]);
         self.write_keys(&request, &mut command);
-        let Value::Int(deleted) = self.store.send(&command, deadline).await? else {
+        let Value::Int(deleted) = self.store.send(command, deadline).await? else {
             return Err(unexpected("a reset").into());
         };
         let micros = request.time().map_or_else(wall_clock, Timestamp::as_micros);
@@ -168,18 +168,18 @@ impl RedisLimit {
     }
 
     /// All keys, in the order that the script expects.
-    fn write_keys(&self, request: &Request<'_>, command: &mut Cmd) {
+    fn write_keys(&self, request: &Request<'_>, command: &mut Command) {
         let mut key = Vec::with_capacity(64);
         for (part, name) in self.keys.iter().enumerate() {
             key.clear();
             name.write(request.subject(part), &mut key);
-            command.arg(&key);
+            command.word(&key);
         }
         for &index in &self.own_keys {
             let member = &self.limit.members()[index];
             key.clear();
             self.keys[member.part()].write_own(request.subject(member.part()), member, &mut key);
-            command.arg(&key);
+            command.word(&key);
         }
     }
 }

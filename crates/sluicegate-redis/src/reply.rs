@@ -1,6 +1,5 @@
 //! Decodes the reply of a script to a decision.
 
-use redis::Value;
 use sluicegate_core::kernel::log::Log;
 use sluicegate_core::kernel::{
     Kernel as _, NUMBER_BYTES, Now, Overflow, Reading, Rule, State, Verdict, bucket,
@@ -13,6 +12,7 @@ use sluicegate_core::{
 
 use crate::format::{Format, Item};
 use crate::program::{is_apart, kind_of};
+use crate::resp::Value;
 
 // The verdicts of a script.
 pub(crate) const ALLOWED: i64 = 1;
@@ -49,7 +49,7 @@ pub fn read_reply(
     answer: &Value,
 ) -> Result<Reply, Error> {
     match answer {
-        Value::BulkString(states) => read_states(limit, request, states).map(Reply::Decided),
+        Value::Bytes(states) => read_states(limit, request, states).map(Reply::Decided),
         Value::Int(deficit) => read_deficit(limit, request, *deficit).map(Reply::Decided),
         Value::Array(items) => read_verdict(limit, request, max_clock_back, items),
         // Not what it says: that might repeat what it was sent.
@@ -193,7 +193,7 @@ fn read_apart(
 }
 
 fn bytes(value: &Value) -> Option<&[u8]> {
-    if let Value::BulkString(bytes) = value { Some(bytes) } else { None }
+    if let Value::Bytes(bytes) = value { Some(bytes) } else { None }
 }
 
 fn read_ask_again(items: &[Value]) -> Result<Reply, Error> {
@@ -234,10 +234,10 @@ pub(crate) const NEVER: u64 = 1 << 55;
 
 /// Reads what a script says of a log whose newest time was `newest`.
 fn read_reading(value: Option<&Value>, now: Now, newest: u64) -> Result<Reading, Error> {
-    let Some(Value::BulkString(bytes)) = value else {
+    let Some(Value::Bytes(bytes)) = value else {
         return Err(nonsense("no reading of a log"));
     };
-    let [a, b, c, d, numbers @ ..] = bytes.as_slice() else {
+    let [a, b, c, d, numbers @ ..] = &bytes[..] else {
         return Err(nonsense("a reading cut short"));
     };
     let mut numbers = numbers

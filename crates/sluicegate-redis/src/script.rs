@@ -8,6 +8,7 @@ mod template;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use sha1::{Digest as _, Sha1};
 use sluicegate_core::Limit;
 
 use crate::twin::{MODULES, Module, Twin};
@@ -62,7 +63,7 @@ impl Script {
         for template in templates {
             template.write(&mut text);
         }
-        let digest = redis::Script::new(&text).get_hash().to_owned();
+        let digest = format!("{:x}", Sha1::digest(&text));
         Self { text, digest }
     }
 

@@ -3,12 +3,12 @@
 use std::fmt;
 use std::time::Duration;
 
-use redis::{Cmd, Value};
 use sluicegate_core::{
     KeyPrefix, Limit, Span, StoreError, StoreErrorKind, StoreId, StoreKey, TimeSource,
 };
 
 use crate::link::{Deadline, Endpoint, Failure, Link, UrlError};
+use crate::resp::{Command, Value};
 use crate::script::Script;
 
 /// A Redis or Valkey server as a store. Cheap to clone; clones share one connection.
@@ -59,7 +59,8 @@ impl RedisStoreBuilder {
 }
 
 impl RedisStore {
-    /// A store at `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`, or `valkey://…`.
+    /// A store at `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`, or `valkey://…`; or, on the same
+    /// machine, at `unix://[USER:PASSWORD@]/PATH[?db=DATABASE]`.
     ///
     /// # Errors
     /// If the URL is malformed or has another scheme; the message says what to write, and never
@@ -90,28 +91,27 @@ impl RedisStore {
     async fn delete_matching(&self, pattern: &[u8]) -> Result<u64, StoreError> {
         let (mut cursor, mut deleted) = (b"0".to_vec(), 0);
         loop {
-            let mut scan = redis::cmd("SCAN");
-            scan.arg(&cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(1_000);
-            let Value::Array(reply) = self.send(&scan, self.deadline()).await? else {
+            let scan = Command::of(&[b"SCAN", &cursor, b"MATCH", pattern, b"COUNT", b"1000"]);
+            let Value::Array(reply) = self.send(scan, self.deadline()).await? else {
                 return Err(unexpected("SCAN"));
             };
-            let [Value::BulkString(next), Value::Array(keys)] = reply.as_slice() else {
+            let [Value::Bytes(next), Value::Array(keys)] = reply.as_slice() else {
                 return Err(unexpected("SCAN"));
             };
             if !keys.is_empty() {
-                let mut unlink = redis::cmd("UNLINK");
+                let mut unlink = Command::of(&[b"UNLINK"]);
                 for key in keys {
-                    if let Value::BulkString(key) = key {
-                        unlink.arg(key);
+                    if let Value::Bytes(key) = key {
+                        unlink.word(key);
                     }
                 }
                 deleted += keys.len() as u64;
-                self.send(&unlink, self.deadline()).await?;
+                self.send(unlink, self.deadline()).await?;
             }
-            if next == b"0" {
+            if *next == b"0"[..] {
                 return Ok(deleted);
             }
-            cursor.clone_from(next);
+            cursor = next.to_vec();
         }
     }
 
@@ -138,7 +138,7 @@ impl RedisStore {
 
     pub(crate) async fn send(
         &self,
-        command: &Cmd,
+        command: Command,
         deadline: Deadline,
     ) -> Result<Value, StoreError> {
         match self.link.send(command, deadline).await {
@@ -153,18 +153,18 @@ impl RedisStore {
         &self,
         script: &Script,
         deadline: Deadline,
-        arguments: impl Fn(&mut Cmd),
+        arguments: impl Fn(&mut Command),
     ) -> Result<Value, StoreError> {
         let command = |name: &str, script: &str| {
-            let mut command = Cmd::with_capacity(6, script.len() + 384);
-            command.arg(name).arg(script);
+            let mut command = Command::with_capacity(script.len() + 384);
+            command.word(name).word(script);
             arguments(&mut command);
             command
         };
-        match self.link.send(&command("EVALSHA", script.digest()), deadline).await {
+        match self.link.send(command("EVALSHA", script.digest()), deadline).await {
             Ok(answer) => Ok(answer),
             Err(Failure::Store(error)) => Err(error),
-            Err(Failure::NoScript) => self.send(&command("EVAL", script.text()), deadline).await,
+            Err(Failure::NoScript) => self.send(command("EVAL", script.text()), deadline).await,
         }
     }
 
@@ -173,7 +173,7 @@ impl RedisStore {
         let key = format!("{}:ready", self.prefix().as_str());
         let answer = self
             .evaluate(Script::ready(), self.deadline(), |command| {
-                command.arg(1).arg(&key);
+                command.number(1).word(&key);
             })
             .await?;
         match answer {

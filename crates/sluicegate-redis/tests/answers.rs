@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use redis::Value;
 use sluicegate_core::{Limit, MAX_EXACT, Operation, Request, StoreErrorKind};
+use sluicegate_redis::Value;
 use sluicegate_redis::read_reply;
 
 fn limit(spec: &str) -> Limit {

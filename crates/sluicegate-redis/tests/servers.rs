@@ -73,3 +73,38 @@ async fn a_cancelled_reservation_leaves_its_key_the_life_that_it_had() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_socket_of_the_file_system_is_as_good_as_a_port() {
+    for binary in servers::available().unwrap() {
+        let path = std::env::temp_dir().join(servers::fresh_prefix("socket"));
+        let shown = path.to_str().unwrap();
+        let options = ["--unixsocket", shown, "--requirepass", "open sesame"];
+        let _server = Server::start_with(&binary, &options).unwrap();
+        let prefix = servers::fresh_prefix("socket");
+        let store = |account: &str, database: &str| {
+            let url = format!("unix://{account}{shown}{database}");
+            let builder = RedisStore::builder(&url).unwrap().prefix(prefix.parse().unwrap());
+            builder.deadline(Duration::from_secs(5)).build()
+        };
+        store(":open%20sesame@", "").ping().await.unwrap();
+        let elsewhere = store("default:open%20sesame@", "?db=3");
+        let limit = Limit::new("test".parse().unwrap(), vec!["gcra 1/h".parse().unwrap()]).unwrap();
+        let opened = elsewhere.open(limit.clone(), OpenOptions::default());
+        let check = Request::new(Operation::Check, b"alice");
+        assert!(opened.ask(check).wait().await.unwrap().is_allowed());
+        assert!(opened.ask(check).wait().await.unwrap().is_denied());
+        let here = store(":open%20sesame@", "").open(limit, OpenOptions::default());
+        assert!(here.ask(check).wait().await.unwrap().is_allowed(), "another database");
+        let error = store("", "").ping().await.unwrap_err();
+        assert!(
+            error.to_string().contains(shown) && error.to_string().contains("password"),
+            "{error}"
+        );
+    }
+    for url in
+        ["unix://", "unix://path", "unix:///", "unix:///s?db=x", "unix:///s?x=1", "unix://u/s"]
+    {
+        assert!(RedisStore::builder(url).is_err(), "{url}");
+    }
+}

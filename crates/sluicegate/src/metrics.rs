@@ -104,6 +104,7 @@ impl Metrics {
             StoreErrorKind::Disconnected,
             StoreErrorKind::Timeout,
             StoreErrorKind::Unavailable,
+            StoreErrorKind::Overloaded,
             StoreErrorKind::Unexpected,
         ] {
             drop(store_errors.get_or_create(&StoreErrorLabels::new(kind)));
@@ -246,6 +247,7 @@ impl StoreErrorLabels {
                 StoreErrorKind::Disconnected => "disconnected",
                 StoreErrorKind::Timeout => "timeout",
                 StoreErrorKind::Unavailable => "unavailable",
+                StoreErrorKind::Overloaded => "overloaded",
                 _ => "unexpected",
             },
         }

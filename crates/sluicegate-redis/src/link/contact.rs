@@ -1,14 +1,15 @@
 //! The first contact with a server: whether it is one that can decide, and if not, what it is.
 
+use std::io;
 use std::time::Duration;
 
-use redis::aio::MultiplexedConnection;
-use redis::{ErrorKind, RedisError, RedisResult, Value};
+use bytes::BytesMut;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
 
 use super::endpoint::{Endpoint, authority};
 use super::problem::Problem;
+use super::stream::Stream;
+use crate::resp::{Command, NoReply, Reader, Value};
 
 /// How long each question may take to what breaks connections.
 const PROBE: Duration = Duration::from_millis(100);
@@ -21,80 +22,137 @@ const CLIENT_HELLO: &[u8] = b"\x16\x03\x01\x00\x2d\x01\x00\x00\x29\x03\x03\
 /// What the records begin with that answer it: an alert, or the handshake.
 const RECORDS: [u8; 2] = [0x15, 0x16];
 
-/// Connects, and turns to the database if the server is one that can decide.
-pub(super) async fn connect(
-    endpoint: &Endpoint,
-    config: &redis::AsyncConnectionConfig,
-) -> Result<MultiplexedConnection, Problem> {
-    let failed = |error: RedisError| Problem::of_connection(&error, endpoint);
-    let connecting = endpoint.client.get_multiplexed_async_connection_with_config(config);
-    let mut connection = match connecting.await {
-        Ok(connection) => connection,
-        Err(error) if error.kind() == ErrorKind::Parse => {
-            return Err(probe(endpoint).await.unwrap_or_else(|| failed(error)));
+/// A connection to a server that can decide, before and after its first words.
+#[derive(Debug)]
+pub(super) struct Talk {
+    pub(super) stream: Stream,
+    pub(super) reader: Reader,
+    /// What has been read, and is no whole reply yet.
+    pub(super) input: BytesMut,
+}
+
+impl Talk {
+    /// Sends a command and awaits its reply; nothing else may be outstanding.
+    async fn ask(&mut self, command: &Command) -> Result<Value, Broken> {
+        let mut output = BytesMut::new();
+        command.write(&mut output);
+        self.stream.write_all(&output).await.map_err(Broken::Io)?;
+        loop {
+            if let Some(value) =
+                self.reader.read(&mut self.input).map_err(|NoReply| Broken::NoReply)?
+            {
+                return Ok(value);
+            }
+            if self.stream.read_buf(&mut self.input).await.map_err(Broken::Io)? == 0 {
+                return Err(Broken::Io(io::ErrorKind::UnexpectedEof.into()));
+            }
         }
+    }
+}
+
+/// How a connection ends.
+#[derive(Debug)]
+pub(super) enum Broken {
+    Io(io::Error),
+    /// What came is not the Redis protocol.
+    NoReply,
+}
+
+/// Connects, signs in and turns to the database, if the server is one that can decide.
+pub(super) async fn connect(endpoint: &Endpoint) -> Result<Talk, Problem> {
+    let stream = Stream::connect(&endpoint.place).await.map_err(Problem::unreachable)?;
+    let mut talk = Talk { stream, reader: Reader::default(), input: BytesMut::new() };
+    match introduce(&mut talk, endpoint).await {
+        Ok(()) => Ok(talk),
+        Err(Failed::Refused(problem)) => Err(problem),
         // It took the connection, but not for Redis' first words.
-        Err(error) if error.is_connection_dropped() && !error.is_connection_refusal() => {
-            return Err(probe(endpoint).await.unwrap_or_else(|| Problem::broken(error)));
+        Err(Failed::Broken(broken)) => Err(match (probe(endpoint).await, broken) {
+            (Some(problem), _) => problem,
+            (None, Broken::NoReply) => Problem::no_protocol(),
+            (None, Broken::Io(error)) => Problem::broken(error),
+        }),
+    }
+}
+
+enum Failed {
+    Broken(Broken),
+    Refused(Problem),
+}
+
+impl From<Broken> for Failed {
+    fn from(broken: Broken) -> Self {
+        Self::Broken(broken)
+    }
+}
+
+async fn introduce(talk: &mut Talk, endpoint: &Endpoint) -> Result<(), Failed> {
+    let refused = |words: &[u8]| Failed::Refused(Problem::of_connection(words, endpoint));
+    if let Some(password) = &endpoint.password {
+        let mut auth = Command::of(&[b"AUTH"]);
+        if let Some(user) = &endpoint.user {
+            auth.word(user);
         }
-        Err(error) => return Err(failed(error)),
-    };
-    // A server that doesn't say what it is may decide nevertheless.
-    let hello = match ask(&mut connection, &redis::cmd("HELLO")).await {
-        Err(error) if error.is_io_error() => return Err(failed(error)),
-        hello => hello.unwrap_or_default(),
+        auth.word(password);
+        if let Value::Error(words) = talk.ask(&auth).await? {
+            return Err(refused(&words));
+        }
+    }
+    let hello = match talk.ask(&Command::of(&[b"HELLO"])).await? {
+        // A server that doesn't say what it is may decide nevertheless.
+        Value::Error(words) if words.starts_with(b"NOPERM") => Value::Nil,
+        Value::Error(words) => return Err(refused(&words)),
+        hello @ Value::Array(_) => hello,
+        _ => return Err(Failed::Broken(Broken::NoReply)),
     };
     match (said(&hello, "mode"), said(&hello, "role")) {
-        (Some("sentinel"), _) => return Err(Problem::sentinel(endpoint)),
-        (Some("cluster"), _) if !has_all_keys(&mut connection).await => {
-            return Err(Problem::cluster_node(endpoint));
+        (Some("sentinel"), _) => return Err(Failed::Refused(Problem::sentinel(endpoint))),
+        (Some("cluster"), _) if !has_all_keys(talk).await? => {
+            return Err(Failed::Refused(Problem::cluster_node(endpoint)));
         }
         (_, Some("replica" | "slave")) => {
-            return Err(Problem::replica(primary_of(&mut connection).await.as_deref()));
+            let primary = primary_of(talk).await?;
+            return Err(Failed::Refused(Problem::replica(primary.as_deref())));
         }
         _ => {}
     }
     if endpoint.database != 0 {
-        let select = redis::cmd("SELECT").arg(endpoint.database).to_owned();
-        ask(&mut connection, &select).await.map_err(failed)?;
+        let mut select = Command::of(&[b"SELECT"]);
+        if let Value::Error(words) = talk.ask(select.number(endpoint.database.into())).await? {
+            return Err(refused(&words));
+        }
     }
-    Ok(connection)
+    Ok(())
 }
 
-async fn ask(connection: &mut MultiplexedConnection, command: &redis::Cmd) -> RedisResult<Value> {
-    connection.send_packed_command(command).await.and_then(Value::extract_error)
-}
-
-/// What a map has under a name.
-fn said<'v>(map: &'v Value, name: &str) -> Option<&'v str> {
-    let Value::Map(pairs) = map else { return None };
-    let pair = pairs.iter().find(|(known, _)| text(known) == Some(name));
-    pair.and_then(|(_, value)| text(value))
+/// What a list of names and values has under a name.
+fn said<'v>(list: &'v Value, name: &str) -> Option<&'v str> {
+    let Value::Array(items) = list else { return None };
+    let mut pairs = items.chunks_exact(2);
+    text(&pairs.find(|pair| text(&pair[0]) == Some(name))?[1])
 }
 
 fn text(value: &Value) -> Option<&str> {
     match value {
-        Value::BulkString(bytes) => std::str::from_utf8(bytes).ok(),
-        Value::SimpleString(text) | Value::VerbatimString { text, .. } => Some(text),
+        Value::Bytes(text) | Value::Status(text) => std::str::from_utf8(text).ok(),
         _ => None,
     }
 }
 
 /// Whether one node of the cluster has all the keys, and so can decide for as long as that is so.
 /// Where the user may not ask, the first key that is elsewhere will tell.
-async fn has_all_keys(connection: &mut MultiplexedConnection) -> bool {
-    let info = ask(connection, redis::cmd("CLUSTER").arg("INFO")).await.unwrap_or_default();
+async fn has_all_keys(talk: &mut Talk) -> Result<bool, Broken> {
+    let info = talk.ask(&Command::of(&[b"CLUSTER", b"INFO"])).await?;
     let all = ["cluster_slots_assigned:16384", "cluster_size:1"];
-    text(&info).is_none_or(|info| all.iter().all(|all| info.lines().any(|line| line == *all)))
+    Ok(text(&info).is_none_or(|info| all.iter().all(|all| info.lines().any(|line| line == *all))))
 }
 
 /// The URL of the server that a replica copies, if the user may ask for it.
-async fn primary_of(connection: &mut MultiplexedConnection) -> Option<String> {
-    let Value::Array(role) = ask(connection, &redis::cmd("ROLE")).await.ok()? else {
-        return None;
-    };
-    let [_, host, Value::Int(port), ..] = role.as_slice() else { return None };
-    Some(format!("redis://{}", authority(text(host)?, u16::try_from(*port).ok()?)))
+async fn primary_of(talk: &mut Talk) -> Result<Option<String>, Broken> {
+    let role = talk.ask(&Command::of(&[b"ROLE"])).await?;
+    let Value::Array(role) = &role else { return Ok(None) };
+    let [_, host, Value::Int(port), ..] = role.as_slice() else { return Ok(None) };
+    let port = u16::try_from(*port).ok();
+    Ok(text(host).zip(port).map(|(host, port)| format!("redis://{}", authority(host, port))))
 }
 
 /// What it is that takes connections and breaks them before it answers, if it shows that in another
@@ -110,14 +168,13 @@ async fn probe(endpoint: &Endpoint) -> Option<Problem> {
 
 /// What is answered first on a new connection; nothing, if that ends first, or after a while.
 async fn first_bytes(endpoint: &Endpoint, words: &[u8]) -> Option<Vec<u8>> {
-    let address = endpoint.host_and_port()?;
     let asking = async {
-        let mut stream = TcpStream::connect(address).await?;
+        let mut stream = Stream::connect(&endpoint.place).await?;
         stream.write_all(words).await?;
         let mut answer = vec![0; 512];
         let length = stream.read(&mut answer).await?;
         answer.truncate(length);
-        Ok::<_, std::io::Error>(answer)
+        Ok::<_, io::Error>(answer)
     };
     Some(tokio::time::timeout(PROBE, asking).await.ok().and_then(Result::ok).unwrap_or_default())
 }

@@ -1,10 +1,11 @@
 //! Where a server is, from its URL.
 
 use std::fmt;
+use std::path::PathBuf;
 
-use redis::io::tcp::TcpSettings;
-use redis::{Client, ConnectionAddr, IntoConnectionInfo, ProtocolVersion, RedisError};
+use percent_encoding::percent_decode_str;
 use sluicegate_core::KeyPrefix;
+use url::{Host, Url};
 
 /// Why a store URL is invalid.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -18,61 +19,119 @@ impl fmt::Display for UrlError {
 
 impl std::error::Error for UrlError {}
 
+/// The port of a URL that has none.
+const PORT: u16 = 6379;
+
 /// Where a server is, how to sign in there, and which keys are ours.
 #[derive(Clone)]
 pub(crate) struct Endpoint {
-    /// Connects, but leaves the choice of the database to us.
-    pub(super) client: Client,
-    /// Host and port, for messages.
+    pub(super) place: Place,
+    pub(super) user: Option<String>,
+    pub(super) password: Option<String>,
+    pub(super) database: u16,
+    /// The place, for messages.
     pub(super) address: String,
-    pub(super) database: i64,
     pub(crate) prefix: KeyPrefix,
+}
+
+/// What is connected to.
+#[derive(Clone)]
+pub(super) enum Place {
+    /// A host, whose name is resolved for each connection, and a port.
+    Tcp(String, u16),
+    /// The path of a socket.
+    Unix(PathBuf),
 }
 
 impl Endpoint {
     pub(crate) fn new(url: &str) -> Result<Self, UrlError> {
-        let url = url
-            .strip_prefix("valkey://")
-            .map_or_else(|| url.to_owned(), |rest| format!("redis://{rest}"));
-        if !url.starts_with("redis://") {
-            let scheme = url.split_once("://").map_or("none", |(scheme, _)| scheme);
-            let tls = if matches!(scheme, "rediss" | "valkeys") {
-                ", and this build can't speak TLS"
-            } else {
-                ""
-            };
-            return Err(UrlError(format!(
-                "the store URL's scheme is `{}`{tls}: write redis://HOST:PORT or valkey://HOST:PORT",
-                scheme.escape_debug()
-            )));
+        let (scheme, rest) = url.split_once("://").unwrap_or(("none", url));
+        match scheme {
+            "redis" | "valkey" => Self::tcp(rest),
+            "unix" | "redis+unix" | "valkey+unix" => Self::unix(rest),
+            _ => {
+                let tls = if matches!(scheme, "rediss" | "valkeys") {
+                    ", and this build can't speak TLS"
+                } else {
+                    ""
+                };
+                Err(UrlError(format!(
+                    "the store URL's scheme is `{}`{tls}: write redis://HOST:PORT or valkey://HOST:PORT",
+                    scheme.escape_debug()
+                )))
+            }
         }
-        let malformed = |_: RedisError| {
+    }
+
+    fn tcp(rest: &str) -> Result<Self, UrlError> {
+        let malformed = || {
             UrlError(
                 "the store URL is malformed: write redis://[USER:PASSWORD@]HOST:PORT[/DATABASE], and / ? # % @ of a password as %2F %3F %23 %25 %40"
                     .to_owned(),
             )
         };
-        let info = url.as_str().into_connection_info().map_err(malformed)?;
-        let address = match info.addr() {
-            ConnectionAddr::Tcp(host, port) => authority(host, *port),
-            address => address.to_string(),
+        let url = Url::parse(&format!("redis://{rest}")).map_err(|_| malformed())?;
+        if url.query().is_some() || url.fragment().is_some() {
+            return Err(malformed());
+        }
+        let host = match url.host() {
+            Some(Host::Ipv6(address)) => address.to_string(),
+            Some(host) => {
+                decoded(&host.to_string()).filter(|host| !host.is_empty()).ok_or_else(malformed)?
+            }
+            None => return Err(malformed()),
         };
-        let database = info.redis_settings().db();
-        // With RESP3 the client is notified of a disconnection, so that the next request uses a new
-        // connection rather than the broken one.
-        let redis = info.redis_settings().clone().set_db(0).set_protocol(ProtocolVersion::RESP3);
-        let tcp = TcpSettings::default().set_nodelay(true);
-        let client = Client::open(info.set_redis_settings(redis).set_tcp_settings(tcp))
-            .map_err(malformed)?;
-        Ok(Self { client, address, database, prefix: KeyPrefix::default() })
+        let database = match url.path().trim_start_matches('/') {
+            "" => 0,
+            database => database.parse().map_err(|_| malformed())?,
+        };
+        let user = decoded(url.username()).ok_or_else(malformed)?;
+        let password = url.password().map(|password| decoded(password).ok_or_else(malformed));
+        let port = url.port().unwrap_or(PORT);
+        Ok(Self {
+            address: authority(&host, port),
+            place: Place::Tcp(host, port),
+            user: Some(user).filter(|user| !user.is_empty()),
+            password: password.transpose()?,
+            database,
+            prefix: KeyPrefix::default(),
+        })
     }
 
-    /// Host and port, where they are what names the server.
-    pub(super) fn host_and_port(&self) -> Option<(&str, u16)> {
-        match self.client.get_connection_info().addr() {
-            ConnectionAddr::Tcp(host, port) => Some((host, *port)),
-            _ => None,
-        }
+    /// `[USER:PASSWORD@]PATH[?db=DATABASE]`
+    fn unix(rest: &str) -> Result<Self, UrlError> {
+        let malformed = || {
+            UrlError(
+                "the store URL is malformed: write unix://[USER:PASSWORD@]/PATH[?db=DATABASE], and / ? # % @ of a password or path as %2F %3F %23 %25 %40"
+                    .to_owned(),
+            )
+        };
+        let (rest, database) = match rest.split_once('?') {
+            None => (rest, 0),
+            Some((rest, query)) => {
+                let database = query.strip_prefix("db=").and_then(|db| db.parse().ok());
+                (rest, database.ok_or_else(malformed)?)
+            }
+        };
+        let (account, path) = rest.split_at(rest.find('/').ok_or_else(malformed)?);
+        let (user, password) = match account.strip_suffix('@') {
+            Some(account) => {
+                let (user, password) = account.split_once(':').unwrap_or((account, ""));
+                let decoded = |text| decoded(text).ok_or_else(malformed);
+                (decoded(user)?, Some(decoded(password)?))
+            }
+            None if account.is_empty() => (String::new(), None),
+            None => return Err(malformed()),
+        };
+        let path = decoded(path).filter(|path| path.len() > 1).ok_or_else(malformed)?;
+        Ok(Self {
+            address: path.clone(),
+            place: Place::Unix(path.into()),
+            user: Some(user).filter(|user| !user.is_empty()),
+            password,
+            database,
+            prefix: KeyPrefix::default(),
+        })
     }
 }
 
@@ -93,4 +152,8 @@ impl fmt::Debug for Endpoint {
 /// Host and port as they stand in a URL.
 pub(super) fn authority(host: &str, port: u16) -> String {
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+}
+
+fn decoded(text: &str) -> Option<String> {
+    percent_decode_str(text).decode_utf8().ok().map(Into::into)
 }

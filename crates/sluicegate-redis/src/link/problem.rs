@@ -5,8 +5,9 @@
 //! of a server end before a subject could begin, and no error keeps them as its cause.
 
 use std::borrow::Cow;
+use std::io;
+use std::sync::Arc;
 
-use redis::{ErrorKind, RedisError, ServerErrorKind};
 use sluicegate_core::{StoreErrorKind, printable};
 
 use super::endpoint::Endpoint;
@@ -17,7 +18,7 @@ pub(super) struct Problem {
     pub(super) kind: StoreErrorKind,
     pub(super) text: Cow<'static, str>,
     /// What broke on the way; never what a server said.
-    pub(super) cause: Option<RedisError>,
+    pub(super) cause: Option<Arc<io::Error>>,
 }
 
 impl Problem {
@@ -30,37 +31,45 @@ impl Problem {
         Self::new(StoreErrorKind::Unavailable, text)
     }
 
-    /// Of the answer to a command.
-    pub(super) fn of_command(error: &RedisError, endpoint: &Endpoint) -> Self {
-        Self::known(error, endpoint).unwrap_or_else(|| match error.kind() {
-            ErrorKind::Io => Self {
-                cause: Some(error.clone()),
-                ..Self::new(
-                    StoreErrorKind::Disconnected,
-                    "broke the connection before it answered; whether it charged is unknown",
-                )
-            },
-            _ => Self::new(
+    /// Of an error that answers a command.
+    pub(super) fn of_command(words: &[u8], endpoint: &Endpoint) -> Self {
+        let words = Words::of(words);
+        Self::known(&words, endpoint).unwrap_or_else(|| {
+            Self::new(
                 StoreErrorKind::Unexpected,
-                format!("refused the command: {}", words_of(error)),
-            ),
+                format!("refused the command: {}", shown(words.all)),
+            )
         })
     }
 
-    /// Of an attempt to connect.
-    pub(super) fn of_connection(error: &RedisError, endpoint: &Endpoint) -> Self {
-        Self::known(error, endpoint).unwrap_or_else(|| match error.kind() {
-            ErrorKind::AuthenticationFailed => Self::new(StoreErrorKind::Unexpected, PASSWORD),
-            ErrorKind::RESP3NotSupported => Self::new(
-                StoreErrorKind::Unexpected,
-                "is older than Redis 6.2, the oldest version that works",
-            ),
-            ErrorKind::Server(_) | ErrorKind::Extension => Self::refused(&words_of(error)),
-            _ => Self {
-                cause: Some(error.clone()),
-                ..Self::unavailable("can't be reached; nothing was charged")
-            },
+    /// Of an error that answers our first words.
+    pub(super) fn of_connection(words: &[u8], endpoint: &Endpoint) -> Self {
+        let words = Words::of(words);
+        Self::known(&words, endpoint).unwrap_or_else(|| {
+            if words.all.contains("unknown command") {
+                let text = "is older than Redis 6.2, the oldest version that works";
+                return Self::new(StoreErrorKind::Unexpected, text);
+            }
+            Self::of_greeting(words.all)
         })
+    }
+
+    /// Of a server that takes no connection.
+    pub(super) fn unreachable(error: io::Error) -> Self {
+        Self::unavailable("can't be reached; nothing was charged").because(error)
+    }
+
+    /// Of something that is no Redis server.
+    pub(super) fn no_protocol() -> Self {
+        Self::new(StoreErrorKind::Unexpected, "does not speak the Redis protocol")
+    }
+
+    /// Of a connection that ended while a call was outstanding.
+    pub(super) fn disconnected() -> Self {
+        Self::new(
+            StoreErrorKind::Disconnected,
+            "broke the connection before it answered; whether it charged is unknown",
+        )
     }
 
     /// Of the line with which a server sends a connection away.
@@ -102,9 +111,38 @@ impl Problem {
     }
 
     /// A connection that ended before it was used.
-    pub(super) fn broken(error: RedisError) -> Self {
+    pub(super) fn broken(error: io::Error) -> Self {
         let text = "took a connection and broke it before it answered; nothing was charged";
-        Self { cause: Some(error), ..Self::unavailable(text) }
+        Self::unavailable(text).because(error)
+    }
+
+    /// Of a server that has too much to do.
+    pub(super) fn overloaded(text: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(StoreErrorKind::Overloaded, text)
+    }
+
+    /// Of a runtime that ended before a call was sent, and after it was.
+    pub(super) fn shut_down_before() -> Self {
+        Self::unavailable("was being connected to by a runtime that has ended; nothing was charged")
+    }
+
+    pub(super) fn shut_down() -> Self {
+        Self::new(
+            StoreErrorKind::Disconnected,
+            "was being asked by a runtime that has ended; whether it charged is unknown",
+        )
+    }
+
+    /// Of a connection that was silent while another one answered.
+    pub(super) fn silent() -> Self {
+        Self::new(
+            StoreErrorKind::Disconnected,
+            "fell silent on this connection, and answers on another; whether it charged is unknown",
+        )
+    }
+
+    pub(super) fn because(self, error: io::Error) -> Self {
+        Self { cause: Some(Arc::new(error)), ..self }
     }
 
     fn refused(words: &str) -> Self {
@@ -112,31 +150,34 @@ impl Problem {
     }
 
     /// What means the same at any time.
-    fn known(error: &RedisError, endpoint: &Endpoint) -> Option<Self> {
-        let ErrorKind::Server(kind) = error.kind() else {
-            return match (error.kind(), error.code()) {
-                (ErrorKind::Parse, _) => {
-                    Some(Self::new(StoreErrorKind::Unexpected, "does not speak the Redis protocol"))
-                }
-                (_, Some("NOAUTH" | "WRONGPASS")) => {
-                    Some(Self::new(StoreErrorKind::Unexpected, PASSWORD))
-                }
-                _ => None,
-            };
-        };
-        match kind {
-            ServerErrorKind::ReadOnly | ServerErrorKind::MasterDown => Some(Self::replica(None)),
-            ServerErrorKind::BusyLoading => {
-                Some(Self::unavailable("is loading its data; nothing was charged"))
+    fn known(words: &Words<'_>, endpoint: &Endpoint) -> Option<Self> {
+        match words.code {
+            "NOAUTH" | "WRONGPASS" => Some(Self::new(StoreErrorKind::Unexpected, PASSWORD)),
+            "READONLY" | "MASTERDOWN" => Some(Self::replica(None)),
+            "LOADING" => Some(Self::unavailable("is loading its data; nothing was charged")),
+            "MOVED" | "ASK" | "TRYAGAIN" | "CLUSTERDOWN" | "CROSSSLOT" => {
+                Some(Self::cluster_node(endpoint))
             }
-            ServerErrorKind::Moved
-            | ServerErrorKind::Ask
-            | ServerErrorKind::TryAgain
-            | ServerErrorKind::ClusterDown
-            | ServerErrorKind::CrossSlot => Some(Self::cluster_node(endpoint)),
-            _ => permission(error.detail().unwrap_or_default(), endpoint)
+            _ => permission(words.all, endpoint)
                 .map(|text| Self::new(StoreErrorKind::Unexpected, text)),
         }
+    }
+}
+
+/// The words of a server's error, of which the first may be a code.
+struct Words<'w> {
+    code: &'w str,
+    all: &'w str,
+}
+
+impl<'w> Words<'w> {
+    fn of(words: &'w [u8]) -> Self {
+        // What isn't text is nothing that we would show.
+        let all = match std::str::from_utf8(words) {
+            Ok(all) => all,
+            Err(error) => std::str::from_utf8(&words[..error.valid_up_to()]).unwrap_or_default(),
+        };
+        Self { code: all.split(' ').next().unwrap_or_default(), all }
     }
 }
 
@@ -171,12 +212,6 @@ fn permission(words: &str, endpoint: &Endpoint) -> Option<String> {
     None
 }
 
-fn words_of(error: &RedisError) -> String {
-    let code = error.code().unwrap_or_default();
-    let detail = error.detail().unwrap_or_default();
-    shown(&format!("{code} {detail}"))
-}
-
 /// The words of a server, shortened, and escaped for a terminal. They end where it begins to repeat
 /// the arguments, and before the first brace, which in our keys is what a subject follows.
 fn shown(words: &str) -> String {
@@ -192,11 +227,11 @@ fn shown(words: &str) -> String {
 mod tests {
     use std::time::Duration;
 
-    use redis::Cmd;
     use sluicegate_testkit::servers::{Server, available};
 
     use super::super::{Deadline, Failure, Link};
     use super::*;
+    use crate::resp::Command;
 
     /// As one says it oneself, and as a script says it, whose words are others.
     const REFUSED: [(&str, &[&str], &str); 8] = [
@@ -239,10 +274,10 @@ mod tests {
                     .cli(&[&["ACL", "SETUSER", user, "reset", "on", ">pw"], &rules[..]].concat())
                     .unwrap();
                 let link = Link::new(Endpoint::new(&url).unwrap());
-                let mut command = Cmd::new();
-                command.arg(words);
+                let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+                let command = Command::of(&words);
                 let deadline = Deadline::after(Duration::from_secs(5));
-                let Err(Failure::Store(error)) = link.send(&command, deadline).await else {
+                let Err(Failure::Store(error)) = link.send(command, deadline).await else {
                     panic!("{words:?} is permitted by {rules:?}");
                 };
                 let text = error.to_string();

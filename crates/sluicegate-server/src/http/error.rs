@@ -38,6 +38,7 @@ impl From<&Error> for ApiError {
             Some(StoreErrorKind::Disconnected) => "store_disconnected",
             Some(StoreErrorKind::Timeout) => "store_timeout",
             Some(StoreErrorKind::Unavailable) => "store_unavailable",
+            Some(StoreErrorKind::Overloaded) => "store_overloaded",
             _ => "store_failure",
         };
         let (status, code) = request.unwrap_or_else(|| (StatusCode::SERVICE_UNAVAILABLE, store()));

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use redis::Value;
 use sluicegate_conformance::kernels::Kernels;
 use sluicegate_conformance::reference::Clock;
 use sluicegate_core::kernel::Rule;
@@ -11,6 +10,7 @@ use sluicegate_core::{
     Action, Costs, Decision, Error, KeyPrefix, Limit, Operation, Policy, Request, Span, StoreKey,
     TimeSource,
 };
+use sluicegate_redis::Value;
 use sluicegate_redis::{Program, Reply as Answer, Script, read_reply};
 use sluicegate_testkit::lua::{Interpreter, Reply, Stored};
 
@@ -160,7 +160,7 @@ fn program(limit: &Limit) -> Program {
 fn to_value(reply: Reply) -> Value {
     match reply {
         Reply::Array(items) => Value::Array(items.into_iter().map(to_value).collect()),
-        Reply::Bulk(text) => Value::BulkString(text),
+        Reply::Bulk(text) => Value::Bytes(text.into()),
         Reply::Int(number) => Value::Int(number),
         Reply::Nil => Value::Nil,
     }

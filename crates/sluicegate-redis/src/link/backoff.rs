@@ -1,0 +1,46 @@
+//! How long to leave a server alone that takes no connection.
+
+use std::time::Duration;
+
+/// After the first attempt that failed, and at most.
+const SHORTEST: Duration = Duration::from_millis(10);
+const LONGEST: Duration = Duration::from_secs(1);
+
+/// Pauses that double, each shortened by up to a half at random, so that many processes don't come
+/// back together.
+#[derive(Debug, Default)]
+pub(super) struct Backoff {
+    failures: u32,
+}
+
+impl Backoff {
+    /// The pause after one more failure.
+    pub(super) fn pause(&mut self) -> Duration {
+        let pause = SHORTEST.saturating_mul(1 << self.failures.min(16)).min(LONGEST);
+        self.failures = self.failures.saturating_add(1);
+        pause / 2 + pause / 2_000 * fastrand::u32(0..=1_000)
+    }
+
+    /// The server was of use.
+    pub(super) const fn reset(&mut self) {
+        self.failures = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_up_to_a_second_and_differ() {
+        let mut backoff = Backoff::default();
+        let pauses: Vec<_> = (0..40).map(|_| backoff.pause()).collect();
+        for (failure, pause) in pauses.iter().enumerate() {
+            let whole = (SHORTEST * (1 << failure.min(10))).min(LONGEST);
+            assert!((whole / 2..=whole).contains(pause), "{failure}: {pause:?}");
+        }
+        assert!(pauses[10..].iter().any(|pause| *pause != pauses[10]));
+        backoff.reset();
+        assert!(backoff.pause() <= SHORTEST);
+    }
+}

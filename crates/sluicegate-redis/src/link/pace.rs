@@ -1,0 +1,109 @@
+//! How fast a server answers, and so how many calls it can answer in time.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// Calls that may wait although nobody knows how fast they are answered.
+const UNKNOWN: usize = 16_384;
+/// Calls that may wait at any pace, so that there is always something to measure.
+const FEWEST: usize = 64;
+/// The shortest stretch that says something, and how long its word counts.
+const STRETCH: Duration = Duration::from_millis(2);
+const LATELY: Duration = Duration::from_secs(5);
+
+/// The pace of a server while calls had to wait for it. At other times its answers say only how fast
+/// it was asked.
+#[derive(Debug, Default)]
+pub(super) struct Pace {
+    /// Since when calls have been waiting without a break, and how many were answered since.
+    busy: Option<(Instant, u64)>,
+    /// Calls a second, and when that was measured.
+    measured: Option<(u64, Instant)>,
+}
+
+impl Pace {
+    /// Calls were answered; others may wait to be sent.
+    pub(super) fn answered(&mut self, calls: u64, others_wait: bool, now: Instant) {
+        if !others_wait {
+            self.busy = None;
+            return;
+        }
+        let Some((since, answered)) = self.busy else {
+            self.busy = Some((now, 0));
+            return;
+        };
+        let (answered, took) = (answered + calls, now.saturating_duration_since(since));
+        if took < STRETCH {
+            self.busy = Some((since, answered));
+            return;
+        }
+        let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX).max(1);
+        let rate = answered.saturating_mul(1_000_000) / micros;
+        let known = self.measured.filter(|(_, at)| now.saturating_duration_since(*at) < LATELY);
+        let smooth =
+            known.map_or(rate, |(known, _)| known.saturating_mul(3).saturating_add(rate) / 4);
+        self.measured = Some((smooth, now));
+        self.busy = Some((now, 0));
+    }
+
+    /// How many calls may be outstanding for one more to be answered within half of this time.
+    pub(super) fn most(&self, patience: Duration, now: Instant) -> usize {
+        let known = self.measured.filter(|(_, at)| now.saturating_duration_since(*at) < LATELY);
+        let Some((rate, _)) = known else { return UNKNOWN };
+        let micros = u64::try_from(patience.as_micros()).unwrap_or(u64::MAX) / 2;
+        let most = u128::from(rate) * u128::from(micros) / 1_000_000;
+        usize::try_from(most).unwrap_or(usize::MAX).clamp(FEWEST, 4 * UNKNOWN)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_millis(50);
+
+    fn after(start: Instant, micros: u64) -> Instant {
+        start + Duration::from_micros(micros)
+    }
+
+    #[test]
+    fn an_idle_server_is_trusted_with_a_burst() {
+        let (mut pace, start) = (Pace::default(), Instant::now());
+        for call in 0..100 {
+            pace.answered(1, false, after(start, call * 100));
+        }
+        assert_eq!(pace.most(PATIENCE, after(start, 10_000)), UNKNOWN);
+    }
+
+    #[test]
+    fn as_many_may_wait_as_are_answered_in_half_their_time() {
+        let (mut pace, start) = (Pace::default(), Instant::now());
+        for batch in 0..100 {
+            pace.answered(100, true, after(start, batch * 1_000));
+        }
+        let now = after(start, 100_000);
+        assert_eq!(pace.most(PATIENCE, now), 2_500, "100,000 a second");
+        assert_eq!(pace.most(PATIENCE * 2, now), 5_000);
+        assert_eq!(pace.most(Duration::from_micros(100), now), FEWEST);
+        assert_eq!(pace.most(PATIENCE, now + LATELY), UNKNOWN, "that was long ago");
+    }
+
+    #[test]
+    fn a_server_that_slows_down_gets_less_to_do_and_one_that_recovers_more() {
+        let (mut pace, start) = (Pace::default(), Instant::now());
+        let mut at = 0;
+        let mut answer = |calls, micros| {
+            at += micros;
+            pace.answered(calls, true, after(start, at));
+            pace.most(PATIENCE, after(start, at))
+        };
+        for _ in 0..50 {
+            answer(100, 1_000);
+        }
+        let slow = (0..50).map(|_| answer(10, 10_000)).last().unwrap();
+        assert_eq!(slow, FEWEST, "1,000 a second");
+        let again = (0..50).map(|_| answer(100, 1_000)).last().unwrap();
+        assert!((2_400..=2_500).contains(&again), "{again}");
+    }
+}

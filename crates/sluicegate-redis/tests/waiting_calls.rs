@@ -1,0 +1,214 @@
+//! Calls that wait for a server: none is sent for a caller who has given up, a server that refuses is
+//! left alone for a while, and a connection that died without a word is found out.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use sluicegate_core::{
+    Error, Limit, OpenOptions, OpenedLimit as _, Operation, Request, Span, Store as _, StoreError,
+    StoreErrorKind,
+};
+use sluicegate_redis::{RedisLimit, RedisStore};
+use sluicegate_testkit::servers::{self, Server};
+use sluicegate_testkit::wait::until_async;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+/// Longer than anything takes on a machine however busy.
+const LONG: u64 = 20_000;
+const FULL: u64 = 100_000;
+
+fn store(port: u16) -> RedisStore {
+    RedisStore::builder(&format!("redis://127.0.0.1:{port}"))
+        .unwrap()
+        .prefix(servers::fresh_prefix("wait").parse().unwrap())
+        .build()
+}
+
+/// A limit of which a key has enough for any test.
+fn open(store: &RedisStore, deadline_ms: u64) -> Arc<RedisLimit> {
+    let policy = format!("token_bucket 1/d burst {FULL}").parse().unwrap();
+    let limit = Limit::new("test".parse().unwrap(), vec![policy]).unwrap();
+    let deadline = Span::from_millis(deadline_ms).unwrap();
+    Arc::new(store.open(limit, OpenOptions::default().deadline(deadline)))
+}
+
+async fn ask(opened: &RedisLimit, operation: Operation) -> Result<u64, StoreError> {
+    match opened.ask(Request::new(operation, b"alice")).wait().await {
+        Ok(decision) => Ok(decision.remaining().unwrap()),
+        Err(Error::Store(error)) => Err(error),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+async fn check(opened: &RedisLimit) -> Result<u64, StoreError> {
+    ask(opened, Operation::Check).await
+}
+
+#[tokio::test]
+async fn what_may_be_charged_is_what_was_sent_and_the_rest_says_that_nothing_was() {
+    let mut server = Server::start().unwrap();
+    let store = store(server.port());
+    let (patient, hasty) = (open(&store, LONG), open(&store, 100));
+    check(&patient).await.unwrap();
+    server.pause().unwrap();
+    let mut calls = JoinSet::new();
+    for _ in 0..2_000 {
+        let hasty = Arc::clone(&hasty);
+        calls.spawn(async move { check(&hasty).await.unwrap_err() });
+    }
+    let (mut unsent, mut unknown) = (0, 0);
+    while let Some(error) = calls.join_next().await {
+        let error = error.unwrap();
+        if error.kind() == StoreErrorKind::Timeout {
+            assert!(error.to_string().contains("whether it charged is unknown"), "{error}");
+            unknown += 1;
+        } else {
+            assert_eq!(error.kind(), StoreErrorKind::Overloaded, "{error}");
+            assert!(error.to_string().contains("nothing was charged"), "{error}");
+            unsent += 1;
+        }
+    }
+    assert!(unsent > 0 && unknown > 0, "{unsent} and {unknown}");
+    server.resume().unwrap();
+    let left = ask(&patient, Operation::Peek).await.unwrap();
+    assert_eq!(FULL - 1 - left, unknown, "{unsent} were not sent");
+}
+
+#[tokio::test]
+async fn a_call_that_is_dropped_before_it_was_sent_is_never_sent() {
+    let mut server = Server::start().unwrap();
+    let store = store(server.port());
+    let opened = open(&store, LONG);
+    check(&opened).await.unwrap();
+    server.pause().unwrap();
+    // More than are sent at once, and then some more.
+    let ahead: Vec<_> = (0..1_000)
+        .map(|_| {
+            let opened = Arc::clone(&opened);
+            tokio::spawn(async move { check(&opened).await })
+        })
+        .collect();
+    let mut dropped = JoinSet::new();
+    for _ in 0..500 {
+        let opened = Arc::clone(&opened);
+        dropped.spawn(async move { check(&opened).await });
+    }
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    dropped.shutdown().await;
+    server.resume().unwrap();
+    for call in ahead {
+        call.await.unwrap().unwrap();
+    }
+    assert_eq!(ask(&opened, Operation::Peek).await.unwrap(), FULL - 1_001);
+}
+
+/// What takes connections and breaks them, and counts them.
+async fn breaks_connections(listener: TcpListener, count: Arc<AtomicUsize>) {
+    loop {
+        let (connection, _) = listener.accept().await.unwrap();
+        count.fetch_add(1, Ordering::Relaxed);
+        drop(connection);
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_refuses_is_asked_less_and_less_often() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let count = Arc::new(AtomicUsize::new(0));
+    tokio::spawn(breaks_connections(listener, Arc::clone(&count)));
+    let (store, start) = (store(port), Instant::now());
+    let opened = open(&store, 50);
+    for _ in 0..2_000 {
+        let error = check(&opened).await.unwrap_err();
+        assert!(error.to_string().contains("nothing was charged"), "{error}");
+    }
+    // Pauses of 5, 10, 20 … 500 ms at the least; an attempt connects three times to see what it is.
+    let attempts = 9 + start.elapsed().as_millis() / 500;
+    let count = count.load(Ordering::Relaxed);
+    assert!(count as u128 <= 3 * attempts, "{count} connections in {:?}", start.elapsed());
+}
+
+/// A proxy whose first connection falls silent when it is told to, and stays open.
+async fn falls_silent(
+    listener: TcpListener,
+    to: u16,
+    silent: Arc<AtomicBool>,
+    count: Arc<AtomicUsize>,
+) {
+    loop {
+        let (client, _) = listener.accept().await.unwrap();
+        let is_first = count.fetch_add(1, Ordering::Relaxed) == 0;
+        let silent = Arc::clone(&silent);
+        tokio::spawn(async move {
+            let server = TcpStream::connect(("127.0.0.1", to)).await.unwrap();
+            let mut bytes = vec![0; 1 << 16];
+            loop {
+                let (from, into) = tokio::select! {
+                    ready = client.readable() => ready.map(|()| (&client, &server)).unwrap(),
+                    ready = server.readable() => ready.map(|()| (&server, &client)).unwrap(),
+                };
+                match from.try_read(&mut bytes) {
+                    Ok(0) => return,
+                    Ok(_) if is_first && silent.load(Ordering::Relaxed) => {}
+                    Ok(length) => {
+                        into.writable().await.unwrap();
+                        assert_eq!(into.try_write(&bytes[..length]).unwrap(), length);
+                    }
+                    Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock),
+                }
+            }
+        });
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_died_without_a_word_is_replaced() {
+    let server = Server::start().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (silent, count) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    tokio::spawn(falls_silent(listener, server.port(), Arc::clone(&silent), Arc::clone(&count)));
+    let store = store(port);
+    let (patient, hasty) = (open(&store, LONG), open(&store, 100));
+    check(&patient).await.unwrap();
+    silent.store(true, Ordering::Relaxed);
+    let error = check(&hasty).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Timeout, "{error}");
+    // One that would have waited for long is told as soon as that is clear.
+    let waiting = tokio::spawn(async move { check(&patient).await });
+    until_async("an answer on another connection", async || check(&hasty).await).await;
+    let error = waiting.await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Disconnected, "{error}");
+    assert!(error.to_string().contains("fell silent on this connection"), "{error}");
+    assert_eq!(count.load(Ordering::Relaxed), 2);
+}
+
+#[tokio::test]
+async fn a_server_that_is_only_busy_keeps_its_connection() {
+    let mut server = Server::start().unwrap();
+    let store = store(server.port());
+    let (patient, hasty) = (open(&store, LONG), open(&store, 20));
+    let connections = |server: &Server| -> u64 {
+        let stats = server.cli(&["INFO", "stats"]).unwrap();
+        let line = stats.lines().find_map(|line| line.strip_prefix("total_connections_received:"));
+        line.unwrap().trim().parse().unwrap()
+    };
+    check(&patient).await.unwrap();
+    let before = connections(&server);
+    server.pause().unwrap();
+    for _ in 0..25 {
+        check(&hasty).await.unwrap_err();
+    }
+    server.resume().unwrap();
+    check(&patient).await.unwrap();
+    // The question itself, and the other connection that was tried meanwhile.
+    let after = connections(&server);
+    assert!(after - before <= 3, "{before} connections, and then {after}");
+}
