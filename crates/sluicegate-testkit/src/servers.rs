@@ -19,8 +19,13 @@
 //! `&mut self`.
 
 mod binary;
+mod builder;
+mod cluster;
 mod error;
+mod folder;
 mod garbage;
+mod launch;
+mod migration;
 mod port;
 mod process;
 mod resp;
@@ -28,8 +33,11 @@ mod server;
 mod shared;
 
 pub use binary::{DiscoveryError, ServerBinary, available, tools_folder};
+pub use builder::ServerBuilder;
+pub use cluster::{Announced, Cluster, ClusterBuilder, ClusterNode};
 pub use error::ServerError;
 pub use garbage::{GarbageServer, Misbehaviour};
+pub use migration::Migration;
 pub use resp::{Connection, Reply};
 pub use server::Server;
 pub use shared::{fresh_prefix, shared, shared_each};

@@ -37,6 +37,15 @@ pub fn until<T, S: Debug>(what: &str, mut look: impl FnMut() -> Result<T, S>) ->
     }
 }
 
+/// [`until`], for looks that take much of a processor which others need to get there.
+///
+/// # Panics
+/// As [`until`].
+#[track_caller]
+pub fn until_seldom<T, S: Debug>(what: &str, mut look: impl FnMut() -> Result<T, S>) -> T {
+    until(what, || look().inspect_err(|_| thread::park_timeout(PACE)))
+}
+
 /// [`until`] in a task, which lets others run between two looks.
 ///
 /// # Panics
@@ -63,6 +72,9 @@ pub async fn until_async<T, S: Debug>(
         .await;
     }
 }
+
+/// The time between two looks that are expensive.
+const PACE: Duration = Duration::from_millis(10);
 
 struct Patience(Instant);
 

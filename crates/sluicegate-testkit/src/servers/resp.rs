@@ -3,6 +3,8 @@
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::time::Duration;
 
 /// Larger than anything a test asks for; a length beyond it is garbage, not data.
@@ -47,10 +49,16 @@ impl fmt::Display for Reply {
     }
 }
 
-/// A connection to a server on the loopback address.
+/// A connection to a server on the loopback address or a Unix socket.
 #[derive(Debug)]
 pub struct Connection {
-    stream: BufReader<TcpStream>,
+    stream: BufReader<Stream>,
+}
+
+#[derive(Debug)]
+enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
 }
 
 impl Connection {
@@ -65,7 +73,19 @@ impl Connection {
         stream.set_read_timeout(Some(patience))?;
         stream.set_write_timeout(Some(patience))?;
         stream.set_nodelay(true)?;
-        Ok(Self { stream: BufReader::new(stream) })
+        Ok(Self { stream: BufReader::new(Stream::Tcp(stream)) })
+    }
+
+    /// Connects to the Unix socket of this path; each write and each read may take up to
+    /// `patience`, which must not be zero.
+    ///
+    /// # Errors
+    /// When nobody listens there.
+    pub fn open_socket(path: &Path, patience: Duration) -> io::Result<Self> {
+        let stream = UnixStream::connect(path)?;
+        stream.set_read_timeout(Some(patience))?;
+        stream.set_write_timeout(Some(patience))?;
+        Ok(Self { stream: BufReader::new(Stream::Unix(stream)) })
     }
 
     /// Sends one command and reads its reply. An error reply is a [`Reply::Error`].
@@ -74,14 +94,55 @@ impl Connection {
     /// When the connection breaks, no reply comes in time (`WouldBlock` or `TimedOut`, by
     /// system), or what comes is no reply (`InvalidData`). The connection is of no use afterwards.
     pub fn command(&mut self, words: &[&[u8]]) -> io::Result<Reply> {
+        self.send(words)?;
+        self.receive()
+    }
+
+    /// Sends one command, whose reply [`receive`](Self::receive) reads: several may be sent first.
+    ///
+    /// # Errors
+    /// When the connection breaks or takes no more.
+    pub fn send(&mut self, words: &[&[u8]]) -> io::Result<()> {
         let mut request = format!("*{}\r\n", words.len()).into_bytes();
         for word in words {
             request.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
             request.extend_from_slice(word);
             request.extend_from_slice(b"\r\n");
         }
-        self.stream.get_mut().write_all(&request)?;
+        self.stream.get_mut().write_all(&request)
+    }
+
+    /// Reads the reply of the earliest command that has had none.
+    ///
+    /// # Errors
+    /// As [`command`](Self::command).
+    pub fn receive(&mut self) -> io::Result<Reply> {
         read_reply(&mut self.stream, 0)
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.read(buffer),
+            Self::Unix(stream) => stream.read(buffer),
+        }
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.write(bytes),
+            Self::Unix(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Tcp(stream) => stream.flush(),
+            Self::Unix(stream) => stream.flush(),
+        }
     }
 }
 

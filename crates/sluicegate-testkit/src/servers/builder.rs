@@ -1,0 +1,127 @@
+//! What a server is started with.
+
+use super::binary::ServerBinary;
+use super::error::ServerError;
+use super::folder::new_folder;
+use super::launch::{Address, Launch};
+use super::port::free_port;
+use super::server::{Credentials, Server};
+
+/// How often a lost race for a port is run again.
+const PORTS_TRIED: u32 = 10;
+
+/// A server to be started, from [`Server::builder`].
+///
+/// ```
+/// use sluicegate_testkit::servers::{Server, available};
+///
+/// let binary = &available()?[0];
+/// let server = Server::builder(binary).socket().password("secret").start()?;
+/// assert_eq!(server.cli(&["PING"])?, "PONG");
+/// assert!(server.socket().is_some());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct ServerBuilder {
+    binary: ServerBinary,
+    options: Vec<String>,
+    environment: Vec<String>,
+    password: Option<String>,
+    has_port: bool,
+    has_socket: bool,
+    while_loading: bool,
+}
+
+impl ServerBuilder {
+    pub(super) fn new(binary: &ServerBinary) -> Self {
+        Self {
+            binary: binary.clone(),
+            options: Vec::new(),
+            environment: Vec::new(),
+            password: None,
+            has_port: true,
+            has_socket: false,
+            while_loading: false,
+        }
+    }
+
+    /// Further command-line options, such as `["--maxmemory", "4mb"]`; they come last and so win.
+    /// Addresses, the log and its level must stay as they are: by them the start is watched. With
+    /// `--sentinel` it is a sentinel that watches nothing yet.
+    #[must_use]
+    pub fn options(mut self, options: &[&str]) -> Self {
+        self.options.extend(options.iter().map(|&option| option.to_owned()));
+        self
+    }
+
+    /// The default user's password, also for the primary of a replica and for the kit's own
+    /// commands.
+    #[must_use]
+    pub fn password(mut self, password: &str) -> Self {
+        self.password = Some(password.to_owned());
+        self
+    }
+
+    /// Listens on a Unix socket too, whose path [`Server::socket`] tells.
+    #[must_use]
+    pub fn socket(mut self) -> Self {
+        self.has_socket = true;
+        self
+    }
+
+    /// Listens on a Unix socket, and on no TCP port.
+    #[must_use]
+    pub fn socket_only(mut self) -> Self {
+        (self.has_socket, self.has_port) = (true, false);
+        self
+    }
+
+    /// Starts it and waits until it answers.
+    ///
+    /// # Errors
+    /// When the server doesn't come up: the error holds its log.
+    pub fn start(&self) -> Result<Server, ServerError> {
+        let mut attempt = 1;
+        loop {
+            match self.start_once() {
+                Err(ServerError::Start { log, .. })
+                    if attempt < PORTS_TRIED && log.contains("already in use") =>
+                {
+                    attempt += 1;
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    fn start_once(&self) -> Result<Server, ServerError> {
+        let folder = new_folder().map_err(ServerError::io("make the server's folder"))?;
+        let free = || free_port().map_err(ServerError::io("find a free port"));
+        let port = if self.has_port { free()? } else { 0 };
+        let mut fixed = vec!["--port".to_owned(), port.to_string()];
+        let socket = self.has_socket.then(|| folder.join("server.sock"));
+        if let Some(socket) = &socket {
+            fixed.extend(["--unixsocket".to_owned(), socket.to_string_lossy().into_owned()]);
+            fixed.extend(["--unixsocketperm", "700"].map(str::to_owned));
+        }
+        if let Some(password) = &self.password {
+            let words = ["--requirepass", password, "--masterauth", password];
+            fixed.extend(words.map(str::to_owned));
+        }
+        let address = match &socket {
+            Some(socket) if !self.has_port => Address::Socket(socket.clone()),
+            _ => Address::Port(port),
+        };
+        let launch = Launch {
+            binary: self.binary.clone(),
+            address,
+            folder,
+            environment: self.environment.clone(),
+            fixed,
+            options: self.options.clone(),
+            while_loading: self.while_loading,
+        };
+        let credentials = self.password.as_deref().map(Credentials::of_default_user);
+        Server::launch(launch, port, socket, credentials)
+    }
+}

@@ -1,0 +1,425 @@
+//! A cluster of real servers.
+
+mod view;
+
+use std::net::IpAddr;
+use std::ops::RangeInclusive;
+use std::thread;
+
+use super::binary::{ServerBinary, available};
+use super::error::ServerError;
+use super::migration::Migration;
+use super::resp::Reply;
+use super::server::Server;
+use crate::wait::until_seldom;
+use view::View;
+
+/// The last slot.
+const LAST_SLOT: u16 = 16_383;
+/// Nodes miss each other after this many ms: soon, and not yet on a machine that is merely busy.
+const NODE_TIMEOUT_MS: &str = "1500";
+
+/// A cluster of primaries, each with the same number of replicas, by the servers' own protocol:
+/// nothing about it is simulated. It ends with this value.
+///
+/// Nodes go by their number. Those before [`primaries`](ClusterBuilder::primaries) began as
+/// primaries, and node `primaries + i` as a replica of node `i % primaries`; fail-overs change that.
+///
+/// ```no_run
+/// use sluicegate_testkit::servers::Cluster;
+///
+/// let cluster = Cluster::start()?;
+/// let slot = cluster.slot_of(b"visits")?;
+/// let (from, to) = (cluster.primary_of(slot), (cluster.primary_of(slot) + 1) % 3);
+/// let migration = cluster.migration(slot, to);
+/// migration.open()?;
+/// // Until the slot is assigned, its first owner sends clients on with ASK.
+/// let asked = cluster.node(from).server().cli(&["GET", "visits"]).unwrap_err();
+/// assert!(asked.to_string().contains("ASK"));
+/// # Ok::<(), sluicegate_testkit::servers::ServerError>(())
+/// ```
+#[derive(Debug)]
+pub struct Cluster {
+    nodes: Vec<ClusterNode>,
+    password: Option<String>,
+}
+
+/// A cluster to be started, from [`Cluster::builder`].
+#[derive(Debug, Clone)]
+pub struct ClusterBuilder {
+    binary: ServerBinary,
+    primaries: usize,
+    replicas: usize,
+    options: Vec<String>,
+    password: Option<String>,
+}
+
+/// One node of a [`Cluster`].
+#[derive(Debug)]
+pub struct ClusterNode {
+    server: Server,
+    id: String,
+}
+
+/// Where a node says that it is, if that is not where it listens.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Announced {
+    /// Instead of 127.0.0.1. The nodes use it among themselves too, so they must listen there:
+    /// start them with the option `--bind 127.0.0.1 127.0.0.2`, for example.
+    pub ip: Option<IpAddr>,
+    /// Instead of the port that it listens on for clients: a proxy's, for example. Nodes don't
+    /// use it among themselves.
+    pub port: Option<u16>,
+    /// Besides the IP address. Whether redirections name it is up to the option
+    /// `--cluster-preferred-endpoint-type hostname`.
+    pub hostname: Option<String>,
+}
+
+impl Cluster {
+    /// Three primaries with a replica each, of the first program of [`available`].
+    ///
+    /// # Errors
+    /// As [`ClusterBuilder::start`].
+    pub fn start() -> Result<Self, ServerError> {
+        // `available` never answers an empty list.
+        Self::builder(available()?.first().ok_or(ServerError::NotRunning)?).start()
+    }
+
+    /// A cluster of this program that is yet to be started: three primaries with a replica each,
+    /// if nothing else is said.
+    #[must_use]
+    pub fn builder(binary: &ServerBinary) -> ClusterBuilder {
+        ClusterBuilder {
+            binary: binary.clone(),
+            primaries: 3,
+            replicas: 1,
+            options: Vec::new(),
+            password: None,
+        }
+    }
+
+    /// The nodes, by number.
+    #[must_use]
+    pub fn nodes(&self) -> &[ClusterNode] {
+        &self.nodes
+    }
+
+    /// The node of this number.
+    #[must_use]
+    pub fn node(&self, number: usize) -> &ClusterNode {
+        &self.nodes[number]
+    }
+
+    /// The server of a node, to pause, kill or restart it. A node that is restarted comes back as
+    /// the member that it was, without its data.
+    pub fn server_mut(&mut self, number: usize) -> &mut Server {
+        &mut self.nodes[number].server
+    }
+
+    /// The URLs of all nodes.
+    #[must_use]
+    pub fn urls(&self) -> Vec<String> {
+        self.nodes.iter().map(|node| node.server.url()).collect()
+    }
+
+    /// The slot of a key, as the servers compute it. Keys with the same part in braces have the
+    /// same slot: `{one}a` and `{one}b`.
+    ///
+    /// # Errors
+    /// When no node answers.
+    pub fn slot_of(&self, key: &[u8]) -> Result<u16, ServerError> {
+        match self.any_running().command(&[b"CLUSTER", b"KEYSLOT", key])? {
+            Reply::Integer(slot) => Ok(u16::try_from(slot).unwrap_or(LAST_SLOT)),
+            reply => Err(ServerError::Refused(reply.to_string())),
+        }
+    }
+
+    /// The number of the node that serves a slot. Right after a change, nodes may see it
+    /// differently: [`settle`](Self::settle) first.
+    ///
+    /// # Panics
+    /// If no node serves it.
+    #[must_use]
+    #[expect(clippy::expect_used, reason = "a test fails by panicking")]
+    pub fn primary_of(&self, slot: u16) -> usize {
+        let owner = view_of(self.any_running()).ok().and_then(|view| view.owner(slot));
+        owner.and_then(|id| self.number(&id)).expect("every slot is served by a node")
+    }
+
+    /// The numbers of the running replicas of a node.
+    ///
+    /// # Errors
+    /// When no node answers.
+    pub fn replicas_of(&self, number: usize) -> Result<Vec<usize>, ServerError> {
+        let view = view_of(self.any_running())?;
+        let ids = view.replicas_of(&self.nodes[number].id).into_iter();
+        Ok(ids.filter_map(|id| self.number(&id)).filter(|&at| self.is_running(at)).collect())
+    }
+
+    /// Waits until every running node sees the same cluster, in which it knows which nodes run and
+    /// which do not, all slots are served, and every replica follows its primary.
+    ///
+    /// # Panics
+    /// If that takes more than a minute.
+    pub fn settle(&self) {
+        until_seldom("the nodes agree", || self.disagreement(true));
+    }
+
+    /// Makes a replica the primary of its slots with the consent of the old primary, which
+    /// becomes its replica (`CLUSTER FAILOVER`), and waits until all nodes know.
+    ///
+    /// # Errors
+    /// When the node is no replica.
+    pub fn fail_over(&self, replica: usize) -> Result<(), ServerError> {
+        let node = &self.nodes[replica];
+        node.server.cli(&["CLUSTER", "FAILOVER"])?;
+        until_seldom("the replica takes over", || {
+            let view = view_of(&node.server).map_err(|error| error.to_string())?;
+            if view.is_primary(&node.id) { Ok(()) } else { Err(format!("{view:?}")) }
+        });
+        self.settle();
+        Ok(())
+    }
+
+    /// Kills the primary of a slot (`SIGKILL`) and waits until one of its replicas has taken over,
+    /// whose number it answers.
+    ///
+    /// # Errors
+    /// When the primary doesn't run.
+    pub fn kill_primary_of(&mut self, slot: u16) -> Result<usize, ServerError> {
+        let primary = self.primary_of(slot);
+        self.nodes[primary].server.kill()?;
+        self.settle();
+        Ok(self.primary_of(slot))
+    }
+
+    /// The move of one slot to the node `to`, which is yet to be begun.
+    ///
+    /// # Panics
+    /// If no node serves it.
+    #[must_use]
+    pub fn migration(&self, slot: u16, to: usize) -> Migration<'_> {
+        Migration::new(self, slot, self.primary_of(slot), to)
+    }
+
+    /// Moves slots with all their keys to the node `to`, one after the other, and waits until all
+    /// nodes know.
+    ///
+    /// # Errors
+    /// When a node refuses a step.
+    pub fn migrate(&self, slots: RangeInclusive<u16>, to: usize) -> Result<(), ServerError> {
+        for slot in slots {
+            let migration = self.migration(slot, to);
+            if migration.from() != to {
+                migration.open()?;
+                while migration.move_keys(100)? > 0 {}
+                migration.assign()?;
+            }
+        }
+        self.settle();
+        Ok(())
+    }
+
+    /// Lets a node say that it is somewhere else, and waits until all nodes have heard it. A
+    /// restart of the node undoes it.
+    ///
+    /// # Errors
+    /// When the node refuses: an address or name that can't be.
+    pub fn announce(&self, number: usize, announced: &Announced) -> Result<(), ServerError> {
+        let node = &self.nodes[number];
+        let settings = [
+            ("cluster-announce-ip", announced.ip.map(|ip| ip.to_string())),
+            ("cluster-announce-port", announced.port.map(|port| port.to_string())),
+            ("cluster-announce-hostname", announced.hostname.clone()),
+        ];
+        for (name, value) in settings {
+            // Each has a word that stands for none.
+            let none = if name.ends_with("port") { "0" } else { "" };
+            node.server.cli(&["CONFIG", "SET", name, value.as_deref().unwrap_or(none)])?;
+        }
+        let ip = announced.ip.map_or_else(|| "127.0.0.1".to_owned(), |ip| ip.to_string());
+        let port = announced.port.unwrap_or(node.server.port());
+        let hostname = announced.hostname.clone().unwrap_or_default();
+        until_seldom("all nodes have heard where it is", || {
+            for server in self.running() {
+                let view = view_of(server).map_err(|error| error.to_string())?;
+                // A node shows of itself only its name.
+                let is_itself = server.port() == node.server.port();
+                if !view.is_at(&node.id, (!is_itself).then_some((&ip, port)), &hostname) {
+                    return Err(format!("{view:?}"));
+                }
+            }
+            Ok(())
+        });
+        self.settle();
+        Ok(())
+    }
+
+    pub(super) fn password(&self) -> Option<&str> {
+        self.password.as_deref()
+    }
+
+    /// The numbers of the nodes that run and are primaries in the eyes of the node `number`.
+    pub(super) fn primaries_seen_by(&self, number: usize) -> Result<Vec<usize>, ServerError> {
+        let view = view_of(&self.nodes[number].server)?;
+        let all = 0..self.nodes.len();
+        Ok(all.filter(|&at| self.is_running(at) && view.is_primary(&self.nodes[at].id)).collect())
+    }
+
+    /// What the nodes disagree on.
+    fn disagreement(&self, with_slots: bool) -> Result<(), String> {
+        let mut first: Option<View> = None;
+        for (number, node) in self.nodes.iter().enumerate().filter(|(at, _)| self.is_running(*at)) {
+            let view = view_of(&node.server).map_err(|error| error.to_string())?;
+            let members = self.nodes.iter().enumerate();
+            view.check(members.map(|(at, node)| (node.id.as_str(), self.is_running(at))))?;
+            if !with_slots {
+                continue;
+            }
+            let state = node.server.cli(&["CLUSTER", "INFO"]).map_err(|error| error.to_string())?;
+            if !state.contains("cluster_state:ok") {
+                return Err(format!("node {number}: {state}"));
+            }
+            let replication =
+                node.server.cli(&["INFO", "replication"]).map_err(|error| error.to_string())?;
+            if replication.contains("master_link_status:down") {
+                return Err(format!("node {number}: {replication}"));
+            }
+            match &first {
+                Some(first) if !first.agrees_with(&view) => {
+                    return Err(format!("{first:?} differs from {view:?}"));
+                }
+                _ => first = Some(view),
+            }
+        }
+        Ok(())
+    }
+
+    fn running(&self) -> impl Iterator<Item = &Server> {
+        self.nodes.iter().map(|node| &node.server).filter(|server| server.is_running())
+    }
+
+    /// The first that runs; if none does, the first, which then says so.
+    fn any_running(&self) -> &Server {
+        self.running().next().unwrap_or(&self.nodes[0].server)
+    }
+
+    fn is_running(&self, number: usize) -> bool {
+        self.nodes[number].server.is_running()
+    }
+
+    fn number(&self, id: &str) -> Option<usize> {
+        self.nodes.iter().position(|node| node.id == id)
+    }
+}
+
+impl ClusterNode {
+    /// Its server.
+    #[must_use]
+    pub fn server(&self) -> &Server {
+        &self.server
+    }
+
+    /// What the other nodes know it by: 40 hexadecimal digits.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+}
+
+impl ClusterBuilder {
+    /// How many primaries there are, which share the slots evenly. Fail-overs by themselves take
+    /// three.
+    #[must_use]
+    pub fn primaries(mut self, primaries: usize) -> Self {
+        self.primaries = primaries.max(1);
+        self
+    }
+
+    /// How many replicas each primary has.
+    #[must_use]
+    pub fn replicas(mut self, replicas: usize) -> Self {
+        self.replicas = replicas;
+        self
+    }
+
+    /// Further command-line options for all nodes, such as
+    /// `["--cluster-require-full-coverage", "no"]`.
+    #[must_use]
+    pub fn options(mut self, options: &[&str]) -> Self {
+        self.options.extend(options.iter().map(|&option| option.to_owned()));
+        self
+    }
+
+    /// The password of all nodes.
+    #[must_use]
+    pub fn password(mut self, password: &str) -> Self {
+        self.password = Some(password.to_owned());
+        self
+    }
+
+    /// Starts the nodes, makes them a cluster and waits until they all agree on it.
+    ///
+    /// # Errors
+    /// When a server doesn't come up, or refuses a step.
+    ///
+    /// # Panics
+    /// If the nodes don't agree within a minute.
+    pub fn start(&self) -> Result<Cluster, ServerError> {
+        let count = self.primaries * (1 + self.replicas);
+        let starts: Vec<_> = (0..count)
+            .map(|_| {
+                let builder = self.clone();
+                thread::spawn(move || builder.start_node())
+            })
+            .collect();
+        let mut nodes = Vec::with_capacity(count);
+        for start in starts {
+            nodes.push(start.join().map_err(|_| ServerError::NotRunning)??);
+        }
+        let cluster = Cluster { nodes, password: self.password.clone() };
+        for number in 0..self.primaries {
+            let share = |part| part * (usize::from(LAST_SLOT) + 1) / self.primaries;
+            let (begin, end) = (share(number), share(number + 1) - 1);
+            let server = &cluster.nodes[number].server;
+            // Epochs that differ from the start: otherwise nodes settle it among themselves first.
+            server.cli(&["CLUSTER", "SET-CONFIG-EPOCH", &(number + 1).to_string()])?;
+            server.cli(&["CLUSTER", "ADDSLOTSRANGE", &begin.to_string(), &end.to_string()])?;
+        }
+        let (first, others) = cluster.nodes.split_at(1);
+        for other in others {
+            let port = other.server.port().to_string();
+            first[0].server.cli(&["CLUSTER", "MEET", "127.0.0.1", &port])?;
+        }
+        until_seldom("the nodes know each other", || cluster.disagreement(false));
+        for number in self.primaries..count {
+            let primary = &cluster.nodes[number % self.primaries].id;
+            cluster.nodes[number].server.cli(&["CLUSTER", "REPLICATE", primary])?;
+        }
+        cluster.settle();
+        Ok(cluster)
+    }
+
+    fn start_node(&self) -> Result<ClusterNode, ServerError> {
+        let options: Vec<&str> = self.options.iter().map(String::as_str).collect();
+        let fixed = [
+            ["--cluster-enabled", "yes"],
+            ["--cluster-node-timeout", NODE_TIMEOUT_MS],
+            // A replica may take over however long it has heard nothing from its primary.
+            ["--cluster-replica-validity-factor", "0"],
+            // Without waiting for more replicas that might come.
+            ["--repl-diskless-sync-delay", "0"],
+        ];
+        let mut builder = Server::builder(&self.binary).options(fixed.as_flattened());
+        if let Some(password) = &self.password {
+            builder = builder.password(password);
+        }
+        let server = builder.options(&options).start()?;
+        let id = server.cli(&["CLUSTER", "MYID"])?;
+        Ok(ClusterNode { server, id })
+    }
+}
+
+fn view_of(server: &Server) -> Result<View, ServerError> {
+    server.cli(&["CLUSTER", "NODES"]).map(|text| View::parse(&text))
+}
