@@ -29,6 +29,7 @@ mod migration;
 mod port;
 mod process;
 mod resp;
+mod sentinel;
 mod server;
 mod shared;
 
@@ -39,5 +40,6 @@ pub use error::ServerError;
 pub use garbage::{GarbageServer, Misbehaviour};
 pub use migration::Migration;
 pub use resp::{Connection, Reply};
+pub use sentinel::{Sentinels, SentinelsBuilder};
 pub use server::Server;
 pub use shared::{fresh_prefix, shared, shared_each};
