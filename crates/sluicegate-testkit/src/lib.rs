@@ -6,7 +6,9 @@
 //! - [`layers`]: stores around stores, and one that is down.
 //! - [`lua`]: scripts in an embedded interpreter.
 //! - [`processes`]: tests of several processes.
-//! - [`servers`]: real Redis and Valkey servers as child processes, and a server that misbehaves.
+//! - [`proxy`]: faults of networks, switched on and off between a client and a server.
+//! - [`servers`]: real Redis and Valkey servers as child processes, alone, as clusters or watched by
+//!   sentinels, and a server that misbehaves.
 //! - [`swap_store`]: a store over read, compare-and-swap and expiry alone.
 //! - [`wait`]: looking for what others do until it is seen, and never for ever.
 
@@ -14,6 +16,8 @@ pub mod layers;
 #[cfg(feature = "lua")]
 pub mod lua;
 pub mod processes;
+#[cfg(feature = "proxy")]
+pub mod proxy;
 #[cfg(feature = "servers")]
 pub mod servers;
 pub mod swap_store;

@@ -39,6 +39,8 @@ pub use cluster::{Announced, Cluster, ClusterBuilder, ClusterNode};
 pub use error::ServerError;
 pub use garbage::{GarbageServer, Misbehaviour};
 pub use migration::Migration;
+#[cfg(feature = "proxy")]
+pub(crate) use port::free_port;
 pub use resp::{Connection, Reply};
 pub use sentinel::{Sentinels, SentinelsBuilder};
 pub use server::Server;

@@ -12,7 +12,7 @@ const COUNT: u16 = 12_000;
 
 /// A port that was free a moment ago. Another process may still take it first: the caller starts
 /// its server and tries another port if that fails.
-pub(super) fn free_port() -> io::Result<u16> {
+pub(crate) fn free_port() -> io::Result<u16> {
     // A random start keeps test processes that run side by side apart.
     let random = RandomState::new().hash_one(FIRST);
     let mut offset = u16::try_from(random % u64::from(COUNT)).unwrap_or(0);

@@ -1,0 +1,150 @@
+//! A stream of replies, one of which something happens to.
+
+use std::mem::take;
+use std::sync::Mutex;
+
+use super::{ReplyFault, lock};
+
+/// Larger than anything a test asks for; a length beyond it is no length.
+const LONGEST: usize = 64 << 20;
+
+/// The replies of one connection.
+#[derive(Debug, Default)]
+pub(super) struct Replies {
+    /// The reply that is under way, from its start.
+    begun: Vec<u8>,
+    /// How much of it was passed on already.
+    passed: usize,
+    /// The first of two that swap places.
+    first: Option<Vec<u8>>,
+    /// Whether what came was no reply: then everything else is passed on as it is.
+    is_other: bool,
+}
+
+/// How long the reply at the start of some bytes is.
+#[derive(Debug, PartialEq, Eq)]
+enum Length {
+    Whole(usize),
+    Unfinished,
+    NoReply,
+}
+
+impl Replies {
+    /// What is to be passed on when these bytes have come.
+    pub(super) fn take(&mut self, piece: &[u8], fault: &Mutex<Option<ReplyFault>>) -> Vec<u8> {
+        if self.is_other {
+            return piece.to_vec();
+        }
+        self.begun.extend_from_slice(piece);
+        let mut out = Vec::new();
+        loop {
+            match length(&self.begun) {
+                Length::Whole(length) => {
+                    let rest = self.begun.split_off(length);
+                    let reply = std::mem::replace(&mut self.begun, rest);
+                    let passed = take(&mut self.passed);
+                    if passed > 0 || reply.first() == Some(&b'>') {
+                        out.extend_from_slice(&reply[passed..]);
+                    } else {
+                        self.add(reply, fault, &mut out);
+                    }
+                }
+                Length::Unfinished => {
+                    // What is to happen to whole replies waits for the end of this one.
+                    if self.passed > 0 || self.first.is_none() && lock(fault).is_none() {
+                        out.extend_from_slice(&self.begun[self.passed..]);
+                        self.passed = self.begun.len();
+                    }
+                    return out;
+                }
+                Length::NoReply => {
+                    self.is_other = true;
+                    out.extend(self.first.take().unwrap_or_default());
+                    out.extend_from_slice(&take(&mut self.begun)[take(&mut self.passed)..]);
+                    return out;
+                }
+            }
+        }
+    }
+
+    fn add(&mut self, reply: Vec<u8>, fault: &Mutex<Option<ReplyFault>>, out: &mut Vec<u8>) {
+        if let Some(first) = self.first.take() {
+            out.extend(reply);
+            out.extend(first);
+            return;
+        }
+        match lock(fault).take() {
+            None => out.extend(reply),
+            Some(ReplyFault::Swap) => self.first = Some(reply),
+            Some(ReplyFault::Duplicate) => out.extend(reply.repeat(2)),
+            Some(ReplyFault::Drop) => {}
+        }
+    }
+}
+
+fn length(bytes: &[u8]) -> Length {
+    let mut at = 0;
+    // How many values are still to come.
+    let mut wanted = 1_usize;
+    while wanted > 0 {
+        wanted -= 1;
+        let Some(end) = bytes[at..].windows(2).position(|two| two == b"\r\n") else {
+            let is_kind = bytes.get(at).is_none_or(|kind| b"+-:$*_#,(!=%~>|".contains(kind));
+            return if is_kind { Length::Unfinished } else { Length::NoReply };
+        };
+        let line = &bytes[at..at + end];
+        at += end + 2;
+        let Some((kind, text)) = line.split_first() else { return Length::NoReply };
+        let size = || match str::from_utf8(text).ok()?.parse::<i64>().ok()? {
+            -1 => Some(None),
+            size => usize::try_from(size).ok().filter(|size| *size <= LONGEST).map(Some),
+        };
+        match kind {
+            b'+' | b'-' | b':' | b'_' | b'#' | b',' | b'(' => {}
+            b'$' | b'!' | b'=' => match size() {
+                Some(size) => at += size.map_or(0, |size| size + 2),
+                None => return Length::NoReply,
+            },
+            b'*' | b'~' | b'>' | b'%' | b'|' => match size() {
+                // An attribute is followed by the value that it is of.
+                Some(size) => {
+                    let pairs = if b"%|".contains(kind) { 2 } else { 1 };
+                    wanted += size.unwrap_or(0) * pairs + usize::from(*kind == b'|');
+                }
+                None => return Length::NoReply,
+            },
+            _ => return Length::NoReply,
+        }
+        if at > bytes.len() {
+            return Length::Unfinished;
+        }
+    }
+    Length::Whole(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replies_of_every_kind_are_whole_where_they_end() {
+        for reply in [
+            "+OK\r\n",
+            "-ERR no\r\n",
+            "$4\r\na\r\nb\r\n",
+            "$-1\r\n",
+            "*2\r\n:1\r\n*1\r\n$1\r\nx\r\n",
+            "%1\r\n+key\r\n:1\r\n",
+            "|1\r\n+ttl\r\n:1\r\n~2\r\n#t\r\n,1.5\r\n",
+            "*0\r\n",
+        ] {
+            let followed = format!("{reply}+OK\r\n");
+            assert_eq!(length(followed.as_bytes()), Length::Whole(reply.len()), "{reply:?}");
+            for end in 0..reply.len() {
+                assert_eq!(length(&reply.as_bytes()[..end]), Length::Unfinished, "{reply:?} {end}");
+            }
+        }
+        assert_eq!(length(b"\x15\x03\x03"), Length::NoReply);
+        assert_eq!(length(b"$x\r\n"), Length::NoReply);
+    }
+}
