@@ -5,19 +5,24 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 
-use crate::packages::{advice, install_server};
-use crate::run::say;
+use crate::packages::{advice, install_program, install_server};
+use crate::run::{find_program, say};
 use crate::servers::{DiscoveryError, available, workspace_root};
 use crate::valkey;
+
+const VALKEY: &str = "valkey";
+const FAKETIME: &str = "faketime";
 
 /// Makes sure there is a server, and tries to have a recent Valkey among them.
 pub(crate) fn setup() -> Result<()> {
     // Asked for explicitly, so what failed before is tried again.
-    drop(fs::remove_file(given_up()));
+    for what in [VALKEY, FAKETIME] {
+        drop(fs::remove_file(given_up(what)));
+    }
     ensure_servers()
 }
 
-/// As [`setup`], except that a second server, which could not be had once, isn't tried for again:
+/// As [`setup`], except that what could not be had once, besides a server, isn't tried for again:
 /// test runs without a network should not wait for it each time.
 pub(crate) fn ensure_servers() -> Result<()> {
     match available() {
@@ -34,6 +39,7 @@ pub(crate) fn ensure_servers() -> Result<()> {
         }
     }
     ensure_valkey();
+    ensure_faketime();
 
     let Ok(binaries) = available() else {
         bail!("there is no server to test with, and none could be installed.\n{}", advice());
@@ -50,7 +56,7 @@ fn ensure_valkey() {
         if binaries.iter().any(|binary| binary.product() == "valkey") {
             return;
         }
-        if given_up().exists() {
+        if given_up(VALKEY).exists() {
             say("no valkey-server: earlier attempts failed; `cargo xtask setup` tries again");
             return;
         }
@@ -59,10 +65,27 @@ fn ensure_valkey() {
     if let Err(error) = valkey::fetch() {
         say(&format!("NOT TESTED on Valkey: no valkey-server could be had: {error:#}"));
         // Best effort: without the mark the next run just tries again.
-        drop(fs::write(given_up(), "remove this file to try again\n"));
+        drop(fs::write(given_up(VALKEY), "remove this file to try again\n"));
     }
 }
 
-fn given_up() -> PathBuf {
-    workspace_root().join("target/tools/valkey-could-not-be-had")
+/// The library under which a server runs by a clock of its own.
+fn ensure_faketime() {
+    if find_program(FAKETIME).is_some() {
+        return;
+    }
+    if given_up(FAKETIME).exists() {
+        say("no faketime: earlier attempts failed; `cargo xtask setup` tries again");
+        return;
+    }
+    if let Err(error) = install_program(FAKETIME) {
+        say(&format!("NOT TESTED with servers whose clock is wrong: no faketime: {error:#}"));
+        // Best effort, as above.
+        drop(fs::write(given_up(FAKETIME), "remove this file to try again\n"));
+    }
+}
+
+/// The mark that something could not be had.
+fn given_up(what: &str) -> PathBuf {
+    workspace_root().join(format!("target/tools/{what}-could-not-be-had"))
 }
