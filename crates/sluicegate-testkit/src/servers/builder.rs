@@ -1,11 +1,17 @@
 //! What a server is started with.
 
+#[cfg(feature = "tls")]
+use std::path::Path;
+
 use super::binary::ServerBinary;
 use super::error::ServerError;
+use super::fake_clock::FakeClock;
 use super::folder::new_folder;
 use super::launch::{Address, Launch};
 use super::port::free_port;
 use super::server::{Credentials, Server};
+#[cfg(feature = "tls")]
+use super::tls::{Authority, Certificate};
 
 /// How often a lost race for a port is run again.
 const PORTS_TRIED: u32 = 10;
@@ -29,7 +35,7 @@ pub struct ServerBuilder {
     password: Option<String>,
     has_port: bool,
     has_socket: bool,
-    while_loading: bool,
+    tls: Option<Vec<String>>,
 }
 
 impl ServerBuilder {
@@ -41,7 +47,7 @@ impl ServerBuilder {
             password: None,
             has_port: true,
             has_socket: false,
-            while_loading: false,
+            tls: None,
         }
     }
 
@@ -76,6 +82,31 @@ impl ServerBuilder {
         self
     }
 
+    /// Has a TLS port too, [`Server::tls_port`], with this certificate. Clients must have one of
+    /// `clients`, if that is given. What the program was built without, the start fails with.
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn tls(mut self, certificate: &Certificate, clients: Option<&Authority>) -> Self {
+        let text = |path: &Path| path.to_string_lossy().into_owned();
+        let authority = clients.map_or(certificate.authority_file(), Authority::certificate_file);
+        let pairs = [
+            ("--tls-cert-file", text(certificate.certificate_file())),
+            ("--tls-key-file", text(certificate.key_file())),
+            ("--tls-ca-cert-file", text(authority)),
+            ("--tls-auth-clients", if clients.is_some() { "yes" } else { "no" }.to_owned()),
+        ];
+        let words = pairs.into_iter().flat_map(|(name, value)| [name.to_owned(), value]);
+        self.tls = Some(words.collect());
+        self
+    }
+
+    /// Runs by this clock instead of the system's. Debian's Redis 7.0 does not start with one.
+    #[must_use]
+    pub fn clock(mut self, clock: &FakeClock) -> Self {
+        self.environment = clock.environment();
+        self
+    }
+
     /// Starts it and waits until it answers.
     ///
     /// # Errors
@@ -104,6 +135,11 @@ impl ServerBuilder {
             fixed.extend(["--unixsocket".to_owned(), socket.to_string_lossy().into_owned()]);
             fixed.extend(["--unixsocketperm", "700"].map(str::to_owned));
         }
+        let tls_port = self.tls.as_ref().map(|_| free()).transpose()?;
+        if let (Some(words), Some(port)) = (&self.tls, tls_port) {
+            fixed.extend(["--tls-port".to_owned(), port.to_string()]);
+            fixed.extend_from_slice(words);
+        }
         if let Some(password) = &self.password {
             let words = ["--requirepass", password, "--masterauth", password];
             fixed.extend(words.map(str::to_owned));
@@ -119,9 +155,9 @@ impl ServerBuilder {
             environment: self.environment.clone(),
             fixed,
             options: self.options.clone(),
-            while_loading: self.while_loading,
+            while_loading: false,
         };
         let credentials = self.password.as_deref().map(Credentials::of_default_user);
-        Server::launch(launch, port, socket, credentials)
+        Server::launch(launch, port, tls_port, socket, credentials)
     }
 }

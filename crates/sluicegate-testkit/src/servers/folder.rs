@@ -1,12 +1,40 @@
 //! Folders of servers.
 
 use std::env;
-use std::fs::DirBuilder;
+use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A folder that goes with this value: for what must outlive the servers that read it.
+#[derive(Debug)]
+pub(super) struct Folder(PathBuf);
+
+impl Folder {
+    pub(super) fn new() -> io::Result<Self> {
+        new_folder().map(Self)
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Writes a file of this name, in the place of an older one in one step.
+    pub(super) fn write(&self, name: &str, text: &str) -> io::Result<PathBuf> {
+        let (path, draft) = (self.0.join(name), self.0.join(format!("{name}.new")));
+        fs::write(&draft, text)?;
+        fs::rename(&draft, &path)?;
+        Ok(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        drop(fs::remove_dir_all(&self.0));
+    }
+}
 
 /// A folder that is ours alone, and unknown to everyone else.
 pub(super) fn new_folder() -> io::Result<PathBuf> {

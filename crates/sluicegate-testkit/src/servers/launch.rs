@@ -104,7 +104,7 @@ impl Launch {
         let log = self.log();
         let ready = ["eady to accept connections", "Sentinel ID is"];
         // What is loading says only that it has begun, and by then it holds the port.
-        let loading = ["Server initialized", "Loading RDB", "Reading RDB base"];
+        let loading = ["Server initialized", "Loading RDB"];
         let said = |lines: &[&str]| lines.iter().any(|line| log.contains(line));
         if !(said(&ready) || self.while_loading && said(&loading)) {
             return false;

@@ -14,6 +14,9 @@ use super::resp::{Connection, Reply};
 /// What one command of a test may take: far above what a healthy server needs.
 const COMMAND_PATIENCE: Duration = Duration::from_secs(5);
 
+/// As many keys as take a while to read one by one, each as long as the server reads at once.
+const FILL: &str = "for i = 1, 2000 do redis.call('SET', 'key:' .. i, ('x'):rep(1024)) end";
+
 /// A real Redis or Valkey server on a free loopback port. It ends with this value, however this
 /// value ends.
 ///
@@ -23,6 +26,7 @@ const COMMAND_PATIENCE: Duration = Duration::from_secs(5);
 pub struct Server {
     launch: Launch,
     port: u16,
+    tls_port: Option<u16>,
     socket: Option<PathBuf>,
     /// Whom the kit's own commands are sent as.
     credentials: Option<Credentials>,
@@ -79,6 +83,12 @@ impl Server {
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
+    }
+
+    /// The port on 127.0.0.1 that speaks TLS.
+    #[must_use]
+    pub fn tls_port(&self) -> Option<u16> {
+        self.tls_port
     }
 
     /// The path of the Unix socket that it listens on.
@@ -145,6 +155,60 @@ impl Server {
         }
     }
 
+    /// Makes this user what these rules say, and nothing else, such as
+    /// `["on", ">password", "~prefix:*", "+get"]`.
+    ///
+    /// # Errors
+    /// When the server doesn't take a rule.
+    pub fn set_user(&self, user: &str, rules: &[&str]) -> Result<(), ServerError> {
+        self.cli(&[&["ACL", "SETUSER", user, "reset"], rules].concat()).map(|_| ())
+    }
+
+    /// Gives a user another password in the place of all that it had. Connections that have
+    /// logged in stay.
+    ///
+    /// # Errors
+    /// When the server refuses.
+    pub fn change_password(&mut self, user: &str, password: &str) -> Result<(), ServerError> {
+        let rule = format!(">{password}");
+        self.cli(&["ACL", "SETUSER", user, "resetpass", &rule])?;
+        if user == "default" {
+            self.credentials = Some(Credentials::of_default_user(password));
+        }
+        Ok(())
+    }
+
+    /// Kills the server and starts it again with 2,000 keys that mean nothing, in the place of its
+    /// own, which it reads so slowly that it answers `LOADING` for more than a minute, or until
+    /// [`finish_loading`](Self::finish_loading).
+    ///
+    /// # Errors
+    /// When it can't save the keys or doesn't come up again.
+    pub fn start_loading(&mut self) -> Result<(), ServerError> {
+        self.cli(&["FLUSHALL"])?;
+        self.cli(&["CONFIG", "SET", "rdbcompression", "no"])?;
+        self.cli(&["EVAL", FILL, "0"])?;
+        self.cli(&["SAVE"])?;
+        let fixed = self.launch.fixed.clone();
+        // So many microseconds a key, and a look at clients at each.
+        let slowly = ["--key-load-delay", "50000", "--loading-process-events-interval-bytes"];
+        self.launch.fixed.extend(slowly.map(str::to_owned));
+        self.launch.fixed.push("1024".to_owned());
+        self.launch.while_loading = true;
+        let outcome = self.restart();
+        self.launch.while_loading = false;
+        self.launch.fixed = fixed;
+        outcome
+    }
+
+    /// Lets a server that is reading its data come to its end at once.
+    ///
+    /// # Errors
+    /// When it refuses.
+    pub fn finish_loading(&self) -> Result<(), ServerError> {
+        self.cli(&["CONFIG", "SET", "key-load-delay", "0"]).map(|_| ())
+    }
+
     /// Halts the server (`SIGSTOP`): connections stay open and nothing is answered. Returns once
     /// it has come to a halt.
     ///
@@ -193,11 +257,12 @@ impl Server {
     pub(super) fn launch(
         launch: Launch,
         port: u16,
+        tls_port: Option<u16>,
         socket: Option<PathBuf>,
         credentials: Option<Credentials>,
     ) -> Result<Self, ServerError> {
         let process = Some(launch.run()?);
-        Ok(Self { launch, port, socket, credentials, process })
+        Ok(Self { launch, port, tls_port, socket, credentials, process })
     }
 
     fn running(&self) -> Result<&Process, ServerError> {
