@@ -175,6 +175,22 @@ pub const GOALS: &[Goal] = &[
         chart: Chart::EndToEnd,
     },
     Goal {
+        name: "overload-goodput",
+        what: "decisions in time at 1, 1.2 and 2 times the server's capacity in an open loop, the worst of the three",
+        target: 0.9,
+        better: Better::Higher,
+        unit: "ratio to the highest rate of which 99 % are decided within 50 ms",
+        chart: Chart::EndToEnd,
+    },
+    Goal {
+        name: "overload-refusals",
+        what: "what 99 of 100 refusals take at most in an overload",
+        target: 1000.0,
+        better: Better::Lower,
+        unit: "µs",
+        chart: Chart::EndToEnd,
+    },
+    Goal {
         name: "layer-throughput",
         what: "requests/s of an axum handler behind the layer against one behind a layer that takes \
                the peer's address and formats two fields, under wrk",

@@ -12,6 +12,7 @@ mod goals;
 mod layer;
 mod machine;
 mod measure;
+mod overload;
 mod plot;
 mod redis;
 mod replay;
@@ -72,6 +73,7 @@ fn run(arguments: &Arguments) -> Result<()> {
     embedded::measure(&mut session);
     redis::measure(&mut session);
     client::measure(&mut session);
+    overload::measure(&mut session);
     layer::measure(&mut session);
     erasure::measure(&mut session);
     replay::measure(&mut session);

@@ -1,0 +1,189 @@
+//! A server that is asked for more than it can answer: how much of what it can still arrives in time.
+//!
+//! Requests come in an open loop, as they do from outside: whether or not earlier ones were answered.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use sluicegate_core::{
+    Error, Limit, OpenOptions, OpenedLimit as _, Request, Store as _, StoreErrorKind,
+};
+use sluicegate_redis::{RedisLimit, RedisStore};
+use sluicegate_testkit::servers::Server;
+
+use crate::embedded::next;
+use crate::machine::{pin_process, pin_thread, unpin_thread};
+use crate::measure::{Effort, Measured, Session, digits, median};
+use crate::redis::KEYS;
+
+/// What a request may take.
+const DEADLINE: Duration = Duration::from_millis(50);
+/// Policies that cost the server more than the client, so that the server is what is overloaded.
+const POLICIES: [&str; 6] = [
+    "token_bucket 1/min burst 100000 as a",
+    "token_bucket 1/min burst 100000 as b",
+    "fixed_window 1000000/w as c",
+    "fixed_window 1000000/w as d",
+    "sliding_counter 1000000/w as e",
+    "sliding_window 1000000/h slices 60 as f",
+];
+/// Of the offered rate the part that has to arrive in time for it to count as within capacity.
+const GOOD: f64 = 0.99;
+/// What is offered, in parts of the capacity.
+const OFFERED: [f64; 3] = [1.0, 1.2, 2.0];
+const ROUNDS: usize = 8;
+
+/// Measures both goals of it.
+pub fn measure(session: &mut Session) {
+    if !session.wants("overload-") {
+        return;
+    }
+    let mut refusals = None;
+    session.goal("overload-goodput", |effort| {
+        let (goodput, latest) = goodput(effort)?;
+        refusals = Some(latest);
+        Ok(goodput)
+    });
+    session.goal("overload-refusals", |effort| match refusals.take() {
+        Some(latest) => Ok(latest),
+        None => goodput(effort).map(|(_, latest)| latest),
+    });
+}
+
+fn goodput(effort: Effort) -> Result<(Measured, Measured)> {
+    let server = Server::start()?;
+    pin_process(server.pid()?, 0);
+    pin_thread(1);
+    let measured = compare(effort, &server);
+    unpin_thread();
+    measured
+}
+
+fn compare(effort: Effort, server: &Server) -> Result<(Measured, Measured)> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("can't start a runtime")?;
+    let opened = open(server)?;
+    let offer = |rate: f64, span: Duration| runtime.block_on(offer(&opened, rate, span));
+    let capacity = capacity(&offer)?;
+    let span = Duration::from_secs(1);
+    let mut parts = OFFERED.map(|_| Vec::new());
+    let mut latest = Vec::new();
+    for _ in 0..effort.count(ROUNDS) {
+        for (times, parts) in OFFERED.iter().zip(&mut parts) {
+            let came = offer(capacity * times, span)?;
+            parts.push(came.good / capacity);
+            latest.extend((came.refused > 1_000.0).then_some(came.refusal_micros));
+        }
+    }
+    let medians: Vec<f64> = parts.iter_mut().map(|parts| median(parts)).collect();
+    let shown: Vec<String> = OFFERED
+        .iter()
+        .zip(&medians)
+        .map(|(times, good)| format!("{} of it at {times} times", digits(*good)))
+        .collect();
+    let worst = medians.iter().copied().fold(f64::INFINITY, f64::min);
+    let note = format!("a capacity of {} decisions/s; {}", digits(capacity), shown.join(", "));
+    ensure!(!latest.is_empty(), "nothing was refused");
+    let rounds = latest.len();
+    let refusals = Measured::new(median(&mut latest), format!("median of {rounds} rounds"));
+    Ok((Measured::new(worst, note), refusals))
+}
+
+/// The highest of the rates that were tried of which nearly all arrives in time.
+fn capacity(offer: &impl Fn(f64, Duration) -> Result<Came>) -> Result<f64> {
+    let span = Duration::from_millis(500);
+    // The first connection, the script, and the states.
+    let _ = offer(2_000.0, span)?;
+    let (mut rate, mut highest, mut misses) = (4_000.0, 0.0, 0);
+    while misses < 3 {
+        let came = offer(rate, span)?;
+        if came.good >= GOOD * came.offered {
+            (highest, misses) = (came.offered, 0);
+        } else {
+            misses += 1;
+        }
+        rate *= 1.1;
+    }
+    ensure!(highest > 0.0, "not even 4,000 requests a second are answered in time");
+    Ok(highest)
+}
+
+/// What came of offering for a while, each a second.
+struct Came {
+    offered: f64,
+    good: f64,
+    refused: f64,
+    /// What 99 of 100 refusals took at most, in µs.
+    refusal_micros: f64,
+}
+
+#[derive(Default)]
+struct Counts {
+    good: AtomicU64,
+    /// By µs, of which the last stands for all that is longer.
+    refused: [AtomicU64; 32],
+    done: AtomicU64,
+}
+
+async fn offer(opened: &Arc<RedisLimit>, rate: f64, span: Duration) -> Result<Came> {
+    let counts = Arc::new(Counts::default());
+    let (start, mut offered) = (Instant::now(), 0_u64);
+    let mut state = 0x9e37_79b9_7f4a_7c15;
+    let mut ticks = tokio::time::interval(Duration::from_millis(1));
+    while start.elapsed() < span {
+        ticks.tick().await;
+        let due = (start.elapsed().as_secs_f64() * rate) as u64;
+        while offered < due {
+            offered += 1;
+            let number = next(&mut state) % KEYS as u64;
+            tokio::spawn(ask(Arc::clone(opened), number, Arc::clone(&counts)));
+        }
+    }
+    let took = start.elapsed().as_secs_f64();
+    // None takes longer than its deadline, so that the last ones are over soon.
+    while counts.done.load(Ordering::Relaxed) < offered {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let refused: Vec<u64> =
+        counts.refused.iter().map(|count| count.load(Ordering::Relaxed)).collect();
+    let all: u64 = refused.iter().sum();
+    let mut below = 0;
+    let slowest = refused.iter().position(|count| {
+        below += count;
+        below * 100 >= all * 99
+    });
+    Ok(Came {
+        offered: offered as f64 / took,
+        good: counts.good.load(Ordering::Relaxed) as f64 / took,
+        refused: all as f64 / took,
+        refusal_micros: slowest.map_or(0.0, |power| (1_u64 << power) as f64),
+    })
+}
+
+async fn ask(opened: Arc<RedisLimit>, number: u64, counts: Arc<Counts>) {
+    let key = format!("tenant:42:user:{number:09}");
+    let start = Instant::now();
+    let answer = opened.ask(Request::check(key.as_bytes())).wait().await;
+    let took = start.elapsed();
+    match answer {
+        Ok(_) if took <= DEADLINE => drop(counts.good.fetch_add(1, Ordering::Relaxed)),
+        Err(Error::Store(error)) if error.kind() == StoreErrorKind::Overloaded => {
+            let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX).max(1);
+            let power = (micros.next_power_of_two().ilog2() as usize).min(31);
+            counts.refused[power].fetch_add(1, Ordering::Relaxed);
+        }
+        _ => {}
+    }
+    counts.done.fetch_add(1, Ordering::Relaxed);
+}
+
+fn open(server: &Server) -> Result<Arc<RedisLimit>> {
+    let store = RedisStore::builder(&server.url())?.deadline(DEADLINE).build();
+    let policies = POLICIES.iter().map(|spec| spec.parse()).collect::<Result<_, _>>()?;
+    let limit = Limit::new("flood".parse()?, policies)?;
+    Ok(Arc::new(store.open(limit, OpenOptions::default())))
+}
