@@ -89,18 +89,22 @@ impl Link {
         let shared = &self.callers.shared;
         let (answer, mut answered) = oneshot::channel();
         let call = Call { command, answer, patience: deadline.patience };
-        let mut ticket = shared.enter(call, deadline)?;
-        match tokio::time::timeout_at(deadline.at, &mut answered).await {
-            Ok(Ok(Ok(Value::Error(words)))) => {
+        let ticket = shared.enter(call, deadline)?;
+        let Ok(answer) = tokio::time::timeout_at(deadline.at, &mut answered).await else {
+            return Err(ticket.give_up(deadline).into());
+        };
+        // It has left the line, which need not be locked again.
+        mem::forget(ticket);
+        match answer {
+            Ok(Ok(Value::Error(words))) => {
                 if words.starts_with(b"NOSCRIPT") {
                     return Err(Failure::NoScript);
                 }
                 Err(shared.error(Problem::of_command(&words, &shared.endpoint)).into())
             }
-            Ok(Ok(Ok(value))) => Ok(value),
-            Ok(Ok(Err(error))) => Err(error.into()),
-            Ok(Err(_)) => Err(shared.error(Problem::shut_down()).into()),
-            Err(_) => Err(ticket.give_up(deadline).into()),
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(error)) => Err(error.into()),
+            Err(_) => Err(shared.error(Problem::shut_down()).into()),
         }
     }
 }
@@ -126,7 +130,7 @@ struct Ticket<'l> {
 impl Ticket<'_> {
     /// What to tell a caller whose time is up.
     #[cold]
-    fn give_up(&mut self, deadline: Deadline) -> StoreError {
+    fn give_up(&self, deadline: Deadline) -> StoreError {
         let within = deadline.patience.as_millis();
         let mut line = self.shared.line();
         let is_unsent = line.leave(self.number);
@@ -218,6 +222,7 @@ impl Attendant {
         while let Some(talk) = self.connection(replacement.take(), &mut backoff).await {
             self.shared.line().state = State::Connected;
             let (end, useful) = Connection::new(&self.shared, talk).serve().await;
+            self.shared.line().disconnected();
             if useful == Use::Some {
                 backoff.reset();
             }
@@ -230,7 +235,6 @@ impl Attendant {
                 // It takes connections and breaks them: don't come back at once.
                 tokio::time::sleep(backoff.pause()).await;
             }
-            self.shared.line().state = State::Connecting;
         }
     }
 

@@ -148,10 +148,44 @@ impl Line {
         self.pace.answered(calls, self.wanted > 0, now);
     }
 
+    /// The connection has ended, and nothing is outstanding any more.
+    pub(super) fn disconnected(&mut self) {
+        (self.state, self.outstanding) = (State::Connecting, 0);
+    }
+
     /// Every call that waits.
     pub(super) fn clear(&mut self) -> Vec<Call> {
         self.first += self.waiting.len() as u64;
         (self.wanted, self.outstanding) = (0, 0);
         self.waiting.drain(..).flatten().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call() -> Call {
+        let (answer, _) = oneshot::channel();
+        Call { command: Command::of(&[b"PING"]), answer, patience: Duration::from_millis(50) }
+    }
+
+    /// They counted against callers for as long as the pace was known, and were never answered.
+    #[test]
+    fn what_a_broken_connection_left_unanswered_keeps_nobody_out() {
+        let (mut line, start) = (Line::new(), Instant::now());
+        let deadline = start + Duration::from_millis(50);
+        for _ in 0..100 {
+            assert!(line.enter(call(), deadline, start).is_ok());
+        }
+        let (mut out, mut sent) = (BytesMut::new(), VecDeque::new());
+        line.send(70, usize::MAX, &mut out, &mut sent);
+        for millis in [1, 11, 21] {
+            line.answered(1, sent.len(), start + Duration::from_millis(millis));
+        }
+        let now = start + Duration::from_millis(21);
+        assert!(matches!(line.enter(call(), deadline, now), Err(Refused::Overloaded { .. })));
+        line.disconnected();
+        assert!(line.enter(call(), deadline, now).is_ok(), "thirty wait, and none is outstanding");
     }
 }
