@@ -2,6 +2,9 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use pin_project_lite::pin_project;
 
 use crate::decision::Decision;
 use crate::failure::Error;
@@ -51,7 +54,7 @@ impl<F: Future<Output = Result<Decision, Error>>> Answer<F> {
     {
         match self {
             Self::Now(answer) => Answer::Now(change(answer)),
-            Self::Later(later) => Answer::Later(async move { change(later.await) }),
+            Self::Later(later) => Answer::Later(Map { later, change: Some(change) }),
         }
     }
 
@@ -80,6 +83,34 @@ impl<F: Future<Output = Result<Decision, Error>>> Answer<F> {
             Self::Now(answer) => Answer::Now(answer),
             Self::Later(later) => Answer::Later(Box::pin(later)),
         }
+    }
+}
+
+pin_project! {
+    /// A future whose answer is changed. An `async` block would have twice the size of the future in
+    /// it, and a stack of layers moves it once for each.
+    struct Map<F, C> {
+        #[pin]
+        later: F,
+        change: Option<C>,
+    }
+}
+
+impl<F, C> Future for Map<F, C>
+where
+    F: Future<Output = Result<Decision, Error>>,
+    C: FnOnce(Result<Decision, Error>) -> Result<Decision, Error>,
+{
+    type Output = Result<Decision, Error>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let answer = ready!(this.later.poll(context));
+        Poll::Ready(match this.change.take() {
+            Some(change) => change(answer),
+            // Polled again after it was ready, which nobody may do.
+            None => answer,
+        })
     }
 }
 

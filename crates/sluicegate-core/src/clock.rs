@@ -31,9 +31,10 @@ impl ManualClock {
 
     /// Moves the clock forward.
     pub fn advance(&self, span: Span) {
-        let now =
-            Timestamp::from_micros_clamped(self.0.load(Ordering::Acquire)).saturating_add(span);
-        self.0.store(now.as_micros(), Ordering::Release);
+        let later =
+            |now| Some(Timestamp::from_micros_clamped(now).saturating_add(span).as_micros());
+        // Two who move it at once both do.
+        let _ = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, later);
     }
 
     /// Sets the clock, even back in time.

@@ -1,5 +1,7 @@
 //! The answer to a request.
 
+mod derived;
+mod joint;
 mod outcome;
 
 use std::fmt;
@@ -9,11 +11,13 @@ use smallvec::SmallVec;
 
 use crate::kernel::bucket::{self, Bucket};
 use crate::kernel::{Kernel, NEVER, Verdict};
+use crate::lease::Lease;
 use crate::limit::Limit;
 use crate::receipt::Receipt;
 use crate::slices::SliceCounts;
 use crate::time::{Span, Timestamp};
 
+pub use joint::Share;
 pub use outcome::Outcome;
 pub(crate) use outcome::{Numbers, Said};
 
@@ -43,6 +47,7 @@ pub struct Decision {
 struct Extras {
     receipt: Option<Receipt>,
     slices: Option<SliceCounts>,
+    lease: Option<Lease>,
 }
 
 /// Where a decision came from.
@@ -51,19 +56,26 @@ struct Extras {
 pub enum Source {
     /// The store decided.
     Store,
-    /// The store failed and the limit's `on_store_failure` decided.
+    /// The store failed and the limit's `on_store_failure` decided: without a policy
+    /// ([`Decision::is_assumed`]), or by the share of a limit that this process has.
     Fallback,
+    /// A process that holds units of a lease decided.
+    Lease,
+    /// The store has lately denied as much to the same key, and it is too soon to ask again.
+    DenyCache,
     /// No limit was asked: it is switched off or unknown, or the key is on an allow or block list.
     Bypass,
 }
 
 impl Source {
-    /// The source as the service writes it: `store`, `fallback` or `bypass`.
+    /// The source as the service writes it: `store`, `fallback`, `lease`, `deny-cache` or `bypass`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Store => "store",
             Self::Fallback => "fallback",
+            Self::Lease => "lease",
+            Self::DenyCache => "deny-cache",
             Self::Bypass => "bypass",
         }
     }
@@ -277,6 +289,13 @@ impl Decision {
         self.source
     }
 
+    /// Whether nothing was judged or counted: the store failed, and `on_store_failure` is to allow or to
+    /// deny.
+    #[must_use]
+    pub fn is_assumed(&self) -> bool {
+        self.source == Source::Fallback && self.policies.is_empty()
+    }
+
     /// The binding policy: of those that refused, the one with the longest retry-after. `None` if
     /// the request is allowed, or denied because the store had no room.
     #[must_use]
@@ -395,6 +414,13 @@ impl Decision {
     #[must_use]
     pub fn take_receipt(&mut self) -> Option<Receipt> {
         self.extras.as_mut()?.receipt.take()
+    }
+
+    /// The units that were taken ahead for who asked, if this is an allowed check that
+    /// [wanted](crate::Leasing::want) that and the store could.
+    #[must_use]
+    pub fn lease(&self) -> Option<Lease> {
+        self.extras.as_ref()?.lease
     }
 
     /// The units per slice, if the request asked for the slices of a ring.

@@ -49,9 +49,14 @@ pub struct StoreError(Box<Failure>);
 #[derive(Clone, Debug)]
 struct Failure {
     kind: StoreErrorKind,
+    node: Option<NodeId>,
     message: String,
     source: Option<Arc<dyn StdError + Send + Sync>>,
 }
+
+/// One of a store's nodes.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct NodeId(pub u64);
 
 /// Why a store could not answer.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -68,6 +73,10 @@ pub enum StoreErrorKind {
     /// The store has more to do than it can within the deadline, and was not asked. Nothing was
     /// charged.
     Overloaded,
+    /// The store decided, but fewer replicas than asked for
+    /// ([`OpenOptions::acknowledged`](crate::OpenOptions::acknowledged)) have said in time that they know
+    /// it. It may have charged, and a failover may lose that.
+    Unacknowledged,
     /// The store refused the command, or its answer makes no sense.
     Unexpected,
 }
@@ -118,7 +127,7 @@ impl StoreError {
     #[cold]
     #[must_use]
     pub fn new(kind: StoreErrorKind, message: impl Into<String>) -> Self {
-        Self(Box::new(Failure { kind, message: message.into(), source: None }))
+        Self(Box::new(Failure { kind, node: None, message: message.into(), source: None }))
     }
 
     /// The same error with its cause.
@@ -128,10 +137,24 @@ impl StoreError {
         self
     }
 
+    /// The same error, of one of the nodes that the request went to.
+    #[must_use]
+    pub fn at(mut self, node: Option<NodeId>) -> Self {
+        self.0.node = node;
+        self
+    }
+
     /// What kind of failure this is.
     #[must_use]
     pub fn kind(&self) -> StoreErrorKind {
         self.0.kind
+    }
+
+    /// Which of the nodes failed that the request went to. `None` where there was one, and where it is
+    /// unknown.
+    #[must_use]
+    pub fn node(&self) -> Option<NodeId> {
+        self.0.node
     }
 }
 

@@ -13,6 +13,7 @@ mod account;
 pub mod bucket;
 pub mod counter;
 mod layout;
+pub(crate) mod leased;
 pub mod log;
 mod reading;
 mod rule;
@@ -30,6 +31,7 @@ pub(crate) use account::{Account, Charge};
 pub use layout::{
     FIXED_KINDS, FixedKind, HEAD_BYTES, ID_BYTES, LISTED_FROM, Layout, NUMBER_BYTES, WHOLE_FROM,
 };
+pub use leased::{Leased, Slot};
 pub use reading::Reading;
 pub use rule::{Rule, State};
 pub(crate) use rule::{whole_micros, whole_units};
@@ -151,6 +153,11 @@ pub trait Kernel: Clone + fmt::Debug + Eq + Send + Sync + 'static {
         }
     }
 
+    /// The units that forgetting a state would hand out again: what it counts of the quota at a
+    /// time, debts included, rounded up. Of a log, the units in its longest window. 0 for a state
+    /// that equals a fresh key's or is better, [`NEVER`] for one that can't be judged.
+    fn used(&self, state: &Self::State, now: Now) -> u64;
+
     /// The units that count within the longest window of a log or ring, and those in the current
     /// slice; 0 for other kernels.
     fn counts(&self, _balance: &Self::Balance) -> (u64, u64) {
@@ -190,6 +197,33 @@ pub trait Kernel: Clone + fmt::Debug + Eq + Send + Sync + 'static {
     /// Whether an admitted request may have to wait before it acts: a shaper.
     fn is_shaper(&self) -> bool {
         false
+    }
+
+    /// The kind of an entry with a state of which units are leased; `None` if units can't be.
+    const LEASED: Option<u8> = None;
+
+    /// Whether what is used flows back as time passes, and not at once: then it matters how much
+    /// is outstanding at each time in between.
+    const DRAINS: bool = false;
+
+    /// Whether units can be leased.
+    fn can_lease(&self) -> bool {
+        false
+    }
+
+    /// Counts at least so many units as used, as of the time of judgement, which becomes the newest
+    /// time. For kernels of which units can be leased.
+    fn pin(&self, _balance: &mut Self::Balance, _units: u64) {}
+
+    /// The units that count as used beyond a number of them, rounded up. For kernels of which units
+    /// can be leased.
+    fn used_beyond(&self, _balance: &Self::Balance, _units: u64) -> u64 {
+        0
+    }
+
+    /// When every lease is over, in µs since the epoch; [`NEVER`] if it need not be.
+    fn leases_end(&self, _balance: &Self::Balance) -> u64 {
+        NEVER
     }
 
     /// How a state is stored.

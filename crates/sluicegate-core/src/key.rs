@@ -1,7 +1,7 @@
 //! Key names in a shared store: injective, bounded in length, and one cluster slot per subject.
 //!
 //! A key is `PREFIX:LIMIT:{SUBJECT}`, or `PREFIX:LIMIT:{SUBJECT}:POLICY:IDENTITY` for a state that
-//! has a key of its own. The braces hold the subject alone, so all limits of one subject share a
+//! has a key of its own, or `PREFIX:LIMIT:{SUBJECT}:holds` for the records of what is held. The braces hold the subject alone, so all limits of one subject share a
 //! slot.
 
 use std::fmt;
@@ -133,6 +133,13 @@ impl StoreKey {
         key.push(b'}');
     }
 
+    /// Appends the key of a subject's holds, in the same slot, to `key`. No policy has it: after their
+    /// names there is another colon.
+    pub fn write_holds(&self, subject: &[u8], key: &mut Vec<u8>) {
+        self.write(subject, key);
+        key.extend_from_slice(b":holds");
+    }
+
     /// A glob pattern that matches the keys of this limit and no others.
     #[must_use]
     pub fn pattern(&self) -> Vec<u8> {
@@ -235,6 +242,18 @@ mod tests {
             .flat_map(|limit| subjects.iter().map(move |subject| key(limit, subject)))
             .collect();
         assert_eq!(keys.len(), limits.len() * subjects.len());
+    }
+
+    #[test]
+    fn holds_have_a_key_that_no_policy_has() {
+        let names = StoreKey::new(&KeyPrefix::default(), &"a".parse().unwrap(), &TimeSource::Store);
+        let (mut holds, mut own) = (Vec::new(), Vec::new());
+        names.write_holds(b"alice", &mut holds);
+        let policies = vec!["sliding_log 1/s as holds".parse().unwrap()];
+        let limit = crate::Limit::new("a".parse().unwrap(), policies).unwrap();
+        names.write_own(b"alice", &limit.members()[0], &mut own);
+        assert_eq!(holds, b"sg:a:{alice}:holds");
+        assert!(own.starts_with(b"sg:a:{alice}:holds:"), "{}", own.escape_ascii());
     }
 
     proptest! {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::error::LimitError;
 use crate::name::{LimitName, PolicyName};
-use crate::policy::Policy;
+use crate::policy::{DeniedCharge, Enforcement, Policy};
 
 /// A named set of policies that are decided together, all or nothing.
 ///
@@ -152,6 +152,46 @@ impl Limit {
         Ok(Self::of(Content { name: whole.name, members: members.into(), parts: parts.into() }))
     }
 
+    /// The limit of some parts of this one, by their indices in [`Limit::parts`], in the order given:
+    /// what is decided of it is what this limit decides about those parts. Its policies are in the
+    /// order of the parts, and have namesakes if they have some here. For stores that can't decide about
+    /// all parts together.
+    ///
+    /// ```
+    /// use sluicegate_core::Limit;
+    ///
+    /// let limit = |name: &str, spec: &str| -> Result<Limit, Box<dyn std::error::Error>> {
+    ///     Ok(Limit::new(name.parse()?, vec![spec.parse()?])?)
+    /// };
+    /// let [a, b, c] = [limit("a", "gcra 1/s")?, limit("b", "gcra 2/s")?, limit("c", "gcra 3/s")?];
+    /// let all = Limit::together([a.clone(), b, c.clone()])?;
+    /// let some = all.only(&[2, 0]);
+    /// assert_eq!(some.parts(), [c.name().clone(), a.name().clone()]);
+    /// assert_eq!((some.name().as_str(), some.members().len()), ("c + a", 2));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Panics
+    /// If there is no part with such an index.
+    #[must_use]
+    pub fn only(&self, parts: &[usize]) -> Self {
+        let content = self.content();
+        let of_part = |(new, &old): (usize, &usize)| {
+            let members = content.members.iter().filter(move |member| member.part() == old);
+            members
+                .cloned()
+                .map(move |member| Member { part: u8::try_from(new).unwrap_or(u8::MAX), ..member })
+        };
+        let members = parts.iter().enumerate().flat_map(of_part).collect();
+        let parts: Box<[LimitName]> =
+            parts.iter().map(|&part| content.parts[part].clone()).collect();
+        let name = match &*parts {
+            [only] => only.clone(),
+            several => LimitName::joined(several),
+        };
+        Self::of(Content { name, members, parts })
+    }
+
     /// The same limit, for use with `others` that only some decisions include: a policy that shares
     /// its name with one of theirs [has a namesake](Member::has_namesake) in every decision.
     /// Ignores those that are parts of this limit already.
@@ -198,6 +238,17 @@ impl Limit {
     #[must_use]
     pub fn can_reserve(&self) -> bool {
         self.members().iter().all(|member| member.policy.rule().can_reserve())
+    }
+
+    /// Whether units can be leased: every policy is a token bucket, GCRA, a leaky bucket or a fixed
+    /// window, neither `shadow` nor `charge_denied`.
+    #[must_use]
+    pub fn can_lease(&self) -> bool {
+        self.members().iter().map(Member::policy).all(|policy| {
+            policy.rule().can_lease()
+                && policy.enforcement() == Enforcement::Enforced
+                && policy.denied_charge() == DeniedCharge::Free
+        })
     }
 
     /// Whether this is a clone of `other`, not merely equal to it.

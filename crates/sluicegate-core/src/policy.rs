@@ -74,6 +74,24 @@ impl Policy {
         })
     }
 
+    /// A policy with the numbers of `algorithm`, and the name, the cost and all else of this one.
+    ///
+    /// ```
+    /// use sluicegate_core::{Algorithm, Policy, Rate};
+    ///
+    /// let policy: Policy = "gcra 10/s burst 5 cost 2 shadow".parse()?;
+    /// let slower = Algorithm::Gcra { rate: Rate::per_second(5), burst: 2 };
+    /// assert_eq!(policy.with_algorithm(slower)?.to_string(), "gcra 5/s burst 2 cost 2 shadow");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// See [`Policy::new`].
+    pub fn with_algorithm(&self, algorithm: Algorithm) -> Result<Self, PolicyError> {
+        let rule = Rule::new(&algorithm)?;
+        Ok(Self { algorithm, rule, ..self.clone() })
+    }
+
     /// A token bucket that starts full with `burst` tokens.
     ///
     /// # Errors

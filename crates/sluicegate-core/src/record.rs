@@ -21,7 +21,9 @@ use std::borrow::Cow;
 use smallvec::SmallVec;
 
 use crate::failure::Error;
-use crate::kernel::{FIXED_KINDS, HEAD_BYTES, LISTED_FROM, NUMBER_BYTES, Now, State, WHOLE_FROM};
+use crate::kernel::{
+    FIXED_KINDS, HEAD_BYTES, LISTED_FROM, Leased, NUMBER_BYTES, Now, State, WHOLE_FROM,
+};
 use crate::limit::{Identity, Limit, Member};
 use crate::number::MAX_EXACT;
 use crate::receipt::{Change, PartReceipt, Receipt};
@@ -96,11 +98,9 @@ pub fn step_values(
     let mut discarded = records.iter().any(|record| record.is_torn);
     let mut held: Vec<Option<Held>> = Vec::with_capacity(limit.members().len());
     for member in limit.members() {
-        let kind = member.policy().rule().layout().kind();
-        let entry = records[member.part()].entry(member.identity(), kind);
-        let state = entry.and_then(|entry| entry.state(member));
-        discarded |= entry.is_some() && state.is_none();
-        held.push(state.map(Held::State));
+        let (state, is_unreadable) = records[member.part()].held(member);
+        discarded |= is_unreadable;
+        held.push(state);
     }
     let mut step = step(limit, request, now, &mut held)?;
     if discarded {
@@ -146,20 +146,23 @@ pub(crate) fn receipt(
     Receipt::new(parts.collect())
 }
 
-/// The state of a policy in a value.
-pub(crate) fn state_of(value: &[u8], member: &Member) -> Option<State> {
-    let record = Record::decode(value);
-    record.entry(member.identity(), member.policy().rule().layout().kind())?.state(member)
+/// What a value has of a policy.
+pub(crate) fn state_of(value: &[u8], member: &Member) -> Option<Held> {
+    Record::decode(value).held(member).0
 }
 
 /// Encodes the states of one part's policies as a value.
 fn encode(limit: &Limit, part: usize, held: &[Option<Held>]) -> Vec<u8> {
     let mut value = Vec::new();
     for (member, held) in limit.members().iter().zip(held) {
-        if member.part() == part
-            && let Some(Held::State(state)) = held
-        {
-            Entry::of(member, state).write(&mut value);
+        match held {
+            Some(Held::State(state)) if member.part() == part => {
+                Entry::of(member, state).write(&mut value);
+            }
+            Some(Held::Leased(leased)) if member.part() == part => {
+                Entry::of_leased(member, leased).write(&mut value);
+            }
+            _ => {}
         }
     }
     value
@@ -201,6 +204,23 @@ impl<'v> Record<'v> {
         self.entries.iter().rev().find(theirs)
     }
 
+    /// What the value has of a policy, and whether it has an entry that can't be read.
+    #[must_use]
+    pub fn held(&self, member: &Member) -> (Option<Held>, bool) {
+        let (rule, identity) = (member.policy().rule(), member.identity());
+        if let Some(kind) = rule.leased_kind()
+            && let Some(entry) = self.entry(identity, kind)
+        {
+            let leased = entry.numbers().and_then(|numbers| Leased::read(rule, &numbers));
+            let is_unreadable = leased.is_none();
+            return (leased.map(|leased| Held::Leased(Box::new(leased))), is_unreadable);
+        }
+        let entry = self.entry(identity, rule.layout().kind());
+        let state = entry.and_then(|entry| entry.state(member));
+        let is_unreadable = entry.is_some() && state.is_none();
+        (state.map(Held::State), is_unreadable)
+    }
+
     /// The value after a step, with the entries of other versions that are still useful.
     fn write(
         &self,
@@ -214,9 +234,11 @@ impl<'v> Record<'v> {
         let mut life = step.lives.get(part).copied().unwrap_or(0);
         let is_ours = |entry: &Entry<'_>| {
             limit.members().iter().any(|member| {
+                let rule = member.policy().rule();
                 member.part() == part
                     && member.identity() == entry.identity
-                    && member.policy().rule().layout().kind() == entry.kind
+                    && (rule.layout().kind() == entry.kind
+                        || rule.leased_kind() == Some(entry.kind))
             })
         };
         for entry in self.entries.iter().filter(|entry| !is_ours(entry)) {
@@ -237,13 +259,22 @@ impl<'v> Entry<'v> {
         let rule = member.policy().rule();
         let mut numbers = Vec::new();
         state.write(&mut numbers);
+        Entry::new(rule.layout().kind(), member, retention(rule.retention()), &numbers)
+    }
+
+    /// The entry for a policy's state of which units are leased.
+    #[must_use]
+    pub fn of_leased(member: &Member, leased: &Leased) -> Entry<'static> {
+        let rule = member.policy().rule();
+        let mut numbers = Vec::new();
+        leased.write(&mut numbers);
+        let kind = rule.leased_kind().unwrap_or_else(|| rule.layout().kind());
+        Entry::new(kind, member, leased_retention(retention(rule.retention())), &numbers)
+    }
+
+    fn new(kind: u8, member: &Member, retention: u8, numbers: &[u64]) -> Entry<'static> {
         let body = numbers.iter().flat_map(|number| number.to_be_bytes()[1..].to_vec()).collect();
-        Entry {
-            kind: rule.layout().kind(),
-            identity: member.identity(),
-            retention: retention(rule.retention()),
-            body: Cow::Owned(body),
-        }
+        Entry { kind, identity: member.identity(), retention, body: Cow::Owned(body) }
     }
 
     /// The state of a policy; `None` if the numbers are not a valid state.
@@ -323,6 +354,13 @@ pub const fn retention(micros: u64) -> u8 {
     {
         (64 - micros.saturating_sub(1).leading_zeros()) as u8
     }
+}
+
+/// The retention of a state of which units are leased: longer by the longest lease.
+#[must_use]
+pub const fn leased_retention(plain: u8) -> u8 {
+    const LONGEST: u8 = retention(Leased::LONGEST.as_micros());
+    1 + if plain > LONGEST { plain } else { LONGEST }
 }
 
 fn read_number(bytes: &[u8]) -> u64 {

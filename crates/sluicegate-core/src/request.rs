@@ -1,6 +1,7 @@
 //! Requests to an opened limit: an operation on a subject, with its costs.
 
 use crate::failure::{RequestError, RequestErrorKind};
+use crate::lease::Leasing;
 use crate::limit::Limit;
 use crate::number::{Cost, MAX_EXACT};
 use crate::receipt::Receipt;
@@ -26,6 +27,7 @@ pub struct Request<'a> {
     costs: Costs<'a>,
     at: Option<Timestamp>,
     wants_receipt: bool,
+    leasing: Option<&'a Leasing<'a>>,
 }
 
 /// What a request asks for. Exhaustive, because a store has to answer all of it.
@@ -100,7 +102,15 @@ pub enum TimeSource {
 
 impl<'a> Request<'a> {
     const fn of(key: &'a [u8], action: Action<'a>) -> Self {
-        Self { key, also: &[], action, costs: Costs::Own, at: None, wants_receipt: false }
+        Self {
+            key,
+            also: &[],
+            action,
+            costs: Costs::Own,
+            at: None,
+            wants_receipt: false,
+            leasing: None,
+        }
     }
 
     /// An operation on `key` at the policies' own costs, by the store's clock.
@@ -152,16 +162,36 @@ impl<'a> Request<'a> {
         self
     }
 
+    /// Sends along what a holder of leases wants and tells. A store that leases nothing answers as if
+    /// it weren't there.
+    pub const fn leasing(mut self, leasing: &'a Leasing<'a>) -> Self {
+        self.leasing = Some(leasing);
+        self
+    }
+
+    /// The same request for another operation.
+    pub const fn operation(mut self, operation: Operation) -> Self {
+        self.action = Action::Decide(operation);
+        self
+    }
+
     /// The same request as a peek: answered like a check, writing nothing.
     pub const fn as_peek(mut self) -> Self {
         self.action = Action::Decide(Operation::Peek);
         self.wants_receipt = false;
+        self.leasing = None;
         self
     }
 
     /// The same request without asking for a receipt.
     pub const fn without_receipt(mut self) -> Self {
         self.wants_receipt = false;
+        self
+    }
+
+    /// The same request without what a holder of leases wants and tells.
+    pub const fn without_leasing(mut self) -> Self {
+        self.leasing = None;
         self
     }
 
@@ -216,6 +246,13 @@ impl<'a> Request<'a> {
         self.wants_receipt
     }
 
+    /// What a holder of leases wants and tells.
+    #[must_use]
+    #[inline]
+    pub const fn leases(&self) -> Option<&'a Leasing<'a>> {
+        self.leasing
+    }
+
     /// The cost under the policy at `index` of the limit.
     #[must_use]
     pub fn cost_of(&self, limit: &Limit, index: usize) -> u64 {
@@ -229,6 +266,9 @@ impl<'a> Request<'a> {
     /// [`RequestErrorKind::Unsupported`] for what its policies don't offer.
     pub fn validate(&self, limit: &Limit) -> Result<(), RequestError> {
         self.validate_subjects(limit)?;
+        if let Some(leasing) = self.leasing {
+            leasing.validate(limit, self.action)?;
+        }
         match self.action {
             Action::Decide(operation) => {
                 operation.validate(limit)?;
@@ -318,6 +358,11 @@ impl Operation {
     /// Whether an allowed request takes units.
     pub(crate) const fn takes(self) -> bool {
         matches!(self, Self::Check | Self::Reserve { .. } | Self::TakeUpTo | Self::Charge)
+    }
+
+    /// Whether an allowed request is granted what it asks for, be it only in words.
+    pub(crate) const fn grants(self) -> bool {
+        self.takes() || matches!(self, Self::Peek)
     }
 
     fn validate(self, limit: &Limit) -> Result<(), RequestError> {

@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use crate::answer::{Answer, BoxFuture};
 use crate::decision::Decision;
-use crate::failure::{Error, StoreError};
+use crate::failure::{Error, NodeId, StoreError};
 use crate::limit::Limit;
+use crate::measure::Measure;
 use crate::request::Request;
-use crate::store::{NodeId, OpenOptions, OpenedLimit, Store, StoreId, StoreStats};
+use crate::store::{OpenOptions, OpenedLimit, Store, StoreId, StoreStats};
 
 /// Any store or stack of stores behind one type, for choosing a store at run time.
 ///
@@ -64,8 +65,10 @@ trait ErasedStore: Send + Sync {
     fn id(&self) -> StoreId;
     fn open(&self, limit: Limit, options: OpenOptions) -> SharedLimit;
     fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>>;
+    fn rehearse(&self) -> BoxFuture<'_, Result<(), StoreError>>;
     fn maintain(&self);
     fn stats(&self) -> StoreStats;
+    fn measures(&self) -> Vec<Measure>;
 }
 
 impl<S: Store> ErasedStore for S {
@@ -81,6 +84,10 @@ impl<S: Store> ErasedStore for S {
         Box::pin(Store::ping(self))
     }
 
+    fn rehearse(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(Store::rehearse(self))
+    }
+
     fn maintain(&self) {
         Store::maintain(self);
     }
@@ -88,13 +95,17 @@ impl<S: Store> ErasedStore for S {
     fn stats(&self) -> StoreStats {
         Store::stats(self)
     }
+
+    fn measures(&self) -> Vec<Measure> {
+        Store::measures(self)
+    }
 }
 
 trait ErasedLimit: Send + Sync {
     fn limit(&self) -> &Limit;
     fn ask<'a>(&'a self, request: Request<'a>) -> Answer<BoxFuture<'a, Result<Decision, Error>>>;
     fn ask_now(&self, request: Request<'_>) -> Option<Result<Decision, Error>>;
-    fn node(&self, request: &Request<'_>) -> Option<NodeId>;
+    fn nodes(&self, request: &Request<'_>) -> Vec<NodeId>;
 }
 
 impl<L: OpenedLimit> ErasedLimit for L {
@@ -112,8 +123,8 @@ impl<L: OpenedLimit> ErasedLimit for L {
         OpenedLimit::ask_now(self, request)
     }
 
-    fn node(&self, request: &Request<'_>) -> Option<NodeId> {
-        OpenedLimit::node(self, request)
+    fn nodes(&self, request: &Request<'_>) -> Vec<NodeId> {
+        OpenedLimit::nodes(self, request)
     }
 }
 
@@ -132,12 +143,20 @@ impl Store for SharedStore {
         self.0.ping()
     }
 
+    fn rehearse(&self) -> impl Future<Output = Result<(), StoreError>> + Send {
+        self.0.rehearse()
+    }
+
     fn maintain(&self) {
         self.0.maintain();
     }
 
     fn stats(&self) -> StoreStats {
         self.0.stats()
+    }
+
+    fn measures(&self) -> Vec<Measure> {
+        self.0.measures()
     }
 }
 
@@ -159,8 +178,8 @@ impl OpenedLimit for SharedLimit {
         self.0.ask_now(request)
     }
 
-    fn node(&self, request: &Request<'_>) -> Option<NodeId> {
-        self.0.node(request)
+    fn nodes(&self, request: &Request<'_>) -> Vec<NodeId> {
+        self.0.nodes(request)
     }
 }
 

@@ -26,7 +26,7 @@ impl SliceCounts {
         let (slice, horizon) = (rule.quantum(), rule.horizon());
         let mut before = state.base;
         let mut counts = Vec::with_capacity(state.entries.len());
-        for entry in &state.entries {
+        for entry in state.entries.iter() {
             if entry.stamp + horizon > at {
                 counts.push((entry.stamp, entry.total - before));
             }
@@ -98,8 +98,6 @@ fn not_a_ring(limit: &Limit) -> RequestError {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::VecDeque;
-
     use super::*;
     use crate::kernel::log::Entry;
     use crate::kernel::{Kernel, Now};
@@ -117,7 +115,7 @@ mod tests {
             entries: entries
                 .map(|(second, total)| Entry { stamp: second * 1_000_000, total })
                 .into_iter()
-                .collect::<VecDeque<_>>(),
+                .collect(),
         };
         let ring = SliceCounts::ring(&limit).unwrap();
         let now = Now { micros: at, max_clock_back: None };

@@ -1,12 +1,13 @@
 //! One request against all policies of a limit: all are judged, then all are charged or none.
 
 mod judge;
+mod lease;
 
 use smallvec::SmallVec;
 
 use crate::decision::{Decision, Notes};
 use crate::failure::Error;
-use crate::kernel::{Account, Kernel as _, Now, Overflow, Reading, Rule, State};
+use crate::kernel::{Account, Kernel as _, Leased, Now, Overflow, Reading, Rule, Slot, State};
 use crate::limit::Limit;
 use crate::receipt::Receipt;
 use crate::record;
@@ -20,6 +21,8 @@ use judge::{Charging, Judge};
 pub enum Held {
     /// A state.
     State(State),
+    /// A state of which some units are leased. Only stores that lease have any.
+    Leased(Box<Leased>),
     /// What the store reports about a log that it judged and charged itself.
     Reading(Reading),
 }
@@ -115,14 +118,17 @@ fn decide(
     held: &mut [Option<Held>],
 ) -> Result<Step, Error> {
     let costs = request.cost();
-    let mut forgotten = false;
+    let forgotten = held.iter().any(Option::is_some);
+    let mut restamped = false;
     if operation == Operation::Reset {
-        forgotten = held.iter().any(Option::is_some);
-        held.fill(None);
+        restamped = forget(limit, held, now)?;
     }
     let before = (request.wants_receipt() && operation.within().is_some()).then(|| held.to_vec());
     let mut judge = Judge::new(limit);
     judge.open(now, held)?;
+    if let Some(leasing) = request.leases() {
+        judge.report(leasing.reports);
+    }
     let ruled = match operation {
         Operation::Check | Operation::Reserve { .. } => {
             judge.check(costs, operation.within(), Charging::Now)
@@ -134,7 +140,7 @@ fn decide(
         Operation::GiveBack { taken_at } => {
             Ok(judge.refund(costs, |account, units| account.give_back(units, taken_at.as_micros())))
         }
-        Operation::Reset => Ok(judge.reset(costs)),
+        Operation::Reset => judge.reset(costs, now),
     };
     let (allowed, granted) = match ruled {
         Ok(ruled) => ruled,
@@ -143,8 +149,15 @@ fn decide(
             return Err(error.into());
         }
     };
-    let notes = Notes { restamped: judge.restamped != 0, ..Notes::default() };
+    let lease = match (operation, request.leases()) {
+        (Operation::Check, Some(leasing)) if allowed => judge.lease(costs, leasing, now),
+        _ => None,
+    };
+    let notes = Notes { restamped: restamped || judge.restamped != 0, ..Notes::default() };
     let mut decision = judge.decision(allowed, granted, operation.takes()).with_notes(notes);
+    if let Some(lease) = lease {
+        decision = decision.with_lease(lease);
+    }
     if operation == Operation::Reset {
         decision.set_forgotten(forgotten);
     }
@@ -154,13 +167,32 @@ fn decide(
         _ => judge.changed | judge.restamped,
     };
     let lives = judge.lives(now, changed);
-    if operation != Operation::Reset {
-        judge.close(held, changed);
+    judge.close(held, changed);
+    if operation == Operation::Reset {
+        held.iter_mut().filter(|held| !matches!(held, Some(Held::Leased(_)))).for_each(|held| {
+            *held = None;
+        });
     }
     if let Some(before) = before.filter(|_| decision.is_allowed()) {
         decision = decision.with_receipt(record::receipt(limit, request, &before, held));
     }
     Ok(Step { decision, changed, lives, forgets: operation == Operation::Reset })
+}
+
+/// Forgets all but what is outstanding. Whether any of that was stamped too far ahead.
+fn forget(limit: &Limit, held: &mut [Option<Held>], now: Now) -> Result<bool, Overflow> {
+    let mut restamped = false;
+    for (held, member) in held.iter_mut().zip(limit.members()) {
+        *held = match held.take() {
+            Some(Held::Leased(leased)) => {
+                restamped |= now.is_exceeded_by(leased.state.newest());
+                let left = leased.forgotten(member.policy().rule(), now)?;
+                left.map(|left| Held::Leased(Box::new(left)))
+            }
+            _ => None,
+        };
+    }
+    Ok(restamped)
 }
 
 /// Restores the states from before a reservation, if they are still as it left them.
@@ -174,7 +206,7 @@ fn cancel(
         let decision = Decision::cancelled(limit, allowed);
         Ok(Step { decision, changed, lives, forgets: false })
     };
-    let mut restored: PerPolicy<Option<State>> = SmallVec::new();
+    let mut restored: PerPolicy<Option<Held>> = SmallVec::new();
     let mut changed = 0;
     for (index, (member, held)) in limit.members().iter().zip(held.iter()).enumerate() {
         let change = receipt.parts().get(member.part()).and_then(|part| part.change.as_ref());
@@ -183,8 +215,7 @@ fn cancel(
             continue;
         };
         let left = record::state_of(&change.after, member);
-        let there = if let Some(Held::State(state)) = held { Some(state) } else { None };
-        if left.as_ref() != there {
+        if left != *held {
             return cancelled(false, 0, SmallVec::new());
         }
         let found = change.before.as_deref().and_then(|before| record::state_of(before, member));
@@ -199,7 +230,7 @@ fn cancel(
     let mut put_back = held.to_vec();
     for (index, (held, state)) in put_back.iter_mut().zip(restored).enumerate() {
         if changed & (1 << index) != 0 {
-            *held = state.map(Held::State);
+            *held = state;
         }
     }
     held.clone_from_slice(&put_back);
@@ -225,11 +256,18 @@ fn read_slices(limit: &Limit, now: Now, held: &mut [Option<Held>]) -> Result<Ste
     Ok(Step { decision, changed: 0, lives: SmallVec::new(), forgets: false })
 }
 
-/// Brings what is held for a policy to the time of judgement.
-fn open(rule: &Rule, held: Option<Held>, now: Now) -> Result<(Account<'_>, bool), Overflow> {
-    match held {
-        Some(Held::Reading(reading)) => Ok((Account::Read(reading), reading.restamped)),
-        Some(Held::State(state)) => Account::open(rule, Some(state), now),
-        None => Account::open(rule, None, now),
-    }
+/// Brings what is held for a policy to the time of judgement: the account, what is outstanding, and
+/// whether the state was restamped.
+fn open(
+    rule: &Rule,
+    held: Option<Held>,
+    now: Now,
+) -> Result<(Account<'_>, Vec<Slot>, bool), Overflow> {
+    let (account, restamped) = match held {
+        Some(Held::Reading(reading)) => (Account::Read(reading), reading.restamped),
+        Some(Held::Leased(leased)) => return leased.open(rule, now),
+        Some(Held::State(state)) => Account::open(rule, Some(state), now)?,
+        None => Account::open(rule, None, now)?,
+    };
+    Ok((account, Vec::new(), restamped))
 }

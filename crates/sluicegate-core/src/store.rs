@@ -2,12 +2,14 @@
 
 use std::fmt;
 use std::future::{Future, ready};
+use std::num::NonZeroU8;
 use std::sync::Arc;
 
 use crate::answer::Answer;
 use crate::decision::Decision;
-use crate::failure::{Error, StoreError};
+use crate::failure::{Error, NodeId, StoreError};
 use crate::limit::Limit;
+use crate::measure::Measure;
 use crate::request::{Request, TimeSource};
 use crate::time::Span;
 
@@ -76,13 +78,28 @@ pub trait Store: Send + Sync + 'static {
         ready(Ok(()))
     }
 
-    /// Does one short step of maintenance, such as dropping expired states. Call it about once a
-    /// second.
+    /// Checks what [`ping`](Self::ping) does, and what the store needs only now and then, such as when its
+    /// server has been restarted: for whoever sets it up.
+    ///
+    /// # Errors
+    /// If it can't; the message says why.
+    fn rehearse(&self) -> impl Future<Output = Result<(), StoreError>> + Send {
+        self.ping()
+    }
+
+    /// Does one short step of maintenance, such as dropping expired states. Call it about a
+    /// hundred times a second.
     fn maintain(&self) {}
 
     /// The size of the store, as far as it knows.
     fn stats(&self) -> StoreStats {
         StoreStats::default()
+    }
+
+    /// What the store counts, for a metrics page. A layer adds its own to those of the store inside;
+    /// all numbers of one name stand together.
+    fn measures(&self) -> Vec<Measure> {
+        Vec::new()
     }
 }
 
@@ -109,10 +126,10 @@ pub trait OpenedLimit: Send + Sync + 'static {
         self.ask(request).now()
     }
 
-    /// The node that a request goes to, if the store has several: a node fails, or is slow, as a
-    /// unit. `None` stands for the whole store.
-    fn node(&self, _request: &Request<'_>) -> Option<NodeId> {
-        None
+    /// The nodes that a request goes to, each once, if the store has several: a node fails, or is slow,
+    /// as a unit. None at all stand for the whole store.
+    fn nodes(&self, _request: &Request<'_>) -> Vec<NodeId> {
+        Vec::new()
     }
 }
 
@@ -124,6 +141,78 @@ pub struct OpenOptions {
     pub time: TimeSource,
     /// How long one answer may take; `None` uses the store's own deadline.
     pub deadline: Option<Span>,
+    /// Whether a layer that remembers denials answers for this limit; `None` leaves it to the layer. A
+    /// store without one ignores it.
+    pub remembers_denials: Option<bool>,
+    /// How much a layer that takes leases takes ahead of this limit; `None` leaves it to the layer. A
+    /// store without one ignores it.
+    pub leases: Option<LeaseOptions>,
+    /// Whether a layer with a local limiter answers for this limit while the store fails; `None` leaves
+    /// it to the layer. A store without one ignores it.
+    pub falls_back: Option<bool>,
+    /// What replicas have to say before a decision counts; `None` for nothing. A store without replicas
+    /// ignores it.
+    pub acknowledged: Option<Acknowledgement>,
+}
+
+/// How many replicas have to have a decision that changes something before it counts, so that it outlives
+/// a failover to one of them.
+///
+/// ```
+/// use std::num::NonZeroU8;
+/// use sluicegate_core::{Acknowledgement, OpenOptions, Span};
+///
+/// let one = Acknowledgement { replicas: NonZeroU8::MIN, within: Span::from_millis(20)? };
+/// let options = OpenOptions::default().deadline(Span::from_millis(50)?).acknowledged(one);
+/// assert_eq!(options.acknowledged, Some(one));
+/// # Ok::<(), sluicegate_core::SpanError>(())
+/// ```
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct Acknowledgement {
+    /// How many replicas have to say that they have it.
+    pub replicas: NonZeroU8,
+    /// How long that may take after the decision, to the ms. A store waits for at most half of the
+    /// limit's deadline: a call may have to wait for those before it as long again.
+    pub within: Span,
+}
+
+impl Acknowledgement {
+    /// What satisfies both: the larger number of replicas, in the shorter time.
+    #[must_use]
+    pub fn strictest(self, other: Self) -> Self {
+        Self { replicas: self.replicas.max(other.replicas), within: self.within.min(other.within) }
+    }
+}
+
+/// How much of a limit a process takes ahead of use at most, per key.
+///
+/// ```
+/// use sluicegate_core::{LeaseOptions, OpenOptions, Span};
+///
+/// let leases = LeaseOptions { most: 100, ..LeaseOptions::default() };
+/// assert_eq!(leases.lasts, Span::SECOND);
+/// assert_eq!(OpenOptions::default().leases(LeaseOptions::NONE).leases.unwrap().most, 0);
+/// ```
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct LeaseOptions {
+    /// For how many requests; 0 for none. It takes fewer where the key is asked about less often, and none
+    /// where that would save fewer than four calls.
+    pub most: u64,
+    /// How long a lease lasts at most, 5 ms to 50 s, and no less than four fifths of that. What is not
+    /// spent by then is used up.
+    pub lasts: Span,
+}
+
+impl LeaseOptions {
+    /// No leases.
+    pub const NONE: Self = Self { most: 0, lasts: Span::SECOND };
+}
+
+impl Default for LeaseOptions {
+    /// At most 1,000 requests, for at most a second.
+    fn default() -> Self {
+        Self { most: 1_000, lasts: Span::SECOND }
+    }
 }
 
 impl OpenOptions {
@@ -138,6 +227,34 @@ impl OpenOptions {
     #[must_use]
     pub fn deadline(mut self, deadline: impl Into<Span>) -> Self {
         self.deadline = Some(deadline.into());
+        self
+    }
+
+    /// Sets how much a layer that takes leases takes ahead of this limit.
+    #[must_use]
+    pub const fn leases(mut self, leases: LeaseOptions) -> Self {
+        self.leases = Some(leases);
+        self
+    }
+
+    /// Sets whether a layer that remembers denials answers for this limit.
+    #[must_use]
+    pub const fn remembers_denials(mut self, remembers: bool) -> Self {
+        self.remembers_denials = Some(remembers);
+        self
+    }
+
+    /// Sets how many replicas have to have a decision before it counts.
+    #[must_use]
+    pub const fn acknowledged(mut self, by: Acknowledgement) -> Self {
+        self.acknowledged = Some(by);
+        self
+    }
+
+    /// Sets whether a layer with a local limiter answers for this limit while the store fails.
+    #[must_use]
+    pub const fn falls_back(mut self, falls_back: bool) -> Self {
+        self.falls_back = Some(falls_back);
         self
     }
 }
@@ -161,10 +278,6 @@ impl fmt::Display for StoreId {
     }
 }
 
-/// One of a store's nodes.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct NodeId(pub u64);
-
 /// The size of a store. `None` for what the store doesn't know.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
@@ -177,6 +290,8 @@ pub struct StoreStats {
     pub evicted_live: Option<u64>,
     /// Bytes used by the stored keys.
     pub bytes: Option<u64>,
+    /// The maximum of [`bytes`](Self::bytes).
+    pub max_bytes: Option<u64>,
 }
 
 impl<S: Store> Store for Arc<S> {
@@ -194,11 +309,19 @@ impl<S: Store> Store for Arc<S> {
         S::ping(self)
     }
 
+    fn rehearse(&self) -> impl Future<Output = Result<(), StoreError>> + Send {
+        S::rehearse(self)
+    }
+
     fn maintain(&self) {
         S::maintain(self);
     }
 
     fn stats(&self) -> StoreStats {
         S::stats(self)
+    }
+
+    fn measures(&self) -> Vec<Measure> {
+        S::measures(self)
     }
 }

@@ -1,6 +1,6 @@
 //! A rule together with a state.
 
-use super::{Admission, Kernel, Now, Overflow, Reading, Rule, State, Verdict};
+use super::{Admission, Kernel, NEVER, Now, Overflow, Reading, Rule, State, Verdict};
 use crate::{for_each_kernel, match_kernel};
 
 macro_rules! account {
@@ -30,6 +30,21 @@ macro_rules! account {
                         let (balance, restamped) = rule.balance(state, now)?;
                         (Self::$name(Bound { rule, balance }), restamped)
                     })*
+                })
+            }
+
+            /// The same account, brought on to a later time.
+            ///
+            /// # Errors
+            /// Never for a state that this account could be opened with.
+            pub(crate) fn later(self, micros: u64) -> Result<Self, Overflow> {
+                let then = Now { micros, max_clock_back: None };
+                Ok(match self {
+                    $(Self::$name(Bound { rule, balance }) => {
+                        let (balance, _) = rule.balance(rule.state(balance), then)?;
+                        Self::$name(Bound { rule, balance })
+                    })*
+                    Self::Read(reading) => Self::Read(reading),
                 })
             }
 
@@ -135,6 +150,42 @@ impl Account<'_> {
             Self::Read(reading) => reading.judged_at)
     }
 
+    /// Whether what is used flows back as time passes.
+    pub(crate) fn drains(&self) -> bool {
+        match_kernel!(Self, self, bound => bound.drains();
+            Self::Read(_) => false)
+    }
+
+    /// Counts at least so many units as used.
+    pub(crate) fn pin(&mut self, units: u64) {
+        match_kernel!(Self, self, bound => bound.rule.pin(&mut bound.balance, units);
+            Self::Read(_) => {});
+    }
+
+    /// The units that count as used beyond a number of them, rounded up.
+    pub(crate) fn used_beyond(&self, units: u64) -> u64 {
+        match_kernel!(Self, self, bound => bound.rule.used_beyond(&bound.balance, units);
+            Self::Read(_) => 0)
+    }
+
+    /// When every lease is over, in µs since the epoch.
+    pub(crate) fn leases_end(&self) -> u64 {
+        match_kernel!(Self, self, bound => bound.rule.leases_end(&bound.balance);
+            Self::Read(_) => 0)
+    }
+
+    /// The largest cost that a fresh key admits.
+    pub(crate) fn limit(&self) -> u64 {
+        match_kernel!(Self, self, bound => bound.rule.limit();
+            Self::Read(_) => NEVER)
+    }
+
+    /// How many [ticks until a reset](Account::reset_ticks) make a µs.
+    pub(crate) fn ticks_per_micro(&self) -> u64 {
+        match_kernel!(Self, self, bound => bound.rule.ticks_per_micro();
+            Self::Read(_) => 1)
+    }
+
     pub(crate) fn is_known(&self) -> bool {
         match_kernel!(Self, self, bound => bound.rule.is_known(&bound.balance);
             Self::Read(_) => true)
@@ -144,6 +195,11 @@ impl Account<'_> {
 impl<K: Kernel> Bound<'_, K> {
     fn into_state(self) -> Option<K::State> {
         self.rule.state(self.balance)
+    }
+
+    #[expect(clippy::unused_self, reason = "to be asked of any kernel's")]
+    const fn drains(&self) -> bool {
+        K::DRAINS
     }
 
     fn judged_at(&self) -> u64 {

@@ -80,6 +80,9 @@ impl Bucket {
     /// it is kept until it has been idle for a day.
     pub const SHORTEST_LIFE: u64 = Span::DAY.as_micros();
 
+    /// The kind of an entry with a state of which units are leased.
+    pub const LEASED_KIND: u8 = 0x82;
+
     pub(super) fn new(algorithm: &Algorithm) -> Result<Self, PolicyError> {
         match algorithm {
             Algorithm::LeakyBucket { rate, capacity } => Self::meter(*rate, *capacity, "capacity"),
@@ -174,6 +177,11 @@ impl Bucket {
         let rounded = balance.deficit_at_newest.div_ceil(balance.scale);
         balance.deficit = self.drain(rounded, balance.at - balance.newest);
         before.saturating_sub(balance.deficit).div_ceil(self.unit)
+    }
+
+    /// What units come to in ticks, or as much of it as a state can hold.
+    fn least_deficit(&self, units: u64) -> u64 {
+        units.saturating_mul(self.unit).min(MAX_EXACT)
     }
 
     fn judge_smooth(&self, balance: &Balance, within: Option<u64>) -> Verdict {
@@ -355,6 +363,13 @@ impl Kernel for Bucket {
         self.reset_after(balance).max(self.shortest_life().saturating_sub(idle))
     }
 
+    /// Less than a fresh deficit is owed nothing: a key that starts empty has only gained.
+    fn used(&self, state: &State, now: Now) -> u64 {
+        self.balance(Some(*state), now).map_or(NEVER, |(balance, _)| {
+            balance.deficit.saturating_sub(self.fresh).div_ceil(self.unit)
+        })
+    }
+
     fn is_known(&self, balance: &Balance) -> bool {
         balance.known
     }
@@ -383,6 +398,24 @@ impl Kernel for Bucket {
 
     fn is_shaper(&self) -> bool {
         matches!(self.discipline, Discipline::Shaper)
+    }
+
+    const LEASED: Option<u8> = Some(Self::LEASED_KIND);
+
+    const DRAINS: bool = true;
+
+    fn can_lease(&self) -> bool {
+        self.discipline == Discipline::Meter
+    }
+
+    fn pin(&self, balance: &mut Balance, units: u64) {
+        let least = self.least_deficit(units);
+        balance.scale = 1;
+        balance.set(balance.deficit.max(least));
+    }
+
+    fn used_beyond(&self, balance: &Balance, units: u64) -> u64 {
+        balance.deficit.saturating_sub(self.least_deficit(units)).div_ceil(self.unit)
     }
 
     fn write(state: &State, numbers: &mut Vec<u64>) {

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use super::{Admission, FixedKind, Kernel, Now, Overflow, Quota, SpecFormat, Verdict};
+use super::{Admission, FixedKind, Kernel, NEVER, Now, Overflow, Quota, SpecFormat, Verdict};
 use crate::algorithm::{Algorithm, Strategy};
 use crate::error::PolicyError;
 use crate::number::{MAX_EXACT, check_limit};
@@ -221,6 +221,14 @@ impl Kernel for Counter {
             balance.at
         };
         end - balance.at
+    }
+
+    fn used(&self, state: &State, now: Now) -> u64 {
+        self.balance(Some(*state), now).map_or(NEVER, |(balance, _)| {
+            let held = u128::from(balance.previous) * u128::from(self.left(&balance));
+            let held = held.div_ceil(u128::from(self.steps));
+            u64::try_from(held).unwrap_or(NEVER).saturating_add(balance.current)
+        })
     }
 
     fn is_known(&self, balance: &Balance) -> bool {

@@ -4,9 +4,10 @@
 //! Entries hold running totals instead of costs: the units in a window are the difference of two
 //! totals, found by binary search, so a decision never walks through the entries.
 
+mod entries;
 mod spec;
 
-use std::collections::VecDeque;
+pub use entries::Entries;
 
 use super::{Admission, FixedKind, Kernel, Layout, Now, Overflow, Verdict};
 use crate::algorithm::Strategy;
@@ -32,7 +33,7 @@ pub struct State {
     /// The running total before the first entry.
     pub base: u64,
     /// The entries, oldest first, with strictly growing stamps and totals.
-    pub entries: VecDeque<Entry>,
+    pub entries: Entries,
 }
 
 /// All requests with one stamp.
@@ -62,6 +63,8 @@ impl Log {
     pub const MAX_LIMIT: u64 = 65_536;
     /// The most entries a log or ring holds.
     pub const MAX_ENTRIES: usize = 65_536;
+    /// Entries whose room is not worth giving back.
+    const SMALL: usize = 64;
     /// The most strategies over one log.
     pub const MAX_STRATEGIES: usize = 32;
 
@@ -159,7 +162,7 @@ impl Log {
         else {
             return;
         };
-        state.entries.truncate(ahead);
+        state.entries.remove(ahead..state.entries.len());
         match state.entries.back_mut() {
             Some(last) if last.stamp == stamp => last.total = total,
             _ => state.entries.push_back(Entry { stamp, total }),
@@ -170,7 +173,11 @@ impl Log {
     fn forget(&self, state: &mut State, at: u64) {
         let gone = first_within(state, at, self.horizon);
         state.base = state.total_before(gone);
-        state.entries.drain(..gone);
+        state.entries.remove(0..gone);
+        let (held, room) = (state.entries.len(), state.entries.capacity());
+        if room > Self::SMALL && held * 2 < room {
+            state.entries.shrink_to(held + held / 4);
+        }
     }
 
     const fn stamp(&self, at: u64) -> u64 {
@@ -264,7 +271,7 @@ impl Kernel for Log {
             state.entries.front().filter(|first| state.total() - first.total >= largest)
         {
             state.base = first.total;
-            state.entries.pop_front();
+            state.entries.remove(0..1);
         }
         Ok(())
     }
@@ -286,11 +293,11 @@ impl Kernel for Log {
         if first == 0 {
             state.base += given;
         } else {
-            for entry in state.entries.iter_mut().skip(gone) {
+            for entry in state.entries.iter_mut_from(gone) {
                 entry.total -= given;
             }
         }
-        state.entries.drain(first..gone.max(first));
+        state.entries.remove(first..gone.max(first));
         given
     }
 
@@ -299,17 +306,18 @@ impl Kernel for Log {
     fn give_back(&self, balance: &mut Balance, units: u64, taken_at: u64) -> Option<u64> {
         let Balance { state, at } = balance;
         let stamp = self.stamp(taken_at);
-        let index = state.entries.binary_search_by_key(&stamp, |entry| entry.stamp).ok()?;
-        if taken_at > *at || stamp + self.horizon <= *at {
+        let index = state.entries.partition_point(|entry| entry.stamp < stamp);
+        let is_there = index < state.entries.len() && state.entries[index].stamp == stamp;
+        if !is_there || taken_at > *at || stamp + self.horizon <= *at {
             return None;
         }
         let before = state.total_before(index);
         let given = units.min(state.entries[index].total - before);
-        for entry in state.entries.range_mut(index..) {
+        for entry in state.entries.iter_mut_from(index) {
             entry.total -= given;
         }
         if state.entries[index].total == before {
-            state.entries.remove(index);
+            state.entries.remove(index..index + 1);
         }
         Some(given)
     }
@@ -332,6 +340,11 @@ impl Kernel for Log {
     fn expires_in(&self, state: &State, now: Now) -> u64 {
         let last = state.entries.back().map_or(0, |last| last.stamp + self.horizon);
         last.max(state.newest).saturating_sub(now.micros)
+    }
+
+    // Without a copy: a log can be long.
+    fn used(&self, state: &State, now: Now) -> u64 {
+        used(state, now.micros.max(state.newest), self.horizon)
     }
 
     fn counts(&self, balance: &Balance) -> (u64, u64) {
@@ -390,7 +403,7 @@ impl Kernel for Log {
         if !pairs.len().is_multiple_of(2) {
             return None;
         }
-        let mut entries = VecDeque::with_capacity(pairs.len() / 2);
+        let mut entries = Entries::with_capacity(pairs.len() / 2);
         let (mut stamp_before, mut total_before) = (None, base);
         for pair in pairs.chunks_exact(2) {
             let (stamp, total) = (pair[0], pair[1]);
@@ -423,6 +436,18 @@ impl Balance {
 }
 
 impl State {
+    /// The bytes that its entries take, with the room there is for more.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        self.entries.heap_bytes()
+    }
+
+    /// The bytes that an admission adds to [`State::heap_bytes`] at most.
+    #[must_use]
+    pub fn growth_bytes(&self) -> usize {
+        self.entries.growth_bytes()
+    }
+
     fn total(&self) -> u64 {
         self.entries.back().map_or(self.base, |last| last.total)
     }
@@ -432,7 +457,7 @@ impl State {
     }
 
     fn rebase(&mut self) {
-        for entry in &mut self.entries {
+        for entry in self.entries.iter_mut_from(0) {
             entry.total -= self.base;
         }
         self.base = 0;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Kernel, Layout, NEVER, Quota, SpecFormat};
+use super::{Kernel, Layout, NEVER, Now, Quota, SpecFormat};
 use crate::algorithm::Algorithm;
 use crate::spec::Grammar;
 use crate::{for_each_kernel, match_kernel};
@@ -35,6 +35,16 @@ macro_rules! rule_and_state {
             pub fn read(&self, numbers: &[u64]) -> Option<State> {
                 match self {
                     $(Self::$name(_) => <$kernel>::read(numbers).map(State::$name),)*
+                }
+            }
+
+            /// The units of which a state deprives its key: [`Kernel::used`]. 0 for a state of another
+            /// kernel.
+            #[must_use]
+            pub fn used(&self, state: &State, now: Now) -> u64 {
+                match (self, state) {
+                    $((Self::$name(rule), State::$name(state)) => rule.used(state, now),)*
+                    _ => 0,
                 }
             }
         }
@@ -72,6 +82,11 @@ impl Rule {
         whole_units(ticks, match_kernel!(Self, self, kernel => kernel.ticks_per_unit()))
     }
 
+    /// What units come to in [`Kernel::remaining_ticks`].
+    pub(crate) fn ticks_of(&self, units: u64) -> u64 {
+        units.saturating_mul(match_kernel!(Self, self, kernel => kernel.ticks_per_unit()))
+    }
+
     /// The µs that [`Kernel::reset_ticks`] come to.
     pub(crate) fn whole_micros(&self, ticks: u64) -> u64 {
         whole_micros(ticks, match_kernel!(Self, self, kernel => kernel.ticks_per_micro()))
@@ -87,6 +102,37 @@ impl Rule {
     #[must_use]
     pub fn is_shaper(&self) -> bool {
         match_kernel!(Self, self, kernel => kernel.is_shaper())
+    }
+
+    /// Whether units can be leased: of a token bucket, GCRA, a leaky bucket, or a fixed window.
+    #[must_use]
+    pub fn can_lease(&self) -> bool {
+        match_kernel!(Self, self, kernel => kernel.can_lease())
+    }
+
+    /// The kind of an entry with a state of which units are leased; `None` if units can't be.
+    #[must_use]
+    pub fn leased_kind(&self) -> Option<u8> {
+        fn kind<K: Kernel>(kernel: &K) -> Option<u8> {
+            K::LEASED.filter(|_| kernel.can_lease())
+        }
+        match_kernel!(Self, self, kernel => kind(kernel))
+    }
+
+    /// Whether what is used flows back as time passes.
+    pub(crate) fn drains(&self) -> bool {
+        const fn drains<K: Kernel>(_: &K) -> bool {
+            K::DRAINS
+        }
+        match_kernel!(Self, self, kernel => drains(kernel))
+    }
+
+    /// How many numbers a state has, where all have the same number.
+    pub(crate) fn numbers(&self) -> usize {
+        const fn numbers<K: Kernel>(_: &K) -> usize {
+            K::FIXED.numbers
+        }
+        match_kernel!(Self, self, kernel => numbers(kernel))
     }
 
     /// How a state is stored.

@@ -220,6 +220,13 @@ impl Kernel for WarmUp {
         }
     }
 
+    fn used(&self, state: &State, now: Now) -> u64 {
+        self.balance(Some(*state), now).map_or(NEVER, |(balance, _)| {
+            let units = self.owed_ticks(&balance).div_ceil(u128::from(self.unit));
+            u64::try_from(units).unwrap_or(NEVER)
+        })
+    }
+
     fn is_known(&self, balance: &Balance) -> bool {
         balance.known
     }

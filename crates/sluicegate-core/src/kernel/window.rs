@@ -56,6 +56,9 @@ impl FixedWindow {
     /// The longest possible calendar window and one more day, in µs.
     const CALENDAR_RETENTION: u64 = 367 * Span::DAY.as_micros();
 
+    /// The kind of an entry with a state of which units are leased.
+    pub const LEASED_KIND: u8 = 0x83;
+
     pub(super) fn new(limit: u64, window: &Window) -> Result<Self, PolicyError> {
         let limit = check_limit(limit)?;
         let anchor = match window {
@@ -196,6 +199,10 @@ impl Kernel for FixedWindow {
         })
     }
 
+    fn used(&self, state: &State, now: Now) -> u64 {
+        self.balance(Some(*state), now).map_or(NEVER, |(balance, _)| balance.used)
+    }
+
     fn is_known(&self, balance: &Balance) -> bool {
         balance.open
     }
@@ -215,6 +222,25 @@ impl Kernel for FixedWindow {
 
     fn limit(&self) -> u64 {
         self.limit
+    }
+
+    const LEASED: Option<u8> = Some(Self::LEASED_KIND);
+
+    fn can_lease(&self) -> bool {
+        true
+    }
+
+    fn pin(&self, balance: &mut Balance, units: u64) {
+        balance.set(balance.used.max(units));
+    }
+
+    fn used_beyond(&self, balance: &Balance, units: u64) -> u64 {
+        balance.used.saturating_sub(units)
+    }
+
+    /// A lease dies with its window.
+    fn leases_end(&self, balance: &Balance) -> u64 {
+        balance.end
     }
 
     fn write(state: &State, numbers: &mut Vec<u64>) {

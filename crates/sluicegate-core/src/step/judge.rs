@@ -4,6 +4,7 @@ use smallvec::SmallVec;
 
 use super::{Held, PerPolicy, open};
 use crate::decision::{Decision, Numbers, Said};
+use crate::kernel::leased::{self, Leased, Slot};
 use crate::kernel::{Account, Admission, Charge, NEVER, Now, Overflow, State, Verdict};
 use crate::limit::Limit;
 use crate::policy::{DeniedCharge, Enforcement, Policy};
@@ -26,11 +27,15 @@ impl Judgement {
         Self { cost, verdict: Verdict::Pass { wait: 0 }, violated: 0, given_back: None }
     }
 
-    fn of(account: &Account<'_>, cost: u64, within: Option<u64>) -> Self {
+    fn of(account: &Account<'_>, slots: &[Slot], cost: u64, within: Option<u64>) -> Self {
         if cost == 0 {
             return Self::passed(0);
         }
-        let verdict = account.judge(cost, within);
+        let verdict = if slots.is_empty() {
+            account.judge(cost, within)
+        } else {
+            leased::judge(account, slots, cost, within)
+        };
         let violated = match verdict {
             Verdict::Refuse { .. } => account.violated(cost),
             Verdict::Pass { .. } => 0,
@@ -51,6 +56,8 @@ pub(super) struct Judge<'l> {
     limit: &'l Limit,
     pub(super) accounts: PerPolicy<Account<'l>>,
     judgements: PerPolicy<Judgement>,
+    /// What is outstanding of each policy; empty if nothing is of any.
+    outstanding: Vec<Vec<Slot>>,
     /// What was held for each policy, except for those in `in_place`.
     originals: PerPolicy<Option<Held>>,
     /// The logs whose accounts own the state that was held: a log can be long, so it is copied only
@@ -67,6 +74,7 @@ impl<'l> Judge<'l> {
             limit,
             accounts: SmallVec::new(),
             judgements: SmallVec::new(),
+            outstanding: Vec::new(),
             originals: SmallVec::new(),
             in_place: 0,
             changed: 0,
@@ -85,7 +93,10 @@ impl<'l> Judge<'l> {
                 held => held.clone(),
             };
             match open(member.policy().rule(), held[index].take(), now) {
-                Ok((account, restamped)) => {
+                Ok((account, slots, restamped)) => {
+                    if !slots.is_empty() {
+                        self.slots_mut(index).extend(slots);
+                    }
                     self.restamped |= u64::from(restamped) << index;
                     self.accounts.push(account);
                     self.originals.push(original);
@@ -102,12 +113,17 @@ impl<'l> Judge<'l> {
 
     /// Puts the new states back where they changed, and the original ones elsewhere.
     pub(super) fn close(&mut self, held: &mut [Option<Held>], changed: u64) {
+        let mut outstanding = std::mem::take(&mut self.outstanding);
         let opened = self.accounts.drain(..).zip(self.originals.drain(..));
         for (index, (held, (account, original))) in held.iter_mut().zip(opened).enumerate() {
             let has_state = !matches!(account, Account::Read(_));
             let is_account_s = (changed | self.in_place) & (1 << index) != 0;
             *held = if has_state && is_account_s {
-                account.into_state().map(Held::State)
+                let slots = outstanding.get_mut(index).map(std::mem::take).unwrap_or_default();
+                account.into_state().map(|state| match slots.is_empty() {
+                    true => Held::State(state),
+                    false => Held::Leased(Box::new(Leased { state, slots })),
+                })
             } else {
                 original
             };
@@ -124,7 +140,7 @@ impl<'l> Judge<'l> {
         let mut act_in = 0;
         for index in 0..self.accounts.len() {
             let cost = costs.of(self.limit, index);
-            let judgement = Judgement::of(&self.accounts[index], cost, within);
+            let judgement = Judgement::of(&self.accounts[index], self.slots(index), cost, within);
             if self.is_enforced(index) {
                 match judgement.verdict {
                     Verdict::Pass { wait } => act_in = act_in.max(wait),
@@ -194,7 +210,7 @@ impl<'l> Judge<'l> {
             };
             // Nothing is available at all: report when a single unit would pass.
             let cost = if cost == 0 { 0 } else { most.max(1) };
-            let judgement = Judgement::of(account, cost, None);
+            let judgement = Judgement::of(account, self.slots(index), cost, None);
             self.judgements.push(judgement);
         }
         let allowed = granted > 0;
@@ -224,17 +240,33 @@ impl<'l> Judge<'l> {
             if judgement.cost == 0 {
                 continue;
             }
-            let given = if account.is_known() { give(account, judgement.cost) } else { None };
+            let outstanding = self.outstanding.get(index).map_or(0, |slots| leased::total(slots));
+            let used = account.used_beyond(outstanding);
+            let mut given = if account.is_known() { give(account, judgement.cost) } else { None };
+            if outstanding > 0 && given.is_some() {
+                account.pin(outstanding);
+                given = Some(used - account.used_beyond(outstanding));
+            }
             judgement.given_back = Some(given.unwrap_or(0));
             self.changed |= u64::from(given.is_some()) << index;
         }
         (true, 0)
     }
 
-    /// The outcome for a subject that was just forgotten: all states are fresh.
-    pub(super) fn reset(&mut self, costs: Costs<'_>) -> (bool, u64) {
+    /// The outcome for a subject that is forgotten, but for what is outstanding.
+    pub(super) fn reset(&mut self, costs: Costs<'_>, now: Now) -> Result<(bool, u64), Overflow> {
         self.pass_all(costs);
-        (true, 0)
+        for index in 0..self.accounts.len() {
+            if self.originals[index].is_some() {
+                let (mut account, _) = Account::open(self.policy(index).rule(), None, now)?;
+                let outstanding = leased::total(self.slots(index));
+                if outstanding > 0 {
+                    account.pin(outstanding);
+                }
+                self.accounts[index] = account;
+            }
+        }
+        Ok((true, 0))
     }
 
     pub(super) fn pass_all(&mut self, costs: Costs<'_>) {
@@ -249,7 +281,7 @@ impl<'l> Judge<'l> {
         let mut policies = SmallVec::with_capacity(self.accounts.len());
         for (index, (account, judgement)) in self.accounts.iter().zip(&self.judgements).enumerate()
         {
-            let numbers = numbers(account, *judgement);
+            let numbers = numbers(account, self.slots(index), *judgement);
             if self.is_enforced(index) {
                 let binds = binding.is_none_or(|(_, longest)| numbers.amount > longest);
                 if numbers.said == Said::Refuses && binds {
@@ -281,10 +313,30 @@ impl<'l> Judge<'l> {
             let is_kept = (changed | self.in_place) & (1 << index) != 0;
             if is_kept || self.originals[index].is_some() {
                 let life = &mut lives[member.part()];
-                *life = account.keep_for(now).max(*life);
+                let kept = match self.slots(index) {
+                    [] => account.keep_for(now),
+                    slots => leased::keep_for(account, slots, now),
+                };
+                *life = kept.max(*life);
             }
         }
         lives
+    }
+
+    /// What is outstanding of a policy.
+    pub(super) fn slots(&self, index: usize) -> &[Slot] {
+        self.outstanding.get(index).map_or(&[], Vec::as_slice)
+    }
+
+    pub(super) fn slots_mut(&mut self, index: usize) -> &mut Vec<Slot> {
+        if self.outstanding.is_empty() {
+            self.outstanding.resize_with(self.limit.members().len(), Vec::new);
+        }
+        &mut self.outstanding[index]
+    }
+
+    pub(super) const fn limit(&self) -> &'l Limit {
+        self.limit
     }
 
     fn policy(&self, index: usize) -> &'l Policy {
@@ -317,7 +369,7 @@ impl<'l> Judge<'l> {
     }
 }
 
-fn numbers(account: &Account<'_>, judgement: Judgement) -> Numbers {
+fn numbers(account: &Account<'_>, slots: &[Slot], judgement: Judgement) -> Numbers {
     let (said, amount) = match judgement.given_back {
         Some(units) => (Said::GaveBack, units),
         None => Said::of(judgement.verdict),
@@ -325,7 +377,10 @@ fn numbers(account: &Account<'_>, judgement: Judgement) -> Numbers {
     let (total, current) = account.counts();
     Numbers {
         remaining: account.remaining_ticks(),
-        reset: account.reset_ticks(),
+        reset: match slots {
+            [] => account.reset_ticks(),
+            slots => leased::reset_ticks(account, slots),
+        },
         amount,
         total,
         current,

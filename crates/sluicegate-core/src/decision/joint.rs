@@ -1,0 +1,139 @@
+//! One decision of several that were made apart.
+
+use smallvec::SmallVec;
+
+use super::{Decision, NEVER, Notes, Numbers, Said};
+use crate::limit::Limit;
+use crate::policy::Enforcement;
+use crate::request::{Action, Operation, Request};
+
+/// What was decided about some parts of a limit.
+#[derive(Clone, Copy, Debug)]
+pub struct Share<'d> {
+    /// The decision on the limit that [has only](Limit::only) those parts.
+    pub decision: &'d Decision,
+    /// The indices of its policies in the whole limit.
+    pub members: &'d [usize],
+    /// What the same policies said once units had been given back, if some were.
+    pub afterwards: Option<&'d Decision>,
+}
+
+impl Decision {
+    /// The decision on a request whose parts were decided apart, at the same time or one after the
+    /// other: as if they had been decided together. It is allowed if every share is. What remains
+    /// is what remained afterwards. The shares have to cover every policy of the limit once. For stores
+    /// that can't decide about all parts together.
+    ///
+    /// ```
+    /// # use sluicegate_core::{Decision, Limit, Now, Request, Share, step};
+    /// let limit = |name: &str, spec: &str| -> Result<Limit, Box<dyn std::error::Error>> {
+    ///     Ok(Limit::new(name.parse()?, vec![spec.parse()?])?)
+    /// };
+    /// let both = Limit::together([limit("a", "gcra 1/s")?, limit("b", "gcra 2/s")?])?;
+    /// let also: &[&[u8]] = &[b"y"];
+    /// let request = Request::check(b"x").also(also);
+    /// let now = Now { micros: 0, max_clock_back: None };
+    /// let apart = [b"x", b"y"].map(|subject| {
+    ///     let part = usize::from(subject == b"y");
+    ///     step(&both.only(&[part]), &Request::check(subject), now, &mut [None]).unwrap().decision
+    /// });
+    /// let shares = [0, 1].map(|part| {
+    ///     let (decision, members) = (&apart[part], [&[0], &[1]][part]);
+    ///     Share { decision, members, afterwards: None }
+    /// });
+    /// let joint = Decision::joint(&both, &request, &shares);
+    /// let together = step(&both, &request, now, &mut [None, None])?.decision;
+    /// assert_eq!(joint, together);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn joint(limit: &Limit, request: &Request<'_>, shares: &[Share<'_>]) -> Self {
+        const NOTHING: Numbers = Numbers {
+            remaining: 0,
+            reset: 0,
+            amount: 0,
+            total: 0,
+            current: 0,
+            violated: 0,
+            said: Said::Passes,
+        };
+        let mut policies: SmallVec<[Numbers; 3]> = SmallVec::new();
+        policies.resize(limit.members().len(), NOTHING);
+        let mut notes = Notes::default();
+        let (mut allowed, mut forgotten) = (true, None);
+        let (mut instant, mut granted) = (NEVER, None);
+        for share in shares {
+            let Share { decision, members, afterwards } = share;
+            allowed &= decision.allowed;
+            for each in [Some(*decision), *afterwards].into_iter().flatten() {
+                notes.restamped |= each.notes.restamped;
+                notes.discarded |= each.notes.discarded;
+                notes.full |= each.notes.full;
+            }
+            if let Some(share) = decision.forgotten {
+                forgotten = Some(forgotten.unwrap_or(false) | share);
+            }
+            if let Some(taken_at) = decision.taken_at() {
+                instant = instant.min(taken_at.as_micros());
+            }
+            for (index, &member) in members.iter().enumerate() {
+                let Some(numbers) = decision.policies.get(index) else { continue };
+                let left = afterwards.and_then(|after| after.policies.get(index));
+                let left = left.unwrap_or(numbers);
+                policies[member] = Numbers {
+                    remaining: left.remaining,
+                    reset: left.reset,
+                    total: left.total,
+                    current: left.current,
+                    ..*numbers
+                };
+                let is_charged = request.cost_of(limit, member) > 0;
+                if is_charged && is_enforced(limit, member) {
+                    let least = granted.unwrap_or(decision.granted);
+                    granted = Some(decision.granted.min(least));
+                }
+            }
+        }
+        let granted = match (request.action(), granted) {
+            (Action::Decide(operation), _) if !operation.grants() || !allowed => 0,
+            (Action::Decide(Operation::TakeUpTo), Some(least)) => least,
+            _ => asked(limit, request),
+        };
+        let binding = if allowed { None } else { binding(limit, &policies) };
+        if !allowed {
+            instant = binding.map_or(NEVER, |(_, retry)| retry);
+        }
+        let binding = binding.map(|(index, _)| u8::try_from(index).unwrap_or(u8::MAX));
+        let mut joint = Self::new(limit.clone(), policies, allowed, granted, instant, binding);
+        joint.notes = notes;
+        joint.forgotten = forgotten;
+        joint
+    }
+}
+
+/// Of the policies that refused, the one with the longest retry, the first of equals.
+fn binding(limit: &Limit, policies: &[Numbers]) -> Option<(usize, u64)> {
+    let refused = policies
+        .iter()
+        .enumerate()
+        .filter(|(index, numbers)| numbers.said == Said::Refuses && is_enforced(limit, *index));
+    refused
+        .map(|(index, numbers)| (index, numbers.amount))
+        .reduce(|longest, next| if next.1 > longest.1 { next } else { longest })
+}
+
+/// What an allowed request is granted: its cost, and if no policy is enforced that of the shadows.
+fn asked(limit: &Limit, request: &Request<'_>) -> u64 {
+    let indices = 0..limit.members().len();
+    let most = |only_enforced: bool| {
+        let counted = indices.clone().filter(|&index| !only_enforced || is_enforced(limit, index));
+        counted.map(|index| request.cost_of(limit, index)).max().unwrap_or(0)
+    };
+    match most(true) {
+        0 => most(false),
+        enforced => enforced,
+    }
+}
+
+fn is_enforced(limit: &Limit, index: usize) -> bool {
+    limit.members()[index].policy().enforcement() == Enforcement::Enforced
+}

@@ -1,0 +1,219 @@
+//! States of which some units are outstanding: leased, and not known to be spent.
+//!
+//! A unit that is leased is charged at once, and stays charged until its lease is over: what was
+//! used drains, but never below what is outstanding, because it may be spent at any moment. When a
+//! lease ends, its units are no longer outstanding and nothing is credited: whether they were
+//! spent, nobody knows. So a state knows until when how many units are outstanding, in at most
+//! [`Leased::MAX_SLOTS`] slots, however many holders there are. `docs/leases.md` says why this
+//! admits no more than the limit in any interval.
+
+use super::{Account, NEVER, Now, Overflow, Rule, State, Verdict};
+use crate::number::MAX_EXACT;
+use crate::time::Span;
+
+/// A state, and what is outstanding of it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Leased {
+    /// The state, in which the outstanding units are charged.
+    pub state: State,
+    /// What is outstanding, the lease that ends first first.
+    pub slots: Vec<Slot>,
+}
+
+/// The units that are outstanding until one time.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Slot {
+    /// When they no longer are, in µs since the epoch.
+    pub until: u64,
+    /// How many there are, at least 1.
+    pub units: u64,
+    /// What the slot is called: a random number below 2^53 that whoever opened it has drawn.
+    pub tag: u64,
+}
+
+impl Slot {
+    /// How many numbers it is stored as.
+    pub const NUMBERS: usize = 3;
+}
+
+impl Leased {
+    /// The most slots of a state.
+    pub const MAX_SLOTS: usize = 8;
+    /// The longest time for which units are outstanding. Slots that lie further ahead, because the
+    /// clock stepped back, are brought to it.
+    pub const LONGEST: Span = Span::MINUTE;
+
+    /// The state with these numbers: those of the state without leases, and of each slot until when how
+    /// many units are outstanding, and its tag; `None` if they are not a valid state.
+    #[must_use]
+    pub fn read(rule: &Rule, numbers: &[u64]) -> Option<Self> {
+        let (state, slots) = numbers.split_at_checked(rule.numbers())?;
+        let slot = |slot: &[u64]| Slot { until: slot[0], units: slot[1], tag: slot[2] };
+        let slots = slots.chunks_exact(Slot::NUMBERS).map(slot);
+        let leased = Self { state: rule.read(state)?, slots: slots.collect() };
+        let slots = &leased.slots;
+        let is_ordered = slots.is_sorted_by_key(|slot| slot.until);
+        let is_ahead = slots.first().is_some_and(|slot| slot.until > leased.state.newest());
+        let is_whole = numbers.len() == rule.numbers() + Slot::NUMBERS * slots.len();
+        let is_counted = slots.iter().all(|slot| slot.units > 0) && total(slots) <= MAX_EXACT;
+        let is_valid = is_ordered && is_ahead && is_whole && is_counted;
+        (is_valid && slots.len() <= Self::MAX_SLOTS).then_some(leased)
+    }
+
+    /// Appends the numbers of the state as stored, the newest time first.
+    pub fn write(&self, numbers: &mut Vec<u64>) {
+        self.state.write(numbers);
+        numbers.extend(self.slots.iter().flat_map(|slot| [slot.until, slot.units, slot.tag]));
+    }
+
+    /// What is left of it when its key is forgotten: a fresh state, of which the same is outstanding. It
+    /// needs nothing of the old one, so it can't fail because of that.
+    pub(crate) fn forgotten(self, rule: &Rule, now: Now) -> Result<Option<Self>, Overflow> {
+        let (newest, mut slots) = (self.state.newest(), self.slots);
+        if now.is_exceeded_by(newest) {
+            bring_near(&mut slots, now.micros);
+        } else {
+            slots.retain(|slot| slot.until > now.micros.max(newest));
+        }
+        let (mut account, _) = Account::open(rule, None, now)?;
+        account.pin(total(&slots));
+        let state = account.into_state().filter(|_| !slots.is_empty());
+        Ok(state.map(|state| Self { state, slots }))
+    }
+
+    /// Brings the state to the time of judgement, and says what is outstanding then.
+    pub(crate) fn open<'r>(
+        self,
+        rule: &'r Rule,
+        now: Now,
+    ) -> Result<(Account<'r>, Vec<Slot>, bool), Overflow> {
+        let Self { mut state, mut slots } = self;
+        if now.is_exceeded_by(state.newest()) {
+            bring_near(&mut slots, now.micros);
+        } else {
+            let at = now.micros.max(state.newest());
+            let over = slots.iter().take_while(|slot| slot.until <= at).count();
+            for index in 0..if rule.drains() { over } else { 0 } {
+                let then = Now { micros: slots[index].until, max_clock_back: None };
+                let (mut account, _) = Account::open(rule, Some(state.clone()), then)?;
+                account.pin(total(&slots[index..]));
+                state = account.into_state().unwrap_or(state);
+            }
+            slots.drain(..over);
+        }
+        let (mut account, restamped) = Account::open(rule, Some(state), now)?;
+        if !slots.is_empty() {
+            account.pin(total(&slots));
+        }
+        Ok((account, slots, restamped))
+    }
+}
+
+/// All units that are outstanding.
+pub(crate) fn total(slots: &[Slot]) -> u64 {
+    slots.iter().map(|slot| slot.units).sum()
+}
+
+/// The verdict on a cost while units are outstanding. No wait is granted then: others may spend
+/// what the caller would count on.
+pub(crate) fn judge(
+    account: &Account<'_>,
+    slots: &[Slot],
+    cost: u64,
+    within: Option<u64>,
+) -> Verdict {
+    let verdict = account.judge(cost, None);
+    match verdict {
+        Verdict::Refuse { retry: Some(_) } if account.drains() => {
+            Verdict::Refuse { retry: wait_for(account, slots, cost, within).ok().flatten() }
+        }
+        Verdict::Refuse { retry: Some(retry) } => {
+            Verdict::Refuse { retry: Some(wait_for_slots(account, slots, cost, retry)) }
+        }
+        verdict => verdict,
+    }
+}
+
+/// The same wait where what is used flows back at once, after `retry` µs: slots can outlive that when
+/// the clock was set back, and then they count on.
+fn wait_for_slots(account: &Account<'_>, slots: &[Slot], cost: u64, retry: u64) -> u64 {
+    let mut at = account.judged_at().saturating_add(retry);
+    for slot in slots {
+        let outstanding: u64 =
+            slots.iter().filter(|slot| slot.until > at).map(|slot| slot.units).sum();
+        if cost.saturating_add(outstanding) <= account.limit() {
+            break;
+        }
+        at = at.max(slot.until);
+    }
+    at - account.judged_at()
+}
+
+/// The µs from the time of judgement until a refused cost passes, if nobody asks in between.
+fn wait_for(
+    account: &Account<'_>,
+    slots: &[Slot],
+    cost: u64,
+    within: Option<u64>,
+) -> Result<Option<u64>, Overflow> {
+    let (start, mut at, mut account) = (account.judged_at(), account.judged_at(), account.clone());
+    let mut outstanding = total(slots);
+    for slot in slots {
+        let passes_in = match account.judge(cost, None) {
+            Verdict::Pass { .. } => Some(0),
+            Verdict::Refuse { retry } => retry,
+        };
+        let fits = cost.saturating_add(outstanding) <= account.limit();
+        if let Some(wait) = passes_in
+            && fits
+            && at.saturating_add(wait) <= slot.until
+        {
+            return Ok(Some(at + wait - start));
+        }
+        account = account.later(slot.until)?;
+        account.pin(outstanding);
+        (at, outstanding) = (slot.until, outstanding - slot.units);
+    }
+    Ok(match account.judge(cost, within) {
+        Verdict::Pass { .. } => Some(at - start),
+        Verdict::Refuse { retry } => retry.map(|retry| (at - start).saturating_add(retry)),
+    })
+}
+
+/// [`Kernel::reset_ticks`](super::Kernel::reset_ticks) while units are outstanding.
+pub(crate) fn reset_ticks(account: &Account<'_>, slots: &[Slot]) -> u64 {
+    if !account.drains() {
+        return account.reset_ticks().max(last_ends_in(account, slots));
+    }
+    let (start, mut account) = (account.judged_at(), account.clone());
+    let mut outstanding = total(slots);
+    let mut ahead = 0;
+    for slot in slots {
+        let Ok(later) = account.later(slot.until) else {
+            return NEVER;
+        };
+        account = later;
+        account.pin(outstanding);
+        (ahead, outstanding) = (slot.until - start, outstanding - slot.units);
+    }
+    ahead.saturating_mul(account.ticks_per_micro()).saturating_add(account.reset_ticks())
+}
+
+/// The µs from `now` for which the state is worth keeping: as long as anything is outstanding, and
+/// until what is used now has drained after that.
+pub(crate) fn keep_for(account: &Account<'_>, slots: &[Slot], now: Now) -> u64 {
+    account.keep_for(now).saturating_add(last_ends_in(account, slots))
+}
+
+/// The µs from the time of judgement until nothing is outstanding any more.
+fn last_ends_in(account: &Account<'_>, slots: &[Slot]) -> u64 {
+    slots.last().map_or(0, |slot| slot.until.saturating_sub(account.judged_at()))
+}
+
+/// Leases end no later than the longest one that begins now.
+fn bring_near(slots: &mut [Slot], now: u64) {
+    let longest = now.saturating_add(Leased::LONGEST.as_micros());
+    for slot in slots {
+        slot.until = slot.until.min(longest);
+    }
+}

@@ -1,0 +1,99 @@
+//! What holders of leases tell, and what they are granted.
+
+use super::judge::Judge;
+use crate::kernel::leased::{self, Leased, Slot};
+use crate::kernel::{Admission, Charge, Now};
+use crate::lease::{Lease, LeaseReport, Leasing, ReportedUnits};
+use crate::number::MAX_EXACT;
+use crate::request::Costs;
+use crate::time::Span;
+
+impl Judge<'_> {
+    /// Applies reports of leases that are not over, whatever becomes of the request.
+    pub(super) fn report(&mut self, reports: &[LeaseReport]) {
+        for report in reports {
+            for index in 0..self.accounts.len() {
+                if !self.slots(index).is_empty() {
+                    self.report_one(index, report);
+                }
+            }
+        }
+    }
+
+    fn report_one(&mut self, index: usize, report: &LeaseReport) {
+        let slots = self.slots_mut(index);
+        let Some(slot) = slots.iter_mut().find(|slot| slot.tag == report.slot) else {
+            return;
+        };
+        let ReportedUnits { spent, returned } = report.units[index];
+        let returned = returned.min(slot.units);
+        let over = returned + spent.min(slot.units - returned);
+        if over == 0 {
+            return;
+        }
+        slot.units -= over;
+        slots.retain(|slot| slot.units > 0);
+        let outstanding = leased::total(slots);
+        let account = &mut self.accounts[index];
+        let _ = account.refund(returned);
+        if outstanding > 0 {
+            account.pin(outstanding);
+        }
+        self.changed |= 1 << index;
+    }
+
+    /// Takes units ahead of all policies that the costs name, or of none.
+    pub(super) fn lease(
+        &mut self,
+        costs: Costs<'_>,
+        leasing: &Leasing<'_>,
+        now: Now,
+    ) -> Option<Lease> {
+        let limit = self.limit();
+        let charged = |index: &usize| costs.of(limit, *index) > 0;
+        let policies = || (0..limit.members().len()).filter(charged);
+        let width = leasing.width.as_micros();
+        let mut until = (now.micros / width + Leasing::SLOTS_AHEAD) * width;
+        let mut times = leasing.want;
+        for index in policies() {
+            let account = &self.accounts[index];
+            let share = account.remaining_before() / Leasing::SHARE;
+            times = times.min(share / costs.of(limit, index));
+            until = until.min(account.leases_end());
+        }
+        if times == 0 || until > MAX_EXACT {
+            return None;
+        }
+        let ends_then = |slot: &&Slot| slot.until == until;
+        let tag = policies().find_map(|index| self.slots(index).iter().find(ends_then));
+        let tag = tag.map_or(leasing.tag, |slot| slot.tag);
+        let mut left = u64::MAX;
+        for index in policies() {
+            let slots = self.slots(index);
+            let has_room = match slots.iter().find(|slot| slot.tag == tag) {
+                Some(slot) => slot.until == until,
+                None => slots.len() < Leased::MAX_SLOTS,
+            };
+            if !has_room {
+                return None;
+            }
+            left = left.min(until.checked_sub(self.accounts[index].judged_at())?);
+        }
+        // Nothing is charged at all if no policy is.
+        let left = Some(left).filter(|left| (1..u64::MAX).contains(left))?;
+        for index in policies() {
+            let units = times * costs.of(limit, index);
+            self.accounts[index].charge(Charge::Admitted(Admission::at_once(units))).ok()?;
+            let slots = self.slots_mut(index);
+            match slots.iter_mut().find(|slot| slot.tag == tag) {
+                Some(slot) => slot.units += units,
+                None => {
+                    let place = slots.partition_point(|slot| slot.until <= until);
+                    slots.insert(place, Slot { until, units, tag });
+                }
+            }
+            self.changed |= 1 << index;
+        }
+        Some(Lease { times, slot: tag, left: Span::from_micros(left).ok()? })
+    }
+}
