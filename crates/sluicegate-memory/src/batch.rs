@@ -19,6 +19,7 @@ use crate::opened::{MemoryLimit, straight_cost};
 use crate::opened_policy::OpenedPolicy;
 use crate::registry::Full;
 use crate::shard::Shard;
+use crate::table::Table;
 
 /// Requests that are decided under locks held together: as many cache misses as a processor
 /// follows at a time, and few enough that others don't wait long.
@@ -129,8 +130,8 @@ impl MemoryLimit {
             };
             let keep_first = |shard: &mut Shard<BucketCell>, cell| {
                 // To make room would mean to look at other shards, which may be among the locked.
-                if !self.registry().budget.try_take(1) {
-                    return Err(Full { retry: 0 });
+                if self.registry().budget.try_take(Table::<BucketCell>::FIRST_LOAD).is_err() {
+                    return Err(Full { retry: 0, may_wait: true });
                 }
                 policy.table.insert(shard, *fingerprint, cell, now.micros);
                 Ok(())

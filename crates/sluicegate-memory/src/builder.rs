@@ -5,6 +5,7 @@ use std::num::NonZeroUsize;
 
 use sluicegate_core::{Clock, Span};
 
+use crate::budget::Load;
 use crate::clock::SystemClock;
 use crate::registry::Overflow;
 use crate::store::MemoryStore;
@@ -22,6 +23,7 @@ use crate::store::MemoryStore;
 #[must_use = "a builder does nothing until `build`"]
 pub struct Builder {
     max_keys: NonZeroUsize,
+    max_bytes: Option<NonZeroUsize>,
     overflow: Overflow,
     clock: Option<Box<dyn Clock>>,
     max_clock_back: Span,
@@ -49,6 +51,10 @@ impl Default for MemoryStore {
 impl Builder {
     /// One million keys.
     pub const DEFAULT_MAX_KEYS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(999_999);
+    /// 256 bytes: enough for every state but a log or ring of more than eight entries.
+    pub const DEFAULT_BYTES_PER_KEY: usize = 256;
+    /// 64 MiB: room for sixty of the longest logs, however few keys there may be.
+    pub const DEFAULT_BYTES: usize = 64 << 20;
     /// 5 s.
     pub const DEFAULT_MAX_CLOCK_BACK: Span = match Span::from_micros(5_000_000) {
         Ok(span) => span,
@@ -62,7 +68,24 @@ impl Builder {
         self
     }
 
-    /// What happens to a new key when there is no room. By default another one is evicted.
+    /// The most bytes that keys may take, all limits together, tables included. By default
+    /// [`Builder::DEFAULT_BYTES_PER_KEY`] for each of the [most keys](Builder::max_keys), and at
+    /// least [`Builder::DEFAULT_BYTES`].
+    ///
+    /// ```
+    /// use std::num::NonZeroUsize;
+    /// use sluicegate_memory::MemoryStore;
+    ///
+    /// let most = NonZeroUsize::new(8 << 20).unwrap();
+    /// assert_eq!(MemoryStore::builder().max_bytes(most).build().stats().max_bytes, 8_388_608);
+    /// assert_eq!(MemoryStore::new().stats().max_bytes, 256_000_000);
+    /// ```
+    pub const fn max_bytes(mut self, most: NonZeroUsize) -> Self {
+        self.max_bytes = Some(most);
+        self
+    }
+
+    /// What happens when there is no room. By default another one is evicted.
     pub const fn overflow(mut self, overflow: Overflow) -> Self {
         self.overflow = overflow;
         self
@@ -85,12 +108,10 @@ impl Builder {
     #[must_use]
     pub fn build(self) -> MemoryStore {
         let clock = self.clock.unwrap_or_else(|| Box::new(SystemClock::new()));
-        MemoryStore::with(
-            clock,
-            self.max_keys.get(),
-            self.overflow,
-            self.max_clock_back.as_micros(),
-        )
+        let keys = self.max_keys.get();
+        let usual = keys.saturating_mul(Self::DEFAULT_BYTES_PER_KEY).max(Self::DEFAULT_BYTES);
+        let most = Load { keys, bytes: self.max_bytes.map_or(usual, NonZeroUsize::get) };
+        MemoryStore::with(clock, most, self.overflow, self.max_clock_back.as_micros())
     }
 }
 
@@ -98,6 +119,7 @@ impl Default for Builder {
     fn default() -> Self {
         Self {
             max_keys: Self::DEFAULT_MAX_KEYS,
+            max_bytes: None,
             overflow: Overflow::default(),
             clock: None,
             max_clock_back: Self::DEFAULT_MAX_CLOCK_BACK,
@@ -109,6 +131,7 @@ impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Builder")
             .field("max_keys", &self.max_keys)
+            .field("max_bytes", &self.max_bytes)
             .field("overflow", &self.overflow)
             .field("max_clock_back", &self.max_clock_back)
             .finish_non_exhaustive()

@@ -42,8 +42,21 @@ pub(crate) trait Cell: Default + Send + Sized + 'static {
     /// The µs from now until the state may be dropped.
     fn expires_in(&self, rule: &Self::Kernel, scales: &Scales, now: Now) -> u64;
 
+    /// The units that are forgotten with the state.
+    fn used(&self, rule: &Self::Kernel, scales: &Scales, now: Now) -> u64;
+
+    /// Bytes outside the slot that an admission adds to a state at most.
+    fn growth_bytes(_state: &StateOf<Self>) -> usize {
+        0
+    }
+
     /// Bytes outside the slot.
     fn heap_bytes(&self) -> usize {
+        0
+    }
+
+    /// Bytes outside the slot that a state will take.
+    fn heap_bytes_of(_state: &StateOf<Self>) -> usize {
         0
     }
 }
@@ -125,6 +138,10 @@ impl Cell for BucketCell {
     fn expires_in(&self, rule: &bucket::Bucket, scales: &Scales, now: Now) -> u64 {
         rule.expires_in(&self.read_other(scales), now)
     }
+
+    fn used(&self, rule: &bucket::Bucket, scales: &Scales, now: Now) -> u64 {
+        rule.used(&self.read_other(scales), now)
+    }
 }
 
 /// A state as it is.
@@ -159,38 +176,45 @@ impl<K: Kernel> Cell for PlainCell<K> {
     fn expires_in(&self, rule: &K, _: &Scales, now: Now) -> u64 {
         rule.expires_in(&self.0, now)
     }
+
+    fn used(&self, rule: &K, _: &Scales, now: Now) -> u64 {
+        rule.used(&self.0, now)
+    }
 }
 
-/// Logs are of any length; the slot holds where they are.
+/// Logs are of any length: where more than one entry is moves with the slot.
 #[derive(Debug, Default)]
-pub(crate) struct LogCell(Option<Box<log::State>>);
+pub(crate) struct LogCell(log::State);
 
 impl Cell for LogCell {
     type Kernel = log::Log;
     type Align = u64;
 
     fn new(state: log::State, _: Tag) -> Self {
-        Self(Some(Box::new(state)))
+        Self(state)
     }
 
     fn take(&mut self, _: &Scales) -> log::State {
-        self.0.as_deref_mut().map(std::mem::take).unwrap_or_default()
-    }
-
-    fn put(&mut self, state: log::State, _: Tag) {
-        match &mut self.0 {
-            Some(place) => **place = state,
-            None => self.0 = Some(Box::new(state)),
-        }
+        std::mem::take(&mut self.0)
     }
 
     fn expires_in(&self, rule: &log::Log, _: &Scales, now: Now) -> u64 {
-        self.0.as_ref().map_or(0, |state| rule.expires_in(state, now))
+        rule.expires_in(&self.0, now)
+    }
+
+    fn used(&self, rule: &log::Log, _: &Scales, now: Now) -> u64 {
+        rule.used(&self.0, now)
+    }
+
+    fn growth_bytes(state: &log::State) -> usize {
+        state.growth_bytes()
     }
 
     fn heap_bytes(&self) -> usize {
-        self.0.as_ref().map_or(0, |state| {
-            size_of::<log::State>() + state.entries.capacity() * size_of::<log::Entry>()
-        })
+        self.0.heap_bytes()
+    }
+
+    fn heap_bytes_of(state: &log::State) -> usize {
+        state.heap_bytes()
     }
 }

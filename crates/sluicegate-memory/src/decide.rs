@@ -72,6 +72,29 @@ impl MemoryLimit {
         self.decide_other(&request, now)
     }
 
+    /// What each policy counts against the subjects of a request, in units rounded up, whatever the
+    /// request asks: what forgetting them would hand out again, debts included. `u64::MAX` stands for
+    /// a state that the policy's numbers can't judge.
+    ///
+    /// ```
+    /// use sluicegate_core::{Cost, Costs, Limit, OpenOptions, Operation, Request, Store};
+    /// use sluicegate_memory::MemoryStore;
+    ///
+    /// let limit = Limit::new("login".parse()?, vec!["fixed_window 5/h".parse()?])?;
+    /// let login = MemoryStore::new().open(limit, OpenOptions::default());
+    /// let charge = Request::new(Operation::Charge, b"alice").costs(Costs::Same(Cost::new(7)?));
+    /// assert!(login.decide(charge)?.is_allowed());
+    /// assert_eq!(login.used(&Request::check(b"alice")), [7]);
+    /// assert_eq!(login.used(&Request::check(b"bob")), [0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn used(&self, request: &Request<'_>) -> Vec<u64> {
+        let now = self.now_at(request.time().unwrap_or_else(|| self.store().now()));
+        let first = self.store().fingerprint(request.key());
+        general::used(self, request, first, now)
+    }
+
     /// Answers a request by the general path.
     fn decide_other(&self, request: &Request<'_>, now: Timestamp) -> Result<Decision, Error> {
         request.validate_time(self.limit(), self.is_injected())?;
@@ -117,12 +140,13 @@ impl Store for MemoryStore {
     }
 
     fn stats(&self) -> StoreStats {
-        let Stats { keys, max_keys, evicted_live, bytes } = MemoryStore::stats(self);
+        let Stats { keys, max_keys, evicted_live, bytes, max_bytes } = MemoryStore::stats(self);
         let mut stats = StoreStats::default();
         stats.keys = Some(keys as u64);
         stats.max_keys = Some(max_keys as u64);
         stats.evicted_live = Some(evicted_live);
         stats.bytes = Some(bytes as u64);
+        stats.max_bytes = Some(max_bytes as u64);
         stats
     }
 }

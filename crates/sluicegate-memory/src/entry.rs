@@ -1,11 +1,13 @@
 //! A key's entry in the table of a policy, there or not.
 
+use crate::budget::{Load, Room};
 use crate::cell::{Cell, StateOf};
 use crate::fingerprint::Fingerprint;
 use crate::lock::Guard;
 use crate::opened_policy::OpenedPolicy;
-use crate::registry::{Full, Registry};
+use crate::registry::{Full, Place, Registry};
 use crate::shard::Shard;
+use crate::table::Table;
 
 /// A key's entry in the table of a policy, there or not, with its shard locked.
 pub(crate) struct Entry<'s, C: Cell> {
@@ -13,13 +15,16 @@ pub(crate) struct Entry<'s, C: Cell> {
     fingerprint: Fingerprint,
     shard: Guard<'s, Shard<C>>,
     found: Option<usize>,
+    /// The bytes outside the slot when the state was found.
+    heap: usize,
 }
 
 impl<'s, C: Cell> Entry<'s, C> {
     pub(crate) fn lock(policy: &'s OpenedPolicy<C>, fingerprint: Fingerprint) -> Self {
         let shard = policy.table.lock(fingerprint);
         let found = shard.find(fingerprint).ok();
-        Self { policy, fingerprint, shard, found }
+        let heap = found.map_or(0, |index| shard.cell(index).heap_bytes());
+        Self { policy, fingerprint, shard, found, heap }
     }
 
     pub(crate) const fn is_found(&self) -> bool {
@@ -32,29 +37,65 @@ impl<'s, C: Cell> Entry<'s, C> {
         Some(self.shard.cell_mut(index).take(self.policy.table.scales()))
     }
 
-    /// Keeps a state; gives whether it is one more than before.
-    pub(crate) fn keep(&mut self, state: StateOf<C>, now: u64) -> bool {
+    /// The room that a request may need for the subject, whose state was found and taken or not.
+    pub(crate) fn needs(&self, state: Option<&StateOf<C>>) -> Load {
+        match state {
+            Some(state) if self.is_found() => Load { keys: 0, bytes: C::growth_bytes(state) },
+            _ => Table::<C>::FIRST_LOAD,
+        }
+    }
+
+    /// The room that is needed to keep a state.
+    pub(crate) fn needs_for(&self, state: &StateOf<C>) -> Load {
+        let heap = C::heap_bytes_of(state);
+        match self.found {
+            Some(_) => Load { keys: 0, bytes: heap.saturating_sub(self.heap) },
+            None => Table::<C>::FIRST_LOAD + Load { keys: 0, bytes: heap },
+        }
+    }
+
+    /// Keeps a state; gives the room that it took.
+    pub(crate) fn keep(&mut self, state: StateOf<C>, now: u64) -> Load {
         let OpenedPolicy { table, rule, tag, .. } = self.policy;
+        let taken = self.needs_for(&state);
         let (state, tag) = C::tagged(state, rule, *tag, table.scales());
         match self.found {
             Some(index) => {
-                self.shard.cell_mut(index).put(state, tag);
-                false
+                let cell = self.shard.cell_mut(index);
+                cell.put(state, tag);
+                let (before, after) = (self.heap, cell.heap_bytes());
+                table.count_heap(before, after);
+                table.budget().release(Load { keys: 0, bytes: before.saturating_sub(after) });
+                self.heap = after;
             }
-            None => {
-                table.insert(&mut self.shard, self.fingerprint, C::new(state, tag), now);
-                true
-            }
+            None => table.insert(&mut self.shard, self.fingerprint, C::new(state, tag), now),
         }
+        taken
     }
 
     pub(crate) fn forget(&mut self) {
         if let Some(index) = self.found.take() {
+            // What was taken out of the cell was counted with it.
+            let left = self.shard.cell(index).heap_bytes();
+            self.policy.table.count_heap(self.heap, left);
+            let gone = Load { keys: 0, bytes: self.heap.saturating_sub(left) };
+            self.policy.table.budget().release(gone);
             self.policy.table.remove(&mut self.shard, index);
         }
     }
 
-    pub(crate) fn make_room(&mut self, registry: &Registry, now: u64) -> Result<(), Full> {
-        registry.make_room(&self.policy.table, &mut self.shard, now)
+    pub(crate) fn make_room(
+        &mut self,
+        registry: &Registry,
+        now: u64,
+        room: &mut Room<'_>,
+        needed: Load,
+    ) -> Result<(), Full> {
+        let Self { policy, fingerprint, shard, .. } = self;
+        let place = Place { table: &policy.table, shard, fingerprint: *fingerprint };
+        let made = registry.make_room(place, now, room, needed);
+        // What went from the same shard has moved the others.
+        self.found = self.found.and_then(|_| self.shard.find(self.fingerprint).ok());
+        made
     }
 }

@@ -4,13 +4,15 @@ use sluicegate_core::kernel::bucket::{Balance, Bucket};
 use sluicegate_core::kernel::{Admission, Kernel as _, Now, Overflow, Verdict};
 use sluicegate_core::{Cost, Costs, Decision, Error, Limit, Request, Span, Timestamp};
 
+use crate::budget::Room;
 use crate::cell::BucketCell;
 use crate::fingerprint::Fingerprint;
 use crate::general;
 use crate::opened::MemoryLimit;
 use crate::opened_policy::OpenedPolicy;
-use crate::registry::{Full, Registry};
+use crate::registry::{Full, Place, Registry};
 use crate::shard::Shard;
+use crate::table::Table;
 
 /// A check that a bucket has judged, and charged if it passed.
 pub(crate) struct Judged {
@@ -104,7 +106,7 @@ fn answer_rare(
 ) -> Result<Decision, Error> {
     match rare {
         Rare::Overflow(overflow) => Err(overflow.into()),
-        Rare::Full(full, verdict) if !opened.registry().evicts() => {
+        Rare::Full(full, verdict) if !full.may_wait => {
             turn_away(opened.limit(), &policy.rule, cost, verdict, now, full)
         }
         Rare::State | Rare::Full(..) => {
@@ -125,8 +127,11 @@ fn keep_first(
     cell: BucketCell,
     now: Now,
 ) -> Result<(), Full> {
-    registry.make_room(&policy.table, shard, now.micros)?;
-    policy.table.insert(shard, fingerprint, cell, now.micros);
+    let mut room = Room::none(&registry.budget);
+    let (table, needed) = (&*policy.table, Table::<BucketCell>::FIRST_LOAD);
+    registry.make_room(Place { table, shard, fingerprint }, now.micros, &mut room, needed)?;
+    room.spend(needed);
+    table.insert(shard, fingerprint, cell, now.micros);
     Ok(())
 }
 

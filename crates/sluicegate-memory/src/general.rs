@@ -3,14 +3,16 @@
 //! The shards of all policies are locked in one order, the states are taken, the core judges and
 //! charges, and what changed is written back before any lock is let go.
 
+use std::ops::Add as _;
+
 use smallvec::SmallVec;
 
-use sluicegate_core::kernel::Now;
+use sluicegate_core::kernel::{Now, State};
 use sluicegate_core::{
     Action, Decision, Enforcement, Error, Held, Operation, Request, Span, Step, step,
 };
 
-use crate::budget::Room;
+use crate::budget::{Load, Room};
 use crate::fingerprint::Fingerprint;
 use crate::kernels::AnyEntry;
 use crate::opened::MemoryLimit;
@@ -27,7 +29,7 @@ pub(crate) fn decide(
     now: Now,
 ) -> Result<Decision, Error> {
     let fingerprints = fingerprints(opened, request, first);
-    let mut decision = with_room(opened.registry(), |room| {
+    let mut decision = with_room(opened.registry(), &fingerprints, |room| {
         let mut call = Call { opened, now, entries: SmallVec::new() };
         call.lock(&fingerprints);
         call.answer(request, room)
@@ -37,6 +39,29 @@ pub(crate) fn decide(
         decision.set_forgotten(true);
     }
     Ok(decision)
+}
+
+/// What each policy counts against the request's subjects, in units.
+pub(crate) fn used(
+    opened: &MemoryLimit,
+    request: &Request<'_>,
+    first: Fingerprint,
+    now: Now,
+) -> Vec<u64> {
+    let fingerprints = fingerprints(opened, request, first);
+    let mut call = Call { opened, now, entries: SmallVec::new() };
+    call.lock(&fingerprints);
+    let mut held: PerPolicy<Option<Held>> =
+        call.entries().map(|entry| entry.take().map(Held::State)).collect();
+    call.catch_up(&held);
+    let members = opened.limit().members().iter().zip(&held);
+    let used = members.map(|(member, held)| {
+        state_of(held).map_or(0, |state| member.policy().rule().used(state, call.now))
+    });
+    let used = used.collect();
+    let kept = call.write(&mut held, 0);
+    debug_assert!(kept == Load::NONE, "nothing has changed");
+    used
 }
 
 /// One for each part of the limit.
@@ -68,28 +93,34 @@ fn forget_elsewhere(opened: &MemoryLimit, fingerprints: &[Fingerprint]) -> bool 
 /// was to be had: without locks of its own it can wait for theirs.
 fn with_room(
     registry: &Registry,
+    subjects: &[Fingerprint],
     mut answer: impl FnMut(&mut Room<'_>) -> Result<Decision, Error>,
 ) -> Result<Decision, Error> {
     let mut room = Room::none(&registry.budget);
-    room.final_try = !registry.evicts();
     let answered = answer(&mut room);
-    if room.wanted == 0 { answered } else { wait_for_room(registry, room, &mut answer) }
+    if room.wanted.is_none() {
+        answered
+    } else {
+        wait_for_room(registry, subjects, room, &mut answer)
+    }
 }
 
 #[cold]
 fn wait_for_room(
     registry: &Registry,
+    subjects: &[Fingerprint],
     mut room: Room<'_>,
     answer: &mut dyn FnMut(&mut Room<'_>) -> Result<Decision, Error>,
 ) -> Result<Decision, Error> {
     // A state that was found before may be evicted meanwhile, so that more is wanted.
     for _ in 0..RETRIES {
-        if !registry.fill(&mut room) {
+        let wanted = room.wanted.take();
+        let is_filled = wanted.is_some_and(|wanted| registry.fill(&mut room, wanted, subjects));
+        if !is_filled {
             break;
         }
-        room.wanted = 0;
         let answered = answer(&mut room);
-        if room.wanted == 0 {
+        if room.wanted.is_none() {
             return answered;
         }
     }
@@ -122,27 +153,33 @@ impl<'o> Call<'o> {
 
     /// The answer stands unless more room is wanted.
     fn answer(&mut self, request: &Request<'_>, room: &mut Room<'_>) -> Result<Decision, Error> {
-        let absent = match request.action() {
-            // A refund gives nothing to a key that isn't there.
-            Action::Decide(Operation::Peek | Operation::Refund | Operation::Reset)
-            | Action::Slices => 0,
-            _ => self.entries().filter(|entry| !entry.is_found()).count(),
-        };
-        // Room for what is new is taken first and given back when not needed: at the cap nobody is
-        // evicted for a request that is denied after all.
-        let is_roomy = room.try_fill(absent);
+        if request.leases().is_some() {
+            request.validate(self.opened.limit())?;
+        }
+        // Who asks this store has it at hand: nothing is gained by taking units ahead.
+        let request = &request.without_leasing();
         let mut held: PerPolicy<Option<Held>> =
             self.entries().map(|entry| entry.take().map(Held::State)).collect();
+        let needed = match request.action() {
+            // A refund gives nothing to a key that isn't there.
+            Action::Decide(Operation::Peek | Operation::Refund | Operation::Reset)
+            | Action::Slices => Load::NONE,
+            _ => self.needed(&held),
+        };
+        // Room is taken first and given back when not needed: at the cap nobody is evicted for a
+        // request that is denied after all.
+        let is_roomy = room.try_fill(needed).is_ok();
         self.catch_up(&held);
         if is_roomy {
             return match step(self.opened.limit(), request, self.now, &mut held) {
                 Ok(step) => {
-                    let inserted = self.write(&mut held, step.changed);
-                    room.spend(inserted);
+                    let kept = self.write(&mut held, step.changed);
+                    room.spend(kept);
                     Ok(step.decision)
                 }
                 Err(error) => {
-                    self.write(&mut held, 0);
+                    let kept = self.write(&mut held, 0);
+                    room.spend(kept);
                     Err(error)
                 }
             };
@@ -151,14 +188,14 @@ impl<'o> Call<'o> {
         let before = held.clone();
         let stepped = step(self.opened.limit(), request, self.now, &mut held).and_then(|stepped| {
             let Step { mut decision, mut changed, .. } = stepped;
-            match self.make_room(&mut decision, &mut changed, room) {
+            match self.make_room(&mut held, &before, &mut decision, &mut changed, room) {
                 Ok(()) => Ok((decision, changed)),
                 Err(full) => {
-                    if !room.final_try {
-                        room.wanted = absent;
+                    if full.may_wait && !room.final_try {
+                        room.wanted = Some(needed);
                     }
                     // The policies' own words are those of a peek: nothing is charged.
-                    held.clone_from(&before);
+                    held = before.clone();
                     let peek = request.as_peek();
                     let peeked = step(self.opened.limit(), &peek, self.now, &mut held)?;
                     let mut peeked = peeked.decision.with_notes(decision.notes());
@@ -169,8 +206,8 @@ impl<'o> Call<'o> {
             }
         });
         let changed = stepped.as_ref().map_or(0, |(_, changed)| *changed);
-        let inserted = self.write(&mut held, changed);
-        room.spend(inserted);
+        let kept = self.write(&mut held, changed);
+        room.spend(kept);
         stepped.map(|(decision, _)| decision)
     }
 
@@ -179,54 +216,62 @@ impl<'o> Call<'o> {
     fn catch_up(&mut self, held: &[Option<Held>]) {
         let is_late = held.iter().flatten().any(|held| match held {
             Held::State(state) => self.now.is_exceeded_by(state.newest()),
-            Held::Reading(_) => false,
+            Held::Leased(_) | Held::Reading(_) => false,
         });
         if is_late && let Some(now) = self.opened.registry().catch_up(self.now) {
             self.now = now;
         }
     }
 
-    /// Keeps what changed, puts the rest back, and gives how many states are new.
-    fn write(&mut self, held: &mut [Option<Held>], changed: u64) -> usize {
-        let (now, mut inserted) = (self.now.micros, 0);
+    /// The room that is needed at most to charge all policies.
+    fn needed(&mut self, held: &[Option<Held>]) -> Load {
+        let needs = |(entry, held): (&mut AnyEntry<'_>, &Option<Held>)| entry.needs(state_of(held));
+        self.entries().zip(held).map(needs).fold(Load::NONE, Load::add)
+    }
+
+    /// Keeps what changed, puts the rest back, and gives the room that was taken.
+    fn write(&mut self, held: &mut [Option<Held>], changed: u64) -> Load {
+        let (now, mut kept) = (self.now.micros, Load::NONE);
         for (index, (entry, held)) in self.entries().zip(held).enumerate() {
             let state = if let Some(Held::State(state)) = held.take() { Some(state) } else { None };
             if changed & (1 << index) == 0 {
-                entry.put_back(state);
+                kept += entry.put_back(state);
             } else {
-                inserted += usize::from(entry.keep(state, now));
+                kept += entry.keep(state, now);
             }
         }
-        inserted
+        kept
     }
 
-    /// Makes room for each state that is new, one by one; a shadow that finds none is not kept.
+    /// Makes room for each state that is new or has grown, one by one; where a shadow finds none,
+    /// what was there before is kept.
     fn make_room(
         &mut self,
+        held: &mut [Option<Held>],
+        before: &[Option<Held>],
         decision: &mut Decision,
         changed: &mut u64,
         room: &mut Room<'_>,
     ) -> Result<(), Full> {
         let registry = self.opened.registry();
-        let mut needed = 0;
+        let mut needed = Load::NONE;
         let mut notes = decision.notes();
         let (opened, now) = (self.opened, self.now.micros);
-        for (index, (entry, member)) in self.entries().zip(opened.limit().members()).enumerate() {
-            if entry.is_found() || *changed & (1 << index) == 0 {
+        let entries = self.entries().zip(held).zip(opened.limit().members());
+        for (index, ((entry, held), member)) in entries.enumerate() {
+            if *changed & (1 << index) == 0 {
                 continue;
             }
-            needed += 1;
-            if room.try_fill(needed) {
-                continue;
-            }
-            match entry.make_room(registry, now) {
-                Ok(()) => room.add(),
+            let needed_with_it = needed + entry.needs_for(state_of(held));
+            match entry.make_room(registry, now, room, needed_with_it) {
+                Ok(()) => needed = needed_with_it,
                 Err(full) => {
                     let matters = member.policy().enforcement() == Enforcement::Enforced;
-                    if !room.final_try || (matters && decision.is_allowed()) {
+                    let may_wait = full.may_wait && !room.final_try;
+                    if may_wait || (matters && decision.is_allowed()) {
                         return Err(full);
                     }
-                    needed -= 1;
+                    held.clone_from(&before[index]);
                     *changed &= !(1 << index);
                     notes.full = true;
                 }
@@ -234,6 +279,13 @@ impl<'o> Call<'o> {
         }
         decision.set_notes(notes);
         Ok(())
+    }
+}
+
+const fn state_of(held: &Option<Held>) -> Option<&State> {
+    match held {
+        Some(Held::State(state)) => Some(state),
+        Some(Held::Leased(_) | Held::Reading(_)) | None => None,
     }
 }
 

@@ -59,6 +59,32 @@ impl<C: Cell> Judges<C> {
         let by_each = self.decisive.iter().map(|rule| cell.expires_in(rule, scales, now));
         by_each.max().unwrap_or(NEVER)
     }
+
+    /// What a state is worth to the rule that loses most with it.
+    pub(crate) fn worth(&self, cell: &C, scales: &Scales, now: Now) -> Worth {
+        let expires_in = self.expires_in(cell, scales, now);
+        if expires_in == 0 {
+            return Worth { used: 0, expires_in };
+        }
+        let by_each = self.decisive.iter().map(|rule| cell.used(rule, scales, now));
+        Worth { used: by_each.max().unwrap_or(NEVER), expires_in }
+    }
+}
+
+/// Which of two states goes first when one has to: the lesser one.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) struct Worth {
+    /// Units that are forgotten with it; 0 when it equals a fresh key's.
+    pub(crate) used: u64,
+    /// µs until it equals a fresh key's.
+    pub(crate) expires_in: u64,
+}
+
+impl Worth {
+    /// Whether the state may go without a loss.
+    pub(crate) const fn is_fresh(self) -> bool {
+        self.expires_in == 0
+    }
 }
 
 /// Of some rules, those that keep every state for as long as all of them do.

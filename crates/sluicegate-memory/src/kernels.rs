@@ -3,6 +3,7 @@
 use sluicegate_core::kernel::{Rule, State};
 use sluicegate_core::{Limit, Member, TimeSource, for_each_kernel, match_kernel};
 
+use crate::budget::{Load, Room};
 use crate::cell::{BucketCell, LogCell, PlainCell};
 use crate::entry::Entry;
 use crate::fingerprint::Fingerprint;
@@ -56,13 +57,29 @@ macro_rules! any_policy_and_entry {
                 }
             }
 
-            /// Keeps a state, or nothing; gives whether it is one more than before.
-            pub(crate) fn keep(&mut self, state: Option<State>, now: u64) -> bool {
+            /// The room that a request may need for a subject with the state that was taken.
+            pub(crate) fn needs(&self, state: Option<&State>) -> Load {
+                match (self, state) {
+                    $((Self::$name(entry), Some(State::$name(state))) => entry.needs(Some(state)),)*
+                    $((Self::$name(entry), _) => entry.needs(None),)*
+                }
+            }
+
+            /// The room that is needed to keep a state.
+            pub(crate) fn needs_for(&self, state: Option<&State>) -> Load {
+                match (self, state) {
+                    $((Self::$name(entry), Some(State::$name(state))) => entry.needs_for(state),)*
+                    _ => Load::NONE,
+                }
+            }
+
+            /// Keeps a state, or nothing; gives the room that it took.
+            pub(crate) fn keep(&mut self, state: Option<State>, now: u64) -> Load {
                 match (self, state) {
                     $((Self::$name(entry), Some(State::$name(state))) => entry.keep(state, now),)*
                     (entry, _) => {
                         entry.forget();
-                        false
+                        Load::NONE
                     }
                 }
             }
@@ -86,16 +103,12 @@ impl AnyPolicy {
 }
 
 impl AnyEntry<'_> {
-    pub(crate) fn is_found(&self) -> bool {
-        match_kernel!(Self, self, entry => entry.is_found())
-    }
-
-    /// Puts back what was taken, which did not change. Only what is large was really taken.
-    pub(crate) fn put_back(&mut self, state: Option<State>) {
-        if let (Self::Log(entry), Some(State::Log(state))) = (self, state)
-            && entry.is_found()
-        {
-            entry.keep(state, 0);
+    /// Puts back what was taken, which did not change; only what is large was really taken. Gives
+    /// the room that it takes more than before.
+    pub(crate) fn put_back(&mut self, state: Option<State>) -> Load {
+        match (self, state) {
+            (Self::Log(entry), Some(State::Log(state))) if entry.is_found() => entry.keep(state, 0),
+            _ => Load::NONE,
         }
     }
 
@@ -103,8 +116,14 @@ impl AnyEntry<'_> {
         match_kernel!(Self, self, entry => entry.forget());
     }
 
-    /// Makes room for one more state in this entry's table.
-    pub(crate) fn make_room(&mut self, registry: &Registry, now: u64) -> Result<(), Full> {
-        match_kernel!(Self, self, entry => entry.make_room(registry, now))
+    /// Makes room for what this entry needs, besides what the room has been filled with before.
+    pub(crate) fn make_room(
+        &mut self,
+        registry: &Registry,
+        now: u64,
+        room: &mut Room<'_>,
+        needed: Load,
+    ) -> Result<(), Full> {
+        match_kernel!(Self, self, entry => entry.make_room(registry, now, room, needed))
     }
 }

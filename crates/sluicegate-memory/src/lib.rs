@@ -33,6 +33,7 @@ mod general;
 mod judges;
 mod kernels;
 mod lock;
+mod newcomers;
 mod opened;
 mod opened_policy;
 mod registry;

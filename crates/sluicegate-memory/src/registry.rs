@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use sluicegate_core::kernel::Now;
 use sluicegate_core::{Clock, Identity, TimeSource};
 
-use crate::budget::{Budget, Room};
+use crate::budget::{Budget, Load, Room, Short};
 use crate::cell::Cell;
 use crate::fingerprint::Fingerprint;
-use crate::ring::{Ring, TableKey};
+use crate::ring::{Heaviest, Ring, TableKey};
 use crate::shard::Shard;
-use crate::table::Table;
+use crate::table::{AnyTable, Table, Taken};
 
 /// Everything that the limits of a store share.
 pub(crate) struct Registry {
@@ -28,17 +28,29 @@ pub(crate) struct Registry {
     shards: usize,
 }
 
-/// What happens to a new key when the store holds as many as it may, and none of those looked at
-/// equals a fresh key's.
+/// What happens when the store has no room for a new key, or for what a known one has to keep, and
+/// none of the states looked at equals a fresh key's.
+///
+/// The limits share a store fairly: what each would hold if all that hold something held the same
+/// is its share. Only a limit that holds more than its share loses anything.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum Overflow {
-    /// The one closest to fresh, of a bounded sample, is forgotten. What is lost is at most what
+    /// The limit that holds most loses the state that has used least of its quota, of a bounded
+    /// sample: a key that was used once goes before an exhausted one. What is lost is at most what
     /// that key had consumed; [`Stats::evicted_live`](crate::Stats::evicted_live) counts.
     #[default]
     Evict,
-    /// The new key is turned away, and its decision says so in its notes.
+    /// The new key is turned away, and its decision says so in its notes; unless its limit holds
+    /// less than its share, which it takes from the limit that holds most, in the same way.
     Deny,
+}
+
+/// Where a subject's state is, or would be, in a shard that is locked.
+pub(crate) struct Place<'p, C: Cell> {
+    pub(crate) table: &'p Table<C>,
+    pub(crate) shard: &'p mut Shard<C>,
+    pub(crate) fingerprint: Fingerprint,
 }
 
 /// There is no room for another state.
@@ -46,16 +58,18 @@ pub enum Overflow {
 pub(crate) struct Full {
     /// µs until one of the states that were looked at may go.
     pub(crate) retry: u64,
+    /// Whether there are states that could go, of which none was to be had without waiting.
+    pub(crate) may_wait: bool,
 }
 
 impl Registry {
     pub(crate) fn new(
         clock: Box<dyn Clock>,
-        most: usize,
+        most: Load,
         overflow: Overflow,
         max_clock_back: u64,
     ) -> Self {
-        let shards = shards_for(most);
+        let shards = shards_for(most.keys);
         Self {
             runs: Mutex::default(),
             ring: Ring::new(shards),
@@ -122,117 +136,175 @@ impl Registry {
         found
     }
 
-    /// Takes room in the budget for one more state in a shard that is locked already: at the cap
-    /// a state that may go makes room, or else, unless the store is strict, one of those closest
-    /// to it.
+    /// Takes room for a load that a subject's state in a locked shard needs: where there is too
+    /// little, others go for it.
+    #[inline]
     pub(crate) fn make_room<C: Cell>(
         &self,
-        table: &Table<C>,
-        shard: &mut Shard<C>,
+        place: Place<'_, C>,
         now: u64,
+        room: &mut Room<'_>,
+        needed: Load,
     ) -> Result<(), Full> {
-        if self.budget.try_take(1) { Ok(()) } else { self.make_room_at_cap(table, shard, now) }
+        match room.try_fill(needed) {
+            Ok(()) => Ok(()),
+            Err(short) => self.make_room_at_cap(place, now, room, needed, short),
+        }
     }
 
     #[cold]
     fn make_room_at_cap<C: Cell>(
         &self,
-        table: &Table<C>,
-        shard: &mut Shard<C>,
+        mut place: Place<'_, C>,
         now: u64,
+        room: &mut Room<'_>,
+        needed: Load,
+        mut short: Short,
     ) -> Result<(), Full> {
-        let candidate = table.candidate(shard, now);
-        if let Some(candidate) = candidate.filter(|candidate| candidate.expires_in == 0) {
-            shard.remove(candidate.index);
-            return Ok(());
+        if !needed.beyond(self.budget.most()).is_none() {
+            return Err(Full { retry: 1, may_wait: false });
         }
-        let now = if table.is_injected() { self.clock.now().as_micros() } else { now };
-        if self.take_elsewhere(now, VISITS_FOR_FRESH, false).is_some() {
-            return Ok(());
-        }
-        match (self.overflow, candidate) {
-            (Overflow::Evict, Some(candidate)) => {
-                shard.remove(candidate.index);
-                self.budget.count_evicted_live();
-                Ok(())
-            }
-            (Overflow::Evict, None) => match self.take_elsewhere(now, usize::MAX, true) {
-                Some(was_live) => {
-                    if was_live {
-                        self.budget.count_evicted_live();
-                    }
-                    Ok(())
-                }
-                None => Err(Full { retry: 1 }),
-            },
-            (Overflow::Deny, candidate) => {
-                Err(Full { retry: candidate.map_or(1, |candidate| candidate.expires_in) })
+        let now = if place.table.is_injected() { self.clock.now().as_micros() } else { now };
+        for _ in 0..MOST_TAKEN {
+            room.add(self.take_one(&mut place, now, needed, short)?);
+            match room.try_fill(needed) {
+                Ok(()) => return Ok(()),
+                Err(still) => short = still,
             }
         }
+        Err(Full { retry: 1, may_wait: false })
     }
 
-    /// Removes a state of another shard. The caller holds locks, so it never waits for
-    /// one: what is in use by others is passed over.
-    fn take_elsewhere(&self, now: u64, visits: usize, live: bool) -> Option<bool> {
-        self.ring.visit(visits, |table, shard| table.take_one(shard, now, live))
+    /// Takes out one state. The caller holds locks, so it never waits for one: what is in use by
+    /// others is passed over.
+    fn take_one<C: Cell>(
+        &self,
+        place: &mut Place<'_, C>,
+        now: u64,
+        needed: Load,
+        short: Short,
+    ) -> Result<Load, Full> {
+        let Place { table, shard, fingerprint } = place;
+        let spare = std::slice::from_ref(fingerprint);
+        if let Some(load) = table.take_fresh(shard, spare, now) {
+            return Ok(load);
+        }
+        let visit = |table: &dyn AnyTable, shard| table.take_fresh_from(shard, now);
+        if let Some(load) = self.ring.visit(VISITS_FOR_FRESH, visit) {
+            return Ok(load);
+        }
+        let heaviest = self.ring.heaviest(short, Some((table.id(), needed)));
+        let may_take = |heaviest: &Heaviest| match self.overflow {
+            Overflow::Evict => true,
+            Overflow::Deny => heaviest.is_beyond_its_share && heaviest.leaves_own_within_its_share,
+        };
+        let Some(heaviest) = heaviest.filter(may_take) else {
+            let retry = table.next_fresh(shard, now).unwrap_or(1);
+            return Err(Full { retry, may_wait: false });
+        };
+        let in_own = (heaviest.table.id() == table.id())
+            .then(|| table.take_least(table.place_of(*fingerprint), shard, spare, now))
+            .flatten();
+        let taken = in_own.or_else(|| heaviest.table.take_least_of_all(false, spare, now));
+        let taken = taken.ok_or_else(|| {
+            // A log that is all that its limit holds can't make room for itself.
+            let is_alone = heaviest.table.id() == table.id()
+                && table.load().keys == 1
+                && shard.find(*fingerprint).is_ok();
+            Full { retry: 1, may_wait: !is_alone }
+        })?;
+        Ok(self.counted(taken))
     }
 
-    /// Whether there is room for a new state as long as there is another one to evict.
-    pub(crate) const fn evicts(&self) -> bool {
-        matches!(self.overflow, Overflow::Evict)
+    fn counted(&self, taken: Taken) -> Load {
+        if taken.was_live {
+            self.budget.count_evicted_live();
+        }
+        taken.load
     }
 
     /// Takes the room that is wanted, evicting states where there is none; gives whether it could.
-    /// The caller holds no locks, so it waits for shards that are in use.
+    /// The caller holds no locks, so it waits for shards that are in use. Its own subjects stay.
     #[cold]
-    pub(crate) fn fill(&self, room: &mut Room<'_>) -> bool {
-        if room.wanted > self.budget.most() {
-            return false;
-        }
+    pub(crate) fn fill(&self, room: &mut Room<'_>, wanted: Load, spare: &[Fingerprint]) -> bool {
         let now = self.clock.now().as_micros();
         for _ in 0..ROUNDS {
-            for _ in 0..self.ring.shards() {
-                if room.try_fill(room.wanted) {
+            for _ in 0..MOST_TAKEN {
+                let Err(short) = room.try_fill(wanted) else {
                     return true;
-                }
-                let Some((table, shard)) = self.ring.advance() else {
+                };
+                let may_take = |heaviest: &Heaviest| match self.overflow {
+                    Overflow::Evict => true,
+                    Overflow::Deny => heaviest.is_beyond_its_share,
+                };
+                let heaviest = self.ring.heaviest(short, None).filter(may_take);
+                let of_heaviest = heaviest
+                    .and_then(|heaviest| heaviest.table.take_least_of_all(true, spare, now));
+                let Some(taken) = of_heaviest.or_else(|| self.take_from_any(spare, now)) else {
                     break;
                 };
-                if let Some(was_live) = table.wait_and_take_one(shard, now) {
-                    room.add();
-                    if was_live {
-                        self.budget.count_evicted_live();
-                    }
-                }
+                room.add(self.counted(taken));
             }
             std::thread::yield_now();
         }
-        room.try_fill(room.wanted)
+        room.try_fill(wanted).is_ok()
     }
 
-    /// Removes what may go from the next `shards` shards of all tables.
-    pub(crate) fn sweep(&self, shards: usize) -> usize {
+    /// Takes a state from the first limit that has one of another subject: where each holds next to
+    /// nothing, the one that holds most may hold only what the caller needs itself.
+    #[cold]
+    fn take_from_any(&self, spare: &[Fingerprint], now: u64) -> Option<Taken> {
+        match self.overflow {
+            Overflow::Evict => {
+                let tables = self.ring.all(|_| true);
+                tables.iter().find_map(|table| table.take_least_of_all(true, spare, now))
+            }
+            Overflow::Deny => None,
+        }
+    }
+
+    /// Removes what may go from the next `slots` slots of all tables. Gives how many states.
+    pub(crate) fn sweep(&self, slots: usize) -> usize {
         let now = self.clock.now().as_micros();
-        let mut removed = 0;
-        for _ in 0..shards {
-            let Some((table, shard)) = self.ring.advance() else {
+        let (mut removed, mut left) = (0, slots);
+        while left > 0 {
+            let Some((table, shard, passed)) = self.ring.current() else {
                 break;
             };
-            removed += table.purge(shard, now);
+            let swept = table.sweep(shard, left, now);
+            if swept.is_done {
+                self.ring.pass(passed);
+            }
+            removed += swept.removed;
+            // An empty shard takes its time too.
+            left = left.saturating_sub(swept.looked.max(SLOTS_PER_VISIT));
         }
-        let _runs = self.lock();
-        self.forget_unused();
+        self.forget_dropped();
+        removed
+    }
+
+    /// Removes what may go from all tables. Gives how many states.
+    pub(crate) fn purge(&self) -> usize {
+        let now = self.clock.now().as_micros();
+        let tables = self.ring.all(|_| true);
+        let purge = |table: &Arc<dyn AnyTable>| -> usize {
+            (0..self.shards).map(|shard| table.purge(shard, now)).sum()
+        };
+        let removed = tables.iter().map(purge).sum();
+        drop(tables);
+        self.forget_dropped();
         removed
     }
 
     /// Shards of all tables.
+    #[cfg(test)]
     pub(crate) fn shards(&self) -> usize {
         self.ring.shards()
     }
 
-    /// Bytes of all tables.
-    pub(crate) fn bytes(&self) -> usize {
-        self.ring.all(|_| true).iter().map(|table| table.bytes()).sum()
+    fn forget_dropped(&self) {
+        let _runs = self.lock();
+        self.forget_unused();
     }
 
     /// Forgets the empty tables that nobody but the ring holds any more.
@@ -275,18 +347,21 @@ impl Tables<'_> {
 
 /// Other shards looked at for a state that equals fresh.
 const VISITS_FOR_FRESH: usize = 4;
-/// How often all shards are looked at for a state to evict. One that isn't there, although the
+/// States that go at most for what one call needs: as many as make room for the growth of a log.
+const MOST_TAKEN: usize = 128;
+/// Slots that take as long to look at as an empty shard.
+const SLOTS_PER_VISIT: usize = 16;
+/// How often room is looked for where there is no state to take. One that isn't there, although the
 /// store is full, is in the hands of a thread that is about to put it into another shard.
 const ROUNDS: usize = 64;
-/// States a full shard has when the store is large: so few that growing one takes at most about
-/// half a millisecond, and so many that the array it leaves goes back to the system. Smaller ones
-/// stay as holes in the heap, an eighth of the memory.
-const STATES_PER_SHARD: usize = 16_384;
+/// States a full shard has when the store is large: so few that growing one takes a small part of a
+/// millisecond, and so many that a table with none takes little: 16 KiB for a million keys.
+const STATES_PER_SHARD: usize = 4_096;
 /// Below this a shard says too little about which states are closest to fresh.
 const FEWEST_PER_SHARD: usize = 64;
 /// Enough that two threads seldom meet.
 const SHARDS_PER_THREAD: usize = 16;
-const MOST_SHARDS: usize = 1_024;
+const MOST_SHARDS: usize = 65_536;
 
 fn shards_for(most: usize) -> usize {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);

@@ -6,8 +6,11 @@
 //! without leaving a marker, and growing is one pass from left to right. The last few slots are
 //! nobody's home, so that nothing has to wrap around.
 
+use std::ops::AddAssign;
+
 use crate::cell::Cell;
 use crate::fingerprint::Fingerprint;
+use crate::judges::Worth;
 
 /// One place for a state.
 #[repr(C)]
@@ -31,8 +34,15 @@ pub(crate) struct Shard<C: Cell> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Candidate {
     pub(crate) index: usize,
-    /// µs until it equals a fresh key's.
-    pub(crate) expires_in: u64,
+    pub(crate) worth: Worth,
+}
+
+/// What was removed.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Removed {
+    pub(crate) states: usize,
+    /// Bytes outside their slots.
+    pub(crate) heap: usize,
 }
 
 impl<C: Cell> Slot<C> {
@@ -43,6 +53,13 @@ impl<C: Cell> Slot<C> {
     #[inline]
     fn is_empty(&self) -> bool {
         self.fingerprint == Fingerprint::NONE
+    }
+}
+
+impl AddAssign for Removed {
+    fn add_assign(&mut self, other: Self) {
+        self.states += other.states;
+        self.heap += other.heap;
     }
 }
 
@@ -106,7 +123,7 @@ impl<C: Cell> Shard<C> {
     /// Puts in a state whose fingerprint is not there yet, growing where there is no place.
     pub(crate) fn insert(&mut self, fingerprint: Fingerprint, cell: C) {
         if self.is_crowded() {
-            self.resize(self.larger());
+            self.grow();
         }
         let index = self.find(fingerprint).unwrap_or_else(|index| index);
         let gap =
@@ -117,8 +134,19 @@ impl<C: Cell> Shard<C> {
         self.taken += 1;
     }
 
+    /// Makes place for a fifth more.
+    pub(crate) fn grow(&mut self) {
+        self.resize(self.larger());
+    }
+
     /// Takes out the state at an index; what it had pushed aside moves back.
-    pub(crate) fn remove(&mut self, index: usize) {
+    pub(crate) fn remove(&mut self, index: usize) -> Removed {
+        let removed = self.take_out(index);
+        self.shrink_if_sparse();
+        removed
+    }
+
+    fn take_out(&mut self, index: usize) -> Removed {
         let mut end = index + 1;
         while let Some(slot) = self.slots.get(end)
             && !slot.is_empty()
@@ -126,59 +154,84 @@ impl<C: Cell> Shard<C> {
         {
             end += 1;
         }
+        let heap = self.slots[index].cell.heap_bytes();
         self.slots[index..end].rotate_left(1);
         self.slots[end - 1] = Slot::empty();
         self.taken -= 1;
+        Removed { states: 1, heap }
     }
 
-    /// Moves the hand over some slots and removes the states there that may go. Gives how many.
-    pub(crate) fn sweep(&mut self, slots: usize, mut expires_in: impl FnMut(&C) -> u64) -> usize {
-        let before = self.taken;
-        for _ in 0..slots.min(self.slots.len()) {
-            if self.hand >= self.slots.len() {
-                self.hand = 0;
-            }
-            let slot = &self.slots[self.hand];
-            if !slot.is_empty() && expires_in(&slot.cell) == 0 {
-                self.remove(self.hand);
+    /// Moves the hand over some slots, up to the last one at most, and removes the states there
+    /// that may go. Gives them, and how many slots it looked at.
+    pub(crate) fn sweep(
+        &mut self,
+        slots: usize,
+        mut expires_in: impl FnMut(&C) -> u64,
+    ) -> (Removed, usize) {
+        let (mut removed, mut looked) = (Removed::default(), 0);
+        if self.hand >= self.slots.len() {
+            self.hand = 0;
+        }
+        // Each state moves back once, however many go before it.
+        let (mut index, mut free) = (self.hand, self.hand);
+        while looked < slots && index < self.slots.len() {
+            looked += 1;
+            let slot = &mut self.slots[index];
+            if slot.is_empty() {
+                free = index + 1;
+            } else if expires_in(&slot.cell) == 0 {
+                removed += Removed { states: 1, heap: slot.cell.heap_bytes() };
+                *slot = Slot::empty();
             } else {
-                self.hand += 1;
+                free = self.move_back(index, free) + 1;
             }
+            index += 1;
         }
-        before - self.taken
+        self.hand = index;
+        // What the hand has not seen moves back as well, and the hand with it.
+        while free < index && self.slots.get(index).is_some_and(|slot| !slot.is_empty()) {
+            let place = self.move_back(index, free);
+            self.hand = self.hand.min(place);
+            free = place + 1;
+            index += 1;
+        }
+        self.taken -= removed.states;
+        if removed.states > 0 {
+            self.shrink_if_sparse();
+        }
+        (removed, looked)
     }
 
-    /// Removes every state that may go, and gives memory back when most of it is unused.
-    pub(crate) fn purge(&mut self, expires_in: impl FnMut(&C) -> u64) -> usize {
-        self.hand = 0;
-        // A removal makes the hand see the same slot twice.
-        let removed = self.sweep_round(expires_in);
-        let enough = if self.taken == 0 { 0 } else { self.taken + self.taken / 4 + SMALLEST };
-        if self.taken * 2 < self.slots.len() && enough < self.slots.len() {
-            self.resize(enough);
+    /// Moves a state back to the first free slot, or to its home if that comes later. Gives where
+    /// it is then.
+    fn move_back(&mut self, index: usize, free: usize) -> usize {
+        let place = self.home(self.slots[index].fingerprint).max(free);
+        if place < index {
+            self.slots.swap(place, index);
         }
+        place
+    }
+
+    /// Whether the hand has passed the last slot.
+    pub(crate) fn is_swept(&self) -> bool {
+        self.hand >= self.slots.len()
+    }
+
+    /// Removes every state that may go, and gives back the memory that is not used then.
+    pub(crate) fn purge(&mut self, expires_in: impl FnMut(&C) -> u64) -> Removed {
+        self.hand = 0;
+        let (removed, _) = self.sweep(usize::MAX, expires_in);
+        self.give_back();
         removed
     }
 
-    fn sweep_round(&mut self, mut expires_in: impl FnMut(&C) -> u64) -> usize {
-        let before = self.taken;
-        while self.hand < self.slots.len() {
-            let slot = &self.slots[self.hand];
-            if !slot.is_empty() && expires_in(&slot.cell) == 0 {
-                self.remove(self.hand);
-            } else {
-                self.hand += 1;
-            }
-        }
-        before - self.taken
-    }
-
-    /// Moves the hand until it has seen `sample` states, or a state that may go, or one at least
-    /// and a stretch of empty slots. Gives the one that is closest to fresh.
+    /// Moves the hand until it has seen `sample` states, or a fresh one, or one at least and a
+    /// stretch of empty slots. Gives the one of least worth that is of no subject to be spared.
     pub(crate) fn candidate(
         &mut self,
         sample: usize,
-        mut expires_in: impl FnMut(&C) -> u64,
+        spare: &[Fingerprint],
+        mut worth: impl FnMut(&C) -> Worth,
     ) -> Option<Candidate> {
         let mut best: Option<Candidate> = None;
         let mut left = sample;
@@ -192,22 +245,27 @@ impl<C: Cell> Shard<C> {
             let index = self.hand;
             let slot = &self.slots[index];
             self.hand += 1;
-            if slot.is_empty() {
+            if slot.is_empty() || spare.contains(&slot.fingerprint) {
                 continue;
             }
-            let expires_in = expires_in(&slot.cell);
-            if best.is_none_or(|best| expires_in < best.expires_in) {
-                best = Some(Candidate { index, expires_in });
+            let worth = worth(&slot.cell);
+            if best.is_none_or(|best| worth < best.worth) {
+                best = Some(Candidate { index, worth });
             }
             left -= 1;
-            if expires_in == 0 || left == 0 {
+            if worth.is_fresh() || left == 0 {
                 break;
             }
         }
         best
     }
 
+    /// What a state takes at most besides what it has on the heap: a shard is never less than
+    /// five eighths full, but for a few slots.
+    pub(crate) const BYTES_PER_STATE: usize = size_of::<Slot<C>>() * 8 / 5;
+
     /// Bytes taken, those that cells hold outside included.
+    #[cfg(test)]
     pub(crate) fn bytes(&self) -> usize {
         let outside: usize = self.slots.iter().map(|slot| slot.cell.heap_bytes()).sum();
         self.slots.capacity() * size_of::<Slot<C>>() + outside
@@ -225,6 +283,26 @@ impl<C: Cell> Shard<C> {
         (self.slots.len() + self.slots.len() / 5).max(self.slots.len() + 4).max(SMALLEST)
     }
 
+    /// Gives memory back when much of it is unused. Since a quarter of the slots have to be left
+    /// first, it costs little for each.
+    fn shrink_if_sparse(&mut self) {
+        if self.slots.len() > FEW && self.taken * 8 < self.slots.len() * 5 {
+            self.resize(self.enough());
+        }
+    }
+
+    /// Gives all memory back that isn't used.
+    pub(crate) fn give_back(&mut self) {
+        let enough = if self.taken == 0 { 0 } else { self.enough() };
+        if self.taken * 2 < self.slots.len() && enough < self.slots.len() {
+            self.resize(enough);
+        }
+    }
+
+    const fn enough(&self) -> usize {
+        self.taken + self.taken / 4 + SMALLEST
+    }
+
     /// Adds slots at the end that are nobody's home, as those there are all taken; gives the first.
     #[cold]
     fn lengthen(&mut self) -> usize {
@@ -238,10 +316,15 @@ impl<C: Cell> Shard<C> {
         let nobodys = (slots / 8).min(NOBODYS);
         self.homes = (slots - nobodys) as u64;
         let old = std::mem::replace(&mut self.slots, Vec::with_capacity(slots));
-        for slot in old.into_iter().filter(|slot| !slot.is_empty()) {
+        // The hand stays before what it has not seen, wherever that goes.
+        let mut hand = None;
+        for (index, slot) in old.into_iter().enumerate().filter(|(_, slot)| !slot.is_empty()) {
             let home = self.home(slot.fingerprint);
             while self.slots.len() < home {
                 self.slots.push(Slot::empty());
+            }
+            if index >= self.hand {
+                hand.get_or_insert(self.slots.len());
             }
             self.slots.push(slot);
         }
@@ -252,12 +335,14 @@ impl<C: Cell> Shard<C> {
             // More than was foreseen are pushed beyond the end: no reason to hold twice the room.
             self.slots.shrink_to_fit();
         }
-        self.hand = 0;
+        self.hand = hand.unwrap_or(self.slots.len());
     }
 }
 
 /// The fewest slots of a shard that holds anything.
 const SMALLEST: usize = 8;
+/// Slots that are not worth giving back as states go.
+const FEW: usize = 32;
 /// The most slots at the end that are nobody's home, unless they overflow.
 const NOBODYS: usize = 16;
 /// How many slots are looked at for each state wanted: most are taken, but not in a new shard.
@@ -284,7 +369,7 @@ mod tests {
     fn a_bucket_takes_32_bytes_and_never_crosses_a_cache_line() {
         assert_eq!((size_of::<Slot<BucketCell>>(), align_of::<Slot<BucketCell>>()), (32, 32));
         assert_eq!(size_of::<Slot<Plain>>(), 40);
-        assert_eq!(size_of::<Slot<LogCell>>(), 24);
+        assert_eq!(size_of::<Slot<LogCell>>(), 64);
     }
 
     fn state(used: u64) -> Plain {
@@ -300,6 +385,9 @@ mod tests {
             .collect();
         assert!(kept.iter().copied().eq(model.iter().map(|(key, used)| (*key, *used))));
         assert_eq!(shard.len(), model.len());
+        let few = (FEW + NOBODYS) * size_of::<Slot<Plain>>();
+        let counted = shard.len() * Shard::<Plain>::BYTES_PER_STATE;
+        assert!(shard.bytes() <= counted + few, "{} for {counted} counted", shard.bytes());
         for (fingerprint, expected) in model {
             let index = shard.find(*fingerprint).expect("what was put in is found");
             assert_eq!(used(shard.cell(index)), *expected);
@@ -360,8 +448,9 @@ mod tests {
                         let judge = |cell: &Plain| {
                             if used(cell) < below { gone.push(used(cell)); 0 } else { 1 }
                         };
-                        let removed = shard.sweep(slots, judge);
-                        prop_assert_eq!(removed, gone.len());
+                        let (removed, looked) = shard.sweep(slots, judge);
+                        prop_assert_eq!(removed, Removed { states: gone.len(), heap: 0 });
+                        prop_assert!(looked <= slots);
                         model.retain(|key, _| shard.find(*key).is_ok());
                     }
                     Step::Purge(below) => {
@@ -380,14 +469,35 @@ mod tests {
         for key in 0..100_u64 {
             shard.insert(Fingerprint { high: key << 57, low: key }, state(key + 1));
         }
-        let best = shard.candidate(16, used).unwrap();
-        assert_eq!(best.expires_in, 1);
+        let worth = |cell: &Plain, expires_in| Worth { used: used(cell), expires_in };
+        let best = shard.candidate(16, &[], |cell| worth(cell, 1)).unwrap();
+        assert_eq!(best.worth.used, 1);
         let fresh = (0..20).find_map(|_| {
-            shard
-                .candidate(16, |cell| if used(cell) == 70 { 0 } else { used(cell) })
-                .filter(|it| it.expires_in == 0)
+            let judge = |cell: &Plain| match used(cell) {
+                70 => Worth { used: 0, expires_in: 0 },
+                _ => worth(cell, 1),
+            };
+            shard.candidate(16, &[], judge).filter(|it| it.worth.is_fresh())
         });
         assert_eq!(used(shard.cell(fresh.unwrap().index)), 70);
+    }
+
+    /// Where it was in parts of the whole, there would be what it has emptied before.
+    #[test]
+    fn a_hand_looks_at_each_slot_once_though_its_shard_shrinks() {
+        let mut shard = Shard::default();
+        for key in 0..4_000_u64 {
+            shard.insert(Fingerprint { high: key << 52, low: key }, state(1));
+        }
+        shard.hand = 0;
+        let (slots, mut all) = (shard.slots.len(), 0);
+        while !shard.is_swept() {
+            let (removed, looked) = shard.sweep(10, |_| 0);
+            assert!(removed.states <= looked && looked <= 10);
+            all += looked;
+        }
+        assert_eq!(shard.len(), 0, "none is passed over");
+        assert!(all <= slots, "{all} looks at {slots} slots");
     }
 
     #[test]

@@ -1,18 +1,19 @@
 //! The states of one policy, cut into shards.
 
 use std::any::Any;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use sluicegate_core::kernel::Now;
 
-use crate::budget::Budget;
+use crate::budget::{Budget, Load};
 use crate::cell::Cell;
 use crate::fingerprint::Fingerprint;
 use crate::judges::Judges;
 use crate::lock::{Guard, Lock};
+use crate::newcomers::Newcomers;
 use crate::scales::Scales;
-use crate::shard::{Candidate, Shard};
+use crate::shard::{Candidate, Removed, Shard};
 
 /// The states of one policy. Handles of a limit that was opened anew with other numbers share it.
 pub(crate) struct Table<C: Cell> {
@@ -23,23 +24,38 @@ pub(crate) struct Table<C: Cell> {
     scales: Scales,
     judges: RwLock<Judges<C>>,
     budget: Arc<Budget>,
+    states: AtomicUsize,
+    /// Bytes outside of slots.
+    heap: AtomicUsize,
+    newcomers: Newcomers,
+    /// The shards that were looked at for a state that has to go.
+    hand: AtomicUsize,
     /// How far ahead of now a state may lie; `None` under injected time.
     max_clock_back: Option<u64>,
 }
 
 impl<C: Cell> Table<C> {
+    /// What a new state takes.
+    pub(crate) const FIRST_LOAD: Load = Load { keys: 1, bytes: Shard::<C>::BYTES_PER_STATE };
+
     pub(crate) fn new(shards: usize, budget: &Arc<Budget>, max_clock_back: Option<u64>) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let shards: Box<[_]> = (0..shards.next_power_of_two()).map(|_| Lock::default()).collect();
-        Self {
+        let table = Self {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             mask: shards.len() as u64 - 1,
             shards,
             scales: Scales::default(),
             judges: RwLock::default(),
             budget: Arc::clone(budget),
+            states: AtomicUsize::new(0),
+            heap: AtomicUsize::new(0),
+            newcomers: Newcomers::default(),
+            hand: AtomicUsize::new(0),
             max_clock_back,
-        }
+        };
+        table.budget.take(table.itself());
+        table
     }
 
     pub(crate) const fn id(&self) -> u64 {
@@ -69,46 +85,165 @@ impl<C: Cell> Table<C> {
         (fingerprint.low & self.mask) as usize
     }
 
-    /// Puts in a state for which there is room in the budget, and looks whether others may go.
+    /// Puts in a state for which room was taken, and looks whether others may go.
     pub(crate) fn insert(&self, shard: &mut Shard<C>, fingerprint: Fingerprint, cell: C, now: u64) {
         if shard.is_crowded() {
-            // Growing costs as much as looking at everything: see first whether it is needed.
-            let removed =
-                self.judged(self.long_ago(now), |expires_in| shard.sweep(usize::MAX, expires_in));
-            self.budget.release(removed);
-            if removed * 8 < shard.len() {
-                shard.insert(fingerprint, cell);
-                return;
+            // Growing takes long: see first whether it is needed.
+            let (removed, looked) = self.sweep_shard(shard, SLOTS_WHEN_CROWDED, now);
+            if removed * 8 < looked {
+                shard.grow();
             }
         } else if shard.len().is_multiple_of(INSERTS_PER_SWEEP) {
-            let removed = self
-                .judged(self.long_ago(now), |expires_in| shard.sweep(SLOTS_PER_SWEEP, expires_in));
-            self.budget.release(removed);
+            self.sweep_shard(shard, SLOTS_PER_SWEEP, now);
         }
+        self.states.fetch_add(1, Ordering::Relaxed);
+        self.count_heap(0, cell.heap_bytes());
         shard.insert(fingerprint, cell);
+        if !self.budget.has_room_for(NEARLY_FULL) {
+            self.newcomers.add(fingerprint);
+        }
     }
 
     /// Takes out the state at an index.
     pub(crate) fn remove(&self, shard: &mut Shard<C>, index: usize) {
-        shard.remove(index);
-        self.budget.release(1);
+        let removed = shard.remove(index);
+        self.release(removed);
     }
 
-    /// The state of a locked shard that should go first, of a bounded sample.
-    pub(crate) fn candidate(&self, shard: &mut Shard<C>, now: u64) -> Option<Candidate> {
+    /// Notes that a state takes other room outside its slot than before. The budget was told.
+    pub(crate) fn count_heap(&self, before: usize, after: usize) {
+        if after > before {
+            self.heap.fetch_add(after - before, Ordering::Relaxed);
+        } else if before > after {
+            self.heap.fetch_sub(before - after, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
+    /// Takes out a state that may go without a loss, if one of a bounded sample of a shard may, and
+    /// gives its room to the caller. Subjects that are to be spared stay.
+    pub(crate) fn take_fresh(
+        &self,
+        shard: &mut Shard<C>,
+        spare: &[Fingerprint],
+        now: u64,
+    ) -> Option<Load> {
+        let candidate = self.candidate(shard, spare, now)?;
+        candidate.worth.is_fresh().then(|| self.take_out(shard, candidate.index))
+    }
+
+    /// Takes out the state that is worth least, of a sample of the shard and of those that came
+    /// last, and gives its room to the caller.
+    pub(crate) fn take_least(
+        &self,
+        place: usize,
+        shard: &mut Shard<C>,
+        spare: &[Fingerprint],
+        now: u64,
+    ) -> Option<Taken> {
+        let best = self.candidate(shard, spare, now);
+        let is_least = best.is_some_and(|best| best.worth.used <= LEAST_USED);
+        if !is_least && let Some(taken) = self.take_newcomer((place, shard), best, spare, now) {
+            return Some(taken);
+        }
+        best.map(|Candidate { index, worth }| Taken {
+            load: self.take_out(shard, index),
+            was_live: !worth.is_fresh(),
+        })
+    }
+
+    /// µs until a state of a sample of the shard may go; `None` if there is none.
+    pub(crate) fn next_fresh(&self, shard: &mut Shard<C>, now: u64) -> Option<u64> {
+        self.candidate(shard, &[], now).map(|candidate| candidate.worth.expires_in)
+    }
+
+    /// Takes out one of those that came last, if it is worth less than another state.
+    #[cold]
+    fn take_newcomer(
+        &self,
+        (own_place, own): (usize, &mut Shard<C>),
+        other: Option<Candidate>,
+        spare: &[Fingerprint],
+        now: u64,
+    ) -> Option<Taken> {
+        for fingerprint in self.newcomers.take() {
+            let place = self.place_of(fingerprint);
+            let mut guard;
+            let shard: &mut Shard<C> = if place == own_place {
+                &mut *own
+            } else if let Some(free) = self.shards[place].try_lock() {
+                guard = free;
+                &mut guard
+            } else {
+                self.newcomers.add(fingerprint);
+                continue;
+            };
+            let Ok(index) = shard.find(fingerprint) else {
+                continue;
+            };
+            let worth = self
+                .judged(now, |judges, scales, now| judges.worth(shard.cell(index), scales, now));
+            // What is as much used as others now is no newcomer any more.
+            if !spare.contains(&fingerprint) && other.is_none_or(|other| worth < other.worth) {
+                let load = self.take_out(shard, index);
+                return Some(Taken { load, was_live: !worth.is_fresh() });
+            }
+        }
+        None
+    }
+
+    fn candidate(
+        &self,
+        shard: &mut Shard<C>,
+        spare: &[Fingerprint],
+        now: u64,
+    ) -> Option<Candidate> {
         if shard.len() == 0 {
             return None;
         }
-        self.judged(now, |expires_in| shard.candidate(SAMPLE, expires_in))
+        self.judged(now, |judges, scales, now| {
+            shard.candidate(SAMPLE, spare, |cell| judges.worth(cell, scales, now))
+        })
     }
 
-    fn take_from(&self, shard: &mut Shard<C>, now: u64, live: bool) -> Option<bool> {
-        let Candidate { index, expires_in } = self.candidate(shard, now)?;
-        if expires_in > 0 && !live {
-            return None;
-        }
-        shard.remove(index);
-        Some(expires_in > 0)
+    /// Takes out a state whose room the caller takes over.
+    fn take_out(&self, shard: &mut Shard<C>, index: usize) -> Load {
+        let removed = shard.remove(index);
+        self.uncount(removed)
+    }
+
+    fn release(&self, removed: Removed) {
+        let load = self.uncount(removed);
+        self.budget.release(load);
+    }
+
+    fn uncount(&self, removed: Removed) -> Load {
+        self.states.fetch_sub(removed.states, Ordering::Relaxed);
+        self.count_heap(removed.heap, 0);
+        Self::load_of(removed)
+    }
+
+    const fn load_of(Removed { states, heap }: Removed) -> Load {
+        Load { keys: states, bytes: states * Shard::<C>::BYTES_PER_STATE + heap }
+    }
+
+    /// What the table takes without a state.
+    fn itself(&self) -> Load {
+        let bytes = size_of::<Self>() + self.shards.len() * size_of::<Lock<Shard<C>>>();
+        Load { keys: 0, bytes }
+    }
+
+    /// Looks at the next slots of a shard. Gives how many states were removed, and how many slots
+    /// it looked at.
+    fn sweep_shard(&self, shard: &mut Shard<C>, slots: usize, now: u64) -> (usize, usize) {
+        let (removed, looked) = self.judged(self.long_ago(now), |judges, scales, now| {
+            shard.sweep(slots, |cell| judges.expires_in(cell, scales, now))
+        });
+        self.release(removed);
+        (removed.states, looked)
     }
 
     /// Counts a handle that judges by `rule`.
@@ -132,8 +267,8 @@ impl<C: Cell> Table<C> {
         now.saturating_sub(self.max_clock_back.unwrap_or(0))
     }
 
-    /// Calls with the function that says how many µs from now a state may go.
-    fn judged<T>(&self, now: u64, call: impl FnOnce(&dyn Fn(&C) -> u64) -> T) -> T {
+    /// Calls with what judges states.
+    fn judged<T>(&self, now: u64, call: impl FnOnce(&Judges<C>, &Scales, Now) -> T) -> T {
         let judges = self.judges.read().unwrap_or_else(PoisonError::into_inner);
         // Injected time can go anywhere; at the cap its states are compared by their own times.
         let now = Now {
@@ -141,27 +276,47 @@ impl<C: Cell> Table<C> {
             // As far ahead as before, seen from there.
             max_clock_back: self.max_clock_back.map(|bound| bound.saturating_mul(2)),
         };
-        call(&|cell| judges.expires_in(cell, &self.scales, now))
+        call(&judges, &self.scales, now)
     }
 }
 
 /// What the store does to tables of whatever kernel.
 pub(crate) trait AnyTable: Any + Send + Sync {
     fn id(&self) -> u64;
-    /// Takes out the state of a fingerprint.
     /// Forgets a subject; gives whether there was a state of it.
     fn forget(&self, fingerprint: Fingerprint) -> bool;
     /// Whether it holds nothing and nobody is about to put something in: doesn't wait for shards.
     fn is_empty(&self) -> bool;
-    fn bytes(&self) -> usize;
+    /// What its states take.
+    fn load(&self) -> Load;
     /// Removes what may go from one shard; gives how many states those were.
     fn purge(&self, shard: usize, now: u64) -> usize;
-    /// Removes one state from one shard, unless somebody else has it locked: one that may go, or
-    /// else, when `live` states may go too, the one closest to it. Gives whether it was live.
-    /// The room stays taken.
-    fn take_one(&self, shard: usize, now: u64, live: bool) -> Option<bool>;
-    /// The same of any state, waiting for the shard if it is locked.
-    fn wait_and_take_one(&self, shard: usize, now: u64) -> Option<bool>;
+    /// The same of the next `slots` slots of the shard at most.
+    fn sweep(&self, shard: usize, slots: usize, now: u64) -> Swept;
+    /// Takes a state that may go without a loss from one shard, unless somebody else has it locked
+    /// or there is none in a sample. Its room is the caller's.
+    fn take_fresh_from(&self, shard: usize, now: u64) -> Option<Load>;
+    /// Takes the state that is worth least, of a sample of the next shard that nobody else has
+    /// locked. If it `waits`, of the next shard that holds something.
+    fn take_least_of_all(&self, waits: bool, spare: &[Fingerprint], now: u64) -> Option<Taken>;
+}
+
+/// A state that was taken out; its room is the caller's.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Taken {
+    pub(crate) load: Load,
+    /// Whether it did not equal a fresh key's.
+    pub(crate) was_live: bool,
+}
+
+/// What a sweep did.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Swept {
+    pub(crate) removed: usize,
+    /// Slots it looked at.
+    pub(crate) looked: usize,
+    /// Whether it came to the end of the shard.
+    pub(crate) is_done: bool,
 }
 
 impl<C: Cell> AnyTable for Table<C> {
@@ -179,31 +334,49 @@ impl<C: Cell> AnyTable for Table<C> {
         self.shards.iter().all(|shard| shard.try_lock().is_some_and(|shard| shard.len() == 0))
     }
 
-    fn bytes(&self) -> usize {
-        let slots: usize = self.shards.iter().map(|shard| shard.lock().bytes()).sum();
-        slots + size_of::<Self>() + self.shards.len() * size_of::<Lock<Shard<C>>>()
+    fn load(&self) -> Load {
+        let states = self.states.load(Ordering::Relaxed);
+        Self::load_of(Removed { states, heap: self.heap.load(Ordering::Relaxed) })
     }
 
     fn purge(&self, shard: usize, now: u64) -> usize {
         let mut shard = self.shards[shard].lock();
-        let removed = self.judged(self.long_ago(now), |expires_in| shard.purge(expires_in));
-        self.budget.release(removed);
-        removed
+        let removed = self.judged(self.long_ago(now), |judges, scales, now| {
+            shard.purge(|cell| judges.expires_in(cell, scales, now))
+        });
+        self.release(removed);
+        removed.states
     }
 
-    fn take_one(&self, shard: usize, now: u64, live: bool) -> Option<bool> {
-        self.take_from(&mut *self.shards[shard].try_lock()?, now, live)
+    fn sweep(&self, shard: usize, slots: usize, now: u64) -> Swept {
+        let mut shard = self.shards[shard].lock();
+        let (removed, looked) = self.sweep_shard(&mut shard, slots, now);
+        let is_done = shard.is_swept();
+        if is_done {
+            shard.give_back();
+        }
+        Swept { removed, looked, is_done }
     }
 
-    fn wait_and_take_one(&self, shard: usize, now: u64) -> Option<bool> {
-        self.take_from(&mut *self.shards[shard].lock(), now, true)
+    fn take_fresh_from(&self, shard: usize, now: u64) -> Option<Load> {
+        self.take_fresh(&mut *self.shards[shard].try_lock()?, &[], now)
+    }
+
+    fn take_least_of_all(&self, waits: bool, spare: &[Fingerprint], now: u64) -> Option<Taken> {
+        let tries = if waits { self.shards.len() } else { self.shards.len().min(SHARDS_TRIED) };
+        (0..tries).find_map(|_| {
+            let place = self.hand.fetch_add(1, Ordering::Relaxed) & (self.shards.len() - 1);
+            let shard = &self.shards[place];
+            let mut shard = if waits { shard.lock() } else { shard.try_lock()? };
+            self.take_least(place, &mut shard, spare, now)
+        })
     }
 }
 
 impl<C: Cell> Drop for Table<C> {
     fn drop(&mut self) {
-        let left = self.shards.iter().map(|shard| shard.lock().len()).sum();
-        self.budget.release(left);
+        let (states, itself) = (self.load(), self.itself());
+        self.budget.release(states + itself);
     }
 }
 
@@ -212,5 +385,135 @@ impl<C: Cell> Drop for Table<C> {
 const INSERTS_PER_SWEEP: usize = 8;
 /// Slots looked at in a sweep.
 const SLOTS_PER_SWEEP: usize = 32;
+/// Slots looked at before a shard grows: so many that it seldom does while there is something to
+/// remove, and few beside those that it moves when it grows.
+const SLOTS_WHEN_CROWDED: usize = 128;
+/// Newcomers are remembered when there is no room for so many more.
+const NEARLY_FULL: Load = Load { keys: Newcomers::MOST, bytes: Newcomers::MOST * 64 };
+/// Nothing that isn't fresh has used less.
+const LEAST_USED: u64 = 1;
+/// Shards looked at that may be empty, or in use.
+const SHARDS_TRIED: usize = 16;
 /// States compared when one has to go.
 const SAMPLE: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell as Counter;
+
+    use sluicegate_core::Policy;
+    use sluicegate_core::kernel::Rule;
+    use sluicegate_core::kernel::window::{FixedWindow, State};
+
+    use super::*;
+    use crate::cell::{PlainCell, StateOf};
+    use crate::scales::Tag;
+
+    thread_local! {
+        static JUDGED: Counter<usize> = const { Counter::new(0) };
+    }
+
+    /// Counts how often its states are looked at.
+    #[derive(Default)]
+    struct Counting(PlainCell<FixedWindow>);
+
+    impl Cell for Counting {
+        type Kernel = FixedWindow;
+        type Align = u64;
+
+        fn new(state: State, tag: Tag) -> Self {
+            Self(PlainCell::new(state, tag))
+        }
+
+        fn take(&mut self, scales: &Scales) -> StateOf<Self> {
+            self.0.take(scales)
+        }
+
+        fn expires_in(&self, rule: &FixedWindow, scales: &Scales, now: Now) -> u64 {
+            JUDGED.set(JUDGED.get() + 1);
+            self.0.expires_in(rule, scales, now)
+        }
+
+        fn used(&self, rule: &FixedWindow, scales: &Scales, now: Now) -> u64 {
+            self.0.used(rule, scales, now)
+        }
+    }
+
+    fn judged(call: impl FnOnce()) -> usize {
+        JUDGED.set(0);
+        call();
+        JUDGED.get()
+    }
+
+    const HOUR: u64 = 3_600_000_000;
+
+    fn table(keys: usize) -> Table<Counting> {
+        let most = Load { keys, bytes: usize::MAX };
+        let table = Table::new(1, &Arc::new(Budget::new(most)), Some(5_000_000));
+        let Rule::Window(rule) = "fixed_window 5/h".parse::<Policy>().unwrap().rule().clone()
+        else {
+            panic!("a window");
+        };
+        table.join(&rule);
+        table
+    }
+
+    fn insert(table: &Table<Counting>, key: u64, now: u64) -> Fingerprint {
+        let high = key.wrapping_mul(0x9e37_79b9_7f4a_7c15).min(u64::MAX - 1);
+        let fingerprint = Fingerprint { high, low: key };
+        let cell = Counting::new(State { newest: now, start: now, used: 1 }, Tag::NONE);
+        table.budget.take(Table::<Counting>::FIRST_LOAD);
+        table.insert(&mut table.lock(fingerprint), fingerprint, cell, now);
+        fingerprint
+    }
+
+    #[test]
+    fn no_new_key_looks_at_more_than_so_many_of_those_that_expired() {
+        let table = table(1_000_000);
+        (0..100_000).for_each(|key| _ = insert(&table, key, HOUR));
+        assert_eq!(table.load().keys, 100_000);
+        for key in 100_000..150_000 {
+            let looked = judged(|| _ = insert(&table, key, 3 * HOUR));
+            assert!(looked <= SLOTS_WHEN_CROWDED, "{looked} for key {key}");
+        }
+        assert_eq!(table.load().keys, 50_000, "all that expired are gone");
+        let itself = table.itself().bytes;
+        assert_eq!(table.budget.taken(), table.load() + Load { keys: 0, bytes: itself });
+    }
+
+    #[test]
+    fn a_sweep_looks_at_no_more_than_it_is_told_and_gets_everywhere() {
+        let table = table(1_000_000);
+        (0..20_000).for_each(|key| _ = insert(&table, key, HOUR));
+        let mut sweeps = 0;
+        while table.load() != Load::NONE {
+            let looked = judged(|| _ = table.sweep(0, 100, 3 * HOUR));
+            assert!(looked <= 100);
+            sweeps += 1;
+        }
+        // It began somewhere, and each round is of some 25,000 slots.
+        assert!((200..1_000).contains(&sweeps), "{sweeps}");
+    }
+
+    /// However much more other keys have used, and however few have not.
+    #[test]
+    fn the_one_that_was_used_least_goes_though_a_sample_does_not_show_it() {
+        let table = table(20_000);
+        let exhausted: Vec<Fingerprint> =
+            (0..19_900).map(|key| insert(&table, key, HOUR)).collect();
+        for fingerprint in &exhausted {
+            let mut shard = table.lock(*fingerprint);
+            let index = shard.find(*fingerprint).unwrap();
+            let state = State { newest: HOUR, start: HOUR, used: 5 };
+            *shard.cell_mut(index) = Counting::new(state, Tag::NONE);
+        }
+        for key in 19_900..50_000 {
+            let fingerprint = insert(&table, key, HOUR);
+            let taken = table.take_least_of_all(true, &[], HOUR).unwrap();
+            assert!(taken.was_live);
+            table.budget.release(taken.load);
+            assert!(table.lock(fingerprint).find(fingerprint).is_err(), "key {key} stayed");
+        }
+        assert_eq!(table.load().keys, 19_900);
+    }
+}
