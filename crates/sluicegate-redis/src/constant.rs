@@ -13,6 +13,8 @@ pub(crate) enum Constant {
     Whole(i64),
     /// A format of `struct`.
     Format(Format),
+    /// A length in four bytes, as a text.
+    Length(usize),
     /// The format of an entry that always has as many numbers.
     Entry(FixedKind),
     /// A table from the kinds of fixed length to the bytes of their entries.
@@ -37,6 +39,12 @@ impl fmt::Display for Constant {
         match self {
             Self::Whole(number) => write!(f, "{number}"),
             Self::Format(format) => write!(f, "'{format}'"),
+            Self::Length(length) => {
+                let bytes = length.to_be_bytes();
+                f.write_str("'")?;
+                bytes[bytes.len() - 4..].iter().try_for_each(|byte| write!(f, "\\{byte}"))?;
+                f.write_str("'")
+            }
             Self::Entry(kind) => {
                 f.write_str("'")?;
                 write_items(f, &[Item::Whole(HEAD_BYTES), Item::Numbers(kind.numbers)])?;

@@ -15,6 +15,8 @@ pub(crate) enum Item {
     /// A whole number of so many bytes. The head of an entry is one too: a number is made and
     /// compared faster than a text.
     Whole(usize),
+    /// A text of so many bytes.
+    Text(usize),
 }
 
 /// A format, in pieces that are formats by themselves.
@@ -29,7 +31,7 @@ impl Format {
             let mut piece = *piece;
             while let [item, rest @ ..] = piece {
                 size += match *item {
-                    Item::Bytes(bytes) | Item::Whole(bytes) => bytes,
+                    Item::Bytes(bytes) | Item::Whole(bytes) | Item::Text(bytes) => bytes,
                     Item::Numbers(count) => count * NUMBER_BYTES,
                 };
                 piece = rest;
@@ -55,6 +57,7 @@ pub(crate) fn write_items<'i>(
     for item in items {
         match *item {
             Item::Whole(bytes) => write!(f, "I{bytes}")?,
+            Item::Text(bytes) => write!(f, "c{bytes}")?,
             Item::Bytes(count) => f.write_str(&"B".repeat(count))?,
             Item::Numbers(count) => f.write_str(&format!("I{NUMBER_BYTES}").repeat(count))?,
         }
@@ -69,8 +72,8 @@ mod tests {
     #[test]
     fn a_format_knows_its_text_and_its_size() {
         let format =
-            Format(&[&[Item::Whole(6), Item::Whole(2)], &[Item::Numbers(2), Item::Bytes(2)]]);
-        assert_eq!(format.to_string(), ">I6I2I7I7BB");
+            Format(&[&[Item::Whole(6), Item::Text(2)], &[Item::Numbers(2), Item::Bytes(2)]]);
+        assert_eq!(format.to_string(), ">I6c2I7I7BB");
         assert_eq!(format.size(), 24);
     }
 }

@@ -21,25 +21,39 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod access;
+mod call;
+mod cluster;
 mod constant;
 mod format;
+mod hold;
+mod joint;
 mod link;
 mod opened;
 mod program;
+mod redis_url;
 mod reply;
 mod resp;
 mod script;
+mod slot;
+mod stamp;
 mod store;
 mod twin;
+mod way;
 
-pub use link::UrlError;
+pub use access::{Credentials, CredentialsError, TlsOptions};
+#[doc(hidden)]
+pub use hold::HoldId;
 pub use opened::RedisLimit;
 #[doc(hidden)]
 pub use program::Program;
+pub use redis_url::{RedisUrl, UrlError};
 #[doc(hidden)]
 pub use reply::{Reply, read_reply};
 #[doc(hidden)]
 pub use resp::Value;
 #[doc(hidden)]
 pub use script::Script;
+#[doc(hidden)]
+pub use stamp::{Said, Stamped};
 pub use store::{RedisStore, RedisStoreBuilder};

@@ -2,8 +2,15 @@
 //!
 //! | bytes | head |
 //! | --- | --- |
-//! | 1 | the [`Lane`] that may be tried |
-//! | 7 | `max_clock_back`, µs |
+//! | 4 | tag, which the reply repeats |
+//! | 7 | the last µs, by the server's clock, in which anybody waits for the reply |
+//! | 1 | the [`Lane`] that may be tried; with [`INJECTED`] added, the time to judge by is given |
+//! | 1 | keys |
+//! | 2 | how many calls, each with keys of its own, have this program |
+//! | 2 | how many callers each of them stands for |
+//! | 7 | `max_clock_back`, µs; or the time to judge by, µs since the epoch |
+//!
+//! Tag, last µs, calls and callers are filled in when it is sent.
 //!
 //! | bytes | each policy |
 //! | --- | --- |
@@ -15,6 +22,13 @@
 //! | 14 | two more numbers of the kernel's own |
 //! | 1 | strategies that follow, 14 bytes each: limit and window |
 //!
+//! | bytes | what a holder of leases wants and tells, if [`LEASING`] is added to the operation |
+//! | --- | --- |
+//! | 7 | how many times the costs are wanted |
+//! | 7 | the width of a slot, µs |
+//! | 7 | what a slot is called that is opened |
+//! | 1 | reports that follow, each: what the slot is called, and of each policy what was spent, and what is returned |
+//!
 //! | bytes | end |
 //! | --- | --- |
 //! | 1 | operation, by its code |
@@ -25,7 +39,8 @@
 use sluicegate_core::kernel::{FixedKind, HEAD_BYTES, Layout, NUMBER_BYTES as NUMBER, Rule};
 use sluicegate_core::record::retention;
 use sluicegate_core::{
-    Action, DeniedCharge, Enforcement, Limit, Member, Operation, Request, Span, Timestamp,
+    Action, DeniedCharge, Enforcement, Leasing, Limit, MAX_EXACT, Member, Operation, Request, Span,
+    Timestamp,
 };
 
 use crate::format::{Format, Item};
@@ -34,7 +49,11 @@ use crate::twin::{BOUNDARIES, Lane, Twin};
 /// How many of a kernel's own numbers stand before the cost: as many as a plain check needs.
 const EARLY: usize = 3;
 
-const HEAD_ITEMS: &[Item] = &[Item::Bytes(1), Item::Numbers(1)];
+const HEAD_ITEMS: &[Item] =
+    &[Item::Text(TAG_BYTES), Item::Numbers(1), Item::Bytes(2), COUNT, COUNT, Item::Numbers(1)];
+const COUNT: Item = Item::Whole(2);
+/// How many of the callers of one call passed.
+pub(crate) const TIMES_ITEMS: &[Item] = &[COUNT];
 const OWN_ITEMS: &[Item] = &[Item::Whole(HEAD_BYTES), Item::Numbers(EARLY + 1)];
 const TRAIT_ITEMS: &[Item] = &[Item::Bytes(2), Item::Numbers(1)];
 const FURTHER_ITEMS: &[Item] = &[Item::Numbers(2), Item::Bytes(1)];
@@ -52,6 +71,27 @@ pub(crate) const WHOLE_POLICY: Format = Format(&[OWN_ITEMS, TRAIT_ITEMS, FURTHER
 /// The end.
 pub(crate) const END: Format = Format(&[&[Item::Bytes(3), Item::Numbers(1)]]);
 
+/// The beginning of what a holder of leases wants and tells.
+pub(crate) const LEASING_HEAD: Format = Format(&[&[Item::Numbers(3), Item::Bytes(1)]]);
+
+/// The length of a word in the program of an errand, and in a reply to several calls.
+pub(crate) const WORD_LENGTH: Format = Format(&[&[Item::Whole(4)]]);
+
+/// Where things stand in the head.
+pub(crate) const TAG_BYTES: usize = 4;
+pub(crate) const LATE: usize = TAG_BYTES;
+pub(crate) const LANE: usize = LATE + NUMBER;
+pub(crate) const KEYS: usize = LANE + 1;
+pub(crate) const CALLS: usize = KEYS + 1;
+pub(crate) const TIMES: usize = CALLS + 2;
+const BACK: usize = TIMES + 2;
+
+/// Added to a lane: the time to judge by comes with the call.
+pub(crate) const INJECTED: u8 = 16;
+
+/// Added to an operation: a holder of leases wants or tells something.
+pub(crate) const LEASING: u8 = 64;
+
 pub(crate) const SHADOW: u8 = 1;
 pub(crate) const CHARGE_DENIED: u8 = 2;
 // 4 and 8 are the twins' own: `twin::SHAPER` and `twin::SMOOTH`.
@@ -59,7 +99,7 @@ pub(crate) const CHARGE_DENIED: u8 = 2;
 pub(crate) const NEXT_PART: u8 = 16;
 
 /// The operations that the scripts know, by the words they have for them.
-pub(crate) const OPERATIONS: [(&str, Action<'static>); 8] = [
+pub(crate) const OPERATIONS: [(&str, Action<'static>); 9] = [
     ("CHECK", Action::Decide(Operation::Check)),
     ("PEEK", Action::Decide(Operation::Peek)),
     ("RESERVE", Action::Decide(Operation::Reserve { within: Span::ZERO })),
@@ -68,6 +108,7 @@ pub(crate) const OPERATIONS: [(&str, Action<'static>); 8] = [
     ("REFUND", Action::Decide(Operation::Refund)),
     ("GIVE_BACK", Action::Decide(Operation::GiveBack { taken_at: Timestamp::EPOCH })),
     ("SLICES", Action::Slices),
+    ("RESET", Action::Decide(Operation::Reset)),
 ];
 
 /// The program of a limit, as a check at the policies' own costs; others are made from it.
@@ -96,8 +137,10 @@ impl Program {
             lane_costs: Vec::new(),
             calendars: Vec::new(),
         };
-        program.bytes.push(Lane::General as u8);
-        push(&mut program.bytes, max_clock_back.as_micros());
+        let own = limit.members().iter().filter(|member| is_apart(member.policy().rule()));
+        let keys = limit.parts().len() + own.count();
+        head(&mut program.bytes, Lane::General, keys);
+        put(&mut program.bytes[BACK..], max_clock_back.as_micros());
         let mut part = 0;
         for (index, member) in limit.members().iter().enumerate() {
             program.add(index, member, if member.part() > part { NEXT_PART } else { 0 });
@@ -106,7 +149,6 @@ impl Program {
         if limit.parts().len() > 1 {
             program.lane = Lane::General;
         }
-        let count = |length: usize| u8::try_from(length).unwrap_or(u8::MAX);
         let (parts, policies) = (count(limit.parts().len()), count(limit.members().len()));
         program.bytes.extend_from_slice(&[0, parts, policies]);
         push(&mut program.bytes, 0);
@@ -119,24 +161,29 @@ impl Program {
     }
 
     /// The bytes for one request. `near` is the time around which a policy is guessed to be
-    /// judged.
+    /// judged; `at` the time to judge by, in µs, if that isn't the server's.
     #[must_use]
     pub fn bytes(
         &self,
         limit: &Limit,
         request: &Request<'_>,
         near: impl Fn(usize) -> u64,
+        at: Option<u64>,
     ) -> Vec<u8> {
         let mut bytes = self.bytes.clone();
         let action = request.action();
-        let mut is_plain = action == Action::Decide(Operation::Check);
+        let mut is_plain = action == Action::Decide(Operation::Check) && request.leases().is_none();
         for (index, &entry) in self.entries.iter().enumerate() {
             let cost = request.cost_of(limit, index);
             is_plain = is_plain && cost > 0 && cost <= self.lane_costs[index];
             put(&mut bytes[entry + COST..], cost);
         }
         if is_plain {
-            bytes[0] = self.lane as u8;
+            bytes[LANE] = self.lane as u8;
+        }
+        if let Some(at) = at {
+            bytes[LANE] += INJECTED;
+            put(&mut bytes[BACK..], at);
         }
         let end = bytes.len() - END.size();
         bytes[end] = action.code();
@@ -151,6 +198,17 @@ impl Program {
             for (number, boundary) in BOUNDARIES.into_iter().zip(boundaries) {
                 put(&mut bytes[self.entries[index] + place_of(number)..], boundary.as_micros());
             }
+        }
+        if action == Action::Decide(Operation::Reset) {
+            // The records of its subjects go too.
+            let parts = bytes[end + 1];
+            bytes[KEYS] += parts;
+        }
+        if let Some(leasing) = request.leases() {
+            bytes[end] += LEASING;
+            let end = bytes.split_off(end);
+            write_leasing(leasing, &mut bytes);
+            bytes.extend_from_slice(&end);
         }
         bytes
     }
@@ -194,6 +252,64 @@ impl Program {
     }
 }
 
+fn write_leasing(leasing: &Leasing<'_>, bytes: &mut Vec<u8>) {
+    push(bytes, leasing.want);
+    push(bytes, leasing.width.as_micros());
+    push(bytes, leasing.tag);
+    bytes.push(count(leasing.reports.len()));
+    for report in leasing.reports {
+        push(bytes, report.slot);
+        for units in &report.units {
+            push(bytes, units.spent);
+            push(bytes, units.returned);
+        }
+    }
+}
+
+/// The program that gives a reservation back: for each key the packed states as the reservation left
+/// and found them.
+pub(crate) fn cancellation<'s>(changes: impl Iterator<Item = (&'s [u8], &'s [u8])>) -> Vec<u8> {
+    let (mut program, mut keys) = (errand(Lane::Cancel), 0);
+    for (after, before) in changes {
+        keys += 1;
+        for states in [after, before] {
+            // A value has at most 512 MB.
+            let length = u32::try_from(states.len()).unwrap_or(u32::MAX);
+            program.extend_from_slice(&length.to_be_bytes());
+            program.extend_from_slice(states);
+        }
+    }
+    program[KEYS] = count(keys);
+    program
+}
+
+/// The program that shows that the server can decide.
+pub(crate) fn readiness() -> Vec<u8> {
+    errand(Lane::Ready)
+}
+
+fn errand(lane: Lane) -> Vec<u8> {
+    let mut program = Vec::with_capacity(START.size());
+    head(&mut program, lane, 1);
+    // As much as is read of any program.
+    program.resize(START.size(), 0);
+    program
+}
+
+/// A head that is not filled in: nobody's, and never too late.
+fn head(bytes: &mut Vec<u8>, lane: Lane, keys: usize) {
+    bytes.resize(HEAD.size(), 0);
+    put(&mut bytes[LATE..], MAX_EXACT);
+    bytes[LANE] = lane as u8;
+    bytes[KEYS] = count(keys);
+    bytes[CALLS + 1] = 1;
+    bytes[TIMES + 1] = 1;
+}
+
+fn count(length: usize) -> u8 {
+    u8::try_from(length).unwrap_or(u8::MAX)
+}
+
 /// The kind of a policy's entry in the packed states.
 pub(crate) fn kind_of(rule: &Rule) -> u8 {
     match rule.layout() {
@@ -222,7 +338,7 @@ fn push(bytes: &mut Vec<u8>, number: u64) {
     bytes.extend_from_slice(&number.to_be_bytes()[1..]);
 }
 
-fn put(bytes: &mut [u8], number: u64) {
+pub(crate) fn put(bytes: &mut [u8], number: u64) {
     bytes[..NUMBER].copy_from_slice(&number.to_be_bytes()[1..]);
 }
 
@@ -234,8 +350,8 @@ mod tests {
     fn an_operation_that_the_scripts_do_not_know_is_none_of_theirs() {
         let codes: Vec<u8> = OPERATIONS.iter().map(|(_, action)| action.code()).collect();
         // The scripts refuse what lies outside of their first and last.
-        assert_eq!(codes, [1, 2, 3, 4, 5, 6, 7, 8]);
-        assert!(!Program::knows(Action::Decide(Operation::Reset)));
+        assert_eq!(codes, [1, 2, 3, 4, 5, 6, 7, 8, 9]);
+        assert!(codes.iter().all(|code| *code < LEASING));
         let within = Span::from_micros(7).unwrap();
         assert!(Program::knows(Action::Decide(Operation::Reserve { within })));
     }

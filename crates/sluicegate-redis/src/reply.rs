@@ -6,13 +6,15 @@ use sluicegate_core::kernel::{
 };
 use sluicegate_core::record::{Entry, Record, read_numbers};
 use sluicegate_core::{
-    Action, Change, Decision, Error, Held, Limit, MAX_EXACT, Member, Notes, PartReceipt, Receipt,
-    Request, StoreError, StoreErrorKind, admitted, step,
+    Action, Change, Decision, Error, Held, Limit, MAX_EXACT, Member, Notes, Operation, PartReceipt,
+    Receipt, Request, StoreError, StoreErrorKind, Timestamp, admitted, step,
 };
 
 use crate::format::{Format, Item};
+use crate::hold;
 use crate::program::{is_apart, kind_of};
 use crate::resp::Value;
+use crate::stamp::{self, Said, Stamped};
 
 // The verdicts of a script.
 pub(crate) const ALLOWED: i64 = 1;
@@ -21,6 +23,8 @@ pub(crate) const DENIED: i64 = 0;
 pub(crate) const OVERFLOW: i64 = -1;
 /// The boundaries of a calendar policy don't hold its time of judgement.
 pub(crate) const ASK_AGAIN: i64 = -2;
+/// The subject has as many holds as it may.
+pub(crate) const FULL: i64 = -3;
 
 /// The decoded reply of a script.
 #[derive(Debug)]
@@ -37,7 +41,7 @@ pub enum Reply {
     },
 }
 
-/// Decodes the reply of a script.
+/// Decodes what the script said to a caller.
 ///
 /// # Errors
 /// [`Error::Request`] if the script refused a number that a state can't hold;
@@ -46,15 +50,26 @@ pub fn read_reply(
     limit: &Limit,
     request: &Request<'_>,
     max_clock_back: Option<u64>,
-    answer: &Value,
+    said: &Said,
 ) -> Result<Reply, Error> {
-    match answer {
-        Value::Bytes(states) => read_states(limit, request, states).map(Reply::Decided),
-        Value::Int(deficit) => read_deficit(limit, request, *deficit).map(Reply::Decided),
-        Value::Array(items) => read_verdict(limit, request, max_clock_back, items),
-        // Not what it says: that might repeat what it was sent.
-        _ => Err(nonsense("a reply of another type")),
+    let Stamped { micros, sign, rest, turn } = match said {
+        Said::Briefly(stamped) => stamped,
+        Said::Fully(items) => return read_verdict(limit, request, max_clock_back, items),
+    };
+    // Under another clock than the server's, the time to judge by came with the request.
+    let micros = request.time().map_or(*micros, Timestamp::as_micros);
+    if micros > MAX_EXACT {
+        return Err(nonsense("a time that no clock shows"));
     }
+    let now = Now { micros, max_clock_back };
+    match *sign {
+        stamp::ALLOWED => read_states(limit, request, rest),
+        stamp::DENIED => read_denial(limit, request, now, rest),
+        stamp::SEVERAL => read_turn(limit, request, now, rest, *turn),
+        // Not what it says: that might repeat what it was sent.
+        _ => Err(nonsense("a reply with another sign")),
+    }
+    .map(Reply::Decided)
 }
 
 /// The script's fast path admitted: the reply has the states it wrote, rings with only their last
@@ -81,24 +96,67 @@ fn read_states(limit: &Limit, request: &Request<'_>, states: &[u8]) -> Result<De
     Ok(admitted(limit, request.cost(), held)?.with_notes(notes))
 }
 
-/// The only policy, a bucket, denied: the reply is its deficit at the time of judgement, from which
-/// everything else follows.
-fn read_deficit(limit: &Limit, request: &Request<'_>, deficit: i64) -> Result<Decision, Error> {
-    let ([member], Some(deficit)) = (limit.members(), exact(deficit)) else {
-        return Err(nonsense("a number"));
-    };
-    let Rule::Bucket(rule) = member.policy().rule() else {
-        return Err(nonsense("a number"));
-    };
-    let state = bucket::State { newest: 0, deficit, unit: rule.unit() };
-    let now = Now { micros: 0, max_clock_back: None };
-    let held = &mut [Some(Held::State(State::Bucket(state)))];
-    let decision = step(limit, request, now, held)?.decision;
+/// The script's fast path denied: the reply has the states as they were.
+fn read_denial(
+    limit: &Limit,
+    request: &Request<'_>,
+    now: Now,
+    states: &[u8],
+) -> Result<Decision, Error> {
+    let record = Record::decode(states);
+    let held = limit.members().iter().map(|member| {
+        let entry = record.entry(member.identity(), kind_of(member.policy().rule()))?;
+        entry.state(member).map(Held::State)
+    });
+    denied(limit, request, now, held.collect())
+}
+
+fn denied(
+    limit: &Limit,
+    request: &Request<'_>,
+    now: Now,
+    mut held: Vec<Option<Held>>,
+) -> Result<Decision, Error> {
+    let decision = step(limit, request, now, &mut held)?.decision;
     if decision.is_allowed() {
         Err(nonsense("another verdict than the kernels'"))
     } else {
         Ok(decision)
     }
+}
+
+/// The only policy, a bucket, was asked several times: how many passed, and its state after them.
+fn read_turn(
+    limit: &Limit,
+    request: &Request<'_>,
+    now: Now,
+    reply: &[u8],
+    turn: usize,
+) -> Result<Decision, Error> {
+    let ([member], Some((passed, state))) = (limit.members(), reply.split_first_chunk()) else {
+        return Err(nonsense("a reply to several"));
+    };
+    let Rule::Bucket(rule) = member.policy().rule() else {
+        return Err(nonsense("a reply to several"));
+    };
+    let later = match usize::from(u16::from_be_bytes(*passed)).checked_sub(turn) {
+        None | Some(0) => return read_denial(limit, request, now, state),
+        Some(left) => left as u64 - 1,
+    };
+    let record = Record::decode(state);
+    let held = record.entry(member.identity(), kind_of(member.policy().rule()));
+    let Some(State::Bucket(after)) = held.and_then(|entry| entry.state(member)) else {
+        return Err(nonsense("a state that no bucket has"));
+    };
+    // Those who came later have charged as much each.
+    let ticks = request.cost_of(limit, 0).checked_mul(rule.unit());
+    let charged = ticks.and_then(|ticks| ticks.checked_mul(later));
+    let deficit = charged.and_then(|charged| after.deficit.checked_sub(charged));
+    let deficit = deficit
+        .filter(|deficit| ticks.is_some_and(|ticks| ticks <= *deficit))
+        .ok_or_else(|| nonsense("a state that no bucket has"))?;
+    let state = State::Bucket(bucket::State { deficit, ..after });
+    admitted(limit, request.cost(), vec![Some(Held::State(state))])
 }
 
 /// The script's general path: verdict, time, the states it saw, and readings of logs.
@@ -119,6 +177,7 @@ fn read_verdict(
     match *verdict {
         OVERFLOW => return Err(Overflow.into()),
         ASK_AGAIN => return read_ask_again(rest),
+        FULL => return Err(too_many_holds(limit)),
         _ => {}
     }
     let records: Vec<Record<'_>> =
@@ -129,12 +188,9 @@ fn read_verdict(
     for member in limit.members() {
         let rule = member.policy().rule();
         let entry = records[member.part()].entry(member.identity(), kind_of(rule));
-        let mut read = |entry: Option<&Entry<'_>>| {
-            let state = entry.and_then(|entry| entry.state(member));
-            discarded |= entry.is_some() && state.is_none();
-            state.map(Held::State)
-        };
         held.push(match request.action() {
+            // Nothing of it is left.
+            Action::Decide(Operation::Reset) if is_apart(rule) => None,
             Action::Slices if is_apart(rule) => {
                 let entries = further.next().and_then(bytes).unwrap_or_default();
                 read_apart(member, entry, entries)?
@@ -143,7 +199,11 @@ fn read_verdict(
                 let newest = entry.and_then(Entry::numbers).map_or(0, |numbers| numbers[0]);
                 Some(Held::Reading(read_reading(further.next(), now, newest)?))
             }
-            _ => read(entry),
+            _ => {
+                let (state, is_unreadable) = records[member.part()].held(member);
+                discarded |= is_unreadable;
+                state
+            }
         });
     }
     let mut decision = step(limit, &request.without_receipt(), now, &mut held)?.decision;
@@ -152,6 +212,12 @@ fn read_verdict(
     }
     let notes = Notes { discarded, ..decision.notes() };
     decision.set_notes(notes);
+    if request.action() == Action::Decide(Operation::Reset) {
+        let Some(Value::Int(forgotten)) = rest.last() else {
+            return Err(nonsense("a reset that doesn't say what it found"));
+        };
+        decision.set_forgotten(*forgotten > 0);
+    }
     // Only a reservation can be given back.
     let is_reservation = request.action().within().is_some();
     if request.wants_receipt() && is_reservation && decision.is_allowed() {
@@ -263,6 +329,19 @@ fn read_reading(value: Option<&Value>, now: Now, newest: u64) -> Result<Reading,
         // A refund says so.
         given_back: next().unwrap_or(0),
     })
+}
+
+#[cold]
+fn too_many_holds(limit: &Limit) -> Error {
+    StoreError::new(
+        StoreErrorKind::Overloaded,
+        format!(
+            "limit `{}` has {} decisions of one subject under way in several slots, the most there are: shorten the deadline, which is how long each counts as such; nothing was charged",
+            limit.name(),
+            hold::MOST
+        ),
+    )
+    .into()
 }
 
 /// Checks the range of a number: the kernels rely on it for every time and deficit.

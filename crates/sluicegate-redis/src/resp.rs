@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use bytes::{Buf as _, Bytes, BytesMut};
+use bytes::{Buf as _, BufMut, Bytes, BytesMut};
 use smallvec::SmallVec;
 
 /// Longer than any reply to a command of ours, in bytes.
@@ -40,12 +40,19 @@ impl Command {
 
     /// Adds a word.
     pub(crate) fn word(&mut self, word: impl AsRef<[u8]>) -> &mut Self {
-        let word = word.as_ref();
         self.words += 1;
-        put_length(&mut self.bytes, b'$', word.len());
-        self.bytes.extend_from_slice(word);
-        self.bytes.extend_from_slice(b"\r\n");
+        put_word(&mut self.bytes, word.as_ref());
         self
+    }
+
+    /// How many words it has.
+    pub(crate) const fn len(&self) -> usize {
+        self.words
+    }
+
+    /// Its words, as they are sent.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
     }
 
     /// Adds a number as a word.
@@ -55,18 +62,36 @@ impl Command {
 
     /// Appends the whole command.
     pub(crate) fn write(&self, out: &mut BytesMut) {
-        let mut head = SmallVec::<[u8; LONGEST_NUMBER]>::new();
-        put_length(&mut head, b'*', self.words);
-        out.reserve(head.len() + self.bytes.len());
-        out.extend_from_slice(&head);
+        out.reserve(LONGEST_NUMBER + self.bytes.len());
+        put_length(out, b'*', self.words);
         out.extend_from_slice(&self.bytes);
     }
 }
 
-fn put_length(out: &mut impl Extend<u8>, kind: u8, length: usize) {
-    out.extend([kind]);
-    out.extend(itoa::Buffer::new().format(length).bytes());
-    out.extend(*b"\r\n");
+/// The words of which these are the bytes of a command.
+pub(crate) fn words_of(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let length = bytes.iter().position(|byte| *byte == b'\n')?;
+        let digits = bytes.get(1..length.checked_sub(1)?)?;
+        let count = digits.iter().fold(0, |count, digit| 10 * count + usize::from(digit - b'0'));
+        let word = bytes.get(length + 1..length + 1 + count)?;
+        bytes = bytes.get(length + 3 + count..)?;
+        Some(word)
+    })
+}
+
+/// Begins an array or a word.
+pub(crate) fn put_length(out: &mut impl BufMut, kind: u8, length: usize) {
+    out.put_u8(kind);
+    out.put_slice(itoa::Buffer::new().format(length).as_bytes());
+    out.put_slice(b"\r\n");
+}
+
+/// Writes a word.
+pub(crate) fn put_word(out: &mut impl BufMut, word: &[u8]) {
+    put_length(out, b'$', word.len());
+    out.put_slice(word);
+    out.put_slice(b"\r\n");
 }
 
 impl fmt::Debug for Command {
@@ -272,6 +297,13 @@ mod tests {
         command.write(&mut out);
         assert_eq!(&out[..], b"*4\r\n$3\r\nSET\r\n$3\r\nk\r\n\r\n$0\r\n\r\n$2\r\n42\r\n");
         assert_eq!(format!("{command:?}"), "Command(SET, 4 words)");
+    }
+
+    #[test]
+    fn the_words_of_a_command_are_found_again() {
+        let words: [&[u8]; 4] = [b"DEL", b"", b"a\r\n$1\r\n", &[0xff; 300]];
+        assert!(words_of(Command::of(&words).bytes()).eq(words));
+        assert!(words_of(b"").eq([b""; 0]));
     }
 
     #[test]

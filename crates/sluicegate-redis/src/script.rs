@@ -1,30 +1,33 @@
-//! The Lua scripts: what decisions have in common around the twins of the kernels a limit needs.
+//! The Lua script: what decisions have in common around the twins of the kernels.
 
 mod constants;
 #[cfg(lua_mutants)]
 mod mutant;
 mod template;
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::LazyLock;
 
 use sha1::{Digest as _, Sha1};
-use sluicegate_core::Limit;
 
-use crate::twin::{MODULES, Module, Twin};
+use crate::twin::{MODULES, Module};
 
 use template::Template;
 
 /// Before the kernels.
-const HEAD: [Template; 3] = [
+const HEAD: [Template; 6] = [
     Template::new(include_str!("lua/head.lua")),
+    Template::new(include_str!("lua/call.lua")),
+    Template::new(include_str!("lua/errands.lua")),
     Template::new(include_str!("lua/express.lua")),
     Template::new(include_str!("lua/general.lua")),
+    Template::new(include_str!("lua/hold.lua")),
 ];
 /// After them.
-const TAIL: Template = Template::new(include_str!("lua/tail.lua"));
-const CANCEL: Template = Template::new(include_str!("lua/cancel.lua"));
-const READY: Template = Template::new(include_str!("lua/ready.lua"));
+const TAIL: [Template; 3] = [
+    Template::new(include_str!("lua/lease.lua")),
+    Template::new(include_str!("lua/tail.lua")),
+    Template::new(include_str!("lua/batch.lua")),
+];
 /// The words of the kernels' modules are checked while this is compiled.
 const _: () = {
     let mut modules: &[Module] = &MODULES;
@@ -34,7 +37,8 @@ const _: () = {
     }
 };
 
-/// A script with its digest, by which the server knows it.
+/// The script, with the digest by which a server knows it. There is one for all limits: calls of any
+/// of them can come together.
 #[derive(Debug)]
 pub struct Script {
     text: String,
@@ -42,43 +46,19 @@ pub struct Script {
 }
 
 impl Script {
-    /// The script for the policies of a limit. A module that no policy needs would cost every
-    /// decision the making of its functions.
+    /// The script.
     #[must_use]
-    pub fn of(limit: &Limit) -> Arc<Self> {
-        static SCRIPTS: Mutex<BTreeMap<Vec<&str>, Arc<Script>>> = Mutex::new(BTreeMap::new());
-        let rules = limit.members().iter().map(|member| member.policy().rule());
-        let modules = rules.map(|rule| Twin::of(rule).module);
-        let modules: BTreeMap<_, _> = modules.map(|module| (module.name, module.text)).collect();
-        let mut scripts = SCRIPTS.lock().unwrap_or_else(PoisonError::into_inner);
-        let script = scripts.entry(modules.keys().copied().collect()).or_insert_with(|| {
-            let modules: Vec<_> = modules.into_values().map(Template::new).collect();
-            Arc::new(Self::new(HEAD.iter().chain(&modules).chain([&TAIL])))
+    pub fn get() -> &'static Self {
+        static SCRIPT: LazyLock<Script> = LazyLock::new(|| {
+            let mut text = String::new();
+            let kernels = MODULES.iter().map(|module| Template::new(module.text));
+            for template in HEAD.into_iter().chain(kernels).chain(TAIL) {
+                template.write(&mut text);
+            }
+            let digest = format!("{:x}", Sha1::digest(&text));
+            Script { text, digest }
         });
-        Arc::clone(script)
-    }
-
-    fn new<'t>(templates: impl IntoIterator<Item = &'t Template>) -> Self {
-        let mut text = String::new();
-        for template in templates {
-            template.write(&mut text);
-        }
-        let digest = format!("{:x}", Sha1::digest(&text));
-        Self { text, digest }
-    }
-
-    /// The script that gives a reservation back.
-    #[must_use]
-    pub fn cancel() -> &'static Self {
-        static CANCEL_SCRIPT: OnceLock<Script> = OnceLock::new();
-        CANCEL_SCRIPT.get_or_init(|| Self::new([&CANCEL]))
-    }
-
-    /// The script that tells whether the server can decide.
-    #[must_use]
-    pub fn ready() -> &'static Self {
-        static READY_SCRIPT: OnceLock<Script> = OnceLock::new();
-        READY_SCRIPT.get_or_init(|| Self::new([&READY]))
+        &SCRIPT
     }
 
     /// The source.

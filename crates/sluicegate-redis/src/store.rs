@@ -1,20 +1,35 @@
 //! The store: a server, the connection to it, and the limits opened on it.
 
 use std::fmt;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
 use std::time::Duration;
 
 use sluicegate_core::{
-    KeyPrefix, Limit, Span, StoreError, StoreErrorKind, StoreId, StoreKey, TimeSource,
+    Error, KeyPrefix, Limit, NodeId, Span, StoreError, StoreErrorKind, StoreId, StoreKey,
+    TimeSource,
 };
 
-use crate::link::{Deadline, Endpoint, Failure, Link, UrlError};
+use crate::access::{AskCredentials, Credentials, TlsOptions};
+use crate::call::ScriptCall;
+use crate::cluster::Contention;
+use crate::link::{Deadline, Endpoint, Heard, Width};
+use crate::redis_url::{RedisUrl, Servers, UrlError};
 use crate::resp::{Command, Value};
-use crate::script::Script;
+use crate::stamp::{self, Said, Stamped};
+use crate::way::Way;
 
-/// A Redis or Valkey server as a store. Cheap to clone; clones share one connection.
+/// How many calls travel together, unless the builder is told.
+const BATCH: NonZeroUsize = NonZeroUsize::new(32).unwrap();
+
+/// The most connections to one server.
+const MOST_CONNECTIONS: NonZeroUsize = NonZeroUsize::new(16).unwrap();
+
+/// A Redis or Valkey server, or a cluster of them, as a store. Cheap to clone; clones share the
+/// connections, of which there is one to each server unless the builder is told.
 #[derive(Clone)]
 pub struct RedisStore {
-    link: Link,
+    way: Way,
     deadline: Duration,
     max_clock_back: Span,
 }
@@ -23,12 +38,104 @@ pub struct RedisStore {
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until `build`"]
 pub struct RedisStoreBuilder {
+    servers: Servers,
     endpoint: Endpoint,
+    sentinel: SentinelOptions,
     deadline: Duration,
     max_clock_back: Span,
+    width: Width,
+}
+
+/// How sentinels are reached, where that differs from how the servers are.
+#[derive(Clone, Default)]
+struct SentinelOptions {
+    credentials: Option<Arc<AskCredentials>>,
+    /// Inside, `None` stands for none at all.
+    tls: Option<Option<TlsOptions>>,
 }
 
 impl RedisStoreBuilder {
+    /// A store at a URL that has been read.
+    ///
+    /// # Errors
+    /// If this build can't reach it: without the feature `tls` nothing with `rediss`.
+    pub fn new(url: &RedisUrl) -> Result<Self, UrlError> {
+        Ok(Self {
+            servers: url.servers.clone(),
+            endpoint: Endpoint::new(url)?,
+            sentinel: SentinelOptions::default(),
+            deadline: Duration::from_millis(50),
+            max_clock_back: Span::from_millis(5_000).unwrap_or(Span::MAX),
+            width: Width { connections: NonZeroUsize::MIN, batch: BATCH },
+        })
+    }
+
+    /// Asks for user and password at each connection, in the place of those in the URL: for passwords
+    /// and tokens that change while the program runs. A connection that is open stays, as the server
+    /// lets it; the next one is signed in with what `ask` answers then. It may read a file, as
+    /// [`Credentials::from_file`] does, but not wait for long: it has a part of the second that a
+    /// connection may take. Its error is shown to whoever waits for the connection.
+    ///
+    /// ```
+    /// use sluicegate_redis::{Credentials, RedisStore};
+    ///
+    /// let store = RedisStore::builder("redis://db.example")?
+    ///     .credentials(|| Ok(Credentials::from_file(Some("limiter"), "/run/secrets/redis")?))
+    ///     .build();
+    /// # Ok::<(), sluicegate_redis::UrlError>(())
+    /// ```
+    pub fn credentials<F>(mut self, ask: F) -> Self
+    where
+        F: Fn() -> Result<Credentials, Box<dyn std::error::Error + Send + Sync>>
+            + Send
+            + Sync
+            + 'static,
+    {
+        self.endpoint.ask_credentials(Arc::new(ask));
+        self
+    }
+
+    /// Sets the options of TLS, all of them, in the place of those in the URL.
+    ///
+    /// # Errors
+    /// If the URL doesn't say `rediss`, so that nothing would be encrypted, or if the options can't
+    /// work; files are looked at later, for each connection.
+    pub fn tls(mut self, options: TlsOptions) -> Result<Self, UrlError> {
+        self.endpoint.set_tls(options)?;
+        Ok(self)
+    }
+
+    /// Asks for user and password of the sentinels at each connection to one. Default: none. What the
+    /// URL or [`credentials`](Self::credentials) says is for the servers alone.
+    pub fn sentinel_credentials<F>(mut self, ask: F) -> Self
+    where
+        F: Fn() -> Result<Credentials, Box<dyn std::error::Error + Send + Sync>>
+            + Send
+            + Sync
+            + 'static,
+    {
+        self.sentinel.credentials = Some(Arc::new(ask));
+        self
+    }
+
+    /// The options of TLS to the sentinels; with `None` they are asked without TLS. Default: as the
+    /// servers are.
+    ///
+    /// # Errors
+    /// If the options can't work, or this build can't speak TLS.
+    pub fn sentinel_tls(mut self, options: Option<TlsOptions>) -> Result<Self, UrlError> {
+        if let Some(why) = options.as_ref().and_then(TlsOptions::problem) {
+            return Err(UrlError::new(format!("the option of TLS to sentinels {why}")));
+        }
+        if options.is_some() && cfg!(not(feature = "tls")) {
+            return Err(UrlError::new(
+                "this build can't speak TLS to sentinels: enable the feature `tls`",
+            ));
+        }
+        self.sentinel.tls = Some(options);
+        Ok(self)
+    }
+
     /// The prefix of all keys. Default: `sg`.
     pub fn prefix(mut self, prefix: KeyPrefix) -> Self {
         self.endpoint.prefix = prefix;
@@ -50,27 +157,50 @@ impl RedisStoreBuilder {
         self
     }
 
+    /// How many calls that wait for the server travel as one script call, which decides them in order.
+    /// Calls only gather while two such are under way, so that none waits when there is little to do.
+    /// 1 sends each call by itself. Default: 32, which keeps a server from anything else for a
+    /// tenth of a millisecond.
+    pub const fn batch(mut self, most: NonZeroUsize) -> Self {
+        self.width.batch = most;
+        self
+    }
+
+    /// How many connections go to each server, or each node of a cluster: 1 to 16, and what is more
+    /// counts as 16. All calls about one key go the same way, so that they stay in order and travel
+    /// together; one connection that breaks fails only the calls on it. Each connects at its first use.
+    /// Default: 1, which is enough unless a server has threads of its own for connections.
+    pub const fn connections(mut self, count: NonZeroUsize) -> Self {
+        let is_fine = count.get() <= MOST_CONNECTIONS.get();
+        self.width.connections = if is_fine { count } else { MOST_CONNECTIONS };
+        self
+    }
+
     /// Builds the store. It connects at the first use, inside a Tokio runtime.
     #[must_use]
     pub fn build(self) -> RedisStore {
-        let Self { endpoint, deadline, max_clock_back } = self;
-        RedisStore { link: Link::new(endpoint), deadline, max_clock_back }
+        let Self { servers, endpoint, sentinel, deadline, max_clock_back, width } = self;
+        let mut to_sentinels = endpoint.of_sentinels();
+        if let Some(ask) = sentinel.credentials {
+            to_sentinels.ask_credentials(ask);
+        }
+        if let Some(tls) = sentinel.tls {
+            to_sentinels.replace_tls(tls);
+        }
+        let way = Way::new(servers, endpoint, &to_sentinels, width);
+        RedisStore { way, deadline, max_clock_back }
     }
 }
 
 impl RedisStore {
-    /// A store at `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`, or `valkey://…`; or, on the same
-    /// machine, at `unix://[USER:PASSWORD@]/PATH[?db=DATABASE]`.
+    /// A store at a URL, of which [`RedisUrl`] has the forms: `redis://[USER:PASSWORD@]HOST[:PORT]`
+    /// and others.
     ///
     /// # Errors
-    /// If the URL is malformed or has another scheme; the message says what to write, and never
-    /// contains a password.
+    /// If the URL is malformed, or one that this build can't reach; the message says what to write,
+    /// and never contains a password.
     pub fn builder(url: &str) -> Result<RedisStoreBuilder, UrlError> {
-        Ok(RedisStoreBuilder {
-            endpoint: Endpoint::new(url)?,
-            deadline: Duration::from_millis(50),
-            max_clock_back: Span::from_millis(5_000).unwrap_or(Span::MAX),
-        })
+        RedisStoreBuilder::new(&url.parse()?)
     }
 
     /// Deletes every key of a run under injected time. It scans the whole key space in small steps,
@@ -89,39 +219,58 @@ impl RedisStore {
     }
 
     async fn delete_matching(&self, pattern: &[u8]) -> Result<u64, StoreError> {
-        let (mut cursor, mut deleted) = (b"0".to_vec(), 0);
-        loop {
-            let scan = Command::of(&[b"SCAN", &cursor, b"MATCH", pattern, b"COUNT", b"1000"]);
-            let Value::Array(reply) = self.send(scan, self.deadline()).await? else {
-                return Err(unexpected("SCAN"));
-            };
-            let [Value::Bytes(next), Value::Array(keys)] = reply.as_slice() else {
-                return Err(unexpected("SCAN"));
-            };
-            if !keys.is_empty() {
-                let mut unlink = Command::of(&[b"UNLINK"]);
-                for key in keys {
-                    if let Value::Bytes(key) = key {
-                        unlink.word(key);
-                    }
-                }
+        let mut deleted = 0;
+        for link in self.way.links(self.deadline()).await? {
+            let mut cursor = b"0".to_vec();
+            loop {
+                let scan = Command::of(&[b"SCAN", &cursor, b"MATCH", pattern, b"COUNT", b"1000"]);
+                let Value::Array(reply) = link.send(scan, self.deadline()).await? else {
+                    return Err(unexpected("SCAN"));
+                };
+                let [Value::Bytes(next), Value::Array(keys)] = reply.as_slice() else {
+                    return Err(unexpected("SCAN"));
+                };
                 deleted += keys.len() as u64;
-                self.send(unlink, self.deadline()).await?;
+                self.delete(keys).await?;
+                if *next == b"0"[..] {
+                    break;
+                }
+                cursor = next.to_vec();
             }
-            if *next == b"0"[..] {
-                return Ok(deleted);
-            }
-            cursor = next.to_vec();
         }
+        Ok(deleted)
+    }
+
+    /// Deletes keys, those of each slot with one command.
+    async fn delete(&self, keys: &[Value]) -> Result<(), StoreError> {
+        let mut keys: Vec<(u16, &[u8])> = keys
+            .iter()
+            .filter_map(|key| if let Value::Bytes(key) = key { Some(&key[..]) } else { None })
+            .map(|key| (self.way.slot_of(key), key))
+            .collect();
+        keys.sort_unstable();
+        for keys in keys.chunk_by(|(slot, _), (other, _)| slot == other) {
+            let mut unlink = Command::of(&[b"UNLINK"]);
+            for (_, key) in keys {
+                unlink.word(key);
+            }
+            self.send(unlink, self.deadline()).await.map_err(store_error)?;
+        }
+        Ok(())
     }
 
     /// The address, database and prefix: two names of one server are two stores.
     pub(crate) fn store_id(&self) -> StoreId {
-        StoreId::new(&format!("{} under `{}`", self.link.endpoint(), self.prefix().as_str()))
+        StoreId::new(&format!("{} under `{}`", self.way.name(), self.prefix().as_str()))
     }
 
     pub(crate) fn prefix(&self) -> &KeyPrefix {
-        &self.link.endpoint().prefix
+        &self.way.endpoint().prefix
+    }
+
+    /// The calls that were sent, and the requests in them.
+    pub(crate) fn traffic(&self) -> (u64, u64) {
+        self.way.endpoint().traffic.counted()
     }
 
     pub(crate) const fn max_clock_back(&self) -> Span {
@@ -136,57 +285,83 @@ impl RedisStore {
         Deadline::after(self.deadline)
     }
 
-    pub(crate) async fn send(
+    /// Sends a command all of whose words but the first are keys.
+    pub(crate) async fn send(&self, command: Command, deadline: Deadline) -> Result<Value, Error> {
+        self.way.send(command, deadline).await
+    }
+
+    /// Fails if a call would be refused, as far as that is known before it is written.
+    pub(crate) fn admits(&self, deadline: Deadline) -> Result<(), StoreError> {
+        self.way.admits(deadline)
+    }
+
+    /// Calls the script.
+    pub(crate) async fn call(&self, call: ScriptCall, deadline: Deadline) -> Result<Heard, Error> {
+        self.way.call(call, deadline).await
+    }
+
+    /// Calls the script for what is no decision, and tells whether that was done.
+    pub(crate) async fn run_errand(
         &self,
-        command: Command,
+        call: ScriptCall,
         deadline: Deadline,
-    ) -> Result<Value, StoreError> {
-        match self.link.send(command, deadline).await {
-            Ok(value) => Ok(value),
-            Err(Failure::Store(error)) => Err(error),
-            Err(Failure::NoScript) => Err(unexpected("a command that runs no script")),
+    ) -> Result<bool, Error> {
+        match self.call(call, deadline).await?.said {
+            Said::Briefly(Stamped { sign: stamp::ALLOWED, .. }) => Ok(true),
+            Said::Briefly(Stamped { sign: stamp::DENIED, .. }) => Ok(false),
+            _ => Err(unexpected("an errand").into()),
         }
     }
 
-    /// Runs a script by its digest, or by its text on a server that doesn't know it yet.
-    pub(crate) async fn evaluate(
-        &self,
-        script: &Script,
-        deadline: Deadline,
-        arguments: impl Fn(&mut Command),
-    ) -> Result<Value, StoreError> {
-        let command = |name: &str, script: &str| {
-            let mut command = Command::with_capacity(script.len() + 384);
-            command.word(name).word(script);
-            arguments(&mut command);
-            command
-        };
-        match self.link.send(command("EVALSHA", script.digest()), deadline).await {
-            Ok(answer) => Ok(answer),
-            Err(Failure::Store(error)) => Err(error),
-            Err(Failure::NoScript) => self.send(command("EVAL", script.text()), deadline).await,
-        }
+    /// What keys have to have in common to be in one command.
+    pub(crate) fn slot_of(&self, key: &[u8]) -> u16 {
+        self.way.slot_of(key)
     }
 
-    /// Checks that the server can decide: a script writes a key that expires after a second.
-    pub(crate) async fn write_something(&self) -> Result<(), StoreError> {
-        let key = format!("{}:ready", self.prefix().as_str());
-        let answer = self
-            .evaluate(Script::ready(), self.deadline(), |command| {
-                command.number(1).word(&key);
-            })
-            .await?;
-        match answer {
-            Value::Int(1) => Ok(()),
-            _ => Err(unexpected("a ping")),
+    /// Where decisions over several slots get into each other's way; `None` without slots.
+    pub(crate) fn contention(&self) -> Option<&Contention> {
+        self.way.contention()
+    }
+
+    /// The node that has a slot, if there are several and it is known.
+    pub(crate) fn node(&self, slot: u16) -> Option<NodeId> {
+        self.way.node(slot)
+    }
+
+    /// Checks that every server can decide.
+    pub(crate) async fn check_servers(&self) -> Result<(), StoreError> {
+        self.way.ping(self.prefix(), self.deadline()).await
+    }
+
+    /// Checks that every server can decide, and takes scripts.
+    pub(crate) async fn check_teaching(&self) -> Result<(), StoreError> {
+        self.check_servers().await?;
+        for link in self.way.links(self.deadline()).await? {
+            let script = Command::of(&[b"EVAL", b"return 1", b"0"]);
+            link.send(script, self.deadline()).await?;
         }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for SentinelOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SentinelOptions").field("tls", &self.tls).finish_non_exhaustive()
+    }
+}
+
+/// The failure of a store in what is about no request.
+fn store_error(error: Error) -> StoreError {
+    match error {
+        Error::Store(error) => error,
+        _ => unexpected("a command"),
     }
 }
 
 impl fmt::Debug for RedisStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RedisStore")
-            .field("link", &self.link)
+            .field("way", &self.way)
             .field("prefix", &self.prefix().as_str())
             .field("deadline", &self.deadline)
             .finish_non_exhaustive()

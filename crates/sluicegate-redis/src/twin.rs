@@ -37,12 +37,17 @@ macro_rules! module {
     };
 }
 
-const BUCKET: Module = module!("bucket", Bucket, &[]);
+const BUCKET: Module =
+    module!("bucket", Bucket, &[("BUCKET_LEASED", whole(Bucket::LEASED_KIND as u64))]);
 const WARM_UP: Module = module!("warm_up", WarmUp, &[]);
 const WINDOW: Module = module!(
     "window",
     FixedWindow,
-    &[("FIRST_ADMITTED", whole(FIRST_ADMITTED)), ("ALIGNED", whole(ALIGNED))]
+    &[
+        ("FIRST_ADMITTED", whole(FIRST_ADMITTED)),
+        ("ALIGNED", whole(ALIGNED)),
+        ("WINDOW_LEASED", whole(FixedWindow::LEASED_KIND as u64)),
+    ]
 );
 const COUNTER: Module = module!("counter", Counter, &[]);
 const LOG: Module = module!(
@@ -97,14 +102,16 @@ pub(crate) enum Lane {
     Express,
     /// Checks of one plain bucket.
     Shortest,
+    /// No decision: a reservation is given back.
+    Cancel,
+    /// No decision: the server shows that it can decide.
+    Ready,
 }
 
 /// A policy's rule as its script sees it.
 #[derive(Debug)]
 pub(crate) struct Twin<'r> {
-    /// The Lua that decides as the kernel does.
-    pub(crate) module: &'static Module,
-    /// What `numbers` of that Lua is given, in its order.
+    /// What `numbers` of its Lua is given, in its order.
     pub(crate) numbers: [u64; 5],
     /// The limit, which all kernels have.
     pub(crate) limit: u64,
@@ -144,7 +151,6 @@ impl<'r> Twin<'r> {
                     MAX_EXACT
                 },
                 ..Self::new(
-                    &BUCKET,
                     [
                         bucket.unit(),
                         bucket.refill(),
@@ -155,11 +161,9 @@ impl<'r> Twin<'r> {
                     bucket.limit().min(MAX_EXACT),
                 )
             },
-            Rule::WarmUp(warm_up) => Self::new(
-                &WARM_UP,
-                [warm_up.unit(), warm_up.refill(), warm_up.store(), 0, 0],
-                MAX_EXACT,
-            ),
+            Rule::WarmUp(warm_up) => {
+                Self::new([warm_up.unit(), warm_up.refill(), warm_up.store(), 0, 0], MAX_EXACT)
+            }
             Rule::Window(window) => {
                 let (anchor, length) = match window.anchor() {
                     Anchor::FirstAdmitted(length) => (FIRST_ADMITTED, *length),
@@ -169,13 +173,12 @@ impl<'r> Twin<'r> {
                 Self {
                     lane: if anchor == CALENDAR { Lane::General } else { Lane::Express },
                     is_calendar: anchor == CALENDAR,
-                    ..Self::new(&WINDOW, [anchor, length, 0, 0, 0], window.limit())
+                    ..Self::new([anchor, length, 0, 0, 0], window.limit())
                 }
             }
             Rule::Counter(counter) => Self {
                 lane: Lane::Express,
                 ..Self::new(
-                    &COUNTER,
                     [counter.window(), counter.step(), counter.window() / counter.step(), 0, 0],
                     counter.limit(),
                 )
@@ -190,16 +193,15 @@ impl<'r> Twin<'r> {
                     } else {
                         Lane::General
                     },
-                    ..Self::new(&LOG, [log.quantum(), log.horizon(), 0, 0, 0], log.limit())
+                    ..Self::new([log.quantum(), log.horizon(), 0, 0, 0], log.limit())
                 }
             }
         }
     }
 
     /// A rule that the general part alone knows.
-    const fn new(module: &'static Module, numbers: [u64; 5], limit: u64) -> Self {
+    const fn new(numbers: [u64; 5], limit: u64) -> Self {
         Self {
-            module,
             numbers,
             limit,
             flags: 0,

@@ -4,21 +4,21 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::error::Error as _;
+use std::num::NonZeroU8;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use rcgen::CertifiedKey;
 use sluicegate_core::{
-    KeyPrefix, Limit, OpenOptions, OpenedLimit as _, Operation, Request, Span, Store as _,
-    StoreError, StoreErrorKind, TimeSource, Timestamp,
+    Acknowledgement, KeyPrefix, Limit, OpenOptions, OpenedLimit as _, Operation, Request, Span,
+    Store as _, StoreError, StoreErrorKind, TimeSource, Timestamp,
 };
 use sluicegate_redis::RedisStore;
-use sluicegate_testkit::servers::{
-    self, GarbageServer, Misbehaviour, Server, ServerBinary, ServerError,
-};
+use sluicegate_testkit::servers::{self, GarbageServer, Misbehaviour, Server};
 use sluicegate_testkit::wait::until_async;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
+
+mod rights;
 
 /// What somebody is known by, and what no error may show.
 const SUBJECT: &str = "alice@example.com";
@@ -102,51 +102,6 @@ async fn a_full_server_says_that_it_is_full_and_is_used_when_there_is_room() {
     }
 }
 
-#[tokio::test]
-async fn a_tls_port_says_that_it_is_one_and_what_its_url_would_be() {
-    let mut tried = Vec::new();
-    for binary in servers::available().unwrap() {
-        let Some((_server, port)) = with_tls_port(&binary) else {
-            tried.push(binary.to_string());
-            continue;
-        };
-        for database in ["", "/3"] {
-            let rediss = format!("rediss://127.0.0.1:{port}{database}");
-            let why = ["TLS port", &rediss, "this build can't", "nothing was charged"];
-            let url = format!("redis://:pw@127.0.0.1:{port}{database}");
-            assert_says(&url, StoreErrorKind::Unavailable, &why).await;
-        }
-        return;
-    }
-    panic!("no server here was built with TLS, without which this can't be tested: {tried:?}");
-}
-
-/// A server with a TLS port besides its own; `None` if it was built without TLS.
-fn with_tls_port(binary: &ServerBinary) -> Option<(Server, u16)> {
-    let folder = Folder::new();
-    let CertifiedKey { cert, signing_key } =
-        rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    let certificate = folder.write("certificate.pem", &cert.pem());
-    let key = folder.write("key.pem", &signing_key.serialize_pem());
-    let options =
-        ["--tls-cert-file", &certificate, "--tls-key-file", &key, "--tls-auth-clients", "no"];
-    let server = match Server::start_with(binary, &options) {
-        Ok(server) => server,
-        Err(ServerError::Start { log, .. }) if log.contains("Bad directive") => return None,
-        Err(error) => panic!("{error}"),
-    };
-    // Ports that are free now; whoever takes one of them first only makes it the next one's turn.
-    for _ in 0..10 {
-        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        match server.cli(&["CONFIG", "SET", "tls-port", &free.to_string()]) {
-            Ok(_) => return Some((server, free)),
-            Err(ServerError::Refused(why)) if why.contains("listen") => {}
-            Err(error) => panic!("{error}"),
-        }
-    }
-    panic!("no port for TLS");
-}
-
 /// A folder that goes with this value.
 struct Folder(PathBuf);
 
@@ -176,7 +131,12 @@ impl Drop for Folder {
 async fn a_tls_alert_in_place_of_an_answer_is_no_other_protocol() {
     let alert = Misbehaviour::Answer(b"\x15\x03\x03\x00\x02\x02\x46".to_vec());
     let server = GarbageServer::start(alert).unwrap();
-    assert_says(&server.url(), StoreErrorKind::Unavailable, &["TLS port", "rediss://"]).await;
+    assert_says(
+        &server.url(),
+        StoreErrorKind::Unavailable,
+        &["TLS port", "write its URL as rediss://"],
+    )
+    .await;
 }
 
 #[tokio::test]
@@ -184,7 +144,7 @@ async fn a_sentinel_says_that_it_is_one() {
     for server in each(&["--sentinel"]) {
         let url = format!("redis+sentinel://127.0.0.1:{}/NAME", server.port());
         for database in ["", "/2"] {
-            let why = ["is a sentinel", &url, "this build can't", "nothing was charged"];
+            let why = ["is a sentinel", &url, "nothing was charged"];
             let asked = format!("{}{database}", server.url());
             assert_says(&asked, StoreErrorKind::Unavailable, &why).await;
         }
@@ -195,7 +155,7 @@ async fn a_sentinel_says_that_it_is_one() {
 async fn a_node_of_a_cluster_says_that_it_is_one_unless_it_has_all_the_keys() {
     for server in each(&["--cluster-enabled", "yes"]) {
         let url = format!("redis+cluster://127.0.0.1:{}", server.port());
-        let why = ["is a node of a cluster", &url, "this build can't", "nothing was charged"];
+        let why = ["is a node of a cluster", &url, "nothing was charged"];
         for database in ["", "/2"] {
             let asked = format!("{}{database}", server.url());
             assert_says(&asked, StoreErrorKind::Unavailable, &why).await;
@@ -283,7 +243,11 @@ async fn the_permissions_that_the_errors_ask_for_are_enough() {
             .build();
         let mut told = Vec::new();
         while let Err(error) = everything(&store).await {
-            assert_eq!(error.kind(), StoreErrorKind::Unexpected, "{error}");
+            let expected = match told.len() {
+                2 => StoreErrorKind::Unacknowledged,
+                _ => StoreErrorKind::Unexpected,
+            };
+            assert_eq!(error.kind(), expected, "{error}");
             assert!(told.len() < 5, "{told:?}");
             let text = error.to_string();
             let rules: Vec<&str> =
@@ -293,7 +257,55 @@ async fn the_permissions_that_the_errors_ask_for_are_enough() {
         }
         assert!(told[0].contains("the command select"), "{told:?}");
         assert!(told[1].contains("our keys: grant it `~team-a\\*\\[1]:sg:*`"), "{told:?}");
-        assert_eq!(told.len(), 2, "{told:?}");
+        assert!(told[2].contains("to wait for replicas"), "{told:?}");
+        assert_eq!(told.len(), 3, "{told:?}");
+    }
+}
+
+/// It counted as lost, as if nothing had been taken.
+#[tokio::test]
+async fn a_log_whose_length_may_not_be_read_is_an_error_and_no_empty_log() {
+    for server in each(&[]) {
+        server.set_user("limiter", &["on", "nopass", "~*", "+@all", "-strlen"]).unwrap();
+        let store = store(&format!("redis://limiter@127.0.0.1:{}", server.port()));
+        let opened = store.open(limit(), OpenOptions::default());
+        let _ = opened.ask(Request::check(SUBJECT.as_bytes())).wait().await;
+        for operation in [Operation::Peek, Operation::TakeUpTo] {
+            let error = failure(&store, operation).await;
+            assert!(error.to_string().contains("+strlen"), "{operation:?}: {error}");
+        }
+    }
+}
+
+/// Of the rights that the documentation asks for, there is none without which everything works, and
+/// the error of whoever lacks one names it.
+#[tokio::test]
+async fn each_right_that_is_documented_is_needed_and_named_by_the_error_without_it() {
+    for server in each(&[]) {
+        let all = rights::documented("needed");
+        let url = format!("redis://limiter:pw@127.0.0.1:{}/1", server.port());
+        let store = || {
+            let builder = RedisStore::builder(&url).unwrap().prefix("needed".parse().unwrap());
+            builder.deadline(Duration::from_secs(5)).build()
+        };
+        rights::set_user(&server, "limiter", &all);
+        everything(&store()).await.unwrap();
+        for lacking in all.iter().filter(|rule| rule.starts_with(['+', '~'])) {
+            let rest: Vec<String> = all.iter().filter(|rule| *rule != lacking).cloned().collect();
+            rights::set_user(&server, "limiter", &rest);
+            // Only a server that doesn't know a script is sent one.
+            server.cli(&["SCRIPT", "FLUSH"]).unwrap();
+            let error = everything(&store()).await.expect_err(lacking);
+            let text = error.to_string();
+            let expected = match lacking.as_str() {
+                "+wait" => StoreErrorKind::Unacknowledged,
+                _ => StoreErrorKind::Unexpected,
+            };
+            assert_eq!(error.kind(), expected, "{lacking}: {text}");
+            assert!(text.contains("does not permit this user"), "{lacking}: {text}");
+            let granted = text.split(['`', ' ']).any(|word| word == lacking);
+            assert!(granted, "{lacking}: {text}");
+        }
     }
 }
 
@@ -316,6 +328,8 @@ async fn everything(store: &RedisStore) -> Result<(), StoreError> {
                 Operation::Charge,
                 Operation::Refund,
                 Operation::Reset,
+                // For there to be something that can be deleted with its run.
+                Operation::Check,
             ] {
                 let request = Request::new(operation, SUBJECT.as_bytes()).at(at);
                 let _ = opened.ask(request).wait().await.map_err(failure)?;
@@ -333,6 +347,16 @@ async fn everything(store: &RedisStore) -> Result<(), StoreError> {
                 }
             }
         }
+    }
+    let within = Span::MILLISECOND;
+    let options =
+        OpenOptions::default().acknowledged(Acknowledgement { replicas: NonZeroU8::MIN, within });
+    let opened = store.open(limit(), options);
+    let error = opened.ask(Request::check(SUBJECT.as_bytes())).wait().await.map_err(failure);
+    // There is no replica, as whoever may ask is told.
+    match error.unwrap_err() {
+        error if error.to_string().contains("0 of its replicas") => {}
+        error => return Err(error),
     }
     store.delete_run(&limit(), "run").await.map(drop)
 }
@@ -388,7 +412,8 @@ async fn repeat_commands(listener: TcpListener, to: u16) {
         tokio::select! {
             length = client.read(&mut words) => {
                 let words = &words[..length.unwrap()];
-                let text = String::from_utf8_lossy(words).replace("\r\n", " ");
+                // Numbers in it may look like ends of lines.
+                let text = String::from_utf8_lossy(words).replace(['\r', '\n'], " ");
                 if words.is_empty() {
                     return;
                 } else if text.contains("alice") {

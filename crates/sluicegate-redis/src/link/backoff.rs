@@ -2,27 +2,32 @@
 
 use std::time::Duration;
 
-/// After the first attempt that failed, and at most.
+/// After the first attempt that failed.
 const SHORTEST: Duration = Duration::from_millis(10);
-const LONGEST: Duration = Duration::from_secs(1);
 
 /// Pauses that double, each shortened by up to a half at random, so that many processes don't come
 /// back together.
-#[derive(Debug, Default)]
-pub(super) struct Backoff {
+#[derive(Debug)]
+pub(crate) struct Backoff {
+    longest: Duration,
     failures: u32,
 }
 
 impl Backoff {
+    /// Pauses of at most so long.
+    pub(crate) const fn up_to(longest: Duration) -> Self {
+        Self { longest, failures: 0 }
+    }
+
     /// The pause after one more failure.
-    pub(super) fn pause(&mut self) -> Duration {
-        let pause = SHORTEST.saturating_mul(1 << self.failures.min(16)).min(LONGEST);
+    pub(crate) fn pause(&mut self) -> Duration {
+        let pause = SHORTEST.saturating_mul(1 << self.failures.min(16)).min(self.longest);
         self.failures = self.failures.saturating_add(1);
         pause / 2 + pause / 2_000 * fastrand::u32(0..=1_000)
     }
 
     /// The server was of use.
-    pub(super) const fn reset(&mut self) {
+    pub(crate) const fn reset(&mut self) {
         self.failures = 0;
     }
 }
@@ -33,7 +38,8 @@ mod tests {
 
     #[test]
     fn pauses_double_up_to_a_second_and_differ() {
-        let mut backoff = Backoff::default();
+        const LONGEST: Duration = Duration::from_secs(1);
+        let mut backoff = Backoff::up_to(LONGEST);
         let pauses: Vec<_> = (0..40).map(|_| backoff.pause()).collect();
         for (failure, pause) in pauses.iter().enumerate() {
             let whole = (SHORTEST * (1 << failure.min(10))).min(LONGEST);

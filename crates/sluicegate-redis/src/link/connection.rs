@@ -1,29 +1,29 @@
 //! One connection, which sends what waits in the line and hands out the answers.
 
-use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::BytesMut;
+use tokio::io::AsyncWrite as _;
 use tokio::time::{Instant, Sleep};
 use tokio_util::io::{poll_read_buf, poll_write_buf};
 
+use super::channel::{CONNECT, Shared};
 use super::contact::{self, Broken, Talk};
-use super::line::Sent;
+use super::flight::Wrong;
+use super::line::{Told, Waiting};
 use super::problem::Problem;
-use super::{CONNECT, Shared};
+use super::wire::Wire;
 use crate::resp::{NoReply, Value};
 
-/// Calls that are outstanding at once. What is beyond waits in the line, from where it can be taken
-/// back without a trace.
-const OUTSTANDING: usize = 512;
-/// Bytes that are written before more calls are taken out of the line.
-const OUTPUT: usize = 64 << 10;
 /// How much is read at once.
 const INPUT: usize = 16 << 10;
+
+/// Once so many callers were answered, what waits is sent before any more are.
+const ANSWERS: u64 = 32;
 
 /// How long a connection stays with a server that can't write: its name may stand for another one by
 /// then.
@@ -47,8 +47,9 @@ pub(super) enum End {
 pub(super) struct Connection<'l> {
     shared: &'l Shared,
     talk: Talk,
-    output: BytesMut,
-    sent: VecDeque<Sent>,
+    wire: Wire,
+    /// What was just taken out of the line.
+    taken: Vec<Waiting>,
     since: Instant,
     /// Since when calls have been outstanding and no byte came.
     silent_from: Option<Instant>,
@@ -56,6 +57,8 @@ pub(super) struct Connection<'l> {
     is_timed: bool,
     /// Another connection, which is tried while this one is silent.
     other: Option<Pin<Box<dyn Future<Output = Option<Talk>> + Send + 'l>>>,
+    /// Ends once another server has taken the place of this one.
+    succeeded: Pin<Box<dyn Future<Output = ()> + Send + 'l>>,
     leaves: bool,
     has_answered: bool,
 }
@@ -64,16 +67,20 @@ impl<'l> Connection<'l> {
     pub(super) fn new(shared: &'l Shared, mut talk: Talk) -> Self {
         talk.input.reserve(INPUT);
         let now = Instant::now();
+        let succeeded = contact::succeeded(&shared.endpoint, talk.host.take());
         Self {
             shared,
             talk,
-            output: BytesMut::with_capacity(INPUT),
-            sent: VecDeque::new(),
+            wire: Wire::new(shared.batch)
+                .counted_by(Arc::clone(&shared.endpoint.traffic))
+                .acknowledged(shared.acknowledgement),
+            taken: Vec::new(),
             since: now,
             silent_from: None,
             timer: Box::pin(tokio::time::sleep_until(now)),
             is_timed: false,
             other: None,
+            succeeded: Box::pin(succeeded),
             leaves: false,
             has_answered: false,
         }
@@ -82,105 +89,146 @@ impl<'l> Connection<'l> {
     /// Serves until it ends; what is outstanding then is told.
     pub(super) async fn serve(mut self) -> (End, Use) {
         let end = poll_fn(|context| self.poll(context)).await;
-        for sent in self.sent.drain(..) {
-            let problem = match &end {
-                End::Broken(Broken::NoReply) => Problem::no_protocol(),
-                End::Broken(Broken::Io(_)) | End::Closed | End::Elsewhere => {
-                    Problem::disconnected()
-                }
-                End::Replaced(_) => Problem::silent(),
-            };
-            let _ = sent.answer.send(Err(self.shared.error(problem)));
+        let problem = match &end {
+            End::Broken(Broken::NoReply) => Problem::garbled(),
+            End::Broken(Broken::Disordered) => Problem::disordered(),
+            End::Broken(Broken::Io(_)) | End::Closed | End::Elsewhere => Problem::disconnected(),
+            End::Replaced(_) => Problem::silent(),
+        };
+        let error = self.shared.error(problem);
+        for caller in self.wire.into_callers() {
+            caller.tell(Told::Failed(error.clone()));
         }
         (end, if self.has_answered { Use::Some } else { Use::None })
     }
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<End> {
         loop {
-            let read = match self.read(context) {
-                Ok(read) => read,
+            let answered = match self.hand_out() {
+                Ok(answered) => answered,
                 Err(broken) => return Poll::Ready(End::Broken(broken)),
             };
-            if let Some(end) = self.take_calls(read.unwrap_or(0), context) {
+            if let Some(end) = self.take_calls(answered, context) {
                 return Poll::Ready(end);
             }
-            match self.write(context) {
-                Ok(wrote) if read.is_some() || wrote => {}
-                Ok(_) => break,
+            let wrote = match self.write(context) {
+                Ok(wrote) => wrote,
                 Err(error) => return Poll::Ready(End::Broken(Broken::Io(error))),
+            };
+            if answered > 0 {
+                continue;
+            }
+            match self.read(context) {
+                Ok(read) if read || wrote => {}
+                Ok(_) => break,
+                Err(broken) => return Poll::Ready(End::Broken(broken)),
             }
         }
         self.listen(context)
     }
 
-    /// Reads what there is and hands out the answers in it: their number, or `None` if nothing came.
-    fn read(&mut self, context: &mut Context<'_>) -> Result<Option<u64>, Broken> {
-        let Talk { stream, reader, input } = &mut self.talk;
-        input.reserve(INPUT);
-        match poll_read_buf(Pin::new(stream), context, input) {
-            Poll::Pending => return Ok(None),
-            Poll::Ready(Err(error)) => return Err(Broken::Io(error)),
-            Poll::Ready(Ok(0)) => return Err(Broken::Io(io::ErrorKind::UnexpectedEof.into())),
-            Poll::Ready(Ok(_)) => {}
-        }
+    /// Hands out the answers that have come, to some callers at a time: to how many.
+    fn hand_out(&mut self) -> Result<u64, Broken> {
+        let Talk { reader, input, .. } = &mut self.talk;
         let mut answered = 0;
-        while let Some(value) = reader.read(input).map_err(|NoReply| Broken::NoReply)? {
-            // An answer that nobody asked for belongs to nobody.
-            let sent = self.sent.pop_front().ok_or(Broken::NoReply)?;
-            let is_elsewhere = matches!(&value, Value::Error(words) if is_of_a_replica(words));
-            self.leaves |= is_elsewhere && self.since.elapsed() >= ELSEWHERE;
-            // Whoever has given up doesn't want it any more.
-            let _ = sent.answer.send(Ok(value));
-            answered += 1;
+        while answered < ANSWERS
+            && let Some(value) = reader.read(input).map_err(|NoReply| Broken::NoReply)?
+        {
+            let is_of_no_use = matches!(&value, Value::Error(words) if asks_for_another(words));
+            self.leaves |= is_of_no_use && self.since.elapsed() >= ELSEWHERE;
+            answered += self.wire.answer(value).map_err(|wrong| match wrong {
+                Wrong::Nonsense => Broken::NoReply,
+                Wrong::Disordered => Broken::Disordered,
+            })?;
         }
         self.has_answered |= answered > 0;
-        self.silent_from = None;
-        self.other = None;
-        Ok(Some(answered))
+        Ok(answered)
+    }
+
+    /// Reads what there is: whether anything came.
+    fn read(&mut self, context: &mut Context<'_>) -> Result<bool, Broken> {
+        let Talk { stream, input, .. } = &mut self.talk;
+        input.reserve(INPUT);
+        match poll_read_buf(Pin::new(stream), context, input) {
+            Poll::Pending => Ok(false),
+            Poll::Ready(Err(error)) => Err(Broken::Io(error)),
+            Poll::Ready(Ok(0)) => Err(Broken::Io(io::ErrorKind::UnexpectedEof.into())),
+            Poll::Ready(Ok(_)) => {
+                self.silent_from = None;
+                self.other = None;
+                Ok(true)
+            }
+        }
     }
 
     fn take_calls(&mut self, answered: u64, context: &Context<'_>) -> Option<End> {
-        let mut line = self.shared.line();
         if answered > 0 {
-            line.answered(answered, self.sent.len(), Instant::now());
+            self.shared.line().answered(answered, self.wire.callers(), Instant::now());
         }
         if self.leaves {
-            return self.sent.is_empty().then_some(End::Elsewhere);
+            return self.wire.is_idle().then_some(End::Elsewhere);
         }
-        if line.is_closed && self.sent.is_empty() && !line.is_wanted() {
-            return Some(End::Closed);
+        self.taken.append(&mut self.wire.take_again());
+        loop {
+            for waiting in self.taken.drain(..) {
+                self.wire.add(waiting);
+            }
+            let room = self.wire.room();
+            if room == 0 {
+                self.wire.depart();
+                if self.wire.room() == 0 {
+                    // The next answer wakes us.
+                    return None;
+                }
+                continue;
+            }
+            let mut line = self.shared.line();
+            line.take(room, &mut self.taken);
+            if !self.taken.is_empty() {
+                continue;
+            }
+            if line.is_closed && self.wire.callers() == 0 {
+                return Some(End::Closed);
+            }
+            if line.server.as_ref().is_none_or(|known| !known.will_wake(context.waker())) {
+                line.server = Some(context.waker().clone());
+            }
+            drop(line);
+            self.wire.depart();
+            return None;
         }
-        line.send(
-            OUTSTANDING.saturating_sub(self.sent.len()),
-            OUTPUT,
-            &mut self.output,
-            &mut self.sent,
-        );
-        if line.server.as_ref().is_none_or(|known| !known.will_wake(context.waker())) {
-            line.server = Some(context.waker().clone());
-        }
-        None
     }
 
     /// Writes what the stream takes: whether it took anything.
     fn write(&mut self, context: &mut Context<'_>) -> io::Result<bool> {
         let mut wrote = false;
-        while !self.output.is_empty() {
-            match poll_write_buf(Pin::new(&mut self.talk.stream), context, &mut self.output) {
+        while !self.wire.output.is_empty() {
+            let output = &mut self.wire.output;
+            match poll_write_buf(Pin::new(&mut self.talk.stream), context, output) {
                 Poll::Pending => break,
                 Poll::Ready(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
                 Poll::Ready(Ok(_)) => wrote = true,
                 Poll::Ready(Err(error)) => return Err(error),
             }
         }
-        Ok(wrote)
+        // A stream that encrypts may still hold what the socket had no room for.
+        match Pin::new(&mut self.talk.stream).poll_flush(context) {
+            Poll::Ready(Err(error)) => Err(error),
+            _ => Ok(wrote),
+        }
     }
 
     /// Tries another connection once this one has been silent for two deadlines: it may have died
     /// without a word. A server that is only busy answers neither, and keeps this one.
     fn listen(&mut self, context: &mut Context<'_>) -> Poll<End> {
-        let Some(first) = self.sent.front() else { return Poll::Pending };
-        let patience = (first.patience * 2).max(SHORTEST_SILENCE);
+        if !self.leaves && self.succeeded.as_mut().poll(context).is_ready() {
+            self.leaves = true;
+            if self.wire.is_idle() {
+                return Poll::Ready(End::Elsewhere);
+            }
+        }
+        let Some(patience) = self.wire.patience() else { return Poll::Pending };
+        let patience = (patience * 2).max(SHORTEST_SILENCE);
         let from = *self.silent_from.get_or_insert_with(Instant::now);
         // One that ends too soon is set anew when it ends, and not with each byte.
         if !self.is_timed || from + patience < self.timer.deadline() {
@@ -217,7 +265,10 @@ pub(super) enum Use {
     Some,
 }
 
-/// Whether the server is not a primary (any more): its name may stand for another server.
-fn is_of_a_replica(words: &[u8]) -> bool {
-    words.starts_with(b"READONLY") || words.starts_with(b"MASTERDOWN")
+/// Whether another connection may be of more use: the server is not a primary (any more), and its
+/// name may stand for another one; or it has forgotten who we are, and there may be another password.
+fn asks_for_another(words: &[u8]) -> bool {
+    [&b"READONLY"[..], b"MASTERDOWN", b"NOAUTH", b"WRONGPASS"]
+        .iter()
+        .any(|code| words.starts_with(code))
 }

@@ -6,9 +6,11 @@ use std::time::Duration;
 use bytes::BytesMut;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use super::endpoint::{Endpoint, authority};
+use super::endpoint::{Endpoint, Part};
 use super::problem::Problem;
+use super::sentinels::Watched;
 use super::stream::Stream;
+use crate::redis_url::Host;
 use crate::resp::{Command, NoReply, Reader, Value};
 
 /// How long each question may take to what breaks connections.
@@ -29,14 +31,37 @@ pub(super) struct Talk {
     pub(super) reader: Reader,
     /// What has been read, and is no whole reply yet.
     pub(super) input: BytesMut,
+    /// Where it leads; `None` for a socket.
+    pub(super) host: Option<Host>,
 }
 
 impl Talk {
     /// Sends a command and awaits its reply; nothing else may be outstanding.
-    async fn ask(&mut self, command: &Command) -> Result<Value, Broken> {
+    pub(super) async fn ask(&mut self, command: &Command) -> Result<Value, Broken> {
+        self.send(std::slice::from_ref(command)).await?;
+        self.receive().await
+    }
+
+    /// Sends commands as one and awaits their replies; nothing else may be outstanding.
+    pub(super) async fn ask_all(&mut self, commands: &[Command]) -> Result<Vec<Value>, Broken> {
+        self.send(commands).await?;
+        let mut values = Vec::with_capacity(commands.len());
+        for _ in commands {
+            values.push(self.receive().await?);
+        }
+        Ok(values)
+    }
+
+    async fn send(&mut self, commands: &[Command]) -> Result<(), Broken> {
         let mut output = BytesMut::new();
-        command.write(&mut output);
+        for command in commands {
+            command.write(&mut output);
+        }
         self.stream.write_all(&output).await.map_err(Broken::Io)?;
+        self.stream.flush().await.map_err(Broken::Io)
+    }
+
+    async fn receive(&mut self) -> Result<Value, Broken> {
         loop {
             if let Some(value) =
                 self.reader.read(&mut self.input).map_err(|NoReply| Broken::NoReply)?
@@ -56,22 +81,81 @@ pub(super) enum Broken {
     Io(io::Error),
     /// What came is not the Redis protocol.
     NoReply,
+    /// What came was the reply to another call.
+    Disordered,
 }
 
-/// Connects, signs in and turns to the database, if the server is one that can decide.
+/// Connects, signs in and turns to the database, if the server is one that can decide. A primary that
+/// has sentinels is looked for each time: another one may have taken its place.
 pub(super) async fn connect(endpoint: &Endpoint) -> Result<Talk, Problem> {
-    let stream = Stream::connect(&endpoint.place).await.map_err(Problem::unreachable)?;
-    let mut talk = Talk { stream, reader: Reader::default(), input: BytesMut::new() };
+    let Part::Watched(Watched(sentinels)) = &endpoint.part else {
+        return connect_to(endpoint).await;
+    };
+    let named = endpoint.at(sentinels.primary().await?);
+    connect_to(&named).await.map_err(|problem| problem.of_named(&named.address))
+}
+
+/// Returns once the server of a connection is no longer the one to ask; for most, never.
+pub(super) async fn succeeded(endpoint: &Endpoint, host: Option<Host>) {
+    match (&endpoint.part, host) {
+        (Part::Watched(Watched(sentinels)), Some(host)) => sentinels.announce_another(host).await,
+        _ => std::future::pending().await,
+    }
+}
+
+async fn connect_to(endpoint: &Endpoint) -> Result<Talk, Problem> {
+    let mut talk = meet(endpoint).await?;
     match introduce(&mut talk, endpoint).await {
         Ok(()) => Ok(talk),
         Err(Failed::Refused(problem)) => Err(problem),
-        // It took the connection, but not for Redis' first words.
-        Err(Failed::Broken(broken)) => Err(match (probe(endpoint).await, broken) {
-            (Some(problem), _) => problem,
-            (None, Broken::NoReply) => Problem::no_protocol(),
-            (None, Broken::Io(error)) => Problem::broken(error),
-        }),
+        Err(Failed::Broken(broken)) => Err(unusable(&talk, endpoint, broken).await),
     }
+}
+
+/// Connects and signs in, whatever the server is.
+pub(super) async fn meet(endpoint: &Endpoint) -> Result<Talk, Problem> {
+    let credentials = endpoint.credentials().await?;
+    let stream = Stream::connect(endpoint).await?;
+    let (reader, input) = (Reader::default(), BytesMut::new());
+    let mut talk = Talk { stream, reader, input, host: endpoint.host().cloned() };
+    let Some(credentials) = credentials else { return Ok(talk) };
+    let mut auth = Command::of(&[b"AUTH"]);
+    if let Some(user) = credentials.user() {
+        auth.word(user);
+    }
+    auth.word(credentials.password());
+    match talk.ask(&auth).await {
+        Ok(Value::Error(words)) => Err(Problem::of_credentials(&words, &credentials, endpoint)),
+        Ok(_) => Ok(talk),
+        Err(broken) => Err(unusable(&talk, endpoint, broken).await),
+    }
+}
+
+/// Of a server that took the connection, but not Redis' first words.
+pub(super) async fn unusable(talk: &Talk, endpoint: &Endpoint, broken: Broken) -> Problem {
+    let known = match (&talk.stream, &broken) {
+        #[cfg(feature = "tls")]
+        (Stream::Tls(encrypted), Broken::Io(error)) => encrypted.problem(error, endpoint),
+        #[cfg(feature = "tls")]
+        (Stream::Tls(_), Broken::NoReply | Broken::Disordered) => None,
+        _ => probe(endpoint).await,
+    };
+    match (known, broken) {
+        (Some(problem), _) => problem,
+        (None, Broken::NoReply | Broken::Disordered) => Problem::no_protocol(),
+        (None, Broken::Io(error)) => Problem::broken(error),
+    }
+}
+
+/// Of a server that was asked and said nothing for so long: one without TLS says nothing to the first
+/// words of who means TLS.
+pub(super) async fn silent(endpoint: &Endpoint, patience: Duration) -> Problem {
+    #[cfg(feature = "tls")]
+    if endpoint.tls.is_some() && super::tls::is_plain(&endpoint.place).await {
+        return Problem::plain_port(endpoint);
+    }
+    let _ = endpoint;
+    Problem::late_answer(patience)
 }
 
 enum Failed {
@@ -87,16 +171,7 @@ impl From<Broken> for Failed {
 
 async fn introduce(talk: &mut Talk, endpoint: &Endpoint) -> Result<(), Failed> {
     let refused = |words: &[u8]| Failed::Refused(Problem::of_connection(words, endpoint));
-    if let Some(password) = &endpoint.password {
-        let mut auth = Command::of(&[b"AUTH"]);
-        if let Some(user) = &endpoint.user {
-            auth.word(user);
-        }
-        auth.word(password);
-        if let Value::Error(words) = talk.ask(&auth).await? {
-            return Err(refused(&words));
-        }
-    }
+    let is_node = matches!(endpoint.part, Part::Node);
     let hello = match talk.ask(&Command::of(&[b"HELLO"])).await? {
         // A server that doesn't say what it is may decide nevertheless.
         Value::Error(words) if words.starts_with(b"NOPERM") => Value::Nil,
@@ -106,12 +181,15 @@ async fn introduce(talk: &mut Talk, endpoint: &Endpoint) -> Result<(), Failed> {
     };
     match (said(&hello, "mode"), said(&hello, "role")) {
         (Some("sentinel"), _) => return Err(Failed::Refused(Problem::sentinel(endpoint))),
-        (Some("cluster"), _) if !has_all_keys(talk).await? => {
+        (Some("standalone"), _) if is_node => {
+            return Err(Failed::Refused(Problem::no_cluster(endpoint)));
+        }
+        (Some("cluster"), _) if !is_node && !has_all_keys(talk).await? => {
             return Err(Failed::Refused(Problem::cluster_node(endpoint)));
         }
         (_, Some("replica" | "slave")) => {
             let primary = primary_of(talk).await?;
-            return Err(Failed::Refused(Problem::replica(primary.as_deref())));
+            return Err(Failed::Refused(Problem::replica(primary.as_deref(), endpoint)));
         }
         _ => {}
     }
@@ -120,6 +198,12 @@ async fn introduce(talk: &mut Talk, endpoint: &Endpoint) -> Result<(), Failed> {
         if let Value::Error(words) = talk.ask(select.number(endpoint.database.into())).await? {
             return Err(refused(&words));
         }
+    }
+    // A user may lack the right, and what is charged in vain is charged for good.
+    if endpoint.waits
+        && let Value::Error(words) = talk.ask(&Command::of(&[b"WAIT", b"0", b"0"])).await?
+    {
+        return Err(Failed::Refused(Problem::without_wait(&words, endpoint)));
     }
     Ok(())
 }
@@ -146,13 +230,14 @@ async fn has_all_keys(talk: &mut Talk) -> Result<bool, Broken> {
     Ok(text(&info).is_none_or(|info| all.iter().all(|all| info.lines().any(|line| line == *all))))
 }
 
-/// The URL of the server that a replica copies, if the user may ask for it.
+/// The address of the server that a replica copies, if the user may ask for it.
 async fn primary_of(talk: &mut Talk) -> Result<Option<String>, Broken> {
     let role = talk.ask(&Command::of(&[b"ROLE"])).await?;
     let Value::Array(role) = &role else { return Ok(None) };
     let [_, host, Value::Int(port), ..] = role.as_slice() else { return Ok(None) };
     let port = u16::try_from(*port).ok();
-    Ok(text(host).zip(port).map(|(host, port)| format!("redis://{}", authority(host, port))))
+    let host = text(host).zip(port).map(|(name, port)| Host { name: name.to_owned(), port });
+    Ok(host.map(|host| host.to_string()))
 }
 
 /// What it is that takes connections and breaks them before it answers, if it shows that in another
@@ -169,7 +254,7 @@ async fn probe(endpoint: &Endpoint) -> Option<Problem> {
 /// What is answered first on a new connection; nothing, if that ends first, or after a while.
 async fn first_bytes(endpoint: &Endpoint, words: &[u8]) -> Option<Vec<u8>> {
     let asking = async {
-        let mut stream = Stream::connect(&endpoint.place).await?;
+        let mut stream = Stream::bare(&endpoint.place).await?;
         stream.write_all(words).await?;
         let mut answer = vec![0; 512];
         let length = stream.read(&mut answer).await?;

@@ -1,138 +1,181 @@
-//! Where a server is, from its URL.
+//! Where a server is, and how it is reached.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
 
-use percent_encoding::percent_decode_str;
 use sluicegate_core::KeyPrefix;
-use url::{Host, Url};
 
-/// Why a store URL is invalid.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct UrlError(String);
-
-impl fmt::Display for UrlError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for UrlError {}
-
-/// The port of a URL that has none.
-const PORT: u16 = 6379;
+use super::problem::Problem;
+use super::sentinels::{Sentinels, Watched};
+use super::traffic::Traffic;
+use crate::access::{AskCredentials, Credentials, CredentialsSource, TlsOptions};
+use crate::redis_url::{Host, Place, RedisUrl, Servers, UrlError};
 
 /// Where a server is, how to sign in there, and which keys are ours.
 #[derive(Clone)]
 pub(crate) struct Endpoint {
+    /// Of a primary that is looked for, that of one of its sentinels.
     pub(super) place: Place,
-    pub(super) user: Option<String>,
-    pub(super) password: Option<String>,
+    pub(super) part: Part,
     pub(super) database: u16,
     /// The place, for messages.
     pub(super) address: String,
     pub(crate) prefix: KeyPrefix,
+    credentials: CredentialsSource,
+    /// `None` where nothing is encrypted.
+    pub(super) tls: Option<TlsOptions>,
+    /// What is sent to it, and to the others of the store.
+    pub(crate) traffic: Arc<Traffic>,
+    /// Whether what its replicas have is waited for.
+    pub(super) waits: bool,
 }
 
-/// What is connected to.
-#[derive(Clone)]
-pub(super) enum Place {
-    /// A host, whose name is resolved for each connection, and a port.
-    Tcp(String, u16),
-    /// The path of a socket.
-    Unix(PathBuf),
+/// What a server is, beside what else there is.
+#[derive(Clone, Debug)]
+pub(super) enum Part {
+    /// It has all the keys, and a place of its own.
+    Alone,
+    /// The primary of these sentinels, who are asked where it is at each connection.
+    Watched(Watched),
+    /// It was named as the primary by sentinels.
+    Named,
+    Sentinel,
+    /// It is a node of a cluster.
+    Node,
 }
 
 impl Endpoint {
-    pub(crate) fn new(url: &str) -> Result<Self, UrlError> {
-        let (scheme, rest) = url.split_once("://").unwrap_or(("none", url));
-        match scheme {
-            "redis" | "valkey" => Self::tcp(rest),
-            "unix" | "redis+unix" | "valkey+unix" => Self::unix(rest),
-            _ => {
-                let tls = if matches!(scheme, "rediss" | "valkeys") {
-                    ", and this build can't speak TLS"
-                } else {
-                    ""
-                };
-                Err(UrlError(format!(
-                    "the store URL's scheme is `{}`{tls}: write redis://HOST:PORT or valkey://HOST:PORT",
-                    scheme.escape_debug()
-                )))
-            }
+    pub(crate) fn new(url: &RedisUrl) -> Result<Self, UrlError> {
+        let (place, part) = match &url.servers {
+            Servers::One(place) => (place.clone(), Part::Alone),
+            Servers::Cluster(nodes) => (first(nodes), Part::Node),
+            Servers::Sentinels(sentinels, _) => (first(sentinels), Part::Alone),
+        };
+        if url.is_encrypted() && cfg!(not(feature = "tls")) {
+            return Err(UrlError::new(format!(
+                "{url}: this build can't speak TLS: enable the feature `tls`"
+            )));
         }
-    }
-
-    fn tcp(rest: &str) -> Result<Self, UrlError> {
-        let malformed = || {
-            UrlError(
-                "the store URL is malformed: write redis://[USER:PASSWORD@]HOST:PORT[/DATABASE], and / ? # % @ of a password as %2F %3F %23 %25 %40"
-                    .to_owned(),
-            )
-        };
-        let url = Url::parse(&format!("redis://{rest}")).map_err(|_| malformed())?;
-        if url.query().is_some() || url.fragment().is_some() {
-            return Err(malformed());
-        }
-        let host = match url.host() {
-            Some(Host::Ipv6(address)) => address.to_string(),
-            Some(host) => {
-                decoded(&host.to_string()).filter(|host| !host.is_empty()).ok_or_else(malformed)?
-            }
-            None => return Err(malformed()),
-        };
-        let database = match url.path().trim_start_matches('/') {
-            "" => 0,
-            database => database.parse().map_err(|_| malformed())?,
-        };
-        let user = decoded(url.username()).ok_or_else(malformed)?;
-        let password = url.password().map(|password| decoded(password).ok_or_else(malformed));
-        let port = url.port().unwrap_or(PORT);
         Ok(Self {
-            address: authority(&host, port),
-            place: Place::Tcp(host, port),
-            user: Some(user).filter(|user| !user.is_empty()),
-            password: password.transpose()?,
-            database,
+            address: match &url.servers {
+                Servers::One(Place::Tcp(host)) => host.to_string(),
+                Servers::One(Place::Unix(path)) => path.to_string_lossy().into_owned(),
+                Servers::Cluster(nodes) => sorted(nodes),
+                Servers::Sentinels(sentinels, name) => format!("{}/{name}", sorted(sentinels)),
+            },
+            place,
+            part,
+            database: url.database,
             prefix: KeyPrefix::default(),
+            credentials: CredentialsSource::Fixed(url.credentials.clone()),
+            tls: url.tls.clone(),
+            traffic: Arc::default(),
+            waits: false,
         })
     }
 
-    /// `[USER:PASSWORD@]PATH[?db=DATABASE]`
-    fn unix(rest: &str) -> Result<Self, UrlError> {
-        let malformed = || {
-            UrlError(
-                "the store URL is malformed: write unix://[USER:PASSWORD@]/PATH[?db=DATABASE], and / ? # % @ of a password or path as %2F %3F %23 %25 %40"
-                    .to_owned(),
-            )
+    /// A server elsewhere that is reached in the same way.
+    pub(crate) fn at(&self, host: Host) -> Self {
+        let part = match &self.part {
+            Part::Watched(_) => Part::Named,
+            part => part.clone(),
         };
-        let (rest, database) = match rest.split_once('?') {
-            None => (rest, 0),
-            Some((rest, query)) => {
-                let database = query.strip_prefix("db=").and_then(|db| db.parse().ok());
-                (rest, database.ok_or_else(malformed)?)
-            }
-        };
-        let (account, path) = rest.split_at(rest.find('/').ok_or_else(malformed)?);
-        let (user, password) = match account.strip_suffix('@') {
-            Some(account) => {
-                let (user, password) = account.split_once(':').unwrap_or((account, ""));
-                let decoded = |text| decoded(text).ok_or_else(malformed);
-                (decoded(user)?, Some(decoded(password)?))
-            }
-            None if account.is_empty() => (String::new(), None),
-            None => return Err(malformed()),
-        };
-        let path = decoded(path).filter(|path| path.len() > 1).ok_or_else(malformed)?;
-        Ok(Self {
-            address: path.clone(),
-            place: Place::Unix(path.into()),
-            user: Some(user).filter(|user| !user.is_empty()),
-            password,
-            database,
-            prefix: KeyPrefix::default(),
-        })
+        Self { address: host.to_string(), place: Place::Tcp(host), part, ..self.clone() }
     }
+
+    /// How the sentinels of this primary are reached: with nothing to sign in with, and as it is.
+    pub(crate) fn of_sentinels(&self) -> Self {
+        let credentials = CredentialsSource::Fixed(None);
+        Self { part: Part::Sentinel, database: 0, credentials, ..self.clone() }
+    }
+
+    /// From now on these sentinels are asked where it is.
+    pub(crate) fn find_by(&mut self, sentinels: Sentinels) {
+        self.part = Part::Watched(Watched::new(sentinels));
+    }
+
+    /// Sets the options of TLS, or that nothing is encrypted.
+    pub(crate) fn replace_tls(&mut self, options: Option<TlsOptions>) {
+        self.tls = options;
+    }
+
+    /// The longest pause between two attempts to connect. Where another server may take its place,
+    /// that has to be noticed soon.
+    pub(super) const fn longest_pause(&self) -> Duration {
+        match &self.part {
+            Part::Alone => Duration::from_secs(1),
+            _ => Duration::from_millis(100),
+        }
+    }
+
+    /// Its host, if it has one.
+    pub(crate) const fn host(&self) -> Option<&Host> {
+        match &self.place {
+            Place::Tcp(host) => Some(host),
+            Place::Unix(_) => None,
+        }
+    }
+
+    /// From now on they are asked for at each connection.
+    pub(crate) fn ask_credentials(&mut self, ask: Arc<AskCredentials>) {
+        self.credentials = CredentialsSource::Asked(ask);
+    }
+
+    /// Sets the options of TLS, which has to be spoken.
+    pub(crate) fn set_tls(&mut self, options: TlsOptions) -> Result<(), UrlError> {
+        if let Some(why) = options.problem() {
+            return Err(UrlError::new(format!("the option of TLS {why}")));
+        }
+        match &mut self.tls {
+            Some(tls) => *tls = options,
+            None if options == TlsOptions::default() => {}
+            None => {
+                return Err(UrlError::new(format!(
+                    "there are options of TLS, and the store URL redis://{self} is not encrypted: write rediss:// instead of redis://, or leave them out"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// What to sign in with now.
+    pub(super) async fn credentials(&self) -> Result<Option<Credentials>, Problem> {
+        let ask = match &self.credentials {
+            CredentialsSource::Fixed(credentials) => return Ok(credentials.clone()),
+            CredentialsSource::Asked(ask) => Arc::clone(ask),
+        };
+        // It may read a file.
+        match tokio::task::spawn_blocking(move || ask()).await {
+            Ok(Ok(credentials)) => Ok(Some(credentials)),
+            Ok(Err(error)) => Err(Problem::without_credentials(&error.to_string())),
+            Err(_) => Err(Problem::without_credentials("the function that answers them panicked")),
+        }
+    }
+
+    /// What a URL of a server or servers reached in this way begins with.
+    pub(super) const fn scheme(&self) -> &'static str {
+        if self.tls.is_some() { "rediss" } else { "redis" }
+    }
+
+    /// The options of its URL: nothing, or what begins with a question mark.
+    pub(super) fn options(&self) -> String {
+        self.tls.as_ref().map(ToString::to_string).unwrap_or_default()
+    }
+}
+
+/// Some place to begin with.
+fn first(hosts: &[Host]) -> Place {
+    let none = || Host { name: String::new(), port: 0 };
+    Place::Tcp(hosts.first().cloned().unwrap_or_else(none))
+}
+
+/// The same hosts are the same servers, in whatever order.
+fn sorted(hosts: &[Host]) -> String {
+    let mut hosts: Vec<_> = hosts.iter().map(ToString::to_string).collect();
+    hosts.sort_unstable();
+    hosts.dedup();
+    hosts.join(",")
 }
 
 impl fmt::Display for Endpoint {
@@ -147,13 +190,4 @@ impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Endpoint({self})")
     }
-}
-
-/// Host and port as they stand in a URL.
-pub(super) fn authority(host: &str, port: u16) -> String {
-    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
-}
-
-fn decoded(text: &str) -> Option<String> {
-    percent_decode_str(text).decode_utf8().ok().map(Into::into)
 }

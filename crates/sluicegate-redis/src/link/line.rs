@@ -4,42 +4,94 @@ use std::collections::VecDeque;
 use std::task::Waker;
 use std::time::Duration;
 
-use bytes::BytesMut;
-use sluicegate_core::StoreError;
+use sluicegate_core::{Acknowledgement, StoreError};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::pace::Pace;
-use crate::resp::{Command, Value};
+use super::redirect::Redirect;
+use crate::call::Call;
+use crate::resp::Value;
+use crate::stamp::Said;
 
-/// What a caller gets.
-pub(super) type Answer = Result<Value, StoreError>;
+/// What a caller is told.
+#[derive(Debug)]
+pub(crate) enum Told {
+    /// What the script said.
+    Said(Said),
+    /// What the script said, though too few replicas have it.
+    Unacknowledged(Box<Unacknowledged>),
+    /// The reply to a command, or an error.
+    Value(Value),
+    /// The server found the call too late, and did nothing.
+    Late,
+    /// A node of a cluster sent the call elsewhere, and did nothing.
+    Redirected(Box<Redirected>),
+    Failed(StoreError),
+}
+
+/// What the script said, and what the server said of its replicas.
+#[derive(Debug)]
+pub(crate) struct Unacknowledged {
+    pub(crate) said: Said,
+    pub(crate) wanted: Acknowledgement,
+    pub(crate) reply: Value,
+}
+
+/// A call of which nothing was done, and where or when to send it instead.
+#[derive(Debug)]
+pub(crate) struct Redirected {
+    pub(crate) call: Call,
+    pub(crate) redirect: Redirect,
+}
+
+/// Whoever waits for an answer.
+#[derive(Debug)]
+pub(super) struct Caller {
+    pub(super) answer: oneshot::Sender<Told>,
+    pub(super) deadline: Instant,
+    pub(super) patience: Duration,
+    /// Its call was too late once.
+    pub(super) was_late: bool,
+}
+
+impl Caller {
+    /// Answers. Whoever has given up doesn't want it any more.
+    pub(super) fn tell(self, told: Told) {
+        let _ = self.answer.send(told);
+    }
+
+    /// Whether what is too late for one is too late for the other, by the ms since an instant.
+    pub(super) fn waits_as_long_as(&self, other: &Self, from: Instant) -> bool {
+        let millis = |at: Instant| at.saturating_duration_since(from).as_millis();
+        millis(self.deadline) == millis(other.deadline)
+    }
+
+    /// Whether it has given up.
+    pub(super) fn is_gone(&self) -> bool {
+        self.answer.is_closed()
+    }
+}
 
 /// A call that waits to be sent.
 #[derive(Debug)]
-pub(super) struct Call {
-    pub(super) command: Command,
-    pub(super) answer: oneshot::Sender<Answer>,
-    pub(super) patience: Duration,
-}
-
-/// A call that was sent.
-#[derive(Debug)]
-pub(super) struct Sent {
-    pub(super) answer: oneshot::Sender<Answer>,
-    pub(super) patience: Duration,
+pub(super) struct Waiting {
+    pub(super) call: Call,
+    pub(super) caller: Caller,
 }
 
 /// Calls in the order in which they came, each with the number of its ticket.
 #[derive(Debug)]
 pub(super) struct Line {
     /// `None` for a call whose caller has given up.
-    waiting: VecDeque<Option<Call>>,
+    waiting: VecDeque<Option<Waiting>>,
     /// How many of them are still wanted.
     wanted: usize,
     /// The ticket of the first.
     first: u64,
     outstanding: usize,
+    /// When an answer came last.
+    last_answer: Option<Instant>,
     pub(super) state: State,
     pace: Pace,
     /// Wakes whoever serves.
@@ -75,6 +127,7 @@ impl Line {
             wanted: 0,
             first: 0,
             outstanding: 0,
+            last_answer: None,
             state: State::Unattended,
             pace: Pace::default(),
             server: None,
@@ -83,24 +136,29 @@ impl Line {
     }
 
     /// Takes a call in, and returns its ticket.
-    pub(super) fn enter(
-        &mut self,
-        call: Call,
-        deadline: Instant,
-        now: Instant,
-    ) -> Result<u64, Refused> {
+    pub(super) fn enter(&mut self, waiting: Waiting, now: Instant) -> Result<u64, Refused> {
         if let State::Away { until, error } = &self.state
-            && *until > deadline
+            && *until > waiting.caller.deadline
         {
             return Err(Refused::Away(error.clone()));
         }
-        let outstanding = self.wanted + self.outstanding;
-        if outstanding >= self.pace.most(call.patience, now) {
+        if let Some(outstanding) = self.crowd(waiting.caller.patience, now) {
             return Err(Refused::Overloaded { outstanding });
         }
-        self.waiting.push_back(Some(call));
+        self.waiting.push_back(Some(waiting));
         self.wanted += 1;
         Ok(self.first + self.waiting.len() as u64 - 1)
+    }
+
+    /// How many calls are outstanding, if that is too many for one more to be answered in time.
+    pub(super) fn crowd(&self, patience: Duration, now: Instant) -> Option<usize> {
+        let outstanding = self.wanted + self.outstanding;
+        (outstanding >= self.pace.most(patience, now)).then_some(outstanding)
+    }
+
+    /// Whether anything was answered since then.
+    pub(super) fn has_answered_since(&self, then: Instant) -> bool {
+        self.last_answer.is_some_and(|at| at >= then)
     }
 
     /// Whether any call waits.
@@ -122,30 +180,25 @@ impl Line {
         true
     }
 
-    /// Moves calls from here to the wire, as long as there is room for them there.
-    pub(super) fn send(
-        &mut self,
-        room: usize,
-        bytes: usize,
-        out: &mut BytesMut,
-        sent: &mut VecDeque<Sent>,
-    ) {
-        let full = sent.len() + room;
-        while sent.len() < full && out.len() < bytes {
-            let Some(call) = self.waiting.pop_front() else { break };
+    /// Takes out so many calls, to be sent.
+    pub(super) fn take(&mut self, most: usize, into: &mut Vec<Waiting>) {
+        while into.len() < most
+            && let Some(waiting) = self.waiting.pop_front()
+        {
             self.first += 1;
-            let Some(Call { command, answer, patience }) = call else { continue };
-            self.wanted -= 1;
-            command.write(out);
-            sent.push_back(Sent { answer, patience });
+            if let Some(waiting) = waiting {
+                self.wanted -= 1;
+                into.push(waiting);
+            }
         }
-        self.outstanding = sent.len();
+        self.outstanding += into.len();
     }
 
-    /// Counts answers to calls that were sent.
-    pub(super) fn answered(&mut self, calls: u64, outstanding: usize, now: Instant) {
+    /// Counts answers to callers whose calls were sent.
+    pub(super) fn answered(&mut self, callers: u64, outstanding: usize, now: Instant) {
         self.outstanding = outstanding;
-        self.pace.answered(calls, self.wanted > 0, now);
+        self.last_answer = Some(now);
+        self.pace.answered(callers, self.wanted > 0, now);
     }
 
     /// The connection has ended, and nothing is outstanding any more.
@@ -154,38 +207,40 @@ impl Line {
     }
 
     /// Every call that waits.
-    pub(super) fn clear(&mut self) -> Vec<Call> {
+    pub(super) fn clear(&mut self) -> Vec<Caller> {
         self.first += self.waiting.len() as u64;
         (self.wanted, self.outstanding) = (0, 0);
-        self.waiting.drain(..).flatten().collect()
+        self.waiting.drain(..).flatten().map(|waiting| waiting.caller).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::resp::Command;
 
-    fn call() -> Call {
+    fn waiting(start: Instant) -> Waiting {
+        let patience = Duration::from_millis(50);
         let (answer, _) = oneshot::channel();
-        Call { command: Command::of(&[b"PING"]), answer, patience: Duration::from_millis(50) }
+        let caller = Caller { answer, deadline: start + patience, patience, was_late: false };
+        Waiting { call: Call::Command(Command::of(&[b"PING"])), caller }
     }
 
     /// They counted against callers for as long as the pace was known, and were never answered.
     #[test]
     fn what_a_broken_connection_left_unanswered_keeps_nobody_out() {
         let (mut line, start) = (Line::new(), Instant::now());
-        let deadline = start + Duration::from_millis(50);
         for _ in 0..100 {
-            assert!(line.enter(call(), deadline, start).is_ok());
+            assert!(line.enter(waiting(start), start).is_ok());
         }
-        let (mut out, mut sent) = (BytesMut::new(), VecDeque::new());
-        line.send(70, usize::MAX, &mut out, &mut sent);
-        for millis in [1, 11, 21] {
+        let mut sent = Vec::new();
+        line.take(70, &mut sent);
+        for millis in [1, 6, 11, 16, 21] {
             line.answered(1, sent.len(), start + Duration::from_millis(millis));
         }
         let now = start + Duration::from_millis(21);
-        assert!(matches!(line.enter(call(), deadline, now), Err(Refused::Overloaded { .. })));
+        assert!(matches!(line.enter(waiting(start), now), Err(Refused::Overloaded { .. })));
         line.disconnected();
-        assert!(line.enter(call(), deadline, now).is_ok(), "thirty wait, and none is outstanding");
+        assert!(line.enter(waiting(start), now).is_ok(), "thirty wait, and none is outstanding");
     }
 }

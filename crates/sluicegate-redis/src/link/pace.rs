@@ -11,6 +11,8 @@ const FEWEST: usize = 64;
 /// The shortest stretch that says something, and how long its word counts.
 const STRETCH: Duration = Duration::from_millis(2);
 const LATELY: Duration = Duration::from_secs(5);
+/// How many stretches it takes to know: in a single one, anybody may have been interrupted.
+const ENOUGH: u32 = 4;
 
 /// The pace of a server while calls had to wait for it. At other times its answers say only how fast
 /// it was asked.
@@ -18,8 +20,17 @@ const LATELY: Duration = Duration::from_secs(5);
 pub(super) struct Pace {
     /// Since when calls have been waiting without a break, and how many were answered since.
     busy: Option<(Instant, u64)>,
-    /// Calls a second, and when that was measured.
-    measured: Option<(u64, Instant)>,
+    measured: Option<Measured>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Measured {
+    /// Calls a second.
+    rate: u64,
+    /// When that was measured last,
+    at: Instant,
+    /// and how often it was, without a long break.
+    stretches: u32,
 }
 
 impl Pace {
@@ -40,20 +51,28 @@ impl Pace {
         }
         let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX).max(1);
         let rate = answered.saturating_mul(1_000_000) / micros;
-        let known = self.measured.filter(|(_, at)| now.saturating_duration_since(*at) < LATELY);
-        let smooth =
-            known.map_or(rate, |(known, _)| known.saturating_mul(3).saturating_add(rate) / 4);
-        self.measured = Some((smooth, now));
+        self.measured = Some(match self.lately(now) {
+            Some(known) => Measured {
+                rate: known.rate.saturating_mul(3).saturating_add(rate) / 4,
+                at: now,
+                stretches: known.stretches.saturating_add(1),
+            },
+            None => Measured { rate, at: now, stretches: 1 },
+        });
         self.busy = Some((now, 0));
     }
 
     /// How many calls may be outstanding for one more to be answered within half of this time.
     pub(super) fn most(&self, patience: Duration, now: Instant) -> usize {
-        let known = self.measured.filter(|(_, at)| now.saturating_duration_since(*at) < LATELY);
-        let Some((rate, _)) = known else { return UNKNOWN };
+        let known = self.lately(now).filter(|known| known.stretches >= ENOUGH);
+        let Some(Measured { rate, .. }) = known else { return UNKNOWN };
         let micros = u64::try_from(patience.as_micros()).unwrap_or(u64::MAX) / 2;
         let most = u128::from(rate) * u128::from(micros) / 1_000_000;
         usize::try_from(most).unwrap_or(usize::MAX).clamp(FEWEST, 4 * UNKNOWN)
+    }
+
+    fn lately(&self, now: Instant) -> Option<Measured> {
+        self.measured.filter(|known| now.saturating_duration_since(known.at) < LATELY)
     }
 }
 
@@ -87,6 +106,19 @@ mod tests {
         assert_eq!(pace.most(PATIENCE * 2, now), 5_000);
         assert_eq!(pace.most(Duration::from_micros(100), now), FEWEST);
         assert_eq!(pace.most(PATIENCE, now + LATELY), UNKNOWN, "that was long ago");
+    }
+
+    #[test]
+    fn one_slow_moment_at_the_start_refuses_nobody() {
+        let (mut pace, start) = (Pace::default(), Instant::now());
+        pace.answered(1, true, start);
+        // Ten calls a second, as it seems.
+        pace.answered(1, true, after(start, 100_000));
+        assert_eq!(pace.most(PATIENCE, after(start, 100_000)), UNKNOWN);
+        for batch in 1..=3 {
+            pace.answered(100, true, after(start, 100_000 + batch * 2_000));
+        }
+        assert!(pace.most(PATIENCE, after(start, 106_000)) > 500);
     }
 
     #[test]

@@ -4,17 +4,21 @@
 //! A server repeats what it was sent in some of its errors, and keys are personal data: the words
 //! of a server end before a subject could begin, and no error keeps them as its cause.
 
+mod elsewhere;
+mod unacknowledged;
+
 use std::borrow::Cow;
 use std::io;
 use std::sync::Arc;
 
-use sluicegate_core::{StoreErrorKind, printable};
+use sluicegate_core::{StoreError, StoreErrorKind, printable};
 
-use super::endpoint::Endpoint;
+use super::endpoint::{Endpoint, Part};
+use crate::access::Credentials;
 
 /// What is wrong with the server, as the end of a sentence that names it.
 #[derive(Clone, Debug)]
-pub(super) struct Problem {
+pub(crate) struct Problem {
     pub(super) kind: StoreErrorKind,
     pub(super) text: Cow<'static, str>,
     /// What broke on the way; never what a server said.
@@ -22,12 +26,23 @@ pub(super) struct Problem {
 }
 
 impl Problem {
-    pub(super) fn new(kind: StoreErrorKind, text: impl Into<Cow<'static, str>>) -> Self {
+    /// The error of the store at an address.
+    #[cold]
+    pub(crate) fn of(self, address: &str) -> StoreError {
+        let Self { kind, text, cause } = self;
+        let error = StoreError::new(kind, format!("the store at {address} {text}"));
+        match cause {
+            Some(cause) => error.with_source(cause),
+            None => error,
+        }
+    }
+
+    pub(crate) fn new(kind: StoreErrorKind, text: impl Into<Cow<'static, str>>) -> Self {
         Self { kind, text: text.into(), cause: None }
     }
 
     /// Nothing was charged, now or whenever the server is asked again.
-    pub(super) fn unavailable(text: impl Into<Cow<'static, str>>) -> Self {
+    pub(crate) fn unavailable(text: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StoreErrorKind::Unavailable, text)
     }
 
@@ -47,20 +62,28 @@ impl Problem {
         let words = Words::of(words);
         Self::known(&words, endpoint).unwrap_or_else(|| {
             if words.all.contains("unknown command") {
-                let text = "is older than Redis 6.2, the oldest version that works";
-                return Self::new(StoreErrorKind::Unexpected, text);
+                return Self::old();
             }
             Self::of_greeting(words.all)
         })
     }
 
+    /// Of a server that lacks what the first words ask for.
+    fn old() -> Self {
+        let text = "is older than Redis 6.2, the oldest version that works: upgrade it, or name another server; nothing was charged";
+        Self::new(StoreErrorKind::Unexpected, text)
+    }
+
     /// Of a server that takes no connection.
     pub(super) fn unreachable(error: io::Error) -> Self {
-        Self::unavailable("can't be reached; nothing was charged").because(error)
+        Self::unavailable(format!(
+            "can't be reached ({error}): look whether it runs, and whether this is where it listens; nothing was charged"
+        ))
+        .because(error)
     }
 
     /// Of something that is no Redis server.
-    pub(super) fn no_protocol() -> Self {
+    pub(crate) fn no_protocol() -> Self {
         Self::new(StoreErrorKind::Unexpected, "does not speak the Redis protocol")
     }
 
@@ -82,32 +105,100 @@ impl Problem {
         Self::refused(&shown(line))
     }
 
-    /// A server that copies another one, whose URL may be known.
-    pub(super) fn replica(primary: Option<&str>) -> Self {
-        let url = printable(primary.unwrap_or("redis://HOST:PORT"));
+    /// A server that copies another one, whose address may be known.
+    pub(super) fn replica(primary: Option<&str>, endpoint: &Endpoint) -> Self {
+        let another = match &endpoint.part {
+            Part::Alone | Part::Sentinel => None,
+            Part::Named | Part::Watched(_) => Some(
+                "is a replica, though the sentinels named it as the primary: they are asked again, and a failover that is under way ends soon",
+            ),
+            Part::Node => Some("is a replica by now: whoever has its slots is looked for"),
+        };
+        if let Some(text) = another {
+            return Self::unavailable(format!("{text}; {UNCHARGED}"));
+        }
+        let address = printable(primary.unwrap_or("HOST:PORT"));
+        let (scheme, options) = (endpoint.scheme(), endpoint.options());
         Self::unavailable(format!(
-            "is a read-only replica: write the URL of its primary, {url}; nothing was charged"
+            "is a read-only replica: write the URL of its primary, {scheme}://{address}{options}; nothing was charged"
         ))
     }
 
     pub(super) fn cluster_node(endpoint: &Endpoint) -> Self {
-        let address = &endpoint.address;
+        let Endpoint { address, .. } = endpoint;
+        let (scheme, options) = (endpoint.scheme(), endpoint.options());
         Self::unavailable(format!(
-            "is a node of a cluster, which has only some of the keys: its URL would be redis+cluster://{address}, which this build can't use, so write the URL of a server that has them all; nothing was charged"
+            "is a node of a cluster, which has only some of the keys: write {scheme}+cluster://{address}{options}; nothing was charged"
         ))
     }
 
     pub(super) fn sentinel(endpoint: &Endpoint) -> Self {
-        let address = &endpoint.address;
+        let Endpoint { address, .. } = endpoint;
+        let (scheme, options) = (endpoint.scheme(), endpoint.options());
         Self::unavailable(format!(
-            "is a sentinel, which keeps no limits: its URL would be redis+sentinel://{address}/NAME, which this build can't use, so write the URL of the server that it watches; nothing was charged"
+            "is a sentinel, which keeps no limits: write {scheme}+sentinel://{address}/NAME{options}, with what it calls the primary; nothing was charged"
         ))
     }
 
     pub(super) fn tls_port(endpoint: &Endpoint) -> Self {
         Self::unavailable(format!(
-            "looks like a TLS port: its URL would be rediss://{endpoint}, which this build can't use, so write the URL of a port without TLS; nothing was charged"
+            "looks like a TLS port: write its URL as rediss://{endpoint}; nothing was charged"
         ))
+    }
+
+    /// A port where TLS was meant.
+    #[cfg(feature = "tls")]
+    pub(super) fn plain_port(endpoint: &Endpoint) -> Self {
+        let kind = match &endpoint.part {
+            Part::Sentinel => "+sentinel",
+            Part::Node => "+cluster",
+            _ => "",
+        };
+        Self::unavailable(format!(
+            "looks like a port without TLS: write the one with TLS, or, where nobody is on the way, redis{kind}://{endpoint}; nothing was charged"
+        ))
+    }
+
+    /// TLS that can't be tried, because of files or names.
+    #[cfg(feature = "tls")]
+    pub(super) fn unusable_tls(why: &str) -> Self {
+        Self::unavailable(format!("can't be asked over TLS: {why}; nothing was charged"))
+    }
+
+    /// Nothing to sign in with.
+    pub(super) fn without_credentials(why: &str) -> Self {
+        Self::unavailable(format!("can't be signed in to: {}; nothing was charged", printable(why)))
+    }
+
+    /// Of what a server answers to a user and password.
+    pub(super) fn of_credentials(
+        words: &[u8],
+        credentials: &Credentials,
+        endpoint: &Endpoint,
+    ) -> Self {
+        let text = Words::of(words);
+        let who = match credentials.user() {
+            Some(user) => format!("the user `{}`", printable(user)),
+            None => "the default user".to_owned(),
+        };
+        if text.code == "WRONGPASS" {
+            let sign_in = sign_in(endpoint);
+            return Self::new(
+                StoreErrorKind::Unexpected,
+                format!("has another password for {who}, or has no such user: {sign_in}"),
+            );
+        }
+        if text.all.contains("without any password configured") {
+            return Self::new(
+                StoreErrorKind::Unexpected,
+                "has no password for the default user: name a user, or leave the password out",
+            );
+        }
+        // Before there were users, a password was all that it took.
+        if text.all.contains("wrong number of arguments") {
+            return Self::old();
+        }
+        Self::of_connection(words, endpoint)
     }
 
     /// A connection that ended before it was used.
@@ -133,6 +224,29 @@ impl Problem {
         )
     }
 
+    /// Of replies that are not those to what was asked.
+    pub(super) fn disordered() -> Self {
+        Self::new(
+            StoreErrorKind::Disconnected,
+            "answered another call than the one that was asked: something between, such as a proxy, repeats, drops or reorders replies, so connect without it; whether it charged is unknown",
+        )
+    }
+
+    /// Of bytes that are no reply, from a server whose first words were.
+    pub(super) fn garbled() -> Self {
+        Self::new(
+            StoreErrorKind::Disconnected,
+            "answered with what is no reply: something between, such as a proxy, cuts off or garbles replies, so connect without it; whether it charged is unknown",
+        )
+    }
+
+    /// Of a call that came too late to the server, twice.
+    pub(super) fn late() -> Self {
+        Self::overloaded(
+            "came to this call when nobody could wait for it any more, and left it; nothing was charged",
+        )
+    }
+
     /// Of a connection that was silent while another one answered.
     pub(super) fn silent() -> Self {
         Self::new(
@@ -152,9 +266,22 @@ impl Problem {
     /// What means the same at any time.
     fn known(words: &Words<'_>, endpoint: &Endpoint) -> Option<Self> {
         match words.code {
-            "NOAUTH" | "WRONGPASS" => Some(Self::new(StoreErrorKind::Unexpected, PASSWORD)),
-            "READONLY" | "MASTERDOWN" => Some(Self::replica(None)),
+            "NOAUTH" | "WRONGPASS" => Some(Self::new(
+                StoreErrorKind::Unexpected,
+                format!("wants another user or password: {}", sign_in(endpoint)),
+            )),
+            "READONLY" | "MASTERDOWN" => Some(Self::replica(None, endpoint)),
             "LOADING" => Some(Self::unavailable("is loading its data; nothing was charged")),
+            // A script is stopped by these at its first write, and never after it.
+            "OOM" => Some(Self::unavailable(
+                "has no memory left and may evict nothing (OOM): raise its `maxmemory`, or give the limits a server of their own; nothing was charged",
+            )),
+            "MISCONF" => Some(Self::unavailable(
+                "takes no writes because it can't save them (MISCONF): look into its log and at its disk; nothing was charged",
+            )),
+            "NOREPLICAS" => Some(Self::unavailable(
+                "takes no writes because too few replicas keep up (NOREPLICAS): start replicas, or lower its `min-replicas-to-write`; nothing was charged",
+            )),
             "MOVED" | "ASK" | "TRYAGAIN" | "CLUSTERDOWN" | "CROSSSLOT" => {
                 Some(Self::cluster_node(endpoint))
             }
@@ -181,10 +308,26 @@ impl<'w> Words<'w> {
     }
 }
 
-const PASSWORD: &str = "wants another user or password: write them into the URL, redis://USER:PASSWORD@HOST:PORT (USER may be empty)";
+/// What whoever reads of an error most wants to know.
+const UNCHARGED: &str = "nothing was charged";
+
+/// Where user and password belong.
+const fn sign_in(endpoint: &Endpoint) -> &'static str {
+    match endpoint.part {
+        Part::Sentinel => {
+            "those of the sentinels are their own, so write them where the program takes them from, such as `redis.sentinel.password_file` of a configuration"
+        }
+        _ => SIGN_IN,
+    }
+}
+
+const SIGN_IN: &str = "write them into the URL, redis://USER:PASSWORD@HOST:PORT (USER may be empty), or where the program takes them from, such as `redis.password_file` of a configuration";
 
 /// What every user needs who limits anything, in the words of ACL rules.
 const COMMANDS: &str = "+evalsha +eval +time +get +set +getrange +setrange +strlen +pexpire +del";
+
+/// What users need besides whose limits are decided in several slots of a cluster together.
+const TOGETHER: &str = "+zadd +zrem +zcard +zrangebylex +pttl";
 
 /// What a user isn't permitted, in the words that servers have had for it since Redis 6, with which
 /// `NOPERM` begins or, in a script, an error without a code of its own.
@@ -205,7 +348,7 @@ fn permission(words: &str, endpoint: &Endpoint) -> Option<String> {
             Some(format!(" {}", printable(name)))
         });
         return Some(format!(
-            "does not permit this user the command{}: grant it `{COMMANDS}`, with a database in the URL `+select`, and for replays `+scan +unlink`",
+            "does not permit this user the command{}: grant it `{COMMANDS}`, with a database in the URL `+select`, and for replays `+scan +unlink`, for limits in several slots of a cluster `{TOGETHER}`",
             name.unwrap_or_default()
         ));
     }
@@ -227,9 +370,11 @@ fn shown(words: &str) -> String {
 mod tests {
     use std::time::Duration;
 
+    use std::num::NonZeroUsize;
+
     use sluicegate_testkit::servers::{Server, available};
 
-    use super::super::{Deadline, Failure, Link};
+    use super::super::{Deadline, Link, Width};
     use super::*;
     use crate::resp::Command;
 
@@ -268,16 +413,18 @@ mod tests {
             // The name has the words in it by which the others are told.
             let user = "key-command-channel";
             let url = format!("redis://{user}:pw@127.0.0.1:{}", server.port());
+            let width = Width { connections: NonZeroUsize::MIN, batch: NonZeroUsize::MIN };
             for (rules, words, expected) in REFUSED {
                 let rules: Vec<&str> = rules.split(' ').collect();
                 server
                     .cli(&[&["ACL", "SETUSER", user, "reset", "on", ">pw"], &rules[..]].concat())
                     .unwrap();
-                let link = Link::new(Endpoint::new(&url).unwrap());
+                let endpoint = Endpoint::new(&url.parse().unwrap()).unwrap();
+                let link = Link::new(&endpoint, width);
                 let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
                 let command = Command::of(&words);
                 let deadline = Deadline::after(Duration::from_secs(5));
-                let Err(Failure::Store(error)) = link.send(command, deadline).await else {
+                let Err(error) = link.send(command, deadline).await else {
                     panic!("{words:?} is permitted by {rules:?}");
                 };
                 let text = error.to_string();

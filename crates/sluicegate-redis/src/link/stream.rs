@@ -7,21 +7,41 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
-use super::endpoint::Place;
+use super::endpoint::Endpoint;
+use super::problem::Problem;
+#[cfg(feature = "tls")]
+use super::tls::{self, Encrypted};
+use crate::redis_url::Place;
 
-/// A stream of bytes to a server.
+/// A stream of bytes to a server. What is written has to be flushed.
 #[derive(Debug)]
 pub(super) enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
+    #[cfg(feature = "tls")]
+    Tls(Box<Encrypted>),
 }
 
 impl Stream {
-    /// Connects. A name is resolved each time, since it may stand for another server by now.
-    pub(super) async fn connect(place: &Place) -> io::Result<Self> {
+    /// Connects, and encrypts where that is asked for. A name is resolved each time, since it may
+    /// stand for another server by now.
+    pub(super) async fn connect(endpoint: &Endpoint) -> Result<Self, Problem> {
+        let stream = Self::bare(&endpoint.place).await.map_err(Problem::unreachable)?;
+        match (stream, &endpoint.tls) {
+            #[cfg(feature = "tls")]
+            (Self::Tcp(stream), Some(options)) => {
+                let encrypted = tls::encrypt(stream, options, endpoint).await?;
+                Ok(Self::Tls(Box::new(encrypted)))
+            }
+            (stream, _) => Ok(stream),
+        }
+    }
+
+    /// Connects, and encrypts nothing.
+    pub(super) async fn bare(place: &Place) -> io::Result<Self> {
         match place {
-            Place::Tcp(host, port) => {
-                let stream = TcpStream::connect((host.as_str(), *port)).await?;
+            Place::Tcp(host) => {
+                let stream = TcpStream::connect((host.name.as_str(), host.port)).await?;
                 // A call is written at once, and waits for its answer.
                 stream.set_nodelay(true)?;
                 Ok(Self::Tcp(stream))
@@ -40,6 +60,8 @@ impl AsyncRead for Stream {
         match self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream).poll_read(context, buffer),
             Self::Unix(stream) => Pin::new(stream).poll_read(context, buffer),
+            #[cfg(feature = "tls")]
+            Self::Tls(encrypted) => Pin::new(&mut encrypted.stream).poll_read(context, buffer),
         }
     }
 }
@@ -53,6 +75,8 @@ impl AsyncWrite for Stream {
         match self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream).poll_write(context, bytes),
             Self::Unix(stream) => Pin::new(stream).poll_write(context, bytes),
+            #[cfg(feature = "tls")]
+            Self::Tls(encrypted) => Pin::new(&mut encrypted.stream).poll_write(context, bytes),
         }
     }
 
@@ -60,6 +84,8 @@ impl AsyncWrite for Stream {
         match self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream).poll_flush(context),
             Self::Unix(stream) => Pin::new(stream).poll_flush(context),
+            #[cfg(feature = "tls")]
+            Self::Tls(encrypted) => Pin::new(&mut encrypted.stream).poll_flush(context),
         }
     }
 
@@ -67,6 +93,8 @@ impl AsyncWrite for Stream {
         match self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream).poll_shutdown(context),
             Self::Unix(stream) => Pin::new(stream).poll_shutdown(context),
+            #[cfg(feature = "tls")]
+            Self::Tls(encrypted) => Pin::new(&mut encrypted.stream).poll_shutdown(context),
         }
     }
 }

@@ -1,6 +1,8 @@
 -- Token bucket, GCRA, leaky bucket, shaper and smooth bursty. Twin of kernel/bucket.rs.
 
-local bucket = {}
+makers[BUCKET_KIND] = function()
+
+local bucket = { leased = BUCKET_LEASED, numbers_size = BUCKET_SIZE - HEAD_SIZE, drains = true }
 
 function bucket.numbers(p, unit, refill, capacity, fresh, shortest_life)
   p.unit, p.refill, p.capacity, p.fresh, p.shortest_life = unit, refill, capacity, fresh, shortest_life
@@ -116,13 +118,28 @@ function bucket.refund(p, units)
   lower(p, units * p.unit)
 end
 
--- What the units still withhold: less than they cost by what has flowed back since.
-function bucket.give_back(p, units, taken_at)
+-- What the units still withhold: less than they cost by what has flowed back since, at the larger of
+-- the rate now and the one they were charged under, if that is told. Those of the last who was charged
+-- are given back as if they had never been.
+function bucket.give_back(p, units, taken_at, then_unit, then_refill, is_last)
+  if is_last and not p.shaper then return lower(p, units * p.unit) end
   if p.shaper or p.smooth or taken_at > p.at then return end
   -- A cost beyond what a state can hold was never taken.
   if units > floor(MAX / p.unit) then return end
   local flowed = p.refill * (p.at - taken_at)
+  if then_unit and (then_unit ~= p.unit or then_refill ~= p.refill) then
+    local then_flowed = then_refill * (p.at - taken_at)
+    then_flowed = then_flowed <= MAX and convert(then_flowed, p.unit, then_unit)
+    if not then_flowed then return end
+    flowed = max(flowed, then_flowed)
+  end
   if flowed < units * p.unit then lower(p, units * p.unit - flowed) end
+end
+
+function bucket.pin(p, units)
+  local least = units > floor(MAX / p.unit) and MAX or units * p.unit
+  p.scale, p.then_unit, p.newest = 1, p.unit, p.at
+  stands_at(p, max(p.deficit, least))
 end
 
 function bucket.remaining(p)
@@ -141,4 +158,6 @@ function bucket.write(p)
   return pack(BUCKET_ENTRY, p.head, p.newest, held, unit)
 end
 
-kernels[BUCKET_KIND] = bucket
+return bucket
+
+end

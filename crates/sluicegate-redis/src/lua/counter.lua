@@ -1,5 +1,7 @@
 -- The two-cell sliding counter. Twin of kernel/counter.rs.
 
+makers[COUNTER_KIND] = function()
+
 local counter = {}
 
 -- A cell has a length in µs, and in steps, in which elapsed time is measured.
@@ -86,4 +88,6 @@ function counter.write(p)
   return pack(COUNTER_ENTRY, p.head, p.newest, p.start, p.previous, p.current)
 end
 
-kernels[COUNTER_KIND] = counter
+return counter
+
+end

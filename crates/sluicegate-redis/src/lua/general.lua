@@ -4,8 +4,10 @@
 local floor, max, min = math.floor, math.max, math.min
 -- The last is the longest wait of a reservation, or when the units were taken that are given back.
 local operation, parts, count, term = unpack(PROGRAM_END, program, #program - (PROGRAM_END_SIZE - 1))
--- What each kernel below registers, by the kind of its entries.
-local kernels = {}
+local leasing = floor(operation / LEASING) % 2 == 1
+if leasing then operation = operation - LEASING end
+-- What makes each kernel below, by the kind of its entries: only those that are needed are made.
+local makers = {}
 
 -- a·b ÷ c as quotient and remainder, by doubling, so that nothing passes 2^53; nil above it.
 local function muldiv(a, b, c)

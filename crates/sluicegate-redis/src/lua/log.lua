@@ -4,6 +4,9 @@
 -- Entries are pairs of stamp and running total: in the value for a ring of few slices (p.inline),
 -- else in a key of their own (p.key). At most one entry changes in a decision, the last one: it is
 -- kept apart (p.tail…) until everything is judged.
+
+makers[LOG_KIND] = function()
+
 local log = {}
 
 -- The slice that stamps are rounded down to (1: exact), and the longest window. p.limit is the
@@ -33,7 +36,9 @@ function log.read(p, position)
   if (first == entries) ~= (base == total) then return false end
   p.newest, p.base, p.total, p.first, p.count = newest, base, total, first, entries
   -- Evicted without its head, or of another life: nothing in it can be believed.
-  local bytes = redis.pcall('STRLEN', p.key)
+  local bytes = call('STRLEN', p.key)
+  -- Another type is foreign; any other error is raised: it must not pass for a log that was lost.
+  if type(bytes) == 'table' and not string.find(bytes.err, 'WRONGTYPE', 1, true) then redis.call('STRLEN', p.key) end
   if bytes == 0 and newest + p.longest <= now then
     -- The head, which stands beside other policies, outlives its entries.
     p.base, p.total, p.first, p.count = 0, 0, 0, 0
@@ -326,4 +331,8 @@ function log.reading(p, before)
   return p.given and reading .. pack(NUMBER, p.given) or reading
 end
 
-kernels[LOG_KIND], kernels[RING_KIND] = log, log
+return log
+
+end
+
+makers[RING_KIND] = makers[LOG_KIND]

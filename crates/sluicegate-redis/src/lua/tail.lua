@@ -1,24 +1,24 @@
 -- The general part, in which the kernels are all alike.
 
 -- What it doesn't know, it must not take for something else.
-if operation < CHECK or operation > SLICES then
+if operation < CHECK or operation > RESET then
   return redis.error_reply('ERR unknown operation ' .. operation)
 end
 
 -- The bytes of the entries that always have as many.
 local sizes = FIXED_SIZES
-local notes = 0
+local notes, leases = 0, nil
 
 -- The parts, each with the packed states of its subject and the position of each entry.
 -- Reading stops at the first nonsense.
 local subjects = {}
 for part = 1, parts do
-  if part > 1 then value = redis.pcall('GET', KEYS[part]) end
+  if part > 1 then value = call('GET', all_keys[first + part - 1]) end
   if value and value.err then
     if not string.find(value.err, 'WRONGTYPE', 1, true) then return value end
     value, notes = false, 1
   end
-  local s = { value = value, positions = {}, order = {}, mine = {}, policies = {} }
+  local s = { part = part, value = value, positions = {}, order = {}, mine = {}, policies = {} }
   local position, size = 1, value and #value or 0
   while position <= size do
     local kind, length = string.byte(value, position), nil
@@ -43,13 +43,13 @@ end
 
 -- What is answered when there is more to say than a value: then the values as they were.
 local function reply_of(verdict)
-  local reply = { verdict, now, notes }
+  local reply = { tag .. clock[1] .. ' ' .. clock[2] .. '#', verdict, now, notes }
   for _, s in ipairs(subjects) do reply[#reply + 1] = s.value end
   return reply
 end
 
 -- Every policy, with its state brought to the time of judgement.
-local policies, keys, part, offset = {}, parts, 1, FIRST_POLICY
+local policies, kernels, own, part, offset = {}, {}, first + parts, 1, FIRST_POLICY
 value = subjects[1].value
 for index = 1, count do
   local p = {}
@@ -70,19 +70,38 @@ for index = 1, count do
     value = subjects[part].value
   end
   local s = subjects[part]
+  kernels[kind] = kernels[kind] or makers[kind]()
   p.kernel, p.inline, p.value = kernels[kind], kind == RING_KIND, value
   p.kernel.numbers(p, x, y, z, v, w)
   p.shadow, p.charge_denied = floor(flags / SHADOW) % 2 == 1, floor(flags / CHARGE_DENIED) % 2 == 1
   p.shaper, p.smooth = floor(flags / SHAPER) % 2 == 1, floor(flags / SMOOTH) % 2 == 1
   if kind == LOG_KIND then
-    keys = keys + 1
-    p.key = KEYS[keys]
+    p.key, own = all_keys[own], own + 1
   end
+  p.subject = s
   s.mine[p.id] = true
-  local found = s.positions[p.id]
-  p.found = found and p.kernel.read(p, found[1]) or false
-  if found and not p.found then notes = 1 end
-  local stands = p.kernel.stand(p)
+  local found, leased = s.positions[p.id], nil
+  if p.kernel.leased then
+    p.leased_id = string.char(p.kernel.leased) .. sub(p.id, 2)
+    s.mine[p.leased_id] = true
+    leased = s.positions[p.leased_id]
+  end
+  if leased or leasing then leases = leases or makers.leases() end
+  p.place = leased or found
+  if leased then
+    p.found = leases.read(p, leased[1], leased[2])
+  else
+    p.found = found and p.kernel.read(p, found[1]) or false
+  end
+  if p.place and not p.found then notes = 1 end
+  local stands = true
+  if p.slots and operation == RESET then
+    stands = leases.forget(p)
+  elseif p.slots then
+    stands = leases.stand(p)
+  elseif operation ~= RESET then
+    stands = p.kernel.stand(p)
+  end
   if stands == nil then
     local reply = reply_of(ASK_AGAIN)
     reply[#reply + 1], reply[#reply + 2] = index - 1, p.at or now
@@ -90,6 +109,47 @@ for index = 1, count do
   end
   if not stands then return reply_of(OVERFLOW) end
   policies[index], s.policies[#s.policies + 1] = p, p
+end
+
+if leasing then
+  local want, width, tag, reports
+  want, width, tag, reports, offset = unpack(PROGRAM_LEASING, program, offset)
+  leasing = { want, width, tag }
+  for _ = 1, reports do
+    local slot, spent, returned
+    slot, offset = unpack(NUMBER, program, offset)
+    for _, p in ipairs(policies) do
+      spent, returned, offset = unpack(PAIR, program, offset)
+      leases.report(p, slot, spent, returned)
+    end
+  end
+end
+
+-- Forgets the subjects, but not what is outstanding.
+if operation == RESET then
+  local reply, forgotten = reply_of(ALLOWED), 0
+  for part, s in ipairs(subjects) do
+    local entries, life, key = {}, shortest, all_keys[first + part - 1]
+    for _, p in ipairs(s.policies) do
+      if p.slots and p.slots[1] then
+        -- What was reported is forgotten as well.
+        leases.forget(p)
+        entries[#entries + 1] = leases.write(p)
+        life = max(life, leases.lasts(p) + p.kernel.lasts(p))
+      end
+    end
+    if entries[1] then
+      redis.call('SET', key, table.concat(entries), 'PX', ceil(min(life, MAX) / 1000) + 1)
+      forgotten = forgotten + 1
+    else
+      forgotten = forgotten + redis.call('DEL', key)
+    end
+  end
+  for index = first + parts, first + keys - 1 do
+    forgotten = forgotten + redis.call('DEL', all_keys[index])
+  end
+  reply[#reply + 1] = forgotten
+  return reply
 end
 
 -- The entries of a log in a key of its own; those of a ring in the value are in the value.
@@ -118,7 +178,8 @@ for _, p in ipairs(policies) do
     p.wait = 0
   else
     local accepted = nil
-    if operation == RESERVE then accepted = term end
+    -- While units are outstanding, others may spend what the caller would count on.
+    if operation == RESERVE and not (p.slots and p.slots[1]) then accepted = term end
     p.wait = p.kernel.ask(p, p.cost, accepted)
     if not p.shadow then
       if p.wait then act_in = max(act_in, p.wait) else allowed = false end
@@ -136,16 +197,25 @@ for _, p in ipairs(policies) do
   elseif operation == REFUND then
     if p.found then p.kernel.refund(p, p.cost) end
   elseif operation == GIVE_BACK then
-    if p.found and p.kernel.give_back then p.kernel.give_back(p, p.cost, term) end
+    if hold then
+      hold.give_back(p)
+    elseif p.found and p.kernel.give_back then
+      p.kernel.give_back(p, p.cost, term)
+    end
   elseif operation == CHARGE then
-    holds = p.kernel.admit(p, p.cost, 0)
+    holds, p.taken = p.kernel.admit(p, p.cost, 0), p.cost
   elseif passes then
-    holds = p.kernel.admit(p, p.cost, p.shadow and p.wait or act_in)
+    holds, p.taken = p.kernel.admit(p, p.cost, p.shadow and p.wait or act_in), p.cost
   elseif p.charge_denied then
     holds = p.kernel.charge_denied(p, p.cost)
   end
   if not holds then return reply_of(OVERFLOW) end
+  if p.slots and p.changed then leases.pin(p) end
 end
+if leasing and allowed and operation == CHECK then leases.grant(policies, leasing[1], leasing[2], leasing[3]) end
+
+local takes = hold and allowed and operation ~= GIVE_BACK
+if takes and not hold.has_room() then return reply_of(FULL) end
 
 -- Write what changed, each subject by itself.
 for part, s in ipairs(subjects) do
@@ -156,7 +226,11 @@ for part, s in ipairs(subjects) do
   if dirty and operation ~= PEEK then
     local life = shortest
     for _, p in ipairs(s.policies) do
-      if p.changed or p.found then life = max(life, p.at - now + p.kernel.lasts(p)) end
+      if p.changed or p.found then
+        local lasts = p.at - now + p.kernel.lasts(p)
+        if p.slots and p.slots[1] then lasts = lasts + leases.lasts(p) end
+        life = max(life, lasts)
+      end
     end
     for _, each in ipairs(s.order) do
       -- Another program's states: kept for as long as they are useful to it.
@@ -173,10 +247,9 @@ for part, s in ipairs(subjects) do
     for _, p in ipairs(s.policies) do
       if (p.changed or p.restamped) and p.kernel.save then p.kernel.save(p, life) end
       if p.changed or p.restamped then
-        entries[#entries + 1] = p.kernel.write(p)
+        entries[#entries + 1] = p.restored or p.slots and p.slots[1] and leases.write(p) or p.kernel.write(p)
       elseif p.found then
-        local place = s.positions[p.id]
-        entries[#entries + 1] = string.sub(s.value, place[1], place[1] + place[2] - 1)
+        entries[#entries + 1] = string.sub(s.value, p.place[1], p.place[1] + p.place[2] - 1)
       end
     end
     for _, each in ipairs(s.order) do
@@ -185,9 +258,16 @@ for part, s in ipairs(subjects) do
       end
     end
     s.written = table.concat(entries)
-    redis.call('SET', KEYS[part], s.written, 'PX', life)
+    if s.written == '' then
+      redis.call('DEL', all_keys[first + part - 1])
+    else
+      redis.call('SET', all_keys[first + part - 1], s.written, 'PX', life)
+    end
+    -- Whoever gives back by a record is told what is left.
+    if hold and operation == GIVE_BACK then s.value = s.written end
   end
 end
+if takes then hold.keep(subjects) end
 
 local reply = reply_of(allowed and ALLOWED or DENIED)
 for _, p in ipairs(policies) do

@@ -1,5 +1,7 @@
 -- Smooth warm-up. Twin of kernel/warm_up.rs.
 
+makers[WARM_UP_KIND] = function()
+
 local warm_up = {}
 
 function warm_up.numbers(p, unit, refill, store)
@@ -108,4 +110,6 @@ function warm_up.write(p)
   return pack(WARM_UP_ENTRY, p.head, p.newest, p.debt, p.held, p.unit)
 end
 
-kernels[WARM_UP_KIND] = warm_up
+return warm_up
+
+end

@@ -1,6 +1,8 @@
 -- The fixed window. Twin of kernel/window.rs.
 
-local window = {}
+makers[WINDOW_KIND] = function()
+
+local window = { leased = WINDOW_LEASED, numbers_size = WINDOW_SIZE - HEAD_SIZE }
 
 -- Of a window of the calendar, whose lengths differ, four boundaries take the place of the length.
 function window.numbers(p, anchor, length, second, third, fourth)
@@ -77,6 +79,10 @@ function window.give_back(p, units, taken_at)
   if taken_at >= p.start and taken_at <= p.at then window.refund(p, units) end
 end
 
+function window.pin(p, units)
+  p.newest, p.used, p.open = p.at, max(p.used, units), true
+end
+
 function window.remaining(p)
   return max(0, p.limit - p.used)
 end
@@ -90,4 +96,6 @@ function window.write(p)
   return pack(WINDOW_ENTRY, p.head, p.newest, p.start, p.used)
 end
 
-kernels[WINDOW_KIND] = window
+return window
+
+end

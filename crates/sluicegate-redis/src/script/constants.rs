@@ -1,10 +1,12 @@
 //! The words in capitals of the Lua files: what each stands for, from the Rust that defines it.
 
-use sluicegate_core::kernel::{HEAD_BYTES, ID_BYTES, LISTED_FROM, NUMBER_BYTES};
-use sluicegate_core::{MAX_EXACT, Span};
+use sluicegate_core::kernel::{HEAD_BYTES, ID_BYTES, LISTED_FROM, Leased, NUMBER_BYTES, Slot};
+use sluicegate_core::record::retention;
+use sluicegate_core::{Leasing, MAX_EXACT, Span};
 
 use crate::constant::{Constant, Words, size, whole};
 use crate::format::{Format, Item};
+use crate::hold;
 use crate::program::{self, OPERATIONS};
 use crate::reply;
 use crate::twin::{Lane, MODULES, Module, PAIR, SHAPER, SMOOTH};
@@ -25,18 +27,43 @@ const STORED: Words = &[
     ("LISTED_FROM", whole(LISTED_FROM as u64)),
     ("LISTED_HEAD_SIZE", size(LISTED_HEAD.size())),
     ("FIXED_SIZES", Constant::FixedSizes),
+    ("LEASE_SLOTS", size(Leased::MAX_SLOTS)),
+    ("LEASE_SLOT", Constant::Format(Format(&[&[Item::Numbers(Slot::NUMBERS)]]))),
+    ("LEASE_SLOT_SIZE", size(Slot::NUMBERS * NUMBER_BYTES)),
+    ("LEASE_RETENTION", whole(retention(Leased::LONGEST.as_micros()) as u64)),
+    ("LONGEST_LEASE", whole(Leased::LONGEST.as_micros())),
+    ("LEASE_SHARE", whole(Leasing::SHARE)),
+    ("LEASE_AHEAD", whole(Leasing::SLOTS_AHEAD)),
     // Under injected time the server's clock says nothing about how long a key is useful.
     ("INJECTED_LIFE", whole(Span::HOUR.as_micros())),
+];
+
+const HOLDS: Words = &[
+    ("HELD_BY_TIME", whole(1)),
+    ("HELD_BY_ID", whole(2)),
+    ("HELD_UNITS", Constant::Format(hold::UNITS)),
+    ("HELD_UNITS_SIZE", size(hold::UNITS.size())),
+    ("HOLD_HEAD_SIZE", size(hold::HEAD.size())),
+    ("HOLDS_MOST", whole(hold::MOST)),
+    // More than lapse between two that come.
+    ("HOLD_SWEEP", whole(8)),
 ];
 
 const PROGRAM: Words = &[
     ("GENERAL_LANE", whole(Lane::General as u64)),
     ("SHORTEST_LANE", whole(Lane::Shortest as u64)),
+    ("CANCEL_LANE", whole(Lane::Cancel as u64)),
+    ("READY_LANE", whole(Lane::Ready as u64)),
+    ("INJECTED", whole(program::INJECTED as u64)),
+    ("TIMES", Constant::Format(Format(&[program::TIMES_ITEMS]))),
+    ("ERRAND", size(program::START.size() + 1)),
+    ("WORD_LENGTH", Constant::Format(program::WORD_LENGTH)),
+    ("WORD_LENGTH_SIZE", size(program::WORD_LENGTH.size())),
+    // Positions count from 1.
     ("PROGRAM_START", Constant::Format(program::START)),
     ("PROGRAM_END", Constant::Format(program::END)),
     ("PROGRAM_END_SIZE", size(program::END.size())),
     ("PROGRAM_FRAME", size(program::HEAD.size() + program::END.size())),
-    // Positions count from 1.
     ("FIRST_POLICY", size(program::HEAD.size() + 1)),
     ("FIRST_TRAITS", size(program::START.size() + 1)),
     ("POLICY", Constant::Format(program::POLICY)),
@@ -44,11 +71,16 @@ const PROGRAM: Words = &[
     ("POLICY_FURTHER", size(program::POLICY.size())),
     ("POLICY_WHOLE", Constant::Format(program::WHOLE_POLICY)),
     ("POLICY_SIZE", size(program::WHOLE_POLICY.size())),
+    ("PROGRAM_LEASING", Constant::Format(program::LEASING_HEAD)),
+    ("LEASING", whole(program::LEASING as u64)),
     ("SHADOW", whole(program::SHADOW as u64)),
     ("CHARGE_DENIED", whole(program::CHARGE_DENIED as u64)),
     ("SHAPER", whole(SHAPER as u64)),
     ("SMOOTH", whole(SMOOTH as u64)),
     ("NEXT_PART", whole(program::NEXT_PART as u64)),
+    ("HELD", whole(hold::HELD as u64)),
+    ("HOLD", Constant::Format(hold::HOLD)),
+    ("HOLD_SIZE", size(hold::HOLD.size())),
 ];
 
 const REPLY: Words = &[
@@ -56,11 +88,12 @@ const REPLY: Words = &[
     ("DENIED", Constant::Whole(reply::DENIED)),
     ("OVERFLOW", Constant::Whole(reply::OVERFLOW)),
     ("ASK_AGAIN", Constant::Whole(reply::ASK_AGAIN)),
+    ("FULL", Constant::Whole(reply::FULL)),
     ("READING", Constant::Format(reply::READING)),
     ("READING_NEVER", whole(reply::NEVER)),
 ];
 
-const GROUPS: [Words; 3] = [STORED, PROGRAM, REPLY];
+const GROUPS: [Words; 4] = [STORED, HOLDS, PROGRAM, REPLY];
 
 /// What a word stands for; `None` for a word that is none of these.
 pub(super) const fn find(word: &str) -> Option<Constant> {
@@ -83,7 +116,7 @@ pub(super) const fn find(word: &str) -> Option<Constant> {
         if let Some(constant) = find_in(module.words, word) {
             return Some(constant);
         }
-        // Every module has `NAME_KIND`, `NAME_ENTRY` and `NAME_SIZE`.
+        // Every module has `NAME_KIND`, `NAME_ENTRY`, `NAME_SIZE` and `NAME_LENGTH`.
         let (name, word) = (module.name.as_bytes(), word.as_bytes());
         if let Some((start, end)) = word.split_at_checked(name.len())
             && is_capitalised(start, name)
@@ -92,6 +125,7 @@ pub(super) const fn find(word: &str) -> Option<Constant> {
                 b"_KIND" => return Some(whole(module.kind.kind as u64)),
                 b"_ENTRY" => return Some(Constant::Entry(module.kind)),
                 b"_SIZE" => return Some(size(module.kind.bytes())),
+                b"_LENGTH" => return Some(Constant::Length(module.kind.bytes())),
                 _ => {}
             }
         }

@@ -1,0 +1,204 @@
+//! A call as it waits to be sent.
+
+use bytes::BytesMut;
+use sluicegate_core::Acknowledgement;
+
+use crate::program::{CALLS, HEAD, INJECTED, LANE, LATE, TAG_BYTES, TIMES, put};
+use crate::resp::{Command, words_of};
+use crate::slot::{Crossing, slot_of_all};
+use crate::stamp::Tag;
+use crate::twin::Lane;
+
+/// What is to be sent to a server.
+#[derive(Clone, Debug)]
+pub(crate) enum Call {
+    /// A command of its own.
+    Command(Command),
+    /// A command that a node of a cluster is to take although its keys are just on their way there.
+    Asking(Command),
+    /// A call of the script, which may travel together with others.
+    Script(ScriptCall),
+}
+
+/// A call of the script: its keys, and its program.
+#[derive(Clone, Debug)]
+pub(crate) struct ScriptCall {
+    /// The keys, and then the program.
+    words: Command,
+    /// Where the word of the program begins, and where its bytes do.
+    program_word: usize,
+    program: usize,
+    /// The slot of its keys in a cluster; elsewhere 0.
+    slot: u16,
+    company: Company,
+    acknowledgement: Option<Acknowledgement>,
+}
+
+/// Which other calls one may travel with.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Company {
+    /// Those with keys of its slot.
+    Slot,
+    /// None: each key of a slot may be on another node while the slot moves.
+    None,
+    /// None, and a node of a cluster is to take it although its keys are just on their way there.
+    Asking,
+}
+
+/// What is filled into a program when it is sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Filled {
+    pub(crate) tag: Tag,
+    /// The last µs, by the server's clock, in which anybody waits.
+    pub(crate) late: u64,
+    /// How many calls have it,
+    pub(crate) calls: u16,
+    /// and how many callers each of them stands for.
+    pub(crate) callers: u16,
+}
+
+impl ScriptCall {
+    /// A call of this program with the keys that are written.
+    pub(crate) fn new(write_keys: impl FnOnce(&mut Command), program: &[u8]) -> Self {
+        let mut words = Command::with_capacity(program.len() + 128);
+        write_keys(&mut words);
+        let program_word = words.bytes().len();
+        words.word(program);
+        let program = words.bytes().len() - program.len() - 2;
+        Self {
+            words,
+            program_word,
+            program,
+            slot: 0,
+            company: Company::Slot,
+            acknowledgement: None,
+        }
+    }
+
+    /// The same call, which replicas have to acknowledge.
+    pub(crate) const fn acknowledged(mut self, by: Option<Acknowledgement>) -> Self {
+        self.acknowledgement = by;
+        self
+    }
+
+    /// What replicas have to say to it.
+    pub(crate) const fn acknowledgement(&self) -> Option<Acknowledgement> {
+        self.acknowledgement
+    }
+
+    /// How many keys it has.
+    pub(crate) const fn key_count(&self) -> usize {
+        self.words.len() - 1
+    }
+
+    /// Its keys, as they are sent.
+    pub(crate) fn keys(&self) -> &[u8] {
+        &self.words.bytes()[..self.program_word]
+    }
+
+    /// The first of them.
+    pub(crate) fn first_key(&self) -> &[u8] {
+        words_of(self.keys()).next().unwrap_or_default()
+    }
+
+    /// In a cluster, the slot that all its keys have.
+    pub(crate) fn shared_slot(&self) -> Result<u16, Crossing> {
+        slot_of_all(words_of(self.keys()))
+    }
+
+    /// Says in which slot of a cluster it is decided, and which company it may have.
+    pub(crate) const fn set_company(&mut self, slot: u16, company: Company) {
+        (self.slot, self.company) = (slot, company);
+    }
+
+    /// The slot that it was given.
+    pub(crate) const fn slot(&self) -> u16 {
+        self.slot
+    }
+
+    /// The company that it may have.
+    pub(crate) const fn company(&self) -> Company {
+        self.company
+    }
+
+    /// Whether both may be in one command.
+    pub(crate) fn may_travel_with(&self, other: &Self) -> bool {
+        self.slot == other.slot
+            && [self.company, other.company].iter().all(|company| *company == Company::Slot)
+    }
+
+    /// Whether it is a plain check.
+    pub(crate) fn is_check(&self) -> bool {
+        let lane = self.words.bytes()[self.program + LANE] % INJECTED;
+        [Lane::Shortest as u8, Lane::Express as u8].contains(&lane)
+    }
+
+    /// Whether another check is in the same words: then nothing but who asked tells them apart.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.words.bytes() == other.words.bytes()
+    }
+
+    /// Its program, as it is sent.
+    pub(crate) fn program(&self) -> &[u8] {
+        &self.words.bytes()[self.program_word..]
+    }
+
+    /// Writes its program, with what is filled in when it is sent.
+    pub(crate) fn write_program(&self, out: &mut BytesMut, filled: Filled) {
+        let word = &self.words.bytes()[self.program_word..];
+        let at = out.len() + self.program - self.program_word;
+        out.extend_from_slice(word);
+        let head = &mut out[at..at + HEAD.size()];
+        head[..TAG_BYTES].copy_from_slice(&filled.tag);
+        put(&mut head[LATE..], filled.late);
+        head[CALLS..CALLS + 2].copy_from_slice(&filled.calls.to_be_bytes());
+        head[TIMES..TIMES + 2].copy_from_slice(&filled.callers.to_be_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sluicegate_core::{Limit, MAX_EXACT, Operation, Request, Span};
+
+    use super::*;
+    use crate::program::Program;
+
+    fn call(key: &[u8], operation: Operation) -> ScriptCall {
+        let limit = Limit::new("l".parse().unwrap(), vec!["gcra 1/s".parse().unwrap()]).unwrap();
+        let request = Request::new(operation, b"alice");
+        let program = Program::new(&limit, Span::SECOND).bytes(&limit, &request, |_| 0, None);
+        let write_key = |words: &mut Command| {
+            words.word(key);
+        };
+        ScriptCall::new(write_key, &program)
+    }
+
+    #[test]
+    fn a_call_is_written_with_its_tag_its_time_and_its_number() {
+        let call = call(b"key", Operation::Check);
+        assert_eq!((call.key_count(), call.keys()), (1, &b"$3\r\nkey\r\n"[..]));
+        let mut out = BytesMut::new();
+        let filled = Filled { tag: *b"tag!", late: MAX_EXACT, calls: 772, callers: 258 };
+        call.write_program(&mut out, filled);
+        let start = out.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+        let head = &out[start..start + HEAD.size()];
+        assert_eq!(head[..4], *b"tag!");
+        assert_eq!(head[4..11], MAX_EXACT.to_be_bytes()[1..]);
+        assert_eq!(head[13..17], [3, 4, 1, 2]);
+        assert!(out.ends_with(b"\r\n"));
+        // The rest is as it was.
+        let mut plain = BytesMut::new();
+        call.write_program(&mut plain, Filled { tag: [0; 4], calls: 1, callers: 1, ..filled });
+        assert_eq!(plain[start + 17..], out[start + 17..]);
+        assert_eq!(&plain[..], call.program());
+    }
+
+    #[test]
+    fn checks_in_the_same_words_are_the_same() {
+        let check = call(b"key", Operation::Check);
+        assert!(check.is_check() && check.is_same(&call(b"key", Operation::Check)));
+        assert!(!check.is_same(&call(b"kez", Operation::Check)));
+        let peek = call(b"key", Operation::Peek);
+        assert!(!peek.is_check() && !peek.is_same(&check));
+    }
+}

@@ -1,0 +1,165 @@
+//! Who has which slots.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::Primary;
+use crate::link::{Link, Problem};
+use crate::redis_url::Host;
+use crate::resp::Value;
+use crate::slot::SLOTS;
+
+/// A slot that nobody has.
+const NOBODY: u16 = u16::MAX;
+/// How long a connection is kept to a node that took calls and has no slots yet.
+const VISIT: Duration = Duration::from_secs(30);
+
+/// Who has which slots, and how each is reached.
+#[derive(Debug, Default)]
+pub(super) struct Map {
+    /// For each slot the index of its node. Empty before anything is known.
+    owners: Box<[u16]>,
+    nodes: Vec<Node>,
+}
+
+#[derive(Debug)]
+struct Node {
+    host: Host,
+    link: Link,
+    /// When a call was last sent to it whose keys were on their way.
+    visited: Option<Instant>,
+}
+
+/// What a node says of its cluster.
+#[derive(Debug, Eq, PartialEq)]
+pub(super) struct Layout {
+    /// First slot, last slot, and who has them.
+    ranges: Vec<(u16, u16, Host)>,
+    /// Every node, of slots or a replica.
+    pub(super) nodes: Vec<Host>,
+}
+
+impl Map {
+    pub(super) fn is_known(&self) -> bool {
+        !self.owners.is_empty()
+    }
+
+    /// The link to whoever has a slot.
+    pub(super) fn link(&self, slot: u16) -> Option<&Link> {
+        let owner = self.owners.get(usize::from(slot))?;
+        self.nodes.get(usize::from(*owner)).map(|node| &node.link)
+    }
+
+    /// Every node that has slots.
+    pub(super) fn primaries(&self) -> Vec<Primary> {
+        let with_slots = |(index, node): (usize, &Node)| {
+            let owners = (0..SLOTS).zip(&self.owners);
+            let slots = owners.filter(|(_, owner)| usize::from(**owner) == index);
+            let slots: Vec<u16> = slots.map(|(slot, _)| slot).collect();
+            (!slots.is_empty()).then(|| Primary { link: node.link.clone(), slots })
+        };
+        self.nodes.iter().enumerate().filter_map(with_slots).collect()
+    }
+
+    /// Takes over what a node said. A node that is known already keeps its link.
+    pub(super) fn replace(
+        &mut self,
+        layout: Layout,
+        now: Instant,
+        connect: impl Fn(&Host) -> Link,
+    ) {
+        let mut old = std::mem::take(&mut self.nodes);
+        self.owners = vec![NOBODY; usize::from(SLOTS)].into();
+        for (first, last, host) in layout.ranges {
+            let at = old.iter().position(|node| node.host == host);
+            if let Some(at) = at {
+                self.nodes.push(old.swap_remove(at));
+            }
+            let index = self.index(host, &connect);
+            self.owners[usize::from(first)..=usize::from(last)].fill(index);
+        }
+        let is_visited = |node: &Node| node.visited.is_some_and(|at| now < at + VISIT);
+        self.nodes.extend(old.into_iter().filter(is_visited));
+    }
+
+    /// A node has a slot by now.
+    pub(super) fn moved(&mut self, slot: u16, to: Host, connect: impl Fn(&Host) -> Link) -> Link {
+        let index = self.index(to, &connect);
+        if let Some(owner) = self.owners.get_mut(usize::from(slot)) {
+            *owner = index;
+        }
+        self.nodes[usize::from(index)].link.clone()
+    }
+
+    /// A node takes a call without having its slot.
+    pub(super) fn visit(&mut self, host: Host, connect: impl Fn(&Host) -> Link) -> Link {
+        let index = self.index(host, &connect);
+        let node = &mut self.nodes[usize::from(index)];
+        node.visited = Some(Instant::now());
+        node.link.clone()
+    }
+
+    /// The index of a node, which is added if it isn't known.
+    fn index(&mut self, host: Host, connect: impl Fn(&Host) -> Link) -> u16 {
+        let at = self.nodes.iter().position(|node| node.host == host).unwrap_or_else(|| {
+            self.nodes.push(Node { link: connect(&host), host, visited: None });
+            self.nodes.len() - 1
+        });
+        // A cluster has fewer nodes than slots.
+        u16::try_from(at).unwrap_or(NOBODY - 1)
+    }
+}
+
+impl Layout {
+    /// The answer to `CLUSTER SLOTS` of a node at `asked`.
+    ///
+    /// It tells the address that the cluster prefers, and over TLS the ports of TLS, and every version
+    /// of a server has it.
+    pub(super) fn of(answer: &Value, asked: &Host) -> Result<Self, Problem> {
+        let Value::Array(entries) = answer else { return Err(Problem::no_protocol()) };
+        if entries.is_empty() {
+            return Err(Problem::unavailable(
+                "is a node of a cluster in which nobody has any slots: give them to nodes, as with `redis-cli --cluster create`",
+            ));
+        }
+        let mut layout = Self { ranges: Vec::new(), nodes: Vec::new() };
+        for entry in entries {
+            let Value::Array(entry) = entry else { return Err(Problem::no_protocol()) };
+            let [Value::Int(first), Value::Int(last), nodes @ ..] = entry.as_slice() else {
+                return Err(Problem::no_protocol());
+            };
+            let slot = |number: i64| u16::try_from(number).ok().filter(|slot| *slot < SLOTS);
+            let (Some(first), Some(last)) = (slot(*first), slot(*last)) else {
+                return Err(Problem::no_protocol());
+            };
+            let hosts = nodes.iter().map(|node| host(node, asked));
+            for (place, host) in hosts.enumerate() {
+                // One whose address the cluster doesn't know can't be asked.
+                let Some(host) = host else { continue };
+                if !layout.nodes.contains(&host) {
+                    layout.nodes.push(host.clone());
+                }
+                if place == 0 && first <= last {
+                    layout.ranges.push((first, last, host));
+                }
+            }
+        }
+        Ok(layout)
+    }
+}
+
+/// Where a node is: address and port, and what else is told of it.
+fn host(node: &Value, asked: &Host) -> Option<Host> {
+    let Value::Array(words) = node else { return None };
+    let [name, Value::Int(port), ..] = words.as_slice() else { return None };
+    let port = u16::try_from(*port).ok().filter(|port| *port > 0)?;
+    let name = match name {
+        // Where the one is that was asked.
+        Value::Nil => &asked.name,
+        Value::Bytes(name) if name.is_empty() => &asked.name,
+        Value::Bytes(name) => std::str::from_utf8(name).ok().filter(|name| *name != "?")?,
+        _ => return None,
+    };
+    Some(Host { name: name.to_owned(), port })
+}

@@ -1,0 +1,86 @@
+//! Short holds: what makes a call leave a record of what it charges, and another give that back.
+//!
+//! A program with a hold has these bytes before its end, and one more key per part, after all others:
+//! the subject's records (`lua/hold.lua`).
+//!
+//! | bytes | hold |
+//! | --- | --- |
+//! | 16 | id, which names the record |
+//! | 7 | for how many µs the record lives |
+
+use sluicegate_core::Span;
+
+use crate::format::{Format, Item};
+use crate::program::{END, INJECTED, KEYS, LANE, put};
+use crate::twin::Lane;
+
+/// Added to an operation: it leaves a record. To [`GiveBack`](sluicegate_core::Operation::GiveBack):
+/// it goes by the record, and the costs are the most units that are given back.
+pub(crate) const HELD: u8 = 128;
+
+/// What a program has of a hold.
+pub(crate) const HOLD: Format = Format(&[&[Item::Text(HoldId::BYTES), Item::Numbers(1)]]);
+
+/// How a record begins: its sort, until when it lives, and its id.
+pub(crate) const HEAD: Format =
+    Format(&[&[Item::Bytes(1), Item::Numbers(1), Item::Text(HoldId::BYTES)]]);
+
+/// What a record has of each policy: units, their time of judgement, and a bucket's unit and refill.
+pub(crate) const UNITS: Format = Format(&[&[Item::Numbers(4)]]);
+
+/// The most records of a limit and subject.
+pub(crate) const MOST: u64 = 65_536;
+
+/// Names what one call took, as no other call does.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct HoldId([u8; Self::BYTES]);
+
+impl HoldId {
+    const BYTES: usize = 16;
+
+    /// An id that no other call has: 128 random bits.
+    #[must_use]
+    pub fn random() -> Self {
+        Self(fastrand::u128(..).to_be_bytes())
+    }
+
+    /// Makes a program leave a record that lives so long, or, if it gives back, go by the record.
+    pub fn hold(self, life: Span, program: &mut Vec<u8>) {
+        let end = program.len() - END.size();
+        program[end] |= HELD;
+        let parts = program[end + 1];
+        program[KEYS] += parts;
+        // No other lane knows holds.
+        let is_injected = program[LANE] >= INJECTED;
+        program[LANE] = Lane::General as u8 + if is_injected { INJECTED } else { 0 };
+        let mut bytes = [0; HOLD.size()];
+        bytes[..Self::BYTES].copy_from_slice(&self.0);
+        put(&mut bytes[Self::BYTES..], life.as_micros());
+        program.splice(end..end, bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sluicegate_core::{Limit, Request};
+
+    use super::*;
+    use crate::program::Program;
+
+    #[test]
+    fn a_hold_stands_before_the_end_and_nothing_else_moves() {
+        let limit = Limit::new("l".parse().unwrap(), vec!["gcra 1/s".parse().unwrap()]).unwrap();
+        let plain =
+            Program::new(&limit, Span::SECOND).bytes(&limit, &Request::check(b"a"), |_| 0, None);
+        let mut held = plain.clone();
+        HoldId([7; 16]).hold(Span::SECOND, &mut held);
+        let end = plain.len() - END.size();
+        assert_eq!(held.len(), plain.len() + 23);
+        assert_eq!((plain[KEYS], held[KEYS], held[LANE]), (1, 2, Lane::General as u8));
+        assert_eq!(held[end..end + 16], [7; 16]);
+        assert_eq!(held[end + 16..end + 23], 1_000_000_u64.to_be_bytes()[1..]);
+        assert_eq!(held[end + 23], plain[end] | HELD);
+        assert_eq!(held[end + 24..], plain[end + 1..]);
+        assert_ne!(HoldId::random(), HoldId::random());
+    }
+}

@@ -1,0 +1,256 @@
+//! A request whose subjects are in several slots of a cluster, where no one call can decide about
+//! all of them.
+//!
+//! The parts of each slot are decided by one call, which leaves a [hold](crate::hold): a record of what
+//! it charged. When one slot refuses, what the others took is given back by their records. So more than
+//! a limit is never admitted; what is taken and not given back, since the caller died or the time was
+//! up, stays charged.
+
+mod groups;
+mod take;
+
+use std::sync::Arc;
+
+use sluicegate_core::{
+    Action, Costs, Decision, Enforcement, Error, Limit, MAX_EXACT, Member, OpenedLimit as _,
+    Operation, Request, RequestError, RequestErrorKind, Share, Span, Timestamp,
+};
+use smallvec::SmallVec;
+use tokio::runtime::Handle;
+
+use crate::cluster::Contention;
+use crate::hold::HoldId;
+use crate::link::Deadline;
+use crate::opened::RedisLimit;
+use take::{Back, Desks, Order, Question, ask_all, take};
+
+pub(crate) use groups::Groups;
+use groups::{Group, keeps_of_denied, shaper};
+
+/// What a call leaves a record of, and for how long.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hold {
+    pub(crate) id: HoldId,
+    pub(crate) life: Span,
+}
+
+/// A request whose subjects are in several slots.
+pub(crate) struct Joint<'a> {
+    limit: &'a Limit,
+    request: Request<'a>,
+    contention: &'a Contention,
+    hold: Hold,
+    deadline: Deadline,
+    /// In the order of slots.
+    places: SmallVec<[Place<'a>; 4]>,
+}
+
+/// What a request asks in one slot.
+struct Place<'a> {
+    slot: u16,
+    group: Arc<Group>,
+    subjects: SmallVec<[&'a [u8]; 2]>,
+    costs: SmallVec<[u64; 4]>,
+}
+
+impl<'a> Joint<'a> {
+    /// A request to a limit each of whose parts has its subject in the slot at its place; `None` if that
+    /// is the same for all, so that one call decides.
+    pub(crate) fn of(
+        whole: &'a RedisLimit,
+        request: Request<'a>,
+        contention: &'a Contention,
+        slots: &[u16],
+        deadline: Deadline,
+    ) -> Option<Self> {
+        let mut sorted: SmallVec<[u16; 4]> = slots.into();
+        sorted.sort_unstable();
+        sorted.dedup();
+        if sorted.len() < 2 {
+            return None;
+        }
+        let place = |slot: u16| {
+            let parts = slots.iter().enumerate().filter(|(_, other)| **other == slot);
+            let parts: SmallVec<[usize; 4]> = parts.map(|(part, _)| part).collect();
+            let group = whole.groups().of(whole, &parts);
+            let limit = whole.limit();
+            let costs = group.members.iter().map(|&index| request.cost_of(limit, index)).collect();
+            let subjects = parts.iter().map(|&part| request.subject(part)).collect();
+            Place { slot, group, subjects, costs }
+        };
+        let micros = u64::try_from(deadline.patience.as_micros()).unwrap_or(MAX_EXACT);
+        let life = Span::from_micros(micros.saturating_mul(2).clamp(1, MAX_EXACT)).ok()?;
+        Some(Self {
+            limit: whole.limit(),
+            request,
+            contention,
+            hold: Hold { id: HoldId::random(), life },
+            deadline,
+            places: sorted.into_iter().map(place).collect(),
+        })
+    }
+
+    /// Decides.
+    pub(crate) async fn decide(self) -> Result<Decision, Error> {
+        let order = match self.operation() {
+            Operation::Reserve { .. } => return Err(self.waits("a reservation")),
+            Operation::Check | Operation::TakeUpTo | Operation::Charge | Operation::Peek
+                if shaper(self.limit).is_some() =>
+            {
+                return Err(self.waits("a shaper"));
+            }
+            Operation::Check | Operation::TakeUpTo if self.contention.has(self.slots()) => {
+                Order::OneByOne
+            }
+            Operation::Check | Operation::TakeUpTo | Operation::Charge => Order::AtOnce,
+            _ => return Ok(self.merged(&ask_all(&self).await?, &[])),
+        };
+        let taken = take(&self, order).await?;
+        // Whoever is the first to refuse leaves open what the next would have done: it goes on so.
+        if taken.was_mixed || order == Order::OneByOne && taken.is_denied() {
+            self.contention.add(self.slots());
+        }
+        Ok(self.merged(&taken.decisions, &taken.afterwards))
+    }
+
+    fn operation(&self) -> Operation {
+        match self.request.action() {
+            Action::Decide(operation) => operation,
+            // Of these there is one subject, or a receipt.
+            Action::Cancel(_) | Action::Slices => Operation::Peek,
+        }
+    }
+
+    fn slots(&self) -> impl Iterator<Item = u16> {
+        self.places.iter().map(|place| place.slot)
+    }
+
+    fn merged(&self, decisions: &[Decision], afterwards: &[Option<Decision>]) -> Decision {
+        let shares = self.places.iter().zip(decisions).enumerate();
+        let shares: SmallVec<[Share<'_>; 4]> = shares
+            .map(|(index, (place, decision))| Share {
+                decision,
+                members: &place.group.members,
+                afterwards: afterwards.get(index).and_then(Option::as_ref),
+            })
+            .collect();
+        Decision::joint(self.limit, &self.request, &shares)
+    }
+
+    async fn ask_place(&self, place: &Place<'_>, question: Question) -> Result<Decision, Error> {
+        let (opened, at) = (&place.group.opened, self.request.time());
+        match question {
+            Question::Take => {
+                let request = place.request(self.operation(), at);
+                opened.ask_script(request, Some(self.hold), self.deadline).await
+            }
+            Question::Look => {
+                let mut costs = place.costs.clone();
+                let operation = match self.operation() {
+                    Operation::Check => Operation::Peek,
+                    // A denial is one of a single unit.
+                    Operation::TakeUpTo => {
+                        costs.iter_mut().for_each(|cost| *cost = (*cost).min(1));
+                        Operation::Peek
+                    }
+                    operation => operation,
+                };
+                let request = place.request(operation, at).costs(Costs::Each(&costs));
+                opened.ask_script(request, None, self.deadline).await
+            }
+            Question::GiveBack(back) => {
+                let (request, most) =
+                    (place.request(Operation::Peek, at), place.returns(back, self.operation()));
+                opened.give_back(request.costs(Costs::Each(&most)), self.hold, self.deadline).await
+            }
+        }
+    }
+
+    #[cold]
+    fn waits(&self, what: &str) -> Error {
+        let message = format!(
+            "limit `{}` has subjects in different slots of the cluster, whose nodes can't decide about {what} together: ask for each in a request of its own, or keep limits that are asked together on one server",
+            self.limit.name()
+        );
+        RequestError::new(RequestErrorKind::Unsupported, message).into()
+    }
+}
+
+impl<'a> Place<'a> {
+    fn request(&self, operation: Operation, at: Option<Timestamp>) -> Request<'_> {
+        let (key, also) =
+            self.subjects.split_first().map_or((&[][..], &[][..]), |(key, also)| (*key, also));
+        Request::new(operation, key).also(also).costs(Costs::Each(&self.costs)).at(at)
+    }
+
+    /// How much of what it was charged each policy gives back, at most.
+    fn returns(&self, back: Back, operation: Operation) -> SmallVec<[u64; 4]> {
+        let members = self.group.opened.limit().members().iter();
+        let returned = members.map(|member| match back {
+            Back::Denied(_) | Back::Surplus(_) if is_shadow(member) => 0,
+            // As many as are wanted, and denied, is one.
+            Back::Denied(granted)
+                if operation == Operation::TakeUpTo && keeps_of_denied(member) =>
+            {
+                granted.saturating_sub(1)
+            }
+            Back::Denied(_) if keeps_of_denied(member) => 0,
+            Back::Surplus(units) => units,
+            Back::All | Back::Denied(_) => MAX_EXACT,
+        });
+        returned.collect()
+    }
+}
+
+impl Desks for Joint<'_> {
+    fn count(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Says of a failure which node it is of: only that one has failed.
+    async fn ask(&self, desk: usize, question: Question) -> Result<Decision, Error> {
+        let place = &self.places[desk];
+        self.ask_place(place, question).await.map_err(|error| match error {
+            Error::Store(error) => error.at(place.group.opened.node_of(place.slot)).into(),
+            error => error,
+        })
+    }
+    /// Tasks do it, which end when the records do, after another deadline.
+    fn give_back_unwatched(&self, desks: impl Iterator<Item = usize>) {
+        // Without a runtime nothing can be sent: what was taken stays so.
+        let Ok(runtime) = Handle::try_current() else { return };
+        let (hold, at) = (self.hold, self.request.time());
+        let patience = self.deadline.patience;
+        let deadline = Deadline { at: self.deadline.at + patience, patience: 2 * patience };
+        for desk in desks {
+            let place = &self.places[desk];
+            let (group, most) =
+                (Arc::clone(&place.group), place.returns(Back::All, self.operation()));
+            let subjects: Vec<Vec<u8>> = place.subjects.iter().map(|it| it.to_vec()).collect();
+            runtime.spawn(async move {
+                let subjects: SmallVec<[&[u8]; 2]> = subjects.iter().map(Vec::as_slice).collect();
+                let Some((key, also)) = subjects.split_first() else { return };
+                let request = Request::new(Operation::Peek, key).also(also).at(at);
+                let request = request.costs(Costs::Each(&most));
+                // If it fails, the units stay charged.
+                let _ = group.opened.give_back(request, hold, deadline).await;
+            });
+        }
+    }
+
+    fn bounds(&self, desk: usize) -> bool {
+        let is_take_up_to = self.operation() == Operation::TakeUpTo;
+        let Place { group, costs, .. } = &self.places[desk];
+        let mut charged =
+            group.opened.limit().members().iter().zip(costs).filter(|(_, cost)| **cost > 0);
+        is_take_up_to && charged.any(|(member, _)| !is_shadow(member))
+    }
+
+    fn charges_the_denied(&self, desk: usize) -> bool {
+        self.places[desk].group.charges_the_denied()
+    }
+}
+
+fn is_shadow(member: &Member) -> bool {
+    member.policy().enforcement() == Enforcement::Shadow
+}

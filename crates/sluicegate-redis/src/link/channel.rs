@@ -1,0 +1,334 @@
+//! One connection to a server, with the calls that wait for it. It reconnects by itself.
+
+use std::mem;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
+use std::time::Duration;
+
+use sluicegate_core::{Acknowledgement, StoreError, StoreErrorKind};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use super::Deadline;
+use super::backoff::Backoff;
+use super::connection::{Connection, End, Use};
+use super::contact::{self, Talk};
+use super::endpoint::Endpoint;
+use super::line::{Caller, Line, Refused, State, Told, Waiting};
+use super::problem::Problem;
+use crate::call::Call;
+use crate::resp::Value;
+
+/// How long one attempt to connect may take. It continues in the background after its callers have
+/// given up, so that a slow handshake still succeeds.
+pub(super) const CONNECT: Duration = Duration::from_secs(1);
+
+/// A line of calls, and whoever serves it over one connection at a time. Dropped, it ends the connection
+/// once everybody is answered.
+pub(super) struct Channel {
+    shared: Arc<Shared>,
+}
+
+/// What callers share with whoever serves them.
+pub(super) struct Shared {
+    pub(super) endpoint: Endpoint,
+    /// How many calls of the script travel together at most.
+    pub(super) batch: usize,
+    /// What replicas have to say to them.
+    pub(super) acknowledgement: Option<Acknowledgement>,
+    line: Mutex<Line>,
+    /// The last caller was refused because of those before it.
+    is_crowded: AtomicBool,
+}
+
+impl Channel {
+    /// A channel that connects at the first use, and on which so many calls travel together at most.
+    pub(super) fn new(endpoint: Endpoint, batch: usize) -> Self {
+        Self::with(endpoint, batch, None)
+    }
+
+    /// One on which nothing counts before replicas have it.
+    pub(super) fn acknowledged(mut endpoint: Endpoint, batch: usize, by: Acknowledgement) -> Self {
+        endpoint.waits = true;
+        Self::with(endpoint, batch, Some(by))
+    }
+
+    fn with(endpoint: Endpoint, batch: usize, acknowledgement: Option<Acknowledgement>) -> Self {
+        Self { shared: Arc::new(Shared::new(endpoint, batch, acknowledgement)) }
+    }
+
+    /// Where it leads.
+    pub(super) fn endpoint(&self) -> &Endpoint {
+        &self.shared.endpoint
+    }
+
+    /// Fails if a call would be refused because of those before it. Asked before a call is written, so that
+    /// refusing takes little of the time in which others could be served.
+    pub(super) fn admits(&self, deadline: Deadline) -> Result<(), StoreError> {
+        let shared = &self.shared;
+        if !shared.is_crowded.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let crowd = shared.line().crowd(deadline.patience, Instant::now());
+        crowd.map_or(Ok(()), |outstanding| Err(shared.overloaded(outstanding, deadline)))
+    }
+
+    /// Sends a call and awaits what is told of it, at most until the deadline.
+    pub(super) async fn ask(&self, call: Call, deadline: Deadline) -> Result<Told, StoreError> {
+        let shared = &self.shared;
+        let (answer, mut answered) = oneshot::channel();
+        let Deadline { at, patience } = deadline;
+        let caller = Caller { answer, deadline: at, patience, was_late: false };
+        let ticket = shared.enter(Waiting { call, caller }, deadline)?;
+        let Ok(told) = tokio::time::timeout_at(deadline.at, &mut answered).await else {
+            return Err(ticket.give_up(deadline));
+        };
+        // It has left the line, which need not be locked again.
+        mem::forget(ticket);
+        match told {
+            Ok(Told::Value(Value::Error(words))) => {
+                Err(shared.error(Problem::of_command(&words, &shared.endpoint)))
+            }
+            Ok(Told::Failed(error)) => Err(error),
+            Ok(told) => Ok(told),
+            Err(_) => Err(shared.error(Problem::shut_down())),
+        }
+    }
+
+    /// What to tell a caller who was told something else than a reply.
+    #[cold]
+    pub(super) fn no_reply(&self, told: Told) -> StoreError {
+        self.shared.no_reply(told)
+    }
+}
+
+impl Drop for Channel {
+    fn drop(&mut self) {
+        let mut line = self.shared.line();
+        line.is_closed = true;
+        let server = line.server.take();
+        drop(line);
+        if let Some(server) = server {
+            server.wake();
+        }
+    }
+}
+
+/// The place of a call in the line. Dropped before the call was written, it takes the call back.
+struct Ticket<'l> {
+    shared: &'l Shared,
+    number: u64,
+}
+
+impl Ticket<'_> {
+    /// What to tell a caller whose time is up.
+    #[cold]
+    fn give_up(&self, deadline: Deadline) -> StoreError {
+        let within = deadline.patience.as_millis();
+        let mut line = self.shared.line();
+        let is_unsent = line.leave(self.number);
+        let is_connected = matches!(line.state, State::Connected);
+        let answers = line.has_answered_since(deadline.at - deadline.patience);
+        drop(line);
+        self.shared.error(match (is_unsent, is_connected) {
+            (true, true) if answers => Problem::overloaded(format!(
+                "has more to do than it can within {within} ms; this call was not sent, and nothing was charged"
+            )),
+            (true, true) => Problem::unavailable(format!(
+                "has answered nothing for {within} ms; this call was not sent, and nothing was charged"
+            )),
+            (true, false) => Problem::unavailable(format!(
+                "has not answered the connection within {within} ms; nothing was charged"
+            )),
+            (false, _) => Problem::new(
+                StoreErrorKind::Timeout,
+                format!("did not answer within {within} ms; whether it charged is unknown"),
+            ),
+        })
+    }
+}
+
+impl Drop for Ticket<'_> {
+    fn drop(&mut self) {
+        self.shared.line().leave(self.number);
+    }
+}
+
+impl Shared {
+    pub(super) fn new(
+        endpoint: Endpoint,
+        batch: usize,
+        acknowledgement: Option<Acknowledgement>,
+    ) -> Self {
+        let line = Mutex::new(Line::new());
+        Self { endpoint, batch, acknowledgement, line, is_crowded: AtomicBool::new(false) }
+    }
+
+    pub(super) fn line(&self) -> MutexGuard<'_, Line> {
+        // Nothing that is done under this lock panics half way.
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a call in. The first caller sees to it that somebody serves.
+    fn enter(
+        self: &Arc<Self>,
+        waiting: Waiting,
+        deadline: Deadline,
+    ) -> Result<Ticket<'_>, StoreError> {
+        let mut line = self.line();
+        let number = match line.enter(waiting, Instant::now()) {
+            Ok(number) => number,
+            Err(refused) => {
+                drop(line);
+                return Err(match refused {
+                    Refused::Away(error) => error,
+                    Refused::Overloaded { outstanding } => {
+                        self.is_crowded.store(true, Ordering::Relaxed);
+                        self.overloaded(outstanding, deadline)
+                    }
+                });
+            }
+        };
+        if self.is_crowded.load(Ordering::Relaxed) {
+            self.is_crowded.store(false, Ordering::Relaxed);
+        }
+        let is_unattended = matches!(line.state, State::Unattended);
+        if is_unattended {
+            line.state = State::Connecting;
+        }
+        let server = line.server.take();
+        drop(line);
+        if let Some(server) = server {
+            server.wake();
+        }
+        if is_unattended {
+            tokio::spawn(Attendant { shared: Arc::clone(self) }.run());
+        }
+        Ok(Ticket { shared: self, number })
+    }
+
+    #[cold]
+    fn overloaded(&self, outstanding: usize, deadline: Deadline) -> StoreError {
+        let within = deadline.patience.as_millis();
+        self.error(Problem::overloaded(format!(
+            "has {outstanding} calls to answer, more than it can within {within} ms; nothing was charged"
+        )))
+    }
+
+    /// What to tell a caller who was told something else than a reply.
+    #[cold]
+    fn no_reply(&self, told: Told) -> StoreError {
+        match told {
+            Told::Failed(error) => error,
+            Told::Late => self.error(Problem::late()),
+            Told::Redirected(_) => self.error(Problem::cluster_node(&self.endpoint)),
+            Told::Unacknowledged(it) => {
+                self.error(Problem::unacknowledged(it.wanted, &it.reply, &self.endpoint))
+            }
+            Told::Said(_) | Told::Value(_) => self.error(Problem::no_protocol()),
+        }
+    }
+
+    #[cold]
+    pub(super) fn error(&self, problem: Problem) -> StoreError {
+        problem.of(&self.endpoint.address)
+    }
+}
+
+/// Whoever connects and serves. When its runtime shuts down, the next caller's takes over.
+struct Attendant {
+    shared: Arc<Shared>,
+}
+
+impl Attendant {
+    async fn run(self) {
+        let mut backoff = Backoff::up_to(self.shared.endpoint.longest_pause());
+        let mut replacement = None;
+        while let Some(talk) = self.connection(replacement.take(), &mut backoff).await {
+            self.shared.line().state = State::Connected;
+            let (end, useful) = Connection::new(&self.shared, talk).serve().await;
+            self.shared.line().disconnected();
+            if useful == Use::Some {
+                backoff.reset();
+            }
+            match end {
+                End::Closed => return,
+                End::Broken(_) | End::Elsewhere => {}
+                End::Replaced(talk) => replacement = Some(talk),
+            }
+            if useful == Use::None {
+                // It takes connections and breaks them: don't come back at once.
+                tokio::time::sleep(backoff.pause()).await;
+            }
+        }
+    }
+
+    /// A connection as soon as somebody calls; `None` once nobody can.
+    async fn connection(&self, ready: Option<Talk>, backoff: &mut Backoff) -> Option<Talk> {
+        if ready.is_some() {
+            return ready;
+        }
+        loop {
+            self.call().await?;
+            let connecting = contact::connect(&self.shared.endpoint);
+            let problem = match tokio::time::timeout(CONNECT, connecting).await {
+                Ok(Ok(talk)) => return Some(talk),
+                Ok(Err(problem)) => problem,
+                Err(_) => Problem::unavailable(format!(
+                    "has not answered a connection within {} ms: look whether it hangs, and whether something between, such as a firewall or proxy, holds back what it says; nothing was charged",
+                    CONNECT.as_millis()
+                )),
+            };
+            let until = Instant::now() + backoff.pause();
+            self.away(&self.shared.error(problem), until);
+            tokio::time::sleep_until(until).await;
+            self.shared.line().state = State::Connecting;
+        }
+    }
+
+    /// Leaves the server alone until then. Whoever waits gets the error, and so does whoever can't wait
+    /// for so long.
+    fn away(&self, error: &StoreError, until: Instant) {
+        let mut line = self.shared.line();
+        let callers = line.clear();
+        line.state = State::Away { until, error: error.clone() };
+        drop(line);
+        for caller in callers {
+            caller.tell(Told::Failed(error.clone()));
+        }
+    }
+
+    /// Waits for a call; `None` once there will be none.
+    async fn call(&self) -> Option<()> {
+        std::future::poll_fn(|context| {
+            let mut line = self.shared.line();
+            if line.is_wanted() {
+                return Poll::Ready(Some(()));
+            }
+            if line.is_closed {
+                return Poll::Ready(None);
+            }
+            line.server = Some(context.waker().clone());
+            Poll::Pending
+        })
+        .await
+    }
+}
+
+impl Drop for Attendant {
+    fn drop(&mut self) {
+        let mut line = self.shared.line();
+        line.server = None;
+        let state = mem::replace(&mut line.state, State::Unattended);
+        let callers = line.clear();
+        drop(line);
+        let error = match state {
+            State::Away { error, .. } => error,
+            _ => self.shared.error(Problem::shut_down_before()),
+        };
+        for caller in callers {
+            caller.tell(Told::Failed(error.clone()));
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Nodes of a cluster, which know where the others are. They are asked in turn, and the one that
+//! answered last goes first.
+//!
+//! One that was cut off goes on telling what it knew. So the answer of a node that doesn't know of the
+//! latest change, or says that it is cut off, is taken only if no other has a newer one.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::contact;
+use super::endpoint::Endpoint;
+use super::problem::Problem;
+use crate::redis_url::Host;
+use crate::resp::{Command, Value};
+
+/// How long all of them together may take, as a part of the time that a connection may take.
+const PATIENCE: Duration = Duration::from_millis(600);
+/// Each has at most, and at least, so long.
+const LONGEST: Duration = Duration::from_millis(200);
+const SHORTEST: Duration = Duration::from_millis(50);
+/// So many answers are weighed, if none of them is new enough.
+const ANSWERS: usize = 4;
+
+/// Servers that are asked in turn, until one answers.
+pub(crate) struct Directory {
+    /// How each of them is reached, but for where it is.
+    template: Endpoint,
+    hosts: Mutex<Vec<Host>>,
+}
+
+/// How new an answer is.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) struct Age {
+    /// Whether the node can see most of the others.
+    pub(crate) is_in_touch: bool,
+    /// The number of the latest change of owners that it knows of.
+    pub(crate) epoch: u64,
+}
+
+impl Age {
+    /// Whatever a node that isn't cut off answers is as new as that.
+    pub(crate) const ANY: Self = Self { is_in_touch: true, epoch: 0 };
+
+    /// That of what a node answers who says this to `CLUSTER INFO`. Where the user may not ask, it is
+    /// as new as can be.
+    pub(crate) fn of(info: &Value) -> Self {
+        let Value::Bytes(info) = info else { return Self { is_in_touch: true, epoch: u64::MAX } };
+        let info = String::from_utf8_lossy(info);
+        let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name));
+        Self {
+            is_in_touch: field("cluster_state:") != Some("fail"),
+            epoch: field("cluster_current_epoch:").and_then(|it| it.parse().ok()).unwrap_or(0),
+        }
+    }
+}
+
+impl Directory {
+    pub(crate) fn new(template: Endpoint, hosts: Vec<Host>) -> Self {
+        Self { template, hosts: Mutex::new(hosts) }
+    }
+
+    /// How each of them is reached, but for where it is.
+    pub(crate) const fn template(&self) -> &Endpoint {
+        &self.template
+    }
+
+    /// Asks the same of one after the other until the answer of one can be read and is as new as what
+    /// is known already; otherwise the newest of some, or what is wrong with each.
+    pub(crate) async fn ask<T>(
+        &self,
+        questions: &[Command],
+        known: Age,
+        read: impl Fn(&Endpoint, Vec<Value>) -> Result<(Age, T), Problem> + Send,
+    ) -> Result<(Age, T), Problem> {
+        let hosts = self.hosts().clone();
+        let count = u32::try_from(hosts.len()).unwrap_or(u32::MAX).max(1);
+        let patience = (PATIENCE / count).clamp(SHORTEST, LONGEST);
+        let (mut answers, mut newest) = (0, None::<(Age, T)>);
+        let mut problems = Vec::new();
+        for host in hosts {
+            let endpoint = self.template.at(host.clone());
+            let answer = match tokio::time::timeout(patience, ask(&endpoint, questions)).await {
+                Ok(answer) => answer.and_then(|values| read(&endpoint, values)),
+                Err(_) => Err(contact::silent(&endpoint, patience).await),
+            };
+            match answer {
+                Ok(answer) if answer.0 >= known => return Ok(answer),
+                Ok(answer) => {
+                    answers += 1;
+                    if newest.as_ref().is_none_or(|newest| newest.0 < answer.0) {
+                        newest = Some(answer);
+                    }
+                }
+                Err(problem) => problems.push((endpoint.address, problem)),
+            }
+            self.doubt(&host);
+            if answers == ANSWERS {
+                break;
+            }
+        }
+        newest.ok_or_else(|| Problem::of_all(&problems))
+    }
+
+    /// From now on these are asked, and the first still goes first.
+    pub(crate) fn replace(&self, mut new: Vec<Host>) {
+        let mut hosts = self.hosts();
+        if let Some(first) = hosts.first()
+            && let Some(at) = new.iter().position(|host| host == first)
+        {
+            new.swap(0, at);
+        }
+        *hosts = new;
+    }
+
+    /// From now on a server is asked after the others.
+    fn doubt(&self, host: &Host) {
+        let mut hosts = self.hosts();
+        if hosts.first() == Some(host) {
+            hosts.rotate_left(1);
+        }
+    }
+
+    fn hosts(&self) -> MutexGuard<'_, Vec<Host>> {
+        // Nothing that is done under this lock panics half way.
+        self.hosts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn ask(endpoint: &Endpoint, questions: &[Command]) -> Result<Vec<Value>, Problem> {
+    let mut talk = contact::meet(endpoint).await?;
+    match talk.ask_all(questions).await {
+        Ok(values) => Ok(values),
+        Err(broken) => Err(contact::unusable(&talk, endpoint, broken).await),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sluicegate_testkit::servers::{Server, available};
+    use sluicegate_testkit::wait::until_seldom;
+
+    use super::*;
+    use crate::redis_url::RedisUrl;
+
+    const INFO: [&[u8]; 2] = [b"CLUSTER", b"INFO"];
+
+    /// Nodes that know nothing of each other, the first of the earliest change.
+    fn start(epochs: &[&str]) -> Vec<Server> {
+        let binary = &available().unwrap()[0];
+        let start = |epoch: &&str| {
+            let node = Server::start_with(binary, &["--cluster-enabled", "yes"]).unwrap();
+            node.cli(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]).unwrap();
+            node.cli(&["CLUSTER", "SET-CONFIG-EPOCH", epoch]).unwrap();
+            node
+        };
+        epochs.iter().map(start).collect()
+    }
+
+    fn directory(nodes: &[Server]) -> Directory {
+        let host = |node: &Server| Host { name: "127.0.0.1".to_owned(), port: node.port() };
+        let url: RedisUrl = nodes[0].url().replace("redis://", "redis+cluster://").parse().unwrap();
+        Directory::new(Endpoint::new(&url).unwrap(), nodes.iter().map(host).collect())
+    }
+
+    fn await_states(nodes: &[Server], states: &[&str]) {
+        for (node, state) in nodes.iter().zip(states) {
+            until_seldom("a node in that state", || match node.cli(&["CLUSTER", "INFO"]) {
+                Ok(info) if info.contains(&format!("cluster_state:{state}")) => Ok(()),
+                other => Err(other.map_err(|error| error.to_string())),
+            });
+        }
+    }
+
+    /// Who answers, and how new that is.
+    async fn ask(directory: &Directory, known: Age) -> (u64, u16) {
+        let read = |endpoint: &Endpoint, values: Vec<Value>| {
+            Ok((Age::of(&values[0]), endpoint.host().unwrap().port))
+        };
+        let (age, port) = directory.ask(&[Command::of(&INFO)], known, read).await.unwrap();
+        (age.epoch, port)
+    }
+
+    #[tokio::test]
+    async fn a_node_that_missed_the_latest_change_is_believed_only_if_nobody_knows_better() {
+        let nodes = start(&["3", "4", "7", "5", "9"]);
+        let directory = directory(&nodes);
+        await_states(&nodes, &["ok"; 5]);
+        let knowing = |epoch| Age { is_in_touch: true, epoch };
+        assert_eq!(ask(&directory, Age::ANY).await, (3, nodes[0].port()));
+        assert_eq!(ask(&directory, knowing(5)).await, (7, nodes[2].port()));
+        // It goes first from now on.
+        assert_eq!(ask(&directory, Age::ANY).await, (7, nodes[2].port()));
+        // The fifth is not asked: 7, 5, 9 and 3 are.
+        assert_eq!(ask(&directory, knowing(10)).await, (9, nodes[4].port()));
+    }
+
+    #[tokio::test]
+    async fn a_node_that_is_cut_off_is_passed_over() {
+        let nodes = start(&["9", "3"]);
+        let directory = directory(&nodes);
+        nodes[0].cli(&["CLUSTER", "DELSLOTS", "1"]).unwrap();
+        await_states(&nodes, &["fail", "ok"]);
+        assert_eq!(ask(&directory, Age::ANY).await, (3, nodes[1].port()));
+    }
+}

@@ -1,0 +1,106 @@
+//! What is wrong with those who are asked where others are: sentinels, and the nodes of a cluster.
+
+use std::time::Duration;
+
+use sluicegate_core::printable;
+
+use super::{Problem, UNCHARGED, Words, shown};
+use crate::link::endpoint::Endpoint;
+
+impl Problem {
+    /// A server that was asked where another is.
+    pub(in crate::link) fn late_answer(patience: Duration) -> Self {
+        Self::unavailable(format!("did not answer within {} ms", patience.as_millis()))
+    }
+
+    /// What is wrong with each of several servers, all of which were asked.
+    pub(in crate::link) fn of_all(problems: &[(String, Self)]) -> Self {
+        let one = |(address, problem): &(String, Self)| {
+            let text = problem.text.trim_end_matches(UNCHARGED).trim_end_matches("; ");
+            format!("{address} {text}")
+        };
+        let all: Vec<_> = problems.iter().map(one).collect();
+        Self::unavailable(all.join("; "))
+    }
+
+    /// Of a cluster, no node of which says who has which keys.
+    pub(crate) fn of_cluster(self) -> Self {
+        let text = format!("doesn't tell which node has which keys: {}; {UNCHARGED}", self.text);
+        Self { text: text.into(), ..self }
+    }
+
+    /// Of a primary that no sentinel can name.
+    pub(in crate::link) fn not_found(known: &[String], problem: &Self) -> Self {
+        let known = match known {
+            [] => String::new(),
+            names => {
+                let names: Vec<_> =
+                    names.iter().map(|name| format!("`{}`", printable(name))).collect();
+                format!("; what the sentinels watch is called {}", names.join(", "))
+            }
+        };
+        Self::unavailable(format!(
+            "can't be found, because no sentinel tells where it is: {}{known}; {UNCHARGED}",
+            problem.text
+        ))
+    }
+
+    /// Of a sentinel that watches something else.
+    pub(in crate::link) fn unknown_name() -> Self {
+        Self::unavailable("knows no primary of this name: write a name that it knows into the URL")
+    }
+
+    /// Of what is no sentinel, or has other words for us.
+    pub(in crate::link) fn of_sentinel(words: &[u8], endpoint: &Endpoint) -> Self {
+        let words = Words::of(words);
+        if words.all.contains("unknown command") {
+            let (scheme, options) = (endpoint.scheme(), endpoint.options());
+            let address = &endpoint.address;
+            return Self::unavailable(format!(
+                "is no sentinel: write its URL {scheme}://{address}{options}, if it is a node of a cluster {scheme}+cluster://{address}{options}, or the sentinels'"
+            ));
+        }
+        match words.code {
+            "NOPERM" => Self::unavailable(
+                "does not permit this user to ask: grant it `+sentinel|get-master-addr-by-name +sentinel|master`",
+            ),
+            _ => Self::known(&words, endpoint).unwrap_or_else(|| Self::refused(&shown(words.all))),
+        }
+    }
+
+    /// Of what is no node of a cluster, or can't say anything about it.
+    pub(crate) fn of_node(words: &[u8], endpoint: &Endpoint) -> Self {
+        let words = Words::of(words);
+        if words.all.contains("cluster support disabled") {
+            return Self::no_cluster(endpoint);
+        }
+        match words.code {
+            "NOPERM" => Self::unavailable(
+                "does not permit this user to ask who has which slots: grant it `+cluster|slots`",
+            ),
+            _ if words.all.contains("unknown command") => {
+                let (scheme, options) = (endpoint.scheme(), endpoint.options());
+                let address = &endpoint.address;
+                Self::unavailable(format!(
+                    "is no node of a cluster: if it is a sentinel, write {scheme}+sentinel://{address}/NAME{options}, with what it calls the primary; {UNCHARGED}"
+                ))
+            }
+            _ => Self::known(&words, endpoint).unwrap_or_else(|| Self::refused(&shown(words.all))),
+        }
+    }
+
+    /// Of a server where a node of a cluster was meant.
+    pub(in crate::link) fn no_cluster(endpoint: &Endpoint) -> Self {
+        let Endpoint { address, .. } = endpoint;
+        let (scheme, options) = (endpoint.scheme(), endpoint.options());
+        Self::unavailable(format!(
+            "is a server of its own, and no node of a cluster: write {scheme}://{address}{options}; {UNCHARGED}"
+        ))
+    }
+
+    /// Of a server that sentinels named as the primary.
+    pub(in crate::link) fn of_named(self, address: &str) -> Self {
+        let text = format!("is at {address}, as its sentinels say, which {}", self.text);
+        Self { text: text.into(), ..self }
+    }
+}

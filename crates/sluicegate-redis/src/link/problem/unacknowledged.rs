@@ -1,0 +1,40 @@
+//! What is wrong where replicas have to have what was decided.
+
+use sluicegate_core::{Acknowledgement, StoreErrorKind};
+
+use super::{Problem, Words, shown};
+use crate::link::endpoint::Endpoint;
+use crate::resp::Value;
+
+impl Problem {
+    /// Of what too few replicas have, as the server said.
+    pub(in crate::link) fn unacknowledged(
+        wanted: Acknowledgement,
+        reply: &Value,
+        endpoint: &Endpoint,
+    ) -> Self {
+        let text = match reply {
+            Value::Error(words) => Self::without_wait(words, endpoint).text.into_owned(),
+            Value::Int(have) => format!(
+                "decided, and {have} of its replicas acknowledged that within {}, but the limit asks for {}: look whether they are connected and keep up (INFO replication)",
+                wanted.within, wanted.replicas
+            ),
+            _ => return Self::no_protocol(),
+        };
+        let text = format!("{text}; it may have charged, and a failover may lose that");
+        Self::new(StoreErrorKind::Unacknowledged, text)
+    }
+
+    /// Of a server that won't say what its replicas have.
+    pub(in crate::link) fn without_wait(words: &[u8], endpoint: &Endpoint) -> Self {
+        let words = Words::of(words);
+        let text = match words.code {
+            "NOPERM" => "does not permit this user to wait for replicas, as the limit asks: grant it `+wait`, or let the limit ask for no replicas".into(),
+            _ => match Self::known(&words, endpoint) {
+                Some(problem) => return problem,
+                None => format!("does not wait for replicas, as the limit asks: {}", shown(words.all)).into(),
+            },
+        };
+        Self { kind: StoreErrorKind::Unacknowledged, text, cause: None }
+    }
+}

@@ -1,0 +1,309 @@
+//! What goes to a server and comes from it: calls of the script travel together as one command, and
+//! equal ones as one call.
+//!
+//! At most two flights are under way. While they are, calls gather for the next one, so that the more
+//! there is to do, the more travels at once; nothing waits for a timer.
+
+use std::collections::VecDeque;
+use std::hash::BuildHasher as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use hashbrown::{DefaultHashBuilder, HashTable};
+use sluicegate_core::{Acknowledgement, MAX_EXACT};
+use smallvec::{SmallVec, smallvec};
+use tokio::time::Instant;
+
+use super::edge::Edge;
+use super::flight::{Asked, Entry, Learned, Sent, Together, Wrong};
+use super::line::{Caller, Waiting};
+use super::traffic::Traffic;
+use crate::call::{Call, Company, Filled, ScriptCall};
+use crate::resp::{Command, Value, put_length, put_word};
+use crate::script::Script;
+
+/// Flights under way at once.
+const FLIGHTS: usize = 2;
+/// Calls under way at once where each travels by itself. What is beyond waits in the line, from where
+/// it can be taken back without a trace.
+const ALONE: usize = 512;
+/// Calls that replicas acknowledge together: as many as are sent while those before them are waited for.
+const GROUP: usize = 512;
+
+/// What was sent on a connection and not answered, and what is being put together to be sent.
+#[derive(Debug)]
+pub(super) struct Wire {
+    /// How many calls travel together at most.
+    most: usize,
+    /// Bytes to be written.
+    pub(super) output: BytesMut,
+    sent: VecDeque<Sent>,
+    learned: Learned,
+    /// Flights under way.
+    flights: usize,
+    /// Callers of what was sent.
+    callers: usize,
+    /// Calls in the flight that is being put together.
+    boarding: usize,
+    /// Those of them that will be one command.
+    batch: SmallVec<[Entry; 1]>,
+    /// Finds the last entry of the batch that an equal check may join, by its keys.
+    known: HashTable<usize>,
+    hasher: DefaultHashBuilder,
+    last_tag: u32,
+    /// Calls of the script so far.
+    scripts: u64,
+    /// Deadlines are compared by the ms since then.
+    start: Instant,
+    traffic: Arc<Traffic>,
+    /// What replicas have to say to each flight.
+    acknowledgement: Option<Acknowledgement>,
+}
+
+impl Wire {
+    /// A wire on which so many calls travel together at most.
+    pub(super) fn new(most: usize) -> Self {
+        Self {
+            most,
+            output: BytesMut::new(),
+            sent: VecDeque::new(),
+            learned: Learned {
+                edge: None,
+                needs_script: false,
+                taught: 0,
+                again: Vec::new(),
+                withheld: None,
+            },
+            flights: 0,
+            callers: 0,
+            boarding: 0,
+            batch: SmallVec::new(),
+            known: HashTable::new(),
+            hasher: DefaultHashBuilder::default(),
+            last_tag: fastrand::u32(..),
+            scripts: 0,
+            start: Instant::now(),
+            traffic: Arc::default(),
+            acknowledgement: None,
+        }
+    }
+
+    /// The same wire, on which nothing counts before replicas have it. The server does nothing else
+    /// on a connection while it waits for them: so one flight is under way, and takes all that there is.
+    pub(super) fn acknowledged(mut self, by: Option<Acknowledgement>) -> Self {
+        self.acknowledgement = by;
+        self.learned.withheld = by.map(|_| Vec::new());
+        self
+    }
+
+    /// The same wire, which counts there what it sends.
+    pub(super) fn counted_by(mut self, traffic: Arc<Traffic>) -> Self {
+        self.traffic = traffic;
+        self
+    }
+
+    /// How many calls may be added now.
+    pub(super) fn room(&self) -> usize {
+        let (flights, most) = match self.acknowledgement {
+            Some(_) => (1, self.most.max(GROUP)),
+            None if self.most == 1 => (ALONE, 1),
+            None => (FLIGHTS, self.most),
+        };
+        if self.flights < flights { most.saturating_sub(self.boarding) } else { 0 }
+    }
+
+    /// How many callers wait for an answer.
+    pub(super) fn callers(&self) -> usize {
+        self.callers
+    }
+
+    /// Whether every reply has come.
+    pub(super) fn is_idle(&self) -> bool {
+        self.sent.is_empty()
+    }
+
+    /// How much time the first had whose answer is due.
+    pub(super) fn patience(&self) -> Option<Duration> {
+        self.sent.iter().find_map(Sent::patience)
+    }
+
+    /// Adds a call to the next flight.
+    pub(super) fn add(&mut self, Waiting { call, caller }: Waiting) {
+        if caller.is_gone() {
+            return;
+        }
+        self.callers += 1;
+        match call {
+            Call::Script(call) => self.board(call, caller),
+            Call::Command(command) => {
+                self.write_batch();
+                self.write_command(command, caller);
+            }
+            Call::Asking(command) => {
+                self.write_batch();
+                self.write_asking();
+                self.write_command(command, caller);
+            }
+        }
+    }
+
+    /// Sends what was added on its way.
+    pub(super) fn depart(&mut self) {
+        self.write_batch();
+        self.boarding = 0;
+        if self.sent.back().is_none_or(|last| last.ends_flight) {
+            return;
+        }
+        if let Some(wanted) = self.acknowledgement {
+            self.write_wait(wanted);
+        }
+        if let Some(last) = self.sent.back_mut() {
+            last.ends_flight = true;
+            self.flights += 1;
+        }
+    }
+
+    /// Hands out a reply, and tells how many callers it was for.
+    pub(super) fn answer(&mut self, reply: Value) -> Result<u64, Wrong> {
+        // Of a reply to another call, those who wait for this one are told, like everybody else.
+        self.sent.front().map_or(Ok(()), |sent| sent.check(&reply))?;
+        // An answer that nobody asked for belongs to nobody.
+        let sent = self.sent.pop_front().ok_or(Wrong::Nonsense)?;
+        let callers = sent.callers() + self.learned.withheld();
+        self.flights -= usize::from(sent.ends_flight);
+        sent.answer(reply, &mut self.learned)?;
+        let answered = callers - self.learned.withheld();
+        self.callers -= answered;
+        Ok(answered as u64)
+    }
+
+    /// The calls that are to be sent again.
+    pub(super) fn take_again(&mut self) -> Vec<Waiting> {
+        std::mem::take(&mut self.learned.again)
+    }
+
+    /// Everybody who was not answered.
+    pub(super) fn into_callers(self) -> impl Iterator<Item = Caller> {
+        let again = self.learned.again.into_iter().map(|waiting| waiting.caller);
+        let withheld = self.learned.withheld.into_iter().flatten().map(|(caller, _)| caller);
+        withheld.chain(self.sent.into_iter().flat_map(Sent::into_callers)).chain(again)
+    }
+
+    /// Adds a call to the batch, or its caller to those of an equal one. What is asked about a key is
+    /// decided in the order in which it came.
+    fn board(&mut self, call: ScriptCall, caller: Caller) {
+        if !call.is_check() || call.company() != Company::Slot {
+            // It may be about several keys: nothing that comes after it may join what came before.
+            self.known.clear();
+        } else if self.most > 1 {
+            let hash = self.hasher.hash_one(call.keys());
+            let last =
+                self.known.find_mut(hash, |&index| self.batch[index].call.keys() == call.keys());
+            if let Some(last) = last {
+                let entry = &mut self.batch[*last];
+                if entry.is_for(&call, &caller, self.start) {
+                    entry.callers.push(caller);
+                    return;
+                }
+                *last = self.batch.len();
+            } else {
+                let hash_of = |&index: &usize| self.hasher.hash_one(self.batch[index].call.keys());
+                self.known.insert_unique(hash, self.batch.len(), hash_of);
+            }
+        }
+        self.boarding += 1;
+        self.batch.push(Entry { call, callers: smallvec![caller] });
+        if self.batch.len() >= self.most {
+            self.write_batch();
+        }
+    }
+
+    fn write_command(&mut self, command: Command, caller: Caller) {
+        self.boarding += 1;
+        command.write(&mut self.output);
+        self.push(Asked::Command(command, caller));
+    }
+
+    /// Makes a node of a cluster take the next command although its keys are just on their way there.
+    fn write_asking(&mut self) {
+        Command::of(&[b"ASKING"]).write(&mut self.output);
+        self.push(Asked::Asking);
+    }
+
+    /// Asks how many replicas have what was sent before, once they are enough or the time is up.
+    fn write_wait(&mut self, wanted: Acknowledgement) {
+        let millis = wanted.within.as_micros().div_ceil(1_000).max(1);
+        let mut wait = Command::of(&[b"WAIT"]);
+        wait.number(wanted.replicas.get().into()).number(millis);
+        wait.write(&mut self.output);
+        let patience = self.patience();
+        self.push(Asked::Replicas(wanted, patience));
+    }
+
+    fn write_batch(&mut self) {
+        if self.batch.is_empty() {
+            return;
+        }
+        self.known.clear();
+        let mut batch = std::mem::take(&mut self.batch);
+        let is_one = |batch: &[Entry]| {
+            batch[1..].iter().all(|entry| entry.call.may_travel_with(&batch[0].call))
+        };
+        if !is_one(&batch) {
+            // Those of a slot stay in order: nothing else could tell which came first.
+            batch.sort_by_key(|entry| entry.call.slot());
+        }
+        while !is_one(&batch) {
+            let others = batch[1..].iter();
+            let also = others.take_while(|entry| entry.call.may_travel_with(&batch[0].call));
+            let together = 1 + also.count();
+            let first = batch.drain(..together).collect();
+            self.write_script(first);
+        }
+        self.write_script(batch);
+    }
+
+    /// Writes one call of the script for all of them.
+    fn write_script(&mut self, entries: SmallVec<[Entry; 1]>) {
+        if entries[0].call.company() == Company::Asking {
+            self.write_asking();
+        }
+        let script = Script::get();
+        self.scripts += 1;
+        let (name, text) = if std::mem::take(&mut self.learned.needs_script) {
+            self.learned.taught = self.scripts;
+            (&b"EVAL"[..], script.text())
+        } else {
+            (&b"EVALSHA"[..], script.digest())
+        };
+        self.last_tag = self.last_tag.wrapping_add(1);
+        let tag = self.last_tag.to_be_bytes();
+        let keys: usize = entries.iter().map(|entry| entry.call.key_count()).sum();
+        let start = self.start;
+        let runs = || entries.chunk_by(|entry, next| entry.is_followed_by(next, start));
+        let out = &mut self.output;
+        put_length(out, b'*', 3 + keys + runs().count());
+        put_word(out, name);
+        put_word(out, text.as_bytes());
+        put_word(out, itoa::Buffer::new().format(keys).as_bytes());
+        entries.iter().for_each(|entry| out.extend_from_slice(entry.call.keys()));
+        for run in runs() {
+            let count = |number: usize| u16::try_from(number).unwrap_or(u16::MAX);
+            let deadline = run.iter().flat_map(|entry| &entry.callers).map(|it| it.deadline).max();
+            let late = deadline.map_or(MAX_EXACT, |at| Edge::latest(self.learned.edge, at));
+            let (calls, callers) = (count(run.len()), count(run[0].callers.len()));
+            run[0].call.write_program(out, Filled { tag, late, calls, callers });
+        }
+        self.traffic.count(entries.iter().map(|entry| entry.callers.len()).sum());
+        self.push(Asked::Script(Together { entries, tag, number: self.scripts }));
+    }
+
+    fn push(&mut self, asked: Asked) {
+        self.sent.push_back(Sent { asked, at: Instant::now(), ends_flight: false });
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::panic, reason = "a test fails by panicking")]
+mod tests;

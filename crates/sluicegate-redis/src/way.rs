@@ -1,0 +1,193 @@
+//! The way from a store to whoever decides: one server, one that sentinels watch, or a cluster.
+
+use sluicegate_core::{
+    Error, KeyPrefix, NodeId, RequestError, RequestErrorKind, StoreError, StoreErrorKind,
+};
+use tokio::task::JoinSet;
+
+use crate::call::ScriptCall;
+use crate::cluster::{Cluster, Contention, unserved};
+use crate::link::{Deadline, Endpoint, Heard, Link, Sentinels, Width};
+use crate::program::readiness;
+use crate::redis_url::Servers;
+use crate::resp::{Command, Value, words_of};
+use crate::slot::{Crossing, slot_of, slot_of_all};
+use crate::stamp::{self, Said, Stamped};
+use crate::store::unexpected;
+
+/// The way to whoever decides. Clones share it.
+#[derive(Clone, Debug)]
+pub(crate) enum Way {
+    /// One server has all the keys. It may be found by sentinels.
+    One(Link),
+    Cluster(Cluster),
+}
+
+impl Way {
+    /// The way to these servers. `endpoint` says how each is reached, `sentinel` how each sentinel is.
+    pub(crate) fn new(
+        servers: Servers,
+        mut endpoint: Endpoint,
+        sentinel: &Endpoint,
+        width: Width,
+    ) -> Self {
+        match servers {
+            Servers::One(_) => {}
+            Servers::Cluster(nodes) => return Self::Cluster(Cluster::new(endpoint, nodes, width)),
+            Servers::Sentinels(hosts, name) => {
+                endpoint.find_by(Sentinels::new(sentinel, hosts, name));
+            }
+        }
+        Self::One(Link::new(&endpoint, width))
+    }
+
+    /// How the servers are reached.
+    pub(crate) fn endpoint(&self) -> &Endpoint {
+        match self {
+            Self::One(link) => link.endpoint(),
+            Self::Cluster(cluster) => cluster.endpoint(),
+        }
+    }
+
+    /// What tells the servers from others.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::One(link) => link.endpoint().to_string(),
+            Self::Cluster(cluster) => format!("the cluster of {}", cluster.endpoint()),
+        }
+    }
+
+    /// Fails if a call would be refused, as far as that is known before it is written.
+    pub(crate) fn admits(&self, deadline: Deadline) -> Result<(), StoreError> {
+        match self {
+            Self::One(link) => link.admits(deadline),
+            Self::Cluster(_) => Ok(()),
+        }
+    }
+
+    /// Calls the script.
+    pub(crate) async fn call(&self, call: ScriptCall, deadline: Deadline) -> Result<Heard, Error> {
+        match self {
+            Self::One(link) => Ok(link.call(call, deadline).await?),
+            Self::Cluster(cluster) => {
+                let slot = call.shared_slot().map_err(apart)?;
+                Ok(cluster.call(call, slot, deadline).await?)
+            }
+        }
+    }
+
+    /// Sends a command all of whose words but the first are keys.
+    pub(crate) async fn send(&self, command: Command, deadline: Deadline) -> Result<Value, Error> {
+        match self {
+            Self::One(link) => Ok(link.send(command, deadline).await?),
+            Self::Cluster(cluster) => {
+                let slot = slot_of_all(words_of(command.bytes()).skip(1)).map_err(apart)?;
+                Ok(cluster.send(command, slot, deadline).await?)
+            }
+        }
+    }
+
+    /// The node that has a slot, if there are several and it is known.
+    pub(crate) fn node(&self, slot: u16) -> Option<NodeId> {
+        match self {
+            Self::One(_) => None,
+            Self::Cluster(cluster) => cluster.node(slot),
+        }
+    }
+
+    /// What keys have to have in common to be in one command.
+    pub(crate) fn slot_of(&self, key: &[u8]) -> u16 {
+        match self {
+            Self::One(_) => 0,
+            Self::Cluster(_) => slot_of(key),
+        }
+    }
+
+    /// Where decisions over several slots get into each other's way; `None` where all keys are in one
+    /// place.
+    pub(crate) fn contention(&self) -> Option<&Contention> {
+        match self {
+            Self::One(_) => None,
+            Self::Cluster(cluster) => Some(cluster.contention()),
+        }
+    }
+
+    /// A link to each server that has keys.
+    pub(crate) async fn links(&self, deadline: Deadline) -> Result<Vec<Link>, StoreError> {
+        match self {
+            Self::One(link) => Ok(vec![link.clone()]),
+            Self::Cluster(cluster) => {
+                let primaries = cluster.primaries(deadline).await?.into_iter();
+                Ok(primaries.map(|primary| primary.link).collect())
+            }
+        }
+    }
+
+    /// Checks that every server that has keys can decide.
+    pub(crate) async fn ping(
+        &self,
+        prefix: &KeyPrefix,
+        deadline: Deadline,
+    ) -> Result<(), StoreError> {
+        let cluster = match self {
+            Self::One(link) => {
+                return write_something(link, format!("{}:ready", prefix.as_str()), deadline).await;
+            }
+            Self::Cluster(cluster) => cluster,
+        };
+        let primaries = cluster.primaries(deadline).await?;
+        let mut problems: Vec<String> = unserved(&primaries)
+            .map(|slots| format!("no node serves the slots {slots}"))
+            .into_iter()
+            .collect();
+        let mut pings = JoinSet::new();
+        for primary in primaries {
+            let key = key_in(&primary.slots, prefix);
+            pings.spawn(async move { write_something(&primary.link, key, deadline).await });
+        }
+        let mut kind = StoreErrorKind::Unavailable;
+        while let Some(ping) = pings.join_next().await {
+            if let Ok(Err(error)) = ping {
+                if problems.is_empty() {
+                    kind = error.kind();
+                }
+                problems.push(error.to_string());
+            }
+        }
+        if problems.is_empty() {
+            return Ok(());
+        }
+        problems.sort_unstable();
+        Err(cluster.problem(kind, &problems.join("; ")))
+    }
+}
+
+/// A key of ours in one of these slots.
+fn key_in(slots: &[u16], prefix: &KeyPrefix) -> String {
+    let mut number = 0_u32;
+    loop {
+        let key = format!("{}:ready:{{{number}}}", prefix.as_str());
+        if slots.is_empty() || slots.binary_search(&slot_of(key.as_bytes())).is_ok() {
+            return key;
+        }
+        number = number.wrapping_add(1);
+    }
+}
+
+/// Checks that a server can decide: a script writes a key that expires after a second.
+async fn write_something(link: &Link, key: String, deadline: Deadline) -> Result<(), StoreError> {
+    let write_key = |words: &mut Command| {
+        words.word(key);
+    };
+    let heard = link.call_on_first(ScriptCall::new(write_key, &readiness()), deadline).await?;
+    match heard.said {
+        Said::Briefly(Stamped { sign: stamp::ALLOWED, .. }) => Ok(()),
+        _ => Err(unexpected("a ping")),
+    }
+}
+
+#[cold]
+fn apart(_: Crossing) -> Error {
+    let message = "the subjects of this receipt belong to different slots of the cluster, where nothing is reserved together: cancel the reservation in the store that made it";
+    RequestError::new(RequestErrorKind::Unsupported, message).into()
+}
