@@ -6,6 +6,7 @@ mod account;
 mod bucket;
 mod ledger;
 mod random;
+mod slots;
 mod two_cells;
 mod warm_up;
 
@@ -57,6 +58,12 @@ impl Kind {
         Self::SlidingCounter,
         Self::SlidingLog,
     ];
+
+    /// Whether units can be taken ahead by who spends them without asking.
+    #[must_use]
+    pub const fn is_leasable(self) -> bool {
+        matches!(self, Self::TokenBucket | Self::Gcra | Self::LeakyBucket | Self::FixedWindow)
+    }
 
     /// The algorithm's word.
     #[must_use]
@@ -213,6 +220,17 @@ pub(crate) fn fresh(algorithm: &Algorithm) -> Box<dyn Account> {
         Algorithm::SlidingCounter { .. } => Box::new(two_cells::TwoCells::default()),
         _ => unknown(algorithm),
     }
+}
+
+/// Whether units can be taken ahead by who spends them without asking.
+pub(crate) const fn is_leasable(algorithm: &Algorithm) -> bool {
+    matches!(
+        algorithm,
+        Algorithm::TokenBucket { .. }
+            | Algorithm::Gcra { .. }
+            | Algorithm::LeakyBucket { .. }
+            | Algorithm::FixedWindow { .. }
+    )
 }
 
 /// Whether requests can be booked ahead.

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::future::{Future, Pending};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use sluicegate_core::kernel::State;
 use sluicegate_core::{
     Action, Answer, Clock as _, Costs, Decision, Error, Held, Identity, Limit, ManualClock, Member,
     Now, OpenOptions, OpenedLimit, Operation, Policy, Request, Store, StoreId, TimeSource, step,
@@ -17,7 +16,7 @@ use crate::reference::Clock;
 pub struct Kernels {
     limit: Limit,
     clock: Clock,
-    states: HashMap<StateKey, State>,
+    states: HashMap<StateKey, Held>,
 }
 
 /// What a state is found by: the limit's part, its subject and the policy.
@@ -55,13 +54,13 @@ impl Kernels {
 
     /// Everything that is kept.
     #[must_use]
-    pub const fn states(&self) -> &HashMap<StateKey, State> {
+    pub const fn states(&self) -> &HashMap<StateKey, Held> {
         &self.states
     }
 
     /// What is kept of one subject of a part.
     #[must_use]
-    pub fn of(&self, part: usize, subject: &[u8]) -> Vec<(Identity, State)> {
+    pub fn of(&self, part: usize, subject: &[u8]) -> Vec<(Identity, Held)> {
         let mine =
             self.states.iter().filter(|((other, key, _), _)| *other == part && key == subject);
         let mut states: Vec<_> = mine.map(|((.., id), state)| (*id, state.clone())).collect();
@@ -138,16 +137,14 @@ fn decide(
     limit: &Limit,
     request: &Request<'_>,
     now: Now,
-    mut states: impl FnMut(&Member, Option<Option<State>>) -> Option<State>,
+    mut states: impl FnMut(&Member, Option<Option<Held>>) -> Option<Held>,
 ) -> Result<Decision, Error> {
     let members = limit.members();
-    let mut held: Vec<Option<Held>> =
-        members.iter().map(|member| states(member, None).map(Held::State)).collect();
+    let mut held: Vec<Option<Held>> = members.iter().map(|member| states(member, None)).collect();
     let step = step(limit, request, now, &mut held)?;
     for (index, (member, held)) in members.iter().zip(held).enumerate() {
         if step.changed & (1 << index) != 0 {
-            let state = if let Some(Held::State(state)) = held { Some(state) } else { None };
-            states(member, Some(state));
+            states(member, Some(held));
         }
     }
     Ok(step.decision)
@@ -157,7 +154,7 @@ fn decide(
 /// store.
 #[derive(Clone, Debug, Default)]
 pub struct MapStore {
-    states: Arc<Mutex<HashMap<MapKey, State>>>,
+    states: Arc<Mutex<HashMap<MapKey, Held>>>,
     clock: Arc<ManualClock>,
 }
 
@@ -194,12 +191,16 @@ impl MapLimit {
         };
         let mut states = self.store.states.lock().unwrap_or_else(PoisonError::into_inner);
         if let Action::Decide(Operation::Reset) = request.action() {
-            // Whatever the limit has counted under other policies.
+            // Whatever the limit has counted under other policies; its own keep what is leased.
             let subjects = self.limit.parts().iter().enumerate();
             let subjects: Vec<_> =
                 subjects.map(|(part, name)| (name.as_str(), request.subject(part))).collect();
-            states.retain(|(time, limit, subject, _), _| {
-                *time != self.time || !subjects.contains(&(limit.as_str(), subject.as_slice()))
+            let own: Vec<MapKey> = self.limit.members().iter().map(key).collect();
+            states.retain(|stored, _| {
+                let (time, limit, subject, _) = stored;
+                *time != self.time
+                    || !subjects.contains(&(limit.as_str(), subject.as_slice()))
+                    || own.contains(stored)
             });
         }
         decide(&self.limit, request, now, |member, write| match write {

@@ -10,7 +10,7 @@
 //! # #[allow(unused)]
 //! mod conformance {
 //!     use super::my;
-//!     sluicegate_conformance::suite!([my::Store::default()]);
+//!     sluicegate_conformance::suite!(leases [my::Store::default()]);
 //! }
 //! # fn main() {}
 //! ```

@@ -8,12 +8,14 @@
 
 mod answer;
 mod compare;
+mod leasing;
 mod operation;
 mod target;
 
 pub use crate::algorithms::{Refusal, Retry};
 pub use answer::{Answer, PolicyAnswer};
 pub use compare::differences;
+pub use leasing::{Leasing, Outstanding};
 pub use operation::{Clock, Costs, Operation};
 
 use std::collections::HashMap;
@@ -96,17 +98,39 @@ impl Model {
         key: &[u8],
         operation: &Operation,
     ) -> Result<Answer, Refusal> {
-        if *operation == Operation::Reset {
-            self.keys.remove(key);
+        self.apply_leasing(now_us, key, operation, None)
+    }
+
+    /// The same with what a holder of leases wants and tells. Only a check may want any, and a peek
+    /// can't tell any.
+    ///
+    /// # Errors
+    /// Those of [`Model::apply`], and when the limit can't be leased.
+    pub fn apply_leasing(
+        &mut self,
+        now_us: u64,
+        key: &[u8],
+        operation: &Operation,
+        leasing: Option<&Leasing>,
+    ) -> Result<Answer, Refusal> {
+        if leasing.is_some() && !self.is_leasable() {
+            return Err(Refusal::NotLeasable);
         }
         if matches!(operation, Operation::Reserve { .. }) && !self.is_bookable() {
             return Err(Refusal::NotReservable);
         }
         let mut seats = self.seats(now_us, key, operation)?;
+        if let Some(leasing) = leasing {
+            leasing::hear(&mut seats, leasing)?;
+        }
+        let mut lease = None;
         let answer = match operation {
             Operation::Check { .. } => {
                 let outcome = judge_all(&mut seats, Patience::Plain)?;
                 charge_all(&mut seats, &outcome)?;
+                if let Some(leasing) = leasing.filter(|_| outcome.allowed) {
+                    lease = leasing::grant(&mut seats, now_us, leasing)?;
+                }
                 outcome
             }
             Operation::Peek { .. } => judge_all(&mut seats, Patience::Plain)?,
@@ -135,10 +159,17 @@ impl Model {
                 }
                 Outcome::ALLOWED
             }
-            Operation::Reset => Outcome::ALLOWED,
+            Operation::Reset => {
+                for seat in &mut seats {
+                    // The newest time is forgotten too.
+                    seat.at = now_us;
+                    seat.account.reset(seat.named.policy.algorithm(), now_us);
+                }
+                Outcome::ALLOWED
+            }
         };
         let policies = seats.iter().map(report).collect::<Result<_, _>>()?;
-        if !matches!(operation, Operation::Peek { .. } | Operation::Reset) {
+        if !matches!(operation, Operation::Peek { .. }) {
             let accounts =
                 seats.into_iter().map(|seat| (seat.named.name.clone(), seat.account)).collect();
             self.keys.insert(key.to_vec(), accounts);
@@ -149,6 +180,7 @@ impl Model {
             wait_us: answer.wait_us,
             retry: answer.retry,
             granted: answer.granted,
+            lease,
             policies,
         })
     }
@@ -164,7 +196,7 @@ impl Model {
         operation: &Operation,
     ) -> Result<Vec<Seat<'_>>, Refusal> {
         let seat = |(index, named)| {
-            let (account, restamped) = self.account(now_us, key, named)?;
+            let (account, restamped) = self.account(now_us, key, named, operation)?;
             let at = account.newest().map_or(now_us, |newest| newest.max(now_us));
             let units = operation.units_for(index, named.policy.cost().get());
             Ok(Seat { named, account, at, units, restamped, verdict: Verdict::ADMITTED })
@@ -178,10 +210,15 @@ impl Model {
         now_us: u64,
         key: &[u8],
         named: &Named,
+        operation: &Operation,
     ) -> Result<(Box<dyn Account>, bool), Refusal> {
         let stored = self.keys.get(key).and_then(|accounts| accounts.get(&named.name));
         let mut account = stored
             .map_or_else(|| algorithms::fresh(named.policy.algorithm()), |account| account.boxed());
+        if let (Operation::Reset, Some(newest)) = (operation, account.newest()) {
+            // What nobody will ask for again can't be too large.
+            account.reset(named.policy.algorithm(), newest);
+        }
         let ahead = account.newest().is_some_and(|newest| match self.clock {
             Clock::Injected => false,
             Clock::Own { max_clock_back_us } => newest > now_us + max_clock_back_us,

@@ -20,6 +20,7 @@
 //! });
 //! ```
 
+mod leases;
 mod policies;
 mod requests;
 
@@ -31,7 +32,8 @@ use std::fmt;
 
 use sluicegate_core::Policy;
 
-use crate::reference::{Answer, Clock, Model, Operation, Refusal};
+use crate::reference::{Answer, Clock, Leasing, Model, Operation, Refusal};
+use leases::Holders;
 use requests::Walk;
 
 /// What schedules are to be made of.
@@ -51,6 +53,20 @@ pub struct Plan {
     pub may_renumber: bool,
     /// Whether there are other operations than check, peek and reserve.
     pub all_operations: bool,
+    /// Whether requests come from holders of leases.
+    pub leases: Leases,
+}
+
+/// Whether requests come from holders of leases, and what the store makes of that.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Leases {
+    /// They don't.
+    None,
+    /// They do, but the store leases nothing: it answers as if nothing were wanted or told.
+    Ignored,
+    /// They do, and the store leases. There are only policies that can be leased, most with larger
+    /// numbers; now and then new numbers come with what rules out leases.
+    Granted,
 }
 
 impl Default for Plan {
@@ -64,6 +80,7 @@ impl Default for Plan {
             may_step_back: true,
             may_renumber: true,
             all_operations: true,
+            leases: Leases::None,
         }
     }
 }
@@ -99,6 +116,8 @@ pub struct Request {
     pub key: Vec<u8>,
     /// What is asked.
     pub operation: Operation,
+    /// What a holder of leases wants and tells.
+    pub leasing: Option<Box<Leasing>>,
     /// What the model answers.
     pub expected: Result<Answer, Refusal>,
 }
@@ -109,7 +128,11 @@ impl Plan {
     pub fn schedule(&self, seed: u64) -> Schedule {
         let mut dice = Dice::new(seed);
         let count = if dice.one_in(2) { 1 } else { 1 + dice.below_len(self.max_policies.max(1)) };
-        let policies = random_policies(&mut dice, &self.kinds, count);
+        let mut policies = random_policies(&mut dice, &self.kinds(), count);
+        let mut holders = (self.leases != Leases::None).then(|| Holders::new(&mut dice));
+        if let Some(holders) = &mut holders {
+            policies = holders.leasable(&mut dice, policies);
+        }
         let mut model = Model::with_clock(policies.clone(), self.clock);
         let mut walk = Walk::new(self, &mut dice, &policies);
         let mut current = policies.clone();
@@ -117,16 +140,47 @@ impl Plan {
         for _ in 0..self.steps {
             if self.may_renumber && dice.one_in(15) {
                 current = current.iter().map(|policy| renumber(&mut dice, policy)).collect();
+                if let Some(holders) = &mut holders {
+                    current = holders.leasable(&mut dice, current);
+                    current = Holders::maybe_unleasable(&mut dice, current);
+                }
                 model.set_policies(current.clone());
                 steps.push(Step::SetPolicies(current.clone()));
                 continue;
             }
-            let (now_us, key, operation) = walk.next(&mut dice, &current);
-            let expected = model.apply(now_us, &key, &operation);
+            let end = holders.as_ref().and_then(|holders| holders.end(&mut dice, &model));
+            let (now_us, key, operation) = walk.next(&mut dice, &current, end);
+            let leasing = holders
+                .as_mut()
+                .and_then(|holders| holders.leasing(&mut dice, &model, &key, &operation));
+            let before = model.clone();
+            let heard = leasing.as_ref().filter(|_| self.leases == Leases::Granted);
+            let expected = match &leasing {
+                // Whether leases are possible at all doesn't depend on the store.
+                Some(_) if !model.is_leasable() => Err(Refusal::NotLeasable),
+                _ => model.apply_leasing(now_us, &key, &operation, heard),
+            };
+            let is_open = |model: &Model| model.has_open_question(now_us, &key);
+            let is_reset = operation == Operation::Reset;
+            if holders.is_some() && (!is_reset && is_open(&before) || is_open(&model)) {
+                model = before;
+                continue;
+            }
             walk.learn(&expected);
-            steps.push(Step::Request(Request { now_us, key, operation, expected }));
+            if let Some(holders) = &mut holders {
+                holders.learn(&key, &expected);
+            }
+            let leasing = leasing.map(Box::new);
+            steps.push(Step::Request(Request { now_us, key, operation, leasing, expected }));
         }
         Schedule { seed, clock: self.clock, policies, steps }
+    }
+}
+
+impl Plan {
+    fn kinds(&self) -> Vec<Kind> {
+        let may_be = |kind: &&Kind| self.leases == Leases::None || kind.is_leasable();
+        self.kinds.iter().filter(may_be).copied().collect()
     }
 }
 
@@ -143,14 +197,21 @@ impl fmt::Display for Schedule {
             write!(f, "{index}: ")?;
             match step {
                 Step::SetPolicies(policies) => show(f, policies)?,
-                Step::Request(Request { now_us, key, operation, expected }) => {
-                    write!(f, "at {now_us} `{}` {operation:?} -> ", key.escape_ascii())?;
+                Step::Request(Request { now_us, key, operation, leasing, expected }) => {
+                    write!(f, "at {now_us} `{}` {operation:?} ", key.escape_ascii())?;
+                    if let Some(leasing) = leasing {
+                        write!(f, "{leasing:?} ")?;
+                    }
                     match expected {
-                        Err(refusal) => writeln!(f, "{refusal:?}")?,
-                        Ok(Answer { allowed, wait_us, retry, policies, .. }) => {
+                        Err(refusal) => writeln!(f, "-> {refusal:?}")?,
+                        Ok(Answer { allowed, wait_us, retry, policies, lease, .. }) => {
                             let left: Vec<_> =
                                 policies.iter().map(|policy| policy.remaining).collect();
-                            writeln!(f, "{allowed} wait {wait_us} {retry:?} remaining {left:?}")?;
+                            write!(f, "-> {allowed} wait {wait_us} {retry:?} remaining {left:?}")?;
+                            match lease {
+                                Some(lease) => writeln!(f, " {lease:?}")?,
+                                None => writeln!(f)?,
+                            }
                         }
                     }
                 }
@@ -219,7 +280,7 @@ mod tests {
 
     use super::*;
     use crate::algorithms::is_bookable;
-    use crate::reference::Retry;
+    use crate::reference::{Outstanding, Retry};
 
     #[test]
     fn a_seed_gives_the_same_schedule_again() {
@@ -279,5 +340,54 @@ mod tests {
         for count in [steps_back, far_back, idle, errors, restamped] {
             assert!(count > 40, "{:?}", [steps_back, far_back, idle, errors, restamped]);
         }
+    }
+
+    /// What the schedules with leases are for.
+    #[test]
+    fn schedules_reach_every_kind_of_lease() {
+        let mut seen = [0; 9];
+        for seed in 0..150 {
+            let clock = if seed % 2 == 0 {
+                Clock::Injected
+            } else {
+                Clock::Own { max_clock_back_us: 5_000_000 }
+            };
+            let plan = Plan { leases: Leases::Granted, max_policies: 4, clock, ..Plan::default() };
+            let schedule = plan.schedule(seed);
+            let mut model = Model::with_clock(schedule.policies.clone(), clock);
+            for step in &schedule.steps {
+                let request = match step {
+                    Step::Request(request) => request,
+                    Step::SetPolicies(policies) => {
+                        model.set_policies(policies.clone());
+                        continue;
+                    }
+                };
+                let Request { now_us, key, operation, leasing, expected } = request;
+                let before = model.outstanding(key);
+                let answer = model.apply_leasing(*now_us, key, operation, leasing.as_deref());
+                assert_eq!(&answer, expected);
+                let after = model.outstanding(key);
+                let units = |slots: &[Outstanding]| slots.iter().map(|it| it.units).sum::<u64>();
+                let wants = leasing.as_ref().is_some_and(|leasing| leasing.want > 0);
+                let tells = leasing.as_ref().is_some_and(|it| !it.reports.is_empty());
+                let Ok(answer) = answer else {
+                    seen[0] += usize::from(expected == &Err(Refusal::NotLeasable));
+                    continue;
+                };
+                let is_live = before.iter().any(|it| it.until_us > *now_us);
+                let is_over = before.iter().any(|it| it.until_us <= *now_us);
+                seen[1] += usize::from(answer.lease.is_some());
+                seen[2] += usize::from(wants && answer.allowed && answer.lease.is_none());
+                seen[3] += usize::from(is_live && !answer.allowed && tells && after != before);
+                seen[4] += usize::from(is_over && after.len() < before.len());
+                seen[5] += usize::from(units(&after) > 0 && after.len() > 2);
+                seen[6] += usize::from(is_live && matches!(answer.retry, Retry::After(_)));
+                seen[7] += usize::from(*operation == Operation::Reset && !after.is_empty());
+                seen[8] +=
+                    usize::from(is_live && answer.policies.iter().any(|policy| policy.restamped));
+            }
+        }
+        assert!(seen.iter().all(|count| *count > 4), "{seen:?}");
     }
 }

@@ -31,12 +31,14 @@ pub use race::who_comes_at_once_is_admitted_exactly;
 pub use receipts::receipts_are_plain_values;
 pub use refusals::refused_requests_change_nothing;
 pub use schedules::{
-    every_kind_alone_answers_like_the_model, schedules_answer_like_the_model,
-    schedules_by_the_stores_clock_answer_like_the_model,
+    every_kind_alone_answers_like_the_model, leases_answer_like_the_model,
+    schedules_answer_like_the_model, schedules_by_the_stores_clock_answer_like_the_model,
+    what_is_not_leased_is_answered_like_the_model,
 };
 pub use slices::slices_are_read_and_nothing_is_charged;
 pub use together::{
-    many_limits_answer_like_the_kernels, parts_share_their_states_with_the_limits_they_are,
+    many_limits_answer_like_the_kernels, many_limits_in_many_places_answer_like_the_kernels,
+    parts_share_their_states_with_the_limits_they_are,
 };
 
 use std::fmt;
@@ -54,6 +56,8 @@ use crate::fresh::fresh;
 ///   runtime and may `.await`. If something has to live as long as the store, such as a server,
 ///   return both in a [`Guarded`].
 /// - `suite!(each [EXPRESSION])`: the expression returns several stores, all of which have to pass.
+/// - `suite!(leases [EXPRESSION])`, `suite!(leases each [EXPRESSION])`: the same of stores that take
+///   units ahead for holders of leases. All others have to answer as if nobody wanted any.
 ///
 /// A store that answers immediately runs 600 schedules of each kind, one that has to be awaited 60.
 ///
@@ -61,7 +65,7 @@ use crate::fresh::fresh;
 /// mod map_store {
 ///     use sluicegate_conformance::kernels::MapStore;
 ///
-///     sluicegate_conformance::suite!([MapStore::default()]);
+///     sluicegate_conformance::suite!(leases [MapStore::default()]);
 /// }
 /// # fn main() {}
 /// ```
@@ -71,7 +75,17 @@ macro_rules! suite {
         $crate::suite!(each [[$store]]);
     };
     (each [$stores:expr]) => {
+        $crate::suite!(@all [$stores] what_is_not_leased_is_answered_like_the_model);
+    };
+    (leases [$store:expr]) => {
+        $crate::suite!(leases each [[$store]]);
+    };
+    (leases each [$stores:expr]) => {
+        $crate::suite!(@all [$stores] leases_answer_like_the_model);
+    };
+    (@all [$stores:expr] $leases:ident) => {
         $crate::suite!(@tests [$stores]
+            $leases
             the_case_file_passes
             schedules_answer_like_the_model
             every_kind_alone_answers_like_the_model

@@ -3,9 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use sluicegate_conformance::kernels::Kernels;
-use sluicegate_conformance::reference::{Clock, differences};
-use sluicegate_conformance::schedules::{Dice, Kind, Plan, Schedule, Step, each};
-use sluicegate_core::{Costs, Decision, Error, Limit, Policy};
+use sluicegate_conformance::reference::{Clock, Leasing, differences};
+use sluicegate_conformance::schedules::{Dice, Kind, Leases, Plan, Schedule, Step, each};
+use sluicegate_core::{Costs, Decision, Error, Limit, Policy, Request};
 
 fn assert_kernels_answer_like_the_model(schedule: &Schedule) {
     let mut kernels = Kernels::new(schedule.policies.clone(), schedule.clock);
@@ -15,7 +15,15 @@ fn assert_kernels_answer_like_the_model(schedule: &Schedule) {
             Step::Request(request) => {
                 let before = kernels.states().clone();
                 let (operation, costs) = request.operation.for_store();
-                let got = kernels.decide(request.now_us, &request.key, operation, costs);
+                let leasing = request.leasing.as_deref().map(Leasing::for_store);
+                let mut asked = Request::new(operation, &request.key).costs(costs);
+                if let Some(leasing) = &leasing {
+                    asked = asked.leasing(leasing);
+                }
+                let got = asked
+                    .validate(kernels.limit())
+                    .map_err(Error::from)
+                    .and_then(|()| kernels.ask(request.now_us, &asked));
                 let differences = differences(&request.expected, &got);
                 assert!(differences.is_empty(), "step {index}: {differences:#?}\n{schedule}");
                 if got.is_err() {
@@ -44,6 +52,23 @@ fn every_kind_alone_under_injected_time() {
 fn composites_under_injected_time() {
     let plan = Plan::default();
     each("kernels composites", 1_000, |seed| {
+        assert_kernels_answer_like_the_model(&plan.schedule(seed));
+    });
+}
+
+#[test]
+fn leases_under_injected_time() {
+    let plan = Plan { leases: Leases::Granted, max_policies: 4, ..Plan::default() };
+    each("kernels leases", 600, |seed| {
+        assert_kernels_answer_like_the_model(&plan.schedule(seed));
+    });
+}
+
+#[test]
+fn leases_under_a_clock_of_the_stores_own() {
+    let clock = Clock::Own { max_clock_back_us: 5_000_000 };
+    let plan = Plan { leases: Leases::Granted, max_policies: 4, clock, ..Plan::default() };
+    each("kernels leases own clock", 600, |seed| {
         assert_kernels_answer_like_the_model(&plan.schedule(seed));
     });
 }

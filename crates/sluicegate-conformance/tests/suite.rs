@@ -3,7 +3,7 @@
 mod map_store {
     use sluicegate_conformance::kernels::MapStore;
 
-    sluicegate_conformance::suite!([MapStore::default()]);
+    sluicegate_conformance::suite!(leases[MapStore::default()]);
 }
 
 mod a_shared_and_a_guarded_store {
@@ -13,7 +13,7 @@ mod a_shared_and_a_guarded_store {
     use sluicegate_conformance::suite::Guarded;
     use sluicegate_core::SharedStore;
 
-    sluicegate_conformance::suite!(
+    sluicegate_conformance::suite!(leases
         each[[
             SharedStore::new(MapStore::default()),
             SharedStore::new(Guarded::new(Arc::new(MapStore::default()), "a server")),

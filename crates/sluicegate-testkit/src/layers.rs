@@ -2,8 +2,8 @@
 //! and what tests send through everything that asks a store.
 
 use std::future::{Future, Ready};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use sluicegate_core::{
     Answer, BoxFuture, Decision, Error, Limit, OpenOptions, OpenedLimit, Request, Store,
@@ -97,6 +97,38 @@ impl<A: OpenedLimit, B: OpenedLimit> OpenedLimit for FallbackLimit<A, B> {
     }
 }
 
+/// Has its answers awaited, also those that its store has at once.
+#[derive(Clone, Debug)]
+pub struct Awaited<S>(pub S);
+/// A limit opened in an [`Awaited`].
+#[derive(Debug)]
+pub struct AwaitedLimit<L>(L);
+
+impl<S: Store> Store for Awaited<S> {
+    type Opened = AwaitedLimit<S::Opened>;
+
+    fn id(&self) -> StoreId {
+        self.0.id()
+    }
+
+    fn open(&self, limit: Limit, options: OpenOptions) -> Self::Opened {
+        AwaitedLimit(self.0.open(limit, options))
+    }
+}
+
+impl<L: OpenedLimit> OpenedLimit for AwaitedLimit<L> {
+    fn limit(&self) -> &Limit {
+        self.0.limit()
+    }
+
+    fn ask<'a>(
+        &'a self,
+        request: Request<'a>,
+    ) -> Answer<impl Future<Output = Result<Decision, Error>> + Send + 'a> {
+        Answer::Later(async move { self.0.ask(request).wait().await })
+    }
+}
+
 /// Counts the limits that its store opens.
 #[derive(Clone, Debug)]
 pub struct Counting<S>(S, Arc<AtomicU32>);
@@ -186,6 +218,80 @@ impl OpenedLimit for FailingLimit {
     ) -> Answer<impl Future<Output = Result<Decision, Error>> + Send + 'a> {
         self.0.asked.fetch_add(1, Ordering::Relaxed);
         Answer::<Ready<_>>::Now(Err(self.0.error.clone()))
+    }
+}
+
+/// A store that fails now and then, as told, and counts the requests that reach the one inside. Clones
+/// fail together.
+#[derive(Clone, Debug)]
+pub struct Unsteady<S>(S, Arc<Unsteadiness>);
+/// A limit opened in an [`Unsteady`] store.
+#[derive(Debug)]
+pub struct UnsteadyLimit<L>(L, Arc<Unsteadiness>);
+
+#[derive(Debug, Default)]
+struct Unsteadiness {
+    outage: Mutex<Option<Outage>>,
+    asked: AtomicU32,
+}
+
+/// How an [`Unsteady`] store fails.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Outage {
+    /// With an error of this kind, and nothing is charged.
+    Away(StoreErrorKind),
+    /// Everything is charged, and nobody hears of it.
+    Silent,
+}
+
+impl<S> Unsteady<S> {
+    /// A store that doesn't fail yet.
+    pub fn new(store: S) -> Self {
+        Self(store, Arc::default())
+    }
+
+    /// From now on it fails like this, or not at all.
+    pub fn set(&self, outage: impl Into<Option<Outage>>) {
+        *self.1.outage.lock().unwrap_or_else(PoisonError::into_inner) = outage.into();
+    }
+
+    /// How many requests have reached the store.
+    #[must_use]
+    pub fn asked(&self) -> u32 {
+        self.1.asked.load(Ordering::Relaxed)
+    }
+}
+
+impl<S: Store> Store for Unsteady<S> {
+    type Opened = UnsteadyLimit<S::Opened>;
+
+    fn id(&self) -> StoreId {
+        self.0.id()
+    }
+
+    fn open(&self, limit: Limit, options: OpenOptions) -> Self::Opened {
+        UnsteadyLimit(self.0.open(limit, options), Arc::clone(&self.1))
+    }
+}
+
+impl<L: OpenedLimit> OpenedLimit for UnsteadyLimit<L> {
+    fn limit(&self) -> &Limit {
+        self.0.limit()
+    }
+
+    fn ask<'a>(
+        &'a self,
+        request: Request<'a>,
+    ) -> Answer<impl Future<Output = Result<Decision, Error>> + Send + 'a> {
+        let outage = *self.1.outage.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(Outage::Away(kind)) = outage {
+            return Answer::Now(Err(StoreError::new(kind, "it is away").into()));
+        }
+        self.1.asked.fetch_add(1, Ordering::Relaxed);
+        self.0.ask(request).map(move |answer| match outage {
+            Some(_) => Err(StoreError::new(StoreErrorKind::Timeout, "it is silent").into()),
+            None => answer,
+        })
     }
 }
 

@@ -2,7 +2,8 @@
 //! test drives: thousands of schedules a second, with keys that expire in virtual time.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::ops::Bound;
 use std::rc::Rc;
 
 use mlua::{Function, HookTriggers, Lua, LuaString, MultiValue, Table, Value, VmState};
@@ -29,10 +30,20 @@ pub struct Stored {
     pub expires_ms: Option<u64>,
 }
 
+/// A sorted set all of whose members have the same score, and when it expires.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct SortedSet {
+    /// The members, in order.
+    pub members: BTreeSet<Vec<u8>>,
+    /// The last ms in which the key is there; `None` for a key that stays.
+    pub expires_ms: Option<u64>,
+}
+
 #[derive(Debug, Default)]
 struct Keyspace {
     now_us: u64,
     keys: HashMap<Vec<u8>, Stored>,
+    sets: HashMap<Vec<u8>, SortedSet>,
     calls: usize,
     read: usize,
 }
@@ -78,12 +89,16 @@ impl Interpreter {
     pub fn expire(&self) {
         let mut keyspace = self.keyspace.borrow_mut();
         let now_ms = keyspace.now_us / 1_000;
-        keyspace.keys.retain(|_, stored| stored.expires_ms.is_none_or(|expires| now_ms <= expires));
+        let stays = |expires: Option<u64>| expires.is_none_or(|expires| now_ms <= expires);
+        keyspace.keys.retain(|_, stored| stays(stored.expires_ms));
+        keyspace.sets.retain(|_, set| stays(set.expires_ms));
     }
 
     /// Deletes a key, as an eviction would.
     pub fn delete(&self, key: &[u8]) {
-        self.keyspace.borrow_mut().keys.remove(key);
+        let mut keyspace = self.keyspace.borrow_mut();
+        keyspace.keys.remove(key);
+        keyspace.sets.remove(key);
     }
 
     /// Puts a value where the test wants it.
@@ -94,13 +109,24 @@ impl Interpreter {
             .insert(key.to_vec(), Stored { value: value.to_vec(), expires_ms: None });
     }
 
-    /// Everything that is stored.
+    /// Puts a sorted set where the test wants it.
+    pub fn put_set(&self, key: &[u8], set: SortedSet) {
+        self.keyspace.borrow_mut().sets.insert(key.to_vec(), set);
+    }
+
+    /// The sorted sets that are stored.
+    #[must_use]
+    pub fn sets(&self) -> HashMap<Vec<u8>, SortedSet> {
+        self.keyspace.borrow().sets.clone()
+    }
+
+    /// All values that are stored.
     #[must_use]
     pub fn keys(&self) -> HashMap<Vec<u8>, Stored> {
         self.keyspace.borrow().keys.clone()
     }
 
-    /// Makes this everything that is stored.
+    /// Makes these all values that are stored.
     pub fn set_keys(&self, keys: HashMap<Vec<u8>, Stored>) {
         self.keyspace.borrow_mut().keys = keys;
     }
@@ -212,7 +238,9 @@ fn command(lua: &Lua, keyspace: &RefCell<Keyspace>, arguments: MultiValue) -> ml
             }
             let stored = Stored { value: arguments[2].clone(), expires_ms: Some(now_ms + life) };
             keyspace.keys.insert(arguments[1].clone(), stored);
-            Ok(Value::Boolean(true))
+            let done = lua.create_table()?;
+            done.set("ok", "OK")?;
+            Ok(Value::Table(done))
         }
         ("STRLEN", 2) => {
             let length = keyspace.keys.get(&arguments[1]).map_or(0, |stored| stored.value.len());
@@ -246,13 +274,62 @@ fn command(lua: &Lua, keyspace: &RefCell<Keyspace>, arguments: MultiValue) -> ml
             if let Some(stored) = keyspace.keys.get_mut(&arguments[1]) {
                 stored.expires_ms = Some(now_ms + life);
             }
+            if let Some(set) = keyspace.sets.get_mut(&arguments[1]) {
+                set.expires_ms = Some(now_ms + life);
+            }
             Ok(Value::Number(1.0))
         }
         ("DEL", 2) => {
-            let gone = keyspace.keys.remove(&arguments[1]).is_some();
+            let gone = keyspace.keys.remove(&arguments[1]).is_some()
+                | keyspace.sets.remove(&arguments[1]).is_some();
             Ok(Value::Number(f64::from(u8::from(gone))))
         }
+        ("PTTL", 2) => {
+            let expires = keyspace.sets.get(&arguments[1]).and_then(|set| set.expires_ms);
+            let left = expires.map_or(-1.0, |expires| expires.saturating_sub(now_ms) as f64);
+            Ok(Value::Number(left))
+        }
+        ("ZADD", _) => {
+            let set = keyspace.sets.entry(arguments[1].clone()).or_default();
+            set.members.extend(arguments[2..].chunks(2).map(|pair| pair[1].clone()));
+            Ok(Value::Number(1.0))
+        }
+        ("ZREM", _) => {
+            let Some(set) = keyspace.sets.get_mut(&arguments[1]) else {
+                return Ok(Value::Number(0.0));
+            };
+            let gone = arguments[2..].iter().filter(|member| set.members.remove(*member)).count();
+            if set.members.is_empty() {
+                keyspace.sets.remove(&arguments[1]);
+            }
+            Ok(Value::Number(gone as f64))
+        }
+        ("ZCARD", 2) => {
+            let count = keyspace.sets.get(&arguments[1]).map_or(0, |set| set.members.len());
+            Ok(Value::Number(count as f64))
+        }
+        ("ZRANGEBYLEX", 4 | 7) => {
+            let most = if arguments.len() == 7 { number(6)? } else { usize::MAX };
+            let range = (bound(&arguments[2])?, bound(&arguments[3])?);
+            let found = lua.create_table()?;
+            if let Some(set) = keyspace.sets.get(&arguments[1]) {
+                for member in set.members.range(range).take(most) {
+                    found.push(lua.create_string(member)?)?;
+                }
+            }
+            Ok(Value::Table(found))
+        }
         _ => Err(mlua::Error::runtime(format!("ERR unknown command or wrong arguments: {name}"))),
+    }
+}
+
+/// An end of a range of members.
+fn bound(text: &[u8]) -> mlua::Result<Bound<Vec<u8>>> {
+    match text.split_first() {
+        Some((b'-', [])) => Ok(Bound::Unbounded),
+        Some((b'[', member)) => Ok(Bound::Included(member.to_vec())),
+        Some((b'(', member)) => Ok(Bound::Excluded(member.to_vec())),
+        _ => Err(mlua::Error::runtime("ERR min or max not valid string range item")),
     }
 }
 

@@ -35,6 +35,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
+#[cfg(feature = "servers")]
+use crate::servers::FakeClock;
+
 /// What a process is told, one word a line.
 const TOLD: &str = "SLUICEGATE_TEST_TOLD";
 /// What its lines begin with that are meant for the test which started it.
@@ -62,8 +65,24 @@ impl Process {
     /// If it can't be started.
     #[must_use]
     pub fn start(test: &str, words: &[&str]) -> Self {
+        Self::start_in(test, words, &[])
+    }
+
+    /// [`start`](Self::start), with a process that has this clock for the system's. The clock must
+    /// outlive it.
+    ///
+    /// # Panics
+    /// If it can't be started.
+    #[cfg(feature = "servers")]
+    #[must_use]
+    pub fn start_with_clock(test: &str, words: &[&str], clock: &FakeClock) -> Self {
+        Self::start_in(test, words, &clock.environment())
+    }
+
+    fn start_in(test: &str, words: &[&str], environment: &[String]) -> Self {
         let program = env::current_exe().expect("a test knows its program");
         let mut child = Command::new(program)
+            .envs(environment.iter().filter_map(|setting| setting.split_once('=')))
             .args(["--ignored", "--exact", "--nocapture", test])
             .env(TOLD, words.join("\n"))
             // It ends with this process: so does what waits for its end.

@@ -69,6 +69,8 @@ pub enum ReplyFault {
     Duplicate,
     /// It does not come.
     Drop,
+    /// Half of it comes, and what follows it comes at once.
+    Truncate,
 }
 
 /// A proxy on a free loopback port, before a server. It ends with this value, and with it all of
@@ -138,7 +140,7 @@ impl Proxy {
     pub fn start_before(target: SocketAddr) -> io::Result<Self> {
         // A port of the kit's range, which nobody gets by chance while the proxy refuses.
         let listener = loop {
-            match TcpListener::bind((Ipv4Addr::LOCALHOST, free_port()?)) {
+            match TcpListener::bind((Ipv4Addr::LOCALHOST, free_port(Ipv4Addr::LOCALHOST.into())?)) {
                 Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
                 outcome => break outcome?,
             }

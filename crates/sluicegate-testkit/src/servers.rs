@@ -53,9 +53,10 @@ pub use garbage::{GarbageServer, Misbehaviour};
 pub use migration::Migration;
 #[cfg(feature = "proxy")]
 pub(crate) use port::free_port;
+pub use port::loopback_v6;
 pub use resp::{Connection, Reply};
 pub use sentinel::{Sentinels, SentinelsBuilder};
 pub use server::Server;
 pub use shared::{fresh_prefix, shared, shared_each};
 #[cfg(feature = "tls")]
-pub use tls::{Authority, Certificate};
+pub use tls::{Authority, Certificate, available_with_tls};

@@ -171,6 +171,19 @@ fn whole_replies_swap_places_come_twice_or_not_at_all() {
 }
 
 #[test]
+fn a_reply_that_is_truncated_is_followed_by_the_next_one() {
+    let proxy = proxy();
+    let mut connection = connect(&proxy);
+    proxy.set_next_reply(ReplyFault::Truncate);
+    for word in ["123456", "+123456"] {
+        connection.send(&[b"ECHO", word.as_bytes()]).unwrap();
+    }
+    // `$6␍␊12` and `$7␍␊+123456␍␊`: the length holds for what comes, and what ends it doesn't end there.
+    assert!(connection.receive().is_err());
+    assert!(proxy.has_met_a_reply());
+}
+
+#[test]
 fn what_is_no_reply_goes_through_as_it_is() {
     let alert = b"\x15\x03\x03\x00\x02\x02\x46".to_vec();
     let server = GarbageServer::start(Misbehaviour::Answer(alert.clone())).unwrap();

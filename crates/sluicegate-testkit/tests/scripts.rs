@@ -3,9 +3,11 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-use sluicegate_conformance::reference::{Clock, differences};
-use sluicegate_conformance::schedules::{Kind, Plan, Schedule, Step, each};
-use sluicegate_core::{Algorithm, Costs, DeniedCharge, Enforcement, Operation, Policy, Start};
+use sluicegate_conformance::reference::{Clock, Leasing, differences};
+use sluicegate_conformance::schedules::{Kind, Leases, Plan, Schedule, Step, each};
+use sluicegate_core::{
+    Algorithm, Costs, DeniedCharge, Enforcement, Operation, Policy, Request, Start,
+};
 
 use scripted::{MAX_CLOCK_BACK, Scripted};
 
@@ -21,7 +23,12 @@ fn assert_scripts_answer_like_the_model(schedule: &Schedule, expires: bool) {
             Step::Request(request) => {
                 let before = scripted.stored();
                 let (operation, costs) = request.operation.for_store();
-                let got = scripted.decide(request.now_us, &request.key, operation, costs);
+                let leasing = request.leasing.as_deref().map(Leasing::for_store);
+                let mut asked = Request::new(operation, &request.key).costs(costs);
+                if let Some(leasing) = &leasing {
+                    asked = asked.leasing(leasing);
+                }
+                let got = scripted.ask(request.now_us, &asked);
                 let differences = differences(&request.expected, &got);
                 assert!(differences.is_empty(), "step {index}: {differences:#?}\n{schedule}");
                 let plain_denial = got
@@ -31,7 +38,10 @@ fn assert_scripts_answer_like_the_model(schedule: &Schedule, expires: bool) {
                         member.policy().enforcement() == Enforcement::Enforced
                             && member.policy().denied_charge() == DeniedCharge::Free
                     });
-                let changes_nothing = got.is_err() || plain_denial || operation == Operation::Peek;
+                // Reports stand, whatever becomes of the request.
+                let told = leasing.is_some_and(|leasing| !leasing.reports.is_empty());
+                let changes_nothing =
+                    got.is_err() || plain_denial && !told || operation == Operation::Peek;
                 if changes_nothing && schedule.clock == Clock::Injected {
                     assert_eq!(
                         before,
@@ -62,6 +72,38 @@ fn every_kind_alone_under_injected_time() {
 fn composites_under_injected_time() {
     each("scripts composites", 600, |seed| {
         assert_scripts_answer_like_the_model(&Plan::default().schedule(seed), false);
+    });
+}
+
+#[test]
+fn leases_under_injected_time() {
+    let plan = Plan { leases: Leases::Granted, max_policies: 4, ..Plan::default() };
+    each("scripts leases", 300, |seed| {
+        assert_scripts_answer_like_the_model(&plan.schedule(seed), false);
+    });
+}
+
+#[test]
+fn leases_under_a_clock_of_the_servers_own() {
+    let clock = Clock::Own { max_clock_back_us: MAX_CLOCK_BACK };
+    let plan = Plan { leases: Leases::Granted, max_policies: 4, clock, ..Plan::default() };
+    each("scripts leases own clock back", 300, |seed| {
+        assert_scripts_answer_like_the_model(&plan.schedule(seed), false);
+    });
+}
+
+#[test]
+fn a_key_with_leases_lives_until_it_equals_a_fresh_one() {
+    let plan = Plan {
+        leases: Leases::Granted,
+        max_policies: 3,
+        clock: Clock::Own { max_clock_back_us: MAX_CLOCK_BACK },
+        may_step_back: false,
+        may_renumber: false,
+        ..Plan::default()
+    };
+    each("scripts leases expire", 300, |seed| {
+        assert_scripts_answer_like_the_model(&plan.schedule(seed), true);
     });
 }
 

@@ -15,13 +15,13 @@ use sluicegate_testkit::swap_store::{SwapStore, Table};
 mod alone {
     use super::store;
 
-    sluicegate_conformance::suite!([store(0).0]);
+    sluicegate_conformance::suite!(leases[store(0).0]);
 }
 
 mod when_swaps_lose {
     use super::store;
 
-    sluicegate_conformance::suite!([store(3).0]);
+    sluicegate_conformance::suite!(leases[store(3).0]);
 }
 
 /// A store whose every so manyth swap loses, its clock and its table.

@@ -3,7 +3,9 @@
 use std::error::Error;
 use std::fmt;
 
-use sluicegate_core::Algorithm;
+use sluicegate_core::{Algorithm, ReportedUnits};
+
+use super::slots::Slots;
 
 /// The state of one policy for one key. Times are microseconds; `at` is never before
 /// [`Account::newest`]; `units` is at least 1.
@@ -54,6 +56,42 @@ pub(crate) trait Account: fmt::Debug + Send + Sync {
     }
 
     fn report(&self, algorithm: &Algorithm, at: u64) -> Result<Report, Refusal>;
+
+    /// Forgets all but the units that are leased at `at`.
+    fn reset(&mut self, algorithm: &Algorithm, at: u64);
+
+    /// The units that were leased when the state was written.
+    fn slots(&self) -> Slots {
+        Slots::default()
+    }
+
+    /// When the current window ends, for a fixed one that somebody has opened.
+    fn window_end(&self, _algorithm: &Algorithm, _at: u64) -> Option<u64> {
+        None
+    }
+
+    /// Takes units ahead: only of what can be leased.
+    fn lease(
+        &mut self,
+        algorithm: &Algorithm,
+        _at: u64,
+        _units: u64,
+        _until: u64,
+        _tag: u64,
+    ) -> Result<(), Refusal> {
+        unknown(algorithm)
+    }
+
+    /// Hears what became of leased units. There are none of what can't be leased.
+    fn hear(
+        &mut self,
+        _algorithm: &Algorithm,
+        _at: u64,
+        _tag: u64,
+        _units: ReportedUnits,
+    ) -> Result<(), Refusal> {
+        Ok(())
+    }
 }
 
 impl Clone for Box<dyn Account> {
@@ -80,6 +118,8 @@ pub enum Refusal {
     TooLarge,
     /// A reservation on a limit with a policy that can't be booked ahead.
     NotReservable,
+    /// Leases of a limit with a policy that can't be leased.
+    NotLeasable,
 }
 
 impl fmt::Display for Refusal {
@@ -88,6 +128,9 @@ impl fmt::Display for Refusal {
             Self::TooLarge => "the state can't hold so large a number: use a smaller cost",
             Self::NotReservable => {
                 "a window or log can't be booked ahead: check instead of reserving"
+            }
+            Self::NotLeasable => {
+                "only plain buckets and fixed windows can be leased: ask without leasing"
             }
         })
     }

@@ -5,9 +5,10 @@ use num_bigint::BigInt;
 use num_integer::Integer;
 use num_rational::BigRational;
 use num_traits::{One, ToPrimitive, Zero};
-use sluicegate_core::{Algorithm, MAX_EXACT, Rate, Start};
+use sluicegate_core::{Algorithm, MAX_EXACT, Rate, ReportedUnits, Start};
 
-use super::account::{Account, Patience, Refusal, Report, Verdict, unknown};
+use super::account::{Account, Patience, Refusal, Report, Retry, Verdict, unknown};
+use super::slots::{Slots, first_instant};
 
 /// The deficit as it stood at the newest admission; nothing for a fresh key.
 #[derive(Clone, Debug, Default)]
@@ -19,6 +20,8 @@ struct Owed {
     units: BigRational,
     /// The ticks per unit it is counted in.
     ticks: u64,
+    /// The units that are leased, each slot ending after `newest`.
+    slots: Slots,
 }
 
 /// The numbers of a bucket, in units and microseconds.
@@ -127,52 +130,71 @@ impl Bucket {
         Ok(Some(owed))
     }
 
+    /// The same at `at`: while units are leased it drains from slot to slot, never below them, and is
+    /// counted anew.
+    fn brought(&self, terms: &Terms, at: u64) -> Result<Option<Owed>, Refusal> {
+        let Some(mut owed) = self.owed(terms)? else { return Ok(None) };
+        if owed.slots.is_empty() {
+            return Ok(Some(owed));
+        }
+        while let Some(end) = owed.slots.first_end().filter(|end| *end <= at) {
+            owed.drain(terms, end);
+            owed.slots.drop_over(end);
+        }
+        if !owed.slots.is_empty() {
+            owed.drain(terms, at);
+        }
+        owed.units = terms.flow.in_ticks(&owed.units)?;
+        owed.ticks = terms.flow.ticks;
+        Ok(Some(owed))
+    }
+
+    fn is_leased(&self, at: u64) -> bool {
+        self.0.as_ref().is_some_and(|owed| owed.slots.iter().any(|slot| slot.until > at))
+    }
+
     fn deficit(&self, terms: &Terms, at: u64) -> Result<BigRational, Refusal> {
-        let Some(owed) = self.owed(terms)? else { return Ok(terms.fresh.clone()) };
+        let Some(owed) = self.brought(terms, at)? else { return Ok(terms.fresh.clone()) };
         let drained = whole(at - owed.newest) * &terms.flow.per_us;
         Ok((owed.units - drained).max(BigRational::zero()))
     }
 
-    /// Keeps what is owed in the ticks it is kept in now, or in whole ones of the terms when it is
+    /// Makes the deficit what it is to be at `at`, the newest time.
+    fn owe(&mut self, terms: &Terms, at: u64, units: BigRational) -> Result<(), Refusal> {
+        let (ticks, slots) = self
+            .brought(terms, at)?
+            .map_or((terms.flow.ticks, Slots::default()), |owed| (owed.ticks, owed.slots));
+        self.keep(terms, Owed { newest: at, units, ticks, slots })
+    }
+
+    /// Keeps what is owed in the ticks it is counted in, or in whole ones of the terms when it is
     /// whole in them, or grew too large.
-    fn owe(&mut self, terms: &Terms, newest: u64, units: &BigRational) -> Result<(), Refusal> {
-        let ticks = self.owed(terms)?.map_or(terms.flow.ticks, |owed| owed.ticks);
-        let is_whole = (units * whole(terms.flow.ticks)).is_integer();
-        self.0 = Some(if is_whole || units * whole(ticks) > whole(MAX_EXACT) {
-            Owed { newest, units: terms.flow.in_ticks(units)?, ticks: terms.flow.ticks }
-        } else {
-            Owed { newest, units: units.clone(), ticks }
-        });
+    fn keep(&mut self, terms: &Terms, mut owed: Owed) -> Result<(), Refusal> {
+        let is_whole = (&owed.units * whole(terms.flow.ticks)).is_integer();
+        if is_whole || &owed.units * whole(owed.ticks) > whole(MAX_EXACT) {
+            owed.units = terms.flow.in_ticks(&owed.units)?;
+            owed.ticks = terms.flow.ticks;
+        }
+        self.0 = Some(owed);
         Ok(())
     }
-}
 
-impl Account for Bucket {
-    fn boxed(&self) -> Box<dyn Account> {
-        Box::new(self.clone())
+    /// Gives `units` back, but none that are leased.
+    fn take_off(&mut self, terms: &Terms, at: u64, units: &BigRational) -> Result<(), Refusal> {
+        let Some(mut owed) = self.brought(terms, at)? else { return Ok(()) };
+        owed.units = (&owed.units - units).max(owed.least(terms));
+        self.keep(terms, owed)
     }
 
-    fn newest(&self) -> Option<u64> {
-        self.0.as_ref().map(|owed| owed.newest)
-    }
-
-    fn restamp(&mut self, algorithm: &Algorithm, now: u64) -> Result<(), Refusal> {
-        let terms = Terms::of(algorithm);
-        match self.owed(&terms)? {
-            Some(owed) => self.owe(&terms, now, &owed.units),
-            None => Ok(()),
-        }
-    }
-
-    fn judge(
+    /// What the bucket says if nothing of it is leased.
+    fn plain_verdict(
         &self,
-        algorithm: &Algorithm,
+        terms: &Terms,
         at: u64,
         units: u64,
         patience: Patience,
     ) -> Result<Verdict, Refusal> {
-        let terms = Terms::of(algorithm);
-        let deficit = self.deficit(&terms, at)?;
+        let deficit = self.deficit(terms, at)?;
         if terms.limit().is_some_and(|limit| units > limit) {
             return Ok(Verdict::NEVER);
         }
@@ -194,6 +216,62 @@ impl Account for Bucket {
             }
         })
     }
+}
+
+impl Owed {
+    /// The least that can be owed while units are leased: those, if a state can hold them.
+    fn least(&self, terms: &Terms) -> BigRational {
+        let most = whole(MAX_EXACT) / whole(terms.flow.ticks);
+        whole(self.slots.outstanding()).min(most)
+    }
+
+    fn drain(&mut self, terms: &Terms, until: u64) {
+        let drained = whole(until - self.newest) * &terms.flow.per_us;
+        self.units = (&self.units - drained).max(self.least(terms));
+        self.newest = until;
+    }
+}
+
+impl Account for Bucket {
+    fn boxed(&self) -> Box<dyn Account> {
+        Box::new(self.clone())
+    }
+
+    fn newest(&self) -> Option<u64> {
+        self.0.as_ref().map(|owed| owed.newest)
+    }
+
+    fn restamp(&mut self, algorithm: &Algorithm, now: u64) -> Result<(), Refusal> {
+        let terms = Terms::of(algorithm);
+        let Some(mut owed) = self.owed(&terms)? else { return Ok(()) };
+        owed.newest = now;
+        owed.slots.restamp(now);
+        self.keep(&terms, owed)
+    }
+
+    fn judge(
+        &self,
+        algorithm: &Algorithm,
+        at: u64,
+        units: u64,
+        patience: Patience,
+    ) -> Result<Verdict, Refusal> {
+        let terms = Terms::of(algorithm);
+        let verdict = self.plain_verdict(&terms, at, units, patience)?;
+        if !self.is_leased(at) {
+            return Ok(verdict);
+        }
+        // Nobody is told an instant while units are leased.
+        let passes = |then| {
+            let verdict = self.plain_verdict(&terms, then, units, patience)?;
+            Ok(verdict.admitted() && (verdict.wait_us == 0 || !self.is_leased(then)))
+        };
+        Ok(match first_instant(at, passes)? {
+            Some(then) if then == at => verdict,
+            Some(then) => Verdict::refused(Retry::After(then - at)),
+            None => Verdict::NEVER,
+        })
+    }
 
     fn admit(
         &mut self,
@@ -205,7 +283,7 @@ impl Account for Bucket {
         let terms = Terms::of(algorithm);
         let idle = whole(acts_in_us) * &terms.flow.per_us;
         let deficit = self.deficit(&terms, at)?.max(idle) + whole(units);
-        self.owe(&terms, at, &deficit)
+        self.owe(&terms, at, deficit)
     }
 
     fn charge_denied(&mut self, algorithm: &Algorithm, at: u64, units: u64) -> Result<(), Refusal> {
@@ -213,14 +291,11 @@ impl Account for Bucket {
         let before = self.deficit(&terms, at)?;
         let charged = terms.limit().map_or(units, |limit| units.min(limit));
         let after = (&before + whole(charged)).min(terms.capacity.clone()).max(before);
-        self.owe(&terms, at, &after)
+        self.owe(&terms, at, after)
     }
 
-    fn refund(&mut self, algorithm: &Algorithm, _: u64, units: u64) -> Result<(), Refusal> {
-        let terms = Terms::of(algorithm);
-        let Some(owed) = self.owed(&terms)? else { return Ok(()) };
-        let left = owed.units - whole(units);
-        self.owe(&terms, owed.newest, &left.max(BigRational::zero()))
+    fn refund(&mut self, algorithm: &Algorithm, at: u64, units: u64) -> Result<(), Refusal> {
+        self.take_off(&Terms::of(algorithm), at, &whole(units))
     }
 
     fn give_back(
@@ -231,18 +306,15 @@ impl Account for Bucket {
         taken_at: u64,
     ) -> Result<(), Refusal> {
         let terms = Terms::of(algorithm);
-        let Some(owed) = self.owed(&terms)? else { return Ok(()) };
-        // Nobody can have taken what no state can hold.
-        let is_possible = terms.flow.in_ticks(&whole(units)).is_ok() && taken_at <= at;
-        if terms.manner != Manner::Meter || !is_possible {
+        if self.owed(&terms)?.is_none() || terms.manner != Manner::Meter || taken_at > at {
             return Ok(());
         }
         let withheld = whole(units) - whole(at - taken_at) * &terms.flow.per_us;
-        if withheld <= BigRational::zero() {
+        // Nobody can have taken what no state can hold.
+        if terms.flow.in_ticks(&whole(units)).is_err() || withheld <= BigRational::zero() {
             return Ok(());
         }
-        let left = owed.units - withheld;
-        self.owe(&terms, owed.newest, &left.max(BigRational::zero()))
+        self.take_off(&terms, at, &withheld)
     }
 
     fn report(&self, algorithm: &Algorithm, at: u64) -> Result<Report, Refusal> {
@@ -253,8 +325,60 @@ impl Account for Bucket {
             (Manner::Smooth, None) => (deficit > terms.capacity).then_some(0),
             _ => (&terms.capacity - &deficit).max(BigRational::zero()).floor().to_u64(),
         };
-        let reset = terms.flow.time_for(&deficit);
+        let reset = if self.is_leased(at) {
+            let is_fresh =
+                |then| Ok(!self.is_leased(then) && self.deficit(&terms, then)?.is_zero());
+            first_instant(at, is_fresh)?.map(|then| (then - at).min(MAX_EXACT))
+        } else {
+            terms.flow.time_for(&deficit)
+        };
         Ok(Report { limit, remaining, reset, ..Report::default() })
+    }
+
+    fn reset(&mut self, algorithm: &Algorithm, at: u64) {
+        let terms = Terms::of(algorithm);
+        if let Some(mut owed) = self.0.take() {
+            owed.slots.drop_over(at);
+            if !owed.slots.is_empty() {
+                let units = owed.least(&terms);
+                self.0 = Some(Owed { newest: at, units, ticks: terms.flow.ticks, ..owed });
+            }
+        }
+    }
+
+    fn slots(&self) -> Slots {
+        self.0.as_ref().map(|owed| owed.slots.clone()).unwrap_or_default()
+    }
+
+    fn lease(
+        &mut self,
+        algorithm: &Algorithm,
+        at: u64,
+        units: u64,
+        until: u64,
+        tag: u64,
+    ) -> Result<(), Refusal> {
+        self.admit(algorithm, at, units, 0)?;
+        if let Some(owed) = &mut self.0 {
+            owed.slots.add(until, tag, units);
+        }
+        Ok(())
+    }
+
+    fn hear(
+        &mut self,
+        algorithm: &Algorithm,
+        at: u64,
+        tag: u64,
+        units: ReportedUnits,
+    ) -> Result<(), Refusal> {
+        let terms = Terms::of(algorithm);
+        let Some(mut owed) = self.brought(&terms, at)? else { return Ok(()) };
+        if let Some(returned) = owed.slots.take(tag, units.spent, units.returned) {
+            self.0 = Some(owed);
+            self.take_off(&terms, at, &whole(returned))?;
+        }
+        Ok(())
     }
 }
 

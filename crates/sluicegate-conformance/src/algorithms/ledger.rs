@@ -3,9 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use sluicegate_core::{Algorithm, MAX_EXACT, Window};
+use sluicegate_core::{Algorithm, MAX_EXACT, ReportedUnits, Window};
 
 use super::account::{Account, Patience, Refusal, Report, Retry, Verdict, unknown};
+use super::slots::{Slots, first_instant};
 
 /// The most entries a log can have.
 const MAX_ENTRIES: usize = 65_536;
@@ -15,6 +16,8 @@ const MAX_ENTRIES: usize = 65_536;
 pub(super) struct Ledger {
     newest: Option<u64>,
     entries: Vec<Entry>,
+    /// The units of a fixed window that are leased: there are always entries of as many.
+    slots: Slots,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -120,6 +123,67 @@ impl Ledger {
         Ok(())
     }
 
+    /// The same at `at`: while units are leased, at least those count.
+    fn brought(&self, algorithm: &Algorithm, at: u64) -> Result<Self, Refusal> {
+        let mut brought = self.clone();
+        brought.slots.drop_over(at);
+        if !brought.slots.is_empty() {
+            brought.newest = Some(at);
+            brought.forget(algorithm, at);
+            let used = brought.used();
+            let missing = brought.slots.outstanding().saturating_sub(used);
+            if missing > 0 {
+                brought.record(algorithm, at, missing)?;
+            }
+        }
+        Ok(brought)
+    }
+
+    fn is_leased(&self, at: u64) -> bool {
+        self.slots.iter().any(|slot| slot.until > at)
+    }
+
+    fn used(&self) -> u64 {
+        self.entries.iter().map(|entry| entry.units).sum()
+    }
+
+    /// Gives units back that count at `at`, oldest first, but none that are leased. Where nothing
+    /// counts, nothing is written.
+    fn take_off(&mut self, algorithm: &Algorithm, at: u64, units: u64) -> Result<(), Refusal> {
+        let mut brought = self.brought(algorithm, at)?;
+        let counts: Vec<bool> = brought
+            .entries
+            .iter()
+            .map(|entry| at < brought.leaves(algorithm, entry.stamp))
+            .collect();
+        let mut left = units;
+        if !brought.slots.is_empty() {
+            left = left.min(brought.used().saturating_sub(brought.slots.outstanding()));
+        }
+        let is_current = counts.contains(&true);
+        for (entry, _) in brought.entries.iter_mut().zip(counts).filter(|(_, counts)| *counts) {
+            let given = entry.units.min(left);
+            entry.units -= given;
+            left -= given;
+        }
+        if is_current {
+            *self = brought;
+        }
+        Ok(())
+    }
+
+    /// How long from `at` until nothing differs from a fresh key, if nothing is leased.
+    fn stays_for(&self, algorithm: &Algorithm, at: u64) -> u64 {
+        let stays = |entry: &&Entry| match algorithm {
+            // An empty window that somebody opened is still not a fresh key's.
+            Algorithm::FixedWindow { window: Window::FirstAdmitted(_), .. } => true,
+            _ => entry.units > 0,
+        };
+        let stay = self.entries.iter().filter(stays);
+        let last = stay.map(|entry| self.leaves(algorithm, entry.stamp)).max();
+        last.map_or(0, |last| last.saturating_sub(at))
+    }
+
     fn least_limit(&self, algorithm: &Algorithm) -> u64 {
         self.counts(algorithm, 0).into_iter().map(|(limit, _)| limit).min().unwrap_or(0)
     }
@@ -149,6 +213,7 @@ impl Account for Ledger {
         for entry in &mut self.entries {
             entry.stamp = entry.stamp.min(now);
         }
+        self.slots.restamp(now);
         Ok(())
     }
 
@@ -159,12 +224,15 @@ impl Account for Ledger {
         units: u64,
         _: Patience,
     ) -> Result<Verdict, Refusal> {
-        let violated = self.violated(algorithm, at, units);
+        let violated = self.brought(algorithm, at)?.violated(algorithm, at, units);
         if violated.is_empty() {
             return Ok(Verdict::ADMITTED);
         }
         let retry = if units > self.least_limit(algorithm) {
             Retry::Never
+        } else if self.is_leased(at) {
+            let passes = |then| Ok(self.brought(algorithm, then)?.passes(algorithm, then, units));
+            first_instant(at, passes)?.map_or(Retry::Never, |then| Retry::After(then - at))
         } else {
             let departures: Vec<u64> = self.departures(algorithm, at).into_iter().collect();
             // Nothing that leaves comes back, so that once it passes it goes on passing.
@@ -179,10 +247,12 @@ impl Account for Ledger {
     }
 
     fn admit(&mut self, algorithm: &Algorithm, at: u64, units: u64, _: u64) -> Result<(), Refusal> {
+        *self = self.brought(algorithm, at)?;
         self.record(algorithm, at, units)
     }
 
     fn charge_denied(&mut self, algorithm: &Algorithm, at: u64, units: u64) -> Result<(), Refusal> {
+        *self = self.brought(algorithm, at)?;
         let units = units.min(self.least_limit(algorithm));
         if let Algorithm::FixedWindow { .. } = algorithm {
             let room = self
@@ -214,15 +284,7 @@ impl Account for Ledger {
     fn refund(&mut self, algorithm: &Algorithm, at: u64, units: u64) -> Result<(), Refusal> {
         // What has left is not there to be given back, but is not forgotten either: a request
         // stamped earlier is judged at the newest admission, where it may still count.
-        let counts: Vec<bool> =
-            self.entries.iter().map(|entry| at < self.leaves(algorithm, entry.stamp)).collect();
-        let mut left = units;
-        for (entry, _) in self.entries.iter_mut().zip(counts).filter(|(_, counts)| *counts) {
-            let given = entry.units.min(left);
-            entry.units -= given;
-            left -= given;
-        }
-        Ok(())
+        self.take_off(algorithm, at, units)
     }
 
     fn give_back(
@@ -236,10 +298,11 @@ impl Account for Ledger {
             return Ok(());
         }
         if let Algorithm::FixedWindow { window, .. } = algorithm {
+            let brought = self.brought(algorithm, at)?;
             let is_current = match window_around(window, taken_at) {
                 Some((_, end)) => at < end,
-                None => self.entries.first().is_some_and(|opening| {
-                    opening.stamp <= taken_at && at < self.leaves(algorithm, opening.stamp)
+                None => brought.entries.first().is_some_and(|opening| {
+                    opening.stamp <= taken_at && at < brought.leaves(algorithm, opening.stamp)
                 }),
             };
             return if is_current { self.refund(algorithm, at, units) } else { Ok(()) };
@@ -259,21 +322,18 @@ impl Account for Ledger {
     }
 
     fn report(&self, algorithm: &Algorithm, at: u64) -> Result<Report, Refusal> {
-        let counts = self.counts(algorithm, at);
+        let counts = self.brought(algorithm, at)?.counts(algorithm, at);
         let limit = counts.iter().map(|(limit, _)| *limit).min();
         let remaining = counts.iter().map(|(limit, count)| limit.saturating_sub(*count)).min();
-        let stays = |entry: &&Entry| match algorithm {
-            // An empty window that somebody opened is still not a fresh key's.
-            Algorithm::FixedWindow { window: Window::FirstAdmitted(_), .. } => true,
-            _ => entry.units > 0,
+        let reset = if self.is_leased(at) {
+            let is_fresh = |then| {
+                let brought = self.brought(algorithm, then)?;
+                Ok(brought.slots.is_empty() && brought.stays_for(algorithm, then) == 0)
+            };
+            first_instant(at, is_fresh)?.map(|then| then - at)
+        } else {
+            Some(self.stays_for(algorithm, at))
         };
-        let last = self
-            .entries
-            .iter()
-            .filter(stays)
-            .map(|entry| self.leaves(algorithm, entry.stamp))
-            .max();
-        let reset = Some(last.map_or(0, |last| last.saturating_sub(at)));
         let (current_slice, total) = if let Algorithm::SlidingWindow { .. } = algorithm {
             let current =
                 |entry: &&Entry| Self::slot(algorithm, entry.stamp) == Self::slot(algorithm, at);
@@ -283,6 +343,53 @@ impl Account for Ledger {
             (None, None)
         };
         Ok(Report { limit, remaining, reset, current_slice, total })
+    }
+
+    fn reset(&mut self, _: &Algorithm, at: u64) {
+        let mut slots = std::mem::take(&mut self.slots);
+        slots.drop_over(at);
+        *self = Self::default();
+        if !slots.is_empty() {
+            self.newest = Some(at);
+            self.entries.push(Entry { stamp: at, units: slots.outstanding() });
+            self.slots = slots;
+        }
+    }
+
+    fn slots(&self) -> Slots {
+        self.slots.clone()
+    }
+
+    fn window_end(&self, algorithm: &Algorithm, at: u64) -> Option<u64> {
+        matches!(algorithm, Algorithm::FixedWindow { .. }).then(|| self.leaves(algorithm, at))
+    }
+
+    fn lease(
+        &mut self,
+        algorithm: &Algorithm,
+        at: u64,
+        units: u64,
+        until: u64,
+        tag: u64,
+    ) -> Result<(), Refusal> {
+        self.admit(algorithm, at, units, 0)?;
+        self.slots.add(until, tag, units);
+        Ok(())
+    }
+
+    fn hear(
+        &mut self,
+        algorithm: &Algorithm,
+        at: u64,
+        tag: u64,
+        units: ReportedUnits,
+    ) -> Result<(), Refusal> {
+        let mut heard = self.brought(algorithm, at)?;
+        if let Some(returned) = heard.slots.take(tag, units.spent, units.returned) {
+            *self = heard;
+            self.take_off(algorithm, at, returned)?;
+        }
+        Ok(())
     }
 }
 

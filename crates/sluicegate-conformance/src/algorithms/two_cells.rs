@@ -194,4 +194,8 @@ impl Account for TwoCells {
             ..Report::default()
         })
     }
+
+    fn reset(&mut self, _: &Algorithm, _: u64) {
+        *self = Self::default();
+    }
 }

@@ -181,4 +181,8 @@ impl Account for WarmUp {
             ..Report::default()
         })
     }
+
+    fn reset(&mut self, _: &Algorithm, _: u64) {
+        *self = Self::default();
+    }
 }

@@ -1,5 +1,7 @@
 //! What the model answers.
 
+use sluicegate_core::Lease;
+
 use crate::algorithms::Retry;
 
 /// One decision. All durations count from the time of judgement.
@@ -15,6 +17,8 @@ pub struct Answer {
     pub retry: Retry,
     /// For "take up to n": how many units were granted.
     pub granted: Option<u64>,
+    /// What was taken ahead for who asked.
+    pub lease: Option<Lease>,
     /// One answer per policy, in their order.
     pub policies: Vec<PolicyAnswer>,
 }

@@ -63,7 +63,7 @@ pub fn differences(
 fn is_of(refusal: &Refusal, error: &RequestError) -> bool {
     let expected = match refusal {
         Refusal::TooLarge => RequestErrorKind::Overflow,
-        Refusal::NotReservable => RequestErrorKind::Unsupported,
+        Refusal::NotReservable | Refusal::NotLeasable => RequestErrorKind::Unsupported,
     };
     error.kind() == expected
 }
@@ -77,6 +77,7 @@ fn between_answers(expected: &Answer, got: &Decision) -> Vec<String> {
     if let Some(granted) = expected.granted {
         differences.note("granted", &granted, &got.granted());
     }
+    differences.note("lease", &expected.lease, &got.lease());
     let restamped = expected.policies.iter().any(|policy| policy.restamped);
     differences.note("restamped", &restamped, &got.notes().restamped);
     differences.note("policies", &expected.policies.len(), &got.policies().len());

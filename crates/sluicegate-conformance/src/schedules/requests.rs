@@ -39,13 +39,16 @@ impl Walk {
         }
     }
 
+    /// The next request, at `end` if something is known to end there.
     pub(super) fn next(
         &mut self,
         dice: &mut Dice,
         policies: &[Policy],
+        end: Option<u64>,
     ) -> (u64, Vec<u8>, Operation) {
         let earliest = if self.steps_back { 1 } else { self.now };
-        self.now = self.instant(dice, policies).clamp(1, MAX_EXACT - YEAR).max(earliest);
+        let instant = end.unwrap_or_else(|| self.instant(dice, policies));
+        self.now = instant.clamp(1, MAX_EXACT - YEAR).max(earliest);
         let key = match dice.below(6) {
             0 => b"{b}\0".to_vec(),
             1 => b"".to_vec(),

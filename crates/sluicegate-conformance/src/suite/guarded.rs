@@ -33,6 +33,10 @@ impl<S: Store, G: Send + Sync + 'static> Store for Guarded<S, G> {
         self.store.ping()
     }
 
+    fn rehearse(&self) -> impl Future<Output = Result<(), StoreError>> + Send {
+        self.store.rehearse()
+    }
+
     fn maintain(&self) {
         self.store.maintain();
     }

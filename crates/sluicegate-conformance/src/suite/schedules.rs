@@ -5,8 +5,8 @@ use sluicegate_core::{
 };
 
 use super::{count_for, fresh, fresh_run, open, timestamp};
-use crate::reference::{Clock, differences};
-use crate::schedules::{Kind, Plan, Schedule, Step, each_awaited};
+use crate::reference::{Clock, Leasing, differences};
+use crate::schedules::{Kind, Leases, Plan, Schedule, Step, each_awaited};
 
 /// Limits of any policies, under injected time that steps back too, while their numbers change.
 pub async fn schedules_answer_like_the_model<S: Store>(store: &S) {
@@ -53,6 +53,24 @@ pub async fn schedules_by_the_stores_clock_answer_like_the_model<S: Store>(
     .await;
 }
 
+/// The same for holders of leases, of a store that leases.
+pub async fn leases_answer_like_the_model<S: Store>(store: &S) {
+    let plan = Plan { leases: Leases::Granted, max_policies: 4, ..Plan::default() };
+    each_awaited("leases", count_for(store).min(200), async |seed| {
+        assert_answers_like_the_model(store, &plan.schedule(seed), None).await;
+    })
+    .await;
+}
+
+/// The same of a store that leases nothing: it answers as if nothing were wanted or told.
+pub async fn what_is_not_leased_is_answered_like_the_model<S: Store>(store: &S) {
+    let plan = Plan { leases: Leases::Ignored, max_policies: 4, ..Plan::default() };
+    each_awaited("leases ignored", count_for(store).min(200), async |seed| {
+        assert_answers_like_the_model(store, &plan.schedule(seed), None).await;
+    })
+    .await;
+}
+
 async fn assert_answers_like_the_model<S: Store>(
     store: &S,
     schedule: &Schedule,
@@ -71,7 +89,11 @@ async fn assert_answers_like_the_model<S: Store>(
             Step::Request(request) => {
                 let (operation, costs) = request.operation.for_store();
                 let now = timestamp(request.now_us);
-                let asked = Request::new(operation, &request.key).costs(costs);
+                let leasing = request.leasing.as_deref().map(Leasing::for_store);
+                let mut asked = Request::new(operation, &request.key).costs(costs);
+                if let Some(leasing) = &leasing {
+                    asked = asked.leasing(leasing);
+                }
                 let asked = match clock {
                     Some(clock) => {
                         clock.set(now);

@@ -1,7 +1,8 @@
 //! Limits that are decided together and share their parts.
 
 use sluicegate_core::{
-    Limit, OpenedLimit, Operation, Request, RequestErrorKind, Source, Store, TimeSource,
+    Algorithm, DeniedCharge, Limit, Member, OpenedLimit, Operation, Request, RequestErrorKind,
+    Source, Store, TimeSource,
 };
 
 use super::step::{Step, random_parts};
@@ -31,6 +32,66 @@ pub async fn many_limits_answer_like_the_kernels<S: Store>(store: &S) {
         }
     })
     .await;
+}
+
+/// The same of a store that can't decide about all subjects in one call: nothing is asked that could
+/// make its caller wait. Where a log or ring gives back, its newest time stays, so time doesn't step back;
+/// and a warm-up gives back all that it granted or nothing, so that it isn't asked for as much as it can.
+/// No part of [`suite!`](crate::suite!): most stores can.
+pub async fn many_limits_in_many_places_answer_like_the_kernels<S: Store>(store: &S) {
+    let kinds: Vec<Kind> = Kind::ALL.into_iter().filter(|kind| *kind != Kind::Shaper).collect();
+    each_awaited("many places", count_for(store), async |seed| {
+        let mut dice = Dice::new(seed);
+        let kinds: Vec<Kind> = if dice.one_in(2) {
+            kinds.iter().copied().filter(|kind| !keeps_newest(*kind)).collect()
+        } else {
+            kinds.clone()
+        };
+        let may_step_back = !kinds.iter().any(|kind| keeps_newest(*kind));
+        let parts = random_parts(&mut dice, &kinds, 4);
+        if parts.iter().flat_map(Limit::members).any(keeps_all_of_the_denied) {
+            return;
+        }
+        let limits: Vec<Limit> = (0..3).map(|_| random_together(&mut dice, &parts)).collect();
+        let (time, kernels) = (fresh_run(), MapStore::default());
+        let opened: Vec<_> = limits
+            .iter()
+            .map(|limit| (limit, open(store, limit, &time), open(&kernels, limit, &time)))
+            .collect();
+        let (mut now, mut latest) = (START, START);
+        for _ in 0..60 {
+            let (limit, opened, kernels) = &opened[dice.below_len(opened.len())];
+            let mut step = Step::random(&mut dice, limit, &mut now);
+            let warms_up = limit
+                .members()
+                .iter()
+                .any(|member| matches!(member.policy().algorithm(), Algorithm::WarmUp { .. }));
+            match step.operation {
+                Operation::Reserve { .. } => step.operation = Operation::Check,
+                Operation::TakeUpTo if warms_up => step.operation = Operation::Check,
+                _ => {}
+            }
+            if !may_step_back {
+                latest = latest.max(step.now);
+                step.now = latest;
+            }
+            let got = opened.ask(step.request()).wait().await;
+            let expected = kernels.ask(step.request()).wait().await;
+            assert_same(&got, &expected, &(&step, limit));
+        }
+    })
+    .await;
+}
+
+/// A denial elsewhere costs the whole cost there, and not only what is stored.
+fn keeps_all_of_the_denied(member: &Member) -> bool {
+    let policy = member.policy();
+    policy.denied_charge() == DeniedCharge::Charged
+        && matches!(policy.algorithm(), Algorithm::Smooth { .. } | Algorithm::WarmUp { .. })
+}
+
+fn keeps_newest(kind: Kind) -> bool {
+    matches!(kind, Kind::SlidingWindow | Kind::SlidingLog)
 }
 
 /// What a limit of several parts charges is charged to the limits that the parts are, by the

@@ -78,6 +78,7 @@ impl Replies {
             Some(ReplyFault::Swap) => self.first = Some(reply),
             Some(ReplyFault::Duplicate) => out.extend(reply.repeat(2)),
             Some(ReplyFault::Drop) => {}
+            Some(ReplyFault::Truncate) => out.extend_from_slice(&reply[..reply.len() / 2]),
         }
     }
 }

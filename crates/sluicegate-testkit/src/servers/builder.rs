@@ -1,5 +1,6 @@
 //! What a server is started with.
 
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 #[cfg(feature = "tls")]
 use std::path::Path;
 
@@ -35,6 +36,7 @@ pub struct ServerBuilder {
     password: Option<String>,
     has_port: bool,
     has_socket: bool,
+    ip: IpAddr,
     tls: Option<Vec<String>>,
 }
 
@@ -47,6 +49,7 @@ impl ServerBuilder {
             password: None,
             has_port: true,
             has_socket: false,
+            ip: Ipv4Addr::LOCALHOST.into(),
             tls: None,
         }
     }
@@ -82,6 +85,13 @@ impl ServerBuilder {
         self
     }
 
+    /// Listens on this address of the machine instead of 127.0.0.1: `::1`, for example.
+    #[must_use]
+    pub fn ip(mut self, ip: IpAddr) -> Self {
+        self.ip = ip;
+        self
+    }
+
     /// Has a TLS port too, [`Server::tls_port`], with this certificate. Clients must have one of
     /// `clients`, if that is given. What the program was built without, the start fails with.
     #[cfg(feature = "tls")]
@@ -98,6 +108,22 @@ impl ServerBuilder {
         let words = pairs.into_iter().flat_map(|(name, value)| [name.to_owned(), value]);
         self.tls = Some(words.collect());
         self
+    }
+
+    /// Has a TLS port, as with [`tls`](Self::tls), and no other. The kit's own commands go over a
+    /// Unix socket. Servers, cluster nodes and sentinels reach others over TLS, too.
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn tls_only(mut self, certificate: &Certificate, clients: Option<&Authority>) -> Self {
+        (self.has_socket, self.has_port) = (true, false);
+        self.tls(certificate, clients).tls_among_servers()
+    }
+
+    /// Reaches other servers over TLS: its primary or, of a sentinel, all that it watches.
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn tls_among_servers(self) -> Self {
+        self.options(&["--tls-replication", "yes"])
     }
 
     /// Runs by this clock instead of the system's. Debian's Redis 7.0 does not start with one.
@@ -127,9 +153,11 @@ impl ServerBuilder {
 
     fn start_once(&self) -> Result<Server, ServerError> {
         let folder = new_folder().map_err(ServerError::io("make the server's folder"))?;
-        let free = || free_port().map_err(ServerError::io("find a free port"));
+        let free = || free_port(self.ip).map_err(ServerError::io("find a free port"));
         let port = if self.has_port { free()? } else { 0 };
-        let mut fixed = vec!["--port".to_owned(), port.to_string()];
+        let mut fixed = ["--bind", &self.ip.to_string(), "--port", &port.to_string()]
+            .map(str::to_owned)
+            .to_vec();
         let socket = self.has_socket.then(|| folder.join("server.sock"));
         if let Some(socket) = &socket {
             fixed.extend(["--unixsocket".to_owned(), socket.to_string_lossy().into_owned()]);
@@ -146,7 +174,7 @@ impl ServerBuilder {
         }
         let address = match &socket {
             Some(socket) if !self.has_port => Address::Socket(socket.clone()),
-            _ => Address::Port(port),
+            _ => Address::Port(SocketAddr::new(self.ip, port)),
         };
         let launch = Launch {
             binary: self.binary.clone(),
@@ -158,6 +186,6 @@ impl ServerBuilder {
             while_loading: false,
         };
         let credentials = self.password.as_deref().map(Credentials::of_default_user);
-        Server::launch(launch, port, tls_port, socket, credentials)
+        Server::launch(launch, self.ip, port, tls_port, socket, credentials)
     }
 }

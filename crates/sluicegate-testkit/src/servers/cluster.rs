@@ -1,10 +1,10 @@
 //! A cluster of real servers.
 
+mod builder;
 mod view;
 
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
-use std::thread;
 
 use super::binary::{ServerBinary, available};
 use super::error::ServerError;
@@ -12,18 +12,19 @@ use super::migration::Migration;
 use super::resp::Reply;
 use super::server::Server;
 use crate::wait::until_seldom;
+pub use builder::ClusterBuilder;
 use view::View;
 
 /// The last slot.
 const LAST_SLOT: u16 = 16_383;
-/// Nodes miss each other after this many ms: soon, and not yet on a machine that is merely busy.
-const NODE_TIMEOUT_MS: &str = "1500";
 
 /// A cluster of primaries, each with the same number of replicas, by the servers' own protocol:
 /// nothing about it is simulated. It ends with this value.
 ///
 /// Nodes go by their number. Those before [`primaries`](ClusterBuilder::primaries) began as
 /// primaries, and node `primaries + i` as a replica of node `i % primaries`; fail-overs change that.
+/// No replica takes over by itself but from a primary that [`lose_primary_of`](Self::lose_primary_of)
+/// kills: not from one that a busy machine has halted for a while.
 ///
 /// ```no_run
 /// use sluicegate_testkit::servers::Cluster;
@@ -44,16 +45,6 @@ pub struct Cluster {
     password: Option<String>,
 }
 
-/// A cluster to be started, from [`Cluster::builder`].
-#[derive(Debug, Clone)]
-pub struct ClusterBuilder {
-    binary: ServerBinary,
-    primaries: usize,
-    replicas: usize,
-    options: Vec<String>,
-    password: Option<String>,
-}
-
 /// One node of a [`Cluster`].
 #[derive(Debug)]
 pub struct ClusterNode {
@@ -64,7 +55,7 @@ pub struct ClusterNode {
 /// Where a node says that it is, if that is not where it listens.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Announced {
-    /// Instead of 127.0.0.1. The nodes use it among themselves too, so they must listen there:
+    /// Instead of that on which it listens. The nodes use it among themselves too, so they must listen there:
     /// start them with the option `--bind 127.0.0.1 127.0.0.2`, for example.
     pub ip: Option<IpAddr>,
     /// Instead of the port that it listens on for clients: a proxy's, for example. Nodes don't
@@ -89,13 +80,7 @@ impl Cluster {
     /// if nothing else is said.
     #[must_use]
     pub fn builder(binary: &ServerBinary) -> ClusterBuilder {
-        ClusterBuilder {
-            binary: binary.clone(),
-            primaries: 3,
-            replicas: 1,
-            options: Vec::new(),
-            password: None,
-        }
+        ClusterBuilder::new(binary)
     }
 
     /// The nodes, by number.
@@ -157,12 +142,23 @@ impl Cluster {
     }
 
     /// Waits until every running node sees the same cluster, in which it knows which nodes run and
-    /// which do not, all slots are served, and every replica follows its primary.
+    /// which do not, all slots are served, and every replica follows its primary. From then on they
+    /// are calm.
     ///
     /// # Panics
     /// If that takes more than a minute.
     pub fn settle(&self) {
         until_seldom("the nodes agree", || self.disagreement(true));
+        self.calm();
+    }
+
+    /// Lets replicas stay replicas again, after [`lose_primary_of`](Self::lose_primary_of) and once
+    /// one has taken over.
+    ///
+    /// # Panics
+    /// If a node doesn't hear that within a minute.
+    pub fn calm(&self) {
+        self.let_replicas_take_over(false);
     }
 
     /// Makes a replica the primary of its slots with the consent of the old primary, which
@@ -181,16 +177,64 @@ impl Cluster {
         Ok(())
     }
 
+    /// Kills the primary of a slot (`SIGKILL`), lets its replicas take over, and answers its number
+    /// at once. [`settle`](Self::settle) or [`calm`](Self::calm) once one has.
+    ///
+    /// # Errors
+    /// When the primary doesn't run.
+    ///
+    /// # Panics
+    /// If a node doesn't hear of it within a minute.
+    pub fn lose_primary_of(&mut self, slot: u16) -> Result<usize, ServerError> {
+        let primary = self.primary_of(slot);
+        self.nodes[primary].server.kill()?;
+        self.let_replicas_take_over(true);
+        Ok(primary)
+    }
+
     /// Kills the primary of a slot (`SIGKILL`) and waits until one of its replicas has taken over,
     /// whose number it answers.
     ///
     /// # Errors
     /// When the primary doesn't run.
     pub fn kill_primary_of(&mut self, slot: u16) -> Result<usize, ServerError> {
-        let primary = self.primary_of(slot);
-        self.nodes[primary].server.kill()?;
+        self.lose_primary_of(slot)?;
         self.settle();
         Ok(self.primary_of(slot))
+    }
+
+    /// Halts the primary of a slot and waits until one of its replicas has taken over: the numbers of
+    /// both. The old one takes itself for the primary until it goes on, by
+    /// [`server_mut`](Self::server_mut) and [`Server::resume`], and hears of it; until then, nothing
+    /// else of this value answers.
+    ///
+    /// # Errors
+    /// When the primary doesn't run.
+    ///
+    /// # Panics
+    /// If no replica takes over within a minute.
+    pub fn halt_primary_of(&mut self, slot: u16) -> Result<(usize, usize), ServerError> {
+        let old = self.primary_of(slot);
+        let replicas = self.replicas_of(old)?;
+        self.let_replicas_take_over(true);
+        self.nodes[old].server.pause()?;
+        let new = until_seldom("a replica takes over", || {
+            let is_primary = |node: &ClusterNode| {
+                view_of(&node.server).is_ok_and(|view| view.is_primary(&node.id))
+            };
+            replicas.iter().copied().find(|&at| is_primary(&self.nodes[at])).ok_or("none has")
+        });
+        Ok((old, new))
+    }
+
+    fn let_replicas_take_over(&self, may: bool) {
+        let value = if may { "no" } else { "yes" };
+        let words = ["CONFIG", "SET", "cluster-replica-no-failover", value];
+        for server in self.running() {
+            until_seldom("a node hears whether to take over", || {
+                server.cli(&words).map_err(|error| error.to_string())
+            });
+        }
     }
 
     /// The move of one slot to the node `to`, which is yet to be begun.
@@ -237,14 +281,15 @@ impl Cluster {
             let none = if name.ends_with("port") { "0" } else { "" };
             node.server.cli(&["CONFIG", "SET", name, value.as_deref().unwrap_or(none)])?;
         }
-        let ip = announced.ip.map_or_else(|| "127.0.0.1".to_owned(), |ip| ip.to_string());
-        let port = announced.port.unwrap_or(node.server.port());
+        let address = node.server.address();
+        let ip = announced.ip.unwrap_or(address.ip()).to_string();
+        let port = announced.port.unwrap_or(address.port());
         let hostname = announced.hostname.clone().unwrap_or_default();
         until_seldom("all nodes have heard where it is", || {
             for server in self.running() {
                 let view = view_of(server).map_err(|error| error.to_string())?;
                 // A node shows of itself only its name.
-                let is_itself = server.port() == node.server.port();
+                let is_itself = server.address() == node.server.address();
                 if !view.is_at(&node.id, (!is_itself).then_some((&ip, port)), &hostname) {
                     return Err(format!("{view:?}"));
                 }
@@ -324,99 +369,6 @@ impl ClusterNode {
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
-    }
-}
-
-impl ClusterBuilder {
-    /// How many primaries there are, which share the slots evenly. Fail-overs by themselves take
-    /// three.
-    #[must_use]
-    pub fn primaries(mut self, primaries: usize) -> Self {
-        self.primaries = primaries.max(1);
-        self
-    }
-
-    /// How many replicas each primary has.
-    #[must_use]
-    pub fn replicas(mut self, replicas: usize) -> Self {
-        self.replicas = replicas;
-        self
-    }
-
-    /// Further command-line options for all nodes, such as
-    /// `["--cluster-require-full-coverage", "no"]`.
-    #[must_use]
-    pub fn options(mut self, options: &[&str]) -> Self {
-        self.options.extend(options.iter().map(|&option| option.to_owned()));
-        self
-    }
-
-    /// The password of all nodes.
-    #[must_use]
-    pub fn password(mut self, password: &str) -> Self {
-        self.password = Some(password.to_owned());
-        self
-    }
-
-    /// Starts the nodes, makes them a cluster and waits until they all agree on it.
-    ///
-    /// # Errors
-    /// When a server doesn't come up, or refuses a step.
-    ///
-    /// # Panics
-    /// If the nodes don't agree within a minute.
-    pub fn start(&self) -> Result<Cluster, ServerError> {
-        let count = self.primaries * (1 + self.replicas);
-        let starts: Vec<_> = (0..count)
-            .map(|_| {
-                let builder = self.clone();
-                thread::spawn(move || builder.start_node())
-            })
-            .collect();
-        let mut nodes = Vec::with_capacity(count);
-        for start in starts {
-            nodes.push(start.join().map_err(|_| ServerError::NotRunning)??);
-        }
-        let cluster = Cluster { nodes, password: self.password.clone() };
-        for number in 0..self.primaries {
-            let share = |part| part * (usize::from(LAST_SLOT) + 1) / self.primaries;
-            let (begin, end) = (share(number), share(number + 1) - 1);
-            let server = &cluster.nodes[number].server;
-            // Epochs that differ from the start: otherwise nodes settle it among themselves first.
-            server.cli(&["CLUSTER", "SET-CONFIG-EPOCH", &(number + 1).to_string()])?;
-            server.cli(&["CLUSTER", "ADDSLOTSRANGE", &begin.to_string(), &end.to_string()])?;
-        }
-        let (first, others) = cluster.nodes.split_at(1);
-        for other in others {
-            let port = other.server.port().to_string();
-            first[0].server.cli(&["CLUSTER", "MEET", "127.0.0.1", &port])?;
-        }
-        until_seldom("the nodes know each other", || cluster.disagreement(false));
-        for number in self.primaries..count {
-            let primary = &cluster.nodes[number % self.primaries].id;
-            cluster.nodes[number].server.cli(&["CLUSTER", "REPLICATE", primary])?;
-        }
-        cluster.settle();
-        Ok(cluster)
-    }
-
-    fn start_node(&self) -> Result<ClusterNode, ServerError> {
-        let options: Vec<&str> = self.options.iter().map(String::as_str).collect();
-        let fixed = [
-            ["--cluster-enabled", "yes"],
-            ["--cluster-node-timeout", NODE_TIMEOUT_MS],
-            // A replica may take over however long it has heard nothing from its primary.
-            ["--cluster-replica-validity-factor", "0"],
-            // Without waiting for more replicas that might come.
-            ["--repl-diskless-sync-delay", "0"],
-        ];
-        let mut builder = Server::builder(&self.binary).options(fixed.as_flattened());
-        if let Some(password) = &self.password {
-            builder = builder.password(password);
-        }
-        let server = builder.options(&options).start()?;
-        let id = server.cli(&["CLUSTER", "MYID"])?;
-        Ok(ClusterNode { server, id })
     }
 }
 

@@ -16,8 +16,8 @@ const FOLDERS: [&str; 5] = [
 /// The one for programs with threads.
 const LIBRARY: &str = "libfaketimeMT.so.1";
 
-/// A clock that is ahead of the system's or behind it, by as much as a test says while a server
-/// runs by it (libfaketime). It must outlive that server.
+/// A clock that is ahead of the system's or behind it, by as much as a test says while a server, or
+/// another process of the test, runs by it (libfaketime). It must outlive them.
 ///
 /// Valkey runs by it. Debian's Redis 7.0 does not start: its allocator asks for the time before
 /// the library is ready, and both wait for each other.
@@ -58,7 +58,8 @@ impl FakeClock {
         written.map(|_| ()).map_err(ServerError::io("write the clock's file"))
     }
 
-    pub(super) fn environment(&self) -> Vec<String> {
+    /// What a program's environment has to have so that it runs by this clock.
+    pub(crate) fn environment(&self) -> Vec<String> {
         vec![
             format!("LD_PRELOAD={}", self.library.display()),
             format!("FAKETIME_TIMESTAMP_FILE={}", self.folder.path().join("offset").display()),

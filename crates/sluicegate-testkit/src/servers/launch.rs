@@ -1,6 +1,7 @@
 //! The start of a server process.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -12,8 +13,7 @@ use super::resp::{Connection, Reply};
 /// Where a server is reached by the kit.
 #[derive(Debug, Clone)]
 pub(super) enum Address {
-    /// A port on 127.0.0.1.
-    Port(u16),
+    Port(SocketAddr),
     /// A path in the file system.
     Socket(PathBuf),
 }
@@ -37,7 +37,7 @@ impl Address {
     /// Opens a connection on which each step may take up to `patience`.
     pub(super) fn connect(&self, patience: Duration) -> std::io::Result<Connection> {
         match self {
-            Self::Port(port) => Connection::open(*port, patience),
+            Self::Port(address) => Connection::open_at(*address, patience),
             Self::Socket(path) => Connection::open_socket(path, patience),
         }
     }
@@ -57,7 +57,7 @@ impl Launch {
             }
             all.push(file.to_string_lossy().into_owned());
         }
-        let words = ["--bind", "127.0.0.1", "--dir", &folder_text, "--save", ""];
+        let words = ["--dir", &folder_text, "--save", ""];
         all.extend(words.map(str::to_owned));
         all.extend(["--appendonly", "no"].map(str::to_owned));
         all.extend_from_slice(&self.fixed);

@@ -104,9 +104,8 @@ impl<'a> Migration<'a> {
         if keys.is_empty() {
             return Ok(());
         }
-        let port = self.server(self.to).port().to_string();
-        let mut words =
-            ["MIGRATE", "127.0.0.1", &port, "", "0", TIMEOUT_MS].map(str::as_bytes).to_vec();
+        let (ip, port) = self.server(self.to).host();
+        let mut words = ["MIGRATE", &ip, &port, "", "0", TIMEOUT_MS].map(str::as_bytes).to_vec();
         if let Some(password) = self.cluster.password() {
             words.extend([b"AUTH", password.as_bytes()]);
         }

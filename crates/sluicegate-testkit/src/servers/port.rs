@@ -1,8 +1,8 @@
 //! Free loopback ports.
 
 use std::hash::{BuildHasher, RandomState};
-use std::io;
-use std::net::{Ipv4Addr, TcpListener};
+use std::io::{self, Write as _};
+use std::net::{IpAddr, Ipv6Addr, TcpListener};
 
 /// Below the ports that systems give to outgoing connections: while a server is down between kill
 /// and restart, a client's own connection can't take its port (or connect to itself). Cluster bus
@@ -10,15 +10,29 @@ use std::net::{Ipv4Addr, TcpListener};
 const FIRST: u16 = 20_000;
 const COUNT: u16 = 12_000;
 
-/// A port that was free a moment ago. Another process may still take it first: the caller starts
+/// The machine's own address of version six, `::1`; `None` where it has none, which is said on the
+/// standard error whatever a test's output is: what needs it is not tested there.
+#[must_use]
+pub fn loopback_v6() -> Option<IpAddr> {
+    let ip = Ipv6Addr::LOCALHOST.into();
+    match TcpListener::bind((ip, 0)) {
+        Ok(_) => Some(ip),
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "not tested: this machine has no ::1 ({error})");
+            None
+        }
+    }
+}
+
+/// A port of this address of the machine that was free a moment ago. Another process may still take it first: the caller starts
 /// its server and tries another port if that fails.
-pub(crate) fn free_port() -> io::Result<u16> {
+pub(crate) fn free_port(ip: IpAddr) -> io::Result<u16> {
     // A random start keeps test processes that run side by side apart.
     let random = RandomState::new().hash_one(FIRST);
     let mut offset = u16::try_from(random % u64::from(COUNT)).unwrap_or(0);
     for _ in 0..COUNT {
         let port = FIRST + offset;
-        match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
+        match TcpListener::bind((ip, port)) {
             Ok(_) => return Ok(port),
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
             // Some systems reserve ports; any other refusal concerns more than this port.

@@ -68,7 +68,14 @@ impl Connection {
     /// # Errors
     /// When nobody accepts within that time.
     pub fn open(port: u16, patience: Duration) -> io::Result<Self> {
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        Self::open_at(SocketAddr::from((Ipv4Addr::LOCALHOST, port)), patience)
+    }
+
+    /// [`open`](Self::open), of any address.
+    ///
+    /// # Errors
+    /// When nobody accepts within that time.
+    pub fn open_at(address: SocketAddr, patience: Duration) -> io::Result<Self> {
         let stream = TcpStream::connect_timeout(&address, patience)?;
         stream.set_read_timeout(Some(patience))?;
         stream.set_write_timeout(Some(patience))?;

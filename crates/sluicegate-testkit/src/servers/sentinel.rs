@@ -1,41 +1,29 @@
 //! Sentinels that watch a primary and its replicas.
 
-use std::thread;
+mod builder;
 
 use super::binary::{ServerBinary, available};
 use super::error::ServerError;
 use super::resp::Reply;
 use super::server::Server;
 use crate::wait::until_seldom;
+pub use builder::SentinelsBuilder;
 
 /// What the sentinels call what they watch.
 const NAME: &str = "main";
-/// How many of them must miss a primary before it counts as down.
-const QUORUM: &str = "2";
-
-/// How often sentinels do what they do, in ms: much more often than they would by themselves, so
-/// that a fail-over takes a second and not a minute. What is watched counts as down after
-/// [`DOWN_AFTER_MS`]: soon, and not yet on a machine that is merely busy.
-const PACE: [&str; 10] = [
-    "INFO-PERIOD",
-    "200",
-    "PING-PERIOD",
-    "200",
-    "ASK-PERIOD",
-    "200",
-    "PUBLISH-PERIOD",
-    "200",
-    "ELECTION-TIMEOUT",
-    "2000",
-];
-const DOWN_AFTER_MS: &str = "1500";
-/// After twice this time a fail-over that came to nothing is tried again.
-const FAILOVER_TIMEOUT_MS: &str = "3000";
+/// How long a server is silent before it counts as down. A busy machine halts servers for seconds, and
+/// what is elected then is not what a test goes by: so nothing is missed soon but what was lost on
+/// purpose.
+const CALM_MS: &str = "60000";
+const ALERT_MS: &str = "1500";
+const NO_PRIMARY: &str = "the server that they name is a replica";
 
 /// A primary, its replicas, and sentinels that agree on who is the primary, with a quorum of two.
 /// They end with this value.
 ///
-/// Servers go by their number; server 0 began as the primary.
+/// Servers go by their number; server 0 began as the primary, and is it until a test says otherwise:
+/// the sentinels bear with a server that is silent for less than a minute, but for the one that
+/// [`lose_primary`](Self::lose_primary) kills.
 ///
 /// ```no_run
 /// use sluicegate_testkit::servers::{Sentinels, available};
@@ -54,18 +42,6 @@ pub struct Sentinels {
     sentinels: Vec<Server>,
 }
 
-/// Sentinels to be started, from [`Sentinels::builder`].
-#[derive(Debug, Clone)]
-pub struct SentinelsBuilder {
-    binary: ServerBinary,
-    replicas: usize,
-    sentinels: usize,
-    options: Vec<String>,
-    password: Option<String>,
-    sentinel_password: Option<String>,
-    sentinel_user: Option<(String, String)>,
-}
-
 impl Sentinels {
     /// A primary with one replica and three sentinels, of the first program of [`available`].
     ///
@@ -80,15 +56,7 @@ impl Sentinels {
     /// replica, if nothing else is said.
     #[must_use]
     pub fn builder(binary: &ServerBinary) -> SentinelsBuilder {
-        SentinelsBuilder {
-            binary: binary.clone(),
-            replicas: 1,
-            sentinels: 3,
-            options: Vec::new(),
-            password: None,
-            sentinel_password: None,
-            sentinel_user: None,
-        }
+        SentinelsBuilder::new(binary)
     }
 
     /// What the sentinels call what they watch: `main`.
@@ -142,21 +110,46 @@ impl Sentinels {
     /// # Panics
     /// If it sees none that is ours.
     #[must_use]
-    #[expect(clippy::expect_used, reason = "a test fails by panicking")]
     pub fn primary(&self) -> usize {
-        let sentinel = self.running_sentinels().next().expect("a sentinel runs");
-        let port = address_of_primary(sentinel).ok().flatten().map(|(_, port)| port);
-        let at = self.servers.iter().position(|server| Some(server.port()) == port);
-        at.expect("the sentinels watch our servers")
+        until_seldom("a sentinel names a server of ours", || {
+            let sentinel = self.running_sentinels().next().ok_or("no sentinel runs")?;
+            let address = address_of_primary(sentinel).map_err(text)?;
+            let port = address.as_ref().map(|(_, port)| *port);
+            let at = self.servers.iter().position(|server| Some(server.address().port()) == port);
+            at.ok_or_else(|| format!("it names {address:?}"))
+        })
     }
 
     /// Waits until all running sentinels know each other and name the same primary, which knows
-    /// that it is one, and until all running replicas follow it.
+    /// that it is one, and until all running replicas follow it. From then on they are calm.
     ///
     /// # Panics
     /// If that takes more than a minute.
     pub fn settle(&self) {
-        until_seldom("the sentinels agree", || self.disagreement());
+        let mut is_alert = false;
+        until_seldom("the sentinels agree", || {
+            let outcome = self.disagreement();
+            if let Err(why) = &outcome
+                && why.starts_with(NO_PRIMARY)
+                && !is_alert
+            {
+                // One that was halted has made a replica of the server that others elected meanwhile.
+                // They miss it for that, and as soon as they miss anything.
+                self.set_down_after(ALERT_MS);
+                is_alert = true;
+            }
+            outcome
+        });
+        self.calm();
+    }
+
+    /// Lets the sentinels bear with silence again, after [`lose_primary`](Self::lose_primary) and
+    /// once another server is the primary: what they have begun they end.
+    ///
+    /// # Panics
+    /// If one doesn't hear that within a minute.
+    pub fn calm(&self) {
+        self.set_down_after(CALM_MS);
     }
 
     /// Lets the sentinels make a replica the primary (`SENTINEL FAILOVER`), though the primary
@@ -170,15 +163,40 @@ impl Sentinels {
     pub fn fail_over(&self) -> Result<usize, ServerError> {
         let old = self.primary();
         let sentinel = self.running_sentinels().next().ok_or(ServerError::NotRunning)?;
-        until_seldom("a replica is fit", || {
-            match sentinel.cli(&["SENTINEL", "FAILOVER", NAME]) {
-                // What it last heard of the replica is a moment too old, or from before the last
-                // change.
-                Err(ServerError::Refused(why)) if why.starts_with("NOGOODSLAVE") => Err(why),
-                outcome => Ok(outcome),
+        until_seldom("a fail-over", || {
+            if self.primary() != old {
+                self.settle();
+                let now = self.primary();
+                return if now == old { Err("it was undone".to_owned()) } else { Ok(Ok(now)) };
             }
-        })?;
-        Ok(self.await_other_primary(old))
+            match sentinel.cli(&["SENTINEL", "FAILOVER", NAME]) {
+                // Begun, which may come to nothing: then it is begun again.
+                Ok(_) => Err("it begins".to_owned()),
+                // What it last heard of the replica is a moment too old, or from before the last
+                // change; or it is about it.
+                Err(ServerError::Refused(why))
+                    if why.starts_with("NOGOODSLAVE") || why.starts_with("INPROG") =>
+                {
+                    Err(why)
+                }
+                Err(error) => Ok(Err(error)),
+            }
+        })
+    }
+
+    /// Kills the primary (`SIGKILL`), has the sentinels miss it soon, and answers its number at
+    /// once. [`settle`](Self::settle) or [`calm`](Self::calm) once another has taken its place.
+    ///
+    /// # Errors
+    /// When the primary doesn't run.
+    ///
+    /// # Panics
+    /// If a sentinel doesn't hear of it within a minute.
+    pub fn lose_primary(&mut self) -> Result<usize, ServerError> {
+        let old = self.primary();
+        self.servers[old].kill()?;
+        self.set_down_after(ALERT_MS);
+        Ok(old)
     }
 
     /// Kills the primary (`SIGKILL`) and waits until the sentinels have made a replica the primary,
@@ -187,18 +205,22 @@ impl Sentinels {
     /// # Errors
     /// When the primary doesn't run.
     pub fn kill_primary(&mut self) -> Result<usize, ServerError> {
-        let old = self.primary();
-        self.servers[old].kill()?;
-        Ok(self.await_other_primary(old))
-    }
-
-    fn await_other_primary(&self, old: usize) -> usize {
+        let old = self.lose_primary()?;
         until_seldom("another primary", || match self.primary() {
             primary if primary == old => Err(primary),
             _ => Ok(()),
         });
         self.settle();
-        self.primary()
+        Ok(self.primary())
+    }
+
+    fn set_down_after(&self, milliseconds: &str) {
+        let words = ["SENTINEL", "SET", NAME, "down-after-milliseconds", milliseconds];
+        for sentinel in self.running_sentinels() {
+            until_seldom("a sentinel hears how long to wait", || {
+                sentinel.cli(&words).map_err(text)
+            });
+        }
     }
 
     fn running_sentinels(&self) -> impl Iterator<Item = &Server> {
@@ -208,11 +230,11 @@ impl Sentinels {
     fn disagreement(&self) -> Result<(), String> {
         let primary = &self.servers[self.primary()];
         let running = self.servers.iter().filter(|server| server.is_running());
-        let replicas: Vec<_> = running.filter(|it| it.port() != primary.port()).collect();
+        let replicas: Vec<_> = running.filter(|it| it.address() != primary.address()).collect();
         let count = self.running_sentinels().count();
         for sentinel in self.running_sentinels() {
             let port = address_of_primary(sentinel).map_err(text)?.map(|(_, port)| port);
-            if port != Some(primary.port()) {
+            if port != Some(primary.address().port()) {
                 return Err(format!("a sentinel names {port:?}"));
             }
             let others = flags(sentinel, "SENTINELS").map_err(text)?;
@@ -223,7 +245,8 @@ impl Sentinels {
                 return Err(format!("a sentinel knows {others:?}"));
             }
             let known = flags(sentinel, "REPLICAS").map_err(text)?;
-            let is_fit = |server: &&Server| known.contains(&(server.port(), "slave".to_owned()));
+            let is_fit =
+                |server: &&Server| known.contains(&(server.address().port(), "slave".to_owned()));
             if !replicas.iter().all(is_fit) {
                 return Err(format!("a sentinel sees the replicas {known:?}"));
             }
@@ -235,9 +258,9 @@ impl Sentinels {
         }
         let role = primary.cli(&["INFO", "replication"]).map_err(text)?;
         if !role.contains("role:master") {
-            return Err(role);
+            return Err(format!("{NO_PRIMARY}: {role}"));
         }
-        let follows = format!("master_port:{}\r\nmaster_link_status:up", primary.port());
+        let follows = format!("master_port:{}\r\nmaster_link_status:up", primary.address().port());
         for replica in replicas {
             let role = replica.cli(&["INFO", "replication"]).map_err(text)?;
             if !role.contains(&follows) {
@@ -245,133 +268,6 @@ impl Sentinels {
             }
         }
         Ok(())
-    }
-}
-
-impl SentinelsBuilder {
-    /// How many replicas the primary has.
-    #[must_use]
-    pub fn replicas(mut self, replicas: usize) -> Self {
-        self.replicas = replicas;
-        self
-    }
-
-    /// How many sentinels there are, of which two must agree.
-    #[must_use]
-    pub fn sentinels(mut self, sentinels: usize) -> Self {
-        self.sentinels = sentinels;
-        self
-    }
-
-    /// Further command-line options for the primary and the replicas.
-    #[must_use]
-    pub fn options(mut self, options: &[&str]) -> Self {
-        self.options.extend(options.iter().map(|&option| option.to_owned()));
-        self
-    }
-
-    /// The password of the primary and the replicas, which the sentinels know.
-    #[must_use]
-    pub fn password(mut self, password: &str) -> Self {
-        self.password = Some(password.to_owned());
-        self
-    }
-
-    /// The sentinels' own password, which clients must give to ask them.
-    #[must_use]
-    pub fn sentinel_password(mut self, password: &str) -> Self {
-        self.sentinel_password = Some(password.to_owned());
-        self
-    }
-
-    /// A user of the sentinels' own with no more rights than to ask where the primary is.
-    #[must_use]
-    pub fn sentinel_user(mut self, user: &str, password: &str) -> Self {
-        self.sentinel_user = Some((user.to_owned(), password.to_owned()));
-        self
-    }
-
-    /// Starts the servers and the sentinels, and waits until all know each other.
-    ///
-    /// # Errors
-    /// When a server doesn't come up, or refuses a step.
-    ///
-    /// # Panics
-    /// If they don't agree within a minute.
-    pub fn start(&self) -> Result<Sentinels, ServerError> {
-        let primary = self.start_server(&[])?;
-        let port = primary.port().to_string();
-        let count = self.replicas + self.sentinels;
-        let starts: Vec<_> = (0..count)
-            .map(|number| {
-                let (builder, port) = (self.clone(), port.clone());
-                thread::spawn(move || {
-                    if number < builder.replicas {
-                        builder.start_server(&["--replicaof", "127.0.0.1", &port])
-                    } else {
-                        builder.start_sentinel()
-                    }
-                })
-            })
-            .collect();
-        let mut servers = vec![primary];
-        for start in starts {
-            servers.push(start.join().map_err(|_| ServerError::NotRunning)??);
-        }
-        let sentinels = servers.split_off(1 + self.replicas);
-        for sentinel in &sentinels {
-            self.watch(sentinel, &port)?;
-        }
-        let sentinels = Sentinels { servers, sentinels };
-        sentinels.settle();
-        Ok(sentinels)
-    }
-
-    fn start_server(&self, role: &[&str]) -> Result<Server, ServerError> {
-        let options: Vec<&str> = self.options.iter().map(String::as_str).collect();
-        // Without waiting for more replicas that might come.
-        let mut builder =
-            Server::builder(&self.binary).options(&["--repl-diskless-sync-delay", "0"]);
-        if let Some(password) = &self.password {
-            builder = builder.password(password);
-        }
-        builder.options(role).options(&options).start()
-    }
-
-    fn start_sentinel(&self) -> Result<Server, ServerError> {
-        let mut builder = Server::builder(&self.binary).options(&["--sentinel"]);
-        if let Some(password) = &self.sentinel_password {
-            builder = builder.password(password);
-        }
-        builder.start()
-    }
-
-    fn watch(&self, sentinel: &Server, port: &str) -> Result<(), ServerError> {
-        sentinel.cli(&[&["SENTINEL", "DEBUG"], PACE.as_slice()].concat())?;
-        if let Some(password) = &self.sentinel_password {
-            // What the sentinels say to each other.
-            sentinel.cli(&["SENTINEL", "CONFIG", "SET", "sentinel-pass", password])?;
-        }
-        if let Some((user, password)) = &self.sentinel_user {
-            let password = format!(">{password}");
-            let rules = ["on", &password, "-@all", "+auth", "+hello", "+ping", "+role", "+client"];
-            let asks = ["allchannels", "+subscribe", "+psubscribe", "+sentinel"];
-            sentinel.cli(&[&["ACL", "SETUSER", user], rules.as_slice(), &asks].concat())?;
-        }
-        sentinel.cli(&["SENTINEL", "MONITOR", NAME, "127.0.0.1", port, QUORUM])?;
-        let mut settings = vec![
-            "SENTINEL",
-            "SET",
-            NAME,
-            "down-after-milliseconds",
-            DOWN_AFTER_MS,
-            "failover-timeout",
-            FAILOVER_TIMEOUT_MS,
-        ];
-        if let Some(password) = &self.password {
-            settings.extend(["auth-pass", password]);
-        }
-        sentinel.cli(&settings).map(|_| ())
     }
 }
 

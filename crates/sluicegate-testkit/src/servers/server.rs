@@ -1,5 +1,6 @@
 //! One real server, owned by a test.
 
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -25,6 +26,7 @@ const FILL: &str = "for i = 1, 2000 do redis.call('SET', 'key:' .. i, ('x'):rep(
 #[derive(Debug)]
 pub struct Server {
     launch: Launch,
+    ip: IpAddr,
     port: u16,
     tls_port: Option<u16>,
     socket: Option<PathBuf>,
@@ -73,19 +75,32 @@ impl Server {
         &self.launch.binary
     }
 
-    /// Where clients connect to: `redis://127.0.0.1:PORT`.
+    /// Where clients connect to: `redis://127.0.0.1:PORT`, or `rediss://…` if all is encrypted.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}", self.port)
+        let scheme = if self.port == 0 && self.tls_port.is_some() { "rediss" } else { "redis" };
+        format!("{scheme}://{}", self.address())
     }
 
-    /// The port on 127.0.0.1; the same after a restart. 0 if it listens on a socket only.
+    /// Where clients and other servers connect to: the TLS port if there is no other.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        let port = if self.port == 0 { self.tls_port.unwrap_or(0) } else { self.port };
+        SocketAddr::new(self.ip, port)
+    }
+
+    /// Its [address](Self::address) as two words of a command.
+    pub(super) fn host(&self) -> (String, String) {
+        (self.address().ip().to_string(), self.address().port().to_string())
+    }
+
+    /// The port; the same after a restart. 0 if it listens on a socket only, or over TLS only.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// The port on 127.0.0.1 that speaks TLS.
+    /// The port that speaks TLS.
     #[must_use]
     pub fn tls_port(&self) -> Option<u16> {
         self.tls_port
@@ -256,13 +271,14 @@ impl Server {
 
     pub(super) fn launch(
         launch: Launch,
+        ip: IpAddr,
         port: u16,
         tls_port: Option<u16>,
         socket: Option<PathBuf>,
         credentials: Option<Credentials>,
     ) -> Result<Self, ServerError> {
         let process = Some(launch.run()?);
-        Ok(Self { launch, port, tls_port, socket, credentials, process })
+        Ok(Self { launch, ip, port, tls_port, socket, credentials, process })
     }
 
     fn running(&self) -> Result<&Process, ServerError> {

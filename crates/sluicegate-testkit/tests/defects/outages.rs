@@ -38,9 +38,10 @@ fn a_script_that_was_flushed_is_sent_again_and_charges_once() {
     });
 }
 
-/// Library defect 7.25: a call whose outcome is unknown is not sent again; it was charged once.
+/// Library defect 7.25: a call whose outcome is unknown is not sent again; it was charged at most once.
+/// Not at all by a server that can tell that nobody waits for the answer any more.
 #[test]
-fn a_call_that_timed_out_is_charged_once_and_never_retried() {
+fn a_call_that_timed_out_is_charged_at_most_once_and_never_retried() {
     for spec in
         ["token_bucket 10/h", "fixed_window 10/h", "sliding_log 10/h", "sliding_counter 10/h"]
     {
@@ -62,7 +63,10 @@ fn a_call_that_timed_out_is_charged_once_and_never_retried() {
             // What was sent on that connection is done before it answers this.
             until("an answer of the store", || runtime.block_on(hasty.ping()));
             let left = ask(&patient, to(Operation::Peek, 1)).unwrap().remaining();
-            assert_eq!(left, Some(8), "{spec}: one call before, one that timed out");
+            assert!(
+                matches!(left, Some(8 | 9)),
+                "{spec}: {left:?} of ten after a call and one that timed out"
+            );
         });
     }
 }
@@ -206,11 +210,8 @@ fn the_keys_of_a_decision_are_in_one_slot_of_a_cluster() {
 /// a state end before it began.
 #[test]
 fn no_life_ends_at_a_clients_date() {
-    for spec in KINDS {
-        let script = Script::of(&limit(&[spec]));
-        for absolute in ["EXPIREAT", "EXAT", "PXAT"] {
-            assert!(!script.text().to_uppercase().contains(absolute), "{spec}: {absolute}");
-        }
+    for absolute in ["EXPIREAT", "EXAT", "PXAT"] {
+        assert!(!Script::get().text().to_uppercase().contains(absolute), "{absolute}");
     }
     on_servers_of_my_own(&[], |server| {
         let raw = Raw::new(server);

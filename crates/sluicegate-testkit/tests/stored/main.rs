@@ -7,6 +7,7 @@ use std::collections::HashMap;
 
 use sluicegate_conformance::reference::Clock;
 use sluicegate_conformance::schedules::{Dice, Kind, Plan, Schedule, Step as Planned, each};
+use sluicegate_core::kernel::log::Log;
 use sluicegate_core::kernel::{FixedKind, Layout, NUMBER_BYTES, Rule, State};
 use sluicegate_core::record::{Entry, Record, Write, read_numbers, step_values};
 use sluicegate_core::{
@@ -17,7 +18,9 @@ use sluicegate_testkit::lua::Stored;
 
 use scripted::{MAX_CLOCK_BACK, Scripted};
 
+mod leases;
 #[allow(dead_code, reason = "what the other tests that have it need")]
+#[path = "../scripted/mod.rs"]
 mod scripted;
 
 const SUBJECT: &[u8] = b"a";
@@ -35,10 +38,6 @@ fn any_value_is_judged_and_written_as_the_core_does_it() {
             let mut dice = Dice::new(seed);
             let mut value = None;
             for_each_request(&schedule, |scripted, now_us, request| {
-                if request.action() == Action::Decide(Operation::Reset) {
-                    value = None;
-                    return;
-                }
                 for _ in 0..3 {
                     let changed = change(&mut dice, value.as_deref(), now_us, request);
                     ask_both(scripted, clock, now_us, request, changed.as_deref());
@@ -213,7 +212,7 @@ fn change(
         5 => entries.push(entries[chosen].clone()),
         _ => {
             let entry = &mut entries[chosen];
-            let is_ring = entry.kind >= 0x80;
+            let is_ring = entry.kind == Log::RING_KIND;
             let body = entry.body.to_mut();
             let mut index = dice.below_len(body.len() / NUMBER_BYTES);
             // Of a ring, a check looks at what it needs, and believes the rest.
@@ -282,11 +281,9 @@ fn judge_logs(
     let mut expected = stepped.clone().map(|step| step.decision);
     let got = scripted.ask(now_us, request);
     if let (Some(_), Ok(expected), Ok(got)) = (ruined, &mut expected, &got) {
-        // What is discarded is reported, unless nothing was looked at; that its stamp lies ahead may
-        // be reported too.
-        let discarded = request.action() != Action::Decide(Operation::Reset);
+        // What is discarded is reported; that its stamp lies ahead may be reported too.
         let mut notes = got.notes();
-        notes.discarded = discarded;
+        notes.discarded = true;
         expected.set_notes(notes);
     }
     assert_alike(&got, &expected, &about);
@@ -335,7 +332,7 @@ fn expiry(clock: Clock, now_us: u64, life: u64) -> u64 {
 fn counted(held: Option<Held>) -> Option<Held> {
     let Some(Held::State(State::Log(mut log))) = held else { return held };
     let base = std::mem::take(&mut log.base);
-    log.entries.iter_mut().for_each(|entry| entry.total -= base);
+    log.entries.iter_mut_from(0).for_each(|entry| entry.total -= base);
     (!log.entries.is_empty()).then_some(Held::State(State::Log(log)))
 }
 

@@ -1,0 +1,149 @@
+//! What a holder of leases wants and tells, and what it gets.
+
+use sluicegate_core::{self as core, DeniedCharge, Enforcement, Lease, LeaseReport, Span};
+
+use super::{Costs, Model, Operation, Seat, report};
+use crate::algorithms::{self, Refusal};
+
+/// A lease takes at most one part in so many of what remains.
+const SHARE: u64 = 8;
+/// A lease ends where the slot begins that is so many after the current one.
+const SLOTS_AHEAD: u64 = 5;
+
+/// What a request carries for a holder of leases.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Leasing {
+    /// How many times its costs to take ahead at most.
+    pub want: u64,
+    /// The width of a slot.
+    pub width: Span,
+    /// What a slot is called that the request opens.
+    pub tag: u64,
+    /// What became of earlier leases.
+    pub reports: Vec<LeaseReport>,
+}
+
+/// Units that were outstanding of one policy when its state was last written.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Outstanding {
+    /// The index of the policy.
+    pub policy: usize,
+    /// What reports call the slot.
+    pub slot: u64,
+    /// How many units.
+    pub units: u64,
+    /// Until when, in microseconds since the Unix epoch.
+    pub until_us: u64,
+}
+
+impl Leasing {
+    /// The same for a store.
+    #[must_use]
+    pub fn for_store(&self) -> core::Leasing<'_> {
+        let Self { want, width, tag, reports } = self;
+        core::Leasing { want: *want, width: *width, tag: *tag, reports }
+    }
+}
+
+impl Model {
+    /// Whether all of its policies can be leased: plain buckets and fixed windows.
+    #[must_use]
+    pub fn is_leasable(&self) -> bool {
+        self.policies.iter().all(|named| {
+            algorithms::is_leasable(named.policy.algorithm())
+                && named.policy.enforcement() == Enforcement::Enforced
+                && named.policy.denied_charge() == DeniedCharge::Free
+        })
+    }
+
+    /// How many policies there are.
+    #[must_use]
+    pub fn policies(&self) -> usize {
+        self.policies.len()
+    }
+
+    /// Every slot that a key had when it was last written.
+    #[must_use]
+    pub fn outstanding(&self, key: &[u8]) -> Vec<Outstanding> {
+        let Some(accounts) = self.keys.get(key) else { return Vec::new() };
+        let slots = self.policies.iter().enumerate().filter_map(|(policy, named)| {
+            let slots = accounts.get(&named.name)?.slots();
+            let slots: Vec<_> = slots
+                .iter()
+                .map(|slot| Outstanding {
+                    policy,
+                    slot: slot.tag,
+                    units: slot.units,
+                    until_us: slot.until,
+                })
+                .collect();
+            Some(slots)
+        });
+        slots.flatten().collect()
+    }
+}
+
+impl Model {
+    /// Whether a question about leases of the key is open at `now_us`, for which schedules have no
+    /// answer: a clock that stepped back has left units leased beyond the end of their window, or
+    /// nobody can say what is to be kept of a state that is too large for new numbers.
+    pub(crate) fn has_open_question(&self, now_us: u64, key: &[u8]) -> bool {
+        let peek = Operation::Peek { costs: Costs::Unsaid };
+        let Ok(seats) = self.seats(now_us, key, &peek) else {
+            return !self.outstanding(key).is_empty();
+        };
+        seats.iter().any(|seat| {
+            let end = seat.account.window_end(seat.algorithm(), seat.at);
+            let is_too_large = seat.account.report(seat.algorithm(), seat.at).is_err();
+            let is_beyond = |until: u64| end.is_some_and(|end| until > end) || is_too_large;
+            seat.account.slots().iter().any(|slot| is_beyond(slot.until))
+        })
+    }
+}
+
+/// Applies what a holder tells, to all policies.
+pub(super) fn hear(seats: &mut [Seat<'_>], leasing: &Leasing) -> Result<(), Refusal> {
+    for told in &leasing.reports {
+        for (seat, units) in seats.iter_mut().zip(&told.units) {
+            let algorithm = seat.named.policy.algorithm();
+            seat.account.hear(algorithm, seat.at, told.slot, *units)?;
+        }
+    }
+    Ok(())
+}
+
+/// Takes units ahead after an allowed check, if what remains is enough and a slot is there or free.
+pub(super) fn grant(
+    seats: &mut [Seat<'_>],
+    now_us: u64,
+    leasing: &Leasing,
+) -> Result<Option<Lease>, Refusal> {
+    let mut charged: Vec<&mut Seat<'_>> = seats.iter_mut().filter(|seat| seat.units > 0).collect();
+    let mut times = leasing.want;
+    let width = leasing.width.as_micros();
+    let mut until = (now_us / width + SLOTS_AHEAD) * width;
+    for seat in &charged {
+        let remaining = report(seat)?.remaining.unwrap_or(0);
+        times = times.min(remaining / SHARE / seat.units);
+        if let Some(end) = seat.account.window_end(seat.algorithm(), seat.at) {
+            until = until.min(end);
+        }
+    }
+    let Some(latest) = charged.iter().map(|seat| seat.at).max() else { return Ok(None) };
+    let tag = charged
+        .iter()
+        .find_map(|seat| {
+            seat.account.slots().iter().find(|slot| slot.until == until).map(|slot| slot.tag)
+        })
+        .unwrap_or(leasing.tag);
+    let has_place = charged.iter().all(|seat| seat.account.slots().has_place(until, tag));
+    if times == 0 || until <= latest || !has_place {
+        return Ok(None);
+    }
+    for seat in &mut charged {
+        let algorithm = seat.named.policy.algorithm();
+        seat.account.lease(algorithm, seat.at, times * seat.units, until, tag)?;
+    }
+    let left = Span::from_micros(until - latest).unwrap_or(Span::MAX);
+    Ok(Some(Lease { times, slot: tag, left }))
+}

@@ -1,0 +1,176 @@
+//! What holders of leases want and tell, at random and not always as they should.
+
+use sluicegate_core::{
+    Algorithm, Cost, LeaseReport, MAX_EXACT, Policy, PolicyError, Rate, ReportedUnits, Span,
+};
+
+use crate::dice::Dice;
+use crate::reference::{Answer, Leasing, Model, Operation, Outstanding, Refusal};
+
+/// Who holds leases of a limit.
+pub(super) struct Holders {
+    /// By how much the numbers of policies are larger than elsewhere.
+    scale: u64,
+    /// The widths of slots in use.
+    widths: Vec<Span>,
+    /// The key asked about last.
+    key: Vec<u8>,
+    /// Slots that there were at some time.
+    slots: Vec<u64>,
+}
+
+impl Holders {
+    pub(super) fn new(dice: &mut Dice) -> Self {
+        let micros = |dice: &mut Dice| match dice.below(8) {
+            0 => 1_000,
+            1 => 10_000_000,
+            2 => dice.between(1_000, 10_000_000),
+            3 => 1_000_000,
+            _ => 200_000,
+        };
+        let count = dice.pick(&[1, 1, 2, 12]);
+        let widths = (0..count).filter_map(|_| Span::from_micros(micros(dice)).ok()).collect();
+        Self {
+            scale: dice.pick(&[1, 8, 60, 60, 1_000]),
+            widths,
+            key: Vec::new(),
+            slots: Vec::new(),
+        }
+    }
+
+    /// The policies without what rules out leases, and mostly large enough that something remains
+    /// to be shared.
+    pub(super) fn leasable(&self, dice: &mut Dice, policies: Vec<Policy>) -> Vec<Policy> {
+        let faster = dice.pick(&[1, 1, 10]);
+        let plain = |policy: Policy| {
+            let algorithm = policy.algorithm();
+            let sized = enlarged(algorithm, self.scale, faster);
+            let plain = sized.or_else(|_| Policy::new(algorithm.clone()));
+            plain.map_or_else(|_| policy.clone(), |plain| alike(plain, &policy))
+        };
+        policies.into_iter().map(plain).collect()
+    }
+
+    /// Now and then one of the policies can't be leased any longer.
+    pub(super) fn maybe_unleasable(dice: &mut Dice, mut policies: Vec<Policy>) -> Vec<Policy> {
+        if dice.one_in(3) {
+            let index = dice.below_len(policies.len());
+            let policy = policies[index].clone();
+            policies[index] = if dice.one_in(3) { policy.shadow() } else { policy.charge_denied() };
+        }
+        policies
+    }
+
+    /// Now and then an instant at which units of the key asked about last are outstanding no
+    /// longer, or just before or after.
+    pub(super) fn end(&self, dice: &mut Dice, model: &Model) -> Option<u64> {
+        if !dice.one_in(5) {
+            return None;
+        }
+        let outstanding = model.outstanding(&self.key);
+        let any = outstanding.get(dice.below_len(outstanding.len()))?;
+        Some(any.until_us + dice.below(3) - 1)
+    }
+
+    /// What goes along with a request.
+    pub(super) fn leasing(
+        &mut self,
+        dice: &mut Dice,
+        model: &Model,
+        key: &[u8],
+        operation: &Operation,
+    ) -> Option<Leasing> {
+        let is_peek = matches!(operation, Operation::Peek { .. });
+        if is_peek || !model.is_leasable() && !dice.one_in(4) || dice.one_in(6) {
+            return None;
+        }
+        let wants = matches!(operation, Operation::Check { .. }) && !dice.one_in(4);
+        let tag = match dice.below(30) {
+            0 => 7,
+            1 if !self.slots.is_empty() => dice.pick(&self.slots),
+            _ => dice.below(MAX_EXACT),
+        };
+        Some(Leasing {
+            want: if wants { dice.pick(&[1, 2, 5, 100, 1_000, MAX_EXACT]) } else { 0 },
+            width: dice.pick(&self.widths),
+            tag,
+            reports: self.reports(dice, model, key),
+        })
+    }
+
+    pub(super) fn learn(&mut self, key: &[u8], answer: &Result<Answer, Refusal>) {
+        self.key = key.to_vec();
+        if let Ok(Answer { lease: Some(lease), .. }) = answer
+            && !self.slots.contains(&lease.slot)
+        {
+            self.slots.push(lease.slot);
+        }
+    }
+
+    /// Reports of some slots that are there, of some that are gone, and of none.
+    fn reports(&self, dice: &mut Dice, model: &Model, key: &[u8]) -> Vec<LeaseReport> {
+        let outstanding = model.outstanding(key);
+        let mut slots: Vec<u64> = outstanding.iter().map(|units| units.slot).collect();
+        slots.sort_unstable();
+        slots.dedup();
+        slots.retain(|_| dice.one_in(3));
+        if !self.slots.is_empty() && dice.one_in(10) {
+            slots.push(dice.pick(&self.slots));
+        }
+        if dice.one_in(40) {
+            slots.push(dice.below(MAX_EXACT));
+        }
+        slots.truncate(8);
+        let policies = model.policies();
+        let report = |slot: u64| {
+            let units = (0..policies).map(|policy| {
+                let is_own = |units: &&Outstanding| (units.policy, units.slot) == (policy, slot);
+                let units = outstanding.iter().find(is_own).map_or(0, |units| units.units);
+                ReportedUnits { spent: some(dice, units), returned: some(dice, units) }
+            });
+            LeaseReport { slot, units: units.collect() }
+        };
+        slots.into_iter().map(report).collect()
+    }
+}
+
+/// None, all or some of these units, or more than there are.
+fn some(dice: &mut Dice, units: u64) -> u64 {
+    match dice.below(8) {
+        0..2 => 0,
+        2 => units,
+        3 => dice.pick(&[units + 1, units * 2, MAX_EXACT]).min(MAX_EXACT),
+        _ => dice.below(units + 1),
+    }
+}
+
+/// The algorithm with a larger burst or limit, and a rate that is `faster` times as high.
+fn enlarged(algorithm: &Algorithm, scale: u64, faster: u64) -> Result<Policy, PolicyError> {
+    let times = |units: &u64| units.saturating_mul(scale);
+    let more = |rate: &Rate| Rate::new(rate.count().saturating_mul(faster), rate.period());
+    Policy::new(match algorithm {
+        Algorithm::TokenBucket { rate, burst } => {
+            Algorithm::TokenBucket { rate: more(rate)?, burst: times(burst) }
+        }
+        Algorithm::Gcra { rate, burst } => {
+            Algorithm::Gcra { rate: more(rate)?, burst: times(burst) }
+        }
+        Algorithm::LeakyBucket { rate, capacity } => {
+            Algorithm::LeakyBucket { rate: more(rate)?, capacity: times(capacity) }
+        }
+        Algorithm::FixedWindow { limit, window } => {
+            Algorithm::FixedWindow { limit: times(limit), window: window.clone() }
+        }
+        other => other.clone(),
+    })
+}
+
+/// A policy with the name and cost of another.
+fn alike(policy: Policy, other: &Policy) -> Policy {
+    let cost: Cost = other.cost();
+    let policy = policy.with_cost(cost);
+    match other.name() {
+        Some(name) => policy.named(name.clone()),
+        None => policy,
+    }
+}

@@ -1,0 +1,240 @@
+//! Short holds: what a call of the script charged is given back by the record that it left, against
+//! the reference model.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+
+use sluicegate_conformance::reference::{
+    Clock, Costs as Told, Model, Operation as Asked, differences,
+};
+use sluicegate_conformance::schedules::{Dice, Kind, Numbers, each, random_policy};
+use sluicegate_core::{Algorithm, Costs, Error, Operation, Policy, Request, Span, StoreErrorKind};
+use sluicegate_redis::HoldId;
+
+use scripted::{MAX_CLOCK_BACK, Scripted};
+
+#[allow(dead_code, reason = "what the other tests that have it need")]
+mod scripted;
+
+const START: u64 = 1_699_920_000_000_000;
+const SUBJECT: &[u8] = b"alice";
+const CLOCK: Clock = Clock::Own { max_clock_back_us: MAX_CLOCK_BACK };
+
+fn span(micros: u64) -> Span {
+    Span::from_micros(micros).unwrap()
+}
+
+/// What somebody took, and what the model knows of it.
+struct Taken {
+    id: HoldId,
+    at: u64,
+    units: u64,
+    ends: u64,
+    before: Model,
+    after: Model,
+}
+
+/// Whether what is given back is as if it had never been taken where nobody came since: states of few
+/// numbers, of which a record holds two.
+fn is_small(policy: &Policy) -> bool {
+    !matches!(policy.algorithm(), Algorithm::SlidingLog { .. } | Algorithm::SlidingWindow { .. })
+}
+
+/// What the model makes of giving `most` units back.
+fn give_back(model: &mut Model, now: u64, policy: &Policy, taken: &Taken, most: u64) {
+    let is_last = is_small(policy) && format!("{model:?}") == format!("{:?}", taken.after);
+    let can_lower = matches!(
+        policy.algorithm(),
+        Algorithm::TokenBucket { .. }
+            | Algorithm::Gcra { .. }
+            | Algorithm::LeakyBucket { .. }
+            | Algorithm::Smooth { .. }
+    );
+    let costs = |units| Told::Each(vec![units]);
+    if is_last && most >= taken.units {
+        *model = taken.before.clone();
+    } else if is_last && can_lower {
+        *model = taken.before.clone();
+        let kept = Asked::Charge { costs: costs(taken.units - most) };
+        model.apply(taken.at, SUBJECT, &kept).unwrap();
+    } else {
+        let given = Asked::GiveBack { costs: costs(most.min(taken.units)), taken_at_us: taken.at };
+        model.apply(now, SUBJECT, &given).unwrap();
+    }
+}
+
+#[test]
+fn records_give_back_what_the_model_does_once_and_while_they_live() {
+    each("holds", 600, |seed| {
+        let mut dice = Dice::new(seed);
+        let kind = dice.pick(&Kind::ALL);
+        let policy = random_policy(&mut dice, kind, Numbers::Small);
+        let mut scripted = Scripted::new(vec![policy.clone()], CLOCK);
+        scripted.expires = false;
+        let mut model = Model::with_clock(vec![policy.clone()], CLOCK);
+        let mut held: Vec<Taken> = Vec::new();
+        let mut now = START + dice.below(10_000_000_000);
+        for step in 0..60 {
+            now += dice.pick(&[0, 0, 1, 1_000, 30_000, 400_000, 9_000_000]);
+            let units = dice.between(1, 4);
+            let costs = [units];
+            let told = Told::Each(vec![units]);
+            let (expected, got, what) = match dice.below(10) {
+                0..4 => {
+                    let (before, id) = (model.clone(), HoldId::random());
+                    let life = dice.pick(&[1, 40_000, 2_000_000]);
+                    let operation =
+                        dice.pick(&[Operation::Check, Operation::Check, Operation::Charge]);
+                    let asked = match operation {
+                        Operation::Charge => Asked::Charge { costs: told },
+                        _ => Asked::Check { costs: told },
+                    };
+                    let expected = model.apply(now, SUBJECT, &asked);
+                    let request = Request::new(operation, SUBJECT).costs(Costs::Each(&costs));
+                    let got = scripted.hold(now, &request, id, span(life));
+                    if expected.as_ref().is_ok_and(|answer| answer.allowed) {
+                        let after = model.clone();
+                        held.push(Taken { id, at: now, units, ends: now + life, before, after });
+                    }
+                    (expected, got, "hold")
+                }
+                4..7 if !held.is_empty() => {
+                    let index = dice.below_len(held.len());
+                    let most = if dice.one_in(3) { dice.between(1, 3) } else { 5 };
+                    let answer = scripted.give_back(now, SUBJECT, &[most], held[index].id);
+                    let _ = answer.unwrap();
+                    // Now and then it is tried again, which is of no use.
+                    let taken = if dice.one_in(2) {
+                        held.swap_remove(index)
+                    } else {
+                        continue_with(&mut held, index)
+                    };
+                    if taken.ends > now {
+                        give_back(&mut model, now, &policy, &taken, most);
+                    }
+                    peek(&mut scripted, &mut model, now, "give back")
+                }
+                7 if dice.one_in(4) => {
+                    // It ends the records too.
+                    held.iter_mut().for_each(|taken| taken.ends = 0);
+                    model.apply(now, SUBJECT, &Asked::Reset).unwrap();
+                    let _ = scripted.decide(now, SUBJECT, Operation::Reset, Costs::Own).unwrap();
+                    peek(&mut scripted, &mut model, now, "reset")
+                }
+                8 => {
+                    let expected = model.apply(now, SUBJECT, &Asked::Charge { costs: told });
+                    let got = scripted.decide(now, SUBJECT, Operation::Charge, Costs::Each(&costs));
+                    (expected, got, "charge")
+                }
+                _ => {
+                    let expected = model.apply(now, SUBJECT, &Asked::Check { costs: told });
+                    let got = scripted.decide(now, SUBJECT, Operation::Check, Costs::Each(&costs));
+                    (expected, got, "check")
+                }
+            };
+            let differences = differences(&expected, &got);
+            assert!(differences.is_empty(), "{policy}, step {step}, {what}: {differences:#?}");
+        }
+    });
+}
+
+/// The same record once more: it is gone, and so counts as one that has ended.
+fn continue_with(held: &mut [Taken], index: usize) -> Taken {
+    let Taken { id, at, units, ends, before, after } = &mut held[index];
+    let ends = std::mem::replace(ends, 0);
+    Taken { id: *id, at: *at, units: *units, ends, before: before.clone(), after: after.clone() }
+}
+
+type Both = (
+    Result<sluicegate_conformance::reference::Answer, sluicegate_conformance::reference::Refusal>,
+    Result<sluicegate_core::Decision, Error>,
+    &'static str,
+);
+
+fn peek(scripted: &mut Scripted, model: &mut Model, now: u64, after: &'static str) -> Both {
+    let expected = model.apply(now, SUBJECT, &Asked::Peek { costs: Told::All(1) });
+    let got = scripted.decide(now, SUBJECT, Operation::Peek, Costs::Each(&[1]));
+    (expected, got, after)
+}
+
+#[test]
+fn records_lapse_with_their_time_and_are_dropped_a_few_at_a_time() {
+    let mut scripted = Scripted::new(vec!["fixed_window 1000/h".parse().unwrap()], CLOCK);
+    let request = Request::check(SUBJECT);
+    for number in 0..40 {
+        let _ = scripted.hold(START + number, &request, HoldId::random(), span(1_000)).unwrap();
+    }
+    assert_eq!(scripted.holds(SUBJECT).unwrap().members.len(), 80);
+    // 1 ms after the first: those before have lapsed.
+    for _ in 0..3 {
+        scripted.expires = false;
+        let _ = scripted.hold(START + 10_000, &request, HoldId::random(), span(1_000)).unwrap();
+    }
+    assert_eq!(scripted.holds(SUBJECT).unwrap().members.len(), 2 * (40 - 3 * 8 + 3));
+    assert_eq!(scripted.holds(SUBJECT).unwrap().expires_ms, Some(START / 1_000 + 10 + 2));
+    // The key itself goes when the last record does.
+    scripted.expire(START + 20_000);
+    assert!(scripted.holds(SUBJECT).is_none());
+}
+
+#[test]
+fn a_record_that_lives_longer_is_not_cut_short_by_another() {
+    let mut scripted = Scripted::new(vec!["fixed_window 10/h".parse().unwrap()], CLOCK);
+    let (long, request) = (HoldId::random(), Request::check(SUBJECT));
+    let _ = scripted.hold(START, &request, long, span(60_000_000)).unwrap();
+    let _ = scripted.hold(START, &request, HoldId::random(), span(1_000)).unwrap();
+    let _ = scripted.give_back(START + 30_000_000, SUBJECT, &[1], long).unwrap();
+    let left = scripted.decide(START + 30_000_000, SUBJECT, Operation::Peek, Costs::Own).unwrap();
+    assert_eq!(left.remaining(), Some(9));
+}
+
+#[test]
+fn a_full_table_refuses_and_charges_nothing() {
+    let mut scripted =
+        Scripted::new(vec!["token_bucket 1/h burst 2000000".parse().unwrap()], CLOCK);
+    let request = Request::check(SUBJECT);
+    let _ = scripted.hold(START, &request, HoldId::random(), span(1_000_000)).unwrap();
+    scripted.multiply_holds(SUBJECT, 65_536);
+    let before = scripted.stored();
+    let error = scripted.hold(START, &request, HoldId::random(), span(1_000_000)).unwrap_err();
+    let Error::Store(error) = error else { panic!("{error}") };
+    assert_eq!(error.kind(), StoreErrorKind::Overloaded, "{error}");
+    assert!(error.to_string().contains("65536 decisions"), "{error}");
+    assert_eq!(scripted.stored(), before);
+    // A moment later the first have lapsed.
+    assert!(scripted.hold(START + 1_000_000, &request, HoldId::random(), span(1_000_000)).is_ok());
+}
+
+/// New numbers came while the units were held: what has flowed back since is counted at the larger rate.
+#[test]
+fn a_new_rate_gives_back_no_more_than_either_withholds() {
+    for (then, now, expected) in [
+        // 4 units taken; 2 s at 1/s, or at 1/2s.
+        ("token_bucket 1/s burst 10", "token_bucket 1/2s burst 10", 7),
+        ("token_bucket 1/2s burst 10", "token_bucket 1/s burst 10", 8),
+        ("token_bucket 3/s burst 10", "token_bucket 1/s burst 10", 6),
+    ] {
+        let mut scripted = Scripted::new(vec![then.parse().unwrap()], CLOCK);
+        let id = HoldId::random();
+        let request = Request::check(SUBJECT).costs(Costs::Each(&[4]));
+        let _ = scripted.hold(START, &request, id, span(60_000_000)).unwrap();
+        scripted.set_policies(vec![now.parse().unwrap()]);
+        // Somebody else is charged, so that the state isn't as it was left.
+        let _ = scripted.decide(START, SUBJECT, Operation::Charge, Costs::Each(&[2])).unwrap();
+        let left = scripted.give_back(START + 2_000_000, SUBJECT, &[9], id).unwrap();
+        assert_eq!(left.remaining(), Some(expected), "{then}, then {now}");
+    }
+}
+
+/// Of several policies each gives back its own, and those that are told to keep do.
+#[test]
+fn each_policy_gives_back_as_much_as_it_is_told_to() {
+    let specs = ["fixed_window 10/h as a", "gcra 1/h burst 10 as b", "sliding_log 10/h as c"];
+    let policies: Vec<Policy> = specs.iter().map(|spec| spec.parse().unwrap()).collect();
+    let mut scripted = Scripted::new(policies, CLOCK);
+    let id = HoldId::random();
+    let request = Request::check(SUBJECT).costs(Costs::Each(&[3, 0, 5]));
+    let _ = scripted.hold(START, &request, id, span(1_000_000)).unwrap();
+    let left = scripted.give_back(START, SUBJECT, &[2, 7, 0], id).unwrap();
+    let left: Vec<_> = left.policies().map(|policy| policy.remaining().unwrap()).collect();
+    assert_eq!(left, [9, 10, 5]);
+}

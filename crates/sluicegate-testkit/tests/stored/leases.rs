@@ -1,0 +1,239 @@
+//! Leases, granted and reported at random: scripts and core judge alike and write the same.
+
+use std::collections::BTreeMap;
+
+use sluicegate_conformance::reference::Clock;
+use sluicegate_conformance::schedules::{Dice, Kind, Plan, Schedule, Step as Planned, each};
+use sluicegate_core::kernel::Leased;
+use sluicegate_core::record::{Entry, Record};
+use sluicegate_core::{
+    Held, LeaseReport, Leasing, MAX_EXACT, Operation, Policy, ReportedUnits, Request, Span,
+};
+
+use super::{CLOCKS, SUBJECT, ask_both, change, is_left_out, policies_of};
+use crate::scripted::{MAX_CLOCK_BACK, Scripted};
+
+#[test]
+fn leases_are_granted_and_reported_as_the_core_does_it() {
+    let mut seen = Seen::default();
+    each("stored leases", 1_500, |seed| {
+        let clock = CLOCKS[usize::from(seed % 2 == 0)];
+        let kinds = [Kind::TokenBucket, Kind::Gcra, Kind::LeakyBucket, Kind::FixedWindow];
+        let plan = Plan { clock, kinds: kinds.to_vec(), max_policies: 3, ..Plan::default() };
+        let mut schedule = plan.schedule(seed);
+        let mut dice = Dice::new(seed);
+        make_leasable(&mut schedule, &mut dice);
+        if policies_of(&schedule).any(|policy| is_left_out(policy, clock)) {
+            return;
+        }
+        run(&schedule, clock, &mut dice, &mut seen);
+    });
+    let Seen { granted, reported, several, denied, cleared } = seen;
+    for count in [granted, reported, several, denied, cleared] {
+        assert!(count > 100, "{seen:?}");
+    }
+}
+
+/// What has to have happened often.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    granted: usize,
+    reported: usize,
+    several: usize,
+    denied: usize,
+    cleared: usize,
+}
+
+/// Enforces every policy, charges no denials, and makes most numbers large enough to be shared.
+fn make_leasable(schedule: &mut Schedule, dice: &mut Dice) {
+    let large = dice.one_in(4);
+    let plain = |policy: &Policy| {
+        let mut spec = policy.to_string();
+        for word in [" shadow", " charge_denied"] {
+            spec = spec.replace(word, "");
+        }
+        let policy: Policy = spec.parse().unwrap();
+        if large { policy } else { enlarged(policy) }
+    };
+    let all = schedule.steps.iter_mut().filter_map(|step| match step {
+        Planned::SetPolicies(policies) => Some(policies),
+        Planned::Request(_) => None,
+    });
+    for policies in all.chain([&mut schedule.policies]) {
+        for policy in policies.iter_mut() {
+            *policy = plain(policy);
+        }
+    }
+}
+
+/// The policy with a burst or limit of hundreds, which a share can be leased of.
+fn enlarged(policy: Policy) -> Policy {
+    use sluicegate_core::Algorithm;
+    let larger = match policy.algorithm().clone() {
+        Algorithm::TokenBucket { rate, burst } => {
+            Algorithm::TokenBucket { rate, burst: burst.saturating_mul(60) }
+        }
+        Algorithm::Gcra { rate, burst } => {
+            Algorithm::Gcra { rate, burst: burst.saturating_mul(60) }
+        }
+        Algorithm::LeakyBucket { rate, capacity } => {
+            Algorithm::LeakyBucket { rate, capacity: capacity.saturating_mul(60) }
+        }
+        Algorithm::FixedWindow { limit, window } => {
+            Algorithm::FixedWindow { limit: limit.saturating_mul(60), window }
+        }
+        other => other,
+    };
+    match Policy::new(larger) {
+        Ok(larger) => {
+            let named = policy.name().cloned();
+            let larger = larger.with_cost(policy.cost());
+            match named {
+                Some(name) => larger.named(name),
+                None => larger,
+            }
+        }
+        Err(_) => policy,
+    }
+}
+
+fn run(schedule: &Schedule, clock: Clock, dice: &mut Dice, seen: &mut Seen) {
+    let mut scripted = Scripted::new(schedule.policies.clone(), schedule.clock);
+    scripted.expires = false;
+    let mut value: Option<Vec<u8>> = None;
+    for step in &schedule.steps {
+        let request = match step {
+            Planned::SetPolicies(policies) => {
+                scripted.set_policies(policies.clone());
+                continue;
+            }
+            Planned::Request(request) => request,
+        };
+        let (operation, costs) = request.operation.for_store();
+        let reports = reports(dice, &scripted, value.as_deref());
+        let wants = operation == Operation::Check && !dice.one_in(4);
+        let widths =
+            [1_000, 200_000, 200_000, 1_000_000, 10_000_000, 1_000_000 + dice.below(9_000_000)];
+        let leasing = Leasing {
+            want: if wants { dice.pick(&[1, 2, 5, 100, MAX_EXACT]) } else { 0 },
+            width: Span::from_micros(dice.pick(&widths)).unwrap(),
+            tag: if dice.one_in(30) { 7 } else { dice.below(MAX_EXACT) },
+            reports: &reports,
+        };
+        let mut ours = Request::new(operation, SUBJECT).costs(costs);
+        if operation != Operation::Peek && !dice.one_in(6) {
+            ours = ours.leasing(&leasing);
+        }
+        let changed = change(dice, value.as_deref(), request.now_us, &ours);
+        ask_both(&mut scripted, clock, request.now_us, &ours, changed.as_deref());
+        let before = outstanding(&scripted, value.as_deref());
+        let after = ask_both(&mut scripted, clock, request.now_us, &ours, value.as_deref());
+        let slots = outstanding(&scripted, after.as_deref());
+        let total = |slots: &BTreeMap<u64, u64>| slots.values().sum::<u64>();
+        seen.granted += usize::from(total(&slots) > total(&before));
+        seen.reported += usize::from(total(&slots) < total(&before) && !reports.is_empty());
+        seen.several += usize::from(slots.len() > 2);
+        seen.denied += usize::from(after == value && !slots.is_empty());
+        seen.cleared += usize::from(operation == Operation::Reset && !slots.is_empty());
+        value = after;
+    }
+}
+
+/// What is outstanding of the first policy, by its slots.
+fn outstanding(scripted: &Scripted, value: Option<&[u8]>) -> BTreeMap<u64, u64> {
+    let record = Record::decode(value.unwrap_or_default());
+    match record.held(&scripted.limit().members()[0]).0 {
+        Some(Held::Leased(leased)) => {
+            leased.slots.iter().map(|slot| (slot.tag, slot.units)).collect()
+        }
+        _ => BTreeMap::new(),
+    }
+}
+
+/// Reports of what is outstanding, some of them wrong.
+fn reports(dice: &mut Dice, scripted: &Scripted, value: Option<&[u8]>) -> Vec<LeaseReport> {
+    let policies = scripted.limit().members().len();
+    let mut reports = Vec::new();
+    for (slot, units) in outstanding(scripted, value) {
+        if !dice.one_in(3) {
+            continue;
+        }
+        let some = |dice: &mut Dice| match dice.below(5) {
+            0 => 0,
+            1 => units,
+            2 => dice.pick(&[units.saturating_add(1), MAX_EXACT]),
+            _ => dice.below(units + 1),
+        };
+        let units =
+            (0..policies).map(|_| ReportedUnits { spent: some(dice), returned: some(dice) });
+        let units = units.collect();
+        let slot = if dice.one_in(12) { dice.below(MAX_EXACT) } else { slot };
+        reports.push(LeaseReport { slot, units });
+    }
+    reports
+}
+
+/// No more slots than a state has room for, of whatever widths.
+#[test]
+fn without_a_free_slot_nothing_is_leased() {
+    let policies = vec!["token_bucket 1000000/s".parse().unwrap()];
+    let mut scripted = Scripted::new(policies, Clock::Injected);
+    let mut value: Option<Vec<u8>> = None;
+    for second in 1..=10 {
+        let width = Span::from_millis(1_000 * second).unwrap();
+        let leasing = Leasing { want: 10, width, tag: second, reports: &[] };
+        let request = Request::check(SUBJECT).leasing(&leasing);
+        let at = 1_700_000_000_000_000;
+        value = ask_both(&mut scripted, Clock::Injected, at, &request, value.as_deref());
+        let slots = outstanding(&scripted, value.as_deref());
+        assert_eq!(slots.len(), Leased::MAX_SLOTS.min(usize::try_from(second).unwrap()));
+    }
+}
+
+/// The clock steps back when the key is fresh again and gone, and the same end comes once more.
+#[test]
+fn a_report_of_a_slot_that_is_over_says_nothing_about_another_that_ends_then() {
+    let policies = vec!["token_bucket 1000/s".parse().unwrap()];
+    let clock = Clock::Own { max_clock_back_us: MAX_CLOCK_BACK };
+    let mut scripted = Scripted::new(policies, clock);
+    scripted.expires = false;
+    let (at, width) = (1_700_000_000_000_000, Span::from_millis(200).unwrap());
+    let mut slots = Vec::new();
+    for tag in [1, 2] {
+        let leasing = Leasing { want: 10, width, tag, reports: &[] };
+        let request = Request::check(SUBJECT).leasing(&leasing);
+        let value = ask_both(&mut scripted, clock, at, &request, None);
+        slots.push(value.unwrap());
+    }
+    let late = |slot| {
+        let units = vec![ReportedUnits { spent: 0, returned: 10 }];
+        [LeaseReport { slot, units }]
+    };
+    for (slot, left) in [(1, BTreeMap::from([(2, 10)])), (2, BTreeMap::new())] {
+        let leasing = Leasing { want: 0, width, tag: 3, reports: &late(slot) };
+        let request = Request::check(SUBJECT).leasing(&leasing);
+        let value = ask_both(&mut scripted, clock, at + 1, &request, Some(&slots[1]));
+        assert_eq!(outstanding(&scripted, value.as_deref()), left);
+    }
+}
+
+/// However many hold leases, what is stored of a key stays small.
+#[test]
+fn the_state_of_a_leased_key_is_small_whoever_holds_leases() {
+    let mut scripted =
+        Scripted::new(vec!["token_bucket 1000000/s".parse().unwrap()], Clock::Injected);
+    let mut longest = 0;
+    for holder in 0..1_000 {
+        let width = Span::from_millis(200).unwrap();
+        let leasing = Leasing { want: 10, width, tag: holder, reports: &[] };
+        let request = Request::check(SUBJECT).leasing(&leasing);
+        let at = 1_700_000_000_000_000 + holder * 5_000;
+        let decision = scripted.ask(at, &request).unwrap();
+        assert_eq!(decision.lease().unwrap().times, 10);
+        let stored = scripted.stored().into_values().next().unwrap().value;
+        let record = Record::decode(&stored);
+        assert!(record.entries().iter().all(|entry: &Entry<'_>| entry.kind >= 0x80));
+        longest = longest.max(stored.len());
+    }
+    assert!((80..250).contains(&longest), "{longest} bytes");
+}
