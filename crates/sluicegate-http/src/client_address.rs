@@ -138,9 +138,16 @@ impl ClientAddress {
     pub fn find(&self, request: &dyn RequestView) -> Option<IpAddr> {
         let peer = request.peer()?.to_canonical();
         match &self.proxies {
-            Some(proxies) if proxies.trusted.contains(peer) => Some(proxies.find(request, peer)),
+            Some(proxies) if self.trusts(peer) => Some(proxies.find(request, peer)),
             _ => Some(peer),
         }
+    }
+
+    /// Whether a peer with this address is a trusted proxy.
+    #[must_use]
+    pub fn trusts(&self, peer: IpAddr) -> bool {
+        let peer = peer.to_canonical();
+        self.proxies.as_ref().is_some_and(|proxies| proxies.trusted.contains(peer))
     }
 
     /// The network that the client is limited as: the component `ip` of a key. `None` if the request

@@ -113,11 +113,11 @@ impl GrpcStatus {
     pub const DOMAIN: &'static str = "sluicegate";
 
     /// The status of a denied call: [resource exhausted](Self::resource_exhausted);
-    /// [unavailable](Self::unavailable) if the store failed; or
+    /// [unavailable](Self::unavailable) if the store failed and no policy was asked; or
     /// [permission denied](Self::permission_denied) if the key is on a block list.
     pub fn from_denial(decision: &Decision) -> Self {
         match decision.source() {
-            Source::Fallback => Self::unavailable(),
+            _ if decision.is_assumed() => Self::unavailable(),
             Source::Bypass => Self::permission_denied(),
             _ => Self::resource_exhausted(decision),
         }

@@ -101,11 +101,11 @@ impl Problem {
     pub const MEDIA_TYPE: &'static str = "application/problem+json";
 
     /// The problem of a denied request: [quota exceeded](Self::quota_exceeded);
-    /// [temporary reduced capacity](Self::temporary_reduced_capacity) if the store failed; or
+    /// [temporary reduced capacity](Self::temporary_reduced_capacity) if the store failed and no policy was asked; or
     /// [blocked](Self::blocked) if the key is on a block list.
     pub fn from_denial(decision: &Decision) -> Self {
         match decision.source() {
-            Source::Fallback => Self::temporary_reduced_capacity(),
+            _ if decision.is_assumed() => Self::temporary_reduced_capacity(),
             Source::Bypass => Self::blocked(),
             _ => Self::quota_exceeded(decision),
         }

@@ -1,10 +1,11 @@
 //! The configuration file: the limits, the store of their state, and what happens when it fails.
 //!
 //! ```yaml
-//! store: "memory:"                  # or redis://HOST:PORT, valkey://HOST:PORT
+//! store: "memory:"                  # or redis://HOST:PORT, rediss://HOST:PORT, unix:///PATH
 //! listen: 127.0.0.1:8080
 //! enabled: true                     # false: everything passes
 //! unknown_limits: error             # names without a limit: or pass, warn, deny
+//! max_clock_back: 5s                # how long a clock that is set back can hold up a key
 //! limits:
 //!   demo:
 //!     policies: ["token_bucket 10/s burst 20"]
@@ -18,7 +19,7 @@
 //!         times: 10
 //!       - key: 192.0.2.7
 //!         policies: ["token_bucket 500/s burst 1000"]
-//!     on_store_failure: error       # or allow, deny
+//!     on_store_failure: error       # or allow, deny, local
 //!     deadline: 50ms                # of a call to the store
 //! http:
 //!   client_address: x-forwarded-for # or peer, forwarded, header:NAME, hops:N
@@ -28,9 +29,20 @@
 //!   fields: draft-11                # or none, draft-next, draft-03, x-ratelimit, x-ratelimit-unix
 //! memory:
 //!   max_keys: 1000000
+//!   max_bytes: 256000000
 //!   overflow: evict                 # or deny
 //! redis:
 //!   prefix: sg
+//!   user: limiter                   # with password, or
+//!   password_file: /run/secrets/redis
+//!   ca: /etc/redis/ca.pem           # for rediss:// as cert, key and server_name
+//!   sentinel: {}                    # what sentinels are reached with, where it is something else
+//! fallback:                         # of limits with `on_store_failure: local`
+//!   processes: 4                    # that share them; or counted
+//! service:
+//!   max_connections: 10000          # open at once
+//!   max_connections_per_address: 100 # default: no bound
+//!   max_requests: 256               # decided at once; others wait
 //! ```
 //!
 //! Only `limits`, with `policies` for each, is required. Parsing reports all problems in a file at
@@ -49,10 +61,13 @@
 //! windows in the same order, or `times` as much of every rate, burst, capacity, queue and limit.
 
 mod check;
+mod fallback;
 mod http;
 mod limit;
 mod overrides;
 mod problem;
+mod redis;
+mod service;
 mod store_url;
 mod switch;
 #[cfg(test)]
@@ -68,12 +83,15 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
 
-use sluicegate_core::{KeyPrefix, Span};
+use sluicegate_core::Span;
 
+pub use fallback::FallbackConfig;
 pub use http::HttpConfig;
 pub use limit::{LimitConfig, OnStoreFailure};
 pub use overrides::{Override, OverrideError};
 pub use problem::{ConfigErrors, ConfigProblem};
+pub use redis::{Password, RedisAccess, RedisConfig, SentinelAccess};
+pub use service::ServiceConfig;
 pub use sluicegate_http::{KeyExpression, KeyMatcher, OnMissingKey};
 pub use store_url::{RedisUrl, StoreUrl, StoreUrlError};
 pub use switch::{Switch, UnknownLimit};
@@ -110,6 +128,9 @@ pub struct Config {
     pub enabled: Switch,
     /// What happens to requests for a limit that doesn't exist. Default: they are errors.
     pub unknown_limits: UnknownLimit,
+    /// How far ahead of the store's clock a state may be stamped before it counts as stamped now: how
+    /// long a clock that is set back can hold up a key, 1 ms to 1 day. Default: 5 s.
+    pub max_clock_back: Span,
     /// The settings for HTTP requests and responses.
     pub http: HttpConfig,
     /// The limits, at least one, in the order of the file.
@@ -118,6 +139,10 @@ pub struct Config {
     pub memory: MemoryConfig,
     /// How a Redis or Valkey store is set up.
     pub redis: RedisConfig,
+    /// What stands in for a store that fails, for limits whose `on_store_failure` is `local`.
+    pub fallback: Option<FallbackConfig>,
+    /// How much the service takes on.
+    pub service: ServiceConfig,
     warnings: Vec<ConfigProblem>,
 }
 
@@ -127,6 +152,8 @@ pub struct Config {
 pub struct MemoryConfig {
     /// The maximum number of keys; `None` for the store's default.
     pub max_keys: Option<NonZeroUsize>,
+    /// The maximum number of bytes that they take; `None` for the store's default.
+    pub max_bytes: Option<NonZeroUsize>,
     /// What happens to a new key beyond that.
     pub overflow: Overflow,
 }
@@ -135,19 +162,11 @@ pub struct MemoryConfig {
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum Overflow {
-    /// Evict the key that is closest to fresh.
+    /// Evict the least used key of the limit that holds most.
     #[default]
     Evict,
-    /// Deny the request.
+    /// Deny the request, unless its limit holds less than its share of the store.
     Deny,
-}
-
-/// How a Redis or Valkey store is set up.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-#[non_exhaustive]
-pub struct RedisConfig {
-    /// The prefix of every key.
-    pub prefix: KeyPrefix,
 }
 
 impl Config {
@@ -161,6 +180,12 @@ impl Config {
     pub const DEADLINE: Span = match Span::from_millis(50) {
         Ok(span) => span,
         Err(_) => Span::MILLISECOND,
+    };
+
+    /// The default of [`Config::max_clock_back`]: 5 s.
+    pub const MAX_CLOCK_BACK: Span = match Span::from_millis(5_000) {
+        Ok(span) => span,
+        Err(_) => Span::MINUTE,
     };
 
     /// The configuration of a service without a file: one limit, `demo`.
@@ -250,20 +275,26 @@ impl PartialEq for Config {
             listen,
             enabled,
             unknown_limits,
+            max_clock_back,
             http,
             limits,
             memory,
             redis,
+            fallback,
+            service,
             warnings: _,
         } = self;
         *store == other.store
             && *listen == other.listen
             && *enabled == other.enabled
             && *unknown_limits == other.unknown_limits
+            && *max_clock_back == other.max_clock_back
             && *http == other.http
             && *limits == other.limits
             && *memory == other.memory
             && *redis == other.redis
+            && *fallback == other.fallback
+            && *service == other.service
     }
 }
 

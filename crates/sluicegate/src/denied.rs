@@ -100,7 +100,7 @@ impl Denied {
         match &self.why {
             Why::Decided(decision) => match decision.source() {
                 Source::Bypass => DeniedReason::Blocked,
-                Source::Fallback => DeniedReason::StoreFailed,
+                _ if decision.is_assumed() => DeniedReason::StoreFailed,
                 _ => DeniedReason::Limited,
             },
             Why::NoKey { .. } => DeniedReason::NoKey,
@@ -240,11 +240,11 @@ impl fmt::Display for Denied {
             .binding()
             .and_then(|outcome| limit.parts().get(outcome.member().part()))
             .unwrap_or_else(|| limit.name());
-        match (decision.source(), decision.retry_after()) {
-            (Source::Fallback, _) => {
+        match decision.retry_after() {
+            _ if decision.is_assumed() => {
                 write!(f, "limit `{name}` can't be asked, and is configured to deny then")
             }
-            (_, RetryAfter::After(retry)) => {
+            RetryAfter::After(retry) => {
                 write!(f, "limit `{name}` is exhausted")?;
                 let mut between = " (";
                 for strategy in self.strategies() {

@@ -27,6 +27,7 @@
 //!
 //! - `macros` (default): the attribute [`#[limit(…)]`](macro@limit).
 //! - `redis` (default): the Redis and Valkey store.
+//! - `tls` (default): TLS to its servers.
 //! - `metrics`: counters of all decisions for Prometheus ([`metrics`]).
 //! - `watch`: reloading a config file whenever it changes ([`Registry::watch`]).
 //!
@@ -50,6 +51,7 @@ mod attribute;
 mod caller;
 pub mod config;
 mod denied;
+pub mod layers;
 mod limit;
 mod limiter;
 #[cfg(feature = "metrics")]
@@ -81,13 +83,13 @@ pub use registry::{
 pub use registry::{Watch, WatchError, WatchOptions, WatchStatus};
 pub use ring_counter::RingCounter;
 pub use sluicegate_core::{
-    Action, Algorithm, Answer, BoxFuture, CalendarUnit, CalendarWindow, Clock, Cost, Costs,
-    Decision, DeniedCharge, Enforcement, Error, InvalidNumber, KeyPrefix, Limit, LimitError,
-    LimitName, ManualClock, Member, NameError, NodeId, Notes, OpenOptions, OpenedLimit, Operation,
-    Outcome, Policy, PolicyError, PolicyName, Rate, Receipt, ReceiptError, Request, RequestError,
-    RequestErrorKind, RetryAfter, SharedLimit, SharedStore, SliceCounts, Source, Span, SpanError,
-    SpecError, Start, Store, StoreError, StoreErrorKind, StoreId, StoreStats, Strategy, TimeSource,
-    Timestamp, Window,
+    Acknowledgement, Action, Algorithm, Answer, BoxFuture, CalendarUnit, CalendarWindow, Clock,
+    Cost, Costs, Decision, DeniedCharge, Enforcement, Error, InvalidNumber, KeyPrefix,
+    LeaseOptions, Limit, LimitError, LimitName, ManualClock, Measure, MeasureKind, Member,
+    NameError, NodeId, Notes, OpenOptions, OpenedLimit, Operation, Outcome, Policy, PolicyError,
+    PolicyName, Rate, Receipt, ReceiptError, Request, RequestError, RequestErrorKind, RetryAfter,
+    SharedLimit, SharedStore, SliceCounts, Source, Span, SpanError, SpecError, Start, Store,
+    StoreError, StoreErrorKind, StoreId, StoreStats, Strategy, TimeSource, Timestamp, Window,
 };
 /// The HTTP side: keys from requests, client addresses, response fields and problem bodies.
 pub use sluicegate_http as http;

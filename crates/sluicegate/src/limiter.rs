@@ -342,6 +342,7 @@ impl<S: Store> Limiter<S> {
             Operation::Charge | Operation::GiveBack { .. } | Operation::Refund | Operation::Reset
         );
         let fallback = |allowed| Ok(Decision::fallback(self.limit(), allowed));
+        // Where `Local` applies, a layer has decided, and what fails here is what it can't decide.
         let answer = match (self.inner.on_store_failure, &failure) {
             (OnStoreFailure::Allow, Some(_)) if is_question => fallback(true),
             (OnStoreFailure::Deny, Some(_)) if is_question => fallback(false),

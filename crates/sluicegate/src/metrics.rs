@@ -2,15 +2,22 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 
-use prometheus_client::encoding::text;
-use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
-use prometheus_client::metrics::counter::Counter;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{
+    DescriptorEncoder, EncodeLabelSet, EncodeLabelValue, EncodeMetric as _, LabelValueEncoder,
+    MetricEncoder, text,
+};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use sluicegate_core::{
-    Decision, Limit, LimitName, Notes, Operation, PolicyName, Source, StoreError, StoreErrorKind,
+    Decision, Limit, LimitName, Measure, MeasureKind, Notes, Operation, PolicyName, SharedStore,
+    Source, Store, StoreError, StoreErrorKind,
 };
 
 use crate::observe::{Answered, Observer};
@@ -23,9 +30,17 @@ use crate::observe::{Answered, Observer};
 ///
 /// | metric | labels | counts |
 /// | --- | --- | --- |
-/// | `sluicegate_decisions_total` | `limit`, `policy`, `outcome` | checks; `policy` is the one that binds, empty when none does. The outcomes `allowed`, `denied`, `bypassed`, `blocked`, `failed_open`, `failed_closed` add up to all checks that were answered; `shadow_denied` counts a watching policy that would have denied |
+/// | `sluicegate_decisions_total` | `limit`, `policy`, `outcome` | checks; `policy` is the one that binds, empty when none does. The outcomes `allowed`, `denied`, `bypassed`, `blocked`, `failed_open`, `failed_closed`, `local_allowed`, `local_denied` add up to all checks that were answered; `shadow_denied` counts a watching policy that would have denied |
 /// | `sluicegate_check_duration_seconds` | | how long the store took to answer a check, or to fail; not of those that asked nothing |
 /// | `sluicegate_store_errors_total` | `kind` | calls that the store failed |
+/// | `sluicegate_store_calls_total`, `sluicegate_store_requests_total` | | what was sent to servers, and the requests in it; of a store that is [added](Metrics::add_store), as all that follows |
+/// | `sluicegate_breaker_open`, `…_openings_total`, `…_refusals_total` | `node` | whether a store is left alone, how often it was, and the requests that failed for it |
+/// | `sluicegate_deny_cache_answers_total` | | denials that were answered again without asking |
+/// | `sluicegate_lease_answers_total`, `…_asked_total` | | requests of leased limits decided without asking the store, and those that it was asked about |
+/// | `sluicegate_lease_units_granted_total`, `…_spent_total`, `…_returned_total`, `…_expired_total` | | leased units, and what became of them |
+/// | `sluicegate_fallback_answers_total` | `allowed` | requests decided by the share of this process |
+/// | `sluicegate_fallback_charges_total` | `outcome` | keys charged when the store was back: `charged`, or `unknown` whether |
+/// | `sluicegate_fallback_active`, `…_owing_keys`, `…_processes` | | the stores or nodes that are stood in for, the keys to be charged, the processes that share the limits |
 /// | `sluicegate_state_notes_total` | `note` | answers of the store with a note: `discarded`, a state could not be read and counted as absent; `restamped`, one was stamped far ahead of now; `full`, a bounded store had no room |
 ///
 /// ```
@@ -52,7 +67,12 @@ pub struct Metrics {
     duration: Histogram,
     store_errors: Family<StoreErrorLabels, Counter>,
     notes: Family<NoteLabels, Counter>,
+    stores: Stores,
 }
+
+/// The stores whose own numbers are written too.
+#[derive(Clone, Default)]
+struct Stores(Arc<RwLock<Vec<SharedStore>>>);
 
 #[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
 struct DecisionLabels {
@@ -105,6 +125,7 @@ impl Metrics {
             StoreErrorKind::Timeout,
             StoreErrorKind::Unavailable,
             StoreErrorKind::Overloaded,
+            StoreErrorKind::Unacknowledged,
             StoreErrorKind::Unexpected,
         ] {
             drop(store_errors.get_or_create(&StoreErrorLabels::new(kind)));
@@ -134,7 +155,29 @@ impl Metrics {
             "Answers of the store with a note on the states it found",
             notes.clone(),
         );
-        Self { registry, decisions, series: AtomicUsize::new(0), duration, store_errors, notes }
+        let stores = Stores::default();
+        registry.register_collector(Box::new(stores.clone()));
+        let series = AtomicUsize::new(0);
+        Self { registry, decisions, series, duration, store_errors, notes, stores }
+    }
+
+    /// Writes what a store and its layers count, too: once for all limits in it.
+    ///
+    /// ```
+    /// use sluicegate::layers::DenyCache;
+    /// use sluicegate::{Limiter, MemoryStore, metrics::Metrics};
+    ///
+    /// let (metrics, store) = (Metrics::new(), DenyCache::new(MemoryStore::new()));
+    /// metrics.add_store(store.clone());
+    /// let limiter = Limiter::new(store, sluicegate::limit("login", ["gcra 1/h"])?);
+    /// for _ in 0..3 {
+    ///     let _ = limiter.check_now("alice")?;
+    /// }
+    /// assert!(metrics.render()?.contains("sluicegate_deny_cache_answers_total 1"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn add_store(&self, store: impl Store) {
+        self.stores.0.write().unwrap_or_else(PoisonError::into_inner).push(SharedStore::new(store));
     }
 
     /// The metrics as text.
@@ -158,8 +201,10 @@ impl Metrics {
 
     fn decided(&self, limit: &Limit, decision: &Decision) {
         let outcome = match (decision.source(), decision.is_allowed()) {
-            (Source::Fallback, true) => "failed_open",
-            (Source::Fallback, false) => "failed_closed",
+            (Source::Fallback, true) if decision.is_assumed() => "failed_open",
+            (Source::Fallback, false) if decision.is_assumed() => "failed_closed",
+            (Source::Fallback, true) => "local_allowed",
+            (Source::Fallback, false) => "local_denied",
             (Source::Bypass, true) => "bypassed",
             (Source::Bypass, false) => "blocked",
             (_, true) => "allowed",
@@ -224,6 +269,43 @@ impl Observer for Metrics {
     }
 }
 
+impl Collector for Stores {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let stores = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let mut measures: Vec<Measure> = stores.iter().flat_map(Store::measures).collect();
+        // All of one name are one family, also those of several stores.
+        measures.sort_by(|one, other| {
+            one.name().cmp(other.name()).then_with(|| one.labels().cmp(other.labels()))
+        });
+        for family in measures.chunk_by(|one, other| one.name() == other.name()) {
+            let (name, help, kind) = (family[0].name(), family[0].help(), family[0].kind());
+            let metric_type = match kind {
+                MeasureKind::Counter => MetricType::Counter,
+                MeasureKind::Gauge => MetricType::Gauge,
+            };
+            let mut family_encoder = encoder.encode_descriptor(name, help, None, metric_type)?;
+            if family[0].labels().len() == 0 {
+                encode(kind, family, family_encoder)?;
+                continue;
+            }
+            for same in family.chunk_by(|one, other| one.labels().eq(other.labels())) {
+                let labels: Vec<_> = same[0].labels().collect();
+                encode(kind, same, family_encoder.encode_family(&labels)?)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Writes the sum of what is measured under the same labels.
+fn encode(kind: MeasureKind, same: &[Measure], encoder: MetricEncoder<'_>) -> fmt::Result {
+    let sum = same.iter().map(Measure::value).fold(0, u64::saturating_add);
+    match kind {
+        MeasureKind::Counter => ConstCounter::new(sum).encode(encoder),
+        MeasureKind::Gauge => ConstGauge::new(sum).encode(encoder),
+    }
+}
+
 const fn noted(notes: Notes) -> [(&'static str, bool); 3] {
     [("discarded", notes.discarded), ("restamped", notes.restamped), ("full", notes.full)]
 }
@@ -231,6 +313,12 @@ const fn noted(notes: Notes) -> [(&'static str, bool); 3] {
 impl Default for Metrics {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+impl fmt::Debug for Stores {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Stores").finish_non_exhaustive()
     }
 }
 
@@ -248,6 +336,7 @@ impl StoreErrorLabels {
                 StoreErrorKind::Timeout => "timeout",
                 StoreErrorKind::Unavailable => "unavailable",
                 StoreErrorKind::Overloaded => "overloaded",
+                StoreErrorKind::Unacknowledged => "unacknowledged",
                 _ => "unexpected",
             },
         }

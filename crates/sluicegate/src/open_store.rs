@@ -1,14 +1,21 @@
 //! Opening a store from its URL.
 
 use std::fmt;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
+#[cfg(feature = "redis")]
+use sluicegate_core::Store;
 use sluicegate_core::{Clock, KeyPrefix, SharedStore, Span};
 use sluicegate_memory::MemoryStore;
 #[cfg(feature = "redis")]
-use sluicegate_redis::RedisStore;
+use sluicegate_redis::{RedisStore, RedisStoreBuilder};
 
-use crate::config::{Config, MemoryConfig, Overflow, StoreUrl};
+use crate::config::{
+    Config, FallbackConfig, MemoryConfig, Overflow, RedisAccess, SentinelAccess, StoreUrl, Switch,
+};
+#[cfg(feature = "redis")]
+use crate::layers::{Breaker, DenyCache, Fallback, Leases};
 use crate::uses::MissingNames;
 
 /// The options of a store. Each kind of store uses those that concern it.
@@ -17,9 +24,23 @@ use crate::uses::MissingNames;
 pub struct StoreOptions {
     /// Redis: the prefix of every key.
     pub prefix: KeyPrefix,
+    /// Redis: how its servers let us in, where the URL doesn't say it.
+    pub access: RedisAccess,
+    /// Redis: how sentinels let us in, where the URL names some.
+    pub sentinel: SentinelAccess,
     /// Redis: how long one call may take for a limit without a deadline. Default: 50 ms.
     pub deadline: Span,
-    /// Embedded store: the maximum number of keys, and what happens beyond.
+    /// Redis: whether a server that fails is left alone for a while. Default: on.
+    pub breaker: Switch,
+    /// Redis: how many connections go to each server, or each node of a cluster, up to 16. Default: 1.
+    pub connections: NonZeroUsize,
+    /// Redis: what stands in for a server that fails, for limits whose
+    /// [`OnStoreFailure`](crate::OnStoreFailure) is `Local`. Default: nothing.
+    pub fallback: Option<FallbackConfig>,
+    /// How far ahead of the store's clock a state may be stamped before it counts as stamped now.
+    /// Default: 5 s.
+    pub max_clock_back: Span,
+    /// Embedded store: the maximum number of keys and of their bytes, and what happens beyond.
     pub memory: MemoryConfig,
     /// Embedded store: its clock. Default: the process's clock.
     pub clock: Option<Arc<dyn Clock>>,
@@ -72,18 +93,22 @@ impl StoreUrl {
     /// ```
     ///
     /// # Errors
-    /// If this build or the Redis client doesn't support the URL.
+    /// If this build doesn't support the URL, or the options don't go with it.
     pub fn open(&self, options: &StoreOptions) -> Result<SharedStore, OpenError> {
         match self {
             Self::Memory => Ok(SharedStore::new(options.embedded())),
             #[cfg(feature = "redis")]
             Self::Redis(url) => {
-                let store = RedisStore::builder(url.expose())
-                    .map_err(|error| OpenError::store(format!("store {self}: {error}")))?
+                let builder = RedisStoreBuilder::new(url)
+                    .and_then(|builder| options.access.apply(url, builder))
+                    .and_then(|builder| options.sentinel.apply(url, &options.access, builder))
+                    .map_err(|error| OpenError::store(format!("store {self}: {error}")))?;
+                let builder = builder
                     .prefix(options.prefix.clone())
                     .deadline(options.deadline)
-                    .build();
-                Ok(SharedStore::new(store))
+                    .connections(options.connections)
+                    .max_clock_back(options.max_clock_back);
+                Ok(options.with_layers(builder.build()))
             }
             #[cfg(not(feature = "redis"))]
             Self::Redis(_) => Err(OpenError::store(format!(
@@ -94,10 +119,33 @@ impl StoreUrl {
 }
 
 impl StoreOptions {
+    /// The layers before a server. Denials are remembered, units taken ahead, and a local limiter stands
+    /// in only for limits that ask for it.
+    #[cfg(feature = "redis")]
+    fn with_layers(&self, store: RedisStore) -> SharedStore {
+        match self.breaker {
+            Switch::On => self.falling_back(Breaker::new(store)),
+            Switch::Off => self.falling_back(store),
+        }
+    }
+
+    #[cfg(feature = "redis")]
+    fn falling_back(&self, store: impl Store) -> SharedStore {
+        match self.fallback {
+            Some(FallbackConfig { processes }) => {
+                within_reach(Fallback::builder(store, processes).by_default(false).build())
+            }
+            None => within_reach(store),
+        }
+    }
+
     fn embedded(&self) -> MemoryStore {
-        let mut builder = MemoryStore::builder();
+        let mut builder = MemoryStore::builder().max_clock_back(self.max_clock_back);
         if let Some(most) = self.memory.max_keys {
             builder = builder.max_keys(most);
+        }
+        if let Some(most) = self.memory.max_bytes {
+            builder = builder.max_bytes(most);
         }
         builder = builder.overflow(match self.memory.overflow {
             Overflow::Evict => sluicegate_memory::Overflow::Evict,
@@ -110,11 +158,23 @@ impl StoreOptions {
     }
 }
 
+#[cfg(feature = "redis")]
+fn within_reach(store: impl Store) -> SharedStore {
+    let remembering = DenyCache::builder(store).by_default(false).build();
+    SharedStore::new(Leases::builder(remembering).by_default(None).build())
+}
+
 impl Default for StoreOptions {
     fn default() -> Self {
         Self {
             prefix: KeyPrefix::default(),
+            access: RedisAccess::default(),
+            sentinel: SentinelAccess::default(),
             deadline: Config::DEADLINE,
+            breaker: Switch::On,
+            connections: NonZeroUsize::MIN,
+            fallback: None,
+            max_clock_back: Config::MAX_CLOCK_BACK,
             memory: MemoryConfig::default(),
             clock: None,
         }
@@ -126,7 +186,13 @@ impl From<&Config> for StoreOptions {
     fn from(config: &Config) -> Self {
         Self {
             prefix: config.redis.prefix.clone(),
+            access: config.redis.access.clone(),
+            breaker: config.redis.breaker,
+            connections: config.redis.connections,
+            fallback: config.fallback,
+            sentinel: config.redis.sentinel.clone(),
             memory: config.memory.clone(),
+            max_clock_back: config.max_clock_back,
             ..Self::default()
         }
     }
@@ -136,7 +202,13 @@ impl fmt::Debug for StoreOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("StoreOptions")
             .field("prefix", &self.prefix)
+            .field("access", &self.access)
+            .field("sentinel", &self.sentinel)
             .field("deadline", &self.deadline)
+            .field("breaker", &self.breaker)
+            .field("connections", &self.connections)
+            .field("fallback", &self.fallback)
+            .field("max_clock_back", &self.max_clock_back)
             .field("memory", &self.memory)
             .finish_non_exhaustive()
     }
@@ -155,21 +227,54 @@ impl std::error::Error for OpenError {}
 
 #[cfg(test)]
 mod tests {
-    use sluicegate_core::Store as _;
+    use sluicegate_core::{ManualClock, Store as _, Timestamp};
 
     use super::*;
 
     #[test]
     fn the_embedded_store_is_set_up_as_told() {
         let mut options = StoreOptions::default();
-        options.memory.max_keys = std::num::NonZeroUsize::new(1_234);
+        options.memory.max_keys = NonZeroUsize::new(1_234);
+        options.memory.max_bytes = NonZeroUsize::new(5_000_000);
         let store = StoreUrl::Memory.open(&options).unwrap();
         assert_eq!(store.stats().max_keys, Some(1_234));
+        assert_eq!(store.stats().max_bytes, Some(5_000_000));
         let limiter = crate::Limiter::new(store.clone(), crate::limit("l", ["gcra 1/s"]).unwrap());
         assert!(limiter.check_now("k").unwrap().is_allowed());
         assert_eq!(store.stats().keys, Some(1), "clones share the state");
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(store.ping()).unwrap();
+    }
+
+    #[test]
+    #[cfg(feature = "redis")]
+    fn as_many_connections_are_opened_as_the_configuration_says() {
+        let text = "redis: {connections: 3}\nlimits: {l: {policies: [gcra 1/s]}}";
+        let config = Config::parse(text, "limits.yaml").unwrap();
+        assert_eq!(StoreOptions::from(&config).connections.get(), 3);
+        assert_eq!(StoreOptions::default().connections.get(), 1);
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_holds_up_a_key_as_long_as_the_configuration_says() {
+        let allows_after_two_seconds = |more: &str| {
+            let text = format!("{more}\nlimits: {{l: {{policies: [gcra 1/s]}}}}");
+            let config = Config::parse(&text, "limits.yaml").unwrap();
+            let clock = Arc::new(ManualClock::default());
+            let at = |seconds: u64| Timestamp::from_micros(seconds * 1_000_000).unwrap();
+            let mut options = StoreOptions::from(&config);
+            options.clock = Some(clock.clone());
+            let store = config.store.open(&options).unwrap();
+            let limiter = crate::Limiter::new(store, config.limits[0].limit.clone());
+            let [first, second, third] = [1_000, 900, 902].map(|seconds| {
+                clock.set(at(seconds));
+                limiter.check_now("k").unwrap().is_allowed()
+            });
+            assert!(first && !second);
+            third
+        };
+        assert!(allows_after_two_seconds(""), "five seconds is what it is by default");
+        assert!(!allows_after_two_seconds("max_clock_back: 2min"));
     }
 
     #[test]
@@ -185,5 +290,14 @@ mod tests {
         assert_ne!(one, id("redis://user:secret@127.0.0.1:1/3"), "a database has its own keys");
         assert_eq!(id("redis://127.0.0.1:1"), id("redis://127.0.0.1:1/0"));
         assert_ne!(id("memory:"), id("memory:"), "each embedded store is its own");
+        // Several servers are the same in whatever order they are named.
+        let [one, other] =
+            ["a:1,b:2", "b:2,a:1"].map(|hosts| id(&format!("redis+cluster://{hosts}")));
+        assert_eq!(one, other);
+        assert_ne!(id("redis+cluster://a:1"), id("redis://a:1"));
+        let [one, other] =
+            ["a:1,b:2", "b:2,a:1"].map(|hosts| id(&format!("redis+sentinel://{hosts}/main")));
+        assert_eq!(one, other);
+        assert_ne!(one, id("redis+sentinel://a:1,b:2/other"));
     }
 }

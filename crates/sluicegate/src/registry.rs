@@ -233,8 +233,8 @@ impl Registry {
     /// [switched](Registry::switch) at run time stays switched.
     ///
     /// # Errors
-    /// If it changes something that needs a restart: the store, its options, or the service's
-    /// listen address. A registry that was given its store in code ignores the configuration's
+    /// If it changes something that needs a restart: the store, its options, or where the service
+    /// listens and how much it takes on. A registry that was given its store in code ignores the configuration's
     /// store. Also if it lacks what the program [uses](Registry::open_for): all names are told.
     pub fn replace(&self, config: &Config) -> Result<Changes, ReloadError> {
         let mut writer = self.shared.write();

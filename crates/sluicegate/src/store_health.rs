@@ -59,6 +59,9 @@ impl StoreHealth {
             OnStoreFailure::Error => "requests get an error: `on_store_failure` is `error`",
             OnStoreFailure::Allow => "requests pass uncounted: `on_store_failure` is `allow`",
             OnStoreFailure::Deny => "requests are denied: `on_store_failure` is `deny`",
+            OnStoreFailure::Local => {
+                "requests that can't be decided here get an error: `on_store_failure` is `local`"
+            }
         };
         let more = match untold {
             0 => String::new(),

@@ -4,8 +4,9 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use sluicegate::http::fixed;
+use sluicegate::layers::Processes;
 use sluicegate::middleware::{Middleware, Verdict};
-use sluicegate::{Config, Denied, Gate, Limiter, MemoryStore, Registry, SharedStore};
+use sluicegate::{Config, Denied, Gate, Limiter, MemoryStore, Registry, SharedStore, layers};
 use sluicegate_testkit::layers::{Breaker, Failing, Fallback, stack};
 
 fn registry(down: &Failing) -> Registry {
@@ -72,6 +73,9 @@ mod suite {
             SharedStore::new(Breaker::new(MemoryStore::new())),
             SharedStore::new(Fallback(MemoryStore::new(), MemoryStore::new())),
             SharedStore::new(stack(&Failing::down(), MemoryStore::new())),
+            SharedStore::new(layers::Breaker::new(layers::DenyCache::new(MemoryStore::new()))),
+            SharedStore::new(layers::Leases::new(layers::Breaker::new(MemoryStore::new()))),
+            SharedStore::new(layers::Fallback::new(MemoryStore::new(), Processes::Counted)),
         ]]
     );
 }

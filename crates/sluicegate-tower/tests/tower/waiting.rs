@@ -66,6 +66,19 @@ async fn a_bucket_makes_a_queue_of_those_who_may_wait() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn of_a_crowd_that_may_wait_a_bounded_number_does() {
+    let limits = Limits::with("token_bucket 1/s burst 1");
+    let layer = LimitLayer::new(limits.api()).wait_up_to(Duration::from_secs(60)).wait_at_most(2);
+    let refused = (0, 429);
+    let crowd = [(0, 200), refused, refused, refused, (1, 200), (2, 200)];
+    assert_eq!(ask(layer.clone(), 6).await, crowd);
+    // Their places are free again, for clones of the layer too. To the store no time has passed.
+    assert_eq!(ask(layer, 6).await, [refused, refused, refused, refused, (3, 200), (4, 200)]);
+    let nobody = LimitLayer::new(limits.api()).wait_up_to(Duration::from_secs(60)).wait_at_most(0);
+    assert_eq!(ask(nobody, 2).await, [refused, refused]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn whoever_gives_up_waiting_gives_its_turn_back() {
     let limits = Limits::with("token_bucket 1/s burst 1");
     let layer = LimitLayer::new(limits.api()).wait_up_to(Duration::from_secs(1));

@@ -1,17 +1,22 @@
 //! Validates a tree of YAML values into a [`Config`], and reports all problems.
 
+mod fallback;
 mod http;
 mod keys;
+mod leases;
 mod limits;
+mod redis;
+mod replicas;
+mod service;
 
 use std::num::NonZeroUsize;
 
-use sluicegate_core::{KeyPrefix, did_you_mean, nearest};
+use sluicegate_core::{did_you_mean, nearest};
 
 use super::problem::{ConfigErrors, Position, Reporter, excerpt};
 use super::switch::{Switch, UnknownLimit};
 use super::tree::{self, Key, Node, Value};
-use super::{Config, MemoryConfig, Overflow, RedisConfig, StoreUrl, warnings};
+use super::{Config, HttpConfig, MemoryConfig, OnStoreFailure, Overflow, StoreUrl, warnings};
 
 /// Parses and validates the text of a file.
 pub(super) fn config(text: &str, mut reporter: Reporter) -> Result<Config, ConfigErrors> {
@@ -38,6 +43,13 @@ struct Checker<'a> {
     text: &'a str,
     reporter: &'a mut Reporter,
     warnings: Reporter,
+}
+
+/// What a limit needs to know of the rest of the file.
+#[derive(Clone, Copy, Debug)]
+struct Around<'a> {
+    http: &'a HttpConfig,
+    has_fallback: bool,
 }
 
 /// The known fields of a map, each once.
@@ -77,12 +89,18 @@ impl Checker<'_> {
         let enabled = field(&fields, "enabled").map(|node| self.switch(node, "enabled"));
         let unknown = field(&fields, "unknown_limits")
             .map(|node| self.one_of(node, "unknown_limits", &UnknownLimit::WORDS));
+        let clock = field(&fields, "max_clock_back").map(|node| self.max_clock_back(node));
         let http = field(&fields, "http").map(|node| self.http(node)).unwrap_or_default_if_absent();
         let memory = field(&fields, "memory").map(|node| self.memory(node));
         let redis = field(&fields, "redis").map(|node| self.redis(node));
+        let service = field(&fields, "service").map(|node| self.service(node));
+        let fallback = field(&fields, "fallback").map(|node| self.fallback(node));
         let limits = match fields.iter().find(|(key, _)| key.name == "limits") {
             // Problems in `http` don't prevent checking the limits.
-            Some((key, node)) => self.limits(key, node, &http.clone().unwrap_or_default()),
+            Some((key, node)) => {
+                let http = http.clone().unwrap_or_default();
+                self.limits(key, node, Around { http: &http, has_fallback: fallback.is_some() })
+            }
             None => {
                 if !is_misspelt(root, "limits", &FIELDS) {
                     self.report(root.position, "limits", NO_LIMITS);
@@ -94,22 +112,45 @@ impl Checker<'_> {
         if let Some(store) = &store {
             self.warn_of_other_stores(store, &fields);
         }
+        if let (Some((key, _)), Some(limits)) =
+            (fields.iter().find(|(key, _)| key.name == "fallback"), &limits)
+            && !limits.iter().any(|limit| limit.on_store_failure == OnStoreFailure::Local)
+        {
+            let message = "fallback: has no effect while no limit has `on_store_failure: local`";
+            self.warnings.report(key.position, message);
+        }
+        if let (Some(StoreUrl::Memory), Some(limits)) = (&store, field(&fields, "limits")) {
+            self.warn_of_replicas(limits);
+        }
+        #[cfg(feature = "redis")]
+        if let (Some(store), Some(Some(redis)), Some(node)) =
+            (&store, &redis, field(&fields, "redis"))
+        {
+            self.match_redis(store, redis, node);
+        }
         if let (Some(Some(memory)), Some(limits)) = (&memory, &limits)
-            && let Some(max_keys) = memory.max_keys
-            && let Some(warning) = warnings::of_max_keys(max_keys, limits)
             && let Some(node) = field(&fields, "memory")
         {
-            self.warnings.report(node.position, &format!("memory.max_keys: {warning}"));
+            let of_keys = memory.max_keys.and_then(|most| warnings::of_max_keys(most, limits));
+            let of_bytes = memory.max_bytes.and_then(|most| warnings::of_max_bytes(most, limits));
+            for (name, warning) in [("max_keys", of_keys), ("max_bytes", of_bytes)] {
+                if let Some(warning) = warning {
+                    self.warnings.report(node.position, &format!("memory.{name}: {warning}"));
+                }
+            }
         }
         Some(Config {
             store: store?,
             listen: listen.unwrap_or(Some(Config::LISTEN))?,
             enabled: enabled.unwrap_or_default_if_absent()?,
             unknown_limits: unknown.unwrap_or_default_if_absent()?,
+            max_clock_back: clock.unwrap_or(Some(Config::MAX_CLOCK_BACK))?,
             http: http?,
             limits: limits?,
             memory: memory.unwrap_or_default_if_absent()?,
             redis: redis.unwrap_or_default_if_absent()?,
+            fallback: fallback.map_or(Some(None), |checked| checked.map(Some))?,
+            service: service.unwrap_or_default_if_absent()?,
             warnings: Vec::new(),
         })
     }
@@ -146,55 +187,43 @@ impl Checker<'_> {
     }
 
     fn memory(&mut self, node: &Node) -> Option<MemoryConfig> {
-        let fields = self.fields(node, "memory", &["max_keys", "overflow"])?;
-        let max_keys = field(&fields, "max_keys").map(|node| self.max_keys(node));
+        let fields = self.fields(node, "memory", &["max_keys", "max_bytes", "overflow"])?;
+        let max_keys =
+            field(&fields, "max_keys").map(|node| self.size(node, "memory.max_keys", "1000000"));
+        let max_bytes = field(&fields, "max_bytes")
+            .map(|node| self.size(node, "memory.max_bytes", "256000000"));
         let overflow = field(&fields, "overflow").map(|node| {
             let words = [("evict", Overflow::Evict), ("deny", Overflow::Deny)];
             self.one_of(node, "memory.overflow", &words)
         });
         Some(MemoryConfig {
             max_keys: max_keys.map_or(Some(None), |checked| checked.map(Some))?,
+            max_bytes: max_bytes.map_or(Some(None), |checked| checked.map(Some))?,
             overflow: overflow.unwrap_or_default_if_absent()?,
         })
     }
 
-    fn max_keys(&mut self, node: &Node) -> Option<NonZeroUsize> {
+    fn size(&mut self, node: &Node, path: &str, example: &str) -> Option<NonZeroUsize> {
         let number = self.number(node);
         if number.is_none() {
             let message = format!(
-                "must be a whole number from 1 to {}, such as 1000000, but is {}",
+                "must be a whole number from 1 to {}, such as {example}, but is {}",
                 usize::MAX,
                 self.described(node)
             );
-            self.report(node.position, "memory.max_keys", &message);
+            self.report(node.position, path, &message);
         }
         number
     }
 
-    fn redis(&mut self, node: &Node) -> Option<RedisConfig> {
-        let fields = self.fields(node, "redis", &["prefix"])?;
-        let prefix = field(&fields, "prefix").map(|node| self.prefix(node));
-        Some(RedisConfig { prefix: prefix.unwrap_or_default_if_absent()? })
-    }
-
-    fn prefix(&mut self, node: &Node) -> Option<KeyPrefix> {
-        let text = self.text(node, "redis.prefix", "text such as `sg`")?;
-        if let Some(warning) = warnings::of_prefix(text) {
-            self.warnings.report(node.position, &format!("redis.prefix: {warning}"));
-        }
-        text.parse()
-            .map_err(|error: sluicegate_core::KeyPrefixError| {
-                self.report(node.position, "redis.prefix", &error.to_string());
-            })
-            .ok()
-    }
-
     fn warn_of_other_stores(&mut self, store: &StoreUrl, fields: &Fields<'_>) {
-        let idle = match store {
-            StoreUrl::Memory => "redis",
-            StoreUrl::Redis(_) => "memory",
+        let idle: &[&str] = match store {
+            // It never fails.
+            StoreUrl::Memory => &["redis", "fallback"],
+            StoreUrl::Redis(_) => &["memory"],
         };
-        for (key, _) in fields.iter().filter(|(key, _)| key.name == idle) {
+        for (key, _) in fields.iter().filter(|(key, _)| idle.contains(&key.name.as_str())) {
+            let idle = &key.name;
             let message = format!("{idle}: has no effect while `store` is {store}");
             self.warnings.report(key.position, &message);
         }
@@ -286,8 +315,19 @@ impl Checker<'_> {
     }
 }
 
-const FIELDS: [&str; 8] =
-    ["store", "listen", "enabled", "unknown_limits", "limits", "http", "memory", "redis"];
+const FIELDS: [&str; 11] = [
+    "store",
+    "listen",
+    "enabled",
+    "unknown_limits",
+    "max_clock_back",
+    "limits",
+    "http",
+    "memory",
+    "redis",
+    "fallback",
+    "service",
+];
 const EXAMPLE: &str = "token_bucket 10/s burst 20";
 const NO_LIMITS: &str =
     "there is no limit: write one such as `demo: {policies: [\"token_bucket 10/s burst 20\"]}`";

@@ -1,6 +1,6 @@
 //! One limit of a config file.
 
-use sluicegate_core::{Limit, Span};
+use sluicegate_core::{Acknowledgement, LeaseOptions, Limit, Span};
 use sluicegate_http::{KeyExpression, KeyMatcher, OnMissingKey};
 
 use super::Override;
@@ -41,6 +41,14 @@ pub struct LimitConfig {
     /// How long the store may take for an answer: 1 ms to 60 s. The default in a file is 50 ms;
     /// `None` means the store's own deadline.
     pub deadline: Option<Span>,
+    /// Whether what a server has just denied is denied again without asking it, for a second at most
+    /// ([`DenyCache`](crate::layers::DenyCache)). Default: off.
+    pub deny_cache: Switch,
+    /// How much of what a server limits is taken ahead, and spent here without asking it
+    /// ([`Leases`](crate::layers::Leases)). Default: nothing.
+    pub leases: LeaseOptions,
+    /// What replicas of a server have to say before a decision counts. Default: nothing.
+    pub replicas: Option<Acknowledgement>,
 }
 
 impl LimitConfig {
@@ -57,6 +65,9 @@ impl LimitConfig {
             overrides: Vec::new(),
             on_store_failure: OnStoreFailure::default(),
             deadline: None,
+            deny_cache: Switch::Off,
+            leases: LeaseOptions::NONE,
+            replicas: None,
         }
     }
 }
@@ -78,4 +89,8 @@ pub enum OnStoreFailure {
     Allow,
     /// Deny every request.
     Deny,
+    /// Decide in this process, with its share of the limit. A store with the layer
+    /// [`Fallback`](crate::layers::Fallback) does; with another store it is an error, and so is what that
+    /// layer can't decide.
+    Local,
 }

@@ -84,10 +84,11 @@ impl Override {
                      policies of the override out"
                 ))
             })?;
-            let policy = Policy::new(algorithm).map_err(|error: PolicyError| {
+            // A default name stays a default, so that the spec prints as it was written.
+            let policy = member.policy().with_algorithm(algorithm);
+            policies.push(policy.map_err(|error: PolicyError| {
                 fault(format!("policy `{name}` times {times}: {error}"))
-            })?;
-            policies.push(like(member, policy));
+            })?);
         }
         Self::new(key, base, policies)
     }
@@ -134,24 +135,6 @@ const fn faulty(error: &LimitError) -> Option<usize> {
         LimitError::DuplicateName { index, .. } => Some(*index),
         _ => None,
     }
-}
-
-/// The policy with the numbers of `algorithm`, and everything else from `member`.
-fn like(member: &Member, policy: Policy) -> Policy {
-    use sluicegate_core::{DeniedCharge, Enforcement};
-    let base = member.policy();
-    let mut policy = policy.with_cost(base.cost());
-    // A default name stays a default, so that the spec prints as it was written.
-    if let Some(name) = base.name() {
-        policy = policy.named(name.clone());
-    }
-    if base.enforcement() == Enforcement::Shadow {
-        policy = policy.shadow();
-    }
-    if base.denied_charge() == DeniedCharge::Charged {
-        policy = policy.charge_denied();
-    }
-    policy
 }
 
 /// The algorithm with `times` its numbers, or the number that has no such multiple.

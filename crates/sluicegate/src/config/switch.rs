@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Whether a limit, or all of them, are in force.
+/// Whether something, such as a limit, is in force.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum Switch {

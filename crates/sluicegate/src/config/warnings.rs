@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 
 use sluicegate_core::{
     Algorithm, DeniedCharge, Enforcement, Limit, Now, Policy, Rate, Request, RetryAfter, Strategy,
-    step,
+    kernel::Rule, step,
 };
 use sluicegate_http::{KeyComponent, KeyExpression, KeyMatcher};
 
@@ -210,6 +210,36 @@ pub(super) fn of_max_keys(max_keys: NonZeroUsize, limits: &[LimitConfig]) -> Opt
         states(&most),
         most.limit.name()
     ))
+}
+
+/// A warning about a store in which the log of some key is full before its limit is used.
+pub(super) fn of_max_bytes(max_bytes: NonZeroUsize, limits: &[LimitConfig]) -> Option<String> {
+    let largest = limits
+        .iter()
+        .flat_map(|limit| limit.limit.members().iter().map(move |member| (limit, member)))
+        .filter_map(|(limit, member)| Some((most_bytes(member.policy().rule())?, limit, member)))
+        .max_by_key(|(bytes, ..)| *bytes)?;
+    let (bytes, limit, member) = largest;
+    (bytes > max_bytes.get() as u64).then(|| {
+        format!(
+            "is less than the {bytes} bytes that one key may need under policy `{}` of limit `{}`: when it has none left, its requests are denied",
+            member.name(),
+            limit.limit.name()
+        )
+    })
+}
+
+/// The bytes of the entries that one key's log or ring may have.
+fn most_bytes(rule: &Rule) -> Option<u64> {
+    /// A stamp and a total.
+    const ENTRY: u64 = 16;
+    let Rule::Log(log) = rule else {
+        return None;
+    };
+    let most = log.strategies().iter().map(|strategy| strategy.limit).max()?;
+    // A ring has one for each slice and for the slice that is leaving.
+    let slices = if log.is_ring() { log.horizon() / log.quantum() + 1 } else { u64::MAX };
+    Some(most.min(slices) * ENTRY)
 }
 
 /// Warnings about the prefix of keys in Redis.

@@ -45,6 +45,9 @@ impl<S: Store> LimiterBuilder<S> {
     /// is, the log says once when the store begins to fail, and once when it answers again.
     pub const fn on_store_failure(mut self, answer: OnStoreFailure) -> Self {
         self.on_store_failure = answer;
+        if matches!(answer, OnStoreFailure::Local) {
+            self.options.falls_back = Some(true);
+        }
         self
     }
 

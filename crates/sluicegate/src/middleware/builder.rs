@@ -170,6 +170,14 @@ macro_rules! __middleware_builder_methods {
             self
         }
 
+        /// Sets how many requests may wait for their turn at once, if they
+        /// [may wait](Self::wait_up_to). Others pass or are refused immediately, so that a crowd of
+        /// them doesn't fill the memory. Default: 10,000. Clones of this have their places in common.
+        pub fn wait_at_most(mut self, requests: usize) -> Self {
+            self.$middleware = self.$middleware.wait_at_most(requests);
+            self
+        }
+
         /// Sets whether handlers run in the scope of a [`Caller`](sluicegate::Caller), so that
         /// limited functions inside know whose request they serve. Default: true.
         pub fn caller(mut self, switch: $crate::Switch) -> Self {
@@ -257,6 +265,10 @@ impl Rules {
 
     pub(super) fn wait_up_to(self: Arc<Self>, longest: impl Into<Span>) -> Arc<Self> {
         self.told(|rules| rules.wait_up_to = longest.into())
+    }
+
+    pub(super) fn wait_at_most(self: Arc<Self>, requests: usize) -> Arc<Self> {
+        self.told(|rules| rules.places = Rules::places(requests))
     }
 
     pub(super) fn caller(self: Arc<Self>, switch: Switch) -> Arc<Self> {

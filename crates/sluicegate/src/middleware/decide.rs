@@ -133,7 +133,10 @@ impl Rules {
     async fn ask(&self, question: &Question) -> Result<Passed, Refusal> {
         if self.queues() {
             let ask = question.ask();
-            let answer = self.gate.acquire_and_tell(&ask, self.wait_up_to, fields).await;
+            // Without a place it passes at once or not at all.
+            let place = self.places.try_acquire().ok();
+            let longest = if place.is_some() { self.wait_up_to } else { Span::ZERO };
+            let answer = self.gate.acquire_and_tell(&ask, longest, fields).await;
             return self.passed(Question::ask, &ask, answer);
         }
         let (operation, asking) = self.first();

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use sluicegate_core::Span;
 use sluicegate_http::{ClientAddress, FieldFormat, KeyExtractor, OnMissingKey, RequestView};
+use tokio::sync::Semaphore;
 
 use super::charge::Charge;
 use super::question::Charges;
@@ -33,6 +34,8 @@ pub(super) struct Rules {
     pub(super) charge_after: Option<ChargeOf>,
     pub(super) unanswered: Unanswered,
     pub(super) wait_up_to: Span,
+    /// One per request that may wait for its turn.
+    pub(super) places: Arc<Semaphore>,
     pub(super) caller: Switch,
     pub(super) warned: Arc<AtomicBool>,
 }
@@ -76,11 +79,16 @@ impl Rules {
             charge_after: None,
             unanswered: Unanswered::default(),
             wait_up_to: Span::ZERO,
+            places: Self::places(10_000),
             caller: Switch::On,
             warned: Arc::default(),
         };
         rules.show();
         rules
+    }
+
+    pub(super) fn places(requests: usize) -> Arc<Semaphore> {
+        Arc::new(Semaphore::new(requests.min(Semaphore::MAX_PERMITS)))
     }
 
     /// Updates the response fields in the gate.

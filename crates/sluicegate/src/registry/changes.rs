@@ -63,7 +63,8 @@ impl fmt::Display for Changes {
 pub enum ReloadError {
     /// A field changed that needs a restart.
     NeedsRestart {
-        /// The fields, as the file spells them: `store`, `listen`, `memory`, `redis`.
+        /// The fields, as the file spells them: `store`, `max_clock_back`, `memory`, `redis`,
+        /// `listen`, `service`.
         fields: Vec<&'static str>,
     },
     /// It lacks what the program [uses](crate::Uses): limits, or policies that the program names in

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use sluicegate_core::{Error, Limit, OpenOptions, RequestError, RequestErrorKind, SharedStore};
+use sluicegate_core::{
+    Acknowledgement, Error, Limit, OpenOptions, RequestError, RequestErrorKind, SharedStore,
+};
 use smallvec::SmallVec;
 
 use super::prepared::{Partitions, Prepared};
@@ -47,8 +49,8 @@ impl Joint {
     }
 }
 
-/// Joins limiters into one. Its deadline is the shortest of theirs, and when the store fails it
-/// does what the strictest of them does.
+/// Joins limiters into one. Its deadline is the shortest of theirs, it asks of replicas whatever any of
+/// them asks, and when the store fails it does what the strictest of them does.
 #[cold]
 fn together(numbers: &Numbers, resolved: &Resolved) -> Result<Prepared, Error> {
     let parts = &resolved.parts;
@@ -76,15 +78,20 @@ fn together(numbers: &Numbers, resolved: &Resolved) -> Result<Prepared, Error> {
         let shortest = deadlines.map(|deadline| deadline.unwrap_or(Config::DEADLINE)).min();
         options.deadline = shortest;
     }
+    let asked_of_replicas = asked.iter().filter_map(|(known, _)| known.opened.config.replicas);
+    options.acknowledged = asked_of_replicas.reduce(Acknowledgement::strictest);
     let strictness = |answer: &OnStoreFailure| match answer {
         OnStoreFailure::Allow => 0,
-        OnStoreFailure::Deny => 1,
-        OnStoreFailure::Error => 2,
+        OnStoreFailure::Local => 1,
+        OnStoreFailure::Deny => 2,
+        OnStoreFailure::Error => 3,
     };
     let answers = asked.iter().map(|(known, _)| known.opened.config.on_store_failure);
+    let answer = answers.max_by_key(strictness).unwrap_or_default();
+    options.falls_back = Some(answer == OnStoreFailure::Local);
     let limiter = Limiter::builder(SharedStore::clone(first.store()), limit)
         .options(options)
-        .on_store_failure(answers.max_by_key(strictness).unwrap_or_default())
+        .on_store_failure(answer)
         .observers(first.observers().clone());
     let partitions: Option<Partitions> =
         asked.iter().map(|(known, _)| known.partition.clone()).collect();

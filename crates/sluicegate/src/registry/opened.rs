@@ -8,7 +8,7 @@ use sluicegate_http::{KeyMap, KeyView};
 
 use super::purpose::Purpose;
 use crate::ask::Subject;
-use crate::config::LimitConfig;
+use crate::config::{LimitConfig, OnStoreFailure, Switch};
 use crate::limiter::Limiter;
 use crate::observe::Observers;
 
@@ -52,6 +52,10 @@ impl Opened {
         let open = |limit: &Limit| {
             let mut options = OpenOptions::default();
             options.deadline = config.deadline;
+            options.remembers_denials = Some(config.deny_cache == Switch::On);
+            options.leases = Some(config.leases);
+            options.acknowledged = config.replicas;
+            options.falls_back = Some(config.on_store_failure == OnStoreFailure::Local);
             Limiter::builder(store.clone(), limit.clone())
                 .options(options)
                 .on_store_failure(config.on_store_failure)

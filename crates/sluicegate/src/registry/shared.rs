@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::{ArcSwap, Guard};
-use sluicegate_core::{Error, RequestError, RequestErrorKind, SharedStore, did_you_mean};
+use sluicegate_core::{Error, RequestError, RequestErrorKind, SharedStore, Span, did_you_mean};
 use tokio::sync::watch;
 
 use super::cell::Cell;
@@ -17,7 +17,10 @@ use super::keyed::KeyedCache;
 use super::opened::Opened;
 use super::resolved::Resolved;
 use super::target::Target;
-use crate::config::{Config, HttpConfig, LimitConfig, MemoryConfig, RedisConfig, StoreUrl};
+use crate::config::{
+    Config, FallbackConfig, HttpConfig, LimitConfig, MemoryConfig, RedisConfig, ServiceConfig,
+    StoreUrl,
+};
 use crate::config::{Switch, UnknownLimit};
 use crate::observe::Observers;
 use crate::uses::{Known, MissingNames, UsedNames};
@@ -64,8 +67,19 @@ pub(super) enum StoreSource {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Fixed {
     /// `None` if the program gave the store, so that the configuration's is ignored.
-    pub(super) store: Option<(StoreUrl, MemoryConfig, RedisConfig)>,
+    pub(super) store: Option<FixedStore>,
     pub(super) listen: SocketAddr,
+    pub(super) service: ServiceConfig,
+}
+
+/// The store that a configuration names.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct FixedStore {
+    url: StoreUrl,
+    max_clock_back: Span,
+    memory: MemoryConfig,
+    redis: RedisConfig,
+    fallback: Option<FallbackConfig>,
 }
 
 impl Shared {
@@ -289,27 +303,33 @@ impl Writer {
 
 impl Fixed {
     pub(super) fn of(config: &Config, source: StoreSource) -> Self {
-        let store = (source == StoreSource::Configured)
-            .then(|| (config.store.clone(), config.memory.clone(), config.redis.clone()));
-        Self { store, listen: config.listen }
+        let store = (source == StoreSource::Configured).then(|| FixedStore {
+            url: config.store.clone(),
+            max_clock_back: config.max_clock_back,
+            memory: config.memory.clone(),
+            redis: config.redis.clone(),
+            fallback: config.fallback,
+        });
+        Self { store, listen: config.listen, service: config.service.clone() }
     }
 
     /// The fields in which `next` differs, as a file spells them.
     pub(super) fn differences(&self, next: &Self) -> Vec<&'static str> {
         let mut fields = Vec::new();
-        if let (Some((store, memory, redis)), Some((next_store, next_memory, next_redis))) =
-            (&self.store, &next.store)
-        {
-            let differs = [
-                ("store", store != next_store),
-                ("memory", memory != next_memory),
-                ("redis", redis != next_redis),
-            ];
-            fields.extend(differs.iter().filter(|(_, differs)| *differs).map(|(field, _)| *field));
+        let mut note = |field, differs| {
+            if differs {
+                fields.push(field);
+            }
+        };
+        if let (Some(store), Some(next)) = (&self.store, &next.store) {
+            note("store", store.url != next.url);
+            note("max_clock_back", store.max_clock_back != next.max_clock_back);
+            note("memory", store.memory != next.memory);
+            note("redis", store.redis != next.redis);
+            note("fallback", store.fallback != next.fallback);
         }
-        if self.listen != next.listen {
-            fields.push("listen");
-        }
+        note("listen", self.listen != next.listen);
+        note("service", self.service != next.service);
         fields
     }
 }

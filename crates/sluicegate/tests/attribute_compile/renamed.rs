@@ -29,7 +29,7 @@ mod shadowed {
     #[allow(unused_imports)]
     use crate::renamed::names_that_shadow::*;
 
-    #[crate::renamed::at_most("gcra 1/s", key = "{id}", cost = 1, crate = crate::renamed::shop::limits)]
+    #[crate::renamed::at_most("gcra 1/h", key = "{id}", cost = 1, crate = crate::renamed::shop::limits)]
     pub fn find(id: u8) -> ::core::result::Result<u8, crate::renamed::shop::limits::Denied> {
         ::core::result::Result::Ok(id)
     }

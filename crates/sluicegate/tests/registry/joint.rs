@@ -1,4 +1,9 @@
-use sluicegate::{Ask, OnStoreFailure, RequestErrorKind, Source, Switch};
+use std::sync::{Arc, Mutex};
+
+use sluicegate::{
+    Acknowledgement, Ask, Limit, MemoryStore, OnStoreFailure, OpenOptions, Registry,
+    RequestErrorKind, Source, Store, StoreId, Switch,
+};
 
 use crate::support::{Setup, admitted, check, config, now, try_check};
 
@@ -173,7 +178,7 @@ limits:
 ",
             answers[0], answers[1]
         );
-        let registry = sluicegate::Registry::open(&config(&text)).unwrap();
+        let registry = Registry::open(&config(&text)).unwrap();
         let gate = registry.gate("a").and(registry.gate("b")).unwrap();
         let error = gate.check_now(ask("k", "k")).unwrap_err();
         assert_eq!(error.as_request().unwrap().kind(), RequestErrorKind::WouldBlock);
@@ -220,4 +225,50 @@ async fn limits_are_asked_together_within_the_shortest_of_their_deadlines() {
         let error = both.check(ask("a", "b")).await.unwrap_err().to_string();
         assert!(error.contains(within), "{one} and {other}: {error}");
     }
+}
+
+/// Keeps what each limit asks of replicas.
+struct Recording(MemoryStore, Arc<Mutex<Asked>>);
+
+/// By the names of limits.
+type Asked = Vec<(String, Option<Acknowledgement>)>;
+
+impl Store for Recording {
+    type Opened = <MemoryStore as Store>::Opened;
+
+    fn id(&self) -> StoreId {
+        self.0.id()
+    }
+
+    fn open(&self, limit: Limit, options: OpenOptions) -> Self::Opened {
+        self.1.lock().unwrap().push((limit.name().to_string(), options.acknowledged));
+        self.0.open(limit, options)
+    }
+}
+
+#[test]
+fn limits_that_are_asked_together_ask_of_replicas_what_any_of_them_asks() {
+    let opened = Arc::new(Mutex::new(Asked::new()));
+    let text = "
+limits:
+  none: {policies: [gcra 1/h]}
+  quick: {policies: [gcra 1/h], replicas: {acknowledge: 1, within: 5ms}}
+  many: {policies: [gcra 1/h], replicas: {acknowledge: 3, within: 20ms}}
+";
+    let store = Recording(MemoryStore::new(), Arc::clone(&opened));
+    let registry = Registry::builder(store).config(&config(text)).build();
+    let asked = |name: &str| {
+        let opened = opened.lock().unwrap();
+        let (_, asked) = opened.iter().rev().find(|(opened, _)| opened == name).unwrap();
+        asked.map(|asked| (asked.replicas.get(), asked.within.to_string()))
+    };
+    assert_eq!(asked("none"), None);
+    assert_eq!(asked("quick"), Some((1, "5ms".to_owned())));
+    assert_eq!(asked("many"), Some((3, "20ms".to_owned())));
+    let all = registry.gate("none").and(registry.gate("quick")).unwrap();
+    let all = all.and(registry.gate("many")).unwrap();
+    let keys = Ask::new("a").and(Ask::new("b")).and(Ask::new("c"));
+    assert!(check(&all, keys).is_allowed());
+    let joint = all.limit().unwrap();
+    assert_eq!(asked(joint.name().as_str()), Some((3, "5ms".to_owned())));
 }

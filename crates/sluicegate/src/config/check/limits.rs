@@ -2,21 +2,23 @@
 
 use std::collections::HashSet;
 
-use sluicegate_core::{Limit, LimitError, LimitName, Policy, Span};
+use sluicegate_core::{LeaseOptions, Limit, LimitError, LimitName, Policy, Span};
 use sluicegate_http::{KeyExpression, OnMissingKey};
 
 use super::keys::{KeyContext, Lists};
-use super::{Checked, Checker, EXAMPLE, NO_LIMITS, excerpt, field, is_misspelt, path, twice};
-use crate::config::http::HttpConfig;
+use super::{
+    Around, Checked, Checker, EXAMPLE, NO_LIMITS, excerpt, fallback, field, is_misspelt, path,
+    twice,
+};
 use crate::config::tree::{Key, Node, Value};
-use crate::config::{Config, LimitConfig, OnStoreFailure, warnings};
+use crate::config::{Config, LimitConfig, OnStoreFailure, Switch, warnings};
 
 impl Checker<'_> {
     pub(super) fn limits(
         &mut self,
         key: &Key,
         node: &Node,
-        http: &HttpConfig,
+        around: Around<'_>,
     ) -> Option<Vec<LimitConfig>> {
         let entries = match &node.value {
             Value::Map(entries) if !entries.is_empty() => entries,
@@ -49,7 +51,7 @@ impl Checker<'_> {
                     self.report(key.position, "limits", &error.to_string());
                 })
                 .ok();
-            limits.push(self.limit(key, name.as_ref(), node, &path, http));
+            limits.push(self.limit(key, name.as_ref(), node, &path, around));
         }
         limits.into_iter().collect()
     }
@@ -60,9 +62,9 @@ impl Checker<'_> {
         name: Option<&LimitName>,
         node: &Node,
         parent: &str,
-        http: &HttpConfig,
+        around: Around<'_>,
     ) -> Option<LimitConfig> {
-        const FIELDS: [&str; 9] = [
+        const FIELDS: [&str; 12] = [
             "policies",
             "enabled",
             "key",
@@ -72,6 +74,9 @@ impl Checker<'_> {
             "overrides",
             "on_store_failure",
             "deadline",
+            "deny_cache",
+            "leases",
+            "replicas",
         ];
         if matches!(node.value, Value::Null) {
             self.report(key.position, parent, NO_POLICIES);
@@ -102,10 +107,21 @@ impl Checker<'_> {
                 ("error", OnStoreFailure::Error),
                 ("allow", OnStoreFailure::Allow),
                 ("deny", OnStoreFailure::Deny),
+                ("local", OnStoreFailure::Local),
             ];
-            self.one_of(node, &path, &words)
+            let then = self.one_of(node, &path, &words);
+            if then == Some(OnStoreFailure::Local) && !around.has_fallback {
+                self.report(node.position, &path, fallback::MISSING);
+            }
+            then
         });
         let deadline = given("deadline").map(|(node, path)| self.deadline(node, &path));
+        let deny_cache = given("deny_cache").map(|(node, path)| self.switch(node, &path));
+        let mut leases = given("leases").map(|(node, path)| self.leases(node, &path));
+        let replicas = given("replicas").map(|(node, path)| {
+            let deadline = deadline.unwrap_or(Some(Config::DEADLINE));
+            self.replicas(node, &path, deadline)
+        });
         // Whether the policies form a limit doesn't depend on its name.
         let stand_in = name.cloned().or_else(|| "limit".parse().ok())?;
         let limit = match given("policies") {
@@ -117,9 +133,16 @@ impl Checker<'_> {
                 None
             }
         };
+        if let (Some((node, path)), Some(limit), Some(Some(asked))) =
+            (given("leases"), &limit, leases)
+            && asked.most > 0
+            && !self.can_be_leased(node, &path, limit)
+        {
+            leases = Some(None);
+        }
         let context = KeyContext {
             expression: expression.as_ref(),
-            address: &http.client_address,
+            address: &around.http.client_address,
             limit: limit.as_ref(),
             is_written: given("key").is_some(),
         };
@@ -132,13 +155,16 @@ impl Checker<'_> {
         let config = LimitConfig {
             limit: limit.filter(|_| name.is_some())?,
             enabled: enabled.unwrap_or_default_if_absent()?,
-            key: expression?.with_client_address(http.client_address.clone()),
+            key: expression?.with_client_address(around.http.client_address.clone()),
             missing_key: missing_key.unwrap_or_default_if_absent()?,
             allow,
             block,
             overrides: overrides?,
             on_store_failure: on_store_failure.unwrap_or_default_if_absent()?,
             deadline: Some(deadline.unwrap_or(Some(Config::DEADLINE))?),
+            deny_cache: deny_cache.unwrap_or(Some(Switch::Off))?,
+            leases: leases.unwrap_or(Some(LeaseOptions::NONE))?,
+            replicas: replicas.map_or(Some(None), |checked| checked.map(Some))?,
         };
         if let Some((list, warning)) = warnings::of_lists(&config)
             && let Some((node, path)) = given(list)

@@ -1,0 +1,38 @@
+//! What stands in for a store that fails.
+
+use crate::layers::Processes;
+
+/// What stands in for a store that fails, for limits whose `on_store_failure` is `local`.
+///
+/// ```
+/// use std::num::NonZeroU16;
+///
+/// use sluicegate::config::FallbackConfig;
+/// use sluicegate::layers::Processes;
+/// use sluicegate::{OpenOptions, StoreOptions, StoreUrl};
+///
+/// let four = Processes::Number(NonZeroU16::new(4).ok_or("none")?);
+/// let mut options = StoreOptions::default();
+/// options.fallback = Some(FallbackConfig::new(four));
+/// # #[cfg(feature = "redis")] {
+/// let store = "redis://127.0.0.1".parse::<StoreUrl>()?.open(&options)?;
+/// # let _ = store; }
+/// // And each limit that is to be decided so is opened with this.
+/// let local = OpenOptions::default().falls_back(true);
+/// assert_eq!(local.falls_back, Some(true));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct FallbackConfig {
+    /// How many processes share the limits.
+    pub processes: Processes,
+}
+
+impl FallbackConfig {
+    /// Each of so many processes decides by its share.
+    #[must_use]
+    pub const fn new(processes: Processes) -> Self {
+        Self { processes }
+    }
+}

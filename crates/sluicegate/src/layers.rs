@@ -1,0 +1,16 @@
+//! Stores around stores: each changes what is answered, and any stack of them is a store.
+
+mod breaker;
+mod deny_cache;
+mod fallback;
+mod fingerprint;
+mod layer;
+mod leases;
+mod parts;
+
+pub use breaker::{Breaker, BreakerBuilder, BreakerChange, BreakerEvent, BreakerLimit};
+pub use deny_cache::{DenyCache, DenyCacheBuilder, DenyCacheLimit};
+pub use fallback::{
+    Fallback, FallbackBuilder, FallbackChange, FallbackEvent, FallbackLimit, Processes,
+};
+pub use leases::{LeaseStats, Leases, LeasesBuilder, LeasesLimit, SuspendAwareClock};

@@ -1,0 +1,457 @@
+//! A breaker: a store that fails is left alone for a while.
+
+mod circuit;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::future::Future;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use sluicegate_core::{
+    Answer, Clock, Decision, Error, Limit, Measure, NodeId, OpenOptions, OpenedLimit, Request,
+    Span, Store, StoreError, StoreErrorKind, StoreId,
+};
+use sluicegate_memory::SystemClock;
+use smallvec::SmallVec;
+
+use super::layer::{Layer, leave_to};
+use circuit::{Change, Circuit, Outcome, Pass, Rules};
+
+/// A store that is not asked while it fails: then every request fails at once instead of after its
+/// deadline, and `on_store_failure` decides without a wait. One request at a time probes whether the
+/// store answers again. Of a store with several nodes each has a breaker of its own.
+///
+/// It opens after so many failures in a row, or when half of the calls fail. A store that has too
+/// much to do (`Overloaded`) still decides for others, and doesn't open it.
+///
+/// ```
+/// use sluicegate::layers::Breaker;
+/// use sluicegate::{Limiter, MemoryStore};
+///
+/// let store = Breaker::builder(MemoryStore::new())
+///     .on_change(|event| eprintln!("{event}"))
+///     .build();
+/// let limiter = Limiter::new(store, sluicegate::limit("login", ["gcra 5/min"])?);
+/// assert!(limiter.check_now("alice")?.is_allowed());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Breaker<S> {
+    store: S,
+    shared: Arc<Shared>,
+}
+
+/// A limit that a [`Breaker`] has opened.
+pub struct BreakerLimit<L> {
+    opened: L,
+    shared: Arc<Shared>,
+}
+
+/// Configures and builds a [`Breaker`].
+#[must_use = "a builder does nothing until `build`"]
+pub struct BreakerBuilder<S> {
+    store: S,
+    rules: Rules,
+    clock: Arc<dyn Clock>,
+    on_change: Option<Arc<OnChange>>,
+}
+
+type OnChange = dyn Fn(&BreakerEvent) + Send + Sync;
+
+/// A breaker opened or closed.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct BreakerEvent {
+    /// The store.
+    pub store: StoreId,
+    /// The node, if the store has several.
+    pub node: Option<NodeId>,
+    /// What changed.
+    pub change: BreakerChange,
+}
+
+/// What changed.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum BreakerChange {
+    /// It is not asked any more.
+    Opened {
+        /// How long nobody asks; then one request probes.
+        pause: Span,
+        /// The failure that was too much.
+        because: StoreError,
+    },
+    /// It is asked again.
+    Closed {
+        /// How long it was not.
+        after: Span,
+    },
+}
+
+struct Shared {
+    store: StoreId,
+    rules: Rules,
+    clock: Arc<dyn Clock>,
+    on_change: Option<Arc<OnChange>>,
+    /// Of the whole store, and of its nodes.
+    whole: Arc<Guarded>,
+    nodes: RwLock<HashMap<NodeId, Arc<Guarded>>>,
+}
+
+/// The circuit of a store or node.
+struct Guarded {
+    circuit: Mutex<Circuit>,
+    /// [`Circuit::clean`], to be read without its lock; [`NOT_CLEAN`] stands for none.
+    clean: AtomicU64,
+    /// What to tell those who are refused.
+    error: Mutex<Option<StoreError>>,
+    /// How often it opened, and how many requests it refused.
+    opened: AtomicU64,
+    refused: AtomicU64,
+}
+
+const NOT_CLEAN: u64 = u64::MAX;
+
+impl Default for Guarded {
+    fn default() -> Self {
+        let circuit = Circuit::default();
+        let clean = AtomicU64::new(circuit.clean().unwrap_or(NOT_CLEAN));
+        Self {
+            circuit: Mutex::new(circuit),
+            clean,
+            error: Mutex::default(),
+            opened: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+        }
+    }
+}
+
+impl<S: Store> Breaker<S> {
+    /// A breaker around a store, by the rules that a [builder](Self::builder) has from the start.
+    pub fn new(store: S) -> Self {
+        Self::builder(store).build()
+    }
+
+    /// Configures a breaker around a store.
+    pub fn builder(store: S) -> BreakerBuilder<S> {
+        let ms = |millis| Span::from_millis(millis).unwrap_or(Span::SECOND);
+        BreakerBuilder {
+            store,
+            rules: Rules {
+                failures: 5,
+                percent: 50,
+                least: 20,
+                stretch: ms(10_000),
+                pause: ms(150),
+                longest_pause: ms(300),
+                probe: ms(10_000),
+            },
+            clock: Arc::new(SystemClock::new()),
+            on_change: None,
+        }
+    }
+}
+
+impl<S: Store> BreakerBuilder<S> {
+    /// How many failures in a row open it, at least 1. Default: 5.
+    pub fn failures(mut self, failures: u32) -> Self {
+        self.rules.failures = failures.max(1);
+        self
+    }
+
+    /// How long nobody asks once it has opened. The pause doubles with every probe that fails, up to
+    /// `longest`, and chance shortens each by up to a half. Default: 150 ms, up to 300 ms, so that a
+    /// server that is back, or has a replacement, is used within a second.
+    pub fn pause(mut self, pause: impl Into<Span>, longest: impl Into<Span>) -> Self {
+        self.rules.pause = pause.into();
+        self.rules.longest_pause = longest.into();
+        self
+    }
+
+    /// The clock, for tests. Default: the process's clock.
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Is called whenever a breaker opens or closes, on the thread of the request that changed it.
+    /// Changes are logged in any case.
+    pub fn on_change(mut self, tell: impl Fn(&BreakerEvent) + Send + Sync + 'static) -> Self {
+        self.on_change = Some(Arc::new(tell));
+        self
+    }
+
+    /// Builds the breaker.
+    #[must_use]
+    pub fn build(self) -> Breaker<S> {
+        let Self { store, rules, clock, on_change } = self;
+        let shared = Shared {
+            store: store.id(),
+            rules,
+            clock,
+            on_change,
+            whole: Arc::default(),
+            nodes: RwLock::default(),
+        };
+        Breaker { store, shared: Arc::new(shared) }
+    }
+}
+
+impl<S: Store> Store for Breaker<S> {
+    type Opened = BreakerLimit<S::Opened>;
+
+    fn open(&self, limit: Limit, options: OpenOptions) -> Self::Opened {
+        BreakerLimit { opened: self.store.open(limit, options), shared: Arc::clone(&self.shared) }
+    }
+
+    // A ping asks the store in any case.
+    leave_to!(store, shared);
+}
+
+impl<L: OpenedLimit> OpenedLimit for BreakerLimit<L> {
+    fn limit(&self) -> &Limit {
+        self.opened.limit()
+    }
+
+    fn ask<'a>(
+        &'a self,
+        request: Request<'a>,
+    ) -> Answer<impl Future<Output = Result<Decision, Error>> + Send + 'a> {
+        let shared = &self.shared;
+        let nodes = self.opened.nodes(&request);
+        let later = match self.opened.ask(request) {
+            // It was asked already, and says so itself.
+            Answer::Now(answer) => return Answer::Now(answer),
+            Answer::Later(later) => later,
+        };
+        let whole = nodes.is_empty().then_some(None);
+        // Dropped before they have the answer, they say that they know nothing.
+        let mut reports: SmallVec<[Report<'_>; 1]> = SmallVec::new();
+        for node in nodes.into_iter().map(Some).chain(whole) {
+            let guarded = shared.guarded(node);
+            match shared.enter(&guarded) {
+                Pass::Refuse(micros) => {
+                    return Answer::Now(Err(guarded.refusal(micros).at(node).into()));
+                }
+                Pass::Ask(number) => {
+                    reports.push(Report { shared, guarded, node, number, is_told: false });
+                }
+            }
+        }
+        Answer::Later(later).map(move |answer| {
+            reports.into_iter().for_each(|report| report.tell(&answer));
+            answer
+        })
+    }
+
+    fn nodes(&self, request: &Request<'_>) -> Vec<NodeId> {
+        self.opened.nodes(request)
+    }
+}
+
+/// Reports what came of a call at a node, once.
+struct Report<'s> {
+    shared: &'s Shared,
+    guarded: Arc<Guarded>,
+    node: Option<NodeId>,
+    number: u64,
+    is_told: bool,
+}
+
+impl Report<'_> {
+    fn tell(mut self, answer: &Result<Decision, Error>) {
+        self.is_told = true;
+        let outcome = match answer {
+            Ok(_) => Outcome::Answered,
+            Err(Error::Store(error))
+                if error.node().is_some_and(|node| Some(node) != self.node) =>
+            {
+                Outcome::Unknown
+            }
+            // The server is well, and decides for limits that ask for no replicas.
+            Err(Error::Store(error)) if error.kind() == StoreErrorKind::Unacknowledged => {
+                Outcome::Answered
+            }
+            Err(Error::Store(error)) if error.kind() != StoreErrorKind::Overloaded => {
+                Outcome::Failed
+            }
+            Err(_) => Outcome::Unknown,
+        };
+        let error = answer.as_ref().err().and_then(Error::as_store);
+        self.shared.report(&self.guarded, self.node, self.number, outcome, error);
+    }
+}
+
+impl Drop for Report<'_> {
+    fn drop(&mut self) {
+        if !self.is_told {
+            let Self { shared, guarded, node, number, .. } = self;
+            shared.report(guarded, *node, *number, Outcome::Unknown, None);
+        }
+    }
+}
+
+impl Shared {
+    fn now(&self) -> u64 {
+        self.clock.now().as_micros()
+    }
+
+    fn guarded(&self, node: Option<NodeId>) -> Arc<Guarded> {
+        let Some(node) = node else { return Arc::clone(&self.whole) };
+        let nodes = self.nodes.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = nodes.get(&node) {
+            return Arc::clone(known);
+        }
+        drop(nodes);
+        let mut nodes = self.nodes.write().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(nodes.entry(node).or_default())
+    }
+
+    fn enter(&self, guarded: &Guarded) -> Pass {
+        match guarded.clean.load(Ordering::Acquire) {
+            NOT_CLEAN => {
+                let now = self.now();
+                guarded.change(|circuit| circuit.enter(&self.rules, now))
+            }
+            number => Pass::Ask(number),
+        }
+    }
+
+    fn report(
+        &self,
+        guarded: &Guarded,
+        node: Option<NodeId>,
+        number: u64,
+        outcome: Outcome,
+        error: Option<&StoreError>,
+    ) {
+        if outcome == Outcome::Answered && guarded.clean.load(Ordering::Acquire) == number {
+            return;
+        }
+        let (now, chance) = (self.now(), fastrand::u64(0..=1_000));
+        let change =
+            guarded.change(|circuit| circuit.report(&self.rules, now, number, outcome, chance));
+        let span = |micros| Span::from_micros(micros).unwrap_or(Span::MAX);
+        match (change, error) {
+            (None, _) => {}
+            (Some(Change::Opened(pause)), Some(error)) => {
+                guarded.set_error(Some(error.clone()));
+                guarded.opened.fetch_add(1, Ordering::Relaxed);
+                let change = BreakerChange::Opened { pause: span(pause), because: error.clone() };
+                self.tell(&BreakerEvent { store: self.store.clone(), node, change });
+            }
+            (Some(Change::StillOpen(_)), error) => guarded.set_error(error.cloned()),
+            (Some(Change::Closed(after)), _) => {
+                guarded.set_error(None);
+                let change = BreakerChange::Closed { after: span(after) };
+                self.tell(&BreakerEvent { store: self.store.clone(), node, change });
+            }
+            (Some(Change::Opened(_)), None) => {}
+        }
+    }
+
+    #[cold]
+    fn tell(&self, event: &BreakerEvent) {
+        match &event.change {
+            BreakerChange::Opened { .. } => tracing::warn!("{event}"),
+            BreakerChange::Closed { .. } => tracing::info!("{event}"),
+        }
+        if let Some(tell) = &self.on_change {
+            tell(event);
+        }
+    }
+}
+
+impl Layer for Shared {
+    fn measures(&self) -> Vec<Measure> {
+        let nodes = self.nodes.read().unwrap_or_else(PoisonError::into_inner);
+        let mut all: Vec<_> = nodes.iter().map(|(node, it)| (node.0.to_string(), it)).collect();
+        // For requests that go to no single node.
+        all.push((String::new(), &self.whole));
+        all.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        let each = |measure: &dyn Fn(&Guarded) -> Measure| {
+            all.iter().map(|(node, guarded)| measure(guarded).label("node", node)).collect()
+        };
+        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let help = "1 while the store, or this node of it, is left alone because it failed";
+        let mut measures: Vec<Measure> = each(&|guarded| {
+            Measure::gauge("breaker_open", help, u64::from(guarded.change(|it| it.is_open())))
+        });
+        let help = "How often the store, or this node of it, was left alone";
+        measures.extend(each(&|guarded| {
+            Measure::counter("breaker_openings", help, read(&guarded.opened))
+        }));
+        let help = "Requests that failed without asking, because the store is left alone";
+        measures.extend(each(&|guarded| {
+            Measure::counter("breaker_refusals", help, read(&guarded.refused))
+        }));
+        measures
+    }
+}
+
+impl Guarded {
+    fn change<T>(&self, change: impl FnOnce(&mut Circuit) -> T) -> T {
+        // Nothing that is done under this lock panics half way.
+        let mut circuit = self.circuit.lock().unwrap_or_else(PoisonError::into_inner);
+        let changed = change(&mut circuit);
+        self.clean.store(circuit.clean().unwrap_or(NOT_CLEAN), Ordering::Release);
+        changed
+    }
+
+    fn set_error(&self, error: Option<StoreError>) {
+        *self.error.lock().unwrap_or_else(PoisonError::into_inner) = error;
+    }
+
+    fn refusal(&self, micros: u64) -> StoreError {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+        let error = self.error.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let why = error.map_or_else(String::new, |error| format!(": {error}"));
+        let when = match micros.div_ceil(1_000) {
+            0 => "one request is asking whether it answers again".to_owned(),
+            millis => format!("it is asked again in {millis} ms"),
+        };
+        StoreError::new(
+            StoreErrorKind::Unavailable,
+            format!("the store is left alone, because it failed{why}; {when}; nothing was charged"),
+        )
+    }
+}
+
+impl fmt::Display for BreakerEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.node {
+            None => write!(f, "the store {}", self.store)?,
+            Some(NodeId(node)) => write!(f, "node {node} of the store {}", self.store)?,
+        }
+        match &self.change {
+            BreakerChange::Opened { pause, because } => {
+                write!(f, " is left alone for {}, because it fails: {because}", pause.in_words())
+            }
+            BreakerChange::Closed { after } => {
+                write!(f, " answers again, and is asked after {}", after.in_words())
+            }
+        }
+    }
+}
+
+impl<S: Store> fmt::Debug for Breaker<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Breaker").field(&self.store.id()).finish()
+    }
+}
+
+impl<L: OpenedLimit> fmt::Debug for BreakerLimit<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("BreakerLimit").field(self.limit().name()).finish()
+    }
+}
+
+impl<S: Store> fmt::Debug for BreakerBuilder<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BreakerBuilder")
+            .field("store", &self.store.id())
+            .field("rules", &self.rules)
+            .finish_non_exhaustive()
+    }
+}

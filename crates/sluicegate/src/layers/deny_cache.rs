@@ -1,0 +1,313 @@
+//! A deny cache: what was just denied is denied again without asking.
+
+mod memory;
+
+use std::fmt;
+use std::future::Future;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use sluicegate_core::{
+    Action, Answer, Clock, Decision, DeniedCharge, Enforcement, Error, Limit, Measure, NodeId,
+    OpenOptions, OpenedLimit, Operation, Request, RetryAfter, Source, Span, Store, TimeSource,
+};
+use sluicegate_memory::SystemClock;
+
+use super::fingerprint::Fingerprint;
+use super::layer::{Layer, leave_to};
+use memory::{Denial, Memory, Unknown};
+
+/// A store that remembers denials: after one, a check of the same key with the same costs is denied at
+/// once until it could pass, for a second at most. It never admits, and never denies what the store
+/// would admit, unless another process gave units back meanwhile: that is seen a second later at
+/// most. What this process gives back, cancels or resets is seen at once. A check that costs more is
+/// asked: it has to wait longer, and only the store can say for how long.
+///
+/// It serves limits alone, not several decided as one, and none with a shadow policy or one that
+/// charges denials: those have to see every request. Its decisions have the source
+/// [`Source::DenyCache`]; what remains, and when states are fresh, is as the store last said it.
+///
+/// ```
+/// use sluicegate::layers::DenyCache;
+/// use sluicegate::{Limiter, MemoryStore, Source};
+///
+/// let store = DenyCache::new(MemoryStore::new());
+/// let limiter = Limiter::new(store, sluicegate::limit("login", ["gcra 1/h"])?);
+/// assert!(limiter.check_now("alice")?.is_allowed());
+/// assert_eq!(limiter.check_now("alice")?.source(), Source::Store);
+/// let again = limiter.check_now("alice")?;
+/// assert!(again.is_denied());
+/// assert_eq!(again.source(), Source::DenyCache);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct DenyCache<S> {
+    store: S,
+    shared: Arc<Shared>,
+    serves: bool,
+}
+
+/// A limit that a [`DenyCache`] has opened.
+pub struct DenyCacheLimit<L> {
+    opened: L,
+    shared: Arc<Shared>,
+    /// Whether checks may be answered from memory.
+    serves: bool,
+}
+
+/// Configures and builds a [`DenyCache`].
+#[must_use = "a builder does nothing until `build`"]
+pub struct DenyCacheBuilder<S> {
+    store: S,
+    most: NonZeroUsize,
+    clock: Arc<dyn Clock>,
+    serves: bool,
+}
+
+struct Shared {
+    clock: Arc<dyn Clock>,
+    memory: Memory,
+}
+
+/// How long a denial is believed.
+const LONGEST: Span = Span::SECOND;
+/// Denials that are remembered, unless the builder is told.
+const MOST: NonZeroUsize = NonZeroUsize::MIN.saturating_add(65_535);
+
+impl<S: Store> DenyCache<S> {
+    /// A store that remembers up to 65,536 denials, of all its limits.
+    pub fn new(store: S) -> Self {
+        Self::builder(store).build()
+    }
+
+    /// Configures a store that remembers denials.
+    pub fn builder(store: S) -> DenyCacheBuilder<S> {
+        DenyCacheBuilder { store, most: MOST, clock: Arc::new(SystemClock::new()), serves: true }
+    }
+}
+
+impl<S: Store> DenyCacheBuilder<S> {
+    /// How many denials are remembered at most; each takes about 400 bytes. Default: 65,536.
+    pub const fn most(mut self, most: NonZeroUsize) -> Self {
+        self.most = most;
+        self
+    }
+
+    /// Whether it answers for limits that are opened without a word about it
+    /// ([`OpenOptions::remembers_denials`]). Default: yes.
+    pub const fn by_default(mut self, serves: bool) -> Self {
+        self.serves = serves;
+        self
+    }
+
+    /// The clock, for tests; it must not go back. Default: the process's clock.
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Builds the store.
+    #[must_use]
+    pub fn build(self) -> DenyCache<S> {
+        let Self { store, most, clock, serves } = self;
+        DenyCache { store, shared: Arc::new(Shared { clock, memory: Memory::new(most) }), serves }
+    }
+}
+
+impl<S: Store> Store for DenyCache<S> {
+    type Opened = DenyCacheLimit<S::Opened>;
+
+    fn open(&self, limit: Limit, options: OpenOptions) -> Self::Opened {
+        let serves = options.remembers_denials.unwrap_or(self.serves)
+            && matches!(options.time, TimeSource::Store)
+            && is_served(&limit);
+        DenyCacheLimit {
+            opened: self.store.open(limit, options),
+            shared: Arc::clone(&self.shared),
+            serves,
+        }
+    }
+
+    leave_to!(store, shared);
+}
+
+impl<L: OpenedLimit> OpenedLimit for DenyCacheLimit<L> {
+    fn limit(&self) -> &Limit {
+        self.opened.limit()
+    }
+
+    fn ask<'a>(
+        &'a self,
+        request: Request<'a>,
+    ) -> Answer<impl Future<Output = Result<Decision, Error>> + Send + 'a> {
+        let kind = self.kind(&request);
+        let mut remembers = None;
+        if let Kind::Check = kind {
+            let limit = self.opened.limit();
+            let subject = self.shared.memory.subject(limit.parts()[0].as_str(), request.key());
+            let costs = self.shared.memory.costs(limit, &request);
+            let sent = self.shared.now();
+            match self.shared.memory.find(subject, costs, sent) {
+                Ok(denial) => return Answer::Now(Ok(denial)),
+                Err(unknown) => {
+                    let shared = &self.shared;
+                    remembers = Some(Remembers { shared, subject, costs, sent, unknown });
+                }
+            }
+        }
+        // Before it is asked, and again once it was.
+        let forgets = matches!(kind, Kind::GivesBack).then(|| Forgets::new(self, &request));
+        self.opened.ask(request).map(move |answer| {
+            match (&answer, remembers) {
+                (Ok(decision), Some(remembers)) => remembers.decision(decision),
+                // What was denied before has longer to wait now.
+                (Ok(decision), None) if decision.taken_at().is_some() => {
+                    self.subjects(&request).for_each(|subject| self.shared.memory.drop(subject));
+                }
+                _ => {}
+            }
+            drop(forgets);
+            answer
+        })
+    }
+
+    fn nodes(&self, request: &Request<'_>) -> Vec<NodeId> {
+        self.opened.nodes(request)
+    }
+}
+
+/// What a request is to the cache.
+enum Kind {
+    /// It may be answered from memory, and remembered.
+    Check,
+    /// A denial of before may be wrong after it.
+    GivesBack,
+    Other,
+}
+
+impl<L: OpenedLimit> DenyCacheLimit<L> {
+    fn subjects(&self, request: &Request<'_>) -> impl Iterator<Item = Fingerprint> {
+        let parts = self.opened.limit().parts().iter().enumerate();
+        parts.map(|(part, name)| self.shared.memory.subject(name.as_str(), request.subject(part)))
+    }
+
+    fn kind(&self, request: &Request<'_>) -> Kind {
+        match request.action() {
+            Action::Decide(Operation::Check)
+                if self.serves
+                    && !request.wants_receipt()
+                    && request.validate(self.opened.limit()).is_ok() =>
+            {
+                Kind::Check
+            }
+            Action::Decide(Operation::Refund | Operation::GiveBack { .. } | Operation::Reset)
+            | Action::Cancel(_) => Kind::GivesBack,
+            _ => Kind::Other,
+        }
+    }
+}
+
+/// A check that was asked, and may be denied.
+struct Remembers<'s> {
+    shared: &'s Shared,
+    subject: Fingerprint,
+    costs: u64,
+    /// In µs.
+    sent: u64,
+    unknown: Unknown,
+}
+
+impl Remembers<'_> {
+    fn decision(self, decision: &Decision) {
+        let Self { shared, subject, costs, sent, unknown } = self;
+        if decision.is_allowed() {
+            // Another denial, for other costs, has longer to wait now.
+            if unknown.is_known_otherwise {
+                shared.memory.drop(subject);
+            }
+            return;
+        }
+        let is_ours = decision.source() == Source::Store && decision.binding_index().is_some();
+        if let RetryAfter::After(retry) = decision.retry_after()
+            && is_ours
+        {
+            let until = sent.saturating_add(retry.min(LONGEST).as_micros());
+            let decision = decision.clone();
+            let denial = Denial { costs, decision, came: shared.now(), until };
+            shared.memory.remember(subject, unknown.era, denial);
+        }
+    }
+}
+
+/// The subjects of a request that gives units back: what is remembered of them is forgotten now, and
+/// when it is over, however it ends.
+struct Forgets<'s> {
+    shared: &'s Shared,
+    subjects: Vec<Fingerprint>,
+}
+
+impl<'s> Forgets<'s> {
+    fn new<L: OpenedLimit>(limit: &'s DenyCacheLimit<L>, request: &Request<'_>) -> Self {
+        let memory = &limit.shared.memory;
+        let parts = limit.opened.limit().parts().iter().enumerate();
+        let subjects =
+            parts.map(|(part, name)| memory.subject(name.as_str(), request.subject(part)));
+        let forgets = Self { shared: &limit.shared, subjects: subjects.collect() };
+        forgets.now();
+        forgets
+    }
+
+    fn now(&self) {
+        self.subjects.iter().for_each(|subject| self.shared.memory.forget(*subject));
+    }
+}
+
+impl Drop for Forgets<'_> {
+    fn drop(&mut self) {
+        self.now();
+    }
+}
+
+impl Shared {
+    fn now(&self) -> u64 {
+        self.clock.now().as_micros()
+    }
+}
+
+impl Layer for Shared {
+    fn measures(&self) -> Vec<Measure> {
+        let help = "Denials that were answered again without asking the store";
+        vec![Measure::counter("deny_cache_answers", help, self.memory.answers())]
+    }
+}
+
+/// Whether denials of a limit depend on nothing but what was taken.
+fn is_served(limit: &Limit) -> bool {
+    limit.parts().len() == 1
+        && limit.members().iter().all(|member| {
+            let policy = member.policy();
+            policy.enforcement() == Enforcement::Enforced
+                && policy.denied_charge() == DeniedCharge::Free
+        })
+}
+
+impl<S: Store> fmt::Debug for DenyCache<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("DenyCache").field(&self.store.id()).finish()
+    }
+}
+
+impl<L: OpenedLimit> fmt::Debug for DenyCacheLimit<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("DenyCacheLimit").field(self.limit().name()).finish()
+    }
+}
+
+impl<S: Store> fmt::Debug for DenyCacheBuilder<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DenyCacheBuilder")
+            .field("store", &self.store.id())
+            .field("most", &self.most)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,164 @@
+//! Denials of lately, a bounded number of them.
+
+use std::num::NonZeroUsize;
+
+use lru::LruCache;
+use sluicegate_core::{Decision, Limit, Request, Span};
+
+use crate::layers::fingerprint::{Fingerprint, Fingerprints};
+use crate::layers::parts::{Parts, latest};
+
+/// How many parts it has, each with a lock of its own.
+const PARTS: usize = 16;
+
+/// Denials by their subject; those that were not asked about for the longest time go first.
+pub(super) struct Memory {
+    fingerprints: Fingerprints,
+    parts: Parts<Part>,
+}
+
+struct Part {
+    denials: LruCache<Fingerprint, Denial>,
+    /// How often one of them was the answer.
+    answers: u64,
+    /// How often something was given back: what was asked before that says nothing after it.
+    era: u64,
+}
+
+/// No denial holds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Unknown {
+    /// The era in which the store is asked.
+    pub(super) era: u64,
+    /// Whether there is one for other costs, or from before.
+    pub(super) is_known_otherwise: bool,
+}
+
+/// What was denied.
+pub(super) struct Denial {
+    /// A fingerprint of what it cost.
+    pub(super) costs: u64,
+    pub(super) decision: Decision,
+    /// When it came, and until when it holds, in µs.
+    pub(super) came: u64,
+    pub(super) until: u64,
+}
+
+impl Memory {
+    pub(super) fn new(most: NonZeroUsize) -> Self {
+        let part = || Part { denials: latest(most, PARTS), answers: 0, era: 0 };
+        Self { fingerprints: Fingerprints::default(), parts: Parts::new(PARTS, part) }
+    }
+
+    /// The fingerprint of a subject.
+    pub(super) fn subject(&self, limit: &str, subject: &[u8]) -> Fingerprint {
+        self.fingerprints.of(limit, subject)
+    }
+
+    /// A fingerprint of what a request costs.
+    pub(super) fn costs(&self, limit: &Limit, request: &Request<'_>) -> u64 {
+        let count = limit.members().len();
+        if count == 1 {
+            return request.cost_of(limit, 0);
+        }
+        let costs: Vec<u64> = (0..count).map(|index| request.cost_of(limit, index)).collect();
+        self.fingerprints.of_costs(&costs)
+    }
+
+    /// The denial that holds now.
+    pub(super) fn find(
+        &self,
+        subject: Fingerprint,
+        costs: u64,
+        now: u64,
+    ) -> Result<Decision, Unknown> {
+        let mut part = self.parts.of(subject);
+        let era = part.era;
+        let Some(denial) = part.denials.get(&subject) else {
+            return Err(Unknown { era, is_known_otherwise: false });
+        };
+        // A clock that goes back makes nothing last longer.
+        if denial.costs != costs || now >= denial.until || now < denial.came {
+            return Err(Unknown { era, is_known_otherwise: true });
+        }
+        let after = Span::from_micros(now - denial.came).unwrap_or(Span::MAX);
+        let repeated = denial.decision.repeated(after);
+        part.answers += 1;
+        Ok(repeated)
+    }
+
+    /// How often a denial was the answer.
+    pub(super) fn answers(&self) -> u64 {
+        self.parts.iter().map(|part| part.answers).sum()
+    }
+
+    /// Remembers a denial of what was asked in an era.
+    pub(super) fn remember(&self, subject: Fingerprint, era: u64, denial: Denial) {
+        let mut part = self.parts.of(subject);
+        if part.era == era {
+            part.denials.put(subject, denial);
+        }
+    }
+
+    /// Forgets what is known of a subject.
+    pub(super) fn drop(&self, subject: Fingerprint) {
+        self.parts.of(subject).denials.pop(&subject);
+    }
+
+    /// Forgets what is known of a subject, and what is being asked about it.
+    pub(super) fn forget(&self, subject: Fingerprint) {
+        let mut part = self.parts.of(subject);
+        part.era += 1;
+        part.denials.pop(&subject);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn denial() -> Denial {
+        Denial { costs: 1, decision: Decision::bypass(false), came: 100, until: 200 }
+    }
+
+    #[test]
+    fn what_was_asked_before_units_came_back_is_not_remembered_after_it() {
+        let memory = Memory::new(NonZeroUsize::MIN);
+        let alice = memory.subject("login", b"alice");
+        let era = memory.find(alice, 1, 100).unwrap_err().era;
+        memory.forget(alice);
+        memory.remember(alice, era, denial());
+        let era = memory.find(alice, 1, 150).unwrap_err().era;
+        memory.remember(alice, era, denial());
+        assert!(memory.find(alice, 1, 150).is_ok());
+        memory.forget(alice);
+        assert!(memory.find(alice, 1, 150).is_err());
+    }
+
+    #[test]
+    fn a_denial_holds_for_its_time_and_for_its_costs() {
+        let memory = Memory::new(NonZeroUsize::MIN);
+        let alice = memory.subject("login", b"alice");
+        let era = memory.find(alice, 1, 100).unwrap_err().era;
+        memory.remember(alice, era, denial());
+        for (costs, now, holds) in
+            [(1, 100, true), (1, 199, true), (1, 200, false), (2, 150, false), (1, 99, false)]
+        {
+            assert_eq!(memory.find(alice, costs, now).is_ok(), holds, "{costs} at {now}");
+        }
+        assert!(memory.find(memory.subject("login", b"bob"), 1, 150).is_err());
+        assert!(memory.find(memory.subject("logout", b"alice"), 1, 150).is_err());
+    }
+
+    #[test]
+    fn no_more_are_remembered_than_there_may_be() {
+        let memory = Memory::new(NonZeroUsize::new(160).unwrap());
+        for subject in 0..10_000_u32 {
+            let subject = memory.subject("login", &subject.to_be_bytes());
+            let era = memory.find(subject, 1, 100).unwrap_err().era;
+            memory.remember(subject, era, denial());
+        }
+        let kept: usize = memory.parts.iter().map(|part| part.denials.len()).sum();
+        assert_eq!(kept, 160);
+    }
+}

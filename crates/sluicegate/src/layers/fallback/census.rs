@@ -1,0 +1,233 @@
+//! How many processes there are, counted in the store that they share.
+//!
+//! Each process keeps one entry in a sliding log: every few seconds it makes a new one and gives the
+//! earlier one back. An entry that nobody replaces leaves the log with its window. So the units in the
+//! log are the processes, by the clock of the store alone; a process that does both steps at the same
+//! time as it is counted counts twice, never not at all.
+
+use std::num::NonZeroU16;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use sluicegate_core::{
+    Decision, Error, Limit, LimitName, OpenOptions, OpenedLimit, Operation, Policy, Request, Span,
+    Store, Strategy, Timestamp,
+};
+use tokio::runtime::Handle;
+
+/// How many intervals an entry lasts.
+const LIFE: u64 = 3;
+/// The count in force is the largest of so many: for as long as an entry lasts, and one interval more. After an absence of the store, entries of processes that aren't back yet are missing.
+const MEMORY: usize = 4;
+/// The most that can be counted: the limit of a log.
+const MOST: u64 = 65_536;
+/// The key under which all are counted.
+const KEY: &[u8] = b"all";
+
+/// Counts processes, this one among them.
+pub(super) struct Census<L> {
+    opened: L,
+    interval: Span,
+    state: Mutex<State>,
+    /// Whether somebody renews the entry.
+    is_kept: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// When this process made its entry, by the clock of the store.
+    entry: Option<Timestamp>,
+    counts: [Option<u64>; MEMORY],
+}
+
+impl<L: OpenedLimit> Census<L> {
+    /// A census in a store. It takes two calls in every `interval`.
+    pub(super) fn new<S: Store<Opened = L>>(store: &S, interval: Span) -> Option<Self> {
+        let window = Span::from_micros(interval.as_micros().saturating_mul(LIFE)).ok()?;
+        let policy = Policy::sliding_log([Strategy { limit: MOST, window }]).ok()?;
+        let name: LimitName = "sluicegate:processes".parse().ok()?;
+        let limit = Limit::new(name, vec![policy]).ok()?;
+        let opened = store.open(limit, OpenOptions::default().falls_back(false));
+        let (state, is_kept) = (Mutex::default(), AtomicBool::new(false));
+        Some(Self { opened, interval, state, is_kept })
+    }
+
+    /// The processes as far as is known; `None` if the store has never been there.
+    pub(super) fn count(&self) -> Option<NonZeroU16> {
+        let most = self.state().counts.into_iter().max().flatten()?;
+        // No fewer than this one; beyond what can be counted, as many as can be.
+        Some(u16::try_from(most).ok().and_then(NonZeroU16::new).unwrap_or(if most == 0 {
+            NonZeroU16::MIN
+        } else {
+            NonZeroU16::MAX
+        }))
+    }
+
+    /// Renews the entry of this process, and counts.
+    ///
+    /// # Errors
+    /// Those of the store; the count stays as it was.
+    pub(super) async fn renew(&self) -> Result<(), Error> {
+        let made = self.opened.ask(Request::check(KEY)).wait().await?;
+        let mut count = total(&made);
+        // A log that is full has no entry of this process.
+        let earlier = made.taken_at().and_then(|at| self.state().entry.replace(at));
+        if let Some(taken_at) = earlier {
+            let operation = Operation::GiveBack { taken_at };
+            // If that fails, the entry counts until it leaves the log by itself.
+            if let Ok(decision) = self.opened.ask(Request::new(operation, KEY)).wait().await {
+                count = total(&decision);
+            }
+        }
+        let counts = &mut self.state().counts;
+        counts.rotate_right(1);
+        counts[0] = Some(count);
+        Ok(())
+    }
+
+    /// Has the entry renewed from now on for as long as the census lives, if nobody does it and there
+    /// is a runtime.
+    pub(super) fn keep(self: &Arc<Self>) {
+        if self.is_kept.load(Ordering::Relaxed) {
+            return;
+        }
+        let Ok(runtime) = Handle::try_current() else { return };
+        if !self.is_kept.swap(true, Ordering::Relaxed) {
+            runtime.spawn(keep(Keeper(Arc::downgrade(self))));
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing that is done under this lock panics half way.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Who renews the entry. When a runtime ends, so does this, and another one may follow.
+struct Keeper<L>(Weak<Census<L>>);
+
+impl<L> Drop for Keeper<L> {
+    fn drop(&mut self) {
+        if let Some(census) = self.0.upgrade() {
+            census.is_kept.store(false, Ordering::Relaxed);
+        }
+    }
+}
+
+async fn keep<L: OpenedLimit>(keeper: Keeper<L>) {
+    /// A store that is away is asked again sooner, so that an entry outlasts a short absence.
+    const SOONER: u64 = 4;
+    while let Some(census) = keeper.0.upgrade() {
+        let interval = census.interval.as_micros();
+        let longest = if census.renew().await.is_ok() { interval } else { interval / SOONER };
+        // Of processes that renew their entries together, each would see two of all others.
+        let pause = longest - fastrand::u64(0..=longest / 4);
+        drop(census);
+        tokio::time::sleep(std::time::Duration::from_micros(pause)).await;
+    }
+}
+
+fn total(decision: &Decision) -> u64 {
+    // Of a log that is full nothing was added.
+    decision.policies().next().map_or(0, |policy| policy.window_total())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::task::{Context, Poll, Waker};
+
+    use sluicegate_core::ManualClock;
+    use sluicegate_memory::MemoryStore;
+
+    use super::*;
+
+    struct Fleet {
+        clock: Arc<ManualClock>,
+        store: MemoryStore,
+    }
+
+    fn fleet() -> Fleet {
+        let start = Timestamp::from_micros(1_790_000_000_000_000).unwrap();
+        let clock = Arc::new(ManualClock::new(start));
+        Fleet { store: MemoryStore::builder().clock(clock.clone()).build(), clock }
+    }
+
+    impl Fleet {
+        fn census(&self) -> Census<sluicegate_memory::MemoryLimit> {
+            Census::new(&self.store, seconds(10)).unwrap()
+        }
+
+        fn pass(&self, span: Span) {
+            self.clock.advance(span);
+        }
+    }
+
+    fn seconds(seconds: u64) -> Span {
+        Span::from_millis(seconds * 1_000).unwrap()
+    }
+
+    fn renew<L: OpenedLimit>(census: &Census<L>) -> Option<u16> {
+        let renewed = std::pin::pin!(census.renew());
+        let Poll::Ready(renewed) = renewed.poll(&mut Context::from_waker(Waker::noop())) else {
+            panic!("the embedded store answers at once")
+        };
+        renewed.unwrap();
+        census.count().map(NonZeroU16::get)
+    }
+
+    #[test]
+    fn every_process_counts_once_for_as_long_as_it_renews_its_entry() {
+        let fleet = fleet();
+        let processes: Vec<_> = (0..5).map(|_| fleet.census()).collect();
+        assert_eq!(processes[0].count(), None, "nobody knows yet");
+        for (process, started) in processes.iter().zip(1..) {
+            assert_eq!(renew(process), Some(started));
+            fleet.pass(seconds(1));
+        }
+        for _ in 0..20 {
+            for process in &processes {
+                fleet.pass(seconds(2));
+                assert_eq!(renew(process), Some(5));
+            }
+        }
+    }
+
+    #[test]
+    fn a_process_that_ends_is_counted_for_thirty_seconds_and_remembered_for_as_long() {
+        let fleet = fleet();
+        let [stays, ends] = [fleet.census(), fleet.census()];
+        assert_eq!((renew(&ends), renew(&stays)), (Some(1), Some(2)));
+        let counts: Vec<_> = (0..8)
+            .map(|_| {
+                fleet.pass(seconds(10));
+                renew(&stays).unwrap()
+            })
+            .collect();
+        assert_eq!(counts, [2, 2, 2, 2, 2, 1, 1, 1]);
+    }
+
+    #[test]
+    fn who_is_not_back_yet_after_an_absence_of_the_store_is_still_counted() {
+        let fleet = fleet();
+        let processes: Vec<_> = (0..3).map(|_| fleet.census()).collect();
+        for _ in 0..5 {
+            fleet.pass(seconds(3));
+            processes.iter().for_each(|process| assert!(renew(process).is_some()));
+        }
+        fleet.pass(seconds(3_600));
+        assert_eq!(renew(&processes[0]), Some(3), "it is the first to come back");
+        fleet.pass(seconds(9));
+        assert_eq!(renew(&processes[1]), Some(3));
+    }
+
+    #[test]
+    fn entries_of_one_microsecond_are_told_apart_by_their_number() {
+        let fleet = fleet();
+        let processes: Vec<_> = (0..4).map(|_| fleet.census()).collect();
+        for _ in 0..3 {
+            processes.iter().for_each(|process| assert!(renew(process).is_some()));
+        }
+        assert_eq!(renew(&processes[0]), Some(4));
+    }
+}

@@ -1,0 +1,109 @@
+//! The local limiter of one limit.
+
+use std::num::NonZeroU16;
+use std::sync::Arc;
+
+use arc_swap::ArcSwapOption;
+use sluicegate_core::{
+    Action, Decision, DeniedCharge, Limit, OpenOptions, OpenedLimit as _, Operation, Request, Span,
+    Store as _,
+};
+use sluicegate_memory::{MemoryLimit, MemoryStore};
+
+use super::debts::Units;
+use super::share::share;
+
+/// A limit, of which shares are opened in an embedded store as they are needed. The states are those of
+/// the limit's name and policies, whatever the share.
+pub(super) struct Local {
+    memory: MemoryStore,
+    limit: Limit,
+    shares: ArcSwapOption<Shares>,
+}
+
+/// The shares that one of so many processes has.
+pub(super) struct Shares {
+    processes: NonZeroU16,
+    parts: Box<[MemoryLimit]>,
+    /// Of several parts together.
+    joint: Option<MemoryLimit>,
+}
+
+impl Local {
+    pub(super) const fn new(memory: MemoryStore, limit: Limit) -> Self {
+        Self { memory, limit, shares: ArcSwapOption::const_empty() }
+    }
+
+    /// The shares of one of so many processes; `None` if there are none.
+    pub(super) fn shares(&self, processes: NonZeroU16) -> Option<Arc<Shares>> {
+        if let Some(known) = self.shares.load_full().filter(|known| known.processes == processes) {
+            return Some(known);
+        }
+        let open = |limit| self.memory.open(limit, OpenOptions::default());
+        let parts = share(&self.limit, processes)?;
+        let joint = match parts.as_slice() {
+            [_] => None,
+            parts => Some(open(Limit::together(parts.iter().cloned()).ok()?)),
+        };
+        let parts = parts.into_iter().map(open).collect();
+        let shares = Arc::new(Shares { processes, parts, joint });
+        self.shares.store(Some(Arc::clone(&shares)));
+        Some(shares)
+    }
+}
+
+impl Shares {
+    /// All parts together.
+    pub(super) fn whole(&self) -> &MemoryLimit {
+        self.joint.as_ref().unwrap_or(&self.parts[0])
+    }
+
+    /// Of the units that were admitted, those that count against a subject now. What was charged before
+    /// flows back first.
+    pub(super) fn owed(&self, part: usize, subject: &[u8], admitted: &Units) -> Units {
+        let opened = &self.parts[part];
+        let used = opened.used(&Request::new(Operation::Peek, subject));
+        let members = opened.limit().members().iter().zip(used);
+        let owed = members.filter_map(|(member, used)| {
+            let (policy, units) =
+                admitted.iter().find(|(policy, _)| *policy == member.identity())?;
+            let owed = used.min(*units);
+            (owed > 0).then_some((*policy, owed))
+        });
+        owed.collect()
+    }
+}
+
+/// The parts of a limit, each a limit by itself.
+pub(super) fn parts_of(limit: &Limit) -> Vec<Limit> {
+    share(limit, NonZeroU16::MIN).unwrap_or_default()
+}
+
+/// The units of one part's policies that a decision took, and after how many µs none of them counts any
+/// more.
+pub(super) fn admitted(part: usize, request: &Request<'_>, decision: &Decision) -> (Units, u64) {
+    let (mut units, mut until) = (Units::new(), 0);
+    let Some(limit) = decision.limit() else { return (units, until) };
+    for (index, outcome) in decision.policies().enumerate() {
+        let member = outcome.member();
+        if member.part() != part {
+            continue;
+        }
+        let cost = request.cost_of(limit, index);
+        let taken = if decision.is_allowed() && outcome.is_admitted() {
+            match request.action() {
+                Action::Decide(Operation::TakeUpTo) => cost.min(decision.granted()),
+                _ => cost,
+            }
+        } else if member.policy().denied_charge() == DeniedCharge::Charged {
+            cost
+        } else {
+            0
+        };
+        if taken > 0 {
+            units.push((member.identity(), taken));
+            until = until.max(outcome.reset_after().map_or(u64::MAX, Span::as_micros));
+        }
+    }
+    (units, until)
+}

@@ -1,0 +1,276 @@
+//! A limit that the store, or its share, answers for.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, Waker};
+
+use sluicegate_core::{
+    Action, Answer, BoxFuture, Decision, Enforcement, Error, Limit, LimitName, NodeId, OpenedLimit,
+    Operation, Request, RetryAfter, Source, StoreError,
+};
+use tokio::runtime::Handle;
+
+use super::asking::Asking;
+use super::debts::Claim;
+use super::local::{self, Local};
+use super::settle::settle;
+use super::shared::Shared;
+
+/// A limit that a [`Fallback`](super::Fallback) has opened.
+pub struct FallbackLimit<L> {
+    pub(super) opened: Arc<L>,
+    /// One for each part of the limit, to charge what it owes; of a limit with one part, itself.
+    pub(super) parts: Box<[Arc<L>]>,
+    pub(super) shared: Arc<Shared<L>>,
+    /// `None` if the limit has no share.
+    pub(super) local: Option<Local>,
+}
+
+impl<L: OpenedLimit> OpenedLimit for FallbackLimit<L> {
+    fn limit(&self) -> &Limit {
+        self.opened.limit()
+    }
+
+    fn ask<'a>(
+        &'a self,
+        request: Request<'a>,
+    ) -> Answer<impl Future<Output = Result<Decision, Error>> + Send + 'a> {
+        if let Some(local) = &self.local
+            && self.owes(&request)
+        {
+            return match self.ask_after_charging(local, request) {
+                Answer::Now(answer) => Answer::Now(answer),
+                Answer::Later(boxed) => Answer::Later(Asking::AfterCharging { boxed }),
+            };
+        }
+        let answer = self.opened.ask(request).map(move |answer| self.answered(request, answer));
+        match answer {
+            Answer::Now(answer) => Answer::Now(answer),
+            Answer::Later(plain) => Answer::Later(Asking::Plain { plain }),
+        }
+    }
+
+    fn nodes(&self, request: &Request<'_>) -> Vec<NodeId> {
+        self.opened.nodes(request)
+    }
+}
+
+impl<L: OpenedLimit> FallbackLimit<L> {
+    /// Whether a subject of the request may owe something.
+    fn owes(&self, request: &Request<'_>) -> bool {
+        let debts = &self.shared.debts;
+        debts.count() > 0 && {
+            let now = self.shared.local_now();
+            self.subjects(request)
+                .any(|(name, subject)| debts.has(debts.subject(name.as_str(), subject), now))
+        }
+    }
+
+    fn subjects<'r>(
+        &'r self,
+        request: &'r Request<'_>,
+    ) -> impl Iterator<Item = (&'r LimitName, &'r [u8])> {
+        let parts = self.opened.limit().parts().iter().enumerate();
+        parts.map(|(part, name)| (name, request.subject(part)))
+    }
+
+    /// What the caller is told about the answer of the store.
+    fn answered(
+        &self,
+        request: Request<'_>,
+        answer: Result<Decision, Error>,
+    ) -> Result<Decision, Error> {
+        let Some(local) = &self.local else { return answer };
+        if let Some(census) = &self.shared.census {
+            census.keep();
+        }
+        match answer {
+            Err(Error::Store(error)) => self.decide_here(local, request, error),
+            Ok(decision) => {
+                self.shared.heard(|| self.opened.nodes(&request), &decision);
+                if request.action() == Action::Decide(Operation::Reset) {
+                    self.forget(local, &request);
+                }
+                Ok(decision)
+            }
+            error => error,
+        }
+    }
+
+    /// Charges what the subjects of a request owe before the store is asked.
+    fn ask_after_charging<'a>(
+        &'a self,
+        local: &'a Local,
+        request: Request<'a>,
+    ) -> Answer<BoxFuture<'a, Result<Decision, Error>>> {
+        // Writes nothing, and isn't sent before somebody waits for it.
+        match self.opened.ask(request.as_peek()) {
+            Answer::Now(Err(Error::Store(error))) => {
+                Answer::Now(self.decide_here(local, request, error))
+            }
+            Answer::Now(Err(error)) => Answer::Now(Err(error)),
+            Answer::Now(Ok(_)) => {
+                let mut all: BoxFuture<'a, _> = Box::pin(self.charge_and_ask(local, request, None));
+                match all.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                    Poll::Ready(answer) => Answer::Now(answer),
+                    Poll::Pending => Answer::Later(all),
+                }
+            }
+            Answer::Later(_) => Answer::Later(Box::pin(async move {
+                let runtime = Handle::try_current().ok();
+                self.charge_and_ask(local, request, runtime).await
+            })),
+        }
+    }
+
+    /// With a runtime, a debt is charged whether or not the caller waits for it.
+    async fn charge_and_ask(
+        &self,
+        local: &Local,
+        request: Request<'_>,
+        runtime: Option<Handle>,
+    ) -> Result<Decision, Error> {
+        for part in 0..self.parts.len() {
+            if let Err(error) = self.charge(local, part, request.subject(part), &runtime).await {
+                return self.decide_here(local, request, error);
+            }
+        }
+        self.answered(request, self.opened.ask(request).wait().await)
+    }
+
+    /// Charges what a subject owes, or waits until somebody else has.
+    async fn charge(
+        &self,
+        local: &Local,
+        part: usize,
+        subject: &[u8],
+        runtime: &Option<Handle>,
+    ) -> Result<(), StoreError> {
+        let debts = &self.shared.debts;
+        let Some(shares) = self.shared.processes().and_then(|number| local.shares(number)) else {
+            return Ok(());
+        };
+        let fingerprint = debts.subject(self.opened.limit().parts()[part].as_str(), subject);
+        let claim = debts.claim(fingerprint, self.shared.local_now(), |admitted| {
+            shares.owed(part, subject, admitted)
+        });
+        let mut told = match claim {
+            Claim::Nothing => return Ok(()),
+            Claim::Wait(told) => told,
+            Claim::Charge(settlement) => {
+                let told = settlement.hears();
+                let opened = Arc::clone(&self.parts[part]);
+                let charging = settle(Arc::clone(&self.shared), opened, subject.into(), settlement);
+                match runtime {
+                    Some(runtime) => drop(runtime.spawn(charging)),
+                    None => charging.await,
+                }
+                told
+            }
+        };
+        // Whoever charges tells what came of it, or is gone without having begun.
+        match told.wait_for(Option::is_some).await.as_deref() {
+            Ok(Some(Err(error))) => Err(error.clone()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Decides a request by the share of this process.
+    fn decide_here(
+        &self,
+        local: &Local,
+        request: Request<'_>,
+        error: StoreError,
+    ) -> Result<Decision, Error> {
+        let Action::Decide(
+            operation @ (Operation::Check
+            | Operation::Peek
+            | Operation::TakeUpTo
+            | Operation::Reserve { .. }),
+        ) = request.action()
+        else {
+            return Err(error.into());
+        };
+        let shared = &self.shared;
+        let Some(processes) = shared.processes() else {
+            return Err(also(&error, "the store was never there to count the processes that share the limits, so none of them decides here").into());
+        };
+        let Some(shares) = local.shares(processes) else {
+            return Err(also(&error, "no share of the limit's policies is known").into());
+        };
+        let takes = operation != Operation::Peek;
+        let now = shared.local_now();
+        let debts = &shared.debts;
+        let has_room = |(name, subject): (&LimitName, &[u8])| {
+            debts.has_room(debts.subject(name.as_str(), subject), now)
+        };
+        if takes && !self.subjects(&request).all(has_room) {
+            return Err(
+                also(&error, "as many keys as can be owe it something, so none is added").into()
+            );
+        }
+        let decision = shares.whole().decide(request.without_receipt())?;
+        if takes {
+            for (part, (name, subject)) in self.subjects(&request).enumerate() {
+                let (units, until) = local::admitted(part, &request, &decision);
+                let until = now.saturating_add(until);
+                debts.add(debts.subject(name.as_str(), subject), units, until, now);
+            }
+        }
+        if decision.retry_after() == RetryAfter::Never && self.would_admit(&request) {
+            return Err(
+                also(&error, "the request costs more than the share of this process").into()
+            );
+        }
+        let counter =
+            if decision.is_allowed() { &shared.counts.allowed } else { &shared.counts.denied };
+        counter.fetch_add(1, Ordering::Relaxed);
+        let node = error.node().or_else(|| only(&self.opened.nodes(&request)));
+        shared.failed(node, processes, &error);
+        Ok(decision.with_source(Source::Fallback))
+    }
+
+    /// Whether the limit admits the costs of a request at some time.
+    fn would_admit(&self, request: &Request<'_>) -> bool {
+        let limit = self.opened.limit();
+        let mut enforced = limit
+            .members()
+            .iter()
+            .enumerate()
+            .filter(|(_, member)| member.policy().enforcement() == Enforcement::Enforced);
+        enforced
+            .all(|(index, member)| request.cost_of(limit, index) <= member.policy().rule().limit())
+    }
+
+    /// A subject that was reset has used nothing here either.
+    #[cold]
+    fn forget(&self, local: &Local, request: &Request<'_>) {
+        let shared = &self.shared;
+        let now = shared.local_now();
+        for (name, subject) in self.subjects(request) {
+            shared.debts.forget(shared.debts.subject(name.as_str(), subject), now);
+        }
+        if let Some(shares) = shared.processes().and_then(|number| local.shares(number)) {
+            // It is the request that the store has answered, so it is valid here as well.
+            let _ = shares.whole().decide(*request);
+        }
+    }
+}
+
+/// The node, if there is only one: of several, nobody knows which failed.
+const fn only(nodes: &[NodeId]) -> Option<NodeId> {
+    if let [node] = nodes { Some(*node) } else { None }
+}
+
+#[cold]
+fn also(error: &StoreError, why: &str) -> StoreError {
+    StoreError::new(error.kind(), format!("{error}; {why}"))
+}
+
+impl<L: OpenedLimit> fmt::Debug for FallbackLimit<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("FallbackLimit").field(self.limit().name()).finish()
+    }
+}

@@ -1,0 +1,51 @@
+//! What all layers have in common.
+
+use sluicegate_core::Measure;
+
+/// What a layer does by itself, beside answering.
+pub(super) trait Layer {
+    /// What it counts.
+    fn measures(&self) -> Vec<Measure>;
+
+    /// One short step of maintenance.
+    fn maintain(&self) {}
+}
+
+/// The part of `Store` that a layer leaves to the store inside it, to which it adds what the layer does
+/// by itself: for an `impl` of a type with these two fields.
+macro_rules! leave_to {
+    ($inside:ident, $layer:ident) => {
+        fn id(&self) -> sluicegate_core::StoreId {
+            self.$inside.id()
+        }
+
+        fn ping(
+            &self,
+        ) -> impl std::future::Future<Output = Result<(), sluicegate_core::StoreError>> + Send {
+            self.$inside.ping()
+        }
+
+        fn rehearse(
+            &self,
+        ) -> impl std::future::Future<Output = Result<(), sluicegate_core::StoreError>> + Send {
+            self.$inside.rehearse()
+        }
+
+        fn maintain(&self) {
+            self.$inside.maintain();
+            $crate::layers::layer::Layer::maintain(&*self.$layer);
+        }
+
+        fn stats(&self) -> sluicegate_core::StoreStats {
+            self.$inside.stats()
+        }
+
+        fn measures(&self) -> Vec<sluicegate_core::Measure> {
+            let mut measures = self.$inside.measures();
+            measures.extend($crate::layers::layer::Layer::measures(&*self.$layer));
+            measures
+        }
+    };
+}
+
+pub(super) use leave_to;

@@ -1,0 +1,425 @@
+//! Leases: units that are taken ahead of use, and spent without asking the store.
+
+mod clock;
+mod holding;
+mod holdings;
+
+use std::fmt;
+use std::future::Future;
+use std::num::NonZeroUsize;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+
+use pin_project_lite::pin_project;
+use smallvec::SmallVec;
+
+use sluicegate_core::{
+    Action, Answer, BoxFuture, Clock, Decision, Error, LeaseOptions, LeaseReport, Leasing, Limit,
+    MAX_EXACT, Measure, NodeId, OpenOptions, OpenedLimit, Operation, Request, Span, Store,
+    TimeSource,
+};
+
+pub use clock::SuspendAwareClock;
+use holding::{Granted, Local};
+use holdings::Holdings;
+
+use super::fingerprint::Fingerprint;
+use super::layer::{Layer, leave_to};
+
+/// A store that takes units ahead for keys that are asked about often, and spends them without asking
+/// the store that it is around: **never more than the limit in any interval**, whatever becomes of
+/// its processes. What a process holds and doesn't spend before its lease is over is used up, so under
+/// load near the limit it may admit less, by what is held at that time.
+///
+/// How much is taken follows how often the key was asked about lately, up to
+/// [`LeaseOptions::most`]; near the end of the limit nothing is, and the store decides every request.
+/// It serves limits alone, not several decided as one, whose policies are all token buckets, GCRAs,
+/// leaky buckets or fixed windows, without shadows and charged denials; the store has to grant leases,
+/// as Redis stores do. Requests that wait, hold, or want a receipt go to the store.
+///
+/// Decisions made here have the source [`Source::Lease`](crate::Source::Lease), and say what the store
+/// last said, plus what is held here.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use sluicegate::layers::Leases;
+/// use sluicegate::{LeaseOptions, Limiter, RedisStore, Span};
+///
+/// let store = RedisStore::builder("redis://127.0.0.1")?.build();
+/// let leases = LeaseOptions { most: 100, lasts: Span::from_millis(500)? };
+/// let store = Leases::builder(store).by_default(Some(leases)).build();
+/// let limiter = Limiter::new(store, sluicegate::limit("api", ["token_bucket 10000/s"])?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Leases<S> {
+    store: S,
+    shared: Arc<Shared>,
+    default: Option<LeaseOptions>,
+}
+
+/// A limit that a [`Leases`] has opened.
+pub struct LeasesLimit<L> {
+    opened: L,
+    shared: Arc<Shared>,
+    /// `None` if nothing is leased of this limit.
+    serves: Option<Serves>,
+}
+
+/// Configures and builds a [`Leases`].
+#[must_use = "a builder does nothing until `build`"]
+pub struct LeasesBuilder<S> {
+    store: S,
+    most_keys: NonZeroUsize,
+    clock: Arc<dyn Clock>,
+    default: Option<LeaseOptions>,
+}
+
+/// What leases came to since the start, in units of all policies together.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct LeaseStats {
+    /// Decisions made without asking the store.
+    pub decided: u64,
+    /// Calls of the store by limits of which units are leased.
+    pub asked: u64,
+    /// Units that the store granted ahead,
+    pub granted: u64,
+    /// that were spent,
+    pub spent: u64,
+    /// that were given back unspent,
+    pub returned: u64,
+    /// and that nobody spent before their lease was over.
+    pub expired: u64,
+}
+
+struct Shared {
+    clock: Arc<dyn Clock>,
+    holdings: Holdings,
+    /// Tells opened limits apart: what one holds is in the terms of its own policies.
+    opened: AtomicU64,
+}
+
+/// How a limit is leased.
+#[derive(Clone, Copy, Debug)]
+struct Serves {
+    number: u64,
+    most: u64,
+    /// Of a slot.
+    width: Span,
+}
+
+/// The costs of a request, per policy.
+type Units = SmallVec<[u64; 2]>;
+
+/// Keys of which anything is held, unless the builder is told.
+const MOST_KEYS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(65_535);
+
+impl<S: Store> Leases<S> {
+    /// A store that takes leases of at most 1,000 requests and a second for every limit that it can.
+    pub fn new(store: S) -> Self {
+        Self::builder(store).build()
+    }
+
+    /// Configures a store that takes leases.
+    pub fn builder(store: S) -> LeasesBuilder<S> {
+        LeasesBuilder {
+            store,
+            most_keys: MOST_KEYS,
+            clock: Arc::new(SuspendAwareClock::new()),
+            default: Some(LeaseOptions::default()),
+        }
+    }
+
+    /// What leases came to since the start.
+    #[must_use]
+    pub fn lease_stats(&self) -> LeaseStats {
+        self.shared.holdings.stats()
+    }
+}
+
+impl<S: Store> LeasesBuilder<S> {
+    /// Of how many keys units are held at most; each takes about 600 bytes. What is held of others is
+    /// not spent. Default: 65,536.
+    pub const fn most_keys(mut self, most: NonZeroUsize) -> Self {
+        self.most_keys = most;
+        self
+    }
+
+    /// The leases of limits that are opened without a word about them ([`OpenOptions::leases`]); `None`
+    /// takes none. Default: [`LeaseOptions::default`].
+    pub const fn by_default(mut self, leases: Option<LeaseOptions>) -> Self {
+        self.default = leases;
+        self
+    }
+
+    /// The clock, for tests: it must not go back, and has to go on while the machine is suspended.
+    /// Default: [`SuspendAwareClock`].
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Builds the store.
+    #[must_use]
+    pub fn build(self) -> Leases<S> {
+        let Self { store, most_keys, clock, default } = self;
+        let holdings = Holdings::new(most_keys);
+        Leases { store, shared: Arc::new(Shared { clock, holdings, opened: 0.into() }), default }
+    }
+}
+
+impl<S: Store> Store for Leases<S> {
+    type Opened = LeasesLimit<S::Opened>;
+
+    fn open(&self, limit: Limit, options: OpenOptions) -> Self::Opened {
+        let leases = options.leases.or(self.default);
+        let serves = leases.filter(|leases| {
+            leases.most > 0
+                && limit.can_lease()
+                && limit.parts().len() == 1
+                && matches!(options.time, TimeSource::Store)
+        });
+        let serves = serves.map(|LeaseOptions { most, lasts }| {
+            let width = Span::from_micros(lasts.as_micros() / Leasing::SLOTS_AHEAD);
+            let width = width.unwrap_or(Leasing::MIN_WIDTH);
+            Serves {
+                number: self.shared.opened.fetch_add(1, Ordering::Relaxed),
+                most,
+                width: width.clamp(Leasing::MIN_WIDTH, Leasing::MAX_WIDTH),
+            }
+        });
+        let shared = Arc::clone(&self.shared);
+        LeasesLimit { opened: self.store.open(limit, options), shared, serves }
+    }
+
+    leave_to!(store, shared);
+}
+
+impl<L: OpenedLimit> OpenedLimit for LeasesLimit<L> {
+    fn limit(&self) -> &Limit {
+        self.opened.limit()
+    }
+
+    fn ask<'a>(
+        &'a self,
+        request: Request<'a>,
+    ) -> Answer<impl Future<Output = Result<Decision, Error>> + Send + 'a> {
+        match self.way(&request) {
+            Way::Here(decision) => Answer::Now(Ok(decision)),
+            Way::Telling(tells, asks) => {
+                let sent = self.shared.now();
+                // Who has the answer at hand doesn't make anybody wait for it.
+                match self.opened.ask_now(request.leasing(&tells.leasing())) {
+                    Some(answer) => Answer::Now(self.learn(answer, asks, sent)),
+                    None => Answer::Later(Later::Telling {
+                        later: Box::pin(self.tell(request, tells, asks)),
+                    }),
+                }
+            }
+            Way::On => match self.opened.ask(request) {
+                Answer::Now(answer) => Answer::Now(answer),
+                Answer::Later(later) => Answer::Later(Later::Passed { later }),
+            },
+        }
+    }
+
+    fn nodes(&self, request: &Request<'_>) -> Vec<NodeId> {
+        self.opened.nodes(request)
+    }
+}
+
+impl<L: OpenedLimit> LeasesLimit<L> {
+    fn way(&self, request: &Request<'_>) -> Way<'_> {
+        let Some(serves) = self.serves.filter(|_| request.leases().is_none()) else {
+            return Way::On;
+        };
+        let subject = || self.shared.holdings.fingerprint(serves.number, request.key());
+        match request.action() {
+            Action::Decide(Operation::Check) if !request.wants_receipt() => {
+                self.check(serves, subject(), request)
+            }
+            Action::Decide(Operation::Peek) | Action::Slices | Action::Cancel(_) => Way::On,
+            // What is held is given back first: the store decides about all there is.
+            Action::Decide(_) => match self.shared.holdings.give_up(subject()) {
+                reports if reports.is_empty() => Way::On,
+                reports => Way::Telling(Tells::new(serves, 0, reports), None),
+            },
+        }
+    }
+
+    fn check(&self, serves: Serves, subject: Fingerprint, request: &Request<'_>) -> Way<'_> {
+        if request.validate(self.opened.limit()).is_err() {
+            return Way::On;
+        }
+        let limit = self.opened.limit();
+        let costs: Units =
+            (0..limit.members().len()).map(|index| request.cost_of(limit, index)).collect();
+        match self.shared.holdings.check(subject, &costs, serves, self.shared.now()) {
+            Local::Spent(decision) => Way::Here(decision),
+            Local::Ask { want: 0, reports } if reports.is_empty() => Way::On,
+            Local::Ask { want, reports } => Way::Telling(
+                Tells::new(serves, want, reports),
+                Some(Asks { shared: &self.shared, subject, costs, want }),
+            ),
+        }
+    }
+
+    /// Asks the store and tells it something.
+    async fn tell(
+        &self,
+        request: Request<'_>,
+        tells: Tells,
+        asks: Option<Asks<'_>>,
+    ) -> Result<Decision, Error> {
+        let sent = self.shared.now();
+        let answer = self.opened.ask(request.leasing(&tells.leasing())).wait().await;
+        self.learn(answer, asks, sent)
+    }
+
+    /// Keeps the lease that came with an answer to what was sent then, and gives the rest on.
+    fn learn(
+        &self,
+        answer: Result<Decision, Error>,
+        asks: Option<Asks<'_>>,
+        sent: u64,
+    ) -> Result<Decision, Error> {
+        let Some(asks) = asks else {
+            return answer;
+        };
+        let holdings = &self.shared.holdings;
+        if let Ok(decision) = &answer
+            && let Some(lease) = decision.lease()
+        {
+            let granted = Granted { lease, sent, decision: decision.clone().without_lease() };
+            holdings.add(asks.subject, &asks.costs, granted);
+        }
+        match answer {
+            Ok(decision) if decision.is_allowed() => Ok(decision.without_lease()),
+            // The store has nothing left, or isn't there; but this process may.
+            other => match holdings.spend(asks.subject, &asks.costs, self.shared.now()) {
+                Some(decision) => Ok(decision),
+                None => other,
+            },
+        }
+    }
+}
+
+/// Where a request is answered.
+enum Way<'s> {
+    Here(Decision),
+    /// By the store, which is told something, and asked for a lease.
+    Telling(Tells, Option<Asks<'s>>),
+    /// By the store alone.
+    On,
+}
+
+/// What is told to the store with a request.
+struct Tells {
+    want: u64,
+    width: Span,
+    tag: u64,
+    reports: Vec<LeaseReport>,
+}
+
+impl Tells {
+    fn new(serves: Serves, want: u64, reports: Vec<LeaseReport>) -> Self {
+        // No two slots of a key may ever have the same.
+        let tag = fastrand::u64(..=MAX_EXACT);
+        Self { want, width: serves.width, tag, reports }
+    }
+
+    fn leasing(&self) -> Leasing<'_> {
+        Leasing { want: self.want, width: self.width, tag: self.tag, reports: &self.reports }
+    }
+}
+
+/// A lease that is asked for, until the answer came or nobody waits for it any more.
+struct Asks<'s> {
+    shared: &'s Shared,
+    subject: Fingerprint,
+    costs: Units,
+    want: u64,
+}
+
+impl Drop for Asks<'_> {
+    fn drop(&mut self) {
+        self.shared.holdings.asked(self.subject, self.want);
+    }
+}
+
+impl Layer for Shared {
+    fn measures(&self) -> Vec<Measure> {
+        let LeaseStats { decided, asked, granted, spent, returned, expired } =
+            self.holdings.stats();
+        let counter = Measure::counter;
+        vec![
+            counter(
+                "lease_answers",
+                "Requests decided with leased units, without asking the store",
+                decided,
+            ),
+            counter(
+                "lease_asked",
+                "Requests of leased limits that the store was asked about",
+                asked,
+            ),
+            counter("lease_units_granted", "Units that the store granted ahead", granted),
+            counter("lease_units_spent", "Leased units that were spent", spent),
+            counter("lease_units_returned", "Leased units that were given back", returned),
+            counter("lease_units_expired", "Leased units that nobody spent in time", expired),
+        ]
+    }
+}
+
+impl Shared {
+    fn now(&self) -> u64 {
+        self.clock.now().as_micros()
+    }
+}
+
+pin_project! {
+    /// An answer of the store as it is, or with what is told to it.
+    #[project = LaterProjection]
+    enum Later<'a, F> {
+        Passed { #[pin] later: F },
+        // On the heap: one request in many.
+        Telling { later: BoxFuture<'a, Result<Decision, Error>> },
+    }
+}
+
+impl<F: Future<Output = Result<Decision, Error>>> Future for Later<'_, F> {
+    type Output = Result<Decision, Error>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.project() {
+            LaterProjection::Passed { later } => later.poll(context),
+            LaterProjection::Telling { later } => later.as_mut().poll(context),
+        }
+    }
+}
+
+impl<S: Store> fmt::Debug for Leases<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Leases").field(&self.store.id()).finish()
+    }
+}
+
+impl<L: OpenedLimit> fmt::Debug for LeasesLimit<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("LeasesLimit").field(self.limit().name()).finish()
+    }
+}
+
+impl<S: Store> fmt::Debug for LeasesBuilder<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LeasesBuilder")
+            .field("store", &self.store.id())
+            .field("most_keys", &self.most_keys)
+            .field("default", &self.default)
+            .finish_non_exhaustive()
+    }
+}

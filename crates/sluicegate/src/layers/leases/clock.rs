@@ -1,0 +1,88 @@
+//! A clock that goes on while the machine sleeps.
+
+use sluicegate_core::{Clock, Timestamp};
+
+/// The time since the machine started, including what it slept: a lease must not outlive its end
+/// because its holder was suspended.
+///
+/// On Linux and Android this is the clock `CLOCK_BOOTTIME`. Elsewhere it is the longer of what the
+/// wall clock and the monotonic clock say has passed.
+///
+/// ```
+/// use sluicegate::layers::SuspendAwareClock;
+/// use sluicegate::Clock;
+///
+/// let clock = SuspendAwareClock::new();
+/// let earlier = clock.now();
+/// assert!(clock.now() >= earlier);
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct SuspendAwareClock(imp::Start);
+
+impl SuspendAwareClock {
+    /// The clock of this machine.
+    #[must_use]
+    pub fn new() -> Self {
+        Self(imp::Start::new())
+    }
+}
+
+impl Default for SuspendAwareClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock for SuspendAwareClock {
+    #[inline]
+    fn now(&self) -> Timestamp {
+        Timestamp::from_micros_clamped(self.0.micros())
+    }
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+mod imp {
+    use rustix::time::{ClockId, clock_gettime};
+
+    #[derive(Clone, Copy, Debug)]
+    pub(super) struct Start;
+
+    impl Start {
+        pub(super) const fn new() -> Self {
+            Self
+        }
+
+        #[inline]
+        #[expect(clippy::unused_self, reason = "elsewhere there is a start")]
+        pub(super) fn micros(self) -> u64 {
+            let time = clock_gettime(ClockId::Boottime);
+            let [seconds, nanos] =
+                [time.tv_sec, time.tv_nsec].map(|part| u64::try_from(part).unwrap_or(0));
+            seconds.saturating_mul(1_000_000).saturating_add(nanos / 1_000)
+        }
+    }
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+mod imp {
+    use std::time::{Instant, SystemTime};
+
+    #[derive(Clone, Copy, Debug)]
+    pub(super) struct Start {
+        monotonic: Instant,
+        wall: SystemTime,
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "a clock for those who may not read one")]
+    impl Start {
+        pub(super) fn new() -> Self {
+            Self { monotonic: Instant::now(), wall: SystemTime::now() }
+        }
+
+        pub(super) fn micros(self) -> u64 {
+            let monotonic = self.monotonic.elapsed();
+            let wall = self.wall.elapsed().unwrap_or_default();
+            u64::try_from(monotonic.max(wall).as_micros()).unwrap_or(u64::MAX)
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! What a process holds of one key: pure, with the time as an argument.
+
+use smallvec::SmallVec;
+
+use sluicegate_core::{Decision, Lease, LeaseReport, Leasing, ReportedUnits, Timestamp};
+
+use super::{Serves, Units};
+
+/// What is known of a key.
+#[derive(Debug, Default)]
+pub(super) struct Holding {
+    uses: Uses,
+    /// How many requests' units are asked for in calls under way.
+    asked: u64,
+    /// On the heap: most keys are asked about too seldom to be leased.
+    held: Option<Box<Held>>,
+}
+
+/// What to do with a check.
+#[derive(Debug)]
+pub(super) enum Local {
+    /// It is allowed.
+    Spent(Decision),
+    /// The store has to be asked.
+    Ask {
+        /// For units of so many requests more.
+        want: u64,
+        /// And told this.
+        reports: Vec<LeaseReport>,
+    },
+}
+
+/// A lease, and the decision that came with it.
+#[derive(Debug)]
+pub(super) struct Granted {
+    pub(super) lease: Lease,
+    /// When the store was asked, by this process' clock: the store judged later, so counting from
+    /// here the lease ends here before it ends there.
+    pub(super) sent: u64,
+    pub(super) decision: Decision,
+}
+
+/// Units that went out of a holding, of all policies together.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(super) struct Gone {
+    pub(super) spent: u64,
+    pub(super) returned: u64,
+    pub(super) expired: u64,
+}
+
+#[derive(Debug)]
+struct Held {
+    /// The oldest first.
+    leases: SmallVec<[Share; 2]>,
+    /// The store is asked again when no more requests than this are left.
+    low: u64,
+    decision: Decision,
+}
+
+/// What is left of the leases in one slot.
+#[derive(Debug)]
+struct Share {
+    /// What the store calls it.
+    slot: u64,
+    taken_at: Timestamp,
+    /// By the clock of this process.
+    ends: u64,
+    units: SmallVec<[Stock; 2]>,
+}
+
+/// The units of one policy.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stock {
+    left: u64,
+    /// Spent, and not reported yet.
+    spent: u64,
+}
+
+/// How often the key was asked about lately.
+#[derive(Debug, Default)]
+struct Uses {
+    slot: u64,
+    current: u64,
+    previous: u64,
+}
+
+/// The store is asked again when one part in so many of a lease is left.
+const EARLY: u64 = 4;
+
+/// A lease for fewer requests is not asked for: to grant and report it takes a server about twice as
+/// long as a check, and so do exact checks of a key of which something is leased.
+const LEAST: u64 = 4;
+
+impl Holding {
+    /// What to do with a check.
+    pub(super) fn check(
+        &mut self,
+        costs: &Units,
+        serves: Serves,
+        now: u64,
+        gone: &mut Gone,
+    ) -> Local {
+        self.uses.count(now / serves.width.as_micros());
+        self.drop_ended(now, gone);
+        let wants = self.uses.lately().saturating_sub(self.asked).min(serves.most);
+        let wants = if wants < LEAST { 0 } else { wants };
+        let left = self.held.as_ref().map_or(0, |held| held.left(costs));
+        let is_low = self.held.as_ref().is_some_and(|held| left <= held.low);
+        let asks_early = is_low && self.asked == 0 && wants > 0;
+        if left > 0
+            && !asks_early
+            && let Some(decision) = self.spend(costs, gone)
+        {
+            return Local::Spent(decision);
+        }
+        let reports = if left > 0 { self.report_spent() } else { self.give_up(gone) };
+        self.asked += wants;
+        Local::Ask { want: wants, reports }
+    }
+
+    /// Spends what a request costs, if it is held.
+    pub(super) fn spend_now(
+        &mut self,
+        costs: &Units,
+        now: u64,
+        gone: &mut Gone,
+    ) -> Option<Decision> {
+        self.drop_ended(now, gone);
+        self.spend(costs, gone)
+    }
+
+    /// The answer to what was asked for is here, or nobody waits for it any more.
+    pub(super) const fn asked(&mut self, want: u64) {
+        self.asked = self.asked.saturating_sub(want);
+    }
+
+    /// Adds what was granted.
+    pub(super) fn add(&mut self, costs: &Units, granted: Granted) {
+        let Granted { lease, sent, decision } = granted;
+        let taken_at = decision.taken_at().unwrap_or(Timestamp::EPOCH);
+        let ends = sent.saturating_add(lease.left.as_micros());
+        let held = match &mut self.held {
+            Some(held) => {
+                held.decision = decision;
+                held
+            }
+            none => none.insert(Box::new(Held { leases: SmallVec::new(), low: 0, decision })),
+        };
+        held.low = lease.times / EARLY;
+        let granted = costs.iter().map(|cost| lease.times.saturating_mul(*cost));
+        if let Some(share) = held.leases.iter_mut().find(|share| share.slot == lease.slot) {
+            share.ends = share.ends.min(ends);
+            share.taken_at = share.taken_at.min(taken_at);
+            for (stock, units) in share.units.iter_mut().zip(granted) {
+                stock.left += units;
+            }
+        } else {
+            let units = granted.map(|left| Stock { left, spent: 0 }).collect();
+            held.leases.push(Share { slot: lease.slot, taken_at, ends, units });
+        }
+    }
+
+    /// Destroys what is held, and returns what to tell the store about it.
+    pub(super) fn give_up(&mut self, gone: &mut Gone) -> Vec<LeaseReport> {
+        let Some(held) = self.held.take() else {
+            return Vec::new();
+        };
+        let report = |share: Share| {
+            let units = share.units.iter().map(|stock| {
+                gone.returned += stock.left;
+                ReportedUnits { spent: stock.spent, returned: stock.left }
+            });
+            report(share.slot, units.collect())
+        };
+        // A report that finds no room is not sent: its units are used up.
+        held.leases.into_iter().filter_map(report).take(MOST_REPORTS).collect()
+    }
+
+    /// Units that are held.
+    pub(super) fn units(&self) -> u64 {
+        let leases = self.held.iter().flat_map(|held| &held.leases);
+        leases.flat_map(|share| &share.units).map(|stock| stock.left).sum()
+    }
+
+    /// What was spent and isn't known to the store.
+    fn report_spent(&mut self) -> Vec<LeaseReport> {
+        let leases = self.held.iter_mut().flat_map(|held| &mut held.leases);
+        let report = |share: &mut Share| {
+            let units = share.units.iter_mut().map(|stock| ReportedUnits {
+                spent: std::mem::take(&mut stock.spent),
+                returned: 0,
+            });
+            report(share.slot, units.collect())
+        };
+        leases.filter_map(report).take(MOST_REPORTS).collect()
+    }
+
+    fn drop_ended(&mut self, now: u64, gone: &mut Gone) {
+        let Some(held) = &mut self.held else {
+            return;
+        };
+        held.leases.retain(|share| {
+            let goes_on = now < share.ends;
+            if !goes_on {
+                gone.expired += share.units.iter().map(|stock| stock.left).sum::<u64>();
+            }
+            goes_on
+        });
+        if held.leases.is_empty() {
+            self.held = None;
+        }
+    }
+
+    fn spend(&mut self, costs: &Units, gone: &mut Gone) -> Option<Decision> {
+        let held = self.held.as_mut()?;
+        let share = held.leases.iter_mut().find(|share| share.left(costs) > 0)?;
+        for (stock, cost) in share.units.iter_mut().zip(costs) {
+            stock.left -= cost;
+            stock.spent += cost;
+            gone.spent += cost;
+        }
+        let taken_at = share.taken_at;
+        let left = |policy: usize| {
+            let leases = held.leases.iter();
+            leases.map(|share| share.units.get(policy).map_or(0, |stock| stock.left)).sum()
+        };
+        Some(held.decision.leased(taken_at, costs, left))
+    }
+}
+
+/// The most reports of one call.
+const MOST_REPORTS: usize = Leasing::MAX_REPORTS;
+
+/// A report that says something.
+fn report(slot: u64, units: Vec<ReportedUnits>) -> Option<LeaseReport> {
+    let says_something = units.iter().any(|units| units.spent > 0 || units.returned > 0);
+    says_something.then_some(LeaseReport { slot, units })
+}
+
+impl Held {
+    /// How many requests can be spent.
+    fn left(&self, costs: &Units) -> u64 {
+        self.leases.iter().map(|share| share.left(costs)).sum()
+    }
+}
+
+impl Share {
+    fn left(&self, costs: &Units) -> u64 {
+        let each =
+            self.units.iter().zip(costs).filter_map(|(stock, cost)| stock.left.checked_div(*cost));
+        each.min().unwrap_or(0)
+    }
+}
+
+impl Uses {
+    fn count(&mut self, slot: u64) {
+        if slot != self.slot {
+            self.previous = if slot == self.slot + 1 { self.current } else { 0 };
+            (self.slot, self.current) = (slot, 0);
+        }
+        self.current += 1;
+    }
+
+    const fn lately(&self) -> u64 {
+        self.current + self.previous
+    }
+}

@@ -1,0 +1,131 @@
+//! What a process holds of all keys, a bounded number of them.
+
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use lru::LruCache;
+use sluicegate_core::{Decision, LeaseReport};
+
+use super::holding::{Gone, Granted, Holding, Local};
+use super::{LeaseStats, Serves, Units};
+use crate::layers::fingerprint::{Fingerprint, Fingerprints};
+use crate::layers::parts::{Parts, latest};
+
+/// How many parts it has, each with a lock of its own.
+const PARTS: usize = 16;
+
+/// Holdings by their subject; those that were not asked about for the longest time go first.
+pub(super) struct Holdings {
+    fingerprints: Fingerprints,
+    parts: Parts<LruCache<Fingerprint, Holding>>,
+    counts: Counts,
+}
+
+#[derive(Default)]
+struct Counts {
+    decided: AtomicU64,
+    asked: AtomicU64,
+    granted: AtomicU64,
+    spent: AtomicU64,
+    returned: AtomicU64,
+    expired: AtomicU64,
+}
+
+impl Holdings {
+    pub(super) fn new(most: NonZeroUsize) -> Self {
+        Self {
+            fingerprints: Fingerprints::default(),
+            parts: Parts::new(PARTS, || latest(most, PARTS)),
+            counts: Counts::default(),
+        }
+    }
+
+    /// The fingerprint of a key of an opened limit, by its number.
+    pub(super) fn fingerprint(&self, opened: u64, key: &[u8]) -> Fingerprint {
+        self.fingerprints.of(opened, key)
+    }
+
+    /// What to do with a check.
+    pub(super) fn check(
+        &self,
+        subject: Fingerprint,
+        costs: &Units,
+        serves: Serves,
+        now: u64,
+    ) -> Local {
+        let mut gone = Gone::default();
+        let mut part = self.parts.of(subject);
+        let local = if let Some(holding) = part.get_mut(&subject) {
+            holding.check(costs, serves, now, &mut gone)
+        } else {
+            let mut holding = Holding::default();
+            let local = holding.check(costs, serves, now, &mut gone);
+            if let Some((_, evicted)) = part.push(subject, holding) {
+                gone.expired += evicted.units();
+            }
+            local
+        };
+        drop(part);
+        let decides = matches!(local, Local::Spent(_));
+        let counts = &self.counts;
+        (if decides { &counts.decided } else { &counts.asked }).fetch_add(1, Relaxed);
+        self.count(gone);
+        local
+    }
+
+    /// Spends what a request costs, if it is held, although the store was asked.
+    pub(super) fn spend(&self, subject: Fingerprint, costs: &Units, now: u64) -> Option<Decision> {
+        let mut gone = Gone::default();
+        let decision = self.parts.of(subject).get_mut(&subject)?.spend_now(costs, now, &mut gone);
+        self.count(gone);
+        decision
+    }
+
+    /// Adds what was granted.
+    pub(super) fn add(&self, subject: Fingerprint, costs: &Units, granted: Granted) {
+        let units = costs.iter().map(|cost| granted.lease.times.saturating_mul(*cost)).sum();
+        self.counts.granted.fetch_add(units, Relaxed);
+        match self.parts.of(subject).get_mut(&subject) {
+            Some(holding) => holding.add(costs, granted),
+            // It was asked about less than all others.
+            None => self.count(Gone { expired: units, ..Gone::default() }),
+        }
+    }
+
+    /// What was asked for is here, or nobody waits for it any more.
+    pub(super) fn asked(&self, subject: Fingerprint, want: u64) {
+        if let Some(holding) = self.parts.of(subject).get_mut(&subject) {
+            holding.asked(want);
+        }
+    }
+
+    /// Destroys what is held of a key, and returns what to tell the store about it.
+    pub(super) fn give_up(&self, subject: Fingerprint) -> Vec<LeaseReport> {
+        let mut gone = Gone::default();
+        let mut part = self.parts.of(subject);
+        let reports = part.get_mut(&subject).map(|holding| holding.give_up(&mut gone));
+        drop(part);
+        self.counts.asked.fetch_add(1, Relaxed);
+        self.count(gone);
+        reports.unwrap_or_default()
+    }
+
+    pub(super) fn stats(&self) -> LeaseStats {
+        let Counts { decided, asked, granted, spent, returned, expired } = &self.counts;
+        let [decided, asked, granted, spent, returned, expired] =
+            [decided, asked, granted, spent, returned, expired].map(|count| count.load(Relaxed));
+        LeaseStats { decided, asked, granted, spent, returned, expired }
+    }
+
+    fn count(&self, gone: Gone) {
+        let Gone { spent, returned, expired } = gone;
+        let counts = &self.counts;
+        for (count, more) in
+            [(&counts.spent, spent), (&counts.returned, returned), (&counts.expired, expired)]
+        {
+            if more > 0 {
+                count.fetch_add(more, Relaxed);
+            }
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! A cache of denials decides as the store would, and asks it less.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sluicegate::layers::DenyCache;
+use sluicegate::{
+    Cost, Costs, Limit, ManualClock, MemoryStore, OpenOptions, OpenedLimit, Operation, RedisStore,
+    Request, RetryAfter, Source, Span, Store, Timestamp,
+};
+use sluicegate_conformance::schedules::{Dice, Kind, each, random_policies};
+use sluicegate_testkit::servers::{Server, available};
+
+fn limit(specs: &[&str]) -> Limit {
+    sluicegate::limit("denials", specs.iter().copied()).unwrap()
+}
+
+fn ms(millis: u64) -> Span {
+    Span::from_millis(millis).unwrap()
+}
+
+/// A store and a cache before another one, which go by one clock.
+fn twins(limit: &Limit) -> (Arc<ManualClock>, impl OpenedLimit, impl OpenedLimit) {
+    let clock = Arc::new(ManualClock::new(Timestamp::from_micros(1_790_000_000_000_000).unwrap()));
+    let store = || MemoryStore::builder().clock(clock.clone()).build();
+    let cache = DenyCache::builder(store()).clock(clock.clone()).build();
+    let open = OpenOptions::default;
+    (clock.clone(), store().open(limit.clone(), open()), cache.open(limit.clone(), open()))
+}
+
+#[test]
+fn whatever_happens_the_same_requests_are_allowed_as_without_it() {
+    let (mut asked, mut from_memory) = (0, 0);
+    each("a cache of denials", 400, |seed| {
+        let mut dice = Dice::new(seed);
+        let count = 1 + dice.below_len(3);
+        let policies = random_policies(&mut dice, &Kind::ALL, count);
+        let limit = Limit::new("denials".parse().unwrap(), policies).unwrap();
+        let (clock, plain, cached) = twins(&limit);
+        for step in 0..200 {
+            let operation = match dice.below(40) {
+                0 => Operation::Refund,
+                1 => Operation::Reset,
+                2 => Operation::Charge,
+                3 => Operation::TakeUpTo,
+                4 => Operation::Peek,
+                _ => Operation::Check,
+            };
+            let cost = Costs::Same(Cost::new(dice.between(1, 3)).unwrap());
+            let subject: &[u8] = if dice.one_in(4) { b"bob" } else { b"alice" };
+            let request = Request::new(operation, subject).costs(cost);
+            let expected = plain.ask_now(request).unwrap();
+            let answer = cached.ask_now(request).unwrap();
+            match (expected, answer) {
+                (Ok(expected), Ok(answer)) => {
+                    let context = format!("step {step}: {request:?} of {limit:?}");
+                    assert_eq!(expected.is_allowed(), answer.is_allowed(), "{context}");
+                    assert_eq!(expected.retry_after(), answer.retry_after(), "{context}");
+                    assert_eq!(expected.granted(), answer.granted(), "{context}");
+                    asked += 1;
+                    from_memory += usize::from(answer.source() == Source::DenyCache);
+                }
+                (Err(_), Err(_)) => {}
+                (expected, answer) => panic!("{expected:?} and {answer:?}"),
+            }
+            let spans = [0, 0, 0, 1, 100, 10_000, 500_000, 1_000_000, 5_000_000];
+            clock.advance(Span::from_micros(dice.pick(&spans)).unwrap());
+        }
+    });
+    assert!(from_memory * 40 > asked, "{from_memory} of {asked} from memory");
+}
+
+#[test]
+fn a_denial_is_believed_until_it_could_pass_and_for_a_second_at_most() {
+    for (spec, longest) in [("gcra 5/s burst 1", 200), ("gcra 1/h", 1_000)] {
+        let (clock, _, cached) = twins(&limit(&[spec]));
+        let check = || cached.ask_now(Request::check(b"alice")).unwrap().unwrap();
+        assert!(check().is_allowed());
+        let denial = check();
+        assert_eq!((denial.is_denied(), denial.source()), (true, Source::Store), "{spec}");
+        clock.advance(ms(longest - 1));
+        let again = check();
+        assert_eq!((again.is_denied(), again.source()), (true, Source::DenyCache), "{spec}");
+        let RetryAfter::After(retry) = denial.retry_after() else { panic!() };
+        let left = Span::from_micros(retry.as_micros() - (longest - 1) * 1_000).unwrap();
+        assert_eq!(again.retry_after(), RetryAfter::After(left), "{spec}");
+        clock.advance(ms(1));
+        assert_eq!(check().source(), Source::Store, "{spec}");
+    }
+}
+
+#[test]
+fn limits_that_have_to_see_every_request_see_it() {
+    for specs in [&["gcra 1/h", "gcra 1/h shadow"][..], &["fixed_window 1/h charge_denied"]] {
+        let (_, _, cached) = twins(&limit(specs));
+        for _ in 0..5 {
+            let decision = cached.ask_now(Request::check(b"alice")).unwrap().unwrap();
+            assert_eq!(decision.source(), Source::Store, "{specs:?}");
+        }
+    }
+    let cache = DenyCache::new(MemoryStore::new());
+    let options = OpenOptions::default().remembers_denials(false);
+    let opened = cache.open(limit(&["gcra 1/h"]), options);
+    for _ in 0..5 {
+        let decision = opened.ask_now(Request::check(b"alice")).unwrap().unwrap();
+        assert_eq!(decision.source(), Source::Store, "it was opened so");
+    }
+}
+
+#[tokio::test]
+async fn a_server_is_asked_once_for_a_thousand_denials_and_again_after_a_refund() {
+    for binary in available().unwrap() {
+        let server = Server::start_with(&binary, &[]).unwrap();
+        let store =
+            RedisStore::builder(&server.url()).unwrap().deadline(Duration::from_secs(5)).build();
+        let clock = Arc::new(ManualClock::new(Timestamp::EPOCH));
+        let cache = DenyCache::builder(store).clock(clock.clone()).build();
+        let opened = cache.open(limit(&["token_bucket 3/h"]), OpenOptions::default());
+        let check = async || opened.ask(Request::check(b"alice")).wait().await.unwrap();
+        for _ in 0..3 {
+            assert!(check().await.is_allowed());
+        }
+        server.cli(&["CONFIG", "RESETSTAT"]).unwrap();
+        for _ in 0..1_000 {
+            assert!(check().await.is_denied());
+        }
+        let told = server.cli(&["INFO", "commandstats"]).unwrap();
+        assert!(told.contains("cmdstat_evalsha:calls=1,"), "{binary}: {told}");
+        let refund = Request::new(Operation::Refund, b"alice");
+        let _ = opened.ask(refund).wait().await.unwrap();
+        assert!(check().await.is_allowed(), "{binary}");
+        assert!(check().await.is_denied(), "{binary}");
+        // What another process gives back is seen a second later.
+        let other = RedisStore::builder(&server.url()).unwrap().build();
+        let other = other.open(limit(&["token_bucket 3/h"]), OpenOptions::default());
+        let _ = other.ask(refund).wait().await.unwrap();
+        clock.advance(ms(999));
+        assert!(check().await.is_denied(), "{binary}");
+        clock.advance(ms(1));
+        assert!(check().await.is_allowed(), "{binary}");
+    }
+}

@@ -1,0 +1,103 @@
+//! Looks at every spend of all processes and the store, in the true time of each.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use sluicegate_core::{Algorithm, Limit, Window};
+
+/// The joint trace.
+#[derive(Debug, Default)]
+pub(crate) struct Trace {
+    /// Of each key, when how much was spent under each policy.
+    spends: HashMap<Vec<u8>, Vec<(u64, Vec<u64>)>>,
+}
+
+impl Trace {
+    /// Requests of these costs were admitted at a true time.
+    pub(crate) fn spend(&mut self, key: &[u8], at: u64, costs: &[u64]) {
+        let spends = self.spends.entry(key.to_vec()).or_default();
+        // What a server is asked late is told late, but was spent then.
+        let place = spends.partition_point(|(then, _)| *then <= at);
+        spends.insert(place, (at, costs.to_vec()));
+    }
+
+    /// What broke a limit, if anything did. `windows` are the starts of each key's windows, by the
+    /// server's clock, which shows `ahead` more than the true time; `None` if it was set.
+    pub(crate) fn audit(
+        &self,
+        limit: &Limit,
+        windows: &HashMap<Vec<u8>, BTreeSet<u64>>,
+        ahead: Option<i64>,
+    ) -> Result<(), String> {
+        for (key, spends) in &self.spends {
+            for (index, member) in limit.members().iter().enumerate() {
+                let spends = || spends.iter().map(|(at, costs)| (*at, costs[index]));
+                let fault = match (member.policy().algorithm(), ahead) {
+                    (
+                        Algorithm::TokenBucket { rate, burst } | Algorithm::Gcra { rate, burst },
+                        _,
+                    ) => bucket(rate.count(), rate.period().as_micros(), *burst, spends()),
+                    (Algorithm::FixedWindow { limit, window }, Some(ahead)) => {
+                        let starts = windows.get(key).cloned().unwrap_or_default();
+                        window_of(*limit, window, &starts, ahead, spends())
+                    }
+                    _ => Ok(()),
+                };
+                let policy = member.name();
+                let key = key.escape_ascii();
+                fault.map_err(|fault| format!("policy `{policy}` of key `{key}`: {fault}"))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// No interval has more than the burst and what the rate brings: a bucket that is fed by every spend
+/// never overflows. In parts of a unit: one unit is a period, a µs brings the rate's count.
+fn bucket(
+    count: u64,
+    period: u64,
+    burst: u64,
+    spends: impl Iterator<Item = (u64, u64)>,
+) -> Result<(), String> {
+    let (count, period, burst) = (u128::from(count), u128::from(period), u128::from(burst));
+    let (mut level, mut newest) = (0_u128, 0_u64);
+    for (at, units) in spends {
+        level = level.saturating_sub(u128::from(at - newest) * count);
+        level += u128::from(units) * period;
+        newest = at;
+        if level > burst * period {
+            let over = (level - burst * period).div_ceil(period);
+            return Err(format!("{over} units too many at {at}"));
+        }
+    }
+    Ok(())
+}
+
+fn window_of(
+    limit: u64,
+    window: &Window,
+    starts: &BTreeSet<u64>,
+    ahead: i64,
+    spends: impl Iterator<Item = (u64, u64)>,
+) -> Result<(), String> {
+    let mut used: BTreeMap<u64, u64> = BTreeMap::new();
+    for (at, units) in spends {
+        let server = at.checked_add_signed(ahead).unwrap();
+        let start = match window {
+            Window::Aligned(length) => server - server % length.as_micros(),
+            Window::FirstAdmitted(length) => {
+                let start = starts.range(..=server).next_back().copied();
+                start
+                    .filter(|start| server < start + length.as_micros())
+                    .ok_or_else(|| format!("{units} units were spent at {at} in no window"))?
+            }
+            _ => unreachable!("no limit here has one"),
+        };
+        let used = used.entry(start).or_default();
+        *used += units;
+        if *used > limit {
+            return Err(format!("{used} of {limit} in the window from {start}, at {at}"));
+        }
+    }
+    Ok(())
+}
