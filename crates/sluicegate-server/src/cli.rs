@@ -9,7 +9,7 @@ use sluicegate::Span;
 
 use crate::commands::CostArg;
 use crate::replay::ReplayArgs;
-use crate::setup::{SetupArgs, parse_address, parse_deadline};
+use crate::setup::{SetupArgs, parse_address, parse_deadline, parse_grace};
 
 macro_rules! ask_help {
     ($examples:literal) => {
@@ -104,7 +104,9 @@ Examples:
 
 POST /v1/check and /v1/peek answer everyone. POST /v1/refund and /v1/reset and GET /v1/recent need
 `Authorization: Bearer TOKEN` unless the service listens on a loopback address.
-GET /v1/limits, /healthz (the process is up), /readyz (the store can decide), /metrics.";
+GET /v1/limits, /healthz (the process is up), /readyz (the store can decide), /metrics.
+
+SIGTERM stops the service without losing a request: see --drain. SIGINT does so without the waits.";
 
 /// Arguments of `serve`.
 #[derive(Args, Debug)]
@@ -122,7 +124,17 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "TOKEN", env = "SLUICEGATE_ADMIN_TOKEN", hide_env_values = true)]
     pub(crate) admin_token: Option<String>,
 
-    /// How long requests in flight may take to finish once the service is told to stop
+    /// A second address to listen on, where nothing but /healthz and /readyz is answered, whatever
+    /// happens at the first one
+    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
+    pub(crate) health: Option<SocketAddr>,
+
+    /// How long the service goes on accepting connections once SIGTERM tells it to stop, while
+    /// /readyz sends clients to other instances
+    #[arg(long, value_name = "SPAN", default_value = "5s", value_parser = parse_grace)]
+    pub(crate) drain: Span,
+
+    /// How long requests in flight may take to finish once the service accepts no more
     #[arg(long, value_name = "SPAN", default_value = "10s", value_parser = parse_deadline)]
     pub(crate) shutdown_timeout: Span,
 }
@@ -171,10 +183,20 @@ pub(crate) struct ConfigArgs {
 #[non_exhaustive]
 pub(crate) enum ConfigCommand {
     /// Report every error of a file with its line and column
-    #[command(after_help = "Exit status: 0 when it can be used, also with warnings; 2 otherwise.")]
+    #[command(after_help = "\
+Examples:
+  sluicegate config check limits.yaml
+  sluicegate config check limits.yaml --connect
+
+Exit status: 0 when it can be used, also with warnings; 2 when it can't; 3 when its store can't decide.")]
     Check {
         /// The file
         file: PathBuf,
+
+        /// Connect to the store of the file, too, and let every limit decide about a key of its own,
+        /// `sluicegate-config-check`, which is forgotten again
+        #[arg(long)]
+        connect: bool,
     },
 }
 

@@ -44,7 +44,7 @@ async fn dispatch(command: Command) -> ExitCode {
         Command::Peek(args) => commands::ask(commands::Verb::Peek, args).await,
         Command::Refund(args) => commands::ask(commands::Verb::Refund, args).await,
         Command::Reset(args) => commands::ask(commands::Verb::Reset, args).await,
-        Command::Config(args) => commands::config(&args),
+        Command::Config(args) => commands::config(&args).await,
         Command::Conformance(args) => commands::conformance(args).await,
         Command::Replay(args) => return replay::run(args).await,
     };

@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use sluicegate::Error;
+use sluicegate::{Error, StoreUrl};
 
 /// How a command ended, as its exit status.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -49,6 +49,12 @@ impl Failure {
     #[must_use]
     pub(crate) fn store(message: impl Display) -> Self {
         Self { message: message.to_string(), exit: Exit::StoreFailure }
+    }
+
+    /// The store at `url` failed, when nothing was to be charged.
+    #[must_use]
+    pub(crate) fn of_store(url: &StoreUrl, error: &Error) -> Self {
+        Self::store(format_args!("store {url}: {}", without_charge(error)))
     }
 
     /// Reports the failure on standard error.

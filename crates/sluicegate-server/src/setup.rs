@@ -76,6 +76,19 @@ pub(crate) fn parse_deadline(text: &str) -> Result<Span, String> {
     }
 }
 
+/// How long to go on before stopping: 0 to 10 min.
+///
+/// # Errors
+/// Says what to write.
+pub(crate) fn parse_grace(text: &str) -> Result<Span, String> {
+    let span: Span = text.parse().map_err(|error: sluicegate::SpanError| error.to_string())?;
+    if span.as_micros() <= 10 * Span::MINUTE.as_micros() {
+        Ok(span)
+    } else {
+        Err(format!("is {span}, but must be from 0s to 10min"))
+    }
+}
+
 /// Every problem of a config file, as messages of their own.
 #[must_use]
 pub(crate) fn config_failure(errors: &ConfigErrors) -> Failure {

@@ -69,7 +69,9 @@ pub(crate) fn failure(error: &Error) -> Failure {
 /// One line per policy.
 fn print(verb: Verb, limit: &str, decision: &Decision) {
     let without_policies = match decision.source() {
-        Source::Fallback => Some("the store failed; the limit's on_store_failure decided"),
+        _ if decision.is_assumed() => {
+            Some("the store failed; the limit's on_store_failure decided")
+        }
         Source::Bypass if decision.is_allowed() => {
             Some("nothing was asked: the limit is off, or the key is on its allow list")
         }

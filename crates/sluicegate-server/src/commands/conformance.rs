@@ -3,12 +3,12 @@
 use std::io::IsTerminal as _;
 
 use indicatif::{ProgressBar, ProgressStyle};
+use sluicegate::StoreOptions;
 use sluicegate::config::Config;
-use sluicegate::{Error, StoreOptions, StoreUrl};
 use sluicegate_conformance::cases::{self, StoreTarget};
 
 use crate::cli::ConformanceArgs;
-use crate::output::{Exit, Failure, say, without_charge};
+use crate::output::{Exit, Failure, say};
 use crate::setup::store_url;
 
 /// Runs every case of a file and prints what failed.
@@ -38,20 +38,16 @@ pub(crate) async fn conformance(args: ConformanceArgs) -> Result<Exit, Failure> 
     });
     let report = match run.await {
         Ok(report) => report,
-        Err(error) => return Err(store_failed(&url, &error)),
+        Err(error) => return Err(Failure::of_store(&url, &error)),
     };
     bar.finish_and_clear();
-    target.forget().await.map_err(|error| store_failed(&url, &error))?;
+    target.forget().await.map_err(|error| Failure::of_store(&url, &error))?;
     if args.json {
         say(serde_json::to_string(&report).map_err(Failure::usage)?);
     } else {
         say(&report);
     }
     Ok(if report.failed == 0 { Exit::Allowed } else { Exit::Denied })
-}
-
-fn store_failed(url: &StoreUrl, error: &Error) -> Failure {
-    Failure::store(format_args!("store {url}: {}", without_charge(error)))
 }
 
 /// A progress bar on a terminal; nothing in a pipe.

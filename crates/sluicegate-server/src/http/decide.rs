@@ -19,6 +19,7 @@ pub(super) async fn check(
     body: Body,
 ) -> Result<Response, ApiError> {
     let body = AskBody::read(body).await?;
+    let _turn = service.turns.next().await?;
     let answer = find(&service, &body)?.check_with_fields(body.ask()).await;
     let (decision, fields) = answer.map_err(|error| ApiError::from(&error))?;
     let status = match (decision.is_allowed(), decision.source()) {
@@ -43,6 +44,7 @@ pub(super) async fn peek(
     body: Body,
 ) -> Result<Response, ApiError> {
     let body = AskBody::read(body).await?;
+    let _turn = service.turns.next().await?;
     let decision = answer(find(&service, &body)?.peek(body.ask()).await)?;
     Ok(json(StatusCode::OK, &Answer::new(&body.limit, &decision)))
 }
@@ -55,6 +57,7 @@ pub(super) async fn refund(
 ) -> Result<Response, ApiError> {
     service.guard.check(&headers)?;
     let body = AskBody::read(body).await?;
+    let _turn = service.turns.next().await?;
     let decision = answer(find(&service, &body)?.refund(body.ask()).await)?;
     Ok(json(StatusCode::OK, &Answer::new(&body.limit, &decision)))
 }
@@ -67,6 +70,7 @@ pub(super) async fn reset(
 ) -> Result<Response, ApiError> {
     service.guard.check(&headers)?;
     let body = AskBody::read(body).await?;
+    let _turn = service.turns.next().await?;
     let decision = answer(find(&service, &body)?.reset(body.ask()).await)?;
     Ok(json(StatusCode::OK, &Answer::new(&body.limit, &decision)))
 }

@@ -39,6 +39,7 @@ impl From<&Error> for ApiError {
             Some(StoreErrorKind::Timeout) => "store_timeout",
             Some(StoreErrorKind::Unavailable) => "store_unavailable",
             Some(StoreErrorKind::Overloaded) => "store_overloaded",
+            Some(StoreErrorKind::Unacknowledged) => "store_unacknowledged",
             _ => "store_failure",
         };
         let (status, code) = request.unwrap_or_else(|| (StatusCode::SERVICE_UNAVAILABLE, store()));

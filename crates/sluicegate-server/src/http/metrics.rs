@@ -13,6 +13,8 @@ use prometheus_client::metrics::info::Info;
 use sluicegate::metrics::Metrics;
 use sluicegate::{Registry, Store as _, StoreStats, Watch};
 
+use super::connections::Connections;
+
 /// The metrics: the library's counters of answers, and the service's own.
 pub(super) struct ServiceMetrics {
     answers: Arc<Metrics>,
@@ -20,14 +22,20 @@ pub(super) struct ServiceMetrics {
 }
 
 impl ServiceMetrics {
-    pub(super) fn new(answers: Arc<Metrics>, limits: Registry, watch: Option<Arc<Watch>>) -> Self {
+    pub(super) fn new(
+        answers: Arc<Metrics>,
+        limits: &Registry,
+        watch: Option<Arc<Watch>>,
+        connections: &Arc<Connections>,
+    ) -> Self {
         let mut service = prometheus_client::registry::Registry::with_prefix("sluicegate");
         service.register(
             "build",
             "The version of the service",
             Info::new([("version", env!("CARGO_PKG_VERSION"))]),
         );
-        service.register_collector(Box::new(StoreCollector(limits)));
+        service.register_collector(Box::new(StoreCollector(limits.clone())));
+        service.register_collector(Box::new(ConnectionsCollector(Arc::clone(connections))));
         if let Some(watch) = watch {
             service.register_collector(Box::new(ConfigCollector(watch)));
         }
@@ -49,11 +57,17 @@ struct StoreCollector(Registry);
 
 impl Collector for StoreCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let StoreStats { keys, max_keys, bytes, evicted_live, .. } = self.0.store().stats();
+        let StoreStats { keys, max_keys, bytes, max_bytes, evicted_live, .. } =
+            self.0.store().stats();
         for (name, help, number) in [
             ("store_keys", "Keys that the embedded store holds", keys),
             ("store_max_keys", "The most keys that the embedded store may hold", max_keys),
-            ("store_bytes", "Memory that the embedded store's tables take", bytes),
+            ("store_bytes", "Memory that the embedded store's keys may take", bytes),
+            (
+                "store_max_bytes",
+                "The most memory that the embedded store's keys may take",
+                max_bytes,
+            ),
         ] {
             if let Some(number) = number {
                 write(&mut encoder, name, help, &ConstGauge::new(number))?;
@@ -66,6 +80,24 @@ impl Collector for StoreCollector {
             }
             None => Ok(()),
         }
+    }
+}
+
+/// Reads how many connections there are at each scrape.
+#[derive(Debug)]
+struct ConnectionsCollector(Arc<Connections>);
+
+impl Collector for ConnectionsCollector {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let help = "Connections of clients that are open";
+        write(&mut encoder, "connections", help, &ConstGauge::new(self.0.open()))?;
+        let help = "Connections that were closed because there were too many, all in all or of one address";
+        let kind = MetricType::Counter;
+        let mut closed = encoder.encode_descriptor("connections_closed", help, None, kind)?;
+        for (reason, count) in ["full", "address"].into_iter().zip(self.0.closed()) {
+            ConstCounter::new(count).encode(closed.encode_family(&[("reason", reason)])?)?;
+        }
+        Ok(())
     }
 }
 

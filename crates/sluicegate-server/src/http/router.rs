@@ -13,18 +13,32 @@ use super::error::ApiError;
 use super::service::Service;
 use super::{decide, page, status};
 
-pub(super) fn router(service: Arc<Service>) -> Router {
-    Router::new()
+/// Everything that the service answers.
+pub(super) fn all(service: Arc<Service>) -> Router {
+    let router = health_router()
         .route("/", get(page::page))
-        .route("/healthz", get(status::healthz))
         .route("/metrics", get(status::metrics))
-        .route("/readyz", get(status::readyz))
         .route("/v1/check", post(decide::check))
         .route("/v1/limits", get(status::limits))
         .route("/v1/peek", post(decide::peek))
         .route("/v1/recent", get(status::recent))
         .route("/v1/refund", post(decide::refund))
-        .route("/v1/reset", post(decide::reset))
+        .route("/v1/reset", post(decide::reset));
+    complete(router, service)
+}
+
+/// What a listener for health checks alone answers.
+pub(super) fn health(service: Arc<Service>) -> Router {
+    complete(health_router(), service)
+}
+
+fn health_router() -> Router<Arc<Service>> {
+    Router::new().route("/healthz", get(status::healthz)).route("/readyz", get(status::readyz))
+}
+
+/// What holds for all routes of a router.
+fn complete(routes: Router<Arc<Service>>, service: Arc<Service>) -> Router {
+    routes
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed)
         .layer(map_response(harden))
@@ -61,7 +75,10 @@ mod tests {
     use tower::ServiceExt as _;
 
     use super::*;
+    use crate::http::connections::Connections;
     use crate::http::guard::Guard;
+    use crate::http::stage::Stages;
+    use crate::http::turns::Turns;
 
     async fn call(router: &Router, method: &str, path: &str, body: &str) -> (StatusCode, String) {
         let request = Request::builder().method(method).uri(path);
@@ -80,7 +97,11 @@ mod tests {
         let down = Failing::down();
         let registry = Registry::builder(stack(&down, MemoryStore::new())).config(&config);
         let guard = Guard::new(config.listen, None);
-        let router = router(Arc::new(Service::new(registry, guard, |_| None)));
+        let turns = Turns::new(config.service.max_requests);
+        let (_, stages) = Stages::new();
+        let connections = |_: &Registry| Connections::new(1, None);
+        let service = Service::new(registry, guard, turns, stages, connections, |_| None);
+        let router = all(Arc::new(service));
         let mut passed = 0;
         for _ in 0..9 {
             let body = r#"{"limit": "login", "key": "alice"}"#;

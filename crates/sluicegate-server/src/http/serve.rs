@@ -1,33 +1,28 @@
-//! Listening, and stopping without dropping what is in flight.
+//! Starting the service.
 
 use std::io;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
-use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
-use hyper_util::service::TowerToHyperService;
 use sluicegate::{Registry, Store as _, Watch, WatchOptions};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::MissedTickBehavior;
 use tracing_subscriber::EnvFilter;
 
+use super::connections::{Connections, PerAddress};
+use super::file_limit::most_connections;
 use super::guard::Guard;
-use super::router::router;
+use super::listener::Listener;
+use super::router;
 use super::service::Service;
+use super::stage::Stages;
+use super::stop::{self, Patience, StopSignals};
+use super::turns::Turns;
 use crate::cli::ServeArgs;
 use crate::output::{Exit, Failure, complain, say};
-
-/// How many connections are open at once; more wait to be accepted.
-const MOST_CONNECTIONS: usize = 10_000;
-
-/// How long a connection may be idle, or take to send a request's head.
-const HEAD_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Runs the service until a signal stops it.
 ///
@@ -47,14 +42,11 @@ pub(crate) async fn serve(args: ServeArgs) -> Result<Exit, Failure> {
         config.listen = listen;
     }
     let registry = Registry::builder_from(&config).map_err(Failure::usage)?;
-    let wanted = config.listen;
-    let cannot_listen = |error: io::Error| {
-        Failure::usage(format_args!(
-            "can't listen on {wanted}: {error}; choose another address with --listen"
-        ))
+    let (socket, address) = listen(config.listen, "--listen").await?;
+    let health = match args.health {
+        Some(address) => Some(listen(address, "--health").await?),
+        None => None,
     };
-    let listener = TcpListener::bind(wanted).await.map_err(cannot_listen)?;
-    let address = listener.local_addr().map_err(cannot_listen)?;
     log_to_stderr();
     // The command line takes precedence over the file, even when the file changes.
     let (file, listen) = (args.setup.config.filter(|file| can_be_followed(file)), args.listen);
@@ -65,17 +57,76 @@ pub(crate) async fn serve(args: ServeArgs) -> Result<Exit, Failure> {
         });
         file.map(|file| registry.watch_with(file, options))
     };
-    let service = Arc::new(Service::new(registry, Guard::new(address, admin_token), watch));
+    let (stage, stages) = Stages::new();
+    let turns = Turns::new(config.service.max_requests);
+    let guard = Guard::new(address, admin_token);
+    let per_address = config.service.max_connections_per_address;
+    let most = most_connections(config.service.max_connections.get());
+    let connections = |registry: &Registry| {
+        let bound = |most| PerAddress { most, registry: registry.clone() };
+        Connections::new(most, per_address.map(bound))
+    };
+    let service =
+        Arc::new(Service::new(registry, guard, turns, stages.clone(), connections, watch));
     tokio::spawn(connect(service.registry.clone()));
     tokio::spawn(sweep(service.registry.clone()));
     // Before printing the address: from then on, a signal stops the service gracefully.
     let no_signals =
         |error: io::Error| Failure::usage(format_args!("can't wait for signals: {error}"));
-    let stop = StopSignals::new().map_err(no_signals)?;
+    let signals = StopSignals::new().map_err(no_signals)?;
     tokio::spawn(reload(signal(SignalKind::hangup()).map_err(no_signals)?, service.watch.clone()));
+    if let Some((socket, address)) = health {
+        answer_health(socket, Arc::clone(&service))?;
+        say(format_args!("health on http://{address}"));
+    }
     say(format_args!("listening on http://{address}"));
-    run(listener, router(service), stop, args.shutdown_timeout.into()).await;
+    let connections = Arc::clone(&service.connections);
+    let listener = Listener { socket, connections, router: router::all(service), stages };
+    let patience = Patience { drain: args.drain.into(), shutdown: args.shutdown_timeout.into() };
+    stop::run(listener, stage, signals, patience).await;
     Ok(Exit::Allowed)
+}
+
+/// Listens at an address that an option names.
+async fn listen(wanted: SocketAddr, option: &str) -> Result<(TcpListener, SocketAddr), Failure> {
+    let failure = |error: io::Error| {
+        Failure::usage(format_args!(
+            "can't listen on {wanted}: {error}; choose another address with {option}"
+        ))
+    };
+    let socket = TcpListener::bind(wanted).await.map_err(failure)?;
+    let address = socket.local_addr().map_err(failure)?;
+    Ok((socket, address))
+}
+
+/// Answers health checks on a listener of their own until the process ends, on a thread of its own: the
+/// others may have more to do than they can.
+fn answer_health(socket: TcpListener, service: Arc<Service>) -> Result<(), Failure> {
+    /// Those who ask are few.
+    const MOST_CONNECTIONS: usize = 32;
+    let failure = |error: io::Error| {
+        Failure::usage(format_args!("can't answer health checks: {error}; leave out --health"))
+    };
+    let socket = socket.into_std().map_err(failure)?;
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failure)?;
+    let answer = async move {
+        let socket = TcpListener::from_std(socket)?;
+        let stages = service.stages.clone();
+        let connections = Connections::new(MOST_CONNECTIONS, None);
+        let router = router::health(service);
+        Listener { socket, connections, router, stages }.accept(std::future::pending::<()>()).await;
+        Ok::<_, io::Error>(())
+    };
+    let thread = std::thread::Builder::new().name("health".to_owned());
+    thread
+        .spawn(move || {
+            if let Err(error) = runtime.block_on(answer) {
+                tracing::error!("can't answer health checks: {error}");
+            }
+        })
+        .map_err(failure)?;
+    Ok(())
 }
 
 /// Whether a config file can be read again: a pipe is empty after the first time.
@@ -113,107 +164,33 @@ async fn reload(mut hangup: Signal, watch: Option<Arc<Watch>>) {
     }
 }
 
-async fn run(listener: TcpListener, router: Router, mut stop: StopSignals, patience: Duration) {
-    let connections = GracefulShutdown::new();
-    let room = Arc::new(Semaphore::new(MOST_CONNECTIONS));
-    loop {
-        let (stream, permit) = tokio::select! {
-            accepted = accept(&listener, &room) => accepted,
-            () = stop.next() => break,
-        };
-        let _ = stream.set_nodelay(true);
-        let connection = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(HEAD_PATIENCE)
-            // A client may close its sending side and still wait for the response.
-            .half_close(true)
-            .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router.clone()));
-        let connection = connections.watch(connection);
-        tokio::spawn(async move {
-            // Ignore clients that went away.
-            let _ = connection.await;
-            drop(permit);
-        });
-    }
-    drop(listener);
-    tokio::select! {
-        () = connections.shutdown() => {}
-        () = tokio::time::sleep(patience) => complain(format_args!(
-            "note: stopped with requests in flight after waiting {} ms for them",
-            patience.as_millis()
-        )),
-        () = stop.next() => {
-            complain("note: stopped with requests in flight, because a second signal asked for it");
-        }
-    }
-}
-
-/// Accepts the next connection, once there is room for one.
-async fn accept(
-    listener: &TcpListener,
-    room: &Arc<Semaphore>,
-) -> (TcpStream, Option<OwnedSemaphorePermit>) {
-    /// How long to wait when the system has no more files or memory for connections.
-    const PAUSE: Duration = Duration::from_millis(100);
-    // Nobody closes the semaphore.
-    let permit = Arc::clone(room).acquire_owned().await.ok();
-    loop {
-        match listener.accept().await {
-            Ok((stream, _peer)) => return (stream, permit),
-            Err(error) if is_of_one_client(&error) => {}
-            Err(error) => {
-                tracing::error!("can't accept a connection: {error}");
-                tokio::time::sleep(PAUSE).await;
-            }
-        }
-    }
-}
-
-/// Whether a client gave up before it was accepted.
-fn is_of_one_client(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::ConnectionAborted
-            | io::ErrorKind::ConnectionRefused
-            | io::ErrorKind::ConnectionReset
-    )
-}
-
-/// Connects to the store, so that the first request doesn't have to. `/readyz` reports whether the
-/// store is there.
+/// Connects to the store, so that the first request doesn't have to, and logs why if that takes
+/// long. `/readyz` reports whether the store is there.
 async fn connect(registry: Registry) {
-    let _ = registry.store().ping().await;
+    /// A store may be further away than its deadline reaches with a new connection.
+    const ATTEMPTS: u32 = 10;
+    const PAUSE: Duration = Duration::from_millis(100);
+    let store = registry.store();
+    let mut seen = None;
+    for _ in 0..ATTEMPTS {
+        match store.ping().await {
+            Ok(()) => return,
+            Err(error) => seen = Some(error),
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    if let Some(error) = seen {
+        tracing::error!(store = store.id().to_string(), "the store can't decide: {error}");
+    }
 }
 
-/// Lets an idle embedded store release memory.
+/// Lets an idle embedded store release memory: a little at a time, so that no request waits for it.
 async fn sweep(registry: Registry) {
     let store = registry.store();
-    let mut seconds = tokio::time::interval(Duration::from_secs(1));
-    seconds.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    let mut ticks = tokio::time::interval(Duration::from_millis(10));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
     loop {
-        seconds.tick().await;
+        ticks.tick().await;
         store.maintain();
-    }
-}
-
-/// SIGTERM and SIGINT: the first asks for a graceful stop, the second for an immediate one.
-struct StopSignals {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl StopSignals {
-    fn new() -> io::Result<Self> {
-        Ok(Self {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-        })
-    }
-
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
     }
 }

@@ -5,9 +5,12 @@ use std::sync::Arc;
 use sluicegate::metrics::Metrics;
 use sluicegate::{Registry, RegistryBuilder, Watch};
 
+use super::connections::Connections;
 use super::guard::Guard;
 use super::metrics::ServiceMetrics;
 use super::recent::Recent;
+use super::stage::Stages;
+use super::turns::Turns;
 use super::unreadable::Unreadable;
 
 pub(super) struct Service {
@@ -17,6 +20,9 @@ pub(super) struct Service {
     pub(super) guard: Guard,
     pub(super) metrics: ServiceMetrics,
     pub(super) recent: Arc<Recent>,
+    pub(super) turns: Turns,
+    pub(super) stages: Stages,
+    pub(super) connections: Arc<Connections>,
 }
 
 impl Service {
@@ -24,6 +30,9 @@ impl Service {
     pub(super) fn new(
         registry: RegistryBuilder,
         guard: Guard,
+        turns: Turns,
+        stages: Stages,
+        connections: impl FnOnce(&Registry) -> Arc<Connections>,
         watch: impl FnOnce(&Registry) -> Option<Watch>,
     ) -> Self {
         let metrics = Arc::new(Metrics::new());
@@ -33,8 +42,10 @@ impl Service {
             .observer(recent.clone())
             .observer(Arc::new(Unreadable::default()))
             .build();
+        metrics.add_store(registry.store());
         let watch = watch(&registry).map(Arc::new);
-        let metrics = ServiceMetrics::new(metrics, registry.clone(), watch.clone());
-        Self { registry, watch, guard, metrics, recent }
+        let connections = connections(&registry);
+        let metrics = ServiceMetrics::new(metrics, &registry, watch.clone(), &connections);
+        Self { registry, watch, guard, metrics, recent, turns, stages, connections }
     }
 }

@@ -79,10 +79,17 @@ pub(super) async fn healthz() -> Response {
     json(StatusCode::OK, &Status { status: "up" })
 }
 
-/// `GET /readyz`: the store can decide.
+/// `GET /readyz`: the store can decide, and the service isn't about to stop.
 pub(super) async fn readyz(State(service): State<Arc<Service>>) -> Result<Response, ApiError> {
     /// Probes usually time out after a second.
     const PATIENCE: Duration = Duration::from_secs(1);
+    if service.stages.is_draining() {
+        return Err(ApiError::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "draining",
+            "the service is about to stop: ask another instance",
+        ));
+    }
     let store = service.registry.store();
     match tokio::time::timeout(PATIENCE, store.ping()).await {
         Ok(Ok(())) => Ok(json(StatusCode::OK, &Status { status: "ready" })),
@@ -127,6 +134,7 @@ fn limit_entry<'a>(registry: &Registry, config: &'a LimitConfig) -> LimitEntry<'
         on_store_failure: match config.on_store_failure {
             OnStoreFailure::Allow => "allow",
             OnStoreFailure::Deny => "deny",
+            OnStoreFailure::Local => "local",
             _ => "error",
         },
         deadline_ms: config.deadline.unwrap_or(Config::DEADLINE).as_millis_ceil(),

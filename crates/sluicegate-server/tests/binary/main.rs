@@ -2,9 +2,11 @@
 
 #![expect(clippy::panic, clippy::unwrap_used, reason = "the helpers of tests fail like tests")]
 
+mod attack;
 mod bad_requests;
 mod command_line;
 mod conformance;
+mod connect;
 mod readme;
 mod redis;
 mod reload;

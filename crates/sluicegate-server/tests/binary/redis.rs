@@ -3,7 +3,9 @@
 use std::process::Stdio;
 
 use serde_json::json;
-use sluicegate_testkit::servers::{GarbageServer, Misbehaviour, Server, fresh_prefix, shared};
+use sluicegate_testkit::servers::{
+    self, FakeClock, GarbageServer, Misbehaviour, Server, fresh_prefix, shared,
+};
 use sluicegate_testkit::wait::until;
 
 use crate::conformance;
@@ -40,6 +42,40 @@ fn the_service_and_the_command_line_share_what_is_left() {
     );
     assert_eq!(first.post("/v1/check", body).status, 200);
     assert_eq!(first.get("/readyz").status, 200);
+}
+
+/// Of every layer and both stores: the table is what people build their alerts from.
+#[test]
+fn every_metric_is_in_the_table_of_metrics() {
+    let limits = "limits:\n  api: {policies: [gcra 1/s], leases: true, deny_cache: true, on_store_failure: local}";
+    let prefix = fresh_prefix("bin");
+    let server = format!(
+        "store: \"{}\"\nredis: {{prefix: \"{prefix}\"}}\nfallback: {{processes: 2}}\n{limits}",
+        shared().unwrap().url()
+    );
+    let mut names = Vec::new();
+    for text in [server, "limits:\n  api: {policies: [gcra 1/s]}".to_owned()] {
+        let file = File::new("limits.yaml", &text);
+        let service = Service::start(&["--config", file.path()]);
+        service.post("/v1/check", r#"{"limit":"api","key":"a"}"#);
+        let page = service.get("/metrics").body;
+        names.extend(page.lines().filter_map(|line| {
+            let mut words = line.strip_prefix("# TYPE ")?.split(' ');
+            let (name, kind) = (words.next()?, words.next()?);
+            let end = match kind {
+                "counter" => "_total",
+                "info" => "_info",
+                _ => "",
+            };
+            Some(format!("`{name}{end}`"))
+        }));
+    }
+    for layer in ["breaker", "deny_cache", "lease", "fallback", "store_keys", "config"] {
+        assert!(names.iter().any(|name| name.contains(layer)), "{layer}: {names:?}");
+    }
+    let table = include_str!("../../../../docs/operation.md");
+    names.retain(|name| !table.contains(name.as_str()));
+    assert!(names.is_empty(), "the table lacks {names:?}");
 }
 
 #[test]
@@ -188,6 +224,48 @@ fn on_store_failure_decides_and_says_so() {
 }
 
 #[test]
+fn a_store_that_is_away_is_stood_in_for_by_the_share_of_this_process() {
+    let file = config(NOWHERE, ", on_store_failure: local");
+    let text = std::fs::read_to_string(file.path()).unwrap();
+    let lacking = sluicegate(&["config", "check", file.path()]);
+    assert_eq!(lacking.status, 2);
+    assert!(lacking.stderr.contains("add `fallback: {processes: 4}` at the top"), "{lacking:?}");
+    let file = File::new("limits.yaml", &format!("{text}\nfallback: {{processes: 3}}\n"));
+    let service = Service::start(&["--config", file.path()]);
+    let check = || service.post("/v1/check", r#"{"limit":"demo","key":"a"}"#);
+    // A third of three.
+    let reply = check();
+    assert_eq!((reply.status, &reply.json()["source"]), (200, &json!("fallback")));
+    assert_eq!(reply.json()["policies"][0]["limit"], json!(1));
+    let denied = check();
+    assert_eq!((denied.status, &denied.json()["source"]), (429, &json!("fallback")));
+    assert!(denied.field("retry-after").is_some());
+    assert_eq!(service.post("/v1/reset", r#"{"limit":"demo","key":"a"}"#).status, 503);
+    assert_eq!(service.get("/v1/limits").json()["limits"][0]["on_store_failure"], json!("local"));
+    let metrics = service.get("/metrics").body;
+    for line in [
+        r#"sluicegate_decisions_total{limit="demo",policy="",outcome="local_allowed"} 1"#,
+        r#"sluicegate_fallback_answers_total{allowed="true"} 1"#,
+        r#"sluicegate_fallback_answers_total{allowed="false"} 1"#,
+        "sluicegate_fallback_active 1",
+        "sluicegate_fallback_owing_keys 1",
+        "sluicegate_fallback_processes 3",
+        r#"sluicegate_breaker_open{node=""} 0"#,
+        "sluicegate_deny_cache_answers_total 0",
+        "sluicegate_lease_answers_total 0",
+        "sluicegate_lease_units_granted_total 0",
+        "sluicegate_lease_units_spent_total 0",
+        "sluicegate_lease_units_returned_total 0",
+        "sluicegate_lease_units_expired_total 0",
+        "sluicegate_store_calls_total 0",
+    ] {
+        assert!(metrics.lines().any(|other| other == line), "{line}:\n{metrics}");
+    }
+    let done = sluicegate(&["check", "--config", file.path(), "--limit", "demo", "--key", "a"]);
+    assert_eq!((done.status, done.stdout.contains("0 of 1 left")), (0, true), "{done:?}");
+}
+
+#[test]
 fn a_store_that_never_answers_is_given_up_at_the_deadline() {
     let garbage = GarbageServer::start(Misbehaviour::Silence).unwrap();
     let done = sluicegate(&[
@@ -231,4 +309,108 @@ fn a_store_that_comes_back_is_used_again() {
     assert!(fails.contains("ERROR") && fails.contains("the store fails: "), "{fails}");
     assert!(fails.contains("`on_store_failure` is `error`"), "{fails}");
     assert!(answers.contains("INFO") && answers.contains("again: 3 requests failed"), "{answers}");
+}
+
+fn check_store(text: &str) -> crate::support::Done {
+    let file = File::new("limits.yaml", text);
+    sluicegate(&["config", "check", file.path(), "--connect"])
+}
+
+#[test]
+fn config_check_connects_and_says_whether_the_store_can_decide() {
+    let limits = "limits:\n  a: {policies: [gcra 1/h, sliding_log 5/h]}\n  b: {policies: [fixed_window 9/h]}\n";
+    let done = check_store(limits);
+    assert_eq!((done.status, done.stderr.as_str()), (0, ""));
+    assert!(done.stdout.ends_with(": 2 limits, no errors\nstore memory:: decides\n"), "{done:?}");
+
+    let binary = servers::available().unwrap().remove(0);
+    let server = Server::builder(&binary).start().unwrap();
+    let password = File::new("password", "secret\n");
+    let text = |user: &str| {
+        format!(
+            "store: {}/1\nredis: {{prefix: check, user: {user}, password_file: {}}}\n{limits}",
+            server.url(),
+            password.path()
+        )
+    };
+    let rules = "on >secret ~check:* +select +evalsha +eval +time +get +set +getrange +setrange +strlen +pexpire +del";
+    server.set_user("limiter", &rules.split(' ').collect::<Vec<_>>()).unwrap();
+    let done = check_store(&text("limiter"));
+    assert_eq!((done.status, done.stderr.as_str()), (0, ""));
+    assert!(done.stdout.ends_with(&format!("store {}/1: decides\n", server.url())), "{done:?}");
+    let left = server.command(&[b"KEYS", b"*"]).unwrap().to_string();
+    assert!(!left.contains("sluicegate-config-check"), "{left}");
+
+    // What it says of a store that can't: which it is, why, and what to change.
+    let missing = rules.split(' ').filter(|rule| *rule != "+strlen").collect::<Vec<_>>();
+    server.set_user("partial", &missing).unwrap();
+    let port = server.port();
+    for (text, why) in [
+        (text("partial"), "+strlen"),
+        (text("nobody"), "has another password for the user `nobody`, or has no such user"),
+        (text("limiter").replace(password.path(), "/no/such"), "password file /no/such can't be"),
+        (format!("store: redis://127.0.0.1:1\n{limits}"), "can't be reached (Connection refused"),
+        (format!("store: rediss://127.0.0.1:{port}\n{limits}"), "looks like a port without TLS"),
+        (format!("store: rediss://127.0.0.1:{port}?ca=/none\n{limits}"), "the file of `ca`, /none"),
+        (
+            format!("store: redis+cluster://127.0.0.1:{port}\n{limits}"),
+            "is a server of its own, and no node of a cluster: write redis://127.0.0.1:",
+        ),
+    ] {
+        let done = check_store(&text);
+        assert_eq!(done.status, 3, "{done:?}");
+        assert!(done.stderr.contains(why), "no `{why}` in {}", done.stderr);
+        assert!(done.stdout.ends_with(": 2 limits, no errors\n"), "{done:?}");
+        assert!(!done.stderr.contains("secret"), "{done:?}");
+    }
+}
+
+#[test]
+fn a_service_logs_at_its_start_why_its_store_can_t_decide() {
+    let binary = servers::available().unwrap().remove(0);
+    let server = Server::builder(&binary).password("secret").start().unwrap();
+    let mut service = Service::start(&["--store", &server.url()]);
+    let log = service.follow_its_log();
+    let log = until("the line in the log", || {
+        let log = log.lock().unwrap().clone();
+        if log.contains("the store can't decide: ") { Ok(log) } else { Err(log) }
+    });
+    assert!(log.contains("wants another user or password: write them into the URL"), "{log}");
+}
+
+#[test]
+fn max_clock_back_bounds_for_how_long_a_clock_that_is_set_back_holds_up_a_key() {
+    // A Redis doesn't run by such a clock.
+    let binaries = servers::available().unwrap();
+    let valkey = binaries.iter().find(|binary| binary.product() == "valkey").unwrap();
+    let clock = FakeClock::new().unwrap();
+    let server = Server::builder(valkey).clock(&clock).start().unwrap();
+    let body = r#"{"limit":"demo","key":"a"}"#;
+    let start = |more: &str| {
+        let prefix =
+            format!("store: \"{}\"\nredis: {{prefix: \"{}\"}}", server.url(), fresh_prefix("bin"));
+        let limits = "limits: {demo: {policies: [gcra 1/s], deadline: 5s}}";
+        let file = File::new("limits.yaml", &format!("{prefix}\n{more}\n{limits}\n"));
+        let service = Service::start(&["--config", file.path()]);
+        assert_eq!(service.post("/v1/check", body).status, 200);
+        (service, file)
+    };
+    let (patient, _patients) = start("max_clock_back: 1h");
+    let (usual, _usuals) = start("");
+    clock.set_offset(-1_800).unwrap();
+    let restamped = |service: &Service| {
+        let text = service.get("/metrics").body;
+        text.contains(r#"sluicegate_state_notes_total{note="restamped"} 1"#)
+    };
+    // Five seconds is what it is by default.
+    until("the key is taken for one of now", || {
+        let status = usual.post("/v1/check", body).status;
+        if restamped(&usual) { Ok(()) } else { Err(status) }
+    });
+    until("it is free again", || match usual.post("/v1/check", body).status {
+        200 => Ok(()),
+        other => Err(other),
+    });
+    assert_eq!(patient.post("/v1/check", body).status, 429, "it stands still for half an hour");
+    assert!(!restamped(&patient));
 }

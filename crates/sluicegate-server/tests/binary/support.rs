@@ -4,6 +4,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -72,6 +73,7 @@ impl File {
 pub(crate) struct Service {
     child: Child,
     address: SocketAddr,
+    health: Option<SocketAddr>,
 }
 
 impl Service {
@@ -81,24 +83,45 @@ impl Service {
     }
 
     pub(crate) fn start_on(listen: &str, args: &[&str]) -> Self {
-        let mut child = binary()
-            .args(["serve", "--listen", listen])
-            .args(args)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-        let address =
-            line.trim_end().strip_prefix("listening on http://").and_then(|text| text.parse().ok());
-        let mut service = Self { child, address: ([127, 0, 0, 1], 0).into() };
-        let mut address: SocketAddr = address.unwrap_or_else(|| panic!("no address in {line:?}"));
-        if address.ip().is_unspecified() {
-            address.set_ip([127, 0, 0, 1].into());
-        }
-        service.address = address;
+        let mut command = binary();
+        command.args(["serve", "--listen", listen]).args(args);
+        Self::of(command)
+    }
+
+    /// Starts it where the system allows it so many open files.
+    pub(crate) fn start_with_files(files: usize, args: &[&str]) -> Self {
+        let mut command = Command::new("sh");
+        let script = format!("ulimit -n {files} && exec \"$0\" \"$@\"");
+        command.env_remove("SLUICEGATE_ADMIN_TOKEN").stdin(Stdio::null());
+        command.args(["-c", &script, env!("CARGO_BIN_EXE_sluicegate")]);
+        command.args(["serve", "--listen", "127.0.0.1:0"]).args(args);
+        Self::of(command)
+    }
+
+    fn of(mut command: Command) -> Self {
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
+        let mut service = Self { child, address: nowhere, health: None };
+        let stdout = BufReader::new(service.child.stdout.take().unwrap());
+        let mut lines = stdout.lines().map_while(Result::ok);
+        let address = |text: &str| {
+            let mut address: SocketAddr = text.parse().unwrap();
+            if address.ip().is_unspecified() {
+                address.set_ip([127, 0, 0, 1].into());
+            }
+            address
+        };
+        let found = lines.find_map(|line| {
+            service.health = line.strip_prefix("health on http://").map(address).or(service.health);
+            line.strip_prefix("listening on http://").map(address)
+        });
+        service.address = found.unwrap_or_else(|| panic!("the service says no address"));
         service
+    }
+
+    /// Where it answers health checks alone.
+    pub(crate) fn health(&self) -> SocketAddr {
+        self.health.unwrap_or_else(|| panic!("it was started without --health"))
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -142,6 +165,18 @@ impl Service {
         Reply::read(&mut stream)
     }
 
+    /// What it says on standard error, as it is said.
+    pub(crate) fn follow_its_log(&mut self) -> Arc<Mutex<String>> {
+        let (log, stderr) = (Arc::new(Mutex::new(String::new())), self.child.stderr.take());
+        let written = Arc::clone(&log);
+        std::thread::spawn(move || {
+            for line in BufReader::new(stderr.unwrap()).lines().map_while(Result::ok) {
+                written.lock().unwrap().push_str(&(line + "\n"));
+            }
+        });
+        log
+    }
+
     /// Whoever read its standard error is gone.
     pub(crate) fn leave_its_log(&mut self) {
         drop(self.child.stderr.take());
@@ -165,6 +200,66 @@ impl Drop for Service {
         // It may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// A client that keeps its connection.
+pub(crate) struct Client {
+    stream: BufReader<TcpStream>,
+}
+
+impl Client {
+    pub(crate) fn connect(address: SocketAddr) -> std::io::Result<Self> {
+        Self::on(TcpStream::connect(address)?)
+    }
+
+    pub(crate) fn on(stream: TcpStream) -> std::io::Result<Self> {
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_nodelay(true)?;
+        Ok(Self { stream: BufReader::new(stream) })
+    }
+
+    /// Sends bytes, whatever they mean.
+    pub(crate) fn send(&mut self, text: &str) -> std::io::Result<()> {
+        self.stream.get_mut().write_all(text.as_bytes())
+    }
+
+    pub(crate) fn get(&mut self, path: &str) -> std::io::Result<Reply> {
+        self.send(&format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n"))?;
+        self.reply()
+    }
+
+    pub(crate) fn post(&mut self, path: &str, body: &str) -> std::io::Result<Reply> {
+        let length = body.len();
+        self.send(&format!(
+            "POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n{body}"
+        ))?;
+        self.reply()
+    }
+
+    /// Reads a whole response, and an error if there is none.
+    pub(crate) fn reply(&mut self) -> std::io::Result<Reply> {
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            if self.stream.read_line(&mut head)? == 0 {
+                return Err(std::io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+        let mut reply = Reply::of(&head);
+        let length = reply.field("content-length").map_or(0, |length| length.parse().unwrap());
+        let mut body = vec![0; length];
+        self.stream.read_exact(&mut body)?;
+        reply.body = String::from_utf8(body).unwrap();
+        Ok(reply)
+    }
+
+    /// Waits until the service closes the connection; what it sends until then doesn't count.
+    pub(crate) fn wait_until_closed(mut self) {
+        match self.stream.read_to_end(&mut Vec::new()) {
+            Ok(_) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => {}
+            Err(error) => panic!("it isn't closed: {error}"),
+        }
     }
 }
 
@@ -193,13 +288,17 @@ impl Reply {
         let text = String::from_utf8(bytes).unwrap();
         let (head, body) =
             text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no head in {text:?}"));
-        let mut lines = head.lines();
+        Self { body: body.to_owned(), ..Self::of(head) }
+    }
+
+    fn of(head: &str) -> Self {
+        let mut lines = head.trim_end().lines();
         let status = lines.next().unwrap().split(' ').nth(1).unwrap().parse().unwrap();
         let fields = lines
             .map(|line| line.split_once(": ").unwrap())
             .map(|(name, value)| (name.to_lowercase(), value.to_owned()))
             .collect();
-        Self { status, fields, body: body.to_owned() }
+        Self { status, fields, body: String::new() }
     }
 
     pub(crate) fn field(&self, name: &str) -> Option<&str> {

@@ -1,0 +1,158 @@
+//! One connection of a client.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, Bytes, HttpBody};
+use axum::http::HeaderValue;
+use axum::http::header::CONNECTION;
+use hyper::body::{Frame, Incoming, SizeHint};
+use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+
+use super::connections::Seat;
+use super::stage::Stages;
+
+/// How long a connection may be idle, or take to send a request's head.
+const HEAD_PATIENCE: Duration = Duration::from_secs(60);
+
+/// Answers the requests of a client until it goes away, its seat is taken, or the service stops.
+pub(super) async fn serve(stream: TcpStream, seat: Arc<Seat>, router: Router, stages: Stages) {
+    // Answers are short: nothing is gained by waiting for more to send.
+    let _ = stream.set_nodelay(true);
+    let asked = Arc::clone(&seat);
+    let router = TowerToHyperService::new(router);
+    let stream = UntilEnding {
+        stream,
+        seat: Arc::clone(&seat),
+        ending: Box::pin(stages.clone().ending()),
+        has_ended: false,
+    };
+    let service = service_fn(move |request: hyper::Request<Incoming>| {
+        asked.begin();
+        let seat = Arc::clone(&asked);
+        let request = request.map(|body| Body::new(Arriving { body, seat: Arc::clone(&seat) }));
+        let answer = router.call(request);
+        let stages = stages.clone();
+        async move {
+            let mut response = answer.await?;
+            if stages.is_draining() {
+                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            seat.answered();
+            Ok::<_, std::convert::Infallible>(response)
+        }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_PATIENCE)
+        // A client may close its sending side and still wait for the response.
+        .half_close(true)
+        .serve_connection(TokioIo::new(stream), service);
+    tokio::select! {
+        // First, so that an answer is written before the seat is given away.
+        biased;
+        // Clients that went away are nobody's business.
+        _ = connection => {}
+        () = seat.taken() => {}
+    }
+}
+
+/// A stream that ends when the service does, unless there is something to read or a request is
+/// underway: so a request that has arrived is answered.
+struct UntilEnding {
+    stream: TcpStream,
+    seat: Arc<Seat>,
+    ending: Pin<Box<dyn Future<Output = ()> + Send>>,
+    has_ended: bool,
+}
+
+impl AsyncRead for UntilEnding {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let read = Pin::new(&mut this.stream).poll_read(context, buffer);
+        if read.is_ready() {
+            return read;
+        }
+        this.has_ended = this.has_ended || this.ending.as_mut().poll(context).is_ready();
+        if this.has_ended && !this.seat.has_request() {
+            return Poll::Ready(Ok(()));
+        }
+        Poll::Pending
+    }
+}
+
+impl AsyncWrite for UntilEnding {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.get_mut().stream).poll_write(context, bytes)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_shutdown(context)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.get_mut().stream).poll_write_vectored(context, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+}
+
+/// The body of a request: while it doesn't come, it is the client that is waited for.
+struct Arriving {
+    body: Incoming,
+    seat: Arc<Seat>,
+}
+
+impl HttpBody for Arriving {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let this = self.get_mut();
+        let frame = Pin::new(&mut this.body).poll_frame(context);
+        if frame.is_ready() {
+            this.seat.works();
+        } else {
+            this.seat.waits();
+        }
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

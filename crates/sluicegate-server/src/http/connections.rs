@@ -1,0 +1,214 @@
+//! The open connections, of which there is a bounded number.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use sluicegate::Registry;
+use sluicegate::http::Cidr;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+
+/// All connections of a listener.
+#[derive(Debug)]
+pub(super) struct Connections {
+    most: usize,
+    free: Arc<Semaphore>,
+    per_address: Option<PerAddress>,
+    table: Mutex<Table>,
+    /// A connection waits for its client, so that it can be closed for another one.
+    one_waits: Notify,
+    closed_for_others: AtomicU64,
+    closed_of_address: AtomicU64,
+}
+
+/// The bound on the connections of an address.
+#[derive(Debug)]
+pub(super) struct PerAddress {
+    pub(super) most: NonZeroUsize,
+    /// Knows the proxies to trust, and how much of an address tells clients apart.
+    pub(super) registry: Registry,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    /// The next number of the order in which connections began to wait.
+    next: u64,
+    /// Those that wait for their clients, the one that has waited longest first.
+    waiting: BTreeMap<u64, Arc<Notify>>,
+    of_address: HashMap<Cidr, usize>,
+}
+
+/// An open connection among the others.
+///
+/// It waits for its client, or its request is being answered. A client that has sent a part of a
+/// request is waited for, too, since its last answer: otherwise slow clients would be safe.
+#[derive(Debug)]
+pub(super) struct Seat {
+    connections: Arc<Connections>,
+    address: Option<Cidr>,
+    /// Its number in the order.
+    number: AtomicU64,
+    has_request: AtomicBool,
+    taken: Arc<Notify>,
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
+impl Connections {
+    pub(super) fn new(most: usize, per_address: Option<PerAddress>) -> Arc<Self> {
+        let most = most.clamp(1, u32::MAX as usize >> 3);
+        Arc::new(Self {
+            most,
+            free: Arc::new(Semaphore::new(most)),
+            per_address,
+            table: Mutex::default(),
+            one_waits: Notify::new(),
+            closed_for_others: AtomicU64::new(0),
+            closed_of_address: AtomicU64::new(0),
+        })
+    }
+
+    /// A seat for a connection from this address, as soon as there is one: if all are taken, the
+    /// connection that has waited longest for its client is closed. `None` if the address has as many
+    /// as it may.
+    pub(super) async fn seat(self: &Arc<Self>, peer: IpAddr) -> Option<Arc<Seat>> {
+        let address = self.count(peer)?;
+        let permit = self.permit().await;
+        let (number, taken) = (self.table().next(), Arc::new(Notify::new()));
+        let seat = Seat {
+            connections: Arc::clone(self),
+            address,
+            number: AtomicU64::new(number),
+            has_request: AtomicBool::new(false),
+            taken,
+            _permit: permit,
+        };
+        seat.waits();
+        Some(Arc::new(seat))
+    }
+
+    /// Waits until all are closed.
+    pub(super) async fn all_closed(&self) {
+        let all = u32::try_from(self.most).unwrap_or(u32::MAX);
+        // Nobody closes the semaphore.
+        let _ = self.free.acquire_many(all).await;
+    }
+
+    /// How many are open.
+    pub(super) fn open(&self) -> u64 {
+        (self.most - self.free.available_permits().min(self.most)) as u64
+    }
+
+    /// How many were closed because all seats were taken, and because their address had too many.
+    pub(super) fn closed(&self) -> [u64; 2] {
+        [&self.closed_for_others, &self.closed_of_address].map(|it| it.load(Ordering::Relaxed))
+    }
+
+    async fn permit(&self) -> Option<OwnedSemaphorePermit> {
+        if let Ok(permit) = Arc::clone(&self.free).try_acquire_owned() {
+            return Some(permit);
+        }
+        let mut freed = std::pin::pin!(Arc::clone(&self.free).acquire_owned());
+        loop {
+            if self.close_longest_waiting() {
+                return freed.await.ok();
+            }
+            tokio::select! {
+                permit = &mut freed => return permit.ok(),
+                () = self.one_waits.notified() => {}
+            }
+        }
+    }
+
+    fn close_longest_waiting(&self) -> bool {
+        let longest = self.table().waiting.pop_first();
+        if let Some((_, taken)) = &longest {
+            taken.notify_one();
+            self.closed_for_others.fetch_add(1, Ordering::Relaxed);
+        }
+        longest.is_some()
+    }
+
+    /// Counts a connection of an address that has a bound: `None` if there are too many of it.
+    fn count(&self, peer: IpAddr) -> Option<Option<Cidr>> {
+        let Some(bound) = &self.per_address else { return Some(None) };
+        let http = bound.registry.http();
+        if http.client_address.trusts(peer) {
+            return Some(None);
+        }
+        let address = http.client_address.network_of(peer);
+        let mut table = self.table();
+        let count = table.of_address.entry(address).or_default();
+        if *count >= bound.most.get() {
+            self.closed_of_address.fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
+        *count += 1;
+        Some(Some(address))
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Table {
+    fn next(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+}
+
+impl Seat {
+    /// A request has begun.
+    pub(super) fn begin(&self) {
+        self.has_request.store(true, Ordering::Relaxed);
+        self.works();
+    }
+
+    /// The request is answered.
+    pub(super) fn answered(&self) {
+        self.has_request.store(false, Ordering::Relaxed);
+        // It may have been waiting for a body that never came.
+        self.works();
+        self.number.store(self.connections.table().next(), Ordering::Relaxed);
+        self.waits();
+    }
+
+    /// Whether a request has begun and isn't answered.
+    pub(super) fn has_request(&self) -> bool {
+        self.has_request.load(Ordering::Relaxed)
+    }
+
+    /// It is the service's turn.
+    pub(super) fn works(&self) {
+        self.connections.table().waiting.remove(&self.number.load(Ordering::Relaxed));
+    }
+
+    /// It is the client's turn.
+    pub(super) fn waits(&self) {
+        let number = self.number.load(Ordering::Relaxed);
+        self.connections.table().waiting.insert(number, Arc::clone(&self.taken));
+        self.connections.one_waits.notify_one();
+    }
+
+    /// Waits until another connection gets the seat.
+    pub(super) async fn taken(&self) {
+        self.taken.notified().await;
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let mut table = self.connections.table();
+        table.waiting.remove(&self.number.load(Ordering::Relaxed));
+        let Some(address) = self.address else { return };
+        if let Some(count) = table.of_address.get_mut(&address) {
+            *count -= 1;
+            if *count == 0 {
+                table.of_address.remove(&address);
+            }
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! How many connections the system lets the process have.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Files that are not connections of clients: those to the store, listeners, the config file, and the
+/// connections of the health listener.
+const OWN_FILES: u64 = 128;
+
+/// As many connections as are wanted, or fewer if the system has too few files for them. Takes as many
+/// files as it needs, if it may.
+pub(super) fn most_connections(wanted: usize) -> usize {
+    let needed = (wanted as u64).saturating_add(OWN_FILES);
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let may_have = maximum.unwrap_or(u64::MAX).min(needed);
+    let has = current.unwrap_or(u64::MAX);
+    let has = if has < may_have {
+        let raised = Rlimit { current: Some(may_have), maximum };
+        setrlimit(Resource::Nofile, raised).map_or(has, |()| may_have)
+    } else {
+        has
+    };
+    let most = within(wanted, has);
+    if most < wanted {
+        tracing::warn!(
+            "at most {most} connections are open at once and not {wanted}: the system allows this \
+             process {has} open files; raise that to {needed} (`ulimit -n`, `LimitNOFILE`), or lower \
+             `service.max_connections`"
+        );
+    }
+    most
+}
+
+/// How many connections so many files are enough for: half of them where there are very few.
+fn within(wanted: usize, files: u64) -> usize {
+    let left = files.saturating_sub(OWN_FILES).max(files / 2).max(1);
+    usize::try_from(left).map_or(wanted, |left| left.min(wanted))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_leave_files_for_the_rest() {
+        assert_eq!(within(10_000, 20_000), 10_000);
+        assert_eq!(within(10_000, 10_128), 10_000);
+        assert_eq!(within(10_000, 10_127), 9_999);
+        assert_eq!(within(10_000, 1_024), 896);
+        assert_eq!(within(10_000, 64), 32);
+        assert_eq!(within(10, 64), 10);
+        assert_eq!(within(10_000, 1), 1);
+    }
+}

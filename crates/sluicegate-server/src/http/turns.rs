@@ -1,0 +1,69 @@
+//! How many requests are decided at once.
+
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+use super::error::ApiError;
+
+/// Lets a bounded number of requests ask the store. Others wait here, first come, first served: a store
+/// that is asked by more than it can answer in time answers nobody.
+#[derive(Debug)]
+pub(super) struct Turns {
+    most: usize,
+    free: Semaphore,
+}
+
+impl Turns {
+    /// How long a request waits. Few clients are patient enough for longer, and what nobody waits for
+    /// any more must not be charged.
+    const PATIENCE: Duration = Duration::from_secs(1);
+
+    pub(super) fn new(most: NonZeroUsize) -> Self {
+        let most = most.get().min(Semaphore::MAX_PERMITS);
+        Self { most, free: Semaphore::new(most) }
+    }
+
+    /// Waits for a turn, which ends when it is dropped.
+    ///
+    /// # Errors
+    /// After a second.
+    pub(super) async fn next(&self) -> Result<SemaphorePermit<'_>, ApiError> {
+        if let Ok(turn) = self.free.try_acquire() {
+            return Ok(turn);
+        }
+        match tokio::time::timeout(Self::PATIENCE, self.free.acquire()).await {
+            Ok(Ok(turn)) => Ok(turn),
+            _ => Err(ApiError::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "overloaded",
+                format!(
+                    "{} requests are being decided, and this one has waited for {} ms; nothing was \
+                     charged: ask less often, or run more instances",
+                    self.most,
+                    Self::PATIENCE.as_millis()
+                ),
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_waits_for_its_turn_and_not_for_longer_than_a_second() {
+        let turns = Turns::new(NonZeroUsize::MIN);
+        let first = turns.next().await.unwrap();
+        let error = turns.next().await.unwrap_err();
+        assert!(format!("{error:?}").contains("overloaded"), "{error:?}");
+        let (second, ()) = tokio::join!(turns.next(), async {
+            tokio::time::sleep(Duration::from_millis(900)).await;
+            drop(first);
+        });
+        assert!(second.is_ok());
+    }
+}

@@ -1,0 +1,253 @@
+//! `config check --connect` of each store that can't be used: what is wrong, and what to write instead.
+
+use std::path::Path;
+
+use sluicegate_testkit::proxy::{Cut, Direction, Fault, Proxy, ReplyFault};
+use sluicegate_testkit::servers::{
+    self, Authority, Certificate, Cluster, GarbageServer, Misbehaviour, Sentinels, Server,
+    ServerBinary, ServerError, fresh_prefix,
+};
+
+use crate::support::{Done, File, sluicegate};
+
+/// Policies of every kind that takes a right of its own.
+const LIMITS: &str =
+    "limits: {a: {policies: [gcra 1/h burst 9, sliding_log 9/h, sliding_window 9/h slices 6]}}";
+
+fn any() -> ServerBinary {
+    servers::available().unwrap().remove(0)
+}
+
+fn check(store: &str, redis: &str) -> Done {
+    let prefix = fresh_prefix("connect");
+    let text = format!("store: \"{store}\"\nredis: {{prefix: \"{prefix}\"{redis}}}\n{LIMITS}\n");
+    let file = File::new("limits.yaml", &text);
+    sluicegate(&["config", "check", file.path(), "--connect"])
+}
+
+fn assert_decides(store: &str, redis: &str) {
+    let done = check(store, redis);
+    assert_eq!((done.status, done.stderr.as_str()), (0, ""), "{done:?}");
+    assert!(done.stdout.trim_end().ends_with(": decides"), "{done:?}");
+}
+
+/// The file is right, the store can't decide, and these words say why.
+fn assert_says(store: &str, redis: &str, why: &[&str]) {
+    let done = check(store, redis);
+    assert_eq!(done.status, 3, "{done:?}");
+    assert!(done.stderr.starts_with("error: store "), "{done:?}");
+    for why in why {
+        assert!(done.stderr.contains(why), "no `{why}` in {}", done.stderr);
+    }
+    assert!(!done.stdout.contains("decides") && !done.stderr.contains("secret"), "{done:?}");
+}
+
+fn shown(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// A server with TLS, of whichever program was built with it.
+fn encrypted(certificate: &Certificate, clients: Option<&Authority>) -> Server {
+    for binary in servers::available().unwrap() {
+        match Server::builder(&binary).tls(certificate, clients).start() {
+            Ok(server) => return server,
+            Err(ServerError::Start { log, .. }) if log.contains("Failed finding TLS support") => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+    panic!("no server here was built with TLS, without which this can't be tested");
+}
+
+#[test]
+fn certificates_authorities_and_names_that_are_wrong_are_said() {
+    let (authority, clients) = (Authority::new().unwrap(), Authority::new().unwrap());
+    let certificate = authority.certificate("server", &["127.0.0.1"]).unwrap();
+    let server = encrypted(&certificate, Some(&clients));
+    let client = clients.certificate("client", &["client"]).unwrap();
+    let foreign = authority.certificate("foreign", &["client"]).unwrap();
+    let url = format!("rediss://127.0.0.1:{}", server.tls_port().unwrap());
+    let (ca, stranger) = (shown(authority.certificate_file()), shown(clients.certificate_file()));
+    let with = |certificate: &Certificate| {
+        let (cert, key) = (shown(certificate.certificate_file()), shown(certificate.key_file()));
+        format!(", cert: {cert}, key: {key}")
+    };
+    let own = with(&client);
+    assert_decides(&url, &format!(", ca: {ca}{own}"));
+    for (redis, why) in [
+        (own.clone(), "this system trust"),
+        (format!(", ca: {stranger}{own}"), "a certificate that none of the authorities of"),
+        (format!(", ca: {ca}{own}, server_name: other.example"), "not for `other.example` but for"),
+        (format!(", ca: {ca}"), "asked for a client certificate, got none"),
+        (
+            format!(", ca: {ca}{}", with(&foreign)),
+            "asked for a client certificate, got that of `cert`",
+        ),
+    ] {
+        assert_says(&url, &redis, &[why]);
+    }
+    // A port with TLS where none was meant.
+    let plain = url.replace("rediss", "redis");
+    assert_says(&plain, "", &["looks like a TLS port", &format!("write its URL as {url}")]);
+    let authority = format!(", ca: {ca}");
+    for scheme in ["rediss+cluster", "rediss+sentinel"] {
+        let name = if scheme.ends_with("sentinel") { "/main" } else { "" };
+        let url = format!("{}{name}", url.replace("rediss", scheme));
+        assert_says(&url, &authority, &["asked for a client certificate, got none"]);
+    }
+}
+
+#[test]
+fn wrong_passwords_are_said_of_servers_nodes_and_sentinels() {
+    let server = Server::builder(&any()).password("secret").start().unwrap();
+    let port = server.port();
+    assert_decides(&format!("redis://:secret@127.0.0.1:{port}"), "");
+    assert_says(
+        &format!("redis://:secretly@127.0.0.1:{port}"),
+        "",
+        &["another password for the default user", "write them into the URL"],
+    );
+    assert_says(&format!("redis://127.0.0.1:{port}"), "", &["wants another user or password"]);
+    let cluster = Cluster::builder(&any()).replicas(0).password("secret").start().unwrap();
+    let port = cluster.node(0).server().port();
+    assert_decides(&format!("redis+cluster://:secret@127.0.0.1:{port}"), "");
+    assert_says(
+        &format!("redis+cluster://:secretly@127.0.0.1:{port}"),
+        "",
+        &["another password for the default user"],
+    );
+}
+
+/// One URL for each kind of server that is another one than was meant.
+#[test]
+fn a_server_that_is_another_kind_than_was_meant_says_which_and_what_to_write() {
+    let binary = any();
+    let server = Server::start_with(&binary, &[]).unwrap();
+    let of = ["--replicaof", "127.0.0.1", &server.port().to_string()];
+    let replica = Server::start_with(&binary, &of).unwrap();
+    let sentinels = Sentinels::builder(&binary).start().unwrap();
+    let cluster = Cluster::builder(&binary).start().unwrap();
+    let sentinel = sentinels.sentinels()[0].port();
+    let node = cluster.node(0).server().port();
+    let (plain, copy) = (server.port(), replica.port());
+    let name = sentinels.name();
+    assert_decides(&server.url(), "");
+    assert_decides(&format!("redis+sentinel://127.0.0.1:{sentinel}/{name}"), "");
+    assert_decides(&format!("redis+cluster://127.0.0.1:{node}"), "");
+    for (url, why) in [
+        (format!("redis://127.0.0.1:{copy}"), vec!["is a read-only replica", &*server.url()]),
+        (
+            format!("redis://127.0.0.1:{sentinel}"),
+            vec!["is a sentinel", &*format!("redis+sentinel://127.0.0.1:{sentinel}/NAME")],
+        ),
+        (
+            format!("redis://127.0.0.1:{node}"),
+            vec!["is a node of a cluster", &*format!("redis+cluster://127.0.0.1:{node}")],
+        ),
+        (
+            format!("rediss://127.0.0.1:{plain}"),
+            vec!["looks like a port without TLS", &*format!("redis://127.0.0.1:{plain}")],
+        ),
+        (
+            format!("redis+cluster://127.0.0.1:{plain}"),
+            vec!["is a server of its own", &*format!("write redis://127.0.0.1:{plain}")],
+        ),
+        (
+            format!("redis+cluster://127.0.0.1:{copy}"),
+            vec!["is a server of its own", "write redis://127.0.0.1:"],
+        ),
+        (
+            format!("redis+cluster://127.0.0.1:{sentinel}"),
+            vec![
+                "is no node of a cluster",
+                &*format!("if it is a sentinel, write redis+sentinel://127.0.0.1:{sentinel}/NAME"),
+            ],
+        ),
+        (
+            format!("redis+sentinel://127.0.0.1:{plain}/{name}"),
+            vec!["is no sentinel", &*format!("redis://127.0.0.1:{plain}")],
+        ),
+        (
+            format!("redis+sentinel://127.0.0.1:{node}/{name}"),
+            vec!["is no sentinel", "redis+cluster://"],
+        ),
+        (
+            format!("redis+sentinel://127.0.0.1:{sentinel}/mian"),
+            vec!["knows no primary of this name", &*format!("`{name}`")],
+        ),
+        (
+            format!("rediss+sentinel://127.0.0.1:{sentinel}/{name}"),
+            vec!["looks like a port without TLS"],
+        ),
+        (format!("rediss+cluster://127.0.0.1:{node}"), vec!["looks like a port without TLS"]),
+    ] {
+        assert_says(&url, "", &why);
+    }
+}
+
+#[test]
+fn a_server_that_is_too_old_or_none_at_all_is_told_apart() {
+    let unknown = |command: &str| {
+        let words = format!("-ERR unknown command '{command}'\r\n");
+        GarbageServer::start(Misbehaviour::Answer(words.into_bytes())).unwrap()
+    };
+    let hello = unknown("HELLO");
+    assert_says(&hello.url(), "", &["is older than Redis 6", "the oldest version that works"]);
+    // One of before there were users.
+    let words = b"-ERR wrong number of arguments for 'auth' command\r\n".to_vec();
+    let auth = GarbageServer::start(Misbehaviour::Answer(words)).unwrap();
+    let url = auth.url().replace("redis://", "redis://user:secret@");
+    assert_says(&url, "", &["is older than Redis 6", "the oldest version that works"]);
+    let words = b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec();
+    let http = GarbageServer::start(Misbehaviour::Answer(words)).unwrap();
+    assert_says(&http.url(), "", &["does not speak the Redis protocol"]);
+}
+
+/// Each right of the documentation, where the server knows the script already.
+#[test]
+fn a_user_without_one_of_the_rights_is_told_which() {
+    let server = Server::start_with(&any(), &[]).unwrap();
+    let text = include_str!("../../../../docs/operation.md");
+    let rules = text.lines().find_map(|line| line.strip_prefix("ACL SETUSER limiter on "));
+    let rules: Vec<&str> =
+        rules.unwrap().split_whitespace().filter(|it| it.starts_with('+')).collect();
+    let store = format!("redis://limiter:secret@127.0.0.1:{}", server.port());
+    let set = |lacking: &str| {
+        let rules = rules.iter().filter(|rule| **rule != lacking);
+        let rules: Vec<&str> =
+            ["on", ">secret", "~connect*"].into_iter().chain(rules.copied()).collect();
+        server.set_user("limiter", &rules).unwrap();
+    };
+    set("none");
+    assert_decides(&store, "");
+    for lacking in &rules {
+        set(lacking);
+        assert_says(&store, "", &["does not permit this user", lacking]);
+    }
+    server.set_user("limiter", &[&["on", ">secret", "~other:*"], &rules[..]].concat()).unwrap();
+    assert_says(&store, "", &["does not permit this user our keys: grant it `~connect"]);
+    assert_says(&format!("{store}/1"), "", &["the command select", "+select"]);
+}
+
+/// What is between may cut replies off, lose them, repeat them or change their order.
+#[test]
+fn a_proxy_that_spoils_replies_is_found_out() {
+    let server = Server::start_with(&any(), &[]).unwrap();
+    let proxy = Proxy::start(server.port()).unwrap();
+    assert_decides(&proxy.url(), "");
+    for cut in [Cut::Finish, Cut::Reset] {
+        // After the server's first words, in the middle of what it decides.
+        proxy.set(Direction::Replies, Fault::CutAfter(300, cut));
+        assert_says(&proxy.url(), "", &["broke the connection before it answered"]);
+    }
+    // Its first words are what it happens to.
+    for (fault, why) in [
+        (ReplyFault::Swap, "has not answered a connection within 1000 ms: look whether"),
+        (ReplyFault::Duplicate, "something between, such as a proxy, repeats, drops or reorders"),
+        (ReplyFault::Drop, "has not answered a connection within 1000 ms: look whether"),
+        (ReplyFault::Truncate, "has not answered a connection within 1000 ms: look whether"),
+    ] {
+        proxy.heal();
+        proxy.set_next_reply(fault);
+        assert_says(&proxy.url(), "", &[why]);
+    }
+}
