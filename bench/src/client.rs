@@ -1,5 +1,9 @@
 //! The Redis store's client against bare calls through the same library.
 
+mod breaker;
+mod leases;
+
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -7,7 +11,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 use redis::Value;
 use redis::aio::MultiplexedConnection;
-use sluicegate_core::{Limit, OpenOptions, OpenedLimit as _, Request, Store};
+use sluicegate::layers::{Breaker, DenyCache, Leases};
+use sluicegate_core::{Limit, OpenOptions, OpenedLimit, Request, Store};
 use sluicegate_redis::{RedisLimit, RedisStore};
 use sluicegate_testkit::servers::Server;
 use tokio::runtime::Runtime;
@@ -23,22 +28,89 @@ use crate::redis::{KEYS, ROOMY};
 /// client.
 const TASKS: u64 = 8;
 const PAIRS: usize = 25;
+/// More than any client can ask for.
+const INEXHAUSTIBLE: &str = "token_bucket 10000000/s burst 100000000";
 /// The part of the time above which a server counts as saturated.
 const SATURATED: f64 = 0.9;
 
 /// Measures the goal of the client.
 pub fn measure(session: &mut Session) {
-    session.goal("client-throughput", throughput);
+    session.goal("client-throughput", |effort| beside_a_server(|server| compare(effort, server)));
+    session.goal("deny-cache-16-tasks", |effort| {
+        beside_a_server(|server| compare_denials(effort, server))
+    });
+    session
+        .goal("layers-16-tasks", |effort| beside_a_server(|server| compare_layers(effort, server)));
+    session
+        .goal("lease-16-tasks", |effort| beside_a_server(|server| leases::compare(effort, server)));
+    session.goal("lease-local-p50", |effort| {
+        beside_a_server(|server| leases::local_decisions(effort, server))
+    });
+    session.goal("lease-over-admission", |effort| {
+        beside_a_server(|server| leases::over_admission(effort, server))
+    });
+    session.goal("breaker-open-p50", breaker::refusals);
+    for (goal, tasks, keys) in [
+        ("batch-1-task", 1, KEYS),
+        ("batch-16-tasks", 16, KEYS),
+        ("batch-128-tasks", 128, KEYS),
+        ("batch-1024-tasks", 1_024, KEYS),
+        ("coalescing-1024-tasks", 1_024, 1),
+    ] {
+        session.goal(goal, |effort| {
+            beside_a_server(|server| compare_batches(effort, server, tasks, keys))
+        });
+    }
 }
 
-fn throughput(effort: Effort) -> Result<Measured> {
+/// A processor for the client's thread, and one for the server.
+fn beside_a_server(measure: impl Fn(&Server) -> Result<Measured>) -> Result<Measured> {
     let server = Server::start()?;
-    // A processor for each.
     pin_process(server.pid()?, 0);
     pin_thread(1);
-    let measured = compare(effort, &server);
+    let measured = measure(&server);
     unpin_thread();
     measured
+}
+
+/// Calls that travel together against the same calls one by one.
+fn compare_batches(effort: Effort, server: &Server, tasks: u64, keys: usize) -> Result<Measured> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("can't start a runtime")?;
+    // One key alone has to last for as long as all do.
+    let policy = if keys == 1 { INEXHAUSTIBLE } else { ROOMY };
+    let open = |together| Ours::open(server, policy, together);
+    let (together, alone) = (open(Together::AsTheyCome)?, open(Together::Never)?);
+    let span = Duration::from_millis(300);
+    runtime.block_on(run(span, tasks, keys, &together))?;
+    runtime.block_on(run(span, tasks, keys, &alone))?;
+    let mut pairs = Pairs::default();
+    let mut server_nanos = [Vec::new(), Vec::new()];
+    let mut client_nanos = [Vec::new(), Vec::new()];
+    for _ in 0..effort.count(PAIRS) {
+        let mut rates = [0.0; 2];
+        for (index, ask) in [&together, &alone].into_iter().enumerate() {
+            let used = process_nanos(server.pid()?)?;
+            let ran = runtime.block_on(run(span, tasks, keys, ask))?;
+            let used = process_nanos(server.pid()?)? - used;
+            server_nanos[index].push(used / (ran.per_second * span.as_secs_f64()));
+            client_nanos[index].push(ran.nanos);
+            rates[index] = ran.per_second / 1e3;
+        }
+        pairs.add(rates[0], rates[1]);
+    }
+    let micros = |nanos: &mut [Vec<f64>; 2]| {
+        let [together, alone] = nanos.each_mut().map(|nanos| digits(median(nanos) / 1e3));
+        format!("{together} against {alone} µs")
+    };
+    let part = format!(
+        "processor time of a decision: the server {}, the client {}",
+        micros(&mut server_nanos),
+        micros(&mut client_nanos)
+    );
+    Ok(pairs.ratio("thousand decisions/s").part(part))
 }
 
 fn compare(effort: Effort, server: &Server) -> Result<Measured> {
@@ -47,20 +119,20 @@ fn compare(effort: Effort, server: &Server) -> Result<Measured> {
         .build()
         .context("can't start a runtime")?;
     let bare = Bare::open(server, &runtime)?;
-    let ours = Ours::open(server)?;
+    let ours = Ours::open(server, ROOMY, Together::AsTheyCome)?;
     let span = match effort {
         Effort::Quick => Duration::from_millis(700),
         Effort::Full => Duration::from_secs(1),
     };
     // Both write all their states first.
-    runtime.block_on(run(span, &ours))?;
-    runtime.block_on(run(span, &bare))?;
+    runtime.block_on(run(span, TASKS, KEYS, &ours))?;
+    runtime.block_on(run(span, TASKS, KEYS, &bare))?;
     let (mut pairs, mut busiest) = (Pairs::default(), 0.0_f64);
     let (mut our_nanos, mut bare_nanos) = (Vec::new(), Vec::new());
     for _ in 0..effort.count(PAIRS) {
         let (start, used) = (Instant::now(), process_nanos(server.pid()?)?);
-        let bare = runtime.block_on(run(span, &bare))?;
-        let ours = runtime.block_on(run(span, &ours))?;
+        let bare = runtime.block_on(run(span, TASKS, KEYS, &bare))?;
+        let ours = runtime.block_on(run(span, TASKS, KEYS, &ours))?;
         let used = process_nanos(server.pid()?)? - used;
         busiest = busiest.max(used / start.elapsed().as_nanos() as f64);
         pairs.add(ours.per_second / 1e3, bare.per_second / 1e3);
@@ -78,6 +150,88 @@ fn compare(effort: Effort, server: &Server) -> Result<Measured> {
     Ok(pairs.ratio("thousand decisions/s").noting(busy).part(part))
 }
 
+/// A cache of denials against the same store without one, nine of ten requests being denied.
+fn compare_denials(effort: Effort, server: &Server) -> Result<Measured> {
+    let store = RedisStore::builder(&server.url())?.deadline(Duration::from_secs(5)).build();
+    let fresh = Arc::new(AtomicU64::new(0));
+    let cached = Ours::of(&DenyCache::new(store.clone()), ONCE)?;
+    let cached = MostlyDenied { ask: cached, fresh: Arc::clone(&fresh) };
+    let plain = MostlyDenied { ask: Ours::of(&store, ONCE)?, fresh };
+    compare_two(effort, server, 16, 10 * EXHAUSTED, &cached, &plain)
+}
+
+/// All layers against the store alone, on keys that are never denied.
+fn compare_layers(effort: Effort, server: &Server) -> Result<Measured> {
+    let store = RedisStore::builder(&server.url())?.deadline(Duration::from_secs(5)).build();
+    let layered = Leases::new(DenyCache::new(Breaker::new(store.clone())));
+    let layered = Ours::of(&layered, ROOMY)?;
+    let plain = Ours::of(&store, ROOMY)?;
+    compare_two(effort, server, 16, KEYS, &layered, &plain)
+}
+
+/// A limit of which every key passes once.
+const ONCE: &str = "fixed_window 1/w";
+/// Keys that have passed.
+const EXHAUSTED: usize = 100;
+
+/// Asks about keys that are used up; every tenth time about one that was never asked about.
+#[derive(Clone)]
+struct MostlyDenied<A> {
+    ask: A,
+    fresh: Arc<AtomicU64>,
+}
+
+impl<A: Ask> Ask for MostlyDenied<A> {
+    async fn ask(&self, number: usize) -> Result<bool> {
+        if number < EXHAUSTED {
+            let fresh = self.fresh.fetch_add(1, Ordering::Relaxed) as usize;
+            return self.ask.ask(10 * EXHAUSTED + fresh).await;
+        }
+        // The first one passes.
+        let used_up = number % EXHAUSTED;
+        while self.ask.ask(used_up).await? {}
+        Ok(true)
+    }
+}
+
+fn compare_two(
+    effort: Effort,
+    server: &Server,
+    tasks: u64,
+    keys: usize,
+    ours: &impl Ask,
+    other: &impl Ask,
+) -> Result<Measured> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("can't start a runtime")?;
+    let span = Duration::from_millis(300);
+    runtime.block_on(run(span, tasks, keys, ours))?;
+    runtime.block_on(run(span, tasks, keys, other))?;
+    let mut pairs = Pairs::default();
+    let (mut our_server, mut other_server) = (Vec::new(), Vec::new());
+    for _ in 0..effort.count(PAIRS) {
+        let measure = |ask: &dyn Fn() -> Result<Run>, nanos: &mut Vec<f64>| -> Result<f64> {
+            let used = process_nanos(server.pid()?)?;
+            let ran = ask()?;
+            let used = process_nanos(server.pid()?)? - used;
+            nanos.push(used / (ran.per_second * span.as_secs_f64()));
+            Ok(ran.per_second / 1e3)
+        };
+        let ours = measure(&|| runtime.block_on(run(span, tasks, keys, ours)), &mut our_server)?;
+        let other =
+            measure(&|| runtime.block_on(run(span, tasks, keys, other)), &mut other_server)?;
+        pairs.add(ours, other);
+    }
+    let part = format!(
+        "processor time of the server for a decision: {} against {} µs",
+        digits(median(&mut our_server) / 1e3),
+        digits(median(&mut other_server) / 1e3)
+    );
+    Ok(pairs.ratio("thousand decisions/s").part(part))
+}
+
 /// What came of asking for a while.
 struct Run {
     per_second: f64,
@@ -91,21 +245,28 @@ trait Ask: Clone + Send + Sync + 'static {
     fn ask(&self, number: usize) -> impl Future<Output = Result<bool>> + Send;
 }
 
-/// Lets all tasks ask for so long. All of them run on this thread.
-async fn run(span: Duration, ask: &impl Ask) -> Result<Run> {
+/// Lets so many tasks ask about so many keys for so long. All of them run on this thread.
+async fn run(span: Duration, count: u64, keys: usize, ask: &impl Ask) -> Result<Run> {
     let stop = Arc::new(AtomicBool::new(false));
     let asked = Arc::new(AtomicU64::new(0));
     let mut tasks = JoinSet::new();
     let (start, used) = (Instant::now(), thread_nanos());
-    for task in 0..TASKS {
+    for task in 0..count {
         let (ask, stop, asked) = (ask.clone(), Arc::clone(&stop), Arc::clone(&asked));
         tasks.spawn(async move {
             let mut state = (task + 1) * 0x9e37_79b9_7f4a_7c15;
             let mut count = 0;
             while !stop.load(Ordering::Relaxed) {
-                let number = (next(&mut state) % KEYS as u64) as usize;
-                ensure!(ask.ask(number).await?, "a request was denied: none should be");
+                let number = (next(&mut state) % keys as u64) as usize;
+                ensure!(
+                    ask.ask(number).await?,
+                    "a request was denied, or allowed, that should not be"
+                );
                 count += 1;
+                if count % 64 == 0 {
+                    // What is answered at once lets nobody else in.
+                    tokio::task::yield_now().await;
+                }
             }
             asked.fetch_add(count, Ordering::Relaxed);
             Ok(())
@@ -125,22 +286,43 @@ fn name(number: usize) -> String {
     format!("tenant:42:user:{number:05}")
 }
 
-/// Sluicegate's store.
-#[derive(Clone)]
-struct Ours {
-    opened: Arc<RedisLimit>,
+/// Whether calls travel together.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum Together {
+    AsTheyCome,
+    Never,
 }
 
-impl Ours {
-    fn open(server: &Server) -> Result<Self> {
+/// Sluicegate's store, or a stack of layers around it.
+struct Ours<L> {
+    opened: Arc<L>,
+}
+
+impl<L> Clone for Ours<L> {
+    fn clone(&self) -> Self {
+        Self { opened: Arc::clone(&self.opened) }
+    }
+}
+
+impl Ours<RedisLimit> {
+    fn open(server: &Server, policy: &str, together: Together) -> Result<Self> {
         // Nobody gives up over a slow moment.
-        let store = RedisStore::builder(&server.url())?.deadline(Duration::from_secs(5)).build();
-        let limit = Limit::new("demo".parse()?, vec![ROOMY.parse()?])?;
+        let mut store = RedisStore::builder(&server.url())?.deadline(Duration::from_secs(5));
+        if together == Together::Never {
+            store = store.batch(NonZeroUsize::MIN);
+        }
+        Ours::of(&store.build(), policy)
+    }
+}
+
+impl<L: OpenedLimit> Ours<L> {
+    fn of<S: Store<Opened = L>>(store: &S, policy: &str) -> Result<Self> {
+        let limit = Limit::new("demo".parse()?, vec![policy.parse()?])?;
         Ok(Self { opened: Arc::new(store.open(limit, OpenOptions::default())) })
     }
 }
 
-impl Ask for Ours {
+impl<L: OpenedLimit> Ask for Ours<L> {
     async fn ask(&self, number: usize) -> Result<bool> {
         let subject = name(number);
         let decision = self.opened.ask(Request::check(subject.as_bytes())).wait().await?;

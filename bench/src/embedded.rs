@@ -1,6 +1,7 @@
 //! The embedded store beside its floor and its rival.
 
 mod asked;
+mod attack;
 mod floor;
 mod keys;
 pub mod memory;
@@ -23,4 +24,5 @@ pub fn measure(session: &mut Session) {
     rival::measure(session);
     asked::measure(session);
     memory::measure(session);
+    attack::measure(session);
 }

@@ -132,6 +132,24 @@ pub const GOALS: &[Goal] = &[
         chart: Chart::Embedded,
     },
     Goal {
+        name: "embedded-reclaim-worst-call",
+        what: "the slowest call while a million expired keys are reclaimed beside 100,000 new ones a \
+               second, in processor time of its thread",
+        target: 1000.0,
+        better: Better::Lower,
+        unit: "µs",
+        chart: Chart::Embedded,
+    },
+    Goal {
+        name: "embedded-flood-freed",
+        what: "exhausted keys that are freed by 16 caps of keys used once, under the same limit or \
+               another one",
+        target: 0.0,
+        better: Better::Lower,
+        unit: "keys",
+        chart: Chart::Embedded,
+    },
+    Goal {
         name: "redis-token-bucket",
         what: "token bucket against a script of TIME, GET and SET PX alone",
         target: 1.35,
@@ -175,6 +193,75 @@ pub const GOALS: &[Goal] = &[
         chart: Chart::EndToEnd,
     },
     Goal {
+        name: "deny-cache-16-tasks",
+        what: "decisions of 16 tasks with a deny cache, nine of ten requests being over the limit",
+        target: 6.0,
+        better: Better::Higher,
+        unit: "ratio to the decisions/s without it",
+        chart: Chart::EndToEnd,
+    },
+    Goal {
+        name: "layers-16-tasks",
+        what: "decisions of 16 tasks through breaker, deny cache and leases, on keys that profit from none",
+        target: 0.95,
+        better: Better::Higher,
+        unit: "ratio to the decisions/s of the store alone",
+        chart: Chart::EndToEnd,
+    },
+    Goal {
+        name: "lease-16-tasks",
+        what: "decisions of 16 tasks about one key with leases of 100, asked for early",
+        target: 15.0,
+        better: Better::Higher,
+        unit: "ratio to the decisions/s without leases",
+        chart: Chart::EndToEnd,
+    },
+    Goal {
+        name: "lease-local-p50",
+        what: "half of the decisions of a holder that need no call",
+        target: 1.0,
+        better: Better::Lower,
+        unit: "µs",
+        chart: Chart::EndToEnd,
+    },
+    Goal {
+        name: "lease-over-admission",
+        what: "units spent beyond the limit by four holders of leases that want more than there is",
+        target: 0.0,
+        better: Better::Lower,
+        unit: "units",
+        chart: Chart::EndToEnd,
+    },
+    Goal {
+        name: "breaker-open-p50",
+        what: "half of the requests while a breaker is open",
+        target: 2.0,
+        better: Better::Lower,
+        unit: "µs",
+        chart: Chart::EndToEnd,
+    },
+    batch("batch-1-task", "calls of 1 task, together or one by one", 0.95),
+    batch("batch-16-tasks", "calls of 16 tasks, together or one by one", 0.95),
+    batch("batch-128-tasks", "calls of 128 tasks, together or one by one", 1.3),
+    batch("batch-1024-tasks", "calls of 1,024 tasks, together or one by one", 1.5),
+    batch("coalescing-1024-tasks", "calls of 1,024 tasks for one key, together or one by one", 3.0),
+    Goal {
+        name: "cluster-cpu",
+        what: "a decision of three primaries of a cluster against one of a server alone, 16 tasks for each",
+        target: 1.1,
+        better: Better::Lower,
+        unit: "ratio to the server CPU of one server alone",
+        chart: Chart::Redis,
+    },
+    Goal {
+        name: "recovery-sentinel",
+        what: "from the promotion of a killed primary's replica to the first of a hundred decisions in a row",
+        target: 1000.0,
+        better: Better::Lower,
+        unit: "ms",
+        chart: Chart::EndToEnd,
+    },
+    Goal {
         name: "overload-goodput",
         what: "decisions in time at 1, 1.2 and 2 times the server's capacity in an open loop, the worst of the three",
         target: 0.9,
@@ -190,6 +277,13 @@ pub const GOALS: &[Goal] = &[
         unit: "µs",
         chart: Chart::EndToEnd,
     },
+    http("http-512-connections", "decisions/s of the service, asked on 512 connections and on 32"),
+    http(
+        "http-3000-connections",
+        "decisions/s of the service, asked on 3,000 connections and on 32",
+    ),
+    errors("http-512-errors", "requests on 512 connections that are not decided"),
+    errors("http-3000-errors", "requests on 3,000 connections that are not decided"),
     Goal {
         name: "layer-throughput",
         what: "requests/s of an axum handler behind the layer against one behind a layer that takes \
@@ -232,6 +326,32 @@ pub const GOALS: &[Goal] = &[
         chart: Chart::EndToEnd,
     },
 ];
+
+const fn batch(name: &'static str, what: &'static str, target: f64) -> Goal {
+    Goal {
+        name,
+        what,
+        target,
+        better: Better::Higher,
+        unit: "ratio to the decisions/s of one call each",
+        chart: Chart::EndToEnd,
+    }
+}
+
+const fn http(name: &'static str, what: &'static str) -> Goal {
+    Goal {
+        name,
+        what,
+        target: 0.5,
+        better: Better::Higher,
+        unit: "ratio to the decisions/s on 32 connections",
+        chart: Chart::EndToEnd,
+    }
+}
+
+const fn errors(name: &'static str, what: &'static str) -> Goal {
+    Goal { name, what, target: 2.0, better: Better::Lower, unit: "%", chart: Chart::EndToEnd }
+}
 
 const fn floor(name: &'static str, what: &'static str) -> Goal {
     Goal { name, what, target: 1.5, better: Better::Lower, unit: FLOOR, chart: Chart::Embedded }

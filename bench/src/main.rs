@@ -9,15 +9,19 @@ mod counting;
 mod embedded;
 mod erasure;
 mod goals;
+mod http;
 mod layer;
 mod machine;
 mod measure;
 mod overload;
 mod plot;
+mod program;
 mod redis;
 mod replay;
 mod report;
 mod runs;
+mod scale;
+mod topology;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -47,6 +51,10 @@ struct Arguments {
     #[arg(long, value_name = "SUBSTRING")]
     only: Option<String>,
 
+    /// Simulate a fleet of a thousand processes instead, and write docs/scaling/
+    #[arg(long, conflicts_with_all = ["json", "only"])]
+    scale: bool,
+
     /// The part of a measurement that needs a process of its own
     #[arg(long, hide = true, value_name = "STORE")]
     child: Option<String>,
@@ -56,6 +64,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let outcome = match &arguments.child {
         Some(store) => embedded::memory::child(store),
+        None if arguments.scale => scale::run(arguments.quick),
         None => run(&arguments),
     };
     match outcome {
@@ -73,7 +82,9 @@ fn run(arguments: &Arguments) -> Result<()> {
     embedded::measure(&mut session);
     redis::measure(&mut session);
     client::measure(&mut session);
+    topology::measure(&mut session);
     overload::measure(&mut session);
+    http::measure(&mut session);
     layer::measure(&mut session);
     erasure::measure(&mut session);
     replay::measure(&mut session);

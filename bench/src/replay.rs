@@ -11,6 +11,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::Value;
 
 use crate::measure::{Effort, Measured, Pairs, Session, median};
+use crate::program::build;
 
 /// The log is played so many times over.
 const COPIES: usize = 50;
@@ -60,37 +61,6 @@ fn speed(effort: Effort) -> Result<Measured> {
         pairs.add(thousands / our_seconds, thousands / python_seconds);
     }
     Ok(pairs.ratio("thousand lines/s"))
-}
-
-/// Builds the command as it is released; gives where it is.
-fn build(root: &Path) -> Result<PathBuf> {
-    eprintln!("    building the sluicegate command");
-    let mut command = Command::new("cargo");
-    command
-        .current_dir(root)
-        .args([
-            "build",
-            "--quiet",
-            "--release",
-            "--package",
-            "sluicegate-server",
-            "--bin",
-            "sluicegate",
-        ])
-        .args(["--message-format", "json-render-diagnostics"])
-        .stderr(Stdio::inherit());
-    // Set for this program's own build, and of no use to another workspace.
-    for name in ["CARGO_MANIFEST_DIR", "CARGO_MANIFEST_PATH", "CARGO_PKG_NAME"] {
-        command.env_remove(name);
-    }
-    let output = command.output().context("can't run cargo")?;
-    ensure!(output.status.success(), "the sluicegate command doesn't build");
-    let messages = String::from_utf8_lossy(&output.stdout);
-    let mut executable = messages.lines().filter_map(|line| {
-        let message: Value = serde_json::from_str(line).ok()?;
-        Some(PathBuf::from(message["executable"].as_str()?))
-    });
-    executable.next_back().context("cargo names no executable")
 }
 
 /// Seconds, and what was printed.

@@ -14,12 +14,12 @@
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use sluicegate_redis::Value;
 use sluicegate_core::record::{Entry, Record, Write, step_values};
 use sluicegate_core::{
     Cost, Costs, Error, Limit, MAX_EXACT, Now, Operation, Policy, Request, RetryAfter, Span,
 };
-use sluicegate_redis::read_reply;
+use sluicegate_redis::Value;
+use sluicegate_redis::{Said, read_reply};
 
 /// Each alone, and the last ones together.
 const LIMITS: [&[&str]; 20] = [
@@ -82,7 +82,10 @@ fuzz_target!(|input: &[u8]| {
         let _counted = judge(limit, &request, now_at, stored);
     }
     let reply = reply(shape & 0x7f, now, &adopted, value);
-    let _read = read_reply(limit, &request, max_clock_back, &reply);
+    if let Some(said) = Said::of(reply) {
+        let said = said.to(usize::from(shape & 3));
+        let _read = read_reply(limit, &request, max_clock_back, &said);
+    }
 });
 
 fn operation_of(byte: u8, number: u64) -> Operation {
@@ -153,12 +156,23 @@ fn reply(shape: u8, now: u64, adopted: &[u8], value: &[u8]) -> Value {
     let at = Value::Int(now.cast_signed());
     let noted = Value::Int(i64::from(shape & 1));
     let bytes = || Value::Bytes(value.to_vec().into());
+    let tag = Value::Bytes(b"tag!"[..].into());
+    // As the script stamps its replies: allowed, denied, or to several who asked at once.
+    let stamped = |sign: &str, rest: &[u8]| {
+        let stamp = format!("tag!{} {}{sign}", now / 1_000_000, now % 1_000_000);
+        Value::Bytes([stamp.as_bytes(), rest].concat().into())
+    };
     match shape % 16 {
-        0 | 1 => Value::Bytes(own.into()),
-        2 => bytes(),
+        0 if shape < 64 => stamped("*", value),
+        0 => stamped("*", &[&[0, shape / 32], &own[..]].concat()),
+        1 if shape < 64 => stamped("+", &own),
+        1 => stamped("-", &own),
+        2 if shape < 64 => bytes(),
+        2 => stamped(if shape < 96 { "+" } else { "-" }, value),
         3 => number(0),
-        4 | 5 => Value::Array(vec![verdict, at, noted, Value::Bytes(own.into())]),
+        4 | 5 => Value::Array(vec![tag, verdict, at, noted, Value::Bytes(own.into())]),
         6 | 7 => Value::Array(vec![
+            tag,
             verdict,
             at,
             noted,
@@ -167,11 +181,11 @@ fn reply(shape: u8, now: u64, adopted: &[u8], value: &[u8]) -> Value {
             bytes(),
             bytes(),
         ]),
-        8 => Value::Array(vec![verdict, at, noted, bytes(), bytes()]),
-        9 => Value::Array(vec![verdict, at, noted, Value::Nil, number(0), number(3)]),
-        10 => Value::Array(vec![verdict, at, number(1), number(0), number(2)]),
-        11 => Value::Array(vec![bytes(), at, verdict]),
-        12 => Value::Array(vec![number(0), number(1), number(2), bytes(), Value::Nil]),
+        8 => Value::Array(vec![tag, verdict, at, noted, bytes(), bytes()]),
+        9 => Value::Array(vec![tag, verdict, at, noted, Value::Nil, number(0), number(3)]),
+        10 => Value::Array(vec![tag, verdict, at, number(1), number(0), number(2)]),
+        11 => Value::Array(vec![tag, bytes(), at, verdict]),
+        12 => Value::Array(vec![tag, number(0), number(1), number(2), bytes(), Value::Nil]),
         13 => Value::Nil,
         14 => Value::Status(value.to_vec().into()),
         _ => Value::Array(Vec::new()),

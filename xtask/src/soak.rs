@@ -15,6 +15,8 @@ use crate::setup::ensure_servers;
 
 /// How many times as many random schedules: some millions.
 const TIMES: &str = "500";
+/// How often each fault happens in a row.
+const CHAOS_TIMES: &str = "10";
 /// Seconds for each fuzz target.
 const FUZZ_TIME: u32 = 60;
 
@@ -32,10 +34,14 @@ const MUTATED: [(&str, &[&str]); 4] = [
 pub(crate) enum Soak {
     /// Every test in release, with five hundred times as many random schedules: some hours
     Schedules,
+    /// Every fault of the chaos tests ten times in a row, on every server: half an hour
+    Chaos,
     /// Small changes to core, stores and HTTP, each of which some test must notice: some days
     Mutants,
     /// Small changes to the scripts, each of which some test must notice: some hours
     Scripts,
+    /// The protocol of leases with larger numbers than in every test run: some minutes
+    Models,
     /// Every fuzz target for a minute
     Fuzz,
 }
@@ -79,14 +85,18 @@ pub(crate) fn soak(wanted: &[Soak], shard: Option<Shard>) -> Result<()> {
     for soak in wanted {
         let heading = match soak {
             Soak::Schedules => "long schedules",
+            Soak::Chaos => "long chaos",
             Soak::Mutants => "mutants",
             Soak::Scripts => "mutants of the scripts",
+            Soak::Models => "larger models",
             Soak::Fuzz => "fuzzing",
         };
         let is_fine = run_part(heading, || match soak {
             Soak::Schedules => long_schedules(),
+            Soak::Chaos => long_chaos(),
             Soak::Mutants => mutants(shard),
             Soak::Scripts => lua_mutants(|number| number % shard.of == shard.number),
+            Soak::Models => larger_models(),
             Soak::Fuzz => fuzz(),
         });
         if !is_fine {
@@ -100,6 +110,19 @@ pub(crate) fn soak(wanted: &[Soak], shard: Option<Shard>) -> Result<()> {
 fn long_schedules() -> Result<()> {
     let what = ["test", "--release", "--workspace", "--all-features", "--no-fail-fast"];
     run(cargo(&what).env("SLUICEGATE_SOAK", TIMES))
+}
+
+/// It shows what it measured.
+fn long_chaos() -> Result<()> {
+    let what = ["test", "--release", "-p", "sluicegate", "--all-features", "--test", "chaos"];
+    run(cargo(&what).args(["--", "--nocapture"]).env("SLUICEGATE_SOAK", CHAOS_TIMES))
+}
+
+/// The searches that are ignored elsewhere, for their time and memory: they print what they visit.
+fn larger_models() -> Result<()> {
+    let what = ["test", "--release", "--package", "sluicegate-testkit", "--test", "lease_model"];
+    let mut command = cargo(&what);
+    run(command.args(["a_larger_model_holds", "--", "--exact", "--ignored", "--nocapture"]))
 }
 
 /// Each small change must make some test fail. What can't be observed is in `.cargo/mutants.toml`.

@@ -94,14 +94,29 @@ fn answer_at(bytes: &[u8], position: usize) -> Result<Option<(Answer, usize)>> {
     match kind {
         // The floor's only answer.
         b':' => Ok(Some((verdict(number), after))),
-        // States: the express lane has admitted.
-        b'$' => Ok(skip(bytes, position)?.map(|end| (Answer::Allowed, end))),
-        b'*' => match (line(bytes, after)?, skip(bytes, position)?) {
-            (Some((b':', number, _)), Some(end)) => Ok(Some((verdict(number), end))),
-            (_, None) => Ok(None),
-            _ => bail!("the server's answer has no verdict"),
+        b'$' => match skip(bytes, position)? {
+            Some(end) => Ok(Some((stamped(&bytes[after..end])?, end))),
+            None => Ok(None),
+        },
+        b'*' => match (skip(bytes, after)?, skip(bytes, position)?) {
+            // After the tag.
+            (Some(tag), Some(end)) => match line(bytes, tag)? {
+                Some((b':', number, _)) => Ok(Some((verdict(number), end))),
+                _ => bail!("the server's answer has no verdict"),
+            },
+            _ => Ok(None),
         },
         other => bail!("the server answers something of kind `{}`", char::from(other)),
+    }
+}
+
+/// The verdict of a string: its sign, after the tag and the time.
+fn stamped(answer: &[u8]) -> Result<Answer> {
+    let sign = answer.iter().skip(4).find(|byte| !byte.is_ascii_digit() && **byte != b' ');
+    match sign {
+        Some(b'+') => Ok(Answer::Allowed),
+        Some(b'-') => Ok(Answer::Denied),
+        _ => bail!("the server's answer has no verdict"),
     }
 }
 

@@ -1,0 +1,156 @@
+//! The embedded store under attack: what the slowest call takes while it reclaims, and whom a flood
+//! of keys frees.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use anyhow::{Result, ensure};
+use sluicegate_core::{Limit, ManualClock, OpenOptions, Operation, Request, Store, Timestamp};
+use sluicegate_memory::{MemoryLimit, MemoryStore};
+
+use super::keys::Writer;
+use super::speed::{START, open};
+use crate::machine::{pin_thread, thread_nanos, unpin_thread};
+use crate::measure::{Effort, Measured, Session};
+
+/// Keys that have expired when the measurement begins.
+const EXPIRED: u32 = 1_000_000;
+/// New keys in a second.
+const A_SECOND: u32 = 100_000;
+/// Calls of maintenance in a second.
+const SWEEPS: u32 = 100;
+/// In µs: longer than any of the windows.
+const LATER: u64 = 2 * 86_400_000_000;
+const SPECS: [&str; 4] = [
+    "token_bucket 100/h",
+    "fixed_window 5/h",
+    "fixed_window 5/d calendar Europe/Berlin",
+    "sliding_log 5/h",
+];
+
+pub fn measure(session: &mut Session) {
+    session.goal("embedded-reclaim-worst-call", worst_call);
+    session.goal("embedded-flood-freed", freed_by_floods);
+}
+
+/// Each new key is one call. The clock of a thread takes longer to read than most of them.
+fn worst_call(effort: Effort) -> Result<Measured> {
+    let seconds = effort.count(20) as u32;
+    let (mut worst, mut figures) = (0.0_f64, Vec::new());
+    // With room for all, where tables grow; and full of what has expired.
+    for most in [4_000_000, EXPIRED] {
+        for spec in SPECS {
+            let Worst { call, sweep, left } = worst_of(spec, most, seconds)?;
+            worst = worst.max(call).max(sweep);
+            figures.push(format!(
+                "{spec} with room for {:.0} million: {:.0} µs, a sweep {:.0} µs, {left} expired left after {seconds} s",
+                f64::from(most) / 1e6,
+                call,
+                sweep
+            ));
+        }
+    }
+    let noise = worst_of_nothing(seconds * A_SECOND) / 1e3;
+    let nothing = format!("the slowest of as many calls that do nothing, {noise:.0} µs");
+    Ok(Measured::new(worst, figures.join("; ")).noting(&nothing).part(nothing))
+}
+
+/// What the machine adds: interrupts, and time that it gave to others without saying so.
+fn worst_of_nothing(calls: u32) -> f64 {
+    pin_thread(0);
+    let worst = (0..calls).fold(0.0_f64, |worst, _| {
+        let start = thread_nanos();
+        worst.max(thread_nanos() - start)
+    });
+    unpin_thread();
+    worst
+}
+
+struct Worst {
+    /// µs of the slowest request.
+    call: f64,
+    /// µs of the slowest sweep.
+    sweep: f64,
+    left: usize,
+}
+
+fn worst_of(spec: &str, most: u32, seconds: u32) -> Result<Worst> {
+    let clock = Arc::new(ManualClock::new(at(START)));
+    let builder = MemoryStore::builder().clock(Arc::clone(&clock));
+    let store = builder.max_keys(NonZeroUsize::MIN.saturating_add(most as usize - 1)).build();
+    let opened = open(&store, &[spec])?;
+    let (writer, mut key) = (Writer::new(), String::new());
+    for number in 0..EXPIRED {
+        writer.write(number, &mut key);
+        ensure!(opened.decide_at(Request::check(key.as_bytes()), at(START))?.is_allowed());
+    }
+    pin_thread(0);
+    let (mut call, mut sweep) = (0.0_f64, 0.0_f64);
+    for number in 0..seconds * A_SECOND {
+        let now = at(START + LATER + u64::from(number) * u64::from(1_000_000 / A_SECOND));
+        writer.write(EXPIRED + number, &mut key);
+        let request = Request::check(key.as_bytes());
+        let start = thread_nanos();
+        let answer = opened.decide_at(request, now);
+        call = call.max(thread_nanos() - start);
+        ensure!(answer?.is_allowed());
+        if number.is_multiple_of(A_SECOND / SWEEPS) {
+            clock.set(now);
+            let start = thread_nanos();
+            store.sweep_some();
+            sweep = sweep.max(thread_nanos() - start);
+        }
+    }
+    unpin_thread();
+    let live = (seconds * A_SECOND).min(most) as usize;
+    let left = store.stats().keys.saturating_sub(live);
+    Ok(Worst { call: call / 1e3, sweep: sweep / 1e3, left })
+}
+
+/// 200 exhausted keys, and 16 times as many new ones as there is room for, each used once.
+fn freed_by_floods(effort: Effort) -> Result<Measured> {
+    let specs = ["fixed_window 5/h", "token_bucket 5/h", "sliding_log 5/h", "sliding_counter 2/h"];
+    let (mut freed, mut floods) = (0, 0);
+    for most in [1_000, 10_000] {
+        for spec in specs {
+            for flooded in ["x", "y"] {
+                for _ in 0..effort.count(5) {
+                    freed += freed_by(spec, flooded, most)?;
+                    floods += 1;
+                }
+            }
+        }
+    }
+    let note = format!(
+        "of 200 exhausted keys in each of {floods} floods, half of them under the same limit"
+    );
+    Ok(Measured::new(f64::from(freed), note))
+}
+
+/// A new store has a new secret, so that other keys share their places.
+fn freed_by(spec: &str, flooded: &str, most: usize) -> Result<u32> {
+    let builder = MemoryStore::builder().max_keys(NonZeroUsize::MIN.saturating_add(most - 1));
+    let store = builder.build();
+    let open = |name: &str| -> Result<MemoryLimit> {
+        let limit = Limit::new(name.parse()?, vec![spec.parse()?])?;
+        Ok(store.open(limit, OpenOptions::default()))
+    };
+    let (limit, other) = (open("x")?, open(flooded)?);
+    let exhausted: Vec<String> = (0..200).map(|key| format!("exhausted {key}")).collect();
+    for key in &exhausted {
+        while limit.decide(Request::check(key.as_bytes()))?.is_allowed() {}
+    }
+    for key in 0..16 * most {
+        let _ = other.decide(Request::check(&key.to_le_bytes()))?;
+    }
+    let mut freed = 0;
+    for key in &exhausted {
+        let peeked = limit.decide(Request::new(Operation::Peek, key.as_bytes()))?;
+        freed += u32::from(peeked.is_allowed());
+    }
+    Ok(freed)
+}
+
+fn at(micros: u64) -> Timestamp {
+    Timestamp::from_micros_clamped(micros)
+}

@@ -1,0 +1,38 @@
+//! The sluicegate command, as it is released.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
+
+/// Builds it; gives where it is.
+pub fn build(root: &Path) -> Result<PathBuf> {
+    eprintln!("    building the sluicegate command");
+    let mut command = Command::new("cargo");
+    command
+        .current_dir(root)
+        .args([
+            "build",
+            "--quiet",
+            "--release",
+            "--package",
+            "sluicegate-server",
+            "--bin",
+            "sluicegate",
+        ])
+        .args(["--message-format", "json-render-diagnostics"])
+        .stderr(Stdio::inherit());
+    // Set for this program's own build, and of no use to another workspace.
+    for name in ["CARGO_MANIFEST_DIR", "CARGO_MANIFEST_PATH", "CARGO_PKG_NAME"] {
+        command.env_remove(name);
+    }
+    let output = command.output().context("can't run cargo")?;
+    ensure!(output.status.success(), "the sluicegate command doesn't build");
+    let messages = String::from_utf8_lossy(&output.stdout);
+    let mut executable = messages.lines().filter_map(|line| {
+        let message: Value = serde_json::from_str(line).ok()?;
+        Some(PathBuf::from(message["executable"].as_str()?))
+    });
+    executable.next_back().context("cargo names no executable")
+}

@@ -1,0 +1,113 @@
+//! The way to a store that is far away in virtual time.
+
+use std::collections::HashMap;
+use std::future::{Future, poll_fn};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::Poll;
+
+use sluicegate_core::{
+    Action, Answer, Decision, Error, LeaseReport, Leasing, Limit, OpenOptions, OpenedLimit,
+    Operation, Request, Span, Store, StoreId,
+};
+
+/// The way to the store. Clones are one.
+#[derive(Clone, Default)]
+pub struct Far(Arc<Mutex<Post>>);
+
+#[derive(Default)]
+struct Post {
+    number: u64,
+    /// At most one: a task is polled alone.
+    sent: Option<Letter>,
+    answers: HashMap<u64, Decision>,
+}
+
+/// A check on its way.
+pub struct Letter {
+    pub number: u64,
+    pub key: u32,
+    want: u64,
+    width: Span,
+    tag: u64,
+    reports: Vec<LeaseReport>,
+    leases: bool,
+}
+
+/// A limit whose store is far away.
+pub struct FarLimit {
+    far: Far,
+    limit: Limit,
+}
+
+impl Far {
+    /// What was sent, if anything was.
+    pub fn collect(&self) -> Option<Letter> {
+        self.post().sent.take()
+    }
+
+    pub fn answer(&self, number: u64, decision: Decision) {
+        self.post().answers.insert(number, decision);
+    }
+
+    fn post(&self) -> MutexGuard<'_, Post> {
+        self.0.lock().expect("nobody panics with it")
+    }
+}
+
+impl Letter {
+    /// Hands out the request.
+    pub fn open<T>(&self, ask: impl FnOnce(&Request<'_>) -> T) -> T {
+        let key = self.key.to_be_bytes();
+        let leasing =
+            Leasing { want: self.want, width: self.width, tag: self.tag, reports: &self.reports };
+        let request = Request::check(&key);
+        ask(&if self.leases { request.leasing(&leasing) } else { request })
+    }
+}
+
+impl Store for Far {
+    type Opened = FarLimit;
+
+    fn id(&self) -> StoreId {
+        StoreId::new("far")
+    }
+
+    fn open(&self, limit: Limit, _: OpenOptions) -> FarLimit {
+        FarLimit { far: self.clone(), limit }
+    }
+}
+
+impl OpenedLimit for FarLimit {
+    fn limit(&self) -> &Limit {
+        &self.limit
+    }
+
+    fn ask<'a>(
+        &'a self,
+        request: Request<'a>,
+    ) -> Answer<impl Future<Output = Result<Decision, Error>> + Send + 'a> {
+        Answer::Later(async move {
+            debug_assert_eq!(request.action(), Action::Decide(Operation::Check));
+            let leasing = request.leases();
+            let number = {
+                let mut post = self.far.post();
+                post.number += 1;
+                post.sent = Some(Letter {
+                    number: post.number,
+                    key: request.key().try_into().map_or(0, u32::from_be_bytes),
+                    want: leasing.map_or(0, |leasing| leasing.want),
+                    width: leasing.map_or(Span::SECOND, |leasing| leasing.width),
+                    tag: leasing.map_or(0, |leasing| leasing.tag),
+                    reports: leasing.map_or_else(Vec::new, |leasing| leasing.reports.to_vec()),
+                    leases: leasing.is_some(),
+                });
+                post.number
+            };
+            poll_fn(|_| match self.far.post().answers.remove(&number) {
+                Some(answer) => Poll::Ready(Ok(answer)),
+                None => Poll::Pending,
+            })
+            .await
+        })
+    }
+}

@@ -1,0 +1,187 @@
+//! A cluster beside one server, and a primary that dies.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use sluicegate_core::{Limit, OpenOptions, OpenedLimit, Request, Store};
+use sluicegate_redis::{RedisLimit, RedisStore, RedisStoreBuilder};
+use sluicegate_testkit::servers::{Cluster, Sentinels, Server};
+use tokio::task::JoinSet;
+
+use crate::embedded::next;
+use crate::machine::process_nanos;
+use crate::measure::{Effort, Measured, Pairs, Session, digits, median};
+use crate::redis::{KEYS, ROOMY};
+
+/// Tasks for each server.
+const DEPTH: usize = 16;
+const PRIMARIES: usize = 3;
+const PAIRS: usize = 16;
+
+/// Measures the goals about several servers.
+pub fn measure(session: &mut Session) {
+    session.goal("cluster-cpu", compare);
+    session.goal("recovery-sentinel", recovery);
+}
+
+/// The servers' processor time of a decision: of three primaries against one alone, each asked by as
+/// many tasks.
+fn compare(effort: Effort) -> Result<Measured> {
+    let runtime = runtime()?;
+    let one = Server::start()?;
+    let cluster = Cluster::builder(one.binary()).primaries(PRIMARIES).replicas(0).start()?;
+    let alone = open(&one.url(), ROOMY)?;
+    let one_by_one = store(&one.url())?.batch(NonZeroUsize::MIN);
+    let one_by_one = open_on(&one_by_one.build(), ROOMY)?;
+    let urls: Vec<String> = cluster.nodes().iter().map(|node| host(node.server())).collect();
+    let together = open(&format!("redis+cluster://{}", urls.join(",")), ROOMY)?;
+    let nodes: Vec<&Server> = cluster.nodes().iter().map(|node| node.server()).collect();
+    let span = Duration::from_millis(400);
+    let run = |opened: &Arc<RedisLimit>, servers: &[&Server], tasks| -> Result<(f64, f64)> {
+        let used =
+            || -> Result<f64> { servers.iter().map(|server| process_nanos(server.pid()?)).sum() };
+        let before = used()?;
+        let asked = runtime.block_on(load(opened, tasks, span))? as f64;
+        Ok(((used()? - before) / asked / 1e3, asked / span.as_secs_f64() / 1e3))
+    };
+    let mut pairs = Pairs::default();
+    let mut rates = [Vec::new(), Vec::new()];
+    let mut apart = Vec::new();
+    for pair in 0..=effort.count(PAIRS) {
+        let (ours, our_rate) = run(&together, &nodes, DEPTH * PRIMARIES)?;
+        let (other, other_rate) = run(&alone, &[&one], DEPTH)?;
+        // The first time, all states are written.
+        if pair > 0 {
+            pairs.add(ours, other);
+            rates[0].push(our_rate);
+            rates[1].push(other_rate);
+            apart.push(run(&one_by_one, &[&one], DEPTH)?.0);
+        }
+    }
+    let [ours, other] = rates.each_mut().map(|rates| digits(median(rates)));
+    let note = format!(
+        "{DEPTH} tasks for each primary, none of which has a replica; {ours} against {other} thousand decisions/s"
+    );
+    let part = format!(
+        "on a cluster, calls for different slots can't be one call: where the server alone is asked one by \
+         one as well, a decision takes it {} µs",
+        digits(median(&mut apart))
+    );
+    Ok(pairs.ratio("µs of the servers' processors for a decision").noting(note).part(part))
+}
+
+/// How long it takes from a replica's promotion, after its primary was killed, until a hundred decisions
+/// in a row were made.
+fn recovery(effort: Effort) -> Result<Measured> {
+    let runtime = runtime()?;
+    let mut millis = Vec::new();
+    for _ in 0..effort.count(4) {
+        let mut sentinels = Sentinels::start()?;
+        let hosts: Vec<String> = sentinels.sentinels().iter().map(host).collect();
+        let url = format!("redis+sentinel://{}/{}", hosts.join(","), sentinels.name());
+        let opened = open(&url, "token_bucket 1000000/s")?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let good_since = Arc::new(AtomicU64::new(0));
+        let start = Instant::now();
+        let asking = {
+            let (stop, good_since) = (Arc::clone(&stop), Arc::clone(&good_since));
+            runtime.spawn(async move {
+                let (mut first, mut good) = (0, 0);
+                while !stop.load(Ordering::Relaxed) {
+                    if opened.ask(Request::check(b"hot")).wait().await.is_ok() {
+                        if good == 0 {
+                            first = start.elapsed().as_micros() as u64;
+                        }
+                        good += 1;
+                        if good == 100 {
+                            good_since.store(first, Ordering::Relaxed);
+                        }
+                    } else {
+                        good = 0;
+                        good_since.store(0, Ordering::Relaxed);
+                    }
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+            })
+        };
+        wait_for("decisions", || Ok(good_since.load(Ordering::Relaxed) > 0))?;
+        let old = sentinels.lose_primary()?;
+        let new = sentinels.server(1 - old);
+        wait_for("an outage", || Ok(good_since.load(Ordering::Relaxed) == 0))?;
+        wait_for("a promotion", || Ok(new.cli(&["ROLE"])?.contains("master")))?;
+        let promoted = start.elapsed().as_micros() as u64;
+        wait_for("decisions again", || Ok(good_since.load(Ordering::Relaxed) > 0))?;
+        stop.store(true, Ordering::Relaxed);
+        runtime.block_on(asking)?;
+        let recovered = good_since.load(Ordering::Relaxed);
+        millis.push(recovered.saturating_sub(promoted) as f64 / 1e3);
+    }
+    let worst = millis.iter().copied().fold(0.0, f64::max);
+    let note = format!(
+        "the worst of {}; half of them {} ms at most",
+        millis.len(),
+        digits(median(&mut millis))
+    );
+    Ok(Measured::new(worst, note))
+}
+
+fn wait_for(what: &str, mut is_there: impl FnMut() -> Result<bool>) -> Result<()> {
+    let start = Instant::now();
+    while !is_there()? {
+        ensure!(start.elapsed() < Duration::from_secs(60), "waited a minute for {what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
+}
+
+/// How many decisions so many tasks got in a while.
+async fn load(opened: &Arc<RedisLimit>, tasks: usize, span: Duration) -> Result<u64> {
+    let start = Instant::now();
+    let mut running = JoinSet::new();
+    for task in 0..tasks as u64 {
+        let opened = Arc::clone(opened);
+        running.spawn(async move {
+            let (mut state, mut asked) = ((task + 1) * 0x9e37_79b9_7f4a_7c15, 0);
+            while start.elapsed() < span {
+                let key = format!("tenant:42:user:{:05}", next(&mut state) % KEYS as u64);
+                let decision = opened.ask(Request::check(key.as_bytes())).wait().await?;
+                ensure!(decision.is_allowed(), "a request was denied");
+                asked += 1;
+            }
+            Ok(asked)
+        });
+    }
+    let mut asked = 0;
+    while let Some(ended) = running.join_next().await {
+        asked += ended??;
+    }
+    Ok(asked)
+}
+
+fn store(url: &str) -> Result<RedisStoreBuilder> {
+    Ok(RedisStore::builder(url)?.deadline(Duration::from_secs(2)))
+}
+
+fn open(url: &str, policy: &str) -> Result<Arc<RedisLimit>> {
+    open_on(&store(url)?.build(), policy)
+}
+
+fn open_on(store: &RedisStore, policy: &str) -> Result<Arc<RedisLimit>> {
+    let limit = Limit::new("demo".parse()?, vec![policy.parse()?])?;
+    Ok(Arc::new(store.open(limit, OpenOptions::default())))
+}
+
+fn host(server: &Server) -> String {
+    format!("127.0.0.1:{}", server.port())
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .context("can't start a runtime")
+}
