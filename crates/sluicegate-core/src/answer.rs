@@ -36,10 +36,10 @@ impl<F: Future<Output = Result<Decision, Error>>> Answer<F> {
     ///
     /// # Errors
     /// Whatever error the answer holds.
-    pub async fn wait(self) -> Result<Decision, Error> {
+    pub fn wait(self) -> impl Future<Output = Result<Decision, Error>> {
         match self {
-            Self::Now(answer) => answer,
-            Self::Later(later) => later.await,
+            Self::Now(answer) => Wait::Now { answer: Some(answer) },
+            Self::Later(later) => Wait::Later { later },
         }
     }
 
@@ -67,10 +67,13 @@ impl<F: Future<Output = Result<Decision, Error>>> Answer<F> {
     where
         F: Send + 'a,
     {
-        self.map(move |answer| {
-            look(answer.as_ref());
-            answer
-        })
+        match self {
+            Self::Now(answer) => {
+                look(answer.as_ref());
+                Answer::Now(answer)
+            }
+            Self::Later(later) => Answer::Later(Inspect { later, look: Some(look) }),
+        }
     }
 
     /// The same answer, with its future boxed.
@@ -86,9 +89,10 @@ impl<F: Future<Output = Result<Decision, Error>>> Answer<F> {
     }
 }
 
+// By hand: an `async` block has room for the future that it is given and for the one that it
+// awaits, and each layer of a stack moves it.
 pin_project! {
-    /// A future whose answer is changed. An `async` block would have twice the size of the future in
-    /// it, and a stack of layers moves it once for each.
+    /// A future whose answer is changed.
     struct Map<F, C> {
         #[pin]
         later: F,
@@ -111,6 +115,55 @@ where
             // Polled again after it was ready, which nobody may do.
             None => answer,
         })
+    }
+}
+
+pin_project! {
+    /// A future whose answer is looked at, and stays where it is.
+    struct Inspect<F, L> {
+        #[pin]
+        later: F,
+        look: Option<L>,
+    }
+}
+
+impl<F, L> Future for Inspect<F, L>
+where
+    F: Future<Output = Result<Decision, Error>>,
+    L: FnOnce(Result<&Decision, &Error>),
+{
+    type Output = Result<Decision, Error>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let answer = this.later.poll(context);
+        if let Poll::Ready(answer) = &answer
+            && let Some(look) = this.look.take()
+        {
+            look(answer.as_ref());
+        }
+        answer
+    }
+}
+
+pin_project! {
+    /// An answer that is waited for.
+    #[project = WaitProjection]
+    enum Wait<F> {
+        Now { answer: Option<Result<Decision, Error>> },
+        Later { #[pin] later: F },
+    }
+}
+
+impl<F: Future<Output = Result<Decision, Error>>> Future for Wait<F> {
+    type Output = Result<Decision, Error>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.project() {
+            // Polled again after it was ready, which nobody may do, it is never ready.
+            WaitProjection::Now { answer } => answer.take().map_or(Poll::Pending, Poll::Ready),
+            WaitProjection::Later { later } => later.poll(context),
+        }
     }
 }
 

@@ -30,6 +30,7 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures_util::future::{Either, FutureExt as _};
 use hashbrown::DefaultHashBuilder;
 use sluicegate_core::{Acknowledgement, StoreError};
 use tokio::time::Instant;
@@ -121,22 +122,22 @@ impl Link {
         if self.channels.others.is_empty() { self.channels.first.admits(deadline) } else { Ok(()) }
     }
 
-    /// Sends a command and awaits its reply, at most until the deadline.
-    pub(crate) async fn send(
+    /// Sends a command; its reply can be awaited, at most until the deadline.
+    pub(crate) fn send(
         &self,
         command: Command,
         deadline: Deadline,
-    ) -> Result<Value, StoreError> {
-        self.value(self.ask(Call::Command(command), deadline).await?)
+    ) -> impl Future<Output = Result<Value, StoreError>> + Send {
+        self.ask(Call::Command(command), deadline).map(|told| self.value(told?))
     }
 
-    /// Calls the script and awaits what it says, at most until the deadline.
-    pub(crate) async fn call(
+    /// Calls the script; what it says can be awaited, at most until the deadline.
+    pub(crate) fn call(
         &self,
         call: ScriptCall,
         deadline: Deadline,
-    ) -> Result<Heard, StoreError> {
-        self.heard(self.ask(Call::Script(call), deadline).await?)
+    ) -> impl Future<Output = Result<Heard, StoreError>> + Send {
+        self.ask(Call::Script(call), deadline).map(|told| self.heard(told?))
     }
 
     /// The same on the first connection, whatever the keys are.
@@ -169,14 +170,21 @@ impl Link {
         }
     }
 
-    /// Sends a call and awaits what is told of it, at most until the deadline.
-    pub(crate) async fn ask(&self, call: Call, deadline: Deadline) -> Result<Told, StoreError> {
+    /// Sends a call; what is told of it can be awaited, at most until the deadline.
+    pub(crate) fn ask(
+        &self,
+        call: Call,
+        deadline: Deadline,
+    ) -> impl Future<Output = Result<Told, StoreError>> + Send {
         if let Call::Script(script) = &call
             && let Some(wanted) = script.acknowledgement()
         {
-            return self.channels.acknowledged(wanted).ask(call, deadline).await;
+            let channel = self.channels.acknowledged(wanted);
+            // Nobody else may have this channel any more when the answer comes.
+            let told = async move { channel.ask(call, deadline).await };
+            return Either::Left(Box::pin(told));
         }
-        self.channels.of(&call).ask(call, deadline).await
+        Either::Right(self.channels.of(&call).ask(call, deadline))
     }
 }
 

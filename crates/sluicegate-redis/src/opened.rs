@@ -122,12 +122,15 @@ impl RedisLimit {
         request.validate_time(&self.limit, self.is_injected)?;
         request.validate(&self.limit)?;
         let deadline = Deadline::after(self.patience);
+        // What few do is on the heap: this future is moved by each layer around the store.
         if let Some(joint) = self.joint(&request, deadline) {
-            return joint.decide().await;
+            return Box::pin(joint.decide()).await;
         }
         match request.action() {
-            Action::Cancel(receipt) => self.cancel(receipt, deadline).await,
-            action if Program::knows(action) => self.ask_script(request, None, deadline).await,
+            Action::Cancel(receipt) => Box::pin(self.cancel(receipt, deadline)).await,
+            action if Program::knows(action) => {
+                self.ask_call(&request, &request, None, deadline).await
+            }
             Action::Decide(_) | Action::Slices => Err(unknown(&self.limit)),
         }
     }

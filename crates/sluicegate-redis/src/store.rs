@@ -286,8 +286,12 @@ impl RedisStore {
     }
 
     /// Sends a command all of whose words but the first are keys.
-    pub(crate) async fn send(&self, command: Command, deadline: Deadline) -> Result<Value, Error> {
-        self.way.send(command, deadline).await
+    pub(crate) fn send(
+        &self,
+        command: Command,
+        deadline: Deadline,
+    ) -> impl Future<Output = Result<Value, Error>> {
+        self.way.send(command, deadline)
     }
 
     /// Fails if a call would be refused, as far as that is known before it is written.
@@ -296,8 +300,12 @@ impl RedisStore {
     }
 
     /// Calls the script.
-    pub(crate) async fn call(&self, call: ScriptCall, deadline: Deadline) -> Result<Heard, Error> {
-        self.way.call(call, deadline).await
+    pub(crate) fn call(
+        &self,
+        call: ScriptCall,
+        deadline: Deadline,
+    ) -> impl Future<Output = Result<Heard, Error>> {
+        self.way.call(call, deadline)
     }
 
     /// Calls the script for what is no decision, and tells whether that was done.

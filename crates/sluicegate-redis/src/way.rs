@@ -1,5 +1,6 @@
 //! The way from a store to whoever decides: one server, one that sentinels watch, or a cluster.
 
+use futures_util::future::{Either, FutureExt as _};
 use sluicegate_core::{
     Error, KeyPrefix, NodeId, RequestError, RequestErrorKind, StoreError, StoreErrorKind,
 };
@@ -66,13 +67,18 @@ impl Way {
     }
 
     /// Calls the script.
-    pub(crate) async fn call(&self, call: ScriptCall, deadline: Deadline) -> Result<Heard, Error> {
+    pub(crate) fn call(
+        &self,
+        call: ScriptCall,
+        deadline: Deadline,
+    ) -> impl Future<Output = Result<Heard, Error>> + Send {
         match self {
-            Self::One(link) => Ok(link.call(call, deadline).await?),
-            Self::Cluster(cluster) => {
+            Self::One(link) => Either::Left(link.call(call, deadline).map(|heard| Ok(heard?))),
+            // On the heap, so that a call of one server is small to move.
+            Self::Cluster(cluster) => Either::Right(Box::pin(async move {
                 let slot = call.shared_slot().map_err(apart)?;
                 Ok(cluster.call(call, slot, deadline).await?)
-            }
+            })),
         }
     }
 
@@ -82,7 +88,7 @@ impl Way {
             Self::One(link) => Ok(link.send(command, deadline).await?),
             Self::Cluster(cluster) => {
                 let slot = slot_of_all(words_of(command.bytes()).skip(1)).map_err(apart)?;
-                Ok(cluster.send(command, slot, deadline).await?)
+                Ok(Box::pin(cluster.send(command, slot, deadline)).await?)
             }
         }
     }

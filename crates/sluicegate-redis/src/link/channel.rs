@@ -74,25 +74,33 @@ impl Channel {
         crowd.map_or(Ok(()), |outstanding| Err(shared.overloaded(outstanding, deadline)))
     }
 
-    /// Sends a call and awaits what is told of it, at most until the deadline.
-    pub(super) async fn ask(&self, call: Call, deadline: Deadline) -> Result<Told, StoreError> {
+    /// Sends a call; what is told of it can be awaited, at most until the deadline.
+    // The call is in the line before the future is there, which would only have to carry it.
+    pub(super) fn ask(
+        &self,
+        call: Call,
+        deadline: Deadline,
+    ) -> impl Future<Output = Result<Told, StoreError>> {
         let shared = &self.shared;
         let (answer, mut answered) = oneshot::channel();
         let Deadline { at, patience } = deadline;
         let caller = Caller { answer, deadline: at, patience, was_late: false };
-        let ticket = shared.enter(Waiting { call, caller }, deadline)?;
-        let Ok(told) = tokio::time::timeout_at(deadline.at, &mut answered).await else {
-            return Err(ticket.give_up(deadline));
-        };
-        // It has left the line, which need not be locked again.
-        mem::forget(ticket);
-        match told {
-            Ok(Told::Value(Value::Error(words))) => {
-                Err(shared.error(Problem::of_command(&words, &shared.endpoint)))
+        let entered = shared.enter(Waiting { call, caller }, deadline);
+        async move {
+            let ticket = entered?;
+            let Ok(told) = tokio::time::timeout_at(deadline.at, &mut answered).await else {
+                return Err(ticket.give_up(deadline));
+            };
+            // It has left the line, which need not be locked again.
+            mem::forget(ticket);
+            match told {
+                Ok(Told::Value(Value::Error(words))) => {
+                    Err(shared.error(Problem::of_command(&words, &shared.endpoint)))
+                }
+                Ok(Told::Failed(error)) => Err(error),
+                Ok(told) => Ok(told),
+                Err(_) => Err(shared.error(Problem::shut_down())),
             }
-            Ok(Told::Failed(error)) => Err(error),
-            Ok(told) => Ok(told),
-            Err(_) => Err(shared.error(Problem::shut_down())),
         }
     }
 
