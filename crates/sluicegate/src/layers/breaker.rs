@@ -239,10 +239,8 @@ impl<L: OpenedLimit> OpenedLimit for BreakerLimit<L> {
                 }
             }
         }
-        Answer::Later(later).map(move |answer| {
-            reports.into_iter().for_each(|report| report.tell(&answer));
-            answer
-        })
+        Answer::Later(later)
+            .inspect(move |answer| reports.into_iter().for_each(|report| report.tell(answer)))
     }
 
     fn nodes(&self, request: &Request<'_>) -> Vec<NodeId> {
@@ -260,7 +258,7 @@ struct Report<'s> {
 }
 
 impl Report<'_> {
-    fn tell(mut self, answer: &Result<Decision, Error>) {
+    fn tell(mut self, answer: Result<&Decision, &Error>) {
         self.is_told = true;
         let outcome = match answer {
             Ok(_) => Outcome::Answered,
@@ -278,7 +276,7 @@ impl Report<'_> {
             }
             Err(_) => Outcome::Unknown,
         };
-        let error = answer.as_ref().err().and_then(Error::as_store);
+        let error = answer.err().and_then(Error::as_store);
         self.shared.report(&self.guarded, self.node, self.number, outcome, error);
     }
 }

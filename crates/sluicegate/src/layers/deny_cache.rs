@@ -157,8 +157,8 @@ impl<L: OpenedLimit> OpenedLimit for DenyCacheLimit<L> {
         }
         // Before it is asked, and again once it was.
         let forgets = matches!(kind, Kind::GivesBack).then(|| Forgets::new(self, &request));
-        self.opened.ask(request).map(move |answer| {
-            match (&answer, remembers) {
+        self.opened.ask(request).inspect(move |answer| {
+            match (answer, remembers) {
                 (Ok(decision), Some(remembers)) => remembers.decision(decision),
                 // What was denied before has longer to wait now.
                 (Ok(decision), None) if decision.taken_at().is_some() => {
@@ -167,7 +167,6 @@ impl<L: OpenedLimit> OpenedLimit for DenyCacheLimit<L> {
                 _ => {}
             }
             drop(forgets);
-            answer
         })
     }
 

@@ -1,23 +1,38 @@
 //! Fingerprints of subjects.
 
-use std::hash::{BuildHasher as _, Hash, RandomState};
+use std::hash::{BuildHasher as _, Hash, Hasher as _, RandomState};
+
+use siphasher::sip128::{Hasher128 as _, SipHasher13};
 
 /// A subject of a limit, as a fingerprint with keys that nobody outside of this process knows.
 pub(super) type Fingerprint = u128;
 
 /// Makes fingerprints.
-#[derive(Debug, Default)]
-pub(super) struct Fingerprints([RandomState; 2]);
+#[derive(Debug)]
+pub(super) struct Fingerprints {
+    keys: SipHasher13,
+}
 
 impl Fingerprints {
     /// The fingerprint of a subject under a limit, by its name or number.
     pub(super) fn of(&self, limit: impl Hash, subject: &[u8]) -> Fingerprint {
-        let [high, low] = self.0.each_ref().map(|keys| keys.hash_one((&limit, subject)));
-        Fingerprint::from(high) << 64 | Fingerprint::from(low)
+        let mut hasher = self.keys;
+        limit.hash(&mut hasher);
+        hasher.write(subject);
+        hasher.finish128().as_u128()
     }
 
     /// A short fingerprint of costs.
     pub(super) fn of_costs(&self, costs: &[u64]) -> u64 {
-        self.0[0].hash_one(costs)
+        let mut hasher = self.keys;
+        costs.hash(&mut hasher);
+        hasher.finish()
+    }
+}
+
+impl Default for Fingerprints {
+    fn default() -> Self {
+        let random = || RandomState::new().build_hasher().finish();
+        Self { keys: SipHasher13::new_with_keys(random(), random()) }
     }
 }

@@ -4,15 +4,13 @@ use smallvec::SmallVec;
 
 use sluicegate_core::{Decision, Lease, LeaseReport, Leasing, ReportedUnits, Timestamp};
 
-use super::{Serves, Units};
+use super::Units;
 
 /// What is known of a key.
 #[derive(Debug, Default)]
 pub(super) struct Holding {
-    uses: Uses,
     /// How many requests' units are asked for in calls under way.
     asked: u64,
-    /// On the heap: most keys are asked about too seldom to be leased.
     held: Option<Box<Held>>,
 }
 
@@ -76,33 +74,36 @@ struct Stock {
     spent: u64,
 }
 
-/// How often the key was asked about lately.
-#[derive(Debug, Default)]
-struct Uses {
-    slot: u64,
-    current: u64,
-    previous: u64,
-}
-
 /// The store is asked again when one part in so many of a lease is left.
 const EARLY: u64 = 4;
 
 /// A lease for fewer requests is not asked for: to grant and report it takes a server about twice as
 /// long as a check, and so do exact checks of a key of which something is leased.
-const LEAST: u64 = 4;
+pub(super) const LEAST: u64 = 4;
+
+impl Local {
+    /// The store is asked, and told nothing.
+    pub(super) const NOTHING: Self = Self::Ask { want: 0, reports: Vec::new() };
+}
 
 impl Holding {
-    /// What to do with a check.
+    /// Whether nothing is held, and nothing asked for.
+    pub(super) const fn is_empty(&self) -> bool {
+        self.asked == 0 && self.held.is_none()
+    }
+
+    /// What to do with a check of a key that was asked about so often lately, of which units of so many
+    /// requests may be held at most.
     pub(super) fn check(
         &mut self,
         costs: &Units,
-        serves: Serves,
+        lately: u64,
+        most: u64,
         now: u64,
         gone: &mut Gone,
     ) -> Local {
-        self.uses.count(now / serves.width.as_micros());
         self.drop_ended(now, gone);
-        let wants = self.uses.lately().saturating_sub(self.asked).min(serves.most);
+        let wants = lately.saturating_sub(self.asked).min(most);
         let wants = if wants < LEAST { 0 } else { wants };
         let left = self.held.as_ref().map_or(0, |held| held.left(costs));
         let is_low = self.held.as_ref().is_some_and(|held| left <= held.low);
@@ -249,19 +250,5 @@ impl Share {
         let each =
             self.units.iter().zip(costs).filter_map(|(stock, cost)| stock.left.checked_div(*cost));
         each.min().unwrap_or(0)
-    }
-}
-
-impl Uses {
-    fn count(&mut self, slot: u64) {
-        if slot != self.slot {
-            self.previous = if slot == self.slot + 1 { self.current } else { 0 };
-            (self.slot, self.current) = (slot, 0);
-        }
-        self.current += 1;
-    }
-
-    const fn lately(&self) -> u64 {
-        self.current + self.previous
     }
 }

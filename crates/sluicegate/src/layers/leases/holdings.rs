@@ -1,4 +1,7 @@
 //! What a process holds of all keys, a bounded number of them.
+//!
+//! Most keys are asked about too seldom to be leased: all that is known of them is a count, so that they
+//! cost a decision no more than one line of memory.
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -6,7 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use lru::LruCache;
 use sluicegate_core::{Decision, LeaseReport};
 
-use super::holding::{Gone, Granted, Holding, Local};
+use super::holding::{Gone, Granted, Holding, LEAST, Local};
+use super::uses::Uses;
 use super::{LeaseStats, Serves, Units};
 use crate::layers::fingerprint::{Fingerprint, Fingerprints};
 use crate::layers::parts::{Parts, latest};
@@ -17,8 +21,14 @@ const PARTS: usize = 16;
 /// Holdings by their subject; those that were not asked about for the longest time go first.
 pub(super) struct Holdings {
     fingerprints: Fingerprints,
-    parts: Parts<LruCache<Fingerprint, Holding>>,
+    parts: Parts<Part>,
     counts: Counts,
+}
+
+struct Part {
+    uses: Uses,
+    /// Of keys of which something is held, or asked for.
+    held: LruCache<Fingerprint, Holding>,
 }
 
 #[derive(Default)]
@@ -35,7 +45,10 @@ impl Holdings {
     pub(super) fn new(most: NonZeroUsize) -> Self {
         Self {
             fingerprints: Fingerprints::default(),
-            parts: Parts::new(PARTS, || latest(most, PARTS)),
+            parts: Parts::new(PARTS, || Part {
+                uses: Uses::new(most.get().div_ceil(PARTS)),
+                held: latest(most, PARTS),
+            }),
             counts: Counts::default(),
         }
     }
@@ -55,15 +68,24 @@ impl Holdings {
     ) -> Local {
         let mut gone = Gone::default();
         let mut part = self.parts.of(subject);
-        let local = if let Some(holding) = part.get_mut(&subject) {
-            holding.check(costs, serves, now, &mut gone)
-        } else {
-            let mut holding = Holding::default();
-            let local = holding.check(costs, serves, now, &mut gone);
-            if let Some((_, evicted)) = part.push(subject, holding) {
-                gone.expired += evicted.units();
+        let lately = part.uses.count(subject, serves.width.as_micros(), now);
+        let local = match part.held.get_mut(&subject) {
+            Some(holding) => {
+                let local = holding.check(costs, lately, serves.most, now, &mut gone);
+                part.tidy(subject);
+                local
             }
-            local
+            None if lately < LEAST => Local::NOTHING,
+            None => {
+                let mut holding = Holding::default();
+                let local = holding.check(costs, lately, serves.most, now, &mut gone);
+                if !holding.is_empty()
+                    && let Some((_, evicted)) = part.held.push(subject, holding)
+                {
+                    gone.expired += evicted.units();
+                }
+                local
+            }
         };
         drop(part);
         let decides = matches!(local, Local::Spent(_));
@@ -76,7 +98,9 @@ impl Holdings {
     /// Spends what a request costs, if it is held, although the store was asked.
     pub(super) fn spend(&self, subject: Fingerprint, costs: &Units, now: u64) -> Option<Decision> {
         let mut gone = Gone::default();
-        let decision = self.parts.of(subject).get_mut(&subject)?.spend_now(costs, now, &mut gone);
+        let mut part = self.parts.of(subject);
+        let decision = part.held.get_mut(&subject)?.spend_now(costs, now, &mut gone);
+        drop(part);
         self.count(gone);
         decision
     }
@@ -85,7 +109,7 @@ impl Holdings {
     pub(super) fn add(&self, subject: Fingerprint, costs: &Units, granted: Granted) {
         let units = costs.iter().map(|cost| granted.lease.times.saturating_mul(*cost)).sum();
         self.counts.granted.fetch_add(units, Relaxed);
-        match self.parts.of(subject).get_mut(&subject) {
+        match self.parts.of(subject).held.get_mut(&subject) {
             Some(holding) => holding.add(costs, granted),
             // It was asked about less than all others.
             None => self.count(Gone { expired: units, ..Gone::default() }),
@@ -94,8 +118,10 @@ impl Holdings {
 
     /// What was asked for is here, or nobody waits for it any more.
     pub(super) fn asked(&self, subject: Fingerprint, want: u64) {
-        if let Some(holding) = self.parts.of(subject).get_mut(&subject) {
+        let mut part = self.parts.of(subject);
+        if let Some(holding) = part.held.get_mut(&subject) {
             holding.asked(want);
+            part.tidy(subject);
         }
     }
 
@@ -103,7 +129,7 @@ impl Holdings {
     pub(super) fn give_up(&self, subject: Fingerprint) -> Vec<LeaseReport> {
         let mut gone = Gone::default();
         let mut part = self.parts.of(subject);
-        let reports = part.get_mut(&subject).map(|holding| holding.give_up(&mut gone));
+        let reports = part.held.get_mut(&subject).map(|holding| holding.give_up(&mut gone));
         drop(part);
         self.counts.asked.fetch_add(1, Relaxed);
         self.count(gone);
@@ -126,6 +152,15 @@ impl Holdings {
             if more > 0 {
                 count.fetch_add(more, Relaxed);
             }
+        }
+    }
+}
+
+impl Part {
+    /// Forgets a key of which nothing is held any more.
+    fn tidy(&mut self, subject: Fingerprint) {
+        if self.held.peek(&subject).is_some_and(Holding::is_empty) {
+            self.held.pop(&subject);
         }
     }
 }
