@@ -134,7 +134,7 @@ impl<C: Cell> Shard<C> {
         self.taken += 1;
     }
 
-    /// Makes place for a fifth more.
+    /// Makes place for an eighth more.
     pub(crate) fn grow(&mut self) {
         self.resize(self.larger());
     }
@@ -278,9 +278,9 @@ impl<C: Cell> Shard<C> {
         ((u128::from(fingerprint.high) * u128::from(self.homes)) >> 64) as usize
     }
 
-    /// A fifth more, so that between two growths at least seven tenths of the slots are taken.
+    /// An eighth more, so that between two growths nearly three quarters of the slots are taken at least.
     fn larger(&self) -> usize {
-        (self.slots.len() + self.slots.len() / 5).max(self.slots.len() + 4).max(SMALLEST)
+        (self.slots.len() + self.slots.len() / 8).max(self.slots.len() + 4).max(SMALLEST)
     }
 
     /// Gives memory back when much of it is unused. Since a quarter of the slots have to be left
