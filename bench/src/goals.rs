@@ -133,7 +133,7 @@ pub const GOALS: &[Goal] = &[
     },
     Goal {
         name: "embedded-reclaim-worst-call",
-        what: "the slowest call while a million expired keys are reclaimed beside 100,000 new ones a \
+        what: "the slowest call of the middle one of three runs while a million expired keys are reclaimed beside 100,000 new ones a \
                second, in processor time of its thread",
         target: 1000.0,
         better: Better::Lower,
@@ -244,6 +244,14 @@ pub const GOALS: &[Goal] = &[
     batch("batch-16-tasks", "calls of 16 tasks, together or one by one", 0.95),
     batch("batch-128-tasks", "calls of 128 tasks, together or one by one", 1.3),
     batch("batch-1024-tasks", "calls of 1,024 tasks, together or one by one", 1.5),
+    Goal {
+        name: "batch-1024-server-cpu",
+        what: "a decision of 1,024 tasks whose calls travel together: of this and `batch-1024-tasks` one has to be met",
+        target: 0.67,
+        better: Better::Lower,
+        unit: "ratio to the server CPU of one call each",
+        chart: Chart::EndToEnd,
+    },
     batch("coalescing-1024-tasks", "calls of 1,024 tasks for one key, together or one by one", 3.0),
     Goal {
         name: "cluster-cpu",

@@ -40,8 +40,10 @@ const GOOD: f64 = 0.99;
 /// What is offered, in parts of the capacity.
 const OFFERED: [f64; 3] = [1.0, 1.2, 2.0];
 const ROUNDS: usize = 8;
-/// How often a rate is tried before it counts as too high.
+/// How often a rate is tried: most of the tries decide, so that no lucky moment becomes the capacity.
 const TRIES: usize = 3;
+/// How long a rate is offered, when the capacity is looked for and when goodput is compared with it.
+const SPAN: Duration = Duration::from_secs(1);
 
 /// Measures both goals of it.
 pub fn measure(session: &mut Session) {
@@ -78,13 +80,12 @@ fn compare(effort: Effort, server: &Server) -> Result<(Measured, Measured)> {
     let pid = server.pid()?;
     let offer = |rate: f64, span: Duration| runtime.block_on(offer(&opened, pid, rate, span));
     let capacity = capacity(&offer)?;
-    let span = Duration::from_secs(1);
     let mut parts = OFFERED.map(|_| Vec::new());
     let mut latest = Vec::new();
     let mut busy = [Vec::new(), Vec::new()];
     for _ in 0..effort.count(ROUNDS) {
         for (times, parts) in OFFERED.iter().zip(&mut parts) {
-            let came = offer(capacity * times, span)?;
+            let came = offer(capacity * times, SPAN)?;
             parts.push(came.good / capacity);
             busy[0].push(came.server_busy * 100.0);
             busy[1].push(came.client_busy * 100.0);
@@ -128,11 +129,17 @@ fn capacity(offer: &impl Fn(f64, Duration) -> Result<Came>) -> Result<f64> {
     // From above, so that a moment in which the machine does something else ends nothing.
     let mut rate = 1.3 * most;
     while rate > 0.4 * most {
-        for _ in 0..TRIES {
-            let came = offer(rate, span)?;
+        let (mut within, mut above) = (Vec::new(), 0);
+        while within.len() <= TRIES / 2 && above <= TRIES / 2 {
+            let came = offer(rate, SPAN)?;
             if came.good >= GOOD * came.offered {
-                return Ok(came.offered);
+                within.push(came.offered);
+            } else {
+                above += 1;
             }
+        }
+        if within.len() > TRIES / 2 {
+            return Ok(median(&mut within));
         }
         rate *= 0.95;
     }

@@ -12,7 +12,7 @@ use sluicegate_redis::RedisStore;
 use sluicegate_testkit::servers::Server;
 use tokio::task::JoinSet;
 
-use super::{INEXHAUSTIBLE, Ours, compare_two};
+use super::{INEXHAUSTIBLE, Ours, PAIRS, compare_two};
 use crate::measure::{Effort, Measured, median};
 
 /// The leases of the goals.
@@ -24,7 +24,7 @@ pub(super) fn compare(effort: Effort, server: &Server) -> Result<Measured> {
     let leases = Leases::builder(store.clone()).by_default(Some(LEASES)).build();
     let leased = Ours::of(&leases, INEXHAUSTIBLE)?;
     let plain = Ours::of(&store, INEXHAUSTIBLE)?;
-    let measured = compare_two(effort, server, 16, 1, &leased, &plain)?;
+    let measured = compare_two(effort.count(PAIRS), server, 16, 1, &leased, &plain)?;
     let stats = leases.lease_stats();
     let per_call = stats.decided as f64 / stats.asked as f64;
     let wasted = 100.0 * (stats.granted - stats.spent) as f64 / stats.granted as f64;
