@@ -165,7 +165,7 @@ pub struct OpenOptions {
 /// let one = Acknowledgement { replicas: NonZeroU8::MIN, within: Span::from_millis(20)? };
 /// let options = OpenOptions::default().deadline(Span::from_millis(50)?).acknowledged(one);
 /// assert_eq!(options.acknowledged, Some(one));
-/// # Ok::<(), sluicegate_core::SpanError>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Acknowledgement {
