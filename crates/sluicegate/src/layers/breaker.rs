@@ -5,6 +5,7 @@ mod circuit;
 use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -95,7 +96,7 @@ struct Shared {
     clock: Arc<dyn Clock>,
     on_change: Option<Arc<OnChange>>,
     /// Of the whole store, and of its nodes.
-    whole: Arc<Guarded>,
+    whole: Guarded,
     nodes: RwLock<HashMap<NodeId, Arc<Guarded>>>,
 }
 
@@ -191,7 +192,7 @@ impl<S: Store> BreakerBuilder<S> {
             rules,
             clock,
             on_change,
-            whole: Arc::default(),
+            whole: Guarded::default(),
             nodes: RwLock::default(),
         };
         Breaker { store, shared: Arc::new(shared) }
@@ -248,10 +249,27 @@ impl<L: OpenedLimit> OpenedLimit for BreakerLimit<L> {
     }
 }
 
+/// What is guarded: most stores have no nodes, and nothing of them to count references of.
+enum Watched<'s> {
+    Whole(&'s Guarded),
+    Node(Arc<Guarded>),
+}
+
+impl Deref for Watched<'_> {
+    type Target = Guarded;
+
+    fn deref(&self) -> &Guarded {
+        match self {
+            Self::Whole(guarded) => guarded,
+            Self::Node(guarded) => guarded,
+        }
+    }
+}
+
 /// Reports what came of a call at a node, once.
 struct Report<'s> {
     shared: &'s Shared,
-    guarded: Arc<Guarded>,
+    guarded: Watched<'s>,
     node: Option<NodeId>,
     number: u64,
     is_told: bool,
@@ -295,15 +313,15 @@ impl Shared {
         self.clock.now().as_micros()
     }
 
-    fn guarded(&self, node: Option<NodeId>) -> Arc<Guarded> {
-        let Some(node) = node else { return Arc::clone(&self.whole) };
+    fn guarded(&self, node: Option<NodeId>) -> Watched<'_> {
+        let Some(node) = node else { return Watched::Whole(&self.whole) };
         let nodes = self.nodes.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = nodes.get(&node) {
-            return Arc::clone(known);
+            return Watched::Node(Arc::clone(known));
         }
         drop(nodes);
         let mut nodes = self.nodes.write().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(nodes.entry(node).or_default())
+        Watched::Node(Arc::clone(nodes.entry(node).or_default()))
     }
 
     fn enter(&self, guarded: &Guarded) -> Pass {
@@ -364,7 +382,7 @@ impl Shared {
 impl Layer for Shared {
     fn measures(&self) -> Vec<Measure> {
         let nodes = self.nodes.read().unwrap_or_else(PoisonError::into_inner);
-        let mut all: Vec<_> = nodes.iter().map(|(node, it)| (node.0.to_string(), it)).collect();
+        let mut all: Vec<_> = nodes.iter().map(|(node, it)| (node.0.to_string(), &**it)).collect();
         // For requests that go to no single node.
         all.push((String::new(), &self.whole));
         all.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));

@@ -144,8 +144,8 @@ impl<S: Store> Leases<S> {
 
 impl<S: Store> LeasesBuilder<S> {
     /// Of how many keys units are held at most; each takes about 600 bytes. What is held of others is
-    /// not spent. About so many keys, up to 16 million, are also counted at a time, which takes 16 bytes for
-    /// each of them from the start. Default: 65,536.
+    /// not spent. How often keys are asked about is counted for a quarter as many at a time, in 16 bytes each
+    /// from the start. Default: 65,536.
     pub const fn most_keys(mut self, most: NonZeroUsize) -> Self {
         self.most_keys = most;
         self

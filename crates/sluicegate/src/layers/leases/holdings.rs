@@ -18,6 +18,10 @@ use crate::layers::parts::{Parts, latest};
 /// How many parts it has, each with a lock of its own.
 const PARTS: usize = 16;
 
+/// For so many keys that may be held, one is counted at a time. A count that matters is used again soon,
+/// and what is small stays near the processor.
+const COUNTED_OF: usize = 4;
+
 /// Holdings by their subject; those that were not asked about for the longest time go first.
 pub(super) struct Holdings {
     fingerprints: Fingerprints,
@@ -46,7 +50,7 @@ impl Holdings {
         Self {
             fingerprints: Fingerprints::default(),
             parts: Parts::new(PARTS, || Part {
-                uses: Uses::new(most.get().div_ceil(PARTS)),
+                uses: Uses::new(most.get().div_ceil(COUNTED_OF * PARTS)),
                 held: latest(most, PARTS),
             }),
             counts: Counts::default(),
