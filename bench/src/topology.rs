@@ -40,37 +40,75 @@ fn compare(effort: Effort) -> Result<Measured> {
     let together = open(&format!("redis+cluster://{}", urls.join(",")), ROOMY)?;
     let nodes: Vec<&Server> = cluster.nodes().iter().map(|node| node.server()).collect();
     let span = Duration::from_millis(400);
-    let run = |opened: &Arc<RedisLimit>, servers: &[&Server], tasks| -> Result<(f64, f64)> {
+    let all: Arc<[usize]> = (0..KEYS).collect();
+    let run = |opened: &Arc<RedisLimit>,
+               servers: &[&Server],
+               tasks: usize,
+               keys: &Arc<[usize]>|
+     -> Result<Ran> {
         let used =
             || -> Result<f64> { servers.iter().map(|server| process_nanos(server.pid()?)).sum() };
-        let before = used()?;
-        let asked = runtime.block_on(load(opened, tasks, span))? as f64;
-        Ok(((used()? - before) / asked / 1e3, asked / span.as_secs_f64() / 1e3))
+        let (used_before, reads_before) = (used()?, reads(servers)?);
+        let asked = runtime.block_on(load(opened, tasks, span, keys))? as f64;
+        Ok(Ran {
+            micros: (used()? - used_before) / asked / 1e3,
+            rate: asked / span.as_secs_f64() / 1e3,
+            a_read: asked / (reads(servers)? - reads_before),
+        })
     };
     let mut pairs = Pairs::default();
     let mut rates = [Vec::new(), Vec::new()];
-    let mut apart = Vec::new();
+    let mut a_read = [Vec::new(), Vec::new()];
+    let (mut apart, mut one_node) = (Vec::new(), Vec::new());
     for pair in 0..=effort.count(PAIRS) {
-        let (ours, our_rate) = run(&together, &nodes, DEPTH * PRIMARIES)?;
-        let (other, other_rate) = run(&alone, &[&one], DEPTH)?;
+        let ours = run(&together, &nodes, DEPTH * PRIMARIES, &all)?;
+        let other = run(&alone, &[&one], DEPTH, &all)?;
         // The first time, all states are written.
         if pair > 0 {
-            pairs.add(ours, other);
-            rates[0].push(our_rate);
-            rates[1].push(other_rate);
-            apart.push(run(&one_by_one, &[&one], DEPTH)?.0);
+            pairs.add(ours.micros, other.micros);
+            for (side, ran) in [ours, other].iter().enumerate() {
+                rates[side].push(ran.rate);
+                a_read[side].push(ran.a_read);
+            }
+            apart.push(run(&one_by_one, &[&one], DEPTH, &all)?.micros);
+            one_node.push(run(&together, &nodes, DEPTH, &on_one_node(&together))?.micros);
         }
     }
-    let [ours, other] = rates.each_mut().map(|rates| digits(median(rates)));
+    let middle = |figures: &mut Vec<f64>| digits(median(figures));
+    let [ours, other] = rates.each_mut().map(middle);
     let note = format!(
         "{DEPTH} tasks for each primary, none of which has a replica; {ours} against {other} thousand decisions/s"
     );
+    let [ours, other] = a_read.each_mut().map(middle);
+    let one_node = middle(&mut one_node);
     let part = format!(
-        "on a cluster, calls for different slots can't be one call: where the server alone is asked one by \
-         one as well, a decision takes it {} µs",
-        digits(median(&mut apart))
+        "one node alone, asked like the server alone, takes {one_node} µs; with all three, which share the \
+         processors with each other and with who asks, a node finds {ours} decisions to make when it reads its socket, the server alone {other}: what a read, \
+         a reply and going to sleep cost is for fewer of them; and calls for different slots can't be one \
+         call: where the server alone is asked one by one as well, a decision takes it {} µs",
+        middle(&mut apart)
     );
     Ok(pairs.ratio("µs of the servers' processors for a decision").noting(note).part(part))
+}
+
+/// What came of asking for a while.
+struct Ran {
+    /// Processor time of the servers for a decision, in µs.
+    micros: f64,
+    /// Thousand decisions/s.
+    rate: f64,
+    /// Decisions for each time that a server read what had come.
+    a_read: f64,
+}
+
+/// How often servers have read what had come.
+fn reads(servers: &[&Server]) -> Result<f64> {
+    let of = |server: &&Server| -> Result<f64> {
+        let stats = server.cli(&["INFO", "stats"])?;
+        let reads = stats.lines().find_map(|line| line.strip_prefix("total_reads_processed:"));
+        Ok(reads.context("no total_reads_processed in INFO")?.trim().parse()?)
+    };
+    servers.iter().map(of).sum()
 }
 
 /// How long it takes from a replica's promotion, after its primary was killed, until a hundred decisions
@@ -137,16 +175,32 @@ fn wait_for(what: &str, mut is_there: impl FnMut() -> Result<bool>) -> Result<()
     Ok(())
 }
 
+fn key(number: usize) -> String {
+    format!("tenant:42:user:{number:05}")
+}
+
+/// The keys that are where the first one is.
+fn on_one_node(opened: &RedisLimit) -> Arc<[usize]> {
+    let node = |number: usize| opened.nodes(&Request::check(key(number).as_bytes()));
+    let first = node(0);
+    (0..KEYS).filter(|number| node(*number) == first).collect()
+}
+
 /// How many decisions so many tasks got in a while.
-async fn load(opened: &Arc<RedisLimit>, tasks: usize, span: Duration) -> Result<u64> {
+async fn load(
+    opened: &Arc<RedisLimit>,
+    tasks: usize,
+    span: Duration,
+    keys: &Arc<[usize]>,
+) -> Result<u64> {
     let start = Instant::now();
     let mut running = JoinSet::new();
     for task in 0..tasks as u64 {
-        let opened = Arc::clone(opened);
+        let (opened, keys) = (Arc::clone(opened), Arc::clone(keys));
         running.spawn(async move {
             let (mut state, mut asked) = ((task + 1) * 0x9e37_79b9_7f4a_7c15, 0);
             while start.elapsed() < span {
-                let key = format!("tenant:42:user:{:05}", next(&mut state) % KEYS as u64);
+                let key = key(keys[next(&mut state) as usize % keys.len()]);
                 let decision = opened.ask(Request::check(key.as_bytes())).wait().await?;
                 ensure!(decision.is_allowed(), "a request was denied");
                 asked += 1;
