@@ -16,7 +16,7 @@ use sluicegate_core::{
 use sluicegate_memory::SystemClock;
 use smallvec::SmallVec;
 
-use super::layer::{Layer, leave_to};
+use super::layer::{Layer, leave_to, show_briefly};
 use circuit::{Change, Circuit, Outcome, Pass, Rules};
 
 /// A store that is not asked while it fails: then every request fails at once instead of after its
@@ -451,17 +451,7 @@ impl fmt::Display for BreakerEvent {
     }
 }
 
-impl<S: Store> fmt::Debug for Breaker<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Breaker").field(&self.store.id()).finish()
-    }
-}
-
-impl<L: OpenedLimit> fmt::Debug for BreakerLimit<L> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("BreakerLimit").field(self.limit().name()).finish()
-    }
-}
+show_briefly!(Breaker, BreakerLimit);
 
 impl<S: Store> fmt::Debug for BreakerBuilder<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -14,7 +14,7 @@ use sluicegate_core::{
 use sluicegate_memory::SystemClock;
 
 use super::fingerprint::Fingerprint;
-use super::layer::{Layer, leave_to};
+use super::layer::{Layer, leave_to, show_briefly};
 use memory::{Denial, Memory, Unknown};
 
 /// A store that remembers denials: after one, a check of the same key with the same costs is denied at
@@ -247,11 +247,8 @@ struct Forgets<'s> {
 
 impl<'s> Forgets<'s> {
     fn new<L: OpenedLimit>(limit: &'s DenyCacheLimit<L>, request: &Request<'_>) -> Self {
-        let memory = &limit.shared.memory;
-        let parts = limit.opened.limit().parts().iter().enumerate();
-        let subjects =
-            parts.map(|(part, name)| memory.subject(name.as_str(), request.subject(part)));
-        let forgets = Self { shared: &limit.shared, subjects: subjects.collect() };
+        let subjects = limit.subjects(request).collect();
+        let forgets = Self { shared: &limit.shared, subjects };
         forgets.now();
         forgets
     }
@@ -290,17 +287,7 @@ fn is_served(limit: &Limit) -> bool {
         })
 }
 
-impl<S: Store> fmt::Debug for DenyCache<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("DenyCache").field(&self.store.id()).finish()
-    }
-}
-
-impl<L: OpenedLimit> fmt::Debug for DenyCacheLimit<L> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("DenyCacheLimit").field(self.limit().name()).finish()
-    }
-}
+show_briefly!(DenyCache, DenyCacheLimit);
 
 impl<S: Store> fmt::Debug for DenyCacheBuilder<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -12,13 +12,12 @@ mod settle;
 mod share;
 mod shared;
 
-use std::fmt;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
-use sluicegate_core::{Limit, OpenOptions, Store, TimeSource};
+use sluicegate_core::{Limit, OpenOptions, OpenedLimit as _, Store, TimeSource};
 
-use super::layer::leave_to;
+use super::layer::{leave_to, show_briefly};
 use local::Local;
 use shared::Shared;
 
@@ -115,8 +114,4 @@ impl<S: Store> Clone for Fallback<S> {
     }
 }
 
-impl<S: Store> fmt::Debug for Fallback<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Fallback").field(&self.store.id()).finish()
-    }
-}
+show_briefly!(Fallback, FallbackLimit);

@@ -27,7 +27,7 @@ use holding::{Granted, Local};
 use holdings::Holdings;
 
 use super::fingerprint::Fingerprint;
-use super::layer::{Layer, leave_to};
+use super::layer::{Layer, leave_to, show_briefly};
 
 /// A store that takes units ahead for keys that are asked about often, and spends them without asking
 /// the store that it is around: **never more than the limit in any interval**, whatever becomes of
@@ -404,17 +404,7 @@ impl<F: Future<Output = Result<Decision, Error>>> Future for Later<'_, F> {
     }
 }
 
-impl<S: Store> fmt::Debug for Leases<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Leases").field(&self.store.id()).finish()
-    }
-}
-
-impl<L: OpenedLimit> fmt::Debug for LeasesLimit<L> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("LeasesLimit").field(self.limit().name()).finish()
-    }
-}
+show_briefly!(Leases, LeasesLimit);
 
 impl<S: Store> fmt::Debug for LeasesBuilder<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

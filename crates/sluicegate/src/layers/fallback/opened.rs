@@ -1,6 +1,5 @@
 //! A limit that the store, or its share, answers for.
 
-use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -267,10 +266,4 @@ const fn only(nodes: &[NodeId]) -> Option<NodeId> {
 #[cold]
 fn also(error: &StoreError, why: &str) -> StoreError {
     StoreError::new(error.kind(), format!("{error}; {why}"))
-}
-
-impl<L: OpenedLimit> fmt::Debug for FallbackLimit<L> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("FallbackLimit").field(self.limit().name()).finish()
-    }
 }

@@ -76,7 +76,9 @@ impl Holdings {
         let local = match part.held.get_mut(&subject) {
             Some(holding) => {
                 let local = holding.check(costs, lately, serves.most, now, &mut gone);
-                part.tidy(subject);
+                if holding.is_empty() {
+                    part.held.pop(&subject);
+                }
                 local
             }
             None if lately < LEAST => Local::NOTHING,
@@ -125,7 +127,9 @@ impl Holdings {
         let mut part = self.parts.of(subject);
         if let Some(holding) = part.held.get_mut(&subject) {
             holding.asked(want);
-            part.tidy(subject);
+            if holding.is_empty() {
+                part.held.pop(&subject);
+            }
         }
     }
 
@@ -156,15 +160,6 @@ impl Holdings {
             if more > 0 {
                 count.fetch_add(more, Relaxed);
             }
-        }
-    }
-}
-
-impl Part {
-    /// Forgets a key of which nothing is held any more.
-    fn tidy(&mut self, subject: Fingerprint) {
-        if self.held.peek(&subject).is_some_and(Holding::is_empty) {
-            self.held.pop(&subject);
         }
     }
 }
