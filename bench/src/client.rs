@@ -61,25 +61,17 @@ pub fn measure(session: &mut Session) {
             |effort| beside_a_server(|server| compare_batches(effort, server, tasks, keys));
         let mut processor = None;
         session.goal(goal, |effort| {
-            let Batches { rate, server } = compare(effort)?;
+            let Compared { rate, server } = compare(effort)?;
             processor = Some(server);
             Ok(rate)
         });
         if goal == "batch-1024-tasks" {
             session.goal("batch-1024-server-cpu", |effort| match processor.take() {
                 Some(server) => Ok(server),
-                None => compare(effort).map(|batches| batches.server),
+                None => compare(effort).map(|compared| compared.server),
             });
         }
     }
-}
-
-/// What came of calls that travel together, against the same calls one by one.
-struct Batches {
-    /// Decisions/s.
-    rate: Measured,
-    /// Processor time of the server for a decision.
-    server: Measured,
 }
 
 /// A processor for the client's thread, and one for the server.
@@ -93,46 +85,12 @@ fn beside_a_server<T>(measure: impl Fn(&Server) -> Result<T>) -> Result<T> {
 }
 
 /// Calls that travel together against the same calls one by one.
-fn compare_batches(effort: Effort, server: &Server, tasks: u64, keys: usize) -> Result<Batches> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("can't start a runtime")?;
+fn compare_batches(effort: Effort, server: &Server, tasks: u64, keys: usize) -> Result<Compared> {
     // One key alone has to last for as long as all do.
     let policy = if keys == 1 { INEXHAUSTIBLE } else { ROOMY };
     let open = |together| Ours::open(server, policy, together);
     let (together, alone) = (open(Together::AsTheyCome)?, open(Together::Never)?);
-    let span = Duration::from_millis(300);
-    runtime.block_on(run(span, tasks, keys, &together))?;
-    runtime.block_on(run(span, tasks, keys, &alone))?;
-    let (mut pairs, mut processor) = (Pairs::default(), Pairs::default());
-    let mut server_nanos = [Vec::new(), Vec::new()];
-    let mut client_nanos = [Vec::new(), Vec::new()];
-    for _ in 0..effort.count(PAIRS) {
-        let mut rates = [0.0; 2];
-        for (index, ask) in [&together, &alone].into_iter().enumerate() {
-            let used = process_nanos(server.pid()?)?;
-            let ran = runtime.block_on(run(span, tasks, keys, ask))?;
-            let used = process_nanos(server.pid()?)? - used;
-            server_nanos[index].push(used / (ran.per_second * span.as_secs_f64()));
-            client_nanos[index].push(ran.nanos);
-            rates[index] = ran.per_second / 1e3;
-        }
-        pairs.add(rates[0], rates[1]);
-        let [together, alone] = server_nanos.each_ref().map(|nanos| nanos[nanos.len() - 1] / 1e3);
-        processor.add(together, alone);
-    }
-    let micros = |nanos: &mut [Vec<f64>; 2]| {
-        let [together, alone] = nanos.each_mut().map(|nanos| digits(median(nanos) / 1e3));
-        format!("{together} against {alone} µs")
-    };
-    let part = format!(
-        "processor time of a decision: the server {}, the client {}",
-        micros(&mut server_nanos),
-        micros(&mut client_nanos)
-    );
-    let server = processor.ratio("µs of the server's processor for a decision");
-    Ok(Batches { rate: pairs.ratio("thousand decisions/s").part(part), server })
+    compare_two(effort.count(PAIRS), server, tasks, keys, &together, &alone)
 }
 
 fn compare(effort: Effort, server: &Server) -> Result<Measured> {
@@ -179,7 +137,7 @@ fn compare_denials(effort: Effort, server: &Server) -> Result<Measured> {
     let cached = Ours::of(&DenyCache::new(store.clone()), ONCE)?;
     let cached = MostlyDenied { ask: cached, fresh: Arc::clone(&fresh) };
     let plain = MostlyDenied { ask: Ours::of(&store, ONCE)?, fresh };
-    compare_two(effort.count(PAIRS), server, 16, 10 * EXHAUSTED, &cached, &plain)
+    Ok(compare_two(effort.count(PAIRS), server, 16, 10 * EXHAUSTED, &cached, &plain)?.rate)
 }
 
 /// All layers against the store alone, on keys that are never denied.
@@ -189,7 +147,7 @@ fn compare_layers(effort: Effort, server: &Server) -> Result<Measured> {
     let layered = Ours::of(&layered, ROOMY)?;
     let plain = Ours::of(&store, ROOMY)?;
     // More of them than elsewhere: the difference is smaller than what the machine does to one pair.
-    compare_two(effort.count(3 * PAIRS), server, 16, KEYS, &layered, &plain)
+    Ok(compare_two(effort.count(3 * PAIRS), server, 16, KEYS, &layered, &plain)?.rate)
 }
 
 /// A limit of which every key passes once.
@@ -217,6 +175,7 @@ impl<A: Ask> Ask for MostlyDenied<A> {
     }
 }
 
+/// One way to ask against another.
 fn compare_two(
     rounds: usize,
     server: &Server,
@@ -224,45 +183,45 @@ fn compare_two(
     keys: usize,
     ours: &impl Ask,
     other: &impl Ask,
-) -> Result<Measured> {
+) -> Result<Compared> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("can't start a runtime")?;
     let span = Duration::from_millis(300);
+    let pid = server.pid()?;
     runtime.block_on(run(span, tasks, keys, ours))?;
     runtime.block_on(run(span, tasks, keys, other))?;
-    let mut pairs = Pairs::default();
-    let (mut our_nanos, mut other_nanos) = (Nanos::default(), Nanos::default());
+    let (mut rates, mut of_server, mut of_client) =
+        (Pairs::default(), Pairs::default(), Pairs::default());
     for _ in 0..rounds {
-        let measure = |ask: &dyn Fn() -> Result<Run>, nanos: &mut Nanos| -> Result<f64> {
-            let used = process_nanos(server.pid()?)?;
-            let ran = ask()?;
-            let used = process_nanos(server.pid()?)? - used;
-            nanos.server.push(used / (ran.per_second * span.as_secs_f64()));
-            nanos.client.push(ran.nanos);
-            Ok(ran.per_second / 1e3)
-        };
-        let ours = measure(&|| runtime.block_on(run(span, tasks, keys, ours)), &mut our_nanos)?;
-        let other = measure(&|| runtime.block_on(run(span, tasks, keys, other)), &mut other_nanos)?;
-        pairs.add(ours, other);
+        let before = process_nanos(pid)?;
+        let ours = runtime.block_on(run(span, tasks, keys, ours))?;
+        let between = process_nanos(pid)?;
+        let other = runtime.block_on(run(span, tasks, keys, other))?;
+        let after = process_nanos(pid)?;
+        let micros = |nanos: f64, ran: &Run| nanos / (ran.per_second * span.as_secs_f64()) / 1e3;
+        rates.add(ours.per_second / 1e3, other.per_second / 1e3);
+        of_server.add(micros(between - before, &ours), micros(after - between, &other));
+        of_client.add(ours.nanos / 1e3, other.nanos / 1e3);
     }
-    let micros = |nanos: &mut Vec<f64>| digits(median(nanos) / 1e3);
     let part = format!(
-        "processor time of a decision: the server {} against {} µs, the client {} against {} µs",
-        micros(&mut our_nanos.server),
-        micros(&mut other_nanos.server),
-        micros(&mut our_nanos.client),
-        micros(&mut other_nanos.client)
+        "processor time of a decision: the server {} µs, the client {} µs",
+        of_server.sides(),
+        of_client.sides()
     );
-    Ok(pairs.ratio("thousand decisions/s").noting(&part).part(part))
+    Ok(Compared {
+        rate: rates.ratio("thousand decisions/s").noting(&part).part(part),
+        server: of_server.ratio("µs of the server's processor for a decision"),
+    })
 }
 
-/// Processor time of decisions, of each run one.
-#[derive(Default)]
-struct Nanos {
-    server: Vec<f64>,
-    client: Vec<f64>,
+/// What came of one way to ask, against another.
+struct Compared {
+    /// Decisions/s.
+    rate: Measured,
+    /// Processor time of the server for a decision.
+    server: Measured,
 }
 
 /// What came of asking for a while.

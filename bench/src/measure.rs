@@ -148,14 +148,19 @@ impl Pairs {
         let value = median(&mut ratios);
         let (low, high) =
             (ratios[ratios.len() / 4], ratios[(3 * ratios.len() / 4).min(ratios.len() - 1)]);
-        let (subject, floor) = (median(&mut self.subject.clone()), median(&mut self.floor.clone()));
         let note = format!(
-            "{} against {} {unit}; half of {} pairs between {low:.2} and {high:.2}",
-            digits(subject),
-            digits(floor),
+            "{} {unit}; half of {} pairs between {low:.2} and {high:.2}",
+            self.sides(),
             ratios.len()
         );
         Measured::new(value, note)
+    }
+
+    /// Both medians.
+    pub fn sides(&self) -> String {
+        let [subject, floor] =
+            [&self.subject, &self.floor].map(|side| digits(median(&mut side.clone())));
+        format!("{subject} against {floor}")
     }
 }
 

@@ -40,7 +40,7 @@ const GOOD: f64 = 0.99;
 /// What is offered, in parts of the capacity.
 const OFFERED: [f64; 3] = [1.0, 1.2, 2.0];
 const ROUNDS: usize = 8;
-/// How often a rate is tried: most of the tries decide, so that no lucky moment becomes the capacity.
+/// How often a rate is tried: the middle one decides, so that no lucky moment becomes the capacity.
 const TRIES: usize = 3;
 /// How long a rate is offered, when the capacity is looked for and when goodput is compared with it.
 const SPAN: Duration = Duration::from_secs(1);
@@ -129,17 +129,14 @@ fn capacity(offer: &impl Fn(f64, Duration) -> Result<Came>) -> Result<f64> {
     // From above, so that a moment in which the machine does something else ends nothing.
     let mut rate = 1.3 * most;
     while rate > 0.4 * most {
-        let (mut within, mut above) = (Vec::new(), 0);
-        while within.len() <= TRIES / 2 && above <= TRIES / 2 {
+        let (mut offered, mut parts) = (Vec::new(), Vec::new());
+        for _ in 0..TRIES {
             let came = offer(rate, SPAN)?;
-            if came.good >= GOOD * came.offered {
-                within.push(came.offered);
-            } else {
-                above += 1;
-            }
+            offered.push(came.offered);
+            parts.push(came.good / came.offered);
         }
-        if within.len() > TRIES / 2 {
-            return Ok(median(&mut within));
+        if median(&mut parts) >= GOOD {
+            return Ok(median(&mut offered));
         }
         rate *= 0.95;
     }

@@ -60,19 +60,20 @@ fn compare(effort: Effort) -> Result<Measured> {
     let mut rates = [Vec::new(), Vec::new()];
     let mut a_read = [Vec::new(), Vec::new()];
     let (mut apart, mut one_node) = (Vec::new(), Vec::new());
-    for pair in 0..=effort.count(PAIRS) {
+    // The first time, all states are written, and it is learned which node has which keys.
+    run(&together, &nodes, DEPTH * PRIMARIES, &all)?;
+    run(&alone, &[&one], DEPTH, &all)?;
+    let neighbours = on_one_node(&together);
+    for _ in 0..effort.count(PAIRS) {
         let ours = run(&together, &nodes, DEPTH * PRIMARIES, &all)?;
         let other = run(&alone, &[&one], DEPTH, &all)?;
-        // The first time, all states are written.
-        if pair > 0 {
-            pairs.add(ours.micros, other.micros);
-            for (side, ran) in [ours, other].iter().enumerate() {
-                rates[side].push(ran.rate);
-                a_read[side].push(ran.a_read);
-            }
-            apart.push(run(&one_by_one, &[&one], DEPTH, &all)?.micros);
-            one_node.push(run(&together, &nodes, DEPTH, &on_one_node(&together))?.micros);
+        pairs.add(ours.micros, other.micros);
+        for (side, ran) in [ours, other].iter().enumerate() {
+            rates[side].push(ran.rate);
+            a_read[side].push(ran.a_read);
         }
+        apart.push(run(&one_by_one, &[&one], DEPTH, &all)?.micros);
+        one_node.push(run(&together, &nodes, DEPTH, &neighbours)?.micros);
     }
     let middle = |figures: &mut Vec<f64>| digits(median(figures));
     let [ours, other] = rates.each_mut().map(middle);

@@ -24,7 +24,7 @@ pub(super) fn compare(effort: Effort, server: &Server) -> Result<Measured> {
     let leases = Leases::builder(store.clone()).by_default(Some(LEASES)).build();
     let leased = Ours::of(&leases, INEXHAUSTIBLE)?;
     let plain = Ours::of(&store, INEXHAUSTIBLE)?;
-    let measured = compare_two(effort.count(PAIRS), server, 16, 1, &leased, &plain)?;
+    let measured = compare_two(effort.count(PAIRS), server, 16, 1, &leased, &plain)?.rate;
     let stats = leases.lease_stats();
     let per_call = stats.decided as f64 / stats.asked as f64;
     let wasted = 100.0 * (stats.granted - stats.spent) as f64 / stats.granted as f64;
