@@ -262,6 +262,14 @@ pub const GOALS: &[Goal] = &[
         chart: Chart::Redis,
     },
     Goal {
+        name: "cluster-cpu-one-by-one",
+        what: "the same where the calls of the server alone don't travel together either",
+        target: 1.1,
+        better: Better::Lower,
+        unit: "ratio to the server CPU of one server alone",
+        chart: Chart::Redis,
+    },
+    Goal {
         name: "recovery-sentinel",
         what: "from the promotion of a killed primary's replica to the first of a hundred decisions in a row",
         target: 1000.0,

@@ -18,6 +18,7 @@ mod pace;
 mod problem;
 mod redirect;
 mod sentinels;
+mod slots;
 mod stream;
 #[cfg(feature = "tls")]
 mod tls;

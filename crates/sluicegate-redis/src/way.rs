@@ -6,7 +6,7 @@ use sluicegate_core::{
 };
 use tokio::task::JoinSet;
 
-use crate::call::ScriptCall;
+use crate::call::{Company, ScriptCall};
 use crate::cluster::{Cluster, Contention, unserved};
 use crate::link::{Deadline, Endpoint, Heard, Link, Sentinels, Width};
 use crate::program::readiness;
@@ -182,18 +182,40 @@ fn key_in(slots: &[u16], prefix: &KeyPrefix) -> String {
 
 /// Checks that a server can decide: a script writes a key that expires after a second.
 async fn write_something(link: &Link, key: String, deadline: Deadline) -> Result<(), StoreError> {
-    let write_key = |words: &mut Command| {
-        words.word(key);
-    };
-    let heard = link.call_on_first(ScriptCall::new(write_key, &readiness()), deadline).await?;
+    let heard = link.call_on_first(writing(&key), deadline).await?;
     match heard.said {
         Said::Briefly(Stamped { sign: stamp::ALLOWED, .. }) => Ok(()),
         _ => Err(unexpected("a ping")),
     }
 }
 
+/// The call that does it. It travels alone: a node refuses a whole call for a key of another slot.
+fn writing(key: &str) -> ScriptCall {
+    let write_key = |words: &mut Command| {
+        words.word(key);
+    };
+    let mut call = ScriptCall::new(write_key, &readiness());
+    call.set_company(slot_of(key.as_bytes()), Company::None);
+    call
+}
+
 #[cold]
 fn apart(_: Crossing) -> Error {
     let message = "the subjects of this receipt belong to different slots of the cluster, where nothing is reserved together: cancel the reservation in the store that made it";
     RequestError::new(RequestErrorKind::Unsupported, message).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ping_shares_no_call_that_would_be_refused_for_its_key() {
+        let ping = writing("s:ready:{7}");
+        for slot in [0, slot_of(b"s:ready:{7}")] {
+            let mut other = ping.clone();
+            other.set_company(slot, Company::Slot);
+            assert!(!ping.may_travel_with(&other) && !other.may_travel_with(&ping), "{slot}");
+        }
+    }
 }

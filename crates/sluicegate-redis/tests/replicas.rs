@@ -84,7 +84,8 @@ async fn what_no_replica_acknowledges_is_a_failure_within_the_deadline() {
         let mut replica = replica_of(&primary, primary.port());
         let store = store(&primary.url(), &servers::fresh_prefix("replicas"));
         let opened = open(&store, "test", 3, Some(one(200)));
-        assert!(check(&opened).await.unwrap().is_allowed());
+        let patient = open(&store, "test", 3, Some(one(10_000)));
+        assert!(check(&patient).await.unwrap().is_allowed());
 
         replica.pause().unwrap();
         for left_after in [1, 0] {

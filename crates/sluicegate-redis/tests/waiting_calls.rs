@@ -223,6 +223,39 @@ fn store_at(url: &str) -> RedisStore {
     RedisStore::builder(url).unwrap().prefix(servers::fresh_prefix("wait").parse().unwrap()).build()
 }
 
+/// The first would wake the connection, which would send its call and then the second one's, each
+/// alone, before the others have asked.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn those_who_are_told_together_ask_together() {
+    const ROUNDS: usize = 50;
+    let server = Server::start().unwrap();
+    let opened = open(&store_at(&server.url()), LONG);
+    check(&opened).await.unwrap();
+    let calls = |server: &Server| -> usize {
+        let stats = server.cli(&["INFO", "commandstats"]).unwrap();
+        let line = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
+        line.and_then(|line| line.split(',').next()).unwrap().parse().unwrap()
+    };
+    let before = calls(&server);
+    let asking = async move {
+        let mut tasks = JoinSet::new();
+        for task in 0..16 {
+            let opened = Arc::clone(&opened);
+            tasks.spawn(async move {
+                for _ in 0..ROUNDS {
+                    let key = format!("{task}");
+                    let decision = opened.ask(Request::check(key.as_bytes())).wait().await;
+                    assert!(decision.unwrap().is_allowed());
+                }
+            });
+        }
+        tasks.join_all().await;
+    };
+    tokio::spawn(asking).await.unwrap();
+    let calls = calls(&server) - before;
+    assert!((ROUNDS..ROUNDS * 2).contains(&calls), "{calls}");
+}
+
 #[tokio::test]
 async fn what_reaches_a_server_when_nobody_waits_for_it_any_more_is_not_charged() {
     for binary in servers::available().unwrap() {

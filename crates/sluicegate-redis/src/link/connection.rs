@@ -1,11 +1,11 @@
 //! One connection, which sends what waits in the line and hands out the answers.
 
 use std::future::{Future, poll_fn};
-use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
+use std::{io, mem};
 
 use tokio::io::AsyncWrite as _;
 use tokio::time::{Instant, Sleep};
@@ -24,6 +24,9 @@ const INPUT: usize = 16 << 10;
 
 /// Once so many callers were answered, what waits is sent before any more are.
 const ANSWERS: u64 = 32;
+
+/// So many calls are sent without a look whether more are about to come.
+const ENOUGH: usize = 32;
 
 /// How long a connection stays with a server that can't write: its name may stand for another one by
 /// then.
@@ -61,18 +64,24 @@ pub(super) struct Connection<'l> {
     succeeded: Pin<Box<dyn Future<Output = ()> + Send + 'l>>,
     leaves: bool,
     has_answered: bool,
+    /// It has let others go first, who may be about to ask: what they ask goes together.
+    is_its_turn: bool,
+    has_yielded: bool,
 }
 
 impl<'l> Connection<'l> {
     pub(super) fn new(shared: &'l Shared, mut talk: Talk) -> Self {
         talk.input.reserve(INPUT);
         let now = Instant::now();
-        let succeeded = contact::succeeded(&shared.endpoint, talk.host.take());
+        let endpoint = &shared.endpoint;
+        let succeeded = contact::succeeded(endpoint, talk.host.take());
+        let wire = Wire::new(shared.batch);
+        let wire = if endpoint.is_node() { wire.by_slot() } else { wire };
         Self {
             shared,
             talk,
-            wire: Wire::new(shared.batch)
-                .counted_by(Arc::clone(&shared.endpoint.traffic))
+            wire: wire
+                .counted_by(Arc::clone(&endpoint.traffic))
                 .acknowledged(shared.acknowledgement),
             taken: Vec::new(),
             since: now,
@@ -83,6 +92,8 @@ impl<'l> Connection<'l> {
             succeeded: Box::pin(succeeded),
             leaves: false,
             has_answered: false,
+            is_its_turn: false,
+            has_yielded: false,
         }
     }
 
@@ -103,6 +114,7 @@ impl<'l> Connection<'l> {
     }
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<End> {
+        self.is_its_turn = mem::take(&mut self.has_yielded);
         loop {
             let answered = match self.hand_out() {
                 Ok(answered) => answered,
@@ -183,7 +195,15 @@ impl<'l> Connection<'l> {
                 continue;
             }
             let mut line = self.shared.line();
-            line.take(room, &mut self.taken);
+            // The first calls of a connection are sent at once: so a reply that comes twice meets them.
+            let ready = line.ready(&self.wire.slots);
+            if self.has_answered && !self.is_its_turn && (1..ENOUGH).contains(&ready) {
+                drop(line);
+                self.yield_once(context);
+                self.wire.depart();
+                return None;
+            }
+            line.take(room, &mut self.wire.slots, &mut self.taken);
             if !self.taken.is_empty() {
                 continue;
             }
@@ -196,6 +216,14 @@ impl<'l> Connection<'l> {
             drop(line);
             self.wire.depart();
             return None;
+        }
+    }
+
+    /// Has itself polled again after those who can go on by now. Whoever was just told may ask the next
+    /// thing; and the first of several callers wakes the connection before the others have asked.
+    fn yield_once(&mut self, context: &Context<'_>) {
+        if !mem::replace(&mut self.has_yielded, true) {
+            context.waker().wake_by_ref();
         }
     }
 

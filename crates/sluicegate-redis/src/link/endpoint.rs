@@ -75,6 +75,11 @@ impl Endpoint {
         })
     }
 
+    /// Whether it is a node of a cluster.
+    pub(super) const fn is_node(&self) -> bool {
+        matches!(self.part, Part::Node)
+    }
+
     /// A server elsewhere that is reached in the same way.
     pub(crate) fn at(&self, host: Host) -> Self {
         let part = match &self.part {

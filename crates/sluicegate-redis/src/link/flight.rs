@@ -21,8 +21,6 @@ const MOST_CALLERS: usize = 4_096;
 pub(super) struct Sent {
     pub(super) asked: Asked,
     pub(super) at: Instant,
-    /// It is the last of those that were sent together.
-    pub(super) ends_flight: bool,
 }
 
 /// What was asked with a command.
@@ -173,6 +171,11 @@ impl Sent {
 }
 
 impl Together {
+    /// Whose slot they share.
+    pub(super) fn slot(&self) -> u16 {
+        self.entries[0].call.slot()
+    }
+
     fn answer(mut self, reply: Value, sent: Instant, learned: &mut Learned) -> Result<(), Wrong> {
         if let Value::Error(words) = &reply {
             if words.starts_with(b"NOSCRIPT") {

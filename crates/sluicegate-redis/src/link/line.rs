@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use super::pace::Pace;
 use super::redirect::Redirect;
+use super::slots::Slots;
 use crate::call::Call;
 use crate::resp::Value;
 use crate::stamp::Said;
@@ -83,8 +84,10 @@ pub(super) struct Waiting {
 /// Calls in the order in which they came, each with the number of its ticket.
 #[derive(Debug)]
 pub(super) struct Line {
-    /// `None` for a call whose caller has given up.
+    /// `None` for a call that was sent before those in front of it, or whose caller has given up.
     waiting: VecDeque<Option<Waiting>>,
+    /// How many of the first were looked at to be sent.
+    passed: usize,
     /// How many of them are still wanted.
     wanted: usize,
     /// The ticket of the first.
@@ -124,6 +127,7 @@ impl Line {
     pub(super) fn new() -> Self {
         Self {
             waiting: VecDeque::new(),
+            passed: 0,
             wanted: 0,
             first: 0,
             outstanding: 0,
@@ -166,31 +170,39 @@ impl Line {
         self.wanted > 0
     }
 
-    /// Takes back a call, and tells whether it was not sent: then it was not and never will be charged.
-    pub(super) fn leave(&mut self, ticket: u64) -> bool {
-        let Some(index) = ticket.checked_sub(self.first) else { return false };
-        let place = usize::try_from(index).ok().and_then(|index| self.waiting.get_mut(index));
-        if place.is_some_and(|place| place.take().is_some()) {
-            self.wanted -= 1;
-            while self.waiting.front().is_some_and(Option::is_none) {
-                self.waiting.pop_front();
-                self.first += 1;
-            }
-        }
-        true
+    /// About how many of the calls that wait may go.
+    pub(super) fn ready(&self, slots: &Slots) -> usize {
+        self.waiting.len() - self.passed + slots.freed()
     }
 
-    /// Takes out so many calls, to be sent.
-    pub(super) fn take(&mut self, most: usize, into: &mut Vec<Waiting>) {
+    /// Takes back a call, and tells whether it was not sent: then it was not and never will be charged.
+    pub(super) fn leave(&mut self, ticket: u64) -> bool {
+        let has_waited = self.remove(ticket).is_some();
+        if has_waited {
+            self.close_up();
+        }
+        has_waited
+    }
+
+    /// Takes out so many calls of those that may go, to be sent. The others keep their places.
+    pub(super) fn take(&mut self, most: usize, slots: &mut Slots, into: &mut Vec<Waiting>) {
         while into.len() < most
-            && let Some(waiting) = self.waiting.pop_front()
+            && let Some(ticket) = slots.next()
         {
-            self.first += 1;
-            if let Some(waiting) = waiting {
+            into.extend(self.remove(ticket));
+        }
+        while into.len() < most
+            && let Some(place) = self.waiting.get_mut(self.passed)
+        {
+            let ticket = self.first + self.passed as u64;
+            self.passed += 1;
+            let goes = |waiting: &mut Waiting| slots.admit(ticket, self.first, &waiting.call);
+            if let Some(waiting) = place.take_if(goes) {
                 self.wanted -= 1;
                 into.push(waiting);
             }
         }
+        self.close_up();
         self.outstanding += into.len();
     }
 
@@ -203,20 +215,39 @@ impl Line {
 
     /// The connection has ended, and nothing is outstanding any more.
     pub(super) fn disconnected(&mut self) {
-        (self.state, self.outstanding) = (State::Connecting, 0);
+        (self.state, self.outstanding, self.passed) = (State::Connecting, 0, 0);
     }
 
     /// Every call that waits.
     pub(super) fn clear(&mut self) -> Vec<Caller> {
         self.first += self.waiting.len() as u64;
-        (self.wanted, self.outstanding) = (0, 0);
+        (self.wanted, self.outstanding, self.passed) = (0, 0, 0);
         self.waiting.drain(..).flatten().map(|waiting| waiting.caller).collect()
+    }
+
+    /// Takes out a call that still waits.
+    fn remove(&mut self, ticket: u64) -> Option<Waiting> {
+        let index = usize::try_from(ticket.checked_sub(self.first)?).ok()?;
+        let waiting = self.waiting.get_mut(index)?.take()?;
+        self.wanted -= 1;
+        Some(waiting)
+    }
+
+    /// The first is one who waits.
+    fn close_up(&mut self) {
+        while self.waiting.front().is_some_and(Option::is_none) {
+            self.waiting.pop_front();
+            self.first += 1;
+            self.passed = self.passed.saturating_sub(1);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::slots::Many;
     use super::*;
+    use crate::call::{Company, ScriptCall};
     use crate::resp::Command;
 
     fn waiting(start: Instant) -> Waiting {
@@ -234,7 +265,7 @@ mod tests {
             assert!(line.enter(waiting(start), start).is_ok());
         }
         let mut sent = Vec::new();
-        line.take(70, &mut sent);
+        line.take(70, &mut Slots::Open, &mut sent);
         for millis in [1, 6, 11, 16, 21] {
             line.answered(1, sent.len(), start + Duration::from_millis(millis));
         }
@@ -242,5 +273,43 @@ mod tests {
         assert!(matches!(line.enter(waiting(start), now), Err(Refused::Overloaded { .. })));
         line.disconnected();
         assert!(line.enter(waiting(start), now).is_ok(), "thirty wait, and none is outstanding");
+    }
+
+    fn waiting_for(slot: u16, start: Instant) -> Waiting {
+        let mut call = ScriptCall::new(|_| (), &[0; 64]);
+        call.set_company(slot, Company::Slot);
+        Waiting { call: Call::Script(call), ..waiting(start) }
+    }
+
+    #[test]
+    fn what_is_passed_over_keeps_its_place_and_can_still_be_taken_back() {
+        let (mut line, start) = (Line::new(), Instant::now());
+        let mut slots = Slots::Many(Many::default());
+        (0..2).for_each(|_| slots.left(0));
+        let enter = |line: &mut Line, slot| {
+            assert!(line.enter(waiting_for(slot, start), start).is_ok());
+        };
+        let taken = |line: &mut Line, slots: &mut Slots, most| {
+            let mut into = Vec::new();
+            line.take(most, slots, &mut into);
+            let slot = |waiting: &Waiting| match &waiting.call {
+                Call::Script(call) => call.slot(),
+                _ => panic!("a call of the script"),
+            };
+            into.iter().map(slot).collect::<Vec<_>>()
+        };
+        [0, 1, 0, 3, 0, 5].into_iter().for_each(|slot| enter(&mut line, slot));
+        assert_eq!(taken(&mut line, &mut slots, 9), [1, 3, 5]);
+        [0, 6].into_iter().for_each(|slot| enter(&mut line, slot));
+        assert_eq!(taken(&mut line, &mut slots, 9), [6]);
+        assert!(!line.leave(3), "it was sent");
+        assert!(line.leave(2) && line.leave(0));
+        assert_eq!((line.wanted, line.outstanding), (2, 4));
+        slots.landed(0);
+        [7, 0].into_iter().for_each(|slot| enter(&mut line, slot));
+        assert_eq!(taken(&mut line, &mut slots, 2), [0, 0], "they came first");
+        assert_eq!(taken(&mut line, &mut slots, 9), [7, 0]);
+        assert!(!line.is_wanted() && !line.leave(4));
+        assert_eq!((line.first, line.passed, line.waiting.len()), (10, 0, 0));
     }
 }

@@ -1,8 +1,8 @@
 //! What goes to a server and comes from it: calls of the script travel together as one command, and
 //! equal ones as one call.
 //!
-//! At most two flights are under way. While they are, calls gather for the next one, so that the more
-//! there is to do, the more travels at once; nothing waits for a timer.
+//! Of each slot at most two flights are under way. While they are, its calls gather in the line for the
+//! next one, so that the more there is to do, the more travels at once; nothing waits for a timer.
 
 use std::collections::VecDeque;
 use std::hash::BuildHasher as _;
@@ -18,16 +18,15 @@ use tokio::time::Instant;
 use super::edge::Edge;
 use super::flight::{Asked, Entry, Learned, Sent, Together, Wrong};
 use super::line::{Caller, Waiting};
+use super::slots::{Many, Slots};
 use super::traffic::Traffic;
 use crate::call::{Call, Company, Filled, ScriptCall};
 use crate::resp::{Command, Value, put_length, put_word};
 use crate::script::Script;
 
-/// Flights under way at once.
-const FLIGHTS: usize = 2;
-/// Calls under way at once where each travels by itself. What is beyond waits in the line, from where
-/// it can be taken back without a trace.
-const ALONE: usize = 512;
+/// Commands under way at once. What is beyond waits in the line, from where it can be taken back
+/// without a trace.
+const COMMANDS: usize = 512;
 /// Calls that replicas acknowledge together: as many as are sent while those before them are waited for.
 const GROUP: usize = 512;
 
@@ -40,13 +39,12 @@ pub(super) struct Wire {
     pub(super) output: BytesMut,
     sent: VecDeque<Sent>,
     learned: Learned,
-    /// Flights under way.
-    flights: usize,
-    /// Callers of what was sent.
+    pub(super) slots: Slots,
+    /// Callers of what was sent, or is about to be.
     callers: usize,
-    /// Calls in the flight that is being put together.
+    /// Calls that were added since replicas were asked last.
     boarding: usize,
-    /// Those of them that will be one command.
+    /// Calls that will be one command, or one for each slot.
     batch: SmallVec<[Entry; 1]>,
     /// Finds the last entry of the batch that an equal check may join, by its keys.
     known: HashTable<usize>,
@@ -75,7 +73,7 @@ impl Wire {
                 again: Vec::new(),
                 withheld: None,
             },
-            flights: 0,
+            slots: if most > 1 { Slots::One(0) } else { Slots::Open },
             callers: 0,
             boarding: 0,
             batch: SmallVec::new(),
@@ -89,11 +87,23 @@ impl Wire {
         }
     }
 
+    /// The same wire to a node of a cluster, which takes no call about several slots.
+    pub(super) fn by_slot(mut self) -> Self {
+        if let Slots::One(_) = self.slots {
+            self.slots = Slots::Many(Many::default());
+        }
+        self
+    }
+
     /// The same wire, on which nothing counts before replicas have it. The server does nothing else
-    /// on a connection while it waits for them: so one flight is under way, and takes all that there is.
+    /// on a connection while it waits for them: so what is asked meanwhile goes together, whatever its
+    /// slot is.
     pub(super) fn acknowledged(mut self, by: Option<Acknowledgement>) -> Self {
         self.acknowledgement = by;
         self.learned.withheld = by.map(|_| Vec::new());
+        if by.is_some() {
+            self.slots = Slots::Open;
+        }
         self
     }
 
@@ -103,14 +113,15 @@ impl Wire {
         self
     }
 
-    /// How many calls may be added now.
+    /// How many calls may be added now, of those that the slots [admit](Slots::admit).
     pub(super) fn room(&self) -> usize {
-        let (flights, most) = match self.acknowledgement {
-            Some(_) => (1, self.most.max(GROUP)),
-            None if self.most == 1 => (ALONE, 1),
-            None => (FLIGHTS, self.most),
-        };
-        if self.flights < flights { most.saturating_sub(self.boarding) } else { 0 }
+        match self.acknowledgement {
+            // Whoever waits for replicas has all that was added so far.
+            Some(_) if self.is_acknowledging() => 0,
+            Some(_) => self.most.max(GROUP).saturating_sub(self.boarding),
+            None if self.sent.len() >= COMMANDS || self.slots.are_busy() => 0,
+            None => self.most - self.batch.len(),
+        }
     }
 
     /// How many callers wait for an answer.
@@ -151,16 +162,11 @@ impl Wire {
     /// Sends what was added on its way.
     pub(super) fn depart(&mut self) {
         self.write_batch();
-        self.boarding = 0;
-        if self.sent.back().is_none_or(|last| last.ends_flight) {
-            return;
-        }
-        if let Some(wanted) = self.acknowledgement {
+        if let Some(wanted) = self.acknowledgement
+            && !self.sent.is_empty()
+            && !self.is_acknowledging()
+        {
             self.write_wait(wanted);
-        }
-        if let Some(last) = self.sent.back_mut() {
-            last.ends_flight = true;
-            self.flights += 1;
         }
     }
 
@@ -171,7 +177,9 @@ impl Wire {
         // An answer that nobody asked for belongs to nobody.
         let sent = self.sent.pop_front().ok_or(Wrong::Nonsense)?;
         let callers = sent.callers() + self.learned.withheld();
-        self.flights -= usize::from(sent.ends_flight);
+        if let Asked::Script(calls) = &sent.asked {
+            self.slots.landed(calls.slot());
+        }
         sent.answer(reply, &mut self.learned)?;
         let answered = callers - self.learned.withheld();
         self.callers -= answered;
@@ -237,6 +245,7 @@ impl Wire {
         let mut wait = Command::of(&[b"WAIT"]);
         wait.number(wanted.replicas.get().into()).number(millis);
         wait.write(&mut self.output);
+        self.boarding = 0;
         let patience = self.patience();
         self.push(Asked::Replicas(wanted, patience));
     }
@@ -296,11 +305,17 @@ impl Wire {
             run[0].call.write_program(out, Filled { tag, late, calls, callers });
         }
         self.traffic.count(entries.iter().map(|entry| entry.callers.len()).sum());
+        self.slots.left(entries[0].call.slot());
         self.push(Asked::Script(Together { entries, tag, number: self.scripts }));
     }
 
+    /// Whether replicas were asked for what was sent last.
+    fn is_acknowledging(&self) -> bool {
+        self.sent.back().is_some_and(|sent| matches!(sent.asked, Asked::Replicas(..)))
+    }
+
     fn push(&mut self, asked: Asked) {
-        self.sent.push_back(Sent { asked, at: Instant::now(), ends_flight: false });
+        self.sent.push_back(Sent { asked, at: Instant::now() });
     }
 }
 

@@ -215,27 +215,66 @@ fn what_is_asked_about_one_key_is_decided_in_its_order() {
     assert_eq!(left, [8, 6, 5, 4, 2]);
 }
 
+fn of_slot(opened: &RedisLimit, slot: u16, key: u64) -> Call {
+    let mut call = opened.call(&Request::check(key.to_string().as_bytes()), |_| START, None, None);
+    call.set_company(slot, Company::Slot);
+    Call::Script(call)
+}
+
+fn board(wire: &mut Wire, call: Call) {
+    assert!(wire.slots.admit(0, 0, &call), "{call:?}");
+    let (waiting, told) = waiting(call);
+    wire.add(waiting);
+    std::mem::forget(told);
+}
+
 #[test]
 fn at_most_two_flights_are_under_way_and_one_call_waits_for_none() {
     let opened = open("l", &["token_bucket 1/h burst 9"]);
     let mut wire = Wire::new(32);
-    let board = |wire: &mut Wire, key: u64| {
-        let key = key.to_string();
-        let (waiting, told) = waiting(call(&opened, &Request::check(key.as_bytes())));
-        wire.add(waiting);
-        std::mem::forget(told);
-    };
-    board(&mut wire, 1);
+    board(&mut wire, of_slot(&opened, 0, 1));
     wire.depart();
     assert_eq!(wire.room(), 32, "the first call left by itself");
-    board(&mut wire, 2);
+    board(&mut wire, of_slot(&opened, 0, 2));
     wire.depart();
     assert_eq!(wire.room(), 0);
     let mut server = Interpreter::new().unwrap();
     answer(&mut wire, &mut server);
     assert_eq!(wire.room(), 32);
-    (0..20).for_each(|key| board(&mut wire, key));
+    (0..20).for_each(|key| board(&mut wire, of_slot(&opened, 0, key)));
     assert_eq!(wire.room(), 12);
+}
+
+#[test]
+fn to_a_node_at_most_two_flights_of_a_slot_are_under_way_and_others_wait_for_none() {
+    let opened = open("l", &["token_bucket 1/h burst 9"]);
+    let mut wire = Wire::new(32).by_slot();
+    for key in 1..=2 {
+        board(&mut wire, of_slot(&opened, 0, key));
+        wire.depart();
+    }
+    assert!(!wire.slots.admit(3, 0, &of_slot(&opened, 0, 3)));
+    board(&mut wire, of_slot(&opened, 7, 4));
+    wire.depart();
+    assert!(wire.slots.admit(5, 0, &Call::Command(Command::of(&[b"SCAN", b"0"]))));
+    assert_eq!((wire.room(), wire.slots.next()), (32, None));
+    let mut server = Interpreter::new().unwrap();
+    assert_eq!(answer(&mut wire, &mut server), [1, 1, 1]);
+    assert_eq!([wire.slots.next(), wire.slots.next()], [Some(3), None]);
+}
+
+#[test]
+fn so_many_commands_are_under_way_at_most() {
+    let opened = open("l", &["token_bucket 1/h burst 9"]);
+    for most in [1, 32] {
+        let mut wire = Wire::new(most).by_slot();
+        for slot in 0..COMMANDS {
+            assert_eq!(wire.room(), most);
+            board(&mut wire, of_slot(&opened, u16::try_from(slot).unwrap(), 1));
+            wire.depart();
+        }
+        assert_eq!(wire.room(), 0);
+    }
 }
 
 #[test]
