@@ -217,21 +217,12 @@ impl Load {
     /// Waits until calls fail, again and again, and the shares of all programs are used up.
     pub(crate) fn awaits_errors(&self) {
         self.tally(Tally::forget_denials);
-        self.awaits(20);
-        until_seldom("shares that are used up", || self.tally(|tally| tally.has_used_its_shares()));
-    }
-
-    /// Waits until a call fails.
-    pub(crate) fn awaits_any_error(&self) {
-        self.awaits(1);
-    }
-
-    fn awaits(&self, errors: u64) {
         let before = self.tally(|tally| tally.errors());
         until_seldom("errors", || match self.tally(|tally| tally.errors()) {
-            now if now >= before + errors => Ok(()),
+            now if now >= before + 20 => Ok(()),
             now => Err(now),
         });
+        until_seldom("shares that are used up", || self.tally(|tally| tally.has_used_its_shares()));
     }
 
     /// Waits until the fault, which is over now, has no effect any more.
