@@ -117,7 +117,7 @@ fn bar(name: &str, value: f64) -> Bar {
 
 const HEAD: &str = "# A fleet, simulated
 
-`cargo xtask bench --scale` writes this page, the same each time. The processes run the real layers, the store is the real
+`cargo xtask bench --scale` writes this page, the same each time but for the last digits of leases, whose tables place keys by chance. The processes run the real layers, the store is the real
 kernels over a map, time is virtual: three seconds of a million requests each, about a million keys, as by Zipf's law with the
 exponent 1. The first key gets 7 of 100 requests, the second half as many. A call takes 500 µs there and back. Leases are those
 by default: 1,000 requests and a second at most.
