@@ -23,7 +23,7 @@ use crate::ask::Ask;
 use crate::config::OnStoreFailure;
 use crate::observe::{Answered, Observers};
 
-pub(crate) use acquire::end_of;
+pub(crate) use acquire::{Turn, end_of, next_attempt};
 pub use builder::LimiterBuilder;
 pub(crate) use now::would_block;
 pub use reservation::Reservation;

@@ -10,6 +10,7 @@ use sluicegate_core::{
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::Limiter;
+use super::reservation::CancelOnDrop;
 use crate::ask::Ask;
 
 impl<S: Store> Limiter<S> {
@@ -39,7 +40,23 @@ impl<S: Store> Limiter<S> {
         async move { self.wait_for(&ask, end_of(deadline)).await }
     }
 
-    pub(crate) async fn wait_for(&self, ask: &Ask<'_>, end: Instant) -> Result<Decision, Error> {
+    async fn wait_for(&self, ask: &Ask<'_>, end: Instant) -> Result<Decision, Error> {
+        loop {
+            let decision = match self.ask_for_turn(ask, end).await? {
+                Turn::Final(decision) => return Ok(decision),
+                Turn::Later(decision, turn) => return Ok(turn.come(decision).await),
+                Turn::Refused(decision) => decision,
+            };
+            match next_attempt(&decision, end) {
+                Some(next) => sleep_until(next).await,
+                None => return Ok(decision),
+            }
+        }
+    }
+
+    /// Asks once: books a turn that comes by `end` where the limit supports reservations, and checks
+    /// elsewhere.
+    pub(crate) async fn ask_for_turn(&self, ask: &Ask<'_>, end: Instant) -> Result<Turn<S>, Error> {
         // Injected time doesn't pass during a wait.
         if ask.time().is_some() {
             return Err(unsupported(
@@ -47,7 +64,13 @@ impl<S: Store> Limiter<S> {
             ));
         }
         if self.limit().can_reserve() {
-            return self.wait_for_reservation(ask, end).await;
+            let left = end.saturating_duration_since(Instant::now());
+            let reservation = self.book(ask, round_down(left)).await?;
+            if reservation.wait().is_zero() {
+                return Ok(Turn::Final(reservation.into_decision()));
+            }
+            let (decision, turn) = reservation.cancel_on_drop();
+            return Ok(Turn::Later(decision, turn));
         }
         if self.has_enforced_shaper() {
             return Err(unsupported(format!(
@@ -56,33 +79,8 @@ impl<S: Store> Limiter<S> {
                 self.limit().name()
             )));
         }
-        self.wait_for_retry(ask, end).await
-    }
-
-    async fn wait_for_reservation(&self, ask: &Ask<'_>, end: Instant) -> Result<Decision, Error> {
-        let left = end.saturating_duration_since(Instant::now());
-        let reservation = self.book(ask, round_down(left)).await?;
-        let wait = reservation.wait();
-        if wait.is_zero() {
-            return Ok(reservation.into_decision());
-        }
-        let (decision, turn) = reservation.cancel_on_drop();
-        sleep(wait.into()).await;
-        turn.keep();
-        Ok(decision)
-    }
-
-    async fn wait_for_retry(&self, ask: &Ask<'_>, end: Instant) -> Result<Decision, Error> {
-        loop {
-            let decision = self.ask(Operation::Check, ask).await?;
-            let RetryAfter::After(retry) = decision.retry_after() else {
-                return Ok(decision);
-            };
-            match Instant::now().checked_add(retry.into()) {
-                Some(next) if next <= end => sleep_until(next).await,
-                _ => return Ok(decision),
-            }
-        }
+        let decision = self.ask(Operation::Check, ask).await?;
+        Ok(if decision.is_allowed() { Turn::Final(decision) } else { Turn::Refused(decision) })
     }
 
     fn has_enforced_shaper(&self) -> bool {
@@ -92,6 +90,33 @@ impl<S: Store> Limiter<S> {
                 && policy.enforcement() == Enforcement::Enforced
         })
     }
+}
+
+/// The answer to a request that may wait.
+pub(crate) enum Turn<S: Store> {
+    /// There is nothing to wait for: allowed, or denied in a way that waiting doesn't change.
+    Final(Decision),
+    /// The request's turn comes later. Dropping it gives the turn back.
+    Later(Decision, CancelOnDrop<S>),
+    /// Denied for now, by a limit without a queue.
+    Refused(Decision),
+}
+
+impl<S: Store> CancelOnDrop<S> {
+    /// Waits for the turn that `decision` has booked. Dropping the future gives the turn back.
+    pub(crate) async fn come(self, decision: Decision) -> Decision {
+        sleep(decision.wait().into()).await;
+        self.keep();
+        decision
+    }
+}
+
+/// When to ask again after a denial; `None` if that is after `end`, or never.
+pub(crate) fn next_attempt(denial: &Decision, end: Instant) -> Option<Instant> {
+    let RetryAfter::After(retry) = denial.retry_after() else {
+        return None;
+    };
+    Instant::now().checked_add(retry.into()).filter(|next| *next <= end)
 }
 
 /// When a wait of this length ends.

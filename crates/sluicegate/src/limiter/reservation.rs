@@ -107,7 +107,7 @@ impl<S: Store> Reservation<S> {
 }
 
 /// A reservation whose caller may stop waiting for it.
-pub(super) struct CancelOnDrop<S: Store> {
+pub(crate) struct CancelOnDrop<S: Store> {
     taken: Option<Taken<S>>,
     /// The runtime in which the caller waited: the guard may be dropped elsewhere.
     runtime: Option<Handle>,

@@ -206,6 +206,32 @@ impl Gate {
         self.ask_owned(Operation::TakeUpTo, ask.into())
     }
 
+    /// [`Gate::take_up_to`] with the response fields that the configuration wants clients to get;
+    /// `None` if no limit was asked.
+    ///
+    /// ```
+    /// use sluicegate::{Ask, Config, Registry};
+    ///
+    /// let config = "limits: {mail: {policies: [fixed_window 100/d as day]}}";
+    /// let registry = Registry::open(&Config::parse(config, "limits.yaml")?)?;
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// let ask = Ask::new("alice").cost(120);
+    /// let (decision, fields) = registry.gate("mail").take_up_to_with_fields(ask).await?;
+    /// assert_eq!((decision.granted(), fields.is_some()), (100, true));
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Like [`Gate::check`].
+    pub fn take_up_to_with_fields<'a>(
+        &self,
+        ask: impl Into<Ask<'a>>,
+    ) -> impl Future<Output = Result<(Decision, Option<LimitFields>), Error>> + Send {
+        let ask = ask.into();
+        async move { self.ask_and_tell(Operation::TakeUpTo, &ask, fields).await }
+    }
+
     /// Takes the cost in any case, going into debt if necessary: for requests that were let in
     /// before. A key that has been blocked since is charged; a key on the allow list is not.
     ///

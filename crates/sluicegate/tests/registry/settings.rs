@@ -160,6 +160,62 @@ async fn who_waits_is_woken_when_the_configuration_changes() {
     assert_eq!((decision.unwrap().source(), start.elapsed().as_secs()), (Source::Bypass, 120));
 }
 
+/// There is one pass: who waited for a turn and kept it would keep out everybody else.
+#[tokio::test(start_paused = true)]
+async fn a_pass_is_held_while_the_store_is_asked_and_not_during_a_wait() {
+    let text = "limits: {queue: {policies: [gcra 1/s]}, retry: {policies: [fixed_window 1/s]}}";
+    let registry = Registry::open(&config(text)).unwrap();
+    for name in ["queue", "retry"] {
+        let gate = registry.gate(name);
+        assert!(check(&gate, "k").is_allowed());
+        let passes = tokio::sync::Semaphore::new(1);
+        let asked = std::sync::atomic::AtomicUsize::new(0);
+        let pass = || {
+            asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            async { Ok::<_, sluicegate::Error>(passes.acquire().await.unwrap()) }
+        };
+        let waits = gate.acquire_with_fields("k", Span::MINUTE, pass);
+        let waited = tokio::time::timeout(Duration::from_millis(1), waits).await;
+        assert!(waited.is_err(), "{name}");
+        assert_eq!(asked.into_inner(), 1, "{name}");
+        assert_eq!(passes.available_permits(), 1, "{name}: given up with the wait");
+    }
+    let refused = || async { Err::<(), _>(Error("no pass".to_owned())) };
+    let answer = registry.gate("queue").acquire_with_fields("other", Span::MINUTE, refused).await;
+    assert_eq!(answer.unwrap_err().0, "no pass");
+    assert!(check(&registry.gate("queue"), "other").is_allowed(), "nothing was asked");
+}
+
+/// An error of a program that hands out passes.
+#[derive(Debug)]
+struct Error(String);
+
+impl From<sluicegate::Error> for Error {
+    fn from(error: sluicegate::Error) -> Self {
+        Self(error.to_string())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_leaves_the_pass_to_others() {
+    let (store, clock) = store();
+    let registry = Registry::builder(store).limit(limit("queue", ["gcra 1/s"]).unwrap()).build();
+    let gate = registry.gate("queue");
+    assert!(check(&gate, "k").is_allowed());
+    let passes = tokio::sync::Semaphore::new(1);
+    let pass = || async { Ok::<_, Error>(passes.acquire().await.unwrap()) };
+    let others = async {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let free = passes.available_permits();
+        clock.advance(Span::SECOND);
+        free
+    };
+    let (answer, free) = tokio::join!(gate.acquire_with_fields("k", Span::MINUTE, pass), others);
+    let (decision, fields) = answer.unwrap();
+    assert!(decision.is_allowed() && fields.is_some());
+    assert_eq!(free, 1, "while one waited");
+}
+
 /// What is told: limit, operation, where the answer came from.
 #[derive(Default)]
 struct Told(Mutex<Vec<(String, Operation, Source)>>);

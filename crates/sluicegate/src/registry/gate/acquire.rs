@@ -1,17 +1,18 @@
 //! Waiting at a gate, under one deadline.
 
-use std::future::Future;
+use std::future::{Future, ready};
 
 use arc_swap::Guard;
-use sluicegate_core::{Decision, Error, Operation, RetryAfter, Span};
+use sluicegate_core::{Decision, Error, Operation, SharedStore, Span};
+use sluicegate_http::LimitFields;
 use tokio::time::{Instant, timeout_at};
 
 use super::super::prepared::Prepared;
 use super::super::purpose::Purpose;
 use super::super::route::Route;
-use super::{Gate, bypassed};
+use super::{Gate, bypassed, fields};
 use crate::ask::Ask;
-use crate::limiter::end_of;
+use crate::limiter::{Turn, end_of, next_attempt};
 
 impl Gate {
     /// Takes the cost, waiting for it at most `within` in total, like
@@ -34,23 +35,78 @@ impl Gate {
         }
     }
 
-    /// Waits for its turn, and calls `read` with the limiter that answers.
+    /// [`Gate::acquire`] with the response fields that the configuration wants clients to get; `None`
+    /// if no limit was asked.
+    ///
+    /// For a service that bounds how many requests ask the store at once: `pass` is awaited before
+    /// each call to the store, and what it returns is dropped when the store has answered. So a
+    /// request that waits for its turn holds no pass. The deadline goes on while `pass` is awaited.
+    ///
+    /// ```
+    /// use sluicegate::{Config, Error, Registry, Span};
+    ///
+    /// let config = "limits: {mail: {policies: [gcra 20/s]}}";
+    /// let registry = Registry::open(&Config::parse(config, "limits.yaml")?)?;
+    /// let mail = registry.gate("mail");
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()?.block_on(async {
+    /// let passes = tokio::sync::Semaphore::new(8);
+    /// let pass = async || Ok::<_, Error>(passes.acquire().await.ok());
+    /// let (decision, fields) = mail.acquire_with_fields("smtp", Span::SECOND, pass).await?;
+    /// assert!(decision.is_allowed() && fields.is_some());
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Like [`Gate::acquire`], and those of `pass`.
+    pub async fn acquire_with_fields<'a, P, F, E>(
+        &self,
+        ask: impl Into<Ask<'a>>,
+        within: impl Into<Span>,
+        pass: impl Fn() -> F,
+    ) -> Result<(Decision, Option<LimitFields>), E>
+    where
+        F: Future<Output = Result<P, E>>,
+        E: From<Error>,
+    {
+        let ask = ask.into();
+        self.acquire_by_passes(&ask, within.into(), fields, pass).await
+    }
+
+    /// Waits for its turn, and calls `tell` with the limiter that answers.
     pub(crate) async fn acquire_and_tell<T>(
         &self,
         ask: &Ask<'_>,
         within: Span,
         tell: fn(&Prepared) -> T,
     ) -> Result<(Decision, Option<T>), Error> {
+        self.acquire_by_passes(ask, within, tell, || ready(Ok(()))).await
+    }
+
+    async fn acquire_by_passes<T, P, F, E>(
+        &self,
+        ask: &Ask<'_>,
+        within: Span,
+        tell: fn(&Prepared) -> T,
+        pass: impl Fn() -> F,
+    ) -> Result<(Decision, Option<T>), E>
+    where
+        F: Future<Output = Result<P, E>>,
+        E: From<Error>,
+    {
         let end = end_of(within);
         let mut changes = self.shared.changes();
         loop {
             changes.mark_unchanged();
-            let (decision, told, is_final) = self.try_to_pass(ask, end, tell).await?;
-            let next = match decision.retry_after() {
-                RetryAfter::After(retry) if !is_final => Instant::now().checked_add(retry.into()),
-                _ => None,
+            let passed = pass().await?;
+            let (turn, told) = self.ask_for_turn(ask, end, tell).await?;
+            drop(passed);
+            let decision = match turn {
+                Turn::Final(decision) => return Ok((decision, told)),
+                Turn::Later(decision, turn) => return Ok((turn.come(decision).await, told)),
+                Turn::Refused(decision) => decision,
             };
-            let Some(next) = next.filter(|next| *next <= end) else {
+            let Some(next) = next_attempt(&decision, end) else {
                 return Ok((decision, told));
             };
             // Dropped before the wait, to keep the future small.
@@ -60,26 +116,23 @@ impl Gate {
         }
     }
 
-    /// Asks once, or waits for the turn that a limit assigns. Says whether asking again is useless.
-    async fn try_to_pass<T>(
+    /// Asks once.
+    async fn ask_for_turn<T>(
         &self,
         ask: &Ask<'_>,
         end: Instant,
         tell: fn(&Prepared) -> T,
-    ) -> Result<(Decision, Option<T>, bool), Error> {
+    ) -> Result<(Turn<SharedStore>, Option<T>), Error> {
         let resolved = Guard::into_inner(self.resolved());
         let (limiter, reduced) =
             match resolved.route(&self.shared, &self.cell, ask, Purpose::Admit)? {
                 Route::Ask(limiter, reduced) => (limiter, reduced),
                 Route::Bypass { allowed, by } => {
                     let decision = bypassed(allowed, by, ask.key(), Operation::Check);
-                    return Ok((decision, None, true));
+                    return Ok((Turn::Final(decision), None));
                 }
             };
-        let queues = limiter.limit().can_reserve();
-        // A limit without a queue answers immediately, and reports what can't wait.
-        let end = if queues { end } else { Instant::now() };
-        let decision = limiter.wait_for(reduced.as_ref().unwrap_or(ask), end).await?;
-        Ok((decision, Some(tell(&limiter)), queues))
+        let turn = limiter.ask_for_turn(reduced.as_ref().unwrap_or(ask), end).await?;
+        Ok((turn, Some(tell(&limiter))))
     }
 }
