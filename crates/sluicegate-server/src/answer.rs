@@ -1,46 +1,70 @@
 //! A decision as JSON: the same over HTTP and on the command line.
 
-use serde::Serialize;
-use sluicegate::{Algorithm, Decision, Span};
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+use sluicegate::{Algorithm, Decision, Limit, Outcome, RetryAfter, Span};
 
 /// A decision for scripts. Optional fields (a wait, a shadow, violated strategies) appear only if
-/// they have something to say.
-#[derive(Debug, Serialize)]
+/// they have something to say. A time stands there twice: in milliseconds, rounded up, and exactly, in
+/// microseconds.
+#[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct Answer<'a> {
-    allowed: bool,
-    limit: &'a str,
-    source: &'static str,
+    pub(crate) allowed: bool,
+    /// The name of the limit; of several, their names joined with ` + `.
+    pub(crate) limit: Cow<'a, str>,
+    pub(crate) source: Cow<'a, str>,
     /// The name of the policy that binds.
-    binding: Option<&'a str>,
+    pub(crate) binding: Option<Cow<'a, str>>,
+    /// Of a list of limits: the name of the limit whose policy binds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    binding_limit: Option<Cow<'a, str>>,
     /// 0 when not refused, `null` for never.
     retry_after_ms: Option<u64>,
+    retry_after_us: Option<u64>,
     /// How long the caller has to wait before it acts, under a shaper.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     wait_ms: u64,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    wait_us: u64,
+    /// Of a partial grant: the units that the caller may use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) granted: Option<u64>,
     /// Of a reset: whether there was a state, which is forgotten now.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    forgotten: Option<bool>,
-    policies: Vec<PolicyAnswer<'a>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) forgotten: Option<bool>,
+    pub(crate) policies: Vec<PolicyAnswer<'a>>,
 }
 
-#[derive(Debug, Serialize)]
-struct PolicyAnswer<'a> {
-    name: &'a str,
+/// What one policy says.
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct PolicyAnswer<'a> {
+    pub(crate) name: Cow<'a, str>,
+    /// Of a list of limits: the name of the limit that the policy is of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    limit_name: Option<Cow<'a, str>>,
     /// `null` if unbounded.
-    limit: Option<u64>,
-    remaining: Option<u64>,
+    pub(crate) limit: Option<u64>,
+    pub(crate) remaining: Option<u64>,
     retry_after_ms: Option<u64>,
+    pub(crate) retry_after_us: Option<u64>,
     /// `null` if nothing flows back.
     reset_after_ms: Option<u64>,
-    allowed: bool,
+    pub(crate) reset_after_us: Option<u64>,
+    /// How long this policy makes the caller wait.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    wait_ms: u64,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(crate) wait_us: u64,
+    pub(crate) allowed: bool,
     /// Of a refund: the units that it gave back; absent where it left the policy alone.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    given_back: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) given_back: Option<u64>,
     /// Whether the policy is a shadow.
-    #[serde(skip_serializing_if = "is_false")]
-    shadow: bool,
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(crate) shadow: bool,
     /// The indices of the strategies that refused, for a log with several.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     violated: Vec<usize>,
 }
 
@@ -48,35 +72,91 @@ impl<'a> Answer<'a> {
     /// The answer of the limit called `name`.
     #[must_use]
     pub(crate) fn new(name: &'a str, decision: &'a Decision) -> Self {
-        let policies = decision
-            .policies()
-            .map(|outcome| PolicyAnswer {
-                name: outcome.name().as_str(),
-                limit: outcome.limit(),
-                remaining: outcome.remaining(),
-                retry_after_ms: outcome.retry_after().as_millis_ceil(),
-                reset_after_ms: outcome.reset_after().map(Span::as_millis_ceil),
-                allowed: outcome.is_admitted(),
-                given_back: outcome.given_back(),
-                shadow: outcome.is_shadow(),
-                violated: match outcome.member().policy().algorithm() {
-                    Algorithm::SlidingLog { strategies } if strategies.len() > 1 => {
-                        outcome.violated().collect()
-                    }
-                    _ => Vec::new(),
-                },
-            })
-            .collect();
+        let retry_after = decision.retry_after();
         Self {
             allowed: decision.is_allowed(),
-            limit: name,
-            source: decision.source().as_str(),
-            binding: decision.binding().map(|binding| binding.name().as_str()),
-            retry_after_ms: decision.retry_after().as_millis_ceil(),
+            limit: name.into(),
+            source: decision.source().as_str().into(),
+            binding: decision.binding().map(|binding| binding.name().as_str().into()),
+            binding_limit: None,
+            retry_after_ms: retry_after.as_millis_ceil(),
+            retry_after_us: micros(retry_after),
             wait_ms: decision.wait().as_millis_ceil(),
+            wait_us: decision.wait().as_micros(),
+            granted: None,
             forgotten: decision.forgotten(),
-            policies,
+            policies: decision.policies().map(PolicyAnswer::new).collect(),
         }
+    }
+
+    /// The same with the name of the limit beside each policy.
+    #[must_use]
+    pub(crate) fn naming_limits(mut self, decision: &'a Decision) -> Self {
+        let name_of = |outcome: Outcome<'_>| {
+            let parts = decision.limit().map_or(&[][..], Limit::parts);
+            Some(parts.get(outcome.member().part())?.as_str().into())
+        };
+        self.binding_limit = decision.binding().and_then(name_of);
+        for (policy, outcome) in self.policies.iter_mut().zip(decision.policies()) {
+            policy.limit_name = name_of(outcome);
+        }
+        self
+    }
+
+    /// The same with the units that a partial grant lets the caller use: all that it asked for, `whole`,
+    /// where nothing was counted.
+    #[must_use]
+    pub(crate) fn granting(mut self, decision: &Decision, whole: impl FnOnce() -> u64) -> Self {
+        let is_counted = decision.is_denied() || decision.policies().len() > 0;
+        self.granted = Some(if is_counted { decision.granted() } else { whole() });
+        self
+    }
+
+    /// The same after the caller has waited for its turn.
+    #[must_use]
+    pub(crate) fn waited_out(mut self) -> Self {
+        (self.wait_ms, self.wait_us) = (0, 0);
+        for policy in &mut self.policies {
+            (policy.wait_ms, policy.wait_us) = (0, 0);
+        }
+        self
+    }
+}
+
+impl<'a> PolicyAnswer<'a> {
+    fn new(outcome: Outcome<'a>) -> Self {
+        let retry_after = outcome.retry_after();
+        let violated = match outcome.member().policy().algorithm() {
+            Algorithm::SlidingLog { strategies } if strategies.len() > 1 => {
+                outcome.violated().collect()
+            }
+            _ => Vec::new(),
+        };
+        Self {
+            name: outcome.name().as_str().into(),
+            limit_name: None,
+            limit: outcome.limit(),
+            remaining: outcome.remaining(),
+            retry_after_ms: retry_after.as_millis_ceil(),
+            retry_after_us: micros(retry_after),
+            reset_after_ms: outcome.reset_after().map(Span::as_millis_ceil),
+            reset_after_us: outcome.reset_after().map(Span::as_micros),
+            wait_ms: outcome.wait().as_millis_ceil(),
+            wait_us: outcome.wait().as_micros(),
+            allowed: outcome.is_admitted(),
+            given_back: outcome.given_back(),
+            shadow: outcome.is_shadow(),
+            violated,
+        }
+    }
+}
+
+/// A retry-after in microseconds: 0 when not refused, `None` for never.
+pub(crate) const fn micros(retry_after: RetryAfter) -> Option<u64> {
+    match retry_after {
+        RetryAfter::After(span) => Some(span.as_micros()),
+        RetryAfter::NotRefused => Some(0),
+        _ => None,
     }
 }
 
@@ -107,7 +187,7 @@ mod tests {
     fn a_limit_that_was_not_asked_has_no_policies() {
         assert_eq!(
             serde_json::to_string(&Answer::new("l", &Decision::bypass(true))).unwrap(),
-            r#"{"allowed":true,"limit":"l","source":"bypass","binding":null,"retry_after_ms":0,"policies":[]}"#
+            r#"{"allowed":true,"limit":"l","source":"bypass","binding":null,"retry_after_ms":0,"retry_after_us":0,"policies":[]}"#
         );
     }
 
@@ -115,7 +195,7 @@ mod tests {
     fn the_fields_stand_in_the_order_of_the_contract() {
         assert_eq!(
             json(&["token_bucket 10/s burst 20"], 1),
-            r#"{"allowed":true,"limit":"l","source":"store","binding":null,"retry_after_ms":0,"policies":[{"name":"token_bucket","limit":20,"remaining":20,"retry_after_ms":0,"reset_after_ms":0,"allowed":true}]}"#
+            r#"{"allowed":true,"limit":"l","source":"store","binding":null,"retry_after_ms":0,"retry_after_us":0,"policies":[{"name":"token_bucket","limit":20,"remaining":20,"retry_after_ms":0,"retry_after_us":0,"reset_after_ms":0,"reset_after_us":0,"allowed":true}]}"#
         );
     }
 
@@ -123,7 +203,7 @@ mod tests {
     fn never_and_unbounded_are_null() {
         assert_eq!(
             json(&["gcra 1/s burst 2", "smooth 1/s start full", "gcra 1/s shadow as s"], 3),
-            r#"{"allowed":false,"limit":"l","source":"store","binding":"gcra","retry_after_ms":null,"policies":[{"name":"gcra","limit":2,"remaining":2,"retry_after_ms":null,"reset_after_ms":0,"allowed":false},{"name":"smooth","limit":null,"remaining":null,"retry_after_ms":0,"reset_after_ms":0,"allowed":true},{"name":"s","limit":1,"remaining":1,"retry_after_ms":null,"reset_after_ms":0,"allowed":false,"shadow":true}]}"#
+            r#"{"allowed":false,"limit":"l","source":"store","binding":"gcra","retry_after_ms":null,"retry_after_us":null,"policies":[{"name":"gcra","limit":2,"remaining":2,"retry_after_ms":null,"retry_after_us":null,"reset_after_ms":0,"reset_after_us":0,"allowed":false},{"name":"smooth","limit":null,"remaining":null,"retry_after_ms":0,"retry_after_us":0,"reset_after_ms":0,"reset_after_us":0,"allowed":true},{"name":"s","limit":1,"remaining":1,"retry_after_ms":null,"retry_after_us":null,"reset_after_ms":0,"reset_after_us":0,"allowed":false,"shadow":true}]}"#
         );
     }
 
@@ -134,5 +214,63 @@ mod tests {
         for alone in ["sliding_log 2/s", "sliding_window 2/s"] {
             assert!(!json(&[alone], 3).contains("violated"));
         }
+    }
+
+    #[test]
+    fn an_answer_reads_as_it_was_written() {
+        for (policies, cost) in [
+            (&["shaper 1/s queue 9", "gcra 1/s burst 9 cost 2 shadow as s"][..], 1),
+            (&["sliding_log 9/d and 2/s and 5/h", "smooth 1/s start full"], 6),
+        ] {
+            let written = json(policies, cost);
+            let read: Answer<'_> = serde_json::from_str(&written).unwrap();
+            assert_eq!(serde_json::to_string(&read).unwrap(), written);
+        }
+    }
+
+    #[test]
+    fn a_wait_is_told_exactly_and_not_once_it_is_over() {
+        let limiter = Limiter::new(
+            MemoryStore::new(),
+            sluicegate::limit("l", ["shaper 3/s queue 9"]).unwrap(),
+        );
+        let _ = limiter.check_now("k").unwrap();
+        let decision = limiter.check_now("k").unwrap();
+        let micros = decision.wait().as_micros();
+        let answer = serde_json::to_value(Answer::new("l", &decision)).unwrap();
+        for said in [&answer, &answer["policies"][0]] {
+            assert_eq!(
+                (&said["wait_us"], &said["wait_ms"]),
+                (&micros.into(), &micros.div_ceil(1_000).into())
+            );
+        }
+        let answer = Answer::new("l", &decision).waited_out();
+        assert!(!serde_json::to_string(&answer).unwrap().contains("wait"));
+    }
+
+    #[test]
+    fn policies_of_several_limits_name_theirs() {
+        let limit = |name: &str| sluicegate::limit(name, ["gcra 1/s"]).unwrap();
+        let both = Limit::together([limit("one"), limit("two")]).unwrap();
+        let limiter = Limiter::new(MemoryStore::new(), both);
+        let ask = Ask::new("k").and(Ask::new("j").cost(2));
+        let decision = limiter.check_now(ask).unwrap();
+        let answer = Answer::new("one + two", &decision).naming_limits(&decision);
+        let answer = serde_json::to_value(answer).unwrap();
+        assert_eq!((&answer["binding"], &answer["binding_limit"]), (&"gcra".into(), &"two".into()));
+        let names = [0, 1].map(|index| answer["policies"][index]["limit_name"].clone());
+        assert_eq!(names, ["one", "two"]);
+    }
+
+    #[test]
+    fn where_nothing_is_counted_the_whole_cost_is_granted() {
+        let granted =
+            |decision: &Decision| Answer::new("l", decision).granting(decision, || 7).granted;
+        assert_eq!(granted(&Decision::bypass(true)), Some(7));
+        assert_eq!(granted(&Decision::bypass(false)), Some(0));
+        let limit = sluicegate::limit("l", ["gcra 1/s burst 5"]).unwrap();
+        assert_eq!(granted(&Decision::fallback(&limit, true)), Some(7));
+        let limiter = Limiter::new(MemoryStore::new(), limit);
+        assert_eq!(granted(&limiter.take_up_to_now(Ask::new("k").cost(7)).unwrap()), Some(5));
     }
 }

@@ -102,8 +102,9 @@ Examples:
 
   SLUICEGATE_ADMIN_TOKEN=secret sluicegate serve --config limits.yaml --listen 0.0.0.0:8080
 
-POST /v1/check and /v1/peek answer everyone. POST /v1/refund and /v1/reset and GET /v1/recent need
-`Authorization: Bearer TOKEN` unless the service listens on a loopback address.
+POST /v1/check, /v1/peek, /v1/take and /v1/acquire answer everyone. POST /v1/charge, /v1/refund and
+/v1/reset and GET /v1/recent need `Authorization: Bearer TOKEN` unless the service listens on a
+loopback address.
 GET /v1/limits, /healthz (the process is up), /readyz (the store can decide), /metrics.
 
 SIGTERM stops the service without losing a request: see --drain. SIGINT does so without the waits.";
@@ -120,7 +121,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "ADDR", value_parser = parse_address)]
     pub(crate) listen: Option<SocketAddr>,
 
-    /// The token that /v1/refund, /v1/reset and /v1/recent ask for
+    /// The token that /v1/charge, /v1/refund, /v1/reset and /v1/recent ask for
     #[arg(long, value_name = "TOKEN", env = "SLUICEGATE_ADMIN_TOKEN", hide_env_values = true)]
     pub(crate) admin_token: Option<String>,
 

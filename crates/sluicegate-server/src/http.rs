@@ -1,11 +1,16 @@
 //! The service: an HTTP API, metrics and a page.
 
+mod acquire;
+mod asked;
 mod body;
+mod client;
 mod connection;
 mod connections;
+mod cost;
 mod decide;
 mod error;
 mod file_limit;
+mod gates;
 mod guard;
 mod listener;
 mod metrics;
@@ -19,5 +24,6 @@ mod status;
 mod stop;
 mod turns;
 mod unreadable;
+mod waiting;
 
 pub(crate) use serve::serve;

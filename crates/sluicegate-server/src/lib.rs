@@ -7,6 +7,7 @@
 mod answer;
 mod cli;
 mod commands;
+mod cost;
 mod http;
 mod output;
 mod replay;

@@ -43,6 +43,7 @@
 //!   max_connections: 10000          # open at once
 //!   max_connections_per_address: 100 # default: no bound
 //!   max_requests: 256               # decided at once; others wait
+//!   max_waiting: 1000               # that wait for units; others are denied at once
 //! ```
 //!
 //! Only `limits`, with `policies` for each, is required. Parsing reports all problems in a file at

@@ -3,7 +3,7 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::Router;
@@ -15,9 +15,11 @@ use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use rustix::net::{Shutdown, shutdown};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
+use super::client::Client;
 use super::connections::Seat;
 use super::stage::Stages;
 
@@ -30,6 +32,8 @@ pub(super) async fn serve(stream: TcpStream, seat: Arc<Seat>, router: Router, st
     let _ = stream.set_nodelay(true);
     let asked = Arc::clone(&seat);
     let router = TowerToHyperService::new(router);
+    let stream = Arc::new(stream);
+    let client = Client::new(Arc::clone(&stream));
     let stream = UntilEnding {
         stream,
         seat: Arc::clone(&seat),
@@ -39,7 +43,8 @@ pub(super) async fn serve(stream: TcpStream, seat: Arc<Seat>, router: Router, st
     let service = service_fn(move |request: hyper::Request<Incoming>| {
         asked.begin();
         let seat = Arc::clone(&asked);
-        let request = request.map(|body| Body::new(Arriving { body, seat: Arc::clone(&seat) }));
+        let mut request = request.map(|body| Body::new(Arriving { body, seat: Arc::clone(&seat) }));
+        request.extensions_mut().insert(client.clone());
         let answer = router.call(request);
         let stages = stages.clone();
         async move {
@@ -69,7 +74,7 @@ pub(super) async fn serve(stream: TcpStream, seat: Arc<Seat>, router: Router, st
 /// A stream that ends when the service does, unless there is something to read or a request is
 /// underway: so a request that has arrived is answered.
 struct UntilEnding {
-    stream: TcpStream,
+    stream: Arc<TcpStream>,
     seat: Arc<Seat>,
     ending: Pin<Box<dyn Future<Output = ()> + Send>>,
     has_ended: bool,
@@ -82,9 +87,11 @@ impl AsyncRead for UntilEnding {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        let read = Pin::new(&mut this.stream).poll_read(context, buffer);
-        if read.is_ready() {
-            return read;
+        while this.stream.poll_read_ready(context)?.is_ready() {
+            match this.stream.try_read_buf(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                read => return Poll::Ready(read.map(|_| ())),
+            }
         }
         this.has_ended = this.has_ended || this.ending.as_mut().poll(context).is_ready();
         if this.has_ended && !this.seat.has_request() {
@@ -94,21 +101,38 @@ impl AsyncRead for UntilEnding {
     }
 }
 
+impl UntilEnding {
+    /// Writes as soon as that is possible.
+    fn poll_to_write(
+        &self,
+        context: &mut Context<'_>,
+        mut write: impl FnMut(&TcpStream) -> io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            ready!(self.stream.poll_write_ready(context))?;
+            match write(&self.stream) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                written => return Poll::Ready(written),
+            }
+        }
+    }
+}
+
 impl AsyncWrite for UntilEnding {
     fn poll_write(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.get_mut().stream).poll_write(context, bytes)
+        self.poll_to_write(context, |stream| stream.try_write(bytes))
     }
 
-    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_flush(context)
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
     }
 
-    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_shutdown(context)
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(shutdown(&self.stream, Shutdown::Write).map_err(Into::into))
     }
 
     fn poll_write_vectored(
@@ -116,11 +140,11 @@ impl AsyncWrite for UntilEnding {
         context: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.get_mut().stream).poll_write_vectored(context, slices)
+        self.poll_to_write(context, |stream| stream.try_write_vectored(slices))
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+        true
     }
 }
 

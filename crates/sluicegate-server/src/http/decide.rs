@@ -1,4 +1,4 @@
-//! The calls that ask a limit: check, peek, refund, reset.
+//! The calls that ask a limit, or several in one decision, and don't wait for units.
 
 use std::sync::Arc;
 
@@ -6,9 +6,10 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use sluicegate::{Clock as _, Costs, Decision, Error, Gate, Source, SystemClock};
+use sluicegate::http::LimitFields;
+use sluicegate::{Clock as _, Costs, Decision, Gate, Source, SystemClock};
 
-use super::body::AskBody;
+use super::asked::Asked;
 use super::error::{ApiError, json};
 use super::service::Service;
 use crate::answer::Answer;
@@ -18,24 +19,25 @@ pub(super) async fn check(
     State(service): State<Arc<Service>>,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let body = AskBody::read(body).await?;
+    let asked = Asked::read(body).await?;
+    let gate = service.gates.find(&asked)?;
     let _turn = service.turns.next().await?;
-    let answer = find(&service, &body)?.check_with_fields(body.ask()).await;
-    let (decision, fields) = answer.map_err(|error| ApiError::from(&error))?;
-    let status = match (decision.is_allowed(), decision.source()) {
-        (true, _) => StatusCode::OK,
-        // No policy was asked, and waiting doesn't help.
-        (false, Source::Bypass) => StatusCode::FORBIDDEN,
-        (false, _) => StatusCode::TOO_MANY_REQUESTS,
-    };
-    let mut response = json(status, &Answer::new(&body.limit, &decision));
-    if let Some((fields, limit)) = fields.zip(decision.limit()) {
-        let costs = body.costs(limit);
-        let fields = fields.of(&decision).costs(Costs::Each(&costs));
-        // Clients compare with this clock; the store's may differ.
-        fields.at(SystemClock::new().now()).write(response.headers_mut());
-    }
-    Ok(response)
+    let (decision, fields) = gate.check_with_fields(asked.ask()).await?;
+    Ok(admission(&asked, &decision, fields, &answer(&gate, &asked, &decision)))
+}
+
+/// `POST /v1/take`: 200 if anything was granted, else 429, or 403 for a key on the block list.
+pub(super) async fn take(
+    State(service): State<Arc<Service>>,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let asked = Asked::read(body).await?;
+    let gate = service.gates.find(&asked)?;
+    let _turn = service.turns.next().await?;
+    let (decision, fields) = gate.take_up_to_with_fields(asked.ask()).await?;
+    let whole = || asked.whole_cost(&service.registry);
+    let answer = answer(&gate, &asked, &decision).granting(&decision, whole);
+    Ok(admission(&asked, &decision, fields, &answer))
 }
 
 /// `POST /v1/peek`: 200, allowed or not.
@@ -43,10 +45,25 @@ pub(super) async fn peek(
     State(service): State<Arc<Service>>,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let body = AskBody::read(body).await?;
+    let asked = Asked::read(body).await?;
+    let gate = service.gates.find(&asked)?;
     let _turn = service.turns.next().await?;
-    let decision = answer(find(&service, &body)?.peek(body.ask()).await)?;
-    Ok(json(StatusCode::OK, &Answer::new(&body.limit, &decision)))
+    let decision = gate.peek(asked.ask()).await?;
+    Ok(json(StatusCode::OK, &answer(&gate, &asked, &decision)))
+}
+
+/// `POST /v1/charge`: 200.
+pub(super) async fn charge(
+    State(service): State<Arc<Service>>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, ApiError> {
+    service.guard.check(&headers)?;
+    let asked = Asked::read(body).await?;
+    let gate = service.gates.find(&asked)?;
+    let _turn = service.turns.next().await?;
+    let decision = gate.charge(asked.ask()).await?;
+    Ok(json(StatusCode::OK, &answer(&gate, &asked, &decision)))
 }
 
 /// `POST /v1/refund`: 200.
@@ -56,10 +73,11 @@ pub(super) async fn refund(
     body: Body,
 ) -> Result<Response, ApiError> {
     service.guard.check(&headers)?;
-    let body = AskBody::read(body).await?;
+    let asked = Asked::read(body).await?;
+    let gate = service.gates.find(&asked)?;
     let _turn = service.turns.next().await?;
-    let decision = answer(find(&service, &body)?.refund(body.ask()).await)?;
-    Ok(json(StatusCode::OK, &Answer::new(&body.limit, &decision)))
+    let decision = gate.refund(asked.ask()).await?;
+    Ok(json(StatusCode::OK, &answer(&gate, &asked, &decision)))
 }
 
 /// `POST /v1/reset`: 200.
@@ -69,26 +87,38 @@ pub(super) async fn reset(
     body: Body,
 ) -> Result<Response, ApiError> {
     service.guard.check(&headers)?;
-    let body = AskBody::read(body).await?;
+    let asked = Asked::read(body).await?;
+    let gate = service.gates.find(&asked)?;
     let _turn = service.turns.next().await?;
-    let decision = answer(find(&service, &body)?.reset(body.ask()).await)?;
-    Ok(json(StatusCode::OK, &Answer::new(&body.limit, &decision)))
+    let decision = gate.reset(asked.ask()).await?;
+    Ok(json(StatusCode::OK, &answer(&gate, &asked, &decision)))
 }
 
-fn find(service: &Service, body: &AskBody) -> Result<Gate, ApiError> {
-    service.registry.find(&body.limit).ok_or_else(|| {
-        let name: String = body.limit.chars().take(64).collect();
-        ApiError::new(
-            StatusCode::NOT_FOUND,
-            "unknown_limit",
-            format!(
-                "there is no limit called `{}`: GET /v1/limits lists them",
-                name.escape_debug()
-            ),
-        )
-    })
+/// The answer as the request's form has it.
+pub(super) fn answer<'a>(gate: &'a Gate, asked: &Asked, decision: &'a Decision) -> Answer<'a> {
+    let answer = Answer::new(gate.name(), decision);
+    if asked.is_list() { answer.naming_limits(decision) } else { answer }
 }
 
-fn answer(answer: Result<Decision, Error>) -> Result<Decision, ApiError> {
-    answer.map_err(|error| ApiError::from(&error))
+/// The response to a request that wanted to be let in.
+pub(super) fn admission(
+    asked: &Asked,
+    decision: &Decision,
+    fields: Option<LimitFields>,
+    answer: &Answer<'_>,
+) -> Response {
+    let status = match (decision.is_allowed(), decision.source()) {
+        (true, _) => StatusCode::OK,
+        // No policy was asked, and waiting doesn't help.
+        (false, Source::Bypass) => StatusCode::FORBIDDEN,
+        (false, _) => StatusCode::TOO_MANY_REQUESTS,
+    };
+    let mut response = json(status, answer);
+    if let Some((fields, limit)) = fields.zip(decision.limit()) {
+        let costs = asked.costs(limit);
+        let fields = fields.of(decision).costs(Costs::Each(&costs));
+        // Clients compare with this clock; the store's may differ.
+        fields.at(SystemClock::new().now()).write(response.headers_mut());
+    }
+    response
 }

@@ -23,6 +23,15 @@ impl ApiError {
     pub(super) fn malformed(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "malformed", message)
     }
+
+    /// The service is about to stop.
+    pub(super) fn draining() -> Self {
+        Self::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "draining",
+            "the service is about to stop: ask another instance",
+        )
+    }
 }
 
 impl From<&Error> for ApiError {
@@ -44,6 +53,12 @@ impl From<&Error> for ApiError {
         };
         let (status, code) = request.unwrap_or_else(|| (StatusCode::SERVICE_UNAVAILABLE, store()));
         Self::new(status, code, error.to_string())
+    }
+}
+
+impl From<Error> for ApiError {
+    fn from(error: Error) -> Self {
+        Self::from(&error)
     }
 }
 

@@ -14,6 +14,7 @@ use sluicegate::metrics::Metrics;
 use sluicegate::{Registry, Store as _, StoreStats, Watch};
 
 use super::connections::Connections;
+use super::waiting::Waiting;
 
 /// The metrics: the library's counters of answers, and the service's own.
 pub(super) struct ServiceMetrics {
@@ -27,6 +28,7 @@ impl ServiceMetrics {
         limits: &Registry,
         watch: Option<Arc<Watch>>,
         connections: &Arc<Connections>,
+        waiting: &Arc<Waiting>,
     ) -> Self {
         let mut service = prometheus_client::registry::Registry::with_prefix("sluicegate");
         service.register(
@@ -36,6 +38,7 @@ impl ServiceMetrics {
         );
         service.register_collector(Box::new(StoreCollector(limits.clone())));
         service.register_collector(Box::new(ConnectionsCollector(Arc::clone(connections))));
+        service.register_collector(Box::new(WaitingCollector(Arc::clone(waiting))));
         if let Some(watch) = watch {
             service.register_collector(Box::new(ConfigCollector(watch)));
         }
@@ -98,6 +101,18 @@ impl Collector for ConnectionsCollector {
             ConstCounter::new(count).encode(closed.encode_family(&[("reason", reason)])?)?;
         }
         Ok(())
+    }
+}
+
+/// Reads how many requests wait at each scrape.
+#[derive(Debug)]
+struct WaitingCollector(Arc<Waiting>);
+
+impl Collector for WaitingCollector {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let help = "Requests that wait for units, or are about to";
+        let taken = u64::try_from(self.0.taken()).unwrap_or(u64::MAX);
+        write(&mut encoder, "waiting_requests", help, &ConstGauge::new(taken))
     }
 }
 

@@ -4,10 +4,12 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
 use serde::Serialize;
-use sluicegate::{Answered, Observer, Operation};
+use sluicegate::{Answered, Observer, Operation, RetryAfter, Span};
 use tokio::time::Instant;
 
-/// The newest checks, a bounded number of them.
+use crate::answer::micros;
+
+/// The newest checks and other requests to be let in, a bounded number of them.
 #[derive(Debug, Default)]
 pub(super) struct Recent(Mutex<VecDeque<Entry>>);
 
@@ -19,7 +21,7 @@ struct Entry {
     allowed: bool,
     source: &'static str,
     binding: Option<String>,
-    retry_after_ms: Option<u64>,
+    retry_after: RetryAfter,
 }
 
 #[derive(Debug, Serialize)]
@@ -31,12 +33,14 @@ pub(super) struct RecentAnswer {
 #[derive(Debug, Serialize)]
 struct RecentEntry {
     age_ms: u64,
+    age_us: u64,
     limit: String,
     key: String,
     allowed: bool,
     source: &'static str,
     binding: Option<String>,
     retry_after_ms: Option<u64>,
+    retry_after_us: Option<u64>,
 }
 
 impl Recent {
@@ -55,25 +59,31 @@ impl Recent {
 
     pub(super) fn answer(&self) -> RecentAnswer {
         let entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let recent = entries
-            .iter()
-            .map(|entry| RecentEntry {
-                age_ms: u64::try_from(entry.at.elapsed().as_millis()).unwrap_or(u64::MAX),
+        let recent = entries.iter().map(|entry| {
+            let age = Span::from(entry.at.elapsed());
+            RecentEntry {
+                age_ms: age.as_millis_ceil(),
+                age_us: age.as_micros(),
                 limit: entry.limit.clone(),
                 key: entry.key.clone(),
                 allowed: entry.allowed,
                 source: entry.source,
                 binding: entry.binding.clone(),
-                retry_after_ms: entry.retry_after_ms,
-            })
-            .collect();
-        RecentAnswer { recent }
+                retry_after_ms: entry.retry_after.as_millis_ceil(),
+                retry_after_us: micros(entry.retry_after),
+            }
+        });
+        RecentAnswer { recent: recent.collect() }
     }
 }
 
 impl Observer for Recent {
     fn answered(&self, answered: &Answered<'_>) {
-        let (Operation::Check, Ok(decision)) = (answered.operation, answered.outcome) else {
+        let wants_in = matches!(
+            answered.operation,
+            Operation::Check | Operation::Reserve { .. } | Operation::TakeUpTo
+        );
+        let Some(decision) = answered.outcome.ok().filter(|_| wants_in) else {
             return;
         };
         self.add(Entry {
@@ -83,7 +93,7 @@ impl Observer for Recent {
             allowed: decision.is_allowed(),
             source: decision.source().as_str(),
             binding: decision.binding().map(|binding| binding.name().to_string()),
-            retry_after_ms: decision.retry_after().as_millis_ceil(),
+            retry_after: decision.retry_after(),
         });
     }
 }

@@ -11,19 +11,22 @@ use axum::routing::{get, post};
 
 use super::error::ApiError;
 use super::service::Service;
-use super::{decide, page, status};
+use super::{acquire, decide, page, status};
 
 /// Everything that the service answers.
 pub(super) fn all(service: Arc<Service>) -> Router {
     let router = health_router()
         .route("/", get(page::page))
         .route("/metrics", get(status::metrics))
+        .route("/v1/acquire", post(acquire::acquire))
+        .route("/v1/charge", post(decide::charge))
         .route("/v1/check", post(decide::check))
         .route("/v1/limits", get(status::limits))
         .route("/v1/peek", post(decide::peek))
         .route("/v1/recent", get(status::recent))
         .route("/v1/refund", post(decide::refund))
-        .route("/v1/reset", post(decide::reset));
+        .route("/v1/reset", post(decide::reset))
+        .route("/v1/take", post(decide::take));
     complete(router, service)
 }
 
@@ -49,7 +52,8 @@ async fn not_found() -> ApiError {
     ApiError::new(
         StatusCode::NOT_FOUND,
         "not_found",
-        "there is nothing here: the API is /v1/check, /v1/peek, /v1/refund, /v1/reset and /v1/limits",
+        "there is nothing here: the API is /v1/check, /v1/peek, /v1/take, /v1/acquire, /v1/charge, \
+         /v1/refund, /v1/reset and /v1/limits",
     )
 }
 
@@ -79,6 +83,7 @@ mod tests {
     use crate::http::guard::Guard;
     use crate::http::stage::Stages;
     use crate::http::turns::Turns;
+    use crate::http::waiting::Waiting;
 
     async fn call(router: &Router, method: &str, path: &str, body: &str) -> (StatusCode, String) {
         let request = Request::builder().method(method).uri(path);
@@ -100,7 +105,8 @@ mod tests {
         let turns = Turns::new(config.service.max_requests);
         let (_, stages) = Stages::new();
         let connections = |_: &Registry| Connections::new(1, None);
-        let service = Service::new(registry, guard, turns, stages, connections, |_| None);
+        let waiting = Waiting::new(1, 2);
+        let service = Service::new(registry, guard, turns, waiting, stages, connections, |_| None);
         let router = all(Arc::new(service));
         let mut passed = 0;
         for _ in 0..9 {

@@ -21,6 +21,7 @@ use super::service::Service;
 use super::stage::Stages;
 use super::stop::{self, Patience, StopSignals};
 use super::turns::Turns;
+use super::waiting::Waiting;
 use crate::cli::ServeArgs;
 use crate::output::{Exit, Failure, complain, say};
 
@@ -62,12 +63,13 @@ pub(crate) async fn serve(args: ServeArgs) -> Result<Exit, Failure> {
     let guard = Guard::new(address, admin_token);
     let per_address = config.service.max_connections_per_address;
     let most = most_connections(config.service.max_connections.get());
+    let waiting = Waiting::new(config.service.max_waiting.get(), most);
     let connections = |registry: &Registry| {
         let bound = |most| PerAddress { most, registry: registry.clone() };
         Connections::new(most, per_address.map(bound))
     };
-    let service =
-        Arc::new(Service::new(registry, guard, turns, stages.clone(), connections, watch));
+    let service = Service::new(registry, guard, turns, waiting, stages.clone(), connections, watch);
+    let service = Arc::new(service);
     tokio::spawn(connect(service.registry.clone()));
     tokio::spawn(sweep(service.registry.clone()));
     // Before printing the address: from then on, a signal stops the service gracefully.

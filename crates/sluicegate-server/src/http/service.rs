@@ -6,21 +6,25 @@ use sluicegate::metrics::Metrics;
 use sluicegate::{Registry, RegistryBuilder, Watch};
 
 use super::connections::Connections;
+use super::gates::Gates;
 use super::guard::Guard;
 use super::metrics::ServiceMetrics;
 use super::recent::Recent;
 use super::stage::Stages;
 use super::turns::Turns;
 use super::unreadable::Unreadable;
+use super::waiting::Waiting;
 
 pub(super) struct Service {
     pub(super) registry: Registry,
+    pub(super) gates: Gates,
     /// `None` when there is no config file.
     pub(super) watch: Option<Arc<Watch>>,
     pub(super) guard: Guard,
     pub(super) metrics: ServiceMetrics,
     pub(super) recent: Arc<Recent>,
     pub(super) turns: Turns,
+    pub(super) waiting: Arc<Waiting>,
     pub(super) stages: Stages,
     pub(super) connections: Arc<Connections>,
 }
@@ -31,6 +35,7 @@ impl Service {
         registry: RegistryBuilder,
         guard: Guard,
         turns: Turns,
+        waiting: Waiting,
         stages: Stages,
         connections: impl FnOnce(&Registry) -> Arc<Connections>,
         watch: impl FnOnce(&Registry) -> Option<Watch>,
@@ -45,7 +50,10 @@ impl Service {
         metrics.add_store(registry.store());
         let watch = watch(&registry).map(Arc::new);
         let connections = connections(&registry);
-        let metrics = ServiceMetrics::new(metrics, &registry, watch.clone(), &connections);
-        Self { registry, watch, guard, metrics, recent, turns, stages, connections }
+        let waiting = Arc::new(waiting);
+        let metrics =
+            ServiceMetrics::new(metrics, &registry, watch.clone(), &connections, &waiting);
+        let gates = Gates::new(registry.clone());
+        Self { registry, gates, watch, guard, metrics, recent, turns, waiting, stages, connections }
     }
 }

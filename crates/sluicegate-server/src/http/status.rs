@@ -38,6 +38,7 @@ struct LimitEntry<'a> {
     key: String,
     on_store_failure: &'static str,
     deadline_ms: u64,
+    deadline_us: u64,
     policies: Vec<PolicyEntry<'a>>,
 }
 
@@ -84,11 +85,7 @@ pub(super) async fn readyz(State(service): State<Arc<Service>>) -> Result<Respon
     /// Probes usually time out after a second.
     const PATIENCE: Duration = Duration::from_secs(1);
     if service.stages.is_draining() {
-        return Err(ApiError::new(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "draining",
-            "the service is about to stop: ask another instance",
-        ));
+        return Err(ApiError::draining());
     }
     let store = service.registry.store();
     match tokio::time::timeout(PATIENCE, store.ping()).await {
@@ -127,6 +124,7 @@ fn limit_entry<'a>(registry: &Registry, config: &'a LimitConfig) -> LimitEntry<'
         .collect();
     let name = config.limit.name().as_str();
     let is_on = |switch: Switch| switch == Switch::On;
+    let deadline = config.deadline.unwrap_or(Config::DEADLINE);
     LimitEntry {
         name,
         enabled: is_on(registry.switched()) && registry.limit_switched(name).is_some_and(is_on),
@@ -137,7 +135,8 @@ fn limit_entry<'a>(registry: &Registry, config: &'a LimitConfig) -> LimitEntry<'
             OnStoreFailure::Local => "local",
             _ => "error",
         },
-        deadline_ms: config.deadline.unwrap_or(Config::DEADLINE).as_millis_ceil(),
+        deadline_ms: deadline.as_millis_ceil(),
+        deadline_us: deadline.as_micros(),
         policies,
     }
 }

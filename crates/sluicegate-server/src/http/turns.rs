@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::Instant;
 
 use super::error::ApiError;
 
@@ -31,10 +32,23 @@ impl Turns {
     /// # Errors
     /// After a second.
     pub(super) async fn next(&self) -> Result<SemaphorePermit<'_>, ApiError> {
+        self.within(Self::PATIENCE).await
+    }
+
+    /// Waits for a turn until `end`, and not for longer than a second.
+    ///
+    /// # Errors
+    /// When there was none.
+    pub(super) async fn by(&self, end: Instant) -> Result<SemaphorePermit<'_>, ApiError> {
+        let left = end.saturating_duration_since(Instant::now());
+        self.within(left.min(Self::PATIENCE)).await
+    }
+
+    async fn within(&self, patience: Duration) -> Result<SemaphorePermit<'_>, ApiError> {
         if let Ok(turn) = self.free.try_acquire() {
             return Ok(turn);
         }
-        match tokio::time::timeout(Self::PATIENCE, self.free.acquire()).await {
+        match tokio::time::timeout(patience, self.free.acquire()).await {
             Ok(Ok(turn)) => Ok(turn),
             _ => Err(ApiError::new(
                 StatusCode::SERVICE_UNAVAILABLE,
@@ -43,7 +57,7 @@ impl Turns {
                     "{} requests are being decided, and this one has waited for {} ms; nothing was \
                      charged: ask less often, or run more instances",
                     self.most,
-                    Self::PATIENCE.as_millis()
+                    patience.as_millis()
                 ),
             )),
         }
@@ -65,5 +79,9 @@ mod tests {
             drop(first);
         });
         assert!(second.is_ok());
+        let end = Instant::now() + Duration::from_millis(100);
+        let error = turns.by(end).await.unwrap_err();
+        assert!(format!("{error:?}").contains("waited for 100 ms"), "{error:?}");
+        assert_eq!(Instant::now(), end);
     }
 }

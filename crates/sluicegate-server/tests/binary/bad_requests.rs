@@ -42,17 +42,45 @@ const MALFORMED: &[&str] = &[
     r#"{"limit":"demo","key":"a","cost":{"token_bucket":1,"token_bucket":1}}"#,
     r#"{"limit":"demo","key":"a","cost":{"other":1}}"#,
     r#"{"limit":"unknown","key":"a","cost":0}"#,
+    r#"{"limits":[]}"#,
+    r#"{"limits":null}"#,
+    r#"{"limits":{"limit":"demo","key":"a"}}"#,
+    r#"{"limits":"demo"}"#,
+    r#"{"limits":[{}]}"#,
+    r#"{"limits":[null]}"#,
+    r#"{"limits":["demo"]}"#,
+    r#"{"limits":[["demo","a"]]}"#,
+    r#"{"limits":[{"limit":"demo"}]}"#,
+    r#"{"limits":[{"limit":"demo","key":"a","cost":0}]}"#,
+    r#"{"limits":[{"limit":"demo","key":"a","cost":null}]}"#,
+    r#"{"limits":[{"limit":"demo","key":"a","more":1}]}"#,
+    r#"{"limits":[{"limit":"demo","key":"a","within":"2s"}]}"#,
+    r#"{"limits":[{"limit":"demo","key":"a"}],"limit":"demo"}"#,
+    r#"{"limits":[{"limit":"demo","key":"a"}],"key":"a"}"#,
+    r#"{"limits":[{"limit":"demo","key":"a"}],"cost":1}"#,
+    r#"{"limits":[{"limit":"demo","key":"a"}],"limits":[{"limit":"demo","key":"a"}]}"#,
+    r#"{"limits":[{"limit":"demo","key":"a"},{"limit":"demo","key":"b"}]}"#,
+    r#"{"limits":[{"limit":"demo","key":"a","cost":{"other":1}}]}"#,
     "limit=demo&key=a",
 ];
 
-const CALLS: [&str; 4] = ["/v1/check", "/v1/peek", "/v1/refund", "/v1/reset"];
+const CALLS: [&str; 7] =
+    ["/v1/acquire", "/v1/charge", "/v1/check", "/v1/peek", "/v1/refund", "/v1/reset", "/v1/take"];
+
+/// The body as the call takes it: one of them wants to know how long to wait.
+fn body_of(call: &str, body: &str) -> String {
+    match body.strip_prefix(r#"{"limit"#) {
+        Some(rest) if call == "/v1/acquire" => format!(r#"{{"within":"2s","limit{rest}"#),
+        _ => body.to_owned(),
+    }
+}
 
 #[test]
 fn malformed_bodies_are_400_and_say_why() {
     let service = Service::start(&[]);
     for call in CALLS {
         for body in MALFORMED {
-            let reply = service.post(call, body);
+            let reply = service.post(call, body_of(call, body));
             assert_eq!(
                 (reply.status, reply.error_code().as_str()),
                 (400, "malformed"),
@@ -76,6 +104,43 @@ fn malformed_bodies_are_400_and_say_why() {
     }
     let nothing = service.post("/v1/peek", r#"{"limit":"demo","key":"a"}"#).json();
     assert_eq!(nothing["policies"][0]["remaining"], 20, "nothing of it was charged");
+}
+
+/// Those that don't wait are asked nothing about it.
+#[test]
+fn a_wait_is_for_an_acquire_alone_and_has_a_length() {
+    let service = Service::start(&[]);
+    let with = |within: &str| format!(r#"{{"limit":"demo","key":"a","within":{within}}}"#);
+    for nonsense in [
+        "null",
+        "2",
+        "2.5",
+        "true",
+        "[]",
+        "{}",
+        r#""""#,
+        r#""2""#,
+        r#""2m""#,
+        r#""-1s""#,
+        r#""1.5s""#,
+        r#""11min""#,
+        r#""1h""#,
+        r#""soon""#,
+        r#""99999999999999999999s""#,
+    ] {
+        let reply = service.post("/v1/acquire", with(nonsense));
+        assert_eq!((reply.status, &*reply.error_code()), (400, "malformed"), "{nonsense}");
+    }
+    let without = service.post("/v1/acquire", r#"{"limit":"demo","key":"a"}"#);
+    assert_eq!(without.status, 400);
+    assert!(without.body.contains("lacks `within`"), "{}", without.body);
+    for call in CALLS.into_iter().filter(|call| *call != "/v1/acquire") {
+        let reply = service.post(call, with(r#""2s""#));
+        assert_eq!((reply.status, &*reply.error_code()), (400, "malformed"), "{call}");
+        assert!(reply.body.contains("only /v1/acquire waits"), "{}", reply.body);
+    }
+    let peeked = service.post("/v1/peek", r#"{"limit":"demo","key":"a"}"#).json();
+    assert_eq!(peeked["policies"][0]["remaining"], 20, "nothing of it was charged");
 }
 
 #[test]
@@ -107,7 +172,7 @@ fn any_content_type_is_taken_for_json() {
 fn unknown_limits_paths_and_methods_have_their_own_status() {
     let service = Service::start(&[]);
     for call in CALLS {
-        let reply = service.post(call, r#"{"limit":"nobody","key":"a"}"#);
+        let reply = service.post(call, body_of(call, r#"{"limit":"nobody","key":"a"}"#));
         assert_eq!((reply.status, reply.error_code().as_str()), (404, "unknown_limit"));
         for method in ["GET", "PUT", "DELETE"] {
             let reply = service.send(method, call, &[], b"");
@@ -117,6 +182,12 @@ fn unknown_limits_paths_and_methods_have_their_own_status() {
     }
     let reply = service.post("/v1/limits", "");
     assert_eq!((reply.status, reply.field("allow")), (405, Some("GET,HEAD")));
+    for call in ["/v1/check", "/v1/take", "/v1/charge"] {
+        let body = r#"{"limits":[{"limit":"demo","key":"a"},{"limit":"nobody","key":"a"}]}"#;
+        let reply = service.post(call, body);
+        assert_eq!((reply.status, reply.error_code().as_str()), (404, "unknown_limit"));
+        assert!(reply.body.contains("`nobody`"), "{}", reply.body);
+    }
     for path in ["/v1", "/v1/check/", "/v2/check", "/v1/%ff", "/..%2f"] {
         let reply = service.get(path);
         assert_eq!((reply.status, reply.error_code().as_str()), (404, "not_found"), "{path}");

@@ -50,10 +50,12 @@ fn every_verb_has_json_like_the_service() {
         let done = sluicegate(&[verb, "--limit", "demo", "--key", "alice", "--json"]);
         assert_eq!((done.status, done.stderr.as_str()), (0, ""), "{verb}");
         let mut expected = json!({
-            "allowed": true, "limit": "demo", "source": "store", "binding": null, "retry_after_ms": 0,
+            "allowed": true, "limit": "demo", "source": "store", "binding": null,
+            "retry_after_ms": 0, "retry_after_us": 0,
             "policies": [{
-                "name": "token_bucket", "limit": 20, "remaining": remaining, "retry_after_ms": 0,
-                "reset_after_ms": (20 - remaining) * 100, "allowed": true,
+                "name": "token_bucket", "limit": 20, "remaining": remaining,
+                "retry_after_ms": 0, "retry_after_us": 0, "reset_after_ms": (20 - remaining) * 100,
+                "reset_after_us": (20 - remaining) * 100_000, "allowed": true,
             }],
         });
         match verb {
@@ -188,7 +190,9 @@ fn config_check_warns_of_what_can_hardly_be_meant_and_passes() {
 
 #[test]
 fn help_has_examples_and_the_exit_status() {
-    for verb in ["check", "peek", "refund", "reset", "serve", "conformance"] {
+    for verb in
+        ["acquire", "charge", "check", "peek", "refund", "reset", "take", "serve", "conformance"]
+    {
         let done = sluicegate(&[verb, "--help"]);
         assert_eq!(done.status, 0);
         assert!(done.stdout.contains("Examples:"), "{verb}");

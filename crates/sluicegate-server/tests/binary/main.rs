@@ -2,6 +2,7 @@
 
 #![expect(clippy::panic, clippy::unwrap_used, reason = "the helpers of tests fail like tests")]
 
+mod acquire;
 mod attack;
 mod bad_requests;
 mod command_line;
@@ -11,5 +12,7 @@ mod readme;
 mod redis;
 mod reload;
 mod serve;
+mod several;
 mod stop;
 mod support;
+mod units;

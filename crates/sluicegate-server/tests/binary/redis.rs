@@ -209,9 +209,10 @@ fn on_store_failure_decides_and_says_so() {
         let service = Service::start(&["--config", file.path()]);
         let reply = service.post("/v1/check", r#"{"limit":"demo","key":"a"}"#);
         assert_eq!(reply.status, status);
+        let retry = if allowed { json!(0) } else { json!(null) };
         let expected = json!({
             "allowed": allowed, "limit": "demo", "source": "fallback", "binding": null,
-            "retry_after_ms": if allowed { json!(0) } else { json!(null) }, "policies": [],
+            "retry_after_ms": retry, "retry_after_us": retry, "policies": [],
         });
         assert_eq!(reply.json(), expected);
         assert_eq!((reply.field("ratelimit"), reply.field("retry-after")), (None, None));

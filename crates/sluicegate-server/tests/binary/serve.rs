@@ -28,7 +28,7 @@ fn without_a_config_there_is_a_demo_limit() {
     assert_eq!(reply.status, 200);
     assert_eq!(
         reply.body,
-        r#"{"allowed":true,"limit":"demo","source":"store","binding":null,"retry_after_ms":0,"policies":[{"name":"token_bucket","limit":20,"remaining":19,"retry_after_ms":0,"reset_after_ms":100,"allowed":true}]}"#
+        r#"{"allowed":true,"limit":"demo","source":"store","binding":null,"retry_after_ms":0,"retry_after_us":0,"policies":[{"name":"token_bucket","limit":20,"remaining":19,"retry_after_ms":0,"retry_after_us":0,"reset_after_ms":100,"reset_after_us":100000,"allowed":true}]}"#
     );
     assert_eq!(reply.field("content-type"), Some("application/json"));
     assert_eq!(reply.field("cache-control"), Some("no-store"));
@@ -164,7 +164,7 @@ fn a_key_on_the_block_list_is_forbidden() {
         assert_eq!(reply.status, 403, "{key}");
         assert_eq!(
             reply.body,
-            r#"{"allowed":false,"limit":"api","source":"bypass","binding":null,"retry_after_ms":null,"policies":[]}"#
+            r#"{"allowed":false,"limit":"api","source":"bypass","binding":null,"retry_after_ms":null,"retry_after_us":null,"policies":[]}"#
         );
         assert_eq!((reply.field("retry-after"), reply.field("ratelimit")), (None, None));
         let peeked = ask("peek", key);
@@ -255,6 +255,7 @@ fn the_service_tells_its_limits_its_health_and_its_counters() {
         service.get("/v1/limits").json()["limits"][0],
         json!({
             "name": "login", "enabled": true, "key": "ip", "on_store_failure": "error", "deadline_ms": 50,
+            "deadline_us": 50_000,
             "policies": [
                 {"name": "token_bucket", "spec": "token_bucket 1/h burst 2", "shadow": false},
                 {"name": "day", "spec": "fixed_window 100/d as day", "shadow": false},
@@ -358,7 +359,7 @@ fn one_connection_serves_many_requests() {
 
 #[test]
 fn what_changes_state_needs_the_token_where_others_can_reach_it() {
-    let calls = ["/v1/refund", "/v1/reset"];
+    let calls = ["/v1/charge", "/v1/refund", "/v1/reset"];
     let body = br#"{"limit":"demo","key":"a"}"#;
     let status = |service: &Service, path: &str, token: Option<&str>| {
         let field = token.map(|token| ("Authorization", token));

@@ -224,6 +224,11 @@ impl Client {
         self.stream.get_mut().write_all(text.as_bytes())
     }
 
+    /// Says that nothing more comes.
+    pub(crate) fn finish_sending(&mut self) -> std::io::Result<()> {
+        self.stream.get_mut().shutdown(std::net::Shutdown::Write)
+    }
+
     pub(crate) fn get(&mut self, path: &str) -> std::io::Result<Reply> {
         self.send(&format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n"))?;
         self.reply()

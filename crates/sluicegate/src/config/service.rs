@@ -14,6 +14,9 @@ pub struct ServiceConfig {
     pub max_connections_per_address: Option<NonZeroUsize>,
     /// How many requests are decided at once; others wait for their turn. Default: 256.
     pub max_requests: NonZeroUsize,
+    /// How many requests of `/v1/acquire` wait at once, though never more than half of the connections
+    /// do; others pass or are denied immediately. Default: 1,000.
+    pub max_waiting: NonZeroUsize,
 }
 
 impl Default for ServiceConfig {
@@ -28,6 +31,7 @@ impl Default for ServiceConfig {
             max_connections: number(10_000),
             max_connections_per_address: None,
             max_requests: number(256),
+            max_waiting: number(1_000),
         }
     }
 }

@@ -13,18 +13,20 @@ const MOST: usize = 10_000_000;
 
 impl Checker<'_> {
     pub(super) fn service(&mut self, node: &Node) -> Option<ServiceConfig> {
-        const FIELDS: [&str; 3] =
-            ["max_connections", "max_connections_per_address", "max_requests"];
+        const FIELDS: [&str; 4] =
+            ["max_connections", "max_connections_per_address", "max_requests", "max_waiting"];
         let fields = self.fields(node, "service", &FIELDS)?;
-        let [connections, per_address, requests] = FIELDS.map(|name| match field(&fields, name) {
-            Some(node) => self.most_of(node, &format!("service.{name}")).map(Some),
-            None => Some(None),
-        });
+        let [connections, per_address, requests, waiting] =
+            FIELDS.map(|name| match field(&fields, name) {
+                Some(node) => self.most_of(node, &format!("service.{name}")).map(Some),
+                None => Some(None),
+            });
         let default = ServiceConfig::default();
         Some(ServiceConfig {
             max_connections: connections?.unwrap_or(default.max_connections),
             max_connections_per_address: per_address?,
             max_requests: requests?.unwrap_or(default.max_requests),
+            max_waiting: waiting?.unwrap_or(default.max_waiting),
         })
     }
 

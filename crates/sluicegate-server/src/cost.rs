@@ -1,0 +1,75 @@
+//! What a request costs, as the command line and the service are told.
+
+use sluicegate::{Ask, Enforcement, Limit, Member};
+
+/// What a request costs under the policies of one limit.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(crate) struct AskedCost {
+    /// Under every policy that isn't named. Without it a policy has its own cost, or none beside
+    /// policies that are named.
+    pub(crate) rest: Option<u64>,
+    /// By the names of policies; 0 is not charged.
+    pub(crate) each: Vec<(String, u64)>,
+}
+
+impl AskedCost {
+    /// The key at this cost, which is not validated against a limit yet.
+    pub(crate) fn ask<'a>(&'a self, key: &'a [u8]) -> Ask<'a> {
+        let ask = match self.rest {
+            Some(units) => Ask::new(key).cost(units),
+            None => Ask::new(key),
+        };
+        self.each.iter().fold(ask, |ask, (policy, units)| ask.cost_of(policy, *units))
+    }
+
+    /// The cost under a policy.
+    pub(crate) fn of(&self, member: &Member) -> u64 {
+        let named = self.each.iter().find(|(policy, _)| policy == member.name().as_str());
+        match (named, self.rest) {
+            (Some((_, units)), _) => *units,
+            (None, Some(rest)) => rest,
+            (None, None) if self.each.is_empty() => member.policy().cost().get(),
+            (None, None) => 0,
+        }
+    }
+
+    /// The most that it takes of a policy of `limit`: what a request may use that nothing counts.
+    pub(crate) fn whole(&self, limit: &Limit) -> u64 {
+        let enforced = |member: &&Member| member.policy().enforcement() == Enforcement::Enforced;
+        let counts = limit.members().iter().filter(enforced).map(|member| self.of(member));
+        let most = counts.max().filter(|units| *units > 0);
+        most.or_else(|| limit.members().iter().map(|member| self.of(member)).max()).unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_policy_costs_what_is_said_of_it_or_of_the_rest_or_its_own() {
+        let policies = ["gcra 1/s burst 9 as a", "gcra 1/s burst 9 cost 2 as b"];
+        let limit = sluicegate::limit("l", policies).unwrap();
+        for (rest, each, costs, whole) in [
+            (None, None, [1, 2], 2),
+            (Some(7), None, [7, 7], 7),
+            (None, Some(("a", 4)), [4, 0], 4),
+            (Some(3), Some(("b", 0)), [3, 0], 3),
+            (None, Some(("a", 0)), [0, 0], 0),
+        ] {
+            let each: Vec<_> = each.into_iter().map(|(name, units)| (name.into(), units)).collect();
+            let cost = AskedCost { rest, each };
+            let members = limit.members();
+            assert_eq!([cost.of(&members[0]), cost.of(&members[1])], costs, "{cost:?}");
+            assert_eq!(cost.whole(&limit), whole, "{cost:?}");
+        }
+    }
+
+    #[test]
+    fn a_shadow_takes_nothing_unless_it_is_alone() {
+        let limit = |specs: &[&str]| sluicegate::limit("l", specs).unwrap();
+        let cost = AskedCost::default();
+        assert_eq!(cost.whole(&limit(&["gcra 1/s", "gcra 1/s burst 9 cost 5 shadow as s"])), 1);
+        assert_eq!(cost.whole(&limit(&["gcra 1/s burst 9 cost 5 shadow as s"])), 5);
+    }
+}

@@ -1,0 +1,61 @@
+//! The call that waits for units.
+
+use std::future::pending;
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{Extension, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use sluicegate::Span;
+use tokio::time::Instant;
+
+use super::asked::Asked;
+use super::client::Client;
+use super::decide::{admission, answer};
+use super::error::ApiError;
+use super::service::Service;
+
+/// `POST /v1/acquire`: 200 when it is the caller's turn; 429 at once if that can't be in time, or if
+/// as many wait as may; 403 at once for a key on the block list.
+pub(super) async fn acquire(
+    State(service): State<Arc<Service>>,
+    client: Option<Extension<Client>>,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let (asked, within) = Asked::read_with_wait(body).await?;
+    let gate = service.gates.find(&asked)?;
+    let place = service.waiting.place();
+    // Without a place it passes at once or not at all.
+    let within = if place.is_some() { within } else { Span::ZERO };
+    let end = Instant::now() + within.into();
+    // A turn to ask the store is given back before the wait for units begins.
+    let pass = || service.turns.by(end);
+    let acquiring = gate.acquire_with_fields(asked.ask(), within, pass);
+    // Whatever ends first: dropping the wait gives back what can be given back.
+    let (decision, fields) = tokio::select! {
+        biased;
+        acquired = acquiring => acquired?,
+        () = gone(client) => return Err(hung_up()),
+        () = service.stages.clone().ending() => return Err(ApiError::draining()),
+    };
+    let answer = answer(&gate, &asked, &decision).waited_out();
+    Ok(admission(&asked, &decision, fields, &answer))
+}
+
+/// Waits until nobody waits for the answer.
+async fn gone(client: Option<Extension<Client>>) {
+    match client {
+        Some(Extension(client)) => client.gone().await,
+        None => pending().await,
+    }
+}
+
+fn hung_up() -> ApiError {
+    ApiError::new(
+        StatusCode::BAD_REQUEST,
+        "hung_up",
+        "the connection was closed for sending before it was this request's turn, which is given \
+         up: keep it open until the answer",
+    )
+}

@@ -1,0 +1,279 @@
+//! What a request asks: one limit, or several in one decision.
+
+use axum::body::Body;
+use serde::Deserialize;
+use sluicegate::{Ask, Limit, Member, Registry, Span};
+
+use super::body::{self, Object, some};
+use super::cost::CostBody;
+use super::error::ApiError;
+use crate::cost::AskedCost;
+
+/// The limits of a request, each with a key and a cost.
+#[derive(Debug)]
+pub(super) struct Asked {
+    /// At least one; their names differ.
+    parts: Vec<Part>,
+    is_list: bool,
+}
+
+#[derive(Debug)]
+struct Part {
+    limit: String,
+    key: String,
+    cost: AskedCost,
+}
+
+impl Asked {
+    /// How many limits may be asked at once. Each may be a call to the store: on a cluster it is.
+    const MOST: usize = 16;
+
+    /// Reads `{"limit":"…","key":"…","cost":1}`, or `{"limits":[…]}` with several of these.
+    ///
+    /// # Errors
+    /// If the body is anything else.
+    pub(super) async fn read(body: Body) -> Result<Self, ApiError> {
+        let fields: Fields = body::read(body, EXAMPLE).await?;
+        if fields.within.is_some() {
+            return Err(ApiError::malformed(
+                "only /v1/acquire waits: leave `within` out, or ask there",
+            ));
+        }
+        fields.asked()
+    }
+
+    /// Reads the same with `"within":"2s"`: how long the request may wait.
+    ///
+    /// # Errors
+    /// If the body is anything else, or the wait too long.
+    pub(super) async fn read_with_wait(body: Body) -> Result<(Self, Span), ApiError> {
+        let fields: Fields = body::read(body, ACQUIRE_EXAMPLE).await?;
+        let within = fields.span()?;
+        Ok((fields.asked()?, within))
+    }
+
+    /// The request; its costs are not validated against a limit yet.
+    pub(super) fn ask(&self) -> Ask<'_> {
+        let asks = self.parts.iter().map(|part| part.cost.ask(part.key.as_bytes()));
+        asks.reduce(Ask::and).unwrap_or(Ask::nothing())
+    }
+
+    /// The names of the limits, in the order of the request.
+    pub(super) fn names(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.parts.iter().map(|part| part.limit.as_str())
+    }
+
+    /// Whether the request has a list of limits, which may be of one.
+    pub(super) const fn is_list(&self) -> bool {
+        self.is_list
+    }
+
+    /// The cost under each policy of the limit that answered, which may lack some that were asked.
+    pub(super) fn costs(&self, limit: &Limit) -> Vec<u64> {
+        let cost = |member: &Member| {
+            let name = limit.parts().get(member.part()).map(sluicegate::LimitName::as_str);
+            let part = self.parts.iter().find(|part| Some(part.limit.as_str()) == name);
+            part.map_or(0, |part| part.cost.of(member))
+        };
+        limit.members().iter().map(cost).collect()
+    }
+
+    /// The most that the request takes of a policy, where nothing counts it.
+    pub(super) fn whole_cost(&self, registry: &Registry) -> u64 {
+        let whole = |part: &Part| Some(part.cost.whole(&registry.limit(&part.limit)?.limit));
+        self.parts.iter().filter_map(whole).max().unwrap_or(0)
+    }
+}
+
+const EXAMPLE: &str = r#"{"limit":"demo","key":"alice","cost":1}"#;
+const ACQUIRE_EXAMPLE: &str = r#"{"limit":"demo","key":"alice","cost":1,"within":"2s"}"#;
+
+/// A body as it is written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Fields {
+    #[serde(default, deserialize_with = "some")]
+    limit: Option<String>,
+    #[serde(default, deserialize_with = "some")]
+    key: Option<String>,
+    #[serde(default, deserialize_with = "some")]
+    cost: Option<CostBody>,
+    #[serde(default, deserialize_with = "some")]
+    limits: Option<Vec<Object<PartFields>>>,
+    #[serde(default, deserialize_with = "some")]
+    within: Option<String>,
+}
+
+/// One of several limits as it is written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PartFields {
+    limit: String,
+    key: String,
+    #[serde(default, deserialize_with = "some")]
+    cost: Option<CostBody>,
+}
+
+impl Fields {
+    fn asked(self) -> Result<Asked, ApiError> {
+        let Self { limit, key, cost, limits, within: _ } = self;
+        let Some(limits) = limits else {
+            let lacks = |field: &str| {
+                ApiError::malformed(format!(
+                    "the body lacks `{field}`: send {EXAMPLE}, or `limits` with several of these"
+                ))
+            };
+            let limit = limit.ok_or_else(|| lacks("limit"))?;
+            let key = key.ok_or_else(|| lacks("key"))?;
+            let part = Part { limit, key, cost: cost.map_or_else(Default::default, Into::into) };
+            return Ok(Asked { parts: vec![part], is_list: false });
+        };
+        let given = [("limit", limit.is_some()), ("key", key.is_some()), ("cost", cost.is_some())];
+        if let Some((field, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
+            return Err(ApiError::malformed(format!(
+                "`{field}` stands beside `limits`: move it into an entry of `limits`, or leave \
+                 `limits` out"
+            )));
+        }
+        Self::several(limits)
+    }
+
+    fn several(limits: Vec<Object<PartFields>>) -> Result<Asked, ApiError> {
+        if limits.is_empty() {
+            return Err(ApiError::malformed(
+                r#"`limits` is empty: name a limit, as in {"limits":[{"limit":"demo","key":"alice"}]}"#,
+            ));
+        }
+        if limits.len() > Asked::MOST {
+            return Err(ApiError::malformed(format!(
+                "`limits` has {} entries: send at most {} in one request",
+                limits.len(),
+                Asked::MOST
+            )));
+        }
+        let mut parts: Vec<Part> = Vec::with_capacity(limits.len());
+        for Object(PartFields { limit, key, cost }) in limits {
+            if parts.iter().any(|part| part.limit == limit) {
+                return Err(ApiError::malformed(format!(
+                    "`limits` has the limit `{}` twice: leave one out, or ask about its keys one \
+                     after another",
+                    shown(&limit)
+                )));
+            }
+            let cost = cost.map_or_else(Default::default, Into::into);
+            parts.push(Part { limit, key, cost });
+        }
+        Ok(Asked { parts, is_list: true })
+    }
+
+    fn span(&self) -> Result<Span, ApiError> {
+        /// Long enough for a queue, and short enough for what is between a client and the service.
+        const LONGEST: u64 = 10 * Span::MINUTE.as_micros();
+        let Some(text) = &self.within else {
+            return Err(ApiError::malformed(format!(
+                "the body lacks `within`, how long the request may wait: send {ACQUIRE_EXAMPLE}"
+            )));
+        };
+        // The longest span has 18 characters. Longer texts are not repeated in an error.
+        let text: String = text.chars().take(40).collect();
+        let span: Span = text.parse().map_err(|error: sluicegate::SpanError| {
+            ApiError::malformed(format!("`within`: {error}"))
+        })?;
+        if span.as_micros() > LONGEST {
+            return Err(ApiError::malformed(format!(
+                "`within` is {span}, but must be from 0s to 10min"
+            )));
+        }
+        Ok(span)
+    }
+}
+
+/// The beginning of a name that a client chose.
+pub(super) fn shown(name: &str) -> String {
+    let name: String = name.chars().take(64).collect();
+    name.escape_debug().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fields(json: &str) -> Result<Fields, ApiError> {
+        body::parse(json.as_bytes(), EXAMPLE)
+    }
+
+    fn problem(json: &str) -> String {
+        format!("{:?}", fields(json).and_then(Fields::asked).unwrap_err())
+    }
+
+    #[test]
+    fn one_limit_or_several_are_asked_and_never_both() {
+        let asked = |json: &str| fields(json).and_then(Fields::asked).unwrap();
+        let one = asked(r#"{"limit":"a","key":"k","cost":3}"#);
+        assert_eq!((one.names().collect::<Vec<_>>(), one.is_list()), (vec!["a"], false));
+        let two =
+            asked(r#"{"limits":[{"limit":"a","key":"k"},{"limit":"b","key":"j","cost":{"p":2}}]}"#);
+        assert_eq!((two.names().collect::<Vec<_>>(), two.is_list()), (vec!["a", "b"], true));
+        for (body, words) in [
+            (r#"{"limits":[]}"#, "`limits` is empty"),
+            (r#"{"limits":[{"limit":"a","key":"k"}],"limit":"b"}"#, "`limit` stands beside"),
+            (r#"{"limits":[{"limit":"a","key":"k"}],"key":"b"}"#, "`key` stands beside"),
+            (r#"{"limits":[{"limit":"a","key":"k"}],"cost":1}"#, "`cost` stands beside"),
+            (r#"{"limits":[{"limit":"a","key":"k"},{"limit":"a","key":"j"}]}"#, "`a` twice"),
+            (r#"{"limits":[{"limit":"a"}]}"#, "missing field `key`"),
+            (r#"{"limits":[["a","k"]]}"#, "an object"),
+            (r#"{"limits":[{"limit":"a","key":"k","limits":[]}]}"#, "unknown field `limits`"),
+            (r#"{"limits":null}"#, "null"),
+            (r#"{"limits":{"limit":"a","key":"k"}}"#, "a sequence"),
+            (r#"{"key":"k"}"#, "lacks `limit`"),
+            (r#"{"limit":"a"}"#, "lacks `key`"),
+        ] {
+            assert!(problem(body).contains(words), "{body}: {}", problem(body));
+        }
+    }
+
+    #[test]
+    fn the_number_of_limits_is_bounded() {
+        let body = |count: usize| {
+            let one = |number: usize| format!(r#"{{"limit":"l{number}","key":"k"}}"#);
+            format!(r#"{{"limits":[{}]}}"#, (0..count).map(one).collect::<Vec<_>>().join(","))
+        };
+        assert!(fields(&body(16)).and_then(Fields::asked).is_ok());
+        assert!(problem(&body(17)).contains("at most 16"));
+    }
+
+    #[test]
+    fn a_wait_is_a_length_of_time_and_at_most_ten_minutes() {
+        let span = |within: &str| {
+            let body = format!(r#"{{"limit":"a","key":"k","within":{within}}}"#);
+            fields(&body).and_then(|fields| fields.span()).map(Span::as_micros)
+        };
+        for (within, micros) in [
+            (r#""500ms""#, 500_000),
+            (r#""2s""#, 2_000_000),
+            (r#""s""#, 1_000_000),
+            (r#""10min""#, 600_000_000),
+            (r#""0s""#, 0),
+        ] {
+            assert_eq!(span(within).unwrap(), micros, "{within}");
+        }
+        for nonsense in [
+            r#""""#,
+            r#""2""#,
+            "2",
+            "2.5",
+            r#""2.5s""#,
+            r#""-1s""#,
+            r#""2m""#,
+            r#""2 s""#,
+            r#""1h""#,
+            r#""601s""#,
+            r#""99999999999999999999s""#,
+            "null",
+            "true",
+            r#"["2s"]"#,
+        ] {
+            assert!(span(nonsense).is_err(), "{nonsense}");
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Costs in request bodies, read strictly.
+
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, Unexpected, Visitor};
+use sluicegate::{Cost, Limit};
+
+use crate::cost::AskedCost;
+
+/// A cost: one number, or a map policy → number, in which policies that it doesn't name cost nothing.
+#[derive(Debug, PartialEq)]
+pub(super) enum CostBody {
+    Same(u64),
+    Each(Vec<(String, u64)>),
+}
+
+impl From<CostBody> for AskedCost {
+    fn from(body: CostBody) -> Self {
+        match body {
+            CostBody::Same(units) => Self { rest: Some(units), each: Vec::new() },
+            CostBody::Each(each) => Self { rest: None, each },
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for CostBody {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(CostVisitor { least: 1, may_be_map: true })
+    }
+}
+
+/// One number of a map.
+struct Units(u64);
+
+impl<'de> Deserialize<'de> for Units {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match deserializer.deserialize_any(CostVisitor { least: 0, may_be_map: false })? {
+            CostBody::Same(units) => Ok(Self(units)),
+            CostBody::Each(_) => Err(D::Error::custom("a cost must be a number")),
+        }
+    }
+}
+
+/// Accepts only integers in range (not `1.0` or `1e3`) and maps of them.
+struct CostVisitor {
+    least: u64,
+    may_be_map: bool,
+}
+
+impl<'de> Visitor<'de> for CostVisitor {
+    type Value = CostBody;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a cost that is a whole number from {} to {}", self.least, Cost::MAX)?;
+        if self.may_be_map { f.write_str(", or a map from policy to number") } else { Ok(()) }
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, units: u64) -> Result<CostBody, E> {
+        if (self.least..=Cost::MAX.get()).contains(&units) {
+            Ok(CostBody::Same(units))
+        } else {
+            Err(E::invalid_value(Unexpected::Unsigned(units), &self))
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<CostBody, A::Error> {
+        if !self.may_be_map {
+            while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+            return Err(A::Error::invalid_type(Unexpected::Map, &self));
+        }
+        let mut each: Vec<(String, u64)> = Vec::new();
+        while let Some((policy, Units(units))) = map.next_entry::<String, Units>()? {
+            // Bounded, so that the search for duplicates stays short.
+            if each.len() >= Limit::MAX_POLICIES {
+                return Err(A::Error::custom("the cost names more policies than a limit can have"));
+            }
+            if each.iter().any(|(earlier, _)| *earlier == policy) {
+                return Err(A::Error::custom(format!(
+                    "the cost of policy `{}` is set twice",
+                    policy.escape_debug()
+                )));
+            }
+            each.push((policy, units));
+        }
+        // It would touch nothing, which nobody asks for on purpose.
+        if each.is_empty() {
+            return Err(A::Error::custom(
+                "the cost names no policy: name one, as in {\"tokens\":1}, or leave the cost out",
+            ));
+        }
+        Ok(CostBody::Each(each))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cost(json: &str) -> Option<CostBody> {
+        serde_json::from_str(json).ok()
+    }
+
+    #[test]
+    fn a_cost_is_a_whole_number_or_a_map_of_them() {
+        assert_eq!(cost("3"), Some(CostBody::Same(3)));
+        assert_eq!(cost("9007199254740991"), Some(CostBody::Same((1 << 53) - 1)));
+        assert_eq!(
+            cost(r#"{"a":0,"b":2}"#),
+            Some(CostBody::Each(vec![("a".into(), 0), ("b".into(), 2)]))
+        );
+        for malformed in [
+            "0",
+            "-1",
+            "1.5",
+            "1.0",
+            "1e3",
+            "9007199254740992",
+            "18446744073709551616",
+            "1e400",
+            "null",
+            "true",
+            r#""1""#,
+            "[1]",
+            r#"{"a":-1}"#,
+            r#"{"a":1.5}"#,
+            r#"{"a":{"b":1}}"#,
+            r#"{"a":null}"#,
+            r#"{"a":1,"a":2}"#,
+            "{}",
+            "NaN",
+            "",
+        ] {
+            assert_eq!(cost(malformed), None, "{malformed}");
+        }
+    }
+}
