@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use sluicegate::Span;
 
-use crate::commands::CostArg;
+use crate::commands::{CostArg, ServiceUrl};
 use crate::replay::ReplayArgs;
 use crate::setup::{SetupArgs, parse_address, parse_deadline, parse_grace};
 
@@ -18,7 +18,8 @@ macro_rules! ask_help {
             $examples,
             "
 
-The embedded store (memory:) lives as long as one command: every key is fresh in it.
+The embedded store (memory:) lives as long as one command: every key is fresh in it. --server asks a
+running service instead of a store.
 
 Exit status: 0 allowed or done, 1 denied, 2 something to correct, 3 the store failed."
         )
@@ -33,6 +34,7 @@ Examples:
   sluicegate serve
   sluicegate serve --config limits.yaml --listen 0.0.0.0:8080
   sluicegate check --config limits.yaml --limit login --key alice
+  sluicegate check --server http://127.0.0.1:8080 --limit demo --key alice
   sluicegate config check limits.yaml
 
 Exit status: 0 allowed or done, 1 denied or failed, 2 something to correct, 3 the store failed.")]
@@ -46,6 +48,12 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 #[non_exhaustive]
 pub(crate) enum Command {
+    /// Wait until a key has a request's cost to take, or be denied at once if that takes too long
+    #[command(after_help = ACQUIRE_HELP)]
+    Acquire(AcquireArgs),
+    /// Take a cost from a key in any case, into debt: for what was used already
+    #[command(after_help = CHARGE_HELP)]
+    Charge(AskArgs),
     /// Take a request's cost from a key, or be denied
     #[command(after_help = CHECK_HELP)]
     Check(AskArgs),
@@ -73,7 +81,20 @@ Exit status: 0 all passed, 1 a case failed, 2 the file can't be read, 3 the stor
     /// Run the service: an HTTP API, metrics, and a page at /
     #[command(after_help = SERVE_HELP)]
     Serve(ServeArgs),
+    /// Take as much of a cost from a key as there is
+    #[command(after_help = TAKE_HELP)]
+    Take(AskArgs),
 }
+
+const ACQUIRE_HELP: &str = ask_help!(
+    "  sluicegate acquire --limit demo --key alice --within 2s --store redis://127.0.0.1:6379
+  sluicegate acquire --server http://127.0.0.1:8080 --limit demo --key alice --within 500ms && ./job"
+);
+
+const CHARGE_HELP: &str = ask_help!(
+    "  sluicegate charge --limit demo --key alice --cost 5 --store redis://127.0.0.1:6379
+  sluicegate charge --server http://127.0.0.1:8080 --limit llm --key alice --cost tokens=1200"
+);
 
 const CHECK_HELP: &str = ask_help!(
     "  sluicegate check --limit demo --key alice --store redis://127.0.0.1:6379
@@ -93,6 +114,11 @@ const REFUND_HELP: &str = ask_help!(
 const RESET_HELP: &str = ask_help!(
     "  sluicegate reset --limit demo --key alice --store redis://127.0.0.1:6379
   sluicegate reset --config limits.yaml --limit llm --key alice --json"
+);
+
+const TAKE_HELP: &str = ask_help!(
+    "  sluicegate take --limit demo --key alice --cost 50 --store redis://127.0.0.1:6379
+  sluicegate take --server http://127.0.0.1:8080 --limit demo --key alice --cost 50 --json"
 );
 
 const SERVE_HELP: &str = "\
@@ -140,7 +166,19 @@ pub(crate) struct ServeArgs {
     pub(crate) shutdown_timeout: Span,
 }
 
-/// Arguments of `check`, `peek`, `refund` and `reset`.
+/// Arguments of `acquire`.
+#[derive(Args, Debug)]
+#[non_exhaustive]
+pub(crate) struct AcquireArgs {
+    #[command(flatten)]
+    pub(crate) ask: AskArgs,
+
+    /// How long to wait for the units at most, 10min or less
+    #[arg(long, value_name = "SPAN", value_parser = parse_grace)]
+    pub(crate) within: Span,
+}
+
+/// Arguments of the commands that ask a limit.
 #[derive(Args, Debug)]
 #[non_exhaustive]
 pub(crate) struct AskArgs {
@@ -164,8 +202,16 @@ pub(crate) struct AskArgs {
     #[arg(long)]
     pub(crate) json: bool,
 
+    /// The URL of a running service to ask instead of a store: http://HOST:PORT or https://HOST:PORT
+    #[arg(long, value_name = "URL", conflicts_with_all = ["config", "store"])]
+    pub(crate) server: Option<ServiceUrl>,
+
+    /// The admin token, which a service asks for at a charge, refund or reset
+    #[arg(long, value_name = "TOKEN", env = "SLUICEGATE_ADMIN_TOKEN", hide_env_values = true)]
+    pub(crate) admin_token: Option<String>,
+
     /// How long the store may take, its connection included [default: 1s, or what the config file
-    /// says if that is longer]
+    /// says if that is longer]; or the service [default: 5s]
     #[arg(long, value_name = "SPAN", value_parser = parse_deadline)]
     pub(crate) deadline: Option<Span>,
 }

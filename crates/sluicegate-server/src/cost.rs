@@ -40,6 +40,14 @@ impl AskedCost {
         let most = counts.max().filter(|units| *units > 0);
         most.or_else(|| limit.members().iter().map(|member| self.of(member)).max()).unwrap_or(0)
     }
+
+    /// Whether it takes anything of the policy called `policy`.
+    pub(crate) fn touches(&self, policy: &str) -> bool {
+        match self.each.iter().find(|(name, _)| name == policy) {
+            Some((_, units)) => *units > 0,
+            None => self.rest.is_some() || self.each.is_empty(),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -62,6 +70,7 @@ mod tests {
             let members = limit.members();
             assert_eq!([cost.of(&members[0]), cost.of(&members[1])], costs, "{cost:?}");
             assert_eq!(cost.whole(&limit), whole, "{cost:?}");
+            assert_eq!(["a", "b"].map(|name| cost.touches(name)), costs.map(|units| units > 0));
         }
     }
 

@@ -18,6 +18,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 use crate::cli::{Cli, Command};
+use crate::commands::Verb;
 use crate::output::{Exit, Failure};
 
 /// The program: reads the arguments, does what they say, and returns the exit status.
@@ -41,10 +42,15 @@ pub fn run() -> ExitCode {
 async fn dispatch(command: Command) -> ExitCode {
     let done: Result<Exit, Failure> = match command {
         Command::Serve(args) => http::serve(args).await,
-        Command::Check(args) => commands::ask(commands::Verb::Check, args).await,
-        Command::Peek(args) => commands::ask(commands::Verb::Peek, args).await,
-        Command::Refund(args) => commands::ask(commands::Verb::Refund, args).await,
-        Command::Reset(args) => commands::ask(commands::Verb::Reset, args).await,
+        Command::Acquire(args) => {
+            commands::ask(Verb::Acquire { within: args.within }, args.ask).await
+        }
+        Command::Charge(args) => commands::ask(Verb::Charge, args).await,
+        Command::Check(args) => commands::ask(Verb::Check, args).await,
+        Command::Peek(args) => commands::ask(Verb::Peek, args).await,
+        Command::Refund(args) => commands::ask(Verb::Refund, args).await,
+        Command::Reset(args) => commands::ask(Verb::Reset, args).await,
+        Command::Take(args) => commands::ask(Verb::Take, args).await,
         Command::Config(args) => commands::config(&args).await,
         Command::Conformance(args) => commands::conformance(args).await,
         Command::Replay(args) => return replay::run(args).await,

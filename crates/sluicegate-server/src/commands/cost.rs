@@ -2,7 +2,9 @@
 
 use std::str::FromStr;
 
-use sluicegate::{Ask, Cost};
+use sluicegate::Cost;
+
+use crate::cost::AskedCost;
 
 /// `N`, or `POLICY=N` for one policy; those that aren't named then cost nothing without an `N`.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -14,27 +16,29 @@ pub(crate) enum CostArg {
 }
 
 impl CostArg {
-    /// Adds the costs to what is asked.
+    /// What the arguments say together.
     ///
     /// # Errors
-    /// When there are two numbers for every policy.
-    pub(crate) fn add_all<'a>(costs: &'a [Self], mut ask: Ask<'a>) -> Result<Ask<'a>, String> {
-        let mut same = 0;
+    /// When there are two numbers for one policy, or for every policy.
+    pub(crate) fn together(costs: &[Self]) -> Result<AskedCost, String> {
+        let mut asked = AskedCost::default();
         for cost in costs {
-            ask = match cost {
-                Self::Same(units) => {
-                    same += 1;
-                    ask.cost(*units)
+            match cost {
+                Self::Same(units) if asked.rest.is_none() => asked.rest = Some(*units),
+                Self::Same(_) => {
+                    return Err("--cost N is given more than once: write POLICY=N for one policy"
+                        .to_owned());
                 }
-                Self::Of(policy, units) => ask.cost_of(policy, *units),
-            };
+                Self::Of(policy, _) if asked.each.iter().any(|(name, _)| name == policy) => {
+                    return Err(format!(
+                        "--cost {}=N is given more than once: give one number for it",
+                        policy.escape_debug()
+                    ));
+                }
+                Self::Of(policy, units) => asked.each.push((policy.clone(), *units)),
+            }
         }
-        if same > 1 {
-            return Err(
-                "--cost N is given more than once: write POLICY=N for one policy".to_owned()
-            );
-        }
-        Ok(ask)
+        Ok(asked)
     }
 }
 
@@ -86,8 +90,16 @@ mod tests {
     }
 
     #[test]
-    fn one_number_for_all_is_enough() {
-        let costs = [CostArg::Same(1), CostArg::Same(2)];
-        assert!(CostArg::add_all(&costs, Ask::new("k")).unwrap_err().contains("more than once"));
+    fn one_number_for_all_and_for_each_is_enough() {
+        let together = |costs: &[&str]| {
+            let costs: Vec<CostArg> = costs.iter().map(|cost| cost.parse().unwrap()).collect();
+            CostArg::together(&costs)
+        };
+        assert_eq!(together(&[]), Ok(AskedCost::default()));
+        let both = AskedCost { rest: Some(1), each: vec![("a".to_owned(), 0)] };
+        assert_eq!(together(&["a=0", "1"]), Ok(both));
+        for twice in [&["1", "2"][..], &["a=1", "1", "a=1"]] {
+            assert!(together(twice).unwrap_err().contains("more than once"), "{twice:?}");
+        }
     }
 }

@@ -46,8 +46,18 @@ fn a_check_prints_a_line_per_policy() {
 
 #[test]
 fn every_verb_has_json_like_the_service() {
-    for (verb, remaining) in [("check", 19), ("peek", 20), ("refund", 20), ("reset", 20)] {
-        let done = sluicegate(&[verb, "--limit", "demo", "--key", "alice", "--json"]);
+    for (verb, remaining) in [
+        ("acquire", 19),
+        ("charge", 19),
+        ("check", 19),
+        ("peek", 20),
+        ("refund", 20),
+        ("reset", 20),
+        ("take", 19),
+    ] {
+        let within = if verb == "acquire" { &["--within", "2s"][..] } else { &[] };
+        let args = [&[verb, "--limit", "demo", "--key", "alice", "--json"], within].concat();
+        let done = sluicegate(&args);
         assert_eq!((done.status, done.stderr.as_str()), (0, ""), "{verb}");
         let mut expected = json!({
             "allowed": true, "limit": "demo", "source": "store", "binding": null,
@@ -61,6 +71,7 @@ fn every_verb_has_json_like_the_service() {
         match verb {
             "refund" => expected["policies"][0]["given_back"] = json!(0),
             "reset" => expected["forgotten"] = json!(false),
+            "take" => expected["granted"] = json!(1),
             _ => {}
         }
         assert_eq!(done.json(), expected, "{verb}");

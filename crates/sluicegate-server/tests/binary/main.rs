@@ -11,6 +11,7 @@ mod connect;
 mod readme;
 mod redis;
 mod reload;
+mod remote;
 mod serve;
 mod several;
 mod stop;

@@ -1,0 +1,183 @@
+//! An answer as lines of text.
+
+use std::fmt::Write as _;
+
+use sluicegate::Span;
+use sluicegate_core::printable;
+
+use super::verb::Verb;
+use crate::answer::{Answer, PolicyAnswer};
+use crate::cost::AskedCost;
+use crate::output::{counted, say};
+
+/// Prints a line per policy.
+pub(super) fn print(verb: Verb, answer: &Answer<'_>, cost: &AskedCost) {
+    for line in lines(verb, answer, cost) {
+        say(line);
+    }
+}
+
+fn lines(verb: Verb, answer: &Answer<'_>, cost: &AskedCost) -> Vec<String> {
+    // A service may be anybody.
+    let limit = printable(&answer.limit);
+    let mut lines = Vec::new();
+    if let Some(reason) = without_policies(answer) {
+        let verdict = match verb {
+            Verb::Charge | Verb::Refund | Verb::Reset => "unchanged",
+            _ => verdict(answer.allowed),
+        };
+        lines.push(format!("{verdict:7}  {limit}  {reason}"));
+    }
+    if let Some(granted) = answer.granted.filter(|units| *units > 0) {
+        lines.push(format!("granted  {limit}  {}", counted(granted, "unit")));
+    }
+    for policy in &answer.policies {
+        let done = Done::of(verb, answer, policy, cost);
+        let name = format!("{limit}/{}", printable(&policy.name));
+        lines.push(line(&done, &name, policy));
+    }
+    lines
+}
+
+/// Why the policies have nothing to say, or don't decide.
+fn without_policies(answer: &Answer<'_>) -> Option<&'static str> {
+    match &*answer.source {
+        "fallback" if answer.policies.is_empty() => {
+            Some("the store failed; the limit's on_store_failure decided")
+        }
+        "bypass" if answer.allowed => {
+            Some("nothing was asked: the limit is off, or the key is on its allow list")
+        }
+        "bypass" => Some("nothing was asked: the key is on the limit's block list"),
+        // What a policy refuses, a policy binds.
+        _ if !answer.allowed && answer.binding.is_none() => Some("the embedded store is full"),
+        _ => None,
+    }
+}
+
+/// What happened to one policy: a word, and what there is to say about it.
+struct Done(&'static str, Option<String>);
+
+impl Done {
+    fn of(verb: Verb, answer: &Answer<'_>, policy: &PolicyAnswer<'_>, cost: &AskedCost) -> Self {
+        let unchanged = |why: &str| Self("unchanged", Some(why.to_owned()));
+        match (verb, policy.given_back, answer.forgotten) {
+            (Verb::Charge, ..) if cost.touches(&policy.name) => Self("charged", None),
+            (Verb::Charge, ..) | (Verb::Refund, None, _) => unchanged("its cost is 0"),
+            (Verb::Refund, Some(0), _) => unchanged("nothing had been taken"),
+            (Verb::Refund, Some(units), _) => {
+                Self("refunded", Some(format!("{} given back", counted(units, "unit"))))
+            }
+            (Verb::Reset, _, Some(true)) => Self("forgotten", None),
+            (Verb::Reset, ..) => unchanged("nothing was known of the key"),
+            (Verb::Acquire { .. } | Verb::Check | Verb::Peek | Verb::Take, ..) => {
+                Self(verdict(policy.allowed), None)
+            }
+        }
+    }
+}
+
+const fn verdict(allowed: bool) -> &'static str {
+    if allowed { "allowed" } else { "denied" }
+}
+
+fn line(Done(word, about): &Done, name: &str, policy: &PolicyAnswer<'_>) -> String {
+    let mut line = format!("{word:7}  {name}  ");
+    if let Some(about) = about {
+        let _ = write!(line, "{about}, ");
+    }
+    // Writing into a string can't fail.
+    let _ = match (policy.remaining, policy.limit) {
+        (Some(remaining), Some(limit)) => write!(line, "{remaining} of {limit} left"),
+        (Some(remaining), None) => write!(line, "{remaining} left"),
+        (None, _) => write!(line, "any number left"),
+    };
+    let _ = match policy.retry_after_us {
+        None => write!(line, ", could never pass"),
+        Some(0) => Ok(()),
+        Some(micros) => write!(line, ", retry after {}", words(micros)),
+    };
+    if policy.wait_us > 0 {
+        let _ = write!(line, ", act in {}", words(policy.wait_us));
+    }
+    let _ = match policy.reset_after_us {
+        Some(0) => write!(line, ", like new"),
+        Some(micros) => write!(line, ", like new in {}", words(micros)),
+        None => Ok(()),
+    };
+    if policy.shadow {
+        line.push_str(" (only watching)");
+    }
+    line
+}
+
+fn words(micros: u64) -> String {
+    Span::from_micros(micros).unwrap_or(Span::MAX).in_words()
+}
+
+#[cfg(test)]
+mod tests {
+    use sluicegate::{Ask, Decision, Limiter, MemoryStore};
+
+    use super::*;
+
+    fn limiter(policies: &[&str]) -> Limiter<MemoryStore> {
+        Limiter::new(MemoryStore::new(), sluicegate::limit("l", policies).unwrap())
+    }
+
+    fn said(verb: Verb, decision: &Decision, cost: &AskedCost) -> Vec<String> {
+        lines(verb, &Answer::new("l", decision), cost)
+    }
+
+    #[test]
+    fn each_policy_has_a_readable_line() {
+        let check = |policies: &[&str], cost: u64| {
+            let decision = limiter(policies).check_now(Ask::new("k").cost(cost)).unwrap();
+            said(Verb::Check, &decision, &AskedCost::default())
+        };
+        assert_eq!(
+            check(
+                &["token_bucket 10/s burst 20", "smooth 1/s start full", "gcra 0/s shadow as s"],
+                1
+            ),
+            [
+                "allowed  l/token_bucket  19 of 20 left, like new in 100 ms",
+                "allowed  l/smooth  any number left, like new in 1 s",
+                "denied   l/s  0 of 0 left, could never pass, like new (only watching)",
+            ]
+        );
+        assert_eq!(
+            check(&["gcra 1/s burst 2"], 3),
+            ["denied   l/gcra  2 of 2 left, could never pass, like new"]
+        );
+    }
+
+    #[test]
+    fn a_charge_says_what_it_touched_and_a_grant_how_much_it_is() {
+        let limiter = limiter(&["gcra 1/h burst 5 as a", "fixed_window 9/d as b"]);
+        let cost = AskedCost { rest: None, each: vec![("a".to_owned(), 7)] };
+        let decision = limiter.charge_now(cost.ask(b"k")).unwrap();
+        let charged = said(Verb::Charge, &decision, &cost);
+        assert!(charged[0].starts_with("charged  l/a  0 of 5 left, "), "{charged:?}");
+        assert!(charged[1].starts_with("unchanged  l/b  its cost is 0, 9 of 9"), "{charged:?}");
+        let cost = AskedCost { rest: Some(8), each: Vec::new() };
+        let decision = limiter.take_up_to_now(cost.ask(b"j")).unwrap();
+        let answer = Answer::new("l", &decision).granting(&decision, || 8);
+        let granted = lines(Verb::Take, &answer, &cost);
+        assert_eq!(granted[0], "granted  l  5 units");
+        assert!(granted[2].starts_with("allowed  l/b  4 of 9 left"), "{granted:?}");
+    }
+
+    #[test]
+    fn who_decides_without_a_policy_is_said() {
+        let cost = AskedCost::default();
+        let blocked = said(Verb::Check, &Decision::bypass(false), &cost);
+        assert_eq!(
+            blocked,
+            ["denied   l  nothing was asked: the key is on the limit's block list"]
+        );
+        let mut full = limiter(&["gcra 1/s"]).peek_now("k").unwrap();
+        full.turn_away_for_room(Span::SECOND);
+        assert_eq!(said(Verb::Check, &full, &cost)[0], "denied   l  the embedded store is full");
+    }
+}

@@ -1,0 +1,43 @@
+//! What is asked of a limit on the command line.
+
+use sluicegate::Span;
+
+/// What is asked of a limit.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Verb {
+    Acquire { within: Span },
+    Charge,
+    Check,
+    Peek,
+    Refund,
+    Reset,
+    Take,
+}
+
+impl Verb {
+    /// The call of a service that does the same.
+    pub(super) const fn path(self) -> &'static str {
+        match self {
+            Self::Acquire { .. } => "/v1/acquire",
+            Self::Charge => "/v1/charge",
+            Self::Check => "/v1/check",
+            Self::Peek => "/v1/peek",
+            Self::Refund => "/v1/refund",
+            Self::Reset => "/v1/reset",
+            Self::Take => "/v1/take",
+        }
+    }
+
+    /// Whether the service may ask for its admin token.
+    pub(super) const fn needs_token(self) -> bool {
+        matches!(self, Self::Charge | Self::Refund | Self::Reset)
+    }
+
+    /// How long it may wait for units.
+    pub(super) const fn wait(self) -> Span {
+        match self {
+            Self::Acquire { within } => within,
+            _ => Span::ZERO,
+        }
+    }
+}
