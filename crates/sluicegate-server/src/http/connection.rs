@@ -16,7 +16,7 @@ use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use rustix::net::{Shutdown, shutdown};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 
 use super::client::Client;
@@ -88,9 +88,9 @@ impl AsyncRead for UntilEnding {
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         while this.stream.poll_read_ready(context)?.is_ready() {
-            match this.stream.try_read_buf(buffer) {
+            match this.read(buffer) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                read => return Poll::Ready(read.map(|_| ())),
+                read => return Poll::Ready(read),
             }
         }
         this.has_ended = this.has_ended || this.ending.as_mut().poll(context).is_ready();
@@ -102,6 +102,18 @@ impl AsyncRead for UntilEnding {
 }
 
 impl UntilEnding {
+    /// Reads what has arrived.
+    fn read(&self, buffer: &mut ReadBuf<'_>) -> io::Result<()> {
+        let room = buffer.remaining();
+        let mut count = 0;
+        let read = self.stream.try_io(Interest::READABLE, || {
+            count = self.stream.try_read_buf(buffer)?;
+            // Where there was room for more, nothing is left: the runtime needn't ask the system again.
+            if (1..room).contains(&count) { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
+        });
+        if count > 0 { Ok(()) } else { read }
+    }
+
     /// Writes as soon as that is possible.
     fn poll_to_write(
         &self,
