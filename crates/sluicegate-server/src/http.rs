@@ -14,6 +14,7 @@ mod gates;
 mod guard;
 mod listener;
 mod metrics;
+mod openapi;
 mod page;
 mod recent;
 mod router;

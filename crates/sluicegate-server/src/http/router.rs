@@ -7,41 +7,54 @@ use axum::http::header::X_CONTENT_TYPE_OPTIONS;
 use axum::http::{HeaderValue, StatusCode};
 use axum::middleware::map_response;
 use axum::response::Response;
-use axum::routing::{get, post};
+use axum::routing::{MethodRouter, get, post};
 
 use super::error::ApiError;
 use super::service::Service;
-use super::{acquire, decide, page, status};
+use super::{acquire, decide, openapi, page, status};
 
 /// Everything that the service answers.
 pub(super) fn all(service: Arc<Service>) -> Router {
-    let router = health_router()
-        .route("/", get(page::page))
-        .route("/metrics", get(status::metrics))
-        .route("/v1/acquire", post(acquire::acquire))
-        .route("/v1/charge", post(decide::charge))
-        .route("/v1/check", post(decide::check))
-        .route("/v1/limits", get(status::limits))
-        .route("/v1/peek", post(decide::peek))
-        .route("/v1/recent", get(status::recent))
-        .route("/v1/refund", post(decide::refund))
-        .route("/v1/reset", post(decide::reset))
-        .route("/v1/take", post(decide::take));
-    complete(router, service)
+    complete(routes(), service)
 }
 
 /// What a listener for health checks alone answers.
 pub(super) fn health(service: Arc<Service>) -> Router {
-    complete(health_router(), service)
+    complete(health_routes(), service)
 }
 
-fn health_router() -> Router<Arc<Service>> {
-    Router::new().route("/healthz", get(status::healthz)).route("/readyz", get(status::readyz))
+/// A path and its methods.
+type Route = (&'static str, MethodRouter<Arc<Service>>);
+
+fn routes() -> Vec<Route> {
+    let mut routes = vec![
+        ("/", get(page::page)),
+        ("/metrics", get(status::metrics)),
+        ("/v1/acquire", post(acquire::acquire)),
+        ("/v1/charge", post(decide::charge)),
+        ("/v1/check", post(decide::check)),
+        ("/v1/limits", get(status::limits)),
+        ("/v1/openapi.json", get(openapi::document)),
+        ("/v1/peek", post(decide::peek)),
+        ("/v1/recent", get(status::recent)),
+        ("/v1/refund", post(decide::refund)),
+        ("/v1/reset", post(decide::reset)),
+        ("/v1/take", post(decide::take)),
+    ];
+    routes.extend(health_routes());
+    routes
+}
+
+fn health_routes() -> Vec<Route> {
+    vec![("/healthz", get(status::healthz)), ("/readyz", get(status::readyz))]
 }
 
 /// What holds for all routes of a router.
-fn complete(routes: Router<Arc<Service>>, service: Arc<Service>) -> Router {
-    routes
+fn complete(routes: Vec<Route>, service: Arc<Service>) -> Router {
+    let router = routes
+        .into_iter()
+        .fold(Router::new(), |router, (path, methods)| router.route(path, methods));
+    router
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed)
         .layer(map_response(harden))
@@ -53,7 +66,7 @@ async fn not_found() -> ApiError {
         StatusCode::NOT_FOUND,
         "not_found",
         "there is nothing here: the API is /v1/check, /v1/peek, /v1/take, /v1/acquire, /v1/charge, \
-         /v1/refund, /v1/reset and /v1/limits",
+         /v1/refund, /v1/reset and /v1/limits, which /v1/openapi.json describes",
     )
 }
 
@@ -93,6 +106,17 @@ mod tests {
         let status = response.status();
         let body = to_bytes(response.into_body(), 1 << 20).await.unwrap();
         (status, String::from_utf8(body.to_vec()).unwrap())
+    }
+
+    /// A router can't be asked for its routes, so no client could find out.
+    #[test]
+    fn every_route_is_described_and_nothing_else() {
+        let document: serde_json::Value =
+            serde_json::from_str(include_str!("openapi.json")).unwrap();
+        let described: Vec<_> = document["paths"].as_object().unwrap().keys().cloned().collect();
+        let mut routes: Vec<_> = routes().into_iter().map(|(path, _)| path).collect();
+        routes.sort_unstable();
+        assert_eq!(described, routes);
     }
 
     #[tokio::test]

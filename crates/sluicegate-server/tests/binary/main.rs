@@ -8,6 +8,7 @@ mod bad_requests;
 mod command_line;
 mod conformance;
 mod connect;
+mod openapi;
 mod readme;
 mod redis;
 mod reload;

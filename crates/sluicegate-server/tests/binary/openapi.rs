@@ -1,0 +1,319 @@
+//! The service does what its OpenAPI document says.
+
+use std::collections::BTreeSet;
+
+use jsonschema::Validator;
+use serde_json::{Value, json};
+
+use crate::support::{Client, File, Reply, Service, binary};
+
+/// The limits that the examples name.
+const LIMITS: &str = r#"
+limits:
+  demo: {policies: ["token_bucket 10/h burst 20"], block: [mallory]}
+  user: {policies: ["token_bucket 10/h"]}
+  org: {policies: ["fixed_window 1000/h as tokens"]}
+  llm: {policies: ["fixed_window 60/h as requests", "fixed_window 90000/h as tokens"]}
+  odd:
+    policies:
+      - "smooth 1/h start full"
+      - "shaper 1/min queue 9"
+      - "gcra 1/h shadow as s"
+      - "sliding_log 9/d and 1/h shadow as log"
+"#;
+
+struct Document(Value);
+
+impl Document {
+    fn of(service: &Service) -> Self {
+        Self(service.get("/v1/openapi.json").json())
+    }
+
+    /// Every path with its method and what is said of that.
+    fn operations(&self) -> impl Iterator<Item = (&str, &str, &Value)> {
+        let paths = self.0["paths"].as_object().unwrap().iter();
+        paths.flat_map(|(path, methods)| {
+            let methods = methods.as_object().unwrap().iter();
+            methods.map(move |(method, operation)| (path.as_str(), method.as_str(), operation))
+        })
+    }
+
+    fn responses<'d>(&'d self, operation: &'d Value) -> impl Iterator<Item = (u16, &'d Value)> {
+        let responses = operation["responses"].as_object().unwrap().iter();
+        responses.map(|(status, response)| (status.parse().unwrap(), self.resolved(response)))
+    }
+
+    /// What a reference stands for.
+    fn resolved<'d>(&'d self, value: &'d Value) -> &'d Value {
+        match value["$ref"].as_str() {
+            Some(reference) => self.0.pointer(reference.strip_prefix('#').unwrap()).unwrap(),
+            None => value,
+        }
+    }
+
+    /// Accepts what a schema of the document describes, and no field that it doesn't.
+    fn validator(&self, schema: &Value) -> Validator {
+        let mut whole = json!({"allOf": [schema], "components": self.0["components"]});
+        close(&mut whole);
+        jsonschema::draft202012::new(&whole).unwrap()
+    }
+}
+
+/// Forbids fields that aren't described: clients have to ignore them, and we mustn't forget them.
+fn close(schema: &mut Value) {
+    match schema {
+        Value::Array(items) => items.iter_mut().for_each(close),
+        Value::Object(members) => {
+            members.values_mut().for_each(close);
+            if members.get("type") == Some(&json!("object")) && members.contains_key("properties") {
+                members.insert("additionalProperties".to_owned(), json!(false));
+            }
+        }
+        _ => {}
+    }
+}
+
+#[track_caller]
+fn assert_valid(validator: &Validator, value: &Value, what: &str) {
+    let errors: Vec<_> = validator.iter_errors(value).map(|error| error.to_string()).collect();
+    assert!(errors.is_empty(), "{what}: {errors:?}: {value}");
+}
+
+/// The only content type, and what is said of it.
+fn content(value: &Value) -> (&str, &Value) {
+    let content = value["content"].as_object().unwrap();
+    assert_eq!(content.len(), 1, "{value}");
+    let (kind, content) = content.iter().next().unwrap();
+    (kind, content)
+}
+
+fn examples(content: &Value) -> impl Iterator<Item = (&str, &Value)> {
+    let examples = content["examples"].as_object().into_iter().flatten();
+    examples.map(|(name, example)| (name.as_str(), &example["value"]))
+}
+
+/// Services in every mood that an answer depends on.
+struct Services {
+    local: Service,
+    guarded: Service,
+    without_token: Service,
+    without_store: Service,
+}
+
+impl Services {
+    fn start() -> Self {
+        let file = File::new("limits.yaml", LIMITS);
+        let config = ["--config", file.path()];
+        let with =
+            |listen: &str, more: &[&str]| Service::start_on(listen, &[&config[..], more].concat());
+        Self {
+            local: with("127.0.0.1:0", &[]),
+            guarded: with("0.0.0.0:0", &["--admin-token", "s3cret"]),
+            without_token: with("0.0.0.0:0", &[]),
+            without_store: with("127.0.0.1:0", &["--store", "redis://127.0.0.1:1"]),
+        }
+    }
+
+    /// An answer of this status: `demo` has nothing left for `spent`, and blocks `mallory`.
+    fn reply(&self, path: &str, method: &str, status: u16) -> Reply {
+        let call = |service: &Service, limit: &str, key: &str| {
+            let mut body = json!({"limit": limit, "key": key});
+            if path == "/v1/acquire" {
+                body["within"] = json!("2s");
+            }
+            let body = if method == "get" { String::new() } else { body.to_string() };
+            service.send(&method.to_uppercase(), path, &[], body.as_bytes())
+        };
+        let is_guarded = ["/v1/charge", "/v1/refund", "/v1/reset", "/v1/recent"].contains(&path);
+        match status {
+            200 => call(&self.local, "demo", "alice"),
+            400 => self.local.post(path, "{}"),
+            401 => call(&self.guarded, "demo", "alice"),
+            403 if is_guarded => call(&self.without_token, "demo", "alice"),
+            403 => call(&self.local, "demo", "mallory"),
+            404 => call(&self.local, "nobody", "alice"),
+            413 => self.local.post(path, "x".repeat(100_000)),
+            429 => call(&self.local, "demo", "spent"),
+            503 => call(&self.without_store, "demo", "alice"),
+            _ => panic!("no test knows how to get {status} of {path}"),
+        }
+    }
+}
+
+#[test]
+fn every_status_of_every_path_is_answered_as_described() {
+    let services = Services::start();
+    let document = Document::of(&services.local);
+    // They take ten seconds, together.
+    let mut slow: Vec<(&str, Client)> = Vec::new();
+    for (path, method, _) in document.operations().filter(|(_, method, _)| *method == "post") {
+        let mut client = Client::connect(services.local.address()).unwrap();
+        let method = method.to_uppercase();
+        let head =
+            format!("{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n\r\n{{");
+        client.send(&head).unwrap();
+        slow.push((path, client));
+    }
+    let spend = r#"{"limit":"demo","key":"spent","cost":100}"#;
+    assert_eq!(services.local.post("/v1/charge", spend).status, 200);
+    let mut seen = BTreeSet::new();
+    let mut check = |path: &str, status: u16, response: &Value, reply: &Reply| {
+        let what = format!("{status} of {path}");
+        assert_eq!(reply.status, status, "{what}: {}", reply.body);
+        let (kind, content) = content(response);
+        assert_eq!(reply.field("content-type"), Some(kind), "{what}");
+        let body = if kind == "application/json" { reply.json() } else { json!(reply.body) };
+        assert_valid(&document.validator(&content["schema"]), &body, &what);
+        for name in response["headers"].as_object().into_iter().flatten().map(|(name, _)| name) {
+            assert!(reply.field(&name.to_lowercase()).is_some(), "{what} has no {name}");
+        }
+        assert!(seen.insert((path.to_owned(), status)), "{what}");
+    };
+    for (path, method, operation) in document.operations() {
+        for (status, response) in document.responses(operation).filter(|(status, _)| *status != 408)
+        {
+            check(path, status, response, &services.reply(path, method, status));
+        }
+    }
+    for (path, mut client) in slow {
+        let operation = &document.0["paths"][path]["post"];
+        let (_, response) =
+            document.responses(operation).find(|(status, _)| *status == 408).unwrap();
+        check(path, 408, response, &client.reply().unwrap());
+    }
+    assert!(seen.len() > 60, "{seen:?}");
+}
+
+#[test]
+fn every_example_is_valid_and_the_service_takes_it() {
+    let mut requests = 0;
+    for (path, method, operation) in Document::of(&Service::start(&[])).operations() {
+        let file = File::new("limits.yaml", LIMITS);
+        let service = Service::start(&["--config", file.path()]);
+        let document = Document::of(&service);
+        for (status, response) in document.responses(operation) {
+            let (_, content) = content(response);
+            let validator = document.validator(&content["schema"]);
+            for (name, example) in examples(content) {
+                assert_valid(&validator, example, &format!("`{name}` of {status} of {path}"));
+            }
+        }
+        if method != "post" {
+            continue;
+        }
+        let (_, asked) = content(&operation["requestBody"]);
+        let described = document.validator(&asked["schema"]);
+        let (_, answered) = content(document.resolved(&operation["responses"]["200"]));
+        let answered = document.validator(&answered["schema"]);
+        for (name, example) in examples(asked) {
+            assert_valid(&described, example, &format!("`{name}` for {path}"));
+            let reply = service.post(path, example.to_string());
+            assert_eq!(reply.status, 200, "`{name}` for {path}: {}", reply.body);
+            assert_valid(&answered, &reply.json(), &format!("the answer to `{name}` of {path}"));
+            requests += 1;
+        }
+    }
+    assert_eq!(requests, 28);
+}
+
+/// Shadows, waits, logs with several windows and what is unbounded.
+#[test]
+fn whatever_there_is_to_say_of_a_policy_is_described() {
+    let file = File::new("limits.yaml", LIMITS);
+    let service = Service::start(&["--config", file.path()]);
+    let document = Document::of(&service);
+    let decision = document.validator(&json!({"$ref": "#/components/schemas/Decision"}));
+    let mut seen = BTreeSet::new();
+    let mut note = |answer: &Value| {
+        assert_valid(&decision, answer, "an answer");
+        for policy in answer["policies"].as_array().unwrap() {
+            seen.extend(policy.as_object().unwrap().keys().cloned());
+        }
+        seen.extend(answer.as_object().unwrap().keys().cloned());
+    };
+    let several = json!({"limits": [
+        {"limit": "odd", "key": "a", "cost": {"shaper": 1, "s": 1, "log": 1}},
+        {"limit": "user", "key": "a", "cost": 11},
+    ]});
+    for (path, body) in [
+        ("/v1/check", json!({"limit": "odd", "key": "a", "cost": {"shaper": 1, "log": 1}})),
+        ("/v1/check", json!({"limit": "odd", "key": "a", "cost": {"shaper": 1, "log": 1}})),
+        ("/v1/check", several),
+        ("/v1/take", json!({"limit": "user", "key": "a"})),
+        ("/v1/refund", json!({"limit": "user", "key": "a"})),
+        ("/v1/reset", json!({"limit": "user", "key": "a"})),
+    ] {
+        note(&service.post(path, body.to_string()).json());
+    }
+    let schemas = &document.0["components"]["schemas"];
+    for schema in ["Decision", "Policy"] {
+        for name in schemas[schema]["properties"].as_object().unwrap().keys() {
+            assert!(seen.contains(name), "no answer has `{name}` of {schema}: {seen:?}");
+        }
+    }
+}
+
+#[test]
+fn what_the_document_rejects_the_service_rejects() {
+    let file = File::new("limits.yaml", LIMITS);
+    let service = Service::start(&["--config", file.path()]);
+    let document = Document::of(&service);
+    let of = |path: &str| {
+        let (_, asked) = content(&document.0["paths"][path]["post"]["requestBody"]);
+        document.validator(&asked["schema"])
+    };
+    let (check, acquire) = (of("/v1/check"), of("/v1/acquire"));
+    for body in [
+        json!({}),
+        json!([]),
+        json!({"limit": "demo"}),
+        json!({"limit": "demo", "key": 1}),
+        json!({"limit": "demo", "key": "a", "costs": 1}),
+        json!({"limit": "demo", "key": "a", "cost": 0}),
+        json!({"limit": "demo", "key": "a", "cost": 1.5}),
+        json!({"limit": "demo", "key": "a", "cost": 1_u64 << 53}),
+        json!({"limit": "demo", "key": "a", "cost": {}}),
+        json!({"limit": "demo", "key": "a", "cost": null}),
+        json!({"limit": "demo", "key": "a", "limits": []}),
+        json!({"limit": "demo", "key": "a", "within": "2"}),
+        json!({"limits": []}),
+        json!({"limits": vec![json!({"limit": "demo", "key": "a"}); 17]}),
+        json!({"limits": [{"limit": "demo", "key": "a", "within": "2s"}]}),
+    ] {
+        for (path, schema) in [("/v1/check", &check), ("/v1/acquire", &acquire)] {
+            assert!(!schema.is_valid(&body), "{path} {body}");
+            assert_eq!(service.post(path, body.to_string()).status, 400, "{path} {body}");
+        }
+    }
+}
+
+#[test]
+fn every_method_is_described() {
+    let service = Service::start(&[]);
+    let document = Document::of(&service);
+    let mut ids = BTreeSet::new();
+    for (path, _, operation) in document.operations() {
+        assert!(ids.insert(operation["operationId"].as_str().unwrap()), "{path}");
+        let reply = service.send("DELETE", path, &[], b"");
+        assert_eq!(reply.status, 405, "{path}");
+        let allowed = reply.field("allow").unwrap().to_lowercase();
+        let allowed: BTreeSet<_> = allowed.split(',').filter(|method| *method != "head").collect();
+        let described = document.0["paths"][path].as_object().unwrap().keys();
+        assert_eq!(allowed, described.map(String::as_str).collect(), "{path}");
+    }
+}
+
+#[test]
+fn the_document_is_of_this_version() {
+    let service = Service::start(&[]);
+    let reply = service.get("/v1/openapi.json");
+    assert_eq!(reply.field("content-type"), Some("application/json"));
+    let document = reply.json();
+    assert_eq!(
+        (&document["openapi"], &document["info"]["version"]),
+        (&json!("3.1.0"), &json!(env!("CARGO_PKG_VERSION")))
+    );
+    let version = binary().arg("--version").output().unwrap().stdout;
+    let version = String::from_utf8(version).unwrap();
+    assert!(version.contains(document["info"]["version"].as_str().unwrap()), "{version}");
+}
