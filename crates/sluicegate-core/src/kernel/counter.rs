@@ -3,7 +3,9 @@
 
 use std::fmt;
 
-use super::{Admission, FixedKind, Kernel, NEVER, Now, Overflow, Quota, SpecFormat, Verdict};
+use super::{
+    Admission, FixedKind, Kernel, NEVER, Now, Overflow, Quota, SpecFormat, Taken, Verdict,
+};
 use crate::algorithm::{Algorithm, Strategy};
 use crate::error::PolicyError;
 use crate::number::{MAX_EXACT, check_limit};
@@ -199,9 +201,9 @@ impl Kernel for Counter {
     }
 
     /// Gives units back that were taken in the current cell.
-    fn give_back(&self, balance: &mut Balance, units: u64, taken_at: u64) -> Option<u64> {
-        let gives = (balance.start..=balance.at).contains(&taken_at);
-        gives.then(|| self.refund(balance, units))
+    fn give_back(&self, balance: &mut Balance, taken: Taken) -> Option<u64> {
+        let gives = (balance.start..=balance.at).contains(&taken.at);
+        gives.then(|| self.refund(balance, taken.units))
     }
 
     fn remaining(&self, balance: &Balance) -> u64 {

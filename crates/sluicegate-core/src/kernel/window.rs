@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use super::{Admission, FixedKind, Kernel, NEVER, Now, Overflow, Quota, SpecFormat, Verdict};
+use super::{
+    Admission, FixedKind, Kernel, NEVER, Now, Overflow, Quota, SpecFormat, Taken, Verdict,
+};
 use crate::algorithm::{Algorithm, Window};
 use crate::calendar::{Boundaries, CalendarUnit, CalendarWindow};
 use crate::error::PolicyError;
@@ -168,9 +170,9 @@ impl Kernel for FixedWindow {
     }
 
     /// Gives units back that were taken in the current window.
-    fn give_back(&self, balance: &mut Balance, units: u64, taken_at: u64) -> Option<u64> {
-        let gives = (balance.start..=balance.at).contains(&taken_at);
-        gives.then(|| self.refund(balance, units))
+    fn give_back(&self, balance: &mut Balance, taken: Taken) -> Option<u64> {
+        let gives = (balance.start..=balance.at).contains(&taken.at);
+        gives.then(|| self.refund(balance, taken.units))
     }
 
     fn remaining(&self, balance: &Balance) -> u64 {

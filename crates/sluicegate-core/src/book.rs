@@ -1,0 +1,294 @@
+//! The records of what is held of one subject, and their stored format.
+//!
+//! | bytes | a book |
+//! | --- | --- |
+//! | 7 | when the last record ends, µs since the epoch |
+//! | … | the records, in the order in which they end |
+//!
+//! | bytes | a record |
+//! | --- | --- |
+//! | 7 | when it ends |
+//! | 16 | its id |
+//! | 1 | whether it was settled |
+//! | 1 | policies that follow |
+//! | 4 | each: its identity; of a settled record 7 bytes more: 0, or 1 more than what was given back |
+//! | 28 | of a live one: units, their time of judgement, and a bucket's unit and refill |
+//! | 2, … | and the numbers of the state as the request left it, after their length, |
+//! | 2, … | and as the request found it; both empty where they are of no use |
+
+use std::collections::{BTreeSet, HashMap};
+
+use crate::hold::HoldId;
+use crate::kernel::{ID_BYTES, NEVER, NUMBER_BYTES};
+use crate::limit::{Identity, Limit};
+use crate::number::MAX_EXACT;
+
+/// The records of what is held of one subject under one limit.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Book {
+    records: HashMap<HoldId, HoldRecord>,
+    /// When each record ends.
+    ends: BTreeSet<(u64, HoldId)>,
+    /// What the records have on the heap themselves.
+    bytes: usize,
+}
+
+/// What one request holds.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct HoldRecord {
+    /// When the record ends, in µs since the epoch.
+    pub until: u64,
+    /// What the policies were charged, or what was given back.
+    pub content: RecordContent,
+}
+
+/// What a record says of the policies.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum RecordContent {
+    /// What each of those was charged that were charged anything.
+    Live(Vec<HeldUnits>),
+    /// What each of them gave back when the record was settled; `None` for those that were not to.
+    Settled(Vec<(Identity, Option<u64>)>),
+}
+
+/// What one policy was charged.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct HeldUnits {
+    /// The policy.
+    pub identity: Identity,
+    /// How many units.
+    pub units: u64,
+    /// When, in µs since the epoch.
+    pub at: u64,
+    /// What a unit came to then, in ticks, and how many ticks flow back in a µs; of a bucket alone.
+    pub flow: Option<(u64, u64)>,
+    /// The numbers of the state as the charge left it and as it found it, as they are stored; empty for
+    /// none. `None` where they may be many, or are of no use: then a state never counts as unchanged.
+    pub states: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+impl Book {
+    /// The most records of one subject under one limit, settled ones too.
+    pub const MOST: usize = 65_536;
+    /// How many records that have ended a new one removes at most: more than end between two that
+    /// come.
+    const SWEEP: usize = 8;
+    /// The kind of an entry with a book.
+    pub(crate) const KIND: u8 = 0xc2;
+    /// The identity under which it is kept, beside those of policies.
+    pub const IDENTITY: Identity = Identity::from_bytes([0; ID_BYTES - 1]);
+
+    /// The record of an id, if it lives at `now`.
+    #[must_use]
+    pub fn get(&self, id: HoldId, now: u64) -> Option<&HoldRecord> {
+        self.records.get(&id).filter(|record| record.until > now)
+    }
+
+    /// Whether there is no record.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    /// When the last record ends, in µs since the epoch; 0 if there is none.
+    #[must_use]
+    pub fn last_end(&self) -> u64 {
+        self.ends.last().map_or(0, |(until, _)| *until)
+    }
+
+    /// Makes room for a record, and tells whether there is any.
+    pub(crate) fn has_room(&mut self, now: u64) -> bool {
+        for _ in 0..Self::SWEEP {
+            match self.ends.first() {
+                Some(&(until, id)) if until <= now => {
+                    self.ends.pop_first();
+                    let gone = self.records.remove(&id);
+                    self.bytes -= gone.map_or(0, |record| record.heap_bytes());
+                }
+                _ => break,
+            }
+        }
+        self.records.len() < Self::MOST
+    }
+
+    /// Puts a record in the place of the one that has its id, if any has.
+    pub(crate) fn put(&mut self, id: HoldId, record: HoldRecord) {
+        let until = record.until;
+        self.bytes += record.heap_bytes();
+        if let Some(old) = self.records.insert(id, record) {
+            self.bytes -= old.heap_bytes();
+            self.ends.remove(&(old.until, id));
+        }
+        self.ends.insert((until, id));
+    }
+
+    /// The bytes that it takes on the heap.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        self.records.capacity() * SLOT_BYTES + self.records.len() * END_BYTES + self.bytes
+    }
+
+    /// The bytes that another record adds to [`Book::heap_bytes`] at most.
+    #[must_use]
+    pub fn growth_bytes(&self) -> usize {
+        let grows = self.records.len() == self.records.capacity();
+        let slots = if grows { self.records.capacity().max(FEWEST_SLOTS) + 1 } else { 0 };
+        slots * SLOT_BYTES + END_BYTES + Limit::MAX_POLICIES * ENTRY_BYTES
+    }
+
+    /// Encodes the records.
+    pub(crate) fn write(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        push(&mut bytes, self.last_end());
+        for (until, id) in &self.ends {
+            let Some(record) = self.records.get(id) else { continue };
+            push(&mut bytes, *until);
+            bytes.extend_from_slice(&id.to_bytes());
+            record.content.write(&mut bytes);
+        }
+        bytes
+    }
+
+    /// Decodes records; `None` if they make no sense.
+    pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
+        let mut reader = Reader(bytes);
+        let _last = reader.number()?;
+        let mut book = Self::default();
+        while !reader.0.is_empty() {
+            let until = reader.number()?;
+            let id = HoldId::from_bytes(*reader.array()?);
+            let content = RecordContent::read(&mut reader)?;
+            book.put(id, HoldRecord { until, content });
+        }
+        Some(book)
+    }
+}
+
+/// What a slot of the table of records takes, with the table's own byte,
+const SLOT_BYTES: usize = size_of::<(HoldId, HoldRecord)>() + 1;
+/// an end in its order, with the order's own,
+const END_BYTES: usize = 2 * size_of::<(u64, HoldId)>();
+/// and what a record has of one policy at most.
+const ENTRY_BYTES: usize = size_of::<HeldUnits>() + 2 * MOST_NUMBERS * NUMBER_BYTES;
+/// The most numbers of a state that is recorded.
+const MOST_NUMBERS: usize = 8;
+/// How many slots the smallest table has.
+const FEWEST_SLOTS: usize = 3;
+
+impl RecordContent {
+    fn write(&self, bytes: &mut Vec<u8>) {
+        match self {
+            Self::Live(entries) => {
+                bytes.extend_from_slice(&[0, count(entries.len())]);
+                for entry in entries {
+                    bytes.extend_from_slice(&entry.identity.to_bytes());
+                    let (unit, refill) = entry.flow.unwrap_or_default();
+                    for number in [entry.units, entry.at, unit, refill] {
+                        push(bytes, number);
+                    }
+                    let (left, found) =
+                        entry.states.as_ref().map_or((&[][..], &[][..]), |it| (&it.0, &it.1));
+                    for state in [left, found] {
+                        let length = u16::try_from(state.len()).unwrap_or(u16::MAX);
+                        bytes.extend_from_slice(&length.to_be_bytes());
+                        bytes.extend_from_slice(state);
+                    }
+                }
+            }
+            Self::Settled(entries) => {
+                bytes.extend_from_slice(&[1, count(entries.len())]);
+                for (identity, given) in entries {
+                    bytes.extend_from_slice(&identity.to_bytes());
+                    push(bytes, given.map_or(0, |given| given + 1));
+                }
+            }
+        }
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Option<Self> {
+        let [is_settled, entries] = *reader.array()?;
+        let identity = |reader: &mut Reader<'_>| reader.array().copied().map(Identity::from_bytes);
+        if is_settled == 1 {
+            let entry = |_| Some((identity(reader)?, reader.number()?.checked_sub(1)));
+            return (0..entries).map(entry).collect::<Option<_>>().map(Self::Settled);
+        }
+        let entry = |_| {
+            let identity = identity(reader)?;
+            let [units, at, unit, refill] =
+                [reader.number()?, reader.number()?, reader.number()?, reader.number()?];
+            let flow = Some((unit, refill)).filter(|flow| *flow != (0, 0));
+            let (left, found) = (reader.text()?, reader.text()?);
+            let states = (!left.is_empty()).then(|| (left.to_vec(), found.to_vec()));
+            Some(HeldUnits { identity, units, at, flow, states })
+        };
+        (0..entries).map(entry).collect::<Option<_>>().map(Self::Live)
+    }
+}
+
+impl HoldRecord {
+    /// Whether it was not settled.
+    pub(crate) const fn is_live(&self) -> bool {
+        matches!(self.content, RecordContent::Live(_))
+    }
+
+    fn heap_bytes(&self) -> usize {
+        match &self.content {
+            RecordContent::Live(entries) => {
+                let states = entries.iter().flat_map(|entry| &entry.states);
+                let numbers: usize = states.map(|(left, found)| left.len() + found.len()).sum();
+                entries.len() * size_of::<HeldUnits>() + numbers
+            }
+            RecordContent::Settled(entries) => entries.len() * size_of::<(Identity, Option<u64>)>(),
+        }
+    }
+
+    /// What a policy was charged, of a record that was not settled.
+    pub(crate) fn units_of(&self, identity: Identity) -> Option<&HeldUnits> {
+        match &self.content {
+            RecordContent::Live(entries) => entries.iter().find(|it| it.identity == identity),
+            RecordContent::Settled(_) => None,
+        }
+    }
+
+    /// What a policy gave back, of a record that was settled.
+    pub(crate) fn given_of(&self, identity: Identity) -> Option<u64> {
+        match &self.content {
+            RecordContent::Live(_) => None,
+            RecordContent::Settled(entries) => {
+                entries.iter().find(|(it, _)| *it == identity).and_then(|(_, given)| *given)
+            }
+        }
+    }
+}
+
+struct Reader<'b>(&'b [u8]);
+
+impl<'b> Reader<'b> {
+    fn array<const N: usize>(&mut self) -> Option<&'b [u8; N]> {
+        let (array, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(array)
+    }
+
+    fn number(&mut self) -> Option<u64> {
+        let bytes: &[u8; NUMBER_BYTES] = self.array()?;
+        let number = bytes.iter().fold(0, |number, &byte| number << 8 | u64::from(byte));
+        (number <= MAX_EXACT).then_some(number)
+    }
+
+    fn text(&mut self) -> Option<&'b [u8]> {
+        let length = u16::from_be_bytes(*self.array()?);
+        let (text, rest) = self.0.split_at_checked(length.into())?;
+        self.0 = rest;
+        Some(text)
+    }
+}
+
+fn push(bytes: &mut Vec<u8>, number: u64) {
+    bytes.extend_from_slice(&number.min(NEVER >> 8).to_be_bytes()[1..]);
+}
+
+/// A limit has 64 policies at most.
+fn count(entries: usize) -> u8 {
+    u8::try_from(entries).unwrap_or(u8::MAX)
+}
