@@ -179,6 +179,9 @@ fn decide(
     held: &mut [Option<Held>],
     books: &mut [Book],
 ) -> Result<Step, Error> {
+    if let Some(hold) = request.holds() {
+        holding::can_leave(limit, hold, now, books)?;
+    }
     let costs = request.cost();
     let forgotten = held.iter().any(Option::is_some);
     let mut restamped = false;
@@ -212,12 +215,6 @@ fn decide(
             return Err(error.into());
         }
     };
-    if let Some(hold) = request.holds().filter(|_| allowed)
-        && let Err(error) = holding::can_leave(limit, hold, now, books)
-    {
-        judge.close(held, 0);
-        return Err(error);
-    }
     let lease = match (operation, request.leases()) {
         (Operation::Check, Some(leasing)) if allowed => judge.lease(costs, leasing, now),
         _ => None,

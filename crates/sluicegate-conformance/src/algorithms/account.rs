@@ -43,14 +43,15 @@ pub(crate) trait Account: fmt::Debug + Send + Sync {
     /// Gives units back.
     fn refund(&mut self, algorithm: &Algorithm, at: u64, units: u64) -> Result<(), Refusal>;
 
-    /// Gives back what is left of units that were taken at `taken_at`; nothing if that can't be
-    /// told.
+    /// Gives back what is left of units that were taken at `taken_at`, under other numbers if that is
+    /// known; nothing if it can't be told.
     fn give_back(
         &mut self,
         _algorithm: &Algorithm,
         _at: u64,
         _units: u64,
         _taken_at: u64,
+        _then: Option<&Algorithm>,
     ) -> Result<(), Refusal> {
         Ok(())
     }
@@ -120,6 +121,8 @@ pub enum Refusal {
     NotReservable,
     /// Leases of a limit with a policy that can't be leased.
     NotLeasable,
+    /// A hold whose id is that of another one.
+    IdInUse,
 }
 
 impl fmt::Display for Refusal {
@@ -132,6 +135,7 @@ impl fmt::Display for Refusal {
             Self::NotLeasable => {
                 "only plain buckets and fixed windows can be leased: ask without leasing"
             }
+            Self::IdInUse => "the id is that of another hold: take a new one",
         })
     }
 }
