@@ -11,7 +11,7 @@
 //! | 16 | its id |
 //! | 1 | whether it was settled |
 //! | 1 | policies that follow |
-//! | 4 | each: its identity; of a settled record 7 bytes more: 0, or 1 more than what was given back |
+//! | 4 | each: its identity; of a settled record 7 bytes more: what was given back, or 2^53 for nothing that was to be |
 //! | 28 | of a live one: units, their time of judgement, and a bucket's unit and refill |
 //! | 2, … | and the numbers of the state as the request left it, after their length, |
 //! | 2, … | and as the request found it; both empty where they are of no use |
@@ -19,7 +19,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use crate::hold::HoldId;
-use crate::kernel::{ID_BYTES, NEVER, NUMBER_BYTES};
+use crate::kernel::{ID_BYTES, NUMBER_BYTES};
 use crate::limit::{Identity, Limit};
 use crate::number::MAX_EXACT;
 
@@ -199,7 +199,7 @@ impl RecordContent {
                 bytes.extend_from_slice(&[1, count(entries.len())]);
                 for (identity, given) in entries {
                     bytes.extend_from_slice(&identity.to_bytes());
-                    push(bytes, given.map_or(0, |given| given + 1));
+                    push(bytes, given.unwrap_or(NOTHING));
                 }
             }
         }
@@ -209,7 +209,10 @@ impl RecordContent {
         let [is_settled, entries] = *reader.array()?;
         let identity = |reader: &mut Reader<'_>| reader.array().copied().map(Identity::from_bytes);
         if is_settled == 1 {
-            let entry = |_| Some((identity(reader)?, reader.number()?.checked_sub(1)));
+            let entry = |_| {
+                let (identity, given) = (identity(reader)?, reader.whole()?);
+                Some((identity, Some(given).filter(|given| *given <= MAX_EXACT)))
+            };
             return (0..entries).map(entry).collect::<Option<_>>().map(Self::Settled);
         }
         let entry = |_| {
@@ -261,6 +264,9 @@ impl HoldRecord {
     }
 }
 
+/// What a settled record has of a policy that was not to give anything back.
+const NOTHING: u64 = MAX_EXACT + 1;
+
 struct Reader<'b>(&'b [u8]);
 
 impl<'b> Reader<'b> {
@@ -270,10 +276,13 @@ impl<'b> Reader<'b> {
         Some(array)
     }
 
-    fn number(&mut self) -> Option<u64> {
+    fn whole(&mut self) -> Option<u64> {
         let bytes: &[u8; NUMBER_BYTES] = self.array()?;
-        let number = bytes.iter().fold(0, |number, &byte| number << 8 | u64::from(byte));
-        (number <= MAX_EXACT).then_some(number)
+        Some(bytes.iter().fold(0, |number, &byte| number << 8 | u64::from(byte)))
+    }
+
+    fn number(&mut self) -> Option<u64> {
+        self.whole().filter(|number| *number <= MAX_EXACT)
     }
 
     fn text(&mut self) -> Option<&'b [u8]> {
@@ -285,7 +294,7 @@ impl<'b> Reader<'b> {
 }
 
 fn push(bytes: &mut Vec<u8>, number: u64) {
-    bytes.extend_from_slice(&number.min(NEVER >> 8).to_be_bytes()[1..]);
+    bytes.extend_from_slice(&number.to_be_bytes()[1..]);
 }
 
 /// A limit has 64 policies at most.

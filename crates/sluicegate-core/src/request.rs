@@ -227,6 +227,12 @@ impl<'a> Request<'a> {
         self
     }
 
+    /// The same request, which holds nothing.
+    pub const fn without_hold(mut self) -> Self {
+        self.hold = None;
+        self
+    }
+
     /// The same request without what a holder of leases wants and tells.
     pub const fn without_leasing(mut self) -> Self {
         self.leasing = None;

@@ -38,4 +38,14 @@ impl Decision {
         self.extras.get_or_insert_default().hold_found = Some(found);
         self
     }
+
+    /// The decision of the peek that one on a hold is made from. For stores.
+    pub fn as_peeked(mut self) -> Self {
+        for numbers in &mut self.policies {
+            (numbers.said, numbers.amount) = (Said::Passes, 0);
+        }
+        self.allowed = true;
+        self.extras = None;
+        self
+    }
 }

@@ -6,7 +6,7 @@ use super::judge::Judge;
 use super::{Held, PerPolicy, Step, decide};
 use crate::book::{Book, HeldUnits, HoldRecord, RecordContent};
 use crate::decision::Decision;
-use crate::failure::{Error, RequestError, RequestErrorKind};
+use crate::failure::{Error, RequestError};
 use crate::hold::{Hold, HoldFound, HoldId, Used};
 use crate::kernel::{Admission, Charge, Now, Overflow, Taken};
 use crate::limit::{Limit, Member};
@@ -30,37 +30,12 @@ pub(super) fn can_leave(
     books: &mut [Book],
 ) -> Result<(), Error> {
     if books.iter().any(|book| book.get(hold.id, now.micros).is_some()) {
-        return Err(id_in_use(limit, hold.id).into());
+        return Err(RequestError::id_in_use(limit, hold.id).into());
     }
     if books.iter_mut().all(|book| book.has_room(now.micros)) {
         return Ok(());
     }
-    Err(too_many_holds(limit).into())
-}
-
-/// The id of a hold is that of another one which is still there.
-#[cold]
-pub(crate) fn id_in_use(limit: &Limit, id: HoldId) -> RequestError {
-    RequestError::new(
-        RequestErrorKind::Conflict,
-        format!(
-            "limit `{}` already has a hold {id} of this subject: take a new id for each request; nothing was charged",
-            limit.name()
-        ),
-    )
-}
-
-/// A subject has as many records as it may.
-#[cold]
-pub(crate) fn too_many_holds(limit: &Limit) -> RequestError {
-    RequestError::new(
-        RequestErrorKind::Full,
-        format!(
-            "limit `{}` has {} holds of one subject, the most there are: settle them, or let them last less long; nothing was charged",
-            limit.name(),
-            Book::MOST
-        ),
-    )
+    Err(RequestError::too_many_holds(limit).into())
 }
 
 /// Leaves a record in each part that was charged anything; gives those parts, as bits.
