@@ -357,7 +357,8 @@ impl<'a> Request<'a> {
         let can_hold = matches!(self.action, Action::Decide(Check | Charge | TakeUpTo));
         let why = match (can_hold, self.leasing) {
             (true, None) => return hold.validate(),
-            (true, Some(_)) => "it can't carry `leasing` too",
+            (true, Some(leasing)) if leasing.want == 0 => return hold.validate(),
+            (true, Some(_)) => "it can't want a lease too",
             (false, _) => "only a check, a charge and a partial grant can hold what they take",
         };
         let message = format!("the request can't hold anything: {why}");

@@ -195,12 +195,14 @@ impl<L: OpenedLimit> DenyCacheLimit<L> {
             Action::Decide(Operation::Check)
                 if self.serves
                     && !request.wants_receipt()
+                    && request.holds().is_none()
                     && request.validate(self.opened.limit()).is_ok() =>
             {
                 Kind::Check
             }
             Action::Decide(Operation::Refund | Operation::GiveBack { .. } | Operation::Reset)
-            | Action::Cancel(_) => Kind::GivesBack,
+            | Action::Cancel(_)
+            | Action::Settle { .. } => Kind::GivesBack,
             _ => Kind::Other,
         }
     }
