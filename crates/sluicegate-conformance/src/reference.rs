@@ -153,7 +153,14 @@ impl Model {
         if hold.is_some_and(|hold| self.has_hold(now_us, key, hold.id)) {
             return Err(Refusal::IdInUse);
         }
+        if hold.is_none() && self.needs_hold(operation) {
+            return Err(Refusal::NeedsHold);
+        }
         let mut seats = self.seats(now_us, key, operation)?;
+        if let Some(hold) = hold {
+            let until = now_us + hold.lasts.as_micros();
+            seats.iter_mut().for_each(|seat| seat.account.hold_until(until));
+        }
         if let Some(leasing) = leasing {
             leasing::hear(&mut seats, leasing)?;
         }
@@ -258,6 +265,11 @@ impl Model {
         named: &Named,
         operation: &Operation,
     ) -> Result<(Box<dyn Account>, bool), Refusal> {
+        if matches!(named.policy.algorithm(), Algorithm::Concurrency { .. }) {
+            let is_reset = *operation == Operation::Reset;
+            let held = if is_reset { Vec::new() } else { self.in_flight(key, &named.name) };
+            return Ok((Box::new(algorithms::Permits::of(held)), false));
+        }
         let stored = self.keys.get(key).and_then(|accounts| accounts.get(&named.name));
         let mut account = stored
             .map_or_else(|| algorithms::fresh(named.policy.algorithm()), |account| account.boxed());
@@ -302,8 +314,11 @@ fn judge_all(seats: &mut [Seat<'_>], patience: Patience) -> Result<Outcome, Refu
 fn charge_all(seats: &mut [Seat<'_>], outcome: &Outcome) -> Result<(), Refusal> {
     for seat in seats.iter_mut().filter(|seat| seat.units > 0) {
         // A shadow goes by its own verdict and its own wait, as if it were alone.
+        let is_in_flight = matches!(seat.algorithm(), Algorithm::Concurrency { .. });
         let (allowed, wait_us) = if seat.is_shadow() {
-            (seat.verdict.admitted(), seat.verdict.wait_us)
+            // A denied request is not in flight, whatever a shadow says.
+            let may_be = outcome.allowed || !is_in_flight;
+            (may_be && seat.verdict.admitted(), seat.verdict.wait_us)
         } else {
             (outcome.allowed, outcome.wait_us)
         };

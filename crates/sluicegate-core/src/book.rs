@@ -18,7 +18,10 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use smallvec::SmallVec;
+
 use crate::hold::HoldId;
+use crate::kernel::permits::{self, Permits};
 use crate::kernel::{ID_BYTES, NUMBER_BYTES};
 use crate::limit::{Identity, Limit};
 use crate::number::MAX_EXACT;
@@ -31,6 +34,8 @@ pub struct Book {
     ends: BTreeSet<(u64, HoldId)>,
     /// What the records have on the heap themselves.
     bytes: usize,
+    /// The units that are held of each policy, and were not settled.
+    units: SmallVec<[(Identity, u64); 2]>,
 }
 
 /// What one request holds.
@@ -70,9 +75,11 @@ pub struct HeldUnits {
 impl Book {
     /// The most records of one subject under one limit, settled ones too.
     pub const MOST: usize = 65_536;
-    /// How many records that have ended a new one removes at most: more than end between two that
-    /// come.
-    const SWEEP: usize = 8;
+    /// How many records that have ended are looked at, and removed by a new one: more than end between two
+    /// that come. Others count as if they had not ended.
+    pub const ENDED: usize = 128;
+    /// How many records are looked through for when units end.
+    pub const LOOKED_THROUGH: usize = 1_024;
     /// The kind of an entry with a book.
     pub(crate) const KIND: u8 = 0xc2;
     /// The identity under which it is kept, beside those of policies.
@@ -96,30 +103,81 @@ impl Book {
         self.ends.last().map_or(0, |(until, _)| *until)
     }
 
-    /// Makes room for a record, and tells whether there is any.
-    pub(crate) fn has_room(&mut self, now: u64) -> bool {
-        for _ in 0..Self::SWEEP {
-            match self.ends.first() {
-                Some(&(until, id)) if until <= now => {
-                    self.ends.pop_first();
-                    let gone = self.records.remove(&id);
-                    self.bytes -= gone.map_or(0, |record| record.heap_bytes());
-                }
-                _ => break,
-            }
-        }
-        self.records.len() < Self::MOST
+    /// Whether there is room for another record once those are gone that have ended.
+    pub(crate) fn has_room(&self, now: u64) -> bool {
+        self.records.len() - self.ended(now).count() < Self::MOST
     }
 
     /// Puts a record in the place of the one that has its id, if any has.
     pub(crate) fn put(&mut self, id: HoldId, record: HoldRecord) {
         let until = record.until;
+        self.remove(id);
         self.bytes += record.heap_bytes();
-        if let Some(old) = self.records.insert(id, record) {
-            self.bytes -= old.heap_bytes();
-            self.ends.remove(&(old.until, id));
+        for (identity, units) in record.units() {
+            match self.units.iter_mut().find(|(other, _)| *other == identity) {
+                Some((_, all)) => *all += units,
+                None => self.units.push((identity, units)),
+            }
         }
+        self.records.insert(id, record);
         self.ends.insert((until, id));
+    }
+
+    /// Removes the record of an id.
+    pub(crate) fn remove(&mut self, id: HoldId) {
+        let Some(record) = self.records.remove(&id) else { return };
+        self.ends.remove(&(record.until, id));
+        self.bytes -= record.heap_bytes();
+        for (identity, units) in record.units() {
+            if let Some((_, all)) = self.units.iter_mut().find(|(other, _)| *other == identity) {
+                *all -= units;
+            }
+        }
+        self.units.retain(|(_, units)| *units > 0);
+    }
+
+    /// Removes what has ended.
+    pub(crate) fn remove_ended(&mut self, now: u64) {
+        let ended: Vec<HoldId> = self.ended(now).map(|(id, _)| id).collect();
+        ended.into_iter().for_each(|id| self.remove(id));
+    }
+
+    /// What is in flight of a policy, for a request that takes so much of it, and what it takes until then.
+    pub(crate) fn flight(
+        &self,
+        permits: &Permits,
+        identity: Identity,
+        now: u64,
+        (cost, new_end): (u64, u64),
+    ) -> permits::Balance {
+        let all = self.units.iter().find(|(other, _)| *other == identity);
+        let (mut in_flight, mut passed) = (all.map_or(0, |(_, units)| *units), 0);
+        for (_, record) in self.ended(now) {
+            passed += 1;
+            in_flight -= record.units_of(identity).map_or(0, |entry| entry.units);
+        }
+        let with_units = |&(until, id): &(u64, HoldId)| {
+            let units = self.records.get(&id)?.units_of(identity)?.units;
+            Some((until, units))
+        };
+        let latest = self.ends.iter().rev().take(Self::LOOKED_THROUGH);
+        let last_end = latest.clone().find_map(with_units).map(|(until, _)| until);
+        let last_end = last_end.or(latest.map(|(until, _)| *until).next());
+        let mut excess = permits.excess(in_flight, cost);
+        let looked_at = self.ends.iter().skip(passed).take(Self::LOOKED_THROUGH);
+        let ends = looked_at.filter_map(with_units).take_while(|(_, units)| {
+            let is_needed = excess > 0;
+            excess = excess.saturating_sub(*units);
+            is_needed
+        });
+        let last_end = last_end.filter(|_| in_flight > 0).unwrap_or(0);
+        permits::Balance { at: now, in_flight, last_end, new_end, ends: ends.collect() }
+    }
+
+    /// The records that have ended, the first of them.
+    fn ended(&self, now: u64) -> impl Iterator<Item = (HoldId, &HoldRecord)> {
+        let ends = self.ends.iter().take(Self::ENDED).take_while(move |(until, _)| *until <= now);
+        ends.filter_map(|(_, id)| Some((*id, self.records.get(id)?)))
     }
 
     /// The bytes that it takes on the heap.
@@ -232,6 +290,15 @@ impl HoldRecord {
     /// Whether it was not settled.
     pub(crate) const fn is_live(&self) -> bool {
         matches!(self.content, RecordContent::Live(_))
+    }
+
+    /// The units that are held of each policy.
+    fn units(&self) -> impl Iterator<Item = (Identity, u64)> {
+        let entries = match &self.content {
+            RecordContent::Live(entries) => entries.as_slice(),
+            RecordContent::Settled(_) => &[],
+        };
+        entries.iter().map(|entry| (entry.identity, entry.units))
     }
 
     fn heap_bytes(&self) -> usize {

@@ -127,8 +127,8 @@ impl Hold {
     /// The longest life of a record.
     pub const MAX_LASTS: Span = Span::DAY;
 
-    pub(crate) fn validate(&self) -> Result<(), RequestError> {
-        validate_life(self.lasts)
+    pub(crate) fn validate(&self, limit: &Limit) -> Result<(), RequestError> {
+        validate_life(self.lasts, limit)
     }
 }
 
@@ -193,14 +193,15 @@ impl RequestError {
 }
 
 /// Checks how long a record is to live.
-pub(crate) fn validate_life(lasts: Span) -> Result<(), RequestError> {
-    let (least, most) = (Hold::MIN_LASTS, Hold::MAX_LASTS);
+pub(crate) fn validate_life(lasts: Span, limit: &Limit) -> Result<(), RequestError> {
+    let (least, most) = (Hold::MIN_LASTS, limit.longest_hold().unwrap_or(Hold::MAX_LASTS));
     if (least..=most).contains(&lasts) {
         return Ok(());
     }
+    let name = limit.name();
     Err(RequestError::new(
         RequestErrorKind::Invalid,
-        format!("a hold that lasts {lasts} is none: it must last from {least} to {most}"),
+        format!("a hold of limit `{name}` can't last {lasts}: it lasts from {least} to {most}"),
     ))
 }
 

@@ -15,6 +15,7 @@ pub mod counter;
 mod layout;
 pub(crate) mod leased;
 pub mod log;
+pub mod permits;
 mod reading;
 mod rule;
 pub mod warm_up;
@@ -286,6 +287,8 @@ macro_rules! for_each_kernel {
             Counter: $crate::kernel::counter::Counter,
             /// Smooth warm-up.
             WarmUp: $crate::kernel::warm_up::WarmUp,
+            /// Units in flight.
+            Permits: $crate::kernel::permits::Permits,
         }
     };
 }
@@ -333,6 +336,9 @@ impl Rule {
                 Self::Counter(counter::Counter::new(*limit, *window)?)
             }
             Algorithm::WarmUp { rate, over } => Self::WarmUp(warm_up::WarmUp::new(*rate, *over)?),
+            Algorithm::Concurrency { permits, hold } => {
+                Self::Permits(permits::Permits::new(*permits, *hold)?)
+            }
         })
     }
 }

@@ -61,7 +61,7 @@ pub use request::{Action, Costs, Operation, Request, TimeSource};
 pub use shared_store::{SharedLimit, SharedStore};
 pub use slices::SliceCounts;
 pub use spec::SpecError;
-pub use step::{Held, Step, admitted, step, step_with_books};
+pub use step::{Held, Step, admitted, step, step_again, step_with_books};
 pub use store::{
     Acknowledgement, LeaseOptions, OpenOptions, OpenedLimit, Store, StoreId, StoreStats,
 };

@@ -104,15 +104,14 @@ pub fn step_values(
         held.push(state);
     }
     // What holds nothing reads none of what is held.
-    let is_about_holds = request.is_about_holds();
+    let needs_books = request.needs_books(limit);
     let read = |record: &Record<'_>| {
         record.book().unwrap_or_else(|| {
             discarded = true;
             Book::default()
         })
     };
-    let mut books: SmallVec<[Book; 1]> =
-        records.iter().filter(|_| is_about_holds).map(read).collect();
+    let mut books: SmallVec<[Book; 1]> = records.iter().filter(|_| needs_books).map(read).collect();
     let mut step = step_with_books(limit, request, now, &mut held, &mut books)?;
     if discarded {
         let mut notes = step.decision.notes();

@@ -311,6 +311,14 @@ impl<'a> Request<'a> {
         self.hold.is_some() || matches!(self.action, Action::Settle { .. } | Action::Renew { .. })
     }
 
+    /// Whether a store needs the records of what is held to answer the request: it is about those, or the
+    /// limit counts what is in flight.
+    #[must_use]
+    #[inline]
+    pub fn needs_books(&self, limit: &Limit) -> bool {
+        self.is_about_holds() || limit.has_permits()
+    }
+
     /// The cost under the policy at `index` of the limit.
     #[must_use]
     pub fn cost_of(&self, limit: &Limit, index: usize) -> u64 {
@@ -323,12 +331,17 @@ impl<'a> Request<'a> {
     /// [`RequestErrorKind::Invalid`] for costs or subjects that don't fit the limit,
     /// [`RequestErrorKind::Unsupported`] for what its policies don't offer.
     pub fn validate(&self, limit: &Limit) -> Result<(), RequestError> {
+        match self.hold {
+            Some(hold) => self.validate_hold(hold, limit)?,
+            None => self.validate_without_hold(limit)?,
+        }
+        self.validate_apart_from_holds(limit)
+    }
+
+    pub(crate) fn validate_apart_from_holds(&self, limit: &Limit) -> Result<(), RequestError> {
         self.validate_subjects(limit)?;
         if let Some(leasing) = self.leasing {
             leasing.validate(limit, self.action)?;
-        }
-        if let Some(hold) = self.hold {
-            self.validate_hold(hold)?;
         }
         match self.action {
             Action::Decide(operation) => {
@@ -338,7 +351,7 @@ impl<'a> Request<'a> {
             Action::Cancel(receipt) => receipt.validate(limit),
             Action::Slices => crate::slices::SliceCounts::ring(limit).map(drop),
             Action::Settle { used, .. } => used.validate(limit),
-            Action::Renew { lasts, .. } => validate_life(lasts),
+            Action::Renew { lasts, .. } => validate_life(lasts, limit),
         }
     }
 
@@ -352,17 +365,37 @@ impl<'a> Request<'a> {
         if self.at.is_some() == is_injected { Ok(()) } else { Err(wrong_time(limit, is_injected)) }
     }
 
-    fn validate_hold(&self, hold: &Hold) -> Result<(), RequestError> {
+    fn validate_hold(&self, hold: &Hold, limit: &Limit) -> Result<(), RequestError> {
         use Operation::{Charge, Check, TakeUpTo};
         let can_hold = matches!(self.action, Action::Decide(Check | Charge | TakeUpTo));
         let why = match (can_hold, self.leasing) {
-            (true, None) => return hold.validate(),
-            (true, Some(leasing)) if leasing.want == 0 => return hold.validate(),
+            (true, None) => return hold.validate(limit),
+            (true, Some(leasing)) if leasing.want == 0 => return hold.validate(limit),
             (true, Some(_)) => "it can't want a lease too",
             (false, _) => "only a check, a charge and a partial grant can hold what they take",
         };
         let message = format!("the request can't hold anything: {why}");
         Err(RequestError::new(RequestErrorKind::Invalid, message))
+    }
+
+    /// A permit that nobody holds could never be given back.
+    fn validate_without_hold(&self, limit: &Limit) -> Result<(), RequestError> {
+        let Action::Decide(operation) = self.action else { return Ok(()) };
+        let is_refused = operation.takes() || matches!(operation, Operation::GiveBack { .. });
+        if !is_refused || !limit.has_permits() {
+            return Ok(());
+        }
+        let name = limit.name();
+        let message = if operation.takes() {
+            format!(
+                "limit `{name}` counts what is in flight, so a request has to hold what it takes"
+            )
+        } else {
+            format!(
+                "limit `{name}` counts what is in flight, which is given back by settling a hold"
+            )
+        };
+        Err(RequestError::new(RequestErrorKind::Unsupported, message))
     }
 
     fn validate_subjects(&self, limit: &Limit) -> Result<(), RequestError> {

@@ -122,7 +122,7 @@ pub fn step_with_books(
     books: &mut [Book],
 ) -> Result<Step, Error> {
     request.validate(limit)?;
-    if request.is_about_holds() && books.len() != limit.parts().len() {
+    if books.len() != limit.parts().len() && needs_books(limit, request, held) {
         return Err(no_books(limit).into());
     }
     match request.action() {
@@ -136,6 +136,39 @@ pub fn step_with_books(
             holding::renew(limit, request, (id, lasts), now, held, books)
         }
     }
+}
+
+/// [`step`] for a store that has decided about a request itself, over the states as they were: so it says
+/// the same. What is held under an id, and counted by that, is that store's business.
+///
+/// # Errors
+/// Those of [`step`].
+pub fn step_again(
+    limit: &Limit,
+    request: &Request<'_>,
+    now: Now,
+    held: &mut [Option<Held>],
+) -> Result<Step, Error> {
+    let request = request.without_hold();
+    match request.action() {
+        Action::Decide(operation) => {
+            request.validate_apart_from_holds(limit)?;
+            decide(limit, &request, operation, now, held, &mut [])
+        }
+        _ => step(limit, &request, now, held),
+    }
+}
+
+/// Whether a request needs records: a store that counts what is in flight itself has done so.
+fn needs_books(limit: &Limit, request: &Request<'_>, held: &[Option<Held>]) -> bool {
+    let is_reset = request.action() == Action::Decide(Operation::Reset);
+    let mut members = limit.members().iter().zip(held);
+    request.is_about_holds()
+        || !is_reset
+            && members.any(|(member, held)| {
+                matches!(member.policy().rule(), Rule::Permits(_))
+                    && !matches!(held, Some(Held::Reading(_)))
+            })
 }
 
 #[cold]
@@ -192,6 +225,9 @@ fn decide(
     let stored = request.holds().map(|_| holding::stored(held));
     let mut judge = Judge::new(limit);
     judge.open(now, held)?;
+    if operation != Operation::Reset {
+        judge.count_flights(request, now, books);
+    }
     if let Some(leasing) = request.leases() {
         judge.report(leasing.reports);
     }

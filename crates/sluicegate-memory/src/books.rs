@@ -21,11 +21,11 @@ use crate::opened_policy::OpenedPolicy;
 pub(crate) struct Books<'o>(SmallVec<[Option<Entry<'o, BookCell>>; 1]>);
 
 /// The tables that are still to be locked, each with its part, in the order of their numbers.
-pub(crate) type ToLock<'o> = Peekable<vec::IntoIter<(usize, &'o OpenedPolicy<BookCell>)>>;
+pub(crate) type Unlocked<'o> = Peekable<vec::IntoIter<(usize, &'o OpenedPolicy<BookCell>)>>;
 
 impl<'o> Books<'o> {
     /// What has to be locked, for these tables.
-    pub(crate) fn to_lock(&mut self, tables: &'o [OpenedPolicy<BookCell>]) -> ToLock<'o> {
+    pub(crate) fn unlocked(&mut self, tables: &'o [OpenedPolicy<BookCell>]) -> Unlocked<'o> {
         self.0.resize_with(tables.len(), || None);
         let mut tables: Vec<_> = tables.iter().enumerate().collect();
         tables.sort_by_key(|(_, table)| table.table.id());
@@ -35,7 +35,7 @@ impl<'o> Books<'o> {
     /// Locks those whose number is below another one.
     pub(crate) fn lock(
         &mut self,
-        tables: &mut ToLock<'o>,
+        tables: &mut Unlocked<'o>,
         fingerprints: &[Fingerprint],
         below: u64,
     ) {

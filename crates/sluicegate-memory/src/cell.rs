@@ -5,6 +5,9 @@ use sluicegate_core::{Book, MAX_EXACT};
 
 use crate::scales::{Scales, Tag};
 
+/// Whether one rule keeps every state at least as long as another one does.
+pub(crate) type Outlasts<R> = fn(&R, &R) -> bool;
+
 /// A state as a slot keeps it.
 pub(crate) trait Cell: Default + Send + Sized + 'static {
     /// The state.
@@ -12,7 +15,7 @@ pub(crate) trait Cell: Default + Send + Sized + 'static {
     /// What it is judged by.
     type Rule: Clone + PartialEq + Send + Sync + 'static;
     /// Conditions, each of which makes a rule keep every state at least as long as another one does.
-    const OUTLASTS: &'static [fn(&Self::Rule, &Self::Rule) -> bool];
+    const OUTLASTS: &'static [Outlasts<Self::Rule>];
     /// Lends its alignment to the slot.
     type Align: Copy + Send;
 
@@ -108,8 +111,7 @@ impl BucketCell {
 impl Cell for BucketCell {
     type State = bucket::State;
     type Rule = bucket::Bucket;
-    const OUTLASTS: &'static [fn(&bucket::Bucket, &bucket::Bucket) -> bool] =
-        bucket::Bucket::OUTLASTS;
+    const OUTLASTS: &'static [Outlasts<bucket::Bucket>] = bucket::Bucket::OUTLASTS;
     type Align = HalfLine;
 
     fn new(state: bucket::State, tag: Tag) -> Self {
@@ -168,7 +170,7 @@ impl<K: Kernel> Default for PlainCell<K> {
 impl<K: Kernel> Cell for PlainCell<K> {
     type State = K::State;
     type Rule = K;
-    const OUTLASTS: &'static [fn(&K, &K) -> bool] = K::OUTLASTS;
+    const OUTLASTS: &'static [Outlasts<K>] = K::OUTLASTS;
     type Align = u64;
 
     fn new(state: K::State, _: Tag) -> Self {
@@ -195,7 +197,7 @@ pub(crate) struct LogCell(log::State);
 impl Cell for LogCell {
     type State = log::State;
     type Rule = log::Log;
-    const OUTLASTS: &'static [fn(&log::Log, &log::Log) -> bool] = log::Log::OUTLASTS;
+    const OUTLASTS: &'static [Outlasts<log::Log>] = log::Log::OUTLASTS;
     type Align = u64;
 
     fn new(state: log::State, _: Tag) -> Self {
@@ -234,7 +236,7 @@ pub(crate) struct BookCell(Book);
 impl Cell for BookCell {
     type State = Book;
     type Rule = ();
-    const OUTLASTS: &'static [fn(&(), &()) -> bool] = &[|(), ()| true];
+    const OUTLASTS: &'static [Outlasts<()>] = &[|(), ()| true];
     type Align = u64;
 
     fn new(book: Book, _: Tag) -> Self {

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use sluicegate_core::kernel::{Now, State};
 use sluicegate_core::{
-    Action, Book, Decision, Enforcement, Error, Held, Operation, Request, Span, Step, step,
+    Action, Book, Decision, Enforcement, Error, Held, Operation, Request, Span, Step,
     step_with_books,
 };
 
@@ -33,7 +33,7 @@ pub(crate) fn decide(
     let fingerprints = fingerprints(opened, request, first);
     let mut decision = with_room(opened.registry(), &fingerprints, |room| {
         let mut call = Call::new(opened, now);
-        call.lock(&fingerprints, request.is_about_holds());
+        call.lock(&fingerprints, request.needs_books(opened.limit()));
         call.answer(request, room)
     })?;
     let is_reset = request.action() == Action::Decide(Operation::Reset);
@@ -146,11 +146,11 @@ impl<'o> Call<'o> {
         Self { opened, now, entries: SmallVec::new(), books: Books::default() }
     }
 
-    fn lock(&mut self, fingerprints: &[Fingerprint], is_about_holds: bool) {
+    fn lock(&mut self, fingerprints: &[Fingerprint], needs_books: bool) {
         let opened = self.opened;
         let members = opened.limit().members();
         self.entries.resize_with(members.len(), || None);
-        let mut books = self.books.to_lock(if is_about_holds { opened.books() } else { &[] });
+        let mut books = self.books.unlocked(if needs_books { opened.books() } else { &[] });
         for &index in opened.lock_order() {
             let policy = &opened.policies()[index];
             // Tables are locked in the order of their numbers, whatever is in them.
@@ -220,7 +220,7 @@ impl<'o> Call<'o> {
                     held = before.clone();
                     books.clone_from(&books_before);
                     let peek = request.as_peek();
-                    let peeked = step(limit, &peek, now, &mut held)?;
+                    let peeked = step_with_books(limit, &peek, now, &mut held, &mut books)?;
                     let mut peeked = peeked.decision.with_notes(decision.notes());
                     let retry = Span::from_micros(full.retry).unwrap_or(Span::MAX);
                     peeked.turn_away_for_room(retry);
@@ -246,7 +246,7 @@ impl<'o> Call<'o> {
         let (registry, now) = (self.opened.registry(), self.now.micros);
         for (part, (entry, book)) in self.books.entries().zip(books).enumerate() {
             if changed & (1 << part) != 0 {
-                needed = needed + entry.needs_for(book);
+                needed += entry.needs_for(book);
                 entry.make_room(registry, now, room, needed)?;
             }
         }

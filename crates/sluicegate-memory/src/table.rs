@@ -402,11 +402,11 @@ mod tests {
     use std::cell::Cell as Counter;
 
     use sluicegate_core::Policy;
-    use sluicegate_core::kernel::{Kernel as _, Rule};
     use sluicegate_core::kernel::window::{FixedWindow, State};
+    use sluicegate_core::kernel::{Kernel as _, Rule};
 
     use super::*;
-    use crate::cell::PlainCell;
+    use crate::cell::{Outlasts, PlainCell};
     use crate::scales::Tag;
 
     thread_local! {
@@ -420,7 +420,7 @@ mod tests {
     impl Cell for Counting {
         type State = State;
         type Rule = FixedWindow;
-        const OUTLASTS: &'static [fn(&FixedWindow, &FixedWindow) -> bool] = FixedWindow::OUTLASTS;
+        const OUTLASTS: &'static [Outlasts<FixedWindow>] = FixedWindow::OUTLASTS;
         type Align = u64;
 
         fn new(state: State, tag: Tag) -> Self {

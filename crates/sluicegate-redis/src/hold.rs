@@ -8,7 +8,7 @@
 //! | 16 | id, which names the record |
 //! | 7 | for how many µs the record lives |
 
-use sluicegate_core::{Action, HoldId, MAX_EXACT, Request, Span};
+use sluicegate_core::{Action, HoldId, Limit, MAX_EXACT, Operation, Request, Span};
 
 use crate::format::{Format, Item};
 use crate::program::{END, INJECTED, KEYS, LANE, put};
@@ -44,24 +44,32 @@ pub(crate) fn random_id() -> HoldId {
 /// Makes a program leave a record that lives so long, or go by the record that there is.
 pub fn with_record(id: HoldId, life: Span, program: &mut Vec<u8>) {
     let end = program.len() - END.size();
+    let mut bytes = [0; HOLD.size()];
+    bytes[..HoldId::BYTES].copy_from_slice(&id.to_bytes());
+    put(&mut bytes[HoldId::BYTES..], life.as_micros());
+    if program[end] & HELD != 0 {
+        program[end - HOLD.size()..end].copy_from_slice(&bytes);
+        return;
+    }
     program[end] |= HELD;
     let parts = program[end + 1];
     program[KEYS] += parts;
     // No other lane knows holds.
     let is_injected = program[LANE] >= INJECTED;
     program[LANE] = Lane::General as u8 + if is_injected { INJECTED } else { 0 };
-    let mut bytes = [0; HOLD.size()];
-    bytes[..HoldId::BYTES].copy_from_slice(&id.to_bytes());
-    put(&mut bytes[HoldId::BYTES..], life.as_micros());
     program.splice(end..end, bytes);
 }
 
-/// The record that a request leaves or goes by, and how long it is to live.
-pub(crate) fn record_of(request: &Request<'_>) -> Option<(HoldId, Span)> {
+/// The record that a request leaves or goes by, and how long it is to live. Where what is in flight is
+/// counted, that of nobody: then the call has the records at hand.
+pub(crate) fn record_of(limit: &Limit, request: &Request<'_>) -> Option<(HoldId, Span)> {
     match (request.action(), request.holds()) {
         (Action::Settle { id, .. }, _) => Some((id, Span::ZERO)),
         (Action::Renew { id, lasts }, _) => Some((id, lasts)),
         (_, Some(hold)) => Some((hold.id, hold.lasts)),
+        // Its records come along anyway.
+        (Action::Decide(Operation::Reset), _) => None,
+        _ if limit.has_permits() => Some((HoldId::from_bytes([0; HoldId::BYTES]), Span::ZERO)),
         _ => None,
     }
 }

@@ -217,7 +217,7 @@ impl Program {
             write_leasing(leasing, &mut bytes);
             bytes.extend_from_slice(&end);
         }
-        if let Some((id, life)) = hold::record_of(request) {
+        if let Some((id, life)) = hold::record_of(limit, request) {
             hold::with_record(id, life, &mut bytes);
         }
         bytes
@@ -326,6 +326,11 @@ pub(crate) fn kind_of(rule: &Rule) -> u8 {
         Layout::Fixed(FixedKind { kind, .. }) | Layout::Listed { kind } => kind,
         Layout::Apart { head, .. } => head.kind,
     }
+}
+
+/// Whether what a policy says comes with the reply: its states stay where they are.
+pub(crate) fn is_read_there(rule: &Rule) -> bool {
+    is_apart(rule) || matches!(rule, Rule::Permits(_))
 }
 
 /// Whether the entries of a policy's state are in a key of their own.

@@ -8,13 +8,13 @@ use sluicegate_core::record::{Entry, Record, read_numbers};
 use sluicegate_core::{
     Action, Book, Change, Costs, Decision, Error, Held, Hold, HoldFound, Limit, MAX_EXACT, Member,
     Notes, Operation, PartReceipt, Receipt, Request, RequestError, StoreError, StoreErrorKind,
-    Timestamp, admitted, step,
+    Timestamp, admitted, step, step_again,
 };
 use smallvec::SmallVec;
 
 use crate::format::{Format, Item};
 use crate::hold;
-use crate::program::{is_apart, kind_of};
+use crate::program::{is_apart, is_read_there, kind_of};
 use crate::resp::Value;
 use crate::stamp::{self, Said, Stamped};
 
@@ -195,12 +195,14 @@ fn read_verdict(
         let entry = records[member.part()].entry(member.identity(), kind_of(rule));
         held.push(match request.action() {
             // Nothing of it is left.
-            Action::Decide(Operation::Reset) if is_apart(rule) => None,
+            Action::Decide(Operation::Reset) if is_read_there(rule) => None,
             Action::Slices if is_apart(rule) => {
                 let entries = further.next().and_then(bytes).unwrap_or_default();
                 read_apart(member, entry, entries)?
             }
-            _ if is_apart(rule) => {
+            _ if is_read_there(rule) => {
+                // What is in flight is not restamped.
+                let entry = entry.filter(|_| is_apart(rule));
                 let newest = entry.and_then(Entry::numbers).map_or(0, |numbers| numbers[0]);
                 Some(Held::Reading(read_reading(further.next(), now, newest)?))
             }
@@ -217,9 +219,9 @@ fn read_verdict(
         Action::Settle { .. } | Action::Renew { .. } => {
             request.as_peek().costs(Costs::Each(&nothing))
         }
-        _ => request.without_receipt().without_hold(),
+        _ => request.without_receipt(),
     };
-    let mut decision = step(limit, &read_as, now, &mut held)?.decision;
+    let mut decision = step_again(limit, &read_as, now, &mut held)?.decision;
     if decision.is_allowed() != (*verdict == ALLOWED) && request.action() != Action::Slices {
         return Err(nonsense("another verdict than the kernels'"));
     }

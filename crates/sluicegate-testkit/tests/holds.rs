@@ -40,7 +40,8 @@ fn new_id() -> HoldId {
 fn the_scripts_settle_what_is_held_as_the_kernels_do() {
     for (name, clock) in [("injected", Clock::Injected), ("own", CLOCK)] {
         each(&format!("scripts with holds, {name}"), 500, |seed| {
-            let plan = Plan { clock, max_policies: 4, ..Plan::default() };
+            let plan =
+                Plan { kinds: Kind::HELD.to_vec(), clock, max_policies: 4, ..Plan::default() };
             let schedule = plan.hold_schedule(seed);
             let mut scripted = Scripted::new(schedule.policies.clone(), clock);
             let mut kernels = Kernels::new(schedule.policies.clone(), clock);
@@ -217,16 +218,16 @@ fn peek(scripted: &mut Scripted, model: &mut Model, now: u64, after: &'static st
 fn records_lapse_with_their_time_and_are_dropped_a_few_at_a_time() {
     let mut scripted = Scripted::new(vec!["fixed_window 1000/h".parse().unwrap()], CLOCK);
     let request = Request::check(SUBJECT);
-    for number in 0..40 {
+    for number in 0..600 {
         let _ = scripted.hold(START + number, &request, new_id(), span(1_000)).unwrap();
     }
-    assert_eq!(scripted.holds(SUBJECT).unwrap().members.len(), 80);
+    assert_eq!(scripted.holds(SUBJECT).unwrap().members.len(), 1_200);
     // 1 ms after the first: those before have lapsed.
     for _ in 0..3 {
         scripted.expires = false;
         let _ = scripted.hold(START + 10_000, &request, new_id(), span(1_000)).unwrap();
     }
-    assert_eq!(scripted.holds(SUBJECT).unwrap().members.len(), 2 * (40 - 3 * 8 + 3));
+    assert_eq!(scripted.holds(SUBJECT).unwrap().members.len(), 2 * (600 - 3 * 128 + 3));
     assert_eq!(scripted.holds(SUBJECT).unwrap().expires_ms, Some(START / 1_000 + 10 + 2));
     // The key itself goes when the last record does.
     scripted.expire(START + 20_000);

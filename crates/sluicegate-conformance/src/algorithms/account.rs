@@ -58,6 +58,9 @@ pub(crate) trait Account: fmt::Debug + Send + Sync {
 
     fn report(&self, algorithm: &Algorithm, at: u64) -> Result<Report, Refusal>;
 
+    /// Says until when what is admitted next is held.
+    fn hold_until(&mut self, _until: u64) {}
+
     /// Forgets all but the units that are leased at `at`.
     fn reset(&mut self, algorithm: &Algorithm, at: u64);
 
@@ -123,6 +126,8 @@ pub enum Refusal {
     NotLeasable,
     /// A hold whose id is that of another one.
     IdInUse,
+    /// Units in flight that nobody would hold.
+    NeedsHold,
 }
 
 impl fmt::Display for Refusal {
@@ -135,6 +140,7 @@ impl fmt::Display for Refusal {
             Self::NotLeasable => {
                 "only plain buckets and fixed windows can be leased: ask without leasing"
             }
+            Self::NeedsHold => "what is in flight has to be held: ask for a hold",
             Self::IdInUse => "the id is that of another hold: take a new one",
         })
     }

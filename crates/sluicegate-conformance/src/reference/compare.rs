@@ -90,7 +90,9 @@ pub fn settlement_differences(
 fn is_of(refusal: &Refusal, error: &RequestError) -> bool {
     let expected = match refusal {
         Refusal::TooLarge => RequestErrorKind::Overflow,
-        Refusal::NotReservable | Refusal::NotLeasable => RequestErrorKind::Unsupported,
+        Refusal::NotReservable | Refusal::NotLeasable | Refusal::NeedsHold => {
+            RequestErrorKind::Unsupported
+        }
         Refusal::IdInUse => RequestErrorKind::Conflict,
     };
     error.kind() == expected

@@ -74,6 +74,24 @@ impl Model {
         self.holds.get(&(key.to_vec(), id)).is_some_and(|held| held.until > now_us)
     }
 
+    /// What is in flight of a policy, and until when.
+    pub(super) fn in_flight(&self, key: &[u8], policy: &str) -> Vec<(u64, u64)> {
+        let holds = self.holds.iter().filter(|((holder, _), _)| holder == key);
+        holds
+            .filter_map(|(_, held)| match &held.content {
+                Content::Live(charged) => Some((held.until, charged.get(policy)?.units)),
+                Content::Settled(_) => None,
+            })
+            .collect()
+    }
+
+    /// Whether an operation takes what is in flight, or gives it back without an id.
+    pub(super) fn needs_hold(&self, operation: &Operation) -> bool {
+        let mut policies = self.policies.iter().map(|named| named.policy.algorithm());
+        !matches!(operation, Operation::Peek { .. } | Operation::Refund { .. } | Operation::Reset)
+            && policies.any(|algorithm| matches!(algorithm, Algorithm::Concurrency { .. }))
+    }
+
     /// Settles what is held under an id: of each policy so many units were used, or as many as it charged.
     ///
     /// # Errors
@@ -108,8 +126,13 @@ impl Model {
             let name = &seat.named.name;
             let charged = charged.get(name);
             let units = charged.map_or(0, |charged| charged.units);
-            let used = used.unwrap_or(units);
             let algorithm = seat.named.policy.algorithm();
+            if matches!(algorithm, Algorithm::Concurrency { .. }) {
+                // It ends with the record.
+                given.insert(name.clone(), units > 0);
+                continue;
+            }
+            let used = used.unwrap_or(units);
             if used > units {
                 seat.account.admit(algorithm, seat.at, used - units, 0)?;
             }
@@ -135,8 +158,12 @@ impl Model {
         let accounts =
             seats.into_iter().map(|seat| (seat.named.name.clone(), seat.account)).collect();
         self.keys.insert(key.to_vec(), accounts);
-        let content = Content::Settled(given.clone());
-        self.holds.insert(place, Held { until, content });
+        if used.iter().all(Option::is_none) {
+            self.holds.remove(&place);
+        } else {
+            let content = Content::Settled(given.clone());
+            self.holds.insert(place, Held { until, content });
+        }
         self.settlement(now_us, key, HoldFound::Live, &given)
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use sluicegate_core::{Hold, HoldId, Policy, Span};
+use sluicegate_core::{Algorithm, Hold, HoldId, Policy, Span};
 
 use super::requests::Walk;
 use super::{Dice, Plan, random_policies, renumber};
@@ -85,12 +85,13 @@ impl Plan {
             let end = holders.end(&mut dice);
             let (now_us, key, operation) = walk.next(&mut dice, &current, end);
             if let Some((key, id)) = holders.somebody(&mut dice) {
-                let how = Settling::random(&mut dice, current.len());
+                let how = Settling::random(&mut dice, current.len(), longest_hold(&current));
                 let expected = how.by(&mut model, now_us, &key, id);
                 steps.push(HoldStep::Settle { now_us, key, id, how, expected });
                 continue;
             }
-            let hold = holders.hold(&mut dice, &operation, &key);
+            let longest = longest_hold(&current);
+            let hold = holders.hold(&mut dice, &operation, &key, longest);
             let expected = match &hold {
                 Some(hold) => model.apply_holding(now_us, &key, &operation, hold),
                 None => model.apply(now_us, &key, &operation),
@@ -106,9 +107,12 @@ impl Plan {
 }
 
 impl Settling {
-    fn random(dice: &mut Dice, policies: usize) -> Self {
+    fn random(dice: &mut Dice, policies: usize, longest: Option<Span>) -> Self {
         if dice.one_in(6) {
-            return Self::Renewed(random_life(dice));
+            return Self::Renewed(random_life(dice, longest));
+        }
+        if dice.one_in(6) {
+            return Self::Used(vec![None; policies]);
         }
         let used = |dice: &mut Dice| match dice.below(8) {
             0 | 1 => None,
@@ -163,9 +167,17 @@ impl Holders {
     }
 
     /// What a request is to hold, if it can.
-    fn hold(&self, dice: &mut Dice, operation: &Operation, key: &[u8]) -> Option<Hold> {
+    fn hold(
+        &self,
+        dice: &mut Dice,
+        operation: &Operation,
+        key: &[u8],
+        longest: Option<Span>,
+    ) -> Option<Hold> {
         use Operation::{Charge, Check, TakeUpTo};
-        if !matches!(operation, Check { .. } | Charge { .. } | TakeUpTo { .. }) || dice.one_in(3) {
+        // Where nothing is in flight, many hold nothing; elsewhere few forget to.
+        let forgets = dice.one_in(if longest.is_none() { 3 } else { 20 });
+        if !matches!(operation, Check { .. } | Charge { .. } | TakeUpTo { .. }) || forgets {
             return None;
         }
         let taken = self.0.iter().filter(|(holder, ..)| holder == key);
@@ -176,7 +188,7 @@ impl Holders {
             let (one, two) = (dice.next(), dice.next());
             HoldId::from_bytes((u128::from(one) << 64 | u128::from(two)).to_be_bytes())
         };
-        Some(Hold { id, lasts: random_life(dice) })
+        Some(Hold { id, lasts: random_life(dice, longest) })
     }
 
     fn learn(&mut self, now_us: u64, key: &[u8], hold: &Hold, answer: &Result<Answer, Refusal>) {
@@ -186,9 +198,18 @@ impl Holders {
     }
 }
 
-fn random_life(dice: &mut Dice) -> Span {
+fn random_life(dice: &mut Dice, longest: Option<Span>) -> Span {
     let micros = dice.pick(&[1_000, 30_000, 1_000_000, 60_000_000, 86_400_000_000]);
-    Span::from_micros(micros).unwrap_or(Hold::MAX_LASTS)
+    Span::from_micros(micros).unwrap_or(Hold::MAX_LASTS).min(longest.unwrap_or(Hold::MAX_LASTS))
+}
+
+/// For how long anything can be held.
+fn longest_hold(policies: &[Policy]) -> Option<Span> {
+    let holds = policies.iter().filter_map(|policy| match policy.algorithm() {
+        Algorithm::Concurrency { hold, .. } => Some(*hold),
+        _ => None,
+    });
+    holds.min()
 }
 
 impl fmt::Display for HoldSchedule {

@@ -74,7 +74,7 @@ pub async fn what_is_not_leased_is_answered_like_the_model<S: Store>(store: &S) 
 
 /// The same for requests that hold what they take, and for who settles that.
 pub async fn holds_answer_like_the_model<S: Store>(store: &S) {
-    let plan = Plan { max_policies: 4, ..Plan::default() };
+    let plan = Plan { kinds: Kind::HELD.to_vec(), max_policies: 4, ..Plan::default() };
     each_awaited("holds", count_for(store), async |seed| {
         let schedule = plan.hold_schedule(seed);
         let (time, name) = (fresh_run(), fresh("holds"));

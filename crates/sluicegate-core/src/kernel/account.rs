@@ -1,5 +1,6 @@
 //! A rule together with a state.
 
+use super::permits::{self, Permits};
 use super::{Admission, Kernel, NEVER, Now, Overflow, Reading, Rule, State, Taken, Verdict};
 use crate::{for_each_kernel, match_kernel};
 
@@ -60,6 +61,13 @@ macro_rules! account {
 }
 
 for_each_kernel!([account]);
+
+impl<'r> Account<'r> {
+    /// What is in flight, which no state says.
+    pub(crate) const fn in_flight(rule: &'r Permits, balance: permits::Balance) -> Self {
+        Self::Permits(Bound { rule, balance })
+    }
+}
 
 #[derive(Debug)]
 pub(crate) struct Bound<'r, K: Kernel> {

@@ -10,7 +10,7 @@ use crate::algorithm::{Algorithm, Strategy};
 use crate::error::PolicyError;
 use crate::number::{MAX_EXACT, check_limit};
 use crate::rate::write_quota;
-use crate::spec::Grammar;
+use crate::spec::{Amount, Grammar};
 use crate::time::{Span, check_window};
 
 /// The rule of a two-cell counter.
@@ -275,6 +275,7 @@ impl Kernel for Counter {
 impl SpecFormat for Counter {
     const GRAMMARS: &'static [Grammar] = &[Grammar {
         word: "sliding_counter",
+        amount: Amount::Rate,
         options: &[],
         example: "sliding_counter 1000/h",
         read: |spec| {

@@ -10,7 +10,7 @@ use crate::calendar::{Boundaries, CalendarUnit, CalendarWindow};
 use crate::error::PolicyError;
 use crate::number::{MAX_EXACT, check_limit};
 use crate::rate::write_quota;
-use crate::spec::{Grammar, OptionWord, Problem, Reader};
+use crate::spec::{Amount, Grammar, OptionWord, Problem, Reader};
 use crate::time::{Span, Timestamp, check_window};
 
 /// The rule of a fixed window.
@@ -267,6 +267,7 @@ impl Kernel for FixedWindow {
 impl SpecFormat for FixedWindow {
     const GRAMMARS: &'static [Grammar] = &[Grammar {
         word: "fixed_window",
+        amount: Amount::Rate,
         options: &[
             OptionWord::flag("aligned"),
             OptionWord::value("calendar", "ZONE", "Asia/Tokyo"),

@@ -8,7 +8,7 @@ use crate::book::{Book, HeldUnits, HoldRecord, RecordContent};
 use crate::decision::Decision;
 use crate::failure::{Error, RequestError};
 use crate::hold::{Hold, HoldFound, HoldId, Used};
-use crate::kernel::{Admission, Charge, Now, Overflow, Taken};
+use crate::kernel::{Admission, Charge, Now, Overflow, Rule, Taken};
 use crate::limit::{Limit, Member};
 use crate::record::{numbers_of, state_from};
 use crate::request::{Costs, Operation, Request};
@@ -23,16 +23,11 @@ pub(super) fn stored(held: &[Option<Held>]) -> Stored {
 }
 
 /// Checks that a record can be left under its id.
-pub(super) fn can_leave(
-    limit: &Limit,
-    hold: &Hold,
-    now: Now,
-    books: &mut [Book],
-) -> Result<(), Error> {
+pub(super) fn can_leave(limit: &Limit, hold: &Hold, now: Now, books: &[Book]) -> Result<(), Error> {
     if books.iter().any(|book| book.get(hold.id, now.micros).is_some()) {
         return Err(RequestError::id_in_use(limit, hold.id).into());
     }
-    if books.iter_mut().all(|book| book.has_room(now.micros)) {
+    if books.iter().all(|book| book.has_room(now.micros)) {
         return Ok(());
     }
     Err(RequestError::too_many_holds(limit).into())
@@ -51,13 +46,16 @@ pub(super) fn leave(
     let mut entries: SmallVec<[Vec<HeldUnits>; 1]> = SmallVec::from_elem(Vec::new(), books.len());
     for ((charged, member), held) in charged.into_iter().zip(limit.members()).zip(held) {
         let Some(mut charged) = charged else { continue };
-        charged.states =
-            charged.states.and_then(|(_, found)| Some((numbers_of(held.as_ref())?, found)));
+        charged.states = charged.states.and_then(|(_, found)| {
+            let left = numbers_of(held.as_ref()).filter(|left| !left.is_empty())?;
+            Some((left, found))
+        });
         entries[member.part()].push(charged);
     }
     let mut parts = 0;
     for (part, (book, entries)) in books.iter_mut().zip(entries).enumerate() {
         if !entries.is_empty() {
+            book.remove_ended(now.micros);
             book.put(hold.id, HoldRecord { until, content: RecordContent::Live(entries) });
             parts |= 1 << part;
         }
@@ -80,7 +78,8 @@ pub(super) fn settle(
         let given = limit.members().iter();
         let given = given.map(|member| records.of_part(member)?.given_of(member.identity()));
         let given = given.collect();
-        return peek(limit, request, now, held, found, given);
+        drop(records);
+        return peek(limit, request, now, held, books, (found, given));
     }
     let was_stored = stored(held);
     let mut judge = Judge::new(limit);
@@ -110,14 +109,20 @@ pub(super) fn settle(
     drop(claims);
     let mut settled = 0;
     let live = records.live();
+    // Who says nothing of what was used is not told the same again.
+    let says_nothing = (0..limit.members().len()).all(|index| used.of(index).is_none());
     for (part, until) in live {
+        settled |= 1 << part;
+        if says_nothing {
+            books[part].remove(id);
+            continue;
+        }
         let members = limit.members().iter().zip(&given);
         let given = members.filter(|(member, _)| member.part() == part);
         let given = given.map(|(member, given)| (member.identity(), *given)).collect();
         books[part].put(id, HoldRecord { until, content: RecordContent::Settled(given) });
-        settled |= 1 << part;
     }
-    let step = peek(limit, request, now, held, found, given)?;
+    let step = peek(limit, request, now, held, books, (found, given))?;
     Ok(Step { changed, lives, books: settled, ..step })
 }
 
@@ -132,14 +137,16 @@ pub(super) fn renew(
 ) -> Result<Step, Error> {
     let records = Records::of(id, now, books);
     let (found, live) = (records.found(), records.live());
-    let mut step = peek(limit, request, now, held, found, SmallVec::new())?;
+    let mut renewed = 0;
     for (part, _) in live {
         if let Some(record) = books[part].get(id, now.micros).cloned() {
             let until = now.micros.saturating_add(lasts.as_micros());
             books[part].put(id, HoldRecord { until, ..record });
-            step.books |= 1 << part;
+            renewed |= 1 << part;
         }
     }
+    let mut step = peek(limit, request, now, held, books, (found, SmallVec::new()))?;
+    step.books = renewed;
     if found == HoldFound::Live {
         step.decision = step.decision.with_hold(Hold { id, lasts });
     }
@@ -182,12 +189,12 @@ fn peek(
     request: &Request<'_>,
     now: Now,
     held: &mut [Option<Held>],
-    found: HoldFound,
-    given: PerPolicy<Option<u64>>,
+    books: &mut [Book],
+    (found, given): (HoldFound, PerPolicy<Option<u64>>),
 ) -> Result<Step, Error> {
     let nothing: PerPolicy<u64> = SmallVec::from_elem(0, limit.members().len());
     let request = request.as_peek().costs(Costs::Each(&nothing));
-    let mut step = decide(limit, &request, Operation::Peek, now, held, &mut [])?;
+    let mut step = decide(limit, &request, Operation::Peek, now, held, books)?;
     step.decision = step.decision.of_hold(found, given.into_iter());
     Ok(step)
 }
@@ -210,6 +217,9 @@ impl<'b> Claim<'b> {
         let live = record.filter(|record| record.is_live());
         let entry = live.and_then(|record| record.units_of(member.identity()));
         let units = entry.map_or(0, |entry| entry.units);
+        // A permit is given back, whatever was done with it.
+        let is_permit = matches!(member.policy().rule(), Rule::Permits(_));
+        let used = if is_permit { Some(0) } else { used };
         let used = used.filter(|_| live.is_some()).unwrap_or(units);
         let left = entry.and_then(|entry| entry.states.as_ref()).map(|(left, _)| left);
         let is_last = left.is_some() && left == stored;

@@ -3,12 +3,15 @@
 use smallvec::SmallVec;
 
 use super::{Held, PerPolicy, open};
+use crate::book::Book;
 use crate::decision::{Decision, Numbers, Said};
 use crate::kernel::leased::{self, Leased, Slot};
-use crate::kernel::{Account, Admission, Charge, NEVER, Now, Overflow, State, Taken, Verdict};
+use crate::kernel::{
+    Account, Admission, Charge, NEVER, Now, Overflow, Rule, State, Taken, Verdict,
+};
 use crate::limit::Limit;
 use crate::policy::{DeniedCharge, Enforcement, Policy};
-use crate::request::{Costs, Operation};
+use crate::request::{Action, Costs, Operation, Request};
 
 /// The cost under one policy, and its verdict.
 #[derive(Clone, Copy)]
@@ -111,6 +114,26 @@ impl<'l> Judge<'l> {
         Ok(())
     }
 
+    /// Counts what is in flight of the policies that limit that.
+    pub(super) fn count_flights(&mut self, request: &Request<'_>, now: Now, books: &[Book]) {
+        if books.is_empty() {
+            return;
+        }
+        let new_end =
+            request.holds().map_or(0, |hold| now.micros.saturating_add(hold.lasts.as_micros()));
+        for (index, member) in self.limit.members().iter().enumerate() {
+            let Rule::Permits(permits) = member.policy().rule() else { continue };
+            // Whoever takes as many as there are asks for one where there is none.
+            let cost = match request.action() {
+                Action::Decide(Operation::TakeUpTo) => 1,
+                _ => request.cost_of(self.limit, index),
+            };
+            let book = &books[member.part()];
+            let flight = book.flight(permits, member.identity(), now.micros, (cost, new_end));
+            self.accounts[index] = Account::in_flight(permits, flight);
+        }
+    }
+
     /// Puts the new states back where they changed, and the original ones elsewhere.
     pub(super) fn close(&mut self, held: &mut [Option<Held>], changed: u64) {
         let mut outstanding = std::mem::take(&mut self.outstanding);
@@ -161,7 +184,10 @@ impl<'l> Judge<'l> {
             let policy = judge.policy(index);
             let Judgement { cost, verdict, .. } = judge.judgements[index];
             let shadow = policy.enforcement() == Enforcement::Shadow;
-            let denied = if shadow { matches!(verdict, Verdict::Refuse { .. }) } else { !allowed };
+            // A denied request is not in flight, whatever a shadow says.
+            let stands_alone = shadow && !matches!(policy.rule(), Rule::Permits(_));
+            let refused = matches!(verdict, Verdict::Refuse { .. });
+            let denied = if stands_alone { refused } else { !allowed || shadow && refused };
             match (cost, verdict) {
                 (0, _) => Charge::None,
                 (cost, Verdict::Pass { wait }) if !denied => {

@@ -175,7 +175,7 @@ if operation == TAKE_UP_TO then
   end
 end
 for _, p in ipairs(policies) do
-  if p.key then p.before = p.kernel.remaining(p) end
+  if p.key or p.kernel.counts_records then p.before = p.kernel.remaining(p) end
   if granted and p.cost > 0 then
     p.cost = max(1, p.shadow and min(p.cost, p.kernel.remaining(p)) or granted)
   end
@@ -195,7 +195,8 @@ end
 -- Charge, in memory.
 for _, p in ipairs(policies) do
   local passes = allowed
-  if p.shadow then passes = p.wait end
+  -- A denied request is not in flight, whatever a shadow says.
+  if p.shadow and (allowed or not p.kernel.counts_records) then passes = p.wait end
   local holds = true
   if operation == SETTLE then
     holds = hold.settle(p, leases)
@@ -223,6 +224,8 @@ if leasing and allowed and operation == CHECK then leases.grant(policies, leasin
 
 -- Whoever renews, or finds nothing to settle, changes no state.
 local changes = operation ~= PEEK and operation ~= RENEW and not (operation == SETTLE and hold.found() ~= HOLD_LIVE)
+
+if hold and hold.leaves and allowed then hold.count_out(subjects) end
 
 -- Write what changed, each subject by itself.
 for part, s in ipairs(subjects) do
@@ -283,7 +286,7 @@ end
 
 local reply = reply_of(allowed and ALLOWED or DENIED)
 for _, p in ipairs(policies) do
-  if p.key then reply[#reply + 1] = p.kernel.reading(p, p.before) end
+  if p.key or p.kernel.counts_records then reply[#reply + 1] = p.kernel.reading(p, p.before) end
 end
 if operation == RESERVE and allowed then
   for _, s in ipairs(subjects) do reply[#reply + 1] = s.written or false end

@@ -49,8 +49,8 @@ const HOLDS: Words = &[
     ("HOLD_UNKNOWN", Constant::Whole(hold::UNKNOWN)),
     ("HOLD_SETTLED", Constant::Whole(hold::SETTLED)),
     ("HOLD_LIVE", Constant::Whole(hold::LIVE)),
-    // More than lapse between two that come.
-    ("HOLD_SWEEP", whole(8)),
+    ("HOLDS_ENDED", size(Book::ENDED)),
+    ("HOLDS_LOOKED_THROUGH", size(Book::LOOKED_THROUGH)),
 ];
 
 const PROGRAM: Words = &[

@@ -161,7 +161,7 @@ impl Scripted {
         let subject = request.key();
         let mut keys = self.keys(subject);
         let is_reset = request.action() == Action::Decide(Operation::Reset);
-        if hold.is_some() || request.is_about_holds() || is_reset {
+        if hold.is_some() || request.needs_books(&self.limit) || is_reset {
             keys.push(self.holds_key(subject));
         }
         let max_clock_back = match self.clock {

@@ -282,6 +282,7 @@ impl Layer for Shared {
 /// Whether denials of a limit depend on nothing but what was taken.
 fn is_served(limit: &Limit) -> bool {
     limit.parts().len() == 1
+        && !limit.has_permits()
         && limit.members().iter().all(|member| {
             let policy = member.policy();
             policy.enforcement() == Enforcement::Enforced
