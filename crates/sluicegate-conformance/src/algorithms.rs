@@ -5,6 +5,7 @@
 mod account;
 mod bucket;
 mod ledger;
+mod permits;
 mod random;
 mod slots;
 mod two_cells;
@@ -17,6 +18,7 @@ use crate::dice::Dice;
 use account::unknown;
 pub(crate) use account::{Account, Patience, Report, Verdict};
 pub use account::{Refusal, Retry};
+pub(crate) use permits::Permits;
 use random::{calendar, largest, length, micros, rate, units};
 
 /// The algorithms.
@@ -42,10 +44,12 @@ pub enum Kind {
     SlidingCounter,
     /// `sliding_log`, with one strategy or several
     SlidingLog,
+    /// `concurrency`
+    Concurrency,
 }
 
 impl Kind {
-    /// All of them.
+    /// All that anybody can ask who holds nothing.
     pub const ALL: [Self; 10] = [
         Self::TokenBucket,
         Self::Gcra,
@@ -57,6 +61,21 @@ impl Kind {
         Self::SlidingWindow,
         Self::SlidingCounter,
         Self::SlidingLog,
+    ];
+
+    /// All of them.
+    pub const HELD: [Self; 11] = [
+        Self::TokenBucket,
+        Self::Gcra,
+        Self::LeakyBucket,
+        Self::Shaper,
+        Self::Smooth,
+        Self::WarmUp,
+        Self::FixedWindow,
+        Self::SlidingWindow,
+        Self::SlidingCounter,
+        Self::SlidingLog,
+        Self::Concurrency,
     ];
 
     /// Whether units can be taken ahead by who spends them without asking.
@@ -79,6 +98,7 @@ impl Kind {
             Self::SlidingWindow => "sliding_window",
             Self::SlidingCounter => "sliding_counter",
             Self::SlidingLog => "sliding_log",
+            Self::Concurrency => "concurrency",
         }
     }
 }
@@ -156,6 +176,10 @@ impl Kind {
                 let window = length(dice);
                 number(dice, &|limit| Policy::sliding_counter(limit, window))
             }
+            Self::Concurrency => {
+                let hold = dice.pick(&[1_000, 50_000, 1_000_000, 90_000_000]);
+                number(dice, &|permits| Policy::concurrency(permits, micros(hold)))
+            }
             Self::SlidingLog => {
                 let count = dice.pick(&[1, 1, 2, 3]);
                 let strategies: Vec<Strategy> = (0..count)
@@ -201,6 +225,10 @@ pub(crate) fn renumber(dice: &mut Dice, algorithm: &Algorithm) -> Algorithm {
                 .map(|strategy| Strategy { limit: units(dice), window: strategy.window })
                 .collect(),
         },
+        Algorithm::Concurrency { .. } => Algorithm::Concurrency {
+            permits: units(dice).min(65_536),
+            hold: micros(dice.pick(&[1_000, 50_000, 1_000_000, 90_000_000])),
+        },
         _ => unknown(algorithm),
     }
 }
@@ -218,6 +246,7 @@ pub(crate) fn fresh(algorithm: &Algorithm) -> Box<dyn Account> {
         | Algorithm::SlidingWindow { .. }
         | Algorithm::SlidingLog { .. } => Box::new(ledger::Ledger::default()),
         Algorithm::SlidingCounter { .. } => Box::new(two_cells::TwoCells::default()),
+        Algorithm::Concurrency { .. } => Box::new(Permits::default()),
         _ => unknown(algorithm),
     }
 }
@@ -241,6 +270,7 @@ pub(crate) const fn is_bookable(algorithm: &Algorithm) -> bool {
             | Algorithm::SlidingWindow { .. }
             | Algorithm::SlidingLog { .. }
             | Algorithm::SlidingCounter { .. }
+            | Algorithm::Concurrency { .. }
     )
 }
 

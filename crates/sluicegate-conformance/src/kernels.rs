@@ -2,11 +2,13 @@
 
 use std::collections::HashMap;
 use std::future::{Future, Pending};
+use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use sluicegate_core::{
-    Action, Answer, Clock as _, Costs, Decision, Error, Held, Identity, Limit, ManualClock, Member,
-    Now, OpenOptions, OpenedLimit, Operation, Policy, Request, Store, StoreId, TimeSource, step,
+    Action, Answer, Book, Clock as _, Costs, Decision, Error, Held, Identity, Limit, ManualClock,
+    Member, Now, OpenOptions, OpenedLimit, Operation, Policy, Request, Step, Store, StoreId,
+    TimeSource, step_with_books,
 };
 
 use crate::reference::Clock;
@@ -17,6 +19,7 @@ pub struct Kernels {
     limit: Limit,
     clock: Clock,
     states: HashMap<StateKey, Held>,
+    books: HashMap<(usize, Vec<u8>), Book>,
 }
 
 /// What a state is found by: the limit's part, its subject and the policy.
@@ -35,7 +38,7 @@ impl Kernels {
     /// A store for one limit, which may be several together.
     #[must_use]
     pub fn of_limit(limit: Limit, clock: Clock) -> Self {
-        Self { limit, clock, states: HashMap::new() }
+        Self { limit, clock, states: HashMap::new(), books: HashMap::new() }
     }
 
     /// Changes the policies and keeps what was consumed.
@@ -81,7 +84,7 @@ impl Kernels {
     /// Answers one request.
     ///
     /// # Errors
-    /// Those of [`step`].
+    /// Those of [`step_with_books`].
     pub fn decide(
         &mut self,
         now: u64,
@@ -95,7 +98,7 @@ impl Kernels {
     /// Answers one request about one subject for each part of the limit.
     ///
     /// # Errors
-    /// Those of [`step`].
+    /// Those of [`step_with_books`].
     pub fn decide_together(
         &mut self,
         now: u64,
@@ -111,7 +114,7 @@ impl Kernels {
     /// Answers any request, by `now` in µs.
     ///
     /// # Errors
-    /// Those of [`step`].
+    /// Those of [`step_with_books`].
     pub fn ask(&mut self, now: u64, request: &Request<'_>) -> Result<Decision, Error> {
         let max_clock_back = match self.clock {
             Clock::Own { max_clock_back_us } => Some(max_clock_back_us),
@@ -123,7 +126,9 @@ impl Kernels {
             (member.part(), request.subject(member.part()).to_vec(), member.identity())
         };
         let states = &mut self.states;
-        decide(&limit, request, now, |member, write| match write {
+        let books =
+            Shelf { books: &mut self.books, key: |part| (part, request.subject(part).to_vec()) };
+        decide(&limit, request, now, books, |member, write| match write {
             None => states.get(&key(member)).cloned(),
             Some(Some(state)) => states.insert(key(member), state),
             Some(None) => states.remove(&key(member)),
@@ -131,17 +136,43 @@ impl Kernels {
     }
 }
 
-/// [`step`] over anything that keeps a state for each policy: asked with `None` it gives the
+/// What is held of the subjects of a request, by part.
+struct Shelf<'b, K, F> {
+    books: &'b mut HashMap<K, Book>,
+    key: F,
+}
+
+impl<K: Eq + Hash, F: Fn(usize) -> K> Shelf<'_, K, F> {
+    fn read(&self, limit: &Limit) -> Vec<Book> {
+        let parts = 0..limit.parts().len();
+        parts.map(|part| self.books.get(&(self.key)(part)).cloned().unwrap_or_default()).collect()
+    }
+
+    fn write(&mut self, books: Vec<Book>, step: &Step) {
+        for (part, book) in books.into_iter().enumerate() {
+            if step.forgets() {
+                self.books.remove(&(self.key)(part));
+            } else if step.books & (1 << part) != 0 {
+                self.books.insert((self.key)(part), book);
+            }
+        }
+    }
+}
+
+/// [`step_with_books`] over anything that keeps a state for each policy: asked with `None` it gives the
 /// state, otherwise it keeps one or none.
-fn decide(
+fn decide<K: Eq + Hash>(
     limit: &Limit,
     request: &Request<'_>,
     now: Now,
+    mut shelf: Shelf<'_, K, impl Fn(usize) -> K>,
     mut states: impl FnMut(&Member, Option<Option<Held>>) -> Option<Held>,
 ) -> Result<Decision, Error> {
     let members = limit.members();
     let mut held: Vec<Option<Held>> = members.iter().map(|member| states(member, None)).collect();
-    let step = step(limit, request, now, &mut held)?;
+    let mut books = shelf.read(limit);
+    let step = step_with_books(limit, request, now, &mut held, &mut books)?;
+    shelf.write(books, &step);
     for (index, (member, held)) in members.iter().zip(held).enumerate() {
         if step.changed & (1 << index) != 0 {
             states(member, Some(held));
@@ -155,11 +186,14 @@ fn decide(
 #[derive(Clone, Debug, Default)]
 pub struct MapStore {
     states: Arc<Mutex<HashMap<MapKey, Held>>>,
+    books: Arc<Mutex<HashMap<BookKey, Book>>>,
     clock: Arc<ManualClock>,
 }
 
 /// The run of injected time, the limit's name, the subject, and the policy.
 type MapKey = (TimeSource, String, Vec<u8>, Identity);
+/// The same but for the policy.
+type BookKey = (TimeSource, String, Vec<u8>);
 
 /// A limit that a [`MapStore`] has opened.
 #[derive(Clone, Debug)]
@@ -203,7 +237,15 @@ impl MapLimit {
                     || own.contains(stored)
             });
         }
-        decide(&self.limit, request, now, |member, write| match write {
+        let mut books = self.store.books.lock().unwrap_or_else(PoisonError::into_inner);
+        let shelf = Shelf {
+            books: &mut *books,
+            key: |part: usize| {
+                let name = self.limit.parts()[part].to_string();
+                (self.time.clone(), name, request.subject(part).to_vec())
+            },
+        };
+        decide(&self.limit, request, now, shelf, |member, write| match write {
             None => states.get(&key(member)).cloned(),
             Some(Some(state)) => states.insert(key(member), state),
             Some(None) => states.remove(&key(member)),

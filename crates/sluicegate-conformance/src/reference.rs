@@ -8,21 +8,24 @@
 
 mod answer;
 mod compare;
+mod holding;
 mod leasing;
 mod operation;
 mod target;
 
 pub use crate::algorithms::{Refusal, Retry};
 pub use answer::{Answer, PolicyAnswer};
-pub use compare::differences;
+pub use compare::{differences, settlement_differences};
+pub use holding::Settlement;
 pub use leasing::{Leasing, Outstanding};
 pub use operation::{Clock, Costs, Operation};
 
 use std::collections::HashMap;
 
-use sluicegate_core::{Algorithm, DeniedCharge, Enforcement, MAX_EXACT, Policy};
+use sluicegate_core::{Algorithm, DeniedCharge, Enforcement, Hold, MAX_EXACT, Policy};
 
 use crate::algorithms::{self, Account, Patience, Report, Verdict};
+use holding::Holds;
 
 /// A limit with the state of all its keys.
 #[derive(Clone, Debug)]
@@ -30,6 +33,7 @@ pub struct Model {
     clock: Clock,
     policies: Vec<Named>,
     keys: HashMap<Vec<u8>, HashMap<String, Box<dyn Account>>>,
+    holds: Holds,
 }
 
 /// A policy with the name it has inside its limit, which is the identity of its state.
@@ -45,6 +49,8 @@ struct Seat<'a> {
     account: Box<dyn Account>,
     at: u64,
     units: u64,
+    /// The units that it was charged, but not for a denial.
+    taken: u64,
     restamped: bool,
     verdict: Verdict,
 }
@@ -69,7 +75,7 @@ impl Model {
     /// The same with a say in what happens when the clock steps back.
     #[must_use]
     pub fn with_clock(policies: Vec<Policy>, clock: Clock) -> Self {
-        Self { clock, policies: name_all(policies), keys: HashMap::new() }
+        Self { clock, policies: name_all(policies), keys: HashMap::new(), holds: Holds::default() }
     }
 
     /// Replaces the policies. A policy with a name, an algorithm and a window that were there
@@ -98,7 +104,21 @@ impl Model {
         key: &[u8],
         operation: &Operation,
     ) -> Result<Answer, Refusal> {
-        self.apply_leasing(now_us, key, operation, None)
+        self.decide(now_us, key, operation, None, None)
+    }
+
+    /// The same for a request that holds what it takes, if it is a check, a charge or takes up to a number.
+    ///
+    /// # Errors
+    /// Those of [`Model::apply`], and for an id that is in use.
+    pub fn apply_holding(
+        &mut self,
+        now_us: u64,
+        key: &[u8],
+        operation: &Operation,
+        hold: &Hold,
+    ) -> Result<Answer, Refusal> {
+        self.decide(now_us, key, operation, None, Some(hold))
     }
 
     /// The same with what a holder of leases wants and tells. Only a check may want any, and a peek
@@ -113,13 +133,34 @@ impl Model {
         operation: &Operation,
         leasing: Option<&Leasing>,
     ) -> Result<Answer, Refusal> {
+        self.decide(now_us, key, operation, leasing, None)
+    }
+
+    fn decide(
+        &mut self,
+        now_us: u64,
+        key: &[u8],
+        operation: &Operation,
+        leasing: Option<&Leasing>,
+        hold: Option<&Hold>,
+    ) -> Result<Answer, Refusal> {
         if leasing.is_some() && !self.is_leasable() {
             return Err(Refusal::NotLeasable);
         }
         if matches!(operation, Operation::Reserve { .. }) && !self.is_bookable() {
             return Err(Refusal::NotReservable);
         }
+        if hold.is_some_and(|hold| self.has_hold(now_us, key, hold.id)) {
+            return Err(Refusal::IdInUse);
+        }
+        if hold.is_none() && self.needs_hold(operation) {
+            return Err(Refusal::NeedsHold);
+        }
         let mut seats = self.seats(now_us, key, operation)?;
+        if let Some(hold) = hold {
+            let until = now_us + hold.lasts.as_micros();
+            seats.iter_mut().for_each(|seat| seat.account.hold_until(until));
+        }
         if let Some(leasing) = leasing {
             leasing::hear(&mut seats, leasing)?;
         }
@@ -143,6 +184,7 @@ impl Model {
             Operation::Charge { .. } => {
                 for seat in seats.iter_mut().filter(|seat| seat.units > 0) {
                     seat.account.admit(seat.named.policy.algorithm(), seat.at, seat.units, 0)?;
+                    seat.taken = seat.units;
                 }
                 Outcome::ALLOWED
             }
@@ -155,7 +197,7 @@ impl Model {
             Operation::GiveBack { taken_at_us, .. } => {
                 for seat in seats.iter_mut().filter(|seat| seat.units > 0) {
                     let algorithm = seat.named.policy.algorithm();
-                    seat.account.give_back(algorithm, seat.at, seat.units, *taken_at_us)?;
+                    seat.account.give_back(algorithm, seat.at, seat.units, *taken_at_us, None)?;
                 }
                 Outcome::ALLOWED
             }
@@ -169,10 +211,20 @@ impl Model {
             }
         };
         let policies = seats.iter().map(report).collect::<Result<_, _>>()?;
+        let hold = hold.filter(|_| answer.allowed);
+        let stored = self.keys.get(key);
+        let held = hold.and_then(|hold| holding::record(stored, now_us, hold, &seats));
+        let holds = held.is_some();
         if !matches!(operation, Operation::Peek { .. }) {
             let accounts =
                 seats.into_iter().map(|seat| (seat.named.name.clone(), seat.account)).collect();
             self.keys.insert(key.to_vec(), accounts);
+        }
+        if let Some((hold, held)) = hold.zip(held) {
+            self.holds.insert((key.to_vec(), hold.id), held);
+        }
+        if *operation == Operation::Reset {
+            self.holds.retain(|(holder, _), _| holder != key);
         }
         Ok(Answer {
             allowed: answer.allowed,
@@ -181,6 +233,7 @@ impl Model {
             retry: answer.retry,
             granted: answer.granted,
             lease,
+            holds,
             policies,
         })
     }
@@ -199,7 +252,7 @@ impl Model {
             let (account, restamped) = self.account(now_us, key, named, operation)?;
             let at = account.newest().map_or(now_us, |newest| newest.max(now_us));
             let units = operation.units_for(index, named.policy.cost().get());
-            Ok(Seat { named, account, at, units, restamped, verdict: Verdict::ADMITTED })
+            Ok(Seat { named, account, at, units, taken: 0, restamped, verdict: Verdict::ADMITTED })
         };
         self.policies.iter().enumerate().map(seat).collect()
     }
@@ -212,6 +265,11 @@ impl Model {
         named: &Named,
         operation: &Operation,
     ) -> Result<(Box<dyn Account>, bool), Refusal> {
+        if matches!(named.policy.algorithm(), Algorithm::Concurrency { .. }) {
+            let is_reset = *operation == Operation::Reset;
+            let held = if is_reset { Vec::new() } else { self.in_flight(key, &named.name) };
+            return Ok((Box::new(algorithms::Permits::of(held)), false));
+        }
         let stored = self.keys.get(key).and_then(|accounts| accounts.get(&named.name));
         let mut account = stored
             .map_or_else(|| algorithms::fresh(named.policy.algorithm()), |account| account.boxed());
@@ -256,14 +314,18 @@ fn judge_all(seats: &mut [Seat<'_>], patience: Patience) -> Result<Outcome, Refu
 fn charge_all(seats: &mut [Seat<'_>], outcome: &Outcome) -> Result<(), Refusal> {
     for seat in seats.iter_mut().filter(|seat| seat.units > 0) {
         // A shadow goes by its own verdict and its own wait, as if it were alone.
+        let is_in_flight = matches!(seat.algorithm(), Algorithm::Concurrency { .. });
         let (allowed, wait_us) = if seat.is_shadow() {
-            (seat.verdict.admitted(), seat.verdict.wait_us)
+            // A denied request is not in flight, whatever a shadow says.
+            let may_be = outcome.allowed || !is_in_flight;
+            (may_be && seat.verdict.admitted(), seat.verdict.wait_us)
         } else {
             (outcome.allowed, outcome.wait_us)
         };
         let algorithm = seat.named.policy.algorithm();
         if allowed {
             seat.account.admit(algorithm, seat.at, seat.units, wait_us)?;
+            seat.taken = seat.units;
         } else if seat.named.policy.denied_charge() == DeniedCharge::Charged {
             seat.account.charge_denied(algorithm, seat.at, seat.units)?;
         }

@@ -20,12 +20,14 @@
 //! });
 //! ```
 
+mod holds;
 mod leases;
 mod policies;
 mod requests;
 
 pub use crate::algorithms::{Kind, Numbers};
 pub use crate::dice::Dice;
+pub use holds::{HoldSchedule, HoldStep, Settling};
 pub use policies::{random_policies, random_policy, renumber};
 
 use std::fmt;

@@ -84,6 +84,14 @@ pub enum Algorithm {
         /// The length of the window.
         window: Span,
     },
+    /// At most so many units in flight at once, each under the id of a hold that ends, is released or
+    /// expires.
+    Concurrency {
+        /// The most units in flight, at most 65,536.
+        permits: u64,
+        /// For how long a permit is held at most, unless it is renewed: 1 ms to a day.
+        hold: Span,
+    },
     /// Every admitted request counts for exactly the window; several strategies share one log.
     SlidingLog {
         /// The strategies, in the order given; all of them must admit the request.
@@ -106,6 +114,7 @@ impl Algorithm {
             Self::SlidingWindow { .. } => "sliding_window",
             Self::SlidingCounter { .. } => "sliding_counter",
             Self::SlidingLog { .. } => "sliding_log",
+            Self::Concurrency { .. } => "concurrency",
         }
     }
 }

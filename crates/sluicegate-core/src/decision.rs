@@ -1,6 +1,7 @@
 //! The answer to a request.
 
 mod derived;
+mod held;
 mod joint;
 mod outcome;
 
@@ -9,6 +10,7 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
+use crate::hold::{Hold, HoldFound};
 use crate::kernel::bucket::{self, Bucket};
 use crate::kernel::{Kernel, NEVER, Verdict};
 use crate::lease::Lease;
@@ -48,6 +50,8 @@ struct Extras {
     receipt: Option<Receipt>,
     slices: Option<SliceCounts>,
     lease: Option<Lease>,
+    hold: Option<Hold>,
+    hold_found: Option<HoldFound>,
 }
 
 /// Where a decision came from.

@@ -34,6 +34,10 @@ pub enum RequestErrorKind {
     Overflow,
     /// The limit's policies don't offer the operation.
     Unsupported,
+    /// The id of a hold, or of a request, is that of another one. Nothing was charged.
+    Conflict,
+    /// The subject has as many holds, or ids of requests, as it may. Nothing was charged.
+    Full,
     /// There is no limit of the name that was asked: a mistake in the program or its configuration.
     /// Nothing was asked. For registries of limits by name.
     UnknownLimit,

@@ -15,6 +15,7 @@ pub mod counter;
 mod layout;
 pub(crate) mod leased;
 pub mod log;
+pub mod permits;
 mod reading;
 mod rule;
 pub mod warm_up;
@@ -98,13 +99,19 @@ pub trait Kernel: Clone + fmt::Debug + Eq + Send + Sync + 'static {
     /// admission.
     fn refund(&self, balance: &mut Self::Balance, units: u64) -> u64;
 
-    /// Gives back what is left of units that were taken at `taken_at`, in µs since the epoch: never
-    /// more than what they still withhold from others, and nothing if the kernel can't tell. The
-    /// newest time stays. Returns how many, like a refund; `None` if the balance didn't change.
+    /// Gives back what is left of units that were taken: never more than what they still withhold from
+    /// others, and nothing if the kernel can't tell. The newest time stays. Returns how many, like a
+    /// refund; `None` if the balance didn't change.
     ///
     /// A kernel that tells callers when to act gives nothing back like this: somebody may have been
     /// told an instant that counts on the units.
-    fn give_back(&self, _balance: &mut Self::Balance, _units: u64, _taken_at: u64) -> Option<u64> {
+    fn give_back(&self, _balance: &mut Self::Balance, _taken: Taken) -> Option<u64> {
+        None
+    }
+
+    /// What a unit comes to in ticks, and how many of them flow back in a µs: for kernels to which it
+    /// matters, when units are given back, at which rate they were taken.
+    fn flow(&self) -> Option<(u64, u64)> {
         None
     }
 
@@ -280,6 +287,8 @@ macro_rules! for_each_kernel {
             Counter: $crate::kernel::counter::Counter,
             /// Smooth warm-up.
             WarmUp: $crate::kernel::warm_up::WarmUp,
+            /// Units in flight.
+            Permits: $crate::kernel::permits::Permits,
         }
     };
 }
@@ -327,6 +336,9 @@ impl Rule {
                 Self::Counter(counter::Counter::new(*limit, *window)?)
             }
             Algorithm::WarmUp { rate, over } => Self::WarmUp(warm_up::WarmUp::new(*rate, *over)?),
+            Algorithm::Concurrency { permits, hold } => {
+                Self::Permits(permits::Permits::new(*permits, *hold)?)
+            }
         })
     }
 }
@@ -395,6 +407,27 @@ impl Admission {
     #[must_use]
     pub const fn at_once(cost: u64) -> Self {
         Self { cost, act_in: 0 }
+    }
+}
+
+/// Units that were taken, and are to be given back.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Taken {
+    /// How many.
+    pub units: u64,
+    /// When, in µs since the epoch.
+    pub at: u64,
+    /// The kernel's [flow](Kernel::flow) then, if it is known.
+    pub flow: Option<(u64, u64)>,
+    /// Nothing has been charged since, nor given back.
+    pub is_last: bool,
+}
+
+impl Taken {
+    /// Units of which no more is known.
+    #[must_use]
+    pub const fn at(units: u64, at: u64) -> Self {
+        Self { units, at, flow: None, is_last: false }
     }
 }
 

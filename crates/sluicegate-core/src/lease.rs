@@ -101,9 +101,11 @@ impl Leasing<'_> {
             ));
         }
         let wrong = match action {
-            Action::Decide(Operation::Peek) | Action::Cancel(_) | Action::Slices => {
-                Some("it changes nothing that leases are about".to_owned())
-            }
+            Action::Decide(Operation::Peek)
+            | Action::Cancel(_)
+            | Action::Slices
+            | Action::Settle { .. }
+            | Action::Renew { .. } => Some("it changes nothing that leases are about".to_owned()),
             Action::Decide(operation) if self.want > 0 && operation != Operation::Check => {
                 Some("only a check can want a lease".to_owned())
             }

@@ -8,12 +8,14 @@
 
 mod algorithm;
 mod answer;
+mod book;
 mod calendar;
 mod clock;
 mod decision;
 mod did_you_mean;
 mod error;
 mod failure;
+mod hold;
 pub mod kernel;
 mod key;
 mod lease;
@@ -36,12 +38,14 @@ mod time;
 
 pub use algorithm::{Algorithm, Start, Strategy, Window};
 pub use answer::{Answer, BoxFuture};
+pub use book::{Book, HeldUnits, HoldRecord, RecordContent};
 pub use calendar::{Boundaries, CalendarUnit, CalendarWindow};
 pub use clock::{Clock, ManualClock};
 pub use decision::{Decision, Notes, Outcome, RetryAfter, Share, Source};
 pub use did_you_mean::{did_you_mean, nearest};
 pub use error::{InvalidNumber, LimitError, NameError, PolicyError, SpanError};
 pub use failure::{Error, NodeId, RequestError, RequestErrorKind, StoreError, StoreErrorKind};
+pub use hold::{Hold, HoldFound, HoldId, HoldIdError, Used};
 pub use kernel::{Now, Quota};
 pub use key::{KeyPrefix, KeyPrefixError, StoreKey};
 pub use lease::{Lease, LeaseReport, Leasing, ReportedUnits};
@@ -57,7 +61,7 @@ pub use request::{Action, Costs, Operation, Request, TimeSource};
 pub use shared_store::{SharedLimit, SharedStore};
 pub use slices::SliceCounts;
 pub use spec::SpecError;
-pub use step::{Held, Step, admitted, step};
+pub use step::{Held, Step, admitted, step, step_again, step_with_books};
 pub use store::{
     Acknowledgement, LeaseOptions, OpenOptions, OpenedLimit, Store, StoreId, StoreStats,
 };

@@ -6,8 +6,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::error::LimitError;
+use crate::kernel::Rule;
 use crate::name::{LimitName, PolicyName};
 use crate::policy::{DeniedCharge, Enforcement, Policy};
+use crate::time::Span;
 
 /// A named set of policies that are decided together, all or nothing.
 ///
@@ -249,6 +251,24 @@ impl Limit {
                 && policy.enforcement() == Enforcement::Enforced
                 && policy.denied_charge() == DeniedCharge::Free
         })
+    }
+
+    /// Whether a policy counts units in flight: then whoever takes any has to [hold](crate::Request::hold)
+    /// them.
+    #[must_use]
+    pub fn has_permits(&self) -> bool {
+        self.longest_hold().is_some()
+    }
+
+    /// For how long a request may hold what it takes, if a policy counts units in flight: as long as the
+    /// strictest of those allows.
+    #[must_use]
+    pub fn longest_hold(&self) -> Option<Span> {
+        let holds = self.members().iter().filter_map(|member| match member.policy().rule() {
+            Rule::Permits(permits) => Span::from_micros(permits.hold()).ok(),
+            _ => None,
+        });
+        holds.min()
     }
 
     /// Whether this is a clone of `other`, not merely equal to it.

@@ -100,6 +100,14 @@ impl Policy {
         Self::new(Algorithm::TokenBucket { rate, burst })
     }
 
+    /// At most `permits` units in flight at once, each held for at most `hold` unless it is renewed.
+    ///
+    /// # Errors
+    /// See [`Policy::new`].
+    pub fn concurrency(permits: u64, hold: Span) -> Result<Self, PolicyError> {
+        Self::new(Algorithm::Concurrency { permits, hold })
+    }
+
     /// GCRA, which gives the same answers as a token bucket.
     ///
     /// # Errors

@@ -20,6 +20,7 @@ use std::borrow::Cow;
 
 use smallvec::SmallVec;
 
+use crate::book::Book;
 use crate::failure::Error;
 use crate::kernel::{
     FIXED_KINDS, HEAD_BYTES, LISTED_FROM, Leased, NUMBER_BYTES, Now, State, WHOLE_FROM,
@@ -28,7 +29,7 @@ use crate::limit::{Identity, Limit, Member};
 use crate::number::MAX_EXACT;
 use crate::receipt::{Change, PartReceipt, Receipt};
 use crate::request::Request;
-use crate::step::{Held, Step, step};
+use crate::step::{Held, Step, step_with_books};
 
 /// A decoded value.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -102,7 +103,16 @@ pub fn step_values(
         discarded |= is_unreadable;
         held.push(state);
     }
-    let mut step = step(limit, request, now, &mut held)?;
+    // What holds nothing reads none of what is held.
+    let needs_books = request.needs_books(limit);
+    let read = |record: &Record<'_>| {
+        record.book().unwrap_or_else(|| {
+            discarded = true;
+            Book::default()
+        })
+    };
+    let mut books: SmallVec<[Book; 1]> = records.iter().filter(|_| needs_books).map(read).collect();
+    let mut step = step_with_books(limit, request, now, &mut held, &mut books)?;
     if discarded {
         let mut notes = step.decision.notes();
         notes.discarded = true;
@@ -116,10 +126,11 @@ pub fn step_values(
         let changed = |(index, member): &(usize, &Member)| {
             member.part() == part && step.changed & (1 << index) != 0
         };
-        if !limit.members().iter().enumerate().any(|member| changed(&member)) {
+        let book = books.get(part).filter(|_| step.books & (1 << part) != 0);
+        if book.is_none() && !limit.members().iter().enumerate().any(|member| changed(&member)) {
             return Write::Nothing;
         }
-        record.write(limit, part, &held, &step, now)
+        record.write(limit, part, (&held, book), &step, now)
     });
     let writes = writes.collect();
     Ok((step, writes))
@@ -144,6 +155,26 @@ pub(crate) fn receipt(
         }
     });
     Receipt::new(parts.collect())
+}
+
+/// The numbers of a state, as they are stored; empty for none. `None` for one that can have many, and
+/// for one of which units are leased.
+pub(crate) fn numbers_of(held: Option<&Held>) -> Option<Vec<u8>> {
+    match held {
+        None => Some(Vec::new()),
+        Some(Held::State(State::Log(_)) | Held::Leased(_) | Held::Reading(_)) => None,
+        Some(Held::State(state)) => {
+            let mut numbers = Vec::new();
+            state.write(&mut numbers);
+            Some(bytes_of(&numbers))
+        }
+    }
+}
+
+/// The state of a policy that is stored as these numbers; `None` for none, and where they are no state.
+pub(crate) fn state_from(bytes: &[u8], member: &Member) -> Option<Held> {
+    let numbers = Some(bytes).filter(|bytes| !bytes.is_empty()).and_then(read_numbers)?;
+    member.policy().rule().read(&numbers).map(Held::State)
 }
 
 /// What a value has of a policy.
@@ -221,25 +252,40 @@ impl<'v> Record<'v> {
         (state.map(Held::State), is_unreadable)
     }
 
-    /// The value after a step, with the entries of other versions that are still useful.
+    /// The records of what is held; `None` if they can't be read.
+    fn book(&self) -> Option<Book> {
+        let entry = self.entry(Book::IDENTITY, Book::KIND);
+        entry.map_or_else(|| Some(Book::default()), |entry| Book::read(&entry.body))
+    }
+
+    /// The value after a step, with the entries of other versions that are still useful, and the book
+    /// if it has changed.
     fn write(
         &self,
         limit: &Limit,
         part: usize,
-        held: &[Option<Held>],
+        (held, book): (&[Option<Held>], Option<&Book>),
         step: &Step,
         now: Now,
     ) -> Write {
         let mut value = encode(limit, part, held);
         let mut life = step.lives.get(part).copied().unwrap_or(0);
+        if let Some(book) = book {
+            let body = Cow::Owned(book.write());
+            let entry = Entry { kind: Book::KIND, identity: Book::IDENTITY, retention: 0, body };
+            life = life.max(entry.useful_until().saturating_sub(now.micros));
+            entry.write(&mut value);
+        }
         let is_ours = |entry: &Entry<'_>| {
-            limit.members().iter().any(|member| {
-                let rule = member.policy().rule();
-                member.part() == part
-                    && member.identity() == entry.identity
-                    && (rule.layout().kind() == entry.kind
-                        || rule.leased_kind() == Some(entry.kind))
-            })
+            let is_book = entry.kind == Book::KIND && entry.identity == Book::IDENTITY;
+            is_book && book.is_some()
+                || limit.members().iter().any(|member| {
+                    let rule = member.policy().rule();
+                    member.part() == part
+                        && member.identity() == entry.identity
+                        && (rule.layout().kind() == entry.kind
+                            || rule.leased_kind() == Some(entry.kind))
+                })
         };
         for entry in self.entries.iter().filter(|entry| !is_ours(entry)) {
             let left = entry.useful_until().saturating_sub(now.micros);
@@ -273,8 +319,8 @@ impl<'v> Entry<'v> {
     }
 
     fn new(kind: u8, member: &Member, retention: u8, numbers: &[u64]) -> Entry<'static> {
-        let body = numbers.iter().flat_map(|number| number.to_be_bytes()[1..].to_vec()).collect();
-        Entry { kind, identity: member.identity(), retention, body: Cow::Owned(body) }
+        let body = Cow::Owned(bytes_of(numbers));
+        Entry { kind, identity: member.identity(), retention, body }
     }
 
     /// The state of a policy; `None` if the numbers are not a valid state.
@@ -361,6 +407,10 @@ pub const fn retention(micros: u64) -> u8 {
 pub const fn leased_retention(plain: u8) -> u8 {
     const LONGEST: u8 = retention(Leased::LONGEST.as_micros());
     1 + if plain > LONGEST { plain } else { LONGEST }
+}
+
+fn bytes_of(numbers: &[u64]) -> Vec<u8> {
+    numbers.iter().flat_map(|number| number.to_be_bytes()[1..].to_vec()).collect()
 }
 
 fn read_number(bytes: &[u8]) -> u64 {

@@ -1,6 +1,7 @@
 //! Requests to an opened limit: an operation on a subject, with its costs.
 
 use crate::failure::{RequestError, RequestErrorKind};
+use crate::hold::{Hold, HoldId, Used, validate_life};
 use crate::lease::Leasing;
 use crate::limit::Limit;
 use crate::number::{Cost, MAX_EXACT};
@@ -28,6 +29,7 @@ pub struct Request<'a> {
     at: Option<Timestamp>,
     wants_receipt: bool,
     leasing: Option<&'a Leasing<'a>>,
+    hold: Option<&'a Hold>,
 }
 
 /// What a request asks for. Exhaustive, because a store has to answer all of it.
@@ -41,6 +43,23 @@ pub enum Action<'a> {
     /// Read the slices of a limit that is a ring, writing nothing. The decision is that of a peek,
     /// and [has the slices](crate::Decision::slices).
     Slices,
+    /// Settle what an earlier request [holds](Request::hold) for what was really used. The decision is
+    /// that of a peek afterwards at no cost, and [says what was found](crate::Decision::hold_found); it
+    /// is allowed unless nothing was.
+    Settle {
+        /// What the record is called.
+        id: HoldId,
+        /// How much was used.
+        used: Used<'a>,
+    },
+    /// Let the record of what an earlier request holds live on. The decision is like that of
+    /// [`Action::Settle`].
+    Renew {
+        /// What the record is called.
+        id: HoldId,
+        /// How long it lives from now on: 1 ms to a day.
+        lasts: Span,
+    },
 }
 
 /// What to do with a subject's states.
@@ -110,6 +129,7 @@ impl<'a> Request<'a> {
             at: None,
             wants_receipt: false,
             leasing: None,
+            hold: None,
         }
     }
 
@@ -133,6 +153,16 @@ impl<'a> Request<'a> {
     /// Reads the slices of `key` under a limit that is a ring.
     pub const fn slices(key: &'a [u8]) -> Self {
         Self::of(key, Action::Slices)
+    }
+
+    /// Settles what an earlier request about `key` holds.
+    pub const fn settle(key: &'a [u8], id: HoldId, used: Used<'a>) -> Self {
+        Self::of(key, Action::Settle { id, used })
+    }
+
+    /// Lets the record of what an earlier request about `key` holds live on.
+    pub const fn renew(key: &'a [u8], id: HoldId, lasts: Span) -> Self {
+        Self::of(key, Action::Renew { id, lasts })
     }
 
     /// Sets the subjects of the parts after the first, for several limits
@@ -169,6 +199,13 @@ impl<'a> Request<'a> {
         self
     }
 
+    /// Has an allowed check, charge or partial grant leave a record of what it charged, by which that is
+    /// [settled](Request::settle) later for what was really used.
+    pub const fn hold(mut self, hold: &'a Hold) -> Self {
+        self.hold = Some(hold);
+        self
+    }
+
     /// The same request for another operation.
     pub const fn operation(mut self, operation: Operation) -> Self {
         self.action = Action::Decide(operation);
@@ -180,12 +217,19 @@ impl<'a> Request<'a> {
         self.action = Action::Decide(Operation::Peek);
         self.wants_receipt = false;
         self.leasing = None;
+        self.hold = None;
         self
     }
 
     /// The same request without asking for a receipt.
     pub const fn without_receipt(mut self) -> Self {
         self.wants_receipt = false;
+        self
+    }
+
+    /// The same request, which holds nothing.
+    pub const fn without_hold(mut self) -> Self {
+        self.hold = None;
         self
     }
 
@@ -253,6 +297,28 @@ impl<'a> Request<'a> {
         self.leasing
     }
 
+    /// What an allowed request is to leave.
+    #[must_use]
+    #[inline]
+    pub const fn holds(&self) -> Option<&'a Hold> {
+        self.hold
+    }
+
+    /// Whether the request is about records of what is held: it leaves one, or goes by one.
+    #[must_use]
+    #[inline]
+    pub const fn is_about_holds(&self) -> bool {
+        self.hold.is_some() || matches!(self.action, Action::Settle { .. } | Action::Renew { .. })
+    }
+
+    /// Whether a store needs the records of what is held to answer the request: it is about those, or the
+    /// limit counts what is in flight.
+    #[must_use]
+    #[inline]
+    pub fn needs_books(&self, limit: &Limit) -> bool {
+        self.is_about_holds() || limit.has_permits()
+    }
+
     /// The cost under the policy at `index` of the limit.
     #[must_use]
     pub fn cost_of(&self, limit: &Limit, index: usize) -> u64 {
@@ -265,6 +331,14 @@ impl<'a> Request<'a> {
     /// [`RequestErrorKind::Invalid`] for costs or subjects that don't fit the limit,
     /// [`RequestErrorKind::Unsupported`] for what its policies don't offer.
     pub fn validate(&self, limit: &Limit) -> Result<(), RequestError> {
+        match self.hold {
+            Some(hold) => self.validate_hold(hold, limit)?,
+            None => self.validate_without_hold(limit)?,
+        }
+        self.validate_apart_from_holds(limit)
+    }
+
+    pub(crate) fn validate_apart_from_holds(&self, limit: &Limit) -> Result<(), RequestError> {
         self.validate_subjects(limit)?;
         if let Some(leasing) = self.leasing {
             leasing.validate(limit, self.action)?;
@@ -276,6 +350,8 @@ impl<'a> Request<'a> {
             }
             Action::Cancel(receipt) => receipt.validate(limit),
             Action::Slices => crate::slices::SliceCounts::ring(limit).map(drop),
+            Action::Settle { used, .. } => used.validate(limit),
+            Action::Renew { lasts, .. } => validate_life(lasts, limit),
         }
     }
 
@@ -289,11 +365,46 @@ impl<'a> Request<'a> {
         if self.at.is_some() == is_injected { Ok(()) } else { Err(wrong_time(limit, is_injected)) }
     }
 
+    fn validate_hold(&self, hold: &Hold, limit: &Limit) -> Result<(), RequestError> {
+        use Operation::{Charge, Check, TakeUpTo};
+        let can_hold = matches!(self.action, Action::Decide(Check | Charge | TakeUpTo));
+        let why = match (can_hold, self.leasing) {
+            (true, None) => return hold.validate(limit),
+            (true, Some(leasing)) if leasing.want == 0 => return hold.validate(limit),
+            (true, Some(_)) => "it can't want a lease too",
+            (false, _) => "only a check, a charge and a partial grant can hold what they take",
+        };
+        let message = format!("the request can't hold anything: {why}");
+        Err(RequestError::new(RequestErrorKind::Invalid, message))
+    }
+
+    /// A permit that nobody holds could never be given back.
+    fn validate_without_hold(&self, limit: &Limit) -> Result<(), RequestError> {
+        let Action::Decide(operation) = self.action else { return Ok(()) };
+        let is_refused = operation.takes() || matches!(operation, Operation::GiveBack { .. });
+        if !is_refused || !limit.has_permits() {
+            return Ok(());
+        }
+        let name = limit.name();
+        let message = if operation.takes() {
+            format!(
+                "limit `{name}` counts what is in flight, so a request has to hold what it takes"
+            )
+        } else {
+            format!(
+                "limit `{name}` counts what is in flight, which is given back by settling a hold"
+            )
+        };
+        Err(RequestError::new(RequestErrorKind::Unsupported, message))
+    }
+
     fn validate_subjects(&self, limit: &Limit) -> Result<(), RequestError> {
         let parts = limit.parts().len();
         let given = match self.action {
             Action::Cancel(_) => return Ok(()),
-            Action::Decide(_) | Action::Slices => self.also.len() + 1,
+            Action::Decide(_) | Action::Slices | Action::Settle { .. } | Action::Renew { .. } => {
+                self.also.len() + 1
+            }
         };
         if given == parts {
             return Ok(());
@@ -322,7 +433,9 @@ impl Action<'_> {
             Self::Decide(Operation::GiveBack { .. }) => 7,
             Self::Slices => 8,
             Self::Decide(Operation::Reset) => 9,
-            Self::Cancel(_) => 10,
+            Self::Settle { .. } => 10,
+            Self::Renew { .. } => 11,
+            Self::Cancel(_) => 12,
         }
     }
 

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! ALG N/PERIOD [option value]… [as NAME]
+//! concurrency N hold T [option value]… [as NAME]
 //! ```
 //!
 //! | spec | default |
@@ -14,6 +15,7 @@
 //! | `sliding_counter 1000/h` | |
 //! | `sliding_log 10/s` · `sliding_log 10/s and 1000/h` | |
 //! | `smooth 5/s burst 1s start empty` · `warmup 5/s over 10s` · `shaper 5/s queue 100` | burst 1s, start empty |
+//! | `concurrency 10 hold 30s` | |
 //! | any of them: `cost N`, `shadow`, `charge_denied`, `as NAME` | cost 1 |
 //!
 //! Options come in any order, each at most once. A rate of `0/PERIOD` refuses everything.
@@ -28,7 +30,7 @@ use std::fmt;
 
 use crate::printable::printable;
 
-pub(crate) use grammar::{Grammar, OptionWord};
+pub(crate) use grammar::{Amount, Grammar, OptionWord};
 pub(crate) use problem::Problem;
 pub(crate) use reader::{Reader, whole_number};
 pub(crate) use words::Word;

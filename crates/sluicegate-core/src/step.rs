@@ -1,13 +1,17 @@
 //! One request against all policies of a limit: all are judged, then all are charged or none.
 
+pub(crate) mod holding;
 mod judge;
 mod lease;
 
 use smallvec::SmallVec;
 
+use crate::book::Book;
 use crate::decision::{Decision, Notes};
-use crate::failure::Error;
-use crate::kernel::{Account, Kernel as _, Leased, Now, Overflow, Reading, Rule, Slot, State};
+use crate::failure::{Error, RequestError, RequestErrorKind};
+use crate::kernel::{
+    Account, Kernel as _, Leased, Now, Overflow, Reading, Rule, Slot, State, Taken,
+};
 use crate::limit::Limit;
 use crate::receipt::Receipt;
 use crate::record;
@@ -38,6 +42,8 @@ pub struct Step {
     /// For how many µs from now the store has to keep the states of each part at least; `u64::MAX`
     /// means for ever. One number per part of the limit.
     pub lives: SmallVec<[u64; 4]>,
+    /// The parts whose records of what is held changed, as bits. The store has to write those.
+    pub books: u64,
     forgets: bool,
 }
 
@@ -70,19 +76,107 @@ impl Step {
 ///
 /// # Errors
 /// [`Error::Request`] if the costs don't fit the limit, if its policies don't support the
-/// operation, or if a state can't hold the cost or debt.
+/// operation, or if a state can't hold the cost or debt. [`RequestErrorKind::Unsupported`] for what is
+/// about holds: that is for [`step_with_books`].
 pub fn step(
     limit: &Limit,
     request: &Request<'_>,
     now: Now,
     held: &mut [Option<Held>],
 ) -> Result<Step, Error> {
+    step_with_books(limit, request, now, held, &mut [])
+}
+
+/// [`step`] for requests that hold what they take, and for those that settle it.
+///
+/// `books` has the records of the subject of each part of the limit; afterwards it has what the store
+/// should keep, of the parts that [`Step::books`] names. A reset ends all of them: a store that
+/// [forgets](Step::forgets) the subjects forgets their records too.
+///
+/// ```
+/// use sluicegate_core::{Book, Hold, HoldId, Limit, Now, Request, Span, Used, step_with_books};
+///
+/// let limit = Limit::new("llm".parse()?, vec!["fixed_window 1000/h as tokens".parse()?])?;
+/// let (mut held, mut books) = ([None], [Book::default()]);
+/// let mut ask = |request: &Request<'_>| {
+///     let now = Now { micros: 0, max_clock_back: None };
+///     step_with_books(&limit, request, now, &mut held, &mut books).map(|step| step.decision)
+/// };
+/// let hold = Hold { id: HoldId::from_bytes([7; 16]), lasts: Span::MINUTE };
+/// let estimate = sluicegate_core::Costs::Each(&[400]);
+/// assert!(ask(&Request::check(b"alice").costs(estimate).hold(&hold))?.is_allowed());
+/// let settled = ask(&Request::settle(b"alice", hold.id, Used::Each(&[Some(250)])))?;
+/// assert_eq!(settled.policy(0).and_then(|outcome| outcome.given_back()), Some(150));
+/// assert_eq!(settled.remaining(), Some(750));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// Those of [`step`]; [`RequestErrorKind::Conflict`] for a hold whose id is in use, and
+/// [`RequestErrorKind::Full`] where a subject has as many holds as it may.
+pub fn step_with_books(
+    limit: &Limit,
+    request: &Request<'_>,
+    now: Now,
+    held: &mut [Option<Held>],
+    books: &mut [Book],
+) -> Result<Step, Error> {
     request.validate(limit)?;
+    if books.len() != limit.parts().len() && needs_books(limit, request, held) {
+        return Err(no_books(limit).into());
+    }
     match request.action() {
-        Action::Decide(operation) => decide(limit, request, operation, now, held),
+        Action::Decide(operation) => decide(limit, request, operation, now, held, books),
         Action::Cancel(receipt) => cancel(limit, receipt, now, held),
         Action::Slices => read_slices(limit, now, held),
+        Action::Settle { id, used } => {
+            holding::settle(limit, request, (id, used), now, held, books)
+        }
+        Action::Renew { id, lasts } => {
+            holding::renew(limit, request, (id, lasts), now, held, books)
+        }
     }
+}
+
+/// [`step`] for a store that has decided about a request itself, over the states as they were: so it says
+/// the same. What is held under an id, and counted by that, is that store's business.
+///
+/// # Errors
+/// Those of [`step`].
+pub fn step_again(
+    limit: &Limit,
+    request: &Request<'_>,
+    now: Now,
+    held: &mut [Option<Held>],
+) -> Result<Step, Error> {
+    let request = request.without_hold();
+    match request.action() {
+        Action::Decide(operation) => {
+            request.validate_apart_from_holds(limit)?;
+            decide(limit, &request, operation, now, held, &mut [])
+        }
+        _ => step(limit, &request, now, held),
+    }
+}
+
+/// Whether a request needs records: a store that counts what is in flight itself has done so.
+fn needs_books(limit: &Limit, request: &Request<'_>, held: &[Option<Held>]) -> bool {
+    let is_reset = request.action() == Action::Decide(Operation::Reset);
+    let mut members = limit.members().iter().zip(held);
+    request.is_about_holds()
+        || !is_reset
+            && members.any(|(member, held)| {
+                matches!(member.policy().rule(), Rule::Permits(_))
+                    && !matches!(held, Some(Held::Reading(_)))
+            })
+}
+
+#[cold]
+fn no_books(limit: &Limit) -> RequestError {
+    RequestError::new(
+        RequestErrorKind::Unsupported,
+        format!("limit `{}` is in a store that can't hold units under an id", limit.name()),
+    )
 }
 
 /// The decision on a check that a store has admitted and charged itself, from the states after the
@@ -116,7 +210,11 @@ fn decide(
     operation: Operation,
     now: Now,
     held: &mut [Option<Held>],
+    books: &mut [Book],
 ) -> Result<Step, Error> {
+    if let Some(hold) = request.holds() {
+        holding::can_leave(limit, hold, now, books)?;
+    }
     let costs = request.cost();
     let forgotten = held.iter().any(Option::is_some);
     let mut restamped = false;
@@ -124,8 +222,12 @@ fn decide(
         restamped = forget(limit, held, now)?;
     }
     let before = (request.wants_receipt() && operation.within().is_some()).then(|| held.to_vec());
+    let stored = request.holds().map(|_| holding::stored(held));
     let mut judge = Judge::new(limit);
     judge.open(now, held)?;
+    if operation != Operation::Reset {
+        judge.count_flights(request, now, books);
+    }
     if let Some(leasing) = request.leases() {
         judge.report(leasing.reports);
     }
@@ -137,9 +239,9 @@ fn decide(
         Operation::TakeUpTo => judge.take_up_to(costs),
         Operation::Charge => judge.charge(costs),
         Operation::Refund => Ok(judge.refund(costs, Account::refund)),
-        Operation::GiveBack { taken_at } => {
-            Ok(judge.refund(costs, |account, units| account.give_back(units, taken_at.as_micros())))
-        }
+        Operation::GiveBack { taken_at } => Ok(judge.refund(costs, |account, units| {
+            account.give_back(Taken::at(units, taken_at.as_micros()))
+        })),
         Operation::Reset => judge.reset(costs, now),
     };
     let (allowed, granted) = match ruled {
@@ -167,7 +269,15 @@ fn decide(
         _ => judge.changed | judge.restamped,
     };
     let lives = judge.lives(now, changed);
+    let charged = stored
+        .filter(|_| allowed)
+        .map(|stored| holding::charged(&judge, operation, allowed, stored));
     judge.close(held, changed);
+    let mut kept = 0;
+    if let Some((hold, charged)) = request.holds().zip(charged) {
+        kept = holding::leave(limit, hold, now, charged, held, books);
+        decision = holding::holding(decision, hold, kept);
+    }
     if operation == Operation::Reset {
         held.iter_mut().filter(|held| !matches!(held, Some(Held::Leased(_)))).for_each(|held| {
             *held = None;
@@ -176,7 +286,7 @@ fn decide(
     if let Some(before) = before.filter(|_| decision.is_allowed()) {
         decision = decision.with_receipt(record::receipt(limit, request, &before, held));
     }
-    Ok(Step { decision, changed, lives, forgets: operation == Operation::Reset })
+    Ok(Step { decision, changed, lives, books: kept, forgets: operation == Operation::Reset })
 }
 
 /// Forgets all but what is outstanding. Whether any of that was stamped too far ahead.
@@ -204,7 +314,7 @@ fn cancel(
 ) -> Result<Step, Error> {
     let cancelled = |allowed, changed, lives| {
         let decision = Decision::cancelled(limit, allowed);
-        Ok(Step { decision, changed, lives, forgets: false })
+        Ok(Step { decision, changed, lives, books: 0, forgets: false })
     };
     let mut restored: PerPolicy<Option<Held>> = SmallVec::new();
     let mut changed = 0;
@@ -250,10 +360,10 @@ fn read_slices(limit: &Limit, now: Now, held: &mut [Option<Held>]) -> Result<Ste
     let slices = SliceCounts::of(ring, &balance);
     let state = state.map(|state| Held::State(State::Log(state)));
     let request = Request::new(Operation::Peek, b"");
-    let peeked = decide(limit, &request, Operation::Peek, now, &mut [state])?;
+    let peeked = decide(limit, &request, Operation::Peek, now, &mut [state], &mut [])?;
     let notes = Notes { restamped, ..Notes::default() };
     let decision = peeked.decision.with_notes(notes).with_slices(slices);
-    Ok(Step { decision, changed: 0, lives: SmallVec::new(), forgets: false })
+    Ok(Step { decision, changed: 0, lives: SmallVec::new(), books: 0, forgets: false })
 }
 
 /// Brings what is held for a policy to the time of judgement: the account, what is outstanding, and

@@ -1,52 +1,59 @@
 //! How each kernel's states are kept in a slot.
 
-use sluicegate_core::MAX_EXACT;
-use sluicegate_core::kernel::{Kernel, Now, bucket, log};
+use sluicegate_core::kernel::{Kernel, NEVER, Now, bucket, log};
+use sluicegate_core::{Book, MAX_EXACT};
 
 use crate::scales::{Scales, Tag};
 
-/// A kernel's state as a slot keeps it.
+/// Whether one rule keeps every state at least as long as another one does.
+pub(crate) type Outlasts<R> = fn(&R, &R) -> bool;
+
+/// A state as a slot keeps it.
 pub(crate) trait Cell: Default + Send + Sized + 'static {
-    /// The kernel that judges it.
-    type Kernel: Kernel;
+    /// The state.
+    type State: Clone + Default;
+    /// What it is judged by.
+    type Rule: Clone + PartialEq + Send + Sync + 'static;
+    /// Conditions, each of which makes a rule keep every state at least as long as another one does.
+    const OUTLASTS: &'static [Outlasts<Self::Rule>];
     /// Lends its alignment to the slot.
     type Align: Copy + Send;
 
     /// A cell with a state. `tag` is that of the state's scale.
-    fn new(state: StateOf<Self>, tag: Tag) -> Self;
+    fn new(state: Self::State, tag: Tag) -> Self;
 
     /// The state, which is no longer here when it is large: it has to be [put](Cell::put) back.
-    fn take(&mut self, scales: &Scales) -> StateOf<Self>;
+    fn take(&mut self, scales: &Scales) -> Self::State;
 
     /// Puts a state in the place of the one here.
-    fn put(&mut self, state: StateOf<Self>, tag: Tag) {
+    fn put(&mut self, state: Self::State, tag: Tag) {
         *self = Self::new(state, tag);
     }
 
     /// A state and the tag of its scale: the state's own, or the rule's when the table has seen too
     /// many. `usual` is the tag of the rule's.
     fn tagged(
-        state: StateOf<Self>,
-        _rule: &Self::Kernel,
+        state: Self::State,
+        _rule: &Self::Rule,
         usual: Tag,
         _scales: &Scales,
-    ) -> (StateOf<Self>, Tag) {
+    ) -> (Self::State, Tag) {
         (state, usual)
     }
 
     /// The tag of the scale that a rule counts in; `None` when the table has seen too many.
-    fn tag_for(_rule: &Self::Kernel, _scales: &Scales) -> Option<Tag> {
+    fn tag_for(_rule: &Self::Rule, _scales: &Scales) -> Option<Tag> {
         Some(Tag::NONE)
     }
 
     /// The µs from now until the state may be dropped.
-    fn expires_in(&self, rule: &Self::Kernel, scales: &Scales, now: Now) -> u64;
+    fn expires_in(&self, rule: &Self::Rule, scales: &Scales, now: Now) -> u64;
 
     /// The units that are forgotten with the state.
-    fn used(&self, rule: &Self::Kernel, scales: &Scales, now: Now) -> u64;
+    fn used(&self, rule: &Self::Rule, scales: &Scales, now: Now) -> u64;
 
     /// Bytes outside the slot that an admission adds to a state at most.
-    fn growth_bytes(_state: &StateOf<Self>) -> usize {
+    fn growth_bytes(_state: &Self::State) -> usize {
         0
     }
 
@@ -56,13 +63,10 @@ pub(crate) trait Cell: Default + Send + Sized + 'static {
     }
 
     /// Bytes outside the slot that a state will take.
-    fn heap_bytes_of(_state: &StateOf<Self>) -> usize {
+    fn heap_bytes_of(_state: &Self::State) -> usize {
         0
     }
 }
-
-/// The state that a cell keeps.
-pub(crate) type StateOf<C> = <<C as Cell>::Kernel as Kernel>::State;
 
 /// Two words: the newest time and the deficit in 53 bits each, and above them the tag of the
 /// scale that the deficit is counted in. With the fingerprint it makes a slot of 32 bytes.
@@ -105,7 +109,9 @@ impl BucketCell {
 }
 
 impl Cell for BucketCell {
-    type Kernel = bucket::Bucket;
+    type State = bucket::State;
+    type Rule = bucket::Bucket;
+    const OUTLASTS: &'static [Outlasts<bucket::Bucket>] = bucket::Bucket::OUTLASTS;
     type Align = HalfLine;
 
     fn new(state: bucket::State, tag: Tag) -> Self {
@@ -162,7 +168,9 @@ impl<K: Kernel> Default for PlainCell<K> {
 }
 
 impl<K: Kernel> Cell for PlainCell<K> {
-    type Kernel = K;
+    type State = K::State;
+    type Rule = K;
+    const OUTLASTS: &'static [Outlasts<K>] = K::OUTLASTS;
     type Align = u64;
 
     fn new(state: K::State, _: Tag) -> Self {
@@ -187,7 +195,9 @@ impl<K: Kernel> Cell for PlainCell<K> {
 pub(crate) struct LogCell(log::State);
 
 impl Cell for LogCell {
-    type Kernel = log::Log;
+    type State = log::State;
+    type Rule = log::Log;
+    const OUTLASTS: &'static [Outlasts<log::Log>] = log::Log::OUTLASTS;
     type Align = u64;
 
     fn new(state: log::State, _: Tag) -> Self {
@@ -216,5 +226,45 @@ impl Cell for LogCell {
 
     fn heap_bytes_of(state: &log::State) -> usize {
         state.heap_bytes()
+    }
+}
+
+/// What is held of a subject: where the records are moves with the slot.
+#[derive(Debug, Default)]
+pub(crate) struct BookCell(Book);
+
+impl Cell for BookCell {
+    type State = Book;
+    type Rule = ();
+    const OUTLASTS: &'static [Outlasts<()>] = &[|(), ()| true];
+    type Align = u64;
+
+    fn new(book: Book, _: Tag) -> Self {
+        Self(book)
+    }
+
+    fn take(&mut self, _: &Scales) -> Book {
+        std::mem::take(&mut self.0)
+    }
+
+    fn expires_in(&self, (): &(), _: &Scales, now: Now) -> u64 {
+        self.0.last_end().saturating_sub(now.micros)
+    }
+
+    /// As if everything were used: what is held is not to be lost before what was.
+    fn used(&self, (): &(), _: &Scales, _: Now) -> u64 {
+        NEVER
+    }
+
+    fn growth_bytes(book: &Book) -> usize {
+        book.growth_bytes()
+    }
+
+    fn heap_bytes(&self) -> usize {
+        self.0.heap_bytes()
+    }
+
+    fn heap_bytes_of(book: &Book) -> usize {
+        book.heap_bytes()
     }
 }

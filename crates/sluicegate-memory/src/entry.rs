@@ -1,7 +1,7 @@
 //! A key's entry in the table of a policy, there or not.
 
 use crate::budget::{Load, Room};
-use crate::cell::{Cell, StateOf};
+use crate::cell::Cell;
 use crate::fingerprint::Fingerprint;
 use crate::lock::Guard;
 use crate::opened_policy::OpenedPolicy;
@@ -32,21 +32,27 @@ impl<'s, C: Cell> Entry<'s, C> {
     }
 
     /// Takes the state that is kept.
-    pub(crate) fn take(&mut self) -> Option<StateOf<C>> {
+    pub(crate) fn take(&mut self) -> Option<C::State> {
         let index = self.found?;
         Some(self.shard.cell_mut(index).take(self.policy.table.scales()))
     }
 
     /// The room that a request may need for the subject, whose state was found and taken or not.
-    pub(crate) fn needs(&self, state: Option<&StateOf<C>>) -> Load {
+    pub(crate) fn needs(&self, state: Option<&C::State>) -> Load {
         match state {
             Some(state) if self.is_found() => Load { keys: 0, bytes: C::growth_bytes(state) },
             _ => Table::<C>::FIRST_LOAD,
         }
     }
 
+    /// The room that a state may need that grows, there or not.
+    pub(crate) fn needs_more(&self, state: &C::State) -> Load {
+        let heap = Load { keys: 0, bytes: C::growth_bytes(state) };
+        if self.is_found() { heap } else { Table::<C>::FIRST_LOAD + heap }
+    }
+
     /// The room that is needed to keep a state.
-    pub(crate) fn needs_for(&self, state: &StateOf<C>) -> Load {
+    pub(crate) fn needs_for(&self, state: &C::State) -> Load {
         let heap = C::heap_bytes_of(state);
         match self.found {
             Some(_) => Load { keys: 0, bytes: heap.saturating_sub(self.heap) },
@@ -55,7 +61,7 @@ impl<'s, C: Cell> Entry<'s, C> {
     }
 
     /// Keeps a state; gives the room that it took.
-    pub(crate) fn keep(&mut self, state: StateOf<C>, now: u64) -> Load {
+    pub(crate) fn keep(&mut self, state: C::State, now: u64) -> Load {
         let OpenedPolicy { table, rule, tag, .. } = self.policy;
         let taken = self.needs_for(&state);
         let (state, tag) = C::tagged(state, rule, *tag, table.scales());

@@ -9,9 +9,11 @@ use smallvec::SmallVec;
 
 use sluicegate_core::kernel::{Now, State};
 use sluicegate_core::{
-    Action, Decision, Enforcement, Error, Held, Operation, Request, Span, Step, step,
+    Action, Book, Decision, Enforcement, Error, Held, Operation, Request, Span, Step,
+    step_with_books,
 };
 
+use crate::books::Books;
 use crate::budget::{Load, Room};
 use crate::fingerprint::Fingerprint;
 use crate::kernels::AnyEntry;
@@ -30,8 +32,8 @@ pub(crate) fn decide(
 ) -> Result<Decision, Error> {
     let fingerprints = fingerprints(opened, request, first);
     let mut decision = with_room(opened.registry(), &fingerprints, |room| {
-        let mut call = Call { opened, now, entries: SmallVec::new() };
-        call.lock(&fingerprints);
+        let mut call = Call::new(opened, now);
+        call.lock(&fingerprints, request.needs_books(opened.limit()));
         call.answer(request, room)
     })?;
     let is_reset = request.action() == Action::Decide(Operation::Reset);
@@ -49,8 +51,8 @@ pub(crate) fn used(
     now: Now,
 ) -> Vec<u64> {
     let fingerprints = fingerprints(opened, request, first);
-    let mut call = Call { opened, now, entries: SmallVec::new() };
-    call.lock(&fingerprints);
+    let mut call = Call::new(opened, now);
+    call.lock(&fingerprints, false);
     let mut held: PerPolicy<Option<Held>> =
         call.entries().map(|entry| entry.take().map(Held::State)).collect();
     call.catch_up(&held);
@@ -135,16 +137,27 @@ struct Call<'o> {
     now: Now,
     /// All are there once they are locked.
     entries: PerPolicy<Option<AnyEntry<'o>>>,
+    /// What is held of each part's subject, if the request is about that.
+    books: Books<'o>,
 }
 
 impl<'o> Call<'o> {
-    fn lock(&mut self, fingerprints: &[Fingerprint]) {
-        let members = self.opened.limit().members();
+    fn new(opened: &'o MemoryLimit, now: Now) -> Self {
+        Self { opened, now, entries: SmallVec::new(), books: Books::default() }
+    }
+
+    fn lock(&mut self, fingerprints: &[Fingerprint], needs_books: bool) {
+        let opened = self.opened;
+        let members = opened.limit().members();
         self.entries.resize_with(members.len(), || None);
-        for &index in self.opened.lock_order() {
-            let fingerprint = fingerprints[members[index].part()];
-            self.entries[index] = Some(self.opened.policies()[index].lock(fingerprint));
+        let mut books = self.books.unlocked(if needs_books { opened.books() } else { &[] });
+        for &index in opened.lock_order() {
+            let policy = &opened.policies()[index];
+            // Tables are locked in the order of their numbers, whatever is in them.
+            self.books.lock(&mut books, fingerprints, policy.table_id());
+            self.entries[index] = Some(policy.lock(fingerprints[members[index].part()]));
         }
+        self.books.lock(&mut books, fingerprints, u64::MAX);
     }
 
     fn entries(&mut self) -> impl Iterator<Item = &mut AnyEntry<'o>> {
@@ -163,52 +176,81 @@ impl<'o> Call<'o> {
         let needed = match request.action() {
             // A refund gives nothing to a key that isn't there.
             Action::Decide(Operation::Peek | Operation::Refund | Operation::Reset)
-            | Action::Slices => Load::NONE,
+            | Action::Slices
+            | Action::Renew { .. } => Load::NONE,
             _ => self.needed(&held),
         };
+        let mut books = self.books.take();
+        let needed = needed + self.books.needed(request, &books);
         // Room is taken first and given back when not needed: at the cap nobody is evicted for a
         // request that is denied after all.
         let is_roomy = room.try_fill(needed).is_ok();
         self.catch_up(&held);
         if is_roomy {
-            return match step(self.opened.limit(), request, self.now, &mut held) {
+            let (limit, now) = (self.opened.limit(), self.now);
+            return match step_with_books(limit, request, now, &mut held, &mut books) {
                 Ok(step) => {
                     let kept = self.write(&mut held, step.changed);
-                    room.spend(kept);
+                    room.spend(kept + self.books.write(books, step.books, now));
                     Ok(step.decision)
                 }
                 Err(error) => {
                     let kept = self.write(&mut held, 0);
-                    room.spend(kept);
+                    room.spend(kept + self.books.write(books, 0, now));
                     Err(error)
                 }
             };
         }
         // It may turn out that nothing is to be charged after all.
-        let before = held.clone();
-        let stepped = step(self.opened.limit(), request, self.now, &mut held).and_then(|stepped| {
-            let Step { mut decision, mut changed, .. } = stepped;
-            match self.make_room(&mut held, &before, &mut decision, &mut changed, room) {
-                Ok(()) => Ok((decision, changed)),
+        let (before, books_before) = (held.clone(), books.clone());
+        let (limit, now) = (self.opened.limit(), self.now);
+        let stepped = step_with_books(limit, request, now, &mut held, &mut books);
+        let stepped = stepped.and_then(|stepped| {
+            let Step { mut decision, mut changed, books: held_parts, .. } = stepped;
+            let made = self
+                .make_room(&mut held, &before, &mut decision, &mut changed, room)
+                .and_then(|needed| self.make_room_for_books(&books, held_parts, needed, room));
+            match made {
+                Ok(()) => Ok((decision, changed, held_parts)),
                 Err(full) => {
                     if full.may_wait && !room.final_try {
                         room.wanted = Some(needed);
                     }
                     // The policies' own words are those of a peek: nothing is charged.
                     held = before.clone();
+                    books.clone_from(&books_before);
                     let peek = request.as_peek();
-                    let peeked = step(self.opened.limit(), &peek, self.now, &mut held)?;
+                    let peeked = step_with_books(limit, &peek, now, &mut held, &mut books)?;
                     let mut peeked = peeked.decision.with_notes(decision.notes());
                     let retry = Span::from_micros(full.retry).unwrap_or(Span::MAX);
                     peeked.turn_away_for_room(retry);
-                    Ok((peeked, 0))
+                    Ok((peeked, 0, 0))
                 }
             }
         });
-        let changed = stepped.as_ref().map_or(0, |(_, changed)| *changed);
+        let (changed, held_parts) =
+            stepped.as_ref().map_or((0, 0), |(_, changed, held_parts)| (*changed, *held_parts));
         let kept = self.write(&mut held, changed);
-        room.spend(kept);
-        stepped.map(|(decision, _)| decision)
+        room.spend(kept + self.books.write(books, held_parts, now));
+        stepped.map(|(decision, ..)| decision)
+    }
+
+    /// Makes room for each book that is new or has grown.
+    fn make_room_for_books(
+        &mut self,
+        books: &[Book],
+        changed: u64,
+        mut needed: Load,
+        room: &mut Room<'_>,
+    ) -> Result<(), Full> {
+        let (registry, now) = (self.opened.registry(), self.now.micros);
+        for (part, (entry, book)) in self.books.entries().zip(books).enumerate() {
+            if changed & (1 << part) != 0 {
+                needed += entry.needs_for(book);
+                entry.make_room(registry, now, room, needed)?;
+            }
+        }
+        Ok(())
     }
 
     /// Reads the clock again, once, where it seems to have stepped back: a clock that did goes on
@@ -252,7 +294,7 @@ impl<'o> Call<'o> {
         decision: &mut Decision,
         changed: &mut u64,
         room: &mut Room<'_>,
-    ) -> Result<(), Full> {
+    ) -> Result<Load, Full> {
         let registry = self.opened.registry();
         let mut needed = Load::NONE;
         let mut notes = decision.notes();
@@ -278,7 +320,7 @@ impl<'o> Call<'o> {
             }
         }
         decision.set_notes(notes);
-        Ok(())
+        Ok(needed)
     }
 }
 

@@ -1,6 +1,6 @@
 //! The rules that a table's handles judge by, and when a state equals a fresh key's to all of them.
 
-use sluicegate_core::kernel::{Kernel, NEVER, Now};
+use sluicegate_core::kernel::{NEVER, Now};
 
 use crate::cell::Cell;
 use crate::scales::Scales;
@@ -11,8 +11,8 @@ use crate::scales::Scales;
 /// states judged: so the few that keep states longest stand for all.
 pub(crate) struct Judges<C: Cell> {
     /// With the handles that each has.
-    all: Vec<(C::Kernel, usize)>,
-    decisive: Vec<C::Kernel>,
+    all: Vec<(C::Rule, usize)>,
+    decisive: Vec<C::Rule>,
 }
 
 impl<C: Cell> Default for Judges<C> {
@@ -23,7 +23,7 @@ impl<C: Cell> Default for Judges<C> {
 
 impl<C: Cell> Judges<C> {
     /// Counts a handle that judges by `rule`.
-    pub(crate) fn join(&mut self, rule: &C::Kernel) {
+    pub(crate) fn join(&mut self, rule: &C::Rule) {
         if let [(_, 0)] = *self.all {
             // The last one stood in for those to come.
             *self = Self::default();
@@ -40,7 +40,7 @@ impl<C: Cell> Judges<C> {
     }
 
     /// Counts out a handle that judged by `rule`; the last rule stays to judge by.
-    pub(crate) fn leave(&mut self, rule: &C::Kernel) {
+    pub(crate) fn leave(&mut self, rule: &C::Rule) {
         let Some(index) = self.all.iter().position(|(other, _)| other == rule) else {
             return;
         };
@@ -88,10 +88,10 @@ impl Worth {
 }
 
 /// Of some rules, those that keep every state for as long as all of them do.
-fn decisive<C: Cell>(rules: &[&C::Kernel]) -> Vec<C::Kernel> {
-    let mut decisive: Vec<&C::Kernel> = Vec::new();
-    for outlasts in C::Kernel::OUTLASTS {
-        let mut longest: Vec<&C::Kernel> = Vec::new();
+fn decisive<C: Cell>(rules: &[&C::Rule]) -> Vec<C::Rule> {
+    let mut decisive: Vec<&C::Rule> = Vec::new();
+    for outlasts in C::OUTLASTS {
+        let mut longest: Vec<&C::Rule> = Vec::new();
         // One that decides already is as good as another.
         for rule in decisive.iter().chain(rules).copied() {
             if !longest.iter().any(|other| outlasts(other, rule)) {
@@ -131,11 +131,7 @@ mod tests {
     }
 
     /// Joins and leaves; what is left are the rules to compare with.
-    fn attend<C: Cell>(
-        judges: &mut Judges<C>,
-        rules: &[C::Kernel],
-        leave: &[bool],
-    ) -> Vec<C::Kernel> {
+    fn attend<C: Cell>(judges: &mut Judges<C>, rules: &[C::Rule], leave: &[bool]) -> Vec<C::Rule> {
         rules.iter().for_each(|rule| judges.join(rule));
         let mut left = Vec::new();
         for (rule, leaves) in rules.iter().zip(leave) {

@@ -21,6 +21,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod batch;
+mod books;
 mod budget;
 mod builder;
 mod cell;

@@ -1,14 +1,15 @@
 //! A limit made ready, so that a decision looks nothing up by name.
 
 use std::fmt;
+use std::sync::OnceLock;
 
 use sluicegate_core::kernel::Now;
 use sluicegate_core::{
-    Action, Cost, Costs, DeniedCharge, Enforcement, Limit, Member, OpenOptions, Operation, Request,
-    TimeSource, Timestamp,
+    Action, Book, Cost, Costs, DeniedCharge, Enforcement, Limit, LimitName, Member, OpenOptions,
+    Operation, Request, TimeSource, Timestamp,
 };
 
-use crate::cell::BucketCell;
+use crate::cell::{BookCell, BucketCell};
 use crate::kernels::AnyPolicy;
 use crate::opened_policy::OpenedPolicy;
 use crate::registry::Registry;
@@ -24,6 +25,8 @@ pub struct MemoryLimit {
     policies: Box<[AnyPolicy]>,
     /// The indices of the policies in the order in which their shards are locked.
     lock_order: Box<[usize]>,
+    /// Of each part the table of what is held, once somebody has held anything.
+    books: OnceLock<Box<[OpenedPolicy<BookCell>]>>,
     /// Whether nothing is special about the time or any policy.
     is_straight: bool,
     /// `None` under injected time.
@@ -48,6 +51,7 @@ impl MemoryLimit {
             limit: limit.keep(),
             policies,
             lock_order,
+            books: OnceLock::new(),
             is_straight,
             max_clock_back: (!injected).then_some(store.registry().max_clock_back()),
             run: Run(store, time),
@@ -70,6 +74,18 @@ impl MemoryLimit {
 
     pub(crate) const fn lock_order(&self) -> &[usize] {
         &self.lock_order
+    }
+
+    /// Of each part the table of what is held.
+    pub(crate) fn books(&self) -> &[OpenedPolicy<BookCell>] {
+        self.books.get_or_init(|| {
+            let tables = self.registry().reopen(self.time());
+            let parts = self.limit.parts().iter();
+            let open = |part: &LimitName| {
+                OpenedPolicy::open(&tables, part.as_str(), Book::IDENTITY, &(), Cost::ONE)
+            };
+            parts.map(open).collect()
+        })
     }
 
     pub(crate) const fn store(&self) -> &MemoryStore {
@@ -106,7 +122,8 @@ pub(crate) fn straight_cost(
     request: &Request<'_>,
     policy: &OpenedPolicy<BucketCell>,
 ) -> Option<Cost> {
-    if !request.further_subjects().is_empty() || request.time().is_some() {
+    let is_plain = request.holds().is_none() && request.time().is_none();
+    if !request.further_subjects().is_empty() || !is_plain {
         return None;
     }
     match (request.action(), request.cost()) {

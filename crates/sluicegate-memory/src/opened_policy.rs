@@ -12,7 +12,7 @@ use crate::table::Table;
 /// A policy of an opened limit.
 pub(crate) struct OpenedPolicy<C: Cell> {
     pub(crate) table: Arc<Table<C>>,
-    pub(crate) rule: C::Kernel,
+    pub(crate) rule: C::Rule,
     /// The scale its states are written in.
     pub(crate) tag: Tag,
     /// What a request costs that doesn't say.
@@ -26,7 +26,7 @@ impl<C: Cell> OpenedPolicy<C> {
         tables: &Tables<'_>,
         limit: &str,
         policy: Identity,
-        rule: &C::Kernel,
+        rule: &C::Rule,
         own_cost: Cost,
     ) -> Self {
         let there = tables.get::<C>(limit, policy);

@@ -107,6 +107,11 @@ impl Registry {
         Tables { registry: self, time: time.clone(), _runs: runs }
     }
 
+    /// The tables of a time, for a limit that is open already.
+    pub(crate) fn reopen(&self, time: &TimeSource) -> Tables<'_> {
+        Tables { registry: self, time: time.clone(), _runs: self.lock() }
+    }
+
     /// Counts out an opened limit of a run of injected time; the tables go with the last one.
     pub(crate) fn leave(&self, time: &TimeSource) {
         let mut runs = self.lock();

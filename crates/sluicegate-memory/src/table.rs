@@ -247,12 +247,12 @@ impl<C: Cell> Table<C> {
     }
 
     /// Counts a handle that judges by `rule`.
-    pub(crate) fn join(&self, rule: &C::Kernel) {
+    pub(crate) fn join(&self, rule: &C::Rule) {
         self.judges.write().unwrap_or_else(PoisonError::into_inner).join(rule);
     }
 
     /// Counts out a handle that judged by `rule`.
-    pub(crate) fn leave(&self, rule: &C::Kernel) {
+    pub(crate) fn leave(&self, rule: &C::Rule) {
         self.judges.write().unwrap_or_else(PoisonError::into_inner).leave(rule);
     }
 
@@ -402,11 +402,11 @@ mod tests {
     use std::cell::Cell as Counter;
 
     use sluicegate_core::Policy;
-    use sluicegate_core::kernel::Rule;
     use sluicegate_core::kernel::window::{FixedWindow, State};
+    use sluicegate_core::kernel::{Kernel as _, Rule};
 
     use super::*;
-    use crate::cell::{PlainCell, StateOf};
+    use crate::cell::{Outlasts, PlainCell};
     use crate::scales::Tag;
 
     thread_local! {
@@ -418,14 +418,16 @@ mod tests {
     struct Counting(PlainCell<FixedWindow>);
 
     impl Cell for Counting {
-        type Kernel = FixedWindow;
+        type State = State;
+        type Rule = FixedWindow;
+        const OUTLASTS: &'static [Outlasts<FixedWindow>] = FixedWindow::OUTLASTS;
         type Align = u64;
 
         fn new(state: State, tag: Tag) -> Self {
             Self(PlainCell::new(state, tag))
         }
 
-        fn take(&mut self, scales: &Scales) -> StateOf<Self> {
+        fn take(&mut self, scales: &Scales) -> Self::State {
             self.0.take(scales)
         }
 

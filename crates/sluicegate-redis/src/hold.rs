@@ -1,4 +1,4 @@
-//! Short holds: what makes a call leave a record of what it charges, and another give that back.
+//! Holds: what makes a call leave a record of what it charges, and others settle that or give it back.
 //!
 //! A program with a hold has these bytes before its end, and one more key per part, after all others:
 //! the subject's records (`lua/hold.lua`).
@@ -8,7 +8,7 @@
 //! | 16 | id, which names the record |
 //! | 7 | for how many µs the record lives |
 
-use sluicegate_core::Span;
+use sluicegate_core::{Action, HoldId, Limit, MAX_EXACT, Operation, Request, Span};
 
 use crate::format::{Format, Item};
 use crate::program::{END, INJECTED, KEYS, LANE, put};
@@ -28,35 +28,49 @@ pub(crate) const HEAD: Format =
 /// What a record has of each policy: units, their time of judgement, and a bucket's unit and refill.
 pub(crate) const UNITS: Format = Format(&[&[Item::Numbers(4)]]);
 
-/// The most records of a limit and subject.
-pub(crate) const MOST: u64 = 65_536;
+/// What stands for a policy's used units that are as many as it charged.
+pub(crate) const AS_CHARGED: u64 = MAX_EXACT + 1;
 
-/// Names what one call took, as no other call does.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct HoldId([u8; Self::BYTES]);
+// What is found under an id.
+pub(crate) const UNKNOWN: i64 = 0;
+pub(crate) const SETTLED: i64 = 1;
+pub(crate) const LIVE: i64 = 2;
 
-impl HoldId {
-    const BYTES: usize = 16;
+/// An id that no other call has: 128 random bits.
+pub(crate) fn random_id() -> HoldId {
+    HoldId::from_bytes(fastrand::u128(..).to_be_bytes())
+}
 
-    /// An id that no other call has: 128 random bits.
-    #[must_use]
-    pub fn random() -> Self {
-        Self(fastrand::u128(..).to_be_bytes())
+/// Makes a program leave a record that lives so long, or go by the record that there is.
+pub fn with_record(id: HoldId, life: Span, program: &mut Vec<u8>) {
+    let end = program.len() - END.size();
+    let mut bytes = [0; HOLD.size()];
+    bytes[..HoldId::BYTES].copy_from_slice(&id.to_bytes());
+    put(&mut bytes[HoldId::BYTES..], life.as_micros());
+    if program[end] & HELD != 0 {
+        program[end - HOLD.size()..end].copy_from_slice(&bytes);
+        return;
     }
+    program[end] |= HELD;
+    let parts = program[end + 1];
+    program[KEYS] += parts;
+    // No other lane knows holds.
+    let is_injected = program[LANE] >= INJECTED;
+    program[LANE] = Lane::General as u8 + if is_injected { INJECTED } else { 0 };
+    program.splice(end..end, bytes);
+}
 
-    /// Makes a program leave a record that lives so long, or, if it gives back, go by the record.
-    pub fn hold(self, life: Span, program: &mut Vec<u8>) {
-        let end = program.len() - END.size();
-        program[end] |= HELD;
-        let parts = program[end + 1];
-        program[KEYS] += parts;
-        // No other lane knows holds.
-        let is_injected = program[LANE] >= INJECTED;
-        program[LANE] = Lane::General as u8 + if is_injected { INJECTED } else { 0 };
-        let mut bytes = [0; HOLD.size()];
-        bytes[..Self::BYTES].copy_from_slice(&self.0);
-        put(&mut bytes[Self::BYTES..], life.as_micros());
-        program.splice(end..end, bytes);
+/// The record that a request leaves or goes by, and how long it is to live. Where what is in flight is
+/// counted, that of nobody: then the call has the records at hand.
+pub(crate) fn record_of(limit: &Limit, request: &Request<'_>) -> Option<(HoldId, Span)> {
+    match (request.action(), request.holds()) {
+        (Action::Settle { id, .. }, _) => Some((id, Span::ZERO)),
+        (Action::Renew { id, lasts }, _) => Some((id, lasts)),
+        (_, Some(hold)) => Some((hold.id, hold.lasts)),
+        // Its records come along anyway.
+        (Action::Decide(Operation::Reset), _) => None,
+        _ if limit.has_permits() => Some((HoldId::from_bytes([0; HoldId::BYTES]), Span::ZERO)),
+        _ => None,
     }
 }
 
@@ -73,7 +87,7 @@ mod tests {
         let plain =
             Program::new(&limit, Span::SECOND).bytes(&limit, &Request::check(b"a"), |_| 0, None);
         let mut held = plain.clone();
-        HoldId([7; 16]).hold(Span::SECOND, &mut held);
+        with_record(HoldId::from_bytes([7; 16]), Span::SECOND, &mut held);
         let end = plain.len() - END.size();
         assert_eq!(held.len(), plain.len() + 23);
         assert_eq!((plain[KEYS], held[KEYS], held[LANE]), (1, 2, Lane::General as u8));
@@ -81,6 +95,6 @@ mod tests {
         assert_eq!(held[end + 16..end + 23], 1_000_000_u64.to_be_bytes()[1..]);
         assert_eq!(held[end + 23], plain[end] | HELD);
         assert_eq!(held[end + 24..], plain[end + 1..]);
-        assert_ne!(HoldId::random(), HoldId::random());
+        assert_ne!(random_id(), random_id());
     }
 }

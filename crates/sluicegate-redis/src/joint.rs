@@ -11,15 +11,17 @@ mod take;
 
 use std::sync::Arc;
 
+use futures_util::future::join_all;
 use sluicegate_core::{
-    Action, Costs, Decision, Enforcement, Error, Limit, MAX_EXACT, Member, OpenedLimit as _,
-    Operation, Request, RequestError, RequestErrorKind, Share, Span, Timestamp,
+    Action, Costs, Decision, Enforcement, Error, HoldFound, HoldId, Limit, MAX_EXACT, Member,
+    OpenedLimit as _, Operation, Request, RequestError, RequestErrorKind, Share, Span, Timestamp,
+    Used,
 };
 use smallvec::SmallVec;
 use tokio::runtime::Handle;
 
 use crate::cluster::Contention;
-use crate::hold::HoldId;
+use crate::hold::random_id;
 use crate::link::Deadline;
 use crate::opened::RedisLimit;
 use take::{Back, Desks, Order, Question, ask_all, take};
@@ -84,7 +86,10 @@ impl<'a> Joint<'a> {
             limit: whole.limit(),
             request,
             contention,
-            hold: Hold { id: HoldId::random(), life },
+            hold: request.holds().map_or(Hold { id: random_id(), life }, |hold| Hold {
+                id: hold.id,
+                life: hold.lasts,
+            }),
             deadline,
             places: sorted.into_iter().map(place).collect(),
         })
@@ -92,7 +97,13 @@ impl<'a> Joint<'a> {
 
     /// Decides.
     pub(crate) async fn decide(self) -> Result<Decision, Error> {
+        if let Action::Settle { .. } | Action::Renew { .. } = self.request.action() {
+            return self.go_by_records().await;
+        }
         let order = match self.operation() {
+            Operation::TakeUpTo if self.request.holds().is_some() => {
+                return Err(self.waits("units that are taken up to a number and held"));
+            }
             Operation::Reserve { .. } => return Err(self.waits("a reservation")),
             Operation::Check | Operation::TakeUpTo | Operation::Charge | Operation::Peek
                 if shaper(self.limit).is_some() =>
@@ -110,14 +121,60 @@ impl<'a> Joint<'a> {
         if taken.was_mixed || order == Order::OneByOne && taken.is_denied() {
             self.contention.add(self.slots());
         }
-        Ok(self.merged(&taken.decisions, &taken.afterwards))
+        let holds = taken.decisions.iter().any(|decision| decision.hold().is_some());
+        let decision = self.merged(&taken.decisions, &taken.afterwards);
+        Ok(match self.request.holds() {
+            Some(hold) if holds && decision.is_allowed() => decision.with_hold(*hold),
+            _ => decision,
+        })
+    }
+
+    /// Settles or renews what is held in each slot.
+    async fn go_by_records(&self) -> Result<Decision, Error> {
+        let asked = self.places.iter().map(|place| async move {
+            let used: SmallVec<[Option<u64>; 4]> = match self.request.action() {
+                Action::Settle { used, .. } => {
+                    place.group.members.iter().map(|&index| used.of(index)).collect()
+                }
+                _ => SmallVec::new(),
+            };
+            let request = place.by_record(self.request.action(), &used).at(self.request.time());
+            place.group.opened.ask_script(request, None, self.deadline).await
+        });
+        let all = join_all(asked).await.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let found = all.iter().filter_map(Decision::hold_found);
+        let found = found.min_by_key(|found| match found {
+            HoldFound::Live => 0,
+            HoldFound::Settled => 1,
+            _ => 2,
+        });
+        let mut given: SmallVec<[Option<u64>; 4]> =
+            SmallVec::from_elem(None, self.limit.members().len());
+        for (place, decision) in self.places.iter().zip(&all) {
+            let is_of_all = decision.hold_found() == found;
+            for (&index, outcome) in place.group.members.iter().zip(decision.policies()) {
+                given[index] = outcome.given_back().filter(|_| is_of_all);
+            }
+        }
+        let nothing: SmallVec<[u64; 4]> = self.limit.members().iter().map(|_| 0).collect();
+        let peek = self.request.as_peek().costs(Costs::Each(&nothing));
+        let hold = all.iter().find_map(Decision::hold);
+        let peeked: Vec<Decision> = all.into_iter().map(Decision::as_peeked).collect();
+        let decision = Decision::joint(self.limit, &peek, &self.shares(&peeked, &[]));
+        let decision = decision.of_hold(found.unwrap_or(HoldFound::Unknown), given.into_iter());
+        Ok(match hold {
+            Some(hold) => decision.with_hold(hold),
+            None => decision,
+        })
     }
 
     fn operation(&self) -> Operation {
         match self.request.action() {
             Action::Decide(operation) => operation,
-            // Of these there is one subject, or a receipt.
-            Action::Cancel(_) | Action::Slices => Operation::Peek,
+            // Of these there is one subject, or a receipt, or they have a way of their own.
+            Action::Cancel(_) | Action::Slices | Action::Settle { .. } | Action::Renew { .. } => {
+                Operation::Peek
+            }
         }
     }
 
@@ -126,15 +183,22 @@ impl<'a> Joint<'a> {
     }
 
     fn merged(&self, decisions: &[Decision], afterwards: &[Option<Decision>]) -> Decision {
+        Decision::joint(self.limit, &self.request, &self.shares(decisions, afterwards))
+    }
+
+    fn shares<'d>(
+        &'d self,
+        decisions: &'d [Decision],
+        afterwards: &'d [Option<Decision>],
+    ) -> SmallVec<[Share<'d>; 4]> {
         let shares = self.places.iter().zip(decisions).enumerate();
-        let shares: SmallVec<[Share<'_>; 4]> = shares
+        shares
             .map(|(index, (place, decision))| Share {
                 decision,
                 members: &place.group.members,
                 afterwards: afterwards.get(index).and_then(Option::as_ref),
             })
-            .collect();
-        Decision::joint(self.limit, &self.request, &shares)
+            .collect()
     }
 
     async fn ask_place(&self, place: &Place<'_>, question: Question) -> Result<Decision, Error> {
@@ -142,7 +206,10 @@ impl<'a> Joint<'a> {
         match question {
             Question::Take => {
                 let request = place.request(self.operation(), at);
-                opened.ask_script(request, Some(self.hold), self.deadline).await
+                match self.request.holds() {
+                    Some(hold) => opened.ask_script(request.hold(hold), None, self.deadline).await,
+                    None => opened.ask_script(request, Some(self.hold), self.deadline).await,
+                }
             }
             Question::Look => {
                 let mut costs = place.costs.clone();
@@ -181,6 +248,18 @@ impl<'a> Place<'a> {
         let (key, also) =
             self.subjects.split_first().map_or((&[][..], &[][..]), |(key, also)| (*key, also));
         Request::new(operation, key).also(also).costs(Costs::Each(&self.costs)).at(at)
+    }
+
+    /// The part of a request that goes by records which is about this slot.
+    fn by_record<'r>(&'r self, action: Action<'_>, used: &'r [Option<u64>]) -> Request<'r> {
+        let (key, also) =
+            self.subjects.split_first().map_or((&[][..], &[][..]), |(key, also)| (*key, also));
+        let request = match action {
+            Action::Renew { id, lasts } => Request::renew(key, id, lasts),
+            Action::Settle { id, .. } => Request::settle(key, id, Used::Each(used)),
+            _ => Request::new(Operation::Peek, key),
+        };
+        request.also(also)
     }
 
     /// How much of what it was charged each policy gives back, at most.

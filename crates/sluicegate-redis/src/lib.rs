@@ -43,7 +43,7 @@ mod way;
 
 pub use access::{Credentials, CredentialsError, TlsOptions};
 #[doc(hidden)]
-pub use hold::HoldId;
+pub use hold::with_record;
 pub use opened::RedisLimit;
 #[doc(hidden)]
 pub use program::Program;

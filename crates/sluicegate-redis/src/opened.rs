@@ -12,6 +12,7 @@ use sluicegate_core::{
 use smallvec::SmallVec;
 
 use crate::call::ScriptCall;
+use crate::hold::with_record;
 use crate::joint::{Groups, Hold, Joint};
 use crate::link::{Deadline, Heard};
 use crate::program::{Program, cancellation, is_apart};
@@ -131,13 +132,15 @@ impl RedisLimit {
             action if Program::knows(action) => {
                 self.ask_call(&request, &request, None, deadline).await
             }
-            Action::Decide(_) | Action::Slices => Err(unknown(&self.limit)),
+            Action::Decide(_) | Action::Slices | Action::Settle { .. } | Action::Renew { .. } => {
+                Err(unknown(&self.limit))
+            }
         }
     }
 
     /// The request as one that several slots decide about, if they have to.
     fn joint<'a>(&'a self, request: &Request<'a>, deadline: Deadline) -> Option<Joint<'a>> {
-        if self.keys.len() < 2 || !matches!(request.action(), Action::Decide(_)) {
+        if self.keys.len() < 2 || matches!(request.action(), Action::Cancel(_) | Action::Slices) {
             return None;
         }
         let contention = self.store.contention()?;
@@ -239,11 +242,14 @@ impl RedisLimit {
     ) -> ScriptCall {
         let mut program = self.program.bytes(&self.limit, request, near, at);
         if let Some(Hold { id, life }) = hold {
-            id.hold(life, &mut program);
+            with_record(id, life, &mut program);
         }
+        let has_records = hold.is_some()
+            || request.needs_books(&self.limit)
+            || request.action() == Action::Decide(Operation::Reset);
         let write_keys = |words: &mut Command| {
             self.write_keys(request, words);
-            if hold.is_some() || request.action() == Action::Decide(Operation::Reset) {
+            if has_records {
                 self.write_hold_keys(request, words);
             }
         };
@@ -351,7 +357,12 @@ fn within(wanted: Acknowledgement, patience: Duration) -> Acknowledgement {
 
 /// Whether a request may charge anything. What is given back and lost stays charged: never over.
 fn may_charge(request: &Request<'_>) -> bool {
-    let Action::Decide(operation) = request.action() else { return false };
+    let operation = match request.action() {
+        Action::Decide(operation) => operation,
+        // What was used beyond is charged.
+        Action::Settle { .. } => return true,
+        Action::Cancel(_) | Action::Slices | Action::Renew { .. } => return false,
+    };
     match operation {
         Operation::Check | Operation::Reserve { .. } | Operation::TakeUpTo | Operation::Charge => {
             true

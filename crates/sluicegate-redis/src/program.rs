@@ -39,11 +39,12 @@
 use sluicegate_core::kernel::{FixedKind, HEAD_BYTES, Layout, NUMBER_BYTES as NUMBER, Rule};
 use sluicegate_core::record::retention;
 use sluicegate_core::{
-    Action, DeniedCharge, Enforcement, Leasing, Limit, MAX_EXACT, Member, Operation, Request, Span,
-    Timestamp,
+    Action, DeniedCharge, Enforcement, HoldId, Leasing, Limit, MAX_EXACT, Member, Operation,
+    Request, Span, Timestamp, Used,
 };
 
 use crate::format::{Format, Item};
+use crate::hold;
 use crate::twin::{BOUNDARIES, Lane, Twin};
 
 /// How many of a kernel's own numbers stand before the cost: as many as a plain check needs.
@@ -99,7 +100,7 @@ pub(crate) const CHARGE_DENIED: u8 = 2;
 pub(crate) const NEXT_PART: u8 = 16;
 
 /// The operations that the scripts know, by the words they have for them.
-pub(crate) const OPERATIONS: [(&str, Action<'static>); 9] = [
+pub(crate) const OPERATIONS: [(&str, Action<'static>); 11] = [
     ("CHECK", Action::Decide(Operation::Check)),
     ("PEEK", Action::Decide(Operation::Peek)),
     ("RESERVE", Action::Decide(Operation::Reserve { within: Span::ZERO })),
@@ -109,6 +110,8 @@ pub(crate) const OPERATIONS: [(&str, Action<'static>); 9] = [
     ("GIVE_BACK", Action::Decide(Operation::GiveBack { taken_at: Timestamp::EPOCH })),
     ("SLICES", Action::Slices),
     ("RESET", Action::Decide(Operation::Reset)),
+    ("SETTLE", Action::Settle { id: HoldId::from_bytes([0; HoldId::BYTES]), used: Used::Nothing }),
+    ("RENEW", Action::Renew { id: HoldId::from_bytes([0; HoldId::BYTES]), lasts: Span::ZERO }),
 ];
 
 /// The program of a limit, as a check at the policies' own costs; others are made from it.
@@ -174,7 +177,11 @@ impl Program {
         let action = request.action();
         let mut is_plain = action == Action::Decide(Operation::Check) && request.leases().is_none();
         for (index, &entry) in self.entries.iter().enumerate() {
-            let cost = request.cost_of(limit, index);
+            let cost = match action {
+                Action::Settle { used, .. } => used.of(index).unwrap_or(hold::AS_CHARGED),
+                Action::Renew { .. } => 0,
+                _ => request.cost_of(limit, index),
+            };
             is_plain = is_plain && cost > 0 && cost <= self.lane_costs[index];
             put(&mut bytes[entry + COST..], cost);
         }
@@ -209,6 +216,9 @@ impl Program {
             let end = bytes.split_off(end);
             write_leasing(leasing, &mut bytes);
             bytes.extend_from_slice(&end);
+        }
+        if let Some((id, life)) = hold::record_of(limit, request) {
+            hold::with_record(id, life, &mut bytes);
         }
         bytes
     }
@@ -318,6 +328,11 @@ pub(crate) fn kind_of(rule: &Rule) -> u8 {
     }
 }
 
+/// Whether what a policy says comes with the reply: its states stay where they are.
+pub(crate) fn is_read_there(rule: &Rule) -> bool {
+    is_apart(rule) || matches!(rule, Rule::Permits(_))
+}
+
 /// Whether the entries of a policy's state are in a key of their own.
 pub(crate) fn is_apart(rule: &Rule) -> bool {
     matches!(rule.layout(), Layout::Apart { .. })
@@ -350,7 +365,7 @@ mod tests {
     fn an_operation_that_the_scripts_do_not_know_is_none_of_theirs() {
         let codes: Vec<u8> = OPERATIONS.iter().map(|(_, action)| action.code()).collect();
         // The scripts refuse what lies outside of their first and last.
-        assert_eq!(codes, [1, 2, 3, 4, 5, 6, 7, 8, 9]);
+        assert_eq!(codes, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
         assert!(codes.iter().all(|code| *code < LEASING));
         let within = Span::from_micros(7).unwrap();
         assert!(Program::knows(Action::Decide(Operation::Reserve { within })));

@@ -6,13 +6,15 @@ use sluicegate_core::kernel::{
 };
 use sluicegate_core::record::{Entry, Record, read_numbers};
 use sluicegate_core::{
-    Action, Change, Decision, Error, Held, Limit, MAX_EXACT, Member, Notes, Operation, PartReceipt,
-    Receipt, Request, StoreError, StoreErrorKind, Timestamp, admitted, step,
+    Action, Book, Change, Costs, Decision, Error, Held, Hold, HoldFound, Limit, MAX_EXACT, Member,
+    Notes, Operation, PartReceipt, Receipt, Request, RequestError, StoreError, StoreErrorKind,
+    Timestamp, admitted, step, step_again,
 };
+use smallvec::SmallVec;
 
 use crate::format::{Format, Item};
 use crate::hold;
-use crate::program::{is_apart, kind_of};
+use crate::program::{is_apart, is_read_there, kind_of};
 use crate::resp::Value;
 use crate::stamp::{self, Said, Stamped};
 
@@ -25,6 +27,8 @@ pub(crate) const OVERFLOW: i64 = -1;
 pub(crate) const ASK_AGAIN: i64 = -2;
 /// The subject has as many holds as it may.
 pub(crate) const FULL: i64 = -3;
+/// The id of the hold is that of another one.
+pub(crate) const IN_USE: i64 = -4;
 
 /// The decoded reply of a script.
 #[derive(Debug)]
@@ -177,7 +181,8 @@ fn read_verdict(
     match *verdict {
         OVERFLOW => return Err(Overflow.into()),
         ASK_AGAIN => return read_ask_again(rest),
-        FULL => return Err(too_many_holds(limit)),
+        FULL => return Err(too_many_holds(limit, request)),
+        IN_USE => return Err(id_in_use(limit, request)),
         _ => {}
     }
     let records: Vec<Record<'_>> =
@@ -190,12 +195,14 @@ fn read_verdict(
         let entry = records[member.part()].entry(member.identity(), kind_of(rule));
         held.push(match request.action() {
             // Nothing of it is left.
-            Action::Decide(Operation::Reset) if is_apart(rule) => None,
+            Action::Decide(Operation::Reset) if is_read_there(rule) => None,
             Action::Slices if is_apart(rule) => {
                 let entries = further.next().and_then(bytes).unwrap_or_default();
                 read_apart(member, entry, entries)?
             }
-            _ if is_apart(rule) => {
+            _ if is_read_there(rule) => {
+                // What is in flight is not restamped.
+                let entry = entry.filter(|_| is_apart(rule));
                 let newest = entry.and_then(Entry::numbers).map_or(0, |numbers| numbers[0]);
                 Some(Held::Reading(read_reading(further.next(), now, newest)?))
             }
@@ -206,7 +213,15 @@ fn read_verdict(
             }
         });
     }
-    let mut decision = step(limit, &request.without_receipt(), now, &mut held)?.decision;
+    // Who settles or renews is told what a peek at no cost would say.
+    let nothing: SmallVec<[u64; 4]> = limit.members().iter().map(|_| 0).collect();
+    let read_as = match request.action() {
+        Action::Settle { .. } | Action::Renew { .. } => {
+            request.as_peek().costs(Costs::Each(&nothing))
+        }
+        _ => request.without_receipt(),
+    };
+    let mut decision = step_again(limit, &read_as, now, &mut held)?.decision;
     if decision.is_allowed() != (*verdict == ALLOWED) && request.action() != Action::Slices {
         return Err(nonsense("another verdict than the kernels'"));
     }
@@ -218,6 +233,9 @@ fn read_verdict(
         };
         decision.set_forgotten(*forgotten > 0);
     }
+    if request.is_about_holds() {
+        decision = read_hold(decision, request, rest)?;
+    }
     // Only a reservation can be given back.
     let is_reservation = request.action().within().is_some();
     if request.wants_receipt() && is_reservation && decision.is_allowed() {
@@ -225,6 +243,35 @@ fn read_verdict(
         decision = decision.with_receipt(receipt(limit, request, states, after));
     }
     Ok(Reply::Decided(decision))
+}
+
+/// What the script said of a hold, after all else.
+fn read_hold(decision: Decision, request: &Request<'_>, rest: &[Value]) -> Result<Decision, Error> {
+    if let Some(hold) = request.holds() {
+        return match rest.last() {
+            Some(Value::Int(1)) => Ok(decision.with_hold(*hold)),
+            Some(Value::Int(0)) => Ok(decision),
+            _ => Err(nonsense("a decision that doesn't say whether it holds anything")),
+        };
+    }
+    let [.., Value::Int(found), Value::Bytes(given)] = rest else {
+        return Err(nonsense("a settlement that doesn't say what it found"));
+    };
+    let found = match *found {
+        hold::UNKNOWN => HoldFound::Unknown,
+        hold::SETTLED => HoldFound::Settled,
+        hold::LIVE => HoldFound::Live,
+        _ => return Err(nonsense("a settlement that found something else")),
+    };
+    let given = given.chunks(NUMBER_BYTES).map(whole);
+    let given = given.map(|units| Some(units).filter(|units| *units != hold::AS_CHARGED));
+    let decision = decision.of_hold(found, given);
+    Ok(match request.action() {
+        Action::Renew { id, lasts } if found == HoldFound::Live => {
+            decision.with_hold(Hold { id, lasts })
+        }
+        _ => decision,
+    })
 }
 
 /// The receipt of a reservation: the packed states before and after.
@@ -306,9 +353,7 @@ fn read_reading(value: Option<&Value>, now: Now, newest: u64) -> Result<Reading,
     let [a, b, c, d, numbers @ ..] = &bytes[..] else {
         return Err(nonsense("a reading cut short"));
     };
-    let mut numbers = numbers
-        .chunks_exact(NUMBER_BYTES)
-        .map(|number| number.iter().fold(0, |number, &byte| number << 8 | u64::from(byte)));
+    let mut numbers = numbers.chunks_exact(NUMBER_BYTES).map(whole);
     let mut next = || numbers.next().ok_or_else(|| nonsense("a reading cut short"));
     let verdict = match next()? {
         0 => Verdict::Pass { wait: 0 },
@@ -331,17 +376,32 @@ fn read_reading(value: Option<&Value>, now: Now, newest: u64) -> Result<Reading,
     })
 }
 
+fn whole(number: &[u8]) -> u64 {
+    number.iter().fold(0, |number, &byte| number << 8 | u64::from(byte))
+}
+
 #[cold]
-fn too_many_holds(limit: &Limit) -> Error {
+fn too_many_holds(limit: &Limit, request: &Request<'_>) -> Error {
+    if request.holds().is_some() {
+        return RequestError::too_many_holds(limit).into();
+    }
     StoreError::new(
         StoreErrorKind::Overloaded,
         format!(
             "limit `{}` has {} decisions of one subject under way in several slots, the most there are: shorten the deadline, which is how long each counts as such; nothing was charged",
             limit.name(),
-            hold::MOST
+            Book::MOST
         ),
     )
     .into()
+}
+
+#[cold]
+fn id_in_use(limit: &Limit, request: &Request<'_>) -> Error {
+    match request.holds() {
+        Some(hold) => RequestError::id_in_use(limit, hold.id).into(),
+        None => nonsense("that an id is in use which is random"),
+    }
 }
 
 /// Checks the range of a number: the kernels rely on it for every time and deficit.

@@ -3,6 +3,7 @@
 use sluicegate_core::kernel::bucket::Bucket;
 use sluicegate_core::kernel::counter::Counter;
 use sluicegate_core::kernel::log::Log;
+use sluicegate_core::kernel::permits::Permits;
 use sluicegate_core::kernel::warm_up::WarmUp;
 use sluicegate_core::kernel::window::{Anchor, FixedWindow};
 use sluicegate_core::kernel::{FixedKind, HEAD_BYTES, Kernel as _, Layout, Rule};
@@ -24,7 +25,7 @@ pub(crate) struct Module {
 }
 
 /// All of them.
-pub(crate) const MODULES: [Module; 5] = [BUCKET, WARM_UP, WINDOW, COUNTER, LOG];
+pub(crate) const MODULES: [Module; 6] = [BUCKET, WARM_UP, WINDOW, COUNTER, LOG, PERMITS];
 
 macro_rules! module {
     ($name:literal, $kernel:ty, $words:expr) => {
@@ -50,6 +51,7 @@ const WINDOW: Module = module!(
     ]
 );
 const COUNTER: Module = module!("counter", Counter, &[]);
+const PERMITS: Module = module!("permits", Permits, &[]);
 const LOG: Module = module!(
     "log",
     Log,
@@ -183,6 +185,7 @@ impl<'r> Twin<'r> {
                     counter.limit(),
                 )
             },
+            Rule::Permits(permits) => Self::new([permits.hold(), 0, 0, 0, 0], permits.limit()),
             Rule::Log(log) => {
                 let is_inline = matches!(rule.layout(), Layout::Listed { .. });
                 let is_one = log.strategies().len() == 1;

@@ -308,16 +308,23 @@ fn command(lua: &Lua, keyspace: &RefCell<Keyspace>, arguments: MultiValue) -> ml
             let count = keyspace.sets.get(&arguments[1]).map_or(0, |set| set.members.len());
             Ok(Value::Number(count as f64))
         }
-        ("ZRANGEBYLEX", 4 | 7) => {
-            let most = if arguments.len() == 7 { number(6)? } else { usize::MAX };
-            let range = (bound(&arguments[2])?, bound(&arguments[3])?);
-            let found = lua.create_table()?;
-            if let Some(set) = keyspace.sets.get(&arguments[1]) {
-                for member in set.members.range(range).take(most) {
-                    found.push(lua.create_string(member)?)?;
-                }
+        ("ZRANGEBYLEX" | "ZREVRANGEBYLEX", 4 | 7) => {
+            let is_limited = arguments.len() == 7;
+            let skipped = if is_limited { number(5)? } else { 0 };
+            let most = if is_limited { number(6)? } else { usize::MAX };
+            let is_reverse = name == "ZREVRANGEBYLEX";
+            let [least, greatest] = if is_reverse { [3, 2] } else { [2, 3] };
+            let range = (bound(&arguments[least])?, bound(&arguments[greatest])?);
+            let mut found: Vec<&Vec<u8>> = match keyspace.sets.get(&arguments[1]) {
+                Some(set) => set.members.range(range).collect(),
+                None => Vec::new(),
+            };
+            if is_reverse {
+                found.reverse();
             }
-            Ok(Value::Table(found))
+            let strings = found.into_iter().skip(skipped).take(most);
+            let strings = strings.map(|member| lua.create_string(member));
+            Ok(Value::Table(lua.create_sequence_from(strings.collect::<mlua::Result<Vec<_>>>()?)?))
         }
         _ => Err(mlua::Error::runtime(format!("ERR unknown command or wrong arguments: {name}"))),
     }

@@ -3,12 +3,18 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use sluicegate_conformance::kernels::Kernels;
 use sluicegate_conformance::reference::{
     Clock, Costs as Told, Model, Operation as Asked, differences,
 };
-use sluicegate_conformance::schedules::{Dice, Kind, Numbers, each, random_policy};
-use sluicegate_core::{Algorithm, Costs, Error, Operation, Policy, Request, Span, StoreErrorKind};
-use sluicegate_redis::HoldId;
+use sluicegate_conformance::schedules::{
+    Dice, HoldStep, Kind, Numbers, Plan, Settling, each, random_policy,
+};
+use sluicegate_core::{
+    Algorithm, Costs, Error, HoldId, Operation, Policy, Request, Span, StoreErrorKind, Used,
+};
 
 use scripted::{MAX_CLOCK_BACK, Scripted};
 
@@ -21,6 +27,58 @@ const CLOCK: Clock = Clock::Own { max_clock_back_us: MAX_CLOCK_BACK };
 
 fn span(micros: u64) -> Span {
     Span::from_micros(micros).unwrap()
+}
+
+/// An id that no other hold of this program has.
+fn new_id() -> HoldId {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    HoldId::from_bytes(u128::from(NEXT.fetch_add(1, Ordering::Relaxed)).to_be_bytes())
+}
+
+/// All that a decision says: also how much each policy gave back, which the model doesn't tell.
+#[test]
+fn the_scripts_settle_what_is_held_as_the_kernels_do() {
+    for (name, clock) in [("injected", Clock::Injected), ("own", CLOCK)] {
+        each(&format!("scripts with holds, {name}"), 500, |seed| {
+            let plan =
+                Plan { kinds: Kind::HELD.to_vec(), clock, max_policies: 4, ..Plan::default() };
+            let schedule = plan.hold_schedule(seed);
+            let mut scripted = Scripted::new(schedule.policies.clone(), clock);
+            let mut kernels = Kernels::new(schedule.policies.clone(), clock);
+            scripted.expires = false;
+            for (index, step) in schedule.steps.iter().enumerate() {
+                let (got, expected) = match step {
+                    HoldStep::SetPolicies(policies) => {
+                        scripted.set_policies(policies.clone());
+                        kernels.set_policies(policies.clone());
+                        continue;
+                    }
+                    HoldStep::Ask { now_us, key, operation, hold, .. } => {
+                        let (operation, costs) = operation.for_store();
+                        let asked = Request::new(operation, key).costs(costs);
+                        let asked = hold.as_ref().map_or(asked, |hold| asked.hold(hold));
+                        (scripted.ask(*now_us, &asked), kernels.ask(*now_us, &asked))
+                    }
+                    HoldStep::Settle { now_us, key, id, how, .. } => {
+                        let asked = match how {
+                            Settling::Used(used) => Request::settle(key, *id, Used::Each(used)),
+                            Settling::Renewed(lasts) => Request::renew(key, *id, *lasts),
+                        };
+                        (scripted.ask(*now_us, &asked), kernels.ask(*now_us, &asked))
+                    }
+                };
+                match (&got, &expected) {
+                    (Ok(got), Ok(expected)) => {
+                        assert_eq!(got, expected, "step {index}\n{schedule}");
+                    }
+                    (Err(Error::Request(got)), Err(Error::Request(expected))) => {
+                        assert_eq!(got.kind(), expected.kind(), "step {index}\n{schedule}");
+                    }
+                    _ => panic!("step {index}: {got:?} instead of {expected:?}\n{schedule}"),
+                }
+            }
+        });
+    }
 }
 
 /// What somebody took, and what the model knows of it.
@@ -80,7 +138,7 @@ fn records_give_back_what_the_model_does_once_and_while_they_live() {
             let told = Told::Each(vec![units]);
             let (expected, got, what) = match dice.below(10) {
                 0..4 => {
-                    let (before, id) = (model.clone(), HoldId::random());
+                    let (before, id) = (model.clone(), new_id());
                     let life = dice.pick(&[1, 40_000, 2_000_000]);
                     let operation =
                         dice.pick(&[Operation::Check, Operation::Check, Operation::Charge]);
@@ -160,16 +218,16 @@ fn peek(scripted: &mut Scripted, model: &mut Model, now: u64, after: &'static st
 fn records_lapse_with_their_time_and_are_dropped_a_few_at_a_time() {
     let mut scripted = Scripted::new(vec!["fixed_window 1000/h".parse().unwrap()], CLOCK);
     let request = Request::check(SUBJECT);
-    for number in 0..40 {
-        let _ = scripted.hold(START + number, &request, HoldId::random(), span(1_000)).unwrap();
+    for number in 0..600 {
+        let _ = scripted.hold(START + number, &request, new_id(), span(1_000)).unwrap();
     }
-    assert_eq!(scripted.holds(SUBJECT).unwrap().members.len(), 80);
+    assert_eq!(scripted.holds(SUBJECT).unwrap().members.len(), 1_200);
     // 1 ms after the first: those before have lapsed.
     for _ in 0..3 {
         scripted.expires = false;
-        let _ = scripted.hold(START + 10_000, &request, HoldId::random(), span(1_000)).unwrap();
+        let _ = scripted.hold(START + 10_000, &request, new_id(), span(1_000)).unwrap();
     }
-    assert_eq!(scripted.holds(SUBJECT).unwrap().members.len(), 2 * (40 - 3 * 8 + 3));
+    assert_eq!(scripted.holds(SUBJECT).unwrap().members.len(), 2 * (600 - 3 * 128 + 3));
     assert_eq!(scripted.holds(SUBJECT).unwrap().expires_ms, Some(START / 1_000 + 10 + 2));
     // The key itself goes when the last record does.
     scripted.expire(START + 20_000);
@@ -179,9 +237,9 @@ fn records_lapse_with_their_time_and_are_dropped_a_few_at_a_time() {
 #[test]
 fn a_record_that_lives_longer_is_not_cut_short_by_another() {
     let mut scripted = Scripted::new(vec!["fixed_window 10/h".parse().unwrap()], CLOCK);
-    let (long, request) = (HoldId::random(), Request::check(SUBJECT));
+    let (long, request) = (new_id(), Request::check(SUBJECT));
     let _ = scripted.hold(START, &request, long, span(60_000_000)).unwrap();
-    let _ = scripted.hold(START, &request, HoldId::random(), span(1_000)).unwrap();
+    let _ = scripted.hold(START, &request, new_id(), span(1_000)).unwrap();
     let _ = scripted.give_back(START + 30_000_000, SUBJECT, &[1], long).unwrap();
     let left = scripted.decide(START + 30_000_000, SUBJECT, Operation::Peek, Costs::Own).unwrap();
     assert_eq!(left.remaining(), Some(9));
@@ -192,16 +250,16 @@ fn a_full_table_refuses_and_charges_nothing() {
     let mut scripted =
         Scripted::new(vec!["token_bucket 1/h burst 2000000".parse().unwrap()], CLOCK);
     let request = Request::check(SUBJECT);
-    let _ = scripted.hold(START, &request, HoldId::random(), span(1_000_000)).unwrap();
+    let _ = scripted.hold(START, &request, new_id(), span(1_000_000)).unwrap();
     scripted.multiply_holds(SUBJECT, 65_536);
     let before = scripted.stored();
-    let error = scripted.hold(START, &request, HoldId::random(), span(1_000_000)).unwrap_err();
+    let error = scripted.hold(START, &request, new_id(), span(1_000_000)).unwrap_err();
     let Error::Store(error) = error else { panic!("{error}") };
     assert_eq!(error.kind(), StoreErrorKind::Overloaded, "{error}");
     assert!(error.to_string().contains("65536 decisions"), "{error}");
     assert_eq!(scripted.stored(), before);
     // A moment later the first have lapsed.
-    assert!(scripted.hold(START + 1_000_000, &request, HoldId::random(), span(1_000_000)).is_ok());
+    assert!(scripted.hold(START + 1_000_000, &request, new_id(), span(1_000_000)).is_ok());
 }
 
 /// New numbers came while the units were held: what has flowed back since is counted at the larger rate.
@@ -214,7 +272,7 @@ fn a_new_rate_gives_back_no_more_than_either_withholds() {
         ("token_bucket 3/s burst 10", "token_bucket 1/s burst 10", 6),
     ] {
         let mut scripted = Scripted::new(vec![then.parse().unwrap()], CLOCK);
-        let id = HoldId::random();
+        let id = new_id();
         let request = Request::check(SUBJECT).costs(Costs::Each(&[4]));
         let _ = scripted.hold(START, &request, id, span(60_000_000)).unwrap();
         scripted.set_policies(vec![now.parse().unwrap()]);
@@ -231,7 +289,7 @@ fn each_policy_gives_back_as_much_as_it_is_told_to() {
     let specs = ["fixed_window 10/h as a", "gcra 1/h burst 10 as b", "sliding_log 10/h as c"];
     let policies: Vec<Policy> = specs.iter().map(|spec| spec.parse().unwrap()).collect();
     let mut scripted = Scripted::new(policies, CLOCK);
-    let id = HoldId::random();
+    let id = new_id();
     let request = Request::check(SUBJECT).costs(Costs::Each(&[3, 0, 5]));
     let _ = scripted.hold(START, &request, id, span(1_000_000)).unwrap();
     let left = scripted.give_back(START, SUBJECT, &[2, 7, 0], id).unwrap();

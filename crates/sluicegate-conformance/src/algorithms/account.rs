@@ -43,19 +43,23 @@ pub(crate) trait Account: fmt::Debug + Send + Sync {
     /// Gives units back.
     fn refund(&mut self, algorithm: &Algorithm, at: u64, units: u64) -> Result<(), Refusal>;
 
-    /// Gives back what is left of units that were taken at `taken_at`; nothing if that can't be
-    /// told.
+    /// Gives back what is left of units that were taken at `taken_at`, under other numbers if that is
+    /// known; nothing if it can't be told.
     fn give_back(
         &mut self,
         _algorithm: &Algorithm,
         _at: u64,
         _units: u64,
         _taken_at: u64,
+        _then: Option<&Algorithm>,
     ) -> Result<(), Refusal> {
         Ok(())
     }
 
     fn report(&self, algorithm: &Algorithm, at: u64) -> Result<Report, Refusal>;
+
+    /// Says until when what is admitted next is held.
+    fn hold_until(&mut self, _until: u64) {}
 
     /// Forgets all but the units that are leased at `at`.
     fn reset(&mut self, algorithm: &Algorithm, at: u64);
@@ -120,6 +124,10 @@ pub enum Refusal {
     NotReservable,
     /// Leases of a limit with a policy that can't be leased.
     NotLeasable,
+    /// A hold whose id is that of another one.
+    IdInUse,
+    /// Units in flight that nobody would hold.
+    NeedsHold,
 }
 
 impl fmt::Display for Refusal {
@@ -132,6 +140,8 @@ impl fmt::Display for Refusal {
             Self::NotLeasable => {
                 "only plain buckets and fixed windows can be leased: ask without leasing"
             }
+            Self::NeedsHold => "what is in flight has to be held: ask for a hold",
+            Self::IdInUse => "the id is that of another hold: take a new one",
         })
     }
 }

@@ -304,12 +304,26 @@ impl Account for Bucket {
         at: u64,
         units: u64,
         taken_at: u64,
+        then: Option<&Algorithm>,
     ) -> Result<(), Refusal> {
         let terms = Terms::of(algorithm);
         if self.owed(&terms)?.is_none() || terms.manner != Manner::Meter || taken_at > at {
             return Ok(());
         }
-        let withheld = whole(units) - whole(at - taken_at) * &terms.flow.per_us;
+        let mut flowed = whole(at - taken_at) * &terms.flow.per_us;
+        if let Some(then) = then.map(|then| Terms::of(then).flow)
+            && (then.per_us != terms.flow.per_us || then.ticks != terms.flow.ticks)
+        {
+            let then_flowed = whole(at - taken_at) * &then.per_us;
+            // What no state can hold is not reckoned with.
+            let is_held = &then_flowed * whole(then.ticks) <= whole(MAX_EXACT);
+            let Some(then_flowed) = terms.flow.in_ticks(&then_flowed).ok().filter(|_| is_held)
+            else {
+                return Ok(());
+            };
+            flowed = flowed.max(then_flowed);
+        }
+        let withheld = whole(units) - flowed;
         // Nobody can have taken what no state can hold.
         if terms.flow.in_ticks(&whole(units)).is_err() || withheld <= BigRational::zero() {
             return Ok(());

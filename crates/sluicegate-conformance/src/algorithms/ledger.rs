@@ -293,6 +293,7 @@ impl Account for Ledger {
         at: u64,
         units: u64,
         taken_at: u64,
+        _then: Option<&Algorithm>,
     ) -> Result<(), Refusal> {
         if taken_at > at {
             return Ok(());

@@ -168,6 +168,7 @@ impl Account for TwoCells {
         at: u64,
         units: u64,
         taken_at: u64,
+        _then: Option<&Algorithm>,
     ) -> Result<(), Refusal> {
         let window = Terms::of(algorithm).window;
         if taken_at <= at && taken_at / window == at / window {

@@ -19,6 +19,8 @@ pub struct Answer {
     pub granted: Option<u64>,
     /// What was taken ahead for who asked.
     pub lease: Option<Lease>,
+    /// Whether it left a record of what it took, for who asked for one.
+    pub holds: bool,
     /// One answer per policy, in their order.
     pub policies: Vec<PolicyAnswer>,
 }

@@ -1,10 +1,12 @@
 //! The model's questions and answers next to those of a store.
 
 use sluicegate_core::{
-    self as core, Cost, Decision, Error, RequestError, RequestErrorKind, RetryAfter, Span,
+    self as core, Cost, Decision, Error, HoldFound, RequestError, RequestErrorKind, RetryAfter,
+    Span,
 };
 
 use super::answer::{Answer, PolicyAnswer};
+use super::holding::Settlement;
 use super::operation::{Costs, Operation};
 use crate::algorithms::{Refusal, Retry};
 
@@ -60,10 +62,38 @@ pub fn differences(
     }
 }
 
+/// The same of the answer to who settles or renews a hold.
+#[must_use]
+pub fn settlement_differences(
+    expected: &Result<Settlement, Refusal>,
+    got: &Result<Decision, Error>,
+) -> Vec<String> {
+    let (expected, got) = match (expected, got) {
+        (Ok(expected), Ok(got)) => (expected, got),
+        (Err(refusal), Err(Error::Request(error))) if is_of(refusal, error) => return Vec::new(),
+        (expected, got) => return vec![format!("expected {expected:?}, got {got:?}")],
+    };
+    let mut answer = expected.answer.clone();
+    if expected.found == HoldFound::Unknown {
+        (answer.allowed, answer.retry) = (false, Retry::Never);
+    }
+    answer.granted = Some(0);
+    let mut differences = Differences(between_answers(&answer, got));
+    differences.note("found", &Some(expected.found), &got.hold_found());
+    for (index, (given, got)) in expected.given.iter().zip(got.policies()).enumerate() {
+        // By how much the units that count fell is told by other tests.
+        differences.of(index, "gives back", given, &got.given_back().is_some());
+    }
+    differences.0
+}
+
 fn is_of(refusal: &Refusal, error: &RequestError) -> bool {
     let expected = match refusal {
         Refusal::TooLarge => RequestErrorKind::Overflow,
-        Refusal::NotReservable | Refusal::NotLeasable => RequestErrorKind::Unsupported,
+        Refusal::NotReservable | Refusal::NotLeasable | Refusal::NeedsHold => {
+            RequestErrorKind::Unsupported
+        }
+        Refusal::IdInUse => RequestErrorKind::Conflict,
     };
     error.kind() == expected
 }
@@ -78,6 +108,10 @@ fn between_answers(expected: &Answer, got: &Decision) -> Vec<String> {
         differences.note("granted", &granted, &got.granted());
     }
     differences.note("lease", &expected.lease, &got.lease());
+    // What is settled or renewed is not asked this.
+    if got.hold_found().is_none() {
+        differences.note("holds", &expected.holds, &got.hold().is_some());
+    }
     let restamped = expected.policies.iter().any(|policy| policy.restamped);
     differences.note("restamped", &restamped, &got.notes().restamped);
     differences.note("policies", &expected.policies.len(), &got.policies().len());

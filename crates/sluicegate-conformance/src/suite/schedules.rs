@@ -2,11 +2,12 @@
 
 use sluicegate_core::{
     Algorithm, Limit, ManualClock, OpenedLimit as _, Policy, Request, Start, Store, TimeSource,
+    Used,
 };
 
 use super::{count_for, fresh, fresh_run, open, timestamp};
-use crate::reference::{Clock, Leasing, differences};
-use crate::schedules::{Kind, Leases, Plan, Schedule, Step, each_awaited};
+use crate::reference::{Clock, Leasing, differences, settlement_differences};
+use crate::schedules::{HoldStep, Kind, Leases, Plan, Schedule, Settling, Step, each_awaited};
 
 /// Limits of any policies, under injected time that steps back too, while their numbers change.
 pub async fn schedules_answer_like_the_model<S: Store>(store: &S) {
@@ -67,6 +68,44 @@ pub async fn what_is_not_leased_is_answered_like_the_model<S: Store>(store: &S) 
     let plan = Plan { leases: Leases::Ignored, max_policies: 4, ..Plan::default() };
     each_awaited("leases ignored", count_for(store).min(200), async |seed| {
         assert_answers_like_the_model(store, &plan.schedule(seed), None).await;
+    })
+    .await;
+}
+
+/// The same for requests that hold what they take, and for who settles that.
+pub async fn holds_answer_like_the_model<S: Store>(store: &S) {
+    let plan = Plan { kinds: Kind::HELD.to_vec(), max_policies: 4, ..Plan::default() };
+    each_awaited("holds", count_for(store), async |seed| {
+        let schedule = plan.hold_schedule(seed);
+        let (time, name) = (fresh_run(), fresh("holds"));
+        let reopen = |policies: &[Policy]| {
+            let limit = Limit::new(name.parse().unwrap(), policies.to_vec()).unwrap();
+            open(store, &limit, &time)
+        };
+        let mut opened = reopen(&schedule.policies);
+        for (index, step) in schedule.steps.iter().enumerate() {
+            let differences = match step {
+                HoldStep::SetPolicies(policies) => {
+                    opened = reopen(policies);
+                    continue;
+                }
+                HoldStep::Ask { now_us, key, operation, hold, expected } => {
+                    let (operation, costs) = operation.for_store();
+                    let asked = Request::new(operation, key).costs(costs).at(timestamp(*now_us));
+                    let asked = hold.as_ref().map_or(asked, |hold| asked.hold(hold));
+                    differences(expected, &opened.ask(asked).wait().await)
+                }
+                HoldStep::Settle { now_us, key, id, how, expected } => {
+                    let asked = match how {
+                        Settling::Used(used) => Request::settle(key, *id, Used::Each(used)),
+                        Settling::Renewed(lasts) => Request::renew(key, *id, *lasts),
+                    };
+                    let got = opened.ask(asked.at(timestamp(*now_us))).wait().await;
+                    settlement_differences(expected, &got)
+                }
+            };
+            assert!(differences.is_empty(), "step {index}: {differences:#?}\n{schedule}");
+        }
     })
     .await;
 }

@@ -1,6 +1,7 @@
 //! A rule together with a state.
 
-use super::{Admission, Kernel, NEVER, Now, Overflow, Reading, Rule, State, Verdict};
+use super::permits::{self, Permits};
+use super::{Admission, Kernel, NEVER, Now, Overflow, Reading, Rule, State, Taken, Verdict};
 use crate::{for_each_kernel, match_kernel};
 
 macro_rules! account {
@@ -61,6 +62,13 @@ macro_rules! account {
 
 for_each_kernel!([account]);
 
+impl<'r> Account<'r> {
+    /// What is in flight, which no state says.
+    pub(crate) const fn in_flight(rule: &'r Permits, balance: permits::Balance) -> Self {
+        Self::Permits(Bound { rule, balance })
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Bound<'r, K: Kernel> {
     rule: &'r K,
@@ -105,9 +113,15 @@ impl Account<'_> {
     }
 
     /// Returns the units given back; `None` if the balance didn't change.
-    pub(crate) fn give_back(&mut self, units: u64, taken_at: u64) -> Option<u64> {
-        match_kernel!(Self, self, bound => bound.rule.give_back(&mut bound.balance, units, taken_at);
+    pub(crate) fn give_back(&mut self, taken: Taken) -> Option<u64> {
+        match_kernel!(Self, self, bound => bound.rule.give_back(&mut bound.balance, taken);
             Self::Read(reading) => Some(reading.given_back))
+    }
+
+    /// What a unit comes to, and how many flow back, of a kernel to which that matters.
+    pub(crate) fn flow(&self) -> Option<(u64, u64)> {
+        match_kernel!(Self, self, bound => bound.rule.flow();
+            Self::Read(_) => None)
     }
 
     /// For [`Rule::whole_units`].

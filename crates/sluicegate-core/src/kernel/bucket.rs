@@ -11,7 +11,7 @@ mod scale;
 mod spec;
 
 use super::{
-    Admission, FixedKind, Kernel, NEVER, Now, Overflow, Verdict, whole_micros, whole_units,
+    Admission, FixedKind, Kernel, NEVER, Now, Overflow, Taken, Verdict, whole_micros, whole_units,
 };
 use crate::algorithm::{Algorithm, Start};
 use crate::error::PolicyError;
@@ -179,6 +179,16 @@ impl Bucket {
         before.saturating_sub(balance.deficit).div_ceil(self.unit)
     }
 
+    /// What has flowed back at another rate, in ticks of this one, rounded up; `None` if no state can
+    /// hold that.
+    fn flowed_at(&self, elapsed: u64, unit: u64, refill: u64) -> Option<u128> {
+        let fits = |ticks: &u128| *ticks <= u128::from(MAX_EXACT);
+        let ticks = Some(u128::from(elapsed) * u128::from(refill)).filter(fits)?;
+        let ticks = ticks.saturating_mul(u128::from(self.unit));
+        ticks.checked_div(u128::from(unit))?;
+        Some(ticks.div_ceil(u128::from(unit))).filter(fits)
+    }
+
     /// What units come to in ticks, or as much of it as a state can hold.
     fn least_deficit(&self, units: u64) -> u64 {
         units.saturating_mul(self.unit).min(MAX_EXACT)
@@ -317,15 +327,28 @@ impl Kernel for Bucket {
         self.lower(balance, ticks)
     }
 
-    /// What the units still withhold: less than they cost by what has flowed back since.
-    fn give_back(&self, balance: &mut Balance, units: u64, taken_at: u64) -> Option<u64> {
-        let elapsed = balance.at.checked_sub(taken_at)?;
+    /// What the units still withhold: less than they cost by what has flowed back since, at the larger
+    /// of the rate now and the one they were taken at. Those of the last who came are given back as if
+    /// they had never been.
+    fn give_back(&self, balance: &mut Balance, taken: Taken) -> Option<u64> {
+        if taken.is_last && self.discipline != Discipline::Shaper {
+            let ticks = u128::from(taken.units) * u128::from(self.unit);
+            return Some(self.lower(balance, ticks));
+        }
+        let elapsed = balance.at.checked_sub(taken.at)?;
         // A cost beyond what a state can hold was never taken.
-        let cost = product(units, self.unit).ok()?;
-        let flowed = u128::from(elapsed) * u128::from(self.refill);
+        let cost = product(taken.units, self.unit).ok()?;
+        let mut flowed = u128::from(elapsed) * u128::from(self.refill);
+        if let Some((unit, refill)) = taken.flow.filter(|flow| *flow != (self.unit, self.refill)) {
+            flowed = flowed.max(self.flowed_at(elapsed, unit, refill)?);
+        }
         let withheld = u128::from(cost).saturating_sub(flowed);
         let gives = self.discipline == Discipline::Meter && withheld > 0;
         gives.then(|| self.lower(balance, withheld))
+    }
+
+    fn flow(&self) -> Option<(u64, u64)> {
+        Some((self.unit, self.refill))
     }
 
     fn remaining(&self, balance: &Balance) -> u64 {

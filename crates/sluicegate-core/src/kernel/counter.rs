@@ -3,12 +3,14 @@
 
 use std::fmt;
 
-use super::{Admission, FixedKind, Kernel, NEVER, Now, Overflow, Quota, SpecFormat, Verdict};
+use super::{
+    Admission, FixedKind, Kernel, NEVER, Now, Overflow, Quota, SpecFormat, Taken, Verdict,
+};
 use crate::algorithm::{Algorithm, Strategy};
 use crate::error::PolicyError;
 use crate::number::{MAX_EXACT, check_limit};
 use crate::rate::write_quota;
-use crate::spec::Grammar;
+use crate::spec::{Amount, Grammar};
 use crate::time::{Span, check_window};
 
 /// The rule of a two-cell counter.
@@ -199,9 +201,9 @@ impl Kernel for Counter {
     }
 
     /// Gives units back that were taken in the current cell.
-    fn give_back(&self, balance: &mut Balance, units: u64, taken_at: u64) -> Option<u64> {
-        let gives = (balance.start..=balance.at).contains(&taken_at);
-        gives.then(|| self.refund(balance, units))
+    fn give_back(&self, balance: &mut Balance, taken: Taken) -> Option<u64> {
+        let gives = (balance.start..=balance.at).contains(&taken.at);
+        gives.then(|| self.refund(balance, taken.units))
     }
 
     fn remaining(&self, balance: &Balance) -> u64 {
@@ -273,6 +275,7 @@ impl Kernel for Counter {
 impl SpecFormat for Counter {
     const GRAMMARS: &'static [Grammar] = &[Grammar {
         word: "sliding_counter",
+        amount: Amount::Rate,
         options: &[],
         example: "sliding_counter 1000/h",
         read: |spec| {

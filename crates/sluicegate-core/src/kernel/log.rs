@@ -9,7 +9,7 @@ mod spec;
 
 pub use entries::Entries;
 
-use super::{Admission, FixedKind, Kernel, Layout, Now, Overflow, Verdict};
+use super::{Admission, FixedKind, Kernel, Layout, Now, Overflow, Taken, Verdict};
 use crate::algorithm::Strategy;
 use crate::error::PolicyError;
 use crate::number::{MAX_EXACT, check_limit};
@@ -303,16 +303,16 @@ impl Kernel for Log {
 
     /// Gives units back from the entry they were taken in, while it counts. Walks through the
     /// entries after it.
-    fn give_back(&self, balance: &mut Balance, units: u64, taken_at: u64) -> Option<u64> {
+    fn give_back(&self, balance: &mut Balance, taken: Taken) -> Option<u64> {
         let Balance { state, at } = balance;
-        let stamp = self.stamp(taken_at);
+        let stamp = self.stamp(taken.at);
         let index = state.entries.partition_point(|entry| entry.stamp < stamp);
         let is_there = index < state.entries.len() && state.entries[index].stamp == stamp;
-        if !is_there || taken_at > *at || stamp + self.horizon <= *at {
+        if !is_there || taken.at > *at || stamp + self.horizon <= *at {
             return None;
         }
         let before = state.total_before(index);
-        let given = units.min(state.entries[index].total - before);
+        let given = taken.units.min(state.entries[index].total - before);
         for entry in state.entries.iter_mut_from(index) {
             entry.total -= given;
         }

@@ -10,7 +10,7 @@ use crate::algorithm::Algorithm;
 use crate::error::PolicyError;
 use crate::number::{MAX_EXACT, mul_div_ceil};
 use crate::rate::Rate;
-use crate::spec::{Grammar, OptionWord};
+use crate::spec::{Amount, Grammar, OptionWord};
 use crate::time::Span;
 
 /// The rule of a warm-up, in ticks. Idle time fills its store; a full store is cold.
@@ -272,6 +272,7 @@ impl Kernel for WarmUp {
 impl SpecFormat for WarmUp {
     const GRAMMARS: &'static [Grammar] = &[Grammar {
         word: "warmup",
+        amount: Amount::Rate,
         options: &[OptionWord::value("over", "SPAN", "10s")],
         example: "warmup 5/s over 10s",
         read: |spec| {

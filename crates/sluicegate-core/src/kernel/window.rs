@@ -2,13 +2,15 @@
 
 use std::fmt;
 
-use super::{Admission, FixedKind, Kernel, NEVER, Now, Overflow, Quota, SpecFormat, Verdict};
+use super::{
+    Admission, FixedKind, Kernel, NEVER, Now, Overflow, Quota, SpecFormat, Taken, Verdict,
+};
 use crate::algorithm::{Algorithm, Window};
 use crate::calendar::{Boundaries, CalendarUnit, CalendarWindow};
 use crate::error::PolicyError;
 use crate::number::{MAX_EXACT, check_limit};
 use crate::rate::write_quota;
-use crate::spec::{Grammar, OptionWord, Problem, Reader};
+use crate::spec::{Amount, Grammar, OptionWord, Problem, Reader};
 use crate::time::{Span, Timestamp, check_window};
 
 /// The rule of a fixed window.
@@ -168,9 +170,9 @@ impl Kernel for FixedWindow {
     }
 
     /// Gives units back that were taken in the current window.
-    fn give_back(&self, balance: &mut Balance, units: u64, taken_at: u64) -> Option<u64> {
-        let gives = (balance.start..=balance.at).contains(&taken_at);
-        gives.then(|| self.refund(balance, units))
+    fn give_back(&self, balance: &mut Balance, taken: Taken) -> Option<u64> {
+        let gives = (balance.start..=balance.at).contains(&taken.at);
+        gives.then(|| self.refund(balance, taken.units))
     }
 
     fn remaining(&self, balance: &Balance) -> u64 {
@@ -265,6 +267,7 @@ impl Kernel for FixedWindow {
 impl SpecFormat for FixedWindow {
     const GRAMMARS: &'static [Grammar] = &[Grammar {
         word: "fixed_window",
+        amount: Amount::Rate,
         options: &[
             OptionWord::flag("aligned"),
             OptionWord::value("calendar", "ZONE", "Asia/Tokyo"),

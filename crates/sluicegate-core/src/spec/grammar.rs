@@ -9,10 +9,21 @@ use super::reader::Reader;
 #[derive(Debug)]
 pub(crate) struct Grammar {
     pub(crate) word: &'static str,
+    /// What follows it.
+    pub(crate) amount: Amount,
     pub(crate) options: &'static [OptionWord],
     pub(crate) example: &'static str,
     /// Builds the algorithm from a spec.
     pub(crate) read: fn(&Reader<'_>) -> Result<Algorithm, Problem>,
+}
+
+/// What follows the word of an algorithm.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Amount {
+    /// N/PERIOD.
+    Rate,
+    /// N.
+    Number,
 }
 
 /// An option: a word after the rate.

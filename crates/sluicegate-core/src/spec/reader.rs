@@ -7,7 +7,7 @@ use crate::number::MAX_EXACT;
 use crate::rate::{Rate, parse_count};
 use crate::time::Span;
 
-use super::grammar::{Grammar, OptionWord};
+use super::grammar::{Amount, Grammar, OptionWord};
 use super::problem::Problem;
 use super::words::{Word, split};
 
@@ -33,7 +33,11 @@ impl<'a> Reader<'a> {
             return Err(unknown_algorithm(word, grammars));
         };
         let Some(quota) = words.next() else {
-            let message = format!("`{}` needs a rate: write `{}`", grammar.word, grammar.example);
+            let amount = match grammar.amount {
+                Amount::Rate => "a rate",
+                Amount::Number => "a number",
+            };
+            let message = format!("`{}` needs {amount}: write `{}`", grammar.word, grammar.example);
             return Err(Problem::at(word, message));
         };
         let quota = Quota::split(quota, grammar)?;
@@ -161,6 +165,18 @@ struct Quota<'a> {
 
 impl<'a> Quota<'a> {
     fn split(whole: Word<'a>, grammar: &Grammar) -> Result<Self, Problem> {
+        if grammar.amount == Amount::Number {
+            if whole.text.contains('/') {
+                let message = format!(
+                    "`{}` is a rate, but `{}` counts what is in flight: write a whole number, as in `{}`",
+                    whole.shown(),
+                    grammar.word,
+                    grammar.example
+                );
+                return Err(Problem::at(whole, message));
+            }
+            return Ok(Self { whole, count: whole, period: whole });
+        }
         let Some((count, period)) = whole.split_once('/') else {
             let message = format!(
                 "`{}` is not N/PERIOD: write a whole number, a slash and a period, as in `{}`",

@@ -3,12 +3,15 @@
 use smallvec::SmallVec;
 
 use super::{Held, PerPolicy, open};
+use crate::book::Book;
 use crate::decision::{Decision, Numbers, Said};
 use crate::kernel::leased::{self, Leased, Slot};
-use crate::kernel::{Account, Admission, Charge, NEVER, Now, Overflow, State, Verdict};
+use crate::kernel::{
+    Account, Admission, Charge, NEVER, Now, Overflow, Rule, State, Taken, Verdict,
+};
 use crate::limit::Limit;
 use crate::policy::{DeniedCharge, Enforcement, Policy};
-use crate::request::Costs;
+use crate::request::{Action, Costs, Operation, Request};
 
 /// The cost under one policy, and its verdict.
 #[derive(Clone, Copy)]
@@ -111,6 +114,26 @@ impl<'l> Judge<'l> {
         Ok(())
     }
 
+    /// Counts what is in flight of the policies that limit that.
+    pub(super) fn count_flights(&mut self, request: &Request<'_>, now: Now, books: &[Book]) {
+        if books.is_empty() {
+            return;
+        }
+        let new_end =
+            request.holds().map_or(0, |hold| now.micros.saturating_add(hold.lasts.as_micros()));
+        for (index, member) in self.limit.members().iter().enumerate() {
+            let Rule::Permits(permits) = member.policy().rule() else { continue };
+            // Whoever takes as many as there are asks for one where there is none.
+            let cost = match request.action() {
+                Action::Decide(Operation::TakeUpTo) => 1,
+                _ => request.cost_of(self.limit, index),
+            };
+            let book = &books[member.part()];
+            let flight = book.flight(permits, member.identity(), now.micros, (cost, new_end));
+            self.accounts[index] = Account::in_flight(permits, flight);
+        }
+    }
+
     /// Puts the new states back where they changed, and the original ones elsewhere.
     pub(super) fn close(&mut self, held: &mut [Option<Held>], changed: u64) {
         let mut outstanding = std::mem::take(&mut self.outstanding);
@@ -161,7 +184,10 @@ impl<'l> Judge<'l> {
             let policy = judge.policy(index);
             let Judgement { cost, verdict, .. } = judge.judgements[index];
             let shadow = policy.enforcement() == Enforcement::Shadow;
-            let denied = if shadow { matches!(verdict, Verdict::Refuse { .. }) } else { !allowed };
+            // A denied request is not in flight, whatever a shadow says.
+            let stands_alone = shadow && !matches!(policy.rule(), Rule::Permits(_));
+            let refused = matches!(verdict, Verdict::Refuse { .. });
+            let denied = if stands_alone { refused } else { !allowed || shadow && refused };
             match (cost, verdict) {
                 (0, _) => Charge::None,
                 (cost, Verdict::Pass { wait }) if !denied => {
@@ -178,7 +204,10 @@ impl<'l> Judge<'l> {
     }
 
     /// Charges all policies, or none if one of them can't be charged.
-    fn charge_all(&mut self, charge_of: impl Fn(&Self, usize) -> Charge) -> Result<(), Overflow> {
+    pub(super) fn charge_all(
+        &mut self,
+        charge_of: impl Fn(&Self, usize) -> Charge,
+    ) -> Result<(), Overflow> {
         for index in 0..self.accounts.len() {
             self.accounts[index].can_charge(charge_of(self, index))?;
         }
@@ -241,16 +270,28 @@ impl<'l> Judge<'l> {
                 continue;
             }
             let outstanding = self.outstanding.get(index).map_or(0, |slots| leased::total(slots));
-            let used = account.used_beyond(outstanding);
-            let mut given = if account.is_known() { give(account, judgement.cost) } else { None };
-            if outstanding > 0 && given.is_some() {
-                account.pin(outstanding);
-                given = Some(used - account.used_beyond(outstanding));
-            }
+            let given = give_to(account, outstanding, |account| give(account, judgement.cost));
             judgement.given_back = Some(given.unwrap_or(0));
             self.changed |= u64::from(given.is_some()) << index;
         }
         (true, 0)
+    }
+
+    /// Gives units back to one policy; says how many if its account changed.
+    pub(super) fn give_back(&mut self, index: usize, taken: Taken) -> Option<u64> {
+        let outstanding = self.outstanding.get(index).map_or(0, |slots| leased::total(slots));
+        give_to(&mut self.accounts[index], outstanding, |account| account.give_back(taken))
+    }
+
+    /// The units that an allowed request has charged a policy; `None` for none.
+    pub(super) fn taken(&self, index: usize, operation: Operation, allowed: bool) -> Option<u64> {
+        let Judgement { cost, verdict, .. } = self.judgements[index];
+        let passes = match operation {
+            Operation::Charge => true,
+            _ if self.is_enforced(index) => allowed,
+            _ => matches!(verdict, Verdict::Pass { .. }),
+        };
+        Some(cost).filter(|cost| passes && operation.takes() && *cost > 0)
     }
 
     /// The outcome for a subject that is forgotten, but for what is outstanding.
@@ -367,6 +408,21 @@ impl<'l> Judge<'l> {
             });
         waits.max().unwrap_or(0)
     }
+}
+
+/// Gives units back to an account, but none that are outstanding; says how many if it changed.
+fn give_to<'l>(
+    account: &mut Account<'l>,
+    outstanding: u64,
+    give: impl FnOnce(&mut Account<'l>) -> Option<u64>,
+) -> Option<u64> {
+    let used = account.used_beyond(outstanding);
+    let given = if account.is_known() { give(account) } else { None };
+    if outstanding == 0 || given.is_none() {
+        return given;
+    }
+    account.pin(outstanding);
+    Some(used - account.used_beyond(outstanding))
 }
 
 fn numbers(account: &Account<'_>, slots: &[Slot], judgement: Judgement) -> Numbers {

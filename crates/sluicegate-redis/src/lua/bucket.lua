@@ -109,8 +109,10 @@ function bucket.charge_denied(p, cost)
 end
 
 local function lower(p, ticks)
+  local before = p.deficit
   p.changed = true
   stands_at(p, ticks <= floor(MAX / p.scale) and max(0, p.held - ticks * p.scale) or 0)
+  p.given = ceil((before - p.deficit) / p.unit)
 end
 
 function bucket.refund(p, units)
@@ -140,6 +142,11 @@ function bucket.pin(p, units)
   local least = units > floor(MAX / p.unit) and MAX or units * p.unit
   p.scale, p.then_unit, p.newest = 1, p.unit, p.at
   stands_at(p, max(p.deficit, least))
+end
+
+function bucket.used_beyond(p, units)
+  if units > floor(MAX / p.unit) then return 0 end
+  return ceil(max(0, p.deficit - units * p.unit) / p.unit)
 end
 
 function bucket.remaining(p)

@@ -65,7 +65,9 @@ function counter.charge_denied(p, cost)
 end
 
 function counter.refund(p, units)
-  if p.current > 0 then p.current, p.changed = max(0, p.current - units), true end
+  if p.current > 0 then
+    p.given, p.current, p.changed = min(units, p.current), max(0, p.current - units), true
+  end
 end
 
 function counter.give_back(p, units, taken_at)

@@ -29,7 +29,7 @@
 --
 -- Words in capitals are constants of the Rust code: script.rs writes their values in their place.
 
-local unpack, pack, call = struct.unpack, struct.pack, redis.pcall
+local spread, unpack, pack, call = unpack, struct.unpack, struct.pack, redis.pcall
 local all_keys, programs = KEYS, ARGV
 local clock = redis.call('TIME')
 local server_now = clock[1] * 1000000 + clock[2]

@@ -1,15 +1,18 @@
--- Short holds: records of what was charged, by which it can be given back once, for as long as they
--- live. A subject's stand in one sorted set, as two members each, in the order of their bytes:
+-- Holds: records of what was charged, by which it is settled or given back for as long as they live. A
+-- subject's stand in one sorted set, as two members each, in the order of their bytes:
 --   HELD_BY_TIME until id entries
 --   HELD_BY_ID id until
 -- An entry has kind and identity of a policy, the length of what follows, the units, their time of
 -- judgement, and a bucket's unit and refill; then, of a state of a few numbers, what is stored of it as
--- it was left, and as it was found.
+-- it was left, and as it was found. Of a record that was settled it has, after the length, what was
+-- given back, or AS_CHARGED for nothing that was to be.
 local hold = operation >= HELD and {}
 if hold then
   operation = operation - HELD
   local id, life = unpack(HOLD, program, #program - (HOLD_SIZE + PROGRAM_END_SIZE - 1))
   local by_time, by_id = string.char(HELD_BY_TIME), string.char(HELD_BY_ID)
+  hold.leaves = operation == CHECK or operation == CHARGE or operation == TAKE_UP_TO
+  hold.changes = operation == GIVE_BACK or operation == SETTLE
 
   local function set_of(part)
     return all_keys[first + keys - parts + part - 1]
@@ -21,78 +24,257 @@ if hold then
     return place and string.sub(p.subject.value, place[1], place[1] + place[2] - 1) or ''
   end
 
-  -- Drops what has lapsed, a few records at a time, and tells whether there is room for another.
-  function hold.has_room()
-    for part = 1, parts do
-      local set, live = set_of(part), '(' .. by_time .. pack(NUMBER, now + 1)
-      for _, record in ipairs(redis.call('ZRANGEBYLEX', set, '-', live, 'LIMIT', 0, HOLD_SWEEP)) do
-        local name = string.sub(record, NUMBER_SIZE + 2, HOLD_HEAD_SIZE)
-        redis.call('ZREM', set, record, by_id .. name .. string.sub(record, 2, NUMBER_SIZE + 1))
-      end
-      if redis.call('ZCARD', set) >= 2 * HOLDS_MOST then return false end
+  -- The entries of a record by policy, and whether it was settled.
+  local function read(record)
+    local entries, is_settled, place = {}, false, HOLD_HEAD_SIZE + 1
+    while place < #record do
+      local policy = string.sub(record, place, place + ID_SIZE - 1)
+      local length, from = unpack(LENGTH, record, place + ID_SIZE)
+      entries[policy], place = string.sub(record, from, from + length - 1), from + length
+      is_settled = length == NUMBER_SIZE
     end
-    return true
+    return entries, is_settled
   end
 
-  function hold.keep(subjects)
-    local ends = pack(NUMBER, min(now + life, MAX))
-    local millis = ceil(max(life, shortest) / 1000) + 1
+  local function units_of(p, record)
+    local entries, is_settled = read(record)
+    local entry = not is_settled and entries[p.id]
+    return entry and unpack(HELD_UNITS, entry) or 0
+  end
+
+  local function end_of(record)
+    return (unpack(NUMBER, record, 2))
+  end
+
+  local function find(part)
+    local set, found = set_of(part), { entries = {} }
+    local function member(start)
+      return redis.call('ZRANGEBYLEX', set, '[' .. start, '(' .. start .. '\255')[1]
+    end
+    found.name = member(by_id .. id)
+    found.ends = found.name and string.sub(found.name, #id + 2)
+    found.record = found.name and member(by_time .. found.ends .. id)
+    if not found.record or unpack(NUMBER, found.ends) <= now then return found end
+    found.is_there = true
+    found.entries, found.is_settled = read(found.record)
+    return found
+  end
+
+  local all = {}
+  -- The record of a part, if there is one that has not ended, and its entries by policy.
+  local function record_of(part)
+    all[part] = all[part] or find(part)
+    return all[part]
+  end
+
+  local function remove(part)
+    local found = record_of(part)
+    if found.record then redis.call('ZREM', set_of(part), found.name, found.record) end
+  end
+
+  -- Puts a record in, and lets the set live for as long.
+  local function put(part, ends, lasts, entries)
+    local set, millis = set_of(part), ceil(max(lasts, shortest) / 1000) + 1
+    redis.call('ZADD', set, 0, by_time .. ends .. id .. entries, 0, by_id .. id .. ends)
+    if redis.call('PTTL', set) < millis then redis.call('PEXPIRE', set, millis) end
+  end
+
+  local ended = {}
+  -- The records of a part that have ended, the first of them.
+  local function ended_of(part)
+    local live = '(' .. by_time .. pack(NUMBER, now + 1)
+    ended[part] = ended[part] or redis.call('ZRANGEBYLEX', set_of(part), '-', live, 'LIMIT', 0, HOLDS_ENDED)
+    return ended[part]
+  end
+
+  -- Why no record can be left: the id is in use, or there are too many.
+  function hold.refused()
+    for part = 1, parts do
+      if record_of(part).is_there then return IN_USE end
+    end
+    for part = 1, parts do
+      if redis.call('ZCARD', set_of(part)) - 2 * #ended_of(part) >= 2 * HOLDS_MOST then return FULL end
+    end
+  end
+
+  -- Counts out what has ended, which goes where a record is left.
+  function hold.count_out(subjects)
+    for _, s in ipairs(subjects) do
+      local leaves = false
+      for _, p in ipairs(s.policies) do leaves = leaves or p.taken end
+      for _, p in ipairs(s.policies) do
+        if leaves and p.kernel.counts_records then p.kernel.count_out(p) end
+      end
+    end
+  end
+
+  local function remove_ended(part)
+    local gone = {}
+    for _, record in ipairs(ended_of(part)) do
+      local name = string.sub(record, NUMBER_SIZE + 2, HOLD_HEAD_SIZE)
+      gone[#gone + 1], gone[#gone + 2] = record, by_id .. name .. string.sub(record, 2, NUMBER_SIZE + 1)
+    end
+    if gone[1] then redis.call('ZREM', set_of(part), spread(gone)) end
+  end
+
+  -- Leaves a record in each part that was charged; whether any was.
+  function hold.leave(subjects)
+    local kept = 0
     for part, s in ipairs(subjects) do
       local entries = {}
       for _, p in ipairs(s.policies) do
         if p.taken then
           local entry = pack(HELD_UNITS, p.taken, p.at, p.unit or 0, p.refill or 0)
-          if not p.key and not p.inline and not p.restamped and not p.slots then
+          if not p.key and not p.inline and not p.restamped and not p.slots and not p.kernel.counts_records then
             entry = entry .. p.kernel.write(p) .. stored(p)
           end
           entries[#entries + 1] = p.id .. pack(LENGTH, #entry) .. entry
         end
       end
       if #entries > 0 then
-        local set = set_of(part)
-        redis.call('ZADD', set, 0, by_time .. ends .. id .. table.concat(entries), 0, by_id .. id .. ends)
-        if redis.call('PTTL', set) < millis then redis.call('PEXPIRE', set, millis) end
+        remove_ended(part)
+        put(part, pack(NUMBER, min(now + life, MAX)), life, table.concat(entries))
+        kept = 1
+      end
+    end
+    return kept
+  end
+
+  -- Gives back at most so many units of what a policy was charged. If nobody was charged since, it is as
+  -- if they had never been taken.
+  local function give(p, entry, most, leases)
+    local units, at, unit, refill = unpack(HELD_UNITS, entry)
+    local left, held = string.sub(entry, HELD_UNITS_SIZE + 1), stored(p)
+    local is_last = held ~= '' and string.sub(left, 1, #held) == held
+    if is_last and most >= units then
+      p.restored, p.given, p.changed = string.sub(left, #held + 1), units, true
+    elseif p.kernel.give_back then
+      local used = p.slots and leases.used_beyond(p)
+      p.kernel.give_back(p, min(most, units), at, unit, refill, is_last)
+      if used and p.changed then
+        leases.pin(p)
+        p.given = used - leases.used_beyond(p)
       end
     end
   end
 
-  -- The entries of a part's record, by policy. It is removed, so that nothing is given back twice.
-  local function take(part)
-    local set, found = set_of(part), {}
-    local function member(start)
-      return redis.call('ZRANGEBYLEX', set, '[' .. start, '(' .. start .. '\255')[1]
+  -- Gives back by a record, which is removed, so that nothing is given back twice.
+  function hold.give_back(p, leases)
+    local found = record_of(p.subject.part)
+    if not found.is_removed then
+      found.is_removed = true
+      remove(p.subject.part)
     end
-    local name = member(by_id .. id)
-    local ends = name and string.sub(name, #id + 2)
-    local record = name and member(by_time .. ends .. id)
-    if not record then return found end
-    redis.call('ZREM', set, name, record)
-    if unpack(NUMBER, ends) <= now then return found end
-    local place = HOLD_HEAD_SIZE + 1
-    while place < #record do
-      local policy = string.sub(record, place, place + ID_SIZE - 1)
-      local length, from = unpack(LENGTH, record, place + ID_SIZE)
-      found[policy], place = string.sub(record, from, from + length - 1), from + length
-    end
-    return found
+    local entry = found.is_there and (p.found or p.kernel.counts_records) and found.entries[p.id]
+    if entry then give(p, entry, p.cost, leases) end
   end
 
-  local taken = {}
-
-  -- Gives back what a policy was charged: so many units of it as its cost is now, at most. If nobody
-  -- was charged since, it is as if it had never been.
-  function hold.give_back(p)
-    local part = p.subject.part
-    taken[part] = taken[part] or take(part)
-    local entry = p.found and taken[part][p.id]
-    if not entry then return end
-    local units, at, unit, refill = unpack(HELD_UNITS, entry)
-    local left, held = string.sub(entry, HELD_UNITS_SIZE + 1), stored(p)
-    local is_last = string.sub(left, 1, #held) == held
-    if is_last and p.cost >= units then
-      p.restored, p.changed = string.sub(left, #held + 1), true
-    elseif p.kernel.give_back then
-      p.kernel.give_back(p, min(p.cost, units), at, unit, refill, is_last)
+  -- Whether anything is held under the id that was not settled, or was.
+  function hold.found()
+    local is_there = HOLD_UNKNOWN
+    for part = 1, parts do
+      local found = record_of(part)
+      if found.is_there and not found.is_settled then return HOLD_LIVE end
+      if found.is_there then is_there = HOLD_SETTLED end
     end
+    return is_there
+  end
+
+  -- Gives back what was not used, or charges what was used beyond; false if no state can hold that.
+  function hold.settle(p, leases)
+    local found = record_of(p.subject.part)
+    if not found.is_there or found.is_settled then return true end
+    local entry = found.entries[p.id]
+    local units = entry and unpack(HELD_UNITS, entry) or 0
+    local used = p.cost == AS_CHARGED and units or p.cost
+    -- A permit is given back, whatever was done with it.
+    if p.kernel.counts_records then used = 0 end
+    if used > units then return p.kernel.admit(p, used - units, 0) end
+    if used < units then
+      p.gives = true
+      if p.found or p.kernel.counts_records then give(p, entry, units - used, leases) end
+    end
+    return true
+  end
+
+  -- Writes what became of the records, and says what was found and given back.
+  function hold.finish(subjects)
+    local found, given, says_nothing = hold.found(), {}, true
+    for _, s in ipairs(subjects) do
+      for _, p in ipairs(s.policies) do says_nothing = says_nothing and p.cost == AS_CHARGED end
+    end
+    for part, s in ipairs(subjects) do
+      local record, entries = record_of(part), {}
+      local is_live = record.is_there and not record.is_settled
+      for _, p in ipairs(s.policies) do
+        local number = pack(NUMBER, p.gives and (p.given or 0) or AS_CHARGED)
+        if found == HOLD_SETTLED and operation == SETTLE then number = record.entries[p.id] or number end
+        given[#given + 1], entries[#entries + 1] = number, p.id .. pack(LENGTH, NUMBER_SIZE) .. number
+      end
+      if is_live then
+        remove(part)
+        -- Who says nothing of what was used is not told the same again.
+        if operation == SETTLE and says_nothing then
+          entries = nil
+        elseif operation == SETTLE then
+          put(part, record.ends, unpack(NUMBER, record.ends) - now, table.concat(entries))
+        else
+          local ends = pack(NUMBER, min(now + life, MAX))
+          put(part, ends, life, string.sub(record.record, HOLD_HEAD_SIZE + 1))
+        end
+      end
+    end
+    return found, table.concat(given)
+  end
+
+  -- The units of a policy that are held by what has ended.
+  function hold.ended_units(p)
+    if not p.ended_units then
+      p.ended_units = 0
+      for _, record in ipairs(ended_of(p.subject.part)) do p.ended_units = p.ended_units + units_of(p, record) end
+    end
+    return p.ended_units
+  end
+
+  -- The units that all records hold.
+  function hold.all_units(p)
+    local units, finish = 0, '(' .. by_id
+    for _, record in ipairs(redis.call('ZRANGEBYLEX', set_of(p.subject.part), '-', finish)) do
+      units = units + units_of(p, record)
+    end
+    return units
+  end
+
+  -- When so many of a policy's units have ended: if too many records have to be looked through, when all
+  -- have.
+  function hold.end_of(p, units)
+    local part, at, finish = p.subject.part, #ended_of(p.subject.part), '(' .. by_id
+    local last = at + HOLDS_LOOKED_THROUGH
+    while at < last do
+      local some = min(16, last - at)
+      local records = redis.call('ZRANGEBYLEX', set_of(part), '-', finish, 'LIMIT', at, some)
+      for _, record in ipairs(records) do
+        units = units - units_of(p, record)
+        if units <= 0 then return end_of(record) end
+      end
+      if #records < some then break end
+      at = at + some
+    end
+    return hold.last_end(p)
+  end
+
+  -- When the last of a policy's units end, or if too many records have to be looked through, the last record.
+  function hold.last_end(p)
+    local set, start, at, last = set_of(p.subject.part), '(' .. by_id, 0, nil
+    while at < HOLDS_LOOKED_THROUGH do
+      local records = redis.call('ZREVRANGEBYLEX', set, start, '-', 'LIMIT', at, 16)
+      for _, record in ipairs(records) do
+        last = last or end_of(record)
+        if units_of(p, record) > 0 then return end_of(record) end
+      end
+      if #records < 16 then break end
+      at = at + 16
+    end
+    return last or 0
   end
 end

@@ -13,6 +13,13 @@ end
 
 leases.pin = pin
 
+-- The units that count as used beyond what is outstanding.
+function leases.used_beyond(p)
+  local units = 0
+  for _, slot in ipairs(p.slots) do units = units + slot[2] end
+  return p.kernel.used_beyond(p, units)
+end
+
 -- The state, as if nothing were leased, and behind it the slots: until when how many units are
 -- outstanding, and what the slot is called.
 function leases.read(p, position, length)

@@ -1,7 +1,7 @@
 -- The general part, in which the kernels are all alike.
 
 -- What it doesn't know, it must not take for something else.
-if operation < CHECK or operation > RESET then
+if operation < CHECK or operation > RENEW then
   return redis.error_reply('ERR unknown operation ' .. operation)
 end
 
@@ -46,6 +46,11 @@ local function reply_of(verdict)
   local reply = { tag .. clock[1] .. ' ' .. clock[2] .. '#', verdict, now, notes }
   for _, s in ipairs(subjects) do reply[#reply + 1] = s.value end
   return reply
+end
+
+if hold and hold.leaves then
+  local why = hold.refused()
+  if why then return reply_of(why) end
 end
 
 -- Every policy, with its state brought to the time of judgement.
@@ -170,11 +175,11 @@ if operation == TAKE_UP_TO then
   end
 end
 for _, p in ipairs(policies) do
-  if p.key then p.before = p.kernel.remaining(p) end
+  if p.key or p.kernel.counts_records then p.before = p.kernel.remaining(p) end
   if granted and p.cost > 0 then
     p.cost = max(1, p.shadow and min(p.cost, p.kernel.remaining(p)) or granted)
   end
-  if p.cost == 0 or operation == CHARGE or operation == REFUND or operation == GIVE_BACK then
+  if p.cost == 0 or operation == CHARGE or operation == REFUND or operation == GIVE_BACK or operation == SETTLE then
     p.wait = 0
   else
     local accepted = nil
@@ -190,15 +195,18 @@ end
 -- Charge, in memory.
 for _, p in ipairs(policies) do
   local passes = allowed
-  if p.shadow then passes = p.wait end
+  -- A denied request is not in flight, whatever a shadow says.
+  if p.shadow and (allowed or not p.kernel.counts_records) then passes = p.wait end
   local holds = true
-  if p.cost == 0 or operation == PEEK then
+  if operation == SETTLE then
+    holds = hold.settle(p, leases)
+  elseif p.cost == 0 or operation == PEEK then
     holds = true
   elseif operation == REFUND then
     if p.found then p.kernel.refund(p, p.cost) end
   elseif operation == GIVE_BACK then
     if hold then
-      hold.give_back(p)
+      hold.give_back(p, leases)
     elseif p.found and p.kernel.give_back then
       p.kernel.give_back(p, p.cost, term)
     end
@@ -214,8 +222,10 @@ for _, p in ipairs(policies) do
 end
 if leasing and allowed and operation == CHECK then leases.grant(policies, leasing[1], leasing[2], leasing[3]) end
 
-local takes = hold and allowed and operation ~= GIVE_BACK
-if takes and not hold.has_room() then return reply_of(FULL) end
+-- Whoever renews, or finds nothing to settle, changes no state.
+local changes = operation ~= PEEK and operation ~= RENEW and not (operation == SETTLE and hold.found() ~= HOLD_LIVE)
+
+if hold and hold.leaves and allowed then hold.count_out(subjects) end
 
 -- Write what changed, each subject by itself.
 for part, s in ipairs(subjects) do
@@ -223,7 +233,7 @@ for part, s in ipairs(subjects) do
   for _, p in ipairs(s.policies) do
     if p.changed or p.restamped then dirty = true end
   end
-  if dirty and operation ~= PEEK then
+  if dirty and changes then
     local life = shortest
     for _, p in ipairs(s.policies) do
       if p.changed or p.found then
@@ -264,16 +274,22 @@ for part, s in ipairs(subjects) do
       redis.call('SET', all_keys[first + part - 1], s.written, 'PX', life)
     end
     -- Whoever gives back by a record is told what is left.
-    if hold and operation == GIVE_BACK then s.value = s.written end
+    if hold and hold.changes then s.value = s.written end
   end
 end
-if takes then hold.keep(subjects) end
+local kept, given = 0, nil
+if operation == SETTLE or operation == RENEW then
+  kept, given = hold.finish(subjects)
+elseif hold and hold.leaves and allowed then
+  kept = hold.leave(subjects)
+end
 
 local reply = reply_of(allowed and ALLOWED or DENIED)
 for _, p in ipairs(policies) do
-  if p.key then reply[#reply + 1] = p.kernel.reading(p, p.before) end
+  if p.key or p.kernel.counts_records then reply[#reply + 1] = p.kernel.reading(p, p.before) end
 end
 if operation == RESERVE and allowed then
   for _, s in ipairs(subjects) do reply[#reply + 1] = s.written or false end
 end
+if hold then reply[#reply + 1], reply[#reply + 2] = kept, given end
 return reply

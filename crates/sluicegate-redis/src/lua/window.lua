@@ -72,7 +72,7 @@ function window.charge_denied(p, cost)
 end
 
 function window.refund(p, units)
-  if p.open then p.used, p.changed = max(0, p.used - units), true end
+  if p.open then p.given, p.used, p.changed = min(units, p.used), max(0, p.used - units), true end
 end
 
 function window.give_back(p, units, taken_at)
@@ -81,6 +81,10 @@ end
 
 function window.pin(p, units)
   p.newest, p.used, p.open = p.at, max(p.used, units), true
+end
+
+function window.used_beyond(p, units)
+  return max(0, p.used - units)
 end
 
 function window.remaining(p)

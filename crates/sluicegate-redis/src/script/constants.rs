@@ -2,7 +2,7 @@
 
 use sluicegate_core::kernel::{HEAD_BYTES, ID_BYTES, LISTED_FROM, Leased, NUMBER_BYTES, Slot};
 use sluicegate_core::record::retention;
-use sluicegate_core::{Leasing, MAX_EXACT, Span};
+use sluicegate_core::{Book, Leasing, MAX_EXACT, Span};
 
 use crate::constant::{Constant, Words, size, whole};
 use crate::format::{Format, Item};
@@ -44,9 +44,13 @@ const HOLDS: Words = &[
     ("HELD_UNITS", Constant::Format(hold::UNITS)),
     ("HELD_UNITS_SIZE", size(hold::UNITS.size())),
     ("HOLD_HEAD_SIZE", size(hold::HEAD.size())),
-    ("HOLDS_MOST", whole(hold::MOST)),
-    // More than lapse between two that come.
-    ("HOLD_SWEEP", whole(8)),
+    ("HOLDS_MOST", size(Book::MOST)),
+    ("AS_CHARGED", whole(hold::AS_CHARGED)),
+    ("HOLD_UNKNOWN", Constant::Whole(hold::UNKNOWN)),
+    ("HOLD_SETTLED", Constant::Whole(hold::SETTLED)),
+    ("HOLD_LIVE", Constant::Whole(hold::LIVE)),
+    ("HOLDS_ENDED", size(Book::ENDED)),
+    ("HOLDS_LOOKED_THROUGH", size(Book::LOOKED_THROUGH)),
 ];
 
 const PROGRAM: Words = &[
@@ -89,6 +93,7 @@ const REPLY: Words = &[
     ("OVERFLOW", Constant::Whole(reply::OVERFLOW)),
     ("ASK_AGAIN", Constant::Whole(reply::ASK_AGAIN)),
     ("FULL", Constant::Whole(reply::FULL)),
+    ("IN_USE", Constant::Whole(reply::IN_USE)),
     ("READING", Constant::Format(reply::READING)),
     ("READING_NEVER", whole(reply::NEVER)),
 ];

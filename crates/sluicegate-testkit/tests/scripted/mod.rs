@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use sluicegate_conformance::reference::Clock;
 use sluicegate_core::kernel::Rule;
 use sluicegate_core::{
-    Action, Costs, Decision, Error, KeyPrefix, Limit, Operation, Policy, Request, Span, StoreKey,
-    TimeSource, Timestamp,
+    Action, Costs, Decision, Error, HoldId, KeyPrefix, Limit, Operation, Policy, Request, Span,
+    StoreKey, TimeSource, Timestamp,
 };
-use sluicegate_redis::{HoldId, Program, Reply as Answer, Said, Script, Value, read_reply};
+use sluicegate_redis::{Program, Reply as Answer, Said, Script, Value, read_reply, with_record};
 use sluicegate_testkit::lua::{Interpreter, Reply, SortedSet, Stored};
 
 /// How far ahead of the server's clock a state may be stamped, in µs.
@@ -160,7 +160,8 @@ impl Scripted {
         request.validate(&self.limit)?;
         let subject = request.key();
         let mut keys = self.keys(subject);
-        if hold.is_some() || request.action() == Action::Decide(Operation::Reset) {
+        let is_reset = request.action() == Action::Decide(Operation::Reset);
+        if hold.is_some() || request.needs_books(&self.limit) || is_reset {
             keys.push(self.holds_key(subject));
         }
         let max_clock_back = match self.clock {
@@ -180,7 +181,7 @@ impl Scripted {
         for _ in 0..=near.len() {
             let mut program = self.program.bytes(&self.limit, request, |policy| near[policy], at);
             if let Some((id, life)) = hold {
-                id.hold(life, &mut program);
+                with_record(id, life, &mut program);
             }
             let reply = self.interpreter.eval(Script::get().text(), &keys, &[program]).unwrap();
             let said = Said::of(to_value(reply)).unwrap();

@@ -195,12 +195,14 @@ impl<L: OpenedLimit> DenyCacheLimit<L> {
             Action::Decide(Operation::Check)
                 if self.serves
                     && !request.wants_receipt()
+                    && request.holds().is_none()
                     && request.validate(self.opened.limit()).is_ok() =>
             {
                 Kind::Check
             }
             Action::Decide(Operation::Refund | Operation::GiveBack { .. } | Operation::Reset)
-            | Action::Cancel(_) => Kind::GivesBack,
+            | Action::Cancel(_)
+            | Action::Settle { .. } => Kind::GivesBack,
             _ => Kind::Other,
         }
     }
@@ -280,6 +282,7 @@ impl Layer for Shared {
 /// Whether denials of a limit depend on nothing but what was taken.
 fn is_served(limit: &Limit) -> bool {
     limit.parts().len() == 1
+        && !limit.has_permits()
         && limit.members().iter().all(|member| {
             let policy = member.policy();
             policy.enforcement() == Enforcement::Enforced

@@ -241,10 +241,16 @@ impl<L: OpenedLimit> LeasesLimit<L> {
         };
         let subject = || self.shared.holdings.fingerprint(serves.number, request.key());
         match request.action() {
-            Action::Decide(Operation::Check) if !request.wants_receipt() => {
+            Action::Decide(Operation::Check)
+                if !request.wants_receipt() && request.holds().is_none() =>
+            {
                 self.check(serves, subject(), request)
             }
-            Action::Decide(Operation::Peek) | Action::Slices | Action::Cancel(_) => Way::On,
+            Action::Decide(Operation::Peek)
+            | Action::Slices
+            | Action::Cancel(_)
+            | Action::Settle { .. }
+            | Action::Renew { .. } => Way::On,
             // What is held is given back first: the store decides about all there is.
             Action::Decide(_) => match self.shared.holdings.give_up(subject()) {
                 reports if reports.is_empty() => Way::On,

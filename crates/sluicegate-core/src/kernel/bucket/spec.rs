@@ -6,7 +6,7 @@ use super::Bucket;
 use crate::algorithm::{Algorithm, Start};
 use crate::kernel::{Kernel, NEVER, Quota, SpecFormat};
 use crate::rate::Rate;
-use crate::spec::{Grammar, OptionWord, Problem, Reader, Word};
+use crate::spec::{Amount, Grammar, OptionWord, Problem, Reader, Word};
 use crate::time::Span;
 
 const BURST: &[OptionWord] = &[OptionWord::value("burst", "N", "20")];
@@ -18,6 +18,7 @@ impl SpecFormat for Bucket {
     const GRAMMARS: &'static [Grammar] = &[
         Grammar {
             word: "token_bucket",
+            amount: Amount::Rate,
             options: BURST,
             example: "token_bucket 100/s burst 200",
             read: |spec| {
@@ -27,6 +28,7 @@ impl SpecFormat for Bucket {
         },
         Grammar {
             word: "gcra",
+            amount: Amount::Rate,
             options: BURST,
             example: "gcra 10/s burst 5",
             read: |spec| {
@@ -36,6 +38,7 @@ impl SpecFormat for Bucket {
         },
         Grammar {
             word: "leaky_bucket",
+            amount: Amount::Rate,
             options: &[OptionWord::value("capacity", "N", "20")],
             example: "leaky_bucket 5/s capacity 20",
             read: |spec| {
@@ -45,6 +48,7 @@ impl SpecFormat for Bucket {
         },
         Grammar {
             word: "shaper",
+            amount: Amount::Rate,
             options: &[OptionWord::value("queue", "N", "100")],
             example: "shaper 5/s queue 100",
             read: |spec| {
@@ -55,6 +59,7 @@ impl SpecFormat for Bucket {
         },
         Grammar {
             word: "smooth",
+            amount: Amount::Rate,
             options: &[
                 OptionWord::value("burst", "SPAN", "1s"),
                 OptionWord::value("start", "empty|full", "full"),

@@ -6,13 +6,14 @@ use super::Log;
 use crate::algorithm::{Algorithm, Strategy};
 use crate::kernel::{Kernel, Quota, SpecFormat};
 use crate::rate::write_quota;
-use crate::spec::{Grammar, OptionWord, Problem, Reader};
+use crate::spec::{Amount, Grammar, OptionWord, Problem, Reader};
 use crate::time::Span;
 
 impl SpecFormat for Log {
     const GRAMMARS: &'static [Grammar] = &[
         Grammar {
             word: "sliding_window",
+            amount: Amount::Rate,
             options: &[OptionWord::value("slices", "N", "60")],
             example: "sliding_window 1000/h slices 60",
             read: |spec| {
@@ -22,6 +23,7 @@ impl SpecFormat for Log {
         },
         Grammar {
             word: "sliding_log",
+            amount: Amount::Rate,
             options: &[OptionWord::value("and", "N/PERIOD", "1000/h").repeatable()],
             example: "sliding_log 10/s and 1000/h",
             read: |spec| Ok(Algorithm::SlidingLog { strategies: spec.strategies("and")? }),

@@ -210,7 +210,8 @@ impl<L: OpenedLimit> FallbackLimit<L> {
                 also(&error, "as many keys as can be owe it something, so none is added").into()
             );
         }
-        let decision = shares.whole().decide(request.without_receipt())?;
+        // What is held here nobody could settle with the store.
+        let decision = shares.whole().decide(request.without_receipt().without_hold())?;
         if takes {
             for (part, (name, subject)) in self.subjects(&request).enumerate() {
                 let (units, until) = local::admitted(part, &request, &decision);

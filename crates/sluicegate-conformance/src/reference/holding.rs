@@ -1,0 +1,220 @@
+//! What requests hold, and what becomes of it.
+
+use std::collections::HashMap;
+
+use sluicegate_core::{Algorithm, Hold, HoldFound, HoldId};
+
+use super::{Answer, Costs, Model, Operation, Refusal, Seat};
+use crate::algorithms::{self, Account};
+
+/// What is held, by key and id.
+pub(super) type Holds = HashMap<(Vec<u8>, HoldId), Held>;
+
+/// What one request holds.
+#[derive(Clone, Debug)]
+pub(super) struct Held {
+    until: u64,
+    content: Content,
+}
+
+#[derive(Clone, Debug)]
+enum Content {
+    Live(HashMap<String, Charged>),
+    /// Whether each policy was to give anything back.
+    Settled(HashMap<String, bool>),
+}
+
+/// What one policy was charged.
+#[derive(Clone, Debug)]
+struct Charged {
+    units: u64,
+    at: u64,
+    algorithm: Algorithm,
+    /// What was stored before, and how what was stored afterwards looks: of states of few numbers.
+    states: Option<(Option<Box<dyn Account>>, String)>,
+}
+
+/// What became of a hold.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Settlement {
+    /// What was found.
+    pub found: HoldFound,
+    /// Of each policy whether it was to give anything back.
+    pub given: Vec<bool>,
+    /// What a peek at no cost says afterwards.
+    pub answer: Answer,
+}
+
+/// The record of an allowed request, if it was charged anything.
+pub(super) fn record(
+    stored: Option<&HashMap<String, Box<dyn Account>>>,
+    now_us: u64,
+    hold: &Hold,
+    seats: &[Seat<'_>],
+) -> Option<Held> {
+    let charged = seats.iter().filter(|seat| seat.taken > 0).map(|seat| {
+        let algorithm = seat.algorithm().clone();
+        let before = stored.and_then(|accounts| accounts.get(&seat.named.name));
+        let is_leased = before.is_some_and(|account| !account.slots().is_empty());
+        let is_small =
+            !matches!(algorithm, Algorithm::SlidingLog { .. } | Algorithm::SlidingWindow { .. });
+        let states = (is_small && !seat.restamped && !is_leased)
+            .then(|| (before.cloned(), format!("{:?}", seat.account)));
+        let charged = Charged { units: seat.taken, at: seat.at, algorithm, states };
+        (seat.named.name.clone(), charged)
+    });
+    let charged: HashMap<_, _> = charged.collect();
+    let until = now_us + hold.lasts.as_micros();
+    (!charged.is_empty()).then_some(Held { until, content: Content::Live(charged) })
+}
+
+impl Model {
+    /// Whether something is held under an id, or was and has been settled.
+    pub(super) fn has_hold(&self, now_us: u64, key: &[u8], id: HoldId) -> bool {
+        self.holds.get(&(key.to_vec(), id)).is_some_and(|held| held.until > now_us)
+    }
+
+    /// What is in flight of a policy, and until when.
+    pub(super) fn in_flight(&self, key: &[u8], policy: &str) -> Vec<(u64, u64)> {
+        let holds = self.holds.iter().filter(|((holder, _), _)| holder == key);
+        holds
+            .filter_map(|(_, held)| match &held.content {
+                Content::Live(charged) => Some((held.until, charged.get(policy)?.units)),
+                Content::Settled(_) => None,
+            })
+            .collect()
+    }
+
+    /// Whether an operation takes what is in flight, or gives it back without an id.
+    pub(super) fn needs_hold(&self, operation: &Operation) -> bool {
+        let mut policies = self.policies.iter().map(|named| named.policy.algorithm());
+        !matches!(operation, Operation::Peek { .. } | Operation::Refund { .. } | Operation::Reset)
+            && policies.any(|algorithm| matches!(algorithm, Algorithm::Concurrency { .. }))
+    }
+
+    /// Settles what is held under an id: of each policy so many units were used, or as many as it charged.
+    ///
+    /// # Errors
+    /// When what was used beyond is more than a state can hold. Nothing changes then.
+    pub fn settle(
+        &mut self,
+        now_us: u64,
+        key: &[u8],
+        id: HoldId,
+        used: &[Option<u64>],
+    ) -> Result<Settlement, Refusal> {
+        let place = (key.to_vec(), id);
+        let held = self.holds.get(&place).filter(|held| held.until > now_us).cloned();
+        let Some(Held { until, content }) = held else {
+            return self.settlement(now_us, key, HoldFound::Unknown, &HashMap::new());
+        };
+        let charged = match content {
+            Content::Live(charged) => charged,
+            Content::Settled(given) => {
+                return self.settlement(now_us, key, HoldFound::Settled, &given);
+            }
+        };
+        let stored = self.keys.get(key).cloned().unwrap_or_default();
+        let nothing = self.nothing();
+        let mut seats = self.seats(now_us, key, &nothing)?;
+        for seat in &seats {
+            // A state that its new numbers can't count is nothing to settle by.
+            seat.account.report(seat.algorithm(), seat.at)?;
+        }
+        let mut given = HashMap::new();
+        for (seat, used) in seats.iter_mut().zip(used) {
+            let name = &seat.named.name;
+            let charged = charged.get(name);
+            let units = charged.map_or(0, |charged| charged.units);
+            let algorithm = seat.named.policy.algorithm();
+            if matches!(algorithm, Algorithm::Concurrency { .. }) {
+                // It ends with the record.
+                given.insert(name.clone(), units > 0);
+                continue;
+            }
+            let used = used.unwrap_or(units);
+            if used > units {
+                seat.account.admit(algorithm, seat.at, used - units, 0)?;
+            }
+            given.insert(name.clone(), used < units);
+            let Some(charged) = charged.filter(|_| used < units) else { continue };
+            let now_stored = stored.get(name).map(|account| format!("{account:?}"));
+            let last =
+                charged.states.as_ref().filter(|(_, after)| now_stored.as_ref() == Some(after));
+            match last {
+                Some((before, _)) if used == 0 => {
+                    let fresh = || algorithms::fresh(algorithm);
+                    seat.account = before.as_ref().map_or_else(fresh, |account| account.boxed());
+                }
+                Some(_) if is_lowered(algorithm) => {
+                    seat.account.refund(algorithm, seat.at, units - used)?;
+                }
+                _ => {
+                    let then = Some(&charged.algorithm);
+                    seat.account.give_back(algorithm, seat.at, units - used, charged.at, then)?;
+                }
+            }
+        }
+        let accounts =
+            seats.into_iter().map(|seat| (seat.named.name.clone(), seat.account)).collect();
+        self.keys.insert(key.to_vec(), accounts);
+        if used.iter().all(Option::is_none) {
+            self.holds.remove(&place);
+        } else {
+            let content = Content::Settled(given.clone());
+            self.holds.insert(place, Held { until, content });
+        }
+        self.settlement(now_us, key, HoldFound::Live, &given)
+    }
+
+    /// Lets what is held under an id live on for so long from now.
+    ///
+    /// # Errors
+    /// Those of a peek at no cost.
+    pub fn renew(
+        &mut self,
+        now_us: u64,
+        key: &[u8],
+        id: HoldId,
+        lasts_us: u64,
+    ) -> Result<Settlement, Refusal> {
+        let held = self.holds.get_mut(&(key.to_vec(), id)).filter(|held| held.until > now_us);
+        let found = match held {
+            None => HoldFound::Unknown,
+            Some(Held { content: Content::Settled(_), .. }) => HoldFound::Settled,
+            Some(held) => {
+                held.until = now_us + lasts_us;
+                HoldFound::Live
+            }
+        };
+        self.settlement(now_us, key, found, &HashMap::new())
+    }
+
+    fn nothing(&self) -> Operation {
+        Operation::Peek { costs: Costs::Each(vec![0; self.policies.len()]) }
+    }
+
+    fn settlement(
+        &mut self,
+        now_us: u64,
+        key: &[u8],
+        found: HoldFound,
+        given: &HashMap<String, bool>,
+    ) -> Result<Settlement, Refusal> {
+        let nothing = self.nothing();
+        let answer = self.apply(now_us, key, &nothing)?;
+        let gives = |named: &super::Named| given.get(&named.name).copied().unwrap_or(false);
+        Ok(Settlement { found, given: self.policies.iter().map(gives).collect(), answer })
+    }
+}
+
+/// Whether units of the last who came are simply given back: nobody counts on them.
+const fn is_lowered(algorithm: &Algorithm) -> bool {
+    matches!(
+        algorithm,
+        Algorithm::TokenBucket { .. }
+            | Algorithm::Gcra { .. }
+            | Algorithm::LeakyBucket { .. }
+            | Algorithm::Smooth { .. }
+    )
+}

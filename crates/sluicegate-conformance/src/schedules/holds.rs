@@ -1,0 +1,247 @@
+//! Requests that hold what they take, and what becomes of it, at random.
+
+use std::fmt;
+
+use sluicegate_core::{Algorithm, Hold, HoldId, Policy, Span};
+
+use super::requests::Walk;
+use super::{Dice, Plan, random_policies, renumber};
+use crate::reference::{Answer, Model, Operation, Refusal, Settlement};
+
+/// A limit, of which units are held.
+#[derive(Clone, Debug)]
+pub struct HoldSchedule {
+    /// What it was made from.
+    pub seed: u64,
+    /// The limit's policies at first.
+    pub policies: Vec<Policy>,
+    /// What happens, in order.
+    pub steps: Vec<HoldStep>,
+}
+
+/// One step of a schedule with holds. Time never steps back, because a record that has ended may be
+/// gone for good.
+#[derive(Clone, Debug)]
+pub enum HoldStep {
+    /// The policies get new numbers; their names, algorithms and windows stay.
+    SetPolicies(Vec<Policy>),
+    /// Somebody asks.
+    Ask {
+        /// Microseconds since the Unix epoch.
+        now_us: u64,
+        /// The key.
+        key: Vec<u8>,
+        /// What is asked.
+        operation: Operation,
+        /// What is to be held of it.
+        hold: Option<Hold>,
+        /// What the model answers.
+        expected: Result<Answer, Refusal>,
+    },
+    /// Somebody settles a hold or renews it.
+    Settle {
+        /// Microseconds since the Unix epoch.
+        now_us: u64,
+        /// The key.
+        key: Vec<u8>,
+        /// What the hold is called.
+        id: HoldId,
+        /// What is done with it.
+        how: Settling,
+        /// What the model answers.
+        expected: Result<Settlement, Refusal>,
+    },
+}
+
+/// What is done with a hold.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Settling {
+    /// It is settled: so many units of each policy were used, or as many as were charged.
+    Used(Vec<Option<u64>>),
+    /// It lives on for so long.
+    Renewed(Span),
+}
+
+impl Plan {
+    /// The schedule with holds that belongs to a seed. Its time never steps back, and nobody leases.
+    #[must_use]
+    pub fn hold_schedule(&self, seed: u64) -> HoldSchedule {
+        let plan = Self { may_step_back: false, ..self.clone() };
+        let mut dice = Dice::new(seed);
+        let count = if dice.one_in(2) { 1 } else { 1 + dice.below_len(plan.max_policies.max(1)) };
+        let policies = random_policies(&mut dice, &plan.kinds, count);
+        let mut model = Model::with_clock(policies.clone(), plan.clock);
+        let mut walk = Walk::new(&plan, &mut dice, &policies);
+        let mut current = policies.clone();
+        let mut holders = Holders::default();
+        let mut steps = Vec::with_capacity(plan.steps);
+        for _ in 0..plan.steps {
+            if plan.may_renumber && dice.one_in(20) {
+                current = current.iter().map(|policy| renumber(&mut dice, policy)).collect();
+                model.set_policies(current.clone());
+                steps.push(HoldStep::SetPolicies(current.clone()));
+                continue;
+            }
+            let end = holders.end(&mut dice);
+            let (now_us, key, operation) = walk.next(&mut dice, &current, end);
+            if let Some((key, id)) = holders.somebody(&mut dice) {
+                let how = Settling::random(&mut dice, current.len(), longest_hold(&current));
+                let expected = how.by(&mut model, now_us, &key, id);
+                steps.push(HoldStep::Settle { now_us, key, id, how, expected });
+                continue;
+            }
+            let longest = longest_hold(&current);
+            let hold = holders.hold(&mut dice, &operation, &key, longest);
+            let expected = match &hold {
+                Some(hold) => model.apply_holding(now_us, &key, &operation, hold),
+                None => model.apply(now_us, &key, &operation),
+            };
+            walk.learn(&expected);
+            if let Some(hold) = &hold {
+                holders.learn(now_us, &key, hold, &expected);
+            }
+            steps.push(HoldStep::Ask { now_us, key, operation, hold, expected });
+        }
+        HoldSchedule { seed, policies, steps }
+    }
+}
+
+impl Settling {
+    fn random(dice: &mut Dice, policies: usize, longest: Option<Span>) -> Self {
+        if dice.one_in(6) {
+            return Self::Renewed(random_life(dice, longest));
+        }
+        if dice.one_in(6) {
+            return Self::Used(vec![None; policies]);
+        }
+        let used = |dice: &mut Dice| match dice.below(8) {
+            0 | 1 => None,
+            2 | 3 => Some(0),
+            7 => Some(dice.below(1_000)),
+            _ => Some(dice.below(5)),
+        };
+        Self::Used(if dice.one_in(3) {
+            vec![Some(0); policies]
+        } else {
+            (0..policies).map(|_| used(dice)).collect()
+        })
+    }
+
+    fn by(
+        &self,
+        model: &mut Model,
+        now_us: u64,
+        key: &[u8],
+        id: HoldId,
+    ) -> Result<Settlement, Refusal> {
+        match self {
+            Self::Used(used) => model.settle(now_us, key, id, used),
+            Self::Renewed(lasts) => model.renew(now_us, key, id, lasts.as_micros()),
+        }
+    }
+}
+
+/// Who holds something, or did.
+#[derive(Default)]
+struct Holders(Vec<(Vec<u8>, HoldId, u64)>);
+
+impl Holders {
+    /// When something that is held ends, or just before; now and then.
+    fn end(&self, dice: &mut Dice) -> Option<u64> {
+        if self.0.is_empty() || !dice.one_in(12) {
+            return None;
+        }
+        let (_, _, until) = &self.0[dice.below_len(self.0.len())];
+        Some(*until - dice.below(2))
+    }
+
+    fn somebody(&self, dice: &mut Dice) -> Option<(Vec<u8>, HoldId)> {
+        if self.0.is_empty() || !dice.one_in(3) {
+            return None;
+        }
+        // Most often somebody who came lately.
+        let late = self.0.len() - 1 - dice.below_len(self.0.len().min(3));
+        let index = if dice.one_in(4) { dice.below_len(self.0.len()) } else { late };
+        let (key, id, _) = &self.0[index];
+        Some((key.clone(), *id))
+    }
+
+    /// What a request is to hold, if it can.
+    fn hold(
+        &self,
+        dice: &mut Dice,
+        operation: &Operation,
+        key: &[u8],
+        longest: Option<Span>,
+    ) -> Option<Hold> {
+        use Operation::{Charge, Check, TakeUpTo};
+        // Where nothing is in flight, many hold nothing; elsewhere few forget to.
+        let forgets = dice.one_in(if longest.is_none() { 3 } else { 20 });
+        if !matches!(operation, Check { .. } | Charge { .. } | TakeUpTo { .. }) || forgets {
+            return None;
+        }
+        let taken = self.0.iter().filter(|(holder, ..)| holder == key);
+        let taken: Vec<HoldId> = taken.map(|(_, id, _)| *id).collect();
+        let id = if !taken.is_empty() && dice.one_in(12) {
+            dice.pick(&taken)
+        } else {
+            let (one, two) = (dice.next(), dice.next());
+            HoldId::from_bytes((u128::from(one) << 64 | u128::from(two)).to_be_bytes())
+        };
+        Some(Hold { id, lasts: random_life(dice, longest) })
+    }
+
+    fn learn(&mut self, now_us: u64, key: &[u8], hold: &Hold, answer: &Result<Answer, Refusal>) {
+        if answer.as_ref().is_ok_and(|answer| answer.holds) {
+            self.0.push((key.to_vec(), hold.id, now_us + hold.lasts.as_micros()));
+        }
+    }
+}
+
+fn random_life(dice: &mut Dice, longest: Option<Span>) -> Span {
+    let micros = dice.pick(&[1_000, 30_000, 1_000_000, 60_000_000, 86_400_000_000]);
+    Span::from_micros(micros).unwrap_or(Hold::MAX_LASTS).min(longest.unwrap_or(Hold::MAX_LASTS))
+}
+
+/// For how long anything can be held.
+fn longest_hold(policies: &[Policy]) -> Option<Span> {
+    let holds = policies.iter().filter_map(|policy| match policy.algorithm() {
+        Algorithm::Concurrency { hold, .. } => Some(*hold),
+        _ => None,
+    });
+    holds.min()
+}
+
+impl fmt::Display for HoldSchedule {
+    /// Policies as specs and one line per step: what a failing test shows.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let specs = |policies: &[Policy]| {
+            policies.iter().map(ToString::to_string).collect::<Vec<_>>().join(" | ")
+        };
+        writeln!(f, "seed {}: {}", self.seed, specs(&self.policies))?;
+        for (index, step) in self.steps.iter().enumerate() {
+            match step {
+                HoldStep::SetPolicies(policies) => writeln!(f, "{index}: {}", specs(policies))?,
+                HoldStep::Ask { now_us, key, operation, hold, expected } => {
+                    let hold = hold.map(|hold| (hold.id, hold.lasts));
+                    let said = expected.as_ref().map(|answer| {
+                        let left = answer.policies.iter().map(|policy| policy.remaining);
+                        (answer.allowed, left.collect::<Vec<_>>())
+                    });
+                    let key = key.escape_ascii();
+                    writeln!(f, "{index}: at {now_us} `{key}` {operation:?} {hold:?} -> {said:?}")?;
+                }
+                HoldStep::Settle { now_us, key, id, how, expected } => {
+                    let said = expected.as_ref().map(|settled| {
+                        let policies = settled.answer.policies.iter();
+                        let left: Vec<_> = policies.map(|policy| policy.remaining).collect();
+                        (settled.found, settled.given.clone(), left)
+                    });
+                    let key = key.escape_ascii();
+                    writeln!(f, "{index}: at {now_us} `{key}` {id} {how:?} -> {said:?}")?;
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,370 @@
+//! The records of what is held of one subject, and their stored format.
+//!
+//! | bytes | a book |
+//! | --- | --- |
+//! | 7 | when the last record ends, µs since the epoch |
+//! | … | the records, in the order in which they end |
+//!
+//! | bytes | a record |
+//! | --- | --- |
+//! | 7 | when it ends |
+//! | 16 | its id |
+//! | 1 | whether it was settled |
+//! | 1 | policies that follow |
+//! | 4 | each: its identity; of a settled record 7 bytes more: what was given back, or 2^53 for nothing that was to be |
+//! | 28 | of a live one: units, their time of judgement, and a bucket's unit and refill |
+//! | 2, … | and the numbers of the state as the request left it, after their length, |
+//! | 2, … | and as the request found it; both empty where they are of no use |
+
+use std::collections::{BTreeSet, HashMap};
+
+use smallvec::SmallVec;
+
+use crate::hold::HoldId;
+use crate::kernel::permits::{self, Permits};
+use crate::kernel::{ID_BYTES, NUMBER_BYTES};
+use crate::limit::{Identity, Limit};
+use crate::number::MAX_EXACT;
+
+/// The records of what is held of one subject under one limit.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Book {
+    records: HashMap<HoldId, HoldRecord>,
+    /// When each record ends.
+    ends: BTreeSet<(u64, HoldId)>,
+    /// What the records have on the heap themselves.
+    bytes: usize,
+    /// The units that are held of each policy, and were not settled.
+    units: SmallVec<[(Identity, u64); 2]>,
+}
+
+/// What one request holds.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct HoldRecord {
+    /// When the record ends, in µs since the epoch.
+    pub until: u64,
+    /// What the policies were charged, or what was given back.
+    pub content: RecordContent,
+}
+
+/// What a record says of the policies.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum RecordContent {
+    /// What each of those was charged that were charged anything.
+    Live(Vec<HeldUnits>),
+    /// What each of them gave back when the record was settled; `None` for those that were not to.
+    Settled(Vec<(Identity, Option<u64>)>),
+}
+
+/// What one policy was charged.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct HeldUnits {
+    /// The policy.
+    pub identity: Identity,
+    /// How many units.
+    pub units: u64,
+    /// When, in µs since the epoch.
+    pub at: u64,
+    /// What a unit came to then, in ticks, and how many ticks flow back in a µs; of a bucket alone.
+    pub flow: Option<(u64, u64)>,
+    /// The numbers of the state as the charge left it and as it found it, as they are stored; empty for
+    /// none. `None` where they may be many, or are of no use: then a state never counts as unchanged.
+    pub states: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+impl Book {
+    /// The most records of one subject under one limit, settled ones too.
+    pub const MOST: usize = 65_536;
+    /// How many records that have ended are looked at, and removed by a new one: more than end between two
+    /// that come. Others count as if they had not ended.
+    pub const ENDED: usize = 128;
+    /// How many records are looked through for when units end.
+    pub const LOOKED_THROUGH: usize = 1_024;
+    /// The kind of an entry with a book.
+    pub(crate) const KIND: u8 = 0xc2;
+    /// The identity under which it is kept, beside those of policies.
+    pub const IDENTITY: Identity = Identity::from_bytes([0; ID_BYTES - 1]);
+
+    /// The record of an id, if it lives at `now`.
+    #[must_use]
+    pub fn get(&self, id: HoldId, now: u64) -> Option<&HoldRecord> {
+        self.records.get(&id).filter(|record| record.until > now)
+    }
+
+    /// Whether there is no record.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    /// When the last record ends, in µs since the epoch; 0 if there is none.
+    #[must_use]
+    pub fn last_end(&self) -> u64 {
+        self.ends.last().map_or(0, |(until, _)| *until)
+    }
+
+    /// Whether there is room for another record once those are gone that have ended.
+    pub(crate) fn has_room(&self, now: u64) -> bool {
+        self.records.len() - self.ended(now).count() < Self::MOST
+    }
+
+    /// Puts a record in the place of the one that has its id, if any has.
+    pub(crate) fn put(&mut self, id: HoldId, record: HoldRecord) {
+        let until = record.until;
+        self.remove(id);
+        self.bytes += record.heap_bytes();
+        for (identity, units) in record.units() {
+            match self.units.iter_mut().find(|(other, _)| *other == identity) {
+                Some((_, all)) => *all += units,
+                None => self.units.push((identity, units)),
+            }
+        }
+        self.records.insert(id, record);
+        self.ends.insert((until, id));
+    }
+
+    /// Removes the record of an id.
+    pub(crate) fn remove(&mut self, id: HoldId) {
+        let Some(record) = self.records.remove(&id) else { return };
+        self.ends.remove(&(record.until, id));
+        self.bytes -= record.heap_bytes();
+        for (identity, units) in record.units() {
+            if let Some((_, all)) = self.units.iter_mut().find(|(other, _)| *other == identity) {
+                *all -= units;
+            }
+        }
+        self.units.retain(|(_, units)| *units > 0);
+    }
+
+    /// Removes what has ended.
+    pub(crate) fn remove_ended(&mut self, now: u64) {
+        let ended: Vec<HoldId> = self.ended(now).map(|(id, _)| id).collect();
+        ended.into_iter().for_each(|id| self.remove(id));
+    }
+
+    /// What is in flight of a policy, for a request that takes so much of it, and what it takes until then.
+    pub(crate) fn flight(
+        &self,
+        permits: &Permits,
+        identity: Identity,
+        now: u64,
+        (cost, new_end): (u64, u64),
+    ) -> permits::Balance {
+        let all = self.units.iter().find(|(other, _)| *other == identity);
+        let (mut in_flight, mut passed) = (all.map_or(0, |(_, units)| *units), 0);
+        for (_, record) in self.ended(now) {
+            passed += 1;
+            in_flight -= record.units_of(identity).map_or(0, |entry| entry.units);
+        }
+        let with_units = |&(until, id): &(u64, HoldId)| {
+            let units = self.records.get(&id)?.units_of(identity)?.units;
+            Some((until, units))
+        };
+        let latest = self.ends.iter().rev().take(Self::LOOKED_THROUGH);
+        let last_end = latest.clone().find_map(with_units).map(|(until, _)| until);
+        let last_end = last_end.or(latest.map(|(until, _)| *until).next());
+        let mut excess = permits.excess(in_flight, cost);
+        let looked_at = self.ends.iter().skip(passed).take(Self::LOOKED_THROUGH);
+        let ends = looked_at.filter_map(with_units).take_while(|(_, units)| {
+            let is_needed = excess > 0;
+            excess = excess.saturating_sub(*units);
+            is_needed
+        });
+        let last_end = last_end.filter(|_| in_flight > 0).unwrap_or(0);
+        permits::Balance { at: now, in_flight, last_end, new_end, ends: ends.collect() }
+    }
+
+    /// The records that have ended, the first of them.
+    fn ended(&self, now: u64) -> impl Iterator<Item = (HoldId, &HoldRecord)> {
+        let ends = self.ends.iter().take(Self::ENDED).take_while(move |(until, _)| *until <= now);
+        ends.filter_map(|(_, id)| Some((*id, self.records.get(id)?)))
+    }
+
+    /// The bytes that it takes on the heap.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        self.records.capacity() * SLOT_BYTES + self.records.len() * END_BYTES + self.bytes
+    }
+
+    /// The bytes that another record adds to [`Book::heap_bytes`] at most.
+    #[must_use]
+    pub fn growth_bytes(&self) -> usize {
+        let grows = self.records.len() == self.records.capacity();
+        let slots = if grows { self.records.capacity().max(FEWEST_SLOTS) + 1 } else { 0 };
+        slots * SLOT_BYTES + END_BYTES + Limit::MAX_POLICIES * ENTRY_BYTES
+    }
+
+    /// Encodes the records.
+    pub(crate) fn write(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        push(&mut bytes, self.last_end());
+        for (until, id) in &self.ends {
+            let Some(record) = self.records.get(id) else { continue };
+            push(&mut bytes, *until);
+            bytes.extend_from_slice(&id.to_bytes());
+            record.content.write(&mut bytes);
+        }
+        bytes
+    }
+
+    /// Decodes records; `None` if they make no sense.
+    pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
+        let mut reader = Reader(bytes);
+        let _last = reader.number()?;
+        let mut book = Self::default();
+        while !reader.0.is_empty() {
+            let until = reader.number()?;
+            let id = HoldId::from_bytes(*reader.array()?);
+            let content = RecordContent::read(&mut reader)?;
+            book.put(id, HoldRecord { until, content });
+        }
+        Some(book)
+    }
+}
+
+/// What a slot of the table of records takes, with the table's own byte,
+const SLOT_BYTES: usize = size_of::<(HoldId, HoldRecord)>() + 1;
+/// an end in its order, with the order's own,
+const END_BYTES: usize = 2 * size_of::<(u64, HoldId)>();
+/// and what a record has of one policy at most.
+const ENTRY_BYTES: usize = size_of::<HeldUnits>() + 2 * MOST_NUMBERS * NUMBER_BYTES;
+/// The most numbers of a state that is recorded.
+const MOST_NUMBERS: usize = 8;
+/// How many slots the smallest table has.
+const FEWEST_SLOTS: usize = 3;
+
+impl RecordContent {
+    fn write(&self, bytes: &mut Vec<u8>) {
+        match self {
+            Self::Live(entries) => {
+                bytes.extend_from_slice(&[0, count(entries.len())]);
+                for entry in entries {
+                    bytes.extend_from_slice(&entry.identity.to_bytes());
+                    let (unit, refill) = entry.flow.unwrap_or_default();
+                    for number in [entry.units, entry.at, unit, refill] {
+                        push(bytes, number);
+                    }
+                    let (left, found) =
+                        entry.states.as_ref().map_or((&[][..], &[][..]), |it| (&it.0, &it.1));
+                    for state in [left, found] {
+                        let length = u16::try_from(state.len()).unwrap_or(u16::MAX);
+                        bytes.extend_from_slice(&length.to_be_bytes());
+                        bytes.extend_from_slice(state);
+                    }
+                }
+            }
+            Self::Settled(entries) => {
+                bytes.extend_from_slice(&[1, count(entries.len())]);
+                for (identity, given) in entries {
+                    bytes.extend_from_slice(&identity.to_bytes());
+                    push(bytes, given.unwrap_or(NOTHING));
+                }
+            }
+        }
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Option<Self> {
+        let [is_settled, entries] = *reader.array()?;
+        let identity = |reader: &mut Reader<'_>| reader.array().copied().map(Identity::from_bytes);
+        if is_settled == 1 {
+            let entry = |_| {
+                let (identity, given) = (identity(reader)?, reader.whole()?);
+                Some((identity, Some(given).filter(|given| *given <= MAX_EXACT)))
+            };
+            return (0..entries).map(entry).collect::<Option<_>>().map(Self::Settled);
+        }
+        let entry = |_| {
+            let identity = identity(reader)?;
+            let [units, at, unit, refill] =
+                [reader.number()?, reader.number()?, reader.number()?, reader.number()?];
+            let flow = Some((unit, refill)).filter(|flow| *flow != (0, 0));
+            let (left, found) = (reader.text()?, reader.text()?);
+            let states = (!left.is_empty()).then(|| (left.to_vec(), found.to_vec()));
+            Some(HeldUnits { identity, units, at, flow, states })
+        };
+        (0..entries).map(entry).collect::<Option<_>>().map(Self::Live)
+    }
+}
+
+impl HoldRecord {
+    /// Whether it was not settled.
+    pub(crate) const fn is_live(&self) -> bool {
+        matches!(self.content, RecordContent::Live(_))
+    }
+
+    /// The units that are held of each policy.
+    fn units(&self) -> impl Iterator<Item = (Identity, u64)> {
+        let entries = match &self.content {
+            RecordContent::Live(entries) => entries.as_slice(),
+            RecordContent::Settled(_) => &[],
+        };
+        entries.iter().map(|entry| (entry.identity, entry.units))
+    }
+
+    fn heap_bytes(&self) -> usize {
+        match &self.content {
+            RecordContent::Live(entries) => {
+                let states = entries.iter().flat_map(|entry| &entry.states);
+                let numbers: usize = states.map(|(left, found)| left.len() + found.len()).sum();
+                entries.len() * size_of::<HeldUnits>() + numbers
+            }
+            RecordContent::Settled(entries) => entries.len() * size_of::<(Identity, Option<u64>)>(),
+        }
+    }
+
+    /// What a policy was charged, of a record that was not settled.
+    pub(crate) fn units_of(&self, identity: Identity) -> Option<&HeldUnits> {
+        match &self.content {
+            RecordContent::Live(entries) => entries.iter().find(|it| it.identity == identity),
+            RecordContent::Settled(_) => None,
+        }
+    }
+
+    /// What a policy gave back, of a record that was settled.
+    pub(crate) fn given_of(&self, identity: Identity) -> Option<u64> {
+        match &self.content {
+            RecordContent::Live(_) => None,
+            RecordContent::Settled(entries) => {
+                entries.iter().find(|(it, _)| *it == identity).and_then(|(_, given)| *given)
+            }
+        }
+    }
+}
+
+/// What a settled record has of a policy that was not to give anything back.
+const NOTHING: u64 = MAX_EXACT + 1;
+
+struct Reader<'b>(&'b [u8]);
+
+impl<'b> Reader<'b> {
+    fn array<const N: usize>(&mut self) -> Option<&'b [u8; N]> {
+        let (array, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(array)
+    }
+
+    fn whole(&mut self) -> Option<u64> {
+        let bytes: &[u8; NUMBER_BYTES] = self.array()?;
+        Some(bytes.iter().fold(0, |number, &byte| number << 8 | u64::from(byte)))
+    }
+
+    fn number(&mut self) -> Option<u64> {
+        self.whole().filter(|number| *number <= MAX_EXACT)
+    }
+
+    fn text(&mut self) -> Option<&'b [u8]> {
+        let length = u16::from_be_bytes(*self.array()?);
+        let (text, rest) = self.0.split_at_checked(length.into())?;
+        self.0 = rest;
+        Some(text)
+    }
+}
+
+fn push(bytes: &mut Vec<u8>, number: u64) {
+    bytes.extend_from_slice(&number.to_be_bytes()[1..]);
+}
+
+/// A limit has 64 policies at most.
+fn count(entries: usize) -> u8 {
+    u8::try_from(entries).unwrap_or(u8::MAX)
+}

@@ -1,0 +1,51 @@
+//! What a request holds, and what became of what another one holds.
+
+use super::{Decision, NEVER, Said};
+use crate::hold::{Hold, HoldFound};
+
+impl Decision {
+    /// What the request holds, and for how long from the time of judgement; `None` if it was to hold
+    /// nothing, is denied, or has charged nothing.
+    #[must_use]
+    pub fn hold(&self) -> Option<Hold> {
+        self.extras.as_ref()?.hold
+    }
+
+    /// What a request found that was to settle or renew what an earlier one holds; `None` for other
+    /// requests.
+    #[must_use]
+    pub fn hold_found(&self) -> Option<HoldFound> {
+        self.extras.as_ref()?.hold_found
+    }
+
+    /// The same decision with what the request holds now. For stores.
+    pub fn with_hold(mut self, hold: Hold) -> Self {
+        self.extras.get_or_insert_default().hold = Some(hold);
+        self
+    }
+
+    /// The decision on a request that settles or renews a hold, from that of a peek at no cost: with what
+    /// was found, and the units that each policy gave back, `None` for those that were not to. For stores.
+    pub fn of_hold(mut self, found: HoldFound, given: impl Iterator<Item = Option<u64>>) -> Self {
+        for (numbers, given) in self.policies.iter_mut().zip(given) {
+            if let Some(units) = given {
+                (numbers.said, numbers.amount) = (Said::GaveBack, units);
+            }
+        }
+        self.allowed = found != HoldFound::Unknown;
+        self.granted = 0;
+        self.instant = NEVER;
+        self.extras.get_or_insert_default().hold_found = Some(found);
+        self
+    }
+
+    /// The decision of the peek that one on a hold is made from. For stores.
+    pub fn as_peeked(mut self) -> Self {
+        for numbers in &mut self.policies {
+            (numbers.said, numbers.amount) = (Said::Passes, 0);
+        }
+        self.allowed = true;
+        self.extras = None;
+        self
+    }
+}

@@ -1,0 +1,228 @@
+//! Units held under an id until a time.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::book::Book;
+use crate::failure::{RequestError, RequestErrorKind};
+use crate::limit::Limit;
+use crate::number::MAX_EXACT;
+use crate::time::Span;
+
+/// Names what one request holds, as nothing else does that is held of its subject: 128 bits, which
+/// whoever asks makes up at random. Prints as 32 hexadecimal digits and parses back.
+///
+/// ```
+/// use sluicegate_core::HoldId;
+///
+/// let id: HoldId = "00112233445566778899aabbccddeeff".parse()?;
+/// assert_eq!(id.to_bytes()[..2], [0x00, 0x11]);
+/// assert_eq!(id.to_string(), "00112233445566778899aabbccddeeff");
+/// assert!("0011".parse::<HoldId>().is_err());
+/// # Ok::<(), sluicegate_core::HoldIdError>(())
+/// ```
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct HoldId([u8; Self::BYTES]);
+
+/// Text that is not a hold's id.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct HoldIdError(String);
+
+/// What an allowed request leaves: a record of what each policy charged, by which that is settled
+/// later for what was really used.
+///
+/// ```
+/// use sluicegate_core::{Hold, HoldId, Request, Span};
+///
+/// let hold = Hold { id: HoldId::from_bytes([7; 16]), lasts: Span::MINUTE };
+/// let request = Request::check(b"alice").hold(&hold);
+/// assert_eq!(request.holds(), Some(&hold));
+/// ```
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct Hold {
+    /// What the record is called. No two that live at the same time may share it.
+    pub id: HoldId,
+    /// How long the record lives, counted from the decision: 1 ms to a day. What is not settled by
+    /// then stays charged.
+    pub lasts: Span,
+}
+
+/// How many of the units that a request holds were really used.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Used<'a> {
+    /// None: everything is given back.
+    Nothing,
+    /// All that was charged, and no more.
+    AsCharged,
+    /// One number per policy, in the order of the limit, each from 0 to 2^53 − 1; `None` for all that
+    /// the policy charged.
+    Each(&'a [Option<u64>]),
+}
+
+/// What became of a hold that was to be settled or renewed.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum HoldFound {
+    /// It was there, and has been settled or renewed.
+    Live,
+    /// It was settled before. Nothing has changed; the answer repeats what was given back then.
+    Settled,
+    /// There is none of that id: it has expired, was reset, or never was. Nothing has changed.
+    Unknown,
+}
+
+impl HoldId {
+    /// How many bytes an id has.
+    pub const BYTES: usize = 16;
+
+    /// The id of these bytes.
+    #[must_use]
+    pub const fn from_bytes(bytes: [u8; Self::BYTES]) -> Self {
+        Self(bytes)
+    }
+
+    /// The bytes of the id.
+    #[must_use]
+    pub const fn to_bytes(self) -> [u8; Self::BYTES] {
+        self.0
+    }
+}
+
+impl fmt::Display for HoldId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", u128::from_be_bytes(self.0))
+    }
+}
+
+impl FromStr for HoldId {
+    type Err = HoldIdError;
+
+    fn from_str(text: &str) -> Result<Self, HoldIdError> {
+        let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        let digits = Some(text).filter(|text| text.len() == 2 * Self::BYTES);
+        digits
+            .filter(|digits| digits.bytes().all(is_digit))
+            .and_then(|digits| u128::from_str_radix(digits, 16).ok())
+            .map(|number| Self(number.to_be_bytes()))
+            .ok_or_else(|| HoldIdError(text.chars().take(2 * Self::BYTES + 1).collect()))
+    }
+}
+
+impl fmt::Display for HoldIdError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "`{}` is not the id of a hold, which is {} digits from 0 to 9 and a to f",
+            self.0.escape_debug(),
+            2 * HoldId::BYTES
+        )
+    }
+}
+
+impl std::error::Error for HoldIdError {}
+
+impl Hold {
+    /// The shortest life of a record.
+    pub const MIN_LASTS: Span = Span::MILLISECOND;
+    /// The longest life of a record.
+    pub const MAX_LASTS: Span = Span::DAY;
+
+    pub(crate) fn validate(&self, limit: &Limit) -> Result<(), RequestError> {
+        validate_life(self.lasts, limit)
+    }
+}
+
+impl Used<'_> {
+    /// How many units of a policy were used, by its index in the limit; `None` for all that it charged.
+    #[must_use]
+    pub fn of(self, policy: usize) -> Option<u64> {
+        match self {
+            Self::Nothing => Some(0),
+            Self::AsCharged => None,
+            Self::Each(each) => each[policy],
+        }
+    }
+
+    pub(crate) fn validate(self, limit: &Limit) -> Result<(), RequestError> {
+        let Self::Each(each) = self else {
+            return Ok(());
+        };
+        let policies = limit.members().len();
+        let message = if each.len() != policies {
+            format!(
+                "{} numbers of used units were given for the {policies} policies of limit `{}`",
+                each.len(),
+                limit.name()
+            )
+        } else if let Some(used) = each.iter().flatten().find(|used| **used > MAX_EXACT) {
+            format!("{used} units were used, but it must be a whole number from 0 to {MAX_EXACT}")
+        } else {
+            return Ok(());
+        };
+        Err(RequestError::new(RequestErrorKind::Invalid, message))
+    }
+}
+
+impl RequestError {
+    /// The error for a hold whose id is that of another one. For stores.
+    #[cold]
+    #[must_use]
+    pub fn id_in_use(limit: &Limit, id: HoldId) -> Self {
+        Self::new(
+            RequestErrorKind::Conflict,
+            format!(
+                "limit `{}` already has a hold {id} of this subject: take a new id for each request; nothing was charged",
+                limit.name()
+            ),
+        )
+    }
+
+    /// The error where a subject has as many holds as it may. For stores.
+    #[cold]
+    #[must_use]
+    pub fn too_many_holds(limit: &Limit) -> Self {
+        Self::new(
+            RequestErrorKind::Full,
+            format!(
+                "limit `{}` has {} holds of one subject, the most there are: settle them, or let them last less long; nothing was charged",
+                limit.name(),
+                Book::MOST
+            ),
+        )
+    }
+}
+
+/// Checks how long a record is to live.
+pub(crate) fn validate_life(lasts: Span, limit: &Limit) -> Result<(), RequestError> {
+    let (least, most) = (Hold::MIN_LASTS, limit.longest_hold().unwrap_or(Hold::MAX_LASTS));
+    if (least..=most).contains(&lasts) {
+        return Ok(());
+    }
+    let name = limit.name();
+    Err(RequestError::new(
+        RequestErrorKind::Invalid,
+        format!("a hold of limit `{name}` can't last {lasts}: it lasts from {least} to {most}"),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn an_id_reads_back_from_its_text(bytes in any::<[u8; 16]>()) {
+            let id = HoldId::from_bytes(bytes);
+            prop_assert_eq!(id.to_string().parse::<HoldId>(), Ok(id));
+        }
+
+        #[test]
+        fn any_text_is_an_id_or_an_error(text in "[0-9a-fA-F+-]{31,33}|.{0,40}") {
+            if let Ok(id) = text.parse::<HoldId>() {
+                prop_assert_eq!(id.to_string(), text);
+            }
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! What requests hold: leaving records, and settling by them.
+
+use smallvec::SmallVec;
+
+use super::judge::Judge;
+use super::{Held, PerPolicy, Step, decide};
+use crate::book::{Book, HeldUnits, HoldRecord, RecordContent};
+use crate::decision::Decision;
+use crate::failure::{Error, RequestError};
+use crate::hold::{Hold, HoldFound, HoldId, Used};
+use crate::kernel::{Admission, Charge, Now, Overflow, Rule, Taken};
+use crate::limit::{Limit, Member};
+use crate::record::{numbers_of, state_from};
+use crate::request::{Costs, Operation, Request};
+use crate::time::Span;
+
+/// What was stored of each policy's state, empty if nothing was; `None` where that can be long, or is
+/// of no use later.
+pub(super) type Stored = PerPolicy<Option<Vec<u8>>>;
+
+pub(super) fn stored(held: &[Option<Held>]) -> Stored {
+    held.iter().map(|held| numbers_of(held.as_ref())).collect()
+}
+
+/// Checks that a record can be left under its id.
+pub(super) fn can_leave(limit: &Limit, hold: &Hold, now: Now, books: &[Book]) -> Result<(), Error> {
+    if books.iter().any(|book| book.get(hold.id, now.micros).is_some()) {
+        return Err(RequestError::id_in_use(limit, hold.id).into());
+    }
+    if books.iter().all(|book| book.has_room(now.micros)) {
+        return Ok(());
+    }
+    Err(RequestError::too_many_holds(limit).into())
+}
+
+/// Leaves a record in each part that was charged anything; gives those parts, as bits.
+pub(super) fn leave(
+    limit: &Limit,
+    hold: &Hold,
+    now: Now,
+    charged: PerPolicy<Option<HeldUnits>>,
+    held: &[Option<Held>],
+    books: &mut [Book],
+) -> u64 {
+    let until = now.micros.saturating_add(hold.lasts.as_micros());
+    let mut entries: SmallVec<[Vec<HeldUnits>; 1]> = SmallVec::from_elem(Vec::new(), books.len());
+    for ((charged, member), held) in charged.into_iter().zip(limit.members()).zip(held) {
+        let Some(mut charged) = charged else { continue };
+        charged.states = charged.states.and_then(|(_, found)| {
+            let left = numbers_of(held.as_ref()).filter(|left| !left.is_empty())?;
+            Some((left, found))
+        });
+        entries[member.part()].push(charged);
+    }
+    let mut parts = 0;
+    for (part, (book, entries)) in books.iter_mut().zip(entries).enumerate() {
+        if !entries.is_empty() {
+            book.remove_ended(now.micros);
+            book.put(hold.id, HoldRecord { until, content: RecordContent::Live(entries) });
+            parts |= 1 << part;
+        }
+    }
+    parts
+}
+
+/// Settles what was held, where it is still.
+pub(super) fn settle(
+    limit: &Limit,
+    request: &Request<'_>,
+    (id, used): (HoldId, Used<'_>),
+    now: Now,
+    held: &mut [Option<Held>],
+    books: &mut [Book],
+) -> Result<Step, Error> {
+    let records = Records::of(id, now, books);
+    let found = records.found();
+    if found != HoldFound::Live {
+        let given = limit.members().iter();
+        let given = given.map(|member| records.of_part(member)?.given_of(member.identity()));
+        let given = given.collect();
+        drop(records);
+        return peek(limit, request, now, held, books, (found, given));
+    }
+    let was_stored = stored(held);
+    let mut judge = Judge::new(limit);
+    judge.open(now, held)?;
+    let members = limit.members().iter().zip(&was_stored).enumerate();
+    let claims: PerPolicy<Claim<'_>> = members
+        .map(|(index, (member, stored))| {
+            Claim::of(records.of_part(member), member, used.of(index), stored.as_ref())
+        })
+        .collect();
+    let given = match judge.settle_claims(&claims) {
+        Ok(given) => given,
+        Err(overflow) => {
+            judge.close(held, 0);
+            return Err(overflow.into());
+        }
+    };
+    let changed = judge.changed | judge.restamped;
+    let lives = judge.lives(now, changed);
+    judge.close(held, changed);
+    for ((member, claim), held) in limit.members().iter().zip(&claims).zip(held.iter_mut()) {
+        if claim.is_undone() {
+            let states = claim.entry.and_then(|entry| entry.states.as_ref());
+            *held = states.and_then(|(_, found)| state_from(found, member));
+        }
+    }
+    drop(claims);
+    let mut settled = 0;
+    let live = records.live();
+    // Who says nothing of what was used is not told the same again.
+    let says_nothing = (0..limit.members().len()).all(|index| used.of(index).is_none());
+    for (part, until) in live {
+        settled |= 1 << part;
+        if says_nothing {
+            books[part].remove(id);
+            continue;
+        }
+        let members = limit.members().iter().zip(&given);
+        let given = members.filter(|(member, _)| member.part() == part);
+        let given = given.map(|(member, given)| (member.identity(), *given)).collect();
+        books[part].put(id, HoldRecord { until, content: RecordContent::Settled(given) });
+    }
+    let step = peek(limit, request, now, held, books, (found, given))?;
+    Ok(Step { changed, lives, books: settled, ..step })
+}
+
+/// Lets what is held live on, where it is still.
+pub(super) fn renew(
+    limit: &Limit,
+    request: &Request<'_>,
+    (id, lasts): (HoldId, Span),
+    now: Now,
+    held: &mut [Option<Held>],
+    books: &mut [Book],
+) -> Result<Step, Error> {
+    let records = Records::of(id, now, books);
+    let (found, live) = (records.found(), records.live());
+    let mut renewed = 0;
+    for (part, _) in live {
+        if let Some(record) = books[part].get(id, now.micros).cloned() {
+            let until = now.micros.saturating_add(lasts.as_micros());
+            books[part].put(id, HoldRecord { until, ..record });
+            renewed |= 1 << part;
+        }
+    }
+    let mut step = peek(limit, request, now, held, books, (found, SmallVec::new()))?;
+    step.books = renewed;
+    if found == HoldFound::Live {
+        step.decision = step.decision.with_hold(Hold { id, lasts });
+    }
+    Ok(step)
+}
+
+/// The records of one id: of each part, if it has one.
+struct Records<'b>(PerPolicy<Option<&'b HoldRecord>>);
+
+impl<'b> Records<'b> {
+    fn of(id: HoldId, now: Now, books: &'b [Book]) -> Self {
+        Self(books.iter().map(|book| book.get(id, now.micros)).collect())
+    }
+
+    fn of_part(&self, member: &Member) -> Option<&'b HoldRecord> {
+        self.0.get(member.part()).copied().flatten()
+    }
+
+    /// The parts that have one which was not settled, and until when it lives.
+    fn live(self) -> PerPolicy<(usize, u64)> {
+        let parts = self.0.into_iter().enumerate();
+        parts
+            .filter_map(|(part, record)| Some((part, record.filter(|it| it.is_live())?.until)))
+            .collect()
+    }
+
+    fn found(&self) -> HoldFound {
+        let mut all = self.0.iter().flatten();
+        match all.clone().next() {
+            None => HoldFound::Unknown,
+            Some(_) if all.any(|record| record.is_live()) => HoldFound::Live,
+            Some(_) => HoldFound::Settled,
+        }
+    }
+}
+
+/// What the policies say now, at no cost.
+fn peek(
+    limit: &Limit,
+    request: &Request<'_>,
+    now: Now,
+    held: &mut [Option<Held>],
+    books: &mut [Book],
+    (found, given): (HoldFound, PerPolicy<Option<u64>>),
+) -> Result<Step, Error> {
+    let nothing: PerPolicy<u64> = SmallVec::from_elem(0, limit.members().len());
+    let request = request.as_peek().costs(Costs::Each(&nothing));
+    let mut step = decide(limit, &request, Operation::Peek, now, held, books)?;
+    step.decision = step.decision.of_hold(found, given.into_iter());
+    Ok(step)
+}
+
+/// What a policy is to give back or to be charged when a hold is settled.
+pub(super) struct Claim<'b> {
+    entry: Option<&'b HeldUnits>,
+    units: u64,
+    used: u64,
+    is_last: bool,
+}
+
+impl<'b> Claim<'b> {
+    fn of(
+        record: Option<&'b HoldRecord>,
+        member: &Member,
+        used: Option<u64>,
+        stored: Option<&Vec<u8>>,
+    ) -> Self {
+        let live = record.filter(|record| record.is_live());
+        let entry = live.and_then(|record| record.units_of(member.identity()));
+        let units = entry.map_or(0, |entry| entry.units);
+        // A permit is given back, whatever was done with it.
+        let is_permit = matches!(member.policy().rule(), Rule::Permits(_));
+        let used = if is_permit { Some(0) } else { used };
+        let used = used.filter(|_| live.is_some()).unwrap_or(units);
+        let left = entry.and_then(|entry| entry.states.as_ref()).map(|(left, _)| left);
+        let is_last = left.is_some() && left == stored;
+        Self { entry, units, used, is_last }
+    }
+
+    /// Whether it is as if the request had never come.
+    const fn is_undone(&self) -> bool {
+        self.is_last && self.used == 0 && self.units > 0
+    }
+
+    /// What is given back, of units that were charged.
+    fn unused(&self) -> Option<Taken> {
+        let HeldUnits { at, flow, .. } = *self.entry?;
+        let units = self.units.checked_sub(self.used).filter(|units| *units > 0)?;
+        Some(Taken { units, at, flow, is_last: self.is_last })
+    }
+
+    const fn charge(&self) -> Charge {
+        match self.used.checked_sub(self.units) {
+            None | Some(0) => Charge::None,
+            Some(more) => Charge::Admitted(Admission::at_once(more)),
+        }
+    }
+}
+
+impl Judge<'_> {
+    /// Gives back what was not used and charges what was used beyond; all of it, or nothing. Says how
+    /// much each policy gave back that was to.
+    fn settle_claims(&mut self, claims: &[Claim<'_>]) -> Result<PerPolicy<Option<u64>>, Overflow> {
+        self.charge_all(|_, index| claims[index].charge())?;
+        let mut given: PerPolicy<Option<u64>> = SmallVec::new();
+        for (index, claim) in claims.iter().enumerate() {
+            let Some(taken) = claim.unused() else {
+                given.push(None);
+                continue;
+            };
+            let given_back = if claim.is_undone() {
+                Some(taken.units)
+            } else if self.accounts[index].is_known() {
+                self.give_back(index, taken)
+            } else {
+                None
+            };
+            self.changed |= u64::from(given_back.is_some()) << index;
+            given.push(Some(given_back.unwrap_or(0)));
+        }
+        Ok(given)
+    }
+}
+
+/// What each policy was charged, to be recorded with the states that were stored before.
+pub(super) fn charged(
+    judge: &Judge<'_>,
+    operation: Operation,
+    allowed: bool,
+    stored: Stored,
+) -> PerPolicy<Option<HeldUnits>> {
+    let members = judge.limit().members().iter().zip(stored).enumerate();
+    let charged = members.map(|(index, (member, stored))| {
+        let units = judge.taken(index, operation, allowed)?;
+        let account = &judge.accounts[index];
+        let is_restamped = judge.restamped & (1 << index) != 0;
+        Some(HeldUnits {
+            identity: member.identity(),
+            units,
+            at: account.judged_at(),
+            flow: account.flow(),
+            states: stored.filter(|_| !is_restamped).map(|found| (Vec::new(), found)),
+        })
+    });
+    charged.collect()
+}
+
+/// The decision with what it holds.
+pub(super) fn holding(decision: Decision, hold: &Hold, parts: u64) -> Decision {
+    if parts == 0 { decision } else { decision.with_hold(*hold) }
+}
