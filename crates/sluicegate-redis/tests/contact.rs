@@ -6,11 +6,12 @@
 use std::error::Error as _;
 use std::num::NonZeroU8;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use sluicegate_core::{
-    Acknowledgement, KeyPrefix, Limit, OpenOptions, OpenedLimit as _, Operation, Request, Span,
-    Store as _, StoreError, StoreErrorKind, TimeSource, Timestamp,
+    Acknowledgement, Hold, HoldId, KeyPrefix, Limit, OpenOptions, OpenedLimit as _, Operation,
+    Request, Span, Store as _, StoreError, StoreErrorKind, TimeSource, Timestamp, Used,
 };
 use sluicegate_redis::RedisStore;
 use sluicegate_testkit::servers::{self, GarbageServer, Misbehaviour, Server};
@@ -309,12 +310,31 @@ async fn each_right_that_is_documented_is_needed_and_named_by_the_error_without_
     }
 }
 
+/// An id that no other hold of this program has.
+fn new_id() -> HoldId {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    HoldId::from_bytes(u128::from(NEXT.fetch_add(1, Ordering::Relaxed)).to_be_bytes())
+}
+
 /// All that a store does.
 async fn everything(store: &RedisStore) -> Result<(), StoreError> {
     let failure = |error: sluicegate_core::Error| error.as_store().unwrap().clone();
     let at = Timestamp::from_micros(1_700_000_000_000_000).unwrap();
     store.ping().await?;
     for (options, at) in [(OpenOptions::default(), None), (run(), Some(at))] {
+        let flight = vec!["concurrency 1000 hold 1min".parse().unwrap()];
+        let flight = Limit::new("flight".parse().unwrap(), flight).unwrap();
+        let opened = store.open(flight, options.clone());
+        let hold = Hold { id: new_id(), lasts: Span::SECOND };
+        let key = SUBJECT.as_bytes();
+        for request in [
+            Request::check(key).hold(&hold),
+            Request::renew(key, hold.id, Span::MINUTE),
+            Request::settle(key, hold.id, Used::Nothing),
+        ] {
+            let decision = opened.ask(request.at(at)).wait().await.map_err(failure)?;
+            assert!(decision.is_allowed(), "{decision:?}");
+        }
         let specs = ["gcra 1/h burst 9", "token_bucket 9/h"].map(|spec| spec.parse().unwrap());
         let line = Limit::new("line".parse().unwrap(), specs.to_vec()).unwrap();
         for limit in [limit(), line] {

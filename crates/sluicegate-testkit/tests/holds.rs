@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use sluicegate_conformance::kernels::Kernels;
@@ -13,7 +14,7 @@ use sluicegate_conformance::schedules::{
     Dice, HoldStep, Kind, Numbers, Plan, Settling, each, random_policy,
 };
 use sluicegate_core::{
-    Algorithm, Costs, Error, HoldId, Operation, Policy, Request, Span, StoreErrorKind, Used,
+    Algorithm, Costs, Error, Hold, HoldId, Operation, Policy, Request, Span, StoreErrorKind, Used,
 };
 
 use scripted::{MAX_CLOCK_BACK, Scripted};
@@ -243,6 +244,29 @@ fn a_record_that_lives_longer_is_not_cut_short_by_another() {
     let _ = scripted.give_back(START + 30_000_000, SUBJECT, &[1], long).unwrap();
     let left = scripted.decide(START + 30_000_000, SUBJECT, Operation::Peek, Costs::Own).unwrap();
     assert_eq!(left.remaining(), Some(9));
+}
+
+/// The value has how many units are in flight; the records say it too.
+#[test]
+fn what_is_in_flight_is_added_up_anew_when_its_sum_is_lost() {
+    let mut scripted = Scripted::new(vec!["concurrency 10 hold 30s".parse().unwrap()], CLOCK);
+    scripted.expires = false;
+    for (number, units) in [(0, 3), (1, 4)] {
+        let hold = Hold { id: new_id(), lasts: span(1_000_000 * (number + 1)) };
+        let request = Request::check(SUBJECT).hold(&hold);
+        let costs = [units];
+        let taken = scripted.ask(START, &request.costs(Costs::Each(&costs))).unwrap();
+        assert!(taken.is_allowed());
+    }
+    let remaining = |scripted: &mut Scripted, at| {
+        let peek = scripted.decide(START + at, SUBJECT, Operation::Peek, Costs::Own).unwrap();
+        peek.remaining()
+    };
+    assert_eq!(remaining(&mut scripted, 0), Some(3));
+    scripted.store(HashMap::new());
+    assert_eq!(remaining(&mut scripted, 0), Some(3));
+    assert_eq!(remaining(&mut scripted, 1_000_000), Some(6));
+    assert_eq!(remaining(&mut scripted, 2_000_000), Some(10));
 }
 
 #[test]

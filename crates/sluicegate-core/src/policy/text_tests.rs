@@ -52,10 +52,28 @@ fn specs_that_print_as_they_were_written() {
 }
 
 #[test]
+fn what_is_in_flight_is_a_number_and_no_rate() {
+    let policy = parse("concurrency 10 hold 30s cost 2");
+    assert_eq!(policy.to_string(), "concurrency 10 hold 30s cost 2");
+    for (spec, column, said) in [
+        ("concurrency", 1, "needs a number: write `concurrency 10 hold 30s`"),
+        ("concurrency 10/s hold 30s", 13, "counts what is in flight: write a whole number"),
+        ("concurrency ten hold 30s", 13, "is not a whole number"),
+        ("concurrency 10", 1, "needs `hold T`"),
+        ("concurrency 10 hold 2d", 21, "is out of range: a permit is held for 1ms to 1d"),
+        ("concurrency 65537 hold 1s", 13, "above 65536, the largest number of permits"),
+    ] {
+        let error = spec.parse::<Policy>().unwrap_err();
+        assert!(error.message().contains(said), "{spec}: {error}");
+        assert_eq!(error.column(), column, "{spec}: {error}");
+    }
+}
+
+#[test]
 fn the_first_word_of_a_spec_is_its_algorithm() {
     use Algorithm as A;
     type Is = fn(&A) -> bool;
-    let is: [(&str, Is); 10] = [
+    let is: [(&str, Is); 11] = [
         ("token_bucket 5/s", |it| matches!(it, A::TokenBucket { burst: 5, .. })),
         ("gcra 5/s", |it| matches!(it, A::Gcra { burst: 5, .. })),
         ("leaky_bucket 5/s", |it| matches!(it, A::LeakyBucket { capacity: 5, .. })),
@@ -69,6 +87,7 @@ fn the_first_word_of_a_spec_is_its_algorithm() {
             "sliding_log 5/s",
             |it| matches!(it, A::SlidingLog { strategies } if strategies.len() == 1),
         ),
+        ("concurrency 5 hold 1s", |it| matches!(it, A::Concurrency { permits: 5, .. })),
     ];
     let mut words = Vec::new();
     for (spec, is_of_its_kind) in is {

@@ -4,6 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
+use sluicegate_testkit::proxy::{Direction, Fault, Proxy};
 use sluicegate_testkit::servers::Server;
 use sluicegate_testkit::wait::until;
 use socket2::{Domain, Socket, Type};
@@ -139,17 +140,23 @@ fn health_has_a_listener_of_its_own_where_it_is_wanted() {
 /// All have a request that is being answered, so none of them is closed for another one.
 #[test]
 fn health_is_answered_where_every_connection_is_taken() {
-    let mut server = Server::start().unwrap();
+    let server = Server::start().unwrap();
+    let proxy = Proxy::start(server.port()).unwrap();
     let limits = "limits: {demo: {policies: [gcra 1/s burst 9], deadline: 60s}}";
-    let text = format!("store: \"{}\"\nservice: {{max_connections: 3}}\n{limits}", server.url());
+    let text = format!("store: \"{}\"\nservice: {{max_connections: 3}}\n{limits}", proxy.url());
     let file = File::new("limits.yaml", &text);
     let service = Service::start(&["--config", file.path(), "--health", "127.0.0.1:0"]);
     let mut asking: Vec<_> = (0..3).map(|_| client(&service)).collect();
     assert_eq!(asking[0].post("/v1/check", CHECK).unwrap().status, 200);
-    server.pause().unwrap();
-    for client in &mut asking {
-        client.send(&request(CHECK)).unwrap();
+    proxy.set(Direction::Replies, Fault::Hold);
+    for (index, client) in asking.iter_mut().enumerate() {
+        client.send(&request(&CHECK.replace("\"a\"", &format!("\"{index}\"")))).unwrap();
     }
+    // All have been asked, and none is answered: no connection waits for its client.
+    until("each client's key is counted", || {
+        let keys = server.cli(&["KEYS", "*demo*"]).unwrap().lines().count();
+        if keys == 4 { Ok(()) } else { Err(keys) }
+    });
     // A fourth one is not answered, whether or not it gets through the door.
     let mut other = service.connect();
     other.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
@@ -160,7 +167,7 @@ fn health_is_answered_where_every_connection_is_taken() {
     let health = || Client::connect(service.health()).unwrap();
     assert_eq!(health().get("/healthz").unwrap().status, 200);
     assert_eq!(health().get("/readyz").unwrap().status, 503);
-    server.resume().unwrap();
+    proxy.heal();
     for client in &mut asking {
         assert_eq!(client.reply().unwrap().status, 200);
     }
