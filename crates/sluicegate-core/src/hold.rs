@@ -1,5 +1,7 @@
 //! Units held under an id until a time.
 
+mod token;
+
 use std::fmt;
 use std::str::FromStr;
 
@@ -8,6 +10,8 @@ use crate::failure::{RequestError, RequestErrorKind};
 use crate::limit::Limit;
 use crate::number::MAX_EXACT;
 use crate::time::Span;
+
+pub use token::{HoldToken, HoldTokenError};
 
 /// Names what one request holds, as nothing else does that is held of its subject: 128 bits, which
 /// whoever asks makes up at random. Prints as 32 hexadecimal digits and parses back.

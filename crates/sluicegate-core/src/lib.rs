@@ -45,7 +45,7 @@ pub use decision::{Decision, Notes, Outcome, RetryAfter, Share, Source};
 pub use did_you_mean::{did_you_mean, nearest};
 pub use error::{InvalidNumber, LimitError, NameError, PolicyError, SpanError};
 pub use failure::{Error, NodeId, RequestError, RequestErrorKind, StoreError, StoreErrorKind};
-pub use hold::{Hold, HoldFound, HoldId, HoldIdError, Used};
+pub use hold::{Hold, HoldFound, HoldId, HoldIdError, HoldToken, HoldTokenError, Used};
 pub use kernel::{Now, Quota};
 pub use key::{KeyPrefix, KeyPrefixError, StoreKey};
 pub use lease::{Lease, LeaseReport, Leasing, ReportedUnits};

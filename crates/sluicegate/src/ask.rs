@@ -1,6 +1,8 @@
 //! What a limiter is asked: a key and a cost.
 
-use sluicegate_core::{Cost, Costs, Error, Limit, RequestError, RequestErrorKind, Timestamp};
+use sluicegate_core::{
+    Cost, Costs, Error, Limit, Member, RequestError, RequestErrorKind, Timestamp,
+};
 use sluicegate_http::Key;
 use smallvec::SmallVec;
 
@@ -278,13 +280,7 @@ impl Terms<'_> {
             }
             let found = members().find(|(_, member)| member.name().as_str() == *name);
             let Some((position, _)) = found else {
-                let names: Vec<_> = members().map(|(_, member)| member.name().as_str()).collect();
-                let limit = limit.parts().get(part).unwrap_or_else(|| limit.name());
-                return Err(invalid(format!(
-                    "limit `{limit}` has no policy `{}`: its policies are {}",
-                    name.escape_debug(),
-                    names.join(", ")
-                )));
+                return Err(no_policy(limit, Some(part), name));
             };
             if *units > Cost::MAX.get() {
                 return Err(invalid(format!(
@@ -308,6 +304,20 @@ impl<'a, K: AsRef<[u8]> + ?Sized> From<&'a K> for Ask<'a> {
 #[inline]
 fn cost(units: u64) -> Result<Cost, Error> {
     Cost::new(units).map_err(|error| invalid(error.to_string()))
+}
+
+/// The error for a policy that a limit doesn't have, or one part of it.
+#[cold]
+pub(crate) fn no_policy(limit: &Limit, part: Option<usize>, policy: &str) -> Error {
+    let is_meant = |member: &&Member| part.is_none_or(|part| member.part() == part);
+    let members = limit.members().iter().filter(is_meant);
+    let names: Vec<_> = members.map(|member| member.name().as_str()).collect();
+    let limit = part.and_then(|part| limit.parts().get(part)).unwrap_or_else(|| limit.name());
+    invalid(format!(
+        "limit `{limit}` has no policy `{}`: its policies are {}",
+        policy.escape_debug(),
+        names.join(", ")
+    ))
 }
 
 #[cold]

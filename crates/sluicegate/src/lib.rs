@@ -51,6 +51,7 @@ mod attribute;
 mod caller;
 pub mod config;
 mod denied;
+mod grant;
 pub mod layers;
 mod limit;
 mod limiter;
@@ -59,10 +60,12 @@ pub mod metrics;
 pub mod middleware;
 mod observe;
 mod open_store;
+mod random_id;
 mod registry;
 mod ring_counter;
 mod shown_errors;
 mod store_health;
+mod usage;
 mod uses;
 
 pub use allowed::Allowed;
@@ -72,9 +75,10 @@ pub use attribute::{FromDenied, install, installed};
 pub use caller::Caller;
 pub use config::{Config, OnStoreFailure, StoreUrl, Switch, UnknownLimit};
 pub use denied::{Denied, DeniedReason};
+pub use grant::Grant;
 pub use limit::{InvalidLimit, limit};
 pub use limiter::{Limiter, LimiterBuilder, Reservation};
-pub use observe::{Answered, Observer};
+pub use observe::{Answered, Observer, Settled};
 pub use open_store::{OpenError, StoreOptions};
 pub use registry::{
     Changes, Gate, JoinError, MissingKey, Registry, RegistryBuilder, ReloadError, RequestKeys,
@@ -84,12 +88,13 @@ pub use registry::{Watch, WatchError, WatchOptions, WatchStatus};
 pub use ring_counter::RingCounter;
 pub use sluicegate_core::{
     Acknowledgement, Action, Algorithm, Answer, BoxFuture, CalendarUnit, CalendarWindow, Clock,
-    Cost, Costs, Decision, DeniedCharge, Enforcement, Error, InvalidNumber, KeyPrefix,
-    LeaseOptions, Limit, LimitError, LimitName, ManualClock, Measure, MeasureKind, Member,
-    NameError, NodeId, Notes, OpenOptions, OpenedLimit, Operation, Outcome, Policy, PolicyError,
-    PolicyName, Rate, Receipt, ReceiptError, Request, RequestError, RequestErrorKind, RetryAfter,
-    SharedLimit, SharedStore, SliceCounts, Source, Span, SpanError, SpecError, Start, Store,
-    StoreError, StoreErrorKind, StoreId, StoreStats, Strategy, TimeSource, Timestamp, Window,
+    Cost, Costs, Decision, DeniedCharge, Enforcement, Error, Hold, HoldFound, HoldId, HoldIdError,
+    HoldToken, HoldTokenError, InvalidNumber, KeyPrefix, LeaseOptions, Limit, LimitError,
+    LimitName, ManualClock, Measure, MeasureKind, Member, NameError, NodeId, Notes, OpenOptions,
+    OpenedLimit, Operation, Outcome, Policy, PolicyError, PolicyName, Rate, Receipt, ReceiptError,
+    Request, RequestError, RequestErrorKind, RetryAfter, SharedLimit, SharedStore, SliceCounts,
+    Source, Span, SpanError, SpecError, Start, Store, StoreError, StoreErrorKind, StoreId,
+    StoreStats, Strategy, TimeSource, Timestamp, Used, Window,
 };
 /// The HTTP side: keys from requests, client addresses, response fields and problem bodies.
 pub use sluicegate_http as http;
@@ -98,6 +103,7 @@ pub use sluicegate_macros::limit;
 pub use sluicegate_memory::{MemoryLimit, MemoryStore, SystemClock};
 #[cfg(feature = "redis")]
 pub use sluicegate_redis::{RedisLimit, RedisStore};
+pub use usage::Usage;
 pub use uses::{MissingNames, Uses};
 
 /// Called by generated code. Not part of the API: it may change at any time.

@@ -3,8 +3,10 @@
 mod acquire;
 mod builder;
 mod give_back;
+mod hold;
 mod now;
 mod reservation;
+mod settle;
 
 use std::fmt;
 use std::future::Future;
@@ -27,6 +29,7 @@ pub(crate) use acquire::{Turn, end_of, next_attempt};
 pub use builder::LimiterBuilder;
 pub(crate) use now::would_block;
 pub use reservation::Reservation;
+pub(crate) use settle::{renewal, settlement};
 
 /// One limit in a store, to ask about keys.
 ///

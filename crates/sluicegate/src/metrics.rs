@@ -20,7 +20,7 @@ use sluicegate_core::{
     Source, Store, StoreError, StoreErrorKind,
 };
 
-use crate::observe::{Answered, Observer};
+use crate::observe::{Answered, Observer, Settled};
 
 /// Counts answers, and writes the counters in the OpenMetrics text format that Prometheus scrapes.
 ///
@@ -238,22 +238,23 @@ impl Metrics {
         self.decisions.get_or_create(&labels).inc();
     }
 
-    fn failed(&self, error: &StoreError) {
-        self.store_errors.get_or_create(&StoreErrorLabels::new(error.kind())).inc();
+    /// Counts what befell the store, whatever it was asked.
+    fn noticed(&self, failure: Option<&StoreError>, decision: Option<&Decision>) {
+        if let Some(error) = failure {
+            self.store_errors.get_or_create(&StoreErrorLabels::new(error.kind())).inc();
+        }
+        for (note, is_there) in noted(decision.map_or_else(Notes::default, Decision::notes)) {
+            if is_there {
+                self.notes.get_or_create(&NoteLabels { note }).inc();
+            }
+        }
     }
 }
 
 impl Observer for Metrics {
     fn answered(&self, answered: &Answered<'_>) {
-        if let Some(failure) = answered.failure {
-            self.failed(failure);
-        }
-        let decision = answered.outcome.as_ref().ok();
-        for (note, is_there) in noted(decision.map_or_else(Notes::default, |it| it.notes())) {
-            if is_there {
-                self.notes.get_or_create(&NoteLabels { note }).inc();
-            }
-        }
+        let decision = answered.outcome.ok();
+        self.noticed(answered.failure, decision);
         let takes = matches!(
             answered.operation,
             Operation::Check | Operation::Reserve { .. } | Operation::TakeUpTo
@@ -266,6 +267,10 @@ impl Observer for Metrics {
                 self.decided(answered.limit, decision);
             }
         }
+    }
+
+    fn settled(&self, settled: &Settled<'_>) {
+        self.noticed(settled.failure, settled.outcome.ok());
     }
 }
 

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use sluicegate_core::{Decision, Error, Limit, Operation, StoreError};
+use sluicegate_core::{Action, Decision, Error, Limit, Operation, StoreError};
 use tokio::time::Instant;
 
 use crate::store_health::StoreHealth;
@@ -45,6 +45,41 @@ use crate::store_health::StoreHealth;
 pub trait Observer: Send + Sync + 'static {
     /// Called after every answer.
     fn answered(&self, answered: &Answered<'_>);
+
+    /// Called after every attempt to settle or renew what a request holds. Does nothing unless it is
+    /// implemented.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    /// use sluicegate::{
+    ///     Answered, Ask, Limiter, MemoryStore, Observer, Outcome, Settled, Span, Usage,
+    /// };
+    ///
+    /// #[derive(Default)]
+    /// struct GivenBack(AtomicU64);
+    ///
+    /// impl Observer for GivenBack {
+    ///     fn answered(&self, _: &Answered<'_>) {}
+    ///
+    ///     fn settled(&self, settled: &Settled<'_>) {
+    ///         let policies = settled.outcome.iter().flat_map(|decision| decision.policies());
+    ///         let units = policies.filter_map(|policy: Outcome<'_>| policy.given_back()).sum();
+    ///         self.0.fetch_add(units, Ordering::Relaxed);
+    ///     }
+    /// }
+    ///
+    /// let observer = Arc::new(GivenBack::default());
+    /// let limit = sluicegate::limit("llm", ["fixed_window 9000/h as tokens"])?;
+    /// let limiter = Limiter::builder(MemoryStore::new(), limit).observer(observer.clone()).build();
+    /// let grant = limiter.hold_now(Ask::new("acme").cost(1_000), Span::MINUTE)?;
+    /// limiter.settle_now(grant.token().unwrap(), Usage::of("tokens", 412))?;
+    /// assert_eq!(observer.0.load(Ordering::Relaxed), 588);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    fn settled(&self, settled: &Settled<'_>) {
+        let _ = settled;
+    }
 }
 
 /// An answer, for an [`Observer`].
@@ -61,6 +96,24 @@ pub struct Answered<'a> {
     /// The answer that the caller gets.
     pub outcome: Result<&'a Decision, &'a Error>,
     /// The store's failure, even if `on_store_failure` turned it into a decision.
+    pub failure: Option<&'a StoreError>,
+    /// How long the store took to answer.
+    pub took: Duration,
+}
+
+/// A hold that was settled or renewed, or was to be, for an [`Observer`].
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Settled<'a> {
+    /// The limit that was asked.
+    pub limit: &'a Limit,
+    /// The key; for limits that are decided together, the first one.
+    pub key: &'a [u8],
+    /// [`Action::Settle`] or [`Action::Renew`].
+    pub action: Action<'a>,
+    /// The answer that the caller gets.
+    pub outcome: Result<&'a Decision, &'a Error>,
+    /// The store's failure.
     pub failure: Option<&'a StoreError>,
     /// How long the store took to answer.
     pub took: Duration,
@@ -95,10 +148,20 @@ impl Observers {
     #[cold]
     pub(crate) fn tell(&self, since: Instant, answered: &Answered<'_>) {
         let answered = Answered { took: since.elapsed(), ..*answered };
+        self.tell_each(answered.limit, |observer| observer.answered(&answered));
+    }
+
+    #[cold]
+    pub(crate) fn tell_settled(&self, since: Instant, settled: &Settled<'_>) {
+        let settled = Settled { took: since.elapsed(), ..*settled };
+        self.tell_each(settled.limit, |observer| observer.settled(&settled));
+    }
+
+    fn tell_each(&self, limit: &Limit, tell: impl Fn(&dyn Observer)) {
         for observer in self.added.iter().flat_map(|added| added.iter()) {
-            if catch_unwind(AssertUnwindSafe(|| observer.answered(&answered))).is_err() {
+            if catch_unwind(AssertUnwindSafe(|| tell(&**observer))).is_err() {
                 tracing::error!(
-                    limit = answered.limit.name().as_str(),
+                    limit = limit.name().as_str(),
                     "an observer panicked; the answer stands"
                 );
             }

@@ -3,8 +3,10 @@
 mod builder;
 mod cell;
 mod changes;
+mod charged;
 mod gate;
 mod generation;
+mod joined;
 mod joint;
 mod keyed;
 mod opened;
@@ -12,6 +14,7 @@ mod prepared;
 mod purpose;
 mod resolved;
 mod route;
+mod settle;
 mod shared;
 mod target;
 #[cfg(feature = "watch")]

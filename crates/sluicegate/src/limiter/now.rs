@@ -104,7 +104,7 @@ impl<S: Store> Limiter<S> {
     }
 
     #[cold]
-    fn would_block(&self) -> Error {
+    pub(super) fn would_block(&self) -> Error {
         would_block(format_args!("limit `{}`", self.limit().name()))
     }
 }

@@ -4,10 +4,12 @@ mod acquire;
 mod enforce;
 mod from_limiter;
 mod give_back;
+mod hold;
 mod join;
 mod keys;
 mod look;
 mod now;
+mod settle;
 
 use std::fmt;
 use std::future::Future;

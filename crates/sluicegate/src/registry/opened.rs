@@ -108,6 +108,11 @@ impl Opened {
         &self.limiters
     }
 
+    /// The set of numbers by which a key is counted, whatever lists say.
+    pub(super) fn numbers_of(&self, key: &[u8]) -> u32 {
+        self.overrides.find(self.config.key.read(key)).copied().unwrap_or(0)
+    }
+
     pub(super) fn listing(&self, subject: &Subject<'_>, purpose: Purpose) -> Listing {
         let key = self.view(subject);
         match (self.lists.find(key), purpose) {

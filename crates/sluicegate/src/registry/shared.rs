@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use super::cell::Cell;
 use super::changes::Changes;
 use super::generation::{Entry, Generation, Origin};
+use super::joined::Joined;
 use super::keyed::KeyedCache;
 use super::opened::Opened;
 use super::resolved::Resolved;
@@ -32,6 +33,7 @@ pub(super) struct Shared {
     number: AtomicU64,
     changed: watch::Sender<u64>,
     pub(super) keyed: KeyedCache,
+    pub(super) joined: Joined,
     writer: Mutex<Writer>,
     warned: Mutex<HashSet<Box<str>>>,
 }
@@ -93,6 +95,7 @@ impl Shared {
             number: AtomicU64::new(1),
             changed: watch::Sender::new(1),
             keyed,
+            joined: Joined::default(),
             writer: Mutex::new(writer),
             warned: Mutex::default(),
         }
@@ -155,6 +158,20 @@ impl Shared {
             name.escape_debug()
         );
         self.tell_once(name, || tracing::error!(limit = name, "{message}; requests fail"));
+        RequestError::new(RequestErrorKind::UnknownLimit, message).into()
+    }
+
+    /// The error of a token whose limit is unknown. It is not logged, because clients may choose tokens.
+    #[cold]
+    pub(super) fn gone(&self, name: &str) -> Error {
+        let current = self.current.load();
+        let mut names: Vec<&str> = current.by_name.keys().map(|name| &**name).collect();
+        names.sort_unstable();
+        let message = format!(
+            "the token is of limit `{}`, which is unknown: {} What it holds stays charged; settle before a limit is removed, or add it again",
+            name.escape_debug(),
+            listed(&names)
+        );
         RequestError::new(RequestErrorKind::UnknownLimit, message).into()
     }
 

@@ -13,6 +13,7 @@
 #[path = "../log/mod.rs"]
 mod log;
 
+mod holds;
 mod joint;
 mod keyed;
 mod lists;

@@ -1,0 +1,112 @@
+//! Holding what is taken, to settle it for what was really used.
+
+use std::future::Future;
+
+use arc_swap::Guard;
+use sluicegate_core::{Error, Hold, HoldId, Operation, Span};
+
+use super::super::purpose::Purpose;
+use super::super::route::Route;
+use super::{Gate, bypassed};
+use crate::ask::Ask;
+use crate::grant::Grant;
+use crate::random_id::random_id;
+
+impl Gate {
+    /// Takes an estimate, or is denied, and holds what it took for `lasts`, like
+    /// [`Limiter::hold`](crate::Limiter::hold). The token is of the limits that were asked: if none
+    /// was, because they are off or the key is on a list, there is none.
+    ///
+    /// ```
+    /// use sluicegate::{Ask, Config, Registry, Span, Usage};
+    ///
+    /// let config = "limits: {user: {policies: [fixed_window 900/h as tokens], allow: [root]}, team: {policies: [fixed_window 5000/h as tokens]}}";
+    /// let registry = Registry::open(&Config::parse(config, "limits.yaml")?)?;
+    /// let both = registry.gate("user").and(registry.gate("team"))?;
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let ask = Ask::new("alice").cost(800).and(Ask::new("red").cost(800));
+    /// let grant = both.hold(ask, Span::MINUTE).await?;
+    /// let settled = both.settle(grant.token().unwrap(), Usage::of("tokens", 100)).await?;
+    /// assert_eq!(settled.policy(0).unwrap().remaining(), Some(800));
+    /// assert_eq!(settled.policy(1).unwrap().remaining(), Some(4_900));
+    ///
+    /// let listed = registry.gate("user").hold("root", Span::MINUTE).await?;
+    /// assert!(listed.is_allowed() && listed.token().is_none());
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Like [`Limiter::hold`](crate::Limiter::hold) and [`Gate::check`].
+    pub fn hold<'a>(
+        &'a self,
+        ask: impl Into<Ask<'a>>,
+        lasts: impl Into<Span>,
+    ) -> impl Future<Output = Result<Grant, Error>> + Send + 'a {
+        let (ask, lasts) = (ask.into(), lasts.into());
+        async move { self.grant(&ask, Hold { id: random_id()?, lasts }).await }
+    }
+
+    /// [`Gate::hold`] under an id that the caller makes, like
+    /// [`Limiter::hold_as`](crate::Limiter::hold_as).
+    ///
+    /// # Errors
+    /// Like [`Limiter::hold_as`](crate::Limiter::hold_as) and [`Gate::check`].
+    pub fn hold_as<'a>(
+        &'a self,
+        ask: impl Into<Ask<'a>>,
+        lasts: impl Into<Span>,
+        id: HoldId,
+    ) -> impl Future<Output = Result<Grant, Error>> + Send + 'a {
+        let (ask, lasts) = (ask.into(), lasts.into());
+        async move { self.grant(&ask, Hold { id, lasts }).await }
+    }
+
+    /// [`Gate::hold`] without waiting.
+    ///
+    /// # Errors
+    /// Like [`Gate::hold`] and [`Gate::check_now`].
+    pub fn hold_now<'a>(
+        &self,
+        ask: impl Into<Ask<'a>>,
+        lasts: impl Into<Span>,
+    ) -> Result<Grant, Error> {
+        self.grant_now(&ask.into(), Hold { id: random_id()?, lasts: lasts.into() })
+    }
+
+    /// [`Gate::hold_as`] without waiting.
+    ///
+    /// # Errors
+    /// Like [`Gate::hold_as`] and [`Gate::check_now`].
+    pub fn hold_as_now<'a>(
+        &self,
+        ask: impl Into<Ask<'a>>,
+        lasts: impl Into<Span>,
+        id: HoldId,
+    ) -> Result<Grant, Error> {
+        self.grant_now(&ask.into(), Hold { id, lasts: lasts.into() })
+    }
+
+    async fn grant(&self, ask: &Ask<'_>, hold: Hold) -> Result<Grant, Error> {
+        let resolved = Guard::into_inner(self.resolved());
+        match resolved.route(&self.shared, &self.cell, ask, Purpose::Admit)? {
+            Route::Ask(limiter, reduced) => {
+                limiter.grant(reduced.as_ref().unwrap_or(ask), hold).await
+            }
+            Route::Bypass { allowed, by } => {
+                Ok(Grant::of_nothing(bypassed(allowed, by, ask.key(), Operation::Check)))
+            }
+        }
+    }
+
+    fn grant_now(&self, ask: &Ask<'_>, hold: Hold) -> Result<Grant, Error> {
+        match self.resolved().route(&self.shared, &self.cell, ask, Purpose::Admit)? {
+            Route::Ask(limiter, reduced) => {
+                limiter.grant_now(reduced.as_ref().unwrap_or(ask), hold)
+            }
+            Route::Bypass { allowed, by } => {
+                Ok(Grant::of_nothing(bypassed(allowed, by, ask.key(), Operation::Check)))
+            }
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! The limits that were charged together, by their names.
+
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use lru::LruCache;
+use sluicegate_core::{HoldToken, LimitName};
+
+use super::cell::Cell;
+use super::target::Target;
+
+/// A bounded cache of cells for several limits by name: to open limits together takes longer than to
+/// settle by them.
+pub(super) struct Joined(Mutex<LruCache<Vec<LimitName>, Arc<Cell>>>);
+
+impl Joined {
+    const MOST: NonZeroUsize = NonZeroUsize::MIN.saturating_add(255);
+
+    /// The cell of a token's limits, all of which there are.
+    pub(super) fn cell(&self, token: &HoldToken) -> Arc<Cell> {
+        let names: Vec<LimitName> = token.limits().cloned().collect();
+        let mut cells = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let cell = cells.get_or_insert(names, || {
+            let targets = token.limits().map(|name| Target::Named(name.as_str().into()));
+            Arc::new(Cell::new(targets.collect::<Vec<_>>()))
+        });
+        Arc::clone(cell)
+    }
+}
+
+impl Default for Joined {
+    fn default() -> Self {
+        // Without room for all ahead of use.
+        let mut cells = LruCache::unbounded();
+        cells.resize(Self::MOST);
+        Self(Mutex::new(cells))
+    }
+}
+
+impl fmt::Debug for Joined {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Joined").finish_non_exhaustive()
+    }
+}

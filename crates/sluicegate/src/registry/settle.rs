@@ -1,0 +1,105 @@
+//! Settling what any limit of a registry holds.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use sluicegate_core::{Decision, Error, HoldToken, Span};
+
+use super::charged::has_policy;
+use super::{Gate, Registry};
+use crate::usage::Usage;
+
+impl Registry {
+    /// Settles what a request holds, like [`Gate::settle`], whatever gate it was asked at: the token
+    /// names the limits. That takes limits that the registry knows by name, and not those of
+    /// [`Registry::keyed`] or of other gates that have their numbers from code.
+    ///
+    /// ```
+    /// use sluicegate::{Ask, Config, Registry, RequestErrorKind, Span, Usage};
+    ///
+    /// let of = |text: &str| Config::parse(text, "limits.yaml");
+    /// let registry = Registry::open(&of("limits: {llm: {policies: [fixed_window 9000/h as tokens]}}")?)?;
+    /// let llm = registry.gate("llm");
+    /// let hold = || Ok::<_, sluicegate::Error>(llm.hold_now(Ask::new("acme").cost(1_000), Span::MINUTE)?.into_token());
+    /// let (first, second) = (hold()?.unwrap(), hold()?.unwrap());
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// assert_eq!(registry.settle(&first, Usage::of("tokens", 412)).await?.remaining(), Some(7_588));
+    ///
+    /// registry.replace(&of("limits: {search: {policies: [gcra 9/s]}}")?)?;
+    /// let gone = registry.settle(&second, Usage::nothing()).await.unwrap_err();
+    /// assert_eq!(gone.as_request().map(|error| error.kind()), Some(RequestErrorKind::UnknownLimit));
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Like [`Gate::settle`].
+    pub async fn settle(&self, token: &HoldToken, usage: Usage<'_>) -> Result<Decision, Error> {
+        let gate = self.gate_of(token)?;
+        gate.settle_unless(token, &usage, |limit, policy| self.has_policy(limit, policy)).await
+    }
+
+    /// [`Registry::settle`] without waiting.
+    ///
+    /// # Errors
+    /// Like [`Registry::settle`] and [`Gate::check_now`].
+    #[expect(clippy::needless_pass_by_value, reason = "as the one that waits")]
+    pub fn settle_now(&self, token: &HoldToken, usage: Usage<'_>) -> Result<Decision, Error> {
+        let has_policy = |limit: Option<&str>, policy: &str| self.has_policy(limit, policy);
+        self.gate_of(token)?.settle_now_unless(token, &usage, has_policy)
+    }
+
+    /// Lets what a request holds live on, like [`Gate::renew`], whatever gate it was asked at.
+    ///
+    /// ```
+    /// use sluicegate::{Config, Registry, Span};
+    ///
+    /// let registry = Registry::open(&Config::default())?;
+    /// let grant = registry.gate("demo").hold_now("alice", Span::SECOND)?;
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let renewed = registry.renew(grant.token().unwrap(), Span::MINUTE).await?;
+    /// assert_eq!(renewed.hold().map(|hold| hold.lasts), Some(Span::MINUTE));
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Like [`Gate::renew`].
+    pub fn renew<'a>(
+        &'a self,
+        token: &'a HoldToken,
+        lasts: impl Into<Span>,
+    ) -> impl Future<Output = Result<Decision, Error>> + Send + 'a {
+        let lasts = lasts.into();
+        async move { self.gate_of(token)?.renew(token, lasts).await }
+    }
+
+    /// [`Registry::renew`] without waiting.
+    ///
+    /// # Errors
+    /// Like [`Registry::renew`] and [`Gate::check_now`].
+    pub fn renew_now(&self, token: &HoldToken, lasts: impl Into<Span>) -> Result<Decision, Error> {
+        self.gate_of(token)?.renew_now(token, lasts)
+    }
+
+    /// The gate of a token's limits, if they are there.
+    fn gate_of(&self, token: &HoldToken) -> Result<Gate, Error> {
+        let current = self.shared.current();
+        if let Some(gone) = token.limits().find(|name| current.entry(name.as_str()).is_none()) {
+            return Err(self.shared.gone(gone.as_str()));
+        }
+        let mut limits = token.limits();
+        let cell =
+            match (limits.next().and_then(|name| current.entry(name.as_str())), limits.next()) {
+                (Some(entry), None) => Arc::clone(&entry.cell),
+                _ => self.shared.joined.cell(token),
+            };
+        Ok(Gate::new(Arc::clone(&self.shared), cell))
+    }
+
+    /// Whether a limit that is named has a policy, be it a limit that wasn't charged.
+    fn has_policy(&self, limit: Option<&str>, policy: &str) -> bool {
+        let known = limit.and_then(|limit| self.limit(limit));
+        known.is_some_and(|known| has_policy(&known.limit, policy))
+    }
+}
