@@ -4,7 +4,7 @@
 use sluicegate::{
     Ask, HoldFound, HoldToken, Limiter, MemoryStore, Span, Store, TimeSource, Timestamp, Usage,
 };
-use sluicegate_conformance::schedules::{Dice, each, each_awaited};
+use sluicegate_conformance::schedules::{Dice, each};
 
 const START: u64 = 1_700_000_000_000_000;
 const PER_SECOND: u64 = 10;
@@ -100,6 +100,7 @@ fn holders_in_the_embedded_store_never_use_more_than_the_limit() {
 #[tokio::test]
 #[cfg(feature = "redis")]
 async fn holders_on_servers_never_use_more_than_the_limit() {
+    use sluicegate_conformance::schedules::each_awaited;
     use sluicegate_testkit::servers::{Server, available};
 
     for binary in available().unwrap() {
