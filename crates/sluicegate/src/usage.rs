@@ -83,7 +83,7 @@ impl<'a> Usage<'a> {
         Self::others(Others::Nothing)
     }
 
-    /// All that was charged was used: nothing is given back, and the record is settled.
+    /// All that was charged was used: nothing is given back but what is in flight, and the record is gone.
     pub fn as_charged() -> Self {
         Self::others(Others::AsCharged)
     }

@@ -123,11 +123,23 @@ fn an_id_of_the_caller_s_is_in_use_until_its_record_ends() {
     assert_eq!(token, HoldToken::new(id, [("llm".parse().unwrap(), "acme")]).unwrap());
     assert_eq!(kind(&hold("acme").unwrap_err()), RequestErrorKind::Conflict);
     assert!(hold("other").unwrap().token().is_some(), "ids are of their subject");
-    assert!(limiter.settle_now(&token, Usage::as_charged()).unwrap().is_allowed());
+    assert!(limiter.settle_now(&token, Usage::of("fixed_window", 1)).unwrap().is_allowed());
     assert_eq!(kind(&hold("acme").unwrap_err()), RequestErrorKind::Conflict);
     clock.advance(seconds(10));
     assert!(hold("acme").unwrap().is_allowed());
     assert_eq!(left(&limiter), [7], "neither conflict was charged");
+}
+
+/// Who releases a hold without a word has nothing to be told again.
+#[test]
+fn what_is_settled_as_it_was_charged_leaves_no_record() {
+    let (limiter, _) = limiter(&["fixed_window 9/h"]);
+    let id = HoldId::from_bytes([7; 16]);
+    let token = limiter.hold_as_now("acme", seconds(10), id).unwrap().into_token().unwrap();
+    let settle = || limiter.settle_now(&token, Usage::as_charged()).unwrap().hold_found();
+    assert_eq!([settle(), settle()], [Some(HoldFound::Live), Some(HoldFound::Unknown)]);
+    assert!(limiter.hold_as_now("acme", seconds(10), id).unwrap().is_allowed());
+    assert_eq!(left(&limiter), [7]);
 }
 
 #[test]
@@ -141,8 +153,8 @@ fn what_makes_no_sense_is_an_error_that_says_what_to_change() {
         (limiter.renew_now(&other, Span::MINUTE), "of limit `search`, not `llm`"),
         (limiter.settle_now(&token, Usage::of("token", 1)), "its policies are requests, tokens"),
         (limiter.settle_now(&token, Usage::of("tokens", 1 << 53)), "from 0 to 9007199254740991"),
-        (limiter.renew_now(&token, Span::ZERO), "it must last from 1ms to 1d"),
-        (limiter.hold_now("acme", seconds(86_401)).map(Into::into), "it must last from 1ms to 1d"),
+        (limiter.renew_now(&token, Span::ZERO), "it lasts from 1ms to 1d"),
+        (limiter.hold_now("acme", seconds(86_401)).map(Into::into), "it lasts from 1ms to 1d"),
         (limiter.hold_now(&too_long, Span::MINUTE).map(Into::into), "shorten the key"),
         (limiter.hold_now(Ask::new("acme").cost(0), Span::MINUTE).map(Into::into), "from 1 to"),
     ];
