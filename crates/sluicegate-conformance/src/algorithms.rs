@@ -64,19 +64,15 @@ impl Kind {
     ];
 
     /// All of them.
-    pub const HELD: [Self; 11] = [
-        Self::TokenBucket,
-        Self::Gcra,
-        Self::LeakyBucket,
-        Self::Shaper,
-        Self::Smooth,
-        Self::WarmUp,
-        Self::FixedWindow,
-        Self::SlidingWindow,
-        Self::SlidingCounter,
-        Self::SlidingLog,
-        Self::Concurrency,
-    ];
+    pub const HELD: [Self; Self::ALL.len() + 1] = {
+        let mut all = [Self::Concurrency; Self::ALL.len() + 1];
+        let mut index = 0;
+        while index < Self::ALL.len() {
+            all[index] = Self::ALL[index];
+            index += 1;
+        }
+        all
+    };
 
     /// Whether units can be taken ahead by who spends them without asking.
     #[must_use]

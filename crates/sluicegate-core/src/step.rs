@@ -276,7 +276,9 @@ fn decide(
     let mut kept = 0;
     if let Some((hold, charged)) = request.holds().zip(charged) {
         kept = holding::leave(limit, hold, now, charged, held, books);
-        decision = holding::holding(decision, hold, kept);
+        if kept != 0 {
+            decision = decision.with_hold(*hold);
+        }
     }
     if operation == Operation::Reset {
         held.iter_mut().filter(|held| !matches!(held, Some(Held::Leased(_)))).for_each(|held| {

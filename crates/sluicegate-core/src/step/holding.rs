@@ -5,7 +5,6 @@ use smallvec::SmallVec;
 use super::judge::Judge;
 use super::{Held, PerPolicy, Step, decide};
 use crate::book::{Book, HeldUnits, HoldRecord, RecordContent};
-use crate::decision::Decision;
 use crate::failure::{Error, RequestError};
 use crate::hold::{Hold, HoldFound, HoldId, Used};
 use crate::kernel::{Admission, Charge, Now, Overflow, Rule, Taken};
@@ -292,9 +291,4 @@ pub(super) fn charged(
         })
     });
     charged.collect()
-}
-
-/// The decision with what it holds.
-pub(super) fn holding(decision: Decision, hold: &Hold, parts: u64) -> Decision {
-    if parts == 0 { decision } else { decision.with_hold(*hold) }
 }
