@@ -1,4 +1,5 @@
-//! The records of what is held of one subject, and their stored format.
+//! The records of what is held of one subject, and their stored format; and beside them what is remembered
+//! of requests that had an id.
 //!
 //! | bytes | a book |
 //! | --- | --- |
@@ -20,13 +21,15 @@ use std::collections::{BTreeSet, HashMap};
 
 use smallvec::SmallVec;
 
+use crate::decision::Decision;
 use crate::hold::HoldId;
 use crate::kernel::permits::{self, Permits};
 use crate::kernel::{ID_BYTES, NUMBER_BYTES};
 use crate::limit::{Identity, Limit};
 use crate::number::MAX_EXACT;
+use crate::repeats::Repeats;
 
-/// The records of what is held of one subject under one limit.
+/// The records of what is held of one subject under one limit, and of its requests that had an id.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Book {
     records: HashMap<HoldId, HoldRecord>,
@@ -36,6 +39,7 @@ pub struct Book {
     bytes: usize,
     /// The units that are held of each policy, and were not settled.
     units: SmallVec<[(Identity, u64); 2]>,
+    pub(crate) repeats: Repeats,
 }
 
 /// What one request holds.
@@ -94,13 +98,29 @@ impl Book {
     /// Whether there is no record.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.records.is_empty()
+        self.records.is_empty() && self.repeats.is_empty()
+    }
+
+    /// Whether any request is known by its id.
+    #[must_use]
+    pub fn has_repeats(&self) -> bool {
+        !self.repeats.is_empty()
     }
 
     /// When the last record ends, in µs since the epoch; 0 if there is none.
     #[must_use]
     pub fn last_end(&self) -> u64 {
+        self.last_hold_end().max(self.repeats.last_end())
+    }
+
+    fn last_hold_end(&self) -> u64 {
         self.ends.last().map_or(0, |(until, _)| *until)
+    }
+
+    /// Forgets what is held, as a reset does: the ids of requests stay. Gives whether anything was held.
+    pub fn forget_holds(&mut self) -> bool {
+        let forgotten = Self { repeats: std::mem::take(&mut self.repeats), ..Self::default() };
+        !std::mem::replace(self, forgotten).is_empty()
     }
 
     /// Whether there is room for another record once those are gone that have ended.
@@ -183,21 +203,23 @@ impl Book {
     /// The bytes that it takes on the heap.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
-        self.records.capacity() * SLOT_BYTES + self.records.len() * END_BYTES + self.bytes
+        let holds = self.records.capacity() * SLOT_BYTES + self.records.len() * END_BYTES + self.bytes;
+        holds + self.repeats.heap_bytes()
     }
 
-    /// The bytes that another record adds to [`Book::heap_bytes`] at most.
+    /// The bytes that another record of each sort adds to [`Book::heap_bytes`] at most.
     #[must_use]
     pub fn growth_bytes(&self) -> usize {
         let grows = self.records.len() == self.records.capacity();
         let slots = if grows { self.records.capacity().max(FEWEST_SLOTS) + 1 } else { 0 };
-        slots * SLOT_BYTES + END_BYTES + Limit::MAX_POLICIES * ENTRY_BYTES
+        let hold = slots * SLOT_BYTES + END_BYTES + Limit::MAX_POLICIES * ENTRY_BYTES;
+        hold + self.repeats.growth_bytes(Decision::kept_bytes(Limit::MAX_POLICIES))
     }
 
-    /// Encodes the records.
+    /// Encodes the records of what is held.
     pub(crate) fn write(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
-        push(&mut bytes, self.last_end());
+        push(&mut bytes, self.last_hold_end());
         for (until, id) in &self.ends {
             let Some(record) = self.records.get(id) else { continue };
             push(&mut bytes, *until);
@@ -207,7 +229,7 @@ impl Book {
         bytes
     }
 
-    /// Decodes records; `None` if they make no sense.
+    /// Decodes records of what is held; `None` if they make no sense.
     pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
         let mut reader = Reader(bytes);
         let _last = reader.number()?;
@@ -334,10 +356,10 @@ impl HoldRecord {
 /// What a settled record has of a policy that was not to give anything back.
 const NOTHING: u64 = MAX_EXACT + 1;
 
-struct Reader<'b>(&'b [u8]);
+pub(crate) struct Reader<'b>(pub(crate) &'b [u8]);
 
 impl<'b> Reader<'b> {
-    fn array<const N: usize>(&mut self) -> Option<&'b [u8; N]> {
+    pub(crate) fn array<const N: usize>(&mut self) -> Option<&'b [u8; N]> {
         let (array, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
         Some(array)
@@ -348,11 +370,11 @@ impl<'b> Reader<'b> {
         Some(bytes.iter().fold(0, |number, &byte| number << 8 | u64::from(byte)))
     }
 
-    fn number(&mut self) -> Option<u64> {
+    pub(crate) fn number(&mut self) -> Option<u64> {
         self.whole().filter(|number| *number <= MAX_EXACT)
     }
 
-    fn text(&mut self) -> Option<&'b [u8]> {
+    pub(crate) fn text(&mut self) -> Option<&'b [u8]> {
         let length = u16::from_be_bytes(*self.array()?);
         let (text, rest) = self.0.split_at_checked(length.into())?;
         self.0 = rest;
@@ -360,7 +382,7 @@ impl<'b> Reader<'b> {
     }
 }
 
-fn push(bytes: &mut Vec<u8>, number: u64) {
+pub(crate) fn push(bytes: &mut Vec<u8>, number: u64) {
     bytes.extend_from_slice(&number.to_be_bytes()[1..]);
 }
 

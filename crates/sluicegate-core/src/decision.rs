@@ -3,6 +3,7 @@
 mod derived;
 mod held;
 mod joint;
+mod kept;
 mod outcome;
 
 use std::fmt;
@@ -139,6 +140,8 @@ pub struct Notes {
     /// A bounded store had no room for a new key: it denied the request, or, if only shadow
     /// policies had a state to store, dropped that state.
     pub full: bool,
+    /// The request had been asked before, under [its id](crate::Request::once): nothing was charged now.
+    pub repeat: bool,
 }
 
 impl Decision {
@@ -158,7 +161,7 @@ impl Decision {
             instant,
             allowed,
             source: Source::Store,
-            notes: Notes { restamped: false, discarded: false, full: false },
+            notes: Notes { restamped: false, discarded: false, full: false, repeat: false },
             binding,
             forgotten: None,
         }

@@ -28,6 +28,7 @@ use crate::kernel::{
 use crate::limit::{Identity, Limit, Member};
 use crate::number::MAX_EXACT;
 use crate::receipt::{Change, PartReceipt, Receipt};
+use crate::repeats::Repeats;
 use crate::request::Request;
 use crate::step::{Held, Step, step_with_books};
 
@@ -106,10 +107,9 @@ pub fn step_values(
     // What holds nothing reads none of what is held.
     let needs_books = request.needs_books(limit);
     let read = |record: &Record<'_>| {
-        record.book().unwrap_or_else(|| {
-            discarded = true;
-            Book::default()
-        })
+        let (book, is_torn) = record.book();
+        discarded |= is_torn;
+        book
     };
     let mut books: SmallVec<[Book; 1]> = records.iter().filter(|_| needs_books).map(read).collect();
     let mut step = step_with_books(limit, request, now, &mut held, &mut books)?;
@@ -120,7 +120,7 @@ pub fn step_values(
     }
     if step.forgets() {
         // Also of policies that are not asked here.
-        step.decision.set_forgotten(values.iter().any(Option::is_some));
+        step.decision.set_forgotten(records.iter().any(Record::has_more_than_repeats));
     }
     let writes = records.iter().enumerate().map(|(part, record)| {
         let changed = |(index, member): &(usize, &Member)| {
@@ -252,10 +252,19 @@ impl<'v> Record<'v> {
         (state.map(Held::State), is_unreadable)
     }
 
-    /// The records of what is held; `None` if they can't be read.
-    fn book(&self) -> Option<Book> {
-        let entry = self.entry(Book::IDENTITY, Book::KIND);
-        entry.map_or_else(|| Some(Book::default()), |entry| Book::read(&entry.body))
+    /// The records of what is held and of requests with an id, and whether any can't be read.
+    fn book(&self) -> (Book, bool) {
+        let holds = self.entry(Book::IDENTITY, Book::KIND).map(|entry| Book::read(&entry.body));
+        let repeats = self.entry(Repeats::IDENTITY, Repeats::KIND);
+        let repeats = repeats.map(|entry| Repeats::read(&entry.body));
+        let is_torn = matches!(holds, Some(None)) || matches!(repeats, Some(None));
+        let mut book = holds.flatten().unwrap_or_default();
+        book.repeats = repeats.flatten().unwrap_or_default();
+        (book, is_torn)
+    }
+
+    fn has_more_than_repeats(&self) -> bool {
+        self.is_torn || self.entries.iter().any(|entry| !entry.is_of_repeats())
     }
 
     /// The value after a step, with the entries of other versions that are still useful, and the book
@@ -271,14 +280,19 @@ impl<'v> Record<'v> {
         let mut value = encode(limit, part, held);
         let mut life = step.lives.get(part).copied().unwrap_or(0);
         if let Some(book) = book {
-            let body = Cow::Owned(book.write());
-            let entry = Entry { kind: Book::KIND, identity: Book::IDENTITY, retention: 0, body };
-            life = life.max(entry.useful_until().saturating_sub(now.micros));
-            entry.write(&mut value);
+            let holds = (Book::KIND, Book::IDENTITY, book.write());
+            let repeats = (Repeats::KIND, Repeats::IDENTITY, book.repeats.write());
+            for (kind, identity, body) in [holds, repeats] {
+                let entry = Entry { kind, identity, retention: 0, body: Cow::Owned(body) };
+                if entry.body.len() > NUMBER_BYTES {
+                    life = life.max(entry.useful_until().saturating_sub(now.micros));
+                    entry.write(&mut value);
+                }
+            }
         }
         let is_ours = |entry: &Entry<'_>| {
             let is_book = entry.kind == Book::KIND && entry.identity == Book::IDENTITY;
-            is_book && book.is_some()
+            (is_book || entry.is_of_repeats()) && book.is_some()
                 || limit.members().iter().any(|member| {
                     let rule = member.policy().rule();
                     member.part() == part
@@ -289,7 +303,7 @@ impl<'v> Record<'v> {
         };
         for entry in self.entries.iter().filter(|entry| !is_ours(entry)) {
             let left = entry.useful_until().saturating_sub(now.micros);
-            if left > 0 && !step.forgets() {
+            if left > 0 && (!step.forgets() || entry.is_of_repeats()) {
                 entry.write(&mut value);
                 life = life.max(left);
             }
@@ -374,6 +388,11 @@ impl<'v> Entry<'v> {
         let (body, rest) = rest.split_at_checked(length).filter(|_| length >= NUMBER_BYTES)?;
         let identity = Identity::from_bytes([a, b, c, d]);
         Some((Self { kind, identity, retention, body: Cow::Borrowed(body) }, rest))
+    }
+
+    /// Whether it is about requests with an id, which a reset leaves alone.
+    fn is_of_repeats(&self) -> bool {
+        self.kind == Repeats::KIND && self.identity == Repeats::IDENTITY
     }
 
     /// Until when the entry is useful to a program that knows its policy, in µs since the epoch.

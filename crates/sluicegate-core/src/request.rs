@@ -6,6 +6,7 @@ use crate::lease::Leasing;
 use crate::limit::Limit;
 use crate::number::{Cost, MAX_EXACT};
 use crate::receipt::Receipt;
+use crate::request_id::Once;
 use crate::time::{Span, Timestamp};
 
 /// One request to a limit that a store has opened.
@@ -30,6 +31,7 @@ pub struct Request<'a> {
     wants_receipt: bool,
     leasing: Option<&'a Leasing<'a>>,
     hold: Option<&'a Hold>,
+    once: Option<Once>,
 }
 
 /// What a request asks for. Exhaustive, because a store has to answer all of it.
@@ -130,6 +132,7 @@ impl<'a> Request<'a> {
             wants_receipt: false,
             leasing: None,
             hold: None,
+            once: None,
         }
     }
 
@@ -206,6 +209,14 @@ impl<'a> Request<'a> {
         self
     }
 
+    /// Gives a check, a charge or a partial grant an id: once it was allowed, a repeat of it is answered with
+    /// the same decision and charged nothing, whatever became of what it took. A denial is not remembered.
+    /// Only where one call of the store decides: not if its subjects lie in several slots of a cluster.
+    pub const fn once(mut self, once: Once) -> Self {
+        self.once = Some(once);
+        self
+    }
+
     /// The same request for another operation.
     pub const fn operation(mut self, operation: Operation) -> Self {
         self.action = Action::Decide(operation);
@@ -218,6 +229,7 @@ impl<'a> Request<'a> {
         self.wants_receipt = false;
         self.leasing = None;
         self.hold = None;
+        self.once = None;
         self
     }
 
@@ -230,6 +242,12 @@ impl<'a> Request<'a> {
     /// The same request, which holds nothing.
     pub const fn without_hold(mut self) -> Self {
         self.hold = None;
+        self
+    }
+
+    /// The same request without an id.
+    pub const fn without_once(mut self) -> Self {
+        self.once = None;
         self
     }
 
@@ -304,6 +322,13 @@ impl<'a> Request<'a> {
         self.hold
     }
 
+    /// The id of the request, and for how long a repeat is known.
+    #[must_use]
+    #[inline]
+    pub const fn asks_once(&self) -> Option<Once> {
+        self.once
+    }
+
     /// Whether the request is about records of what is held: it leaves one, or goes by one.
     #[must_use]
     #[inline]
@@ -311,12 +336,12 @@ impl<'a> Request<'a> {
         self.hold.is_some() || matches!(self.action, Action::Settle { .. } | Action::Renew { .. })
     }
 
-    /// Whether a store needs the records of what is held to answer the request: it is about those, or the
-    /// limit counts what is in flight.
+    /// Whether a store needs the records of a subject to answer the request: it is about what is held, it has
+    /// an id, or the limit counts what is in flight.
     #[must_use]
     #[inline]
     pub fn needs_books(&self, limit: &Limit) -> bool {
-        self.is_about_holds() || limit.has_permits()
+        self.is_about_holds() || self.once.is_some() || limit.has_permits()
     }
 
     /// The cost under the policy at `index` of the limit.
@@ -334,6 +359,9 @@ impl<'a> Request<'a> {
         match self.hold {
             Some(hold) => self.validate_hold(hold, limit)?,
             None => self.validate_without_hold(limit)?,
+        }
+        if let Some(once) = self.once {
+            once.validate(self, limit)?;
         }
         self.validate_apart_from_holds(limit)
     }

@@ -3,6 +3,7 @@
 pub(crate) mod holding;
 mod judge;
 mod lease;
+mod repeat;
 
 use smallvec::SmallVec;
 
@@ -77,7 +78,7 @@ impl Step {
 /// # Errors
 /// [`Error::Request`] if the costs don't fit the limit, if its policies don't support the
 /// operation, or if a state can't hold the cost or debt. [`RequestErrorKind::Unsupported`] for what is
-/// about holds: that is for [`step_with_books`].
+/// about holds or has an id: that is for [`step_with_books`].
 pub fn step(
     limit: &Limit,
     request: &Request<'_>,
@@ -87,11 +88,11 @@ pub fn step(
     step_with_books(limit, request, now, held, &mut [])
 }
 
-/// [`step`] for requests that hold what they take, and for those that settle it.
+/// [`step`] for requests that hold what they take, for those that settle it, and for requests with an id.
 ///
 /// `books` has the records of the subject of each part of the limit; afterwards it has what the store
-/// should keep, of the parts that [`Step::books`] names. A reset ends all of them: a store that
-/// [forgets](Step::forgets) the subjects forgets their records too.
+/// should keep, of the parts that [`Step::books`] names. A reset ends all that is held: a store that
+/// [forgets](Step::forgets) the subjects [forgets that](Book::forget_holds) too.
 ///
 /// ```
 /// use sluicegate_core::{Book, Hold, HoldId, Limit, Now, Request, Span, Used, step_with_books};
@@ -112,8 +113,9 @@ pub fn step(
 /// ```
 ///
 /// # Errors
-/// Those of [`step`]; [`RequestErrorKind::Conflict`] for a hold whose id is in use, and
-/// [`RequestErrorKind::Full`] where a subject has as many holds as it may.
+/// Those of [`step`]; [`RequestErrorKind::Conflict`] for a hold whose id is in use, and for a request whose
+/// id is that of one which asked something else; [`RequestErrorKind::Full`] where a subject has as many holds
+/// or ids as it may.
 pub fn step_with_books(
     limit: &Limit,
     request: &Request<'_>,
@@ -139,7 +141,7 @@ pub fn step_with_books(
 }
 
 /// [`step`] for a store that has decided about a request itself, over the states as they were: so it says
-/// the same. What is held under an id, and counted by that, is that store's business.
+/// the same. What is held or known under an id, and counted by that, is that store's business.
 ///
 /// # Errors
 /// Those of [`step`].
@@ -149,7 +151,7 @@ pub fn step_again(
     now: Now,
     held: &mut [Option<Held>],
 ) -> Result<Step, Error> {
-    let request = request.without_hold();
+    let request = request.without_hold().without_once();
     match request.action() {
         Action::Decide(operation) => {
             request.validate_apart_from_holds(limit)?;
@@ -164,6 +166,7 @@ fn needs_books(limit: &Limit, request: &Request<'_>, held: &[Option<Held>]) -> b
     let is_reset = request.action() == Action::Decide(Operation::Reset);
     let mut members = limit.members().iter().zip(held);
     request.is_about_holds()
+        || request.asks_once().is_some()
         || !is_reset
             && members.any(|(member, held)| {
                 matches!(member.policy().rule(), Rule::Permits(_))
@@ -175,7 +178,7 @@ fn needs_books(limit: &Limit, request: &Request<'_>, held: &[Option<Held>]) -> b
 fn no_books(limit: &Limit) -> RequestError {
     RequestError::new(
         RequestErrorKind::Unsupported,
-        format!("limit `{}` is in a store that can't hold units under an id", limit.name()),
+        format!("limit `{}` is in a store that can neither hold units nor know requests by their ids", limit.name()),
     )
 }
 
@@ -212,6 +215,9 @@ fn decide(
     held: &mut [Option<Held>],
     books: &mut [Book],
 ) -> Result<Step, Error> {
+    if let Some(step) = repeat::answer(limit, request, now, books)? {
+        return Ok(step);
+    }
     if let Some(hold) = request.holds() {
         holding::can_leave(limit, hold, now, books)?;
     }
@@ -280,6 +286,7 @@ fn decide(
             decision = decision.with_hold(*hold);
         }
     }
+    kept |= repeat::keep(limit, request, now, &decision, books);
     if operation == Operation::Reset {
         held.iter_mut().filter(|held| !matches!(held, Some(Held::Leased(_)))).for_each(|held| {
             *held = None;

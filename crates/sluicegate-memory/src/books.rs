@@ -1,4 +1,4 @@
-//! What is held of a request's subjects, in the tables of a limit's parts.
+//! What is held of a request's subjects, and known of requests by their ids, in the tables of a limit's parts.
 
 use std::iter::Peekable;
 use std::ops::Add as _;
@@ -16,7 +16,7 @@ use crate::fingerprint::Fingerprint;
 use crate::opened_policy::OpenedPolicy;
 
 /// The books of a request's subjects, one for each part of the limit; none if the request is not about
-/// what is held.
+/// what is held and has no id.
 #[derive(Default)]
 pub(crate) struct Books<'o>(SmallVec<[Option<Entry<'o, BookCell>>; 1]>);
 
@@ -55,7 +55,7 @@ impl<'o> Books<'o> {
 
     /// The room that a request may need for another record in each.
     pub(crate) fn needed(&mut self, request: &Request<'_>, books: &[Book]) -> Load {
-        if request.holds().is_none() {
+        if request.holds().is_none() && request.asks_once().is_none() {
             return Load::NONE;
         }
         let needed = self.entries().zip(books).map(|(entry, book)| entry.needs_more(book));

@@ -52,6 +52,12 @@ pub(crate) trait Cell: Default + Send + Sized + 'static {
     /// The units that are forgotten with the state.
     fn used(&self, rule: &Self::Rule, scales: &Scales, now: Now) -> u64;
 
+    /// Forgets what a reset does, of a state of which something stays: gives whether there was any of that.
+    /// `None` where all of it is to go.
+    fn forget(&mut self) -> Option<bool> {
+        None
+    }
+
     /// Bytes outside the slot that an admission adds to a state at most.
     fn growth_bytes(_state: &Self::State) -> usize {
         0
@@ -229,7 +235,8 @@ impl Cell for LogCell {
     }
 }
 
-/// What is held of a subject: where the records are moves with the slot.
+/// What is held of a subject, and known of its requests by their ids: where the records are moves with the
+/// slot.
 #[derive(Debug, Default)]
 pub(crate) struct BookCell(Book);
 
@@ -254,6 +261,11 @@ impl Cell for BookCell {
     /// As if everything were used: what is held is not to be lost before what was.
     fn used(&self, (): &(), _: &Scales, _: Now) -> u64 {
         NEVER
+    }
+
+    /// The ids of requests stay.
+    fn forget(&mut self) -> Option<bool> {
+        self.0.has_repeats().then(|| self.0.forget_holds())
     }
 
     fn growth_bytes(book: &Book) -> usize {

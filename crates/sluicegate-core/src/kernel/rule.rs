@@ -92,6 +92,11 @@ impl Rule {
         whole_micros(ticks, match_kernel!(Self, self, kernel => kernel.ticks_per_micro()))
     }
 
+    /// The ticks that µs come to in [`Kernel::reset_ticks`].
+    pub(crate) fn ticks_of_micros(&self, micros: u64) -> u64 {
+        micros.saturating_mul(match_kernel!(Self, self, kernel => kernel.ticks_per_micro()))
+    }
+
     /// Whether the rule supports reservations: the bucket family and warm-up.
     #[must_use]
     pub fn can_reserve(&self) -> bool {
