@@ -151,7 +151,9 @@ impl<K: Eq + Hash, F: Fn(usize) -> K> Shelf<'_, K, F> {
     fn write(&mut self, books: Vec<Book>, step: &Step) {
         for (part, book) in books.into_iter().enumerate() {
             if step.forgets() {
-                self.books.remove(&(self.key)(part));
+                if let Some(kept) = self.books.get_mut(&(self.key)(part)) {
+                    kept.forget_holds();
+                }
             } else if step.books & (1 << part) != 0 {
                 self.books.insert((self.key)(part), book);
             }

@@ -10,6 +10,7 @@ mod answer;
 mod compare;
 mod holding;
 mod leasing;
+mod once;
 mod operation;
 mod target;
 
@@ -18,6 +19,7 @@ pub use answer::{Answer, PolicyAnswer};
 pub use compare::{differences, settlement_differences};
 pub use holding::Settlement;
 pub use leasing::{Leasing, Outstanding};
+pub use once::Repeat;
 pub use operation::{Clock, Costs, Operation};
 
 use std::collections::HashMap;
@@ -26,6 +28,7 @@ use sluicegate_core::{Algorithm, DeniedCharge, Enforcement, Hold, MAX_EXACT, Pol
 
 use crate::algorithms::{self, Account, Patience, Report, Verdict};
 use holding::Holds;
+use once::Known;
 
 /// A limit with the state of all its keys.
 #[derive(Clone, Debug)]
@@ -34,10 +37,11 @@ pub struct Model {
     policies: Vec<Named>,
     keys: HashMap<Vec<u8>, HashMap<String, Box<dyn Account>>>,
     holds: Holds,
+    known: Known,
 }
 
 /// A policy with the name it has inside its limit, which is the identity of its state.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 struct Named {
     name: String,
     policy: Policy,
@@ -75,7 +79,13 @@ impl Model {
     /// The same with a say in what happens when the clock steps back.
     #[must_use]
     pub fn with_clock(policies: Vec<Policy>, clock: Clock) -> Self {
-        Self { clock, policies: name_all(policies), keys: HashMap::new(), holds: Holds::default() }
+        Self {
+            clock,
+            policies: name_all(policies),
+            keys: HashMap::new(),
+            holds: Holds::default(),
+            known: Known::new(),
+        }
     }
 
     /// Replaces the policies. A policy with a name, an algorithm and a window that were there
@@ -234,6 +244,7 @@ impl Model {
             granted: answer.granted,
             lease,
             holds,
+            repeat: Repeat::No,
             policies,
         })
     }

@@ -21,6 +21,7 @@
 //! ```
 
 mod holds;
+mod ids;
 mod leases;
 mod policies;
 mod requests;

@@ -203,7 +203,8 @@ impl Book {
     /// The bytes that it takes on the heap.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
-        let holds = self.records.capacity() * SLOT_BYTES + self.records.len() * END_BYTES + self.bytes;
+        let holds =
+            self.records.capacity() * SLOT_BYTES + self.records.len() * END_BYTES + self.bytes;
         holds + self.repeats.heap_bytes()
     }
 

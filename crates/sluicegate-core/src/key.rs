@@ -10,6 +10,7 @@ use std::str::FromStr;
 use crate::limit::Member;
 use crate::name::LimitName;
 use crate::request::TimeSource;
+use crate::request_id::RequestId;
 
 /// The prefix of all keys of one installation: 1 to 32 printable ASCII characters except
 /// space and `{ } % ~`.
@@ -138,6 +139,23 @@ impl StoreKey {
     pub fn write_holds(&self, subject: &[u8], key: &mut Vec<u8>) {
         self.write(subject, key);
         key.extend_from_slice(b":holds");
+    }
+
+    /// Appends the key of what is known of a request about a subject by its id, in the same slot, to `key`.
+    /// No policy's name has the sign before the id.
+    pub fn write_request(&self, subject: &[u8], id: RequestId, key: &mut Vec<u8>) {
+        self.write_ids(subject, key);
+        key.push(b'#');
+        for byte in id.to_bytes() {
+            key.extend_from_slice(&hexadecimal(byte));
+        }
+    }
+
+    /// Appends the key of how many ids of requests a subject has, in the same slot, to `key`. No policy
+    /// has it, as with [holds](StoreKey::write_holds).
+    pub fn write_ids(&self, subject: &[u8], key: &mut Vec<u8>) {
+        self.write(subject, key);
+        key.extend_from_slice(b":ids");
     }
 
     /// A glob pattern that matches the keys of this limit and no others.

@@ -127,7 +127,10 @@ impl Once {
             "a request with an id can't want a lease too".to_owned()
         } else if !(least..=most).contains(&self.lasts) {
             let name = limit.name();
-            format!("an id under limit `{name}` can't last {}: it lasts from {least} to {most}", self.lasts)
+            format!(
+                "an id under limit `{name}` can't last {}: it lasts from {least} to {most}",
+                self.lasts
+            )
         } else {
             return Ok(());
         };

@@ -178,7 +178,10 @@ fn needs_books(limit: &Limit, request: &Request<'_>, held: &[Option<Held>]) -> b
 fn no_books(limit: &Limit) -> RequestError {
     RequestError::new(
         RequestErrorKind::Unsupported,
-        format!("limit `{}` is in a store that can neither hold units nor know requests by their ids", limit.name()),
+        format!(
+            "limit `{}` is in a store that can neither hold units nor know requests by their ids",
+            limit.name()
+        ),
     )
 }
 

@@ -55,8 +55,7 @@ pub fn with_record(id: HoldId, life: Span, program: &mut Vec<u8>) {
     let parts = program[end + 1];
     program[KEYS] += parts;
     // No other lane knows holds.
-    let is_injected = program[LANE] >= INJECTED;
-    program[LANE] = Lane::General as u8 + if is_injected { INJECTED } else { 0 };
+    program[LANE] = Lane::General as u8 + program[LANE] / INJECTED * INJECTED;
     program.splice(end..end, bytes);
 }
 

@@ -29,6 +29,7 @@ mod format;
 mod hold;
 mod joint;
 mod link;
+mod once;
 mod opened;
 mod program;
 mod redis_url;

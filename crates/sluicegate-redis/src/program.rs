@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | 4 | tag, which the reply repeats |
 //! | 7 | the last µs, by the server's clock, in which anybody waits for the reply |
-//! | 1 | the [`Lane`] that may be tried; with [`INJECTED`] added, the time to judge by is given |
+//! | 1 | the [`Lane`] that may be tried; with [`INJECTED`] added, the time to judge by is given; with [`ONCE`], an id |
 //! | 1 | keys |
 //! | 2 | how many calls, each with keys of its own, have this program |
 //! | 2 | how many callers each of them stands for |
@@ -45,6 +45,7 @@ use sluicegate_core::{
 
 use crate::format::{Format, Item};
 use crate::hold;
+use crate::once;
 use crate::twin::{BOUNDARIES, Lane, Twin};
 
 /// How many of a kernel's own numbers stand before the cost: as many as a plain check needs.
@@ -89,6 +90,9 @@ const BACK: usize = TIMES + 2;
 
 /// Added to a lane: the time to judge by comes with the call.
 pub(crate) const INJECTED: u8 = 16;
+
+/// Added to a lane: the request has an id.
+pub(crate) const ONCE: u8 = 32;
 
 /// Added to an operation: a holder of leases wants or tells something.
 pub(crate) const LEASING: u8 = 64;
@@ -217,6 +221,7 @@ impl Program {
             write_leasing(leasing, &mut bytes);
             bytes.extend_from_slice(&end);
         }
+        once::with_id(limit, request, &mut bytes);
         if let Some((id, life)) = hold::record_of(limit, request) {
             hold::with_record(id, life, &mut bytes);
         }

@@ -23,9 +23,10 @@ const HEAD: [Template; 6] = [
     Template::new(include_str!("lua/hold.lua")),
 ];
 /// After them.
-const TAIL: [Template; 3] = [
+const TAIL: [Template; 4] = [
     Template::new(include_str!("lua/lease.lua")),
     Template::new(include_str!("lua/tail.lua")),
+    Template::new(include_str!("lua/once.lua")),
     Template::new(include_str!("lua/batch.lua")),
 ];
 /// The words of the kernels' modules are checked while this is compiled.

@@ -126,6 +126,8 @@ pub enum Refusal {
     NotLeasable,
     /// A hold whose id is that of another one.
     IdInUse,
+    /// A request whose id is that of one which asked something else.
+    AsksOtherwise,
     /// Units in flight that nobody would hold.
     NeedsHold,
 }
@@ -141,6 +143,7 @@ impl fmt::Display for Refusal {
                 "only plain buckets and fixed windows can be leased: ask without leasing"
             }
             Self::NeedsHold => "what is in flight has to be held: ask for a hold",
+            Self::AsksOtherwise => "the id is that of another request: take a new one",
             Self::IdInUse => "the id is that of another hold: take a new one",
         })
     }

@@ -2,6 +2,7 @@
 
 use sluicegate_core::Lease;
 
+use super::once::Repeat;
 use crate::algorithms::Retry;
 
 /// One decision. All durations count from the time of judgement.
@@ -21,6 +22,8 @@ pub struct Answer {
     pub lease: Option<Lease>,
     /// Whether it left a record of what it took, for who asked for one.
     pub holds: bool,
+    /// Whether it was given before, to a request with the same id.
+    pub repeat: Repeat,
     /// One answer per policy, in their order.
     pub policies: Vec<PolicyAnswer>,
 }

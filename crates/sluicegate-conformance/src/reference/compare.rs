@@ -7,6 +7,7 @@ use sluicegate_core::{
 
 use super::answer::{Answer, PolicyAnswer};
 use super::holding::Settlement;
+use super::once::Repeat;
 use super::operation::{Costs, Operation};
 use crate::algorithms::{Refusal, Retry};
 
@@ -93,7 +94,7 @@ fn is_of(refusal: &Refusal, error: &RequestError) -> bool {
         Refusal::NotReservable | Refusal::NotLeasable | Refusal::NeedsHold => {
             RequestErrorKind::Unsupported
         }
-        Refusal::IdInUse => RequestErrorKind::Conflict,
+        Refusal::IdInUse | Refusal::AsksOtherwise => RequestErrorKind::Conflict,
     };
     error.kind() == expected
 }
@@ -101,6 +102,14 @@ fn is_of(refusal: &Refusal, error: &RequestError) -> bool {
 fn between_answers(expected: &Answer, got: &Decision) -> Vec<String> {
     let mut differences = Differences(Vec::new());
     differences.note("allowed", &expected.allowed, &got.is_allowed());
+    differences.note("repeat", &(expected.repeat != Repeat::No), &got.is_repeat());
+    if expected.repeat == Repeat::Renumbered {
+        differences.note("holds", &expected.holds, &got.hold().is_some());
+        if let Some(granted) = expected.granted {
+            differences.note("granted", &granted, &got.granted());
+        }
+        return differences.0;
+    }
     differences.note("binding", &expected.binding, &got.binding_index());
     differences.note("wait", &expected.wait_us, &got.wait().as_micros());
     differences.note("retry", &expected.retry, &retry(got.retry_after()));

@@ -72,7 +72,8 @@ pub async fn what_is_not_leased_is_answered_like_the_model<S: Store>(store: &S) 
     .await;
 }
 
-/// The same for requests that hold what they take, and for who settles that.
+/// The same for requests that hold what they take, for who settles that, and for requests with an id that
+/// come again.
 pub async fn holds_answer_like_the_model<S: Store>(store: &S) {
     let plan = Plan { kinds: Kind::HELD.to_vec(), max_policies: 4, ..Plan::default() };
     each_awaited("holds", count_for(store), async |seed| {
@@ -89,10 +90,11 @@ pub async fn holds_answer_like_the_model<S: Store>(store: &S) {
                     opened = reopen(policies);
                     continue;
                 }
-                HoldStep::Ask { now_us, key, operation, hold, expected } => {
+                HoldStep::Ask { now_us, key, operation, hold, once, expected } => {
                     let (operation, costs) = operation.for_store();
                     let asked = Request::new(operation, key).costs(costs).at(timestamp(*now_us));
                     let asked = hold.as_ref().map_or(asked, |hold| asked.hold(hold));
+                    let asked = once.map_or(asked, |once| asked.once(once));
                     differences(expected, &opened.ask(asked).wait().await)
                 }
                 HoldStep::Settle { now_us, key, id, how, expected } => {

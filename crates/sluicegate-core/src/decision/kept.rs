@@ -14,7 +14,9 @@ use super::{Decision, NEVER, Notes, Numbers, Said};
 use crate::hold::{Hold, HoldId};
 use crate::kernel::ID_BYTES;
 use crate::limit::{Identity, Limit, Member};
+use crate::policy::Enforcement;
 use crate::request::Request;
+use crate::time::Timestamp;
 
 const HEAD_BYTES: usize = 8 + 8 + 1 + 1 + HoldId::BYTES;
 const POLICY_BYTES: usize = (ID_BYTES - 1) + 1 + 5 * 8 + 4;
@@ -71,6 +73,26 @@ impl Decision {
             decision = decision.with_hold(Hold { id, ..*hold });
         }
         Some(decision.again())
+    }
+
+    /// The decision on a request that was allowed before, of which no more is known than that, when, and of
+    /// one that took up to a number how many units: each policy says what it does of a fresh key. For stores.
+    pub fn of_known(
+        limit: &Limit,
+        request: &Request<'_>,
+        taken_at: Timestamp,
+        granted: Option<u64>,
+    ) -> Self {
+        let numbers = limit.members().iter().map(|member| numbers_of(member, &[])).collect();
+        let costs = |is_counted: fn(&Member) -> bool| {
+            let members = limit.members().iter().enumerate();
+            let counted = members.filter(move |(_, member)| is_counted(member));
+            counted.map(|(index, _)| request.cost_of(limit, index)).max().unwrap_or(0)
+        };
+        let enforced = costs(|member| member.policy().enforcement() == Enforcement::Enforced);
+        let cost = if enforced > 0 { enforced } else { costs(|_| true) };
+        let (granted, at) = (granted.unwrap_or(cost), taken_at.as_micros());
+        Self::new(limit.clone(), numbers, true, granted, at, None).again()
     }
 
     /// The same decision as the answer to a request that was asked again. For stores.

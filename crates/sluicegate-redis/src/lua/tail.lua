@@ -292,4 +292,6 @@ if operation == RESERVE and allowed then
   for _, s in ipairs(subjects) do reply[#reply + 1] = s.written or false end
 end
 if hold then reply[#reply + 1], reply[#reply + 2] = kept, given end
-return reply
+return reply, granted
+end -- of decide
+

@@ -2,11 +2,12 @@
 
 use sluicegate_core::kernel::{HEAD_BYTES, ID_BYTES, LISTED_FROM, Leased, NUMBER_BYTES, Slot};
 use sluicegate_core::record::retention;
-use sluicegate_core::{Book, Leasing, MAX_EXACT, Span};
+use sluicegate_core::{Book, Leasing, MAX_EXACT, Repeats, Span};
 
 use crate::constant::{Constant, Words, size, whole};
 use crate::format::{Format, Item};
 use crate::hold;
+use crate::once;
 use crate::program::{self, OPERATIONS};
 use crate::reply;
 use crate::twin::{Lane, MODULES, Module, PAIR, SHAPER, SMOOTH};
@@ -53,6 +54,20 @@ const HOLDS: Words = &[
     ("HOLDS_LOOKED_THROUGH", size(Book::LOOKED_THROUGH)),
 ];
 
+const IDS: Words = &[
+    ("ONCE_LANE", whole(program::ONCE as u64)),
+    ("ONCE", Constant::Format(once::ONCE)),
+    ("ONCE_SIZE", size(once::ONCE.size())),
+    ("ONCE_HEAD", Constant::Format(once::HEAD)),
+    ("ONCE_HEAD_SIZE", size(once::HEAD.size())),
+    ("NO_WORD", whole(once::NO_WORD as u64)),
+    ("IDS", Constant::Format(once::IDS)),
+    ("IDS_SIZE", size(once::IDS.size())),
+    ("IDS_MOST", size(Repeats::MOST)),
+    ("IDS_GROUPS", size(once::GROUPS)),
+    ("IDS_LONGEST", whole(once::LONGEST.as_micros())),
+];
+
 const PROGRAM: Words = &[
     ("GENERAL_LANE", whole(Lane::General as u64)),
     ("SHORTEST_LANE", whole(Lane::Shortest as u64)),
@@ -94,11 +109,14 @@ const REPLY: Words = &[
     ("ASK_AGAIN", Constant::Whole(reply::ASK_AGAIN)),
     ("FULL", Constant::Whole(reply::FULL)),
     ("IN_USE", Constant::Whole(reply::IN_USE)),
+    ("REPEATED", Constant::Whole(reply::REPEATED)),
+    ("ASKS_OTHERWISE", Constant::Whole(reply::ASKS_OTHERWISE)),
+    ("FULL_OF_IDS", Constant::Whole(reply::FULL_OF_IDS)),
     ("READING", Constant::Format(reply::READING)),
     ("READING_NEVER", whole(reply::NEVER)),
 ];
 
-const GROUPS: [Words; 4] = [STORED, HOLDS, PROGRAM, REPLY];
+const GROUPS: [Words; 5] = [STORED, HOLDS, IDS, PROGRAM, REPLY];
 
 /// What a word stands for; `None` for a word that is none of these.
 pub(super) const fn find(word: &str) -> Option<Constant> {

@@ -161,7 +161,14 @@ impl Scripted {
         let subject = request.key();
         let mut keys = self.keys(subject);
         let is_reset = request.action() == Action::Decide(Operation::Reset);
-        if hold.is_some() || request.needs_books(&self.limit) || is_reset {
+        if let Some(once) = request.asks_once() {
+            let names = StoreKey::new(&KeyPrefix::default(), self.limit.name(), &TimeSource::Store);
+            let mut more = [Vec::new(), Vec::new()];
+            names.write_request(subject, once.id, &mut more[0]);
+            names.write_ids(subject, &mut more[1]);
+            keys.extend(more);
+        }
+        if hold.is_some() || request.is_about_holds() || self.limit.has_permits() || is_reset {
             keys.push(self.holds_key(subject));
         }
         let max_clock_back = match self.clock {
