@@ -39,7 +39,8 @@ pub(crate) use settle::{renewal, settlement};
 ///   error.
 /// - [`Error::Store`]: the store failed, and [`LimiterBuilder::on_store_failure`] doesn't allow or
 ///   deny instead. A call whose outcome is unknown (it timed out after it was sent) is never sent
-///   again; it counts as charged.
+///   again; it counts as charged. Who gives it an [id](Ask::request_id) can ask again, and
+///   [`layers::Retry`](crate::layers::Retry) does so by itself.
 ///
 /// Every operation has two methods: an async one, for any store, and one that ends in `_now`, for
 /// stores that answer immediately. Checks allocate nothing. Cloning is cheap, and clones share
@@ -300,6 +301,10 @@ impl<S: Store> Limiter<S> {
     ) -> Result<Request<'r>, Error> {
         let costs = ask.costs(self.limit(), each)?;
         let request = Request::new(operation, ask.key()).also(also).costs(costs).at(ask.time());
+        let request = match ask.once()? {
+            Some(once) => request.once(once),
+            None => request,
+        };
         Ok(match operation {
             Operation::Reserve { .. } => request.with_receipt(),
             _ => request,

@@ -101,6 +101,12 @@ impl Decision {
         self
     }
 
+    /// The same decision as if it were the first one, for who never knew of an id. For layers that ask again.
+    pub const fn without_repeat(mut self) -> Self {
+        self.notes.repeat = false;
+        self
+    }
+
     /// Whether the request had been asked before, under [its id](Request::once): this is what was
     /// decided then, and nothing was charged now.
     #[must_use]

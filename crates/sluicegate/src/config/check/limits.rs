@@ -64,7 +64,7 @@ impl Checker<'_> {
         parent: &str,
         around: Around<'_>,
     ) -> Option<LimitConfig> {
-        const FIELDS: [&str; 12] = [
+        const FIELDS: [&str; 13] = [
             "policies",
             "enabled",
             "key",
@@ -76,6 +76,7 @@ impl Checker<'_> {
             "deadline",
             "deny_cache",
             "leases",
+            "retry_unknown",
             "replicas",
         ];
         if matches!(node.value, Value::Null) {
@@ -117,6 +118,7 @@ impl Checker<'_> {
         });
         let deadline = given("deadline").map(|(node, path)| self.deadline(node, &path));
         let deny_cache = given("deny_cache").map(|(node, path)| self.switch(node, &path));
+        let retry_unknown = given("retry_unknown").map(|(node, path)| self.switch(node, &path));
         let mut leases = given("leases").map(|(node, path)| self.leases(node, &path));
         let replicas = given("replicas").map(|(node, path)| {
             let deadline = deadline.unwrap_or(Some(Config::DEADLINE));
@@ -163,6 +165,7 @@ impl Checker<'_> {
             on_store_failure: on_store_failure.unwrap_or_default_if_absent()?,
             deadline: Some(deadline.unwrap_or(Some(Config::DEADLINE))?),
             deny_cache: deny_cache.unwrap_or(Some(Switch::Off))?,
+            retry_unknown: retry_unknown.unwrap_or(Some(Switch::Off))?,
             leases: leases.unwrap_or(Some(LeaseOptions::NONE))?,
             replicas: replicas.map_or(Some(None), |checked| checked.map(Some))?,
         };

@@ -210,8 +210,9 @@ impl<L: OpenedLimit> FallbackLimit<L> {
                 also(&error, "as many keys as can be owe it something, so none is added").into()
             );
         }
-        // What is held here nobody could settle with the store.
-        let decision = shares.whole().decide(request.without_receipt().without_hold())?;
+        // What is held here nobody could settle with the store, and an id would be unknown to it.
+        let here = request.without_receipt().without_hold().without_once();
+        let decision = shares.whole().decide(here)?;
         if takes {
             for (part, (name, subject)) in self.subjects(&request).enumerate() {
                 let (units, until) = local::admitted(part, &request, &decision);
