@@ -30,6 +30,9 @@ pub(crate) struct Answer<'a> {
     /// Of a partial grant: the units that the caller may use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) granted: Option<u64>,
+    /// Whether the request had been asked before: this is what was answered then.
+    #[serde(default, skip_serializing_if = "is_false")]
+    repeat: bool,
     /// Of a reset: whether there was a state, which is forgotten now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) forgotten: Option<bool>,
@@ -84,6 +87,7 @@ impl<'a> Answer<'a> {
             wait_ms: decision.wait().as_millis_ceil(),
             wait_us: decision.wait().as_micros(),
             granted: None,
+            repeat: decision.is_repeat(),
             forgotten: decision.forgotten(),
             policies: decision.policies().map(PolicyAnswer::new).collect(),
         }

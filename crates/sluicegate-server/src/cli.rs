@@ -195,6 +195,11 @@ pub(crate) struct AskArgs {
     #[arg(long, value_name = "N")]
     pub(crate) cost: Vec<CostArg>,
 
+    /// An id of 1 to 255 bytes: for a minute, the same request with the same id is answered as before and
+    /// charged nothing (check, charge, take)
+    #[arg(long, value_name = "ID")]
+    pub(crate) request_id: Option<String>,
+
     #[command(flatten)]
     pub(crate) setup: SetupArgs,
 

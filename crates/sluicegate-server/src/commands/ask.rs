@@ -64,6 +64,10 @@ async fn ask_gate(
     cost: &AskedCost,
 ) -> Result<Decision, Error> {
     let ask = cost.ask(args.key.as_encoded_bytes());
+    let ask = match &args.request_id {
+        Some(id) => ask.request_id(id),
+        None => ask,
+    };
     match verb {
         Verb::Acquire { within } => gate.acquire(ask, within).await,
         Verb::Charge => gate.charge(ask).await,

@@ -132,6 +132,11 @@ impl Services {
             403 if is_guarded => call(&self.without_token, "demo", "alice"),
             403 => call(&self.local, "demo", "mallory"),
             404 => call(&self.local, "nobody", "alice"),
+            409 => {
+                let ask = |cost: u64| json!({"limit": "user", "key": path, "request_id": "one", "cost": cost});
+                assert_eq!(self.local.post(path, ask(1).to_string()).status, 200);
+                self.local.post(path, ask(2).to_string())
+            }
             413 => self.local.post(path, "x".repeat(100_000)),
             429 => call(&self.local, "demo", "spent"),
             503 => call(&self.without_store, "demo", "alice"),
@@ -213,7 +218,7 @@ fn every_example_is_valid_and_the_service_takes_it() {
             requests += 1;
         }
     }
-    assert_eq!(requests, 28);
+    assert_eq!(requests, 29);
 }
 
 /// Shadows, waits, logs with several windows and what is unbounded.
@@ -240,6 +245,8 @@ fn whatever_there_is_to_say_of_a_policy_is_described() {
         ("/v1/check", json!({"limit": "odd", "key": "a", "cost": {"shaper": 1, "log": 1}})),
         ("/v1/check", several),
         ("/v1/take", json!({"limit": "user", "key": "a"})),
+        ("/v1/check", json!({"limit": "user", "key": "b", "request_id": "one"})),
+        ("/v1/check", json!({"limit": "user", "key": "b", "request_id": "one"})),
         ("/v1/refund", json!({"limit": "user", "key": "a"})),
         ("/v1/reset", json!({"limit": "user", "key": "a"})),
     ] {
@@ -275,6 +282,9 @@ fn what_the_document_rejects_the_service_rejects() {
         json!({"limit": "demo", "key": "a", "cost": {}}),
         json!({"limit": "demo", "key": "a", "cost": null}),
         json!({"limit": "demo", "key": "a", "limits": []}),
+        json!({"limit": "demo", "key": "a", "request_id": ""}),
+        json!({"limit": "demo", "key": "a", "request_id": "x".repeat(256)}),
+        json!({"limits": [{"limit": "demo", "key": "a", "request_id": "x"}]}),
         json!({"limit": "demo", "key": "a", "within": "2"}),
         json!({"limits": []}),
         json!({"limits": vec![json!({"limit": "demo", "key": "a"}); 17]}),
