@@ -1,7 +1,7 @@
 //! Key names in a shared store: injective, bounded in length, and one cluster slot per subject.
 //!
 //! A key is `PREFIX:LIMIT:{SUBJECT}`, or `PREFIX:LIMIT:{SUBJECT}:POLICY:IDENTITY` for a state that
-//! has a key of its own, or `PREFIX:LIMIT:{SUBJECT}:holds` for the records of what is held. The braces hold the subject alone, so all limits of one subject share a
+//! has a key of its own, `PREFIX:LIMIT:{SUBJECT}:holds` for the records of what is held, or `PREFIX:LIMIT:{SUBJECT}:ids#ID` for what was decided under a request id. The braces hold the subject alone, so all limits of one subject share a
 //! slot.
 
 use std::fmt;

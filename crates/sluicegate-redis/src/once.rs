@@ -40,7 +40,7 @@ pub(crate) const NO_WORD: u32 = u32::MAX;
 /// A group of ids: when the last of them ends, and how many they are.
 pub(crate) const IDS: Format = Format(&[&[Item::Numbers(1), Item::Whole(4)]]);
 /// How many groups there are at most.
-pub(crate) const GROUPS: usize = 16;
+pub(crate) const GROUPS: usize = 32;
 /// For how long a group can live.
 pub(crate) const LONGEST: Span = match Span::from_micros(Once::MAX_LASTS.as_micros() / 4 * 5) {
     Ok(longest) => longest,
