@@ -6,8 +6,8 @@ use std::vec;
 
 use smallvec::SmallVec;
 
-use sluicegate_core::kernel::Now;
 use sluicegate_core::Request;
+use sluicegate_core::kernel::Now;
 
 use crate::budget::Load;
 use crate::cell::BookCell;

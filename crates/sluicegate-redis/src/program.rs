@@ -218,7 +218,7 @@ impl Program {
             bytes.extend_from_slice(&end);
         }
         if let Some((id, life)) = hold::record_of(limit, request) {
-            hold::with_record(id, life, &mut bytes);
+            hold::with_hold(id, life, &mut bytes);
         }
         bytes
     }
