@@ -342,7 +342,7 @@ fn policy_of(numbers: &str) -> Vec<Policy> {
 #[test]
 fn leases_beside_what_is_held_are_judged_alike() {
     let (mut leased, mut settled) = (0, 0);
-    each("leases beside holds", 400, |seed| {
+    each("leases beside holds", 60, |seed| {
         let mut dice = Dice::new(seed);
         let clock = if dice.one_in(2) { CLOCK } else { Clock::Injected };
         let policies = policy_of(dice.pick(&NUMBERS));
@@ -455,7 +455,7 @@ fn leases_beside_what_is_held_are_judged_alike() {
             settled += usize::from(got.is_ok_and(|got| got.hold_found() == Some(HoldFound::Live)));
         }
     });
-    assert!(leased > 500 && settled > 1_000, "{leased} leases, {settled} settlements");
+    assert!(leased > 50 && settled > 100, "{leased} leases, {settled} settlements");
 }
 
 fn random_bytes(dice: &mut Dice) -> [u8; 16] {

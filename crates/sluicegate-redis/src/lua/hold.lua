@@ -196,9 +196,10 @@ if hold then
   -- Moves what a policy holds to the slot for its new life.
   function hold.move(p, leases)
     local found = record_of(p.subject.part)
+    local is_restamped = p.restamped
     p.changed, p.restamped = nil, nil
     local entry = found.is_there and not found.is_settled and found.entries[p.id]
-    if not entry or not p.bound then return end
+    if not entry or not p.bound or is_restamped then return end
     local units, at, unit, refill, slot = unpack(HELD_UNITS, entry)
     local moved = leases.move(p, slot, units, hold.ends, hold.tag)
     if moved then

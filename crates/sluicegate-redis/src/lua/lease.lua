@@ -192,7 +192,7 @@ end
 
 -- Moves held units to a slot that ends then, in the state as it is stored; says to which.
 function leases.move(p, tag, units, ends, new_tag)
-  if not p.bound or p.restamped or ends <= p.at or ends > MAX then return end
+  if ends <= p.at or ends > MAX then return end
   local is_there = false
   for _, slot in ipairs(p.holds) do is_there = is_there or slot[3] == tag and slot[2] >= units end
   local was = is_there and remove(p.was_held, tag, units)
@@ -295,7 +295,7 @@ function leases.forget(p)
       live[#live + 1] = slot
     end
   end
-  p.slots, p.found, p.bound = live, false, nil
+  p.slots, p.found, p.holds, p.bound = live, false, nil, nil
   local stands = p.kernel.stand(p)
   if stands then pin(p) end
   return stands
