@@ -191,7 +191,7 @@ impl<'o> Call<'o> {
         let buckets = held.len();
         let needed = needed + self.books.needed(request, &shelves, buckets);
         self.join_bounds(&mut held, &mut shelves);
-        let mut books: Vec<Book> =
+        let mut books: SmallVec<[Book; 1]> =
             shelves.iter_mut().map(|shelf| std::mem::take(&mut shelf.book)).collect();
         // Room is taken first and given back when not needed: at the cap nobody is evicted for a
         // request that is denied after all.
@@ -271,7 +271,12 @@ impl<'o> Call<'o> {
     }
 
     /// Takes them apart again, to be kept beside the books.
-    fn part_bounds(&self, held: &[Option<Held>], books: Vec<Book>, shelves: &mut [Shelf]) {
+    fn part_bounds(
+        &self,
+        held: &[Option<Held>],
+        books: SmallVec<[Book; 1]>,
+        shelves: &mut [Shelf],
+    ) {
         for (shelf, book) in shelves.iter_mut().zip(books) {
             shelf.book = book;
         }
