@@ -169,11 +169,7 @@ fn audit(seed: u64, bucket: Bucket, target: &mut impl Target) -> u64 {
                     used.push((now, units));
                 }
             }
-            3 => {
-                if target.take(now, units) {
-                    used.push((now, units));
-                }
-            }
+            3 => used.extend(target.take(now, units).then_some((now, units))),
             4 if !holds.is_empty() => {
                 let (number, ..) = dice.pick(&holds);
                 target.renew(now, number, dice.pick(&lives));

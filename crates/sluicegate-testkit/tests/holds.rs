@@ -205,11 +205,7 @@ fn continue_with(held: &mut [Taken], index: usize) -> Taken {
     Taken { id: *id, at: *at, units: *units, ends, before: before.clone(), after: after.clone() }
 }
 
-type Both = (
-    Result<sluicegate_conformance::reference::Answer, sluicegate_conformance::reference::Refusal>,
-    Result<sluicegate_core::Decision, Error>,
-    &'static str,
-);
+type Both = (Result<Answer, Refusal>, Result<Decision, Error>, &'static str);
 
 fn peek(scripted: &mut Scripted, model: &mut Model, now: u64, after: &'static str) -> Both {
     let expected = model.apply(now, SUBJECT, &Asked::Peek { costs: Told::All(1) });

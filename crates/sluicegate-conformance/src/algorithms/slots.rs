@@ -35,7 +35,7 @@ impl Place {
             width *= 2;
         }
         let end = now + life;
-        let until = if end % width == 0 { end } else { end - end % width + width };
+        let until = end.next_multiple_of(width);
         let id = u128::from_be_bytes(hold.id.to_bytes());
         let (first, second, third) = (id >> 80, (id >> 32) % (1 << 48), id % (1 << 32));
         let sum = first + second + third + u128::from(until % (1 << 50));
