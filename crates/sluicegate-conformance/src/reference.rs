@@ -55,6 +55,8 @@ struct Seat<'a> {
     units: u64,
     /// The units that it was charged, but not for a denial.
     taken: u64,
+    /// The slot in which they are held.
+    slot: Option<u64>,
     restamped: bool,
     verdict: Verdict,
 }
@@ -220,8 +222,11 @@ impl Model {
                 Outcome::ALLOWED
             }
         };
-        let policies = seats.iter().map(report).collect::<Result<_, _>>()?;
         let hold = hold.filter(|_| answer.allowed);
+        if let Some(hold) = hold {
+            holding::hold(&mut seats, now_us, hold)?;
+        }
+        let policies = seats.iter().map(report).collect::<Result<_, _>>()?;
         let stored = self.keys.get(key);
         let held = hold.and_then(|hold| holding::record(stored, now_us, hold, &seats));
         let holds = held.is_some();
@@ -263,7 +268,16 @@ impl Model {
             let (account, restamped) = self.account(now_us, key, named, operation)?;
             let at = account.newest().map_or(now_us, |newest| newest.max(now_us));
             let units = operation.units_for(index, named.policy.cost().get());
-            Ok(Seat { named, account, at, units, taken: 0, restamped, verdict: Verdict::ADMITTED })
+            Ok(Seat {
+                named,
+                account,
+                at,
+                units,
+                taken: 0,
+                slot: None,
+                restamped,
+                verdict: Verdict::ADMITTED,
+            })
         };
         self.policies.iter().enumerate().map(seat).collect()
     }

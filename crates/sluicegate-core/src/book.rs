@@ -13,7 +13,7 @@
 //! | 1 | whether it was settled |
 //! | 1 | policies that follow |
 //! | 4 | each: its identity; of a settled record 7 bytes more: what was given back, or 2^53 for nothing that was to be |
-//! | 28 | of a live one: units, their time of judgement, and a bucket's unit and refill |
+//! | 35 | of a live one: units, their time of judgement, a bucket's unit and refill, and the tag of the slot they are in, or 2^53 for none |
 //! | 2, … | and the numbers of the state as the request left it, after their length, |
 //! | 2, … | and as the request found it; both empty where they are of no use |
 
@@ -70,6 +70,9 @@ pub struct HeldUnits {
     pub at: u64,
     /// What a unit came to then, in ticks, and how many ticks flow back in a µs; of a bucket alone.
     pub flow: Option<(u64, u64)>,
+    /// The tag of the [slot](crate::kernel::Bound) that the units are in; of a bucket alone, and `None`
+    /// if they found no place in any.
+    pub slot: Option<u64>,
     /// The numbers of the state as the charge left it and as it found it, as they are stored; empty for
     /// none. `None` where they may be many, or are of no use: then a state never counts as unchanged.
     pub states: Option<Box<(Vec<u8>, Vec<u8>)>>,
@@ -248,7 +251,8 @@ impl RecordContent {
                 for entry in entries {
                     bytes.extend_from_slice(&entry.identity.to_bytes());
                     let (unit, refill) = entry.flow.unwrap_or_default();
-                    for number in [entry.units, entry.at, unit, refill] {
+                    let slot = entry.slot.unwrap_or(NOTHING);
+                    for number in [entry.units, entry.at, unit, refill, slot] {
                         push(bytes, number);
                     }
                     let (left, found) =
@@ -285,9 +289,10 @@ impl RecordContent {
             let [units, at, unit, refill] =
                 [reader.number()?, reader.number()?, reader.number()?, reader.number()?];
             let flow = Some((unit, refill)).filter(|flow| *flow != (0, 0));
+            let slot = Some(reader.whole()?).filter(|slot| *slot <= MAX_EXACT);
             let (left, found) = (reader.text()?, reader.text()?);
             let states = (!left.is_empty()).then(|| Box::new((left.to_vec(), found.to_vec())));
-            Some(HeldUnits { identity, units, at, flow, states })
+            Some(HeldUnits { identity, units, at, flow, slot, states })
         };
         (0..entries).map(entry).collect::<Option<_>>().map(Self::Live)
     }
@@ -330,6 +335,14 @@ impl HoldRecord {
         }
     }
 
+    /// The same, to change it.
+    pub(crate) fn units_mut(&mut self, identity: Identity) -> Option<&mut HeldUnits> {
+        match &mut self.content {
+            RecordContent::Live(entries) => entries.iter_mut().find(|it| it.identity == identity),
+            RecordContent::Settled(_) => None,
+        }
+    }
+
     /// What a policy gave back, of a record that was settled.
     pub(crate) fn given_of(&self, identity: Identity) -> Option<u64> {
         match &self.content {
@@ -341,7 +354,8 @@ impl HoldRecord {
     }
 }
 
-/// What a settled record has of a policy that was not to give anything back.
+/// What a settled record has of a policy that was not to give anything back, and a live one of units
+/// that are in no slot.
 const NOTHING: u64 = MAX_EXACT + 1;
 
 pub(crate) struct Reader<'b>(pub(crate) &'b [u8]);

@@ -158,17 +158,21 @@ pub(crate) fn receipt(
 }
 
 /// The numbers of a state, as they are stored; empty for none. `None` for one that can have many, and
-/// for one of which units are leased.
+/// for one of which units are leased. Of one of which units are held, those of its first bound.
 pub(crate) fn numbers_of(held: Option<&Held>) -> Option<Vec<u8>> {
     match held {
         None => Some(Vec::new()),
-        Some(Held::State(State::Log(_)) | Held::Leased(_) | Held::Reading(_)) => None,
-        Some(Held::State(state)) => {
-            let mut numbers = Vec::new();
-            state.write(&mut numbers);
-            Some(bytes_of(&numbers))
-        }
+        Some(Held::State(State::Log(_)) | Held::Reading(_)) => None,
+        Some(Held::Leased(leased)) if !leased.slots.is_empty() => None,
+        Some(Held::State(state)) => Some(bytes_of_state(state)),
+        Some(Held::Leased(leased)) => Some(bytes_of_state(&leased.state)),
     }
+}
+
+fn bytes_of_state(state: &State) -> Vec<u8> {
+    let mut numbers = Vec::new();
+    state.write(&mut numbers);
+    bytes_of(&numbers)
 }
 
 /// The state of a policy that is stored as these numbers; `None` for none, and where they are no state.
@@ -239,10 +243,11 @@ impl<'v> Record<'v> {
     #[must_use]
     pub fn held(&self, member: &Member) -> (Option<Held>, bool) {
         let (rule, identity) = (member.policy().rule(), member.identity());
-        if let Some(kind) = rule.leased_kind()
-            && let Some(entry) = self.entry(identity, kind)
-        {
-            let leased = entry.numbers().and_then(|numbers| Leased::read(rule, &numbers));
+        let of = |kind: Option<u8>| kind.and_then(|kind| self.entry(identity, kind));
+        let held = of(rule.held_kind());
+        if let Some(entry) = held.or_else(|| of(rule.leased_kind())) {
+            let read = if held.is_some() { Leased::read_held } else { Leased::read };
+            let leased = entry.numbers().and_then(|numbers| read(rule, &numbers));
             let is_unreadable = leased.is_none();
             return (leased.map(|leased| Held::Leased(Box::new(leased))), is_unreadable);
         }
@@ -298,7 +303,7 @@ impl<'v> Record<'v> {
                     member.part() == part
                         && member.identity() == entry.identity
                         && (rule.layout().kind() == entry.kind
-                            || rule.leased_kind() == Some(entry.kind))
+                            || [rule.leased_kind(), rule.held_kind()].contains(&Some(entry.kind)))
                 })
         };
         for entry in self.entries.iter().filter(|entry| !is_ours(entry)) {
@@ -322,13 +327,17 @@ impl<'v> Entry<'v> {
         Entry::new(rule.layout().kind(), member, retention(rule.retention()), &numbers)
     }
 
-    /// The entry for a policy's state of which units are leased.
+    /// The entry for a policy's state of which units are leased or held.
     #[must_use]
     pub fn of_leased(member: &Member, leased: &Leased) -> Entry<'static> {
         let rule = member.policy().rule();
         let mut numbers = Vec::new();
         leased.write(&mut numbers);
-        let kind = rule.leased_kind().unwrap_or_else(|| rule.layout().kind());
+        let kind = match leased.bound {
+            Some(_) => rule.held_kind(),
+            None => rule.leased_kind(),
+        };
+        let kind = kind.unwrap_or_else(|| rule.layout().kind());
         Entry::new(kind, member, leased_retention(retention(rule.retention())), &numbers)
     }
 

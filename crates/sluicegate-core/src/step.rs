@@ -10,9 +10,8 @@ use smallvec::SmallVec;
 use crate::book::Book;
 use crate::decision::{Decision, Notes};
 use crate::failure::{Error, RequestError, RequestErrorKind};
-use crate::kernel::{
-    Account, Kernel as _, Leased, Now, Overflow, Reading, Rule, Slot, State, Taken,
-};
+use crate::kernel::leased::Opened;
+use crate::kernel::{Account, Kernel as _, Leased, Now, Overflow, Reading, Rule, State, Taken};
 use crate::limit::Limit;
 use crate::receipt::Receipt;
 use crate::record;
@@ -26,7 +25,7 @@ use judge::{Charging, Judge};
 pub enum Held {
     /// A state.
     State(State),
-    /// A state of which some units are leased. Only stores that lease have any.
+    /// A state of which some units are leased, or held. Only stores that lease have leased ones.
     Leased(Box<Leased>),
     /// What the store reports about a log that it judged and charged itself.
     Reading(Reading),
@@ -200,7 +199,7 @@ pub fn admitted(
         // Just written: the newest time is the time of judgement.
         let micros = if let Some(Held::State(state)) = &held { state.newest() } else { 0 };
         let now = Now { micros, max_clock_back: None };
-        judge.accounts.push(open(member.policy().rule(), held, now)?.0);
+        judge.accounts.push(open(member.policy().rule(), held, now)?.account);
     }
     judge.pass_all(costs);
     let granted = judge.granted(costs);
@@ -260,6 +259,8 @@ fn decide(
             return Err(error.into());
         }
     };
+    let pins = request.holds().filter(|_| allowed);
+    let pins = pins.map(|hold| judge.hold(hold, operation, now));
     let lease = match (operation, request.leases()) {
         (Operation::Check, Some(leasing)) if allowed => judge.lease(costs, leasing, now),
         _ => None,
@@ -280,7 +281,7 @@ fn decide(
     let lives = judge.lives(now, changed);
     let charged = stored
         .filter(|_| allowed)
-        .map(|stored| holding::charged(&judge, operation, allowed, stored));
+        .map(|stored| holding::charged(&judge, operation, stored, pins.unwrap_or_default()));
     judge.close(held, changed);
     let mut kept = 0;
     if let Some((hold, charged)) = request.holds().zip(charged) {
@@ -380,16 +381,12 @@ fn read_slices(limit: &Limit, now: Now, held: &mut [Option<Held>]) -> Result<Ste
 
 /// Brings what is held for a policy to the time of judgement: the account, what is outstanding, and
 /// whether the state was restamped.
-fn open(
-    rule: &Rule,
-    held: Option<Held>,
-    now: Now,
-) -> Result<(Account<'_>, Vec<Slot>, bool), Overflow> {
+fn open(rule: &Rule, held: Option<Held>, now: Now) -> Result<Opened<'_>, Overflow> {
     let (account, restamped) = match held {
         Some(Held::Reading(reading)) => (Account::Read(reading), reading.restamped),
         Some(Held::Leased(leased)) => return leased.open(rule, now),
         Some(Held::State(state)) => Account::open(rule, Some(state), now)?,
         None => Account::open(rule, None, now)?,
     };
-    Ok((account, Vec::new(), restamped))
+    Ok(Opened { account, slots: Vec::new(), bound: None, restamped })
 }

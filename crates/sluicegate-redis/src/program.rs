@@ -223,7 +223,7 @@ impl Program {
         }
         once::with_id(limit, request, &mut bytes);
         if let Some((id, life)) = hold::record_of(limit, request) {
-            hold::with_record(id, life, &mut bytes);
+            hold::with_hold(id, life, &mut bytes);
         }
         bytes
     }

@@ -124,6 +124,16 @@ impl Rule {
         match_kernel!(Self, self, kernel => kind(kernel))
     }
 
+    /// The kind of an entry with a state of which units are held; `None` if such a state is like any
+    /// other.
+    #[must_use]
+    pub fn held_kind(&self) -> Option<u8> {
+        fn kind<K: Kernel>(kernel: &K) -> Option<u8> {
+            K::HELD.filter(|_| kernel.can_lease())
+        }
+        match_kernel!(Self, self, kernel => kind(kernel))
+    }
+
     /// Whether what is used flows back as time passes.
     pub(crate) fn drains(&self) -> bool {
         const fn drains<K: Kernel>(_: &K) -> bool {

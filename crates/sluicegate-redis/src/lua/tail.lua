@@ -85,16 +85,21 @@ for index = 1, count do
   end
   p.subject = s
   s.mine[p.id] = true
-  local found, leased = s.positions[p.id], nil
+  local found, leased, held = s.positions[p.id], nil, nil
   if p.kernel.leased then
     p.leased_id = string.char(p.kernel.leased) .. sub(p.id, 2)
     s.mine[p.leased_id] = true
     leased = s.positions[p.leased_id]
   end
-  if leased or leasing then leases = leases or makers.leases() end
-  p.place = leased or found
-  if leased then
-    p.found = leases.read(p, leased[1], leased[2])
+  if p.kernel.held and not p.shaper and not p.smooth then
+    p.held_id = string.char(p.kernel.held) .. sub(p.id, 2)
+    s.mine[p.held_id] = true
+    held = s.positions[p.held_id]
+  end
+  if leased or held or leasing or hold and hold.has_slots then leases = leases or makers.leases() end
+  p.place = held or leased or found
+  if held or leased then
+    p.found = leases.read(p, p.place[1], p.place[2], held)
   else
     p.found = found and p.kernel.read(p, found[1]) or false
   end
@@ -102,7 +107,7 @@ for index = 1, count do
   local stands = true
   if p.slots and operation == RESET then
     stands = leases.forget(p)
-  elseif p.slots then
+  elseif (p.slots or p.bound) and operation ~= RESET then
     stands = leases.stand(p)
   elseif operation ~= RESET then
     stands = p.kernel.stand(p)
@@ -192,6 +197,11 @@ for _, p in ipairs(policies) do
   end
 end
 
+local function admit(p, cost, act_in)
+  if p.bound then return leases.admit(p, cost, act_in) end
+  return p.kernel.admit(p, cost, act_in)
+end
+
 -- Charge, in memory.
 for _, p in ipairs(policies) do
   local passes = allowed
@@ -199,31 +209,44 @@ for _, p in ipairs(policies) do
   if p.shadow and (allowed or not p.kernel.counts_records) then passes = p.wait end
   local holds = true
   if operation == SETTLE then
-    holds = hold.settle(p, leases)
+    holds = hold.settle(p, leases, admit)
   elseif p.cost == 0 or operation == PEEK then
     holds = true
   elseif operation == REFUND then
-    if p.found then p.kernel.refund(p, p.cost) end
+    if p.found then
+      p.kernel.refund(p, p.cost)
+      if p.bound then p.kernel.refund(p.bound, p.cost) end
+    end
   elseif operation == GIVE_BACK then
     if hold then
       hold.give_back(p, leases)
     elseif p.found and p.kernel.give_back then
       p.kernel.give_back(p, p.cost, term)
+      if p.bound then p.kernel.give_back(p.bound, p.cost, term) end
     end
   elseif operation == CHARGE then
-    holds, p.taken = p.kernel.admit(p, p.cost, 0), p.cost
+    holds, p.taken = admit(p, p.cost, 0), p.cost
   elseif passes then
-    holds, p.taken = p.kernel.admit(p, p.cost, p.shadow and p.wait or act_in), p.cost
+    holds, p.taken = admit(p, p.cost, p.shadow and p.wait or act_in), p.cost
   elseif p.charge_denied then
     holds = p.kernel.charge_denied(p, p.cost)
+    if p.bound then p.kernel.charge_denied(p.bound, p.cost) end
   end
   if not holds then return reply_of(OVERFLOW) end
-  if p.slots and p.changed then leases.pin(p) end
+  if (p.slots or p.bound) and p.changed then leases.pin(p) end
+end
+if hold and hold.leaves and hold.has_slots and allowed then
+  for _, p in ipairs(policies) do
+    if p.taken then leases.hold(p, hold.ends, hold.tag) end
+  end
 end
 if leasing and allowed and operation == CHECK then leases.grant(policies, leasing[1], leasing[2], leasing[3]) end
 
--- Whoever renews, or finds nothing to settle, changes no state.
-local changes = operation ~= PEEK and operation ~= RENEW and not (operation == SETTLE and hold.found() ~= HOLD_LIVE)
+-- Whoever renews changes no more than the slots; who finds nothing to settle, no state.
+if operation == RENEW then
+  for _, p in ipairs(policies) do hold.move(p, leases) end
+end
+local changes = operation ~= PEEK and not (operation == SETTLE and hold.found() ~= HOLD_LIVE)
 
 if hold and hold.leaves and allowed then hold.count_out(subjects) end
 
@@ -257,7 +280,7 @@ for part, s in ipairs(subjects) do
     for _, p in ipairs(s.policies) do
       if (p.changed or p.restamped) and p.kernel.save then p.kernel.save(p, life) end
       if p.changed or p.restamped then
-        entries[#entries + 1] = p.restored or p.slots and p.slots[1] and leases.write(p) or p.kernel.write(p)
+        entries[#entries + 1] = p.restored or (p.bound or p.slots and p.slots[1]) and leases.write(p) or p.kernel.write(p)
       elseif p.found then
         entries[#entries + 1] = string.sub(s.value, p.place[1], p.place[1] + p.place[2] - 1)
       end

@@ -1,6 +1,8 @@
 //! The words in capitals of the Lua files: what each stands for, from the Rust that defines it.
 
-use sluicegate_core::kernel::{HEAD_BYTES, ID_BYTES, LISTED_FROM, Leased, NUMBER_BYTES, Slot};
+use sluicegate_core::kernel::{
+    Bound, HEAD_BYTES, ID_BYTES, LISTED_FROM, Leased, NUMBER_BYTES, Slot,
+};
 use sluicegate_core::record::retention;
 use sluicegate_core::{Book, Leasing, MAX_EXACT, Repeats, Span};
 
@@ -33,6 +35,8 @@ const STORED: Words = &[
     ("LEASE_SLOT_SIZE", size(Slot::NUMBERS * NUMBER_BYTES)),
     ("LEASE_RETENTION", whole(retention(Leased::LONGEST.as_micros()) as u64)),
     ("LONGEST_LEASE", whole(Leased::LONGEST.as_micros())),
+    ("HELD_SLOTS", size(Bound::MAX_SLOTS)),
+    ("LONGEST_HELD", whole(Bound::LONGEST.as_micros())),
     ("LEASE_SHARE", whole(Leasing::SHARE)),
     ("LEASE_AHEAD", whole(Leasing::SLOTS_AHEAD)),
     // Under injected time the server's clock says nothing about how long a key is useful.
@@ -42,6 +46,7 @@ const STORED: Words = &[
 const HOLDS: Words = &[
     ("HELD_BY_TIME", whole(1)),
     ("HELD_BY_ID", whole(2)),
+    ("HOLD_ID", Constant::Format(hold::ID)),
     ("HELD_UNITS", Constant::Format(hold::UNITS)),
     ("HELD_UNITS_SIZE", size(hold::UNITS.size())),
     ("HOLD_HEAD_SIZE", size(hold::HEAD.size())),
