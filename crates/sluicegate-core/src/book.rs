@@ -20,6 +20,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use smallvec::SmallVec;
 
+use crate::ban::{Ban, BanState};
 use crate::hold::HoldId;
 use crate::kernel::permits::{self, Permits};
 use crate::kernel::{ID_BYTES, NUMBER_BYTES};
@@ -36,6 +37,18 @@ pub struct Book {
     bytes: usize,
     /// The units that are held of each policy, and were not settled.
     units: SmallVec<[(Identity, u64); 2]>,
+    /// The subject's denials and bans.
+    ban: Option<Box<BanEntry>>,
+}
+
+/// What is known of a subject's denials and bans.
+#[derive(Clone, Debug, Eq, PartialEq)]
+struct BanEntry {
+    state: BanState,
+    /// Until when that is of use.
+    until: u64,
+    /// The subject, to be listed while it is banned: its beginning, if it is long.
+    subject: Box<[u8]>,
 }
 
 /// What one request holds.
@@ -80,6 +93,8 @@ impl Book {
     pub const ENDED: usize = 128;
     /// How many records are looked through for when units end.
     pub const LOOKED_THROUGH: usize = 1_024;
+    /// The most bytes of a banned subject that are kept, to list it.
+    pub const SUBJECT_BYTES: usize = 256;
     /// The kind of an entry with a book.
     pub(crate) const KIND: u8 = 0xc2;
     /// The identity under which it is kept, beside those of policies.
@@ -91,16 +106,60 @@ impl Book {
         self.records.get(&id).filter(|record| record.until > now)
     }
 
-    /// Whether there is no record.
+    /// Whether there is no record, and nobody was denied or banned.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.records.is_empty()
+        !self.has_records() && self.ban.is_none()
     }
 
-    /// When the last record ends, in µs since the epoch; 0 if there is none.
+    /// Whether anything is held.
+    pub(crate) fn has_records(&self) -> bool {
+        !self.records.is_empty()
+    }
+
+    /// When the last record ends, and nothing is left of denials and bans, in µs since the epoch; 0 for
+    /// none.
     #[must_use]
     pub fn last_end(&self) -> u64 {
+        self.last_record_end().max(self.ban.as_ref().map_or(0, |ban| ban.until))
+    }
+
+    fn last_record_end(&self) -> u64 {
         self.ends.last().map_or(0, |(until, _)| *until)
+    }
+
+    /// A book without records, of a subject with these denials and bans. For stores that keep those by
+    /// themselves.
+    #[must_use]
+    pub fn of_ban(state: Option<BanState>) -> Self {
+        let entry = |state: BanState| BanEntry { until: state.until, state, subject: Box::default() };
+        Self { ban: state.map(entry).map(Box::new), ..Self::default() }
+    }
+
+    pub(crate) fn with_ban(self, state: Option<BanState>) -> Self {
+        Self { ban: Self::of_ban(state).ban, ..self }
+    }
+
+    /// The subject's denials and bans, if there were any.
+    #[must_use]
+    pub fn ban(&self) -> Option<BanState> {
+        self.ban.as_ref().map(|ban| ban.state)
+    }
+
+    /// The subject, if it was banned: the first [`Book::SUBJECT_BYTES`] of it.
+    #[must_use]
+    pub fn subject(&self) -> Option<&[u8]> {
+        let ban = self.ban.as_ref().filter(|ban| ban.state.until > 0)?;
+        Some(&ban.subject)
+    }
+
+    /// Sets the denials and bans of the subject, which is kept where it is banned.
+    pub(crate) fn set_ban(&mut self, state: Option<BanState>, ban: &Ban, subject: &[u8]) {
+        let shown = &subject[..subject.len().min(Self::SUBJECT_BYTES)];
+        self.ban = state.map(|state| {
+            let subject = if state.until > 0 { shown.into() } else { Box::default() };
+            Box::new(BanEntry { state, until: state.useful_until(ban), subject })
+        });
     }
 
     /// Whether there is room for another record once those are gone that have ended.
@@ -183,7 +242,8 @@ impl Book {
     /// The bytes that it takes on the heap.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
-        self.records.capacity() * SLOT_BYTES + self.records.len() * END_BYTES + self.bytes
+        let ban = self.ban.as_ref().map_or(0, |ban| size_of::<BanEntry>() + ban.subject.len());
+        self.records.capacity() * SLOT_BYTES + self.records.len() * END_BYTES + self.bytes + ban
     }
 
     /// The bytes that another record adds to [`Book::heap_bytes`] at most.
@@ -194,10 +254,18 @@ impl Book {
         slots * SLOT_BYTES + END_BYTES + Limit::MAX_POLICIES * ENTRY_BYTES
     }
 
+    /// The bytes that a denial adds to [`Book::heap_bytes`] at most.
+    #[must_use]
+    pub fn denial_bytes(&self) -> usize {
+        let has_subject = self.ban.as_ref().is_some_and(|ban| !ban.subject.is_empty());
+        let entry = if self.ban.is_none() { size_of::<BanEntry>() } else { 0 };
+        entry + if has_subject { 0 } else { Self::SUBJECT_BYTES }
+    }
+
     /// Encodes the records.
     pub(crate) fn write(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
-        push(&mut bytes, self.last_end());
+        push(&mut bytes, self.last_record_end());
         for (until, id) in &self.ends {
             let Some(record) = self.records.get(id) else { continue };
             push(&mut bytes, *until);

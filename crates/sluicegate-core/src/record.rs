@@ -20,6 +20,7 @@ use std::borrow::Cow;
 
 use smallvec::SmallVec;
 
+use crate::ban::BanState;
 use crate::book::Book;
 use crate::failure::Error;
 use crate::kernel::{
@@ -106,10 +107,9 @@ pub fn step_values(
     // What holds nothing reads none of what is held.
     let needs_books = request.needs_books(limit);
     let read = |record: &Record<'_>| {
-        record.book().unwrap_or_else(|| {
-            discarded = true;
-            Book::default()
-        })
+        let (book, is_unreadable) = record.book();
+        discarded |= is_unreadable;
+        book
     };
     let mut books: SmallVec<[Book; 1]> = records.iter().filter(|_| needs_books).map(read).collect();
     let mut step = step_with_books(limit, request, now, &mut held, &mut books)?;
@@ -252,10 +252,21 @@ impl<'v> Record<'v> {
         (state.map(Held::State), is_unreadable)
     }
 
-    /// The records of what is held; `None` if they can't be read.
-    fn book(&self) -> Option<Book> {
+    /// What is held, and the denials and bans; and whether any of that can't be read.
+    fn book(&self) -> (Book, bool) {
+        let (ban, no_ban) = self.ban();
         let entry = self.entry(Book::IDENTITY, Book::KIND);
-        entry.map_or_else(|| Some(Book::default()), |entry| Book::read(&entry.body))
+        let book = entry.map(|entry| Book::read(&entry.body));
+        let is_unreadable = no_ban || book.as_ref().is_some_and(Option::is_none);
+        (book.flatten().unwrap_or_default().with_ban(ban), is_unreadable)
+    }
+
+    /// The denials and bans, and whether there is an entry of them that can't be read.
+    #[must_use]
+    pub fn ban(&self) -> (Option<BanState>, bool) {
+        let entry = self.entry(BanState::IDENTITY, BanState::KIND);
+        let state = entry.and_then(|entry| BanState::from_numbers(&entry.numbers()?));
+        (state, entry.is_some() && state.is_none())
     }
 
     /// The value after a step, with the entries of other versions that are still useful, and the book
@@ -270,7 +281,15 @@ impl<'v> Record<'v> {
     ) -> Write {
         let mut value = encode(limit, part, held);
         let mut life = step.lives.get(part).copied().unwrap_or(0);
-        if let Some(book) = book {
+        let ban = book.and_then(Book::ban).zip(limit.ban(part));
+        if let Some((state, ban)) = ban {
+            let body = Cow::Owned(bytes_of(&state.numbers()));
+            let (kind, identity) = (BanState::KIND, BanState::IDENTITY);
+            let entry = Entry { kind, identity, retention: state.retention(ban), body };
+            life = life.max(state.useful_until(ban).saturating_sub(now.micros));
+            entry.write(&mut value);
+        }
+        if let Some(book) = book.filter(|book| book.has_records()) {
             let body = Cow::Owned(book.write());
             let entry = Entry { kind: Book::KIND, identity: Book::IDENTITY, retention: 0, body };
             life = life.max(entry.useful_until().saturating_sub(now.micros));
@@ -278,7 +297,9 @@ impl<'v> Record<'v> {
         }
         let is_ours = |entry: &Entry<'_>| {
             let is_book = entry.kind == Book::KIND && entry.identity == Book::IDENTITY;
+            let is_ban = entry.kind == BanState::KIND && entry.identity == BanState::IDENTITY;
             is_book && book.is_some()
+                || is_ban && book.is_some() && limit.ban(part).is_some()
                 || limit.members().iter().any(|member| {
                     let rule = member.policy().rule();
                     member.part() == part
