@@ -132,7 +132,8 @@ impl Book {
     /// themselves.
     #[must_use]
     pub fn of_ban(state: Option<BanState>) -> Self {
-        let entry = |state: BanState| BanEntry { until: state.until, state, subject: Box::default() };
+        let entry =
+            |state: BanState| BanEntry { until: state.until, state, subject: Box::default() };
         Self { ban: state.map(entry).map(Box::new), ..Self::default() }
     }
 

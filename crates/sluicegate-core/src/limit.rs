@@ -285,11 +285,12 @@ impl Limit {
     /// window, neither `shadow` nor `charge_denied`, and nobody is banned.
     #[must_use]
     pub fn can_lease(&self) -> bool {
-        !self.has_bans() && self.members().iter().map(Member::policy).all(|policy| {
-            policy.rule().can_lease()
-                && policy.enforcement() == Enforcement::Enforced
-                && policy.denied_charge() == DeniedCharge::Free
-        })
+        !self.has_bans()
+            && self.members().iter().map(Member::policy).all(|policy| {
+                policy.rule().can_lease()
+                    && policy.enforcement() == Enforcement::Enforced
+                    && policy.denied_charge() == DeniedCharge::Free
+            })
     }
 
     /// Whether a policy counts units in flight: then whoever takes any has to [hold](crate::Request::hold)

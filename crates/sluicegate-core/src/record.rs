@@ -295,11 +295,14 @@ impl<'v> Record<'v> {
             life = life.max(entry.useful_until().saturating_sub(now.micros));
             entry.write(&mut value);
         }
+        let is_ban = |entry: &Entry<'_>| {
+            let is_ban = entry.kind == BanState::KIND && entry.identity == BanState::IDENTITY;
+            is_ban && limit.ban(part).is_some()
+        };
         let is_ours = |entry: &Entry<'_>| {
             let is_book = entry.kind == Book::KIND && entry.identity == Book::IDENTITY;
-            let is_ban = entry.kind == BanState::KIND && entry.identity == BanState::IDENTITY;
             is_book && book.is_some()
-                || is_ban && book.is_some() && limit.ban(part).is_some()
+                || is_ban(entry) && book.is_some()
                 || limit.members().iter().any(|member| {
                     let rule = member.policy().rule();
                     member.part() == part
@@ -310,7 +313,7 @@ impl<'v> Record<'v> {
         };
         for entry in self.entries.iter().filter(|entry| !is_ours(entry)) {
             let left = entry.useful_until().saturating_sub(now.micros);
-            if left > 0 && !step.forgets() {
+            if (left > 0 || is_ban(entry)) && !step.forgets() {
                 entry.write(&mut value);
                 life = life.max(left);
             }

@@ -181,7 +181,10 @@ fn needs_books(limit: &Limit, request: &Request<'_>, held: &[Option<Held>]) -> b
 fn no_books(limit: &Limit) -> RequestError {
     RequestError::new(
         RequestErrorKind::Unsupported,
-        format!("limit `{}` is in a store that can't hold units under an id, or ban subjects", limit.name()),
+        format!(
+            "limit `{}` is in a store that can't hold units under an id, or ban subjects",
+            limit.name()
+        ),
     )
 }
 
@@ -274,7 +277,8 @@ fn decide(
         (Operation::Check, Some(leasing)) if allowed => judge.lease(costs, leasing, now),
         _ => None,
     };
-    let is_restamped = restamped || judge.restamped != 0 || bans.are_restamped();
+    let is_restamped =
+        restamped || judge.restamped != 0 || operation != Operation::Reset && bans.are_restamped();
     let notes = Notes { restamped: is_restamped, ..Notes::default() };
     let mut decision = judge.decision(allowed, granted, operation.takes()).with_notes(notes);
     if let Some(lease) = lease {
@@ -284,7 +288,7 @@ fn decide(
         Operation::Reset => decision.of_ban(None, Some(forgotten)),
         Operation::Ban { lasts } => decision.of_ban(bans.begin(lasts), None),
         Operation::LiftBan => decision.of_ban(None, Some(bans.lift())),
-        _ if !allowed => match bans.count(&judge) {
+        _ if operation.takes() && !allowed => match bans.count(&judge) {
             Some(ban) => decision.with_ban(ban),
             None => decision,
         },

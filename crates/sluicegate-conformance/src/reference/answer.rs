@@ -2,6 +2,7 @@
 
 use sluicegate_core::Lease;
 
+use super::Banned;
 use crate::algorithms::Retry;
 
 /// One decision. All durations count from the time of judgement.
@@ -21,6 +22,10 @@ pub struct Answer {
     pub lease: Option<Lease>,
     /// Whether it left a record of what it took, for who asked for one.
     pub holds: bool,
+    /// The ban that refuses the request, or begins with it. Where one refuses, no policy is asked.
+    pub ban: Option<Banned>,
+    /// Whether anything lay so far ahead of the clock that it was restamped to now.
+    pub restamped: bool,
     /// One answer per policy, in their order.
     pub policies: Vec<PolicyAnswer>,
 }

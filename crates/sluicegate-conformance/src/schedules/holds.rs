@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use sluicegate_core::{Algorithm, Hold, HoldId, Policy, Span};
+use sluicegate_core::{Algorithm, Ban, Hold, HoldId, Policy, Span};
 
 use super::requests::Walk;
-use super::{Dice, Plan, random_policies, renumber};
+use super::{Dice, Plan, bans, random_policies, renumber};
 use crate::reference::{Answer, Model, Operation, Refusal, Settlement};
 
 /// A limit, of which units are held.
@@ -15,6 +15,8 @@ pub struct HoldSchedule {
     pub seed: u64,
     /// The limit's policies at first.
     pub policies: Vec<Policy>,
+    /// When it bans a key.
+    pub ban: Option<Ban>,
     /// What happens, in order.
     pub steps: Vec<HoldStep>,
 }
@@ -70,7 +72,8 @@ impl Plan {
         let mut dice = Dice::new(seed);
         let count = if dice.one_in(2) { 1 } else { 1 + dice.below_len(plan.max_policies.max(1)) };
         let policies = random_policies(&mut dice, &plan.kinds, count);
-        let mut model = Model::with_clock(policies.clone(), plan.clock);
+        let ban = plan.ban(&mut dice);
+        let mut model = Model::with_clock(policies.clone(), plan.clock).banning(ban);
         let mut walk = Walk::new(&plan, &mut dice, &policies);
         let mut current = policies.clone();
         let mut holders = Holders::default();
@@ -82,7 +85,7 @@ impl Plan {
                 steps.push(HoldStep::SetPolicies(current.clone()));
                 continue;
             }
-            let end = holders.end(&mut dice);
+            let end = holders.end(&mut dice).or_else(|| bans::edge(&mut dice, &model));
             let (now_us, key, operation) = walk.next(&mut dice, &current, end);
             if let Some((key, id)) = holders.somebody(&mut dice) {
                 let how = Settling::random(&mut dice, current.len(), longest_hold(&current));
@@ -102,7 +105,7 @@ impl Plan {
             }
             steps.push(HoldStep::Ask { now_us, key, operation, hold, expected });
         }
-        HoldSchedule { seed, policies, steps }
+        HoldSchedule { seed, policies, ban, steps }
     }
 }
 
