@@ -247,12 +247,13 @@ impl Book {
         self.records.capacity() * SLOT_BYTES + self.records.len() * END_BYTES + self.bytes + ban
     }
 
-    /// The bytes that another record adds to [`Book::heap_bytes`] at most.
+    /// The bytes that another record, or a denial, adds to [`Book::heap_bytes`] at most.
     #[must_use]
     pub fn growth_bytes(&self) -> usize {
         let grows = self.records.len() == self.records.capacity();
         let slots = if grows { self.records.capacity().max(FEWEST_SLOTS) + 1 } else { 0 };
-        slots * SLOT_BYTES + END_BYTES + Limit::MAX_POLICIES * ENTRY_BYTES
+        let record = slots * SLOT_BYTES + END_BYTES + Limit::MAX_POLICIES * ENTRY_BYTES;
+        record + self.denial_bytes()
     }
 
     /// The bytes that a denial adds to [`Book::heap_bytes`] at most.

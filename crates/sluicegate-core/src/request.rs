@@ -327,7 +327,15 @@ impl<'a> Request<'a> {
     #[must_use]
     #[inline]
     pub fn needs_books(&self, limit: &Limit) -> bool {
-        self.is_about_holds() || limit.has_permits() || limit.has_bans()
+        self.needs_records(limit) || limit.has_bans()
+    }
+
+    /// Whether a store needs the records of what is held to answer the request: it is about those, or the
+    /// limit counts what is in flight.
+    #[must_use]
+    #[inline]
+    pub fn needs_records(&self, limit: &Limit) -> bool {
+        self.is_about_holds() || limit.has_permits()
     }
 
     /// The cost under the policy at `index` of the limit.

@@ -7,7 +7,7 @@ use std::vec;
 use smallvec::SmallVec;
 
 use sluicegate_core::kernel::Now;
-use sluicegate_core::{Book, Request};
+use sluicegate_core::{Action, Book, Limit, Operation, Request};
 
 use crate::budget::Load;
 use crate::cell::BookCell;
@@ -53,12 +53,27 @@ impl<'o> Books<'o> {
         self.entries().map(|entry| entry.take().unwrap_or_default()).collect()
     }
 
-    /// The room that a request may need for another record in each.
-    pub(crate) fn needed(&mut self, request: &Request<'_>, books: &[Book]) -> Load {
-        if request.holds().is_none() {
-            return Load::NONE;
+    /// The room that a request may need for another record or denial in each.
+    pub(crate) fn needed(&mut self, limit: &Limit, request: &Request<'_>, books: &[Book]) -> Load {
+        if request.holds().is_some() {
+            let needed = self.entries().zip(books).map(|(entry, book)| entry.needs_more(book));
+            return needed.fold(Load::NONE, Load::add);
         }
-        let needed = self.entries().zip(books).map(|(entry, book)| entry.needs_more(book));
+        let may_deny = matches!(
+            request.action(),
+            Action::Decide(
+                Operation::Check
+                    | Operation::Reserve { .. }
+                    | Operation::TakeUpTo
+                    | Operation::Ban { .. }
+            )
+        );
+        let entries = self.entries().zip(books).enumerate();
+        let banning = entries.filter(|(part, _)| may_deny && limit.ban(*part).is_some());
+        let needed = banning.map(|(_, (entry, book))| {
+            let bytes = book.denial_bytes();
+            entry.needs_slot() + Load { keys: 0, bytes }
+        });
         needed.fold(Load::NONE, Load::add)
     }
 

@@ -181,7 +181,7 @@ impl<'o> Call<'o> {
             _ => self.needed(&held),
         };
         let mut books = self.books.take();
-        let needed = needed + self.books.needed(request, &books);
+        let needed = needed + self.books.needed(self.opened.limit(), request, &books);
         // Room is taken first and given back when not needed: at the cap nobody is evicted for a
         // request that is denied after all.
         let is_roomy = room.try_fill(needed).is_ok();

@@ -15,7 +15,8 @@ use scripted::{MAX_CLOCK_BACK, Scripted};
 mod scripted;
 
 fn assert_scripts_answer_like_the_model(schedule: &Schedule, expires: bool) {
-    let mut scripted = Scripted::new(schedule.policies.clone(), schedule.clock);
+    let mut scripted =
+        Scripted::new(schedule.policies.clone(), schedule.clock).banning(schedule.ban);
     scripted.expires = expires;
     for (index, step) in schedule.steps.iter().enumerate() {
         match step {
@@ -31,13 +32,13 @@ fn assert_scripts_answer_like_the_model(schedule: &Schedule, expires: bool) {
                 let got = scripted.ask(request.now_us, &asked);
                 let differences = differences(&request.expected, &got);
                 assert!(differences.is_empty(), "step {index}: {differences:#?}\n{schedule}");
-                let plain_denial = got
-                    .as_ref()
-                    .is_ok_and(|decision| decision.is_denied() && !decision.notes().restamped)
-                    && scripted.limit().members().iter().all(|member| {
-                        member.policy().enforcement() == Enforcement::Enforced
-                            && member.policy().denied_charge() == DeniedCharge::Free
-                    });
+                let plain_denial = got.as_ref().is_ok_and(|decision| {
+                    let is_counted = schedule.ban.is_some() && decision.policies().len() > 0;
+                    decision.is_denied() && !decision.notes().restamped && !is_counted
+                }) && scripted.limit().members().iter().all(|member| {
+                    member.policy().enforcement() == Enforcement::Enforced
+                        && member.policy().denied_charge() == DeniedCharge::Free
+                });
                 // Reports stand, whatever becomes of the request.
                 let told = leasing.is_some_and(|leasing| !leasing.reports.is_empty());
                 let changes_nothing =
@@ -72,6 +73,42 @@ fn every_kind_alone_under_injected_time() {
 fn composites_under_injected_time() {
     each("scripts composites", 600, |seed| {
         assert_scripts_answer_like_the_model(&Plan::default().schedule(seed), false);
+    });
+}
+
+#[test]
+fn bans_under_injected_time() {
+    let plan = Plan { bans: true, max_policies: 3, ..Plan::default() };
+    each("scripts bans", 600, |seed| {
+        assert_scripts_answer_like_the_model(&plan.schedule(seed), false);
+    });
+}
+
+#[test]
+fn bans_under_a_clock_of_the_servers_own() {
+    let clock = Clock::Own { max_clock_back_us: MAX_CLOCK_BACK };
+    let plan = Plan { bans: true, max_policies: 3, clock, ..Plan::default() };
+    each("scripts bans own clock back", 600, |seed| {
+        assert_scripts_answer_like_the_model(&plan.schedule(seed), false);
+    });
+}
+
+#[test]
+fn a_key_with_bans_lives_until_it_equals_a_fresh_one() {
+    let plan = Plan {
+        bans: true,
+        max_policies: 3,
+        clock: Clock::Own { max_clock_back_us: MAX_CLOCK_BACK },
+        may_step_back: false,
+        may_renumber: false,
+        ..Plan::default()
+    };
+    each("scripts bans expire", 600, |seed| {
+        let mut schedule = plan.schedule(seed);
+        if schedule.policies.iter().any(starts_empty) {
+            keep_the_first_day(&mut schedule);
+        }
+        assert_scripts_answer_like_the_model(&schedule, true);
     });
 }
 

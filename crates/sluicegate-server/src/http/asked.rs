@@ -2,7 +2,7 @@
 
 use axum::body::Body;
 use serde::Deserialize;
-use sluicegate::{Ask, Limit, Member, Registry, Span};
+use sluicegate::{Ask, Limit, Member, Registry, Span, SpanError};
 
 use super::body::{self, Object, some};
 use super::cost::CostBody;
@@ -52,6 +52,19 @@ impl Asked {
         Ok((fields.asked()?, within))
     }
 
+    /// Reads `{"limit":"…","key":"…","for":"1h"}`: whom to ban, and for how long.
+    ///
+    /// # Errors
+    /// If the body is anything else.
+    pub(super) async fn read_ban(body: Body) -> Result<(Self, Span), ApiError> {
+        let BanFields { limit, key, lasts } = body::read(body, BAN_EXAMPLE).await?;
+        let lasts = lasts
+            .parse()
+            .map_err(|error: SpanError| ApiError::malformed(format!("`for`: {error}")))?;
+        let part = Part { limit, key, cost: AskedCost::default() };
+        Ok((Self { parts: vec![part], is_list: false }, lasts))
+    }
+
     /// The request; its costs are not validated against a limit yet.
     pub(super) fn ask(&self) -> Ask<'_> {
         let asks = self.parts.iter().map(|part| part.cost.ask(part.key.as_bytes()));
@@ -87,6 +100,18 @@ impl Asked {
 
 const EXAMPLE: &str = r#"{"limit":"demo","key":"alice","cost":1}"#;
 const ACQUIRE_EXAMPLE: &str = r#"{"limit":"demo","key":"alice","cost":1,"within":"2s"}"#;
+
+const BAN_EXAMPLE: &str = r#"{"limit":"demo","key":"alice","for":"1h"}"#;
+
+/// Who is to be banned, as it is written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BanFields {
+    limit: String,
+    key: String,
+    #[serde(rename = "for")]
+    lasts: String,
+}
 
 /// A body as it is written.
 #[derive(Debug, Deserialize)]

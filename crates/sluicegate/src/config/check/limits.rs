@@ -64,8 +64,9 @@ impl Checker<'_> {
         parent: &str,
         around: Around<'_>,
     ) -> Option<LimitConfig> {
-        const FIELDS: [&str; 12] = [
+        const FIELDS: [&str; 13] = [
             "policies",
+            "ban",
             "enabled",
             "key",
             "missing_key",
@@ -132,6 +133,13 @@ impl Checker<'_> {
                 }
                 None
             }
+        };
+        let limit = match (given("ban"), limit) {
+            (Some((node, path)), limit) => {
+                let ban = self.ban(node, &path, limit.as_ref());
+                ban.zip(limit).map(|(ban, limit)| limit.banning(ban))
+            }
+            (None, limit) => limit,
         };
         if let (Some((node, path)), Some(limit), Some(Some(asked))) =
             (given("leases"), &limit, leases)
