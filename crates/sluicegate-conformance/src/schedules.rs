@@ -364,6 +364,36 @@ mod tests {
         }
     }
 
+    /// What the schedules with bans are for.
+    #[test]
+    fn schedules_reach_every_kind_of_ban() {
+        let mut seen = [0; 6];
+        for seed in 0..200 {
+            let clock = if seed % 2 == 0 {
+                Clock::Injected
+            } else {
+                Clock::Own { max_clock_back_us: 5_000_000 }
+            };
+            let plan = Plan { bans: true, max_policies: 3, clock, ..Plan::default() };
+            let schedule = plan.schedule(seed);
+            let ban = schedule.ban.unwrap();
+            for step in &schedule.steps {
+                let Step::Request(request) = step else { continue };
+                let Ok(answer) = &request.expected else { continue };
+                let by_hand = matches!(request.operation, Operation::Ban { .. });
+                let Some(banned) = answer.ban else { continue };
+                let is_first = banned.ends_in_us == ban.lasts().as_micros();
+                seen[0] += usize::from(banned.begins && !by_hand && is_first);
+                seen[1] += usize::from(banned.begins && !by_hand && !is_first);
+                seen[2] += usize::from(by_hand);
+                seen[3] += usize::from(!banned.begins);
+                seen[4] += usize::from(!banned.begins && answer.restamped);
+                seen[5] += usize::from(banned.begins && answer.retry == Retry::Never);
+            }
+        }
+        assert!(seen.iter().all(|count| *count > 4), "{seen:?}");
+    }
+
     /// What the schedules with leases are for.
     #[test]
     fn schedules_reach_every_kind_of_lease() {

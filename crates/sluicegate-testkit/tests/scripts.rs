@@ -6,7 +6,7 @@
 use sluicegate_conformance::reference::{Clock, Leasing, differences};
 use sluicegate_conformance::schedules::{Kind, Leases, Plan, Schedule, Step, each};
 use sluicegate_core::{
-    Algorithm, Costs, DeniedCharge, Enforcement, Operation, Policy, Request, Start,
+    Algorithm, Costs, DeniedCharge, Enforcement, Operation, Policy, Request, Span, Start,
 };
 
 use scripted::{MAX_CLOCK_BACK, Scripted};
@@ -110,6 +110,33 @@ fn a_key_with_bans_lives_until_it_equals_a_fresh_one() {
         }
         assert_scripts_answer_like_the_model(&schedule, true);
     });
+}
+
+/// Whoever is banned costs the least of all answers: the time, one read, and no write.
+#[test]
+fn a_banned_subject_is_one_read_and_no_write() {
+    const START: u64 = 1_700_000_000_000_000;
+    let policies = ["gcra 1/h", "sliding_log 5/h", "fixed_window 9/h charge_denied"];
+    let policies: Vec<Policy> = policies.iter().map(|spec| spec.parse().unwrap()).collect();
+    let clock = Clock::Own { max_clock_back_us: MAX_CLOCK_BACK };
+    let mut scripted =
+        Scripted::new(policies, clock).banning(Some("2/min for 15min".parse().unwrap()));
+    let mut check = |scripted: &mut Scripted, at| {
+        let calls = scripted.calls();
+        let decision = scripted.decide(START + at, b"alice", Operation::Check, Costs::Own).unwrap();
+        (decision, scripted.calls() - calls)
+    };
+    assert!(check(&mut scripted, 0).0.is_allowed());
+    assert!(check(&mut scripted, 0).0.ban().is_none());
+    let ((begins, _), before) = (check(&mut scripted, 1), scripted.stored());
+    assert!(begins.ban().is_some_and(|ban| ban.begins));
+    let (refused, calls) = check(&mut scripted, 2);
+    assert!(refused.ban().is_some_and(|ban| ban.ends_in.as_micros() == 899_999_999));
+    assert_eq!((calls, before), (2, scripted.stored()));
+    let (again, _) = check(&mut scripted, 900_000_000);
+    assert!(again.ban().is_some_and(|ban| ban.ends_in == Span::from_micros(1).unwrap()));
+    let (judged, _) = check(&mut scripted, 900_000_001);
+    assert!(judged.ban().is_none() && judged.binding().is_some());
 }
 
 #[test]

@@ -201,9 +201,9 @@ impl Fields {
         };
         // The longest span has 18 characters. Longer texts are not repeated in an error.
         let text: String = text.chars().take(40).collect();
-        let span: Span = text.parse().map_err(|error: sluicegate::SpanError| {
-            ApiError::malformed(format!("`within`: {error}"))
-        })?;
+        let span: Span = text
+            .parse()
+            .map_err(|error: SpanError| ApiError::malformed(format!("`within`: {error}")))?;
         if span.as_micros() > LONGEST {
             return Err(ApiError::malformed(format!(
                 "`within` is {span}, but must be from 0s to 10min"

@@ -39,7 +39,7 @@ impl Checker<'_> {
 
     fn ban_fields(&mut self, node: &Node, parent: &str) -> Option<Ban> {
         let fields = self.fields(node, parent, &["after", "for", "doubling", "up_to"])?;
-        let mut missing = |checker: &mut Self, name: &str, example: &str| {
+        let missing = |checker: &mut Self, name: &str, example: &str| {
             let message = format!("has no `{name}`: add it, such as `{name}: {example}`");
             checker.report(node.position, parent, &message);
         };
