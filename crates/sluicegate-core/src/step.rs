@@ -226,7 +226,7 @@ fn decide(
         && let Some(banned) = bans.refusal(request)
     {
         let decision = Decision::banned(limit, banned, bans.are_restamped());
-        let books = if operation == Operation::Peek { 0 } else { bans.keep(request, books) };
+        let books = if operation == Operation::Peek { 0 } else { bans.keep(books) };
         let lives = if books == 0 { SmallVec::new() } else { lives(limit, now, held) };
         return Ok(Step { decision, changed: 0, lives, books, forgets: false });
     }
@@ -306,7 +306,7 @@ fn decide(
     judge.close(held, changed);
     let mut kept = match operation {
         Operation::Peek | Operation::Reset => 0,
-        _ => bans.keep(request, books),
+        _ => bans.keep(books),
     };
     if let Some((hold, charged)) = request.holds().zip(charged) {
         let left = holding::leave(limit, hold, now, charged, held, books);

@@ -97,10 +97,10 @@ impl<'l> Bans<'l> {
     }
 
     /// Writes what changed into the books; gives those parts, as bits.
-    pub(super) fn keep(&self, request: &Request<'_>, books: &mut [Book]) -> u64 {
+    pub(super) fn keep(&self, books: &mut [Book]) -> u64 {
         let mut parts = 0;
         for seat in self.seats.iter().filter(|seat| seat.is_changed) {
-            books[seat.part].set_ban(seat.state, seat.ban, request.subject(seat.part));
+            books[seat.part].set_ban(seat.state, seat.ban);
             parts |= 1 << seat.part;
         }
         parts
