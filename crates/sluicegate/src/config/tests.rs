@@ -505,6 +505,9 @@ fn a_ban_is_a_line_or_a_map_and_what_is_wrong_with_it_is_said() {
         let error = Config::parse(&limit(text), "limits.yaml").unwrap_err().to_string();
         assert!(error.contains(message), "{text}: {error}");
     }
+    let leased = "limits: {l: {policies: [gcra 1/s], ban: 5/min for 1h, leases: true}}";
+    let error = Config::parse(leased, "limits.yaml").unwrap_err().to_string();
+    assert!(error.contains("can't be leased, since it bans keys"), "{error}");
     let shadow = parse("limits: {l: {policies: [gcra 1/s shadow], ban: 5/min for 1h}}");
     let warnings: Vec<String> = shadow.warnings().iter().map(ToString::to_string).collect();
     assert!(
