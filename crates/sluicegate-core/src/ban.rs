@@ -18,7 +18,7 @@ pub use state::BanState;
 /// subject is refused until the ban ends. With `doubling` each ban lasts twice as long as the one before,
 /// until a quiet time of `up_to` has passed since the last one ended; none lasts longer than `up_to`.
 ///
-/// Parses from and prints as `5/1min for 15min doubling up to 24h`. What may be left out: `doubling`, and
+/// Parses from and prints as text such as `5/min for 15min doubling up to 1d`. What may be left out: `doubling`, and
 /// `up to`, which is 24 h, or as long as the first ban if that is longer.
 ///
 /// ```
@@ -28,7 +28,7 @@ pub use state::BanState;
 /// assert_eq!((ban.after().count(), ban.lasts()), (5, "15min".parse()?));
 /// assert!(ban.is_doubling());
 /// assert_eq!(ban.up_to(), Span::DAY);
-/// assert_eq!(ban.to_string(), "5/min for 15min doubling up to 24h");
+/// assert_eq!(ban.to_string(), "5/min for 15min doubling up to 1d");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]

@@ -392,7 +392,7 @@ fn examples(guide: &str) -> Vec<&str> {
 #[test]
 fn the_recipes_are_right() {
     let examples = examples(include_str!("../../../../docs/recipes.md"));
-    assert_eq!(examples.len(), 4);
+    assert_eq!(examples.len(), 5);
     for example in examples {
         assert!(parse(example).warnings().is_empty(), "{example}");
     }
@@ -487,10 +487,10 @@ fn a_blocked_address_that_a_key_of_the_client_s_choice_passes_by_is_warned_of() 
 fn a_ban_is_a_line_or_a_map_and_what_is_wrong_with_it_is_said() {
     let limit = |ban: &str| format!("limits: {{l: {{policies: [gcra 1/s], ban: {ban}}}}}");
     let ban = |text: &str| parse(&limit(text)).limits[0].limit.ban(0).map(ToString::to_string);
-    let expected = Some("5/min for 15min doubling up to 24h".to_owned());
+    let expected = Some("5/min for 15min doubling up to 1d".to_owned());
     assert_eq!(ban("5/1min for 15min doubling"), expected);
     assert_eq!(ban("{after: 5/1min, for: 15min, doubling: true, up_to: 24h}"), expected);
-    assert_eq!(ban("{after: 2/h, for: 1h}"), Some("2/h for 1h up to 24h".to_owned()));
+    assert_eq!(ban("{after: 2/h, for: 1h}"), Some("2/h for 1h up to 1d".to_owned()));
     for (text, message) in [
         ("true", "limits.l.ban: must be a ban such as"),
         ("{after: 5/1min}", "limits.l.ban: has no `for`: add it, such as `for: 15min`"),
