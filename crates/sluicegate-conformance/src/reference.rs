@@ -7,6 +7,7 @@
 //! it contradicts itself.
 
 mod answer;
+mod bans;
 mod compare;
 mod holding;
 mod leasing;
@@ -16,6 +17,7 @@ mod target;
 
 pub use crate::algorithms::{Refusal, Retry};
 pub use answer::{Answer, PolicyAnswer};
+pub use bans::Banned;
 pub use compare::{differences, settlement_differences};
 pub use holding::Settlement;
 pub use leasing::{Leasing, Outstanding};
@@ -24,9 +26,10 @@ pub use operation::{Clock, Costs, Operation};
 
 use std::collections::HashMap;
 
-use sluicegate_core::{Algorithm, DeniedCharge, Enforcement, Hold, MAX_EXACT, Policy};
+use sluicegate_core::{Algorithm, Ban, DeniedCharge, Enforcement, Hold, MAX_EXACT, Policy};
 
 use crate::algorithms::{self, Account, Patience, Report, Verdict};
+use bans::Bans;
 use holding::Holds;
 use once::Known;
 
@@ -38,6 +41,8 @@ pub struct Model {
     keys: HashMap<Vec<u8>, HashMap<String, Box<dyn Account>>>,
     holds: Holds,
     known: Known,
+    ban: Option<Ban>,
+    bans: Bans,
 }
 
 /// A policy with the name it has inside its limit, which is the identity of its state.
@@ -87,6 +92,8 @@ impl Model {
             keys: HashMap::new(),
             holds: Holds::default(),
             known: Known::new(),
+            ban: None,
+            bans: Bans::default(),
         }
     }
 
@@ -162,11 +169,14 @@ impl Model {
         if matches!(operation, Operation::Reserve { .. }) && !self.is_bookable() {
             return Err(Refusal::NotReservable);
         }
-        if hold.is_some_and(|hold| self.has_hold(now_us, key, hold.id)) {
-            return Err(Refusal::IdInUse);
-        }
         if hold.is_none() && self.needs_hold(operation) {
             return Err(Refusal::NeedsHold);
+        }
+        if let Some(refused) = self.refused_by_ban(now_us, key, operation) {
+            return Ok(refused);
+        }
+        if hold.is_some_and(|hold| self.has_hold(now_us, key, hold.id)) {
+            return Err(Refusal::IdInUse);
         }
         let mut seats = self.seats(now_us, key, operation)?;
         if let Some(hold) = hold {
@@ -221,7 +231,11 @@ impl Model {
                 }
                 Outcome::ALLOWED
             }
+            Operation::Ban { .. } | Operation::LiftBan => Outcome::ALLOWED,
         };
+        let (denials, ban, ban_restamped) =
+            self.count_denial((now_us, key), operation, answer.allowed, &seats);
+        let restamped = ban_restamped || seats.iter().any(|seat| seat.restamped);
         let hold = hold.filter(|_| answer.allowed);
         if let Some(hold) = hold {
             holding::hold(&mut seats, now_us, hold)?;
@@ -234,6 +248,9 @@ impl Model {
             let accounts =
                 seats.into_iter().map(|seat| (seat.named.name.clone(), seat.account)).collect();
             self.keys.insert(key.to_vec(), accounts);
+            if let Some(denials) = denials {
+                self.bans.insert(key.to_vec(), denials);
+            }
         }
         if let Some((hold, held)) = hold.zip(held) {
             self.holds.insert((key.to_vec(), hold.id), held);
@@ -245,11 +262,16 @@ impl Model {
             allowed: answer.allowed,
             binding: answer.binding,
             wait_us: answer.wait_us,
-            retry: answer.retry,
+            retry: match ban {
+                Some(ban) if !answer.allowed => answer.retry.max(Retry::After(ban.ends_in_us)),
+                _ => answer.retry,
+            },
             granted: answer.granted,
             lease,
             holds,
             repeat: Repeat::No,
+            ban,
+            restamped,
             policies,
         })
     }

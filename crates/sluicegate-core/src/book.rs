@@ -21,6 +21,7 @@ mod records;
 
 use smallvec::SmallVec;
 
+use crate::ban::{Ban, BanState};
 use crate::decision::Decision;
 use crate::hold::HoldId;
 use crate::kernel::permits::{self, Permits};
@@ -39,6 +40,16 @@ pub struct Book {
     /// The units that are held of each policy, and were not settled.
     units: SmallVec<[(Identity, u64); 2]>,
     pub(crate) repeats: Repeats,
+    /// The subject's denials and bans.
+    ban: Option<Box<BanEntry>>,
+}
+
+/// What is known of a subject's denials and bans.
+#[derive(Clone, Debug, Eq, PartialEq)]
+struct BanEntry {
+    state: BanState,
+    /// Until when that is of use.
+    until: u64,
 }
 
 /// What one request holds.
@@ -97,10 +108,10 @@ impl Book {
         self.records.get(id).filter(|record| record.until > now)
     }
 
-    /// Whether there is no record.
+    /// Whether there is no record, and nobody was denied or banned.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.records.len() == 0 && self.repeats.is_empty()
+        !self.has_records() && self.ban.is_none() && self.repeats.is_empty()
     }
 
     /// Whether any request is known by its id.
@@ -109,17 +120,49 @@ impl Book {
         !self.repeats.is_empty()
     }
 
-    /// When the last record ends, in µs since the epoch; 0 if there is none.
-    #[must_use]
-    pub fn last_end(&self) -> u64 {
-        self.last_hold_end().max(self.repeats.last_end())
+    /// Whether anything is held.
+    pub(crate) fn has_records(&self) -> bool {
+        self.records.len() > 0
     }
 
-    fn last_hold_end(&self) -> u64 {
+    /// When the last record ends, and nothing is left of denials and bans, in µs since the epoch; 0 for
+    /// none.
+    #[must_use]
+    pub fn last_end(&self) -> u64 {
+        let ban = self.ban.as_ref().map_or(0, |ban| ban.until);
+        self.last_record_end().max(ban).max(self.repeats.last_end())
+    }
+
+    fn last_record_end(&self) -> u64 {
         self.records.iter().next_back().map_or(0, |(_, record)| record.until)
     }
 
-    /// Forgets what is held, as a reset does: the ids of requests stay. Gives whether anything was held.
+    /// A book without records, of a subject with these denials and bans. For stores that keep those by
+    /// themselves.
+    #[must_use]
+    pub fn of_ban(state: Option<BanState>) -> Self {
+        let entry = |state: BanState| BanEntry { until: state.until, state };
+        Self { ban: state.map(entry).map(Box::new), ..Self::default() }
+    }
+
+    pub(crate) fn with_ban(self, state: Option<BanState>) -> Self {
+        Self { ban: Self::of_ban(state).ban, ..self }
+    }
+
+    /// The subject's denials and bans, if there were any.
+    #[must_use]
+    pub fn ban(&self) -> Option<BanState> {
+        self.ban.as_ref().map(|ban| ban.state)
+    }
+
+    /// Sets the denials and bans of the subject.
+    pub(crate) fn set_ban(&mut self, state: Option<BanState>, ban: &Ban) {
+        let entry = |state: BanState| BanEntry { until: state.useful_until(ban), state };
+        self.ban = state.map(entry).map(Box::new);
+    }
+
+    /// Forgets what is held, and denials and bans, as a reset does: the ids of requests stay. Gives whether
+    /// there was anything.
     pub fn forget_holds(&mut self) -> bool {
         let forgotten = Self { repeats: std::mem::take(&mut self.repeats), ..Self::default() };
         !std::mem::replace(self, forgotten).is_empty()
@@ -180,7 +223,7 @@ impl Book {
         };
         let latest = self.records.iter().rev().take(Self::LOOKED_THROUGH);
         let last_end = latest.filter_map(with_units).next().map(|(until, _)| until);
-        let last_end = last_end.unwrap_or_else(|| self.last_hold_end());
+        let last_end = last_end.unwrap_or_else(|| self.last_record_end());
         let mut excess = permits.excess(in_flight, cost);
         let looked_at = self.records.iter().skip(passed).take(Self::LOOKED_THROUGH);
         let ends = looked_at.filter_map(with_units).take_while(|(_, units)| {
@@ -200,20 +243,28 @@ impl Book {
     /// The bytes that it takes on the heap.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
-        self.records.heap_bytes() + self.bytes + self.repeats.heap_bytes()
+        let ban = if self.ban.is_some() { size_of::<BanEntry>() } else { 0 };
+        self.records.heap_bytes() + self.bytes + ban + self.repeats.heap_bytes()
     }
 
-    /// The bytes that another record of each sort adds to [`Book::heap_bytes`] at most.
+    /// The bytes that another record of each sort, and a denial, add to [`Book::heap_bytes`] at most.
     #[must_use]
     pub fn growth_bytes(&self) -> usize {
         let hold = self.records.growth_bytes() + Limit::MAX_POLICIES * ENTRY_BYTES;
-        hold + self.repeats.growth_bytes(Decision::kept_bytes(Limit::MAX_POLICIES))
+        let repeat = self.repeats.growth_bytes(Decision::kept_bytes(Limit::MAX_POLICIES));
+        hold + repeat + self.denial_bytes()
+    }
+
+    /// The bytes that a denial adds to [`Book::heap_bytes`] at most.
+    #[must_use]
+    pub fn denial_bytes(&self) -> usize {
+        if self.ban.is_none() { size_of::<BanEntry>() } else { 0 }
     }
 
     /// Encodes the records of what is held.
     pub(crate) fn write(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
-        push(&mut bytes, self.last_hold_end());
+        push(&mut bytes, self.last_record_end());
         for (id, record) in self.records.iter() {
             push(&mut bytes, record.until);
             bytes.extend_from_slice(&id.to_bytes());

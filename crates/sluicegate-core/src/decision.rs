@@ -1,5 +1,6 @@
 //! The answer to a request.
 
+mod banned;
 mod derived;
 mod held;
 mod joint;
@@ -20,6 +21,7 @@ use crate::receipt::Receipt;
 use crate::slices::SliceCounts;
 use crate::time::{Span, Timestamp};
 
+pub use banned::Banned;
 pub use joint::Share;
 pub use outcome::Outcome;
 pub(crate) use outcome::{Numbers, Said};
@@ -53,6 +55,7 @@ struct Extras {
     lease: Option<Lease>,
     hold: Option<Hold>,
     hold_found: Option<HoldFound>,
+    ban: Option<Banned>,
 }
 
 /// Where a decision came from.
@@ -304,7 +307,8 @@ impl Decision {
     }
 
     /// The binding policy: of those that refused, the one with the longest retry-after. `None` if
-    /// the request is allowed, or denied because the store had no room.
+    /// the request is allowed, or denied because the store had no room or a subject is
+    /// [banned](Decision::ban).
     #[must_use]
     pub fn binding(&self) -> Option<Outcome<'_>> {
         self.policy(self.binding_index()?)

@@ -8,6 +8,7 @@
 
 mod algorithm;
 mod answer;
+mod ban;
 mod book;
 mod calendar;
 mod clock;
@@ -40,10 +41,11 @@ mod time;
 
 pub use algorithm::{Algorithm, Start, Strategy, Window};
 pub use answer::{Answer, BoxFuture};
+pub use ban::{Ban, BanState};
 pub use book::{Book, HeldUnits, HoldRecord, RecordContent};
 pub use calendar::{Boundaries, CalendarUnit, CalendarWindow};
 pub use clock::{Clock, ManualClock};
-pub use decision::{Decision, Notes, Outcome, RetryAfter, Share, Source};
+pub use decision::{Banned, Decision, Notes, Outcome, RetryAfter, Share, Source};
 pub use did_you_mean::{did_you_mean, nearest};
 pub use error::{InvalidNumber, LimitError, NameError, PolicyError, SpanError};
 pub use failure::{Error, NodeId, RequestError, RequestErrorKind, StoreError, StoreErrorKind};

@@ -20,6 +20,7 @@ use std::borrow::Cow;
 
 use smallvec::SmallVec;
 
+use crate::ban::BanState;
 use crate::book::Book;
 use crate::failure::Error;
 use crate::kernel::{
@@ -257,19 +258,29 @@ impl<'v> Record<'v> {
         (state.map(Held::State), is_unreadable)
     }
 
-    /// The records of what is held and of requests with an id, and whether any can't be read.
+    /// The records of what is held and of requests with an id, and the denials and bans; and whether any of
+    /// that can't be read.
     fn book(&self) -> (Book, bool) {
         let holds = self.entry(Book::IDENTITY, Book::KIND).map(|entry| Book::read(&entry.body));
         let repeats = self.entry(Repeats::IDENTITY, Repeats::KIND);
         let repeats = repeats.map(|entry| Repeats::read(&entry.body));
-        let is_torn = matches!(holds, Some(None)) || matches!(repeats, Some(None));
-        let mut book = holds.flatten().unwrap_or_default();
+        let (ban, is_torn) = self.ban();
+        let is_torn = is_torn || matches!(holds, Some(None)) || matches!(repeats, Some(None));
+        let mut book = holds.flatten().unwrap_or_default().with_ban(ban);
         book.repeats = repeats.flatten().unwrap_or_default();
         (book, is_torn)
     }
 
     fn has_more_than_repeats(&self) -> bool {
         self.is_torn || self.entries.iter().any(|entry| !entry.is_of_repeats())
+    }
+
+    /// The denials and bans, and whether there is an entry of them that can't be read.
+    #[must_use]
+    pub fn ban(&self) -> (Option<BanState>, bool) {
+        let entry = self.entry(BanState::IDENTITY, BanState::KIND);
+        let state = entry.and_then(|entry| BanState::from_numbers(&entry.numbers()?));
+        (state, entry.is_some() && state.is_none())
     }
 
     /// The value after a step, with the entries of other versions that are still useful, and the book
@@ -284,6 +295,14 @@ impl<'v> Record<'v> {
     ) -> Write {
         let mut value = encode(limit, part, held);
         let mut life = step.lives.get(part).copied().unwrap_or(0);
+        let ban = book.and_then(Book::ban).zip(limit.ban(part));
+        if let Some((state, ban)) = ban {
+            let body = Cow::Owned(bytes_of(&state.numbers()));
+            let (kind, identity) = (BanState::KIND, BanState::IDENTITY);
+            let entry = Entry { kind, identity, retention: state.retention(ban), body };
+            life = life.max(state.useful_until(ban).saturating_sub(now.micros));
+            entry.write(&mut value);
+        }
         if let Some(book) = book {
             let holds = (Book::KIND, Book::IDENTITY, book.write());
             let repeats = (Repeats::KIND, Repeats::IDENTITY, book.repeats.write());
@@ -295,9 +314,13 @@ impl<'v> Record<'v> {
                 }
             }
         }
+        let is_ban = |entry: &Entry<'_>| {
+            let is_ban = entry.kind == BanState::KIND && entry.identity == BanState::IDENTITY;
+            is_ban && limit.ban(part).is_some()
+        };
         let is_ours = |entry: &Entry<'_>| {
             let is_book = entry.kind == Book::KIND && entry.identity == Book::IDENTITY;
-            (is_book || entry.is_of_repeats()) && book.is_some()
+            (is_book || is_ban(entry) || entry.is_of_repeats()) && book.is_some()
                 || limit.members().iter().any(|member| {
                     let rule = member.policy().rule();
                     member.part() == part
@@ -308,7 +331,7 @@ impl<'v> Record<'v> {
         };
         for entry in self.entries.iter().filter(|entry| !is_ours(entry)) {
             let left = entry.useful_until().saturating_sub(now.micros);
-            if left > 0 && (!step.forgets() || entry.is_of_repeats()) {
+            if (left > 0 || is_ban(entry)) && (!step.forgets() || entry.is_of_repeats()) {
                 entry.write(&mut value);
                 life = life.max(left);
             }

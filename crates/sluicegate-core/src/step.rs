@@ -1,5 +1,6 @@
 //! One request against all policies of a limit: all are judged, then all are charged or none.
 
+mod banning;
 pub(crate) mod holding;
 mod judge;
 mod lease;
@@ -18,6 +19,7 @@ use crate::record;
 use crate::request::{Action, Costs, Operation, Request};
 use crate::slices::SliceCounts;
 
+use banning::Bans;
 use judge::{Charging, Judge};
 
 /// What a store holds for one policy and subject.
@@ -42,7 +44,8 @@ pub struct Step {
     /// For how many µs from now the store has to keep the states of each part at least; `u64::MAX`
     /// means for ever. One number per part of the limit.
     pub lives: SmallVec<[u64; 4]>,
-    /// The parts whose records of what is held changed, as bits. The store has to write those.
+    /// The parts whose books changed, as bits: records of what is held, or denials and bans. The store has
+    /// to write those.
     pub books: u64,
     forgets: bool,
 }
@@ -140,7 +143,8 @@ pub fn step_with_books(
 }
 
 /// [`step`] for a store that has decided about a request itself, over the states as they were: so it says
-/// the same. What is held or known under an id, and counted by that, is that store's business.
+/// the same. What is held or known under an id, and counted by that, is that store's business; `books` has the
+/// denials and bans of each part's subject ([`Book::of_ban`]), and may be empty if the limit bans nobody.
 ///
 /// # Errors
 /// Those of [`step`].
@@ -149,14 +153,15 @@ pub fn step_again(
     request: &Request<'_>,
     now: Now,
     held: &mut [Option<Held>],
+    books: &mut [Book],
 ) -> Result<Step, Error> {
     let request = request.without_hold().without_once();
     match request.action() {
         Action::Decide(operation) => {
             request.validate_apart_from_holds(limit)?;
-            decide(limit, &request, operation, now, held, &mut [])
+            decide(limit, &request, operation, now, held, books)
         }
-        _ => step(limit, &request, now, held),
+        _ => step_with_books(limit, &request, now, held, books),
     }
 }
 
@@ -166,6 +171,7 @@ fn needs_books(limit: &Limit, request: &Request<'_>, held: &[Option<Held>]) -> b
     let mut members = limit.members().iter().zip(held);
     request.is_about_holds()
         || request.asks_once().is_some()
+        || limit.has_bans()
         || !is_reset
             && members.any(|(member, held)| {
                 matches!(member.policy().rule(), Rule::Permits(_))
@@ -178,7 +184,7 @@ fn no_books(limit: &Limit) -> RequestError {
     RequestError::new(
         RequestErrorKind::Unsupported,
         format!(
-            "limit `{}` is in a store that can neither hold units nor know requests by their ids",
+            "limit `{}` is in a store that can't hold units, ban subjects, or know requests by their ids",
             limit.name()
         ),
     )
@@ -220,6 +226,15 @@ fn decide(
     if let Some(step) = repeat::answer(limit, request, now, books)? {
         return Ok(step);
     }
+    let mut bans = Bans::open(limit, now, books);
+    if operation.heeds_bans()
+        && let Some(banned) = bans.refusal(request)
+    {
+        let decision = Decision::banned(limit, banned, bans.are_restamped());
+        let books = if operation == Operation::Peek { 0 } else { bans.keep(books) };
+        let lives = if books == 0 { SmallVec::new() } else { lives(limit, now, held) };
+        return Ok(Step { decision, changed: 0, lives, books, forgets: false });
+    }
     if let Some(hold) = request.holds() {
         holding::can_leave(limit, hold, now, books)?;
     }
@@ -251,6 +266,10 @@ fn decide(
             account.give_back(Taken::at(units, taken_at.as_micros()))
         })),
         Operation::Reset => judge.reset(costs, now),
+        Operation::Ban { .. } | Operation::LiftBan => {
+            judge.pass_all(Costs::Each(&PerPolicy::from_elem(0, limit.members().len())));
+            Ok((true, 0))
+        }
     };
     let (allowed, granted) = match ruled {
         Ok(ruled) => ruled,
@@ -265,14 +284,23 @@ fn decide(
         (Operation::Check, Some(leasing)) if allowed => judge.lease(costs, leasing, now),
         _ => None,
     };
-    let notes = Notes { restamped: restamped || judge.restamped != 0, ..Notes::default() };
+    let is_restamped =
+        restamped || judge.restamped != 0 || operation != Operation::Reset && bans.are_restamped();
+    let notes = Notes { restamped: is_restamped, ..Notes::default() };
     let mut decision = judge.decision(allowed, granted, operation.takes()).with_notes(notes);
     if let Some(lease) = lease {
         decision = decision.with_lease(lease);
     }
-    if operation == Operation::Reset {
-        decision.set_forgotten(forgotten);
-    }
+    decision = match operation {
+        Operation::Reset => decision.of_ban(None, Some(forgotten)),
+        Operation::Ban { lasts } => decision.of_ban(bans.begin(lasts), None),
+        Operation::LiftBan => decision.of_ban(None, Some(bans.lift())),
+        _ if operation.takes() && !allowed => match bans.count(&judge) {
+            Some(ban) => decision.with_ban(ban),
+            None => decision,
+        },
+        _ => decision,
+    };
     let changed = match operation {
         Operation::Peek => 0,
         Operation::Reset => u64::MAX >> (u64::BITS as usize - limit.members().len()),
@@ -283,10 +311,14 @@ fn decide(
         .filter(|_| allowed)
         .map(|stored| holding::charged(&judge, operation, stored, pins.unwrap_or_default()));
     judge.close(held, changed);
-    let mut kept = 0;
+    let mut kept = match operation {
+        Operation::Peek | Operation::Reset => 0,
+        _ => bans.keep(books),
+    };
     if let Some((hold, charged)) = request.holds().zip(charged) {
-        kept = holding::leave(limit, hold, now, charged, held, books);
-        if kept != 0 {
+        let left = holding::leave(limit, hold, now, charged, held, books);
+        kept |= left;
+        if left != 0 {
             decision = decision.with_hold(*hold);
         }
     }
@@ -300,6 +332,19 @@ fn decide(
         decision = decision.with_receipt(record::receipt(limit, request, &before, held));
     }
     Ok(Step { decision, changed, lives, books: kept, forgets: operation == Operation::Reset })
+}
+
+/// For how long the states have to be kept that stay as they are.
+#[cold]
+fn lives(limit: &Limit, now: Now, held: &mut [Option<Held>]) -> SmallVec<[u64; 4]> {
+    let mut judge = Judge::new(limit);
+    // Those that can't be judged are kept as long as may be.
+    if judge.open(now, held).is_err() {
+        return SmallVec::from_elem(u64::MAX, limit.parts().len());
+    }
+    let lives = judge.lives(now, 0);
+    judge.close(held, 0);
+    lives
 }
 
 /// Forgets all but what is outstanding. Whether any of that was stamped too far ahead.

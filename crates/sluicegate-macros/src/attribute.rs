@@ -26,6 +26,8 @@ pub(crate) enum Attribute {
 /// The options of one limit: where it comes from, its key and its cost.
 pub(crate) struct LimitOptions {
     pub(crate) source: LimitSource,
+    /// `ban = …`, of inline policies.
+    pub(crate) ban: Option<LitStr>,
     pub(crate) key: KeySource,
     pub(crate) missing: OnMissing,
     /// `cost = …`: for all policies.
@@ -112,6 +114,7 @@ struct LimitBuilder {
     first: Option<LitStr>,
     policies: Option<(Ident, Vec<LitStr>)>,
     name: Option<LitStr>,
+    ban: Option<LitStr>,
     key: Option<KeySource>,
     missing: OnMissing,
     cost: Option<Expr>,
@@ -191,6 +194,7 @@ impl LimitBuilder {
         match option.to_string().as_str() {
             "policies" => self.policies = Some((option, values::strings(input)?)),
             "name" => self.name = Some(values::string(input, "name = \"login\"")?),
+            "ban" => self.ban = Some(values::string(input, "ban = \"5/1min for 15min\"")?),
             "key" => self.key = Some(KeySource::read(input)?),
             "missing" => self.missing = OnMissing::read(input)?,
             "cost" => {
@@ -251,8 +255,12 @@ impl LimitBuilder {
             (None, None) => return Err(Error::new(span, NO_LIMIT)),
         };
         source.check_costs(self.cost.as_ref(), &self.costs)?;
+        if let Some(ban) = &self.ban {
+            source.check_ban(ban)?;
+        }
         Ok(LimitOptions {
             source,
+            ban: self.ban,
             key: self.key.unwrap_or(KeySource::Method),
             missing: self.missing,
             cost: self.cost,

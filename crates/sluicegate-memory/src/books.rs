@@ -7,6 +7,7 @@ use smallvec::{IntoIter, SmallVec};
 
 use sluicegate_core::Request;
 use sluicegate_core::kernel::Now;
+use sluicegate_core::{Action, Limit, Operation};
 
 use crate::budget::Load;
 use crate::cell::BookCell;
@@ -58,19 +59,35 @@ impl<'o> Books<'o> {
         self.entries().map(|entry| entry.take().unwrap_or_default()).collect()
     }
 
-    /// The room that a request may need for another record in each, and so many bounds.
+    /// The room that a request may need for another record or denial in each, and so many bounds.
     pub(crate) fn needed(
         &mut self,
+        limit: &Limit,
         request: &Request<'_>,
         shelves: &[Shelf],
         bounds: usize,
     ) -> Load {
-        if request.holds().is_none() && request.asks_once().is_none() {
-            return Load::NONE;
+        if request.holds().is_some() || request.asks_once().is_some() {
+            let needed = self.entries().zip(shelves).map(|(entry, shelf)| entry.needs_more(shelf));
+            let bounds = Load { keys: 0, bytes: bounds * Shelf::BOUND_BYTES };
+            return needed.fold(bounds, Load::add);
         }
-        let needed = self.entries().zip(shelves).map(|(entry, shelf)| entry.needs_more(shelf));
-        let bounds = Load { keys: 0, bytes: bounds * Shelf::BOUND_BYTES };
-        needed.fold(bounds, Load::add)
+        let may_deny = matches!(
+            request.action(),
+            Action::Decide(
+                Operation::Check
+                    | Operation::Reserve { .. }
+                    | Operation::TakeUpTo
+                    | Operation::Ban { .. }
+            )
+        );
+        let entries = self.entries().zip(shelves).enumerate();
+        let banning = entries.filter(|(part, _)| may_deny && limit.ban(*part).is_some());
+        let needed = banning.map(|(_, (entry, shelf))| {
+            let bytes = shelf.book.denial_bytes();
+            entry.needs_slot() + Load { keys: 0, bytes }
+        });
+        needed.fold(Load::NONE, Load::add)
     }
 
     /// Keeps what changed, puts the rest back, and gives the room that was taken.

@@ -56,6 +56,11 @@ impl<'s, C: Cell> Entry<'s, C> {
         if self.is_found() { heap } else { Table::<C>::FIRST_LOAD + heap }
     }
 
+    /// The room for the slot of a state, there or not.
+    pub(crate) fn needs_slot(&self) -> Load {
+        if self.is_found() { Load::NONE } else { Table::<C>::FIRST_LOAD }
+    }
+
     /// The room that is needed to keep a state.
     pub(crate) fn needs_for(&self, state: &C::State) -> Load {
         let heap = C::heap_bytes_of(state);

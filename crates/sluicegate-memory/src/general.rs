@@ -189,7 +189,7 @@ impl<'o> Call<'o> {
         };
         let mut shelves = self.books.take();
         let buckets = held.len();
-        let needed = needed + self.books.needed(request, &shelves, buckets);
+        let needed = needed + self.books.needed(self.opened.limit(), request, &shelves, buckets);
         self.join_bounds(&mut held, &mut shelves);
         let mut books: SmallVec<[Book; 1]> =
             shelves.iter_mut().map(|shelf| std::mem::take(&mut shelf.book)).collect();

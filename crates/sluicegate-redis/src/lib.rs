@@ -22,6 +22,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod access;
+mod ban;
 mod call;
 mod cluster;
 mod constant;

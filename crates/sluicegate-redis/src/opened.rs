@@ -246,8 +246,7 @@ impl RedisLimit {
             with_record(id, life, &mut program);
         }
         let has_records = hold.is_some()
-            || request.is_about_holds()
-            || self.limit.has_permits()
+            || request.needs_records(&self.limit)
             || request.action() == Action::Decide(Operation::Reset);
         let write_keys = |words: &mut Command| {
             self.write_keys(request, words);

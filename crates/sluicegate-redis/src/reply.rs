@@ -12,6 +12,7 @@ use sluicegate_core::{
 };
 use smallvec::SmallVec;
 
+use crate::ban::read_banned;
 use crate::format::{Format, Item};
 use crate::hold;
 use crate::once;
@@ -79,6 +80,7 @@ pub fn read_reply(
     match *sign {
         stamp::ALLOWED => read_states(limit, request, rest),
         stamp::DENIED => read_denial(limit, request, now, rest),
+        stamp::BANNED => read_banned(limit, rest),
         stamp::SEVERAL => read_turn(limit, request, now, rest, *turn),
         // Not what it says: that might repeat what it was sent.
         _ => Err(nonsense("a reply with another sign")),
@@ -244,7 +246,8 @@ pub(crate) fn read_verdict(
         }
         _ => request.without_receipt(),
     };
-    let mut decision = step_again(limit, &read_as, now, &mut held)?.decision;
+    let mut books = bans(limit, &records, &mut discarded);
+    let mut decision = step_again(limit, &read_as, now, &mut held, &mut books)?.decision;
     if decision.is_allowed() != (*verdict == ALLOWED) && request.action() != Action::Slices {
         return Err(nonsense("another verdict than the kernels'"));
     }
@@ -266,6 +269,18 @@ pub(crate) fn read_verdict(
         decision = decision.with_receipt(receipt(limit, request, states, after));
     }
     Ok(Reply::Decided(decision))
+}
+
+/// The denials and bans of each part's subject; none if the limit bans nobody.
+fn bans(limit: &Limit, records: &[Record<'_>], discarded: &mut bool) -> SmallVec<[Book; 1]> {
+    let book = |(part, record): (usize, &Record<'_>)| {
+        let (ban, is_unreadable) = record.ban();
+        let ban = ban.filter(|_| limit.ban(part).is_some());
+        *discarded |= is_unreadable && limit.ban(part).is_some();
+        Book::of_ban(ban)
+    };
+    let records = records.iter().filter(|_| limit.has_bans()).enumerate();
+    records.map(book).collect()
 }
 
 /// What the script said of a hold, after all else.

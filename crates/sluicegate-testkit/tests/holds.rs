@@ -43,11 +43,13 @@ fn new_id() -> HoldId {
 fn the_scripts_settle_what_is_held_as_the_kernels_do() {
     for (name, clock) in [("injected", Clock::Injected), ("own", CLOCK)] {
         each(&format!("scripts with holds, {name}"), 500, |seed| {
-            let plan =
-                Plan { kinds: Kind::HELD.to_vec(), clock, max_policies: 4, ..Plan::default() };
+            let bans = seed % 3 == 0;
+            let kinds = Kind::HELD.to_vec();
+            let plan = Plan { kinds, clock, bans, max_policies: 4, ..Plan::default() };
             let schedule = plan.hold_schedule(seed);
-            let mut scripted = Scripted::new(schedule.policies.clone(), clock);
-            let mut kernels = Kernels::new(schedule.policies.clone(), clock);
+            let ban = schedule.ban;
+            let mut scripted = Scripted::new(schedule.policies.clone(), clock).banning(ban);
+            let mut kernels = Kernels::new(schedule.policies.clone(), clock).banning(ban);
             scripted.expires = false;
             for (index, step) in schedule.steps.iter().enumerate() {
                 let (got, expected) = match step {

@@ -200,6 +200,32 @@ impl<S: Store> Limiter<S> {
         self.ask_owned(Operation::Reset, ask.into())
     }
 
+    /// Bans the key by hand for `lasts` from now, 1 s to 30 d, whatever it has done: until then nothing is
+    /// taken under this limit. A ban that it has ends with the new one.
+    ///
+    /// # Errors
+    /// Like [`Limiter::charge`]; [`RequestErrorKind::Unsupported`](crate::RequestErrorKind) for a limit
+    /// without a [`Ban`](crate::Ban).
+    pub fn ban<'a>(
+        &'a self,
+        ask: impl Into<Ask<'a>>,
+        lasts: impl Into<Span>,
+    ) -> impl Future<Output = Result<Decision, Error>> + Send + 'a {
+        self.ask_owned(Operation::Ban { lasts: lasts.into() }, ask.into())
+    }
+
+    /// Lifts the key's ban, and forgets its denials and earlier bans. [`Decision::forgotten`] says whether
+    /// it was banned.
+    ///
+    /// # Errors
+    /// Like [`Limiter::ban`].
+    pub fn lift_ban<'a>(
+        &'a self,
+        ask: impl Into<Ask<'a>>,
+    ) -> impl Future<Output = Result<Decision, Error>> + Send + 'a {
+        self.ask_owned(Operation::LiftBan, ask.into())
+    }
+
     /// Cancels a reservation by its receipt, which may come from another process. Returns whether
     /// the units were given back: they are not if the key was charged since.
     ///
@@ -347,7 +373,12 @@ impl<S: Store> Limiter<S> {
         // Nothing was charged, given back or forgotten, so a decision would be wrong.
         let is_question = !matches!(
             operation,
-            Operation::Charge | Operation::GiveBack { .. } | Operation::Refund | Operation::Reset
+            Operation::Ban { .. }
+                | Operation::Charge
+                | Operation::GiveBack { .. }
+                | Operation::LiftBan
+                | Operation::Refund
+                | Operation::Reset
         );
         let fallback = |allowed| Ok(Decision::fallback(self.limit(), allowed));
         // Where `Local` applies, a layer has decided, and what fails here is what it can't decide.

@@ -2,6 +2,7 @@
 
 use sluicegate_core::Lease;
 
+use super::Banned;
 use super::once::Repeat;
 use crate::algorithms::Retry;
 
@@ -24,6 +25,10 @@ pub struct Answer {
     pub holds: bool,
     /// Whether it was given before, to a request with the same id.
     pub repeat: Repeat,
+    /// The ban that refuses the request, or begins with it. Where one refuses, no policy is asked.
+    pub ban: Option<Banned>,
+    /// Whether anything lay so far ahead of the clock that it was restamped to now.
+    pub restamped: bool,
     /// One answer per policy, in their order.
     pub policies: Vec<PolicyAnswer>,
 }

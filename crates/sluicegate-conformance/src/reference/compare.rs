@@ -6,6 +6,7 @@ use sluicegate_core::{
 };
 
 use super::answer::{Answer, PolicyAnswer};
+use super::bans::Banned;
 use super::holding::Settlement;
 use super::once::Repeat;
 use super::operation::{Costs, Operation};
@@ -37,6 +38,11 @@ impl Operation {
                 (core::Operation::GiveBack { taken_at }, costs)
             }
             Self::Reset => (core::Operation::Reset, &Costs::Unsaid),
+            Self::Ban { lasts_us } => {
+                let lasts = Span::from_micros(*lasts_us).expect("a ban of at most 2^53 - 1");
+                (core::Operation::Ban { lasts }, &Costs::Unsaid)
+            }
+            Self::LiftBan => (core::Operation::LiftBan, &Costs::Unsaid),
         };
         let costs = match costs {
             Costs::Unsaid => core::Costs::Own,
@@ -121,8 +127,10 @@ fn between_answers(expected: &Answer, got: &Decision) -> Vec<String> {
     if got.hold_found().is_none() {
         differences.note("holds", &expected.holds, &got.hold().is_some());
     }
-    let restamped = expected.policies.iter().any(|policy| policy.restamped);
-    differences.note("restamped", &restamped, &got.notes().restamped);
+    let ban =
+        got.ban().map(|ban| Banned { ends_in_us: ban.ends_in.as_micros(), begins: ban.begins });
+    differences.note("ban", &expected.ban, &ban);
+    differences.note("restamped", &expected.restamped, &got.notes().restamped);
     differences.note("policies", &expected.policies.len(), &got.policies().len());
     for (index, (expected, got)) in expected.policies.iter().zip(got.policies()).enumerate() {
         let PolicyAnswer { admitted, limit, remaining, wait_us, reset, violated, .. } = expected;

@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use sluicegate_core::{Algorithm, Hold, HoldId, Once, Policy, Span};
+use sluicegate_core::{Algorithm, Ban, Hold, HoldId, Once, Policy, Span};
 
 use super::ids::{Ask, Askers};
 use super::requests::Walk;
-use super::{Dice, Plan, random_policies, renumber};
+use super::{Dice, Plan, bans, random_policies, renumber};
 use crate::reference::{Answer, Model, Operation, Refusal, Repeat, Settlement};
 
 /// A limit, of which units are held.
@@ -16,6 +16,8 @@ pub struct HoldSchedule {
     pub seed: u64,
     /// The limit's policies at first.
     pub policies: Vec<Policy>,
+    /// When it bans a key.
+    pub ban: Option<Ban>,
     /// What happens, in order.
     pub steps: Vec<HoldStep>,
 }
@@ -74,7 +76,8 @@ impl Plan {
         let mut dice = Dice::new(seed);
         let count = if dice.one_in(2) { 1 } else { 1 + dice.below_len(plan.max_policies.max(1)) };
         let policies = random_policies(&mut dice, &plan.kinds, count);
-        let mut model = Model::with_clock(policies.clone(), plan.clock);
+        let ban = plan.ban(&mut dice);
+        let mut model = Model::with_clock(policies.clone(), plan.clock).banning(ban);
         let mut walk = Walk::new(&plan, &mut dice, &policies);
         let mut current = policies.clone();
         let (mut holders, mut askers) = (Holders::default(), Askers::default());
@@ -87,6 +90,7 @@ impl Plan {
                 continue;
             }
             let end = holders.end(&mut dice).or_else(|| askers.end(&mut dice));
+            let end = end.or_else(|| bans::edge(&mut dice, &model));
             let (now_us, key, operation) = walk.next(&mut dice, &current, end);
             if let Some((key, id)) = holders.somebody(&mut dice) {
                 let how = Settling::random(&mut dice, current.len(), longest_hold(&current));
@@ -112,7 +116,7 @@ impl Plan {
             }
             steps.push(HoldStep::Ask { now_us, key, operation, hold, once, expected });
         }
-        HoldSchedule { seed, policies, steps }
+        HoldSchedule { seed, policies, ban, steps }
     }
 }
 

@@ -132,6 +132,10 @@ impl<'l> Judge<'l> {
             request.holds().map_or(0, |hold| now.micros.saturating_add(hold.lasts.as_micros()));
         for (index, member) in self.limit.members().iter().enumerate() {
             let Rule::Permits(permits) = member.policy().rule() else { continue };
+            if matches!(self.accounts[index], Account::Read(_)) {
+                // The store has counted that.
+                continue;
+            }
             // Whoever takes as many as there are asks for one where there is none.
             let cost = match request.action() {
                 Action::Decide(Operation::TakeUpTo) => 1,
@@ -324,6 +328,15 @@ impl<'l> Judge<'l> {
             _ => matches!(verdict, Verdict::Pass { .. }),
         };
         Some(cost).filter(|cost| passes && operation.takes() && *cost > 0)
+    }
+
+    /// Whether any policy of a part refused that is enforced.
+    pub(super) fn refuses(&self, part: usize) -> bool {
+        let judged = self.limit.members().iter().zip(&self.judgements).enumerate();
+        let mut own = judged.filter(|(_, (member, _))| member.part() == part);
+        own.any(|(index, (_, judgement))| {
+            self.is_enforced(index) && matches!(judgement.verdict, Verdict::Refuse { .. })
+        })
     }
 
     /// The outcome for a subject that is forgotten, but for what is outstanding.

@@ -5,9 +5,10 @@ use syn::{Error, Ident};
 use crate::key::is_builtin;
 
 /// Every option with an example of it.
-const OPTIONS: [(&str, &str); 15] = [
+const OPTIONS: [(&str, &str); 16] = [
     ("policies", "`policies = [\"gcra 5/s\", \"fixed_window 1000/d\"]`"),
     ("name", "`name = \"login\"`"),
+    ("ban", "`ban = \"5/1min for 15min\"`"),
     ("key", "`key = ip` or `key = \"{user.id}\"`"),
     ("missing", "`missing = refuse`"),
     ("cost", "`cost = items.len()` or `cost(\"policy\") = items.len()`"),

@@ -110,6 +110,10 @@ fn waiting(wait: &Wait) -> TokenStream {
 
 fn part(limit: &LimitOptions, private: &TokenStream) -> TokenStream {
     let part = part_of(limit, private);
+    let part = match &limit.ban {
+        Some(ban) => quote_spanned!(mixed_site()=> #part.banning(#ban)),
+        None => part,
+    };
     if limit.costs.is_empty() {
         return part;
     }

@@ -1,42 +1,35 @@
 -- The general part, in which the kernels are all alike.
 
 -- What it doesn't know, it must not take for something else.
-if operation < CHECK or operation > RENEW then
+if operation < CHECK or operation > LIFT_BAN then
   return redis.error_reply('ERR unknown operation ' .. operation)
 end
 
--- The bytes of the entries that always have as many.
-local sizes = FIXED_SIZES
 local notes, leases = 0, nil
 
 -- The parts, each with the packed states of its subject and the position of each entry.
 -- Reading stops at the first nonsense.
 local subjects = {}
 for part = 1, parts do
-  if part > 1 then value = call('GET', all_keys[first + part - 1]) end
+  if part > 1 then
+    value = bans and bans.values[part]
+    if value == nil or not bans then value = call('GET', all_keys[first + part - 1]) end
+  end
   if value and value.err then
     if not string.find(value.err, 'WRONGTYPE', 1, true) then return value end
     value, notes = false, 1
   end
   local s = { part = part, value = value, positions = {}, order = {}, mine = {}, policies = {} }
-  local position, size = 1, value and #value or 0
-  while position <= size do
-    local kind, length = string.byte(value, position), nil
-    if kind >= LISTED_FROM then
-      if size - position >= LISTED_HEAD_SIZE - 1 then
-        length = LISTED_HEAD_SIZE + unpack(LENGTH, value, position + HEAD_SIZE)
-      end
-    else
-      length = sizes[kind]
-    end
-    if not length or position + length - 1 > size or kind >= LISTED_FROM and length < LISTED_HEAD_SIZE + NUMBER_SIZE then
-      notes = 1
-      break
-    end
+  local is_whole = walk(value or '', function(position, length)
     local id = string.sub(value, position, position + (ID_SIZE - 1))
     s.positions[id] = { position, length }
     s.order[#s.order + 1] = { id, position, length }
-    position = position + length
+  end)
+  if not is_whole then notes = 1 end
+  local b = bans and bans[part]
+  if b then
+    s.mine[bans.id] = true
+    if b.place and not b.known then notes = 1 end
   end
   subjects[part] = s
 end
@@ -242,6 +235,8 @@ if hold and hold.leaves and hold.has_slots and allowed then
 end
 if leasing and allowed and operation == CHECK then leases.grant(policies, leasing[1], leasing[2], leasing[3]) end
 
+if bans then bans.count(subjects, allowed) end
+
 -- Whoever renews changes no more than the slots; who finds nothing to settle, no state.
 if operation == RENEW then
   for _, p in ipairs(policies) do hold.move(p, leases) end
@@ -252,7 +247,8 @@ if hold and hold.leaves and allowed then hold.count_out(subjects) end
 
 -- Write what changed, each subject by itself.
 for part, s in ipairs(subjects) do
-  local dirty = false
+  local b = bans and bans[part]
+  local dirty = b and b.changed
   for _, p in ipairs(s.policies) do
     if p.changed or p.restamped then dirty = true end
   end
@@ -265,6 +261,7 @@ for part, s in ipairs(subjects) do
         life = max(life, lasts)
       end
     end
+    if b and b.known then life = max(life, bans.useful(b) - now) end
     for _, each in ipairs(s.order) do
       -- Another program's states: kept for as long as they are useful to it.
       if not s.mine[each[1]] then
@@ -285,6 +282,7 @@ for part, s in ipairs(subjects) do
         entries[#entries + 1] = string.sub(s.value, p.place[1], p.place[1] + p.place[2] - 1)
       end
     end
+    if b and b.known then entries[#entries + 1] = bans.write(b) end
     for _, each in ipairs(s.order) do
       if not s.mine[each[1]] and each[3] > 0 then
         entries[#entries + 1] = string.sub(s.value, each[2], each[2] + each[3] - 1)

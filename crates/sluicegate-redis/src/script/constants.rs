@@ -4,8 +4,9 @@ use sluicegate_core::kernel::{
     Bound, HEAD_BYTES, ID_BYTES, LISTED_FROM, Leased, NUMBER_BYTES, Slot,
 };
 use sluicegate_core::record::retention;
-use sluicegate_core::{Book, Leasing, MAX_EXACT, Repeats, Span};
+use sluicegate_core::{Ban, BanState, Book, Leasing, MAX_EXACT, Repeats, Span};
 
+use crate::ban;
 use crate::constant::{Constant, Words, size, whole};
 use crate::format::{Format, Item};
 use crate::hold;
@@ -16,6 +17,9 @@ use crate::twin::{Lane, MODULES, Module, PAIR, SHAPER, SMOOTH};
 
 /// What begins an entry that says how long it is.
 const LISTED_HEAD: Format = Format(&[&[Item::Whole(HEAD_BYTES)], LENGTH]);
+/// What is stored of a subject's denials and bans.
+const BAN_ENTRY: Format =
+    Format(&[&[Item::Whole(HEAD_BYTES)], LENGTH, &[Item::Numbers(BanState::NUMBERS)]]);
 const LENGTH: &[Item] = &[Item::Whole(2)];
 
 const STORED: Words = &[
@@ -61,6 +65,7 @@ const HOLDS: Words = &[
 
 const IDS: Words = &[
     ("ONCE_LANE", whole(program::ONCE as u64)),
+    ("LANE_PLACE", size(program::LANE + 1)),
     ("ONCE", Constant::Format(once::ONCE)),
     ("ONCE_SIZE", size(once::ONCE.size())),
     ("ONCE_HEAD", Constant::Format(once::HEAD)),
@@ -71,6 +76,22 @@ const IDS: Words = &[
     ("IDS_MOST", size(Repeats::MOST)),
     ("IDS_GROUPS", size(once::GROUPS)),
     ("IDS_LONGEST", whole(once::LONGEST.as_micros())),
+];
+
+const BANS: Words = &[
+    ("BANS", whole(ban::BANS as u64)),
+    ("BAN", Constant::Format(ban::BAN)),
+    ("BAN_SIZE", size(ban::BAN.size())),
+    ("DOUBLING", whole(ban::DOUBLING as u64)),
+    ("ASKED", whole(ban::ASKED as u64)),
+    ("BAN_KIND", whole(BanState::KIND as u64)),
+    // The kind is the first of the bytes of a head, and the retention the last.
+    ("BAN_HEAD", whole((BanState::KIND as u64) << (8 * (HEAD_BYTES - 1)))),
+    ("BAN_ENTRY", Constant::Format(BAN_ENTRY)),
+    ("BAN_ENTRY_SIZE", size(BAN_ENTRY.size())),
+    ("BAN_MOST_DENIALS", whole(Ban::MOST_DENIALS)),
+    ("BAN_LONGEST", whole(Ban::LONGEST.as_micros())),
+    ("BANNED", Constant::Format(ban::BANNED)),
 ];
 
 const PROGRAM: Words = &[
@@ -121,7 +142,7 @@ const REPLY: Words = &[
     ("READING_NEVER", whole(reply::NEVER)),
 ];
 
-const GROUPS: [Words; 5] = [STORED, HOLDS, IDS, PROGRAM, REPLY];
+const GROUPS: [Words; 6] = [STORED, HOLDS, IDS, BANS, PROGRAM, REPLY];
 
 /// What a word stands for; `None` for a word that is none of these.
 pub(super) const fn find(word: &str) -> Option<Constant> {

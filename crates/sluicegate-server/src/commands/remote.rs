@@ -94,8 +94,14 @@ fn body(verb: Verb, args: &AskArgs, cost: &AskedCost) -> Result<Vec<u8>, Failure
     body.extend(cost.map(|cost| ("cost".to_owned(), cost)));
     let id = args.request_id.as_deref().map(Value::from);
     body.extend(id.map(|id| ("request_id".to_owned(), id)));
-    if let Verb::Acquire { within } = verb {
-        body.insert("within".to_owned(), within.to_string().into());
+    match verb {
+        Verb::Acquire { within } => {
+            body.insert("within".to_owned(), within.to_string().into());
+        }
+        Verb::Ban { lasts } => {
+            body.insert("for".to_owned(), lasts.to_string().into());
+        }
+        _ => {}
     }
     Ok(Value::from(body).to_string().into_bytes())
 }

@@ -3,7 +3,7 @@
 use axum::body::Body;
 use axum::extract::Request;
 use serde::Deserialize;
-use sluicegate::{Ask, Limit, Member, Registry, Span};
+use sluicegate::{Ask, Limit, Member, Registry, Span, SpanError};
 
 use super::body::{self, Object, some};
 use super::cost::CostBody;
@@ -73,6 +73,19 @@ impl Asked {
         Ok((fields.asked()?, within))
     }
 
+    /// Reads `{"limit":"…","key":"…","for":"1h"}`: whom to ban, and for how long.
+    ///
+    /// # Errors
+    /// If the body is anything else.
+    pub(super) async fn read_ban(body: Body) -> Result<(Self, Span), ApiError> {
+        let BanFields { limit, key, lasts } = body::read(body, BAN_EXAMPLE).await?;
+        let lasts = lasts
+            .parse()
+            .map_err(|error: SpanError| ApiError::malformed(format!("`for`: {error}")))?;
+        let part = Part { limit, key, cost: AskedCost::default() };
+        Ok((Self { parts: vec![part], is_list: false }, lasts))
+    }
+
     /// The request; its costs are not validated against a limit yet.
     pub(super) fn ask(&self) -> Ask<'_> {
         let asks = self.parts.iter().map(|part| part.cost.ask(part.key.as_bytes()));
@@ -112,6 +125,18 @@ impl Asked {
 
 const EXAMPLE: &str = r#"{"limit":"demo","key":"alice","cost":1}"#;
 const ACQUIRE_EXAMPLE: &str = r#"{"limit":"demo","key":"alice","cost":1,"within":"2s"}"#;
+
+const BAN_EXAMPLE: &str = r#"{"limit":"demo","key":"alice","for":"1h"}"#;
+
+/// Who is to be banned, as it is written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BanFields {
+    limit: String,
+    key: String,
+    #[serde(rename = "for")]
+    lasts: String,
+}
 
 /// A body as it is written.
 #[derive(Debug, Deserialize)]
@@ -203,9 +228,9 @@ impl Fields {
         };
         // The longest span has 18 characters. Longer texts are not repeated in an error.
         let text: String = text.chars().take(40).collect();
-        let span: Span = text.parse().map_err(|error: sluicegate::SpanError| {
-            ApiError::malformed(format!("`within`: {error}"))
-        })?;
+        let span: Span = text
+            .parse()
+            .map_err(|error: SpanError| ApiError::malformed(format!("`within`: {error}")))?;
         if span.as_micros() > LONGEST {
             return Err(ApiError::malformed(format!(
                 "`within` is {span}, but must be from 0s to 10min"

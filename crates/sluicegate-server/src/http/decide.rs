@@ -93,6 +93,34 @@ pub(super) async fn reset(
     Ok(json(StatusCode::OK, &answer(&gate, &asked, &decision)))
 }
 
+/// `POST /v1/ban`: 200.
+pub(super) async fn ban(
+    State(service): State<Arc<Service>>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, ApiError> {
+    service.guard.check(&headers)?;
+    let (asked, lasts) = Asked::read_ban(body).await?;
+    let gate = service.gates.find(&asked)?;
+    let _turn = service.turns.next().await?;
+    let decision = gate.ban(asked.ask(), lasts).await?;
+    Ok(json(StatusCode::OK, &answer(&gate, &asked, &decision)))
+}
+
+/// `POST /v1/unban`: 200.
+pub(super) async fn unban(
+    State(service): State<Arc<Service>>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, ApiError> {
+    service.guard.check(&headers)?;
+    let asked = Asked::read(body).await?;
+    let gate = service.gates.find(&asked)?;
+    let _turn = service.turns.next().await?;
+    let decision = gate.lift_ban(asked.ask()).await?;
+    Ok(json(StatusCode::OK, &answer(&gate, &asked, &decision)))
+}
+
 /// The answer as the request's form has it.
 pub(super) fn answer<'a>(gate: &'a Gate, asked: &Asked, decision: &'a Decision) -> Answer<'a> {
     let answer = Answer::new(gate.name(), decision);

@@ -10,7 +10,7 @@ use crate::support::{Client, File, Reply, Service, binary};
 /// The limits that the examples name.
 const LIMITS: &str = r#"
 limits:
-  demo: {policies: ["token_bucket 10/h burst 20"], block: [mallory]}
+  demo: {policies: ["token_bucket 10/h burst 20"], block: [mallory], ban: 1000/h for 1h}
   user: {policies: ["token_bucket 10/h"]}
   org: {policies: ["fixed_window 1000/h as tokens"]}
   llm: {policies: ["fixed_window 60/h as requests", "fixed_window 90000/h as tokens"]}
@@ -118,13 +118,18 @@ impl Services {
     fn reply(&self, path: &str, method: &str, status: u16) -> Reply {
         let call = |service: &Service, limit: &str, key: &str| {
             let mut body = json!({"limit": limit, "key": key});
+            if path == "/v1/ban" {
+                body = json!({"limit": limit, "key": "banned", "for": "1min"});
+            }
             if path == "/v1/acquire" {
                 body["within"] = json!("2s");
             }
             let body = if method == "get" { String::new() } else { body.to_string() };
             service.send(&method.to_uppercase(), path, &[], body.as_bytes())
         };
-        let is_guarded = ["/v1/charge", "/v1/refund", "/v1/reset", "/v1/recent"].contains(&path);
+        let is_guarded =
+            ["/v1/ban", "/v1/charge", "/v1/refund", "/v1/reset", "/v1/recent", "/v1/unban"]
+                .contains(&path);
         match status {
             200 => call(&self.local, "demo", "alice"),
             400 => self.local.post(path, "{}"),

@@ -285,6 +285,7 @@ impl Layer for Shared {
 fn is_served(limit: &Limit) -> bool {
     limit.parts().len() == 1
         && !limit.has_permits()
+        && !limit.has_bans()
         && limit.members().iter().all(|member| {
             let policy = member.policy();
             policy.enforcement() == Enforcement::Enforced

@@ -66,6 +66,7 @@ impl Checker<'_> {
     ) -> Option<LimitConfig> {
         const FIELDS: [&str; 13] = [
             "policies",
+            "ban",
             "enabled",
             "key",
             "missing_key",
@@ -134,6 +135,13 @@ impl Checker<'_> {
                 }
                 None
             }
+        };
+        let limit = match (given("ban"), limit) {
+            (Some((node, path)), limit) => {
+                let ban = self.ban(node, &path, limit.as_ref());
+                ban.zip(limit).map(|(ban, limit)| limit.banning(ban))
+            }
+            (None, limit) => limit,
         };
         if let (Some((node, path)), Some(limit), Some(Some(asked))) =
             (given("leases"), &limit, leases)
