@@ -64,7 +64,7 @@ impl Checker<'_> {
         parent: &str,
         around: Around<'_>,
     ) -> Option<LimitConfig> {
-        const FIELDS: [&str; 13] = [
+        const FIELDS: [&str; 14] = [
             "policies",
             "ban",
             "enabled",
