@@ -53,6 +53,8 @@ struct Extras {
     lease: Option<Lease>,
     hold: Option<Hold>,
     hold_found: Option<HoldFound>,
+    /// Whether it was made before, for a request with the same id.
+    repeat: bool,
 }
 
 /// Where a decision came from.
@@ -140,8 +142,6 @@ pub struct Notes {
     /// A bounded store had no room for a new key: it denied the request, or, if only shadow
     /// policies had a state to store, dropped that state.
     pub full: bool,
-    /// The request had been asked before, under [its id](crate::Request::once): nothing was charged now.
-    pub repeat: bool,
 }
 
 impl Decision {
@@ -161,7 +161,7 @@ impl Decision {
             instant,
             allowed,
             source: Source::Store,
-            notes: Notes { restamped: false, discarded: false, full: false, repeat: false },
+            notes: Notes { restamped: false, discarded: false, full: false },
             binding,
             forgotten: None,
         }
