@@ -56,6 +56,8 @@ struct Extras {
     hold: Option<Hold>,
     hold_found: Option<HoldFound>,
     ban: Option<Banned>,
+    /// Whether it was made before, for a request with the same id.
+    repeat: bool,
 }
 
 /// Where a decision came from.
@@ -143,8 +145,6 @@ pub struct Notes {
     /// A bounded store had no room for a new key: it denied the request, or, if only shadow
     /// policies had a state to store, dropped that state.
     pub full: bool,
-    /// The request had been asked before, under [its id](crate::Request::once): nothing was charged now.
-    pub repeat: bool,
 }
 
 impl Decision {
@@ -164,7 +164,7 @@ impl Decision {
             instant,
             allowed,
             source: Source::Store,
-            notes: Notes { restamped: false, discarded: false, full: false, repeat: false },
+            notes: Notes { restamped: false, discarded: false, full: false },
             binding,
             forgotten: None,
         }

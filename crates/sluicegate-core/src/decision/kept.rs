@@ -10,7 +10,7 @@
 
 use smallvec::SmallVec;
 
-use super::{Decision, NEVER, Notes, Numbers, Said};
+use super::{Decision, Extras, NEVER, Notes, Numbers, Said};
 use crate::hold::{Hold, HoldId};
 use crate::kernel::ID_BYTES;
 use crate::limit::{Identity, Limit, Member};
@@ -32,7 +32,7 @@ impl Decision {
         let mut bytes = Vec::with_capacity(Self::kept_bytes(self.policies.len()));
         bytes.extend_from_slice(&self.granted.to_be_bytes());
         bytes.extend_from_slice(&self.instant.to_be_bytes());
-        let Notes { restamped, discarded, full, .. } = self.notes;
+        let Notes { restamped, discarded, full } = self.notes;
         bytes.push(u8::from(restamped) | u8::from(discarded) << 1 | u8::from(full) << 2);
         let hold = self.hold();
         bytes.push(u8::from(hold.is_some()));
@@ -62,12 +62,8 @@ impl Decision {
         let numbers = limit.members().iter().map(|member| numbers_of(member, policies));
         let numbers: SmallVec<[Numbers; 3]> = numbers.collect();
         let mut decision = Self::new(limit.clone(), numbers, true, granted, instant, None);
-        decision.notes = Notes {
-            restamped: notes & 1 != 0,
-            discarded: notes & 2 != 0,
-            full: notes & 4 != 0,
-            ..Notes::default()
-        };
+        decision.notes =
+            Notes { restamped: notes & 1 != 0, discarded: notes & 2 != 0, full: notes & 4 != 0 };
         if let Some(hold) = request.holds().filter(|_| holds == 1) {
             let id = HoldId::from_bytes(id.try_into().ok()?);
             decision = decision.with_hold(Hold { id, ..*hold });
@@ -96,22 +92,27 @@ impl Decision {
     }
 
     /// The same decision as the answer to a request that was asked again. For stores.
-    pub const fn again(mut self) -> Self {
-        self.notes.repeat = true;
+    pub fn again(mut self) -> Self {
+        self.extras.get_or_insert_default().repeat = true;
         self
     }
 
     /// The same decision as if it were the first one, for who never knew of an id. For layers that ask again.
-    pub const fn without_repeat(mut self) -> Self {
-        self.notes.repeat = false;
+    pub fn without_repeat(mut self) -> Self {
+        if let Some(extras) = &mut self.extras {
+            extras.repeat = false;
+            if **extras == Extras::default() {
+                self.extras = None;
+            }
+        }
         self
     }
 
     /// Whether the request had been asked before, under [its id](Request::once): this is what was
     /// decided then, and nothing was charged now.
     #[must_use]
-    pub const fn is_repeat(&self) -> bool {
-        self.notes.repeat
+    pub fn is_repeat(&self) -> bool {
+        self.extras.as_ref().is_some_and(|extras| extras.repeat)
     }
 }
 
