@@ -60,6 +60,7 @@ pub mod metrics;
 pub mod middleware;
 mod observe;
 mod open_store;
+mod permit;
 mod random_id;
 mod registry;
 mod ring_counter;
@@ -80,6 +81,7 @@ pub use limit::{InvalidLimit, limit};
 pub use limiter::{Limiter, LimiterBuilder, Reservation};
 pub use observe::{Answered, Observer, Settled};
 pub use open_store::{OpenError, StoreOptions};
+pub use permit::{Permit, PermitAsk};
 pub use registry::{
     Changes, Gate, JoinError, MissingKey, Registry, RegistryBuilder, ReloadError, RequestKeys,
 };
