@@ -113,9 +113,10 @@ pub use uses::{MissingNames, Uses};
 #[doc(hidden)]
 pub mod __private {
     pub use crate::attribute::{
-        Answer, Answers, AnswersNow, AsRegistry, Call, Component, Copied, FromDenied, IntoUnits,
-        Key, KeyPart, KeyWriter, OnMissing, OtherUnits, Part, Peeked, PutCopied, PutDisplay,
-        PutOption, Resolve, ResolveFuture, Site, Taken, Units, answer, holds, run, store_failure,
+        Answer, Answers, AnswersNow, AsRegistry, Call, Component, Copied, FromDenied, Held,
+        IntoUnits, Key, KeyPart, KeyWriter, OnMissing, OtherUnits, Part, Peeked, PutCopied,
+        PutDisplay, PutOption, Resolve, ResolveFuture, Said, Site, Taken, Units, answer, holds,
+        run, store_failure,
     };
     pub use crate::denied::Denied;
 }

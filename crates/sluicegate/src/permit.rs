@@ -17,7 +17,7 @@ use sluicegate_core::{Decision, Error, HoldToken};
 use crate::usage::Usage;
 
 pub use ask::PermitAsk;
-pub(crate) use held::Held;
+pub(crate) use held::{Held, Watch};
 pub(crate) use keeper::Keeper;
 pub(crate) use moment::Moment;
 pub(crate) use pauses::Pauses;
@@ -146,8 +146,24 @@ impl Permit {
         self.held.into_token()
     }
 
-    /// The decision, and what is held by it.
-    pub(crate) fn into_parts(self) -> (Decision, Held) {
+    /// The decision of a permit that holds nothing.
+    pub(crate) fn into_decision(self) -> Decision {
+        self.decision
+    }
+
+    /// Settles it without waiting for the store.
+    pub(crate) fn settle_in_background(self, usage: Usage<'static>) {
+        self.held.settle_in_background(usage);
+    }
+
+    /// What can be waited for without holding it.
+    pub(crate) fn watch(&self) -> Option<Watch> {
+        self.held.watch()
+    }
+
+    /// The decision, and what is held.
+    #[cfg(feature = "macros")]
+    pub(crate) fn into_held(self) -> (Decision, Held) {
         (self.decision, self.held)
     }
 }

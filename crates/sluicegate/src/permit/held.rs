@@ -69,8 +69,8 @@ impl Held {
         Self(Some(kept))
     }
 
-    pub(crate) const fn is_nothing(&self) -> bool {
-        self.0.is_none()
+    pub(crate) fn watch(&self) -> Option<Watch> {
+        self.0.clone().map(Watch)
     }
 
     pub(crate) fn token(&self) -> Option<&HoldToken> {
@@ -108,6 +108,15 @@ impl Held {
         if let Some(kept) = self.0.take() {
             kept.release(usage);
         }
+    }
+}
+
+/// Sees whether what is held is lost, without holding it.
+pub(crate) struct Watch(Arc<Kept>);
+
+impl Watch {
+    pub(crate) async fn lost(self) {
+        self.0.lost().await;
     }
 }
 
@@ -239,10 +248,14 @@ pub(super) fn settle_in_background(
     ends: Moment,
     runtime: Option<Handle>,
 ) {
-    let failed = match keeper.settle_held_at_once(&token, &usage) {
-        Some(Ok(_)) => return,
-        Some(Err(error)) => Some(error),
-        None => None,
+    let mut usage = usage;
+    let failed = loop {
+        match keeper.settle_held_at_once(&token, &usage) {
+            Some(Ok(_)) => return,
+            Some(Err(error)) if is_mistaken(&error, &mut usage) => {}
+            Some(Err(error)) => break Some(error),
+            None => break None,
+        }
     };
     match runtime {
         Some(runtime) => drop(runtime.spawn(settle_until(keeper, token, usage, ends, failed))),
@@ -250,6 +263,16 @@ pub(super) fn settle_in_background(
             "what is in flight can't be released without a runtime: it ends when its hold does"
         ),
     }
+}
+
+/// Whether what was said to be used is why it failed: then it is settled as charged, because what is in
+/// flight is to be released all the same.
+fn is_mistaken(error: &Error, usage: &mut Usage<'static>) -> bool {
+    if error.is_store_failure() {
+        return false;
+    }
+    tracing::error!(%error, "what a request used can't be settled: correct what the program says");
+    !std::mem::replace(usage, Usage::as_charged()).is_as_charged()
 }
 
 async fn settle_until(
@@ -274,14 +297,11 @@ async fn settle_until(
             tracing::warn!(%error, "what was in flight could not be released before its hold ended");
             return;
         }
-        if !error.is_store_failure() {
-            tracing::error!(%error, "what a request used can't be settled: correct what the program says");
-            if usage.is_as_charged() {
-                return;
-            }
-            // What is in flight is to be released all the same.
-            usage = Usage::as_charged();
+        if is_mistaken(&error, &mut usage) {
             continue;
+        }
+        if !error.is_store_failure() {
+            return;
         }
         sleep(pause.mul_f64(0.75 + fastrand::f64() / 4.0)).await;
         pause = (pause * 2).min(LONGEST);

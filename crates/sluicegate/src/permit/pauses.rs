@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sluicegate_core::{Algorithm, Decision, Outcome, RetryAfter, Span};
+use sluicegate_core::{Algorithm, Decision, Outcome, RetryAfter};
 use tokio::time::Instant;
 
 /// When to ask again for a permit that is denied, until an end.
@@ -57,7 +57,7 @@ fn is_in_flight(policy: &Outcome<'_>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Ask, Limiter, MemoryStore};
+    use crate::{Ask, Limiter, MemoryStore, Span};
 
     fn denial(specs: &[&str]) -> Decision {
         let limit = crate::limit("l", specs).unwrap();
