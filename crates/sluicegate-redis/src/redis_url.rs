@@ -89,6 +89,12 @@ impl RedisUrl {
         matches!(self.servers, Servers::Sentinels(..))
     }
 
+    /// Whether it names nodes of a cluster.
+    #[must_use]
+    pub const fn is_cluster(&self) -> bool {
+        matches!(self.servers, Servers::Cluster(_))
+    }
+
     /// The options of its TLS, if it has any.
     #[must_use]
     pub const fn tls(&self) -> Option<&TlsOptions> {

@@ -1,11 +1,12 @@
 //! `config check`.
 
 use sluicegate::{
-    Config, OpenOptions, OpenedLimit as _, Operation, Request, Span, Store as _, StoreOptions,
+    Config, Error, Limit, Limiter, OpenOptions, OpenedLimit as _, Operation, Request, SharedStore,
+    Span, Store as _, StoreOptions, StoreUrl, Usage,
 };
 
 use crate::cli::{ConfigArgs, ConfigCommand};
-use crate::output::{Exit, Failure, complain, counted, say};
+use crate::output::{Exit, Failure, complain, counted, say, without_charge};
 use crate::setup::config_failure;
 
 /// How long each call to the store may take: it connects first.
@@ -13,6 +14,9 @@ const PATIENCE: Span = match Span::from_millis(5_000) {
     Ok(span) => span,
     Err(_) => Span::SECOND,
 };
+
+/// Whom the store is asked about.
+const SUBJECT: &[u8] = b"sluicegate-config-check";
 
 /// Checks a file, and its store if that is asked for.
 ///
@@ -41,10 +45,16 @@ pub(crate) async fn config(args: &ConfigArgs) -> Result<Exit, Failure> {
 async fn decide(config: &Config) -> Result<(), Failure> {
     let mut options = StoreOptions::from(config);
     options.deadline = PATIENCE;
+    let failure = |error: Error| Failure::of_store(&config.store, &error);
     let store = config.store.open(&options).map_err(Failure::usage)?;
-    store.rehearse().await.map_err(|error| Failure::of_store(&config.store, &error.into()))?;
+    store.rehearse().await.map_err(|error| failure(error.into()))?;
     for limit in &config.limits {
-        let opened = store.open(limit.limit.clone(), OpenOptions::default());
+        let limit = &limit.limit;
+        if limit.has_permits() {
+            hold(&store, limit).await.map_err(failure)?;
+            continue;
+        }
+        let opened = store.open(limit.clone(), OpenOptions::default());
         // Each way to read and to write, since a user may have the right to some of them alone. The
         // second check meets what the first one wrote.
         for operation in [
@@ -55,10 +65,33 @@ async fn decide(config: &Config) -> Result<(), Failure> {
             Operation::Refund,
             Operation::Reset,
         ] {
-            let request = Request::new(operation, b"sluicegate-config-check");
-            let asked = opened.ask(request).wait().await;
-            let _ = asked.map_err(|error| Failure::of_store(&config.store, &error))?;
+            let asked = opened.ask(Request::new(operation, SUBJECT)).wait().await;
+            let _ = asked.map_err(failure)?;
         }
     }
+    // Limits that are asked together may be in several slots of a cluster, and are held there at first.
+    // Whether a program asks any together, no configuration says.
+    if let ([first, _, ..], StoreUrl::Redis(url)) = (&config.limits[..], &config.store)
+        && url.is_cluster()
+        && let Err(error) = hold(&store, &first.limit).await
+    {
+        let error = without_charge(&error);
+        complain(format_args!(
+            "warning: store {url}: no limits can be decided together here, and no units held: {error}"
+        ));
+    }
+    Ok(())
+}
+
+/// Holds units of a limit and settles them, in all the ways that take a right of their own.
+async fn hold(store: &SharedStore, limit: &Limit) -> Result<(), Error> {
+    let limiter = Limiter::new(store.clone(), limit.clone());
+    let lasts = limit.longest_hold().unwrap_or(Span::SECOND).min(Span::SECOND);
+    let grant = limiter.hold(SUBJECT, lasts).await?;
+    if let Some(token) = grant.token() {
+        let _ = limiter.renew(token, lasts).await?;
+        let _ = limiter.settle(token, Usage::nothing()).await?;
+    }
+    let _ = limiter.reset(SUBJECT).await?;
     Ok(())
 }

@@ -19,8 +19,12 @@ fn any() -> ServerBinary {
 }
 
 fn check(store: &str, redis: &str) -> Done {
+    check_limits(store, redis, LIMITS)
+}
+
+fn check_limits(store: &str, redis: &str, limits: &str) -> Done {
     let prefix = fresh_prefix("connect");
-    let text = format!("store: \"{store}\"\nredis: {{prefix: \"{prefix}\"{redis}}}\n{LIMITS}\n");
+    let text = format!("store: \"{store}\"\nredis: {{prefix: \"{prefix}\"{redis}}}\n{limits}\n");
     let file = File::new("limits.yaml", &text);
     sluicegate(&["config", "check", file.path(), "--connect"])
 }
@@ -202,14 +206,70 @@ fn a_server_that_is_too_old_or_none_at_all_is_told_apart() {
     assert_says(&http.url(), "", &["does not speak the Redis protocol"]);
 }
 
+/// The commands that the documentation grants in the line with this word.
+fn documented(word: &str) -> Vec<&'static str> {
+    let text = include_str!("../../../../docs/operation.md");
+    let mut rules = text.lines().filter_map(|line| line.strip_prefix("ACL SETUSER limiter "));
+    let rules = rules.find(|line| line.contains(word)).unwrap();
+    rules.split_whitespace().filter(|it| it.starts_with('+')).collect()
+}
+
+/// Where a configuration counts what is in flight, its user has to hold units: each right to that.
+#[test]
+fn a_user_who_may_not_hold_is_told_so_where_that_is_needed() {
+    let flight = "limits: {a: {policies: [gcra 1/h burst 9, concurrency 9 hold 1min]}}";
+    let server = Server::start_with(&any(), &[]).unwrap();
+    let store = format!("redis://limiter:secret@127.0.0.1:{}", server.port());
+    let (decides, holds) = (documented("on >"), documented("# holds"));
+    for lacking in [None].into_iter().chain(holds.iter().copied().map(Some)) {
+        let granted = holds.iter().filter(|rule| Some(**rule) != lacking);
+        let mut rules = vec!["on", ">secret", "~connect*"];
+        rules.extend(decides.iter().chain(granted));
+        server.set_user("limiter", &rules).unwrap();
+        let done = check_limits(&store, "", flight);
+        let (status, words) = match lacking {
+            None => (0, ""),
+            Some(lacking) => (3, lacking),
+        };
+        assert_eq!((done.status, done.stderr.is_empty()), (status, status == 0), "{done:?}");
+        assert!(done.stderr.contains(words), "{done:?}");
+        if lacking.is_none() {
+            let left = server.cli(&["KEYS", "*{*"]).unwrap();
+            assert_eq!(left.trim(), "", "it leaves no trace");
+        }
+        // Who holds nothing needs none of them.
+        assert_decides(&store, "");
+    }
+}
+
+/// Whether limits are asked together says the program, not the configuration: so that is a warning.
+#[test]
+fn a_user_of_a_cluster_who_may_not_hold_is_warned_if_there_are_two_limits() {
+    let cluster = Cluster::builder(&any()).replicas(0).start().unwrap();
+    let store =
+        format!("redis+cluster://limiter:secret@127.0.0.1:{}", cluster.node(0).server().port());
+    let two = "limits: {a: {policies: [gcra 1/h]}, b: {policies: [gcra 1/h]}}";
+    let set = |rights: &[&str]| {
+        let rules = [&["on", ">secret", "~connect*", "+cluster|slots"], rights].concat();
+        (0..3).for_each(|node| cluster.node(node).server().set_user("limiter", &rules).unwrap());
+    };
+    let (decides, holds) = (documented("on >"), documented("# holds"));
+    set(&decides);
+    let done = check_limits(&store, "", two);
+    assert_eq!(done.status, 0, "{done:?}");
+    assert!(done.stderr.contains("no limits can be decided together here"), "{done:?}");
+    assert!(done.stderr.contains("+zadd"), "{done:?}");
+    assert_decides(&store, "");
+    set(&[decides, holds].concat());
+    let done = check_limits(&store, "", two);
+    assert_eq!((done.status, done.stderr.as_str()), (0, ""), "{done:?}");
+}
+
 /// Each right of the documentation, where the server knows the script already.
 #[test]
 fn a_user_without_one_of_the_rights_is_told_which() {
     let server = Server::start_with(&any(), &[]).unwrap();
-    let text = include_str!("../../../../docs/operation.md");
-    let rules = text.lines().find_map(|line| line.strip_prefix("ACL SETUSER limiter on "));
-    let rules: Vec<&str> =
-        rules.unwrap().split_whitespace().filter(|it| it.starts_with('+')).collect();
+    let rules = documented("on >");
     let store = format!("redis://limiter:secret@127.0.0.1:{}", server.port());
     let set = |lacking: &str| {
         let rules = rules.iter().filter(|rule| **rule != lacking);

@@ -17,11 +17,11 @@ use super::fingerprint::Fingerprint;
 use super::layer::{Layer, leave_to, show_briefly};
 use memory::{Denial, Memory, Unknown};
 
-/// A store that remembers denials: after one, a check of the same key with the same costs is denied at
-/// once until it could pass, for a second at most. It never admits, and never denies what the store
-/// would admit, unless another process gave units back meanwhile: that is seen a second later at
-/// most. What this process gives back, cancels or resets is seen at once. A check that costs more is
-/// asked: it has to wait longer, and only the store can say for how long.
+/// A store that remembers denials: after one, a check of the same key that costs as much, or more, is
+/// denied at once until the first could pass, for a second at most. It never admits, and never denies what
+/// the store would admit, unless another process gave units back meanwhile: that is seen a second later at
+/// most. What this process gives back, cancels or resets is seen at once. To a check that costs more it says
+/// the least that it has to wait: as long as the one that was denied.
 ///
 /// It serves limits alone, not several decided as one, and none with a shadow policy or one that
 /// charges denials: those have to see every request. Its decisions have the source
@@ -145,13 +145,13 @@ impl<L: OpenedLimit> OpenedLimit for DenyCacheLimit<L> {
         if let Kind::Check = kind {
             let limit = self.opened.limit();
             let subject = self.shared.memory.subject(limit.parts()[0].as_str(), request.key());
-            let costs = self.shared.memory.costs(limit, &request);
+            let cost_of = |index| request.cost_of(limit, index);
             let sent = self.shared.now();
-            match self.shared.memory.find(subject, costs, sent) {
+            match self.shared.memory.find(subject, cost_of, sent) {
                 Ok(denial) => return Answer::Now(Ok(denial)),
                 Err(unknown) => {
                     let shared = &self.shared;
-                    remembers = Some(Remembers { shared, subject, costs, sent, unknown });
+                    remembers = Some(Remembers { shared, subject, request, sent, unknown });
                 }
             }
         }
@@ -159,7 +159,7 @@ impl<L: OpenedLimit> OpenedLimit for DenyCacheLimit<L> {
         let forgets = matches!(kind, Kind::GivesBack).then(|| Forgets::new(self, &request));
         self.opened.ask(request).inspect(move |answer| {
             match (answer, remembers) {
-                (Ok(decision), Some(remembers)) => remembers.decision(decision),
+                (Ok(decision), Some(remembers)) => remembers.decision(self.limit(), decision),
                 // What was denied before has longer to wait now.
                 (Ok(decision), None) if decision.taken_at().is_some() => {
                     self.subjects(&request).for_each(|subject| self.shared.memory.drop(subject));
@@ -212,15 +212,15 @@ impl<L: OpenedLimit> DenyCacheLimit<L> {
 struct Remembers<'s> {
     shared: &'s Shared,
     subject: Fingerprint,
-    costs: u64,
+    request: Request<'s>,
     /// In µs.
     sent: u64,
     unknown: Unknown,
 }
 
 impl Remembers<'_> {
-    fn decision(self, decision: &Decision) {
-        let Self { shared, subject, costs, sent, unknown } = self;
+    fn decision(self, limit: &Limit, decision: &Decision) {
+        let Self { shared, subject, request, sent, unknown } = self;
         if decision.is_allowed() {
             // Another denial, for other costs, has longer to wait now.
             if unknown.is_known_otherwise {
@@ -233,7 +233,8 @@ impl Remembers<'_> {
             && is_ours
         {
             let until = sent.saturating_add(retry.min(LONGEST).as_micros());
-            let decision = decision.clone();
+            let costs = (0..limit.members().len()).map(|index| request.cost_of(limit, index));
+            let (costs, decision) = (costs.collect(), decision.clone());
             let denial = Denial { costs, decision, came: shared.now(), until };
             shared.memory.remember(subject, unknown.era, denial);
         }

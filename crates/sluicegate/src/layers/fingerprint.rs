@@ -21,13 +21,6 @@ impl Fingerprints {
         hasher.write(subject);
         hasher.finish128().as_u128()
     }
-
-    /// A short fingerprint of costs.
-    pub(super) fn of_costs(&self, costs: &[u64]) -> u64 {
-        let mut hasher = self.keys;
-        costs.hash(&mut hasher);
-        hasher.finish()
-    }
 }
 
 impl Default for Fingerprints {

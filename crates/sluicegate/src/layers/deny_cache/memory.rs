@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 
 use lru::LruCache;
-use sluicegate_core::{Decision, Limit, Request, Span};
+use sluicegate_core::{Decision, Span};
 
 use crate::layers::fingerprint::{Fingerprint, Fingerprints};
 use crate::layers::parts::{Parts, latest};
@@ -36,12 +36,31 @@ pub(super) struct Unknown {
 
 /// What was denied.
 pub(super) struct Denial {
-    /// A fingerprint of what it cost.
-    pub(super) costs: u64,
+    /// What it cost of each policy.
+    pub(super) costs: Box<[u64]>,
     pub(super) decision: Decision,
     /// When it came, and until when it holds, in µs.
     pub(super) came: u64,
     pub(super) until: u64,
+}
+
+impl Denial {
+    /// Whether other costs are denied as well, by the same policies: each of those is asked for no less,
+    /// and for no more than it ever admits, and each other one for no more than remained of it. How long to
+    /// wait is then at least what was said.
+    fn denies(&self, cost_of: impl Fn(usize) -> u64) -> bool {
+        self.costs.iter().enumerate().all(|(policy, &cost)| {
+            let asked = cost_of(policy);
+            asked == cost
+                || self.decision.policy(policy).is_some_and(|outcome| {
+                    if outcome.is_admitted() {
+                        outcome.remaining().is_none_or(|remaining| asked <= remaining)
+                    } else {
+                        asked > cost && outcome.limit().is_none_or(|limit| asked <= limit)
+                    }
+                })
+        })
+    }
 }
 
 impl Memory {
@@ -55,21 +74,11 @@ impl Memory {
         self.fingerprints.of(limit, subject)
     }
 
-    /// A fingerprint of what a request costs.
-    pub(super) fn costs(&self, limit: &Limit, request: &Request<'_>) -> u64 {
-        let count = limit.members().len();
-        if count == 1 {
-            return request.cost_of(limit, 0);
-        }
-        let costs: Vec<u64> = (0..count).map(|index| request.cost_of(limit, index)).collect();
-        self.fingerprints.of_costs(&costs)
-    }
-
     /// The denial that holds now.
     pub(super) fn find(
         &self,
         subject: Fingerprint,
-        costs: u64,
+        cost_of: impl Fn(usize) -> u64,
         now: u64,
     ) -> Result<Decision, Unknown> {
         let mut part = self.parts.of(subject);
@@ -78,7 +87,8 @@ impl Memory {
             return Err(Unknown { era, is_known_otherwise: false });
         };
         // A clock that goes back makes nothing last longer.
-        if denial.costs != costs || now >= denial.until || now < denial.came {
+        let lasts = denial.came <= now && now < denial.until;
+        if !lasts || !denial.denies(cost_of) {
             return Err(Unknown { era, is_known_otherwise: true });
         }
         let after = Span::from_micros(now - denial.came).unwrap_or(Span::MAX);
@@ -118,36 +128,36 @@ mod tests {
     use super::*;
 
     fn denial() -> Denial {
-        Denial { costs: 1, decision: Decision::bypass(false), came: 100, until: 200 }
+        Denial { costs: Box::new([1]), decision: Decision::bypass(false), came: 100, until: 200 }
     }
 
     #[test]
     fn what_was_asked_before_units_came_back_is_not_remembered_after_it() {
         let memory = Memory::new(NonZeroUsize::MIN);
         let alice = memory.subject("login", b"alice");
-        let era = memory.find(alice, 1, 100).unwrap_err().era;
+        let era = memory.find(alice, |_| 1, 100).unwrap_err().era;
         memory.forget(alice);
         memory.remember(alice, era, denial());
-        let era = memory.find(alice, 1, 150).unwrap_err().era;
+        let era = memory.find(alice, |_| 1, 150).unwrap_err().era;
         memory.remember(alice, era, denial());
-        assert!(memory.find(alice, 1, 150).is_ok());
+        assert!(memory.find(alice, |_| 1, 150).is_ok());
         memory.forget(alice);
-        assert!(memory.find(alice, 1, 150).is_err());
+        assert!(memory.find(alice, |_| 1, 150).is_err());
     }
 
     #[test]
     fn a_denial_holds_for_its_time_and_for_its_costs() {
         let memory = Memory::new(NonZeroUsize::MIN);
         let alice = memory.subject("login", b"alice");
-        let era = memory.find(alice, 1, 100).unwrap_err().era;
+        let era = memory.find(alice, |_| 1, 100).unwrap_err().era;
         memory.remember(alice, era, denial());
         for (costs, now, holds) in
             [(1, 100, true), (1, 199, true), (1, 200, false), (2, 150, false), (1, 99, false)]
         {
-            assert_eq!(memory.find(alice, costs, now).is_ok(), holds, "{costs} at {now}");
+            assert_eq!(memory.find(alice, |_| costs, now).is_ok(), holds, "{costs} at {now}");
         }
-        assert!(memory.find(memory.subject("login", b"bob"), 1, 150).is_err());
-        assert!(memory.find(memory.subject("logout", b"alice"), 1, 150).is_err());
+        assert!(memory.find(memory.subject("login", b"bob"), |_| 1, 150).is_err());
+        assert!(memory.find(memory.subject("logout", b"alice"), |_| 1, 150).is_err());
     }
 
     #[test]
@@ -155,7 +165,7 @@ mod tests {
         let memory = Memory::new(NonZeroUsize::new(160).unwrap());
         for subject in 0..10_000_u32 {
             let subject = memory.subject("login", &subject.to_be_bytes());
-            let era = memory.find(subject, 1, 100).unwrap_err().era;
+            let era = memory.find(subject, |_| 1, 100).unwrap_err().era;
             memory.remember(subject, era, denial());
         }
         let kept: usize = memory.parts.iter().map(|part| part.denials.len()).sum();
