@@ -67,7 +67,11 @@ where
         request.extensions_mut().insert(in_flight.clone());
     }
     let answer = admission.run(|| inner.call(request)).await;
-    let tail = admission.tail(&Answer(&answer));
+    let mut tail = admission.tail(&Answer(&answer));
+    if answer.is_err() {
+        // Its response is made outside.
+        tail.failed();
+    }
     let fields = admission.settle(&Answer(&answer)).await;
     let mut response = answer?;
     write(fields, response.headers_mut());

@@ -2,6 +2,7 @@
 
 mod ask;
 mod held;
+mod jitter;
 mod keeper;
 mod moment;
 mod pauses;

@@ -161,7 +161,7 @@ impl Call {
     /// [`Call::settle`] in a function that is not async.
     pub fn settle_blocking<'a>(&'a self, answer: Answer, ask: Ask<'a>) -> (Option<Denied>, Held) {
         if self.holds() {
-            return self.hold_blocking(ask);
+            return self.hold_blocking(&ask);
         }
         (self.ask_blocking(answer, ask), Held::nothing())
     }
@@ -187,10 +187,10 @@ impl Call {
 
     /// The same in a function that is not async: what it holds is renewed by a thread that it doesn't
     /// block.
-    fn hold_blocking(&self, ask: Ask<'_>) -> (Option<Denied>, Held) {
+    fn hold_blocking(&self, ask: &Ask<'_>) -> (Option<Denied>, Held) {
         let at_once = || {
             let _entered = blocking::enter();
-            self.opened.gate.look().permit_at_once(&ask, self.terms)
+            self.opened.gate.look().permit_at_once(ask, self.terms)
         };
         let answer = match self.within.is_none().then(at_once).flatten() {
             Some(answer) => answer.map(|(permit, _)| permit),
@@ -198,7 +198,7 @@ impl Call {
                 let within = self.within.map_or(Span::ZERO, Span::from);
                 let gate = &self.opened.gate;
                 block_on(async {
-                    let asked = gate.permit_and_tell(&ask, within, self.terms, |_| ());
+                    let asked = gate.permit_and_tell(ask, within, self.terms, |_| ());
                     asked.await.map(|(permit, _)| permit)
                 })
             }

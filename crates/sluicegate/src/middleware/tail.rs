@@ -121,8 +121,8 @@ impl Drop for Tail {
 }
 
 impl Open {
-    fn settle(self: Box<Self>) {
-        let Self { in_flight, rules, served, told } = *self;
+    fn settle(self) {
+        let Self { in_flight, rules, served, told } = self;
         // The handler may have taken it.
         let Some((permit, said)) = in_flight.close() else { return };
         let at_end = || {

@@ -8,6 +8,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout_at};
 
+use super::jitter::{nearly, up_to};
 use super::keeper::Keeper;
 use super::moment::Moment;
 use super::renewer::Renewer;
@@ -223,7 +224,7 @@ impl Life {
     fn renewed(sent: Moment, lasts: Span, life_ends: Moment) -> Self {
         let ends = sent.plus(lasts);
         let part = |of: u32| Duration::from(lasts) / of;
-        let next = sent.instant() + part(4) + part(12).mul_f64(fastrand::f64());
+        let next = sent.instant() + part(4) + up_to(part(12));
         let opens = sent.instant() + part(5);
         // The last renewal was up to the end of its life.
         let is_last = ends.instant() >= life_ends.instant();
@@ -234,7 +235,7 @@ impl Life {
     fn try_again(&mut self, lasts: Span) {
         let pause = Duration::from(lasts) / 12;
         self.opens = Instant::now() + pause / 2;
-        let next = Instant::now() + pause / 2 + (pause / 2).mul_f64(fastrand::f64());
+        let next = Instant::now() + pause / 2 + up_to(pause / 2);
         self.next = next.min(self.ends.instant());
     }
 }
@@ -303,7 +304,7 @@ async fn settle_until(
         if !error.is_store_failure() {
             return;
         }
-        sleep(pause.mul_f64(0.75 + fastrand::f64() / 4.0)).await;
+        sleep(nearly(pause)).await;
         pause = (pause * 2).min(LONGEST);
     }
 }

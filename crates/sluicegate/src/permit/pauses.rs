@@ -5,6 +5,8 @@ use std::time::Duration;
 use sluicegate_core::{Algorithm, Decision, Outcome, RetryAfter};
 use tokio::time::Instant;
 
+use super::jitter::nearly;
+
 /// When to ask again for a permit that is denied, until an end.
 ///
 /// What a denial says of units in flight is when they are back at the latest. Most come back long
@@ -46,7 +48,7 @@ impl Pauses {
         let pause = self.pause;
         self.pause = (pause * 2).min(Self::LONGEST);
         // Those who wait since the same instant don't come at the same.
-        pause.mul_f64(0.75 + fastrand::f64() / 4.0).max(Duration::from_millis(1))
+        nearly(pause)
     }
 }
 

@@ -93,7 +93,6 @@ async fn a_thousand_permits_are_renewed_by_few_calls() {
         })
         .await;
         let (renewed, calls) = (renewals.0.load(Ordering::SeqCst), calls(&server) - before);
-        println!("{renewed} renewals in {calls} calls");
         assert!(calls <= 100, "{renewed} renewals in {calls} calls");
         assert!(permits.iter().all(|permit| !permit.is_lost()));
         drop(permits);
