@@ -51,6 +51,8 @@ pub(crate) struct CallOptions {
     pub(crate) on_error: Option<OptionValue<Handlers>>,
     pub(crate) charge_if: Option<OptionValue<Expr>>,
     pub(crate) refund_if: Option<OptionValue<Expr>>,
+    pub(crate) hold: Option<OptionValue<Wait>>,
+    pub(crate) settle: Option<OptionValue<Expr>>,
     pub(crate) registry: Option<OptionValue<Expr>>,
     pub(crate) crate_path: Option<OptionValue<Path>>,
 }
@@ -205,7 +207,10 @@ impl LimitBuilder {
                 }
             }
             "skip_if" => self.skip_if = Some(parse_expression(input)?),
-            "wait" => call.wait = Some(OptionValue { option, value: Wait::read(input)? }),
+            "wait" => {
+                let value = Wait::read(input, &option)?;
+                call.wait = Some(OptionValue { option, value });
+            }
             "fallback" => {
                 let callee = Callee::read(input.parse()?)?;
                 let (takes_denied, takes_arguments) = arguments.passed();
@@ -228,6 +233,14 @@ impl LimitBuilder {
             "refund_if" => {
                 let value = values::predicate(input, &option)?;
                 call.refund_if = Some(OptionValue { option, value });
+            }
+            "hold" => {
+                let value = Wait::read(input, &option)?;
+                call.hold = Some(OptionValue { option, value });
+            }
+            "settle" => {
+                let value = values::settle(input)?;
+                call.settle = Some(OptionValue { option, value });
             }
             "registry" => {
                 let value = parse_expression(input)?;

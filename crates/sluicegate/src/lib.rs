@@ -60,6 +60,7 @@ pub mod metrics;
 pub mod middleware;
 mod observe;
 mod open_store;
+mod permit;
 mod random_id;
 mod registry;
 mod ring_counter;
@@ -80,6 +81,7 @@ pub use limit::{InvalidLimit, limit};
 pub use limiter::{Limiter, LimiterBuilder, Reservation};
 pub use observe::{Answered, Observer, Settled};
 pub use open_store::{OpenError, StoreOptions};
+pub use permit::{Permit, PermitAsk};
 pub use registry::{
     Changes, Gate, JoinError, MissingKey, Registry, RegistryBuilder, ReloadError, RequestKeys,
 };
@@ -112,9 +114,10 @@ pub use uses::{MissingNames, Uses};
 #[doc(hidden)]
 pub mod __private {
     pub use crate::attribute::{
-        Answer, Answers, AnswersNow, AsRegistry, Call, Component, Copied, FromDenied, IntoUnits,
-        Key, KeyPart, KeyWriter, OnMissing, OtherUnits, Part, Peeked, PutCopied, PutDisplay,
-        PutOption, Resolve, ResolveFuture, Site, Taken, Units, answer, holds, run, store_failure,
+        Answer, Answers, AnswersNow, AsRegistry, Call, Component, Copied, FromDenied, Held,
+        IntoUnits, Key, KeyPart, KeyWriter, OnMissing, OtherUnits, Part, Peeked, PutCopied,
+        PutDisplay, PutOption, Resolve, ResolveFuture, Said, Site, Taken, Units, answer, holds,
+        run, store_failure,
     };
     pub use crate::denied::Denied;
 }

@@ -5,6 +5,7 @@ mod builder;
 mod give_back;
 mod hold;
 mod now;
+mod permit;
 mod reservation;
 mod settle;
 
@@ -29,6 +30,7 @@ pub(crate) use acquire::{Turn, end_of, next_attempt};
 pub use builder::LimiterBuilder;
 pub(crate) use now::would_block;
 pub use reservation::Reservation;
+use settle::subjects;
 pub(crate) use settle::{renewal, settlement};
 
 /// One limit in a store, to ask about keys.

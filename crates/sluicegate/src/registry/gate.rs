@@ -9,6 +9,7 @@ mod join;
 mod keys;
 mod look;
 mod now;
+mod permit;
 mod settle;
 
 use std::fmt;
