@@ -83,7 +83,7 @@ impl Asked {
             .parse()
             .map_err(|error: SpanError| ApiError::malformed(format!("`for`: {error}")))?;
         let part = Part { limit, key, cost: AskedCost::default() };
-        Ok((Self { parts: vec![part], is_list: false }, lasts))
+        Ok((Self { parts: vec![part], is_list: false, id: None }, lasts))
     }
 
     /// The request; its costs are not validated against a limit yet.
