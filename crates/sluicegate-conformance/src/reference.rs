@@ -10,6 +10,7 @@ mod answer;
 mod compare;
 mod holding;
 mod leasing;
+mod line;
 mod operation;
 mod target;
 
@@ -18,6 +19,7 @@ pub use answer::{Answer, PolicyAnswer};
 pub use compare::{differences, settlement_differences};
 pub use holding::Settlement;
 pub use leasing::{Leasing, Outstanding};
+pub use line::Reserved;
 pub use operation::{Clock, Costs, Operation};
 
 use std::collections::HashMap;
@@ -26,6 +28,7 @@ use sluicegate_core::{Algorithm, DeniedCharge, Enforcement, Hold, MAX_EXACT, Pol
 
 use crate::algorithms::{self, Account, Patience, Report, Verdict};
 use holding::Holds;
+use line::Line;
 
 /// A limit with the state of all its keys.
 #[derive(Clone, Debug)]
@@ -34,6 +37,7 @@ pub struct Model {
     policies: Vec<Named>,
     keys: HashMap<Vec<u8>, HashMap<String, Box<dyn Account>>>,
     holds: Holds,
+    line: Line,
 }
 
 /// A policy with the name it has inside its limit, which is the identity of its state.
@@ -75,7 +79,13 @@ impl Model {
     /// The same with a say in what happens when the clock steps back.
     #[must_use]
     pub fn with_clock(policies: Vec<Policy>, clock: Clock) -> Self {
-        Self { clock, policies: name_all(policies), keys: HashMap::new(), holds: Holds::default() }
+        Self {
+            clock,
+            policies: name_all(policies),
+            keys: HashMap::new(),
+            holds: Holds::default(),
+            line: Line::default(),
+        }
     }
 
     /// Replaces the policies. A policy with a name, an algorithm and a window that were there
@@ -225,6 +235,7 @@ impl Model {
         }
         if *operation == Operation::Reset {
             self.holds.retain(|(holder, _), _| holder != key);
+            self.leave_line(key);
         }
         Ok(Answer {
             allowed: answer.allowed,

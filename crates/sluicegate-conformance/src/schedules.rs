@@ -22,12 +22,14 @@
 
 mod holds;
 mod leases;
+mod lines;
 mod policies;
 mod requests;
 
 pub use crate::algorithms::{Kind, Numbers};
 pub use crate::dice::Dice;
 pub use holds::{HoldSchedule, HoldStep, Settling};
+pub use lines::{LineSchedule, LineStep};
 pub use policies::{random_policies, random_policy, renumber};
 
 use std::fmt;

@@ -24,9 +24,10 @@ use crate::hold::HoldId;
 use crate::kernel::permits::{self, Permits};
 use crate::kernel::{ID_BYTES, NUMBER_BYTES};
 use crate::limit::{Identity, Limit};
+use crate::line::{Line, Place};
 use crate::number::MAX_EXACT;
 
-/// The records of what is held of one subject under one limit.
+/// The records of what is held of one subject under one limit, and who waits in its line.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Book {
     records: HashMap<HoldId, HoldRecord>,
@@ -36,6 +37,8 @@ pub struct Book {
     bytes: usize,
     /// The units that are held of each policy, and were not settled.
     units: SmallVec<[(Identity, u64); 2]>,
+    /// Kept beside them, in an entry of its own.
+    pub(crate) line: Line,
 }
 
 /// What one request holds.
@@ -91,16 +94,33 @@ impl Book {
         self.records.get(&id).filter(|record| record.until > now)
     }
 
-    /// Whether there is no record.
+    /// A book that has no record, but one turn to be taken.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.records.is_empty()
+    pub fn of_turn(turn: Place) -> Self {
+        Self { line: Line::of_turn(turn), ..Self::default() }
     }
 
-    /// When the last record ends, in µs since the epoch; 0 if there is none.
+    /// Whether there is no record, and nobody in line.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty() && self.line.is_empty()
+    }
+
+    /// When the last of it ends, in µs since the epoch; 0 if there is nothing.
     #[must_use]
     pub fn last_end(&self) -> u64 {
+        // An instant is somebody's until it has passed.
+        let passed = if self.line.is_empty() { 0 } else { self.line.last_instant() + 1 };
+        self.last_record_end().max(passed)
+    }
+
+    fn last_record_end(&self) -> u64 {
         self.ends.last().map_or(0, |(until, _)| *until)
+    }
+
+    /// Whether there is no record.
+    pub(crate) fn has_no_record(&self) -> bool {
+        self.records.is_empty()
     }
 
     /// Whether there is room for another record once those are gone that have ended.
@@ -183,7 +203,8 @@ impl Book {
     /// The bytes that it takes on the heap.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
-        self.records.capacity() * SLOT_BYTES + self.records.len() * END_BYTES + self.bytes
+        let records = self.records.capacity() * SLOT_BYTES + self.records.len() * END_BYTES;
+        records + self.bytes + self.line.heap_bytes()
     }
 
     /// The bytes that another record adds to [`Book::heap_bytes`] at most.
@@ -194,10 +215,16 @@ impl Book {
         slots * SLOT_BYTES + END_BYTES + Limit::MAX_POLICIES * ENTRY_BYTES
     }
 
+    /// The bytes that another place in line adds to [`Book::heap_bytes`] at most.
+    #[must_use]
+    pub const fn line_growth_bytes() -> usize {
+        Line::growth_bytes()
+    }
+
     /// Encodes the records.
     pub(crate) fn write(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
-        push(&mut bytes, self.last_end());
+        push(&mut bytes, self.last_record_end());
         for (until, id) in &self.ends {
             let Some(record) = self.records.get(id) else { continue };
             push(&mut bytes, *until);
@@ -334,10 +361,11 @@ impl HoldRecord {
 /// What a settled record has of a policy that was not to give anything back.
 const NOTHING: u64 = MAX_EXACT + 1;
 
-struct Reader<'b>(&'b [u8]);
+/// Takes one thing after the other from stored bytes.
+pub(crate) struct Reader<'b>(pub(crate) &'b [u8]);
 
 impl<'b> Reader<'b> {
-    fn array<const N: usize>(&mut self) -> Option<&'b [u8; N]> {
+    pub(crate) fn array<const N: usize>(&mut self) -> Option<&'b [u8; N]> {
         let (array, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
         Some(array)
@@ -348,7 +376,7 @@ impl<'b> Reader<'b> {
         Some(bytes.iter().fold(0, |number, &byte| number << 8 | u64::from(byte)))
     }
 
-    fn number(&mut self) -> Option<u64> {
+    pub(crate) fn number(&mut self) -> Option<u64> {
         self.whole().filter(|number| *number <= MAX_EXACT)
     }
 
@@ -360,7 +388,7 @@ impl<'b> Reader<'b> {
     }
 }
 
-fn push(bytes: &mut Vec<u8>, number: u64) {
+pub(crate) fn push(bytes: &mut Vec<u8>, number: u64) {
     bytes.extend_from_slice(&number.to_be_bytes()[1..]);
 }
 

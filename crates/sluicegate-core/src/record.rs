@@ -26,6 +26,7 @@ use crate::kernel::{
     FIXED_KINDS, HEAD_BYTES, LISTED_FROM, Leased, NUMBER_BYTES, Now, State, WHOLE_FROM,
 };
 use crate::limit::{Identity, Limit, Member};
+use crate::line::{Line, PlaceName};
 use crate::number::MAX_EXACT;
 use crate::receipt::{Change, PartReceipt, Receipt};
 use crate::request::Request;
@@ -104,7 +105,7 @@ pub fn step_values(
         held.push(state);
     }
     // What holds nothing reads none of what is held.
-    let needs_books = request.needs_books(limit);
+    let needs_books = request.needs_books(limit) || request.is_in_line(limit);
     let read = |record: &Record<'_>| {
         record.book().unwrap_or_else(|| {
             discarded = true;
@@ -142,6 +143,7 @@ pub(crate) fn receipt(
     request: &Request<'_>,
     before: &[Option<Held>],
     after: &[Option<Held>],
+    place: Option<PlaceName>,
 ) -> Receipt {
     let parts = limit.parts().iter().enumerate().map(|(part, name)| {
         let (before, after) = (encode(limit, part, before), encode(limit, part, after));
@@ -154,7 +156,7 @@ pub(crate) fn receipt(
                 .then_some(Change { before, after }),
         }
     });
-    Receipt::new(parts.collect())
+    Receipt::new(parts.collect()).with_place(place)
 }
 
 /// The numbers of a state, as they are stored; empty for none. `None` for one that can have many, and
@@ -255,7 +257,11 @@ impl<'v> Record<'v> {
     /// The records of what is held; `None` if they can't be read.
     fn book(&self) -> Option<Book> {
         let entry = self.entry(Book::IDENTITY, Book::KIND);
-        entry.map_or_else(|| Some(Book::default()), |entry| Book::read(&entry.body))
+        let mut book =
+            entry.map_or_else(|| Some(Book::default()), |entry| Book::read(&entry.body))?;
+        let line = self.entry(Book::IDENTITY, Line::KIND);
+        book.line = line.map_or_else(|| Some(Line::default()), |entry| Line::read(&entry.body))?;
+        Some(book)
     }
 
     /// The value after a step, with the entries of other versions that are still useful, and the book
@@ -271,13 +277,18 @@ impl<'v> Record<'v> {
         let mut value = encode(limit, part, held);
         let mut life = step.lives.get(part).copied().unwrap_or(0);
         if let Some(book) = book {
-            let body = Cow::Owned(book.write());
-            let entry = Entry { kind: Book::KIND, identity: Book::IDENTITY, retention: 0, body };
-            life = life.max(entry.useful_until().saturating_sub(now.micros));
-            entry.write(&mut value);
+            let records = (!book.has_no_record()).then(|| (Book::KIND, book.write()));
+            let line = (!book.line.is_empty()).then(|| (Line::KIND, book.line.write()));
+            for (kind, body) in [records, line].into_iter().flatten() {
+                let body = Cow::Owned(body);
+                let entry = Entry { kind, identity: Book::IDENTITY, retention: 0, body };
+                life = life.max(entry.useful_until().saturating_sub(now.micros));
+                entry.write(&mut value);
+            }
         }
         let is_ours = |entry: &Entry<'_>| {
-            let is_book = entry.kind == Book::KIND && entry.identity == Book::IDENTITY;
+            let is_book =
+                [Book::KIND, Line::KIND].contains(&entry.kind) && entry.identity == Book::IDENTITY;
             is_book && book.is_some()
                 || limit.members().iter().any(|member| {
                     let rule = member.policy().rule();

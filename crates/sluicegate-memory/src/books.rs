@@ -53,12 +53,16 @@ impl<'o> Books<'o> {
         self.entries().map(|entry| entry.take().unwrap_or_default()).collect()
     }
 
-    /// The room that a request may need for another record in each.
+    /// The room that a request may need for another record in each, or another place in line.
     pub(crate) fn needed(&mut self, request: &Request<'_>, books: &[Book]) -> Load {
-        if request.holds().is_none() {
+        let has_place = request.place_id().is_some();
+        if request.holds().is_none() && !has_place {
             return Load::NONE;
         }
-        let needed = self.entries().zip(books).map(|(entry, book)| entry.needs_more(book));
+        let needed = self.entries().zip(books).map(|(entry, book)| {
+            let place = if has_place { Book::line_growth_bytes() } else { 0 };
+            entry.needs_more(book) + Load { keys: 0, bytes: place }
+        });
         needed.fold(Load::NONE, Load::add)
     }
 

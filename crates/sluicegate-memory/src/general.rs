@@ -33,7 +33,9 @@ pub(crate) fn decide(
     let fingerprints = fingerprints(opened, request, first);
     let mut decision = with_room(opened.registry(), &fingerprints, |room| {
         let mut call = Call::new(opened, now);
-        call.lock(&fingerprints, request.needs_books(opened.limit()));
+        let limit = opened.limit();
+        let needs_books = request.needs_books(limit) || request.is_in_line(limit);
+        call.lock(&fingerprints, needs_books);
         call.answer(request, room)
     })?;
     let is_reset = request.action() == Action::Decide(Operation::Reset);

@@ -2,11 +2,12 @@
 
 use sluicegate_core::kernel::{HEAD_BYTES, ID_BYTES, LISTED_FROM, Leased, NUMBER_BYTES, Slot};
 use sluicegate_core::record::retention;
-use sluicegate_core::{Book, Leasing, MAX_EXACT, Span};
+use sluicegate_core::{Book, Leasing, Line, MAX_EXACT, Span};
 
 use crate::constant::{Constant, Words, size, whole};
 use crate::format::{Format, Item};
 use crate::hold;
+use crate::line;
 use crate::program::{self, OPERATIONS};
 use crate::reply;
 use crate::twin::{Lane, MODULES, Module, PAIR, SHAPER, SMOOTH};
@@ -51,6 +52,19 @@ const HOLDS: Words = &[
     ("HOLD_LIVE", Constant::Whole(hold::LIVE)),
     ("HOLDS_ENDED", size(Book::ENDED)),
     ("HOLDS_LOOKED_THROUGH", size(Book::LOOKED_THROUGH)),
+];
+
+const LINES: Words = &[
+    ("TURN", whole(1)),
+    ("RESERVED", whole(2)),
+    ("PLACE_NAME", Constant::Format(line::NAME)),
+    ("PLACE_NAME_SIZE", size(line::NAME.size())),
+    ("PLACE_HEAD_SIZE", size(line::HEAD.size())),
+    ("PLACE_IN_PROGRAM", Constant::Format(line::IN_PROGRAM)),
+    ("PLACE_IN_PROGRAM_SIZE", size(line::IN_PROGRAM.size())),
+    ("TURNS_MOST", size(Line::TURNS)),
+    ("PLACES_MOST", size(Line::MOST)),
+    ("PLACES_ENDED", size(Line::ENDED)),
 ];
 
 const PROGRAM: Words = &[
@@ -98,7 +112,7 @@ const REPLY: Words = &[
     ("READING_NEVER", whole(reply::NEVER)),
 ];
 
-const GROUPS: [Words; 4] = [STORED, HOLDS, PROGRAM, REPLY];
+const GROUPS: [Words; 5] = [STORED, HOLDS, LINES, PROGRAM, REPLY];
 
 /// What a word stands for; `None` for a word that is none of these.
 pub(super) const fn find(word: &str) -> Option<Constant> {
