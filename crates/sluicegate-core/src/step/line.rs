@@ -55,7 +55,11 @@ pub(super) fn cancel(
     let Some(place) = line.cancel(name) else { return nothing() };
     match restore(limit, receipt, now, held) {
         Some(step) => Step { books: 1, ..step },
-        None => cancelled(limit, line.hand_on(place, now.micros), 1),
+        // The states stay, and are kept beside the line.
+        None => Step {
+            lives: lives_of(limit, now, held),
+            ..cancelled(limit, line.hand_on(place, now.micros), 1)
+        },
     }
 }
 
@@ -82,20 +86,23 @@ fn restore(limit: &Limit, receipt: &Receipt, now: Now, held: &mut [Option<Held>]
         }
         restored.push(found);
     }
-    let mut put_back = held.to_vec();
-    for (index, (held, state)) in put_back.iter_mut().zip(restored).enumerate() {
+    for (index, (held, state)) in held.iter_mut().zip(restored).enumerate() {
         if changed & (1 << index) != 0 {
             *held = state;
         }
     }
-    held.clone_from_slice(&put_back);
+    let lives = lives_of(limit, now, held);
+    Some(Step { changed, lives, ..cancelled(limit, true, 0) })
+}
+
+/// For how long what is held has to be kept.
+fn lives_of(limit: &Limit, now: Now, held: &[Option<Held>]) -> SmallVec<[u64; 4]> {
     let mut judge = Judge::new(limit);
-    let lives = match judge.open(now, &mut put_back) {
+    match judge.open(now, &mut held.to_vec()) {
         Ok(()) => judge.lives(now, 0),
         // What can't be counted by numbers that are new is kept for ever.
         Err(_) => SmallVec::from_elem(u64::MAX, limit.parts().len()),
-    };
-    Some(Step { changed, lives, ..cancelled(limit, true, 0) })
+    }
 }
 
 fn cancelled(limit: &Limit, is_given_back: bool, books: u64) -> Step {
