@@ -171,6 +171,9 @@ impl Model {
         let Reserved { key, before, looks, place } = reserved;
         let mut mine = None;
         if let Some((instant, id)) = place {
+            if *instant < now_us {
+                return false;
+            }
             let is_it =
                 |place: &Place| (&place.key, &place.instant, &place.id) == (key, instant, id);
             let indices =

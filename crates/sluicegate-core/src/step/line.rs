@@ -52,7 +52,9 @@ pub(super) fn cancel(
         return restore(limit, receipt, now, held).unwrap_or_else(nothing);
     };
     let Some(line) = of(limit, books) else { return nothing() };
-    let Some(place) = line.cancel(name) else { return nothing() };
+    // Whose instant has passed may be gone for good.
+    let is_ahead = name.instant >= now.micros;
+    let Some(place) = is_ahead.then(|| line.cancel(name)).flatten() else { return nothing() };
     match restore(limit, receipt, now, held) {
         Some(step) => Step { books: 1, ..step },
         // The states stay, and are kept beside the line.

@@ -29,6 +29,8 @@ if lane == CANCEL_LANE then
     if #found ~= 1 then return '-', '' end
     place = found[1]
     instant, made = (unpack(NUMBER, place, 2)), (unpack(NUMBER, place, PLACE_NAME_SIZE + 2))
+    -- Whose instant has passed may be gone for good.
+    if instant < now then return '-', '' end
   end
   if is_last then
     -- A life that was long enough for what the reservation left is long enough for less.
@@ -52,7 +54,7 @@ if lane == CANCEL_LANE then
       live, last = live + 1, turn
     end
   end
-  local is_left = made <= now and now <= instant
+  local is_left = made <= now
   if is_left and live >= TURNS_MOST then
     is_left = instant < unpack(NUMBER, last, 2)
     if is_left then gone[#gone + 1] = last end
