@@ -16,7 +16,7 @@
 //! | 2, … | and the numbers of the state as the request left it, after their length, |
 //! | 2, … | and as the request found it; both empty where they are of no use |
 
-use std::collections::{BTreeSet, HashMap};
+mod records;
 
 use smallvec::SmallVec;
 
@@ -26,13 +26,12 @@ use crate::kernel::{ID_BYTES, NUMBER_BYTES};
 use crate::limit::{Identity, Limit};
 use crate::line::{Line, Place};
 use crate::number::MAX_EXACT;
+use records::Records;
 
 /// The records of what is held of one subject under one limit, and who waits in its line.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Book {
-    records: HashMap<HoldId, HoldRecord>,
-    /// When each record ends.
-    ends: BTreeSet<(u64, HoldId)>,
+    records: Records,
     /// What the records have on the heap themselves.
     bytes: usize,
     /// The units that are held of each policy, and were not settled.
@@ -54,7 +53,7 @@ pub struct HoldRecord {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum RecordContent {
     /// What each of those was charged that were charged anything.
-    Live(Vec<HeldUnits>),
+    Live(SmallVec<[HeldUnits; 1]>),
     /// What each of them gave back when the record was settled; `None` for those that were not to.
     Settled(Vec<(Identity, Option<u64>)>),
 }
@@ -72,7 +71,7 @@ pub struct HeldUnits {
     pub flow: Option<(u64, u64)>,
     /// The numbers of the state as the charge left it and as it found it, as they are stored; empty for
     /// none. `None` where they may be many, or are of no use: then a state never counts as unchanged.
-    pub states: Option<(Vec<u8>, Vec<u8>)>,
+    pub states: Option<Box<(Vec<u8>, Vec<u8>)>>,
 }
 
 impl Book {
@@ -91,7 +90,7 @@ impl Book {
     /// The record of an id, if it lives at `now`.
     #[must_use]
     pub fn get(&self, id: HoldId, now: u64) -> Option<&HoldRecord> {
-        self.records.get(&id).filter(|record| record.until > now)
+        self.records.get(id).filter(|record| record.until > now)
     }
 
     /// A book that has no record, but one turn to be taken.
@@ -103,7 +102,7 @@ impl Book {
     /// Whether there is no record, and nobody in line.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.records.is_empty() && self.line.is_empty()
+        self.has_no_record() && self.line.is_empty()
     }
 
     /// When the last of it ends, in µs since the epoch; 0 if there is nothing.
@@ -115,12 +114,12 @@ impl Book {
     }
 
     fn last_record_end(&self) -> u64 {
-        self.ends.last().map_or(0, |(until, _)| *until)
+        self.records.iter().next_back().map_or(0, |(_, record)| record.until)
     }
 
     /// Whether there is no record.
     pub(crate) fn has_no_record(&self) -> bool {
-        self.records.is_empty()
+        self.records.len() == 0
     }
 
     /// Whether there is room for another record once those are gone that have ended.
@@ -130,7 +129,6 @@ impl Book {
 
     /// Puts a record in the place of the one that has its id, if any has.
     pub(crate) fn put(&mut self, id: HoldId, record: HoldRecord) {
-        let until = record.until;
         self.remove(id);
         self.bytes += record.heap_bytes();
         for (identity, units) in record.units() {
@@ -139,14 +137,12 @@ impl Book {
                 None => self.units.push((identity, units)),
             }
         }
-        self.records.insert(id, record);
-        self.ends.insert((until, id));
+        self.records.add(id, record);
     }
 
     /// Removes the record of an id.
     pub(crate) fn remove(&mut self, id: HoldId) {
-        let Some(record) = self.records.remove(&id) else { return };
-        self.ends.remove(&(record.until, id));
+        let Some(record) = self.records.remove(id) else { return };
         self.bytes -= record.heap_bytes();
         for (identity, units) in record.units() {
             if let Some((_, all)) = self.units.iter_mut().find(|(other, _)| *other == identity) {
@@ -176,43 +172,38 @@ impl Book {
             passed += 1;
             in_flight -= record.units_of(identity).map_or(0, |entry| entry.units);
         }
-        let with_units = |&(until, id): &(u64, HoldId)| {
-            let units = self.records.get(&id)?.units_of(identity)?.units;
-            Some((until, units))
+        let with_units = |(_, record): (HoldId, &HoldRecord)| {
+            Some((record.until, record.units_of(identity)?.units))
         };
-        let latest = self.ends.iter().rev().take(Self::LOOKED_THROUGH);
-        let last_end = latest.clone().find_map(with_units).map(|(until, _)| until);
-        let last_end = last_end.or(latest.map(|(until, _)| *until).next());
+        let latest = self.records.iter().rev().take(Self::LOOKED_THROUGH);
+        let last_end = latest.filter_map(with_units).next().map(|(until, _)| until);
+        let last_end = last_end.unwrap_or_else(|| self.last_record_end());
         let mut excess = permits.excess(in_flight, cost);
-        let looked_at = self.ends.iter().skip(passed).take(Self::LOOKED_THROUGH);
+        let looked_at = self.records.iter().skip(passed).take(Self::LOOKED_THROUGH);
         let ends = looked_at.filter_map(with_units).take_while(|(_, units)| {
             let is_needed = excess > 0;
             excess = excess.saturating_sub(*units);
             is_needed
         });
-        let last_end = last_end.filter(|_| in_flight > 0).unwrap_or(0);
+        let last_end = if in_flight > 0 { last_end } else { 0 };
         permits::Balance { at: now, in_flight, last_end, new_end, ends: ends.collect() }
     }
 
     /// The records that have ended, the first of them.
     fn ended(&self, now: u64) -> impl Iterator<Item = (HoldId, &HoldRecord)> {
-        let ends = self.ends.iter().take(Self::ENDED).take_while(move |(until, _)| *until <= now);
-        ends.filter_map(|(_, id)| Some((*id, self.records.get(id)?)))
+        self.records.iter().take(Self::ENDED).take_while(move |(_, record)| record.until <= now)
     }
 
     /// The bytes that it takes on the heap.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
-        let records = self.records.capacity() * SLOT_BYTES + self.records.len() * END_BYTES;
-        records + self.bytes + self.line.heap_bytes()
+        self.records.heap_bytes() + self.bytes + self.line.heap_bytes()
     }
 
     /// The bytes that another record adds to [`Book::heap_bytes`] at most.
     #[must_use]
     pub fn growth_bytes(&self) -> usize {
-        let grows = self.records.len() == self.records.capacity();
-        let slots = if grows { self.records.capacity().max(FEWEST_SLOTS) + 1 } else { 0 };
-        slots * SLOT_BYTES + END_BYTES + Limit::MAX_POLICIES * ENTRY_BYTES
+        self.records.growth_bytes() + Limit::MAX_POLICIES * ENTRY_BYTES
     }
 
     /// The bytes that another place in line adds to [`Book::heap_bytes`] at most.
@@ -225,9 +216,8 @@ impl Book {
     pub(crate) fn write(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         push(&mut bytes, self.last_record_end());
-        for (until, id) in &self.ends {
-            let Some(record) = self.records.get(id) else { continue };
-            push(&mut bytes, *until);
+        for (id, record) in self.records.iter() {
+            push(&mut bytes, record.until);
             bytes.extend_from_slice(&id.to_bytes());
             record.content.write(&mut bytes);
         }
@@ -249,16 +239,11 @@ impl Book {
     }
 }
 
-/// What a slot of the table of records takes, with the table's own byte,
-const SLOT_BYTES: usize = size_of::<(HoldId, HoldRecord)>() + 1;
-/// an end in its order, with the order's own,
-const END_BYTES: usize = 2 * size_of::<(u64, HoldId)>();
-/// and what a record has of one policy at most.
-const ENTRY_BYTES: usize = size_of::<HeldUnits>() + 2 * MOST_NUMBERS * NUMBER_BYTES;
+/// What a record has of one policy at most.
+const ENTRY_BYTES: usize =
+    size_of::<HeldUnits>() + size_of::<(Vec<u8>, Vec<u8>)>() + 2 * MOST_NUMBERS * NUMBER_BYTES;
 /// The most numbers of a state that is recorded.
 const MOST_NUMBERS: usize = 8;
-/// How many slots the smallest table has.
-const FEWEST_SLOTS: usize = 3;
 
 impl RecordContent {
     fn write(&self, bytes: &mut Vec<u8>) {
@@ -306,7 +291,7 @@ impl RecordContent {
                 [reader.number()?, reader.number()?, reader.number()?, reader.number()?];
             let flow = Some((unit, refill)).filter(|flow| *flow != (0, 0));
             let (left, found) = (reader.text()?, reader.text()?);
-            let states = (!left.is_empty()).then(|| (left.to_vec(), found.to_vec()));
+            let states = (!left.is_empty()).then(|| Box::new((left.to_vec(), found.to_vec())));
             Some(HeldUnits { identity, units, at, flow, states })
         };
         (0..entries).map(entry).collect::<Option<_>>().map(Self::Live)
@@ -332,8 +317,11 @@ impl HoldRecord {
         match &self.content {
             RecordContent::Live(entries) => {
                 let states = entries.iter().flat_map(|entry| &entry.states);
-                let numbers: usize = states.map(|(left, found)| left.len() + found.len()).sum();
-                entries.len() * size_of::<HeldUnits>() + numbers
+                let numbers = states.map(|states| {
+                    size_of_val(&**states) + states.0.capacity() + states.1.capacity()
+                });
+                let spilled = if entries.spilled() { entries.capacity() } else { 0 };
+                spilled * size_of::<HeldUnits>() + numbers.sum::<usize>()
             }
             RecordContent::Settled(entries) => entries.len() * size_of::<(Identity, Option<u64>)>(),
         }
