@@ -4,6 +4,7 @@ mod derived;
 mod held;
 mod joint;
 mod outcome;
+mod told;
 
 use std::fmt;
 use std::time::Duration;
@@ -22,6 +23,7 @@ use crate::time::{Span, Timestamp};
 pub use joint::Share;
 pub use outcome::Outcome;
 pub(crate) use outcome::{Numbers, Said};
+pub use told::{Told, ToldOutcome};
 
 /// The answer to a request: allowed or denied, by which limit, and what each policy says.
 ///

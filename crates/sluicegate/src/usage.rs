@@ -55,6 +55,7 @@ pub struct Usage<'a> {
 enum Others {
     Nothing,
     AsCharged,
+    Units(u64),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -86,6 +87,22 @@ impl<'a> Usage<'a> {
     /// All that was charged was used: nothing is given back but what is in flight, and the record is gone.
     pub fn as_charged() -> Self {
         Self::others(Others::AsCharged)
+    }
+
+    /// So many units of every policy were used: from 0 to 2^53 − 1.
+    ///
+    /// ```
+    /// # use sluicegate::{Ask, Limiter, MemoryStore, Span, Usage};
+    /// let limit = sluicegate::limit("jobs", ["fixed_window 9/h as hour", "fixed_window 99/d as day"])?;
+    /// let limiter = Limiter::new(MemoryStore::new(), limit);
+    /// let token = limiter.hold_now(Ask::new("acme").cost(5), Span::MINUTE)?.into_token().unwrap();
+    /// let settled = limiter.settle_now(&token, Usage::of_every(2))?;
+    /// assert_eq!(settled.outcome("hour").unwrap().remaining(), Some(7));
+    /// assert_eq!(settled.outcome("day").unwrap().remaining(), Some(97));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn of_every(units: u64) -> Self {
+        Self::others(Others::Units(units))
     }
 
     /// So many units of the policy named `policy` were used, and of others as many as they were charged:
@@ -146,9 +163,17 @@ impl<'a> Usage<'a> {
             return Ok(match self.others {
                 Others::Nothing => UsedUnits::Nothing,
                 Others::AsCharged => UsedUnits::AsCharged,
+                // The store checks its range.
+                Others::Units(units) => {
+                    UsedUnits::Each(SmallVec::from_elem(Some(units), limit.members().len()))
+                }
             });
         }
-        let others = (self.others == Others::Nothing).then_some(0);
+        let others = match self.others {
+            Others::Nothing => Some(0),
+            Others::AsCharged => None,
+            Others::Units(units) => Some(units),
+        };
         let mut each = SmallVec::from_elem(others, limit.members().len());
         for (index, named) in self.named.iter().enumerate() {
             named.validate(&self.named[..index])?;

@@ -87,6 +87,11 @@ impl Rule {
         units.saturating_mul(match_kernel!(Self, self, kernel => kernel.ticks_per_unit()))
     }
 
+    /// What µs come to in [`Kernel::reset_ticks`].
+    pub(crate) fn ticks_of_micros(&self, micros: u64) -> u64 {
+        micros.saturating_mul(match_kernel!(Self, self, kernel => kernel.ticks_per_micro()))
+    }
+
     /// The µs that [`Kernel::reset_ticks`] come to.
     pub(crate) fn whole_micros(&self, ticks: u64) -> u64 {
         whole_micros(ticks, match_kernel!(Self, self, kernel => kernel.ticks_per_micro()))
