@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
-use sluicegate::{Algorithm, Decision, Limit, Outcome, RetryAfter, Span};
+use sluicegate::{Algorithm, Decision, HoldFound, Limit, Outcome, RetryAfter, Source, Span};
 
 /// A decision for scripts. Optional fields (a wait, a shadow, violated strategies) appear only if
 /// they have something to say. A time stands there twice: in milliseconds, rounded up, and exactly, in
@@ -33,7 +33,28 @@ pub(crate) struct Answer<'a> {
     /// Of a reset: whether there was a state, which is forgotten now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) forgotten: Option<bool>,
+    /// Of what goes by a token: `live`, or `settled` before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) found: Option<Cow<'a, str>>,
+    /// Of a reservation that is cancelled: whether its units came back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) cancelled: Option<bool>,
+    /// What the request holds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) hold: Option<HoldAnswer<'a>>,
+    /// Whether a state was stamped too far ahead, and was set to now.
+    #[serde(default, skip_serializing_if = "is_false")]
+    restamped: bool,
     pub(crate) policies: Vec<PolicyAnswer<'a>>,
+}
+
+/// What is held, and for how long.
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct HoldAnswer<'a> {
+    /// All that settling, cancelling, renewing and releasing need.
+    pub(crate) token: Cow<'a, str>,
+    expires_in_ms: u64,
+    pub(crate) expires_in_us: u64,
 }
 
 /// What one policy says.
@@ -42,7 +63,7 @@ pub(crate) struct PolicyAnswer<'a> {
     pub(crate) name: Cow<'a, str>,
     /// Of a list of limits: the name of the limit that the policy is of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    limit_name: Option<Cow<'a, str>>,
+    pub(crate) limit_name: Option<Cow<'a, str>>,
     /// `null` if unbounded.
     pub(crate) limit: Option<u64>,
     pub(crate) remaining: Option<u64>,
@@ -57,9 +78,16 @@ pub(crate) struct PolicyAnswer<'a> {
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) wait_us: u64,
     pub(crate) allowed: bool,
-    /// Of a refund: the units that it gave back; absent where it left the policy alone.
+    /// Of a refund, or of what is settled: the units that it gave back; absent where it left the policy
+    /// alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) given_back: Option<u64>,
+    /// Of a sliding window or log: the units that count within the (longest) window, and those in its
+    /// current slice.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    window_total: u64,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    current_slice: u64,
     /// Whether the policy is a shadow.
     #[serde(default, skip_serializing_if = "is_false")]
     pub(crate) shadow: bool,
@@ -85,6 +113,10 @@ impl<'a> Answer<'a> {
             wait_us: decision.wait().as_micros(),
             granted: None,
             forgotten: decision.forgotten(),
+            found: decision.hold_found().map(|found| found_word(found).into()),
+            cancelled: None,
+            hold: None,
+            restamped: decision.notes().restamped,
             policies: decision.policies().map(PolicyAnswer::new).collect(),
         }
     }
@@ -109,6 +141,40 @@ impl<'a> Answer<'a> {
     pub(crate) fn granting(mut self, decision: &Decision, whole: impl FnOnce() -> u64) -> Self {
         let is_counted = decision.is_denied() || decision.policies().len() > 0;
         self.granted = Some(if is_counted { decision.granted() } else { whole() });
+        self
+    }
+
+    /// The answer to who cancels a reservation of the limit called `name`.
+    #[must_use]
+    pub(crate) fn of_cancellation(name: &'a str, is_given_back: bool) -> Self {
+        Self {
+            source: Source::Store.as_str().into(),
+            cancelled: Some(is_given_back),
+            retry_after_ms: Some(0).filter(|_| is_given_back),
+            retry_after_us: Some(0).filter(|_| is_given_back),
+            allowed: is_given_back,
+            limit: name.into(),
+            binding: None,
+            binding_limit: None,
+            wait_ms: 0,
+            wait_us: 0,
+            granted: None,
+            forgotten: None,
+            found: None,
+            hold: None,
+            restamped: false,
+            policies: Vec::new(),
+        }
+    }
+
+    /// The same with what the request holds, as a token and how long it lasts.
+    #[must_use]
+    pub(crate) fn holding(mut self, held: Option<(String, Span)>) -> Self {
+        self.hold = held.map(|(token, lasts)| HoldAnswer {
+            token: token.into(),
+            expires_in_ms: lasts.as_millis_ceil(),
+            expires_in_us: lasts.as_micros(),
+        });
         self
     }
 
@@ -145,9 +211,20 @@ impl<'a> PolicyAnswer<'a> {
             wait_us: outcome.wait().as_micros(),
             allowed: outcome.is_admitted(),
             given_back: outcome.given_back(),
+            window_total: outcome.window_total(),
+            current_slice: outcome.current_slice(),
             shadow: outcome.is_shadow(),
             violated,
         }
+    }
+}
+
+/// What a request found that goes by a token.
+const fn found_word(found: HoldFound) -> &'static str {
+    match found {
+        HoldFound::Live => "live",
+        HoldFound::Settled => "settled",
+        _ => "unknown",
     }
 }
 

@@ -12,13 +12,14 @@ mod http;
 mod output;
 mod replay;
 mod setup;
+mod token;
 
 use std::process::ExitCode;
 
 use clap::Parser as _;
 
-use crate::cli::{Cli, Command};
-use crate::commands::Verb;
+use crate::cli::{AcquireArgs, Cli, Command, RenewArgs, ReserveArgs, SettleArgs, TakeArgs};
+use crate::commands::{HoldVerb, UsedArg, Verb};
 use crate::output::{Exit, Failure};
 
 /// The program: reads the arguments, does what they say, and returns the exit status.
@@ -42,15 +43,27 @@ pub fn run() -> ExitCode {
 async fn dispatch(command: Command) -> ExitCode {
     let done: Result<Exit, Failure> = match command {
         Command::Serve(args) => http::serve(args).await,
-        Command::Acquire(args) => {
-            commands::ask(Verb::Acquire { within: args.within }, args.ask).await
+        Command::Acquire(AcquireArgs { take: TakeArgs { ask, hold }, within }) => {
+            commands::ask(Verb::Acquire { within }, hold, ask).await
         }
-        Command::Charge(args) => commands::ask(Verb::Charge, args).await,
-        Command::Check(args) => commands::ask(Verb::Check, args).await,
-        Command::Peek(args) => commands::ask(Verb::Peek, args).await,
-        Command::Refund(args) => commands::ask(Verb::Refund, args).await,
-        Command::Reset(args) => commands::ask(Verb::Reset, args).await,
-        Command::Take(args) => commands::ask(Verb::Take, args).await,
+        Command::Cancel(args) => commands::settle(HoldVerb::Cancel, args).await,
+        Command::Charge(TakeArgs { ask, hold }) => commands::ask(Verb::Charge, hold, ask).await,
+        Command::Check(TakeArgs { ask, hold }) => commands::ask(Verb::Check, hold, ask).await,
+        Command::Peek(args) => commands::ask(Verb::Peek, None, args).await,
+        Command::Refund(args) => commands::ask(Verb::Refund, None, args).await,
+        Command::Release(args) => commands::settle(HoldVerb::Release, args).await,
+        Command::Renew(RenewArgs { of, lasts }) => {
+            commands::settle(HoldVerb::Renew { lasts }, of).await
+        }
+        Command::Reserve(ReserveArgs { ask, within }) => {
+            commands::ask(Verb::Reserve { within }, None, ask).await
+        }
+        Command::Reset(args) => commands::ask(Verb::Reset, None, args).await,
+        Command::Settle(SettleArgs { of, used }) => match UsedArg::together(&used) {
+            Ok(used) => commands::settle(HoldVerb::Settle { used }, of).await,
+            Err(message) => Err(Failure::usage(message)),
+        },
+        Command::Take(TakeArgs { ask, hold }) => commands::ask(Verb::Take, hold, ask).await,
         Command::Config(args) => commands::config(&args).await,
         Command::Conformance(args) => commands::conformance(args).await,
         Command::Replay(args) => return replay::run(args).await,

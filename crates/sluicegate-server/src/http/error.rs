@@ -39,7 +39,9 @@ impl From<&Error> for ApiError {
         let request = error.as_request().map(|error| match error.kind() {
             RequestErrorKind::Overflow => (StatusCode::BAD_REQUEST, "overflow"),
             RequestErrorKind::Unsupported => (StatusCode::BAD_REQUEST, "unsupported"),
-            // It was there when it was looked up.
+            RequestErrorKind::Conflict => (StatusCode::CONFLICT, "conflict"),
+            RequestErrorKind::Full => (StatusCode::CONFLICT, "full"),
+            // It was there when it was looked up, or when a token was given.
             RequestErrorKind::UnknownLimit => (StatusCode::NOT_FOUND, "unknown_limit"),
             _ => (StatusCode::BAD_REQUEST, "malformed"),
         });
