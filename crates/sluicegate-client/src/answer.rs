@@ -12,10 +12,13 @@ pub(crate) struct Answer {
     /// `None` for never.
     pub(crate) retry_after_us: Option<u64>,
     pub(crate) granted: Option<u64>,
+    #[serde(default)]
+    pub(crate) repeat: bool,
     pub(crate) forgotten: Option<bool>,
     pub(crate) found: Option<String>,
     pub(crate) cancelled: Option<bool>,
     pub(crate) hold: Option<HoldAnswer>,
+    pub(crate) ban: Option<BanAnswer>,
     #[serde(default)]
     pub(crate) restamped: bool,
     pub(crate) policies: Vec<PolicyAnswer>,
@@ -26,6 +29,14 @@ pub(crate) struct Answer {
 pub(crate) struct HoldAnswer {
     pub(crate) token: String,
     pub(crate) expires_in_us: u64,
+}
+
+/// Whose ban it is, and when it ends.
+#[derive(Debug, Deserialize)]
+pub(crate) struct BanAnswer {
+    pub(crate) limit: String,
+    pub(crate) ends_in_us: u64,
+    pub(crate) begins: bool,
 }
 
 /// What one policy says.

@@ -20,12 +20,14 @@
 //! # What goes through
 //!
 //! Checks, peeks, charges, refunds, resets, partial grants, reservations and their cancellation; what
-//! requests hold, settling and renewing it; and several limits in one decision. `Limiter::acquire`
-//! reserves, or asks again. Charges, refunds and resets need the
+//! requests hold, settling and renewing it; bans by hand and lifting them; and several limits in one
+//! decision. `Limiter::acquire` reserves, or asks again. Charges, refunds, resets and bans need the
 //! [admin token](RemoteStoreBuilder::admin_token) of a service that isn't on the same machine.
 //!
+//! Requests may have an id. The service knows a repeat for a minute, also if the id is to last less long.
+//!
 //! The rest is an error of the kind [`Unsupported`](sluicegate_core::RequestErrorKind::Unsupported), and nothing
-//! is sent: injected time, the slices of a ring, giving back by the time of taking, keys that are not
+//! is sent: ids that last longer than a minute, injected time, the slices of a ring, giving back by the time of taking, keys that are not
 //! UTF-8. Nobody leases units from a service.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]

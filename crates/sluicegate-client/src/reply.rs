@@ -1,12 +1,12 @@
 //! What a service's reply means.
 
 use sluicegate_core::{
-    Algorithm, Change, Decision, Error, Hold, HoldFound, Limit, Notes, PartReceipt, Receipt,
-    Request, RequestError, RequestErrorKind, RetryAfter, Source, Span, StoreError, StoreErrorKind,
-    StoreId, Told, ToldOutcome, printable,
+    Algorithm, Banned, Change, Decision, Error, Hold, HoldFound, HoldToken, Limit, Notes,
+    PartReceipt, Receipt, Request, RequestError, RequestErrorKind, RetryAfter, Source, Span,
+    StoreError, StoreErrorKind, StoreId, Told, ToldOutcome, printable,
 };
 
-use crate::answer::{Answer, ErrorAnswer, PolicyAnswer};
+use crate::answer::{Answer, BanAnswer, ErrorAnswer, PolicyAnswer};
 use crate::connections::Reply;
 
 /// What an answer says of a request to `limit`; `None` if there is no decision in it.
@@ -71,6 +71,7 @@ fn told(limit: &Limit, request: &Request<'_>, answer: &Answer) -> Result<Decisio
                 && answer.binding_limit.as_deref().is_none_or(|limit| limit == name)
         })
     });
+    let ban = answer.ban.as_ref().map(|ban| banned(&asked, ban)).transpose()?;
     let retry_after = retry(answer.allowed, answer.retry_after_us)?;
     // What denies without a policy that refuses has no room.
     let is_full = !answer.allowed && binding.is_none() && !policies.is_empty();
@@ -83,6 +84,8 @@ fn told(limit: &Limit, request: &Request<'_>, answer: &Answer) -> Result<Decisio
         binding,
         granted: answer.granted,
         forgotten: answer.forgotten,
+        ban,
+        is_repeat: answer.repeat,
         notes,
         policies: &policies,
     };
@@ -106,7 +109,15 @@ fn with_hold(
     let Some(held) = &answer.hold else { return Ok(decision) };
     let lasts = span(held.expires_in_us)?;
     let id = match (request.holds(), request.action()) {
-        (Some(hold), _) => Some(hold.id),
+        // A repeat holds what the first one does, under its id.
+        (Some(_), _) => {
+            let token: Result<HoldToken, _> = held.token.parse();
+            Some(
+                token
+                    .map_err(|error| format!("its answer has a token that is none: {error}"))?
+                    .id(),
+            )
+        }
         (None, Action::Renew { id, .. }) => Some(id),
         _ => None,
     };
@@ -124,6 +135,15 @@ fn with_hold(
         }
         None => decision,
     })
+}
+
+/// The ban that an answer names.
+fn banned(limit: &Limit, ban: &BanAnswer) -> Result<Banned, String> {
+    let part = limit.parts().iter().position(|part| part.as_str() == ban.limit);
+    let part = part.ok_or_else(|| {
+        format!("its answer has a ban of limit `{}`, which wasn't asked", printable(&ban.limit))
+    })?;
+    Ok(Banned::new(part, span(ban.ends_in_us)?.as_micros(), ban.begins))
 }
 
 /// The limit without the parts that the service didn't ask, because they are off or list the key.

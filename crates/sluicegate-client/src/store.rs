@@ -82,7 +82,7 @@ impl RemoteStore {
 }
 
 impl RemoteStoreBuilder {
-    /// Sets the admin token, which charges, refunds and resets need unless the service listens on a
+    /// Sets the admin token, which charges, refunds, resets and bans need unless the service listens on a
     /// loopback address. One that can't be sent in a field of HTTP is left out, so that the service says
     /// that there is none.
     pub fn admin_token(mut self, token: &str) -> Self {

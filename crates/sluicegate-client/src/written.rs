@@ -3,8 +3,11 @@
 use serde_json::{Map, Value, json};
 use sluicegate_core::{
     Action, Costs, HoldToken, Limit, Operation, Receipt, Request, RequestError, RequestErrorKind,
-    Used,
+    Span, Used,
 };
+
+/// For how long a service knows a repeat.
+const KNOWN_FOR: Span = Span::MINUTE;
 
 /// A call of a service.
 pub(crate) struct Written {
@@ -67,8 +70,10 @@ impl Written {
 
 fn path(limit: &Limit, operation: Operation) -> Result<(&'static str, bool), RequestError> {
     Ok(match operation {
+        Operation::Ban { .. } => ("/v1/ban", true),
         Operation::Charge => ("/v1/charge", true),
         Operation::Check => ("/v1/check", false),
+        Operation::LiftBan => ("/v1/unban", true),
         Operation::Peek => ("/v1/peek", false),
         Operation::Refund => ("/v1/refund", true),
         Operation::Reserve { .. } => ("/v1/reserve", false),
@@ -105,8 +110,18 @@ fn asking(limit: &Limit, request: &Request<'_>) -> Result<Value, RequestError> {
             json!({"limits": entries})
         }
     };
-    if let Action::Decide(Operation::Reserve { within }) = request.action() {
-        body["within"] = within.to_string().into();
+    match request.action() {
+        Action::Decide(Operation::Ban { lasts }) => body["for"] = lasts.to_string().into(),
+        Action::Decide(Operation::Reserve { within }) => {
+            body["within"] = within.to_string().into();
+        }
+        _ => {}
+    }
+    if let Some(once) = request.asks_once() {
+        if once.lasts > KNOWN_FOR {
+            return Err(unsupported(limit, "knows a repeat for a minute: let ids last no longer"));
+        }
+        body["request_id"] = once.id.to_string().into();
     }
     if let Some(hold) = request.holds() {
         body["hold"] = json!({"for": hold.lasts.to_string(), "id": hold.id.to_string()});

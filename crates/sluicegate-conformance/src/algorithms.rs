@@ -16,10 +16,11 @@ use sluicegate_core::{Algorithm, Policy, PolicyError, Start, Strategy, Window};
 use crate::dice::Dice;
 
 use account::unknown;
-pub(crate) use account::{Account, Patience, Report, Verdict};
+pub(crate) use account::{Account, Patience, Report, Unused, Verdict};
 pub use account::{Refusal, Retry};
 pub(crate) use permits::Permits;
 use random::{calendar, largest, length, micros, rate, units};
+pub(crate) use slots::Place;
 
 /// The algorithms.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]

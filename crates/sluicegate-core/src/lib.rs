@@ -8,6 +8,7 @@
 
 mod algorithm;
 mod answer;
+mod ban;
 mod book;
 mod calendar;
 mod clock;
@@ -28,7 +29,9 @@ mod printable;
 mod rate;
 mod receipt;
 pub mod record;
+mod repeats;
 mod request;
+mod request_id;
 mod shared_store;
 mod slices;
 mod spec;
@@ -38,10 +41,13 @@ mod time;
 
 pub use algorithm::{Algorithm, Start, Strategy, Window};
 pub use answer::{Answer, BoxFuture};
+pub use ban::{Ban, BanState};
 pub use book::{Book, HeldUnits, HoldRecord, RecordContent};
 pub use calendar::{Boundaries, CalendarUnit, CalendarWindow};
 pub use clock::{Clock, ManualClock};
-pub use decision::{Decision, Notes, Outcome, RetryAfter, Share, Source, Told, ToldOutcome};
+pub use decision::{
+    Banned, Decision, Notes, Outcome, RetryAfter, Share, Source, Told, ToldOutcome,
+};
 pub use did_you_mean::{did_you_mean, nearest};
 pub use error::{InvalidNumber, LimitError, NameError, PolicyError, SpanError};
 pub use failure::{Error, NodeId, RequestError, RequestErrorKind, StoreError, StoreErrorKind};
@@ -57,7 +63,9 @@ pub use policy::{DeniedCharge, Enforcement, Policy};
 pub use printable::printable;
 pub use rate::Rate;
 pub use receipt::{Change, PartReceipt, Receipt, ReceiptError};
+pub use repeats::Repeats;
 pub use request::{Action, Costs, Operation, Request, TimeSource};
+pub use request_id::{Asked, Once, RequestId, RequestIdError};
 pub use shared_store::{SharedLimit, SharedStore};
 pub use slices::SliceCounts;
 pub use spec::SpecError;

@@ -20,6 +20,7 @@ use std::borrow::Cow;
 
 use smallvec::SmallVec;
 
+use crate::ban::BanState;
 use crate::book::Book;
 use crate::failure::Error;
 use crate::kernel::{
@@ -28,6 +29,7 @@ use crate::kernel::{
 use crate::limit::{Identity, Limit, Member};
 use crate::number::MAX_EXACT;
 use crate::receipt::{Change, PartReceipt, Receipt};
+use crate::repeats::Repeats;
 use crate::request::Request;
 use crate::step::{Held, Step, step_with_books};
 
@@ -106,10 +108,9 @@ pub fn step_values(
     // What holds nothing reads none of what is held.
     let needs_books = request.needs_books(limit);
     let read = |record: &Record<'_>| {
-        record.book().unwrap_or_else(|| {
-            discarded = true;
-            Book::default()
-        })
+        let (book, is_torn) = record.book();
+        discarded |= is_torn;
+        book
     };
     let mut books: SmallVec<[Book; 1]> = records.iter().filter(|_| needs_books).map(read).collect();
     let mut step = step_with_books(limit, request, now, &mut held, &mut books)?;
@@ -120,7 +121,7 @@ pub fn step_values(
     }
     if step.forgets() {
         // Also of policies that are not asked here.
-        step.decision.set_forgotten(values.iter().any(Option::is_some));
+        step.decision.set_forgotten(records.iter().any(Record::has_more_than_repeats));
     }
     let writes = records.iter().enumerate().map(|(part, record)| {
         let changed = |(index, member): &(usize, &Member)| {
@@ -158,17 +159,21 @@ pub(crate) fn receipt(
 }
 
 /// The numbers of a state, as they are stored; empty for none. `None` for one that can have many, and
-/// for one of which units are leased.
+/// for one of which units are leased. Of one of which units are held, those of its first bound.
 pub(crate) fn numbers_of(held: Option<&Held>) -> Option<Vec<u8>> {
     match held {
         None => Some(Vec::new()),
-        Some(Held::State(State::Log(_)) | Held::Leased(_) | Held::Reading(_)) => None,
-        Some(Held::State(state)) => {
-            let mut numbers = Vec::new();
-            state.write(&mut numbers);
-            Some(bytes_of(&numbers))
-        }
+        Some(Held::State(State::Log(_)) | Held::Reading(_)) => None,
+        Some(Held::Leased(leased)) if !leased.slots.is_empty() => None,
+        Some(Held::State(state)) => Some(bytes_of_state(state)),
+        Some(Held::Leased(leased)) => Some(bytes_of_state(&leased.state)),
     }
+}
+
+fn bytes_of_state(state: &State) -> Vec<u8> {
+    let mut numbers = Vec::new();
+    state.write(&mut numbers);
+    bytes_of(&numbers)
 }
 
 /// The state of a policy that is stored as these numbers; `None` for none, and where they are no state.
@@ -239,10 +244,11 @@ impl<'v> Record<'v> {
     #[must_use]
     pub fn held(&self, member: &Member) -> (Option<Held>, bool) {
         let (rule, identity) = (member.policy().rule(), member.identity());
-        if let Some(kind) = rule.leased_kind()
-            && let Some(entry) = self.entry(identity, kind)
-        {
-            let leased = entry.numbers().and_then(|numbers| Leased::read(rule, &numbers));
+        let of = |kind: Option<u8>| kind.and_then(|kind| self.entry(identity, kind));
+        let held = of(rule.held_kind());
+        if let Some(entry) = held.or_else(|| of(rule.leased_kind())) {
+            let read = if held.is_some() { Leased::read_held } else { Leased::read };
+            let leased = entry.numbers().and_then(|numbers| read(rule, &numbers));
             let is_unreadable = leased.is_none();
             return (leased.map(|leased| Held::Leased(Box::new(leased))), is_unreadable);
         }
@@ -252,10 +258,29 @@ impl<'v> Record<'v> {
         (state.map(Held::State), is_unreadable)
     }
 
-    /// The records of what is held; `None` if they can't be read.
-    fn book(&self) -> Option<Book> {
-        let entry = self.entry(Book::IDENTITY, Book::KIND);
-        entry.map_or_else(|| Some(Book::default()), |entry| Book::read(&entry.body))
+    /// The records of what is held and of requests with an id, and the denials and bans; and whether any of
+    /// that can't be read.
+    fn book(&self) -> (Book, bool) {
+        let holds = self.entry(Book::IDENTITY, Book::KIND).map(|entry| Book::read(&entry.body));
+        let repeats = self.entry(Repeats::IDENTITY, Repeats::KIND);
+        let repeats = repeats.map(|entry| Repeats::read(&entry.body));
+        let (ban, is_torn) = self.ban();
+        let is_torn = is_torn || matches!(holds, Some(None)) || matches!(repeats, Some(None));
+        let mut book = holds.flatten().unwrap_or_default().with_ban(ban);
+        book.repeats = repeats.flatten().unwrap_or_default();
+        (book, is_torn)
+    }
+
+    fn has_more_than_repeats(&self) -> bool {
+        self.is_torn || self.entries.iter().any(|entry| !entry.is_of_repeats())
+    }
+
+    /// The denials and bans, and whether there is an entry of them that can't be read.
+    #[must_use]
+    pub fn ban(&self) -> (Option<BanState>, bool) {
+        let entry = self.entry(BanState::IDENTITY, BanState::KIND);
+        let state = entry.and_then(|entry| BanState::from_numbers(&entry.numbers()?));
+        (state, entry.is_some() && state.is_none())
     }
 
     /// The value after a step, with the entries of other versions that are still useful, and the book
@@ -270,26 +295,43 @@ impl<'v> Record<'v> {
     ) -> Write {
         let mut value = encode(limit, part, held);
         let mut life = step.lives.get(part).copied().unwrap_or(0);
-        if let Some(book) = book {
-            let body = Cow::Owned(book.write());
-            let entry = Entry { kind: Book::KIND, identity: Book::IDENTITY, retention: 0, body };
-            life = life.max(entry.useful_until().saturating_sub(now.micros));
+        let ban = book.and_then(Book::ban).zip(limit.ban(part));
+        if let Some((state, ban)) = ban {
+            let body = Cow::Owned(bytes_of(&state.numbers()));
+            let (kind, identity) = (BanState::KIND, BanState::IDENTITY);
+            let entry = Entry { kind, identity, retention: state.retention(ban), body };
+            life = life.max(state.useful_until(ban).saturating_sub(now.micros));
             entry.write(&mut value);
         }
+        if let Some(book) = book {
+            let holds = (Book::KIND, Book::IDENTITY, book.write());
+            let repeats = (Repeats::KIND, Repeats::IDENTITY, book.repeats.write());
+            for (kind, identity, body) in [holds, repeats] {
+                let entry = Entry { kind, identity, retention: 0, body: Cow::Owned(body) };
+                if entry.body.len() > NUMBER_BYTES {
+                    life = life.max(entry.useful_until().saturating_sub(now.micros));
+                    entry.write(&mut value);
+                }
+            }
+        }
+        let is_ban = |entry: &Entry<'_>| {
+            let is_ban = entry.kind == BanState::KIND && entry.identity == BanState::IDENTITY;
+            is_ban && limit.ban(part).is_some()
+        };
         let is_ours = |entry: &Entry<'_>| {
             let is_book = entry.kind == Book::KIND && entry.identity == Book::IDENTITY;
-            is_book && book.is_some()
+            (is_book || is_ban(entry) || entry.is_of_repeats()) && book.is_some()
                 || limit.members().iter().any(|member| {
                     let rule = member.policy().rule();
                     member.part() == part
                         && member.identity() == entry.identity
                         && (rule.layout().kind() == entry.kind
-                            || rule.leased_kind() == Some(entry.kind))
+                            || [rule.leased_kind(), rule.held_kind()].contains(&Some(entry.kind)))
                 })
         };
         for entry in self.entries.iter().filter(|entry| !is_ours(entry)) {
             let left = entry.useful_until().saturating_sub(now.micros);
-            if left > 0 && !step.forgets() {
+            if (left > 0 || is_ban(entry)) && (!step.forgets() || entry.is_of_repeats()) {
                 entry.write(&mut value);
                 life = life.max(left);
             }
@@ -308,13 +350,17 @@ impl<'v> Entry<'v> {
         Entry::new(rule.layout().kind(), member, retention(rule.retention()), &numbers)
     }
 
-    /// The entry for a policy's state of which units are leased.
+    /// The entry for a policy's state of which units are leased or held.
     #[must_use]
     pub fn of_leased(member: &Member, leased: &Leased) -> Entry<'static> {
         let rule = member.policy().rule();
         let mut numbers = Vec::new();
         leased.write(&mut numbers);
-        let kind = rule.leased_kind().unwrap_or_else(|| rule.layout().kind());
+        let kind = match leased.bound {
+            Some(_) => rule.held_kind(),
+            None => rule.leased_kind(),
+        };
+        let kind = kind.unwrap_or_else(|| rule.layout().kind());
         Entry::new(kind, member, leased_retention(retention(rule.retention())), &numbers)
     }
 
@@ -374,6 +420,11 @@ impl<'v> Entry<'v> {
         let (body, rest) = rest.split_at_checked(length).filter(|_| length >= NUMBER_BYTES)?;
         let identity = Identity::from_bytes([a, b, c, d]);
         Some((Self { kind, identity, retention, body: Cow::Borrowed(body) }, rest))
+    }
+
+    /// Whether it is about requests with an id, which a reset leaves alone.
+    fn is_of_repeats(&self) -> bool {
+        self.kind == Repeats::KIND && self.identity == Repeats::IDENTITY
     }
 
     /// Until when the entry is useful to a program that knows its policy, in µs since the epoch.

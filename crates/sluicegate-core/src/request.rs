@@ -1,11 +1,13 @@
 //! Requests to an opened limit: an operation on a subject, with its costs.
 
+use crate::ban::Ban;
 use crate::failure::{RequestError, RequestErrorKind};
 use crate::hold::{Hold, HoldId, Used, validate_life};
 use crate::lease::Leasing;
 use crate::limit::Limit;
 use crate::number::{Cost, MAX_EXACT};
 use crate::receipt::Receipt;
+use crate::request_id::Once;
 use crate::time::{Span, Timestamp};
 
 /// One request to a limit that a store has opened.
@@ -30,6 +32,7 @@ pub struct Request<'a> {
     wants_receipt: bool,
     leasing: Option<&'a Leasing<'a>>,
     hold: Option<&'a Hold>,
+    once: Option<Once>,
 }
 
 /// What a request asks for. Exhaustive, because a store has to answer all of it.
@@ -66,6 +69,12 @@ pub enum Action<'a> {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Operation {
+    /// Ban the subject by hand, whatever it has done, in the place of a ban that it has. Only for limits
+    /// with a [`Ban`](crate::Ban). The decision is that of a peek at no cost, and names the ban.
+    Ban {
+        /// How long the ban lasts from now on: 1 s to 30 d.
+        lasts: Span,
+    },
     /// Take the cost in any case, going into debt if necessary.
     Charge,
     /// Take the cost, or be denied.
@@ -78,6 +87,10 @@ pub enum Operation {
         /// [`Decision::taken_at`](crate::Decision::taken_at) of that request.
         taken_at: Timestamp,
     },
+    /// Lift the subject's ban, and forget its denials and earlier bans. Only for limits with a
+    /// [`Ban`](crate::Ban). The decision is that of a peek at no cost, and says whether there was a ban
+    /// ([`Decision::forgotten`](crate::Decision::forgotten)).
+    LiftBan,
     /// Give the cost back, whoever took it.
     Refund,
     /// Take the cost now and learn when to act. Only for limits of the bucket family.
@@ -130,6 +143,7 @@ impl<'a> Request<'a> {
             wants_receipt: false,
             leasing: None,
             hold: None,
+            once: None,
         }
     }
 
@@ -206,6 +220,14 @@ impl<'a> Request<'a> {
         self
     }
 
+    /// Gives a check, a charge or a partial grant an id: once it was allowed, a repeat of it is answered with
+    /// the same decision and charged nothing, whatever became of what it took. A denial is not remembered.
+    /// Only where one call of the store decides: not if its subjects lie in several slots of a cluster.
+    pub const fn once(mut self, once: Once) -> Self {
+        self.once = Some(once);
+        self
+    }
+
     /// The same request for another operation.
     pub const fn operation(mut self, operation: Operation) -> Self {
         self.action = Action::Decide(operation);
@@ -218,6 +240,7 @@ impl<'a> Request<'a> {
         self.wants_receipt = false;
         self.leasing = None;
         self.hold = None;
+        self.once = None;
         self
     }
 
@@ -230,6 +253,12 @@ impl<'a> Request<'a> {
     /// The same request, which holds nothing.
     pub const fn without_hold(mut self) -> Self {
         self.hold = None;
+        self
+    }
+
+    /// The same request without an id.
+    pub const fn without_once(mut self) -> Self {
+        self.once = None;
         self
     }
 
@@ -304,6 +333,13 @@ impl<'a> Request<'a> {
         self.hold
     }
 
+    /// The id of the request, and for how long a repeat is known.
+    #[must_use]
+    #[inline]
+    pub const fn asks_once(&self) -> Option<Once> {
+        self.once
+    }
+
     /// Whether the request is about records of what is held: it leaves one, or goes by one.
     #[must_use]
     #[inline]
@@ -311,11 +347,19 @@ impl<'a> Request<'a> {
         self.hold.is_some() || matches!(self.action, Action::Settle { .. } | Action::Renew { .. })
     }
 
+    /// Whether a store needs the books of the subjects to answer the request: it is about records of what
+    /// is held, it has an id, or the limit counts what is in flight, or bans subjects.
+    #[must_use]
+    #[inline]
+    pub fn needs_books(&self, limit: &Limit) -> bool {
+        self.needs_records(limit) || self.once.is_some() || limit.has_bans()
+    }
+
     /// Whether a store needs the records of what is held to answer the request: it is about those, or the
     /// limit counts what is in flight.
     #[must_use]
     #[inline]
-    pub fn needs_books(&self, limit: &Limit) -> bool {
+    pub fn needs_records(&self, limit: &Limit) -> bool {
         self.is_about_holds() || limit.has_permits()
     }
 
@@ -334,6 +378,9 @@ impl<'a> Request<'a> {
         match self.hold {
             Some(hold) => self.validate_hold(hold, limit)?,
             None => self.validate_without_hold(limit)?,
+        }
+        if let Some(once) = self.once {
+            once.validate(self, limit)?;
         }
         self.validate_apart_from_holds(limit)
     }
@@ -436,6 +483,8 @@ impl Action<'_> {
             Self::Settle { .. } => 10,
             Self::Renew { .. } => 11,
             Self::Cancel(_) => 12,
+            Self::Decide(Operation::Ban { .. }) => 14,
+            Self::Decide(Operation::LiftBan) => 15,
         }
     }
 
@@ -478,7 +527,15 @@ impl Operation {
         self.takes() || matches!(self, Self::Peek)
     }
 
+    /// Whether a ban refuses it.
+    pub(crate) const fn heeds_bans(self) -> bool {
+        matches!(self, Self::Check | Self::Peek | Self::Reserve { .. } | Self::TakeUpTo)
+    }
+
     fn validate(self, limit: &Limit) -> Result<(), RequestError> {
+        if let Self::Ban { .. } | Self::LiftBan = self {
+            return self.validate_ban(limit);
+        }
         if !matches!(self, Self::Reserve { .. }) || limit.can_reserve() {
             return Ok(());
         }
@@ -490,6 +547,33 @@ impl Operation {
                 limit.name()
             ),
         ))
+    }
+}
+
+impl Operation {
+    fn validate_ban(self, limit: &Limit) -> Result<(), RequestError> {
+        let name = limit.name();
+        let unsupported = |message| Err(RequestError::new(RequestErrorKind::Unsupported, message));
+        if limit.parts().len() > 1 {
+            return unsupported(format!(
+                "limit `{name}` is several together: ban subjects under each of them by itself"
+            ));
+        }
+        if !limit.has_bans() {
+            return unsupported(format!(
+                "limit `{name}` bans nobody: give it a `ban`, such as `5/1min for 15min`"
+            ));
+        }
+        let (shortest, longest) = (Ban::SHORTEST, Ban::LONGEST);
+        match self {
+            Self::Ban { lasts } if !(shortest..=longest).contains(&lasts) => {
+                Err(RequestError::new(
+                    RequestErrorKind::Invalid,
+                    format!("a ban can't last {lasts}: it lasts from {shortest} to {longest}"),
+                ))
+            }
+            _ => Ok(()),
+        }
     }
 }
 

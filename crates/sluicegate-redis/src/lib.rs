@@ -22,6 +22,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod access;
+mod ban;
 mod call;
 mod cluster;
 mod constant;
@@ -29,6 +30,7 @@ mod format;
 mod hold;
 mod joint;
 mod link;
+mod once;
 mod opened;
 mod program;
 mod redis_url;

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use sluicegate_core::{
     Acknowledgement, Action, Answer, Costs, Decision, DeniedCharge, Error, Limit, Measure, Member,
-    NodeId, OpenOptions, OpenedLimit, Operation, Receipt, Request, RequestError, RequestErrorKind,
-    Span, Store, StoreError, StoreErrorKind, StoreId, StoreKey, TimeSource, Timestamp,
+    NodeId, Once, OpenOptions, OpenedLimit, Operation, Receipt, Request, RequestError,
+    RequestErrorKind, Span, Store, StoreError, StoreErrorKind, StoreId, StoreKey, TimeSource,
+    Timestamp,
 };
 use smallvec::SmallVec;
 
@@ -245,10 +246,13 @@ impl RedisLimit {
             with_record(id, life, &mut program);
         }
         let has_records = hold.is_some()
-            || request.needs_books(&self.limit)
+            || request.needs_records(&self.limit)
             || request.action() == Action::Decide(Operation::Reset);
         let write_keys = |words: &mut Command| {
             self.write_keys(request, words);
+            if let Some(once) = request.asks_once() {
+                self.write_once_keys(request, once, words);
+            }
             if has_records {
                 self.write_hold_keys(request, words);
             }
@@ -283,6 +287,17 @@ impl RedisLimit {
         let is_given_back = changes().next().is_some()
             && self.store.run_errand(ScriptCall::new(write_keys, &program), deadline).await?;
         Ok(Decision::cancelled(&self.limit, is_given_back))
+    }
+
+    /// The keys of what is known of the request by its id, and of how many ids the subject has.
+    fn write_once_keys(&self, request: &Request<'_>, once: Once, command: &mut Command) {
+        let mut key = Vec::with_capacity(96);
+        let Some(name) = self.keys.first() else { return };
+        name.write_request(request.key(), once.id, &mut key);
+        command.word(&key);
+        key.clear();
+        name.write_ids(request.key(), &mut key);
+        command.word(&key);
     }
 
     /// The keys of the subjects' holds.

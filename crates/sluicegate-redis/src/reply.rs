@@ -12,8 +12,10 @@ use sluicegate_core::{
 };
 use smallvec::SmallVec;
 
+use crate::ban::read_banned;
 use crate::format::{Format, Item};
 use crate::hold;
+use crate::once;
 use crate::program::{is_apart, is_read_there, kind_of};
 use crate::resp::Value;
 use crate::stamp::{self, Said, Stamped};
@@ -29,6 +31,13 @@ pub(crate) const ASK_AGAIN: i64 = -2;
 pub(crate) const FULL: i64 = -3;
 /// The id of the hold is that of another one.
 pub(crate) const IN_USE: i64 = -4;
+
+/// It was asked and allowed before: what was decided follows.
+pub(crate) const REPEATED: i64 = 2;
+/// The id of the request is that of one which asked something else.
+pub(crate) const ASKS_OTHERWISE: i64 = -5;
+/// The subject has as many ids of requests as it may.
+pub(crate) const FULL_OF_IDS: i64 = -6;
 
 /// The decoded reply of a script.
 #[derive(Debug)]
@@ -56,6 +65,8 @@ pub fn read_reply(
     max_clock_back: Option<u64>,
     said: &Said,
 ) -> Result<Reply, Error> {
+    // The script has seen to that.
+    let request = &request.without_once();
     let Stamped { micros, sign, rest, turn } = match said {
         Said::Briefly(stamped) => stamped,
         Said::Fully(items) => return read_verdict(limit, request, max_clock_back, items),
@@ -69,6 +80,7 @@ pub fn read_reply(
     match *sign {
         stamp::ALLOWED => read_states(limit, request, rest),
         stamp::DENIED => read_denial(limit, request, now, rest),
+        stamp::BANNED => read_banned(limit, rest),
         stamp::SEVERAL => read_turn(limit, request, now, rest, *turn),
         // Not what it says: that might repeat what it was sent.
         _ => Err(nonsense("a reply with another sign")),
@@ -78,7 +90,11 @@ pub fn read_reply(
 
 /// The script's fast path admitted: the reply has the states it wrote, rings with only their last
 /// two slices.
-fn read_states(limit: &Limit, request: &Request<'_>, states: &[u8]) -> Result<Decision, Error> {
+pub(crate) fn read_states(
+    limit: &Limit,
+    request: &Request<'_>,
+    states: &[u8],
+) -> Result<Decision, Error> {
     let record = Record::decode(states);
     let mut discarded = record.is_torn();
     let mut held = Vec::with_capacity(limit.members().len());
@@ -164,7 +180,7 @@ fn read_turn(
 }
 
 /// The script's general path: verdict, time, the states it saw, and readings of logs.
-fn read_verdict(
+pub(crate) fn read_verdict(
     limit: &Limit,
     request: &Request<'_>,
     max_clock_back: Option<u64>,
@@ -173,6 +189,15 @@ fn read_verdict(
     let [Value::Int(verdict), Value::Int(now), Value::Int(noted), rest @ ..] = items else {
         return Err(nonsense("an array of another shape"));
     };
+    match *verdict {
+        REPEATED => {
+            let record = rest.first().and_then(bytes).unwrap_or_default();
+            return once::read(limit, request, max_clock_back, record).map(Reply::Decided);
+        }
+        ASKS_OTHERWISE => return Err(RequestError::asks_something_else(limit).into()),
+        FULL_OF_IDS => return Err(RequestError::too_many_ids(limit).into()),
+        _ => {}
+    }
     let Some((states, rest)) = rest.split_at_checked(limit.parts().len()) else {
         return Err(nonsense("the states of too few limits"));
     };
@@ -221,7 +246,8 @@ fn read_verdict(
         }
         _ => request.without_receipt(),
     };
-    let mut decision = step_again(limit, &read_as, now, &mut held)?.decision;
+    let mut books = bans(limit, &records, &mut discarded);
+    let mut decision = step_again(limit, &read_as, now, &mut held, &mut books)?.decision;
     if decision.is_allowed() != (*verdict == ALLOWED) && request.action() != Action::Slices {
         return Err(nonsense("another verdict than the kernels'"));
     }
@@ -243,6 +269,18 @@ fn read_verdict(
         decision = decision.with_receipt(receipt(limit, request, states, after));
     }
     Ok(Reply::Decided(decision))
+}
+
+/// The denials and bans of each part's subject; none if the limit bans nobody.
+fn bans(limit: &Limit, records: &[Record<'_>], discarded: &mut bool) -> SmallVec<[Book; 1]> {
+    let book = |(part, record): (usize, &Record<'_>)| {
+        let (ban, is_unreadable) = record.ban();
+        let ban = ban.filter(|_| limit.ban(part).is_some());
+        *discarded |= is_unreadable && limit.ban(part).is_some();
+        Book::of_ban(ban)
+    };
+    let records = records.iter().filter(|_| limit.has_bans()).enumerate();
+    records.map(book).collect()
 }
 
 /// What the script said of a hold, after all else.
@@ -410,7 +448,7 @@ fn exact(number: i64) -> Option<u64> {
 }
 
 #[cold]
-fn nonsense(what: &str) -> Error {
+pub(crate) fn nonsense(what: &str) -> Error {
     StoreError::new(
         StoreErrorKind::Unexpected,
         format!(

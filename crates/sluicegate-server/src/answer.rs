@@ -30,6 +30,9 @@ pub(crate) struct Answer<'a> {
     /// Of a partial grant: the units that the caller may use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) granted: Option<u64>,
+    /// Whether the request had been asked before: this is what was answered then.
+    #[serde(default, skip_serializing_if = "is_false")]
+    repeat: bool,
     /// Of a reset: whether there was a state, which is forgotten now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) forgotten: Option<bool>,
@@ -42,6 +45,9 @@ pub(crate) struct Answer<'a> {
     /// What the request holds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) hold: Option<HoldAnswer<'a>>,
+    /// The ban that refuses the request, or begins with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) ban: Option<BanAnswer<'a>>,
     /// Whether a state was stamped too far ahead, and was set to now.
     #[serde(default, skip_serializing_if = "is_false")]
     restamped: bool,
@@ -55,6 +61,16 @@ pub(crate) struct HoldAnswer<'a> {
     pub(crate) token: Cow<'a, str>,
     expires_in_ms: u64,
     pub(crate) expires_in_us: u64,
+}
+
+/// A ban: whose, and when it ends.
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct BanAnswer<'a> {
+    pub(crate) limit: Cow<'a, str>,
+    pub(crate) ends_in_ms: u64,
+    pub(crate) ends_in_us: u64,
+    /// Whether it begins with this answer.
+    pub(crate) begins: bool,
 }
 
 /// What one policy says.
@@ -112,10 +128,17 @@ impl<'a> Answer<'a> {
             wait_ms: decision.wait().as_millis_ceil(),
             wait_us: decision.wait().as_micros(),
             granted: None,
+            repeat: decision.is_repeat(),
             forgotten: decision.forgotten(),
             found: decision.hold_found().map(|found| found_word(found).into()),
             cancelled: None,
             hold: None,
+            ban: decision.ban().zip(decision.banned_by()).map(|(ban, limit)| BanAnswer {
+                limit: limit.as_str().into(),
+                ends_in_ms: ban.ends_in.as_millis_ceil(),
+                ends_in_us: ban.ends_in.as_micros(),
+                begins: ban.begins,
+            }),
             restamped: decision.notes().restamped,
             policies: decision.policies().map(PolicyAnswer::new).collect(),
         }
@@ -159,9 +182,11 @@ impl<'a> Answer<'a> {
             wait_ms: 0,
             wait_us: 0,
             granted: None,
+            repeat: false,
             forgotten: None,
             found: None,
             hold: None,
+            ban: None,
             restamped: false,
             policies: Vec::new(),
         }

@@ -50,6 +50,9 @@ pub(crate) enum Command {
     /// Wait until a key has a request's cost to take, or be denied at once if that takes too long
     #[command(after_help = ACQUIRE_HELP)]
     Acquire(AcquireArgs),
+    /// Refuse a key for a time, whatever it has done
+    #[command(after_help = BAN_HELP)]
+    Ban(BanArgs),
     /// Give back what a request holds, or a reservation
     #[command(after_help = CANCEL_HELP)]
     Cancel(HoldArgs),
@@ -98,6 +101,9 @@ Exit status: 0 all passed, 1 a case failed, 2 the file can't be read, 3 the stor
     /// Take as much of a cost from a key as there is
     #[command(after_help = TAKE_HELP)]
     Take(TakeArgs),
+    /// Lift a key's ban, and forget its denials and earlier bans
+    #[command(after_help = UNBAN_HELP)]
+    Unban(AskArgs),
 }
 
 macro_rules! hold_help {
@@ -149,6 +155,16 @@ const CHARGE_HELP: &str = ask_help!(
   sluicegate charge --server http://127.0.0.1:8080 --limit llm --key alice --cost tokens=1200"
 );
 
+const BAN_HELP: &str = ask_help!(
+    "  sluicegate ban --config limits.yaml --limit login --key alice --for 1h
+  sluicegate ban --server http://127.0.0.1:8080 --limit login --key alice --for 7d"
+);
+
+const UNBAN_HELP: &str = ask_help!(
+    "  sluicegate unban --config limits.yaml --limit login --key alice
+  sluicegate unban --server http://127.0.0.1:8080 --limit login --key alice"
+);
+
 const CHECK_HELP: &str = ask_help!(
     "  sluicegate check --limit demo --key alice --store redis://127.0.0.1:6379
   sluicegate check --config limits.yaml --limit llm --key alice --cost requests=1 --cost tokens=1200 --json
@@ -184,8 +200,8 @@ Examples:
   SLUICEGATE_ADMIN_TOKEN=secret sluicegate serve --config limits.yaml --listen 0.0.0.0:8080
 
 POST /v1/check, /v1/peek, /v1/take, /v1/acquire and /v1/reserve answer everyone; /v1/settle, /v1/cancel,
-/v1/renew and /v1/release whoever has the token that these gave. POST /v1/charge, /v1/refund and /v1/reset
-and GET /v1/recent need `Authorization: Bearer TOKEN` unless the service listens on a
+/v1/renew and /v1/release whoever has the token that these gave. POST /v1/charge, /v1/refund, /v1/reset,
+/v1/ban and /v1/unban and GET /v1/recent need `Authorization: Bearer TOKEN` unless the service listens on a
 loopback address.
 GET /v1/limits, /healthz (the process is up), /readyz (the store can decide), /metrics.
 
@@ -203,7 +219,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "ADDR", value_parser = parse_address)]
     pub(crate) listen: Option<SocketAddr>,
 
-    /// The token that /v1/charge, /v1/refund, /v1/reset and /v1/recent ask for
+    /// The token that /v1/charge, /v1/refund, /v1/reset, /v1/ban, /v1/unban and /v1/recent ask for
     #[arg(long, value_name = "TOKEN", env = "SLUICEGATE_ADMIN_TOKEN", hide_env_values = true)]
     pub(crate) admin_token: Option<String>,
 
@@ -232,7 +248,7 @@ pub(crate) struct ServeArgs {
 #[non_exhaustive]
 pub(crate) struct AcquireArgs {
     #[command(flatten)]
-    pub(crate) take: TakeArgs,
+    pub(crate) held: HeldArgs,
 
     /// How long to wait for the units at most, 10min or less
     #[arg(long, value_name = "SPAN", value_parser = parse_grace)]
@@ -251,10 +267,23 @@ pub(crate) struct ReserveArgs {
     pub(crate) within: Span,
 }
 
-/// Arguments of the commands that can hold what they take.
+/// Arguments of `charge`, `check` and `take`.
 #[derive(Args, Debug)]
 #[non_exhaustive]
 pub(crate) struct TakeArgs {
+    #[command(flatten)]
+    pub(crate) held: HeldArgs,
+
+    /// An id of 1 to 255 bytes: for a minute, the same request with the same id is answered as before and
+    /// charged nothing
+    #[arg(long, value_name = "ID")]
+    pub(crate) request_id: Option<String>,
+}
+
+/// Arguments of the commands that can hold what they take.
+#[derive(Args, Debug)]
+#[non_exhaustive]
+pub(crate) struct HeldArgs {
     #[command(flatten)]
     pub(crate) ask: AskArgs,
 
@@ -275,6 +304,18 @@ pub(crate) struct SettleArgs {
     /// used what they were charged; may be repeated
     #[arg(long, value_name = "N", required = true)]
     pub(crate) used: Vec<UsedArg>,
+}
+
+/// Arguments of `ban`.
+#[derive(Args, Debug)]
+#[non_exhaustive]
+pub(crate) struct BanArgs {
+    #[command(flatten)]
+    pub(crate) ask: AskArgs,
+
+    /// How long the ban lasts from now on, 1s to 30d
+    #[arg(long = "for", value_name = "SPAN")]
+    pub(crate) lasts: Span,
 }
 
 /// Arguments of `renew`.
@@ -311,7 +352,7 @@ pub(crate) struct AskArgs {
     #[command(flatten)]
     pub(crate) to: ToArgs,
 
-    /// The admin token, which a service asks for at a charge, refund or reset
+    /// The admin token, which a service asks for at a charge, refund, reset, ban or unban
     #[arg(long, value_name = "TOKEN", env = "SLUICEGATE_ADMIN_TOKEN", hide_env_values = true)]
     pub(crate) admin_token: Option<String>,
 }

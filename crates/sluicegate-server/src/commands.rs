@@ -11,7 +11,7 @@ mod settle;
 mod setup;
 mod verb;
 
-pub(crate) use ask::ask;
+pub(crate) use ask::{Terms, ask};
 pub(crate) use config::config;
 pub(crate) use conformance::conformance;
 pub(crate) use cost::UsedArg;

@@ -20,6 +20,7 @@ mod metrics;
 mod openapi;
 mod page;
 mod recent;
+mod request_id;
 mod reserve;
 mod router;
 mod seal;

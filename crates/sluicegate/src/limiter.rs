@@ -5,6 +5,7 @@ mod builder;
 mod give_back;
 mod hold;
 mod now;
+mod permit;
 mod reservation;
 mod settle;
 
@@ -29,6 +30,7 @@ pub(crate) use acquire::{Turn, end_of, next_attempt};
 pub use builder::LimiterBuilder;
 pub(crate) use now::would_block;
 pub use reservation::Reservation;
+use settle::subjects;
 pub(crate) use settle::{renewal, settlement};
 
 /// One limit in a store, to ask about keys.
@@ -39,7 +41,8 @@ pub(crate) use settle::{renewal, settlement};
 ///   error.
 /// - [`Error::Store`]: the store failed, and [`LimiterBuilder::on_store_failure`] doesn't allow or
 ///   deny instead. A call whose outcome is unknown (it timed out after it was sent) is never sent
-///   again; it counts as charged.
+///   again; it counts as charged. Who gives it an [id](Ask::request_id) can ask again, and
+///   [`layers::Retry`](crate::layers::Retry) does so by itself.
 ///
 /// Every operation has two methods: an async one, for any store, and one that ends in `_now`, for
 /// stores that answer immediately. Checks allocate nothing. Cloning is cheap, and clones share
@@ -199,6 +202,32 @@ impl<S: Store> Limiter<S> {
         self.ask_owned(Operation::Reset, ask.into())
     }
 
+    /// Bans the key by hand for `lasts` from now, 1 s to 30 d, whatever it has done: until then nothing is
+    /// taken under this limit. A ban that it has ends with the new one.
+    ///
+    /// # Errors
+    /// Like [`Limiter::charge`]; [`RequestErrorKind::Unsupported`](crate::RequestErrorKind) for a limit
+    /// without a [`Ban`](crate::Ban).
+    pub fn ban<'a>(
+        &'a self,
+        ask: impl Into<Ask<'a>>,
+        lasts: impl Into<Span>,
+    ) -> impl Future<Output = Result<Decision, Error>> + Send + 'a {
+        self.ask_owned(Operation::Ban { lasts: lasts.into() }, ask.into())
+    }
+
+    /// Lifts the key's ban, and forgets its denials and earlier bans. [`Decision::forgotten`] says whether
+    /// it was banned.
+    ///
+    /// # Errors
+    /// Like [`Limiter::ban`].
+    pub fn lift_ban<'a>(
+        &'a self,
+        ask: impl Into<Ask<'a>>,
+    ) -> impl Future<Output = Result<Decision, Error>> + Send + 'a {
+        self.ask_owned(Operation::LiftBan, ask.into())
+    }
+
     /// Cancels a reservation by its receipt, which may come from another process. Returns whether
     /// the units were given back: they are not if the key was charged since.
     ///
@@ -300,6 +329,10 @@ impl<S: Store> Limiter<S> {
     ) -> Result<Request<'r>, Error> {
         let costs = ask.costs(self.limit(), each)?;
         let request = Request::new(operation, ask.key()).also(also).costs(costs).at(ask.time());
+        let request = match ask.once()? {
+            Some(once) => request.once(once),
+            None => request,
+        };
         Ok(match operation {
             Operation::Reserve { .. } => request.with_receipt(),
             _ => request,
@@ -342,7 +375,12 @@ impl<S: Store> Limiter<S> {
         // Nothing was charged, given back or forgotten, so a decision would be wrong.
         let is_question = !matches!(
             operation,
-            Operation::Charge | Operation::GiveBack { .. } | Operation::Refund | Operation::Reset
+            Operation::Ban { .. }
+                | Operation::Charge
+                | Operation::GiveBack { .. }
+                | Operation::LiftBan
+                | Operation::Refund
+                | Operation::Reset
         );
         let fallback = |allowed| Ok(Decision::fallback(self.limit(), allowed));
         // Where `Local` applies, a layer has decided, and what fails here is what it can't decide.

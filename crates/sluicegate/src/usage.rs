@@ -1,5 +1,7 @@
 //! How much of what is held was used.
 
+use std::borrow::Cow;
+
 use sluicegate_core::{
     Error, Limit, LimitName, MAX_EXACT, RequestError, RequestErrorKind, Timestamp, Used,
 };
@@ -55,14 +57,15 @@ pub struct Usage<'a> {
 enum Others {
     Nothing,
     AsCharged,
+    /// At least 1.
     Units(u64),
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Named<'a> {
     /// `None` for every limit that has the policy.
     limit: Option<&'a str>,
-    policy: &'a str,
+    policy: Cow<'a, str>,
     units: u64,
 }
 
@@ -102,7 +105,7 @@ impl<'a> Usage<'a> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn of_every(units: u64) -> Self {
-        Self::others(Others::Units(units))
+        Self::others(if units == 0 { Others::Nothing } else { Others::Units(units) })
     }
 
     /// So many units of the policy named `policy` were used, and of others as many as they were charged:
@@ -112,9 +115,19 @@ impl<'a> Usage<'a> {
     }
 
     /// Sets how many units of the policy named `policy` were used: from 0 to 2^53 − 1.
-    pub fn and(mut self, policy: &'a str, units: u64) -> Self {
+    pub fn and(self, policy: &'a str, units: u64) -> Self {
+        self.and_of(policy.into(), units)
+    }
+
+    /// The same of a name that may be owned.
+    pub(crate) fn and_of(mut self, policy: Cow<'a, str>, units: u64) -> Self {
         self.named.push(Named { limit: None, policy, units });
         self
+    }
+
+    /// Whether it says nothing of any policy.
+    pub(crate) fn is_as_charged(&self) -> bool {
+        self.others == Others::AsCharged && self.named.is_empty()
     }
 
     /// Sets how many units were used of a policy of one limit, of several that were charged together.
@@ -137,7 +150,7 @@ impl<'a> Usage<'a> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn and_in(mut self, limit: &'a str, policy: &'a str, units: u64) -> Self {
-        self.named.push(Named { limit: Some(limit), policy, units });
+        self.named.push(Named { limit: Some(limit), policy: policy.into(), units });
         self
     }
 
@@ -159,19 +172,12 @@ impl<'a> Usage<'a> {
         limit: &Limit,
         was_left_out: impl Fn(Option<&str>, &str) -> bool,
     ) -> Result<UsedUnits, Error> {
-        if self.named.is_empty() {
-            return Ok(match self.others {
-                Others::Nothing => UsedUnits::Nothing,
-                Others::AsCharged => UsedUnits::AsCharged,
-                // The store checks its range.
-                Others::Units(units) => {
-                    UsedUnits::Each(SmallVec::from_elem(Some(units), limit.members().len()))
-                }
-            });
-        }
         let others = match self.others {
+            Others::Nothing if self.named.is_empty() => return Ok(UsedUnits::Nothing),
+            Others::AsCharged if self.named.is_empty() => return Ok(UsedUnits::AsCharged),
             Others::Nothing => Some(0),
             Others::AsCharged => None,
+            // The store checks its range.
             Others::Units(units) => Some(units),
         };
         let mut each = SmallVec::from_elem(others, limit.members().len());
@@ -194,7 +200,7 @@ impl<'a> Usage<'a> {
                     *units = Some(named.units);
                 }
             }
-            if !is_found && !was_left_out(named.limit, named.policy) {
+            if !is_found && !was_left_out(named.limit, &named.policy) {
                 return Err(named.unknown(limit));
             }
         }
@@ -224,7 +230,7 @@ impl Named<'_> {
                 "{units} units of policy `{}` were used, but it must be a whole number from 0 to {MAX_EXACT}",
                 policy.escape_debug()
             )
-        } else if earlier.iter().any(|other| (other.limit, other.policy) == (*limit, policy)) {
+        } else if earlier.iter().any(|other| (&other.limit, &other.policy) == (limit, policy)) {
             format!(
                 "the used units of policy `{}` are set twice: set them once",
                 policy.escape_debug()
@@ -239,8 +245,8 @@ impl Named<'_> {
     fn unknown(&self, limit: &Limit) -> Error {
         let part = |name: &str| limit.parts().iter().position(|part| part.as_str() == name);
         match self.limit.map(|name| (name, part(name))) {
-            None => no_policy(limit, None, self.policy),
-            Some((_, Some(part))) => no_policy(limit, Some(part), self.policy),
+            None => no_policy(limit, None, &self.policy),
+            Some((_, Some(part))) => no_policy(limit, Some(part), &self.policy),
             Some((name, None)) => {
                 let names: Vec<&str> = limit.parts().iter().map(LimitName::as_str).collect();
                 let message = format!(

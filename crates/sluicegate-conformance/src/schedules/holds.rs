@@ -1,12 +1,13 @@
-//! Requests that hold what they take, and what becomes of it, at random.
+//! Requests that hold what they take, and what becomes of it, at random; some have an id, and come again.
 
 use std::fmt;
 
-use sluicegate_core::{Algorithm, Hold, HoldId, Policy, Span};
+use sluicegate_core::{Algorithm, Ban, Hold, HoldId, Once, Policy, Span};
 
+use super::ids::{Ask, Askers};
 use super::requests::Walk;
-use super::{Dice, Plan, random_policies, renumber};
-use crate::reference::{Answer, Model, Operation, Refusal, Settlement};
+use super::{Dice, Plan, bans, random_policies, renumber};
+use crate::reference::{Answer, Model, Operation, Refusal, Repeat, Settlement};
 
 /// A limit, of which units are held.
 #[derive(Clone, Debug)]
@@ -15,6 +16,8 @@ pub struct HoldSchedule {
     pub seed: u64,
     /// The limit's policies at first.
     pub policies: Vec<Policy>,
+    /// When it bans a key.
+    pub ban: Option<Ban>,
     /// What happens, in order.
     pub steps: Vec<HoldStep>,
 }
@@ -35,6 +38,8 @@ pub enum HoldStep {
         operation: Operation,
         /// What is to be held of it.
         hold: Option<Hold>,
+        /// The id that the request has.
+        once: Option<Once>,
         /// What the model answers.
         expected: Result<Answer, Refusal>,
     },
@@ -63,17 +68,19 @@ pub enum Settling {
 }
 
 impl Plan {
-    /// The schedule with holds that belongs to a seed. Its time never steps back, and nobody leases.
+    /// The schedule with holds and ids of requests that belongs to a seed. Its time never steps back, and
+    /// nobody leases.
     #[must_use]
     pub fn hold_schedule(&self, seed: u64) -> HoldSchedule {
         let plan = Self { may_step_back: false, ..self.clone() };
         let mut dice = Dice::new(seed);
         let count = if dice.one_in(2) { 1 } else { 1 + dice.below_len(plan.max_policies.max(1)) };
         let policies = random_policies(&mut dice, &plan.kinds, count);
-        let mut model = Model::with_clock(policies.clone(), plan.clock);
+        let ban = plan.ban(&mut dice);
+        let mut model = Model::with_clock(policies.clone(), plan.clock).banning(ban);
         let mut walk = Walk::new(&plan, &mut dice, &policies);
         let mut current = policies.clone();
-        let mut holders = Holders::default();
+        let (mut holders, mut askers) = (Holders::default(), Askers::default());
         let mut steps = Vec::with_capacity(plan.steps);
         for _ in 0..plan.steps {
             if plan.may_renumber && dice.one_in(20) {
@@ -82,7 +89,8 @@ impl Plan {
                 steps.push(HoldStep::SetPolicies(current.clone()));
                 continue;
             }
-            let end = holders.end(&mut dice);
+            let end = holders.end(&mut dice).or_else(|| askers.end(&mut dice));
+            let end = end.or_else(|| bans::edge(&mut dice, &model));
             let (now_us, key, operation) = walk.next(&mut dice, &current, end);
             if let Some((key, id)) = holders.somebody(&mut dice) {
                 let how = Settling::random(&mut dice, current.len(), longest_hold(&current));
@@ -92,17 +100,23 @@ impl Plan {
             }
             let longest = longest_hold(&current);
             let hold = holders.hold(&mut dice, &operation, &key, longest);
-            let expected = match &hold {
-                Some(hold) => model.apply_holding(now_us, &key, &operation, hold),
-                None => model.apply(now_us, &key, &operation),
+            let ask = Ask { key, operation, hold, once: None };
+            let ask = askers.ask(&mut dice, ask, longest);
+            let Ask { key, operation, hold, once } = &ask;
+            let expected = match (hold, once) {
+                (_, Some(once)) => model.apply_once(now_us, key, operation, hold.as_ref(), *once),
+                (Some(hold), None) => model.apply_holding(now_us, key, operation, hold),
+                (None, None) => model.apply(now_us, key, operation),
             };
             walk.learn(&expected);
+            askers.learn(now_us, &ask, &expected);
+            let Ask { key, operation, hold, once } = ask;
             if let Some(hold) = &hold {
                 holders.learn(now_us, &key, hold, &expected);
             }
-            steps.push(HoldStep::Ask { now_us, key, operation, hold, expected });
+            steps.push(HoldStep::Ask { now_us, key, operation, hold, once, expected });
         }
-        HoldSchedule { seed, policies, steps }
+        HoldSchedule { seed, policies, ban, steps }
     }
 }
 
@@ -192,7 +206,7 @@ impl Holders {
     }
 
     fn learn(&mut self, now_us: u64, key: &[u8], hold: &Hold, answer: &Result<Answer, Refusal>) {
-        if answer.as_ref().is_ok_and(|answer| answer.holds) {
+        if answer.as_ref().is_ok_and(|answer| answer.holds && answer.repeat == Repeat::No) {
             self.0.push((key.to_vec(), hold.id, now_us + hold.lasts.as_micros()));
         }
     }
@@ -222,14 +236,18 @@ impl fmt::Display for HoldSchedule {
         for (index, step) in self.steps.iter().enumerate() {
             match step {
                 HoldStep::SetPolicies(policies) => writeln!(f, "{index}: {}", specs(policies))?,
-                HoldStep::Ask { now_us, key, operation, hold, expected } => {
+                HoldStep::Ask { now_us, key, operation, hold, once, expected } => {
                     let hold = hold.map(|hold| (hold.id, hold.lasts));
+                    let once = once.map(|once| (once.id, once.lasts));
                     let said = expected.as_ref().map(|answer| {
                         let left = answer.policies.iter().map(|policy| policy.remaining);
-                        (answer.allowed, left.collect::<Vec<_>>())
+                        (answer.allowed, answer.repeat, left.collect::<Vec<_>>())
                     });
                     let key = key.escape_ascii();
-                    writeln!(f, "{index}: at {now_us} `{key}` {operation:?} {hold:?} -> {said:?}")?;
+                    writeln!(
+                        f,
+                        "{index}: at {now_us} `{key}` {operation:?} {hold:?} {once:?} -> {said:?}"
+                    )?;
                 }
                 HoldStep::Settle { now_us, key, id, how, expected } => {
                     let said = expected.as_ref().map(|settled| {

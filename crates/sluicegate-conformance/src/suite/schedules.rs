@@ -72,15 +72,26 @@ pub async fn what_is_not_leased_is_answered_like_the_model<S: Store>(store: &S) 
     .await;
 }
 
-/// The same for requests that hold what they take, and for who settles that.
+/// The same of limits that ban keys, and of bans by hand.
+pub async fn bans_answer_like_the_model<S: Store>(store: &S) {
+    let plan = Plan { bans: true, max_policies: 3, ..Plan::default() };
+    each_awaited("bans", count_for(store), async |seed| {
+        assert_answers_like_the_model(store, &plan.schedule(seed), None).await;
+    })
+    .await;
+}
+
+/// The same for requests that hold what they take, for who settles that, and for requests with an id that
+/// come again; of limits that ban keys too.
 pub async fn holds_answer_like_the_model<S: Store>(store: &S) {
     let plan = Plan { kinds: Kind::HELD.to_vec(), max_policies: 4, ..Plan::default() };
     each_awaited("holds", count_for(store), async |seed| {
-        let schedule = plan.hold_schedule(seed);
+        let bans = seed % 3 == 0;
+        let schedule = Plan { bans, ..plan.clone() }.hold_schedule(seed);
         let (time, name) = (fresh_run(), fresh("holds"));
         let reopen = |policies: &[Policy]| {
             let limit = Limit::new(name.parse().unwrap(), policies.to_vec()).unwrap();
-            open(store, &limit, &time)
+            open(store, &limit.banning(schedule.ban), &time)
         };
         let mut opened = reopen(&schedule.policies);
         for (index, step) in schedule.steps.iter().enumerate() {
@@ -89,10 +100,11 @@ pub async fn holds_answer_like_the_model<S: Store>(store: &S) {
                     opened = reopen(policies);
                     continue;
                 }
-                HoldStep::Ask { now_us, key, operation, hold, expected } => {
+                HoldStep::Ask { now_us, key, operation, hold, once, expected } => {
                     let (operation, costs) = operation.for_store();
                     let asked = Request::new(operation, key).costs(costs).at(timestamp(*now_us));
                     let asked = hold.as_ref().map_or(asked, |hold| asked.hold(hold));
+                    let asked = once.map_or(asked, |once| asked.once(once));
                     differences(expected, &opened.ask(asked).wait().await)
                 }
                 HoldStep::Settle { now_us, key, id, how, expected } => {
@@ -119,7 +131,7 @@ async fn assert_answers_like_the_model<S: Store>(
     let name = fresh("schedule");
     let reopen = |policies: &[Policy]| {
         let limit = Limit::new(name.parse().unwrap(), policies.to_vec()).unwrap();
-        open(store, &limit, &time)
+        open(store, &limit.banning(schedule.ban), &time)
     };
     let mut opened = reopen(&schedule.policies);
     for (index, step) in schedule.steps.iter().enumerate() {

@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::joint::asked;
-use super::{Decision, NEVER, Notes, Numbers, RetryAfter, Said, Source};
+use super::{Banned, Decision, NEVER, Notes, Numbers, RetryAfter, Said, Source};
 use crate::limit::Limit;
 use crate::request::{Action, Operation, Request};
 use crate::time::Span;
@@ -21,8 +21,12 @@ pub struct Told<'a> {
     pub binding: Option<usize>,
     /// Of a partial grant, the units that were granted.
     pub granted: Option<u64>,
-    /// Of a reset, whether there was anything to forget.
+    /// Of a reset, whether there was anything to forget; of who lifts a ban, whether there was one.
     pub forgotten: Option<bool>,
+    /// The ban that refuses the request, or begins with it.
+    pub ban: Option<Banned>,
+    /// Whether it had been asked before, under its id.
+    pub is_repeat: bool,
     /// What the store noticed.
     pub notes: Notes,
     /// What each policy said, in the order of the limit; none if none was asked.
@@ -74,6 +78,8 @@ impl Decision {
     ///     binding: None,
     ///     granted: None,
     ///     forgotten: None,
+    ///     ban: None,
+    ///     is_repeat: false,
     ///     notes: Notes::default(),
     ///     policies: &[outcome],
     /// };
@@ -125,7 +131,10 @@ impl Decision {
             })
             .collect();
         decision.policies = policies;
-        decision
+        if let Some(ban) = told.ban {
+            decision.extras.get_or_insert_default().ban = Some(ban);
+        }
+        if told.is_repeat { decision.again() } else { decision }
     }
 }
 

@@ -1,4 +1,4 @@
-//! `check`, `peek`, `take`, `acquire`, `reserve`, `charge`, `refund` and `reset`.
+//! `check`, `peek`, `take`, `acquire`, `reserve`, `charge`, `refund`, `reset`, `ban` and `unban`.
 
 use sluicegate::{Ask, Config, Decision, Error, Gate, Grant, Holding, Operation, Span};
 
@@ -10,16 +10,24 @@ use crate::cli::AskArgs;
 use crate::output::{Exit, Failure, complain, say};
 use crate::token::{bare, reservation_lasts};
 
-/// Asks once, the store or a service, and prints the answer. `hold` says how long what is taken is held,
-/// if a verb can do that.
+/// What a request that takes may say besides.
+#[derive(Debug, Default)]
+pub(crate) struct Terms {
+    /// For how long what is taken is held.
+    pub(crate) hold: Option<Span>,
+    /// By which a repeat is known.
+    pub(crate) request_id: Option<String>,
+}
+
+/// Asks once, the store or a service, and prints the answer.
 ///
 /// # Errors
 /// When the arguments can't be used, or the store failed.
-pub(crate) async fn ask(verb: Verb, hold: Option<Span>, args: AskArgs) -> Result<Exit, Failure> {
+pub(crate) async fn ask(verb: Verb, terms: Terms, args: AskArgs) -> Result<Exit, Failure> {
     let AskArgs { asked, to, admin_token } = args;
     if let Some(service) = &to.server {
         let path = verb.path();
-        let body = remote::body(verb, hold, &asked)?;
+        let body = remote::body(verb, &terms, &asked)?;
         let token = admin_token.as_deref().filter(|_| verb.needs_token()).map(str::trim);
         let call = remote::Call { service, path, token, body, wait: verb.wait() };
         return call.tell(&to, |answer| lines::print(verb, answer, &asked)).await;
@@ -33,9 +41,8 @@ pub(crate) async fn ask(verb: Verb, hold: Option<Span>, args: AskArgs) -> Result
         .transpose()
         .map_err(Failure::usage)?
         .ok_or_else(|| Failure::usage("no limit is named: --limit names one"))?;
-    let holding = hold.map_or(Holding::as_needed(), Holding::lasting);
     let (grant, held) =
-        ask_gate(verb, &gate, &asked, holding).await.map_err(|error| failure(&error))?;
+        ask_gate(verb, &gate, &asked, &terms).await.map_err(|error| failure(&error))?;
     note(&grant);
     let answer = Answer::new(gate.name(), &grant).holding(held);
     let answer = if asked.are_several() { answer.naming_limits(&grant) } else { answer };
@@ -79,10 +86,15 @@ async fn ask_gate(
     verb: Verb,
     gate: &Gate,
     asked: &AskedLimits,
-    holding: Holding,
+    terms: &Terms,
 ) -> Result<(Grant, Option<(String, Span)>), Error> {
     let asks = asked.entries.iter().map(|entry| entry.cost.ask(entry.key.as_encoded_bytes()));
     let ask = asks.reduce(Ask::and).unwrap_or(Ask::nothing());
+    let ask = match &terms.request_id {
+        Some(id) => ask.request_id(id),
+        None => ask,
+    };
+    let holding = terms.hold.map_or(Holding::as_needed(), Holding::lasting);
     let operation = match verb {
         Verb::Acquire { within } => {
             let pass = async || Ok::<(), Error>(());
@@ -95,12 +107,14 @@ async fn ask_gate(
             let held = reservation.receipt().map(|receipt| (bare(receipt), lasts));
             return Ok((Grant::from(reservation.into_decision()), held));
         }
+        Verb::Ban { lasts } => Operation::Ban { lasts },
         Verb::Charge => Operation::Charge,
         Verb::Check => Operation::Check,
         Verb::Peek => Operation::Peek,
         Verb::Refund => Operation::Refund,
         Verb::Reset => Operation::Reset,
         Verb::Take => Operation::TakeUpTo,
+        Verb::Unban => Operation::LiftBan,
     };
     let (grant, _) = gate.grant_with_fields(operation, ask, holding).await?;
     Ok(with_token(grant))

@@ -13,7 +13,7 @@ use sluicegate::Span;
 use sluicegate_core::printable;
 
 use self::exchange::{Problem, Reply};
-use super::ask::exit;
+use super::ask::{Terms, exit};
 use super::verb::Verb;
 use super::{AskedLimit, AskedLimits};
 use crate::answer::Answer;
@@ -78,11 +78,7 @@ impl Call<'_> {
 }
 
 /// The body of a request that asks limits.
-pub(super) fn body(
-    verb: Verb,
-    hold: Option<Span>,
-    asked: &AskedLimits,
-) -> Result<Vec<u8>, Failure> {
+pub(super) fn body(verb: Verb, terms: &Terms, asked: &AskedLimits) -> Result<Vec<u8>, Failure> {
     let mut body = Map::new();
     match &*asked.entries {
         [one] => body.extend(entry(one)?),
@@ -95,8 +91,14 @@ pub(super) fn body(
     if let Some(within) = verb.within() {
         body.insert("within".to_owned(), within.to_string().into());
     }
-    if let Some(hold) = hold {
+    if let Verb::Ban { lasts } = verb {
+        body.insert("for".to_owned(), lasts.to_string().into());
+    }
+    if let Some(hold) = terms.hold {
         body.insert("hold".to_owned(), hold.to_string().into());
+    }
+    if let Some(id) = &terms.request_id {
+        body.insert("request_id".to_owned(), id.as_str().into());
     }
     Ok(Value::from(body).to_string().into_bytes())
 }
@@ -171,12 +173,13 @@ mod tests {
     use clap::Parser as _;
 
     use super::*;
-    use crate::cli::{Cli, Command};
+    use crate::cli::{Cli, Command, HeldArgs, TakeArgs};
 
     fn written(args: &[&str]) -> Result<String, Failure> {
         let args = ["sluicegate", "check", "--limit", "l", "--key", "k"].iter().chain(args);
         let Command::Check(args) = Cli::parse_from(args).command else { panic!("a check") };
-        let written = body(Verb::Check, args.hold, &args.ask.asked)?;
+        let TakeArgs { held: HeldArgs { ask, hold }, request_id } = args;
+        let written = body(Verb::Check, &Terms { hold, request_id }, &ask.asked)?;
         Ok(String::from_utf8(written).unwrap())
     }
 
@@ -189,7 +192,12 @@ mod tests {
         assert!(written(&["--cost", "a=0", "--cost", "2"]).is_err());
         let held = written(&["--hold", "30s"]).unwrap();
         assert_eq!(held, r#"{"hold":"30s","key":"k","limit":"l"}"#);
-        let two = written(&["--limit", "m", "--key", "j", "--cost", "2"]).unwrap();
-        assert_eq!(two, r#"{"limits":[{"key":"k","limit":"l"},{"cost":2,"key":"j","limit":"m"}]}"#);
+        let once = written(&["--request-id", "order-1"]).unwrap();
+        assert_eq!(once, r#"{"key":"k","limit":"l","request_id":"order-1"}"#);
+        let two = ["--limit", "m", "--key", "j", "--cost", "2", "--request-id", "a"];
+        assert_eq!(
+            written(&two).unwrap(),
+            r#"{"limits":[{"key":"k","limit":"l"},{"cost":2,"key":"j","limit":"m"}],"request_id":"a"}"#
+        );
     }
 }

@@ -6,6 +6,7 @@ use sluicegate::Span;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Verb {
     Acquire { within: Span },
+    Ban { lasts: Span },
     Charge,
     Check,
     Peek,
@@ -13,6 +14,7 @@ pub(crate) enum Verb {
     Reserve { within: Span },
     Reset,
     Take,
+    Unban,
 }
 
 impl Verb {
@@ -20,6 +22,7 @@ impl Verb {
     pub(super) const fn path(self) -> &'static str {
         match self {
             Self::Acquire { .. } => "/v1/acquire",
+            Self::Ban { .. } => "/v1/ban",
             Self::Charge => "/v1/charge",
             Self::Check => "/v1/check",
             Self::Peek => "/v1/peek",
@@ -27,12 +30,13 @@ impl Verb {
             Self::Reserve { .. } => "/v1/reserve",
             Self::Reset => "/v1/reset",
             Self::Take => "/v1/take",
+            Self::Unban => "/v1/unban",
         }
     }
 
     /// Whether the service may ask for its admin token.
     pub(super) const fn needs_token(self) -> bool {
-        matches!(self, Self::Charge | Self::Refund | Self::Reset)
+        matches!(self, Self::Ban { .. } | Self::Charge | Self::Refund | Self::Reset | Self::Unban)
     }
 
     /// How long the wait may be that it asks for.

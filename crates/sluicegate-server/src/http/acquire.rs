@@ -3,8 +3,7 @@
 use std::future::pending;
 use std::sync::Arc;
 
-use axum::body::Body;
-use axum::extract::{Extension, State};
+use axum::extract::{Extension, Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use sluicegate::Span;
@@ -21,9 +20,9 @@ use super::service::Service;
 pub(super) async fn acquire(
     State(service): State<Arc<Service>>,
     client: Option<Extension<Client>>,
-    body: Body,
+    request: Request,
 ) -> Result<Response, ApiError> {
-    let asked = Asked::read(body, Form::WaitsAndHolds).await?;
+    let asked = Asked::read(request, Form::WaitsAndHolds).await?;
     let gate = service.gates.find(&asked)?;
     let place = service.waiting.place();
     // Without a place it passes at once or not at all.

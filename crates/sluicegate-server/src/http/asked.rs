@@ -1,6 +1,6 @@
 //! What a request asks: one limit, or several in one decision.
 
-use axum::body::Body;
+use axum::extract::Request;
 use serde::Deserialize;
 use sluicegate::{Ask, Holding, Limit, Member, Registry, Span};
 
@@ -8,6 +8,7 @@ use super::body::{self, Object, some};
 use super::cost::CostBody;
 use super::error::ApiError;
 use super::hold::HoldBody;
+use super::request_id;
 use crate::cost::AskedCost;
 
 /// The limits of a request, each with a key and a cost.
@@ -18,8 +19,12 @@ pub(super) struct Asked {
     is_list: bool,
     /// Whether what is taken is held.
     pub(super) holding: Holding,
+    /// By which a repeat is known.
+    id: Option<String>,
     /// How long the request may wait; nothing for those that don't.
     pub(super) within: Span,
+    /// How long a ban lasts; nothing for those that don't ban.
+    pub(super) lasts: Span,
 }
 
 #[derive(Debug)]
@@ -34,11 +39,14 @@ struct Part {
 pub(super) enum Form {
     /// Nothing.
     Plain,
-    /// `"hold":"30s"`, maybe: what is taken is held.
-    Holds,
+    /// `"for":"1h"`: how long the ban lasts.
+    Bans,
+    /// `"hold":"30s"`, maybe: what is taken is held. And an id by which a repeat is known, maybe: as
+    /// `"request_id"`, or in the field `Idempotency-Key`.
+    Takes,
     /// `"within":"2s"`: how long the request may wait.
     Waits,
-    /// Both.
+    /// That, and `"hold":"30s"`, maybe.
     WaitsAndHolds,
 }
 
@@ -50,16 +58,25 @@ impl Asked {
     /// the form has besides.
     ///
     /// # Errors
-    /// If the body is anything else.
-    pub(super) async fn read(body: Body, form: Form) -> Result<Self, ApiError> {
+    /// If the body is anything else, or the ids differ.
+    pub(super) async fn read(request: Request, form: Form) -> Result<Self, ApiError> {
+        let (head, body) = request.into_parts();
         let fields: Fields = body::read(body, form.example()).await?;
-        fields.asked(form)
+        let mut asked = fields.asked(form)?;
+        if form == Form::Takes {
+            asked.id = request_id::find(&head.headers, asked.id)?;
+        }
+        Ok(asked)
     }
 
     /// The request; its costs are not validated against a limit yet.
     pub(super) fn ask(&self) -> Ask<'_> {
         let asks = self.parts.iter().map(|part| part.cost.ask(part.key.as_bytes()));
-        asks.reduce(Ask::and).unwrap_or(Ask::nothing())
+        let ask = asks.reduce(Ask::and).unwrap_or(Ask::nothing());
+        match &self.id {
+            Some(id) => ask.request_id(id),
+            None => ask,
+        }
     }
 
     /// The names of the limits, in the order of the request.
@@ -96,6 +113,7 @@ impl Asked {
 
 const EXAMPLE: &str = r#"{"limit":"demo","key":"alice","cost":1}"#;
 const WAIT_EXAMPLE: &str = r#"{"limit":"demo","key":"alice","cost":1,"within":"2s"}"#;
+const BAN_EXAMPLE: &str = r#"{"limit":"demo","key":"alice","for":"1h"}"#;
 
 impl Form {
     const fn waits(self) -> bool {
@@ -103,11 +121,15 @@ impl Form {
     }
 
     const fn holds(self) -> bool {
-        matches!(self, Self::Holds | Self::WaitsAndHolds)
+        matches!(self, Self::Takes | Self::WaitsAndHolds)
     }
 
     const fn example(self) -> &'static str {
-        if self.waits() { WAIT_EXAMPLE } else { EXAMPLE }
+        match self {
+            Self::Bans => BAN_EXAMPLE,
+            Self::Waits | Self::WaitsAndHolds => WAIT_EXAMPLE,
+            Self::Plain | Self::Takes => EXAMPLE,
+        }
     }
 }
 
@@ -124,9 +146,13 @@ struct Fields {
     #[serde(default, deserialize_with = "some")]
     limits: Option<Vec<Object<PartFields>>>,
     #[serde(default, deserialize_with = "some")]
+    request_id: Option<String>,
+    #[serde(default, deserialize_with = "some")]
     within: Option<String>,
     #[serde(default, deserialize_with = "some")]
     hold: Option<HoldBody>,
+    #[serde(default, rename = "for", deserialize_with = "some")]
+    lasts: Option<String>,
 }
 
 /// One of several limits as it is written.
@@ -160,13 +186,34 @@ impl Fields {
                 ));
             }
         };
+        let lasts = match (form == Form::Bans, &self.lasts) {
+            (true, Some(lasts)) => span_of("for", lasts)?,
+            (true, None) => {
+                return Err(ApiError::malformed(format!(
+                    "the body lacks `for`, how long the ban lasts: send {BAN_EXAMPLE}"
+                )));
+            }
+            (false, None) => Span::ZERO,
+            (false, Some(_)) => {
+                return Err(ApiError::malformed(
+                    "only /v1/ban bans: leave `for` out, or ask there",
+                ));
+            }
+        };
+        if self.request_id.is_some() && form != Form::Takes {
+            return Err(ApiError::malformed(
+                "only /v1/check, /v1/charge and /v1/take can have an id: leave `request_id` out, or \
+                 ask there",
+            ));
+        }
+        let id = self.request_id.clone();
         let (parts, is_list) = self.parts()?;
-        Ok(Asked { parts, is_list, holding, within })
+        Ok(Asked { parts, is_list, holding, id, within, lasts })
     }
 
     /// The limits, and whether they are a list.
     fn parts(self) -> Result<(Vec<Part>, bool), ApiError> {
-        let Self { limit, key, cost, limits, within: _, hold: _ } = self;
+        let Self { limit, key, cost, limits, .. } = self;
         let Some(limits) = limits else {
             let lacks = |field: &str| {
                 ApiError::malformed(format!(

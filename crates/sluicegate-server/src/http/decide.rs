@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use axum::body::Body;
-use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::{MethodRouter, post};
 use sluicegate::http::LimitFields;
@@ -17,8 +16,8 @@ use crate::answer::Answer;
 
 /// `POST /v1/check` and `/v1/take`: 200, or 429, or 403 for a key on the block list.
 pub(super) fn admit(operation: Operation) -> MethodRouter<Arc<Service>> {
-    post(async move |State(service): State<Arc<Service>>, body: Body| {
-        let asked = Asked::read(body, Form::Holds).await?;
+    post(async move |State(service): State<Arc<Service>>, request: Request| {
+        let asked = Asked::read(request, Form::Takes).await?;
         let (gate, grant, fields) = decide(&service, operation, &asked).await?;
         let answer = answer(&gate, &asked, &grant);
         let answer = match operation {
@@ -29,31 +28,40 @@ pub(super) fn admit(operation: Operation) -> MethodRouter<Arc<Service>> {
     })
 }
 
-/// `POST /v1/charge`, `/v1/refund` and `/v1/reset`: 200, for who may.
+/// `POST /v1/charge`, `/v1/refund`, `/v1/reset` and `/v1/unban`: 200, for who may.
 pub(super) fn change(operation: Operation) -> MethodRouter<Arc<Service>> {
-    post(async move |State(service): State<Arc<Service>>, headers: HeaderMap, body: Body| {
-        service.guard.check(&headers)?;
-        let form = if operation == Operation::Charge { Form::Holds } else { Form::Plain };
-        tell(&service, operation, body, form).await
+    post(async move |State(service): State<Arc<Service>>, request: Request| {
+        service.guard.check(request.headers())?;
+        let form = if operation == Operation::Charge { Form::Takes } else { Form::Plain };
+        tell(&service, request, form, |_| operation).await
     })
+}
+
+/// `POST /v1/ban`: 200, for who may.
+pub(super) async fn ban(
+    State(service): State<Arc<Service>>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    service.guard.check(request.headers())?;
+    tell(&service, request, Form::Bans, |asked| Operation::Ban { lasts: asked.lasts }).await
 }
 
 /// `POST /v1/peek`: 200, allowed or not.
 pub(super) fn peek() -> MethodRouter<Arc<Service>> {
-    post(async move |State(service): State<Arc<Service>>, body: Body| {
-        tell(&service, Operation::Peek, body, Form::Plain).await
+    post(async move |State(service): State<Arc<Service>>, request: Request| {
+        tell(&service, request, Form::Plain, |_| Operation::Peek).await
     })
 }
 
 /// 200 with a decision, whatever it is.
 async fn tell(
     service: &Service,
-    operation: Operation,
-    body: Body,
+    request: Request,
     form: Form,
+    operation: impl FnOnce(&Asked) -> Operation,
 ) -> Result<Response, ApiError> {
-    let asked = Asked::read(body, form).await?;
-    let (gate, grant, _) = decide(service, operation, &asked).await?;
+    let asked = Asked::read(request, form).await?;
+    let (gate, grant, _) = decide(service, operation(&asked), &asked).await?;
     Ok(json(StatusCode::OK, &answer(&gate, &asked, &grant)))
 }
 

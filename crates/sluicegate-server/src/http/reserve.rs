@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::body::Body;
-use axum::extract::State;
+use axum::extract::{Request, State};
 use axum::response::Response;
 use sluicegate::{Clock as _, SystemClock};
 
@@ -19,9 +18,9 @@ const MOST_OF_KEYS: usize = 8 * 1024;
 /// `POST /v1/reserve`: 200 with when to act, and a token to cancel by; 429 if that is too late.
 pub(super) async fn reserve(
     State(service): State<Arc<Service>>,
-    body: Body,
+    request: Request,
 ) -> Result<Response, ApiError> {
-    let asked = Asked::read(body, Form::Waits).await?;
+    let asked = Asked::read(request, Form::Waits).await?;
     let bytes = asked.key_bytes();
     if bytes > MOST_OF_KEYS {
         return Err(ApiError::malformed(format!(

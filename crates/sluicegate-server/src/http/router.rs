@@ -32,6 +32,7 @@ fn routes() -> Vec<Route> {
         ("/", get(page::page)),
         ("/metrics", get(status::metrics)),
         ("/v1/acquire", post(acquire::acquire)),
+        ("/v1/ban", post(decide::ban)),
         ("/v1/cancel", post(settle::cancel)),
         ("/v1/charge", decide::change(Operation::Charge)),
         ("/v1/check", decide::admit(Operation::Check)),
@@ -46,6 +47,7 @@ fn routes() -> Vec<Route> {
         ("/v1/reset", decide::change(Operation::Reset)),
         ("/v1/settle", post(settle::settle)),
         ("/v1/take", decide::admit(Operation::TakeUpTo)),
+        ("/v1/unban", decide::change(Operation::LiftBan)),
     ];
     routes.extend(health_routes());
     routes
@@ -72,8 +74,8 @@ async fn not_found() -> ApiError {
         StatusCode::NOT_FOUND,
         "not_found",
         "there is nothing here: the API is /v1/check, /v1/peek, /v1/take, /v1/acquire, /v1/reserve, \
-         /v1/settle, /v1/cancel, /v1/renew, /v1/release, /v1/charge, /v1/refund, /v1/reset and \
-         /v1/limits, which /v1/openapi.json describes",
+         /v1/settle, /v1/cancel, /v1/renew, /v1/release, /v1/charge, /v1/refund, /v1/reset, /v1/ban, \
+         /v1/unban and /v1/limits, which /v1/openapi.json describes",
     )
 }
 

@@ -10,6 +10,7 @@ mod command_line;
 mod conformance;
 mod connect;
 mod holds;
+mod once;
 mod openapi;
 mod readme;
 mod redis;

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use sluicegate_conformance::reference::Clock;
 use sluicegate_core::kernel::Rule;
 use sluicegate_core::{
-    Action, Costs, Decision, Error, HoldId, KeyPrefix, Limit, Operation, Policy, Request, Span,
-    StoreKey, TimeSource, Timestamp,
+    Action, Ban, Costs, Decision, Error, HoldId, KeyPrefix, Limit, Operation, Policy, Request,
+    Span, StoreKey, TimeSource, Timestamp,
 };
 use sluicegate_redis::{Program, Reply as Answer, Said, Script, Value, read_reply, with_record};
 use sluicegate_testkit::lua::{Interpreter, Reply, SortedSet, Stored};
@@ -36,8 +36,16 @@ impl Scripted {
     }
 
     pub(crate) fn set_policies(&mut self, policies: Vec<Policy>) {
-        self.limit = limit(policies);
+        self.limit = limit(policies).banning(self.limit.ban(0).copied());
         self.program = program(&self.limit);
+    }
+
+    /// The same, which bans keys that are denied too often.
+    #[allow(dead_code, reason = "what one test that has this needs")]
+    pub(crate) fn banning(mut self, ban: Option<Ban>) -> Self {
+        self.limit = self.limit.banning(ban);
+        self.program = program(&self.limit);
+        self
     }
 
     /// The policies as a limit.
@@ -161,7 +169,14 @@ impl Scripted {
         let subject = request.key();
         let mut keys = self.keys(subject);
         let is_reset = request.action() == Action::Decide(Operation::Reset);
-        if hold.is_some() || request.needs_books(&self.limit) || is_reset {
+        if let Some(once) = request.asks_once() {
+            let names = StoreKey::new(&KeyPrefix::default(), self.limit.name(), &TimeSource::Store);
+            let mut more = [Vec::new(), Vec::new()];
+            names.write_request(subject, once.id, &mut more[0]);
+            names.write_ids(subject, &mut more[1]);
+            keys.extend(more);
+        }
+        if hold.is_some() || request.needs_records(&self.limit) || is_reset {
             keys.push(self.holds_key(subject));
         }
         let max_clock_back = match self.clock {
