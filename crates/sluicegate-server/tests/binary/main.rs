@@ -5,9 +5,11 @@
 mod acquire;
 mod attack;
 mod bad_requests;
+mod client;
 mod command_line;
 mod conformance;
 mod connect;
+mod holds;
 mod once;
 mod openapi;
 mod readme;
