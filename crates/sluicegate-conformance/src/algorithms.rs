@@ -64,6 +64,16 @@ impl Kind {
         Self::SlidingLog,
     ];
 
+    /// Those that can be reserved ahead.
+    pub const RESERVABLE: [Self; 6] = [
+        Self::TokenBucket,
+        Self::Gcra,
+        Self::LeakyBucket,
+        Self::Shaper,
+        Self::Smooth,
+        Self::WarmUp,
+    ];
+
     /// All of them.
     pub const HELD: [Self; Self::ALL.len() + 1] = {
         let mut all = [Self::Concurrency; Self::ALL.len() + 1];

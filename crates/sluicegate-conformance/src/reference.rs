@@ -11,6 +11,7 @@ mod bans;
 mod compare;
 mod holding;
 mod leasing;
+mod line;
 mod once;
 mod operation;
 mod target;
@@ -21,6 +22,7 @@ pub use bans::Banned;
 pub use compare::{differences, settlement_differences};
 pub use holding::Settlement;
 pub use leasing::{Leasing, Outstanding};
+pub use line::Reserved;
 pub use once::Repeat;
 pub use operation::{Clock, Costs, Operation};
 
@@ -31,6 +33,7 @@ use sluicegate_core::{Algorithm, Ban, DeniedCharge, Enforcement, Hold, MAX_EXACT
 use crate::algorithms::{self, Account, Patience, Report, Verdict};
 use bans::Bans;
 use holding::Holds;
+use line::Line;
 use once::Known;
 
 /// A limit with the state of all its keys.
@@ -43,6 +46,7 @@ pub struct Model {
     known: Known,
     ban: Option<Ban>,
     bans: Bans,
+    line: Line,
 }
 
 /// A policy with the name it has inside its limit, which is the identity of its state.
@@ -94,6 +98,7 @@ impl Model {
             known: Known::new(),
             ban: None,
             bans: Bans::default(),
+            line: Line::default(),
         }
     }
 
@@ -257,6 +262,7 @@ impl Model {
         }
         if *operation == Operation::Reset {
             self.holds.retain(|(holder, _), _| holder != key);
+            self.leave_line(key);
         }
         Ok(Answer {
             allowed: answer.allowed,

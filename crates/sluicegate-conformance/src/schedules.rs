@@ -24,6 +24,7 @@ mod bans;
 mod holds;
 mod ids;
 mod leases;
+mod lines;
 mod policies;
 mod requests;
 
@@ -31,6 +32,7 @@ pub use crate::algorithms::{Kind, Numbers};
 pub use crate::dice::Dice;
 pub use bans::random_ban;
 pub use holds::{HoldSchedule, HoldStep, Settling};
+pub use lines::{LineSchedule, LineStep};
 pub use policies::{random_policies, random_policy, renumber};
 
 use std::fmt;

@@ -27,11 +27,13 @@ use crate::hold::HoldId;
 use crate::kernel::permits::{self, Permits};
 use crate::kernel::{ID_BYTES, NUMBER_BYTES};
 use crate::limit::{Identity, Limit};
+use crate::line::{Line, Place};
 use crate::number::MAX_EXACT;
 use crate::repeats::Repeats;
 use records::Records;
 
-/// The records of what is held of one subject under one limit, and of its requests that had an id.
+/// The records of what is held of one subject under one limit, of its requests that had an id, and who waits
+/// in its line.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Book {
     records: Records,
@@ -42,6 +44,8 @@ pub struct Book {
     pub(crate) repeats: Repeats,
     /// The subject's denials and bans.
     ban: Option<Box<BanEntry>>,
+    /// Kept beside them, in an entry of its own.
+    pub(crate) line: Line,
 }
 
 /// What is known of a subject's denials and bans.
@@ -108,10 +112,16 @@ impl Book {
         self.records.get(id).filter(|record| record.until > now)
     }
 
-    /// Whether there is no record, and nobody was denied or banned.
+    /// A book that has no record, but one turn to be taken.
+    #[must_use]
+    pub fn of_turn(turn: Place) -> Self {
+        Self { line: Line::of_turn(turn), ..Self::default() }
+    }
+
+    /// Whether there is no record, nobody was denied or banned, and nobody is in line.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        !self.has_records() && self.ban.is_none() && self.repeats.is_empty()
+        !self.has_records() && self.ban.is_none() && self.repeats.is_empty() && self.line.is_empty()
     }
 
     /// Whether any request is known by its id.
@@ -125,12 +135,13 @@ impl Book {
         self.records.len() > 0
     }
 
-    /// When the last record ends, and nothing is left of denials and bans, in µs since the epoch; 0 for
-    /// none.
+    /// When the last of it ends, in µs since the epoch; 0 if there is nothing.
     #[must_use]
     pub fn last_end(&self) -> u64 {
         let ban = self.ban.as_ref().map_or(0, |ban| ban.until);
-        self.last_record_end().max(ban).max(self.repeats.last_end())
+        // An instant is somebody's until it has passed.
+        let passed = if self.line.is_empty() { 0 } else { self.line.last_instant() + 1 };
+        self.last_record_end().max(ban).max(self.repeats.last_end()).max(passed)
     }
 
     fn last_record_end(&self) -> u64 {
@@ -244,7 +255,8 @@ impl Book {
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
         let ban = if self.ban.is_some() { size_of::<BanEntry>() } else { 0 };
-        self.records.heap_bytes() + self.bytes + ban + self.repeats.heap_bytes()
+        let beside = ban + self.repeats.heap_bytes() + self.line.heap_bytes();
+        self.records.heap_bytes() + self.bytes + beside
     }
 
     /// The bytes that another record of each sort, and a denial, add to [`Book::heap_bytes`] at most.
@@ -253,6 +265,12 @@ impl Book {
         let hold = self.records.growth_bytes() + Limit::MAX_POLICIES * ENTRY_BYTES;
         let repeat = self.repeats.growth_bytes(Decision::kept_bytes(Limit::MAX_POLICIES));
         hold + repeat + self.denial_bytes()
+    }
+
+    /// The bytes that another place in line adds to [`Book::heap_bytes`] at most.
+    #[must_use]
+    pub const fn line_growth_bytes() -> usize {
+        Line::growth_bytes()
     }
 
     /// The bytes that a denial adds to [`Book::heap_bytes`] at most.
@@ -409,6 +427,7 @@ impl HoldRecord {
 /// that are in no slot.
 const NOTHING: u64 = MAX_EXACT + 1;
 
+/// Takes one thing after the other from stored bytes.
 pub(crate) struct Reader<'b>(pub(crate) &'b [u8]);
 
 impl<'b> Reader<'b> {

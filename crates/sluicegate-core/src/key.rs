@@ -158,6 +158,12 @@ impl StoreKey {
         key.extend_from_slice(b":ids");
     }
 
+    /// Appends the key of a subject's line, in the same slot, to `key`: like that of its holds.
+    pub fn write_line(&self, subject: &[u8], key: &mut Vec<u8>) {
+        self.write(subject, key);
+        key.extend_from_slice(b":line");
+    }
+
     /// A glob pattern that matches the keys of this limit and no others.
     #[must_use]
     pub fn pattern(&self) -> Vec<u8> {

@@ -21,6 +21,7 @@ pub mod kernel;
 mod key;
 mod lease;
 mod limit;
+mod line;
 mod measure;
 mod name;
 mod number;
@@ -56,6 +57,7 @@ pub use kernel::{Now, Quota};
 pub use key::{KeyPrefix, KeyPrefixError, StoreKey};
 pub use lease::{Lease, LeaseReport, Leasing, ReportedUnits};
 pub use limit::{Identity, Limit, Member};
+pub use line::{Line, Place, PlaceName};
 pub use measure::{Measure, MeasureKind};
 pub use name::{LimitName, PolicyName};
 pub use number::{Cost, MAX_EXACT};
@@ -69,7 +71,7 @@ pub use request_id::{Asked, Once, RequestId, RequestIdError};
 pub use shared_store::{SharedLimit, SharedStore};
 pub use slices::SliceCounts;
 pub use spec::SpecError;
-pub use step::{Held, Step, admitted, step, step_again, step_with_books};
+pub use step::{Held, Step, admitted, step, step_again, step_again_in_line, step_with_books};
 pub use store::{
     Acknowledgement, LeaseOptions, OpenOptions, OpenedLimit, Store, StoreId, StoreStats,
 };

@@ -27,6 +27,7 @@ use crate::kernel::{
     FIXED_KINDS, HEAD_BYTES, LISTED_FROM, Leased, NUMBER_BYTES, Now, State, WHOLE_FROM,
 };
 use crate::limit::{Identity, Limit, Member};
+use crate::line::{Line, PlaceName};
 use crate::number::MAX_EXACT;
 use crate::receipt::{Change, PartReceipt, Receipt};
 use crate::repeats::Repeats;
@@ -106,7 +107,7 @@ pub fn step_values(
         held.push(state);
     }
     // What holds nothing reads none of what is held.
-    let needs_books = request.needs_books(limit);
+    let needs_books = request.needs_books(limit) || request.is_in_line(limit);
     let read = |record: &Record<'_>| {
         let (book, is_torn) = record.book();
         discarded |= is_torn;
@@ -143,6 +144,7 @@ pub(crate) fn receipt(
     request: &Request<'_>,
     before: &[Option<Held>],
     after: &[Option<Held>],
+    place: Option<PlaceName>,
 ) -> Receipt {
     let parts = limit.parts().iter().enumerate().map(|(part, name)| {
         let (before, after) = (encode(limit, part, before), encode(limit, part, after));
@@ -155,7 +157,7 @@ pub(crate) fn receipt(
                 .then_some(Change { before, after }),
         }
     });
-    Receipt::new(parts.collect())
+    Receipt::new(parts.collect()).with_place(place)
 }
 
 /// The numbers of a state, as they are stored; empty for none. `None` for one that can have many, and
@@ -258,16 +260,21 @@ impl<'v> Record<'v> {
         (state.map(Held::State), is_unreadable)
     }
 
-    /// The records of what is held and of requests with an id, and the denials and bans; and whether any of
-    /// that can't be read.
+    /// The records of what is held and of requests with an id, the line, and the denials and bans; and whether
+    /// any of that can't be read.
     fn book(&self) -> (Book, bool) {
         let holds = self.entry(Book::IDENTITY, Book::KIND).map(|entry| Book::read(&entry.body));
         let repeats = self.entry(Repeats::IDENTITY, Repeats::KIND);
         let repeats = repeats.map(|entry| Repeats::read(&entry.body));
         let (ban, is_torn) = self.ban();
-        let is_torn = is_torn || matches!(holds, Some(None)) || matches!(repeats, Some(None));
+        let line = self.entry(Book::IDENTITY, Line::KIND).map(|entry| Line::read(&entry.body));
+        let is_torn = is_torn
+            || matches!(holds, Some(None))
+            || matches!(repeats, Some(None))
+            || matches!(line, Some(None));
         let mut book = holds.flatten().unwrap_or_default().with_ban(ban);
         book.repeats = repeats.flatten().unwrap_or_default();
+        book.line = line.flatten().unwrap_or_default();
         (book, is_torn)
     }
 
@@ -304,14 +311,16 @@ impl<'v> Record<'v> {
             entry.write(&mut value);
         }
         if let Some(book) = book {
-            let holds = (Book::KIND, Book::IDENTITY, book.write());
-            let repeats = (Repeats::KIND, Repeats::IDENTITY, book.repeats.write());
-            for (kind, identity, body) in [holds, repeats] {
-                let entry = Entry { kind, identity, retention: 0, body: Cow::Owned(body) };
-                if entry.body.len() > NUMBER_BYTES {
-                    life = life.max(entry.useful_until().saturating_sub(now.micros));
-                    entry.write(&mut value);
-                }
+            let holds = book.has_records().then(|| (Book::KIND, Book::IDENTITY, book.write()));
+            let repeats = (!book.repeats.is_empty())
+                .then(|| (Repeats::KIND, Repeats::IDENTITY, book.repeats.write()));
+            let line =
+                (!book.line.is_empty()).then(|| (Line::KIND, Book::IDENTITY, book.line.write()));
+            for (kind, identity, body) in [holds, repeats, line].into_iter().flatten() {
+                let body = Cow::Owned(body);
+                let entry = Entry { kind, identity, retention: 0, body };
+                life = life.max(entry.useful_until().saturating_sub(now.micros));
+                entry.write(&mut value);
             }
         }
         let is_ban = |entry: &Entry<'_>| {
@@ -319,7 +328,8 @@ impl<'v> Record<'v> {
             is_ban && limit.ban(part).is_some()
         };
         let is_ours = |entry: &Entry<'_>| {
-            let is_book = entry.kind == Book::KIND && entry.identity == Book::IDENTITY;
+            let is_book =
+                [Book::KIND, Line::KIND].contains(&entry.kind) && entry.identity == Book::IDENTITY;
             (is_book || is_ban(entry) || entry.is_of_repeats()) && book.is_some()
                 || limit.members().iter().any(|member| {
                     let rule = member.policy().rule();

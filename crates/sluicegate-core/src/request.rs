@@ -30,6 +30,7 @@ pub struct Request<'a> {
     costs: Costs<'a>,
     at: Option<Timestamp>,
     wants_receipt: bool,
+    place_id: Option<&'a HoldId>,
     leasing: Option<&'a Leasing<'a>>,
     hold: Option<&'a Hold>,
     once: Option<Once>,
@@ -40,8 +41,9 @@ pub struct Request<'a> {
 pub enum Action<'a> {
     /// Decide on an operation with costs.
     Decide(Operation),
-    /// Undo a reservation, if no request was charged after it. The decision is allowed if it was
-    /// undone, and lists no policies.
+    /// Undo a reservation, if no request was charged after it, or leave its turn to others if it
+    /// [has a place in line](Request::in_line_as). The decision is allowed if it did either, and lists no
+    /// policies.
     Cancel(&'a Receipt),
     /// Read the slices of a limit that is a ring, writing nothing. The decision is that of a peek,
     /// and [has the slices](crate::Decision::slices).
@@ -141,6 +143,7 @@ impl<'a> Request<'a> {
             costs: Costs::Own,
             at: None,
             wants_receipt: false,
+            place_id: None,
             leasing: None,
             hold: None,
             once: None,
@@ -206,6 +209,16 @@ impl<'a> Request<'a> {
         self
     }
 
+    /// Asks for a receipt, and lets a reservation that waits have a place in line under this id: if it is
+    /// cancelled before its instant, once, and others stand behind it, whoever asks next may have its
+    /// turn. No two reservations of a subject that wait at the same time may share an id. Has no effect on
+    /// several limits together.
+    pub const fn in_line_as(mut self, id: &'a HoldId) -> Self {
+        self.wants_receipt = true;
+        self.place_id = Some(id);
+        self
+    }
+
     /// Sends along what a holder of leases wants and tells. A store that leases nothing answers as if
     /// it weren't there.
     pub const fn leasing(mut self, leasing: &'a Leasing<'a>) -> Self {
@@ -238,6 +251,7 @@ impl<'a> Request<'a> {
     pub const fn as_peek(mut self) -> Self {
         self.action = Action::Decide(Operation::Peek);
         self.wants_receipt = false;
+        self.place_id = None;
         self.leasing = None;
         self.hold = None;
         self.once = None;
@@ -247,6 +261,7 @@ impl<'a> Request<'a> {
     /// The same request without asking for a receipt.
     pub const fn without_receipt(mut self) -> Self {
         self.wants_receipt = false;
+        self.place_id = None;
         self
     }
 
@@ -317,6 +332,24 @@ impl<'a> Request<'a> {
     #[must_use]
     pub const fn wants_receipt(&self) -> bool {
         self.wants_receipt
+    }
+
+    /// What the place in line of a reservation that waits is to be called.
+    #[must_use]
+    pub fn place_id(&self) -> Option<HoldId> {
+        self.place_id.copied()
+    }
+
+    /// Whether the request is about the line of its subject: it may take a turn, or leave one. Several
+    /// limits together have no line.
+    #[must_use]
+    pub fn is_in_line(&self, limit: &Limit) -> bool {
+        limit.parts().len() == 1
+            && match self.action {
+                Action::Decide(Operation::Reserve { within }) => within > Span::ZERO,
+                Action::Cancel(receipt) => receipt.place().is_some(),
+                _ => false,
+            }
     }
 
     /// What a holder of leases wants and tells.

@@ -4,6 +4,7 @@ mod banning;
 pub(crate) mod holding;
 mod judge;
 mod lease;
+mod line;
 mod repeat;
 
 use smallvec::SmallVec;
@@ -14,7 +15,7 @@ use crate::failure::{Error, RequestError, RequestErrorKind};
 use crate::kernel::leased::Opened;
 use crate::kernel::{Account, Kernel as _, Leased, Now, Overflow, Reading, Rule, State, Taken};
 use crate::limit::Limit;
-use crate::receipt::Receipt;
+use crate::line::Place;
 use crate::record;
 use crate::request::{Action, Costs, Operation, Request};
 use crate::slices::SliceCounts;
@@ -131,7 +132,7 @@ pub fn step_with_books(
     }
     match request.action() {
         Action::Decide(operation) => decide(limit, request, operation, now, held, books),
-        Action::Cancel(receipt) => cancel(limit, receipt, now, held),
+        Action::Cancel(receipt) => Ok(line::cancel(limit, receipt, now, held, books)),
         Action::Slices => read_slices(limit, now, held),
         Action::Settle { id, used } => {
             holding::settle(limit, request, (id, used), now, held, books)
@@ -162,6 +163,28 @@ pub fn step_again(
             decide(limit, &request, operation, now, held, books)
         }
         _ => step_with_books(limit, &request, now, held, books),
+    }
+}
+
+/// [`step_again`] on a reservation that took this turn, if it took one.
+///
+/// # Errors
+/// Those of [`step`].
+pub fn step_again_in_line(
+    limit: &Limit,
+    request: &Request<'_>,
+    now: Now,
+    held: &mut [Option<Held>],
+    (books, turn): (&mut [Book], Option<Place>),
+) -> Result<Step, Error> {
+    match (turn, request.action()) {
+        (Some(turn), Action::Decide(operation)) => {
+            request.validate_apart_from_holds(limit)?;
+            let ban = books.first().and_then(Book::ban);
+            let mut books = [Book::of_turn(turn).with_ban(ban)];
+            decide(limit, request, operation, now, held, &mut books)
+        }
+        _ => step_again(limit, request, now, held, books),
     }
 }
 
@@ -254,9 +277,15 @@ fn decide(
     if let Some(leasing) = request.leases() {
         judge.report(leasing.reports);
     }
+    let mut took_turn = false;
     let ruled = match operation {
-        Operation::Check | Operation::Reserve { .. } => {
-            judge.check(costs, operation.within(), Charging::Now)
+        Operation::Check => judge.check(costs, None, Charging::Now),
+        Operation::Reserve { within } => {
+            let line = line::of(limit, books);
+            judge.reserve(costs, within.as_micros(), now, line).map(|(ruled, taken)| {
+                took_turn = taken;
+                ruled
+            })
         }
         Operation::Peek => judge.check(costs, None, Charging::Never),
         Operation::TakeUpTo => judge.take_up_to(costs),
@@ -310,11 +339,13 @@ fn decide(
     let charged = stored
         .filter(|_| allowed)
         .map(|stored| holding::charged(&judge, operation, stored, pins.unwrap_or_default()));
+    let place = line::keep(&judge, request, allowed, now, books);
     judge.close(held, changed);
     let mut kept = match operation {
         Operation::Peek | Operation::Reset => 0,
         _ => bans.keep(books),
     };
+    kept |= u64::from(took_turn || place.is_some());
     if let Some((hold, charged)) = request.holds().zip(charged) {
         let left = holding::leave(limit, hold, now, charged, held, books);
         kept |= left;
@@ -329,7 +360,9 @@ fn decide(
         });
     }
     if let Some(before) = before.filter(|_| decision.is_allowed()) {
-        decision = decision.with_receipt(record::receipt(limit, request, &before, held));
+        // Who took a turn has changed nothing that could be put back.
+        let before = if took_turn { held.to_vec() } else { before };
+        decision = decision.with_receipt(record::receipt(limit, request, &before, held, place));
     }
     Ok(Step { decision, changed, lives, books: kept, forgets: operation == Operation::Reset })
 }
@@ -361,51 +394,6 @@ fn forget(limit: &Limit, held: &mut [Option<Held>], now: Now) -> Result<bool, Ov
         };
     }
     Ok(restamped)
-}
-
-/// Restores the states from before a reservation, if they are still as it left them.
-fn cancel(
-    limit: &Limit,
-    receipt: &Receipt,
-    now: Now,
-    held: &mut [Option<Held>],
-) -> Result<Step, Error> {
-    let cancelled = |allowed, changed, lives| {
-        let decision = Decision::cancelled(limit, allowed);
-        Ok(Step { decision, changed, lives, books: 0, forgets: false })
-    };
-    let mut restored: PerPolicy<Option<Held>> = SmallVec::new();
-    let mut changed = 0;
-    for (index, (member, held)) in limit.members().iter().zip(held.iter()).enumerate() {
-        let change = receipt.parts().get(member.part()).and_then(|part| part.change.as_ref());
-        let Some(change) = change else {
-            restored.push(None);
-            continue;
-        };
-        let left = record::state_of(&change.after, member);
-        if left != *held {
-            return cancelled(false, 0, SmallVec::new());
-        }
-        let found = change.before.as_deref().and_then(|before| record::state_of(before, member));
-        if found != left {
-            changed |= 1 << index;
-        }
-        restored.push(found);
-    }
-    if receipt.is_empty() {
-        return cancelled(false, 0, SmallVec::new());
-    }
-    let mut put_back = held.to_vec();
-    for (index, (held, state)) in put_back.iter_mut().zip(restored).enumerate() {
-        if changed & (1 << index) != 0 {
-            *held = state;
-        }
-    }
-    held.clone_from_slice(&put_back);
-    let mut judge = Judge::new(limit);
-    judge.open(now, &mut put_back)?;
-    let lives = judge.lives(now, 0);
-    cancelled(true, changed, lives)
 }
 
 fn read_slices(limit: &Limit, now: Now, held: &mut [Option<Held>]) -> Result<Step, Error> {

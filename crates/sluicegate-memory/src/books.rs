@@ -5,9 +5,8 @@ use std::ops::Add as _;
 
 use smallvec::{IntoIter, SmallVec};
 
-use sluicegate_core::Request;
 use sluicegate_core::kernel::Now;
-use sluicegate_core::{Action, Limit, Operation};
+use sluicegate_core::{Action, Book, Limit, Operation, Request};
 
 use crate::budget::Load;
 use crate::cell::BookCell;
@@ -59,7 +58,7 @@ impl<'o> Books<'o> {
         self.entries().map(|entry| entry.take().unwrap_or_default()).collect()
     }
 
-    /// The room that a request may need for another record or denial in each, and so many bounds.
+    /// The room that a request may need for another record, denial or place in line in each, and so many bounds.
     pub(crate) fn needed(
         &mut self,
         limit: &Limit,
@@ -72,6 +71,7 @@ impl<'o> Books<'o> {
             let bounds = Load { keys: 0, bytes: bounds * Shelf::BOUND_BYTES };
             return needed.fold(bounds, Load::add);
         }
+        let has_place = request.place_id().is_some();
         let may_deny = matches!(
             request.action(),
             Action::Decide(
@@ -82,11 +82,13 @@ impl<'o> Books<'o> {
             )
         );
         let entries = self.entries().zip(shelves).enumerate();
-        let banning = entries.filter(|(part, _)| may_deny && limit.ban(*part).is_some());
-        let needed = banning.map(|(_, (entry, shelf))| {
-            let bytes = shelf.book.denial_bytes();
-            entry.needs_slot() + Load { keys: 0, bytes }
+        let growing = entries.filter_map(|(part, (entry, shelf))| {
+            let counts = may_deny && limit.ban(part).is_some();
+            let denial = if counts { shelf.book.denial_bytes() } else { 0 };
+            let place = if has_place { Book::line_growth_bytes() } else { 0 };
+            (counts || has_place).then_some((entry, denial + place))
         });
+        let needed = growing.map(|(entry, bytes)| entry.needs_slot() + Load { keys: 0, bytes });
         needed.fold(Load::NONE, Load::add)
     }
 

@@ -34,7 +34,9 @@ pub(crate) fn decide(
     let fingerprints = fingerprints(opened, request, first);
     let mut decision = with_room(opened.registry(), &fingerprints, |room| {
         let mut call = Call::new(opened, now);
-        call.lock(&fingerprints, request.needs_books(opened.limit()));
+        let limit = opened.limit();
+        let needs_books = request.needs_books(limit) || request.is_in_line(limit);
+        call.lock(&fingerprints, needs_books);
         if call.books.is_empty() && call.entries().any(|entry| entry.is_marked()) {
             // Of a state with a second bound, that is beside the books.
             drop(call);

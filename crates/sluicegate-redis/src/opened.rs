@@ -129,7 +129,10 @@ impl RedisLimit {
             return Box::pin(joint.decide()).await;
         }
         match request.action() {
-            Action::Cancel(receipt) => Box::pin(self.cancel(receipt, deadline)).await,
+            Action::Cancel(receipt) => {
+                let at = request.time().map(Timestamp::as_micros);
+                Box::pin(self.cancel(receipt, at, deadline)).await
+            }
             action if Program::knows(action) => {
                 self.ask_call(&request, &request, None, deadline).await
             }
@@ -245,9 +248,8 @@ impl RedisLimit {
         if let Some(Hold { id, life }) = hold {
             with_record(id, life, &mut program);
         }
-        let has_records = hold.is_some()
-            || request.needs_records(&self.limit)
-            || request.action() == Action::Decide(Operation::Reset);
+        let is_reset = request.action() == Action::Decide(Operation::Reset);
+        let has_records = hold.is_some() || request.needs_records(&self.limit) || is_reset;
         let write_keys = |words: &mut Command| {
             self.write_keys(request, words);
             if let Some(once) = request.asks_once() {
@@ -255,6 +257,9 @@ impl RedisLimit {
             }
             if has_records {
                 self.write_hold_keys(request, words);
+            }
+            if request.is_in_line(&self.limit) || is_reset {
+                self.write_line_keys(request, words);
             }
         };
         let acknowledgement = self.acknowledgement.filter(|_| may_charge(request));
@@ -268,24 +273,32 @@ impl RedisLimit {
             || members.any(|member| member.policy().denied_charge() == DeniedCharge::Charged)
     }
 
-    async fn cancel(&self, receipt: &Receipt, deadline: Deadline) -> Result<Decision, Error> {
-        let changes = || {
-            let parts = receipt.parts().iter().enumerate();
-            parts.filter_map(|(part, receipt)| Some((part, receipt.change.as_ref()?)))
-        };
-        let states = changes()
-            .map(|(_, change)| (&change.after[..], change.before.as_deref().unwrap_or_default()));
-        let program = cancellation(states);
+    async fn cancel(
+        &self,
+        receipt: &Receipt,
+        at: Option<u64>,
+        deadline: Deadline,
+    ) -> Result<Decision, Error> {
+        let is_nowhere = receipt.place().is_some() && self.keys.len() > 1;
+        if receipt.is_empty() || is_nowhere {
+            return Ok(Decision::cancelled(&self.limit, false));
+        }
+        let program = cancellation(receipt, at);
         let write_keys = |words: &mut Command| {
             let mut key = Vec::with_capacity(64);
-            for (part, _) in changes() {
-                key.clear();
-                self.keys[part].write(receipt.subject(part), &mut key);
-                words.word(&key);
+            for (part, change) in receipt.parts().iter().enumerate() {
+                if change.change.is_some() {
+                    key.clear();
+                    self.keys[part].write(receipt.subject(part), &mut key);
+                    words.word(&key);
+                }
+            }
+            if receipt.place().is_some() {
+                self.write_line_keys(&Request::cancel(receipt), words);
             }
         };
-        let is_given_back = changes().next().is_some()
-            && self.store.run_errand(ScriptCall::new(write_keys, &program), deadline).await?;
+        let call = ScriptCall::new(write_keys, &program);
+        let is_given_back = self.store.run_errand(call, deadline).await?;
         Ok(Decision::cancelled(&self.limit, is_given_back))
     }
 
@@ -298,6 +311,16 @@ impl RedisLimit {
         key.clear();
         name.write_ids(request.key(), &mut key);
         command.word(&key);
+    }
+
+    /// The keys of the subjects' lines.
+    fn write_line_keys(&self, request: &Request<'_>, command: &mut Command) {
+        let mut key = Vec::with_capacity(64);
+        for (part, name) in self.keys.iter().enumerate() {
+            key.clear();
+            name.write_line(request.subject(part), &mut key);
+            command.word(&key);
+        }
     }
 
     /// The keys of the subjects' holds.

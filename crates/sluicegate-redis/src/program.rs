@@ -42,12 +42,13 @@ use sluicegate_core::kernel::{FixedKind, HEAD_BYTES, Layout, NUMBER_BYTES as NUM
 use sluicegate_core::record::retention;
 use sluicegate_core::{
     Action, DeniedCharge, Enforcement, HoldId, Leasing, Limit, MAX_EXACT, Member, Operation,
-    Request, Span, Timestamp, Used,
+    Receipt, Request, Span, Timestamp, Used,
 };
 
 use crate::ban;
 use crate::format::{Format, Item};
 use crate::hold;
+use crate::line;
 use crate::once;
 use crate::twin::{BOUNDARIES, Lane, Twin};
 
@@ -231,9 +232,9 @@ impl Program {
             }
         }
         if action == Action::Decide(Operation::Reset) {
-            // The records of its subjects go too.
+            // The records of its subjects go too, and their lines.
             let parts = bytes[end + 1];
-            bytes[KEYS] += parts;
+            bytes[KEYS] += 2 * parts;
         }
         if let Some(leasing) = request.leases() {
             bytes[end] += LEASING;
@@ -244,6 +245,9 @@ impl Program {
         once::with_id(limit, request, &mut bytes);
         if let Some((id, life)) = hold::record_of(limit, request) {
             hold::with_hold(id, life, &mut bytes);
+        }
+        if request.is_in_line(limit) {
+            line::with_line(request.place_id(), &mut bytes);
         }
         bytes
     }
@@ -302,11 +306,20 @@ fn write_leasing(leasing: &Leasing<'_>, bytes: &mut Vec<u8>) {
 }
 
 /// The program that gives a reservation back: for each key the packed states as the reservation left
-/// and found them.
-pub(crate) fn cancellation<'s>(changes: impl Iterator<Item = (&'s [u8], &'s [u8])>) -> Vec<u8> {
+/// and found them, and what its place in line is called; `at` is the time to judge by, in µs, if that isn't
+/// the server's.
+#[must_use]
+pub fn cancellation(receipt: &Receipt, at: Option<u64>) -> Vec<u8> {
     let (mut program, mut keys) = (errand(Lane::Cancel), 0);
-    for (after, before) in changes {
+    if let Some(at) = at {
+        program[LANE] += INJECTED;
+        put(&mut program[BACK..], at);
+    }
+    let count = program.len();
+    program.push(0);
+    for change in receipt.parts().iter().filter_map(|part| part.change.as_ref()) {
         keys += 1;
+        let (after, before) = (&change.after[..], change.before.as_deref().unwrap_or_default());
         for states in [after, before] {
             // A value has at most 512 MB.
             let length = u32::try_from(states.len()).unwrap_or(u32::MAX);
@@ -314,7 +327,12 @@ pub(crate) fn cancellation<'s>(changes: impl Iterator<Item = (&'s [u8], &'s [u8]
             program.extend_from_slice(states);
         }
     }
-    program[KEYS] = count(keys);
+    program[count] = keys;
+    if let Some(name) = receipt.place() {
+        keys += 1;
+        program.extend_from_slice(&name.to_bytes());
+    }
+    program[KEYS] = keys;
     program
 }
 

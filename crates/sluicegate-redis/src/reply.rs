@@ -7,14 +7,15 @@ use sluicegate_core::kernel::{
 use sluicegate_core::record::{Entry, Record, read_numbers};
 use sluicegate_core::{
     Action, Book, Change, Costs, Decision, Error, Held, Hold, HoldFound, Limit, MAX_EXACT, Member,
-    Notes, Operation, PartReceipt, Receipt, Request, RequestError, StoreError, StoreErrorKind,
-    Timestamp, admitted, step, step_again,
+    Notes, Operation, PartReceipt, Place, PlaceName, Receipt, Request, RequestError, StoreError,
+    StoreErrorKind, Timestamp, admitted, step, step_again_in_line,
 };
 use smallvec::SmallVec;
 
 use crate::ban::read_banned;
 use crate::format::{Format, Item};
 use crate::hold;
+use crate::line;
 use crate::once;
 use crate::program::{is_apart, is_read_there, kind_of};
 use crate::resp::Value;
@@ -247,7 +248,14 @@ pub(crate) fn read_verdict(
         _ => request.without_receipt(),
     };
     let mut books = bans(limit, &records, &mut discarded);
-    let mut decision = step_again(limit, &read_as, now, &mut held, &mut books)?.decision;
+    let is_in_line = request.is_in_line(limit) && *verdict == ALLOWED;
+    let (place, rest) = if is_in_line { read_line(rest)? } else { (InLine::default(), rest) };
+    let took_turn = place.turn.is_some();
+    let stepped = step_again_in_line(limit, &read_as, now, &mut held, (&mut books, place.turn))?;
+    if took_turn != (stepped.books != 0) {
+        return Err(nonsense("a turn that is not to be taken"));
+    }
+    let mut decision = stepped.decision;
     if decision.is_allowed() != (*verdict == ALLOWED) && request.action() != Action::Slices {
         return Err(nonsense("another verdict than the kernels'"));
     }
@@ -266,7 +274,12 @@ pub(crate) fn read_verdict(
     let is_reservation = request.action().within().is_some();
     if request.wants_receipt() && is_reservation && decision.is_allowed() {
         let after = rest.get(rest.len().saturating_sub(states.len())..).unwrap_or_default();
-        decision = decision.with_receipt(receipt(limit, request, states, after));
+        let name = decision.wait().as_micros().checked_add(micros).zip(request.place_id());
+        let name = name.filter(|_| place.is_kept).map(|(instant, id)| PlaceName { instant, id });
+        // Who took a turn has changed nothing that could be put back.
+        let after = if took_turn { &[] } else { after };
+        let receipt = receipt(limit, request, states, after).with_place(name);
+        decision = decision.with_receipt(receipt);
     }
     Ok(Reply::Decided(decision))
 }
@@ -281,6 +294,28 @@ fn bans(limit: &Limit, records: &[Record<'_>], discarded: &mut bool) -> SmallVec
     };
     let records = records.iter().filter(|_| limit.has_bans()).enumerate();
     records.map(book).collect()
+}
+
+/// What a script says of a reservation in a line.
+#[derive(Default)]
+struct InLine {
+    /// The turn that was taken.
+    turn: Option<Place>,
+    /// Whether it has a place.
+    is_kept: bool,
+}
+
+/// What the script said of the line, after all else, and the rest.
+fn read_line(rest: &[Value]) -> Result<(InLine, &[Value]), Error> {
+    let [rest @ .., Value::Bytes(turn), Value::Int(kept)] = rest else {
+        return Err(nonsense("a reservation that doesn't say what became of the line"));
+    };
+    let turn = if turn.is_empty() {
+        None
+    } else {
+        Some(line::read_place(turn).ok_or_else(|| nonsense("a turn that makes no sense"))?)
+    };
+    Ok((InLine { turn, is_kept: *kept == 1 }, rest))
 }
 
 /// What the script said of a hold, after all else.

@@ -79,6 +79,12 @@ impl Said {
 }
 
 impl Stamped {
+    /// Whether what was asked was done.
+    #[must_use]
+    pub const fn is_allowed(&self) -> bool {
+        self.sign == ALLOWED
+    }
+
     /// Takes a reply apart.
     pub(crate) fn of(reply: &Bytes) -> Option<Self> {
         let stamp = reply.get(TAG_BYTES..)?;

@@ -15,8 +15,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sluicegate_core::{
-    Answer, Decision, Error, Limit, OpenOptions, OpenedLimit as _, Operation, Receipt, Request,
-    RequestError, RequestErrorKind, SharedStore, SliceCounts, Span, Store, StoreError, Timestamp,
+    Answer, Decision, Error, HoldId, Limit, OpenOptions, OpenedLimit as _, Operation, Receipt,
+    Request, RequestError, RequestErrorKind, SharedStore, SliceCounts, Span, Store, StoreError,
+    Timestamp,
 };
 use smallvec::SmallVec;
 use tokio::time::Instant;
@@ -25,6 +26,7 @@ use tracing::Instrument as _;
 use crate::ask::Ask;
 use crate::config::OnStoreFailure;
 use crate::observe::{Answered, Observers};
+use crate::random_id::random_id;
 
 pub(crate) use acquire::{Turn, end_of, next_attempt};
 pub use builder::LimiterBuilder;
@@ -274,7 +276,8 @@ impl<S: Store> Limiter<S> {
     /// Asks, and awaits the store if necessary.
     pub(crate) async fn ask(&self, operation: Operation, ask: &Ask<'_>) -> Result<Decision, Error> {
         let (mut each, also) = (SmallVec::new(), ask.also());
-        let request = self.request(operation, ask, &also, &mut each)?;
+        let id = place_id(operation);
+        let request = in_line(self.request(operation, ask, &also, &mut each)?, id.as_ref());
         let since = self.inner.observers.start();
         // Outside of the future that waits, which would be larger by the size of a decision.
         let later = match self.inner.opened.ask(request) {
@@ -301,8 +304,9 @@ impl<S: Store> Limiter<S> {
         ask: &Ask<'_>,
     ) -> Option<Result<Decision, Error>> {
         let (mut each, also) = (SmallVec::new(), ask.also());
+        let id = place_id(operation);
         let request = match self.request(operation, ask, &also, &mut each) {
-            Ok(request) => request,
+            Ok(request) => in_line(request, id.as_ref()),
             Err(error) => return Some(Err(error)),
         };
         let since = self.inner.observers.start();
@@ -416,6 +420,21 @@ impl<S: Store> fmt::Debug for Limiter<S> {
             .field("limit", self.limit())
             .field("on_store_failure", &self.inner.on_store_failure)
             .finish_non_exhaustive()
+    }
+}
+
+/// What the place in line of a reservation is called; without random bytes it has none.
+#[inline]
+fn place_id(operation: Operation) -> Option<HoldId> {
+    if let Operation::Reserve { .. } = operation { random_id().ok() } else { None }
+}
+
+/// The request with a place in line.
+#[inline]
+const fn in_line<'r>(request: Request<'r>, id: Option<&'r HoldId>) -> Request<'r> {
+    match id {
+        Some(id) => request.in_line_as(id),
+        None => request,
     }
 }
 

@@ -9,7 +9,8 @@ use crate::kernel::leased::{self, Leased, Opened, Slot};
 use crate::kernel::{
     Account, Admission, Charge, NEVER, Now, Overflow, Rule, Second, State, Taken, Verdict,
 };
-use crate::limit::Limit;
+use crate::limit::{Identity, Limit};
+use crate::line::{Line, Place};
 use crate::policy::{DeniedCharge, Enforcement, Policy};
 use crate::request::{Action, Costs, Operation, Request};
 
@@ -174,6 +175,64 @@ impl<'l> Judge<'l> {
         within: Option<u64>,
         charging: Charging,
     ) -> Result<(bool, u64), Overflow> {
+        let (allowed, act_in) = self.judge_all(costs, within);
+        if charging == Charging::Now {
+            self.settle(allowed, act_in)?;
+        }
+        Ok((allowed, if allowed { self.granted(costs) } else { 0 }))
+    }
+
+    /// Reserves, or takes a turn of the line; whether it did that.
+    pub(super) fn reserve(
+        &mut self,
+        costs: Costs<'_>,
+        within: u64,
+        now: Now,
+        line: Option<&mut Line>,
+    ) -> Result<((bool, u64), bool), Overflow> {
+        let (allowed, act_in) = self.judge_all(costs, Some(within));
+        let longest = if allowed { act_in } else { within };
+        let turn = line
+            .filter(|_| longest > 0 && !self.is_hopeless())
+            .and_then(|line| line.take(now.micros, longest, |turn| self.suffices(turn)));
+        let Some(turn) = turn else {
+            self.settle(allowed, act_in)?;
+            return Ok(((allowed, if allowed { self.granted(costs) } else { 0 }), false));
+        };
+        // It was charged when somebody else reserved it.
+        let wait = turn.name.instant - now.micros;
+        for index in 0..self.accounts.len() {
+            if self.is_enforced(index) && self.judgements[index].cost > 0 {
+                self.judgements[index].verdict = Verdict::Pass { wait };
+            }
+        }
+        Ok(((true, self.granted(costs)), true))
+    }
+
+    /// Whether a policy refuses for good.
+    fn is_hopeless(&self) -> bool {
+        let refused_for_good = |index: usize| {
+            let verdict = self.judgements[index].verdict;
+            self.is_enforced(index) && matches!(verdict, Verdict::Refuse { retry: None })
+        };
+        (0..self.accounts.len()).any(refused_for_good)
+    }
+
+    /// Whether a turn has units for all policies that are charged.
+    fn suffices(&self, turn: &Place) -> bool {
+        self.wanted().all(|(identity, units)| units <= turn.units_of(identity))
+    }
+
+    /// What the request costs under each enforced policy that it is charged by.
+    pub(super) fn wanted(&self) -> impl Iterator<Item = (Identity, u64)> {
+        let members = self.limit.members().iter().zip(&self.judgements).enumerate();
+        members
+            .filter(|(index, (_, judgement))| self.is_enforced(*index) && judgement.cost > 0)
+            .map(|(_, (member, judgement))| (member.identity(), judgement.cost))
+    }
+
+    /// Judges all policies: whether they admit, and the longest wait.
+    fn judge_all(&mut self, costs: Costs<'_>, within: Option<u64>) -> (bool, u64) {
         let mut allowed = true;
         let mut act_in = 0;
         for index in 0..self.accounts.len() {
@@ -187,10 +246,7 @@ impl<'l> Judge<'l> {
             }
             self.judgements.push(judgement);
         }
-        if charging == Charging::Now {
-            self.settle(allowed, act_in)?;
-        }
-        Ok((allowed, if allowed { self.granted(costs) } else { 0 }))
+        (allowed, act_in)
     }
 
     /// Charges the policies of an allowed request, or those that charge denied ones.
@@ -456,7 +512,7 @@ impl<'l> Judge<'l> {
         if granted > 0 { granted } else { asked() }
     }
 
-    fn longest_wait(&self) -> u64 {
+    pub(super) fn longest_wait(&self) -> u64 {
         let waits =
             (0..self.judgements.len()).filter(|&index| self.is_enforced(index)).map(|index| {
                 match self.judgements[index].verdict {

@@ -1,12 +1,12 @@
 -- Bans: a subject that is denied too often is refused for a time. What is known of its denials stands in the
 -- value, as an entry of its own kind, which an older program keeps. A program with bans has, before its id,
--- its hold and its end, what each part's ban is: flags, denials and within which time, the first length and the
+-- its hold, its place in line and its end, what each part's ban is: flags, denials and within which time, the first length and the
 -- longest; no denials where it has none.
 local bans = count >= BANS and { values = {} }
 if bans then
   count = count - BANS
   local once = string.byte(program, LANE_PLACE) >= ONCE_LANE
-  local after = PROGRAM_END_SIZE + (hold and HOLD_SIZE or 0) + (once and ONCE_SIZE or 0)
+  local after = PROGRAM_END_SIZE + (hold and HOLD_SIZE or 0) + (once and ONCE_SIZE or 0) + (line and PLACE_IN_PROGRAM_SIZE or 0)
   local place = #program + 1 - after - parts * BAN_SIZE
   local heeded = operation == CHECK or operation == PEEK or operation == RESERVE or operation == TAKE_UP_TO
   local refuses, longest, restamped = nil, 0, 0

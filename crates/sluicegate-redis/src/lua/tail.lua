@@ -190,13 +190,17 @@ for _, p in ipairs(policies) do
   end
 end
 
+-- What somebody else reserved and cancelled was charged then.
+local longest = allowed and act_in or term
+local turn_in = line and longest > 0 and line.take(policies, longest)
+if turn_in then allowed, act_in = true, turn_in end
 local function admit(p, cost, act_in)
   if p.bound then return leases.admit(p, cost, act_in) end
   return p.kernel.admit(p, cost, act_in)
 end
 
 -- Charge, in memory.
-for _, p in ipairs(policies) do
+for _, p in ipairs(turn_in and {} or policies) do
   local passes = allowed
   -- A denied request is not in flight, whatever a shadow says.
   if p.shadow and (allowed or not p.kernel.counts_records) then passes = p.wait end
@@ -305,6 +309,8 @@ elseif hold and hold.leaves and allowed then
   kept = hold.leave(subjects)
 end
 
+local places = line and allowed and line.keep(policies, act_in)
+
 local reply = reply_of(allowed and ALLOWED or DENIED)
 for _, p in ipairs(policies) do
   if p.key or p.kernel.counts_records then reply[#reply + 1] = p.kernel.reading(p, p.before) end
@@ -312,6 +318,7 @@ end
 if operation == RESERVE and allowed then
   for _, s in ipairs(subjects) do reply[#reply + 1] = s.written or false end
 end
+if places then reply[#reply + 1], reply[#reply + 2] = line.turn or '', places end
 if hold then reply[#reply + 1], reply[#reply + 2] = kept, given end
 return reply, granted
 end -- of decide

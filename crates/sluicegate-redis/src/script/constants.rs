@@ -4,12 +4,13 @@ use sluicegate_core::kernel::{
     Bound, HEAD_BYTES, ID_BYTES, LISTED_FROM, Leased, NUMBER_BYTES, Slot,
 };
 use sluicegate_core::record::retention;
-use sluicegate_core::{Ban, BanState, Book, Leasing, MAX_EXACT, Repeats, Span};
+use sluicegate_core::{Ban, BanState, Book, Leasing, Line, MAX_EXACT, Repeats, Span};
 
 use crate::ban;
 use crate::constant::{Constant, Words, size, whole};
 use crate::format::{Format, Item};
 use crate::hold;
+use crate::line;
 use crate::once;
 use crate::program::{self, OPERATIONS};
 use crate::reply;
@@ -94,6 +95,19 @@ const BANS: Words = &[
     ("BANNED", Constant::Format(ban::BANNED)),
 ];
 
+const LINES: Words = &[
+    ("TURN", whole(1)),
+    ("RESERVED", whole(2)),
+    ("PLACE_NAME", Constant::Format(line::NAME)),
+    ("PLACE_NAME_SIZE", size(line::NAME.size())),
+    ("PLACE_HEAD_SIZE", size(line::HEAD.size())),
+    ("PLACE_IN_PROGRAM", Constant::Format(line::IN_PROGRAM)),
+    ("PLACE_IN_PROGRAM_SIZE", size(line::IN_PROGRAM.size())),
+    ("TURNS_MOST", size(Line::TURNS)),
+    ("PLACES_MOST", size(Line::MOST)),
+    ("PLACES_ENDED", size(Line::ENDED)),
+];
+
 const PROGRAM: Words = &[
     ("GENERAL_LANE", whole(Lane::General as u64)),
     ("SHORTEST_LANE", whole(Lane::Shortest as u64)),
@@ -142,7 +156,7 @@ const REPLY: Words = &[
     ("READING_NEVER", whole(reply::NEVER)),
 ];
 
-const GROUPS: [Words; 6] = [STORED, HOLDS, IDS, BANS, PROGRAM, REPLY];
+const GROUPS: [Words; 7] = [STORED, HOLDS, IDS, BANS, LINES, PROGRAM, REPLY];
 
 /// What a word stands for; `None` for a word that is none of these.
 pub(super) const fn find(word: &str) -> Option<Constant> {
