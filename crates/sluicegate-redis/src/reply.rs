@@ -252,7 +252,8 @@ pub(crate) fn read_verdict(
     let (place, rest) = if is_in_line { read_line(rest)? } else { (InLine::default(), rest) };
     let took_turn = place.turn.is_some();
     let stepped = step_again_in_line(limit, &read_as, now, &mut held, (&mut books, place.turn))?;
-    if took_turn != (stepped.books != 0) {
+    // A ban changes the records too.
+    if took_turn && stepped.books == 0 {
         return Err(nonsense("a turn that is not to be taken"));
     }
     let mut decision = stepped.decision;

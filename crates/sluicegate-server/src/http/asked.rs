@@ -206,6 +206,11 @@ impl Fields {
                  ask there",
             ));
         }
+        if form == Form::Bans && (self.limits.is_some() || self.cost.is_some()) {
+            return Err(ApiError::malformed(format!(
+                "a ban is of a key under one limit, and has no cost: send {BAN_EXAMPLE}"
+            )));
+        }
         let id = self.request_id.clone();
         let (parts, is_list) = self.parts()?;
         Ok(Asked { parts, is_list, holding, id, within, lasts })

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use sluicegate::{
     Action, Algorithm, Answer, Config, Decision, Error, Limit, ManualClock, MemoryLimit,
-    MemoryStore, OpenOptions, OpenedLimit, Operation, Policy, Registry, Request, Span, Start,
-    Store, StoreId, TimeSource,
+    MemoryStore, Once, OpenOptions, OpenedLimit, Operation, Policy, Registry, Request, RequestId,
+    Span, Start, Store, StoreId, TimeSource,
 };
 use sluicegate_client::{RemoteLimit, RemoteStore};
 use sluicegate_conformance::suite;
@@ -107,8 +107,12 @@ impl Store for Deployed {
         let policies: Vec<Policy> =
             limit.members().iter().map(|member| member.policy().clone()).collect();
         let named = Limit::new(name.parse().unwrap(), policies.clone()).unwrap();
+        let (named, ban) = match limit.ban(0) {
+            Some(ban) => (named.banning(*ban), format!(", ban: {ban}")),
+            None => (named, String::new()),
+        };
         let specs: Vec<String> = policies.iter().map(|policy| format!("\"{policy}\"")).collect();
-        let text = format!("limits: {{\"{name}\": {{policies: [{}]}}}}", specs.join(", "));
+        let text = format!("limits: {{\"{name}\": {{policies: [{}]{ban}}}}}", specs.join(", "));
         let config = Config::parse(&text, "limits.yaml").unwrap();
         self.registry.replace(&config).unwrap();
         let remote = Some(self.client.open(named.clone(), OpenOptions::default()));
@@ -126,6 +130,9 @@ impl DeployedLimit {
             Action::Decide(Operation::Reserve { within }) => within <= longest,
             _ => true,
         };
+        // The service knows every id for a minute.
+        let has_words =
+            has_words && request.asks_once().is_none_or(|once| once.lasts == Span::MINUTE);
         has_words && std::str::from_utf8(request.key()).is_ok()
     }
 }
@@ -153,6 +160,11 @@ impl OpenedLimit for DeployedLimit {
             if is_sent {
                 remote.ask(request).wait().await
             } else {
+                let once = request
+                    .asks_once()
+                    .map(|once| Once { id: RequestId::of(once.id.to_string()).unwrap(), ..once });
+                // The name that the client gives it.
+                let request = once.map_or(request, |once| request.once(once));
                 self.direct.ask(request).wait().await
             }
         })

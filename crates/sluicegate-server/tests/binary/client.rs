@@ -21,6 +21,7 @@ limits:
   mail: {policies: ["gcra 1/h burst 2"], deadline: 5s}
   queue: {policies: ["gcra 50/s"], deadline: 5s}
   jobs: {policies: ["concurrency 2 hold 30s"], deadline: 5s}
+  login: {policies: ["fixed_window 9/d"], ban: 1/h for 15min, deadline: 5s}
 "#;
 
 fn of(name: &str) -> Limit {
@@ -30,6 +31,7 @@ fn of(name: &str) -> Limit {
         "mail" => &["gcra 1/h burst 2"],
         "queue" => &["gcra 50/s"],
         "jobs" => &["concurrency 2 hold 30s"],
+        "login" => &["fixed_window 9/d"],
         _ => panic!("no limit is called {name}"),
     };
     sluicegate::limit(name, policies).unwrap()
@@ -55,6 +57,65 @@ fn services() -> [(Service, File); 2] {
         let file = File::new("limits.yaml", &text);
         (Service::start(&["--config", file.path()]), file)
     })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_with_an_id_is_charged_once() {
+    for (service, _file) in services() {
+        let both = Limit::together([of("api"), of("org")]).unwrap();
+        let both = Limiter::new(store(&service), both);
+        let ask = |units| {
+            let ask = Ask::new("t").cost(units).and(Ask::new("acme").cost(units));
+            ask.request_id("order-1")
+        };
+        let first = both.hold(ask(40), Span::MINUTE).await.unwrap();
+        let repeat = both.hold(ask(40), Span::MINUTE).await.unwrap();
+        assert_eq!((first.is_repeat(), repeat.is_repeat()), (false, true));
+        assert_eq!((left(&repeat), repeat.granted()), (vec![60, 50, 960], 40));
+        assert_eq!(first.token().unwrap().to_string(), repeat.token().unwrap().to_string());
+        assert_eq!(repeat.hold(), first.hold());
+        let conflict = both.hold(ask(41), Span::MINUTE).await.unwrap_err();
+        assert_eq!(conflict.as_request().unwrap().kind(), RequestErrorKind::Conflict);
+        let settled = both.settle(repeat.token().unwrap(), Usage::of("day", 10)).await.unwrap();
+        assert_eq!(left(&settled), [60, 80, 990]);
+
+        let mail = Limiter::new(store(&service), of("mail"));
+        let ask = |lasts| Ask::new("m").request_id("order-1").known_for(lasts);
+        for is_repeat in [false, true] {
+            let taken = mail.take_up_to(ask(Span::SECOND)).await.unwrap();
+            assert_eq!((taken.is_repeat(), taken.granted(), left(&taken)), (is_repeat, 1, vec![1]));
+        }
+        let too_long = mail.check(ask(Span::HOUR)).await.unwrap_err();
+        assert_eq!(too_long.as_request().unwrap().kind(), RequestErrorKind::Unsupported);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bans_are_told_and_made_and_lifted() {
+    for (service, _file) in services() {
+        let limit = of("login").banning("1/h for 15min".parse::<sluicegate::Ban>().unwrap());
+        let login = Limiter::new(store(&service), limit);
+        let quarter = "15min".parse::<Span>().unwrap();
+        let denied = login.check(Ask::new("a").cost(10)).await.unwrap();
+        let ban = denied.ban().unwrap();
+        assert_eq!((ban.begins, ban.ends_in, left(&denied)), (true, quarter, vec![9]));
+        let refused = login.check("a").await.unwrap();
+        let ban = refused.ban().unwrap();
+        assert!(!ban.begins && ban.ends_in <= quarter && !ban.ends_in.is_zero(), "{ban:?}");
+        assert_eq!(refused.banned_by().unwrap().as_str(), "login");
+        assert_eq!(refused.retry_after(), sluicegate::RetryAfter::After(ban.ends_in));
+        assert_eq!((refused.policies().len(), refused.notes().full), (0, false));
+        let lifted = login.lift_ban("a").await.unwrap();
+        assert_eq!((lifted.forgotten(), left(&lifted)), (Some(true), vec![9]));
+        assert_eq!(login.lift_ban("a").await.unwrap().forgotten(), Some(false));
+        assert!(login.check("a").await.unwrap().is_allowed());
+        let banned = login.ban("a", Span::HOUR).await.unwrap();
+        assert_eq!(banned.ban().map(|ban| (ban.begins, ban.ends_in)), Some((true, Span::HOUR)));
+        assert!(login.check("a").await.unwrap().is_denied());
+        let free = Limiter::new(store(&service), of("mail"));
+        let unsupported = free.ban("a", Span::HOUR).await.unwrap_err();
+        assert_eq!(unsupported.as_request().unwrap().kind(), RequestErrorKind::Unsupported);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,6 +5,7 @@
 mod acquire;
 mod attack;
 mod bad_requests;
+mod bans;
 mod client;
 mod command_line;
 mod conformance;

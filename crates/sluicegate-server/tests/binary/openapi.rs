@@ -253,7 +253,7 @@ fn every_example_is_valid_and_the_service_takes_it() {
             requests += 1;
         }
     }
-    assert_eq!(requests, 51);
+    assert_eq!(requests, 53);
 }
 
 /// Shadows, waits, logs with several windows and what is unbounded.
@@ -290,6 +290,8 @@ fn whatever_there_is_to_say_of_a_policy_is_described() {
         ("/v1/check", json!({"limit": "jobs", "key": "a"})),
         ("/v1/settle", json!({"hold": held(&service, "llm", "a"), "used": 0})),
         ("/v1/cancel", json!({"hold": reserved})),
+        ("/v1/ban", json!({"limit": "demo", "key": "b", "for": "1h"})),
+        ("/v1/check", json!({"limit": "demo", "key": "b"})),
     ] {
         note(&service.post(path, body.to_string()).json());
     }
@@ -329,6 +331,8 @@ fn what_the_document_rejects_the_service_rejects() {
         json!({"limit": "demo", "key": "a", "request_id": "x".repeat(256)}),
         json!({"limits": [{"limit": "demo", "key": "a", "request_id": "x"}]}),
         json!({"limit": "demo", "key": "a", "within": "2"}),
+        json!({"limit": "demo", "key": "a", "for": "1h"}),
+        json!({"limit": "demo", "key": "a", "within": "2s", "request_id": "x", "hold": 1}),
         json!({"limit": "demo", "key": "a", "hold": "2"}),
         json!({"limit": "demo", "key": "a", "hold": {"for": "2s"}}),
         json!({"limit": "demo", "key": "a", "hold": {"for": "2s", "id": "00"}}),

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use sluicegate::{Action, Answered, Limiter, Observer, RedisStore, Settled, Span, StoreErrorKind};
 use sluicegate_testkit::servers::{Server, available, fresh_prefix};
 use sluicegate_testkit::wait::until_async;
+use tokio::time::Instant;
 
 fn limiter(server: &Server, prefix: &str, spec: &str, deadline: Duration) -> Limiter<RedisStore> {
     let store = RedisStore::builder(&server.url()).unwrap().prefix(prefix.parse().unwrap());
