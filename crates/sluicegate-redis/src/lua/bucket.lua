@@ -30,7 +30,10 @@ local function take_over(p)
   if max(p.capacity + p.unit, p.refill) <= floor(MAX / scale) and p.held <= floor(MAX / times) then
     p.scale, p.held = scale, p.held * times
   else
-    p.held = convert(p.held, p.unit, p.then_unit)
+    local held = convert(p.held, p.unit, p.then_unit)
+    p.held = held
+    -- Not `p.held`: a second bound looks up what it lacks in the state.
+    return held
   end
   return p.held
 end
