@@ -16,15 +16,19 @@
 //! | 2, … | and the numbers of the state as the request left it, after their length, |
 //! | 2, … | and as the request found it; both empty where they are of no use |
 
+pub(crate) mod tickets;
+
 use std::collections::{BTreeSet, HashMap};
 
 use smallvec::SmallVec;
 
 use crate::hold::HoldId;
-use crate::kernel::permits::{self, Permits};
-use crate::kernel::{ID_BYTES, NUMBER_BYTES};
-use crate::limit::{Identity, Limit};
+use crate::kernel::permits::{self, Permits, Waiting};
+use crate::kernel::{ID_BYTES, NUMBER_BYTES, Rule};
+use crate::limit::{Identity, Limit, Member};
 use crate::number::MAX_EXACT;
+
+use tickets::Tickets;
 
 /// The records of what is held of one subject under one limit.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -36,6 +40,8 @@ pub struct Book {
     bytes: usize,
     /// The units that are held of each policy, and were not settled.
     units: SmallVec<[(Identity, u64); 2]>,
+    /// Who waits for permits.
+    pub(crate) tickets: Tickets,
 }
 
 /// What one request holds.
@@ -94,12 +100,16 @@ impl Book {
     /// Whether there is no record.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.records.is_empty()
+        self.records.is_empty() && self.tickets.is_empty()
     }
 
-    /// When the last record ends, in µs since the epoch; 0 if there is none.
+    /// When the last record or ticket ends, in µs since the epoch; 0 if there is none.
     #[must_use]
     pub fn last_end(&self) -> u64 {
+        self.last_hold().max(self.tickets.last_end())
+    }
+
+    fn last_hold(&self) -> u64 {
         self.ends.last().map_or(0, |(until, _)| *until)
     }
 
@@ -150,12 +160,7 @@ impl Book {
         now: u64,
         (cost, new_end): (u64, u64),
     ) -> permits::Balance {
-        let all = self.units.iter().find(|(other, _)| *other == identity);
-        let (mut in_flight, mut passed) = (all.map_or(0, |(_, units)| *units), 0);
-        for (_, record) in self.ended(now) {
-            passed += 1;
-            in_flight -= record.units_of(identity).map_or(0, |entry| entry.units);
-        }
+        let (in_flight, passed) = (self.in_flight(identity, now), self.ended(now).count());
         let with_units = |&(until, id): &(u64, HoldId)| {
             let units = self.records.get(&id)?.units_of(identity)?.units;
             Some((until, units))
@@ -171,7 +176,29 @@ impl Book {
             is_needed
         });
         let last_end = last_end.filter(|_| in_flight > 0).unwrap_or(0);
-        permits::Balance { at: now, in_flight, last_end, new_end, ends: ends.collect() }
+        let (ends, waiting) = (ends.collect(), Waiting::default());
+        permits::Balance { at: now, in_flight, last_end, new_end, ends, waiting }
+    }
+
+    /// The units in flight of a policy.
+    pub(crate) fn in_flight(&self, identity: Identity, now: u64) -> u64 {
+        let all = self.units.iter().find(|(other, _)| *other == identity);
+        let ended = self.ended(now).filter_map(|(_, record)| record.units_of(identity));
+        all.map_or(0, |(_, units)| *units) - ended.map(|entry| entry.units).sum::<u64>()
+    }
+
+    /// Those who wait for permits of a policy, and for whom there are enough by now, in their order. For
+    /// stores that wake them.
+    #[must_use]
+    pub fn called(&self, member: &Member, now: u64) -> Vec<HoldId> {
+        match member.policy().rule() {
+            Rule::Permits(permits) if member.has_queue() && !self.tickets.is_empty() => {
+                let identity = member.identity();
+                let in_flight = self.in_flight(identity, now);
+                self.tickets.called(permits, identity, in_flight, now)
+            }
+            _ => Vec::new(),
+        }
     }
 
     /// The records that have ended, the first of them.
@@ -183,21 +210,25 @@ impl Book {
     /// The bytes that it takes on the heap.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
-        self.records.capacity() * SLOT_BYTES + self.records.len() * END_BYTES + self.bytes
+        self.records.capacity() * SLOT_BYTES
+            + self.records.len() * END_BYTES
+            + self.bytes
+            + self.tickets.heap_bytes()
     }
 
-    /// The bytes that another record adds to [`Book::heap_bytes`] at most.
+    /// The bytes that another record or ticket adds to [`Book::heap_bytes`] at most.
     #[must_use]
     pub fn growth_bytes(&self) -> usize {
         let grows = self.records.len() == self.records.capacity();
         let slots = if grows { self.records.capacity().max(FEWEST_SLOTS) + 1 } else { 0 };
-        slots * SLOT_BYTES + END_BYTES + Limit::MAX_POLICIES * ENTRY_BYTES
+        let record = slots * SLOT_BYTES + END_BYTES + Limit::MAX_POLICIES * ENTRY_BYTES;
+        record.max(self.tickets.growth_bytes())
     }
 
     /// Encodes the records.
     pub(crate) fn write(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
-        push(&mut bytes, self.last_end());
+        push(&mut bytes, self.last_hold());
         for (until, id) in &self.ends {
             let Some(record) = self.records.get(id) else { continue };
             push(&mut bytes, *until);

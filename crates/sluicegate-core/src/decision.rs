@@ -17,6 +17,7 @@ use crate::lease::Lease;
 use crate::limit::Limit;
 use crate::receipt::Receipt;
 use crate::slices::SliceCounts;
+use crate::ticket::Queued;
 use crate::time::{Span, Timestamp};
 
 pub use joint::Share;
@@ -52,6 +53,7 @@ struct Extras {
     lease: Option<Lease>,
     hold: Option<Hold>,
     hold_found: Option<HoldFound>,
+    queued: Option<Queued>,
 }
 
 /// Where a decision came from.

@@ -34,9 +34,10 @@ mod slices;
 mod spec;
 mod step;
 mod store;
+mod ticket;
 mod time;
 
-pub use algorithm::{Algorithm, Start, Strategy, Window};
+pub use algorithm::{Algorithm, Queue, Start, Strategy, Window};
 pub use answer::{Answer, BoxFuture};
 pub use book::{Book, HeldUnits, HoldRecord, RecordContent};
 pub use calendar::{Boundaries, CalendarUnit, CalendarWindow};
@@ -65,4 +66,5 @@ pub use step::{Held, Step, admitted, step, step_again, step_with_books};
 pub use store::{
     Acknowledgement, LeaseOptions, OpenOptions, OpenedLimit, Store, StoreId, StoreStats,
 };
+pub use ticket::{Queued, Ticket};
 pub use time::{Span, Timestamp};

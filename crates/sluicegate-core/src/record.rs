@@ -21,6 +21,7 @@ use std::borrow::Cow;
 use smallvec::SmallVec;
 
 use crate::book::Book;
+use crate::book::tickets::Tickets;
 use crate::failure::Error;
 use crate::kernel::{
     FIXED_KINDS, HEAD_BYTES, LISTED_FROM, Leased, NUMBER_BYTES, Now, State, WHOLE_FROM,
@@ -255,7 +256,12 @@ impl<'v> Record<'v> {
     /// The records of what is held; `None` if they can't be read.
     fn book(&self) -> Option<Book> {
         let entry = self.entry(Book::IDENTITY, Book::KIND);
-        entry.map_or_else(|| Some(Book::default()), |entry| Book::read(&entry.body))
+        let mut book =
+            entry.map_or_else(|| Some(Book::default()), |entry| Book::read(&entry.body))?;
+        if let Some(entry) = self.entry(Book::IDENTITY, Tickets::KIND) {
+            book.tickets = Tickets::read(&entry.body)?;
+        }
+        Some(book)
     }
 
     /// The value after a step, with the entries of other versions that are still useful, and the book
@@ -271,13 +277,20 @@ impl<'v> Record<'v> {
         let mut value = encode(limit, part, held);
         let mut life = step.lives.get(part).copied().unwrap_or(0);
         if let Some(book) = book {
-            let body = Cow::Owned(book.write());
-            let entry = Entry { kind: Book::KIND, identity: Book::IDENTITY, retention: 0, body };
-            life = life.max(entry.useful_until().saturating_sub(now.micros));
-            entry.write(&mut value);
+            let mut keep = |kind, body| {
+                let body = Cow::Owned(body);
+                let entry = Entry { kind, identity: Book::IDENTITY, retention: 0, body };
+                life = life.max(entry.useful_until().saturating_sub(now.micros));
+                entry.write(&mut value);
+            };
+            keep(Book::KIND, book.write());
+            if !book.tickets.is_empty() {
+                keep(Tickets::KIND, book.tickets.write());
+            }
         }
         let is_ours = |entry: &Entry<'_>| {
-            let is_book = entry.kind == Book::KIND && entry.identity == Book::IDENTITY;
+            let is_book = [Book::KIND, Tickets::KIND].contains(&entry.kind)
+                && entry.identity == Book::IDENTITY;
             is_book && book.is_some()
                 || limit.members().iter().any(|member| {
                     let rule = member.policy().rule();

@@ -6,6 +6,7 @@ use crate::lease::Leasing;
 use crate::limit::Limit;
 use crate::number::{Cost, MAX_EXACT};
 use crate::receipt::Receipt;
+use crate::ticket::Ticket;
 use crate::time::{Span, Timestamp};
 
 /// One request to a limit that a store has opened.
@@ -30,6 +31,7 @@ pub struct Request<'a> {
     wants_receipt: bool,
     leasing: Option<&'a Leasing<'a>>,
     hold: Option<&'a Hold>,
+    ticket: Option<&'a Ticket>,
 }
 
 /// What a request asks for. Exhaustive, because a store has to answer all of it.
@@ -130,6 +132,7 @@ impl<'a> Request<'a> {
             wants_receipt: false,
             leasing: None,
             hold: None,
+            ticket: None,
         }
     }
 
@@ -206,6 +209,15 @@ impl<'a> Request<'a> {
         self
     }
 
+    /// Has a check that [holds](Request::hold) what it takes wait in the queue of the limit's permits if
+    /// there are too few: it gets a ticket, under the id of the hold, or keeps the one it has, and the
+    /// decision, a denial, says [where it stands](crate::Decision::queued). Whoever is first takes its
+    /// units by asking again. [Settling](Request::settle) that id leaves the queue.
+    pub const fn waiting(mut self, ticket: &'a Ticket) -> Self {
+        self.ticket = Some(ticket);
+        self
+    }
+
     /// The same request for another operation.
     pub const fn operation(mut self, operation: Operation) -> Self {
         self.action = Action::Decide(operation);
@@ -218,6 +230,7 @@ impl<'a> Request<'a> {
         self.wants_receipt = false;
         self.leasing = None;
         self.hold = None;
+        self.ticket = None;
         self
     }
 
@@ -230,6 +243,7 @@ impl<'a> Request<'a> {
     /// The same request, which holds nothing.
     pub const fn without_hold(mut self) -> Self {
         self.hold = None;
+        self.ticket = None;
         self
     }
 
@@ -304,6 +318,13 @@ impl<'a> Request<'a> {
         self.hold
     }
 
+    /// What a request is to have that can't be allowed yet.
+    #[must_use]
+    #[inline]
+    pub const fn ticket(&self) -> Option<&'a Ticket> {
+        self.ticket
+    }
+
     /// Whether the request is about records of what is held: it leaves one, or goes by one.
     #[must_use]
     #[inline]
@@ -334,6 +355,9 @@ impl<'a> Request<'a> {
         match self.hold {
             Some(hold) => self.validate_hold(hold, limit)?,
             None => self.validate_without_hold(limit)?,
+        }
+        if let Some(ticket) = self.ticket {
+            self.validate_ticket(ticket, limit)?;
         }
         self.validate_apart_from_holds(limit)
     }
@@ -375,6 +399,15 @@ impl<'a> Request<'a> {
             (false, _) => "only a check, a charge and a partial grant can hold what they take",
         };
         let message = format!("the request can't hold anything: {why}");
+        Err(RequestError::new(RequestErrorKind::Invalid, message))
+    }
+
+    fn validate_ticket(&self, ticket: &Ticket, limit: &Limit) -> Result<(), RequestError> {
+        if self.hold.is_some() && self.action == Action::Decide(Operation::Check) {
+            self.costs.validate(limit)?;
+            return ticket.validate(self, limit);
+        }
+        let message = "the request can't wait: only a check that holds what it takes can";
         Err(RequestError::new(RequestErrorKind::Invalid, message))
     }
 

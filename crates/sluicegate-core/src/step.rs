@@ -3,6 +3,7 @@
 pub(crate) mod holding;
 mod judge;
 mod lease;
+mod queueing;
 
 use smallvec::SmallVec;
 
@@ -19,6 +20,7 @@ use crate::request::{Action, Costs, Operation, Request};
 use crate::slices::SliceCounts;
 
 use judge::{Charging, Judge};
+use queueing::Queueing;
 
 /// What a store holds for one policy and subject.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -255,6 +257,10 @@ fn decide(
         (Operation::Check, Some(leasing)) if allowed => judge.lease(costs, leasing, now),
         _ => None,
     };
+    let queueing = match request.ticket() {
+        Some(_) => queueing::queue(&mut judge, request, allowed, now, books),
+        None => Queueing::Nothing,
+    };
     let notes = Notes { restamped: restamped || judge.restamped != 0, ..Notes::default() };
     let mut decision = judge.decision(allowed, granted, operation.takes()).with_notes(notes);
     if let Some(lease) = lease {
@@ -279,6 +285,11 @@ fn decide(
         if kept != 0 {
             decision = decision.with_hold(*hold);
         }
+    }
+    let (queued, changed_book) = queueing.finish(request, &decision, now, books);
+    kept |= changed_book;
+    if let Some(queued) = queued {
+        decision = decision.with_queued(queued);
     }
     if operation == Operation::Reset {
         held.iter_mut().filter(|held| !matches!(held, Some(Held::Leased(_)))).for_each(|held| {

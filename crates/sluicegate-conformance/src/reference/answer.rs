@@ -1,6 +1,6 @@
 //! What the model answers.
 
-use sluicegate_core::Lease;
+use sluicegate_core::{Lease, Queued};
 
 use crate::algorithms::Retry;
 
@@ -21,6 +21,8 @@ pub struct Answer {
     pub lease: Option<Lease>,
     /// Whether it left a record of what it took, for who asked for one.
     pub holds: bool,
+    /// What became of a request that was to wait.
+    pub queued: Option<Queued>,
     /// One answer per policy, in their order.
     pub policies: Vec<PolicyAnswer>,
 }

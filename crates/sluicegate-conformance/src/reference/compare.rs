@@ -90,9 +90,10 @@ pub fn settlement_differences(
 fn is_of(refusal: &Refusal, error: &RequestError) -> bool {
     let expected = match refusal {
         Refusal::TooLarge => RequestErrorKind::Overflow,
-        Refusal::NotReservable | Refusal::NotLeasable | Refusal::NeedsHold => {
+        Refusal::NotReservable | Refusal::NotLeasable | Refusal::NeedsHold | Refusal::NoQueue => {
             RequestErrorKind::Unsupported
         }
+        Refusal::NothingToWaitFor => RequestErrorKind::Invalid,
         Refusal::IdInUse => RequestErrorKind::Conflict,
     };
     error.kind() == expected
@@ -112,6 +113,7 @@ fn between_answers(expected: &Answer, got: &Decision) -> Vec<String> {
     if got.hold_found().is_none() {
         differences.note("holds", &expected.holds, &got.hold().is_some());
     }
+    differences.note("queued", &expected.queued, &got.queued());
     let restamped = expected.policies.iter().any(|policy| policy.restamped);
     differences.note("restamped", &restamped, &got.notes().restamped);
     differences.note("policies", &expected.policies.len(), &got.policies().len());

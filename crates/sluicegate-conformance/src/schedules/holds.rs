@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use sluicegate_core::{Algorithm, Hold, HoldId, Policy, Span};
+use sluicegate_core::{Algorithm, Hold, HoldId, Policy, Queued, Span, Ticket};
 
 use super::requests::Walk;
 use super::{Dice, Plan, random_policies, renumber};
@@ -35,6 +35,8 @@ pub enum HoldStep {
         operation: Operation,
         /// What is to be held of it.
         hold: Option<Hold>,
+        /// What it is to have if it has to wait.
+        ticket: Option<Ticket>,
         /// What the model answers.
         expected: Result<Answer, Refusal>,
     },
@@ -83,7 +85,7 @@ impl Plan {
                 continue;
             }
             let end = holders.end(&mut dice);
-            let (now_us, key, operation) = walk.next(&mut dice, &current, end);
+            let (now_us, mut key, mut operation) = walk.next(&mut dice, &current, end);
             if let Some((key, id)) = holders.somebody(&mut dice) {
                 let how = Settling::random(&mut dice, current.len(), longest_hold(&current));
                 let expected = how.by(&mut model, now_us, &key, id);
@@ -91,16 +93,23 @@ impl Plan {
                 continue;
             }
             let longest = longest_hold(&current);
-            let hold = holders.hold(&mut dice, &operation, &key, longest);
-            let expected = match &hold {
-                Some(hold) => model.apply_holding(now_us, &key, &operation, hold),
-                None => model.apply(now_us, &key, &operation),
+            let mut hold = holders.hold(&mut dice, &operation, &key, longest);
+            if let Some(waits) = holders.waits_on(&mut dice, longest) {
+                (key, hold, operation) = (waits.0, Some(waits.1), waits.2);
+            }
+            let ticket = holders.ticket(&mut dice, &operation, &hold, &current);
+            let expected = match (&hold, &ticket) {
+                (Some(hold), Some(ticket)) => {
+                    model.apply_waiting(now_us, &key, &operation, hold, ticket)
+                }
+                (Some(hold), None) => model.apply_holding(now_us, &key, &operation, hold),
+                (None, _) => model.apply(now_us, &key, &operation),
             };
             walk.learn(&expected);
             if let Some(hold) = &hold {
-                holders.learn(now_us, &key, hold, &expected);
+                holders.learn(now_us, &key, (hold, &operation), ticket.as_ref(), &expected);
             }
-            steps.push(HoldStep::Ask { now_us, key, operation, hold, expected });
+            steps.push(HoldStep::Ask { now_us, key, operation, hold, ticket, expected });
         }
         HoldSchedule { seed, policies, steps }
     }
@@ -143,9 +152,45 @@ impl Settling {
 
 /// Who holds something, or did.
 #[derive(Default)]
-struct Holders(Vec<(Vec<u8>, HoldId, u64)>);
+struct Holders(Vec<(Vec<u8>, HoldId, u64)>, Vec<(Vec<u8>, Hold, Operation)>);
 
 impl Holders {
+    /// Somebody who waits, and asks again.
+    fn waits_on(
+        &self,
+        dice: &mut Dice,
+        longest: Option<Span>,
+    ) -> Option<(Vec<u8>, Hold, Operation)> {
+        if self.1.is_empty() || !dice.one_in(2) {
+            return None;
+        }
+        let index = dice.below_len(self.1.len().min(6));
+        let (key, hold, operation) = self.1[self.1.len() - 1 - index].clone();
+        let lasts = hold.lasts.min(longest.unwrap_or(hold.lasts));
+        Some((key, Hold { lasts, ..hold }, operation))
+    }
+
+    /// What a check that holds something is to have if it has to wait.
+    fn ticket(
+        &self,
+        dice: &mut Dice,
+        operation: &Operation,
+        hold: &Option<Hold>,
+        policies: &[Policy],
+    ) -> Option<Ticket> {
+        let is_queued = policies.iter().any(|policy| {
+            matches!(policy.algorithm(), Algorithm::Concurrency { queue: Some(_), .. })
+        });
+        let may_wait = hold.is_some() && matches!(operation, Operation::Check { .. });
+        let odds = if is_queued { 6 } else { 60 };
+        if !may_wait || is_queued == dice.one_in(odds) {
+            return None;
+        }
+        let lives = dice.pick(&[1_000, 30_000, 700_001, 10_000_000, 60_000_000]);
+        let lives = Span::from_micros(lives).unwrap_or(Ticket::MAX_LIVES);
+        Some(Ticket { priority: dice.pick(&[0, 0, 1, 2, 15]), lives })
+    }
+
     /// When something that is held ends, or just before; now and then.
     fn end(&self, dice: &mut Dice) -> Option<u64> {
         if self.0.is_empty() || !dice.one_in(12) {
@@ -191,7 +236,22 @@ impl Holders {
         Some(Hold { id, lasts: random_life(dice, longest) })
     }
 
-    fn learn(&mut self, now_us: u64, key: &[u8], hold: &Hold, answer: &Result<Answer, Refusal>) {
+    fn learn(
+        &mut self,
+        now_us: u64,
+        key: &[u8],
+        (hold, operation): (&Hold, &Operation),
+        ticket: Option<&Ticket>,
+        answer: &Result<Answer, Refusal>,
+    ) {
+        self.1.retain(|(waiting, other, _)| waiting != key || other.id != hold.id);
+        if let (Some(ticket), Ok(Answer { queued: Some(Queued::Waits { .. }), .. })) =
+            (ticket, answer)
+        {
+            self.1.push((key.to_vec(), *hold, operation.clone()));
+            // It ends like a hold, and is settled like one.
+            self.0.push((key.to_vec(), hold.id, now_us + ticket.lives.as_micros()));
+        }
         if answer.as_ref().is_ok_and(|answer| answer.holds) {
             self.0.push((key.to_vec(), hold.id, now_us + hold.lasts.as_micros()));
         }
@@ -222,11 +282,11 @@ impl fmt::Display for HoldSchedule {
         for (index, step) in self.steps.iter().enumerate() {
             match step {
                 HoldStep::SetPolicies(policies) => writeln!(f, "{index}: {}", specs(policies))?,
-                HoldStep::Ask { now_us, key, operation, hold, expected } => {
-                    let hold = hold.map(|hold| (hold.id, hold.lasts));
+                HoldStep::Ask { now_us, key, operation, hold, ticket, expected } => {
+                    let hold = hold.map(|hold| (hold.id, hold.lasts, ticket));
                     let said = expected.as_ref().map(|answer| {
                         let left = answer.policies.iter().map(|policy| policy.remaining);
-                        (answer.allowed, left.collect::<Vec<_>>())
+                        (answer.allowed, answer.queued, left.collect::<Vec<_>>())
                     });
                     let key = key.escape_ascii();
                     writeln!(f, "{index}: at {now_us} `{key}` {operation:?} {hold:?} -> {said:?}")?;

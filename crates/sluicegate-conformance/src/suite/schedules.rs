@@ -75,7 +75,17 @@ pub async fn what_is_not_leased_is_answered_like_the_model<S: Store>(store: &S) 
 /// The same for requests that hold what they take, and for who settles that.
 pub async fn holds_answer_like_the_model<S: Store>(store: &S) {
     let plan = Plan { kinds: Kind::HELD.to_vec(), max_policies: 4, ..Plan::default() };
-    each_awaited("holds", count_for(store), async |seed| {
+    assert_holds_answer_like_the_model(store, "holds", &plan).await;
+}
+
+/// The same of limits with permits, for which many wait.
+pub async fn queues_answer_like_the_model<S: Store>(store: &S) {
+    let plan = Plan { kinds: Kind::QUEUED.to_vec(), max_policies: 3, ..Plan::default() };
+    assert_holds_answer_like_the_model(store, "queues", &plan).await;
+}
+
+async fn assert_holds_answer_like_the_model<S: Store>(store: &S, name: &str, plan: &Plan) {
+    each_awaited(name, count_for(store), async |seed| {
         let schedule = plan.hold_schedule(seed);
         let (time, name) = (fresh_run(), fresh("holds"));
         let reopen = |policies: &[Policy]| {
@@ -89,10 +99,11 @@ pub async fn holds_answer_like_the_model<S: Store>(store: &S) {
                     opened = reopen(policies);
                     continue;
                 }
-                HoldStep::Ask { now_us, key, operation, hold, expected } => {
+                HoldStep::Ask { now_us, key, operation, hold, ticket, expected } => {
                     let (operation, costs) = operation.for_store();
                     let asked = Request::new(operation, key).costs(costs).at(timestamp(*now_us));
                     let asked = hold.as_ref().map_or(asked, |hold| asked.hold(hold));
+                    let asked = ticket.as_ref().map_or(asked, |ticket| asked.waiting(ticket));
                     differences(expected, &opened.ask(asked).wait().await)
                 }
                 HoldStep::Settle { now_us, key, id, how, expected } => {

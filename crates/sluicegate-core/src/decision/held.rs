@@ -2,6 +2,7 @@
 
 use super::{Decision, NEVER, Said};
 use crate::hold::{Hold, HoldFound};
+use crate::ticket::Queued;
 
 impl Decision {
     /// What the request holds, and for how long from the time of judgement; `None` if it was to hold
@@ -16,6 +17,19 @@ impl Decision {
     #[must_use]
     pub fn hold_found(&self) -> Option<HoldFound> {
         self.extras.as_ref()?.hold_found
+    }
+
+    /// What became of a denied request that was to [wait](crate::Request::waiting); `None` for others, and
+    /// for one that has nothing to wait for: it would never pass, or only policies without a queue refuse.
+    #[must_use]
+    pub fn queued(&self) -> Option<Queued> {
+        self.extras.as_ref()?.queued
+    }
+
+    /// The same decision with where the request waits. For stores.
+    pub fn with_queued(mut self, queued: Queued) -> Self {
+        self.extras.get_or_insert_default().queued = Some(queued);
+        self
     }
 
     /// The same decision with what the request holds now. For stores.
