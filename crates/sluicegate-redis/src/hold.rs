@@ -8,7 +8,8 @@
 //! | 16 | id, which names the record |
 //! | 7 | for how many µs the record lives |
 
-use sluicegate_core::{Action, HoldId, Limit, MAX_EXACT, Operation, Request, Span};
+use sluicegate_core::kernel::ID_BYTES;
+use sluicegate_core::{Action, HoldId, Limit, MAX_EXACT, Operation, Request, Span, Ticket};
 
 use crate::format::{Format, Item};
 use crate::program::{END, INJECTED, KEYS, LANE, put};
@@ -35,6 +36,31 @@ pub(crate) const AS_CHARGED: u64 = MAX_EXACT + 1;
 pub(crate) const UNKNOWN: i64 = 0;
 pub(crate) const SETTLED: i64 = 1;
 pub(crate) const LIVE: i64 = 2;
+/// A ticket, and it has ended.
+pub(crate) const WAITED: i64 = 3;
+
+/// Added to an operation that leaves a record: it waits if it has to, with a ticket.
+pub(crate) const WAITING: u8 = 32;
+
+/// What a program has of a ticket, before the hold: its priority, and how long it lives.
+pub(crate) const TICKET: Format = Format(&[&[Item::Bytes(1), Item::Numbers(1)]]);
+
+const NAME: &[Item] = &[Item::Text(HoldId::BYTES)];
+const POLICY: &[Item] = &[Item::Text(ID_BYTES)];
+/// Priority and number.
+const PLACE: &[Item] = &[Item::Bytes(1), Item::Numbers(1)];
+const ONE: &[Item] = &[Item::Numbers(1)];
+const TWO: &[Item] = &[Item::Numbers(2)];
+/// The members of a ticket after what begins them.
+pub(crate) const TICKET_TIME: Format = Format(&[ONE, NAME, POLICY, PLACE]);
+pub(crate) const TICKET_PLACE: Format = Format(&[PLACE, NAME, ONE]);
+pub(crate) const TICKET_ID: Format = Format(&[POLICY, PLACE, TWO]);
+
+/// What is said of a request that was to wait: which of these, and how many tickets stand before it.
+pub(crate) const QUEUED: Format = Format(&[&[Item::Bytes(1), Item::Numbers(1)]]);
+pub(crate) const NOT_QUEUED: u8 = 0;
+pub(crate) const IN_QUEUE: u8 = 1;
+pub(crate) const QUEUE_FULL: u8 = 2;
 
 /// An id that no other call has: 128 random bits.
 pub(crate) fn random_id() -> HoldId {
@@ -58,6 +84,17 @@ pub fn with_record(id: HoldId, life: Span, program: &mut Vec<u8>) {
     let is_injected = program[LANE] >= INJECTED;
     program[LANE] = Lane::General as u8 + if is_injected { INJECTED } else { 0 };
     program.splice(end..end, bytes);
+}
+
+/// Makes a program with a hold wait if it has to.
+pub(crate) fn with_ticket(ticket: &Ticket, program: &mut Vec<u8>) {
+    let end = program.len() - END.size();
+    program[end] |= WAITING;
+    let mut bytes = [0; TICKET.size()];
+    bytes[0] = ticket.priority;
+    put(&mut bytes[1..], ticket.lives.as_micros());
+    let before_hold = end - HOLD.size();
+    program.splice(before_hold..before_hold, bytes);
 }
 
 /// The record that a request leaves or goes by, and how long it is to live. Where what is in flight is

@@ -220,6 +220,9 @@ impl Program {
         if let Some((id, life)) = hold::record_of(limit, request) {
             hold::with_record(id, life, &mut bytes);
         }
+        if let Some(ticket) = request.ticket() {
+            hold::with_ticket(ticket, &mut bytes);
+        }
         bytes
     }
 
@@ -366,7 +369,7 @@ mod tests {
         let codes: Vec<u8> = OPERATIONS.iter().map(|(_, action)| action.code()).collect();
         // The scripts refuse what lies outside of their first and last.
         assert_eq!(codes, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
-        assert!(codes.iter().all(|code| *code < LEASING));
+        assert!(codes.iter().all(|code| *code < LEASING.min(hold::WAITING)));
         let within = Span::from_micros(7).unwrap();
         assert!(Program::knows(Action::Decide(Operation::Reserve { within })));
     }

@@ -7,8 +7,8 @@ use sluicegate_core::kernel::{
 use sluicegate_core::record::{Entry, Record, read_numbers};
 use sluicegate_core::{
     Action, Book, Change, Costs, Decision, Error, Held, Hold, HoldFound, Limit, MAX_EXACT, Member,
-    Notes, Operation, PartReceipt, Receipt, Request, RequestError, StoreError, StoreErrorKind,
-    Timestamp, admitted, step, step_again,
+    Notes, Operation, PartReceipt, Queued, Receipt, Request, RequestError, StoreError,
+    StoreErrorKind, Timestamp, admitted, step, step_again,
 };
 use smallvec::SmallVec;
 
@@ -247,6 +247,21 @@ fn read_verdict(
 
 /// What the script said of a hold, after all else.
 fn read_hold(decision: Decision, request: &Request<'_>, rest: &[Value]) -> Result<Decision, Error> {
+    if let Some((hold, ticket)) = request.holds().zip(request.ticket()) {
+        let [.., Value::Int(kept), Value::Bytes(queued)] = rest else {
+            return Err(nonsense("a decision that doesn't say whether it waits"));
+        };
+        let decision = if *kept == 1 { decision.with_hold(*hold) } else { decision };
+        let [state, ahead @ ..] = &queued[..] else {
+            return Err(nonsense("a ticket cut short"));
+        };
+        return match *state {
+            hold::NOT_QUEUED => Ok(decision),
+            hold::QUEUE_FULL => Ok(decision.with_queued(Queued::Full)),
+            hold::IN_QUEUE => Ok(decision.waits(ticket, whole(ahead))),
+            _ => Err(nonsense("a ticket of another sort")),
+        };
+    }
     if let Some(hold) = request.holds() {
         return match rest.last() {
             Some(Value::Int(1)) => Ok(decision.with_hold(*hold)),
@@ -261,6 +276,7 @@ fn read_hold(decision: Decision, request: &Request<'_>, rest: &[Value]) -> Resul
         hold::UNKNOWN => HoldFound::Unknown,
         hold::SETTLED => HoldFound::Settled,
         hold::LIVE => HoldFound::Live,
+        hold::WAITED => HoldFound::Waited,
         _ => return Err(nonsense("a settlement that found something else")),
     };
     let given = given.chunks(NUMBER_BYTES).map(whole);

@@ -185,7 +185,10 @@ impl<'r> Twin<'r> {
                     counter.limit(),
                 )
             },
-            Rule::Permits(permits) => Self::new([permits.hold(), 0, 0, 0, 0], permits.limit()),
+            Rule::Permits(permits) => Self::new(
+                [permits.hold(), permits.queue(), permits.priorities().into(), 0, 0],
+                permits.limit(),
+            ),
             Rule::Log(log) => {
                 let is_inline = matches!(rule.layout(), Layout::Listed { .. });
                 let is_one = log.strategies().len() == 1;

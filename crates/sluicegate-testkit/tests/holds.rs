@@ -39,10 +39,18 @@ fn new_id() -> HoldId {
 /// All that a decision says: also how much each policy gave back, which the model doesn't tell.
 #[test]
 fn the_scripts_settle_what_is_held_as_the_kernels_do() {
+    assert_scripts_hold_as_the_kernels_do("holds", &Kind::HELD);
+}
+
+#[test]
+fn the_scripts_let_wait_as_the_kernels_do() {
+    assert_scripts_hold_as_the_kernels_do("queues", &Kind::QUEUED);
+}
+
+fn assert_scripts_hold_as_the_kernels_do(what: &str, kinds: &[Kind]) {
     for (name, clock) in [("injected", Clock::Injected), ("own", CLOCK)] {
-        each(&format!("scripts with holds, {name}"), 500, |seed| {
-            let plan =
-                Plan { kinds: Kind::HELD.to_vec(), clock, max_policies: 4, ..Plan::default() };
+        each(&format!("scripts with {what}, {name}"), 500, |seed| {
+            let plan = Plan { kinds: kinds.to_vec(), clock, max_policies: 4, ..Plan::default() };
             let schedule = plan.hold_schedule(seed);
             let mut scripted = Scripted::new(schedule.policies.clone(), clock);
             let mut kernels = Kernels::new(schedule.policies.clone(), clock);
@@ -54,10 +62,11 @@ fn the_scripts_settle_what_is_held_as_the_kernels_do() {
                         kernels.set_policies(policies.clone());
                         continue;
                     }
-                    HoldStep::Ask { now_us, key, operation, hold, .. } => {
+                    HoldStep::Ask { now_us, key, operation, hold, ticket, .. } => {
                         let (operation, costs) = operation.for_store();
                         let asked = Request::new(operation, key).costs(costs);
                         let asked = hold.as_ref().map_or(asked, |hold| asked.hold(hold));
+                        let asked = ticket.as_ref().map_or(asked, |ticket| asked.waiting(ticket));
                         (scripted.ask(*now_us, &asked), kernels.ask(*now_us, &asked))
                     }
                     HoldStep::Settle { now_us, key, id, how, .. } => {

@@ -104,7 +104,13 @@ impl Model {
             return Ok((others, None));
         }
         let is_refused = !seats[index].verdict.admitted();
-        if retry == Retry::Never || own.is_none() && !is_refused {
+        // Costs above a limit never pass.
+        let mut never = false;
+        for seat in seats.iter().filter(|seat| !seat.is_shadow()) {
+            let limit = seat.account.report(seat.algorithm(), seat.at)?.limit;
+            never |= limit.is_some_and(|limit| seat.units > limit);
+        }
+        if never || own.is_none() && !is_refused {
             return Ok((self.waiters.clone(), None));
         }
         let (length, lowest) = queue_of(named).ok_or(Refusal::NoQueue)?;

@@ -65,7 +65,7 @@ impl Place {
 
 impl Tickets {
     /// How many tickets are looked through.
-    pub(crate) const LOOKED_THROUGH: usize = 1_024;
+    pub(crate) const LOOKED_THROUGH: usize = Book::LOOKED_THROUGH;
     /// The kind of an entry with tickets.
     pub(crate) const KIND: u8 = 0xc3;
 
@@ -115,10 +115,8 @@ impl Tickets {
     }
 
     /// How many tickets stand before a place, as far as they are counted.
-    pub(crate) fn ahead_of(&self, place: Place, own: HoldId, now: u64) -> u64 {
-        let ended = self.ended(now);
+    pub(crate) fn ahead_of(&self, place: Place) -> u64 {
         let before = self.of(place.identity).take_while(|(other, _)| **other < place);
-        let before = before.filter(|(_, id)| **id != own && !ended.contains(id));
         before.take(Self::LOOKED_THROUGH).count() as u64
     }
 

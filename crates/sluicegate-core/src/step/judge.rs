@@ -140,14 +140,8 @@ impl<'l> Judge<'l> {
         }
     }
 
-    /// Whether a policy refuses, and whether any enforced one always will.
-    pub(super) fn refusals(&self, index: usize) -> (bool, bool) {
-        let refuses = matches!(self.judgements[index].verdict, Verdict::Refuse { .. });
-        let never = |index| {
-            self.is_enforced(index)
-                && matches!(self.judgements[index].verdict, Verdict::Refuse { retry: None })
-        };
-        (refuses, (0..self.judgements.len()).any(never))
+    pub(super) fn refuses(&self, index: usize) -> bool {
+        matches!(self.judgements[index].verdict, Verdict::Refuse { .. })
     }
 
     /// Puts the new states back where they changed, and the original ones elsewhere.

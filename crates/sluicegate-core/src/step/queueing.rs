@@ -3,13 +3,14 @@
 use super::judge::Judge;
 use crate::book::Book;
 use crate::book::tickets::{Place, TicketRecord};
-use crate::decision::{Decision, RetryAfter};
+use crate::decision::Decision;
 use crate::hold::{Hold, HoldId};
 use crate::kernel::permits::Permits;
 use crate::kernel::{Now, Rule};
 use crate::limit::{Identity, Limit};
+use crate::policy::Enforcement;
 use crate::request::Request;
-use crate::ticket::{Queued, Ticket};
+use crate::ticket::Queued;
 
 /// What becomes of a request's ticket.
 #[derive(Clone, Copy, Debug)]
@@ -74,7 +75,12 @@ pub(super) fn queue(
         judge.accounts[index].set_own_ticket((0, 0));
         return Queueing::Ends { part };
     }
-    let (refuses, never) = judge.refusals(index);
+    let refuses = judge.refuses(index);
+    let never = limit.members().iter().enumerate().any(|(index, member)| {
+        let policy = member.policy();
+        policy.enforcement() == Enforcement::Enforced
+            && request.cost_of(limit, index) > policy.rule().limit()
+    });
     let own = own_ticket(book, hold, identity, now);
     if never || own.is_none() && !refuses {
         return Queueing::Nothing;
@@ -118,20 +124,11 @@ impl Queueing {
                 let tickets = &mut books[part].tickets;
                 tickets.remove_ended(now.micros);
                 tickets.put(hold.id, record);
-                let ahead = tickets.ahead_of(record.place, hold.id, now.micros);
-                (Some(waits(ticket, ahead, decision)), 1 << part)
+                let ahead = tickets.ahead_of(record.place);
+                (Some(decision.where_it_waits(ticket, ahead)), 1 << part)
             }
         }
     }
-}
-
-/// What is said of a denied request that has a ticket.
-pub(crate) fn waits(ticket: &Ticket, ahead: u64, decision: &Decision) -> Queued {
-    let retry = match decision.retry_after() {
-        RetryAfter::After(retry) => retry.as_micros(),
-        RetryAfter::Never | RetryAfter::NotRefused => u64::MAX,
-    };
-    Queued::Waits { ahead, ask_within: ticket.ask_within(retry) }
 }
 
 /// Ends the tickets of an id; gives the parts that had one which lived, as bits.

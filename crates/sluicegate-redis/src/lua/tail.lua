@@ -283,6 +283,11 @@ if operation == SETTLE or operation == RENEW then
 elseif hold and hold.leaves and allowed then
   kept = hold.leave(subjects)
 end
+if operation == SETTLE then
+  if queue.leave(subjects) and kept == HOLD_UNKNOWN then kept = HOLD_WAITED end
+elseif hold and hold.waits then
+  given = queue.finish(policies, allowed)
+end
 
 local reply = reply_of(allowed and ALLOWED or DENIED)
 for _, p in ipairs(policies) do
