@@ -8,6 +8,7 @@
 
 mod algorithm;
 mod answer;
+mod bell;
 mod book;
 mod calendar;
 mod clock;
@@ -39,6 +40,7 @@ mod time;
 
 pub use algorithm::{Algorithm, Queue, Start, Strategy, Window};
 pub use answer::{Answer, BoxFuture};
+pub use bell::{Bell, Bells};
 pub use book::{Book, HeldUnits, HoldRecord, RecordContent};
 pub use calendar::{Boundaries, CalendarUnit, CalendarWindow};
 pub use clock::{Clock, ManualClock};

@@ -8,7 +8,7 @@
 //! | 16 | id, which names the record |
 //! | 7 | for how many µs the record lives |
 
-use sluicegate_core::kernel::ID_BYTES;
+use sluicegate_core::kernel::{ID_BYTES, NUMBER_BYTES};
 use sluicegate_core::{Action, HoldId, Limit, MAX_EXACT, Operation, Request, Span, Ticket};
 
 use crate::format::{Format, Item};
@@ -42,19 +42,21 @@ pub(crate) const WAITED: i64 = 3;
 /// Added to an operation that leaves a record: it waits if it has to, with a ticket.
 pub(crate) const WAITING: u8 = 32;
 
-/// What a program has of a ticket, before the hold: its priority, and how long it lives.
-pub(crate) const TICKET: Format = Format(&[&[Item::Bytes(1), Item::Numbers(1)]]);
+/// What a program has of a ticket, before the hold: its priority, how long it lives, and the number of who
+/// listens for it, 0 for nobody.
+pub(crate) const TICKET: Format = Format(&[&[Item::Bytes(1), Item::Numbers(2)]]);
 
 const NAME: &[Item] = &[Item::Text(HoldId::BYTES)];
 const POLICY: &[Item] = &[Item::Text(ID_BYTES)];
 /// Priority and number.
 const PLACE: &[Item] = &[Item::Bytes(1), Item::Numbers(1)];
 const ONE: &[Item] = &[Item::Numbers(1)];
+/// Units, and who listens.
 const TWO: &[Item] = &[Item::Numbers(2)];
 /// The members of a ticket after what begins them.
 pub(crate) const TICKET_TIME: Format = Format(&[ONE, NAME, POLICY, PLACE]);
-pub(crate) const TICKET_PLACE: Format = Format(&[PLACE, NAME, ONE]);
-pub(crate) const TICKET_ID: Format = Format(&[POLICY, PLACE, TWO]);
+pub(crate) const TICKET_PLACE: Format = Format(&[PLACE, NAME, TWO]);
+pub(crate) const TICKET_ID: Format = Format(&[POLICY, PLACE, ONE, TWO]);
 
 /// What is said of a request that was to wait: which of these, and how many tickets stand before it.
 pub(crate) const QUEUED: Format = Format(&[&[Item::Bytes(1), Item::Numbers(1)]]);
@@ -95,6 +97,12 @@ pub(crate) fn with_ticket(ticket: &Ticket, program: &mut Vec<u8>) {
     put(&mut bytes[1..], ticket.lives.as_micros());
     let before_hold = end - HOLD.size();
     program.splice(before_hold..before_hold, bytes);
+}
+
+/// Says who listens for the ticket of a program.
+pub(crate) fn set_listener(number: u64, program: &mut [u8]) {
+    let end = program.len() - END.size() - HOLD.size();
+    put(&mut program[end - NUMBER_BYTES..], number);
 }
 
 /// The record that a request leaves or goes by, and how long it is to live. Where what is in flight is

@@ -304,6 +304,7 @@ fn command(lua: &Lua, keyspace: &RefCell<Keyspace>, arguments: MultiValue) -> ml
             }
             Ok(Value::Number(gone as f64))
         }
+        ("PUBLISH", 3) => Ok(Value::Number(0.0)),
         ("ZLEXCOUNT", 4) => {
             let range = (bound(&arguments[2])?, bound(&arguments[3])?);
             let set = keyspace.sets.get(&arguments[1]);

@@ -43,6 +43,7 @@ pub struct Ask<'a> {
     also: SmallVec<[(&'a [u8], Terms<'a>); 1]>,
     /// Policies of the limit that is asked, as bits: nothing is asked of them.
     spared: u64,
+    priority: u8,
 }
 
 /// What the request costs under the policies of one limit.
@@ -115,7 +116,7 @@ impl<'a> Ask<'a> {
     #[inline]
     fn of(key: &'a [u8]) -> Self {
         let terms = Terms { whole: DefaultCost::Unsaid, named: SmallVec::new(), made: None };
-        Self { key, terms, at: None, also: SmallVec::new(), spared: 0 }
+        Self { key, terms, at: None, also: SmallVec::new(), spared: 0, priority: 0 }
     }
 
     /// Sets the cost under every policy that [`Ask::cost_of`] doesn't name: from 1 to 2^53 − 1
@@ -162,6 +163,17 @@ impl<'a> Ask<'a> {
         self
     }
 
+    /// Sets the priority with which the request [waits](crate::Limiter::wait_for_permit) in a queue: from 0, the
+    /// highest and the default, to 15. One beyond the lowest of the queue counts as that.
+    pub const fn priority(mut self, priority: u8) -> Self {
+        self.priority = priority;
+        self
+    }
+
+    pub(crate) const fn priority_of(&self) -> u8 {
+        self.priority
+    }
+
     /// Sets the cost under these policies to 0, whatever else was said: bits by the index in the
     /// limit that is asked.
     pub(crate) const fn sparing(mut self, policies: u64) -> Self {
@@ -187,6 +199,7 @@ impl<'a> Ask<'a> {
         std::iter::once(first).chain(self.also.iter().cloned()).map(|(key, terms)| Ask {
             terms,
             at: self.at,
+            priority: self.priority,
             ..Ask::of(key)
         })
     }

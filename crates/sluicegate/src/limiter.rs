@@ -5,6 +5,7 @@ mod builder;
 mod give_back;
 mod hold;
 mod now;
+mod queue;
 mod reservation;
 mod settle;
 

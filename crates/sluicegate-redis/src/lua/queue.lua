@@ -1,16 +1,17 @@
 -- Queues: the tickets of those who wait for permits. Twin of step/queueing.rs and book/tickets.rs. They
 -- stand in the set of the subject's records, behind those, as three members each:
 --   TICKET_BY_TIME until id place
---   TICKET_BY_PLACE place id units
---   TICKET_BY_ID id place until units
--- A place is kind and identity of the policy, the priority, and a number that counts up within it.
+--   TICKET_BY_PLACE place id units listener
+--   TICKET_BY_ID id place until units listener
+-- A place is kind and identity of the policy, the priority, and a number that counts up within it. Who
+-- listens for a ticket is told on a channel when its turn has come.
 local queue = hold and {}
 if queue then
   local id = hold.id
   local by_time, by_place, by_id = string.char(TICKET_BY_TIME), string.char(TICKET_BY_PLACE), string.char(TICKET_BY_ID)
-  local priority, lives
+  local priority, lives, listener
   if hold.waits then
-    priority, lives = unpack(TICKET, program, #program - (TICKET_SIZE + HOLD_SIZE + PROGRAM_END_SIZE - 1))
+    priority, lives, listener = unpack(TICKET, program, #program - (TICKET_SIZE + HOLD_SIZE + PROGRAM_END_SIZE - 1))
   end
 
   local ended = {}
@@ -35,7 +36,8 @@ if queue then
     local name = redis.call('ZRANGEBYLEX', hold.set_of(part), '[' .. start, '(' .. start .. '\255')[1]
     if not name then return nil end
     local ticket = { name = name }
-    ticket.policy, ticket.priority, ticket.number, ticket.ends, ticket.units = unpack(TICKET_ID, name, #start + 1)
+    ticket.policy, ticket.priority, ticket.number, ticket.ends, ticket.units, ticket.listener =
+      unpack(TICKET_ID, name, #start + 1)
     return ticket
   end
 
@@ -45,7 +47,7 @@ if queue then
 
   local function members_of(ticket)
     local place = place_of(ticket.policy, ticket.priority, ticket.number)
-    local ends, units = pack(NUMBER, ticket.ends), pack(NUMBER, ticket.units)
+    local ends, units = pack(NUMBER, ticket.ends), pack(NUMBER, ticket.units) .. pack(NUMBER, ticket.listener)
     return by_time .. ends .. id .. place, by_place .. place .. id .. units, by_id .. id .. place .. ends .. units
   end
 
@@ -102,7 +104,7 @@ if queue then
       if not ticket or name ~= id then
         local start = by_id .. name
         local other = redis.call('ZRANGEBYLEX', hold.set_of(part), '[' .. start, '(' .. start .. '\255')[1] or start
-        local units = string.sub(other, -NUMBER_SIZE)
+        local units = string.sub(other, -2 * NUMBER_SIZE)
         gone[#gone + 1], gone[#gone + 2] = member, other
         gone[#gone + 1] = by_place .. string.sub(member, NUMBER_SIZE + #start + 1) .. name .. units
       end
@@ -110,6 +112,29 @@ if queue then
     if ticket then gone[#gone + 1], gone[#gone + 2], gone[#gone + 3] = members_of(ticket) end
     if gone[1] then redis.call('ZREM', hold.set_of(part), spread(gone)) end
     ended[part] = { members = {}, policy_of = {} }
+  end
+
+  -- Tells whoever listens for those tickets for which there are enough units by now.
+  function queue.call(p)
+    local free, set, start = max(0, p.limit - p.in_flight), hold.set_of(p.subject.part), by_place .. p.id
+    local gone, called, at = ended_of(p.subject.part).policy_of, {}, 0
+    while free > 0 and at < TICKETS_LOOKED_THROUGH do
+      local some = min(16, free)
+      local members = redis.call('ZRANGEBYLEX', set, '[' .. start, '(' .. start .. '\255', 'LIMIT', at, some)
+      for _, member in ipairs(members) do
+        local _, _, name, units, who = unpack(TICKET_PLACE, member, #start + 1)
+        if free > 0 and not gone[name] then
+          free = free - units
+          if free >= 0 and who > 0 then called[who] = (called[who] or '') .. name end
+        end
+      end
+      if #members < some then break end
+      at = at + some
+    end
+    for who, names in pairs(called) do
+      -- A user without the right to publish decides all the same.
+      redis.pcall('PUBLISH', string.format('sluicegate:turns:%.0f', who), names)
+    end
   end
 
   -- Says what becomes of the ticket of a request that was to wait, and where it stands.
@@ -123,6 +148,7 @@ if queue then
     if allowed then
       remove(part, ticket_of(part))
       w.own, w.own_end = 0, 0
+      queue.call(p)
       return pack(QUEUED, NOT_QUEUED, 0)
     end
     local ticket, start = w.ticket, by_place .. p.id
@@ -141,7 +167,7 @@ if queue then
       number = last and unpack(NUMBER, last, #level + 1) + 1 or 1
     end
     remove(part, ticket_of(part))
-    ticket = { policy = p.id, priority = at, number = number, ends = min(now + lives, MAX), units = p.cost }
+    ticket = { policy = p.id, priority = at, number = number, ends = min(now + lives, MAX), units = p.cost, listener = listener }
     w.own, w.own_end = ticket.units, ticket.ends
     local one, two, three = members_of(ticket)
     redis.call('ZADD', set, 0, one, 0, two, 0, three)
@@ -162,6 +188,7 @@ if queue then
         end
         -- What is free has changed.
         p.waiting = nil
+        if p.queued then queue.call(p) end
       end
     end
     return has_left

@@ -142,7 +142,12 @@ impl<S: Store> Limiter<S> {
 
     /// The token for what a request may hold. It is made before the store is asked, because a key may
     /// be too long for one.
-    fn token(&self, ask: &Ask<'_>, also: &[&[u8]], id: HoldId) -> Result<HoldToken, Error> {
+    pub(super) fn token(
+        &self,
+        ask: &Ask<'_>,
+        also: &[&[u8]],
+        id: HoldId,
+    ) -> Result<HoldToken, Error> {
         let subjects = std::iter::once(ask.key()).chain(also.iter().copied());
         let parts = self.limit().parts().iter().cloned().zip(subjects);
         HoldToken::new(id, parts).map_err(|error| RequestError::from(error).into())
