@@ -57,6 +57,8 @@ pub struct Plan {
     pub all_operations: bool,
     /// Whether requests come from holders of leases.
     pub leases: Leases,
+    /// Whether the first policy has few permits, for which many wait. Of schedules with holds.
+    pub queues: bool,
 }
 
 /// Whether requests come from holders of leases, and what the store makes of that.
@@ -83,6 +85,7 @@ impl Default for Plan {
             may_renumber: true,
             all_operations: true,
             leases: Leases::None,
+            queues: false,
         }
     }
 }

@@ -128,14 +128,14 @@ pub struct Queue {
     /// The most that wait: 1 to 65,536.
     pub length: u64,
     /// How many priorities there are: 1 to 16. They count from 0, which is the highest.
-    pub priorities: u8,
+    pub priorities: u64,
 }
 
 impl Queue {
     /// The longest queue.
     pub const MAX_LENGTH: u64 = 65_536;
     /// The most priorities.
-    pub const MAX_PRIORITIES: u8 = 16;
+    pub const MAX_PRIORITIES: u64 = 16;
 }
 
 /// What a fresh smooth bucket has saved up.

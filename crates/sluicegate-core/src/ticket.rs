@@ -58,7 +58,7 @@ impl Ticket {
     ) -> Result<(), RequestError> {
         let name = limit.name();
         let queue = limit.queue()?;
-        let message = if self.priority >= Queue::MAX_PRIORITIES {
+        let message = if u64::from(self.priority) >= Queue::MAX_PRIORITIES {
             let most = Queue::MAX_PRIORITIES - 1;
             format!("the priority is {}, but must be from 0, the highest, to {most}", self.priority)
         } else if !(Self::MIN_LIVES..=Self::MAX_LIVES).contains(&self.lives) {

@@ -14,7 +14,8 @@ use sluicegate_conformance::schedules::{
     Dice, HoldStep, Kind, Numbers, Plan, Settling, each, random_policy,
 };
 use sluicegate_core::{
-    Algorithm, Costs, Error, Hold, HoldId, Operation, Policy, Request, Span, StoreErrorKind, Used,
+    Algorithm, Costs, Error, Hold, HoldId, Operation, Policy, Request, Span, StoreErrorKind,
+    Ticket, Used,
 };
 
 use scripted::{MAX_CLOCK_BACK, Scripted};
@@ -39,18 +40,19 @@ fn new_id() -> HoldId {
 /// All that a decision says: also how much each policy gave back, which the model doesn't tell.
 #[test]
 fn the_scripts_settle_what_is_held_as_the_kernels_do() {
-    assert_scripts_hold_as_the_kernels_do("holds", &Kind::HELD);
+    assert_scripts_hold_as_the_kernels_do("holds", &Kind::HELD, false);
 }
 
 #[test]
 fn the_scripts_let_wait_as_the_kernels_do() {
-    assert_scripts_hold_as_the_kernels_do("queues", &Kind::QUEUED);
+    assert_scripts_hold_as_the_kernels_do("queues", &Kind::QUEUED, true);
 }
 
-fn assert_scripts_hold_as_the_kernels_do(what: &str, kinds: &[Kind]) {
+fn assert_scripts_hold_as_the_kernels_do(what: &str, kinds: &[Kind], queues: bool) {
     for (name, clock) in [("injected", Clock::Injected), ("own", CLOCK)] {
         each(&format!("scripts with {what}, {name}"), 500, |seed| {
-            let plan = Plan { kinds: kinds.to_vec(), clock, max_policies: 4, ..Plan::default() };
+            let plan =
+                Plan { kinds: kinds.to_vec(), clock, max_policies: 4, queues, ..Plan::default() };
             let schedule = plan.hold_schedule(seed);
             let mut scripted = Scripted::new(schedule.policies.clone(), clock);
             let mut kernels = Kernels::new(schedule.policies.clone(), clock);
@@ -328,4 +330,39 @@ fn each_policy_gives_back_as_much_as_it_is_told_to() {
     let left = scripted.give_back(START, SUBJECT, &[2, 7, 0], id).unwrap();
     let left: Vec<_> = left.policies().map(|policy| policy.remaining().unwrap()).collect();
     assert_eq!(left, [9, 10, 5]);
+}
+
+/// However many wait, whoever asks again, takes or releases costs the server no more than a few commands.
+#[test]
+fn a_long_queue_costs_no_more_to_ask_than_a_short_one() {
+    let policy: Policy = "concurrency 2 hold 1min queue 1000".parse().unwrap();
+    let mut scripted = Scripted::new(vec![policy], CLOCK);
+    let ticket = Ticket { priority: 0, lives: Span::SECOND };
+    let mut ask = |scripted: &mut Scripted, hold: &Hold| {
+        let request = Request::check(SUBJECT).hold(hold).waiting(&ticket);
+        let (decision, before) =
+            (scripted.calls(), scripted.instructions(|it| it.ask(START, &request)));
+        let calls = scripted.calls() - decision;
+        (before.0.unwrap(), calls, before.1)
+    };
+    let holds: Vec<Hold> = (0..402).map(|_| Hold { id: new_id(), lasts: Span::MINUTE }).collect();
+    let (mut costs, mut steps) = (Vec::new(), Vec::new());
+    for (number, hold) in holds.iter().enumerate() {
+        let (decision, calls, instructions) = ask(&mut scripted, hold);
+        assert_eq!(decision.is_allowed(), number < 2);
+        costs.push(calls);
+        steps.push(instructions);
+    }
+    assert_eq!(costs[400], costs[10], "{costs:?}");
+    assert!(steps[400] <= steps[10] + 50, "{steps:?}");
+    let (_, again, _) = ask(&mut scripted, &holds[300]);
+    assert!(again <= costs[10] + 2, "{again} commands to ask again");
+    let settle = Request::settle(SUBJECT, holds[0].id, Used::Nothing);
+    let before = scripted.calls();
+    assert!(scripted.ask(START, &settle).unwrap().is_allowed());
+    let released = scripted.calls() - before;
+    let (decision, taken, _) = ask(&mut scripted, &holds[2]);
+    assert!(decision.is_allowed());
+    println!("commands: enter {}, again {again}, release {released}, take {taken}", costs[10]);
+    assert!(released <= 25 && taken <= 25, "{released} to release, {taken} to take");
 }

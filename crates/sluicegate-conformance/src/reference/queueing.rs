@@ -27,7 +27,7 @@ fn queue_of(named: &Named) -> Option<(u64, u8)> {
         Algorithm::Concurrency { queue: Some(queue), .. }
             if named.policy.enforcement() == Enforcement::Enforced =>
         {
-            Some((queue.length, queue.priorities - 1))
+            Some((queue.length, u8::try_from(queue.priorities - 1).ok()?))
         }
         _ => None,
     }

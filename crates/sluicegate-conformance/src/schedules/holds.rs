@@ -6,7 +6,7 @@ use sluicegate_core::{Algorithm, Hold, HoldId, Policy, Queued, Span, Ticket};
 
 use super::requests::Walk;
 use super::{Dice, Plan, random_policies, renumber};
-use crate::reference::{Answer, Model, Operation, Refusal, Settlement};
+use crate::reference::{Answer, Costs, Model, Operation, Refusal, Settlement};
 
 /// A limit, of which units are held.
 #[derive(Clone, Debug)]
@@ -71,21 +71,36 @@ impl Plan {
         let plan = Self { may_step_back: false, ..self.clone() };
         let mut dice = Dice::new(seed);
         let count = if dice.one_in(2) { 1 } else { 1 + dice.below_len(plan.max_policies.max(1)) };
-        let policies = random_policies(&mut dice, &plan.kinds, count);
+        let mut policies = random_policies(&mut dice, &plan.kinds, count);
+        if plan.queues {
+            crowd(&mut dice, &mut policies);
+        }
         let mut model = Model::with_clock(policies.clone(), plan.clock);
         let mut walk = Walk::new(&plan, &mut dice, &policies);
         let mut current = policies.clone();
-        let mut holders = Holders::default();
+        let (mut holders, mut latest) = (Holders::default(), None);
         let mut steps = Vec::with_capacity(plan.steps);
         for _ in 0..plan.steps {
             if plan.may_renumber && dice.one_in(20) {
                 current = current.iter().map(|policy| renumber(&mut dice, policy)).collect();
+                if plan.queues {
+                    crowd(&mut dice, &mut current);
+                }
                 model.set_policies(current.clone());
                 steps.push(HoldStep::SetPolicies(current.clone()));
                 continue;
             }
-            let end = holders.end(&mut dice);
+            let mut end = holders.end(&mut dice);
+            if plan.queues && !dice.one_in(6) {
+                // Many come while the others still wait.
+                end = end.or(latest.map(|latest| latest + dice.pick(&[0, 0, 1, 1_000, 20_000])));
+            }
             let (now_us, mut key, mut operation) = walk.next(&mut dice, &current, end);
+            latest = Some(now_us);
+            if plan.queues && dice.one_in(2) {
+                let costs = Costs::Each(current.iter().map(|_| dice.between(1, 2)).collect());
+                (key, operation) = (b"a".to_vec(), Operation::Check { costs });
+            }
             if let Some((key, id)) = holders.somebody(&mut dice) {
                 let how = Settling::random(&mut dice, current.len(), longest_hold(&current));
                 let expected = how.by(&mut model, now_us, &key, id);
@@ -186,7 +201,7 @@ impl Holders {
         if !may_wait || is_queued == dice.one_in(odds) {
             return None;
         }
-        let lives = dice.pick(&[1_000, 30_000, 700_001, 10_000_000, 60_000_000]);
+        let lives = dice.pick(&[1_000, 30_000, 700_001, 10_000_000, 60_000_000, 60_000_000]);
         let lives = Span::from_micros(lives).unwrap_or(Ticket::MAX_LIVES);
         Some(Ticket { priority: dice.pick(&[0, 0, 1, 2, 15]), lives })
     }
@@ -258,6 +273,22 @@ impl Holders {
     }
 }
 
+/// Makes the first policy one with few permits and a queue, and the others ones without.
+fn crowd(dice: &mut Dice, policies: &mut [Policy]) {
+    for (index, policy) in policies.iter_mut().enumerate() {
+        let Algorithm::Concurrency { permits, hold, queue } = *policy.algorithm() else { continue };
+        let has_others = dice.one_in(8);
+        let algorithm = if index == 0 {
+            Algorithm::Concurrency { permits: dice.between(1, 4), hold, queue }
+        } else {
+            Algorithm::Concurrency { permits, hold, queue: queue.filter(|_| has_others) }
+        };
+        if let Ok(crowded) = policy.with_algorithm(algorithm) {
+            *policy = crowded;
+        }
+    }
+}
+
 fn random_life(dice: &mut Dice, longest: Option<Span>) -> Span {
     let micros = dice.pick(&[1_000, 30_000, 1_000_000, 60_000_000, 86_400_000_000]);
     Span::from_micros(micros).unwrap_or(Hold::MAX_LASTS).min(longest.unwrap_or(Hold::MAX_LASTS))
@@ -303,5 +334,54 @@ impl fmt::Display for HoldSchedule {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use sluicegate_core::HoldFound;
+
+    use super::*;
+    use crate::schedules::Kind;
+
+    /// What the schedules with queues are for.
+    #[test]
+    fn schedules_reach_every_kind_of_answer_to_who_waits() {
+        let mut seen = [0; 9];
+        for seed in 0..200 {
+            let kinds = Kind::QUEUED.to_vec();
+            let plan = Plan { kinds, max_policies: 3, queues: true, ..Plan::default() };
+            let mut waits: HashSet<HoldId> = HashSet::new();
+            for step in plan.hold_schedule(seed).steps {
+                let (hold, ticket, expected) = match step {
+                    HoldStep::Ask { hold, ticket, expected, .. } => (hold, ticket, expected),
+                    HoldStep::Settle { expected: Ok(settled), .. } => {
+                        seen[0] += usize::from(settled.found == HoldFound::Waited);
+                        continue;
+                    }
+                    _ => continue,
+                };
+                let (Some(hold), Some(_)) = (hold, ticket) else { continue };
+                let Ok(answer) = expected else {
+                    seen[1] += usize::from(expected == Err(Refusal::NoQueue));
+                    seen[2] += usize::from(expected == Err(Refusal::NothingToWaitFor));
+                    continue;
+                };
+                let has_waited = !waits.insert(hold.id);
+                match answer.queued {
+                    Some(Queued::Waits { ahead, .. }) => {
+                        seen[3] += usize::from(has_waited);
+                        seen[4] += usize::from(ahead > 0);
+                        seen[5] += usize::from(ahead > 1 && has_waited);
+                    }
+                    Some(_) => seen[6] += 1,
+                    None if answer.allowed => seen[7] += usize::from(has_waited),
+                    None => seen[8] += 1,
+                }
+            }
+        }
+        assert!(seen.iter().all(|count| *count > 4), "{seen:?}");
     }
 }

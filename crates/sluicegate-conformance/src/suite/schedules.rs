@@ -80,7 +80,8 @@ pub async fn holds_answer_like_the_model<S: Store>(store: &S) {
 
 /// The same of limits with permits, for which many wait.
 pub async fn queues_answer_like_the_model<S: Store>(store: &S) {
-    let plan = Plan { kinds: Kind::QUEUED.to_vec(), max_policies: 3, ..Plan::default() };
+    let kinds = Kind::QUEUED.to_vec();
+    let plan = Plan { kinds, max_policies: 3, queues: true, ..Plan::default() };
     assert_holds_answer_like_the_model(store, "queues", &plan).await;
 }
 

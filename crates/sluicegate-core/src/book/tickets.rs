@@ -106,8 +106,12 @@ impl Tickets {
                 break;
             }
         }
-        let last = self.ends.iter().rev().find(|(_, id)| Some(*id) != own);
-        waiting.others_end = last.map_or(0, |(until, _)| *until);
+        if waiting.others > 0 {
+            let latest = self.ends.iter().rev().take(Self::LOOKED_THROUGH);
+            let mut latest = latest.filter(|(_, id)| Some(*id) != own);
+            let last = latest.clone().find(|(_, id)| self.is_of(*id, place.identity));
+            waiting.others_end = last.or(latest.next()).map_or(0, |(until, _)| *until);
+        }
         if let Some(record) = own.and_then(|own| self.get(own, now)) {
             (waiting.own, waiting.own_end) = (record.units, record.until);
         }
@@ -123,10 +127,7 @@ impl Tickets {
     /// Whether another ticket of a policy has room in a queue of this length.
     pub(crate) fn has_room(&self, identity: Identity, length: u64, now: u64) -> bool {
         let ended = self.ended(now);
-        let is_of = |id: &&HoldId| {
-            self.records.get(*id).is_some_and(|record| record.place.identity == identity)
-        };
-        let ended = ended.iter().filter(is_of).count();
+        let ended = ended.iter().filter(|id| self.is_of(**id, identity)).count();
         // As many as there may be: no more need to be counted.
         let most = usize::try_from(length).unwrap_or(usize::MAX).saturating_add(ended);
         self.of(identity).take(most).count() < most
@@ -231,6 +232,10 @@ impl Tickets {
         self.line.range(range)
     }
 
+    fn is_of(&self, id: HoldId, identity: Identity) -> bool {
+        self.records.get(&id).is_some_and(|record| record.place.identity == identity)
+    }
+
     fn units_of(&self, id: HoldId) -> u64 {
         self.records.get(&id).map_or(0, |record| record.units.min(MAX_EXACT))
     }
@@ -248,3 +253,91 @@ const SLOT_BYTES: usize = size_of::<(HoldId, TicketRecord)>() + 1;
 const ORDERED_BYTES: usize = 2 * (size_of::<(Place, HoldId)>() + size_of::<(u64, HoldId)>());
 /// How many slots the smallest table has.
 const FEWEST_SLOTS: usize = 3;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const IDENTITY: Identity = Identity::from_bytes([1, 2, 3, 4]);
+
+    fn id(number: u64) -> HoldId {
+        HoldId::from_bytes(u128::from(number).to_be_bytes())
+    }
+
+    /// So many tickets for one unit each, which end one after the other.
+    fn line(count: u64) -> Tickets {
+        let mut tickets = Tickets::default();
+        for number in 1..=count {
+            let place = tickets.last_place(IDENTITY, 0);
+            tickets.put(id(number), TicketRecord { place, until: 1_000 + number, units: 1 });
+        }
+        tickets
+    }
+
+    #[test]
+    fn no_more_is_looked_at_than_shows_that_too_few_are_free_and_never_more_than_a_bound() {
+        let tickets = line(3_000);
+        let plain = Place::behind(IDENTITY, u8::MAX);
+        let waiting = |free| tickets.waiting(free, 1_000, plain, None);
+        for free in [0, 1, 900, 1_023] {
+            assert_eq!(waiting(free).ahead, free + 1, "{free} are free");
+        }
+        // Whoever stands behind the bound is refused, however much is free.
+        assert!(waiting(60_000).ahead > 60_000);
+        let at = |number| tickets.records[&id(number)].place;
+        let ahead = |number| tickets.waiting(60_000, 1_000, at(number), Some(id(number))).ahead;
+        assert_eq!([ahead(1), ahead(2), ahead(1_000)], [0, 1, 999]);
+        assert!(ahead(2_000) > 60_000);
+        assert_eq!([tickets.ahead_of(at(1_000)), tickets.ahead_of(at(2_000))], [999, 1_024]);
+    }
+
+    #[test]
+    fn what_has_ended_is_passed_over_and_removed_a_bounded_number_at_a_time() {
+        let mut tickets = line(200);
+        let plain = Place::behind(IDENTITY, u8::MAX);
+        // All have ended: as many as are looked at don't count.
+        assert_eq!(tickets.waiting(1_000, 5_000, plain, None).others, 200 - 128);
+        assert!(tickets.has_room(IDENTITY, 73, 5_000) && !tickets.has_room(IDENTITY, 72, 5_000));
+        tickets.remove_ended(5_000);
+        assert_eq!(tickets.waiting(1_000, 5_000, plain, None).others, 0);
+        tickets.remove_ended(5_000);
+        assert!(tickets.is_empty() && tickets.last_end() == 0);
+    }
+
+    #[test]
+    fn those_are_called_who_fit_one_after_the_other() {
+        let mut tickets = Tickets::default();
+        for (number, units) in [(1, 2), (2, 3), (3, 1)] {
+            let place = tickets.last_place(IDENTITY, 0);
+            tickets.put(id(number), TicketRecord { place, until: 9, units });
+        }
+        let permits = Permits::new(6, crate::time::Span::SECOND, None).unwrap();
+        let called = |in_flight| tickets.called(&permits, IDENTITY, in_flight, 0);
+        assert_eq!(called(5), []);
+        assert_eq!(called(4), [id(1)]);
+        // Nobody passes the second, though there is enough for the third.
+        assert_eq!(called(2), [id(1)]);
+        assert_eq!(called(0), [id(1), id(2), id(3)]);
+    }
+
+    proptest! {
+        #[test]
+        fn tickets_read_back_from_their_bytes(
+            all in prop::collection::vec((0..9_u64, 0..16_u8, 1..MAX_EXACT, 1..99_u64), 0..9),
+        ) {
+            let mut tickets = Tickets::default();
+            for (number, priority, until, units) in all {
+                let place = tickets.last_place(IDENTITY, priority);
+                tickets.put(id(number), TicketRecord { place, until, units });
+            }
+            prop_assert_eq!(Tickets::read(&tickets.write()), Some(tickets));
+        }
+
+        #[test]
+        fn any_bytes_are_tickets_or_none(bytes in prop::collection::vec(any::<u8>(), 0..99)) {
+            let _ = Tickets::read(&bytes);
+        }
+    }
+}

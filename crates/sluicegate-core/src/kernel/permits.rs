@@ -67,7 +67,7 @@ impl Permits {
     /// The largest number of permits.
     pub const MAX_LIMIT: u64 = 65_536;
 
-    pub(super) fn new(limit: u64, hold: Span, queue: Option<Queue>) -> Result<Self, PolicyError> {
+    pub(crate) fn new(limit: u64, hold: Span, queue: Option<Queue>) -> Result<Self, PolicyError> {
         if limit > Self::MAX_LIMIT {
             return Err(PolicyError::new(
                 "limit",
@@ -89,14 +89,15 @@ impl Permits {
                 format!("{length} is out of range: 1 to {most} can wait"),
             ));
         }
-        let priorities = queue.map_or(1, |queue| queue.priorities);
-        if !(1..=Queue::MAX_PRIORITIES).contains(&priorities) {
+        let count = queue.map_or(1, |queue| queue.priorities);
+        let in_range = Some(count).filter(|count| (1..=Queue::MAX_PRIORITIES).contains(count));
+        let Some(priorities) = in_range.and_then(|count| u8::try_from(count).ok()) else {
             let most = Queue::MAX_PRIORITIES;
             return Err(PolicyError::new(
                 "priorities",
-                format!("{priorities} is out of range: there are 1 to {most} priorities"),
+                format!("{count} is out of range: there are 1 to {most} priorities"),
             ));
-        }
+        };
         let queue = queue.map_or(0, |queue| queue.length);
         Ok(Self { limit, hold: hold.as_micros(), queue, priorities })
     }
@@ -260,9 +261,7 @@ impl SpecFormat for Permits {
                 (None, Some(_)) => return Err(spec.missing("queue M")),
                 (None, None) => None,
                 (Some(length), priorities) => {
-                    // What doesn't fit is out of range, too.
-                    let priorities = u8::try_from(priorities.unwrap_or(1)).unwrap_or(u8::MAX);
-                    Some(Queue { length, priorities })
+                    Some(Queue { length, priorities: priorities.unwrap_or(1) })
                 }
             };
             Ok(Algorithm::Concurrency { permits: spec.count()?, hold, queue })

@@ -88,10 +88,25 @@ if queue then
       if #members < some then break end
       at = at + some
     end
-    for _, member in ipairs(redis.call('ZREVRANGEBYLEX', set, '(' .. by_place, '[' .. by_time, 'LIMIT', 0, 2)) do
-      local ends, name = unpack(TICKET_TIME, member, 2)
-      if w.others_end == 0 and not (hold.waits and name == id) then w.others_end = ends end
+    local last, most = nil, w.others > 0 and TICKETS_LOOKED_THROUGH or 0
+    at = 0
+    while at < most do
+      some = max(2, at)
+      local members = redis.call('ZREVRANGEBYLEX', set, '(' .. by_place, '[' .. by_time, 'LIMIT', at, some)
+      for _, member in ipairs(members) do
+        local ends, name, policy = unpack(TICKET_TIME, member, 2)
+        if not (hold.waits and name == id) then
+          last = last or ends
+          if policy == p.id then
+            last, most = ends, 0
+            break
+          end
+        end
+      end
+      if #members < some then break end
+      at = at + some
     end
+    w.others_end = last or 0
     p.waiting = w
     return w
   end
