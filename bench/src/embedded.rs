@@ -3,6 +3,7 @@
 mod asked;
 mod attack;
 mod floor;
+mod holding;
 mod keys;
 pub mod memory;
 mod parts;
@@ -24,5 +25,6 @@ pub fn measure(session: &mut Session) {
     rival::measure(session);
     asked::measure(session);
     memory::measure(session);
+    holding::measure(session);
     attack::measure(session);
 }

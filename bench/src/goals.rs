@@ -132,6 +132,30 @@ pub const GOALS: &[Goal] = &[
         chart: Chart::Embedded,
     },
     Goal {
+        name: "embedded-permit-take",
+        what: "taking a permit, 100,000 keys, against a token bucket's check, time given",
+        target: 3.0,
+        better: Better::Lower,
+        unit: "ratio to the time of a check",
+        chart: Chart::Embedded,
+    },
+    Goal {
+        name: "embedded-permit-release",
+        what: "releasing a permit, 100,000 keys, against a token bucket's check, time given",
+        target: 3.0,
+        better: Better::Lower,
+        unit: "ratio to the time of a check",
+        chart: Chart::Embedded,
+    },
+    Goal {
+        name: "embedded-permits-p99",
+        what: "99 of 100 operations on 65,536 permits of one key: taken, renewed, released, refused and expired; the worst of these, in processor time of its thread",
+        target: 20.0,
+        better: Better::Lower,
+        unit: "µs",
+        chart: Chart::Embedded,
+    },
+    Goal {
         name: "embedded-reclaim-worst-call",
         what: "the slowest call of the middle one of three runs while a million expired keys are reclaimed beside 100,000 new ones a \
                second, in processor time of its thread",
@@ -168,6 +192,14 @@ pub const GOALS: &[Goal] = &[
     script("redis-ten-policies", "ten token buckets of one subject against one", 3.0),
     script("redis-sliding-window", "sliding window of 60 live slices", 2.0),
     script("redis-sliding-log", "sliding log of 100 live entries", 2.5),
+    script("redis-hold", "token bucket, a check that holds what it takes", 1.6),
+    script(
+        "redis-settle",
+        "token bucket, settling what a check holds, of which a third was used",
+        1.3,
+    ),
+    script("redis-permit-take", "taking a permit with 1,000 in flight", 2.5),
+    script("redis-permit-release", "releasing a permit with 1,000 in flight", 2.5),
     Goal {
         name: "redis-bytes-30",
         what: "MEMORY USAGE of a token bucket whose key has 30 bytes",

@@ -1,5 +1,6 @@
 //! The scripts of the Redis store: processor time of a real server, per decision.
 
+mod holding;
 mod load;
 mod pace;
 mod pipes;
@@ -14,6 +15,7 @@ use sluicegate_testkit::servers::{Reply, Server};
 
 use crate::machine::{pin_process, pin_thread, unpin_thread};
 use crate::measure::{Effort, Measured, Pairs, Session, digits, median};
+use holding::Costs;
 use load::{Answer, Load};
 use pace::Pace;
 use pipes::Pipes;
@@ -42,10 +44,30 @@ pub fn measure(session: &mut Session) {
     session.goal("redis-ten-policies", |effort| bench.ten_policies(effort));
     session.goal("redis-sliding-window", |effort| bench.sliding_window(effort));
     session.goal("redis-sliding-log", |effort| bench.sliding_log(effort));
+    for (measure, names) in [
+        (holding::grants as Holding, ["redis-hold", "redis-settle"]),
+        (holding::permits, ["redis-permit-take", "redis-permit-release"]),
+    ] {
+        if !names.iter().any(|name| session.wants(name)) {
+            continue;
+        }
+        let Bench { server, pipes } = &mut bench;
+        let costs = measure(server, pipes, session.effort);
+        for (name, pick) in
+            names.iter().zip([Costs::hold as fn(&Costs) -> &Measured, Costs::settle])
+        {
+            session.goal(name, |_| match &costs {
+                Ok(costs) => Ok(pick(costs).clone()),
+                Err(error) => anyhow::bail!("{error:#}"),
+            });
+        }
+    }
     session.goal("redis-bytes-30", |_| bench.bytes(30));
     session.goal("redis-bytes-44", |_| bench.bytes(44));
     unpin_thread();
 }
+
+type Holding = fn(&Server, &mut Pipes, Effort) -> Result<Costs>;
 
 /// A server on a processor of its own.
 struct Bench {

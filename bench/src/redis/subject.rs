@@ -12,6 +12,8 @@ use super::load_script;
 pub struct Subject {
     limit: Limit,
     digest: String,
+    maker: Program,
+    /// That of a check.
     program: Vec<u8>,
     key: StoreKey,
     /// Between "tenant:42:user:" and the number.
@@ -45,10 +47,10 @@ impl Subject {
         let limit = Limit::new(name.parse()?, policies)?;
         let digest = load_script(server, Script::get().text())?;
         // The store's own default.
-        let program = Program::new(&limit, Span::from_millis(5_000)?);
-        let program = program.bytes(&limit, &Request::check(b""), |_| 0, None);
+        let maker = Program::new(&limit, Span::from_millis(5_000)?);
+        let program = maker.bytes(&limit, &Request::check(b""), |_| 0, None);
         let key = StoreKey::new(&KeyPrefix::default(), limit.name(), &TimeSource::Store);
-        Ok(Self { limit, digest, program, key, filling: String::new() })
+        Ok(Self { limit, digest, maker, program, key, filling: String::new() })
     }
 
     /// With longer subjects: the whole key then has so many bytes.
@@ -106,6 +108,15 @@ impl Subject {
         };
         let first = if subjects == 1 { 7 } else { 0 };
         Load::new((first..first + subjects).map(command).collect(), answer)
+    }
+
+    /// A request of one subject that is about what it holds, under a limit whose states are all in one key.
+    pub fn command_about_holds(&self, number: usize, request: &Request<'_>) -> Vec<u8> {
+        let program = self.maker.bytes(&self.limit, request, |_| 0, None);
+        let mut holds = Vec::new();
+        self.key.write_holds(self.subject(number).as_bytes(), &mut holds);
+        let key = self.key(number);
+        encode(&[b"EVALSHA", self.digest.as_bytes(), b"2", &key, &holds, &program])
     }
 
     /// The least that could be asked about as many subjects.

@@ -16,9 +16,8 @@
 //! | 2, … | and the numbers of the state as the request left it, after their length, |
 //! | 2, … | and as the request found it; both empty where they are of no use |
 
+mod records;
 pub(crate) mod tickets;
-
-use std::collections::{BTreeSet, HashMap};
 
 use smallvec::SmallVec;
 
@@ -27,21 +26,20 @@ use crate::kernel::permits::{self, Permits, Waiting};
 use crate::kernel::{ID_BYTES, NUMBER_BYTES, Rule};
 use crate::limit::{Identity, Limit, Member};
 use crate::number::MAX_EXACT;
+use records::Records;
 
-use tickets::Tickets;
+use tickets::{NO_TICKETS, Tickets};
 
 /// The records of what is held of one subject under one limit.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Book {
-    records: HashMap<HoldId, HoldRecord>,
-    /// When each record ends.
-    ends: BTreeSet<(u64, HoldId)>,
+    records: Records,
     /// What the records have on the heap themselves.
     bytes: usize,
     /// The units that are held of each policy, and were not settled.
     units: SmallVec<[(Identity, u64); 2]>,
     /// Who waits for permits.
-    pub(crate) tickets: Tickets,
+    tickets: Option<Box<Tickets>>,
 }
 
 /// What one request holds.
@@ -57,7 +55,7 @@ pub struct HoldRecord {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum RecordContent {
     /// What each of those was charged that were charged anything.
-    Live(Vec<HeldUnits>),
+    Live(SmallVec<[HeldUnits; 1]>),
     /// What each of them gave back when the record was settled; `None` for those that were not to.
     Settled(Vec<(Identity, Option<u64>)>),
 }
@@ -75,7 +73,7 @@ pub struct HeldUnits {
     pub flow: Option<(u64, u64)>,
     /// The numbers of the state as the charge left it and as it found it, as they are stored; empty for
     /// none. `None` where they may be many, or are of no use: then a state never counts as unchanged.
-    pub states: Option<(Vec<u8>, Vec<u8>)>,
+    pub states: Option<Box<(Vec<u8>, Vec<u8>)>>,
 }
 
 impl Book {
@@ -94,23 +92,24 @@ impl Book {
     /// The record of an id, if it lives at `now`.
     #[must_use]
     pub fn get(&self, id: HoldId, now: u64) -> Option<&HoldRecord> {
-        self.records.get(&id).filter(|record| record.until > now)
+        self.records.get(id).filter(|record| record.until > now)
     }
 
     /// Whether there is no record.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.records.is_empty() && self.tickets.is_empty()
+        self.records.len() == 0 && self.tickets().is_empty()
     }
 
     /// When the last record or ticket ends, in µs since the epoch; 0 if there is none.
     #[must_use]
     pub fn last_end(&self) -> u64 {
-        self.last_hold().max(self.tickets.last_end())
+        self.last_hold().max(self.tickets().last_end())
     }
 
+    /// When the last record ends.
     fn last_hold(&self) -> u64 {
-        self.ends.last().map_or(0, |(until, _)| *until)
+        self.records.iter().next_back().map_or(0, |(_, record)| record.until)
     }
 
     /// Whether there is room for another record once those are gone that have ended.
@@ -120,7 +119,6 @@ impl Book {
 
     /// Puts a record in the place of the one that has its id, if any has.
     pub(crate) fn put(&mut self, id: HoldId, record: HoldRecord) {
-        let until = record.until;
         self.remove(id);
         self.bytes += record.heap_bytes();
         for (identity, units) in record.units() {
@@ -129,14 +127,12 @@ impl Book {
                 None => self.units.push((identity, units)),
             }
         }
-        self.records.insert(id, record);
-        self.ends.insert((until, id));
+        self.records.add(id, record);
     }
 
     /// Removes the record of an id.
     pub(crate) fn remove(&mut self, id: HoldId) {
-        let Some(record) = self.records.remove(&id) else { return };
-        self.ends.remove(&(record.until, id));
+        let Some(record) = self.records.remove(id) else { return };
         self.bytes -= record.heap_bytes();
         for (identity, units) in record.units() {
             if let Some((_, all)) = self.units.iter_mut().find(|(other, _)| *other == identity) {
@@ -161,30 +157,44 @@ impl Book {
         (cost, new_end): (u64, u64),
     ) -> permits::Balance {
         let (in_flight, passed) = (self.in_flight(identity, now), self.ended(now).count());
-        let with_units = |&(until, id): &(u64, HoldId)| {
-            let units = self.records.get(&id)?.units_of(identity)?.units;
-            Some((until, units))
+        let with_units = |(_, record): (HoldId, &HoldRecord)| {
+            Some((record.until, record.units_of(identity)?.units))
         };
-        let latest = self.ends.iter().rev().take(Self::LOOKED_THROUGH);
-        let last_end = latest.clone().find_map(with_units).map(|(until, _)| until);
-        let last_end = last_end.or(latest.map(|(until, _)| *until).next());
+        let latest = self.records.iter().rev().take(Self::LOOKED_THROUGH);
+        let last_end = latest.filter_map(with_units).next().map(|(until, _)| until);
+        let last_end = last_end.unwrap_or_else(|| self.last_hold());
         let mut excess = permits.excess(in_flight, cost);
-        let looked_at = self.ends.iter().skip(passed).take(Self::LOOKED_THROUGH);
+        let looked_at = self.records.iter().skip(passed).take(Self::LOOKED_THROUGH);
         let ends = looked_at.filter_map(with_units).take_while(|(_, units)| {
             let is_needed = excess > 0;
             excess = excess.saturating_sub(*units);
             is_needed
         });
-        let last_end = last_end.filter(|_| in_flight > 0).unwrap_or(0);
+        let last_end = if in_flight > 0 { last_end } else { 0 };
         let (ends, waiting) = (ends.collect(), Waiting::default());
         permits::Balance { at: now, in_flight, last_end, new_end, ends, waiting }
     }
 
     /// The units in flight of a policy.
-    pub(crate) fn in_flight(&self, identity: Identity, now: u64) -> u64 {
+    fn in_flight(&self, identity: Identity, now: u64) -> u64 {
         let all = self.units.iter().find(|(other, _)| *other == identity);
         let ended = self.ended(now).filter_map(|(_, record)| record.units_of(identity));
         all.map_or(0, |(_, units)| *units) - ended.map(|entry| entry.units).sum::<u64>()
+    }
+
+    /// Who waits for permits.
+    pub(crate) fn tickets(&self) -> &Tickets {
+        self.tickets.as_deref().unwrap_or(&NO_TICKETS)
+    }
+
+    /// Changes who waits for permits.
+    pub(crate) fn change_tickets<T>(&mut self, change: impl FnOnce(&mut Tickets) -> T) -> T {
+        let tickets = self.tickets.get_or_insert_default();
+        let changed = change(tickets);
+        if tickets.is_empty() {
+            self.tickets = None;
+        }
+        changed
     }
 
     /// Those who wait for permits of a policy, and for whom there are enough by now, in their order. For
@@ -192,10 +202,10 @@ impl Book {
     #[must_use]
     pub fn called(&self, member: &Member, now: u64) -> Vec<HoldId> {
         match member.policy().rule() {
-            Rule::Permits(permits) if member.has_queue() && !self.tickets.is_empty() => {
+            Rule::Permits(permits) if member.has_queue() && self.tickets.is_some() => {
                 let identity = member.identity();
                 let in_flight = self.in_flight(identity, now);
-                self.tickets.called(permits, identity, in_flight, now)
+                self.tickets().called(permits, identity, in_flight, now)
             }
             _ => Vec::new(),
         }
@@ -203,35 +213,30 @@ impl Book {
 
     /// The records that have ended, the first of them.
     fn ended(&self, now: u64) -> impl Iterator<Item = (HoldId, &HoldRecord)> {
-        let ends = self.ends.iter().take(Self::ENDED).take_while(move |(until, _)| *until <= now);
-        ends.filter_map(|(_, id)| Some((*id, self.records.get(id)?)))
+        self.records.iter().take(Self::ENDED).take_while(move |(_, record)| record.until <= now)
     }
 
     /// The bytes that it takes on the heap.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
-        self.records.capacity() * SLOT_BYTES
-            + self.records.len() * END_BYTES
+        self.records.heap_bytes()
             + self.bytes
-            + self.tickets.heap_bytes()
+            + self.tickets.as_ref().map_or(0, |it| it.heap_bytes())
     }
 
     /// The bytes that another record or ticket adds to [`Book::heap_bytes`] at most.
     #[must_use]
     pub fn growth_bytes(&self) -> usize {
-        let grows = self.records.len() == self.records.capacity();
-        let slots = if grows { self.records.capacity().max(FEWEST_SLOTS) + 1 } else { 0 };
-        let record = slots * SLOT_BYTES + END_BYTES + Limit::MAX_POLICIES * ENTRY_BYTES;
-        record.max(self.tickets.growth_bytes())
+        let record = self.records.growth_bytes() + Limit::MAX_POLICIES * ENTRY_BYTES;
+        record.max(Tickets::GROWTH_BYTES)
     }
 
     /// Encodes the records.
     pub(crate) fn write(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         push(&mut bytes, self.last_hold());
-        for (until, id) in &self.ends {
-            let Some(record) = self.records.get(id) else { continue };
-            push(&mut bytes, *until);
+        for (id, record) in self.records.iter() {
+            push(&mut bytes, record.until);
             bytes.extend_from_slice(&id.to_bytes());
             record.content.write(&mut bytes);
         }
@@ -253,16 +258,11 @@ impl Book {
     }
 }
 
-/// What a slot of the table of records takes, with the table's own byte,
-const SLOT_BYTES: usize = size_of::<(HoldId, HoldRecord)>() + 1;
-/// an end in its order, with the order's own,
-const END_BYTES: usize = 2 * size_of::<(u64, HoldId)>();
-/// and what a record has of one policy at most.
-const ENTRY_BYTES: usize = size_of::<HeldUnits>() + 2 * MOST_NUMBERS * NUMBER_BYTES;
+/// What a record has of one policy at most.
+const ENTRY_BYTES: usize =
+    size_of::<HeldUnits>() + size_of::<(Vec<u8>, Vec<u8>)>() + 2 * MOST_NUMBERS * NUMBER_BYTES;
 /// The most numbers of a state that is recorded.
 const MOST_NUMBERS: usize = 8;
-/// How many slots the smallest table has.
-const FEWEST_SLOTS: usize = 3;
 
 impl RecordContent {
     fn write(&self, bytes: &mut Vec<u8>) {
@@ -310,7 +310,7 @@ impl RecordContent {
                 [reader.number()?, reader.number()?, reader.number()?, reader.number()?];
             let flow = Some((unit, refill)).filter(|flow| *flow != (0, 0));
             let (left, found) = (reader.text()?, reader.text()?);
-            let states = (!left.is_empty()).then(|| (left.to_vec(), found.to_vec()));
+            let states = (!left.is_empty()).then(|| Box::new((left.to_vec(), found.to_vec())));
             Some(HeldUnits { identity, units, at, flow, states })
         };
         (0..entries).map(entry).collect::<Option<_>>().map(Self::Live)
@@ -336,8 +336,11 @@ impl HoldRecord {
         match &self.content {
             RecordContent::Live(entries) => {
                 let states = entries.iter().flat_map(|entry| &entry.states);
-                let numbers: usize = states.map(|(left, found)| left.len() + found.len()).sum();
-                entries.len() * size_of::<HeldUnits>() + numbers
+                let numbers = states.map(|states| {
+                    size_of_val(&**states) + states.0.capacity() + states.1.capacity()
+                });
+                let spilled = if entries.spilled() { entries.capacity() } else { 0 };
+                spilled * size_of::<HeldUnits>() + numbers.sum::<usize>()
             }
             RecordContent::Settled(entries) => entries.len() * size_of::<(Identity, Option<u64>)>(),
         }

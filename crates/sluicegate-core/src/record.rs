@@ -259,7 +259,8 @@ impl<'v> Record<'v> {
         let mut book =
             entry.map_or_else(|| Some(Book::default()), |entry| Book::read(&entry.body))?;
         if let Some(entry) = self.entry(Book::IDENTITY, Tickets::KIND) {
-            book.tickets = Tickets::read(&entry.body)?;
+            let read = Tickets::read(&entry.body)?;
+            book.change_tickets(|tickets| *tickets = read);
         }
         Some(book)
     }
@@ -284,8 +285,8 @@ impl<'v> Record<'v> {
                 entry.write(&mut value);
             };
             keep(Book::KIND, book.write());
-            if !book.tickets.is_empty() {
-                keep(Tickets::KIND, book.tickets.write());
+            if !book.tickets().is_empty() {
+                keep(Tickets::KIND, book.tickets().write());
             }
         }
         let is_ours = |entry: &Entry<'_>| {

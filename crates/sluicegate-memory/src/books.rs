@@ -2,9 +2,8 @@
 
 use std::iter::Peekable;
 use std::ops::Add as _;
-use std::vec;
 
-use smallvec::SmallVec;
+use smallvec::{IntoIter, SmallVec};
 
 use sluicegate_core::kernel::Now;
 use sluicegate_core::{Book, Request};
@@ -21,13 +20,13 @@ use crate::opened_policy::OpenedPolicy;
 pub(crate) struct Books<'o>(SmallVec<[Option<Entry<'o, BookCell>>; 1]>);
 
 /// The tables that are still to be locked, each with its part, in the order of their numbers.
-pub(crate) type Unlocked<'o> = Peekable<vec::IntoIter<(usize, &'o OpenedPolicy<BookCell>)>>;
+pub(crate) type Unlocked<'o> = Peekable<IntoIter<[(usize, &'o OpenedPolicy<BookCell>); 1]>>;
 
 impl<'o> Books<'o> {
     /// What has to be locked, for these tables.
     pub(crate) fn unlocked(&mut self, tables: &'o [OpenedPolicy<BookCell>]) -> Unlocked<'o> {
         self.0.resize_with(tables.len(), || None);
-        let mut tables: Vec<_> = tables.iter().enumerate().collect();
+        let mut tables: SmallVec<[_; 1]> = tables.iter().enumerate().collect();
         tables.sort_by_key(|(_, table)| table.table.id());
         tables.into_iter().peekable()
     }
@@ -49,7 +48,7 @@ impl<'o> Books<'o> {
     }
 
     /// Takes the books; each has to be [written](Books::write), changed or not.
-    pub(crate) fn take(&mut self) -> Vec<Book> {
+    pub(crate) fn take(&mut self) -> SmallVec<[Book; 1]> {
         self.entries().map(|entry| entry.take().unwrap_or_default()).collect()
     }
 
@@ -63,7 +62,7 @@ impl<'o> Books<'o> {
     }
 
     /// Keeps what changed, puts the rest back, and gives the room that was taken.
-    pub(crate) fn write(&mut self, books: Vec<Book>, changed: u64, now: Now) -> Load {
+    pub(crate) fn write(&mut self, books: SmallVec<[Book; 1]>, changed: u64, now: Now) -> Load {
         let mut kept = Load::NONE;
         for (part, (entry, book)) in self.entries().zip(books).enumerate() {
             if entry.is_found() || changed & (1 << part) != 0 {

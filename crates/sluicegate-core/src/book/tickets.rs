@@ -14,7 +14,7 @@
 //! | 7 | its number among those |
 //! | 7 | the units that it waits for |
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Book, Reader, push};
 use crate::hold::HoldId;
@@ -25,12 +25,16 @@ use crate::number::MAX_EXACT;
 /// The tickets of one subject under one limit.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Tickets {
-    records: HashMap<HoldId, TicketRecord>,
+    records: BTreeMap<HoldId, TicketRecord>,
     /// Who comes first.
     line: BTreeMap<Place, HoldId>,
     /// When each ticket ends.
     ends: BTreeSet<(u64, HoldId)>,
 }
+
+/// None at all.
+pub(crate) static NO_TICKETS: Tickets =
+    Tickets { records: BTreeMap::new(), line: BTreeMap::new(), ends: BTreeSet::new() };
 
 /// One ticket.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -64,6 +68,8 @@ impl Place {
 }
 
 impl Tickets {
+    /// The bytes that another ticket adds to [`Tickets::heap_bytes`] at most.
+    pub(crate) const GROWTH_BYTES: usize = size_of::<Self>() + TICKET_BYTES;
     /// How many tickets are looked through.
     pub(crate) const LOOKED_THROUGH: usize = Book::LOOKED_THROUGH;
     /// The kind of an entry with tickets.
@@ -184,14 +190,7 @@ impl Tickets {
 
     /// The bytes that they take on the heap.
     pub(crate) fn heap_bytes(&self) -> usize {
-        self.records.capacity() * SLOT_BYTES + self.records.len() * ORDERED_BYTES
-    }
-
-    /// The bytes that another ticket adds to that at most.
-    pub(crate) fn growth_bytes(&self) -> usize {
-        let grows = self.records.len() == self.records.capacity();
-        let slots = if grows { self.records.capacity().max(FEWEST_SLOTS) + 1 } else { 0 };
-        slots * SLOT_BYTES + ORDERED_BYTES
+        size_of::<Self>() + self.records.len() * TICKET_BYTES
     }
 
     /// Encodes the tickets.
@@ -247,12 +246,11 @@ impl Tickets {
     }
 }
 
-/// What a slot of the table takes, with the table's own byte,
-const SLOT_BYTES: usize = size_of::<(HoldId, TicketRecord)>() + 1;
-/// and a ticket in both orders, with the orders' own.
-const ORDERED_BYTES: usize = 2 * (size_of::<(Place, HoldId)>() + size_of::<(u64, HoldId)>());
-/// How many slots the smallest table has.
-const FEWEST_SLOTS: usize = 3;
+/// What a ticket takes in the three orders, with the orders' own.
+const TICKET_BYTES: usize = 2
+    * (size_of::<(HoldId, TicketRecord)>()
+        + size_of::<(Place, HoldId)>()
+        + size_of::<(u64, HoldId)>());
 
 #[cfg(test)]
 mod tests {

@@ -42,12 +42,13 @@ pub(super) fn leave(
     books: &mut [Book],
 ) -> u64 {
     let until = now.micros.saturating_add(hold.lasts.as_micros());
-    let mut entries: SmallVec<[Vec<HeldUnits>; 1]> = SmallVec::from_elem(Vec::new(), books.len());
+    let mut entries: SmallVec<[SmallVec<[HeldUnits; 1]>; 1]> =
+        SmallVec::from_elem(SmallVec::new(), books.len());
     for ((charged, member), held) in charged.into_iter().zip(limit.members()).zip(held) {
         let Some(mut charged) = charged else { continue };
-        charged.states = charged.states.and_then(|(_, found)| {
-            let left = numbers_of(held.as_ref()).filter(|left| !left.is_empty())?;
-            Some((left, found))
+        charged.states = charged.states.and_then(|mut states| {
+            states.0 = numbers_of(held.as_ref()).filter(|left| !left.is_empty())?;
+            Some(states)
         });
         entries[member.part()].push(charged);
     }
@@ -106,7 +107,7 @@ pub(super) fn settle(
     for ((member, claim), held) in limit.members().iter().zip(&claims).zip(held.iter_mut()) {
         if claim.is_undone() {
             let states = claim.entry.and_then(|entry| entry.states.as_ref());
-            *held = states.and_then(|(_, found)| state_from(found, member));
+            *held = states.and_then(|states| state_from(&states.1, member));
         }
     }
     drop(claims);
@@ -225,7 +226,7 @@ impl<'b> Claim<'b> {
         let is_permit = matches!(member.policy().rule(), Rule::Permits(_));
         let used = if is_permit { Some(0) } else { used };
         let used = used.filter(|_| live.is_some()).unwrap_or(units);
-        let left = entry.and_then(|entry| entry.states.as_ref()).map(|(left, _)| left);
+        let left = entry.and_then(|entry| entry.states.as_ref()).map(|states| &states.0);
         let is_last = left.is_some() && left == stored;
         Self { entry, units, used, is_last }
     }
@@ -292,7 +293,7 @@ pub(super) fn charged(
             units,
             at: account.judged_at(),
             flow: account.flow(),
-            states: stored.filter(|_| !is_restamped).map(|found| (Vec::new(), found)),
+            states: stored.filter(|_| !is_restamped).map(|found| Box::new((Vec::new(), found))),
         })
     });
     charged.collect()

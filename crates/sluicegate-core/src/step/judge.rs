@@ -134,7 +134,7 @@ impl<'l> Judge<'l> {
             if member.has_queue() {
                 let (place, own) = queueing::place(request, permits, identity, now, book);
                 let free = permits.free(flight.in_flight);
-                flight.waiting = book.tickets.waiting(free, now.micros, place, own);
+                flight.waiting = book.tickets().waiting(free, now.micros, place, own);
             }
             self.accounts[index] = Account::in_flight(permits, flight);
         }

@@ -49,7 +49,7 @@ fn own_ticket<'b>(
     identity: Identity,
     now: Now,
 ) -> Option<&'b TicketRecord> {
-    let own = book.tickets.get(hold.id, now.micros);
+    let own = book.tickets().get(hold.id, now.micros);
     own.filter(|record| record.place.identity == identity)
 }
 
@@ -87,9 +87,9 @@ pub(super) fn queue(
     }
     let place = match own {
         Some(record) => record.place,
-        None if book.tickets.has_room(identity, permits.queue(), now.micros) => {
+        None if book.tickets().has_room(identity, permits.queue(), now.micros) => {
             let priority = ticket.priority.min(permits.priorities() - 1);
-            book.tickets.last_place(identity, priority)
+            book.tickets().last_place(identity, priority)
         }
         None => return Queueing::Full,
     };
@@ -116,15 +116,18 @@ impl Queueing {
             Self::Nothing => (None, 0),
             Self::Full => (Some(Queued::Full), 0),
             Self::Ends { part } => {
-                books[part].tickets.remove_ended(now.micros);
-                books[part].tickets.remove(hold.id);
+                books[part].change_tickets(|tickets| {
+                    tickets.remove_ended(now.micros);
+                    tickets.remove(hold.id);
+                });
                 (None, 1 << part)
             }
             Self::Waits { part, record } => {
-                let tickets = &mut books[part].tickets;
-                tickets.remove_ended(now.micros);
-                tickets.put(hold.id, record);
-                let ahead = tickets.ahead_of(record.place);
+                let ahead = books[part].change_tickets(|tickets| {
+                    tickets.remove_ended(now.micros);
+                    tickets.put(hold.id, record);
+                    tickets.ahead_of(record.place)
+                });
                 (Some(decision.where_it_waits(ticket, ahead)), 1 << part)
             }
         }
@@ -135,10 +138,10 @@ impl Queueing {
 pub(super) fn leave(limit: &Limit, id: HoldId, now: Now, books: &mut [Book]) -> u64 {
     let mut left = 0;
     for member in limit.members().iter().filter(|member| member.has_queue()) {
-        let tickets = &mut books[member.part()].tickets;
-        let record = tickets.get(id, now.micros);
+        let book = &mut books[member.part()];
+        let record = book.tickets().get(id, now.micros);
         if record.is_some_and(|record| record.place.identity == member.identity()) {
-            tickets.remove(id);
+            book.change_tickets(|tickets| tickets.remove(id));
             left |= 1 << member.part();
         }
     }

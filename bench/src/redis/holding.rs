@@ -1,0 +1,111 @@
+//! What is held: grants and permits, beside a token bucket that holds nothing.
+
+use anyhow::Result;
+use sluicegate_core::{Hold, HoldId, Request, Span, Used};
+use sluicegate_testkit::servers::Server;
+
+use super::load::{Answer, Load, draw};
+use super::pipes::Pipes;
+use super::subject::Subject;
+use super::{KEYS, ROOMY, SEGMENT};
+use crate::measure::{Effort, Measured, Pairs};
+
+/// Rounds: each holds a segment of requests, checks as many, and settles what it held.
+const ROUNDS: usize = 40;
+/// Rounds before anything counts, so that the server is done with growing its tables.
+const WARM_UP: usize = 8;
+/// Subjects of permits, and how many of each are in flight.
+const FLIGHTS: usize = 64;
+const IN_FLIGHT: usize = 1_000;
+
+/// What holding and settling cost, each against a check.
+pub struct Costs {
+    hold: Measured,
+    settle: Measured,
+}
+
+impl Costs {
+    pub const fn hold(&self) -> &Measured {
+        &self.hold
+    }
+
+    pub const fn settle(&self) -> &Measured {
+        &self.settle
+    }
+}
+
+/// A token bucket: 100,000 subjects drawn uniformly, a minute each, of which a third was used.
+pub fn grants(server: &Server, pipes: &mut Pipes, effort: Effort) -> Result<Costs> {
+    let bucket = Subject::load(server, "demo", &[ROOMY])?;
+    let held = Subject::load(server, "held", &[ROOMY])?;
+    let checks = bucket.load_of(KEYS, Answer::Allowed);
+    let everyone: Vec<u32> = (0..KEYS as u32).collect();
+    pipes.run(server, &checks, &everyone)?;
+    pipes.run(server, &held.load_of(KEYS, Answer::Allowed), &everyone)?;
+    compare(server, pipes, effort, &Sides { checks, held, cost: 3, used: 1, keys: KEYS })
+}
+
+/// Permits of 64 subjects with 1,000 in flight each, beside token buckets of as many subjects.
+pub fn permits(server: &Server, pipes: &mut Pipes, effort: Effort) -> Result<Costs> {
+    let bucket = Subject::load(server, "demo", &[ROOMY])?;
+    let held = Subject::load(server, "many", &["concurrency 5000 hold 10min"])?;
+    let checks = bucket.load_of(FLIGHTS, Answer::Allowed);
+    let mut ids = Ids(1 << 100);
+    let flights: Vec<u32> =
+        (0..FLIGHTS * IN_FLIGHT).map(|number| (number % FLIGHTS) as u32).collect();
+    let (holds, _) = requests(&held, &flights, 1, 0, &mut ids);
+    let everyone: Vec<u32> = (0..flights.len() as u32).collect();
+    pipes.run(server, &holds, &everyone)?;
+    compare(server, pipes, effort, &Sides { checks, held, cost: 1, used: 0, keys: FLIGHTS })
+}
+
+struct Sides {
+    checks: Load,
+    held: Subject,
+    cost: u64,
+    used: u64,
+    keys: usize,
+}
+
+fn compare(server: &Server, pipes: &mut Pipes, effort: Effort, sides: &Sides) -> Result<Costs> {
+    let draw = draw(sides.keys, SEGMENT * 8);
+    let everyone: Vec<u32> = (0..SEGMENT as u32).collect();
+    let (mut hold, mut settle, mut ids) = (Pairs::default(), Pairs::default(), Ids(1));
+    for round in 0..WARM_UP + effort.count(ROUNDS) {
+        let start = round % 8 * SEGMENT;
+        let keys = &draw[start..start + SEGMENT];
+        let (holds, settlements) = requests(&sides.held, keys, sides.cost, sides.used, &mut ids);
+        let held = pipes.run(server, &holds, &everyone)?;
+        let checked = pipes.run(server, &sides.checks, keys)?;
+        let settled = pipes.run(server, &settlements, &everyone)?;
+        if round >= WARM_UP {
+            hold.add(held, checked);
+            settle.add(settled, checked);
+        }
+    }
+    let unit = "µs of server CPU";
+    Ok(Costs { hold: hold.ratio(unit), settle: settle.ratio(unit) })
+}
+
+/// Ids that nothing else has.
+struct Ids(u128);
+
+/// A request that holds for each of these subjects, and one that settles it.
+fn requests(of: &Subject, keys: &[u32], cost: u64, used: u64, ids: &mut Ids) -> (Load, Load) {
+    let mut holds = Vec::with_capacity(keys.len());
+    let mut settlements = Vec::with_capacity(keys.len());
+    for &key in keys {
+        ids.0 += 1;
+        // Ids as they are made: no two that follow each other look alike.
+        let id = ids.0.wrapping_mul(0x2545_f491_4f6c_dd1d_9e37_79b9_7f4a_7c15);
+        let hold = Hold { id: HoldId::from_bytes(id.to_be_bytes()), lasts: Span::MINUTE };
+        let costs = [cost];
+        let request = Request::check(b"").costs(sluicegate_core::Costs::Each(&costs)).hold(&hold);
+        holds.push(of.command_about_holds(key as usize, &request));
+        let used = [Some(used)];
+        let used = if used[0] == Some(0) { Used::AsCharged } else { Used::Each(&used) };
+        settlements
+            .push(of.command_about_holds(key as usize, &Request::settle(b"", hold.id, used)));
+    }
+    (Load::new(holds, Answer::Allowed), Load::new(settlements, Answer::Allowed))
+}
