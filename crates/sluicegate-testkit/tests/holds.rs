@@ -338,12 +338,11 @@ fn a_long_queue_costs_no_more_to_ask_than_a_short_one() {
     let policy: Policy = "concurrency 2 hold 1min queue 1000".parse().unwrap();
     let mut scripted = Scripted::new(vec![policy], CLOCK);
     let ticket = Ticket { priority: 0, lives: Span::SECOND };
-    let mut ask = |scripted: &mut Scripted, hold: &Hold| {
+    let ask = |scripted: &mut Scripted, hold: &Hold| {
         let request = Request::check(SUBJECT).hold(hold).waiting(&ticket);
-        let (decision, before) =
-            (scripted.calls(), scripted.instructions(|it| it.ask(START, &request)));
-        let calls = scripted.calls() - decision;
-        (before.0.unwrap(), calls, before.1)
+        let before = scripted.calls();
+        let (decision, instructions) = scripted.instructions(|it| it.ask(START, &request));
+        (decision.unwrap(), scripted.calls() - before, instructions)
     };
     let holds: Vec<Hold> = (0..402).map(|_| Hold { id: new_id(), lasts: Span::MINUTE }).collect();
     let (mut costs, mut steps) = (Vec::new(), Vec::new());
@@ -363,6 +362,5 @@ fn a_long_queue_costs_no_more_to_ask_than_a_short_one() {
     let released = scripted.calls() - before;
     let (decision, taken, _) = ask(&mut scripted, &holds[2]);
     assert!(decision.is_allowed());
-    println!("commands: enter {}, again {again}, release {released}, take {taken}", costs[10]);
     assert!(released <= 25 && taken <= 25, "{released} to release, {taken} to take");
 }
