@@ -22,6 +22,7 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod body;
 mod denied;
 mod denied_response;
 mod middleware;
@@ -29,8 +30,9 @@ mod response;
 mod service;
 mod view;
 
+pub use body::LimitBody;
 pub use denied::Denied;
 pub use middleware::LimitMiddleware;
 pub use service::LimitService;
 
-pub use sluicegate::middleware::{Charge, ResponseView};
+pub use sluicegate::middleware::{BodyEnd, Charge, InFlight, ResponseView, Served};

@@ -11,6 +11,7 @@ use actix_web::{Error, HttpResponse};
 use sluicegate::middleware::{Middleware, builder_methods};
 use sluicegate::{Denied, Gate};
 
+use crate::body::LimitBody;
 use crate::denied_response::DeniedResponse;
 use crate::service::LimitService;
 
@@ -57,7 +58,7 @@ where
     S: Service<ServiceRequest, Response = ServiceResponse<B>, Error = Error> + 'static,
     B: MessageBody + 'static,
 {
-    type Response = ServiceResponse<EitherBody<B>>;
+    type Response = ServiceResponse<EitherBody<LimitBody<B>>>;
     type Error = Error;
     type Transform = LimitService<S>;
     type InitError = ();

@@ -5,11 +5,12 @@ use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 
-use actix_web::Error;
 use actix_web::body::{EitherBody, MessageBody};
 use actix_web::dev::{Service, ServiceRequest, ServiceResponse, forward_ready};
+use actix_web::{Error, HttpMessage as _};
 use sluicegate::middleware::{Admission, Middleware, Refusal};
 
+use crate::body::LimitBody;
 use crate::denied_response::DeniedResponse;
 use crate::response::{response_of, write};
 use crate::view::{Answer, View};
@@ -36,7 +37,7 @@ where
     S: Service<ServiceRequest, Response = ServiceResponse<B>, Error = Error> + 'static,
     B: MessageBody + 'static,
 {
-    type Response = ServiceResponse<EitherBody<B>>;
+    type Response = ServiceResponse<EitherBody<LimitBody<B>>>;
     type Error = Error;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Error>>>>;
 
@@ -57,23 +58,31 @@ where
 async fn served<S, B>(
     inner: &S,
     request: ServiceRequest,
-    admission: Admission,
-) -> Result<ServiceResponse<EitherBody<B>>, Error>
+    mut admission: Admission,
+) -> Result<ServiceResponse<EitherBody<LimitBody<B>>>, Error>
 where
     S: Service<ServiceRequest, Response = ServiceResponse<B>, Error = Error>,
 {
+    if let Some(in_flight) = admission.in_flight() {
+        request.extensions_mut().insert(in_flight.clone());
+    }
     let answer = admission.run(|| inner.call(request)).await;
+    let mut tail = admission.tail(&Answer(&answer));
+    if answer.is_err() {
+        // Its response is made outside.
+        tail.failed();
+    }
     let fields = admission.settle(&Answer(&answer)).await;
     let mut response = answer?;
     write(fields, response.headers_mut());
-    Ok(response.map_into_left_body())
+    Ok(response.map_body(|_, body| LimitBody::new(body, tail)).map_into_left_body())
 }
 
 fn refused<B>(
     refusal: &Refusal,
     request: ServiceRequest,
     denied: Option<&DeniedResponse>,
-) -> ServiceResponse<EitherBody<B>> {
+) -> ServiceResponse<EitherBody<LimitBody<B>>> {
     let standard = response_of(refusal.response(&View::new(request.request())));
     let response = match denied {
         Some(denied) => denied(refusal.denied(), standard),

@@ -16,10 +16,11 @@ use sluicegate_core::{Algorithm, Policy, PolicyError, Queue, Start, Strategy, Wi
 use crate::dice::Dice;
 
 use account::unknown;
-pub(crate) use account::{Account, Patience, Report, Verdict};
+pub(crate) use account::{Account, Patience, Report, Unused, Verdict};
 pub use account::{Refusal, Retry};
 pub(crate) use permits::Permits;
 use random::{calendar, largest, length, micros, rate, units};
+pub(crate) use slots::Place;
 
 /// The algorithms.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -70,6 +71,16 @@ impl Kind {
         Self::Concurrency,
         Self::TokenBucket,
         Self::FixedWindow,
+    ];
+
+    /// Those that can be reserved ahead.
+    pub const RESERVABLE: [Self; 6] = [
+        Self::TokenBucket,
+        Self::Gcra,
+        Self::LeakyBucket,
+        Self::Shaper,
+        Self::Smooth,
+        Self::WarmUp,
     ];
 
     /// All of them.

@@ -6,9 +6,9 @@ use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use sluicegate_core::{
-    Action, Answer, Book, Clock as _, Costs, Decision, Error, Held, Identity, Limit, ManualClock,
-    Member, Now, OpenOptions, OpenedLimit, Operation, Policy, Request, Step, Store, StoreId,
-    TimeSource, step_with_books,
+    Action, Answer, Ban, Book, Clock as _, Costs, Decision, Error, Held, Identity, Limit,
+    ManualClock, Member, Now, OpenOptions, OpenedLimit, Operation, Policy, Request, Step, Store,
+    StoreId, TimeSource, step_with_books,
 };
 
 use crate::reference::Clock;
@@ -46,7 +46,14 @@ impl Kernels {
     /// # Panics
     /// When the policies can't be one limit.
     pub fn set_policies(&mut self, policies: Vec<Policy>) {
-        self.limit = limit_of(policies);
+        self.limit = limit_of(policies).banning(self.limit.ban(0).copied());
+    }
+
+    /// The same store, whose limit bans keys that are denied too often.
+    #[must_use]
+    pub fn banning(mut self, ban: Option<Ban>) -> Self {
+        self.limit = self.limit.banning(ban);
+        self
     }
 
     /// The policies as a limit.
@@ -151,7 +158,9 @@ impl<K: Eq + Hash, F: Fn(usize) -> K> Shelf<'_, K, F> {
     fn write(&mut self, books: Vec<Book>, step: &Step) {
         for (part, book) in books.into_iter().enumerate() {
             if step.forgets() {
-                self.books.remove(&(self.key)(part));
+                if let Some(kept) = self.books.get_mut(&(self.key)(part)) {
+                    kept.forget_holds();
+                }
             } else if step.books & (1 << part) != 0 {
                 self.books.insert((self.key)(part), book);
             }

@@ -7,26 +7,37 @@
 //! it contradicts itself.
 
 mod answer;
+mod bans;
 mod compare;
 mod holding;
 mod leasing;
+mod line;
+mod once;
 mod operation;
 mod queueing;
 mod target;
 
 pub use crate::algorithms::{Refusal, Retry};
 pub use answer::{Answer, PolicyAnswer};
+pub use bans::Banned;
 pub use compare::{differences, settlement_differences};
 pub use holding::Settlement;
 pub use leasing::{Leasing, Outstanding};
+pub use line::Reserved;
+pub use once::Repeat;
 pub use operation::{Clock, Costs, Operation};
 
 use std::collections::HashMap;
 
-use sluicegate_core::{Algorithm, DeniedCharge, Enforcement, Hold, MAX_EXACT, Policy, Ticket};
+use sluicegate_core::{
+    Algorithm, Ban, DeniedCharge, Enforcement, Hold, MAX_EXACT, Policy, Queued, Ticket,
+};
 
 use crate::algorithms::{self, Account, Patience, Report, Verdict};
+use bans::Bans;
 use holding::Holds;
+use line::Line;
+use once::Known;
 use queueing::{Asker, Waiter};
 
 /// A limit with the state of all its keys.
@@ -37,10 +48,14 @@ pub struct Model {
     keys: HashMap<Vec<u8>, HashMap<String, Box<dyn Account>>>,
     holds: Holds,
     waiters: Vec<Waiter>,
+    known: Known,
+    ban: Option<Ban>,
+    bans: Bans,
+    line: Line,
 }
 
 /// A policy with the name it has inside its limit, which is the identity of its state.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 struct Named {
     name: String,
     policy: Policy,
@@ -54,6 +69,8 @@ struct Seat<'a> {
     units: u64,
     /// The units that it was charged, but not for a denial.
     taken: u64,
+    /// The slot in which they are held.
+    slot: Option<u64>,
     restamped: bool,
     verdict: Verdict,
 }
@@ -84,6 +101,10 @@ impl Model {
             keys: HashMap::new(),
             holds: Holds::default(),
             waiters: Vec::new(),
+            known: Known::new(),
+            ban: None,
+            bans: Bans::default(),
+            line: Line::default(),
         }
     }
 
@@ -176,11 +197,14 @@ impl Model {
         if matches!(operation, Operation::Reserve { .. }) && !self.is_bookable() {
             return Err(Refusal::NotReservable);
         }
-        if hold.is_some_and(|hold| self.has_hold(now_us, key, hold.id)) {
-            return Err(Refusal::IdInUse);
-        }
         if hold.is_none() && self.needs_hold(operation) {
             return Err(Refusal::NeedsHold);
+        }
+        if let Some(refused) = self.refused_by_ban(now_us, key, operation) {
+            return Ok(refused);
+        }
+        if hold.is_some_and(|hold| self.has_hold(now_us, key, hold.id)) {
+            return Err(Refusal::IdInUse);
         }
         let mut seats = self.seats(now_us, key, operation)?;
         if *operation != Operation::Reset {
@@ -241,6 +265,7 @@ impl Model {
                 }
                 Outcome::ALLOWED
             }
+            Operation::Ban { .. } | Operation::LiftBan => Outcome::ALLOWED,
         };
         let verdict = (answer.allowed, answer.retry);
         let asked = asker.map(|asker| self.after_asking(now_us, key, asker, &seats, verdict));
@@ -254,8 +279,15 @@ impl Model {
                 seat.account.set_line(ahead, behind, own);
             }
         }
-        let policies = seats.iter().map(report).collect::<Result<_, _>>()?;
+        let waits = matches!(queued, Some(Queued::Waits { .. }));
+        let (denials, ban, ban_restamped) =
+            self.count_denial((now_us, key), operation, answer.allowed || waits, &seats);
+        let restamped = ban_restamped || seats.iter().any(|seat| seat.restamped);
         let hold = hold.filter(|_| answer.allowed);
+        if let Some(hold) = hold {
+            holding::hold(&mut seats, now_us, hold)?;
+        }
+        let policies = seats.iter().map(report).collect::<Result<_, _>>()?;
         let stored = self.keys.get(key);
         let held = hold.and_then(|hold| holding::record(stored, now_us, hold, &seats));
         let holds = held.is_some();
@@ -263,6 +295,9 @@ impl Model {
             let accounts =
                 seats.into_iter().map(|seat| (seat.named.name.clone(), seat.account)).collect();
             self.keys.insert(key.to_vec(), accounts);
+            if let Some(denials) = denials {
+                self.bans.insert(key.to_vec(), denials);
+            }
         }
         if let Some((hold, held)) = hold.zip(held) {
             self.holds.insert((key.to_vec(), hold.id), held);
@@ -271,16 +306,23 @@ impl Model {
         if *operation == Operation::Reset {
             self.holds.retain(|(holder, _), _| holder != key);
             self.waiters.retain(|waiter| waiter.key != key);
+            self.leave_line(key);
         }
         Ok(Answer {
             allowed: answer.allowed,
             binding: answer.binding,
             wait_us: answer.wait_us,
-            retry: answer.retry,
+            retry: match ban {
+                Some(ban) if !answer.allowed => answer.retry.max(Retry::After(ban.ends_in_us)),
+                _ => answer.retry,
+            },
             granted: answer.granted,
             lease,
             holds,
             queued,
+            repeat: Repeat::No,
+            ban,
+            restamped,
             policies,
         })
     }
@@ -299,7 +341,16 @@ impl Model {
             let (account, restamped) = self.account(now_us, key, named, operation)?;
             let at = account.newest().map_or(now_us, |newest| newest.max(now_us));
             let units = operation.units_for(index, named.policy.cost().get());
-            Ok(Seat { named, account, at, units, taken: 0, restamped, verdict: Verdict::ADMITTED })
+            Ok(Seat {
+                named,
+                account,
+                at,
+                units,
+                taken: 0,
+                slot: None,
+                restamped,
+                verdict: Verdict::ADMITTED,
+            })
         };
         self.policies.iter().enumerate().map(seat).collect()
     }

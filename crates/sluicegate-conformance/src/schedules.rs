@@ -20,19 +20,24 @@
 //! });
 //! ```
 
+mod bans;
 mod holds;
+mod ids;
 mod leases;
+mod lines;
 mod policies;
 mod requests;
 
 pub use crate::algorithms::{Kind, Numbers};
 pub use crate::dice::Dice;
+pub use bans::random_ban;
 pub use holds::{HoldSchedule, HoldStep, Settling};
+pub use lines::{LineSchedule, LineStep};
 pub use policies::{random_policies, random_policy, renumber};
 
 use std::fmt;
 
-use sluicegate_core::Policy;
+use sluicegate_core::{Ban, Policy};
 
 use crate::reference::{Answer, Clock, Leasing, Model, Operation, Refusal};
 use leases::Holders;
@@ -59,6 +64,8 @@ pub struct Plan {
     pub leases: Leases,
     /// Whether the first policy has few permits, for which many wait. Of schedules with holds.
     pub queues: bool,
+    /// Whether keys are banned that are denied too often; not where anybody leases.
+    pub bans: bool,
 }
 
 /// Whether requests come from holders of leases, and what the store makes of that.
@@ -86,6 +93,7 @@ impl Default for Plan {
             all_operations: true,
             leases: Leases::None,
             queues: false,
+            bans: false,
         }
     }
 }
@@ -99,6 +107,8 @@ pub struct Schedule {
     pub clock: Clock,
     /// The limit's policies at first.
     pub policies: Vec<Policy>,
+    /// When it bans a key.
+    pub ban: Option<Ban>,
     /// What happens, in order.
     pub steps: Vec<Step>,
 }
@@ -138,7 +148,8 @@ impl Plan {
         if let Some(holders) = &mut holders {
             policies = holders.leasable(&mut dice, policies);
         }
-        let mut model = Model::with_clock(policies.clone(), self.clock);
+        let ban = self.ban(&mut dice);
+        let mut model = Model::with_clock(policies.clone(), self.clock).banning(ban);
         let mut walk = Walk::new(self, &mut dice, &policies);
         let mut current = policies.clone();
         let mut steps = Vec::with_capacity(self.steps);
@@ -154,6 +165,7 @@ impl Plan {
                 continue;
             }
             let end = holders.as_ref().and_then(|holders| holders.end(&mut dice, &model));
+            let end = end.or_else(|| bans::edge(&mut dice, &model));
             let (now_us, key, operation) = walk.next(&mut dice, &current, end);
             let leasing = holders
                 .as_mut()
@@ -178,11 +190,16 @@ impl Plan {
             let leasing = leasing.map(Box::new);
             steps.push(Step::Request(Request { now_us, key, operation, leasing, expected }));
         }
-        Schedule { seed, clock: self.clock, policies, steps }
+        Schedule { seed, clock: self.clock, policies, ban, steps }
     }
 }
 
 impl Plan {
+    /// When keys are banned, if any are.
+    fn ban(&self, dice: &mut Dice) -> Option<Ban> {
+        self.bans.then(|| random_ban(dice))
+    }
+
     fn kinds(&self) -> Vec<Kind> {
         let may_be = |kind: &&Kind| self.leases == Leases::None || kind.is_leasable();
         self.kinds.iter().filter(may_be).copied().collect()
@@ -198,6 +215,9 @@ impl fmt::Display for Schedule {
         };
         write!(f, "seed {}, {:?}: ", self.seed, self.clock)?;
         show(f, &self.policies)?;
+        if let Some(ban) = &self.ban {
+            writeln!(f, "ban {ban}")?;
+        }
         for (index, step) in self.steps.iter().enumerate() {
             write!(f, "{index}: ")?;
             match step {
@@ -209,10 +229,13 @@ impl fmt::Display for Schedule {
                     }
                     match expected {
                         Err(refusal) => writeln!(f, "-> {refusal:?}")?,
-                        Ok(Answer { allowed, wait_us, retry, policies, lease, .. }) => {
+                        Ok(Answer { allowed, wait_us, retry, policies, lease, ban, .. }) => {
                             let left: Vec<_> =
                                 policies.iter().map(|policy| policy.remaining).collect();
                             write!(f, "-> {allowed} wait {wait_us} {retry:?} remaining {left:?}")?;
+                            if let Some(ban) = ban {
+                                write!(f, " {ban:?}")?;
+                            }
                             match lease {
                                 Some(lease) => writeln!(f, " {lease:?}")?,
                                 None => writeln!(f)?,
@@ -345,6 +368,36 @@ mod tests {
         for count in [steps_back, far_back, idle, errors, restamped] {
             assert!(count > 40, "{:?}", [steps_back, far_back, idle, errors, restamped]);
         }
+    }
+
+    /// What the schedules with bans are for.
+    #[test]
+    fn schedules_reach_every_kind_of_ban() {
+        let mut seen = [0; 6];
+        for seed in 0..200 {
+            let clock = if seed % 2 == 0 {
+                Clock::Injected
+            } else {
+                Clock::Own { max_clock_back_us: 5_000_000 }
+            };
+            let plan = Plan { bans: true, max_policies: 3, clock, ..Plan::default() };
+            let schedule = plan.schedule(seed);
+            let ban = schedule.ban.unwrap();
+            for step in &schedule.steps {
+                let Step::Request(request) = step else { continue };
+                let Ok(answer) = &request.expected else { continue };
+                let by_hand = matches!(request.operation, Operation::Ban { .. });
+                let Some(banned) = answer.ban else { continue };
+                let is_first = banned.ends_in_us == ban.lasts().as_micros();
+                seen[0] += usize::from(banned.begins && !by_hand && is_first);
+                seen[1] += usize::from(banned.begins && !by_hand && !is_first);
+                seen[2] += usize::from(by_hand);
+                seen[3] += usize::from(!banned.begins);
+                seen[4] += usize::from(!banned.begins && answer.restamped);
+                seen[5] += usize::from(banned.begins && answer.retry == Retry::Never);
+            }
+        }
+        assert!(seen.iter().all(|count| *count > 4), "{seen:?}");
     }
 
     /// What the schedules with leases are for.

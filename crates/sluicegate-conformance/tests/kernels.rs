@@ -8,7 +8,7 @@ use sluicegate_conformance::schedules::{Dice, Kind, Leases, Plan, Schedule, Step
 use sluicegate_core::{Costs, Decision, Error, Limit, Policy, Request};
 
 fn assert_kernels_answer_like_the_model(schedule: &Schedule) {
-    let mut kernels = Kernels::new(schedule.policies.clone(), schedule.clock);
+    let mut kernels = Kernels::new(schedule.policies.clone(), schedule.clock).banning(schedule.ban);
     for (index, step) in schedule.steps.iter().enumerate() {
         match step {
             Step::SetPolicies(policies) => kernels.set_policies(policies.clone()),
@@ -36,6 +36,23 @@ fn assert_kernels_answer_like_the_model(schedule: &Schedule) {
             }
         }
     }
+}
+
+#[test]
+fn bans_under_injected_time() {
+    let plan = Plan { bans: true, max_policies: 3, ..Plan::default() };
+    each("kernels bans", 600, |seed| {
+        assert_kernels_answer_like_the_model(&plan.schedule(seed));
+    });
+}
+
+#[test]
+fn bans_under_a_clock_of_the_stores_own() {
+    let clock = Clock::Own { max_clock_back_us: 5_000_000 };
+    let plan = Plan { bans: true, max_policies: 3, clock, ..Plan::default() };
+    each("kernels bans own clock", 600, |seed| {
+        assert_kernels_answer_like_the_model(&plan.schedule(seed));
+    });
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! The records of what is held of one subject, and their stored format.
+//! The records of what is held of one subject, and their stored format; and beside them what is remembered
+//! of requests that had an id, and who waits.
 //!
 //! | bytes | a book |
 //! | --- | --- |
@@ -12,7 +13,7 @@
 //! | 1 | whether it was settled |
 //! | 1 | policies that follow |
 //! | 4 | each: its identity; of a settled record 7 bytes more: what was given back, or 2^53 for nothing that was to be |
-//! | 28 | of a live one: units, their time of judgement, and a bucket's unit and refill |
+//! | 35 | of a live one: units, their time of judgement, a bucket's unit and refill, and the tag of the slot they are in, or 2^53 for none |
 //! | 2, … | and the numbers of the state as the request left it, after their length, |
 //! | 2, … | and as the request found it; both empty where they are of no use |
 
@@ -21,16 +22,20 @@ pub(crate) mod tickets;
 
 use smallvec::SmallVec;
 
+use crate::ban::{Ban, BanState};
+use crate::decision::Decision;
 use crate::hold::HoldId;
 use crate::kernel::permits::{self, Permits, Waiting};
 use crate::kernel::{ID_BYTES, NUMBER_BYTES, Rule};
 use crate::limit::{Identity, Limit, Member};
+use crate::line::{Line, Place};
 use crate::number::MAX_EXACT;
+use crate::repeats::Repeats;
 use records::Records;
-
 use tickets::{NO_TICKETS, Tickets};
 
-/// The records of what is held of one subject under one limit.
+/// The records of what is held of one subject under one limit, of its requests that had an id, and who waits
+/// in its line and for permits.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Book {
     records: Records,
@@ -38,8 +43,21 @@ pub struct Book {
     bytes: usize,
     /// The units that are held of each policy, and were not settled.
     units: SmallVec<[(Identity, u64); 2]>,
+    pub(crate) repeats: Repeats,
+    /// The subject's denials and bans.
+    ban: Option<Box<BanEntry>>,
+    /// Kept beside them, in an entry of its own.
+    pub(crate) line: Line,
     /// Who waits for permits.
     tickets: Option<Box<Tickets>>,
+}
+
+/// What is known of a subject's denials and bans.
+#[derive(Clone, Debug, Eq, PartialEq)]
+struct BanEntry {
+    state: BanState,
+    /// Until when that is of use.
+    until: u64,
 }
 
 /// What one request holds.
@@ -71,6 +89,9 @@ pub struct HeldUnits {
     pub at: u64,
     /// What a unit came to then, in ticks, and how many ticks flow back in a µs; of a bucket alone.
     pub flow: Option<(u64, u64)>,
+    /// The tag of the [slot](crate::kernel::Bound) that the units are in; of a bucket alone, and `None`
+    /// if they found no place in any.
+    pub slot: Option<u64>,
     /// The numbers of the state as the charge left it and as it found it, as they are stored; empty for
     /// none. `None` where they may be many, or are of no use: then a state never counts as unchanged.
     pub states: Option<Box<(Vec<u8>, Vec<u8>)>>,
@@ -95,21 +116,77 @@ impl Book {
         self.records.get(id).filter(|record| record.until > now)
     }
 
-    /// Whether there is no record.
+    /// A book that has no record, but one turn to be taken.
+    #[must_use]
+    pub fn of_turn(turn: Place) -> Self {
+        Self { line: Line::of_turn(turn), ..Self::default() }
+    }
+
+    /// Whether there is no record, nobody was denied or banned, nobody is in line, and nobody waits for
+    /// permits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.records.len() == 0 && self.tickets().is_empty()
+        !self.has_records()
+            && self.ban.is_none()
+            && self.repeats.is_empty()
+            && self.line.is_empty()
+            && self.tickets.is_none()
     }
 
-    /// When the last record or ticket ends, in µs since the epoch; 0 if there is none.
+    /// Whether any request is known by its id.
+    #[must_use]
+    pub fn has_repeats(&self) -> bool {
+        !self.repeats.is_empty()
+    }
+
+    /// Whether anything is held.
+    pub(crate) fn has_records(&self) -> bool {
+        self.records.len() > 0
+    }
+
+    /// When the last of it ends, in µs since the epoch; 0 if there is nothing.
     #[must_use]
     pub fn last_end(&self) -> u64 {
-        self.last_hold().max(self.tickets().last_end())
+        let ban = self.ban.as_ref().map_or(0, |ban| ban.until);
+        // An instant is somebody's until it has passed.
+        let passed = if self.line.is_empty() { 0 } else { self.line.last_instant() + 1 };
+        let ends = [ban, self.repeats.last_end(), passed, self.tickets().last_end()];
+        ends.into_iter().fold(self.last_record_end(), u64::max)
     }
 
-    /// When the last record ends.
-    fn last_hold(&self) -> u64 {
+    fn last_record_end(&self) -> u64 {
         self.records.iter().next_back().map_or(0, |(_, record)| record.until)
+    }
+
+    /// A book without records, of a subject with these denials and bans. For stores that keep those by
+    /// themselves.
+    #[must_use]
+    pub fn of_ban(state: Option<BanState>) -> Self {
+        let entry = |state: BanState| BanEntry { until: state.until, state };
+        Self { ban: state.map(entry).map(Box::new), ..Self::default() }
+    }
+
+    pub(crate) fn with_ban(self, state: Option<BanState>) -> Self {
+        Self { ban: Self::of_ban(state).ban, ..self }
+    }
+
+    /// The subject's denials and bans, if there were any.
+    #[must_use]
+    pub fn ban(&self) -> Option<BanState> {
+        self.ban.as_ref().map(|ban| ban.state)
+    }
+
+    /// Sets the denials and bans of the subject.
+    pub(crate) fn set_ban(&mut self, state: Option<BanState>, ban: &Ban) {
+        let entry = |state: BanState| BanEntry { until: state.useful_until(ban), state };
+        self.ban = state.map(entry).map(Box::new);
+    }
+
+    /// Forgets what is held, and denials and bans, as a reset does: the ids of requests stay. Gives whether
+    /// there was anything.
+    pub fn forget_holds(&mut self) -> bool {
+        let forgotten = Self { repeats: std::mem::take(&mut self.repeats), ..Self::default() };
+        !std::mem::replace(self, forgotten).is_empty()
     }
 
     /// Whether there is room for another record once those are gone that have ended.
@@ -162,7 +239,7 @@ impl Book {
         };
         let latest = self.records.iter().rev().take(Self::LOOKED_THROUGH);
         let last_end = latest.filter_map(with_units).next().map(|(until, _)| until);
-        let last_end = last_end.unwrap_or_else(|| self.last_hold());
+        let last_end = last_end.unwrap_or_else(|| self.last_record_end());
         let mut excess = permits.excess(in_flight, cost);
         let looked_at = self.records.iter().skip(passed).take(Self::LOOKED_THROUGH);
         let ends = looked_at.filter_map(with_units).take_while(|(_, units)| {
@@ -185,6 +262,11 @@ impl Book {
     /// Who waits for permits.
     pub(crate) fn tickets(&self) -> &Tickets {
         self.tickets.as_deref().unwrap_or(&NO_TICKETS)
+    }
+
+    /// Sets who waits for permits.
+    pub(crate) fn set_tickets(&mut self, tickets: Tickets) {
+        self.tickets = Some(tickets).filter(|tickets| !tickets.is_empty()).map(Box::new);
     }
 
     /// Changes who waits for permits.
@@ -219,22 +301,37 @@ impl Book {
     /// The bytes that it takes on the heap.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
-        self.records.heap_bytes()
-            + self.bytes
-            + self.tickets.as_ref().map_or(0, |it| it.heap_bytes())
+        let ban = if self.ban.is_some() { size_of::<BanEntry>() } else { 0 };
+        let tickets = self.tickets.as_ref().map_or(0, |tickets| tickets.heap_bytes());
+        let beside = ban + self.repeats.heap_bytes() + self.line.heap_bytes() + tickets;
+        self.records.heap_bytes() + self.bytes + beside
     }
 
-    /// The bytes that another record or ticket adds to [`Book::heap_bytes`] at most.
+    /// The bytes that another record of each sort, or a ticket in the place of what is held, and a denial add
+    /// to [`Book::heap_bytes`] at most.
     #[must_use]
     pub fn growth_bytes(&self) -> usize {
-        let record = self.records.growth_bytes() + Limit::MAX_POLICIES * ENTRY_BYTES;
-        record.max(Tickets::GROWTH_BYTES)
+        let hold = self.records.growth_bytes() + Limit::MAX_POLICIES * ENTRY_BYTES;
+        let repeat = self.repeats.growth_bytes(Decision::kept_bytes(Limit::MAX_POLICIES));
+        hold.max(Tickets::GROWTH_BYTES) + repeat + self.denial_bytes()
     }
 
-    /// Encodes the records.
+    /// The bytes that another place in line adds to [`Book::heap_bytes`] at most.
+    #[must_use]
+    pub const fn line_growth_bytes() -> usize {
+        Line::growth_bytes()
+    }
+
+    /// The bytes that a denial adds to [`Book::heap_bytes`] at most.
+    #[must_use]
+    pub fn denial_bytes(&self) -> usize {
+        if self.ban.is_none() { size_of::<BanEntry>() } else { 0 }
+    }
+
+    /// Encodes the records of what is held.
     pub(crate) fn write(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
-        push(&mut bytes, self.last_hold());
+        push(&mut bytes, self.last_record_end());
         for (id, record) in self.records.iter() {
             push(&mut bytes, record.until);
             bytes.extend_from_slice(&id.to_bytes());
@@ -243,7 +340,7 @@ impl Book {
         bytes
     }
 
-    /// Decodes records; `None` if they make no sense.
+    /// Decodes records of what is held; `None` if they make no sense.
     pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
         let mut reader = Reader(bytes);
         let _last = reader.number()?;
@@ -272,7 +369,8 @@ impl RecordContent {
                 for entry in entries {
                     bytes.extend_from_slice(&entry.identity.to_bytes());
                     let (unit, refill) = entry.flow.unwrap_or_default();
-                    for number in [entry.units, entry.at, unit, refill] {
+                    let slot = entry.slot.unwrap_or(NOTHING);
+                    for number in [entry.units, entry.at, unit, refill, slot] {
                         push(bytes, number);
                     }
                     let (left, found) =
@@ -309,9 +407,10 @@ impl RecordContent {
             let [units, at, unit, refill] =
                 [reader.number()?, reader.number()?, reader.number()?, reader.number()?];
             let flow = Some((unit, refill)).filter(|flow| *flow != (0, 0));
+            let slot = Some(reader.whole()?).filter(|slot| *slot <= MAX_EXACT);
             let (left, found) = (reader.text()?, reader.text()?);
             let states = (!left.is_empty()).then(|| Box::new((left.to_vec(), found.to_vec())));
-            Some(HeldUnits { identity, units, at, flow, states })
+            Some(HeldUnits { identity, units, at, flow, slot, states })
         };
         (0..entries).map(entry).collect::<Option<_>>().map(Self::Live)
     }
@@ -354,6 +453,14 @@ impl HoldRecord {
         }
     }
 
+    /// The same, to change it.
+    pub(crate) fn units_mut(&mut self, identity: Identity) -> Option<&mut HeldUnits> {
+        match &mut self.content {
+            RecordContent::Live(entries) => entries.iter_mut().find(|it| it.identity == identity),
+            RecordContent::Settled(_) => None,
+        }
+    }
+
     /// What a policy gave back, of a record that was settled.
     pub(crate) fn given_of(&self, identity: Identity) -> Option<u64> {
         match &self.content {
@@ -365,13 +472,15 @@ impl HoldRecord {
     }
 }
 
-/// What a settled record has of a policy that was not to give anything back.
+/// What a settled record has of a policy that was not to give anything back, and a live one of units
+/// that are in no slot.
 const NOTHING: u64 = MAX_EXACT + 1;
 
-struct Reader<'b>(&'b [u8]);
+/// Takes one thing after the other from stored bytes.
+pub(crate) struct Reader<'b>(pub(crate) &'b [u8]);
 
 impl<'b> Reader<'b> {
-    fn array<const N: usize>(&mut self) -> Option<&'b [u8; N]> {
+    pub(crate) fn array<const N: usize>(&mut self) -> Option<&'b [u8; N]> {
         let (array, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
         Some(array)
@@ -382,11 +491,11 @@ impl<'b> Reader<'b> {
         Some(bytes.iter().fold(0, |number, &byte| number << 8 | u64::from(byte)))
     }
 
-    fn number(&mut self) -> Option<u64> {
+    pub(crate) fn number(&mut self) -> Option<u64> {
         self.whole().filter(|number| *number <= MAX_EXACT)
     }
 
-    fn text(&mut self) -> Option<&'b [u8]> {
+    pub(crate) fn text(&mut self) -> Option<&'b [u8]> {
         let length = u16::from_be_bytes(*self.array()?);
         let (text, rest) = self.0.split_at_checked(length.into())?;
         self.0 = rest;
@@ -394,7 +503,7 @@ impl<'b> Reader<'b> {
     }
 }
 
-fn push(bytes: &mut Vec<u8>, number: u64) {
+pub(crate) fn push(bytes: &mut Vec<u8>, number: u64) {
     bytes.extend_from_slice(&number.to_be_bytes()[1..]);
 }
 

@@ -1,8 +1,10 @@
 //! The answer to a request.
 
+mod banned;
 mod derived;
 mod held;
 mod joint;
+mod kept;
 mod outcome;
 
 use std::fmt;
@@ -20,6 +22,7 @@ use crate::slices::SliceCounts;
 use crate::ticket::Queued;
 use crate::time::{Span, Timestamp};
 
+pub use banned::Banned;
 pub use joint::Share;
 pub use outcome::Outcome;
 pub(crate) use outcome::{Numbers, Said};
@@ -54,6 +57,9 @@ struct Extras {
     hold: Option<Hold>,
     hold_found: Option<HoldFound>,
     queued: Option<Queued>,
+    ban: Option<Banned>,
+    /// Whether it was made before, for a request with the same id.
+    repeat: bool,
 }
 
 /// Where a decision came from.
@@ -303,7 +309,8 @@ impl Decision {
     }
 
     /// The binding policy: of those that refused, the one with the longest retry-after. `None` if
-    /// the request is allowed, or denied because the store had no room.
+    /// the request is allowed, or denied because the store had no room or a subject is
+    /// [banned](Decision::ban).
     #[must_use]
     pub fn binding(&self) -> Option<Outcome<'_>> {
         self.policy(self.binding_index()?)

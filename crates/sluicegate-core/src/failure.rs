@@ -154,6 +154,20 @@ impl StoreError {
         self.0.kind
     }
 
+    /// Whether the store may have decided, and what it decided is unknown: asking again is safe only under
+    /// the [id](crate::Request::once) that the request had.
+    ///
+    /// ```
+    /// use sluicegate_core::{StoreError, StoreErrorKind};
+    ///
+    /// assert!(StoreError::new(StoreErrorKind::Timeout, "no answer").is_outcome_unknown());
+    /// assert!(!StoreError::new(StoreErrorKind::Overloaded, "too much").is_outcome_unknown());
+    /// ```
+    #[must_use]
+    pub fn is_outcome_unknown(&self) -> bool {
+        matches!(self.kind(), StoreErrorKind::Timeout | StoreErrorKind::Disconnected)
+    }
+
     /// Which of the nodes failed that the request went to. `None` where there was one, and where it is
     /// unknown.
     #[must_use]

@@ -10,6 +10,7 @@
 //! which everything follows that exists once per kernel, and in `Rule::new`.
 
 mod account;
+pub(crate) mod bound;
 pub mod bucket;
 pub mod counter;
 mod layout;
@@ -29,6 +30,8 @@ use crate::spec::Grammar;
 use crate::time::Span;
 
 pub(crate) use account::{Account, Charge};
+pub use bound::Bound;
+pub(crate) use bound::Second;
 pub use layout::{
     FIXED_KINDS, FixedKind, HEAD_BYTES, ID_BYTES, LISTED_FROM, Layout, NUMBER_BYTES, WHOLE_FROM,
 };
@@ -209,6 +212,10 @@ pub trait Kernel: Clone + fmt::Debug + Eq + Send + Sync + 'static {
     /// The kind of an entry with a state of which units are leased; `None` if units can't be.
     const LEASED: Option<u8> = None;
 
+    /// The kind of an entry with a state of which units are held, which keeps a second bound of what
+    /// is used; `None` if there is no use for one. Only of a kernel whose units can be leased.
+    const HELD: Option<u8> = None;
+
     /// Whether what is used flows back as time passes, and not at once: then it matters how much
     /// is outstanding at each time in between.
     const DRAINS: bool = false;
@@ -221,6 +228,10 @@ pub trait Kernel: Clone + fmt::Debug + Eq + Send + Sync + 'static {
     /// Counts at least so many units as used, as of the time of judgement, which becomes the newest
     /// time. For kernels of which units can be leased.
     fn pin(&self, _balance: &mut Self::Balance, _units: u64) {}
+
+    /// Counts no more as used than another balance does, which is of the same rule and time. For kernels
+    /// with a [second bound](Kernel::HELD).
+    fn lower_to(&self, _balance: &mut Self::Balance, _other: &Self::Balance) {}
 
     /// The units that count as used beyond a number of them, rounded up. For kernels of which units
     /// can be leased.

@@ -1,7 +1,7 @@
 //! Key names in a shared store: injective, bounded in length, and one cluster slot per subject.
 //!
 //! A key is `PREFIX:LIMIT:{SUBJECT}`, or `PREFIX:LIMIT:{SUBJECT}:POLICY:IDENTITY` for a state that
-//! has a key of its own, or `PREFIX:LIMIT:{SUBJECT}:holds` for the records of what is held. The braces hold the subject alone, so all limits of one subject share a
+//! has a key of its own, `PREFIX:LIMIT:{SUBJECT}:holds` for the records of what is held, or `PREFIX:LIMIT:{SUBJECT}:ids#ID` for what was decided under a request id. The braces hold the subject alone, so all limits of one subject share a
 //! slot.
 
 use std::fmt;
@@ -10,6 +10,7 @@ use std::str::FromStr;
 use crate::limit::Member;
 use crate::name::LimitName;
 use crate::request::TimeSource;
+use crate::request_id::RequestId;
 
 /// The prefix of all keys of one installation: 1 to 32 printable ASCII characters except
 /// space and `{ } % ~`.
@@ -138,6 +139,29 @@ impl StoreKey {
     pub fn write_holds(&self, subject: &[u8], key: &mut Vec<u8>) {
         self.write(subject, key);
         key.extend_from_slice(b":holds");
+    }
+
+    /// Appends the key of what is known of a request about a subject by its id, in the same slot, to `key`.
+    /// No policy's name has the sign before the id.
+    pub fn write_request(&self, subject: &[u8], id: RequestId, key: &mut Vec<u8>) {
+        self.write_ids(subject, key);
+        key.push(b'#');
+        for byte in id.to_bytes() {
+            key.extend_from_slice(&hexadecimal(byte));
+        }
+    }
+
+    /// Appends the key of how many ids of requests a subject has, in the same slot, to `key`. No policy
+    /// has it, as with [holds](StoreKey::write_holds).
+    pub fn write_ids(&self, subject: &[u8], key: &mut Vec<u8>) {
+        self.write(subject, key);
+        key.extend_from_slice(b":ids");
+    }
+
+    /// Appends the key of a subject's line, in the same slot, to `key`: like that of its holds.
+    pub fn write_line(&self, subject: &[u8], key: &mut Vec<u8>) {
+        self.write(subject, key);
+        key.extend_from_slice(b":line");
     }
 
     /// A glob pattern that matches the keys of this limit and no others.

@@ -5,6 +5,7 @@ mod kept;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::ban::Ban;
 use crate::error::LimitError;
 use crate::failure::{RequestError, RequestErrorKind};
 use crate::kernel::Rule;
@@ -46,6 +47,8 @@ struct Content {
     members: Box<[Member]>,
     /// The names under which the parts store their states. Most limits have one part, themselves.
     parts: Box<[LimitName]>,
+    /// Of each part, when it bans a subject.
+    bans: Box<[Option<Ban>]>,
 }
 
 /// A policy with the name it has in its limit.
@@ -104,7 +107,8 @@ impl Limit {
             }
             members.push(Member { name, policy, identity, part: 0, has_namesake: false });
         }
-        Ok(Self::of(Content { parts: [name.clone()].into(), name, members: members.into() }))
+        let (parts, bans) = ([name.clone()].into(), [None].into());
+        Ok(Self::of(Content { parts, bans, name, members: members.into() }))
     }
 
     /// Combines limits into one that decides all or nothing, each part with its own subject: for
@@ -129,6 +133,7 @@ impl Limit {
         let mut limits = limits.into_iter();
         let mut whole = limits.next().ok_or(LimitError::Empty)?.content().clone();
         let (mut members, mut parts) = (whole.members.into_vec(), whole.parts.into_vec());
+        let mut bans = whole.bans.into_vec();
         for limit in limits {
             let limit = limit.content();
             if let Some(name) = limit.parts.iter().find(|name| parts.contains(name)) {
@@ -136,6 +141,7 @@ impl Limit {
             }
             let first = parts.len();
             parts.extend(limit.parts.iter().cloned());
+            bans.extend(limit.bans.iter().copied());
             members.extend(limit.members.iter().cloned().map(|mut member| {
                 member.part += u8::try_from(first).unwrap_or(u8::MAX);
                 member
@@ -152,7 +158,8 @@ impl Limit {
             member.has_namesake |=
                 names.iter().filter(|name| **name == member.name).nth(1).is_some();
         }
-        Ok(Self::of(Content { name: whole.name, members: members.into(), parts: parts.into() }))
+        let (members, parts, bans) = (members.into(), parts.into(), bans.into());
+        Ok(Self::of(Content { name: whole.name, members, parts, bans }))
     }
 
     /// The limit of some parts of this one, by their indices in [`Limit::parts`], in the order given:
@@ -186,13 +193,14 @@ impl Limit {
                 .map(move |member| Member { part: u8::try_from(new).unwrap_or(u8::MAX), ..member })
         };
         let members = parts.iter().enumerate().flat_map(of_part).collect();
+        let bans = parts.iter().map(|&part| content.bans[part]).collect();
         let parts: Box<[LimitName]> =
             parts.iter().map(|&part| content.parts[part].clone()).collect();
         let name = match &*parts {
             [only] => only.clone(),
             several => LimitName::joined(several),
         };
-        Self::of(Content { name, members, parts })
+        Self::of(Content { name, members, parts, bans })
     }
 
     /// The same limit, for use with `others` that only some decisions include: a policy that shares
@@ -231,6 +239,37 @@ impl Limit {
         &self.content().parts
     }
 
+    /// The same limit, which bans subjects that are denied too often: each of its parts does. `None` for
+    /// one that bans nobody.
+    ///
+    /// ```
+    /// use sluicegate_core::{Ban, Limit};
+    ///
+    /// let ban: Ban = "5/1min for 15min".parse()?;
+    /// let limit = Limit::new("login".parse()?, vec!["gcra 10/min".parse()?])?.banning(ban);
+    /// assert_eq!(limit.ban(0), Some(&ban));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn banning(&self, ban: impl Into<Option<Ban>>) -> Self {
+        let (mut content, ban) = (self.content().clone(), ban.into());
+        content.bans.iter_mut().for_each(|of_part| *of_part = ban);
+        Self::of(content)
+    }
+
+    /// When a part bans a subject, by its index in [`Limit::parts`]; `None` if it bans nobody.
+    #[must_use]
+    pub fn ban(&self, part: usize) -> Option<&Ban> {
+        self.content().bans.get(part)?.as_ref()
+    }
+
+    /// Whether any part bans subjects.
+    #[must_use]
+    #[inline]
+    pub fn has_bans(&self) -> bool {
+        self.content().bans.iter().any(Option::is_some)
+    }
+
     /// The index of the first policy with this name.
     #[must_use]
     pub fn position(&self, name: &str) -> Option<usize> {
@@ -244,14 +283,15 @@ impl Limit {
     }
 
     /// Whether units can be leased: every policy is a token bucket, GCRA, a leaky bucket or a fixed
-    /// window, neither `shadow` nor `charge_denied`.
+    /// window, neither `shadow` nor `charge_denied`, and nobody is banned.
     #[must_use]
     pub fn can_lease(&self) -> bool {
-        self.members().iter().map(Member::policy).all(|policy| {
-            policy.rule().can_lease()
-                && policy.enforcement() == Enforcement::Enforced
-                && policy.denied_charge() == DeniedCharge::Free
-        })
+        !self.has_bans()
+            && self.members().iter().map(Member::policy).all(|policy| {
+                policy.rule().can_lease()
+                    && policy.enforcement() == Enforcement::Enforced
+                    && policy.denied_charge() == DeniedCharge::Free
+            })
     }
 
     /// Whether a policy counts units in flight: then whoever takes any has to [hold](crate::Request::hold)

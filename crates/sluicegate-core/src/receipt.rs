@@ -5,12 +5,14 @@ use std::str::FromStr;
 
 use crate::failure::{RequestError, RequestErrorKind};
 use crate::limit::Limit;
+use crate::line::PlaceName;
 use crate::name::LimitName;
 
 /// Cancels a reservation: a plain value, which another process can use too.
 ///
 /// It holds the state of each subject before and after the reservation. A store that still finds
-/// the state from after it restores the one from before. A receipt prints as text and parses back.
+/// the state from after it restores the one from before. If the reservation has a place in line, that has to
+/// be there: it is cancelled once. A receipt prints as text and parses back.
 ///
 /// ```
 /// use sluicegate_core::Receipt;
@@ -24,6 +26,7 @@ use crate::name::LimitName;
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Receipt {
     parts: Vec<PartReceipt>,
+    place: Option<PlaceName>,
 }
 
 /// The receipt for one part of a limit: its subject, and the subject's states before and after, in
@@ -55,7 +58,20 @@ impl Receipt {
     /// The receipt of a reservation: one entry per part of its limit, in order. For stores.
     #[must_use]
     pub const fn new(parts: Vec<PartReceipt>) -> Self {
-        Self { parts }
+        Self { parts, place: None }
+    }
+
+    /// The receipt of a reservation that has a place in line. For stores.
+    #[must_use]
+    pub const fn with_place(mut self, place: Option<PlaceName>) -> Self {
+        self.place = place;
+        self
+    }
+
+    /// The place in line of a reservation that waits; `None` if it has none.
+    #[must_use]
+    pub const fn place(&self) -> Option<PlaceName> {
+        self.place
     }
 
     /// What changed, per part of the limit.
@@ -73,7 +89,12 @@ impl Receipt {
     /// Whether there is anything to give back.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.parts.iter().all(|part| part.change.is_none())
+        self.place.is_none() && !self.has_changes()
+    }
+
+    /// Whether the reservation has changed any state: one that took a turn has not.
+    pub(crate) fn has_changes(&self) -> bool {
+        self.parts.iter().any(|part| part.change.is_some())
     }
 
     pub(crate) fn validate(&self, limit: &Limit) -> Result<(), RequestError> {
@@ -94,12 +115,20 @@ impl Receipt {
 
 /// The version, which the text begins with.
 const VERSION: &str = "1";
+/// The version of those with a place in line, whose name follows.
+const WITH_PLACE: &str = "2";
 /// An absent value; others are pairs of hexadecimal digits.
 const NONE: &str = "-";
 
 impl fmt::Display for Receipt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(VERSION)?;
+        match self.place {
+            None => f.write_str(VERSION)?,
+            Some(place) => {
+                write!(f, "{WITH_PLACE}:")?;
+                write_bytes(f, Some(&place.to_bytes()))?;
+            }
+        }
         for PartReceipt { limit, subject, change } in &self.parts {
             // Of all fields only a limit's name may have colons, and no name has a `%`.
             write!(f, ":{}:", limit.as_str().replace(':', "%"))?;
@@ -117,8 +146,18 @@ impl FromStr for Receipt {
     type Err = ReceiptError;
 
     fn from_str(text: &str) -> Result<Self, ReceiptError> {
-        let fields = text.strip_prefix(VERSION).and_then(|rest| rest.strip_prefix(':'));
-        let fields: Vec<&str> = fields.ok_or_else(|| malformed("version"))?.split(':').collect();
+        let (version, fields) = text.split_once(':').ok_or_else(|| malformed("version"))?;
+        let (place, fields) = match version {
+            VERSION => (None, fields),
+            WITH_PLACE => {
+                let (place, fields) = fields.split_once(':').unwrap_or((fields, ""));
+                let name = read_bytes(place)?.and_then(|bytes| bytes.try_into().ok());
+                let name = name.and_then(|bytes| PlaceName::from_bytes(&bytes));
+                (Some(name.ok_or_else(|| malformed("place"))?), fields)
+            }
+            _ => return Err(malformed("version")),
+        };
+        let fields: Vec<&str> = fields.split(':').collect();
         let chunks = fields.chunks_exact(4);
         if !chunks.remainder().is_empty() {
             return Err(malformed("number of fields"));
@@ -134,7 +173,7 @@ impl FromStr for Receipt {
             };
             Ok(PartReceipt { limit, subject, change })
         };
-        Ok(Self { parts: chunks.map(part).collect::<Result<_, _>>()? })
+        Ok(Self { parts: chunks.map(part).collect::<Result<_, _>>()?, place })
     }
 }
 
@@ -195,15 +234,23 @@ mod tests {
         )
     }
 
+    fn place() -> impl Strategy<Value = PlaceName> {
+        (0..=crate::number::MAX_EXACT, any::<[u8; 16]>()).prop_map(|(instant, id)| PlaceName {
+            instant,
+            id: crate::hold::HoldId::from_bytes(id),
+        })
+    }
+
     proptest! {
         #[test]
-        fn a_receipt_reads_back_from_its_text(parts in prop::collection::vec(parts(), 1..4)) {
-            let receipt = Receipt::new(parts);
+        fn a_receipt_reads_back_from_its_text(parts in prop::collection::vec(parts(), 1..4),
+                                              place in prop::option::of(place())) {
+            let receipt = Receipt::new(parts).with_place(place);
             prop_assert_eq!(receipt.to_string().parse::<Receipt>(), Ok(receipt));
         }
 
         #[test]
-        fn any_text_is_a_receipt_or_an_error(text in "[0-9a-f:%-]{0,60}|.{0,30}") {
+        fn any_text_is_a_receipt_or_an_error(text in "[0-9a-f:%-]{0,60}|2:00[0-9a-f]{44}(:a:6:-:0){0,2}|.{0,30}") {
             if let Ok(receipt) = text.parse::<Receipt>() {
                 prop_assert_eq!(receipt.to_string(), text);
             }

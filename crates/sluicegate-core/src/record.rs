@@ -20,6 +20,7 @@ use std::borrow::Cow;
 
 use smallvec::SmallVec;
 
+use crate::ban::BanState;
 use crate::book::Book;
 use crate::book::tickets::Tickets;
 use crate::failure::Error;
@@ -27,8 +28,10 @@ use crate::kernel::{
     FIXED_KINDS, HEAD_BYTES, LISTED_FROM, Leased, NUMBER_BYTES, Now, State, WHOLE_FROM,
 };
 use crate::limit::{Identity, Limit, Member};
+use crate::line::{Line, PlaceName};
 use crate::number::MAX_EXACT;
 use crate::receipt::{Change, PartReceipt, Receipt};
+use crate::repeats::Repeats;
 use crate::request::Request;
 use crate::step::{Held, Step, step_with_books};
 
@@ -105,12 +108,11 @@ pub fn step_values(
         held.push(state);
     }
     // What holds nothing reads none of what is held.
-    let needs_books = request.needs_books(limit);
+    let needs_books = request.needs_books(limit) || request.is_in_line(limit);
     let read = |record: &Record<'_>| {
-        record.book().unwrap_or_else(|| {
-            discarded = true;
-            Book::default()
-        })
+        let (book, is_torn) = record.book();
+        discarded |= is_torn;
+        book
     };
     let mut books: SmallVec<[Book; 1]> = records.iter().filter(|_| needs_books).map(read).collect();
     let mut step = step_with_books(limit, request, now, &mut held, &mut books)?;
@@ -121,7 +123,7 @@ pub fn step_values(
     }
     if step.forgets() {
         // Also of policies that are not asked here.
-        step.decision.set_forgotten(values.iter().any(Option::is_some));
+        step.decision.set_forgotten(records.iter().any(Record::has_more_than_repeats));
     }
     let writes = records.iter().enumerate().map(|(part, record)| {
         let changed = |(index, member): &(usize, &Member)| {
@@ -143,6 +145,7 @@ pub(crate) fn receipt(
     request: &Request<'_>,
     before: &[Option<Held>],
     after: &[Option<Held>],
+    place: Option<PlaceName>,
 ) -> Receipt {
     let parts = limit.parts().iter().enumerate().map(|(part, name)| {
         let (before, after) = (encode(limit, part, before), encode(limit, part, after));
@@ -155,21 +158,25 @@ pub(crate) fn receipt(
                 .then_some(Change { before, after }),
         }
     });
-    Receipt::new(parts.collect())
+    Receipt::new(parts.collect()).with_place(place)
 }
 
 /// The numbers of a state, as they are stored; empty for none. `None` for one that can have many, and
-/// for one of which units are leased.
+/// for one of which units are leased. Of one of which units are held, those of its first bound.
 pub(crate) fn numbers_of(held: Option<&Held>) -> Option<Vec<u8>> {
     match held {
         None => Some(Vec::new()),
-        Some(Held::State(State::Log(_)) | Held::Leased(_) | Held::Reading(_)) => None,
-        Some(Held::State(state)) => {
-            let mut numbers = Vec::new();
-            state.write(&mut numbers);
-            Some(bytes_of(&numbers))
-        }
+        Some(Held::State(State::Log(_)) | Held::Reading(_)) => None,
+        Some(Held::Leased(leased)) if !leased.slots.is_empty() => None,
+        Some(Held::State(state)) => Some(bytes_of_state(state)),
+        Some(Held::Leased(leased)) => Some(bytes_of_state(&leased.state)),
     }
+}
+
+fn bytes_of_state(state: &State) -> Vec<u8> {
+    let mut numbers = Vec::new();
+    state.write(&mut numbers);
+    bytes_of(&numbers)
 }
 
 /// The state of a policy that is stored as these numbers; `None` for none, and where they are no state.
@@ -240,10 +247,11 @@ impl<'v> Record<'v> {
     #[must_use]
     pub fn held(&self, member: &Member) -> (Option<Held>, bool) {
         let (rule, identity) = (member.policy().rule(), member.identity());
-        if let Some(kind) = rule.leased_kind()
-            && let Some(entry) = self.entry(identity, kind)
-        {
-            let leased = entry.numbers().and_then(|numbers| Leased::read(rule, &numbers));
+        let of = |kind: Option<u8>| kind.and_then(|kind| self.entry(identity, kind));
+        let held = of(rule.held_kind());
+        if let Some(entry) = held.or_else(|| of(rule.leased_kind())) {
+            let read = if held.is_some() { Leased::read_held } else { Leased::read };
+            let leased = entry.numbers().and_then(|numbers| read(rule, &numbers));
             let is_unreadable = leased.is_none();
             return (leased.map(|leased| Held::Leased(Box::new(leased))), is_unreadable);
         }
@@ -253,16 +261,38 @@ impl<'v> Record<'v> {
         (state.map(Held::State), is_unreadable)
     }
 
-    /// The records of what is held; `None` if they can't be read.
-    fn book(&self) -> Option<Book> {
-        let entry = self.entry(Book::IDENTITY, Book::KIND);
-        let mut book =
-            entry.map_or_else(|| Some(Book::default()), |entry| Book::read(&entry.body))?;
-        if let Some(entry) = self.entry(Book::IDENTITY, Tickets::KIND) {
-            let read = Tickets::read(&entry.body)?;
-            book.change_tickets(|tickets| *tickets = read);
-        }
-        Some(book)
+    /// The records of what is held and of requests with an id, the line, who waits for permits, and the
+    /// denials and bans; and whether any of that can't be read.
+    fn book(&self) -> (Book, bool) {
+        let holds = self.entry(Book::IDENTITY, Book::KIND).map(|entry| Book::read(&entry.body));
+        let repeats = self.entry(Repeats::IDENTITY, Repeats::KIND);
+        let repeats = repeats.map(|entry| Repeats::read(&entry.body));
+        let (ban, is_torn) = self.ban();
+        let line = self.entry(Book::IDENTITY, Line::KIND).map(|entry| Line::read(&entry.body));
+        let tickets = self.entry(Book::IDENTITY, Tickets::KIND);
+        let tickets = tickets.map(|entry| Tickets::read(&entry.body));
+        let is_torn = is_torn
+            || matches!(holds, Some(None))
+            || matches!(repeats, Some(None))
+            || matches!(line, Some(None))
+            || matches!(tickets, Some(None));
+        let mut book = holds.flatten().unwrap_or_default().with_ban(ban);
+        book.repeats = repeats.flatten().unwrap_or_default();
+        book.line = line.flatten().unwrap_or_default();
+        book.set_tickets(tickets.flatten().unwrap_or_default());
+        (book, is_torn)
+    }
+
+    fn has_more_than_repeats(&self) -> bool {
+        self.is_torn || self.entries.iter().any(|entry| !entry.is_of_repeats())
+    }
+
+    /// The denials and bans, and whether there is an entry of them that can't be read.
+    #[must_use]
+    pub fn ban(&self) -> (Option<BanState>, bool) {
+        let entry = self.entry(BanState::IDENTITY, BanState::KIND);
+        let state = entry.and_then(|entry| BanState::from_numbers(&entry.numbers()?));
+        (state, entry.is_some() && state.is_none())
     }
 
     /// The value after a step, with the entries of other versions that are still useful, and the book
@@ -277,33 +307,48 @@ impl<'v> Record<'v> {
     ) -> Write {
         let mut value = encode(limit, part, held);
         let mut life = step.lives.get(part).copied().unwrap_or(0);
+        let ban = book.and_then(Book::ban).zip(limit.ban(part));
+        if let Some((state, ban)) = ban {
+            let body = Cow::Owned(bytes_of(&state.numbers()));
+            let (kind, identity) = (BanState::KIND, BanState::IDENTITY);
+            let entry = Entry { kind, identity, retention: state.retention(ban), body };
+            life = life.max(state.useful_until(ban).saturating_sub(now.micros));
+            entry.write(&mut value);
+        }
         if let Some(book) = book {
-            let mut keep = |kind, body| {
+            let holds = book.has_records().then(|| (Book::KIND, Book::IDENTITY, book.write()));
+            let repeats = (!book.repeats.is_empty())
+                .then(|| (Repeats::KIND, Repeats::IDENTITY, book.repeats.write()));
+            let line =
+                (!book.line.is_empty()).then(|| (Line::KIND, Book::IDENTITY, book.line.write()));
+            let tickets = (!book.tickets().is_empty())
+                .then(|| (Tickets::KIND, Book::IDENTITY, book.tickets().write()));
+            for (kind, identity, body) in [holds, repeats, line, tickets].into_iter().flatten() {
                 let body = Cow::Owned(body);
-                let entry = Entry { kind, identity: Book::IDENTITY, retention: 0, body };
+                let entry = Entry { kind, identity, retention: 0, body };
                 life = life.max(entry.useful_until().saturating_sub(now.micros));
                 entry.write(&mut value);
-            };
-            keep(Book::KIND, book.write());
-            if !book.tickets().is_empty() {
-                keep(Tickets::KIND, book.tickets().write());
             }
         }
+        let is_ban = |entry: &Entry<'_>| {
+            let is_ban = entry.kind == BanState::KIND && entry.identity == BanState::IDENTITY;
+            is_ban && limit.ban(part).is_some()
+        };
         let is_ours = |entry: &Entry<'_>| {
-            let is_book = [Book::KIND, Tickets::KIND].contains(&entry.kind)
+            let is_book = [Book::KIND, Line::KIND, Tickets::KIND].contains(&entry.kind)
                 && entry.identity == Book::IDENTITY;
-            is_book && book.is_some()
+            (is_book || is_ban(entry) || entry.is_of_repeats()) && book.is_some()
                 || limit.members().iter().any(|member| {
                     let rule = member.policy().rule();
                     member.part() == part
                         && member.identity() == entry.identity
                         && (rule.layout().kind() == entry.kind
-                            || rule.leased_kind() == Some(entry.kind))
+                            || [rule.leased_kind(), rule.held_kind()].contains(&Some(entry.kind)))
                 })
         };
         for entry in self.entries.iter().filter(|entry| !is_ours(entry)) {
             let left = entry.useful_until().saturating_sub(now.micros);
-            if left > 0 && !step.forgets() {
+            if (left > 0 || is_ban(entry)) && (!step.forgets() || entry.is_of_repeats()) {
                 entry.write(&mut value);
                 life = life.max(left);
             }
@@ -322,13 +367,17 @@ impl<'v> Entry<'v> {
         Entry::new(rule.layout().kind(), member, retention(rule.retention()), &numbers)
     }
 
-    /// The entry for a policy's state of which units are leased.
+    /// The entry for a policy's state of which units are leased or held.
     #[must_use]
     pub fn of_leased(member: &Member, leased: &Leased) -> Entry<'static> {
         let rule = member.policy().rule();
         let mut numbers = Vec::new();
         leased.write(&mut numbers);
-        let kind = rule.leased_kind().unwrap_or_else(|| rule.layout().kind());
+        let kind = match leased.bound {
+            Some(_) => rule.held_kind(),
+            None => rule.leased_kind(),
+        };
+        let kind = kind.unwrap_or_else(|| rule.layout().kind());
         Entry::new(kind, member, leased_retention(retention(rule.retention())), &numbers)
     }
 
@@ -388,6 +437,11 @@ impl<'v> Entry<'v> {
         let (body, rest) = rest.split_at_checked(length).filter(|_| length >= NUMBER_BYTES)?;
         let identity = Identity::from_bytes([a, b, c, d]);
         Some((Self { kind, identity, retention, body: Cow::Borrowed(body) }, rest))
+    }
+
+    /// Whether it is about requests with an id, which a reset leaves alone.
+    fn is_of_repeats(&self) -> bool {
+        self.kind == Repeats::KIND && self.identity == Repeats::IDENTITY
     }
 
     /// Until when the entry is useful to a program that knows its policy, in µs since the epoch.

@@ -1,11 +1,13 @@
 //! Requests to an opened limit: an operation on a subject, with its costs.
 
+use crate::ban::Ban;
 use crate::failure::{RequestError, RequestErrorKind};
 use crate::hold::{Hold, HoldId, Used, validate_life};
 use crate::lease::Leasing;
 use crate::limit::Limit;
 use crate::number::{Cost, MAX_EXACT};
 use crate::receipt::Receipt;
+use crate::request_id::Once;
 use crate::ticket::Ticket;
 use crate::time::{Span, Timestamp};
 
@@ -29,8 +31,10 @@ pub struct Request<'a> {
     costs: Costs<'a>,
     at: Option<Timestamp>,
     wants_receipt: bool,
+    place_id: Option<&'a HoldId>,
     leasing: Option<&'a Leasing<'a>>,
     hold: Option<&'a Hold>,
+    once: Option<Once>,
     ticket: Option<&'a Ticket>,
 }
 
@@ -39,8 +43,9 @@ pub struct Request<'a> {
 pub enum Action<'a> {
     /// Decide on an operation with costs.
     Decide(Operation),
-    /// Undo a reservation, if no request was charged after it. The decision is allowed if it was
-    /// undone, and lists no policies.
+    /// Undo a reservation, if no request was charged after it, or leave its turn to others if it
+    /// [has a place in line](Request::in_line_as). The decision is allowed if it did either, and lists no
+    /// policies.
     Cancel(&'a Receipt),
     /// Read the slices of a limit that is a ring, writing nothing. The decision is that of a peek,
     /// and [has the slices](crate::Decision::slices).
@@ -68,6 +73,12 @@ pub enum Action<'a> {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Operation {
+    /// Ban the subject by hand, whatever it has done, in the place of a ban that it has. Only for limits
+    /// with a [`Ban`](crate::Ban). The decision is that of a peek at no cost, and names the ban.
+    Ban {
+        /// How long the ban lasts from now on: 1 s to 30 d.
+        lasts: Span,
+    },
     /// Take the cost in any case, going into debt if necessary.
     Charge,
     /// Take the cost, or be denied.
@@ -80,6 +91,10 @@ pub enum Operation {
         /// [`Decision::taken_at`](crate::Decision::taken_at) of that request.
         taken_at: Timestamp,
     },
+    /// Lift the subject's ban, and forget its denials and earlier bans. Only for limits with a
+    /// [`Ban`](crate::Ban). The decision is that of a peek at no cost, and says whether there was a ban
+    /// ([`Decision::forgotten`](crate::Decision::forgotten)).
+    LiftBan,
     /// Give the cost back, whoever took it.
     Refund,
     /// Take the cost now and learn when to act. Only for limits of the bucket family.
@@ -130,9 +145,11 @@ impl<'a> Request<'a> {
             costs: Costs::Own,
             at: None,
             wants_receipt: false,
+            place_id: None,
             leasing: None,
             hold: None,
             ticket: None,
+            once: None,
         }
     }
 
@@ -195,6 +212,16 @@ impl<'a> Request<'a> {
         self
     }
 
+    /// Asks for a receipt, and lets a reservation that waits have a place in line under this id: if it is
+    /// cancelled before its instant, once, and others stand behind it, whoever asks next may have its
+    /// turn. No two reservations of a subject that wait at the same time may share an id. Has no effect on
+    /// several limits together.
+    pub const fn in_line_as(mut self, id: &'a HoldId) -> Self {
+        self.wants_receipt = true;
+        self.place_id = Some(id);
+        self
+    }
+
     /// Sends along what a holder of leases wants and tells. A store that leases nothing answers as if
     /// it weren't there.
     pub const fn leasing(mut self, leasing: &'a Leasing<'a>) -> Self {
@@ -212,9 +239,18 @@ impl<'a> Request<'a> {
     /// Has a check that [holds](Request::hold) what it takes wait in the queue of the limit's permits if
     /// there are too few: it gets a ticket, under the id of the hold, or keeps the one it has, and the
     /// decision, a denial, says [where it stands](crate::Decision::queued). Whoever is first takes its
-    /// units by asking again. [Settling](Request::settle) that id leaves the queue.
+    /// units by asking again. [Settling](Request::settle) that id leaves the queue. Not for a request with
+    /// [an id](Request::once): it asks again and again.
     pub const fn waiting(mut self, ticket: &'a Ticket) -> Self {
         self.ticket = Some(ticket);
+        self
+    }
+
+    /// Gives a check, a charge or a partial grant an id: once it was allowed, a repeat of it is answered with
+    /// the same decision and charged nothing, whatever became of what it took. A denial is not remembered.
+    /// Only where one call of the store decides: not if its subjects lie in several slots of a cluster.
+    pub const fn once(mut self, once: Once) -> Self {
+        self.once = Some(once);
         self
     }
 
@@ -228,8 +264,10 @@ impl<'a> Request<'a> {
     pub const fn as_peek(mut self) -> Self {
         self.action = Action::Decide(Operation::Peek);
         self.wants_receipt = false;
+        self.place_id = None;
         self.leasing = None;
         self.hold = None;
+        self.once = None;
         self.ticket = None;
         self
     }
@@ -237,13 +275,26 @@ impl<'a> Request<'a> {
     /// The same request without asking for a receipt.
     pub const fn without_receipt(mut self) -> Self {
         self.wants_receipt = false;
+        self.place_id = None;
         self
     }
 
-    /// The same request, which holds nothing.
+    /// The same request, which holds nothing, and doesn't wait.
     pub const fn without_hold(mut self) -> Self {
         self.hold = None;
         self.ticket = None;
+        self
+    }
+
+    /// The same request, which doesn't wait.
+    pub const fn without_ticket(mut self) -> Self {
+        self.ticket = None;
+        self
+    }
+
+    /// The same request without an id.
+    pub const fn without_once(mut self) -> Self {
+        self.once = None;
         self
     }
 
@@ -304,6 +355,24 @@ impl<'a> Request<'a> {
         self.wants_receipt
     }
 
+    /// What the place in line of a reservation that waits is to be called.
+    #[must_use]
+    pub fn place_id(&self) -> Option<HoldId> {
+        self.place_id.copied()
+    }
+
+    /// Whether the request is about the line of its subject: it may take a turn, or leave one. Several
+    /// limits together have no line.
+    #[must_use]
+    pub fn is_in_line(&self, limit: &Limit) -> bool {
+        limit.parts().len() == 1
+            && match self.action {
+                Action::Decide(Operation::Reserve { within }) => within > Span::ZERO,
+                Action::Cancel(receipt) => receipt.place().is_some(),
+                _ => false,
+            }
+    }
+
     /// What a holder of leases wants and tells.
     #[must_use]
     #[inline]
@@ -316,6 +385,13 @@ impl<'a> Request<'a> {
     #[inline]
     pub const fn holds(&self) -> Option<&'a Hold> {
         self.hold
+    }
+
+    /// The id of the request, and for how long a repeat is known.
+    #[must_use]
+    #[inline]
+    pub const fn asks_once(&self) -> Option<Once> {
+        self.once
     }
 
     /// What a request is to have that can't be allowed yet.
@@ -332,11 +408,19 @@ impl<'a> Request<'a> {
         self.hold.is_some() || matches!(self.action, Action::Settle { .. } | Action::Renew { .. })
     }
 
+    /// Whether a store needs the books of the subjects to answer the request: it is about records of what
+    /// is held, it has an id, or the limit counts what is in flight, or bans subjects.
+    #[must_use]
+    #[inline]
+    pub fn needs_books(&self, limit: &Limit) -> bool {
+        self.needs_records(limit) || self.once.is_some() || limit.has_bans()
+    }
+
     /// Whether a store needs the records of what is held to answer the request: it is about those, or the
     /// limit counts what is in flight.
     #[must_use]
     #[inline]
-    pub fn needs_books(&self, limit: &Limit) -> bool {
+    pub fn needs_records(&self, limit: &Limit) -> bool {
         self.is_about_holds() || limit.has_permits()
     }
 
@@ -355,6 +439,9 @@ impl<'a> Request<'a> {
         match self.hold {
             Some(hold) => self.validate_hold(hold, limit)?,
             None => self.validate_without_hold(limit)?,
+        }
+        if let Some(once) = self.once {
+            once.validate(self, limit)?;
         }
         if let Some(ticket) = self.ticket {
             self.validate_ticket(ticket, limit)?;
@@ -403,6 +490,11 @@ impl<'a> Request<'a> {
     }
 
     fn validate_ticket(&self, ticket: &Ticket, limit: &Limit) -> Result<(), RequestError> {
+        if self.once.is_some() {
+            let message = "a request with an id can't wait in a queue: wait without one, for who waits \
+                           has its place by the id of what it is to hold";
+            return Err(RequestError::new(RequestErrorKind::Unsupported, message));
+        }
         if self.hold.is_some() && self.action == Action::Decide(Operation::Check) {
             self.costs.validate(limit)?;
             return ticket.validate(self, limit);
@@ -469,6 +561,8 @@ impl Action<'_> {
             Self::Settle { .. } => 10,
             Self::Renew { .. } => 11,
             Self::Cancel(_) => 12,
+            Self::Decide(Operation::Ban { .. }) => 14,
+            Self::Decide(Operation::LiftBan) => 15,
         }
     }
 
@@ -511,7 +605,15 @@ impl Operation {
         self.takes() || matches!(self, Self::Peek)
     }
 
+    /// Whether a ban refuses it.
+    pub(crate) const fn heeds_bans(self) -> bool {
+        matches!(self, Self::Check | Self::Peek | Self::Reserve { .. } | Self::TakeUpTo)
+    }
+
     fn validate(self, limit: &Limit) -> Result<(), RequestError> {
+        if let Self::Ban { .. } | Self::LiftBan = self {
+            return self.validate_ban(limit);
+        }
         if !matches!(self, Self::Reserve { .. }) || limit.can_reserve() {
             return Ok(());
         }
@@ -523,6 +625,33 @@ impl Operation {
                 limit.name()
             ),
         ))
+    }
+}
+
+impl Operation {
+    fn validate_ban(self, limit: &Limit) -> Result<(), RequestError> {
+        let name = limit.name();
+        let unsupported = |message| Err(RequestError::new(RequestErrorKind::Unsupported, message));
+        if limit.parts().len() > 1 {
+            return unsupported(format!(
+                "limit `{name}` is several together: ban subjects under each of them by itself"
+            ));
+        }
+        if !limit.has_bans() {
+            return unsupported(format!(
+                "limit `{name}` bans nobody: give it a `ban`, such as `5/1min for 15min`"
+            ));
+        }
+        let (shortest, longest) = (Ban::SHORTEST, Ban::LONGEST);
+        match self {
+            Self::Ban { lasts } if !(shortest..=longest).contains(&lasts) => {
+                Err(RequestError::new(
+                    RequestErrorKind::Invalid,
+                    format!("a ban can't last {lasts}: it lasts from {shortest} to {longest}"),
+                ))
+            }
+            _ => Ok(()),
+        }
     }
 }
 

@@ -1,24 +1,27 @@
 //! One request against all policies of a limit: all are judged, then all are charged or none.
 
+mod banning;
 pub(crate) mod holding;
 mod judge;
 mod lease;
+mod line;
 mod queueing;
+mod repeat;
 
 use smallvec::SmallVec;
 
 use crate::book::Book;
 use crate::decision::{Decision, Notes};
 use crate::failure::{Error, RequestError, RequestErrorKind};
-use crate::kernel::{
-    Account, Kernel as _, Leased, Now, Overflow, Reading, Rule, Slot, State, Taken,
-};
+use crate::kernel::leased::Opened;
+use crate::kernel::{Account, Kernel as _, Leased, Now, Overflow, Reading, Rule, State, Taken};
 use crate::limit::Limit;
-use crate::receipt::Receipt;
+use crate::line::Place;
 use crate::record;
 use crate::request::{Action, Costs, Operation, Request};
 use crate::slices::SliceCounts;
 
+use banning::Bans;
 use judge::{Charging, Judge};
 use queueing::Queueing;
 
@@ -27,7 +30,7 @@ use queueing::Queueing;
 pub enum Held {
     /// A state.
     State(State),
-    /// A state of which some units are leased. Only stores that lease have any.
+    /// A state of which some units are leased, or held. Only stores that lease have leased ones.
     Leased(Box<Leased>),
     /// What the store reports about a log that it judged and charged itself.
     Reading(Reading),
@@ -44,7 +47,8 @@ pub struct Step {
     /// For how many µs from now the store has to keep the states of each part at least; `u64::MAX`
     /// means for ever. One number per part of the limit.
     pub lives: SmallVec<[u64; 4]>,
-    /// The parts whose records of what is held changed, as bits. The store has to write those.
+    /// The parts whose books changed, as bits: records of what is held, or denials and bans. The store has
+    /// to write those.
     pub books: u64,
     forgets: bool,
 }
@@ -79,7 +83,7 @@ impl Step {
 /// # Errors
 /// [`Error::Request`] if the costs don't fit the limit, if its policies don't support the
 /// operation, or if a state can't hold the cost or debt. [`RequestErrorKind::Unsupported`] for what is
-/// about holds: that is for [`step_with_books`].
+/// about holds or has an id: that is for [`step_with_books`].
 pub fn step(
     limit: &Limit,
     request: &Request<'_>,
@@ -89,11 +93,11 @@ pub fn step(
     step_with_books(limit, request, now, held, &mut [])
 }
 
-/// [`step`] for requests that hold what they take, and for those that settle it.
+/// [`step`] for requests that hold what they take, for those that settle it, and for requests with an id.
 ///
 /// `books` has the records of the subject of each part of the limit; afterwards it has what the store
-/// should keep, of the parts that [`Step::books`] names. A reset ends all of them: a store that
-/// [forgets](Step::forgets) the subjects forgets their records too.
+/// should keep, of the parts that [`Step::books`] names. A reset ends all that is held: a store that
+/// [forgets](Step::forgets) the subjects [forgets that](Book::forget_holds) too.
 ///
 /// ```
 /// use sluicegate_core::{Book, Hold, HoldId, Limit, Now, Request, Span, Used, step_with_books};
@@ -114,8 +118,9 @@ pub fn step(
 /// ```
 ///
 /// # Errors
-/// Those of [`step`]; [`RequestErrorKind::Conflict`] for a hold whose id is in use, and
-/// [`RequestErrorKind::Full`] where a subject has as many holds as it may.
+/// Those of [`step`]; [`RequestErrorKind::Conflict`] for a hold whose id is in use, and for a request whose
+/// id is that of one which asked something else; [`RequestErrorKind::Full`] where a subject has as many holds
+/// or ids as it may.
 pub fn step_with_books(
     limit: &Limit,
     request: &Request<'_>,
@@ -129,7 +134,7 @@ pub fn step_with_books(
     }
     match request.action() {
         Action::Decide(operation) => decide(limit, request, operation, now, held, books),
-        Action::Cancel(receipt) => cancel(limit, receipt, now, held),
+        Action::Cancel(receipt) => Ok(line::cancel(limit, receipt, now, held, books)),
         Action::Slices => read_slices(limit, now, held),
         Action::Settle { id, used } => {
             holding::settle(limit, request, (id, used), now, held, books)
@@ -141,7 +146,9 @@ pub fn step_with_books(
 }
 
 /// [`step`] for a store that has decided about a request itself, over the states as they were: so it says
-/// the same. What is held under an id, and counted by that, is that store's business.
+/// the same. What is held or known under an id, and counted by that, is that store's business; `books` has the
+/// denials and bans of each part's subject ([`Book::of_ban`]), and may be empty if the limit bans nobody. A request
+/// with a [ticket](Request::waiting) is one that waits by now.
 ///
 /// # Errors
 /// Those of [`step`].
@@ -150,14 +157,38 @@ pub fn step_again(
     request: &Request<'_>,
     now: Now,
     held: &mut [Option<Held>],
+    books: &mut [Book],
 ) -> Result<Step, Error> {
-    let request = request.without_hold();
+    let plain = request.without_hold().without_once();
+    let request = request.ticket().map_or(plain, |ticket| plain.waiting(ticket));
     match request.action() {
         Action::Decide(operation) => {
             request.validate_apart_from_holds(limit)?;
-            decide(limit, &request, operation, now, held, &mut [])
+            decide(limit, &request, operation, now, held, books)
         }
-        _ => step(limit, &request, now, held),
+        _ => step_with_books(limit, &request, now, held, books),
+    }
+}
+
+/// [`step_again`] on a reservation that took this turn, if it took one.
+///
+/// # Errors
+/// Those of [`step`].
+pub fn step_again_in_line(
+    limit: &Limit,
+    request: &Request<'_>,
+    now: Now,
+    held: &mut [Option<Held>],
+    (books, turn): (&mut [Book], Option<Place>),
+) -> Result<Step, Error> {
+    match (turn, request.action()) {
+        (Some(turn), Action::Decide(operation)) => {
+            request.validate_apart_from_holds(limit)?;
+            let ban = books.first().and_then(Book::ban);
+            let mut books = [Book::of_turn(turn).with_ban(ban)];
+            decide(limit, request, operation, now, held, &mut books)
+        }
+        _ => step_again(limit, request, now, held, books),
     }
 }
 
@@ -166,6 +197,8 @@ fn needs_books(limit: &Limit, request: &Request<'_>, held: &[Option<Held>]) -> b
     let is_reset = request.action() == Action::Decide(Operation::Reset);
     let mut members = limit.members().iter().zip(held);
     request.is_about_holds()
+        || request.asks_once().is_some()
+        || limit.has_bans()
         || !is_reset
             && members.any(|(member, held)| {
                 matches!(member.policy().rule(), Rule::Permits(_))
@@ -177,7 +210,10 @@ fn needs_books(limit: &Limit, request: &Request<'_>, held: &[Option<Held>]) -> b
 fn no_books(limit: &Limit) -> RequestError {
     RequestError::new(
         RequestErrorKind::Unsupported,
-        format!("limit `{}` is in a store that can't hold units under an id", limit.name()),
+        format!(
+            "limit `{}` is in a store that can't hold units, ban subjects, or know requests by their ids",
+            limit.name()
+        ),
     )
 }
 
@@ -196,7 +232,7 @@ pub fn admitted(
         // Just written: the newest time is the time of judgement.
         let micros = if let Some(Held::State(state)) = &held { state.newest() } else { 0 };
         let now = Now { micros, max_clock_back: None };
-        judge.accounts.push(open(member.policy().rule(), held, now)?.0);
+        judge.accounts.push(open(member.policy().rule(), held, now)?.account);
     }
     judge.pass_all(costs);
     let granted = judge.granted(costs);
@@ -214,6 +250,18 @@ fn decide(
     held: &mut [Option<Held>],
     books: &mut [Book],
 ) -> Result<Step, Error> {
+    if let Some(step) = repeat::answer(limit, request, now, books)? {
+        return Ok(step);
+    }
+    let mut bans = Bans::open(limit, now, books);
+    if operation.heeds_bans()
+        && let Some(banned) = bans.refusal(request)
+    {
+        let decision = Decision::banned(limit, banned, bans.are_restamped());
+        let books = if operation == Operation::Peek { 0 } else { bans.keep(books) };
+        let lives = if books == 0 { SmallVec::new() } else { lives(limit, now, held) };
+        return Ok(Step { decision, changed: 0, lives, books, forgets: false });
+    }
     if let Some(hold) = request.holds() {
         holding::can_leave(limit, hold, now, books)?;
     }
@@ -233,9 +281,15 @@ fn decide(
     if let Some(leasing) = request.leases() {
         judge.report(leasing.reports);
     }
+    let mut took_turn = false;
     let ruled = match operation {
-        Operation::Check | Operation::Reserve { .. } => {
-            judge.check(costs, operation.within(), Charging::Now)
+        Operation::Check => judge.check(costs, None, Charging::Now),
+        Operation::Reserve { within } => {
+            let line = line::of(limit, books);
+            judge.reserve(costs, within.as_micros(), now, line).map(|(ruled, taken)| {
+                took_turn = taken;
+                ruled
+            })
         }
         Operation::Peek => judge.check(costs, None, Charging::Never),
         Operation::TakeUpTo => judge.take_up_to(costs),
@@ -245,6 +299,10 @@ fn decide(
             account.give_back(Taken::at(units, taken_at.as_micros()))
         })),
         Operation::Reset => judge.reset(costs, now),
+        Operation::Ban { .. } | Operation::LiftBan => {
+            judge.pass_all(Costs::Each(&PerPolicy::from_elem(0, limit.members().len())));
+            Ok((true, 0))
+        }
     };
     let (allowed, granted) = match ruled {
         Ok(ruled) => ruled,
@@ -253,6 +311,8 @@ fn decide(
             return Err(error.into());
         }
     };
+    let pins = request.holds().filter(|_| allowed);
+    let pins = pins.map(|hold| judge.hold(hold, operation, now));
     let lease = match (operation, request.leases()) {
         (Operation::Check, Some(leasing)) if allowed => judge.lease(costs, leasing, now),
         _ => None,
@@ -261,14 +321,26 @@ fn decide(
         Some(_) => queueing::queue(&mut judge, request, allowed, now, books),
         None => Queueing::Nothing,
     };
-    let notes = Notes { restamped: restamped || judge.restamped != 0, ..Notes::default() };
+    // What a store has judged has its ticket by now.
+    let waits = queueing.waits() || request.holds().is_none() && request.ticket().is_some();
+    let is_restamped =
+        restamped || judge.restamped != 0 || operation != Operation::Reset && bans.are_restamped();
+    let notes = Notes { restamped: is_restamped, ..Notes::default() };
     let mut decision = judge.decision(allowed, granted, operation.takes()).with_notes(notes);
     if let Some(lease) = lease {
         decision = decision.with_lease(lease);
     }
-    if operation == Operation::Reset {
-        decision.set_forgotten(forgotten);
-    }
+    decision = match operation {
+        Operation::Reset => decision.of_ban(None, Some(forgotten)),
+        Operation::Ban { lasts } => decision.of_ban(bans.begin(lasts), None),
+        Operation::LiftBan => decision.of_ban(None, Some(bans.lift())),
+        // Who waits isn't turned away.
+        _ if operation.takes() && !allowed && !waits => match bans.count(&judge) {
+            Some(ban) => decision.with_ban(ban),
+            None => decision,
+        },
+        _ => decision,
+    };
     let changed = match operation {
         Operation::Peek => 0,
         Operation::Reset => u64::MAX >> (u64::BITS as usize - limit.members().len()),
@@ -277,15 +349,22 @@ fn decide(
     let lives = judge.lives(now, changed);
     let charged = stored
         .filter(|_| allowed)
-        .map(|stored| holding::charged(&judge, operation, allowed, stored));
+        .map(|stored| holding::charged(&judge, operation, stored, pins.unwrap_or_default()));
+    let place = line::keep(&judge, request, allowed, now, books);
     judge.close(held, changed);
-    let mut kept = 0;
+    let mut kept = match operation {
+        Operation::Peek | Operation::Reset => 0,
+        _ => bans.keep(books),
+    };
+    kept |= u64::from(took_turn || place.is_some());
     if let Some((hold, charged)) = request.holds().zip(charged) {
-        kept = holding::leave(limit, hold, now, charged, held, books);
-        if kept != 0 {
+        let left = holding::leave(limit, hold, now, charged, held, books);
+        kept |= left;
+        if left != 0 {
             decision = decision.with_hold(*hold);
         }
     }
+    kept |= repeat::keep(limit, request, now, &decision, books);
     let (queued, changed_book) = queueing.finish(request, &decision, now, books);
     kept |= changed_book;
     if let Some(queued) = queued {
@@ -297,9 +376,24 @@ fn decide(
         });
     }
     if let Some(before) = before.filter(|_| decision.is_allowed()) {
-        decision = decision.with_receipt(record::receipt(limit, request, &before, held));
+        // Who took a turn has changed nothing that could be put back.
+        let before = if took_turn { held.to_vec() } else { before };
+        decision = decision.with_receipt(record::receipt(limit, request, &before, held, place));
     }
     Ok(Step { decision, changed, lives, books: kept, forgets: operation == Operation::Reset })
+}
+
+/// For how long the states have to be kept that stay as they are.
+#[cold]
+fn lives(limit: &Limit, now: Now, held: &mut [Option<Held>]) -> SmallVec<[u64; 4]> {
+    let mut judge = Judge::new(limit);
+    // Those that can't be judged are kept as long as may be.
+    if judge.open(now, held).is_err() {
+        return SmallVec::from_elem(u64::MAX, limit.parts().len());
+    }
+    let lives = judge.lives(now, 0);
+    judge.close(held, 0);
+    lives
 }
 
 /// Forgets all but what is outstanding. Whether any of that was stamped too far ahead.
@@ -316,51 +410,6 @@ fn forget(limit: &Limit, held: &mut [Option<Held>], now: Now) -> Result<bool, Ov
         };
     }
     Ok(restamped)
-}
-
-/// Restores the states from before a reservation, if they are still as it left them.
-fn cancel(
-    limit: &Limit,
-    receipt: &Receipt,
-    now: Now,
-    held: &mut [Option<Held>],
-) -> Result<Step, Error> {
-    let cancelled = |allowed, changed, lives| {
-        let decision = Decision::cancelled(limit, allowed);
-        Ok(Step { decision, changed, lives, books: 0, forgets: false })
-    };
-    let mut restored: PerPolicy<Option<Held>> = SmallVec::new();
-    let mut changed = 0;
-    for (index, (member, held)) in limit.members().iter().zip(held.iter()).enumerate() {
-        let change = receipt.parts().get(member.part()).and_then(|part| part.change.as_ref());
-        let Some(change) = change else {
-            restored.push(None);
-            continue;
-        };
-        let left = record::state_of(&change.after, member);
-        if left != *held {
-            return cancelled(false, 0, SmallVec::new());
-        }
-        let found = change.before.as_deref().and_then(|before| record::state_of(before, member));
-        if found != left {
-            changed |= 1 << index;
-        }
-        restored.push(found);
-    }
-    if receipt.is_empty() {
-        return cancelled(false, 0, SmallVec::new());
-    }
-    let mut put_back = held.to_vec();
-    for (index, (held, state)) in put_back.iter_mut().zip(restored).enumerate() {
-        if changed & (1 << index) != 0 {
-            *held = state;
-        }
-    }
-    held.clone_from_slice(&put_back);
-    let mut judge = Judge::new(limit);
-    judge.open(now, &mut put_back)?;
-    let lives = judge.lives(now, 0);
-    cancelled(true, changed, lives)
 }
 
 fn read_slices(limit: &Limit, now: Now, held: &mut [Option<Held>]) -> Result<Step, Error> {
@@ -381,16 +430,12 @@ fn read_slices(limit: &Limit, now: Now, held: &mut [Option<Held>]) -> Result<Ste
 
 /// Brings what is held for a policy to the time of judgement: the account, what is outstanding, and
 /// whether the state was restamped.
-fn open(
-    rule: &Rule,
-    held: Option<Held>,
-    now: Now,
-) -> Result<(Account<'_>, Vec<Slot>, bool), Overflow> {
+fn open(rule: &Rule, held: Option<Held>, now: Now) -> Result<Opened<'_>, Overflow> {
     let (account, restamped) = match held {
         Some(Held::Reading(reading)) => (Account::Read(reading), reading.restamped),
         Some(Held::Leased(leased)) => return leased.open(rule, now),
         Some(Held::State(state)) => Account::open(rule, Some(state), now)?,
         None => Account::open(rule, None, now)?,
     };
-    Ok((account, Vec::new(), restamped))
+    Ok(Opened { account, slots: Vec::new(), bound: None, restamped })
 }

@@ -158,6 +158,9 @@ pub struct OpenOptions {
     /// Whether a layer with a local limiter answers for this limit while the store fails; `None` leaves
     /// it to the layer. A store without one ignores it.
     pub falls_back: Option<bool>,
+    /// Whether a layer that asks again answers for this limit, where the outcome of a request is unknown;
+    /// `None` leaves it to the layer. A store without one ignores it.
+    pub retries_unknown: Option<bool>,
     /// What replicas have to say before a decision counts; `None` for nothing. A store without replicas
     /// ignores it.
     pub acknowledged: Option<Acknowledgement>,

@@ -246,6 +246,12 @@ fn violated(decision: &Decision) -> Vec<String> {
 /// Says in a sentence when to retry a denied request.
 pub(crate) fn when_to_retry(decision: &Decision) -> String {
     match decision.retry_after() {
+        RetryAfter::After(span) if decision.ban().is_some_and(|ban| !ban.begins) => {
+            let again = span.in_words();
+            format!(
+                "Too many requests were denied, so none is accepted for now. Try again in {again}."
+            )
+        }
         RetryAfter::After(span) => {
             format!("The request exceeds its quota. Try again in {}.", span.in_words())
         }

@@ -26,6 +26,8 @@ pub(crate) enum Attribute {
 /// The options of one limit: where it comes from, its key and its cost.
 pub(crate) struct LimitOptions {
     pub(crate) source: LimitSource,
+    /// `ban = …`, of inline policies.
+    pub(crate) ban: Option<LitStr>,
     pub(crate) key: KeySource,
     pub(crate) missing: OnMissing,
     /// `cost = …`: for all policies.
@@ -49,6 +51,8 @@ pub(crate) struct CallOptions {
     pub(crate) on_error: Option<OptionValue<Handlers>>,
     pub(crate) charge_if: Option<OptionValue<Expr>>,
     pub(crate) refund_if: Option<OptionValue<Expr>>,
+    pub(crate) hold: Option<OptionValue<Wait>>,
+    pub(crate) settle: Option<OptionValue<Expr>>,
     pub(crate) registry: Option<OptionValue<Expr>>,
     pub(crate) crate_path: Option<OptionValue<Path>>,
 }
@@ -112,6 +116,7 @@ struct LimitBuilder {
     first: Option<LitStr>,
     policies: Option<(Ident, Vec<LitStr>)>,
     name: Option<LitStr>,
+    ban: Option<LitStr>,
     key: Option<KeySource>,
     missing: OnMissing,
     cost: Option<Expr>,
@@ -191,6 +196,7 @@ impl LimitBuilder {
         match option.to_string().as_str() {
             "policies" => self.policies = Some((option, values::strings(input)?)),
             "name" => self.name = Some(values::string(input, "name = \"login\"")?),
+            "ban" => self.ban = Some(values::string(input, "ban = \"5/1min for 15min\"")?),
             "key" => self.key = Some(KeySource::read(input)?),
             "missing" => self.missing = OnMissing::read(input)?,
             "cost" => {
@@ -201,7 +207,10 @@ impl LimitBuilder {
                 }
             }
             "skip_if" => self.skip_if = Some(parse_expression(input)?),
-            "wait" => call.wait = Some(OptionValue { option, value: Wait::read(input)? }),
+            "wait" => {
+                let value = Wait::read(input, &option)?;
+                call.wait = Some(OptionValue { option, value });
+            }
             "fallback" => {
                 let callee = Callee::read(input.parse()?)?;
                 let (takes_denied, takes_arguments) = arguments.passed();
@@ -224,6 +233,14 @@ impl LimitBuilder {
             "refund_if" => {
                 let value = values::predicate(input, &option)?;
                 call.refund_if = Some(OptionValue { option, value });
+            }
+            "hold" => {
+                let value = Wait::read(input, &option)?;
+                call.hold = Some(OptionValue { option, value });
+            }
+            "settle" => {
+                let value = values::settle(input)?;
+                call.settle = Some(OptionValue { option, value });
             }
             "registry" => {
                 let value = parse_expression(input)?;
@@ -251,8 +268,12 @@ impl LimitBuilder {
             (None, None) => return Err(Error::new(span, NO_LIMIT)),
         };
         source.check_costs(self.cost.as_ref(), &self.costs)?;
+        if let Some(ban) = &self.ban {
+            source.check_ban(ban)?;
+        }
         Ok(LimitOptions {
             source,
+            ban: self.ban,
             key: self.key.unwrap_or(KeySource::Method),
             missing: self.missing,
             cost: self.cost,

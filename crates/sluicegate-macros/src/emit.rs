@@ -1,8 +1,8 @@
 //! Generates the code that asks the limits before a function runs.
 //!
 //! The code goes in front of the body, inside the function itself, so that the function keeps its
-//! properties: its lifetimes, and whether its future is `Send`. Only `charge_if` and `refund_if`,
-//! which need the result, move the body into a closure or an async block.
+//! properties: its lifetimes, and whether its future is `Send`. Only `charge_if`, `refund_if` and
+//! `settle`, which need the result, move the body into a closure or an async block.
 //!
 //! Every generated name begins with `__sluicegate_`. Variables are hygienic, so the body can't see
 //! them. Items are not: a pattern named like a unit struct, constant or static in scope matches
@@ -73,39 +73,59 @@ impl Context<'_> {
         let shadows = self.shadows()?;
         if self.stack.enforced.is_empty() {
             let never = self.unreachable_denial()?;
-            return Ok(quote_spanned!(mixed_site()=> #shadows #never #(#statements)*));
+            let held = &self.private;
+            let held =
+                quote_spanned!(mixed_site()=> let __sluicegate_held = #held::Held::nothing(););
+            let run = self.run_and_settle(statements);
+            return Ok(quote_spanned!(mixed_site()=> #shadows #never #held #run));
         }
         let Check { items, setup, call, keys, ask } = self.enforced()?;
         let decision = self.decision(&call, &ask);
         let refuse = self.return_if_denied()?;
+        let (private, run) = (&self.private, self.run_and_settle(statements));
         Ok(quote_spanned! {mixed_site()=>
             #shadows
-            let __sluicegate_denied = {
+            let (__sluicegate_denied, __sluicegate_held) = {
                 #items
                 #setup
                 match #call.ready(&[#(&#keys),*]) {
-                    ::core::option::Option::Some(__sluicegate_settled) => __sluicegate_settled,
+                    ::core::option::Option::Some(__sluicegate_settled) => (__sluicegate_settled, #private::Held::nothing()),
                     ::core::option::Option::None => #decision,
                 }
             };
             #refuse
-            #(#statements)*
+            #run
         })
+    }
+
+    /// The body, after which what it holds is settled for what its result says was used; without
+    /// `settle`, what it holds is released when the function ends, however it does.
+    fn run_and_settle(&self, statements: &[Stmt]) -> TokenStream {
+        let Some(settle) = &self.stack.call.settle else {
+            return quote_spanned!(mixed_site()=> #(#statements)*);
+        };
+        let (settle, result) = (&settle.value, self.output.result_type());
+        let run = self.run_body(statements);
+        quote_spanned! {mixed_site()=>
+            let __sluicegate_result: #result = #run;
+            __sluicegate_held.settle(&__sluicegate_result, #settle);
+            __sluicegate_result
+        }
     }
 
     /// Asks each shadow limit on its own, and drops the decision: only observers see it.
     fn shadows(&self) -> Result<TokenStream, Error> {
-        let shadows = self.stack.shadows.iter().map(|shadow| {
+        let private = &self.private;
+        let shadows = self.stack.shadows.iter().enumerate().map(|(index, shadow)| {
+            let held = format_ident!("__sluicegate_shadow_{index}", span = mixed_site());
             let Check { items, setup, call, keys, ask } = Check::new(self, &[shadow], 0)?;
             let decision = self.decision(&call, &ask);
             Ok(quote_spanned! {mixed_site()=>
-                {
+                let #held = {
                     #items
                     #setup
-                    if #call.ready(&[#(&#keys),*]).is_none() {
-                        let _ = #decision;
-                    }
-                }
+                    if #call.ready(&[#(&#keys),*]).is_none() { (#decision).1 } else { #private::Held::nothing() }
+                };
             })
         });
         shadows.collect()
@@ -270,13 +290,13 @@ impl Context<'_> {
         })
     }
 
-    /// An expression for the decision on a check: an `Option<Denied>`.
+    /// An expression for the decision on a check: an `Option<Denied>`, and what is held.
     fn decision(&self, call: &Ident, ask: &Ident) -> TokenStream {
         let private = &self.private;
         let (settle, awaited) = self.method("settle");
         quote_spanned! {mixed_site()=>
             match #call.at_once(#ask()) {
-                #private::Answer::Settled(__sluicegate_denied) => __sluicegate_denied,
+                #private::Answer::Settled(__sluicegate_denied) => (__sluicegate_denied, #private::Held::nothing()),
                 __sluicegate_open => #call.#settle(__sluicegate_open, #ask())#awaited,
             }
         }

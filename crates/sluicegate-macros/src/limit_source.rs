@@ -1,6 +1,6 @@
 //! Which limit an attribute asks: one from the registry, or one defined inline.
 
-use sluicegate_core::{Cost, Limit, LimitName, Member, Policy, Rate};
+use sluicegate_core::{Ban, Cost, Limit, LimitName, Member, Policy, Rate};
 use syn::spanned::Spanned;
 use syn::{Error, Expr, ExprLit, ExprUnary, Lit, LitStr, UnOp};
 
@@ -62,6 +62,20 @@ impl LimitSource {
         let any: LimitName = "limit".parse().map_err(|error| Error::new(span, error))?;
         let limit = Limit::new(any, read).map_err(|error| Error::new(span, error))?;
         Ok(Self::Inline { policies, name, limit: Box::new(limit) })
+    }
+
+    /// Checks that a ban is one, and belongs to inline policies.
+    pub(crate) fn check_ban(&self, ban: &LitStr) -> Result<(), Error> {
+        if let Self::Named(name) = self {
+            return Err(Error::new(
+                ban.span(),
+                format!(
+                    "`ban` is for inline policies, and `{}` is a limit of the registry: give that its `ban` where it is configured",
+                    name.value(),
+                ),
+            ));
+        }
+        ban.value().parse::<Ban>().map(drop).map_err(|error| Error::new(ban.span(), error))
     }
 
     /// The name, if the attribute has one.

@@ -66,6 +66,8 @@ impl CallOptions {
         set_once(&mut self.on_error, other.on_error)?;
         set_once(&mut self.charge_if, other.charge_if)?;
         set_once(&mut self.refund_if, other.refund_if)?;
+        set_once(&mut self.hold, other.hold)?;
+        set_once(&mut self.settle, other.settle)?;
         set_once(&mut self.registry, other.registry)?;
         // Not a matter of one call: any attribute may set it.
         self.crate_path = self.crate_path.take().or(other.crate_path);
@@ -95,6 +97,22 @@ impl CallOptions {
             return Err(Error::new(
                 refund_if.option.span(),
                 "`refund_if` takes before the call, and `charge_if` after it: keep `refund_if`, or keep `charge_if` if calls at the same time may all pass before the first is charged",
+            ));
+        }
+        let held = [
+            self.hold.as_ref().map(|hold| &hold.option),
+            self.settle.as_ref().map(|settle| &settle.option),
+        ];
+        let other = [self.charge_if.as_ref(), self.refund_if.as_ref()];
+        if let (Some(held), Some(other)) =
+            (held.into_iter().flatten().next(), other.into_iter().flatten().next())
+        {
+            let other = &other.option;
+            return Err(Error::new(
+                held.span(),
+                format!(
+                    "a call is settled for what it used, by `settle`, or by `{other}`: keep one of `{held}` and `{other}`"
+                ),
             ));
         }
         if let (Some(fallback), Some(_)) = (&self.fallback, &self.denied) {

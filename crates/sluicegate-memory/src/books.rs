@@ -1,4 +1,4 @@
-//! What is held of a request's subjects, in the tables of a limit's parts.
+//! What is held of a request's subjects, and known of requests by their ids, in the tables of a limit's parts.
 
 use std::iter::Peekable;
 use std::ops::Add as _;
@@ -6,16 +6,17 @@ use std::ops::Add as _;
 use smallvec::{IntoIter, SmallVec};
 
 use sluicegate_core::kernel::Now;
-use sluicegate_core::{Book, Request};
+use sluicegate_core::{Action, Book, Limit, Operation, Request};
 
 use crate::budget::Load;
 use crate::cell::BookCell;
 use crate::entry::Entry;
 use crate::fingerprint::Fingerprint;
 use crate::opened_policy::OpenedPolicy;
+use crate::shelf::Shelf;
 
 /// The books of a request's subjects, one for each part of the limit; none if the request is not about
-/// what is held.
+/// what is held and has no id.
 #[derive(Default)]
 pub(crate) struct Books<'o>(SmallVec<[Option<Entry<'o, BookCell>>; 1]>);
 
@@ -43,30 +44,60 @@ impl<'o> Books<'o> {
         }
     }
 
+    /// Whether they are not locked.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     pub(crate) fn entries(&mut self) -> impl Iterator<Item = &mut Entry<'o, BookCell>> {
         self.0.iter_mut().flatten()
     }
 
-    /// Takes the books; each has to be [written](Books::write), changed or not.
-    pub(crate) fn take(&mut self) -> SmallVec<[Book; 1]> {
+    /// Takes what is held; each has to be [written](Books::write), changed or not.
+    pub(crate) fn take(&mut self) -> SmallVec<[Shelf; 1]> {
         self.entries().map(|entry| entry.take().unwrap_or_default()).collect()
     }
 
-    /// The room that a request may need for another record in each.
-    pub(crate) fn needed(&mut self, request: &Request<'_>, books: &[Book]) -> Load {
-        if request.holds().is_none() {
-            return Load::NONE;
+    /// The room that a request may need for another record or ticket, denial or place in line in each, and so many bounds.
+    pub(crate) fn needed(
+        &mut self,
+        limit: &Limit,
+        request: &Request<'_>,
+        shelves: &[Shelf],
+        bounds: usize,
+    ) -> Load {
+        if request.holds().is_some() || request.asks_once().is_some() {
+            let needed = self.entries().zip(shelves).map(|(entry, shelf)| entry.needs_more(shelf));
+            let bounds = Load { keys: 0, bytes: bounds * Shelf::BOUND_BYTES };
+            return needed.fold(bounds, Load::add);
         }
-        let needed = self.entries().zip(books).map(|(entry, book)| entry.needs_more(book));
+        let has_place = request.place_id().is_some();
+        let may_deny = matches!(
+            request.action(),
+            Action::Decide(
+                Operation::Check
+                    | Operation::Reserve { .. }
+                    | Operation::TakeUpTo
+                    | Operation::Ban { .. }
+            )
+        );
+        let entries = self.entries().zip(shelves).enumerate();
+        let growing = entries.filter_map(|(part, (entry, shelf))| {
+            let counts = may_deny && limit.ban(part).is_some();
+            let denial = if counts { shelf.book.denial_bytes() } else { 0 };
+            let place = if has_place { Book::line_growth_bytes() } else { 0 };
+            (counts || has_place).then_some((entry, denial + place))
+        });
+        let needed = growing.map(|(entry, bytes)| entry.needs_slot() + Load { keys: 0, bytes });
         needed.fold(Load::NONE, Load::add)
     }
 
     /// Keeps what changed, puts the rest back, and gives the room that was taken.
-    pub(crate) fn write(&mut self, books: SmallVec<[Book; 1]>, changed: u64, now: Now) -> Load {
+    pub(crate) fn write(&mut self, shelves: SmallVec<[Shelf; 1]>, changed: u64, now: Now) -> Load {
         let mut kept = Load::NONE;
-        for (part, (entry, book)) in self.entries().zip(books).enumerate() {
+        for (part, (entry, shelf)) in self.entries().zip(shelves).enumerate() {
             if entry.is_found() || changed & (1 << part) != 0 {
-                kept += entry.keep(book, now.micros);
+                kept += entry.keep(shelf, now.micros, false);
             }
         }
         kept

@@ -1,9 +1,10 @@
 //! How each kernel's states are kept in a slot.
 
+use sluicegate_core::MAX_EXACT;
 use sluicegate_core::kernel::{Kernel, NEVER, Now, bucket, log};
-use sluicegate_core::{Book, MAX_EXACT};
 
 use crate::scales::{Scales, Tag};
+use crate::shelf::Shelf;
 
 /// Whether one rule keeps every state at least as long as another one does.
 pub(crate) type Outlasts<R> = fn(&R, &R) -> bool;
@@ -46,11 +47,22 @@ pub(crate) trait Cell: Default + Send + Sized + 'static {
         Some(Tag::NONE)
     }
 
+    /// Whether the state has a [second bound](crate::shelf).
+    fn is_marked(&self) -> bool {
+        false
+    }
+
     /// The µs from now until the state may be dropped.
     fn expires_in(&self, rule: &Self::Rule, scales: &Scales, now: Now) -> u64;
 
     /// The units that are forgotten with the state.
     fn used(&self, rule: &Self::Rule, scales: &Scales, now: Now) -> u64;
+
+    /// Forgets what a reset does, of a state of which something stays: gives whether there was any of that.
+    /// `None` where all of it is to go.
+    fn forget(&mut self) -> Option<bool> {
+        None
+    }
 
     /// Bytes outside the slot that an admission adds to a state at most.
     fn growth_bytes(_state: &Self::State) -> usize {
@@ -82,14 +94,14 @@ pub(crate) struct BucketCell {
 pub(crate) struct HalfLine;
 
 impl BucketCell {
-    /// The state, which is most likely in the scale of the one who asks.
+    /// The state, which is most likely in the scale of the one who asks; `None` if it has a second bound.
     #[inline]
-    pub(crate) fn read(self, tag: Tag, unit: u64, scales: &Scales) -> bucket::State {
+    pub(crate) fn read(self, tag: Tag, unit: u64, scales: &Scales) -> Option<bucket::State> {
         let (newest, deficit) = (self.newest ^ tag.low, self.deficit ^ tag.high);
         if (newest | deficit) <= MAX_EXACT {
-            bucket::State { newest, deficit, unit }
+            Some(bucket::State { newest, deficit, unit })
         } else {
-            self.read_other(scales)
+            (!self.is_marked()).then(|| self.read_other(scales))
         }
     }
 
@@ -120,6 +132,10 @@ impl Cell for BucketCell {
 
     fn take(&mut self, scales: &Scales) -> bucket::State {
         self.read_other(scales)
+    }
+
+    fn is_marked(&self) -> bool {
+        self.deficit & Tag::MARK != 0
     }
 
     fn tagged(
@@ -229,21 +245,22 @@ impl Cell for LogCell {
     }
 }
 
-/// What is held of a subject: where the records are moves with the slot.
+/// What is held of a subject, and known of its requests by their ids: where the records are moves with the
+/// slot.
 #[derive(Debug, Default)]
-pub(crate) struct BookCell(Book);
+pub(crate) struct BookCell(Shelf);
 
 impl Cell for BookCell {
-    type State = Book;
+    type State = Shelf;
     type Rule = ();
     const OUTLASTS: &'static [Outlasts<()>] = &[|(), ()| true];
     type Align = u64;
 
-    fn new(book: Book, _: Tag) -> Self {
-        Self(book)
+    fn new(shelf: Shelf, _: Tag) -> Self {
+        Self(shelf)
     }
 
-    fn take(&mut self, _: &Scales) -> Book {
+    fn take(&mut self, _: &Scales) -> Shelf {
         std::mem::take(&mut self.0)
     }
 
@@ -256,15 +273,20 @@ impl Cell for BookCell {
         NEVER
     }
 
-    fn growth_bytes(book: &Book) -> usize {
-        book.growth_bytes()
+    /// The ids of requests stay.
+    fn forget(&mut self) -> Option<bool> {
+        self.0.book.has_repeats().then(|| self.0.forget_holds())
+    }
+
+    fn growth_bytes(shelf: &Shelf) -> usize {
+        shelf.book.growth_bytes()
     }
 
     fn heap_bytes(&self) -> usize {
         self.0.heap_bytes()
     }
 
-    fn heap_bytes_of(book: &Book) -> usize {
-        book.heap_bytes()
+    fn heap_bytes_of(shelf: &Shelf) -> usize {
+        shelf.heap_bytes()
     }
 }

@@ -31,6 +31,11 @@ impl<'s, C: Cell> Entry<'s, C> {
         self.found.is_some()
     }
 
+    /// Whether the state has a [second bound](crate::shelf).
+    pub(crate) fn is_marked(&self) -> bool {
+        self.found.is_some_and(|index| self.shard.cell(index).is_marked())
+    }
+
     /// Takes the state that is kept.
     pub(crate) fn take(&mut self) -> Option<C::State> {
         let index = self.found?;
@@ -51,6 +56,11 @@ impl<'s, C: Cell> Entry<'s, C> {
         if self.is_found() { heap } else { Table::<C>::FIRST_LOAD + heap }
     }
 
+    /// The room for the slot of a state, there or not.
+    pub(crate) fn needs_slot(&self) -> Load {
+        if self.is_found() { Load::NONE } else { Table::<C>::FIRST_LOAD }
+    }
+
     /// The room that is needed to keep a state.
     pub(crate) fn needs_for(&self, state: &C::State) -> Load {
         let heap = C::heap_bytes_of(state);
@@ -60,11 +70,12 @@ impl<'s, C: Cell> Entry<'s, C> {
         }
     }
 
-    /// Keeps a state; gives the room that it took.
-    pub(crate) fn keep(&mut self, state: C::State, now: u64) -> Load {
+    /// Keeps a state, with a mark or not; gives the room that it took.
+    pub(crate) fn keep(&mut self, state: C::State, now: u64, is_marked: bool) -> Load {
         let OpenedPolicy { table, rule, tag, .. } = self.policy;
         let taken = self.needs_for(&state);
         let (state, tag) = C::tagged(state, rule, *tag, table.scales());
+        let tag = tag.marked(is_marked);
         match self.found {
             Some(index) => {
                 let cell = self.shard.cell_mut(index);

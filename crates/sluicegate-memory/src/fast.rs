@@ -24,7 +24,7 @@ pub(crate) struct Judged {
 /// Why a check was not judged; nothing has changed.
 #[derive(Clone, Copy)]
 pub(crate) enum Rare {
-    /// A state has to be restamped, or is counted in the ticks of another rate.
+    /// A state has to be restamped, is counted in the ticks of another rate, or has a second bound.
     State,
     Overflow(Overflow),
     /// There is no room for a new key.
@@ -74,7 +74,10 @@ pub(crate) fn judge(
     let OpenedPolicy { table, rule, tag, .. } = policy;
     let found = shard.find(fingerprint);
     let state = match found {
-        Ok(index) => Some(shard.cell(index).read(*tag, rule.unit(), table.scales())),
+        Ok(index) => {
+            let state = shard.cell(index).read(*tag, rule.unit(), table.scales());
+            Some(state.ok_or(Rare::State)?)
+        }
         Err(_) => None,
     };
     let (mut balance, restamped) = rule.balance(state, now).map_err(Rare::Overflow)?;

@@ -7,7 +7,7 @@ use std::ops::Add as _;
 
 use smallvec::SmallVec;
 
-use sluicegate_core::kernel::{Now, State};
+use sluicegate_core::kernel::{Leased, Now, State};
 use sluicegate_core::{
     Action, Book, Decision, Enforcement, Error, Held, HoldId, Operation, Request, Span, Step,
     step_with_books,
@@ -19,6 +19,7 @@ use crate::fingerprint::Fingerprint;
 use crate::kernels::AnyEntry;
 use crate::opened::MemoryLimit;
 use crate::registry::{Full, Registry};
+use crate::shelf::Shelf;
 
 /// Something for each policy, without an allocation for up to 16.
 type PerPolicy<T> = SmallVec<[T; 16]>;
@@ -33,7 +34,15 @@ pub(crate) fn decide(
     let fingerprints = fingerprints(opened, request, first);
     let mut decision = with_room(opened.registry(), &fingerprints, |room| {
         let mut call = Call::new(opened, now);
-        call.lock(&fingerprints, request.needs_books(opened.limit()));
+        let limit = opened.limit();
+        let needs_books = request.needs_books(limit) || request.is_in_line(limit);
+        call.lock(&fingerprints, needs_books);
+        if call.books.is_empty() && call.entries().any(|entry| entry.is_marked()) {
+            // Of a state with a second bound, that is beside the books.
+            drop(call);
+            call = Call::new(opened, now);
+            call.lock(&fingerprints, true);
+        }
         let answer = call.answer(request, room);
         let called = std::mem::take(&mut call.called);
         // Whoever is woken asks: not before the locks are let go.
@@ -187,8 +196,12 @@ impl<'o> Call<'o> {
             | Action::Renew { .. } => Load::NONE,
             _ => self.needed(&held),
         };
-        let mut books = self.books.take();
-        let needed = needed + self.books.needed(request, &books);
+        let mut shelves = self.books.take();
+        let buckets = held.len();
+        let needed = needed + self.books.needed(self.opened.limit(), request, &shelves, buckets);
+        self.join_bounds(&mut held, &mut shelves);
+        let mut books: SmallVec<[Book; 1]> =
+            shelves.iter_mut().map(|shelf| std::mem::take(&mut shelf.book)).collect();
         // Room is taken first and given back when not needed: at the cap nobody is evicted for a
         // request that is denied after all.
         let is_roomy = room.try_fill(needed).is_ok();
@@ -198,13 +211,15 @@ impl<'o> Call<'o> {
             return match step_with_books(limit, request, now, &mut held, &mut books) {
                 Ok(step) => {
                     self.call(request, &step, &books);
+                    self.part_bounds(&held, books, &mut shelves);
                     let kept = self.write(&mut held, step.changed);
-                    room.spend(kept + self.books.write(books, step.books, now));
+                    room.spend(kept + self.books.write(shelves, step.books, now));
                     Ok(step.decision)
                 }
                 Err(error) => {
+                    self.part_bounds(&held, books, &mut shelves);
                     let kept = self.write(&mut held, 0);
-                    room.spend(kept + self.books.write(books, 0, now));
+                    room.spend(kept + self.books.write(shelves, 0, now));
                     Err(error)
                 }
             };
@@ -217,7 +232,11 @@ impl<'o> Call<'o> {
             let Step { mut decision, mut changed, books: held_parts, .. } = stepped;
             let made = self
                 .make_room(&mut held, &before, &mut decision, &mut changed, room)
-                .and_then(|needed| self.make_room_for_books(&books, held_parts, needed, room));
+                .and_then(|needed| {
+                    let mut shelves = shelves.clone();
+                    self.part_bounds(&held, books.clone(), &mut shelves);
+                    self.make_room_for_books(&shelves, held_parts, needed, room)
+                });
             match made {
                 Ok(()) => Ok((decision, changed, held_parts)),
                 Err(full) => {
@@ -238,8 +257,9 @@ impl<'o> Call<'o> {
         });
         let (changed, held_parts) =
             stepped.as_ref().map_or((0, 0), |(_, changed, held_parts)| (*changed, *held_parts));
+        self.part_bounds(&held, books, &mut shelves);
         let kept = self.write(&mut held, changed);
-        room.spend(kept + self.books.write(books, held_parts, now));
+        room.spend(kept + self.books.write(shelves, held_parts, now));
         stepped.map(|(decision, ..)| decision)
     }
 
@@ -256,18 +276,54 @@ impl<'o> Call<'o> {
         }
     }
 
+    /// Puts states together with their second bounds.
+    fn join_bounds(&mut self, held: &mut [Option<Held>], shelves: &mut [Shelf]) {
+        let members = self.opened.limit().members();
+        for ((entry, held), member) in self.entries.iter().flatten().zip(held).zip(members) {
+            let Some(shelf) = shelves.get_mut(member.part()) else { return };
+            // A bound that is there without a mark is of a state that was evicted.
+            let bound = shelf.take_bound(member.identity()).filter(|_| entry.is_marked());
+            *held = match (held.take(), bound) {
+                (Some(Held::State(state)), Some(bound)) => {
+                    let leased = Leased { state, slots: Vec::new(), bound: Some(bound) };
+                    Some(Held::Leased(Box::new(leased)))
+                }
+                (held, _) => held,
+            };
+        }
+    }
+
+    /// Takes them apart again, to be kept beside the books.
+    fn part_bounds(
+        &self,
+        held: &[Option<Held>],
+        books: SmallVec<[Book; 1]>,
+        shelves: &mut [Shelf],
+    ) {
+        for (shelf, book) in shelves.iter_mut().zip(books) {
+            shelf.book = book;
+        }
+        for (held, member) in held.iter().zip(self.opened.limit().members()) {
+            if let Some(Held::Leased(leased)) = held
+                && let (Some(bound), Some(shelf)) = (&leased.bound, shelves.get_mut(member.part()))
+            {
+                shelf.bounds.push((member.identity(), bound.clone()));
+            }
+        }
+    }
+
     /// Makes room for each book that is new or has grown.
     fn make_room_for_books(
         &mut self,
-        books: &[Book],
+        shelves: &[Shelf],
         changed: u64,
         mut needed: Load,
         room: &mut Room<'_>,
     ) -> Result<(), Full> {
         let (registry, now) = (self.opened.registry(), self.now.micros);
-        for (part, (entry, book)) in self.books.entries().zip(books).enumerate() {
+        for (part, (entry, shelf)) in self.books.entries().zip(shelves).enumerate() {
             if changed & (1 << part) != 0 {
-                needed += entry.needs_for(book);
+                needed += entry.needs_for(shelf);
                 entry.make_room(registry, now, room, needed)?;
             }
         }
@@ -279,7 +335,8 @@ impl<'o> Call<'o> {
     fn catch_up(&mut self, held: &[Option<Held>]) {
         let is_late = held.iter().flatten().any(|held| match held {
             Held::State(state) => self.now.is_exceeded_by(state.newest()),
-            Held::Leased(_) | Held::Reading(_) => false,
+            Held::Leased(leased) => self.now.is_exceeded_by(leased.state.newest()),
+            Held::Reading(_) => false,
         });
         if is_late && let Some(now) = self.opened.registry().catch_up(self.now) {
             self.now = now;
@@ -296,11 +353,15 @@ impl<'o> Call<'o> {
     fn write(&mut self, held: &mut [Option<Held>], changed: u64) -> Load {
         let (now, mut kept) = (self.now.micros, Load::NONE);
         for (index, (entry, held)) in self.entries().zip(held).enumerate() {
-            let state = if let Some(Held::State(state)) = held.take() { Some(state) } else { None };
+            let (state, is_marked) = match held.take() {
+                Some(Held::State(state)) => (Some(state), false),
+                Some(Held::Leased(leased)) => (Some(leased.state), leased.bound.is_some()),
+                Some(Held::Reading(_)) | None => (None, false),
+            };
             if changed & (1 << index) == 0 {
                 kept += entry.put_back(state);
             } else {
-                kept += entry.keep(state, now);
+                kept += entry.keep(state, now, is_marked);
             }
         }
         kept
@@ -345,10 +406,11 @@ impl<'o> Call<'o> {
     }
 }
 
-const fn state_of(held: &Option<Held>) -> Option<&State> {
+fn state_of(held: &Option<Held>) -> Option<&State> {
     match held {
         Some(Held::State(state)) => Some(state),
-        Some(Held::Leased(_) | Held::Reading(_)) | None => None,
+        Some(Held::Leased(leased)) => Some(&leased.state),
+        Some(Held::Reading(_)) | None => None,
     }
 }
 

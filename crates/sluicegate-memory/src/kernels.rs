@@ -49,6 +49,13 @@ macro_rules! any_policy_and_entry {
         }
 
         impl AnyEntry<'_> {
+            /// Whether the state has a second bound.
+            pub(crate) fn is_marked(&self) -> bool {
+                match self {
+                    $(Self::$name(entry) => entry.is_marked(),)*
+                }
+            }
+
             /// Takes the state that is kept, to be [put](AnyEntry::put_back) back or
             /// [kept](AnyEntry::keep) anew.
             pub(crate) fn take(&mut self) -> Option<State> {
@@ -74,9 +81,16 @@ macro_rules! any_policy_and_entry {
             }
 
             /// Keeps a state, or nothing; gives the room that it took.
-            pub(crate) fn keep(&mut self, state: Option<State>, now: u64) -> Load {
+            pub(crate) fn keep(
+                &mut self,
+                state: Option<State>,
+                now: u64,
+                is_marked: bool,
+            ) -> Load {
                 match (self, state) {
-                    $((Self::$name(entry), Some(State::$name(state))) => entry.keep(state, now),)*
+                    $((Self::$name(entry), Some(State::$name(state))) => {
+                        entry.keep(state, now, is_marked)
+                    })*
                     (entry, _) => {
                         entry.forget();
                         Load::NONE
@@ -107,7 +121,9 @@ impl AnyEntry<'_> {
     /// the room that it takes more than before.
     pub(crate) fn put_back(&mut self, state: Option<State>) -> Load {
         match (self, state) {
-            (Self::Log(entry), Some(State::Log(state))) if entry.is_found() => entry.keep(state, 0),
+            (Self::Log(entry), Some(State::Log(state))) if entry.is_found() => {
+                entry.keep(state, 0, false)
+            }
             _ => Load::NONE,
         }
     }

@@ -41,6 +41,7 @@ mod registry;
 mod ring;
 mod scales;
 mod shard;
+mod shelf;
 mod store;
 mod table;
 

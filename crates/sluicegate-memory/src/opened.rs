@@ -25,7 +25,7 @@ pub struct MemoryLimit {
     policies: Box<[AnyPolicy]>,
     /// The indices of the policies in the order in which their shards are locked.
     lock_order: Box<[usize]>,
-    /// Of each part the table of what is held, once somebody has held anything.
+    /// Of each part the table of what is held, of ids, and of who is banned, once somebody asked about that.
     books: OnceLock<Box<[OpenedPolicy<BookCell>]>>,
     /// Whether nothing is special about the time or any policy.
     is_straight: bool,
@@ -46,7 +46,7 @@ impl MemoryLimit {
                 && member.policy().denied_charge() == DeniedCharge::Free
         };
         let injected = !matches!(time, TimeSource::Store);
-        let is_straight = !injected && limit.members().iter().all(is_plain);
+        let is_straight = !injected && !limit.has_bans() && limit.members().iter().all(is_plain);
         Self {
             limit: limit.keep(),
             policies,
@@ -122,8 +122,8 @@ pub(crate) fn straight_cost(
     request: &Request<'_>,
     policy: &OpenedPolicy<BucketCell>,
 ) -> Option<Cost> {
-    let is_plain = request.holds().is_none() && request.time().is_none();
-    if !request.further_subjects().is_empty() || !is_plain {
+    let is_plain = request.holds().is_none() && request.asks_once().is_none();
+    if !request.further_subjects().is_empty() || !is_plain || request.time().is_some() {
         return None;
     }
     match (request.action(), request.cost()) {

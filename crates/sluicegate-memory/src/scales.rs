@@ -2,7 +2,8 @@
 //!
 //! A deficit is counted in ticks, so many per unit. When a policy's rate changes, the ticks per
 //! unit may change, and every state is converted when it is next written. Until then it has to
-//! say which scale it is in: 22 bits that number and time leave free in their two words.
+//! say which scale it is in: 21 of the 22 bits that number and time leave free in their two words. The
+//! last one marks states with a second bound.
 
 use std::sync::{PoisonError, RwLock};
 
@@ -21,7 +22,7 @@ pub(crate) struct Tag {
 
 impl Scales {
     /// How many scales a table can tell apart.
-    const MOST: usize = 1 << (2 * Tag::BITS);
+    const MOST: usize = 1 << (2 * Tag::BITS - 1);
 
     /// The tag of a scale; `None` when the table has seen too many.
     pub(crate) fn tag_of(&self, unit: u64) -> Option<Tag> {
@@ -41,6 +42,7 @@ impl Scales {
     /// The scale that two words of a state are tagged with.
     #[cold]
     pub(crate) fn unit_of(&self, low: u64, high: u64) -> u64 {
+        let high = high & !Tag::MARK;
         let index = (high >> Tag::SHIFT << Tag::BITS) | (low >> Tag::SHIFT);
         let units = self.0.read().unwrap_or_else(PoisonError::into_inner);
         usize::try_from(index).ok().and_then(|index| units.get(index)).copied().unwrap_or(1)
@@ -50,10 +52,17 @@ impl Scales {
 impl Tag {
     /// Of states that are counted in no scale.
     pub(crate) const NONE: Self = Self { low: 0, high: 0 };
+    /// In the high word: the state has a [second bound](crate::shelf).
+    pub(crate) const MARK: u64 = 1 << (u64::BITS - 1);
     /// Bits per word.
     const BITS: u32 = 11;
     /// Where they begin.
     const SHIFT: u32 = MAX_EXACT.count_ones();
+
+    /// The tag of a state with a second bound, if it is one.
+    pub(crate) const fn marked(self, is_marked: bool) -> Self {
+        Self { low: self.low, high: self.high | if is_marked { Self::MARK } else { 0 } }
+    }
 }
 
 #[cfg(test)]

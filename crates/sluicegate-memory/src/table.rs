@@ -326,8 +326,17 @@ impl<C: Cell> AnyTable for Table<C> {
 
     fn forget(&self, fingerprint: Fingerprint) -> bool {
         let mut shard = self.lock(fingerprint);
-        let found = shard.find(fingerprint).ok();
-        found.inspect(|&index| self.remove(&mut shard, index)).is_some()
+        let Ok(index) = shard.find(fingerprint) else { return false };
+        let cell = shard.cell_mut(index);
+        let before = cell.heap_bytes();
+        let Some(was_there) = cell.forget() else {
+            self.remove(&mut shard, index);
+            return true;
+        };
+        let after = cell.heap_bytes();
+        self.count_heap(before, after);
+        self.budget.release(Load { keys: 0, bytes: before.saturating_sub(after) });
+        was_there
     }
 
     fn is_empty(&self) -> bool {

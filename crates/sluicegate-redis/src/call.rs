@@ -3,7 +3,7 @@
 use bytes::BytesMut;
 use sluicegate_core::Acknowledgement;
 
-use crate::program::{CALLS, HEAD, INJECTED, LANE, LATE, TAG_BYTES, TIMES, put};
+use crate::program::{CALLS, HEAD, INJECTED, LANE, LATE, ONCE, TAG_BYTES, TIMES, put};
 use crate::resp::{Command, words_of};
 use crate::slot::{Crossing, slot_of_all};
 use crate::stamp::Tag;
@@ -127,10 +127,10 @@ impl ScriptCall {
             && [self.company, other.company].iter().all(|company| *company == Company::Slot)
     }
 
-    /// Whether it is a plain check.
+    /// Whether it is a plain check, without an id.
     pub(crate) fn is_check(&self) -> bool {
-        let lane = self.words.bytes()[self.program + LANE] % INJECTED;
-        [Lane::Shortest as u8, Lane::Express as u8].contains(&lane)
+        let lane = self.words.bytes()[self.program + LANE];
+        lane < ONCE && [Lane::Shortest as u8, Lane::Express as u8].contains(&(lane % INJECTED))
     }
 
     /// Whether another check is in the same words: then nothing but who asked tells them apart.

@@ -7,6 +7,7 @@
 //! | --- | --- |
 //! | 16 | id, which names the record |
 //! | 7 | for how many µs the record lives |
+//! | 1 | whether what is charged is put into [slots](sluicegate_core::kernel::Bound) |
 
 use sluicegate_core::kernel::{ID_BYTES, NUMBER_BYTES};
 use sluicegate_core::{Action, HoldId, Limit, MAX_EXACT, Operation, Request, Span, Ticket};
@@ -20,16 +21,21 @@ use crate::twin::Lane;
 pub(crate) const HELD: u8 = 128;
 
 /// What a program has of a hold.
-pub(crate) const HOLD: Format = Format(&[&[Item::Text(HoldId::BYTES), Item::Numbers(1)]]);
+pub(crate) const HOLD: Format =
+    Format(&[&[Item::Text(HoldId::BYTES), Item::Numbers(1), Item::Bytes(1)]]);
+
+/// An id as numbers, of which the tag of a slot is made.
+pub(crate) const ID: Format = Format(&[&[Item::Whole(6), Item::Whole(6), Item::Whole(4)]]);
 
 /// How a record begins: its sort, until when it lives, and its id.
 pub(crate) const HEAD: Format =
     Format(&[&[Item::Bytes(1), Item::Numbers(1), Item::Text(HoldId::BYTES)]]);
 
-/// What a record has of each policy: units, their time of judgement, and a bucket's unit and refill.
-pub(crate) const UNITS: Format = Format(&[&[Item::Numbers(4)]]);
+/// What a record has of each policy: units, their time of judgement, a bucket's unit and refill, and the
+/// tag of the slot they are in.
+pub(crate) const UNITS: Format = Format(&[&[Item::Numbers(5)]]);
 
-/// What stands for a policy's used units that are as many as it charged.
+/// What stands for a policy's used units that are as many as it charged, and for no slot.
 pub(crate) const AS_CHARGED: u64 = MAX_EXACT + 1;
 
 // What is found under an id.
@@ -69,12 +75,23 @@ pub(crate) fn random_id() -> HoldId {
     HoldId::from_bytes(fastrand::u128(..).to_be_bytes())
 }
 
-/// Makes a program leave a record that lives so long, or go by the record that there is.
+/// Makes a program leave a record that lives so long, or go by the record that there is. What is held so
+/// is given back at once or never, so that it is put into no slots.
 pub fn with_record(id: HoldId, life: Span, program: &mut Vec<u8>) {
+    add_record(id, life, false, program);
+}
+
+/// The same of what somebody holds.
+pub(crate) fn with_hold(id: HoldId, life: Span, program: &mut Vec<u8>) {
+    add_record(id, life, true, program);
+}
+
+fn add_record(id: HoldId, life: Span, has_slots: bool, program: &mut Vec<u8>) {
     let end = program.len() - END.size();
     let mut bytes = [0; HOLD.size()];
     bytes[..HoldId::BYTES].copy_from_slice(&id.to_bytes());
     put(&mut bytes[HoldId::BYTES..], life.as_micros());
+    bytes[HOLD.size() - 1] = u8::from(has_slots);
     if program[end] & HELD != 0 {
         program[end - HOLD.size()..end].copy_from_slice(&bytes);
         return;
@@ -83,8 +100,7 @@ pub fn with_record(id: HoldId, life: Span, program: &mut Vec<u8>) {
     let parts = program[end + 1];
     program[KEYS] += parts;
     // No other lane knows holds.
-    let is_injected = program[LANE] >= INJECTED;
-    program[LANE] = Lane::General as u8 + if is_injected { INJECTED } else { 0 };
+    program[LANE] = Lane::General as u8 + program[LANE] / INJECTED * INJECTED;
     program.splice(end..end, bytes);
 }
 
@@ -134,12 +150,13 @@ mod tests {
         let mut held = plain.clone();
         with_record(HoldId::from_bytes([7; 16]), Span::SECOND, &mut held);
         let end = plain.len() - END.size();
-        assert_eq!(held.len(), plain.len() + 23);
+        assert_eq!(held.len(), plain.len() + 24);
         assert_eq!((plain[KEYS], held[KEYS], held[LANE]), (1, 2, Lane::General as u8));
         assert_eq!(held[end..end + 16], [7; 16]);
         assert_eq!(held[end + 16..end + 23], 1_000_000_u64.to_be_bytes()[1..]);
-        assert_eq!(held[end + 23], plain[end] | HELD);
-        assert_eq!(held[end + 24..], plain[end + 1..]);
+        assert_eq!(held[end + 23], 0);
+        assert_eq!(held[end + 24], plain[end] | HELD);
+        assert_eq!(held[end + 25..], plain[end + 1..]);
         assert_ne!(random_id(), random_id());
     }
 }

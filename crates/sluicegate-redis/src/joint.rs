@@ -97,6 +97,9 @@ impl<'a> Joint<'a> {
 
     /// Decides.
     pub(crate) async fn decide(self) -> Result<Decision, Error> {
+        if self.request.asks_once().is_some() {
+            return Err(self.waits("a request with an id"));
+        }
         if let Action::Settle { .. } | Action::Renew { .. } = self.request.action() {
             return self.go_by_records().await;
         }

@@ -22,13 +22,16 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod access;
+mod ban;
 mod call;
 mod cluster;
 mod constant;
 mod format;
 mod hold;
 mod joint;
+mod line;
 mod link;
+mod once;
 mod opened;
 mod program;
 mod redis_url;
@@ -46,7 +49,7 @@ pub use access::{Credentials, CredentialsError, TlsOptions};
 pub use hold::with_record;
 pub use opened::RedisLimit;
 #[doc(hidden)]
-pub use program::Program;
+pub use program::{Program, cancellation};
 pub use redis_url::{RedisUrl, UrlError};
 #[doc(hidden)]
 pub use reply::{Reply, read_reply};

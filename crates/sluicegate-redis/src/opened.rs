@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use sluicegate_core::{
     Acknowledgement, Action, Answer, Bell, Costs, Decision, DeniedCharge, Error, HoldId, Limit,
-    Measure, Member, NodeId, OpenOptions, OpenedLimit, Operation, Receipt, Request, RequestError,
-    RequestErrorKind, Span, Store, StoreError, StoreErrorKind, StoreId, StoreKey, TimeSource,
-    Timestamp,
+    Measure, Member, NodeId, Once, OpenOptions, OpenedLimit, Operation, Receipt, Request,
+    RequestError, RequestErrorKind, Span, Store, StoreError, StoreErrorKind, StoreId, StoreKey,
+    TimeSource, Timestamp,
 };
 use smallvec::SmallVec;
 
@@ -129,7 +129,10 @@ impl RedisLimit {
             return Box::pin(joint.decide()).await;
         }
         match request.action() {
-            Action::Cancel(receipt) => Box::pin(self.cancel(receipt, deadline)).await,
+            Action::Cancel(receipt) => {
+                let at = request.time().map(Timestamp::as_micros);
+                Box::pin(self.cancel(receipt, at, deadline)).await
+            }
             action if Program::knows(action) => {
                 self.ask_call(&request, &request, None, deadline).await
             }
@@ -248,13 +251,18 @@ impl RedisLimit {
         if request.ticket().is_some() {
             set_listener(self.store.listener(), &mut program);
         }
-        let has_records = hold.is_some()
-            || request.needs_books(&self.limit)
-            || request.action() == Action::Decide(Operation::Reset);
+        let is_reset = request.action() == Action::Decide(Operation::Reset);
+        let has_records = hold.is_some() || request.needs_records(&self.limit) || is_reset;
         let write_keys = |words: &mut Command| {
             self.write_keys(request, words);
+            if let Some(once) = request.asks_once() {
+                self.write_once_keys(request, once, words);
+            }
             if has_records {
                 self.write_hold_keys(request, words);
+            }
+            if request.is_in_line(&self.limit) || is_reset {
+                self.write_line_keys(request, words);
             }
         };
         let acknowledgement = self.acknowledgement.filter(|_| may_charge(request));
@@ -268,25 +276,54 @@ impl RedisLimit {
             || members.any(|member| member.policy().denied_charge() == DeniedCharge::Charged)
     }
 
-    async fn cancel(&self, receipt: &Receipt, deadline: Deadline) -> Result<Decision, Error> {
-        let changes = || {
-            let parts = receipt.parts().iter().enumerate();
-            parts.filter_map(|(part, receipt)| Some((part, receipt.change.as_ref()?)))
-        };
-        let states = changes()
-            .map(|(_, change)| (&change.after[..], change.before.as_deref().unwrap_or_default()));
-        let program = cancellation(states);
+    async fn cancel(
+        &self,
+        receipt: &Receipt,
+        at: Option<u64>,
+        deadline: Deadline,
+    ) -> Result<Decision, Error> {
+        let is_nowhere = receipt.place().is_some() && self.keys.len() > 1;
+        if receipt.is_empty() || is_nowhere {
+            return Ok(Decision::cancelled(&self.limit, false));
+        }
+        let program = cancellation(receipt, at);
         let write_keys = |words: &mut Command| {
             let mut key = Vec::with_capacity(64);
-            for (part, _) in changes() {
-                key.clear();
-                self.keys[part].write(receipt.subject(part), &mut key);
-                words.word(&key);
+            for (part, change) in receipt.parts().iter().enumerate() {
+                if change.change.is_some() {
+                    key.clear();
+                    self.keys[part].write(receipt.subject(part), &mut key);
+                    words.word(&key);
+                }
+            }
+            if receipt.place().is_some() {
+                self.write_line_keys(&Request::cancel(receipt), words);
             }
         };
-        let is_given_back = changes().next().is_some()
-            && self.store.run_errand(ScriptCall::new(write_keys, &program), deadline).await?;
+        let call = ScriptCall::new(write_keys, &program);
+        let is_given_back = self.store.run_errand(call, deadline).await?;
         Ok(Decision::cancelled(&self.limit, is_given_back))
+    }
+
+    /// The keys of what is known of the request by its id, and of how many ids the subject has.
+    fn write_once_keys(&self, request: &Request<'_>, once: Once, command: &mut Command) {
+        let mut key = Vec::with_capacity(96);
+        let Some(name) = self.keys.first() else { return };
+        name.write_request(request.key(), once.id, &mut key);
+        command.word(&key);
+        key.clear();
+        name.write_ids(request.key(), &mut key);
+        command.word(&key);
+    }
+
+    /// The keys of the subjects' lines.
+    fn write_line_keys(&self, request: &Request<'_>, command: &mut Command) {
+        let mut key = Vec::with_capacity(64);
+        for (part, name) in self.keys.iter().enumerate() {
+            key.clear();
+            name.write_line(request.subject(part), &mut key);
+            command.word(&key);
+        }
     }
 
     /// The keys of the subjects' holds.

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | 4 | tag, which the reply repeats |
 //! | 7 | the last µs, by the server's clock, in which anybody waits for the reply |
-//! | 1 | the [`Lane`] that may be tried; with [`INJECTED`] added, the time to judge by is given |
+//! | 1 | the [`Lane`] that may be tried; with [`INJECTED`] added, the time to judge by is given; with [`ONCE`], an id |
 //! | 1 | keys |
 //! | 2 | how many calls, each with keys of its own, have this program |
 //! | 2 | how many callers each of them stands for |
@@ -29,22 +29,28 @@
 //! | 7 | what a slot is called that is opened |
 //! | 1 | reports that follow, each: what the slot is called, and of each policy what was spent, and what is returned |
 //!
+//! Then come [bans](crate::ban), an [id](crate::once), a ticket and a [hold](crate::hold), and a
+//! [place in line](crate::line), if there are any.
+//!
 //! | bytes | end |
 //! | --- | --- |
 //! | 1 | operation, by its code |
 //! | 1 | parts, each with a subject of its own |
-//! | 1 | policies |
-//! | 7 | the longest accepted wait of a reservation, µs; or when the units were taken that are given back, µs since the epoch |
+//! | 1 | policies; with [`ban::BANS`] added, bans stand before the end |
+//! | 7 | the longest accepted wait of a reservation, or how long a ban by hand lasts, µs; or when the units were taken that are given back, µs since the epoch |
 
 use sluicegate_core::kernel::{FixedKind, HEAD_BYTES, Layout, NUMBER_BYTES as NUMBER, Rule};
 use sluicegate_core::record::retention;
 use sluicegate_core::{
     Action, DeniedCharge, Enforcement, HoldId, Leasing, Limit, MAX_EXACT, Member, Operation,
-    Request, Span, Timestamp, Used,
+    Receipt, Request, Span, Timestamp, Used,
 };
 
+use crate::ban;
 use crate::format::{Format, Item};
 use crate::hold;
+use crate::line;
+use crate::once;
 use crate::twin::{BOUNDARIES, Lane, Twin};
 
 /// How many of a kernel's own numbers stand before the cost: as many as a plain check needs.
@@ -90,6 +96,9 @@ const BACK: usize = TIMES + 2;
 /// Added to a lane: the time to judge by comes with the call.
 pub(crate) const INJECTED: u8 = 16;
 
+/// Added to a lane: the request has an id.
+pub(crate) const ONCE: u8 = 32;
+
 /// Added to an operation: a holder of leases wants or tells something.
 pub(crate) const LEASING: u8 = 64;
 
@@ -100,7 +109,7 @@ pub(crate) const CHARGE_DENIED: u8 = 2;
 pub(crate) const NEXT_PART: u8 = 16;
 
 /// The operations that the scripts know, by the words they have for them.
-pub(crate) const OPERATIONS: [(&str, Action<'static>); 11] = [
+pub(crate) const OPERATIONS: [(&str, Action<'static>); 13] = [
     ("CHECK", Action::Decide(Operation::Check)),
     ("PEEK", Action::Decide(Operation::Peek)),
     ("RESERVE", Action::Decide(Operation::Reserve { within: Span::ZERO })),
@@ -112,6 +121,8 @@ pub(crate) const OPERATIONS: [(&str, Action<'static>); 11] = [
     ("RESET", Action::Decide(Operation::Reset)),
     ("SETTLE", Action::Settle { id: HoldId::from_bytes([0; HoldId::BYTES]), used: Used::Nothing }),
     ("RENEW", Action::Renew { id: HoldId::from_bytes([0; HoldId::BYTES]), lasts: Span::ZERO }),
+    ("BAN_BY_HAND", Action::Decide(Operation::Ban { lasts: Span::ZERO })),
+    ("LIFT_BAN", Action::Decide(Operation::LiftBan)),
 ];
 
 /// The program of a limit, as a check at the policies' own costs; others are made from it.
@@ -149,10 +160,15 @@ impl Program {
             program.add(index, member, if member.part() > part { NEXT_PART } else { 0 });
             part = member.part();
         }
-        if limit.parts().len() > 1 {
+        let has_bans = limit.has_bans();
+        if limit.parts().len() > 1 || has_bans {
             program.lane = Lane::General;
         }
-        let (parts, policies) = (count(limit.parts().len()), count(limit.members().len()));
+        let (parts, mut policies) = (count(limit.parts().len()), count(limit.members().len()));
+        if has_bans {
+            ban::write_bans(limit, &mut program.bytes);
+            policies += ban::BANS;
+        }
         program.bytes.extend_from_slice(&[0, parts, policies]);
         push(&mut program.bytes, 0);
         program
@@ -179,7 +195,8 @@ impl Program {
         for (index, &entry) in self.entries.iter().enumerate() {
             let cost = match action {
                 Action::Settle { used, .. } => used.of(index).unwrap_or(hold::AS_CHARGED),
-                Action::Renew { .. } => 0,
+                Action::Renew { .. }
+                | Action::Decide(Operation::Ban { .. } | Operation::LiftBan) => 0,
                 _ => request.cost_of(limit, index),
             };
             is_plain = is_plain && cost > 0 && cost <= self.lane_costs[index];
@@ -194,7 +211,16 @@ impl Program {
         }
         let end = bytes.len() - END.size();
         bytes[end] = action.code();
-        put(&mut bytes[end + 3..], action.within().or(action.taken_at()).unwrap_or(0));
+        let lasts = match action {
+            Action::Decide(Operation::Ban { lasts }) => Some(lasts.as_micros()),
+            _ => None,
+        };
+        let term = action.within().or(action.taken_at()).or(lasts);
+        put(&mut bytes[end + 3..], term.unwrap_or(0));
+        if limit.has_bans() && matches!(action, Action::Decide(_)) {
+            let start = end - limit.parts().len() * ban::BAN.size();
+            ban::write_asked(limit, request, &mut bytes[start..end]);
+        }
         for &index in &self.calendars {
             let Rule::Window(window) = limit.members()[index].policy().rule() else {
                 continue;
@@ -207,9 +233,9 @@ impl Program {
             }
         }
         if action == Action::Decide(Operation::Reset) {
-            // The records of its subjects go too.
+            // The records of its subjects go too, and their lines.
             let parts = bytes[end + 1];
-            bytes[KEYS] += parts;
+            bytes[KEYS] += 2 * parts;
         }
         if let Some(leasing) = request.leases() {
             bytes[end] += LEASING;
@@ -217,8 +243,12 @@ impl Program {
             write_leasing(leasing, &mut bytes);
             bytes.extend_from_slice(&end);
         }
+        once::with_id(limit, request, &mut bytes);
         if let Some((id, life)) = hold::record_of(limit, request) {
-            hold::with_record(id, life, &mut bytes);
+            hold::with_hold(id, life, &mut bytes);
+        }
+        if request.is_in_line(limit) {
+            line::with_line(request.place_id(), &mut bytes);
         }
         if let Some(ticket) = request.ticket() {
             hold::with_ticket(ticket, &mut bytes);
@@ -280,11 +310,20 @@ fn write_leasing(leasing: &Leasing<'_>, bytes: &mut Vec<u8>) {
 }
 
 /// The program that gives a reservation back: for each key the packed states as the reservation left
-/// and found them.
-pub(crate) fn cancellation<'s>(changes: impl Iterator<Item = (&'s [u8], &'s [u8])>) -> Vec<u8> {
+/// and found them, and what its place in line is called; `at` is the time to judge by, in µs, if that isn't
+/// the server's.
+#[must_use]
+pub fn cancellation(receipt: &Receipt, at: Option<u64>) -> Vec<u8> {
     let (mut program, mut keys) = (errand(Lane::Cancel), 0);
-    for (after, before) in changes {
+    if let Some(at) = at {
+        program[LANE] += INJECTED;
+        put(&mut program[BACK..], at);
+    }
+    let count = program.len();
+    program.push(0);
+    for change in receipt.parts().iter().filter_map(|part| part.change.as_ref()) {
         keys += 1;
+        let (after, before) = (&change.after[..], change.before.as_deref().unwrap_or_default());
         for states in [after, before] {
             // A value has at most 512 MB.
             let length = u32::try_from(states.len()).unwrap_or(u32::MAX);
@@ -292,7 +331,12 @@ pub(crate) fn cancellation<'s>(changes: impl Iterator<Item = (&'s [u8], &'s [u8]
             program.extend_from_slice(states);
         }
     }
-    program[KEYS] = count(keys);
+    program[count] = keys;
+    if let Some(name) = receipt.place() {
+        keys += 1;
+        program.extend_from_slice(&name.to_bytes());
+    }
+    program[KEYS] = keys;
     program
 }
 
@@ -368,7 +412,7 @@ mod tests {
     fn an_operation_that_the_scripts_do_not_know_is_none_of_theirs() {
         let codes: Vec<u8> = OPERATIONS.iter().map(|(_, action)| action.code()).collect();
         // The scripts refuse what lies outside of their first and last.
-        assert_eq!(codes, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
+        assert_eq!(codes, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 14, 15]);
         assert!(codes.iter().all(|code| *code < LEASING.min(hold::WAITING)));
         let within = Span::from_micros(7).unwrap();
         assert!(Program::knows(Action::Decide(Operation::Reserve { within })));

@@ -7,13 +7,16 @@ use sluicegate_core::kernel::{
 use sluicegate_core::record::{Entry, Record, read_numbers};
 use sluicegate_core::{
     Action, Book, Change, Costs, Decision, Error, Held, Hold, HoldFound, Limit, MAX_EXACT, Member,
-    Notes, Operation, PartReceipt, Queued, Receipt, Request, RequestError, StoreError,
-    StoreErrorKind, Timestamp, admitted, step, step_again,
+    Notes, Operation, PartReceipt, Place, PlaceName, Queued, Receipt, Request, RequestError,
+    StoreError, StoreErrorKind, Timestamp, admitted, step, step_again_in_line,
 };
 use smallvec::SmallVec;
 
+use crate::ban::read_banned;
 use crate::format::{Format, Item};
 use crate::hold;
+use crate::line;
+use crate::once;
 use crate::program::{is_apart, is_read_there, kind_of};
 use crate::resp::Value;
 use crate::stamp::{self, Said, Stamped};
@@ -29,6 +32,13 @@ pub(crate) const ASK_AGAIN: i64 = -2;
 pub(crate) const FULL: i64 = -3;
 /// The id of the hold is that of another one.
 pub(crate) const IN_USE: i64 = -4;
+
+/// It was asked and allowed before: what was decided follows.
+pub(crate) const REPEATED: i64 = 2;
+/// The id of the request is that of one which asked something else.
+pub(crate) const ASKS_OTHERWISE: i64 = -5;
+/// The subject has as many ids of requests as it may.
+pub(crate) const FULL_OF_IDS: i64 = -6;
 
 /// The decoded reply of a script.
 #[derive(Debug)]
@@ -56,6 +66,8 @@ pub fn read_reply(
     max_clock_back: Option<u64>,
     said: &Said,
 ) -> Result<Reply, Error> {
+    // The script has seen to that.
+    let request = &request.without_once();
     let Stamped { micros, sign, rest, turn } = match said {
         Said::Briefly(stamped) => stamped,
         Said::Fully(items) => return read_verdict(limit, request, max_clock_back, items),
@@ -69,6 +81,7 @@ pub fn read_reply(
     match *sign {
         stamp::ALLOWED => read_states(limit, request, rest),
         stamp::DENIED => read_denial(limit, request, now, rest),
+        stamp::BANNED => read_banned(limit, rest),
         stamp::SEVERAL => read_turn(limit, request, now, rest, *turn),
         // Not what it says: that might repeat what it was sent.
         _ => Err(nonsense("a reply with another sign")),
@@ -78,7 +91,11 @@ pub fn read_reply(
 
 /// The script's fast path admitted: the reply has the states it wrote, rings with only their last
 /// two slices.
-fn read_states(limit: &Limit, request: &Request<'_>, states: &[u8]) -> Result<Decision, Error> {
+pub(crate) fn read_states(
+    limit: &Limit,
+    request: &Request<'_>,
+    states: &[u8],
+) -> Result<Decision, Error> {
     let record = Record::decode(states);
     let mut discarded = record.is_torn();
     let mut held = Vec::with_capacity(limit.members().len());
@@ -164,7 +181,7 @@ fn read_turn(
 }
 
 /// The script's general path: verdict, time, the states it saw, and readings of logs.
-fn read_verdict(
+pub(crate) fn read_verdict(
     limit: &Limit,
     request: &Request<'_>,
     max_clock_back: Option<u64>,
@@ -173,6 +190,15 @@ fn read_verdict(
     let [Value::Int(verdict), Value::Int(now), Value::Int(noted), rest @ ..] = items else {
         return Err(nonsense("an array of another shape"));
     };
+    match *verdict {
+        REPEATED => {
+            let record = rest.first().and_then(bytes).unwrap_or_default();
+            return once::read(limit, request, max_clock_back, record).map(Reply::Decided);
+        }
+        ASKS_OTHERWISE => return Err(RequestError::asks_something_else(limit).into()),
+        FULL_OF_IDS => return Err(RequestError::too_many_ids(limit).into()),
+        _ => {}
+    }
     let Some((states, rest)) = rest.split_at_checked(limit.parts().len()) else {
         return Err(nonsense("the states of too few limits"));
     };
@@ -221,7 +247,17 @@ fn read_verdict(
         }
         _ => request.without_receipt(),
     };
-    let mut decision = step_again(limit, &read_as, now, &mut held)?.decision;
+    let mut books = bans(limit, &records, &mut discarded);
+    let is_in_line = request.is_in_line(limit) && *verdict == ALLOWED;
+    let (place, rest) = if is_in_line { read_line(rest)? } else { (InLine::default(), rest) };
+    let took_turn = place.turn.is_some();
+    // Only who waits by now has a ticket.
+    let read_as = if is_in_queue(request, rest) { read_as } else { read_as.without_ticket() };
+    let stepped = step_again_in_line(limit, &read_as, now, &mut held, (&mut books, place.turn))?;
+    if took_turn && stepped.books == 0 {
+        return Err(nonsense("a turn that is not to be taken"));
+    }
+    let mut decision = stepped.decision;
     if decision.is_allowed() != (*verdict == ALLOWED) && request.action() != Action::Slices {
         return Err(nonsense("another verdict than the kernels'"));
     }
@@ -240,9 +276,54 @@ fn read_verdict(
     let is_reservation = request.action().within().is_some();
     if request.wants_receipt() && is_reservation && decision.is_allowed() {
         let after = rest.get(rest.len().saturating_sub(states.len())..).unwrap_or_default();
-        decision = decision.with_receipt(receipt(limit, request, states, after));
+        let name = decision.wait().as_micros().checked_add(micros).zip(request.place_id());
+        let name = name.filter(|_| place.is_kept).map(|(instant, id)| PlaceName { instant, id });
+        // Who took a turn has changed nothing that could be put back.
+        let after = if took_turn { &[] } else { after };
+        let receipt = receipt(limit, request, states, after).with_place(name);
+        decision = decision.with_receipt(receipt);
     }
     Ok(Reply::Decided(decision))
+}
+
+/// The denials and bans of each part's subject; none if the limit bans nobody.
+fn bans(limit: &Limit, records: &[Record<'_>], discarded: &mut bool) -> SmallVec<[Book; 1]> {
+    let book = |(part, record): (usize, &Record<'_>)| {
+        let (ban, is_unreadable) = record.ban();
+        let ban = ban.filter(|_| limit.ban(part).is_some());
+        *discarded |= is_unreadable && limit.ban(part).is_some();
+        Book::of_ban(ban)
+    };
+    let records = records.iter().filter(|_| limit.has_bans()).enumerate();
+    records.map(book).collect()
+}
+
+/// Whether the script said that a request waits.
+fn is_in_queue(request: &Request<'_>, rest: &[Value]) -> bool {
+    let is = |state: Option<&u8>| state == Some(&hold::IN_QUEUE);
+    request.ticket().is_some() && rest.last().and_then(bytes).is_some_and(|it| is(it.first()))
+}
+
+/// What a script says of a reservation in a line.
+#[derive(Default)]
+struct InLine {
+    /// The turn that was taken.
+    turn: Option<Place>,
+    /// Whether it has a place.
+    is_kept: bool,
+}
+
+/// What the script said of the line, after all else, and the rest.
+fn read_line(rest: &[Value]) -> Result<(InLine, &[Value]), Error> {
+    let [rest @ .., Value::Bytes(turn), Value::Int(kept)] = rest else {
+        return Err(nonsense("a reservation that doesn't say what became of the line"));
+    };
+    let turn = if turn.is_empty() {
+        None
+    } else {
+        Some(line::read_place(turn).ok_or_else(|| nonsense("a turn that makes no sense"))?)
+    };
+    Ok((InLine { turn, is_kept: *kept == 1 }, rest))
 }
 
 /// What the script said of a hold, after all else.
@@ -426,7 +507,7 @@ fn exact(number: i64) -> Option<u64> {
 }
 
 #[cold]
-fn nonsense(what: &str) -> Error {
+pub(crate) fn nonsense(what: &str) -> Error {
     StoreError::new(
         StoreErrorKind::Unexpected,
         format!(

@@ -14,7 +14,7 @@ use crate::twin::{MODULES, Module};
 use template::Template;
 
 /// Before the kernels.
-const HEAD: [Template; 7] = [
+const HEAD: [Template; 9] = [
     Template::new(include_str!("lua/head.lua")),
     Template::new(include_str!("lua/call.lua")),
     Template::new(include_str!("lua/errands.lua")),
@@ -22,11 +22,14 @@ const HEAD: [Template; 7] = [
     Template::new(include_str!("lua/general.lua")),
     Template::new(include_str!("lua/hold.lua")),
     Template::new(include_str!("lua/queue.lua")),
+    Template::new(include_str!("lua/line.lua")),
+    Template::new(include_str!("lua/ban.lua")),
 ];
 /// After them.
-const TAIL: [Template; 3] = [
+const TAIL: [Template; 4] = [
     Template::new(include_str!("lua/lease.lua")),
     Template::new(include_str!("lua/tail.lua")),
+    Template::new(include_str!("lua/once.lua")),
     Template::new(include_str!("lua/batch.lua")),
 ];
 /// The words of the kernels' modules are checked while this is compiled.

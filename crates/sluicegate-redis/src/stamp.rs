@@ -35,6 +35,8 @@ pub(crate) const DENIED: u8 = b'-';
 pub(crate) const SEVERAL: u8 = b'*';
 /// Nobody waited for the reply any more, as far as the call said.
 pub(crate) const LATE: u8 = b'<';
+/// A ban refuses: its part, and for how long.
+pub(crate) const BANNED: u8 = b'!';
 /// Several calls came together: the rest is a [`List`].
 pub(crate) const TOGETHER: u8 = b'=';
 /// In a list: an array or an error, which follows the list.
@@ -77,6 +79,12 @@ impl Said {
 }
 
 impl Stamped {
+    /// Whether what was asked was done.
+    #[must_use]
+    pub const fn is_allowed(&self) -> bool {
+        self.sign == ALLOWED
+    }
+
     /// Takes a reply apart.
     pub(crate) fn of(reply: &Bytes) -> Option<Self> {
         let stamp = reply.get(TAG_BYTES..)?;

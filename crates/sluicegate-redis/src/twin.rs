@@ -38,8 +38,14 @@ macro_rules! module {
     };
 }
 
-const BUCKET: Module =
-    module!("bucket", Bucket, &[("BUCKET_LEASED", whole(Bucket::LEASED_KIND as u64))]);
+const BUCKET: Module = module!(
+    "bucket",
+    Bucket,
+    &[
+        ("BUCKET_LEASED", whole(Bucket::LEASED_KIND as u64)),
+        ("BUCKET_HELD", whole(Bucket::HELD_KIND as u64)),
+    ]
+);
 const WARM_UP: Module = module!("warm_up", WarmUp, &[]);
 const WINDOW: Module = module!(
     "window",

@@ -30,10 +30,26 @@ pub(crate) struct Answer<'a> {
     /// Of a partial grant: the units that the caller may use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) granted: Option<u64>,
+    /// Whether the request had been asked before: this is what was answered then.
+    #[serde(default, skip_serializing_if = "is_false")]
+    repeat: bool,
     /// Of a reset: whether there was a state, which is forgotten now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) forgotten: Option<bool>,
+    /// The ban that refuses the request, or begins with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) ban: Option<BanAnswer<'a>>,
     pub(crate) policies: Vec<PolicyAnswer<'a>>,
+}
+
+/// A ban: whose, and when it ends.
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct BanAnswer<'a> {
+    pub(crate) limit: Cow<'a, str>,
+    pub(crate) ends_in_ms: u64,
+    pub(crate) ends_in_us: u64,
+    /// Whether it begins with this answer.
+    pub(crate) begins: bool,
 }
 
 /// What one policy says.
@@ -84,7 +100,14 @@ impl<'a> Answer<'a> {
             wait_ms: decision.wait().as_millis_ceil(),
             wait_us: decision.wait().as_micros(),
             granted: None,
+            repeat: decision.is_repeat(),
             forgotten: decision.forgotten(),
+            ban: decision.ban().zip(decision.banned_by()).map(|(ban, limit)| BanAnswer {
+                limit: limit.as_str().into(),
+                ends_in_ms: ban.ends_in.as_millis_ceil(),
+                ends_in_us: ban.ends_in.as_micros(),
+                begins: ban.begins,
+            }),
             policies: decision.policies().map(PolicyAnswer::new).collect(),
         }
     }

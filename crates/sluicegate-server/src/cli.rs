@@ -51,6 +51,9 @@ pub(crate) enum Command {
     /// Wait until a key has a request's cost to take, or be denied at once if that takes too long
     #[command(after_help = ACQUIRE_HELP)]
     Acquire(AcquireArgs),
+    /// Refuse a key for a time, whatever it has done
+    #[command(after_help = BAN_HELP)]
+    Ban(BanArgs),
     /// Take a cost from a key in any case, into debt: for what was used already
     #[command(after_help = CHARGE_HELP)]
     Charge(AskArgs),
@@ -84,6 +87,9 @@ Exit status: 0 all passed, 1 a case failed, 2 the file can't be read, 3 the stor
     /// Take as much of a cost from a key as there is
     #[command(after_help = TAKE_HELP)]
     Take(AskArgs),
+    /// Lift a key's ban, and forget its denials and earlier bans
+    #[command(after_help = UNBAN_HELP)]
+    Unban(AskArgs),
 }
 
 const ACQUIRE_HELP: &str = ask_help!(
@@ -94,6 +100,16 @@ const ACQUIRE_HELP: &str = ask_help!(
 const CHARGE_HELP: &str = ask_help!(
     "  sluicegate charge --limit demo --key alice --cost 5 --store redis://127.0.0.1:6379
   sluicegate charge --server http://127.0.0.1:8080 --limit llm --key alice --cost tokens=1200"
+);
+
+const BAN_HELP: &str = ask_help!(
+    "  sluicegate ban --config limits.yaml --limit login --key alice --for 1h
+  sluicegate ban --server http://127.0.0.1:8080 --limit login --key alice --for 7d"
+);
+
+const UNBAN_HELP: &str = ask_help!(
+    "  sluicegate unban --config limits.yaml --limit login --key alice
+  sluicegate unban --server http://127.0.0.1:8080 --limit login --key alice"
 );
 
 const CHECK_HELP: &str = ask_help!(
@@ -128,8 +144,8 @@ Examples:
 
   SLUICEGATE_ADMIN_TOKEN=secret sluicegate serve --config limits.yaml --listen 0.0.0.0:8080
 
-POST /v1/check, /v1/peek, /v1/take and /v1/acquire answer everyone. POST /v1/charge, /v1/refund and
-/v1/reset and GET /v1/recent need `Authorization: Bearer TOKEN` unless the service listens on a
+POST /v1/check, /v1/peek, /v1/take and /v1/acquire answer everyone. POST /v1/charge, /v1/refund,
+/v1/reset, /v1/ban and /v1/unban and GET /v1/recent need `Authorization: Bearer TOKEN` unless the service listens on a
 loopback address.
 GET /v1/limits, /healthz (the process is up), /readyz (the store can decide), /metrics.
 
@@ -147,7 +163,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "ADDR", value_parser = parse_address)]
     pub(crate) listen: Option<SocketAddr>,
 
-    /// The token that /v1/charge, /v1/refund, /v1/reset and /v1/recent ask for
+    /// The token that /v1/charge, /v1/refund, /v1/reset, /v1/ban, /v1/unban and /v1/recent ask for
     #[arg(long, value_name = "TOKEN", env = "SLUICEGATE_ADMIN_TOKEN", hide_env_values = true)]
     pub(crate) admin_token: Option<String>,
 
@@ -178,6 +194,18 @@ pub(crate) struct AcquireArgs {
     pub(crate) within: Span,
 }
 
+/// Arguments of `ban`.
+#[derive(Args, Debug)]
+#[non_exhaustive]
+pub(crate) struct BanArgs {
+    #[command(flatten)]
+    pub(crate) ask: AskArgs,
+
+    /// How long the ban lasts from now on, 1s to 30d
+    #[arg(long = "for", value_name = "SPAN")]
+    pub(crate) lasts: Span,
+}
+
 /// Arguments of the commands that ask a limit.
 #[derive(Args, Debug)]
 #[non_exhaustive]
@@ -195,6 +223,11 @@ pub(crate) struct AskArgs {
     #[arg(long, value_name = "N")]
     pub(crate) cost: Vec<CostArg>,
 
+    /// An id of 1 to 255 bytes: for a minute, the same request with the same id is answered as before and
+    /// charged nothing (check, charge, take)
+    #[arg(long, value_name = "ID")]
+    pub(crate) request_id: Option<String>,
+
     #[command(flatten)]
     pub(crate) setup: SetupArgs,
 
@@ -206,7 +239,7 @@ pub(crate) struct AskArgs {
     #[arg(long, value_name = "URL", conflicts_with_all = ["config", "store"])]
     pub(crate) server: Option<ServiceUrl>,
 
-    /// The admin token, which a service asks for at a charge, refund or reset
+    /// The admin token, which a service asks for at a charge, refund, reset, ban or unban
     #[arg(long, value_name = "TOKEN", env = "SLUICEGATE_ADMIN_TOKEN", hide_env_values = true)]
     pub(crate) admin_token: Option<String>,
 

@@ -17,6 +17,7 @@ mod metrics;
 mod openapi;
 mod page;
 mod recent;
+mod request_id;
 mod router;
 mod serve;
 mod service;

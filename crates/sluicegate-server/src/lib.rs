@@ -45,12 +45,14 @@ async fn dispatch(command: Command) -> ExitCode {
         Command::Acquire(args) => {
             commands::ask(Verb::Acquire { within: args.within }, args.ask).await
         }
+        Command::Ban(args) => commands::ask(Verb::Ban { lasts: args.lasts }, args.ask).await,
         Command::Charge(args) => commands::ask(Verb::Charge, args).await,
         Command::Check(args) => commands::ask(Verb::Check, args).await,
         Command::Peek(args) => commands::ask(Verb::Peek, args).await,
         Command::Refund(args) => commands::ask(Verb::Refund, args).await,
         Command::Reset(args) => commands::ask(Verb::Reset, args).await,
         Command::Take(args) => commands::ask(Verb::Take, args).await,
+        Command::Unban(args) => commands::ask(Verb::Unban, args).await,
         Command::Config(args) => commands::config(&args).await,
         Command::Conformance(args) => commands::conformance(args).await,
         Command::Replay(args) => return replay::run(args).await,

@@ -242,6 +242,12 @@ fn command(lua: &Lua, keyspace: &RefCell<Keyspace>, arguments: MultiValue) -> ml
             done.set("ok", "OK")?;
             Ok(Value::Table(done))
         }
+        ("SET", 4) if arguments[3] == b"KEEPTTL" => {
+            let expires_ms = keyspace.keys.get(&arguments[1]).and_then(|it| it.expires_ms);
+            let stored = Stored { value: arguments[2].clone(), expires_ms };
+            keyspace.keys.insert(arguments[1].clone(), stored);
+            Ok(Value::Boolean(true))
+        }
         ("STRLEN", 2) => {
             let length = keyspace.keys.get(&arguments[1]).map_or(0, |stored| stored.value.len());
             Ok(Value::Number(length as f64))

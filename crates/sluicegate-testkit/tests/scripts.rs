@@ -6,7 +6,7 @@
 use sluicegate_conformance::reference::{Clock, Leasing, differences};
 use sluicegate_conformance::schedules::{Kind, Leases, Plan, Schedule, Step, each};
 use sluicegate_core::{
-    Algorithm, Costs, DeniedCharge, Enforcement, Operation, Policy, Request, Start,
+    Algorithm, Costs, DeniedCharge, Enforcement, Operation, Policy, Request, Span, Start,
 };
 
 use scripted::{MAX_CLOCK_BACK, Scripted};
@@ -15,7 +15,8 @@ use scripted::{MAX_CLOCK_BACK, Scripted};
 mod scripted;
 
 fn assert_scripts_answer_like_the_model(schedule: &Schedule, expires: bool) {
-    let mut scripted = Scripted::new(schedule.policies.clone(), schedule.clock);
+    let mut scripted =
+        Scripted::new(schedule.policies.clone(), schedule.clock).banning(schedule.ban);
     scripted.expires = expires;
     for (index, step) in schedule.steps.iter().enumerate() {
         match step {
@@ -31,13 +32,13 @@ fn assert_scripts_answer_like_the_model(schedule: &Schedule, expires: bool) {
                 let got = scripted.ask(request.now_us, &asked);
                 let differences = differences(&request.expected, &got);
                 assert!(differences.is_empty(), "step {index}: {differences:#?}\n{schedule}");
-                let plain_denial = got
-                    .as_ref()
-                    .is_ok_and(|decision| decision.is_denied() && !decision.notes().restamped)
-                    && scripted.limit().members().iter().all(|member| {
-                        member.policy().enforcement() == Enforcement::Enforced
-                            && member.policy().denied_charge() == DeniedCharge::Free
-                    });
+                let plain_denial = got.as_ref().is_ok_and(|decision| {
+                    let is_counted = schedule.ban.is_some() && decision.policies().len() > 0;
+                    decision.is_denied() && !decision.notes().restamped && !is_counted
+                }) && scripted.limit().members().iter().all(|member| {
+                    member.policy().enforcement() == Enforcement::Enforced
+                        && member.policy().denied_charge() == DeniedCharge::Free
+                });
                 // Reports stand, whatever becomes of the request.
                 let told = leasing.is_some_and(|leasing| !leasing.reports.is_empty());
                 let changes_nothing =
@@ -73,6 +74,69 @@ fn composites_under_injected_time() {
     each("scripts composites", 600, |seed| {
         assert_scripts_answer_like_the_model(&Plan::default().schedule(seed), false);
     });
+}
+
+#[test]
+fn bans_under_injected_time() {
+    let plan = Plan { bans: true, max_policies: 3, ..Plan::default() };
+    each("scripts bans", 600, |seed| {
+        assert_scripts_answer_like_the_model(&plan.schedule(seed), false);
+    });
+}
+
+#[test]
+fn bans_under_a_clock_of_the_servers_own() {
+    let clock = Clock::Own { max_clock_back_us: MAX_CLOCK_BACK };
+    let plan = Plan { bans: true, max_policies: 3, clock, ..Plan::default() };
+    each("scripts bans own clock back", 600, |seed| {
+        assert_scripts_answer_like_the_model(&plan.schedule(seed), false);
+    });
+}
+
+#[test]
+fn a_key_with_bans_lives_until_it_equals_a_fresh_one() {
+    let plan = Plan {
+        bans: true,
+        max_policies: 3,
+        clock: Clock::Own { max_clock_back_us: MAX_CLOCK_BACK },
+        may_step_back: false,
+        may_renumber: false,
+        ..Plan::default()
+    };
+    each("scripts bans expire", 600, |seed| {
+        let mut schedule = plan.schedule(seed);
+        if schedule.policies.iter().any(starts_empty) {
+            keep_the_first_day(&mut schedule);
+        }
+        assert_scripts_answer_like_the_model(&schedule, true);
+    });
+}
+
+/// Whoever is banned costs the least of all answers: the time, one read, and no write.
+#[test]
+fn a_banned_subject_is_one_read_and_no_write() {
+    const START: u64 = 1_700_000_000_000_000;
+    let policies = ["gcra 1/h", "sliding_log 5/h", "fixed_window 9/h charge_denied"];
+    let policies: Vec<Policy> = policies.iter().map(|spec| spec.parse().unwrap()).collect();
+    let clock = Clock::Own { max_clock_back_us: MAX_CLOCK_BACK };
+    let mut scripted =
+        Scripted::new(policies, clock).banning(Some("2/min for 15min".parse().unwrap()));
+    let mut check = |scripted: &mut Scripted, at| {
+        let calls = scripted.calls();
+        let decision = scripted.decide(START + at, b"alice", Operation::Check, Costs::Own).unwrap();
+        (decision, scripted.calls() - calls)
+    };
+    assert!(check(&mut scripted, 0).0.is_allowed());
+    assert!(check(&mut scripted, 0).0.ban().is_none());
+    let ((begins, _), before) = (check(&mut scripted, 1), scripted.stored());
+    assert!(begins.ban().is_some_and(|ban| ban.begins));
+    let (refused, calls) = check(&mut scripted, 2);
+    assert!(refused.ban().is_some_and(|ban| ban.ends_in.as_micros() == 899_999_999));
+    assert_eq!((calls, before), (2, scripted.stored()));
+    let (again, _) = check(&mut scripted, 900_000_000);
+    assert!(again.ban().is_some_and(|ban| ban.ends_in == Span::from_micros(1).unwrap()));
+    let (judged, _) = check(&mut scripted, 900_000_001);
+    assert!(judged.ban().is_none() && judged.binding().is_some());
 }
 
 #[test]

@@ -8,9 +8,10 @@ use std::task::{Context, Poll, ready};
 use http::{Request, Response};
 use pin_project_lite::pin_project;
 use sluicegate::http::PreparedFields;
-use sluicegate::middleware::{Admission, Pending, Scoped, Settling};
+use sluicegate::middleware::{Admission, Pending, Scoped, Settling, Tail};
 use tower_service::Service;
 
+use crate::body::LimitBody;
 use crate::denied_response::DeniedResponse;
 use crate::view::View;
 
@@ -30,7 +31,7 @@ pin_project! {
         /// Waits for the service.
         Serving { #[pin] served: Scoped<S::Future>, admission: Option<Admission> },
         /// Waits for the charge.
-        Settling { settling: Settling, response: Option<S::Response> },
+        Settling { settling: Settling, response: Option<(S::Response, Tail)> },
         /// Done.
         Done { response: Option<S::Response> },
     }
@@ -59,7 +60,10 @@ impl<S: Service<Request<B>>, B, D> LimitFuture<S, B, D> {
 }
 
 impl<S: Service<Request<B>>, B, D> State<S, B, D> {
-    fn serving(service: &mut S, request: Request<B>, admission: Admission) -> Self {
+    fn serving(service: &mut S, mut request: Request<B>, admission: Admission) -> Self {
+        if let Some(in_flight) = admission.in_flight() {
+            request.extensions_mut().insert(in_flight.clone());
+        }
         let served = admission.run(|| service.call(request));
         Self::Serving { served, admission: Some(admission) }
     }
@@ -70,7 +74,7 @@ where
     S: Service<Request<B>, Response = Response<R>>,
     D: DeniedResponse<R>,
 {
-    type Output = Result<Response<R>, S::Error>;
+    type Output = Result<Response<LimitBody<R>>, S::Error>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut state = self.project().state;
@@ -87,35 +91,37 @@ where
                         Err(refusal) => {
                             let standard = refusal.response(&View::of(&waiter.request));
                             let response = waiter.denied.response(refusal.denied(), standard);
-                            return Poll::Ready(Ok(response));
+                            return Poll::Ready(Ok(response.map(LimitBody::of_nothing)));
                         }
                     }
                 }
                 StateProjection::Serving { served, admission } => {
                     let response = ready!(served.poll(context))?;
-                    let Some(admission) = admission.take() else { return Poll::Pending };
+                    let Some(mut admission) = admission.take() else { return Poll::Pending };
+                    let tail = admission.tail(&response);
                     let mut settling = admission.settle(&response);
                     // The common case: nothing to wait for, and nothing to move.
                     match Pin::new(&mut settling).poll(context) {
                         Poll::Ready(fields) => {
-                            return Poll::Ready(Ok(with_fields(response, fields)));
+                            return Poll::Ready(Ok(with_fields(response, tail, fields)));
                         }
                         Poll::Pending => {
-                            state.set(State::Settling { settling, response: Some(response) });
+                            let response = Some((response, tail));
+                            state.set(State::Settling { settling, response });
                             return Poll::Pending;
                         }
                     }
                 }
                 StateProjection::Settling { settling, response } => {
                     let fields = ready!(Pin::new(settling).poll(context));
-                    let Some(response) = response.take() else { return Poll::Pending };
-                    return Poll::Ready(Ok(with_fields(response, fields)));
+                    let Some((response, tail)) = response.take() else { return Poll::Pending };
+                    return Poll::Ready(Ok(with_fields(response, tail, fields)));
                 }
                 StateProjection::Done { response } => {
                     // A completed future must not be polled again.
-                    return response
-                        .take()
-                        .map_or(Poll::Pending, |response| Poll::Ready(Ok(response)));
+                    return response.take().map_or(Poll::Pending, |response| {
+                        Poll::Ready(Ok(response.map(LimitBody::of_nothing)))
+                    });
                 }
             };
             state.set(next);
@@ -123,9 +129,13 @@ where
     }
 }
 
-fn with_fields<R>(mut response: Response<R>, fields: PreparedFields) -> Response<R> {
+fn with_fields<R>(
+    mut response: Response<R>,
+    tail: Tail,
+    fields: PreparedFields,
+) -> Response<LimitBody<R>> {
     fields.write(response.headers_mut());
-    response
+    response.map(|body| LimitBody::new(body, tail))
 }
 
 impl<S: Service<Request<B>>, B, D> fmt::Debug for LimitFuture<S, B, D> {

@@ -35,6 +35,7 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod body;
 #[cfg(feature = "axum")]
 mod denied;
 mod denied_response;
@@ -43,6 +44,7 @@ mod layer;
 mod service;
 mod view;
 
+pub use body::LimitBody;
 #[cfg(feature = "axum")]
 pub use denied::Denied;
 pub use denied_response::{DeniedResponse, ProblemBody, WithoutBody};
@@ -50,4 +52,4 @@ pub use future::LimitFuture;
 pub use layer::LimitLayer;
 pub use service::LimitService;
 
-pub use sluicegate::middleware::{Charge, ResponseView};
+pub use sluicegate::middleware::{BodyEnd, Charge, InFlight, ResponseView, Served};

@@ -7,6 +7,7 @@ use http::{Request, Response};
 use sluicegate::middleware::{Middleware, Pending, Refusal, Verdict};
 use tower_service::Service;
 
+use crate::body::LimitBody;
 use crate::denied_response::DeniedResponse;
 use crate::future::{LimitFuture, Waiter};
 use crate::view::View;
@@ -48,7 +49,7 @@ where
     S: Service<Request<B>, Response = Response<R>> + Clone,
     D: DeniedResponse<R> + Clone,
 {
-    type Response = Response<R>;
+    type Response = Response<LimitBody<R>>;
     type Error = S::Error;
     type Future = LimitFuture<S, B, D>;
 

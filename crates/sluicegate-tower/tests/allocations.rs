@@ -72,9 +72,9 @@ fn request() -> Request<()> {
 }
 
 /// What so many calls allocate, the requests themselves left out.
-fn allocated<S>(service: &mut S, calls: usize) -> u64
+fn allocated<S, R>(service: &mut S, calls: usize) -> u64
 where
-    S: Service<Request<()>, Response = Response<Body>, Error = Infallible>,
+    S: Service<Request<()>, Response = Response<R>, Error = Infallible>,
 {
     let mut requests: Vec<_> = (0..calls).map(|_| request()).collect();
     let mut allocations = 0;

@@ -1,7 +1,8 @@
 //! What a limiter is asked: a key and a cost.
 
 use sluicegate_core::{
-    Cost, Costs, Error, Limit, Member, RequestError, RequestErrorKind, Timestamp,
+    Cost, Costs, Error, Limit, Member, Once, RequestError, RequestErrorKind, RequestId,
+    RequestIdError, Span, Timestamp,
 };
 use sluicegate_http::Key;
 use smallvec::SmallVec;
@@ -39,11 +40,19 @@ pub struct Ask<'a> {
     key: &'a [u8],
     terms: Terms<'a>,
     at: Option<Timestamp>,
+    once: Option<AskedOnce>,
     /// For limits that are decided together: the keys and terms after the first.
     also: SmallVec<[(&'a [u8], Terms<'a>); 1]>,
     /// Policies of the limit that is asked, as bits: nothing is asked of them.
     spared: u64,
     priority: u8,
+}
+
+/// The id of the request, and for how long it is known.
+#[derive(Clone, Copy, Debug)]
+struct AskedOnce {
+    id: Result<RequestId, RequestIdError>,
+    lasts: Span,
 }
 
 /// What the request costs under the policies of one limit.
@@ -70,6 +79,9 @@ enum DefaultCost {
 }
 
 impl<'a> Ask<'a> {
+    /// For how long a repeat is known by the [id](Ask::request_id) of a request, unless it says.
+    pub const KNOWN_FOR: Span = Span::MINUTE;
+
     /// Asks about `key`, at the policies' own costs.
     pub fn new<K: AsRef<[u8]> + ?Sized>(key: &'a K) -> Self {
         Self::of(key.as_ref())
@@ -116,7 +128,7 @@ impl<'a> Ask<'a> {
     #[inline]
     fn of(key: &'a [u8]) -> Self {
         let terms = Terms { whole: DefaultCost::Unsaid, named: SmallVec::new(), made: None };
-        Self { key, terms, at: None, also: SmallVec::new(), spared: 0, priority: 0 }
+        Self { key, terms, at: None, once: None, also: SmallVec::new(), spared: 0, priority: 0 }
     }
 
     /// Sets the cost under every policy that [`Ask::cost_of`] doesn't name: from 1 to 2^53 − 1
@@ -153,6 +165,7 @@ impl<'a> Ask<'a> {
         let next = next.into();
         self.also.push((next.key, next.terms));
         self.also.extend(next.also);
+        self.once = self.once.or(next.once);
         self
     }
 
@@ -172,6 +185,47 @@ impl<'a> Ask<'a> {
 
     pub(crate) const fn priority_of(&self) -> u8 {
         self.priority
+    }
+
+    /// Gives the request an id, of 1 to 255 bytes: once it was allowed, a repeat is answered with the same
+    /// decision and charged nothing, for a minute unless [`Ask::known_for`] says otherwise. So a request
+    /// whose answer was lost can be asked again. Only for a check, a charge, a hold and what takes up to a
+    /// number; a denial isn't remembered.
+    ///
+    /// The id's scope is the limit and the key; of several limits together, those of the first. An id that
+    /// comes with another operation, cost, key or hold is a
+    /// [`Conflict`](RequestErrorKind::Conflict), a key with 65,536 ids is [`Full`](RequestErrorKind::Full),
+    /// and limits that are asked together have to be [on one server](RequestErrorKind::Unsupported), or in
+    /// one slot of a cluster.
+    ///
+    /// ```
+    /// use sluicegate::{Ask, Limiter, MemoryStore, RequestErrorKind, Span};
+    ///
+    /// let limit = sluicegate::limit("mail", ["fixed_window 100/h"])?;
+    /// let limiter = Limiter::new(MemoryStore::new(), limit);
+    /// let ask = || Ask::new("alice").cost(30).request_id("mail-4711");
+    /// assert_eq!(limiter.check_now(ask())?.remaining(), Some(70));
+    /// let again = limiter.check_now(ask().known_for(Span::HOUR))?;
+    /// assert!(again.is_allowed() && again.is_repeat());
+    /// assert_eq!(limiter.peek_now("alice")?.remaining(), Some(70));
+    ///
+    /// let error = limiter.check_now(ask().cost(31)).unwrap_err();
+    /// assert_eq!(error.as_request().map(|it| it.kind()), Some(RequestErrorKind::Conflict));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn request_id(mut self, id: impl AsRef<[u8]>) -> Self {
+        let lasts = self.once.map_or(Self::KNOWN_FOR, |once| once.lasts);
+        self.once = Some(AskedOnce { id: RequestId::of(id), lasts });
+        self
+    }
+
+    /// Sets for how long a repeat of the request is known by its [id](Ask::request_id): 1 s to a day,
+    /// counted from the decision. Default: a minute. Without an id it has no effect.
+    pub fn known_for(mut self, lasts: impl Into<Span>) -> Self {
+        if let Some(once) = &mut self.once {
+            once.lasts = lasts.into();
+        }
+        self
     }
 
     /// Sets the cost under these policies to 0, whatever else was said: bits by the index in the
@@ -200,6 +254,7 @@ impl<'a> Ask<'a> {
             terms,
             at: self.at,
             priority: self.priority,
+            once: self.once,
             ..Ask::of(key)
         })
     }
@@ -227,6 +282,16 @@ impl<'a> Ask<'a> {
     #[inline]
     pub(crate) fn len(&self) -> usize {
         1 + self.also.len()
+    }
+
+    /// The id of the request.
+    #[inline]
+    pub(crate) fn once(&self) -> Result<Option<Once>, Error> {
+        let Some(AskedOnce { id, lasts }) = self.once else { return Ok(None) };
+        match id {
+            Ok(id) => Ok(Some(Once { id, lasts })),
+            Err(error) => Err(RequestError::from(error).into()),
+        }
     }
 
     pub(crate) const fn time(&self) -> Option<Timestamp> {

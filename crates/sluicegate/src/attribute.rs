@@ -3,6 +3,7 @@
 mod blocking;
 mod call;
 mod from_denied;
+mod held;
 mod installed;
 #[allow(missing_docs, reason = "called by generated code alone")]
 mod key;
@@ -19,6 +20,7 @@ use crate::denied::Denied;
 
 pub use call::{Answer, Call, Peeked, Taken};
 pub use from_denied::FromDenied;
+pub use held::{Held, Said};
 pub use installed::{install, installed};
 pub use key::{
     Component, Copied, Key, KeyPart, KeyWriter, OnMissing, PutCopied, PutDisplay, PutOption,

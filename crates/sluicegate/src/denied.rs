@@ -244,6 +244,10 @@ impl fmt::Display for Denied {
             _ if decision.is_assumed() => {
                 write!(f, "limit `{name}` can't be asked, and is configured to deny then")
             }
+            RetryAfter::After(retry) if decision.ban().is_some_and(|ban| !ban.begins) => {
+                let name = decision.banned_by().unwrap_or(name);
+                write!(f, "limit `{name}` has banned the key: retry in {}", retry.in_words())
+            }
             RetryAfter::After(retry) => {
                 write!(f, "limit `{name}` is exhausted")?;
                 let mut between = " (";
@@ -302,6 +306,24 @@ mod tests {
         assert_eq!(of_a_window.policy().unwrap().name().as_str(), "fixed_window");
         assert_eq!(of_a_window.strategies().count(), 0);
         assert_eq!(of_a_window.to_string(), "limit `api` is exhausted: retry in 1 h");
+    }
+
+    #[test]
+    fn a_denial_by_a_ban_says_so() {
+        let ban: sluicegate_core::Ban = "1/min for 15min".parse().unwrap();
+        let limit = limit("login", ["gcra 1/s"]).unwrap().banning(ban);
+        let limiter = Limiter::new(MemoryStore::new(), limit);
+        let check = || Denied::unless_allowed(limiter.check_now("alice").unwrap());
+        assert!(check().is_ok());
+        let first = check().unwrap_err().to_string();
+        assert_eq!(first, "limit `login` is exhausted: retry in 15 min");
+        let denied = check().unwrap_err();
+        assert!(denied.to_string().starts_with("limit `login` has banned the key: retry in 1"));
+        assert_eq!(denied.problem().status(), 429);
+        assert!(denied.problem().detail().starts_with("Too many requests were denied"));
+        assert_eq!(denied.reason(), DeniedReason::Limited);
+        assert!(limiter.lift_ban_now("alice").unwrap().forgotten().unwrap());
+        assert!(check().unwrap_err().policy().is_some());
     }
 
     #[test]

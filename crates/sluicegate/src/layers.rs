@@ -7,6 +7,7 @@ mod fingerprint;
 mod layer;
 mod leases;
 mod parts;
+mod retry;
 
 pub use breaker::{Breaker, BreakerBuilder, BreakerChange, BreakerEvent, BreakerLimit};
 pub use deny_cache::{DenyCache, DenyCacheBuilder, DenyCacheLimit};
@@ -14,3 +15,4 @@ pub use fallback::{
     Fallback, FallbackBuilder, FallbackChange, FallbackEvent, FallbackLimit, Processes,
 };
 pub use leases::{LeaseStats, Leases, LeasesBuilder, LeasesLimit, SuspendAwareClock};
+pub use retry::{Retry, RetryLimit};

@@ -60,6 +60,7 @@ pub mod metrics;
 pub mod middleware;
 mod observe;
 mod open_store;
+mod permit;
 mod random_id;
 mod registry;
 mod ring_counter;
@@ -80,6 +81,7 @@ pub use limit::{InvalidLimit, limit};
 pub use limiter::{Limiter, LimiterBuilder, Reservation};
 pub use observe::{Answered, Observer, Settled};
 pub use open_store::{OpenError, StoreOptions};
+pub use permit::{Permit, PermitAsk};
 pub use registry::{
     Changes, Gate, JoinError, MissingKey, Registry, RegistryBuilder, ReloadError, RequestKeys,
 };
@@ -87,15 +89,15 @@ pub use registry::{
 pub use registry::{Watch, WatchError, WatchOptions, WatchStatus};
 pub use ring_counter::RingCounter;
 pub use sluicegate_core::{
-    Acknowledgement, Action, Algorithm, Answer, Bell, Bells, BoxFuture, CalendarUnit,
+    Acknowledgement, Action, Algorithm, Answer, Ban, Banned, Bell, Bells, BoxFuture, CalendarUnit,
     CalendarWindow, Clock, Cost, Costs, Decision, DeniedCharge, Enforcement, Error, Hold,
     HoldFound, HoldId, HoldIdError, HoldToken, HoldTokenError, InvalidNumber, KeyPrefix,
     LeaseOptions, Limit, LimitError, LimitName, ManualClock, Measure, MeasureKind, Member,
-    NameError, NodeId, Notes, OpenOptions, OpenedLimit, Operation, Outcome, Policy, PolicyError,
-    PolicyName, Queue, Queued, Rate, Receipt, ReceiptError, Request, RequestError,
-    RequestErrorKind, RetryAfter, SharedLimit, SharedStore, SliceCounts, Source, Span, SpanError,
-    SpecError, Start, Store, StoreError, StoreErrorKind, StoreId, StoreStats, Strategy, Ticket,
-    TimeSource, Timestamp, Used, Window,
+    NameError, NodeId, Notes, Once, OpenOptions, OpenedLimit, Operation, Outcome, Policy,
+    PolicyError, PolicyName, Queue, Queued, Rate, Receipt, ReceiptError, Request, RequestError,
+    RequestErrorKind, RequestId, RequestIdError, RetryAfter, SharedLimit, SharedStore, SliceCounts,
+    Source, Span, SpanError, SpecError, Start, Store, StoreError, StoreErrorKind, StoreId,
+    StoreStats, Strategy, Ticket, TimeSource, Timestamp, Used, Window,
 };
 /// The HTTP side: keys from requests, client addresses, response fields and problem bodies.
 pub use sluicegate_http as http;
@@ -112,9 +114,10 @@ pub use uses::{MissingNames, Uses};
 #[doc(hidden)]
 pub mod __private {
     pub use crate::attribute::{
-        Answer, Answers, AnswersNow, AsRegistry, Call, Component, Copied, FromDenied, IntoUnits,
-        Key, KeyPart, KeyWriter, OnMissing, OtherUnits, Part, Peeked, PutCopied, PutDisplay,
-        PutOption, Resolve, ResolveFuture, Site, Taken, Units, answer, holds, run, store_failure,
+        Answer, Answers, AnswersNow, AsRegistry, Call, Component, Copied, FromDenied, Held,
+        IntoUnits, Key, KeyPart, KeyWriter, OnMissing, OtherUnits, Part, Peeked, PutCopied,
+        PutDisplay, PutOption, Resolve, ResolveFuture, Said, Site, Taken, Units, answer, holds,
+        run, store_failure,
     };
     pub use crate::denied::Denied;
 }

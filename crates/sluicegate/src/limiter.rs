@@ -5,6 +5,7 @@ mod builder;
 mod give_back;
 mod hold;
 mod now;
+mod permit;
 mod queue;
 mod reservation;
 mod settle;
@@ -15,8 +16,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sluicegate_core::{
-    Answer, Decision, Error, Limit, OpenOptions, OpenedLimit as _, Operation, Receipt, Request,
-    RequestError, RequestErrorKind, SharedStore, SliceCounts, Span, Store, StoreError, Timestamp,
+    Answer, Decision, Error, HoldId, Limit, OpenOptions, OpenedLimit as _, Operation, Receipt,
+    Request, RequestError, RequestErrorKind, SharedStore, SliceCounts, Span, Store, StoreError,
+    Timestamp,
 };
 use smallvec::SmallVec;
 use tokio::time::Instant;
@@ -25,11 +27,13 @@ use tracing::Instrument as _;
 use crate::ask::Ask;
 use crate::config::OnStoreFailure;
 use crate::observe::{Answered, Observers};
+use crate::random_id::random_id;
 
 pub(crate) use acquire::{Turn, end_of, next_attempt};
 pub use builder::LimiterBuilder;
 pub(crate) use now::would_block;
 pub use reservation::Reservation;
+use settle::subjects;
 pub(crate) use settle::{renewal, settlement};
 
 /// One limit in a store, to ask about keys.
@@ -40,7 +44,8 @@ pub(crate) use settle::{renewal, settlement};
 ///   error.
 /// - [`Error::Store`]: the store failed, and [`LimiterBuilder::on_store_failure`] doesn't allow or
 ///   deny instead. A call whose outcome is unknown (it timed out after it was sent) is never sent
-///   again; it counts as charged.
+///   again; it counts as charged. Who gives it an [id](Ask::request_id) can ask again, and
+///   [`layers::Retry`](crate::layers::Retry) does so by itself.
 ///
 /// Every operation has two methods: an async one, for any store, and one that ends in `_now`, for
 /// stores that answer immediately. Checks allocate nothing. Cloning is cheap, and clones share
@@ -200,6 +205,32 @@ impl<S: Store> Limiter<S> {
         self.ask_owned(Operation::Reset, ask.into())
     }
 
+    /// Bans the key by hand for `lasts` from now, 1 s to 30 d, whatever it has done: until then nothing is
+    /// taken under this limit. A ban that it has ends with the new one.
+    ///
+    /// # Errors
+    /// Like [`Limiter::charge`]; [`RequestErrorKind::Unsupported`](crate::RequestErrorKind) for a limit
+    /// without a [`Ban`](crate::Ban).
+    pub fn ban<'a>(
+        &'a self,
+        ask: impl Into<Ask<'a>>,
+        lasts: impl Into<Span>,
+    ) -> impl Future<Output = Result<Decision, Error>> + Send + 'a {
+        self.ask_owned(Operation::Ban { lasts: lasts.into() }, ask.into())
+    }
+
+    /// Lifts the key's ban, and forgets its denials and earlier bans. [`Decision::forgotten`] says whether
+    /// it was banned.
+    ///
+    /// # Errors
+    /// Like [`Limiter::ban`].
+    pub fn lift_ban<'a>(
+        &'a self,
+        ask: impl Into<Ask<'a>>,
+    ) -> impl Future<Output = Result<Decision, Error>> + Send + 'a {
+        self.ask_owned(Operation::LiftBan, ask.into())
+    }
+
     /// Cancels a reservation by its receipt, which may come from another process. Returns whether
     /// the units were given back: they are not if the key was charged since.
     ///
@@ -246,7 +277,8 @@ impl<S: Store> Limiter<S> {
     /// Asks, and awaits the store if necessary.
     pub(crate) async fn ask(&self, operation: Operation, ask: &Ask<'_>) -> Result<Decision, Error> {
         let (mut each, also) = (SmallVec::new(), ask.also());
-        let request = self.request(operation, ask, &also, &mut each)?;
+        let id = place_id(operation);
+        let request = in_line(self.request(operation, ask, &also, &mut each)?, id.as_ref());
         let since = self.inner.observers.start();
         // Outside of the future that waits, which would be larger by the size of a decision.
         let later = match self.inner.opened.ask(request) {
@@ -273,8 +305,9 @@ impl<S: Store> Limiter<S> {
         ask: &Ask<'_>,
     ) -> Option<Result<Decision, Error>> {
         let (mut each, also) = (SmallVec::new(), ask.also());
+        let id = place_id(operation);
         let request = match self.request(operation, ask, &also, &mut each) {
-            Ok(request) => request,
+            Ok(request) => in_line(request, id.as_ref()),
             Err(error) => return Some(Err(error)),
         };
         let since = self.inner.observers.start();
@@ -301,6 +334,10 @@ impl<S: Store> Limiter<S> {
     ) -> Result<Request<'r>, Error> {
         let costs = ask.costs(self.limit(), each)?;
         let request = Request::new(operation, ask.key()).also(also).costs(costs).at(ask.time());
+        let request = match ask.once()? {
+            Some(once) => request.once(once),
+            None => request,
+        };
         Ok(match operation {
             Operation::Reserve { .. } => request.with_receipt(),
             _ => request,
@@ -343,7 +380,12 @@ impl<S: Store> Limiter<S> {
         // Nothing was charged, given back or forgotten, so a decision would be wrong.
         let is_question = !matches!(
             operation,
-            Operation::Charge | Operation::GiveBack { .. } | Operation::Refund | Operation::Reset
+            Operation::Ban { .. }
+                | Operation::Charge
+                | Operation::GiveBack { .. }
+                | Operation::LiftBan
+                | Operation::Refund
+                | Operation::Reset
         );
         let fallback = |allowed| Ok(Decision::fallback(self.limit(), allowed));
         // Where `Local` applies, a layer has decided, and what fails here is what it can't decide.
@@ -379,6 +421,21 @@ impl<S: Store> fmt::Debug for Limiter<S> {
             .field("limit", self.limit())
             .field("on_store_failure", &self.inner.on_store_failure)
             .finish_non_exhaustive()
+    }
+}
+
+/// What the place in line of a reservation is called; without random bytes it has none.
+#[inline]
+fn place_id(operation: Operation) -> Option<HoldId> {
+    if let Operation::Reserve { .. } = operation { random_id().ok() } else { None }
+}
+
+/// The request with a place in line.
+#[inline]
+const fn in_line<'r>(request: Request<'r>, id: Option<&'r HoldId>) -> Request<'r> {
+    match id {
+        Some(id) => request.in_line_as(id),
+        None => request,
     }
 }
 

@@ -67,6 +67,7 @@ pub struct Metrics {
     duration: Histogram,
     store_errors: Family<StoreErrorLabels, Counter>,
     notes: Family<NoteLabels, Counter>,
+    bans: Family<BanLabels, Counter>,
     stores: Stores,
 }
 
@@ -99,6 +100,11 @@ struct StoreErrorLabels {
 #[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
 struct NoteLabels {
     note: &'static str,
+}
+
+#[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
+struct BanLabels {
+    limit: LimitLabel,
 }
 
 impl Metrics {
@@ -155,10 +161,12 @@ impl Metrics {
             "Answers of the store with a note on the states it found",
             notes.clone(),
         );
+        let bans = Family::<BanLabels, Counter>::default();
+        registry.register("bans", "Bans that began, by the limit that bans", bans.clone());
         let stores = Stores::default();
         registry.register_collector(Box::new(stores.clone()));
         let series = AtomicUsize::new(0);
-        Self { registry, decisions, series, duration, store_errors, notes, stores }
+        Self { registry, decisions, series, duration, store_errors, notes, bans, stores }
     }
 
     /// Writes what a store and its layers count, too: once for all limits in it.
@@ -242,6 +250,10 @@ impl Metrics {
     fn noticed(&self, failure: Option<&StoreError>, decision: Option<&Decision>) {
         if let Some(error) = failure {
             self.store_errors.get_or_create(&StoreErrorLabels::new(error.kind())).inc();
+        }
+        let begun = decision.filter(|decision| decision.ban().is_some_and(|ban| ban.begins));
+        if let Some(name) = begun.and_then(Decision::banned_by) {
+            self.bans.get_or_create(&BanLabels { limit: LimitLabel::Named(name.clone()) }).inc();
         }
         for (note, is_there) in noted(decision.map_or_else(Notes::default, Decision::notes)) {
             if is_there {

@@ -10,11 +10,13 @@
 //! 1. It passes the request as a [`RequestView`] to [`Middleware::decide`], which returns a
 //!    [`Verdict`]: admitted, refused, or pending. [`Verdict::admission`] awaits a pending one.
 //! 2. It answers a refused request with [`Refusal::response`].
-//! 3. For an admitted request, it calls the handler in [`Admission::run`], so that limited
-//!    functions inside know the caller.
-//! 4. It passes the response as a [`ResponseView`] to [`Admission::settle`], awaits the
+//! 3. For an admitted request, it puts [`Admission::in_flight`] into the request's extensions, and calls the
+//!    handler in [`Admission::run`], so that limited functions inside know the caller.
+//! 4. It passes the response as a [`ResponseView`] to [`Admission::tail`], of which it tells how the body goes
+//!    on and ends.
+//! 5. It passes the response to [`Admission::settle`], awaits the
 //!    [response fields](PreparedFields), and writes them.
-//! 5. It exposes the settings of the middleware, with [`builder_methods!`] or by taking a
+//! 6. It exposes the settings of the middleware, with [`builder_methods!`] or by taking a
 //!    configured [`Middleware`].
 //!
 //! # An example
@@ -121,12 +123,15 @@ mod builder;
 mod charge;
 mod decide;
 mod due;
+mod in_flight;
 mod question;
 mod refusal;
 mod response_view;
 mod rules;
 mod scoped;
+mod served;
 mod settling;
+mod tail;
 mod verdict;
 
 use std::sync::Arc;
@@ -140,10 +145,13 @@ use rules::Rules;
 pub use crate::__middleware_builder_methods as builder_methods;
 pub use admission::Admission;
 pub use charge::Charge;
+pub use in_flight::InFlight;
 pub use refusal::Refusal;
 pub use response_view::ResponseView;
 pub use scoped::Scoped;
+pub use served::{BodyEnd, Served};
 pub use settling::Settling;
+pub use tail::Tail;
 pub use verdict::{Pending, Verdict};
 
 // The links of this page.

@@ -15,7 +15,7 @@ use crate::config::{
     Config, FallbackConfig, MemoryConfig, Overflow, RedisAccess, SentinelAccess, StoreUrl, Switch,
 };
 #[cfg(feature = "redis")]
-use crate::layers::{Breaker, DenyCache, Fallback, Leases};
+use crate::layers::{Breaker, DenyCache, Fallback, Leases, Retry};
 use crate::uses::MissingNames;
 
 /// The options of a store. Each kind of store uses those that concern it.
@@ -119,10 +119,11 @@ impl StoreUrl {
 }
 
 impl StoreOptions {
-    /// The layers before a server. Denials are remembered, units taken ahead, and a local limiter stands
-    /// in only for limits that ask for it.
+    /// The layers before a server. Denials are remembered, units taken ahead, requests asked again, and a
+    /// local limiter stands in only for limits that ask for it.
     #[cfg(feature = "redis")]
     fn with_layers(&self, store: RedisStore) -> SharedStore {
+        let store = Retry::of_those_who_want(store, self.deadline);
         match self.breaker {
             Switch::On => self.falling_back(Breaker::new(store)),
             Switch::Off => self.falling_back(store),

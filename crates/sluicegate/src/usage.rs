@@ -1,5 +1,7 @@
 //! How much of what is held was used.
 
+use std::borrow::Cow;
+
 use sluicegate_core::{
     Error, Limit, LimitName, MAX_EXACT, RequestError, RequestErrorKind, Timestamp, Used,
 };
@@ -55,13 +57,15 @@ pub struct Usage<'a> {
 enum Others {
     Nothing,
     AsCharged,
+    /// At least 1.
+    Units(u64),
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Named<'a> {
     /// `None` for every limit that has the policy.
     limit: Option<&'a str>,
-    policy: &'a str,
+    policy: Cow<'a, str>,
     units: u64,
 }
 
@@ -95,9 +99,24 @@ impl<'a> Usage<'a> {
     }
 
     /// Sets how many units of the policy named `policy` were used: from 0 to 2^53 − 1.
-    pub fn and(mut self, policy: &'a str, units: u64) -> Self {
+    pub fn and(self, policy: &'a str, units: u64) -> Self {
+        self.and_of(policy.into(), units)
+    }
+
+    /// The same of a name that may be owned.
+    pub(crate) fn and_of(mut self, policy: Cow<'a, str>, units: u64) -> Self {
         self.named.push(Named { limit: None, policy, units });
         self
+    }
+
+    /// Every policy used so many units.
+    pub(crate) fn each(units: u64) -> Self {
+        Self::others(if units == 0 { Others::Nothing } else { Others::Units(units) })
+    }
+
+    /// Whether it says nothing of any policy.
+    pub(crate) fn is_as_charged(&self) -> bool {
+        self.others == Others::AsCharged && self.named.is_empty()
     }
 
     /// Sets how many units were used of a policy of one limit, of several that were charged together.
@@ -120,7 +139,7 @@ impl<'a> Usage<'a> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn and_in(mut self, limit: &'a str, policy: &'a str, units: u64) -> Self {
-        self.named.push(Named { limit: Some(limit), policy, units });
+        self.named.push(Named { limit: Some(limit), policy: policy.into(), units });
         self
     }
 
@@ -142,13 +161,13 @@ impl<'a> Usage<'a> {
         limit: &Limit,
         was_left_out: impl Fn(Option<&str>, &str) -> bool,
     ) -> Result<UsedUnits, Error> {
-        if self.named.is_empty() {
-            return Ok(match self.others {
-                Others::Nothing => UsedUnits::Nothing,
-                Others::AsCharged => UsedUnits::AsCharged,
-            });
-        }
-        let others = (self.others == Others::Nothing).then_some(0);
+        let others = match self.others {
+            Others::Nothing if self.named.is_empty() => return Ok(UsedUnits::Nothing),
+            Others::AsCharged if self.named.is_empty() => return Ok(UsedUnits::AsCharged),
+            Others::Nothing => Some(0),
+            Others::AsCharged => None,
+            Others::Units(units) => Some(units.min(MAX_EXACT)),
+        };
         let mut each = SmallVec::from_elem(others, limit.members().len());
         for (index, named) in self.named.iter().enumerate() {
             named.validate(&self.named[..index])?;
@@ -169,7 +188,7 @@ impl<'a> Usage<'a> {
                     *units = Some(named.units);
                 }
             }
-            if !is_found && !was_left_out(named.limit, named.policy) {
+            if !is_found && !was_left_out(named.limit, &named.policy) {
                 return Err(named.unknown(limit));
             }
         }
@@ -199,7 +218,7 @@ impl Named<'_> {
                 "{units} units of policy `{}` were used, but it must be a whole number from 0 to {MAX_EXACT}",
                 policy.escape_debug()
             )
-        } else if earlier.iter().any(|other| (other.limit, other.policy) == (*limit, policy)) {
+        } else if earlier.iter().any(|other| (&other.limit, &other.policy) == (limit, policy)) {
             format!(
                 "the used units of policy `{}` are set twice: set them once",
                 policy.escape_debug()
@@ -214,8 +233,8 @@ impl Named<'_> {
     fn unknown(&self, limit: &Limit) -> Error {
         let part = |name: &str| limit.parts().iter().position(|part| part.as_str() == name);
         match self.limit.map(|name| (name, part(name))) {
-            None => no_policy(limit, None, self.policy),
-            Some((_, Some(part))) => no_policy(limit, Some(part), self.policy),
+            None => no_policy(limit, None, &self.policy),
+            Some((_, Some(part))) => no_policy(limit, Some(part), &self.policy),
             Some((name, None)) => {
                 let names: Vec<&str> = limit.parts().iter().map(LimitName::as_str).collect();
                 let message = format!(

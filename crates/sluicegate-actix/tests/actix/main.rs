@@ -14,6 +14,7 @@ mod answers;
 mod applications;
 mod charging;
 mod handlers;
+mod holding;
 mod refunds;
 
 use actix_web::web::ServiceConfig;

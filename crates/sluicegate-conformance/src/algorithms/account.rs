@@ -5,7 +5,7 @@ use std::fmt;
 
 use sluicegate_core::{Algorithm, ReportedUnits};
 
-use super::slots::Slots;
+use super::slots::{Place, Slots};
 
 /// The state of one policy for one key. Times are microseconds; `at` is never before
 /// [`Account::newest`]; `units` is at least 1.
@@ -54,6 +54,70 @@ pub(crate) trait Account: fmt::Debug + Send + Sync {
         _then: Option<&Algorithm>,
     ) -> Result<(), Refusal> {
         Ok(())
+    }
+
+    /// Holds units that were just admitted, and says in which slot; nothing if that makes no difference.
+    fn hold(
+        &mut self,
+        _algorithm: &Algorithm,
+        _at: u64,
+        _units: u64,
+        _place: Place,
+    ) -> Result<Option<u64>, Refusal> {
+        Ok(None)
+    }
+
+    /// Holds units no longer that were in a slot; whether they were still.
+    fn release(
+        &mut self,
+        _algorithm: &Algorithm,
+        _at: u64,
+        _units: u64,
+        _slot: u64,
+    ) -> Result<bool, Refusal> {
+        Ok(false)
+    }
+
+    /// Holds units in another slot that were in one, and says in which; nothing if they stay there.
+    fn renew(
+        &mut self,
+        _algorithm: &Algorithm,
+        _at: u64,
+        _units: u64,
+        _slot: u64,
+        _place: Place,
+    ) -> Result<Option<u64>, Refusal> {
+        Ok(None)
+    }
+
+    /// Whether others hold units of it.
+    fn is_held(&self, _algorithm: &Algorithm, _at: u64) -> Result<bool, Refusal> {
+        Ok(false)
+    }
+
+    /// Gives back what was not used of what was held.
+    fn give_back_unused(
+        &mut self,
+        algorithm: &Algorithm,
+        at: u64,
+        unused: &Unused<'_>,
+    ) -> Result<(), Refusal> {
+        let Unused { units, taken_at, then, is_last, .. } = *unused;
+        if is_last {
+            self.refund(algorithm, at, units)
+        } else {
+            self.give_back(algorithm, at, units, taken_at, Some(then))
+        }
+    }
+
+    /// The same as if nothing were held of it.
+    fn without_held(&self) -> Box<dyn Account> {
+        self.boxed()
+    }
+
+    /// How it looks then.
+    fn looks(&self) -> String {
+        format!("{:?}", self.without_held())
     }
 
     fn report(&self, algorithm: &Algorithm, at: u64) -> Result<Report, Refusal>;
@@ -113,6 +177,19 @@ pub(crate) trait Account: fmt::Debug + Send + Sync {
     }
 }
 
+/// Units that were taken and held, and not used.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Unused<'a> {
+    pub(crate) units: u64,
+    pub(crate) taken_at: u64,
+    /// The numbers that they were taken under.
+    pub(crate) then: &'a Algorithm,
+    /// Nobody came since, and nobody who comes counts on them.
+    pub(crate) is_last: bool,
+    /// They were held until now.
+    pub(crate) is_released: bool,
+}
+
 impl Clone for Box<dyn Account> {
     fn clone(&self) -> Self {
         self.boxed()
@@ -141,12 +218,16 @@ pub enum Refusal {
     NotLeasable,
     /// A hold whose id is that of another one.
     IdInUse,
+    /// A request whose id is that of one which asked something else.
+    AsksOtherwise,
     /// Units in flight that nobody would hold.
     NeedsHold,
     /// Waiting where there is no queue, or more than one.
     NoQueue,
     /// Waiting for nothing.
     NothingToWaitFor,
+    /// Waiting by a request with an id.
+    WaitsUnderAnId,
 }
 
 impl fmt::Display for Refusal {
@@ -162,6 +243,8 @@ impl fmt::Display for Refusal {
             Self::NeedsHold => "what is in flight has to be held: ask for a hold",
             Self::NoQueue => "there is no one queue to wait in: add `queue M` to one policy",
             Self::NothingToWaitFor => "it costs nothing where there is a queue: don't wait",
+            Self::WaitsUnderAnId => "a request with an id can't wait: wait without one",
+            Self::AsksOtherwise => "the id is that of another request: take a new one",
             Self::IdInUse => "the id is that of another hold: take a new one",
         })
     }

@@ -7,8 +7,8 @@ use num_rational::BigRational;
 use num_traits::{One, ToPrimitive, Zero};
 use sluicegate_core::{Algorithm, MAX_EXACT, Rate, ReportedUnits, Start};
 
-use super::account::{Account, Patience, Refusal, Report, Retry, Verdict, unknown};
-use super::slots::{Slots, first_instant};
+use super::account::{Account, Patience, Refusal, Report, Retry, Unused, Verdict, unknown};
+use super::slots::{Place, Slots, first_instant};
 
 /// The deficit as it stood at the newest admission; nothing for a fresh key.
 #[derive(Clone, Debug, Default)]
@@ -22,6 +22,8 @@ struct Owed {
     ticks: u64,
     /// The units that are leased, each slot ending after `newest`.
     slots: Slots,
+    /// While units are held, what is owed if they don't drain; its slots are those of what is held.
+    second: Option<Box<Owed>>,
 }
 
 /// The numbers of a bucket, in units and microseconds.
@@ -130,10 +132,31 @@ impl Bucket {
         Ok(Some(owed))
     }
 
-    /// The same at `at`: while units are leased it drains from slot to slot, never below them, and is
-    /// counted anew.
+    /// The same at `at`, with what is owed if what is held doesn't drain. When nothing is owed any more,
+    /// nothing counts as held.
     fn brought(&self, terms: &Terms, at: u64) -> Result<Option<Owed>, Refusal> {
+        let second = match &self.0 {
+            Some(owed) => owed.brought_second(terms, at)?,
+            None => None,
+        };
+        let Some(mut owed) = self.brought_first(terms, at)? else { return Ok(None) };
+        let drained = whole(at - owed.newest) * &terms.flow.per_us;
+        if owed.units > drained {
+            owed.second = second;
+        }
+        if owed.second.is_some() {
+            owed.drain(terms, at);
+            owed.units = terms.flow.in_ticks(&owed.units)?;
+            owed.ticks = terms.flow.ticks;
+        }
+        Ok(Some(owed))
+    }
+
+    /// The same without that: while units are leased it drains from slot to slot, never below them, and
+    /// is counted anew.
+    fn brought_first(&self, terms: &Terms, at: u64) -> Result<Option<Owed>, Refusal> {
         let Some(mut owed) = self.owed(terms)? else { return Ok(None) };
+        owed.second = None;
         if owed.slots.is_empty() {
             return Ok(Some(owed));
         }
@@ -159,12 +182,26 @@ impl Bucket {
         Ok((owed.units - drained).max(BigRational::zero()))
     }
 
-    /// Makes the deficit what it is to be at `at`, the newest time.
-    fn owe(&mut self, terms: &Terms, at: u64, units: BigRational) -> Result<(), Refusal> {
-        let (ticks, slots) = self
-            .brought(terms, at)?
-            .map_or((terms.flow.ticks, Slots::default()), |owed| (owed.ticks, owed.slots));
-        self.keep(terms, Owed { newest: at, units, ticks, slots })
+    /// Makes what is owed at `at`, the newest time, what `more` makes of it where so much of it can't
+    /// drain before.
+    fn owe(
+        &mut self,
+        terms: &Terms,
+        at: u64,
+        more: impl Fn(BigRational, BigRational) -> BigRational,
+    ) -> Result<(), Refusal> {
+        let units = self.deficit(terms, at)?;
+        let brought = self.brought(terms, at)?;
+        let (ticks, slots, mut second) = brought
+            .map_or((terms.flow.ticks, Slots::default(), None), |owed| {
+                (owed.ticks, owed.slots, owed.second)
+            });
+        if let Some(second) = &mut second {
+            let pinned = second.slots.with(&slots).outstanding();
+            second.units = terms.flow.in_ticks(&more(second.units.clone(), whole(pinned)))?;
+        }
+        let units = more(units, BigRational::zero());
+        self.keep(terms, Owed { newest: at, units, ticks, slots, second })
     }
 
     /// Keeps what is owed in the ticks it is counted in, or in whole ones of the terms when it is
@@ -183,7 +220,34 @@ impl Bucket {
     fn take_off(&mut self, terms: &Terms, at: u64, units: &BigRational) -> Result<(), Refusal> {
         let Some(mut owed) = self.brought(terms, at)? else { return Ok(()) };
         owed.units = (&owed.units - units).max(owed.least(terms));
+        owed.lower_second(terms, units);
         self.keep(terms, owed)
+    }
+
+    /// What has not drained of units that were taken at a time, under other numbers if that is known;
+    /// nothing if nothing is to be given back.
+    fn withheld(
+        terms: &Terms,
+        at: u64,
+        units: u64,
+        taken_at: u64,
+        then: Option<&Algorithm>,
+    ) -> Option<BigRational> {
+        if terms.manner != Manner::Meter || taken_at > at {
+            return None;
+        }
+        let mut flowed = whole(at - taken_at) * &terms.flow.per_us;
+        if let Some(then) = then.map(|then| Terms::of(then).flow)
+            && (then.per_us != terms.flow.per_us || then.ticks != terms.flow.ticks)
+        {
+            let then_flowed = whole(at - taken_at) * &then.per_us;
+            // What no state can hold is not reckoned with.
+            let is_held = &then_flowed * whole(then.ticks) <= whole(MAX_EXACT);
+            flowed = flowed.max(terms.flow.in_ticks(&then_flowed).ok().filter(|_| is_held)?);
+        }
+        // Nobody can have taken what no state can hold.
+        terms.flow.in_ticks(&whole(units)).ok()?;
+        Some(whole(units) - flowed).filter(|withheld| *withheld > BigRational::zero())
     }
 
     /// What the bucket says if nothing of it is leased.
@@ -219,6 +283,27 @@ impl Bucket {
 }
 
 impl Owed {
+    /// What is owed if what is held doesn't drain: like leases, from slot to slot.
+    fn brought_second(&self, terms: &Terms, at: u64) -> Result<Option<Box<Self>>, Refusal> {
+        let Some(second) = &self.second else { return Ok(None) };
+        let all = Self { slots: self.slots.with(&second.slots), ..(**second).clone() };
+        let Some(mut brought) = Bucket(Some(all)).brought_first(terms, at)? else {
+            return Ok(None);
+        };
+        brought.slots = second.slots.clone();
+        brought.slots.drop_over(at);
+        // What is just being settled is in no slot any more, but still counts.
+        let is_over = brought.slots.is_empty() && !second.slots.is_empty();
+        Ok((!is_over).then(|| Box::new(brought)))
+    }
+
+    /// Lowers the second bound, but not below what is outstanding.
+    fn lower_second(&mut self, terms: &Terms, units: &BigRational) {
+        let Some(second) = &mut self.second else { return };
+        let all = Self { slots: self.slots.with(&second.slots), ..(**second).clone() };
+        second.units = (&second.units - units).max(all.least(terms));
+    }
+
     /// The least that can be owed while units are leased: those, if a state can hold them.
     fn least(&self, terms: &Terms) -> BigRational {
         let most = whole(MAX_EXACT) / whole(terms.flow.ticks);
@@ -246,6 +331,10 @@ impl Account for Bucket {
         let Some(mut owed) = self.owed(&terms)? else { return Ok(()) };
         owed.newest = now;
         owed.slots.restamp(now);
+        if let Some(second) = &mut owed.second {
+            second.newest = now;
+            second.slots.restamp_held(now);
+        }
         self.keep(&terms, owed)
     }
 
@@ -282,16 +371,19 @@ impl Account for Bucket {
     ) -> Result<(), Refusal> {
         let terms = Terms::of(algorithm);
         let idle = whole(acts_in_us) * &terms.flow.per_us;
-        let deficit = self.deficit(&terms, at)?.max(idle) + whole(units);
-        self.owe(&terms, at, deficit)
+        self.owe(&terms, at, |deficit, pinned| match acts_in_us {
+            0 => deficit + whole(units),
+            // What can't drain may still be there then.
+            _ => deficit.max(&idle + pinned) + whole(units),
+        })
     }
 
     fn charge_denied(&mut self, algorithm: &Algorithm, at: u64, units: u64) -> Result<(), Refusal> {
         let terms = Terms::of(algorithm);
-        let before = self.deficit(&terms, at)?;
         let charged = terms.limit().map_or(units, |limit| units.min(limit));
-        let after = (&before + whole(charged)).min(terms.capacity.clone()).max(before);
-        self.owe(&terms, at, after)
+        self.owe(&terms, at, |before, _| {
+            (&before + whole(charged)).min(terms.capacity.clone()).max(before)
+        })
     }
 
     fn refund(&mut self, algorithm: &Algorithm, at: u64, units: u64) -> Result<(), Refusal> {
@@ -307,28 +399,108 @@ impl Account for Bucket {
         then: Option<&Algorithm>,
     ) -> Result<(), Refusal> {
         let terms = Terms::of(algorithm);
-        if self.owed(&terms)?.is_none() || terms.manner != Manner::Meter || taken_at > at {
+        if self.owed(&terms)?.is_none() {
             return Ok(());
         }
-        let mut flowed = whole(at - taken_at) * &terms.flow.per_us;
-        if let Some(then) = then.map(|then| Terms::of(then).flow)
-            && (then.per_us != terms.flow.per_us || then.ticks != terms.flow.ticks)
-        {
-            let then_flowed = whole(at - taken_at) * &then.per_us;
-            // What no state can hold is not reckoned with.
-            let is_held = &then_flowed * whole(then.ticks) <= whole(MAX_EXACT);
-            let Some(then_flowed) = terms.flow.in_ticks(&then_flowed).ok().filter(|_| is_held)
-            else {
-                return Ok(());
-            };
-            flowed = flowed.max(then_flowed);
+        match Self::withheld(&terms, at, units, taken_at, then) {
+            Some(withheld) => self.take_off(&terms, at, &withheld),
+            None => Ok(()),
         }
-        let withheld = whole(units) - flowed;
-        // Nobody can have taken what no state can hold.
-        if terms.flow.in_ticks(&whole(units)).is_err() || withheld <= BigRational::zero() {
+    }
+
+    fn hold(
+        &mut self,
+        algorithm: &Algorithm,
+        at: u64,
+        units: u64,
+        place: Place,
+    ) -> Result<Option<u64>, Refusal> {
+        let terms = Terms::of(algorithm);
+        let Some(mut owed) = self.brought(&terms, at)? else { return Ok(None) };
+        if terms.manner != Manner::Meter || !place.is_after(at) {
+            return Ok(None);
+        }
+        owed.units = terms.flow.in_ticks(&owed.units)?;
+        owed.ticks = terms.flow.ticks;
+        let first = Owed { slots: Slots::default(), second: None, ..owed.clone() };
+        let second = owed.second.get_or_insert_with(|| Box::new(first));
+        let slot = second.slots.hold(place, units);
+        self.0 = Some(owed);
+        Ok(slot)
+    }
+
+    fn release(
+        &mut self,
+        algorithm: &Algorithm,
+        at: u64,
+        units: u64,
+        slot: u64,
+    ) -> Result<bool, Refusal> {
+        let Some(mut owed) = self.brought(&Terms::of(algorithm), at)? else { return Ok(false) };
+        let Some(second) = &mut owed.second else { return Ok(false) };
+        if second.slots.end_of(slot, units).is_none() {
+            return Ok(false);
+        }
+        second.slots.release(slot, units);
+        self.0 = Some(owed);
+        Ok(true)
+    }
+
+    fn renew(
+        &mut self,
+        algorithm: &Algorithm,
+        at: u64,
+        units: u64,
+        slot: u64,
+        place: Place,
+    ) -> Result<Option<u64>, Refusal> {
+        let now = self.brought(&Terms::of(algorithm), at)?.and_then(|owed| owed.second);
+        let end = now.and_then(|second| second.slots.end_of(slot, units));
+        let is_moved = end.is_some_and(|end| end != place.until) && place.is_after(at);
+        let second = self.0.as_mut().and_then(|owed| owed.second.as_mut());
+        let Some(second) = second.filter(|_| is_moved) else { return Ok(None) };
+        let mut slots = second.slots.clone();
+        slots.release(slot, units);
+        let moved = slots.hold(place, units);
+        if moved.is_some() {
+            second.slots = slots;
+        }
+        Ok(moved)
+    }
+
+    fn is_held(&self, algorithm: &Algorithm, at: u64) -> Result<bool, Refusal> {
+        let second = self.brought(&Terms::of(algorithm), at)?.and_then(|owed| owed.second);
+        Ok(second.is_some_and(|second| !second.slots.is_empty()))
+    }
+
+    fn give_back_unused(
+        &mut self,
+        algorithm: &Algorithm,
+        at: u64,
+        unused: &Unused<'_>,
+    ) -> Result<(), Refusal> {
+        let terms = Terms::of(algorithm);
+        let Unused { units, taken_at, then, is_last, is_released } = *unused;
+        let Some(mut owed) = self.brought(&terms, at)? else { return Ok(()) };
+        let withheld = Self::withheld(&terms, at, units, taken_at, Some(then));
+        let first = if is_last { Some(whole(units)) } else { withheld.clone() };
+        if !is_released && first.is_none() {
             return Ok(());
         }
-        self.take_off(&terms, at, &withheld)
+        let nothing = BigRational::zero();
+        owed.units = (&owed.units - first.unwrap_or(nothing.clone())).max(owed.least(&terms));
+        let second = if is_released { Some(whole(units)) } else { withheld };
+        owed.lower_second(&terms, &second.unwrap_or(nothing));
+        if let Some(second) = &owed.second {
+            owed.units = owed.units.min(second.units.clone());
+        }
+        owed.second = owed.second.filter(|second| !second.slots.is_empty());
+        self.keep(&terms, owed)
+    }
+
+    fn without_held(&self) -> Box<dyn Account> {
+        let without = |owed: &Owed| Owed { second: None, ..owed.clone() };
+        Box::new(Self(self.0.as_ref().map(without)))
     }
 
     fn report(&self, algorithm: &Algorithm, at: u64) -> Result<Report, Refusal> {
@@ -355,7 +527,8 @@ impl Account for Bucket {
             owed.slots.drop_over(at);
             if !owed.slots.is_empty() {
                 let units = owed.least(&terms);
-                self.0 = Some(Owed { newest: at, units, ticks: terms.flow.ticks, ..owed });
+                self.0 =
+                    Some(Owed { newest: at, units, ticks: terms.flow.ticks, second: None, ..owed });
             }
         }
     }

@@ -2,6 +2,8 @@
 
 use sluicegate_core::{Lease, Queued};
 
+use super::Banned;
+use super::once::Repeat;
 use crate::algorithms::Retry;
 
 /// One decision. All durations count from the time of judgement.
@@ -23,6 +25,12 @@ pub struct Answer {
     pub holds: bool,
     /// What became of a request that was to wait.
     pub queued: Option<Queued>,
+    /// Whether it was given before, to a request with the same id.
+    pub repeat: Repeat,
+    /// The ban that refuses the request, or begins with it. Where one refuses, no policy is asked.
+    pub ban: Option<Banned>,
+    /// Whether anything lay so far ahead of the clock that it was restamped to now.
+    pub restamped: bool,
     /// One answer per policy, in their order.
     pub policies: Vec<PolicyAnswer>,
 }

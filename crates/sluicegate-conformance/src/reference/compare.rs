@@ -6,7 +6,9 @@ use sluicegate_core::{
 };
 
 use super::answer::{Answer, PolicyAnswer};
+use super::bans::Banned;
 use super::holding::Settlement;
+use super::once::Repeat;
 use super::operation::{Costs, Operation};
 use crate::algorithms::{Refusal, Retry};
 
@@ -36,6 +38,11 @@ impl Operation {
                 (core::Operation::GiveBack { taken_at }, costs)
             }
             Self::Reset => (core::Operation::Reset, &Costs::Unsaid),
+            Self::Ban { lasts_us } => {
+                let lasts = Span::from_micros(*lasts_us).expect("a ban of at most 2^53 - 1");
+                (core::Operation::Ban { lasts }, &Costs::Unsaid)
+            }
+            Self::LiftBan => (core::Operation::LiftBan, &Costs::Unsaid),
         };
         let costs = match costs {
             Costs::Unsaid => core::Costs::Own,
@@ -90,11 +97,13 @@ pub fn settlement_differences(
 fn is_of(refusal: &Refusal, error: &RequestError) -> bool {
     let expected = match refusal {
         Refusal::TooLarge => RequestErrorKind::Overflow,
-        Refusal::NotReservable | Refusal::NotLeasable | Refusal::NeedsHold | Refusal::NoQueue => {
-            RequestErrorKind::Unsupported
-        }
+        Refusal::NotReservable
+        | Refusal::NotLeasable
+        | Refusal::NeedsHold
+        | Refusal::NoQueue
+        | Refusal::WaitsUnderAnId => RequestErrorKind::Unsupported,
         Refusal::NothingToWaitFor => RequestErrorKind::Invalid,
-        Refusal::IdInUse => RequestErrorKind::Conflict,
+        Refusal::IdInUse | Refusal::AsksOtherwise => RequestErrorKind::Conflict,
     };
     error.kind() == expected
 }
@@ -102,6 +111,14 @@ fn is_of(refusal: &Refusal, error: &RequestError) -> bool {
 fn between_answers(expected: &Answer, got: &Decision) -> Vec<String> {
     let mut differences = Differences(Vec::new());
     differences.note("allowed", &expected.allowed, &got.is_allowed());
+    differences.note("repeat", &(expected.repeat != Repeat::No), &got.is_repeat());
+    if expected.repeat == Repeat::Renumbered {
+        differences.note("holds", &expected.holds, &got.hold().is_some());
+        if let Some(granted) = expected.granted {
+            differences.note("granted", &granted, &got.granted());
+        }
+        return differences.0;
+    }
     differences.note("binding", &expected.binding, &got.binding_index());
     differences.note("wait", &expected.wait_us, &got.wait().as_micros());
     differences.note("retry", &expected.retry, &retry(got.retry_after()));
@@ -114,8 +131,10 @@ fn between_answers(expected: &Answer, got: &Decision) -> Vec<String> {
         differences.note("holds", &expected.holds, &got.hold().is_some());
     }
     differences.note("queued", &expected.queued, &got.queued());
-    let restamped = expected.policies.iter().any(|policy| policy.restamped);
-    differences.note("restamped", &restamped, &got.notes().restamped);
+    let ban =
+        got.ban().map(|ban| Banned { ends_in_us: ban.ends_in.as_micros(), begins: ban.begins });
+    differences.note("ban", &expected.ban, &ban);
+    differences.note("restamped", &expected.restamped, &got.notes().restamped);
     differences.note("policies", &expected.policies.len(), &got.policies().len());
     for (index, (expected, got)) in expected.policies.iter().zip(got.policies()).enumerate() {
         let PolicyAnswer { admitted, limit, remaining, wait_us, reset, violated, .. } = expected;

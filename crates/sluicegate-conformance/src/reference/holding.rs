@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use sluicegate_core::{Algorithm, Hold, HoldFound, HoldId};
+use sluicegate_core::{Algorithm, Hold, HoldFound, HoldId, Span};
 
 use super::{Answer, Costs, Model, Operation, Refusal, Seat};
-use crate::algorithms::{self, Account};
+use crate::algorithms::{self, Account, Place, Unused};
 
 /// What is held, by key and id.
 pub(super) type Holds = HashMap<(Vec<u8>, HoldId), Held>;
@@ -30,6 +30,8 @@ struct Charged {
     units: u64,
     at: u64,
     algorithm: Algorithm,
+    /// The slot that they are in.
+    slot: Option<u64>,
     /// What was stored before, and how what was stored afterwards looks: of states of few numbers.
     states: Option<(Option<Box<dyn Account>>, String)>,
 }
@@ -43,6 +45,16 @@ pub struct Settlement {
     pub given: Vec<bool>,
     /// What a peek at no cost says afterwards.
     pub answer: Answer,
+}
+
+/// Puts what an allowed request takes into slots, where that is of use.
+pub(super) fn hold(seats: &mut [Seat<'_>], now_us: u64, hold: &Hold) -> Result<(), Refusal> {
+    for seat in seats.iter_mut().filter(|seat| seat.taken > 0) {
+        let algorithm = seat.named.policy.algorithm();
+        let place = Place::of(hold, now_us);
+        seat.slot = seat.account.hold(algorithm, seat.at, seat.taken, place)?;
+    }
+    Ok(())
 }
 
 /// The record of an allowed request, if it was charged anything.
@@ -59,8 +71,9 @@ pub(super) fn record(
         let is_small =
             !matches!(algorithm, Algorithm::SlidingLog { .. } | Algorithm::SlidingWindow { .. });
         let states = (is_small && !seat.restamped && !is_leased)
-            .then(|| (before.cloned(), format!("{:?}", seat.account)));
-        let charged = Charged { units: seat.taken, at: seat.at, algorithm, states };
+            .then(|| (before.map(|before| before.without_held()), seat.account.looks()));
+        let charged =
+            Charged { units: seat.taken, at: seat.at, algorithm, slot: seat.slot, states };
         (seat.named.name.clone(), charged)
     });
     let charged: HashMap<_, _> = charged.collect();
@@ -88,8 +101,14 @@ impl Model {
     /// Whether an operation takes what is in flight, or gives it back without an id.
     pub(super) fn needs_hold(&self, operation: &Operation) -> bool {
         let mut policies = self.policies.iter().map(|named| named.policy.algorithm());
-        !matches!(operation, Operation::Peek { .. } | Operation::Refund { .. } | Operation::Reset)
-            && policies.any(|algorithm| matches!(algorithm, Algorithm::Concurrency { .. }))
+        !matches!(
+            operation,
+            Operation::Peek { .. }
+                | Operation::Refund { .. }
+                | Operation::Reset
+                | Operation::Ban { .. }
+                | Operation::LiftBan
+        ) && policies.any(|algorithm| matches!(algorithm, Algorithm::Concurrency { .. }))
     }
 
     /// Settles what is held under an id: of each policy so many units were used, or as many as it charged.
@@ -140,22 +159,30 @@ impl Model {
                 seat.account.admit(algorithm, seat.at, used - units, 0)?;
             }
             given.insert(name.clone(), used < units);
-            let Some(charged) = charged.filter(|_| used < units) else { continue };
-            let now_stored = stored.get(name).map(|account| format!("{account:?}"));
+            let Some(charged) = charged else { continue };
+            let is_released = match charged.slot {
+                Some(slot) => seat.account.release(algorithm, seat.at, units, slot)?,
+                None => false,
+            };
+            let now_stored = stored.get(name).map(|account| account.looks());
             let last =
                 charged.states.as_ref().filter(|(_, after)| now_stored.as_ref() == Some(after));
+            let unused = Unused {
+                units: units.saturating_sub(used),
+                taken_at: charged.at,
+                then: &charged.algorithm,
+                is_last: last.is_some() && is_lowered(algorithm),
+                is_released,
+            };
             match last {
-                Some((before, _)) if used == 0 => {
+                Some((before, _)) if used == 0 && !seat.account.is_held(algorithm, seat.at)? => {
                     let fresh = || algorithms::fresh(algorithm);
                     seat.account = before.as_ref().map_or_else(fresh, |account| account.boxed());
                 }
-                Some(_) if is_lowered(algorithm) => {
-                    seat.account.refund(algorithm, seat.at, units - used)?;
+                _ if used < units || is_released => {
+                    seat.account.give_back_unused(algorithm, seat.at, &unused)?;
                 }
-                _ => {
-                    let then = Some(&charged.algorithm);
-                    seat.account.give_back(algorithm, seat.at, units - used, charged.at, then)?;
-                }
+                _ => {}
             }
         }
         let accounts =
@@ -182,16 +209,44 @@ impl Model {
         id: HoldId,
         lasts_us: u64,
     ) -> Result<Settlement, Refusal> {
-        let held = self.holds.get_mut(&(key.to_vec(), id)).filter(|held| held.until > now_us);
-        let found = match held {
+        let held = self.holds.get(&(key.to_vec(), id)).filter(|held| held.until > now_us);
+        let found = match held.cloned() {
             None => HoldFound::Unknown,
             Some(Held { content: Content::Settled(_), .. }) => HoldFound::Settled,
-            Some(held) => {
-                held.until = now_us + lasts_us;
+            Some(Held { content: Content::Live(charged), .. }) => {
+                // If it can't be answered, nothing is renewed.
+                self.settlement(now_us, key, HoldFound::Live, &HashMap::new())?;
+                let lasts = Span::from_micros(lasts_us).unwrap_or(Span::MAX);
+                self.renew_live(now_us, key, &Hold { id, lasts }, charged)?;
                 HoldFound::Live
             }
         };
         self.settlement(now_us, key, found, &HashMap::new())
+    }
+
+    fn renew_live(
+        &mut self,
+        now_us: u64,
+        key: &[u8],
+        hold: &Hold,
+        mut charged: HashMap<String, Charged>,
+    ) -> Result<(), Refusal> {
+        let place = Place::of(hold, now_us);
+        let mut moved = Vec::new();
+        for seat in &mut self.seats(now_us, key, &self.nothing())? {
+            let Some(charged) = charged.get_mut(&seat.named.name) else { continue };
+            let Some(slot) = charged.slot.filter(|_| !seat.restamped) else { continue };
+            let (algorithm, units) = (seat.named.policy.algorithm(), charged.units);
+            if let Some(slot) = seat.account.renew(algorithm, seat.at, units, slot, place)? {
+                charged.slot = Some(slot);
+                moved.push((seat.named.name.clone(), seat.account.boxed()));
+            }
+        }
+        self.keys.entry(key.to_vec()).or_default().extend(moved);
+        let until = now_us + hold.lasts.as_micros();
+        let content = Content::Live(charged);
+        self.holds.insert((key.to_vec(), hold.id), Held { until, content });
+        Ok(())
     }
 
     fn nothing(&self) -> Operation {

@@ -67,6 +67,13 @@ pub enum Operation {
     },
     /// Forget the key.
     Reset,
+    /// Ban the key by hand.
+    Ban {
+        /// For how long, in microseconds.
+        lasts_us: u64,
+    },
+    /// Lift the key's ban.
+    LiftBan,
 }
 
 impl Operation {
@@ -84,7 +91,7 @@ impl Operation {
                 Costs::All(units) => *units,
                 Costs::Each(units) => units.get(index).copied().unwrap_or(default),
             },
-            Self::Reset => 0,
+            Self::Reset | Self::Ban { .. } | Self::LiftBan => 0,
         }
     }
 }

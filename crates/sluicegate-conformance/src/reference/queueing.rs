@@ -50,7 +50,7 @@ impl Model {
     }
 
     /// The tickets of a policy that live, in their order.
-    fn line(&self, now_us: u64, key: &[u8], policy: &str) -> Vec<&Waiter> {
+    fn tickets(&self, now_us: u64, key: &[u8], policy: &str) -> Vec<&Waiter> {
         let mut line: Vec<&Waiter> = self.waiters.iter().collect();
         line.retain(|it| it.key == key && it.policy == policy && it.until > now_us);
         line.sort_by_key(|waiter| (waiter.priority, waiter.arrival));
@@ -66,7 +66,7 @@ impl Model {
         asker: Option<Asker<'_>>,
     ) -> [Vec<(u64, u64)>; 3] {
         let Some((_, lowest)) = queue_of(named) else { return Default::default() };
-        let line = self.line(now_us, key, &named.name);
+        let line = self.tickets(now_us, key, &named.name);
         let own = asker.and_then(|(id, _)| line.iter().find(|waiter| waiter.id == id));
         let is_ahead = |waiter: &Waiter| match (asker, own) {
             (None, _) => true,
@@ -96,7 +96,7 @@ impl Model {
     ) -> Result<(Vec<Waiter>, Option<Queued>), Refusal> {
         let index = self.queue()?;
         let named = &self.policies[index];
-        let line = self.line(now_us, key, &named.name);
+        let line = self.tickets(now_us, key, &named.name);
         let own = line.iter().find(|waiter| waiter.id == id).copied().cloned();
         let mut others = self.waiters.clone();
         others.retain(|waiter| waiter.key != key || waiter.id != id);

@@ -1,12 +1,13 @@
-//! Requests that hold what they take, and what becomes of it, at random.
+//! Requests that hold what they take, and what becomes of it, at random; some have an id, and come again.
 
 use std::fmt;
 
-use sluicegate_core::{Algorithm, Hold, HoldId, Policy, Queued, Span, Ticket};
+use sluicegate_core::{Algorithm, Ban, Hold, HoldId, Once, Policy, Queued, Span, Ticket};
 
+use super::ids::{Ask, Askers};
 use super::requests::Walk;
-use super::{Dice, Plan, random_policies, renumber};
-use crate::reference::{Answer, Costs, Model, Operation, Refusal, Settlement};
+use super::{Dice, Plan, bans, random_policies, renumber};
+use crate::reference::{Answer, Costs, Model, Operation, Refusal, Repeat, Settlement};
 
 /// A limit, of which units are held.
 #[derive(Clone, Debug)]
@@ -15,6 +16,8 @@ pub struct HoldSchedule {
     pub seed: u64,
     /// The limit's policies at first.
     pub policies: Vec<Policy>,
+    /// When it bans a key.
+    pub ban: Option<Ban>,
     /// What happens, in order.
     pub steps: Vec<HoldStep>,
 }
@@ -37,6 +40,8 @@ pub enum HoldStep {
         hold: Option<Hold>,
         /// What it is to have if it has to wait.
         ticket: Option<Ticket>,
+        /// The id that the request has.
+        once: Option<Once>,
         /// What the model answers.
         expected: Result<Answer, Refusal>,
     },
@@ -65,7 +70,8 @@ pub enum Settling {
 }
 
 impl Plan {
-    /// The schedule with holds that belongs to a seed. Its time never steps back, and nobody leases.
+    /// The schedule with holds and ids of requests that belongs to a seed. Its time never steps back, and
+    /// nobody leases.
     #[must_use]
     pub fn hold_schedule(&self, seed: u64) -> HoldSchedule {
         let plan = Self { may_step_back: false, ..self.clone() };
@@ -75,10 +81,12 @@ impl Plan {
         if plan.queues {
             crowd(&mut dice, &mut policies);
         }
-        let mut model = Model::with_clock(policies.clone(), plan.clock);
+        let ban = plan.ban(&mut dice);
+        let mut model = Model::with_clock(policies.clone(), plan.clock).banning(ban);
         let mut walk = Walk::new(&plan, &mut dice, &policies);
         let mut current = policies.clone();
-        let (mut holders, mut latest) = (Holders::default(), None);
+        let (mut holders, mut askers) = (Holders::default(), Askers::default());
+        let mut latest = None;
         let mut steps = Vec::with_capacity(plan.steps);
         for _ in 0..plan.steps {
             if plan.may_renumber && dice.one_in(20) {
@@ -90,7 +98,8 @@ impl Plan {
                 steps.push(HoldStep::SetPolicies(current.clone()));
                 continue;
             }
-            let mut end = holders.end(&mut dice);
+            let mut end = holders.end(&mut dice).or_else(|| askers.end(&mut dice));
+            end = end.or_else(|| bans::edge(&mut dice, &model));
             if plan.queues && !dice.one_in(6) {
                 // Many come while the others still wait.
                 end = end.or(latest.map(|latest| latest + dice.pick(&[0, 0, 1, 1_000, 20_000])));
@@ -108,25 +117,36 @@ impl Plan {
                 continue;
             }
             let longest = longest_hold(&current);
-            let mut hold = holders.hold(&mut dice, &operation, &key, longest);
-            if let Some(waits) = holders.waits_on(&mut dice, longest) {
-                (key, hold, operation) = (waits.0, Some(waits.1), waits.2);
-            }
-            let ticket = holders.ticket(&mut dice, &operation, &hold, &current);
-            let expected = match (&hold, &ticket) {
-                (Some(hold), Some(ticket)) => {
-                    model.apply_waiting(now_us, &key, &operation, hold, ticket)
+            let hold = holders.hold(&mut dice, &operation, &key, longest);
+            let ask = Ask { key, operation, hold, once: None };
+            let ask = match holders.waits_on(&mut dice, longest) {
+                Some((key, hold, operation)) => {
+                    Ask { key, operation, hold: Some(hold), once: None }
                 }
-                (Some(hold), None) => model.apply_holding(now_us, &key, &operation, hold),
-                (None, _) => model.apply(now_us, &key, &operation),
+                None => askers.ask(&mut dice, ask, longest),
+            };
+            let ticket = holders.ticket(&mut dice, &ask, &current);
+            let Ask { key, operation, hold, once } = &ask;
+            let expected = match (hold, once, &ticket) {
+                (_, Some(_), Some(_)) => Err(Refusal::WaitsUnderAnId),
+                (_, Some(once), None) => {
+                    model.apply_once(now_us, key, operation, hold.as_ref(), *once)
+                }
+                (Some(hold), None, Some(ticket)) => {
+                    model.apply_waiting(now_us, key, operation, hold, ticket)
+                }
+                (Some(hold), None, None) => model.apply_holding(now_us, key, operation, hold),
+                (None, None, _) => model.apply(now_us, key, operation),
             };
             walk.learn(&expected);
+            askers.learn(now_us, &ask, &expected);
+            let Ask { key, operation, hold, once } = ask;
             if let Some(hold) = &hold {
                 holders.learn(now_us, &key, (hold, &operation), ticket.as_ref(), &expected);
             }
-            steps.push(HoldStep::Ask { now_us, key, operation, hold, ticket, expected });
+            steps.push(HoldStep::Ask { now_us, key, operation, hold, ticket, once, expected });
         }
-        HoldSchedule { seed, policies, steps }
+        HoldSchedule { seed, policies, ban, steps }
     }
 }
 
@@ -189,8 +209,7 @@ impl Holders {
     fn ticket(
         &self,
         dice: &mut Dice,
-        operation: &Operation,
-        hold: &Option<Hold>,
+        Ask { operation, hold, once, .. }: &Ask,
         policies: &[Policy],
     ) -> Option<Ticket> {
         let is_queued = policies.iter().any(|policy| {
@@ -198,7 +217,9 @@ impl Holders {
         });
         let may_wait = hold.is_some() && matches!(operation, Operation::Check { .. });
         let odds = if is_queued { 6 } else { 60 };
-        if !may_wait || is_queued == dice.one_in(odds) {
+        // With an id it can't wait; few don't know.
+        let forgets = once.is_some() && !dice.one_in(20);
+        if !may_wait || forgets || is_queued == dice.one_in(odds) {
             return None;
         }
         let lives = dice.pick(&[1_000, 30_000, 700_001, 10_000_000, 60_000_000, 60_000_000]);
@@ -267,7 +288,7 @@ impl Holders {
             // It ends like a hold, and is settled like one.
             self.0.push((key.to_vec(), hold.id, now_us + ticket.lives.as_micros()));
         }
-        if answer.as_ref().is_ok_and(|answer| answer.holds) {
+        if answer.as_ref().is_ok_and(|answer| answer.holds && answer.repeat == Repeat::No) {
             self.0.push((key.to_vec(), hold.id, now_us + hold.lasts.as_micros()));
         }
     }
@@ -313,14 +334,19 @@ impl fmt::Display for HoldSchedule {
         for (index, step) in self.steps.iter().enumerate() {
             match step {
                 HoldStep::SetPolicies(policies) => writeln!(f, "{index}: {}", specs(policies))?,
-                HoldStep::Ask { now_us, key, operation, hold, ticket, expected } => {
+                HoldStep::Ask { now_us, key, operation, hold, ticket, once, expected } => {
                     let hold = hold.map(|hold| (hold.id, hold.lasts, ticket));
+                    let once = once.map(|once| (once.id, once.lasts));
                     let said = expected.as_ref().map(|answer| {
                         let left = answer.policies.iter().map(|policy| policy.remaining);
-                        (answer.allowed, answer.queued, left.collect::<Vec<_>>())
+                        let said = (answer.allowed, answer.repeat, answer.queued, answer.ban);
+                        (said, left.collect::<Vec<_>>())
                     });
                     let key = key.escape_ascii();
-                    writeln!(f, "{index}: at {now_us} `{key}` {operation:?} {hold:?} -> {said:?}")?;
+                    writeln!(
+                        f,
+                        "{index}: at {now_us} `{key}` {operation:?} {hold:?} {once:?} -> {said:?}"
+                    )?;
                 }
                 HoldStep::Settle { now_us, key, id, how, expected } => {
                     let said = expected.as_ref().map(|settled| {

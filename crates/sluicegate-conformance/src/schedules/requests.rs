@@ -13,6 +13,7 @@ pub(super) struct Walk {
     now: u64,
     steps_back: bool,
     all_operations: bool,
+    bans: bool,
     is_bookable: bool,
     /// When something that was refused would pass.
     opens: Option<u64>,
@@ -30,6 +31,7 @@ impl Walk {
             now: if dice.one_in(3) { start } else { start + dice.below(YEAR) },
             steps_back: plan.may_step_back,
             all_operations: plan.all_operations,
+            bans: plan.bans,
             is_bookable: policies.iter().all(|policy| {
                 !policy.algorithm().keyword().contains("window")
                     && !policy.algorithm().keyword().starts_with("sliding")
@@ -96,6 +98,10 @@ impl Walk {
     }
 
     fn operation(&self, dice: &mut Dice, policies: &[Policy]) -> Operation {
+        if self.bans && self.all_operations && dice.one_in(40) {
+            let lasts_us = dice.pick(&[1_000_000, 59_000_000, 40 * 60_000_000]);
+            return if dice.one_in(2) { Operation::LiftBan } else { Operation::Ban { lasts_us } };
+        }
         let costs = costs(dice, policies);
         let kinds = if self.all_operations { 22 } else { 14 };
         match dice.below(kinds) {

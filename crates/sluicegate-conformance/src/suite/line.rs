@@ -8,16 +8,13 @@ use crate::kernels::Kernels;
 use crate::reference::Clock;
 use crate::schedules::{Dice, Kind, each_awaited};
 
-const BUCKETS: [Kind; 6] =
-    [Kind::TokenBucket, Kind::Gcra, Kind::LeakyBucket, Kind::Shaper, Kind::Smooth, Kind::WarmUp];
-
 /// Only the last in line is given its units back, and then everything is as if it had never
 /// come: so no two callers are ever told one instant.
 pub async fn only_the_last_in_line_is_given_back<S: Store>(store: &S) {
     each_awaited("line", count_for(store), async |seed| {
         let mut dice = Dice::new(seed);
         let count = 1 + dice.below_len(3);
-        let limit = Limit::together(random_parts(&mut dice, &BUCKETS, count)).unwrap();
+        let limit = Limit::together(random_parts(&mut dice, &Kind::RESERVABLE, count)).unwrap();
         assert_line_is_kept(store, &mut dice, &limit).await;
     })
     .await;

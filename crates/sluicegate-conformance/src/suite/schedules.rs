@@ -1,13 +1,17 @@
 //! Random schedules against the reference model.
 
+use std::collections::HashMap;
+
 use sluicegate_core::{
-    Algorithm, Limit, ManualClock, OpenedLimit as _, Policy, Request, Start, Store, TimeSource,
-    Used,
+    Algorithm, Decision, Limit, ManualClock, OpenedLimit as _, Policy, Receipt, Request, Start,
+    Store, TimeSource, Used,
 };
 
 use super::{count_for, fresh, fresh_run, open, timestamp};
 use crate::reference::{Clock, Leasing, differences, settlement_differences};
-use crate::schedules::{HoldStep, Kind, Leases, Plan, Schedule, Settling, Step, each_awaited};
+use crate::schedules::{
+    HoldStep, Kind, Leases, LineStep, Plan, Schedule, Settling, Step, each_awaited,
+};
 
 /// Limits of any policies, under injected time that steps back too, while their numbers change.
 pub async fn schedules_answer_like_the_model<S: Store>(store: &S) {
@@ -72,7 +76,17 @@ pub async fn what_is_not_leased_is_answered_like_the_model<S: Store>(store: &S) 
     .await;
 }
 
-/// The same for requests that hold what they take, and for who settles that.
+/// The same of limits that ban keys, and of bans by hand.
+pub async fn bans_answer_like_the_model<S: Store>(store: &S) {
+    let plan = Plan { bans: true, max_policies: 3, ..Plan::default() };
+    each_awaited("bans", count_for(store), async |seed| {
+        assert_answers_like_the_model(store, &plan.schedule(seed), None).await;
+    })
+    .await;
+}
+
+/// The same for requests that hold what they take, for who settles that, and for requests with an id that
+/// come again; of limits that ban keys too.
 pub async fn holds_answer_like_the_model<S: Store>(store: &S) {
     let plan = Plan { kinds: Kind::HELD.to_vec(), max_policies: 4, ..Plan::default() };
     assert_holds_answer_like_the_model(store, "holds", &plan).await;
@@ -87,11 +101,12 @@ pub async fn queues_answer_like_the_model<S: Store>(store: &S) {
 
 async fn assert_holds_answer_like_the_model<S: Store>(store: &S, name: &str, plan: &Plan) {
     each_awaited(name, count_for(store), async |seed| {
-        let schedule = plan.hold_schedule(seed);
+        let bans = seed % 3 == 0;
+        let schedule = Plan { bans, ..plan.clone() }.hold_schedule(seed);
         let (time, name) = (fresh_run(), fresh("holds"));
         let reopen = |policies: &[Policy]| {
             let limit = Limit::new(name.parse().unwrap(), policies.to_vec()).unwrap();
-            open(store, &limit, &time)
+            open(store, &limit.banning(schedule.ban), &time)
         };
         let mut opened = reopen(&schedule.policies);
         for (index, step) in schedule.steps.iter().enumerate() {
@@ -100,11 +115,12 @@ async fn assert_holds_answer_like_the_model<S: Store>(store: &S, name: &str, pla
                     opened = reopen(policies);
                     continue;
                 }
-                HoldStep::Ask { now_us, key, operation, hold, ticket, expected } => {
+                HoldStep::Ask { now_us, key, operation, hold, ticket, once, expected } => {
                     let (operation, costs) = operation.for_store();
                     let asked = Request::new(operation, key).costs(costs).at(timestamp(*now_us));
                     let asked = hold.as_ref().map_or(asked, |hold| asked.hold(hold));
                     let asked = ticket.as_ref().map_or(asked, |ticket| asked.waiting(ticket));
+                    let asked = once.map_or(asked, |once| asked.once(once));
                     differences(expected, &opened.ask(asked).wait().await)
                 }
                 HoldStep::Settle { now_us, key, id, how, expected } => {
@@ -122,6 +138,54 @@ async fn assert_holds_answer_like_the_model<S: Store>(store: &S, name: &str, pla
     .await;
 }
 
+/// The same for reservations that are cancelled before their turn, and for who takes it.
+pub async fn turns_are_handed_on_like_the_model<S: Store>(store: &S) {
+    let kinds = Kind::RESERVABLE.to_vec();
+    // Whose instant has passed may be gone for good; and whether a state is as it was left is told by
+    // its bytes or by its numbers, which new numbers of a policy can tell apart.
+    let plan = Plan {
+        kinds,
+        max_policies: 3,
+        may_step_back: false,
+        may_renumber: false,
+        ..Plan::default()
+    };
+    each_awaited("turns", count_for(store), async |seed| {
+        let schedule = plan.line_schedule(seed);
+        let (time, name) = (fresh_run(), fresh("turns"));
+        let reopen = |policies: &[Policy]| {
+            let limit = Limit::new(name.parse().unwrap(), policies.to_vec()).unwrap();
+            open(store, &limit, &time)
+        };
+        let mut opened = reopen(&schedule.policies);
+        let mut receipts: HashMap<usize, Receipt> = HashMap::new();
+        for (index, step) in schedule.steps.iter().enumerate() {
+            match step {
+                LineStep::SetPolicies(policies) => opened = reopen(policies),
+                LineStep::Ask { now_us, key, operation, id, expected } => {
+                    let (operation, costs) = operation.for_store();
+                    let asked = Request::new(operation, key).costs(costs).at(timestamp(*now_us));
+                    let asked = match id {
+                        Some(id) => asked.in_line_as(id),
+                        None => asked.with_receipt(),
+                    };
+                    let mut got = opened.ask(asked).wait().await;
+                    let receipt = got.as_mut().ok().and_then(Decision::take_receipt);
+                    receipts.extend(receipt.map(|receipt| (index, receipt)));
+                    let differences = differences(expected, &got);
+                    assert!(differences.is_empty(), "step {index}: {differences:#?}\n{schedule}");
+                }
+                LineStep::Cancel { now_us, reserved_at, expected } => {
+                    let cancel = Request::cancel(&receipts[reserved_at]).at(timestamp(*now_us));
+                    let got = opened.ask(cancel).wait().await.unwrap();
+                    assert_eq!(got.is_allowed(), *expected, "step {index}\n{schedule}");
+                }
+            }
+        }
+    })
+    .await;
+}
+
 async fn assert_answers_like_the_model<S: Store>(
     store: &S,
     schedule: &Schedule,
@@ -131,7 +195,7 @@ async fn assert_answers_like_the_model<S: Store>(
     let name = fresh("schedule");
     let reopen = |policies: &[Policy]| {
         let limit = Limit::new(name.parse().unwrap(), policies.to_vec()).unwrap();
-        open(store, &limit, &time)
+        open(store, &limit.banning(schedule.ban), &time)
     };
     let mut opened = reopen(&schedule.policies);
     for (index, step) in schedule.steps.iter().enumerate() {

@@ -28,7 +28,10 @@ impl Step {
         if dice.one_in(10) {
             *now -= dice.below(1_000_000);
         }
+        let can_ban = limit.has_bans() && limit.parts().len() == 1;
         let operation = match dice.below(13) {
+            11 if can_ban && dice.one_in(4) => Operation::LiftBan,
+            10 if can_ban && dice.one_in(4) => Operation::Ban { lasts: Span::MINUTE },
             0 => Operation::Peek,
             1 => Operation::Charge,
             2 => Operation::TakeUpTo,

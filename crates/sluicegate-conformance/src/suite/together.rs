@@ -8,14 +8,18 @@ use sluicegate_core::{
 use super::step::{Step, random_parts};
 use super::{START, assert_same, count_for, fresh, fresh_run, limit, open};
 use crate::kernels::MapStore;
-use crate::schedules::{Dice, Kind, each_awaited};
+use crate::schedules::{Dice, Kind, each_awaited, random_ban};
 
 /// Several limits over one store, which are several together and share some of their parts: all
 /// answer as the kernels do over a plain map.
 pub async fn many_limits_answer_like_the_kernels<S: Store>(store: &S) {
     each_awaited("many limits", count_for(store), async |seed| {
         let mut dice = Dice::new(seed);
-        let parts = random_parts(&mut dice, &Kind::ALL, 4);
+        let mut parts = random_parts(&mut dice, &Kind::ALL, 4);
+        for part in &mut parts {
+            let ban = random_ban(&mut dice);
+            *part = part.banning(dice.one_in(2).then_some(ban));
+        }
         let limits: Vec<Limit> = (0..3).map(|_| random_together(&mut dice, &parts)).collect();
         let (time, kernels) = (fresh_run(), MapStore::default());
         let opened: Vec<_> = limits

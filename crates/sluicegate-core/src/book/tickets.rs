@@ -73,7 +73,7 @@ impl Tickets {
     /// How many tickets are looked through.
     pub(crate) const LOOKED_THROUGH: usize = Book::LOOKED_THROUGH;
     /// The kind of an entry with tickets.
-    pub(crate) const KIND: u8 = 0xc3;
+    pub(crate) const KIND: u8 = 0xc9;
 
     /// The ticket of an id, if it lives at `now`.
     pub(crate) fn get(&self, id: HoldId, now: u64) -> Option<&TicketRecord> {

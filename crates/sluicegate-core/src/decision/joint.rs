@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::{Decision, NEVER, Notes, Numbers, Said};
+use super::{Banned, Decision, NEVER, Notes, Numbers, Said};
 use crate::limit::Limit;
 use crate::policy::Enforcement;
 use crate::request::{Action, Operation, Request};
@@ -61,9 +61,21 @@ impl Decision {
         let mut notes = Notes::default();
         let (mut allowed, mut forgotten) = (true, None);
         let (mut instant, mut granted) = (NEVER, None);
+        let (mut ban, mut latest): (Option<Banned>, u64) = (None, 0);
         for share in shares {
             let Share { decision, members, afterwards } = share;
             allowed &= decision.allowed;
+            if !decision.allowed {
+                latest = latest.max(decision.instant);
+            }
+            if let Some(banned) = decision.ban_of(limit) {
+                let is_first = |known: Banned| match (known.begins, banned.begins) {
+                    (false, true) => known,
+                    (true, false) => banned,
+                    _ => known.longer(banned),
+                };
+                ban = Some(ban.map_or(banned, is_first));
+            }
             for each in [Some(*decision), *afterwards].into_iter().flatten() {
                 notes.restamped |= each.notes.restamped;
                 notes.discarded |= each.notes.discarded;
@@ -103,10 +115,30 @@ impl Decision {
             instant = binding.map_or(NEVER, |(_, retry)| retry);
         }
         let binding = binding.map(|(index, _)| u8::try_from(index).unwrap_or(u8::MAX));
-        let mut joint = Self::new(limit.clone(), policies, allowed, granted, instant, binding);
+        let mut joint = match ban {
+            Some(banned) if !banned.begins => {
+                // Whoever else refused may take longer.
+                let mut joint = Self::banned(limit, banned, false);
+                joint.instant = latest;
+                joint
+            }
+            _ => Self::new(limit.clone(), policies, allowed, granted, instant, binding),
+        };
+        if let Some(banned) = ban.filter(|ban| ban.begins) {
+            joint = joint.with_ban(banned);
+        }
         joint.notes = notes;
         joint.forgotten = forgotten;
         joint
+    }
+}
+
+impl Decision {
+    /// The ban of a share, by its part in the whole limit.
+    fn ban_of(&self, whole: &Limit) -> Option<Banned> {
+        let (ban, name) = (self.ban()?, self.banned_by()?);
+        let part = whole.parts().iter().position(|part| part == name)?;
+        Some(Banned { part, ..ban })
     }
 }
 

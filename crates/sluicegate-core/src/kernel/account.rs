@@ -184,6 +184,13 @@ impl Account<'_> {
             Self::Read(_) => {});
     }
 
+    /// Counts no more as used than another account of the same rule does.
+    pub(crate) fn lower_to(&mut self, other: &Self) {
+        if let (Self::Bucket(Bound { rule, balance }), Self::Bucket(other)) = (self, other) {
+            rule.lower_to(balance, &other.balance);
+        }
+    }
+
     /// The units that count as used beyond a number of them, rounded up.
     pub(crate) fn used_beyond(&self, units: u64) -> u64 {
         match_kernel!(Self, self, bound => bound.rule.used_beyond(&bound.balance, units);

@@ -83,6 +83,9 @@ impl Bucket {
     /// The kind of an entry with a state of which units are leased.
     pub const LEASED_KIND: u8 = 0x82;
 
+    /// The kind of an entry with a state of which units are held.
+    pub const HELD_KIND: u8 = 0x84;
+
     pub(super) fn new(algorithm: &Algorithm) -> Result<Self, PolicyError> {
         match algorithm {
             Algorithm::LeakyBucket { rate, capacity } => Self::meter(*rate, *capacity, "capacity"),
@@ -425,6 +428,8 @@ impl Kernel for Bucket {
 
     const LEASED: Option<u8> = Some(Self::LEASED_KIND);
 
+    const HELD: Option<u8> = Some(Self::HELD_KIND);
+
     const DRAINS: bool = true;
 
     fn can_lease(&self) -> bool {
@@ -435,6 +440,13 @@ impl Kernel for Bucket {
         let least = self.least_deficit(units);
         balance.scale = 1;
         balance.set(balance.deficit.max(least));
+    }
+
+    fn lower_to(&self, balance: &mut Balance, other: &Balance) {
+        if other.deficit < balance.deficit {
+            balance.scale = 1;
+            balance.set(other.deficit);
+        }
     }
 
     fn used_beyond(&self, balance: &Balance, units: u64) -> u64 {

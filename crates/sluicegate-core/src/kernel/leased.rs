@@ -7,7 +7,9 @@
 //! [`Leased::MAX_SLOTS`] slots, however many holders there are. `docs/leases.md` says why this
 //! admits no more than the limit in any interval.
 
-use super::{Account, NEVER, Now, Overflow, Rule, State, Verdict};
+use smallvec::SmallVec;
+
+use super::{Account, Bound, NEVER, Now, Overflow, Rule, Second, State, Verdict};
 use crate::number::MAX_EXACT;
 use crate::time::Span;
 
@@ -18,6 +20,16 @@ pub struct Leased {
     pub state: State,
     /// What is outstanding, the lease that ends first first.
     pub slots: Vec<Slot>,
+    /// What is used at most in another way, while units are held.
+    pub bound: Option<Bound>,
+}
+
+/// A state and what is outstanding of it, at the time of judgement.
+pub(crate) struct Opened<'r> {
+    pub(crate) account: Account<'r>,
+    pub(crate) slots: Vec<Slot>,
+    pub(crate) bound: Option<Second<'r>>,
+    pub(crate) restamped: bool,
 }
 
 /// The units that are outstanding until one time.
@@ -48,22 +60,37 @@ impl Leased {
     #[must_use]
     pub fn read(rule: &Rule, numbers: &[u64]) -> Option<Self> {
         let (state, slots) = numbers.split_at_checked(rule.numbers())?;
-        let slot = |slot: &[u64]| Slot { until: slot[0], units: slot[1], tag: slot[2] };
-        let slots = slots.chunks_exact(Slot::NUMBERS).map(slot);
-        let leased = Self { state: rule.read(state)?, slots: slots.collect() };
-        let slots = &leased.slots;
-        let is_ordered = slots.is_sorted_by_key(|slot| slot.until);
-        let is_ahead = slots.first().is_some_and(|slot| slot.until > leased.state.newest());
-        let is_whole = numbers.len() == rule.numbers() + Slot::NUMBERS * slots.len();
-        let is_counted = slots.iter().all(|slot| slot.units > 0) && total(slots) <= MAX_EXACT;
-        let is_valid = is_ordered && is_ahead && is_whole && is_counted;
-        (is_valid && slots.len() <= Self::MAX_SLOTS).then_some(leased)
+        let state = rule.read(state)?;
+        let slots = read_slots(slots, &state, Self::MAX_SLOTS)?;
+        (!slots.is_empty()).then_some(Self { state, slots, bound: None })
+    }
+
+    /// The state with these numbers, of which units are held: those of the state, the deficit of the
+    /// second bound, how many slots are of leases, and those and the others like [`Leased::read`].
+    #[must_use]
+    pub fn read_held(rule: &Rule, numbers: &[u64]) -> Option<Self> {
+        let (state, rest) = numbers.split_at_checked(rule.numbers())?;
+        let (&[deficit, leases], slots) = rest.split_first_chunk()?;
+        let leases = usize::try_from(leases).ok()?.checked_mul(Slot::NUMBERS)?;
+        let (leases, slots) = slots.split_at_checked(leases)?;
+        let state = rule.read(state)?;
+        let State::Bucket(first) = &state else { return None };
+        let is_second = first.deficit <= deficit;
+        let held = read_slots(slots, &state, Bound::MAX_SLOTS)?;
+        let slots = read_slots(leases, &state, Self::MAX_SLOTS)?;
+        let bound = Bound { deficit, slots: SmallVec::from_vec(held) };
+        (is_second && !bound.slots.is_empty()).then_some(Self { state, slots, bound: Some(bound) })
     }
 
     /// Appends the numbers of the state as stored, the newest time first.
     pub fn write(&self, numbers: &mut Vec<u64>) {
         self.state.write(numbers);
-        numbers.extend(self.slots.iter().flat_map(|slot| [slot.until, slot.units, slot.tag]));
+        if let Some(bound) = &self.bound {
+            numbers.extend([bound.deficit, self.slots.len() as u64]);
+        }
+        let held = self.bound.iter().flat_map(|bound| &bound.slots);
+        let slots = self.slots.iter().chain(held);
+        numbers.extend(slots.flat_map(|slot| [slot.until, slot.units, slot.tag]));
     }
 
     /// What is left of it when its key is forgotten: a fresh state, of which the same is outstanding. It
@@ -71,25 +98,41 @@ impl Leased {
     pub(crate) fn forgotten(self, rule: &Rule, now: Now) -> Result<Option<Self>, Overflow> {
         let (newest, mut slots) = (self.state.newest(), self.slots);
         if now.is_exceeded_by(newest) {
-            bring_near(&mut slots, now.micros);
+            bring_near(&mut slots, now.micros, Self::LONGEST);
         } else {
             slots.retain(|slot| slot.until > now.micros.max(newest));
         }
         let (mut account, _) = Account::open(rule, None, now)?;
         account.pin(total(&slots));
         let state = account.into_state().filter(|_| !slots.is_empty());
-        Ok(state.map(|state| Self { state, slots }))
+        Ok(state.map(|state| Self { state, slots, bound: None }))
     }
 
-    /// Brings the state to the time of judgement, and says what is outstanding then.
-    pub(crate) fn open<'r>(
+    /// Brings the state to the time of judgement, and says what is outstanding then. What is held of a
+    /// bucket that is full is no longer.
+    pub(crate) fn open<'r>(mut self, rule: &'r Rule, now: Now) -> Result<Opened<'r>, Overflow> {
+        if let Some(bound) = self.bound.as_mut().filter(|_| now.is_exceeded_by(self.state.newest()))
+        {
+            bring_near(&mut bound.slots, now.micros, Bound::LONGEST);
+        }
+        let second = Second::open(rule, &self, now)?;
+        let (mut account, slots, restamped) = self.open_first(rule, now)?;
+        let bound = second.filter(|_| account.reset_ticks() > 0);
+        if bound.is_some() {
+            account.pin(total(&slots));
+        }
+        Ok(Opened { account, slots, bound, restamped })
+    }
+
+    /// The same of the state and what is leased.
+    pub(super) fn open_first(
         self,
-        rule: &'r Rule,
+        rule: &Rule,
         now: Now,
-    ) -> Result<(Account<'r>, Vec<Slot>, bool), Overflow> {
-        let Self { mut state, mut slots } = self;
+    ) -> Result<(Account<'_>, Vec<Slot>, bool), Overflow> {
+        let Self { mut state, mut slots, .. } = self;
         if now.is_exceeded_by(state.newest()) {
-            bring_near(&mut slots, now.micros);
+            bring_near(&mut slots, now.micros, Self::LONGEST);
         } else {
             let at = now.micros.max(state.newest());
             let over = slots.iter().take_while(|slot| slot.until <= at).count();
@@ -210,9 +253,22 @@ fn last_ends_in(account: &Account<'_>, slots: &[Slot]) -> u64 {
     slots.last().map_or(0, |slot| slot.until.saturating_sub(account.judged_at()))
 }
 
-/// Leases end no later than the longest one that begins now.
-fn bring_near(slots: &mut [Slot], now: u64) {
-    let longest = now.saturating_add(Leased::LONGEST.as_micros());
+/// Slots that are valid beside a state; `None` if they are not.
+fn read_slots(numbers: &[u64], state: &State, most: usize) -> Option<Vec<Slot>> {
+    let slots = numbers.chunks_exact(Slot::NUMBERS);
+    let is_whole = slots.remainder().is_empty();
+    let slot = |slot: &[u64]| Slot { until: slot[0], units: slot[1], tag: slot[2] };
+    let slots: Vec<Slot> = slots.map(slot).collect();
+    let is_ordered = slots.is_sorted_by_key(|slot| slot.until);
+    let is_ahead = slots.first().is_none_or(|slot| slot.until > state.newest());
+    let is_counted = slots.iter().all(|slot| slot.units > 0) && total(&slots) <= MAX_EXACT;
+    let is_valid = is_ordered && is_ahead && is_whole && is_counted && slots.len() <= most;
+    is_valid.then_some(slots)
+}
+
+/// Slots end no later than the longest one that begins now.
+fn bring_near(slots: &mut [Slot], now: u64, longest: Span) {
+    let longest = now.saturating_add(longest.as_micros());
     for slot in slots {
         slot.until = slot.until.min(longest);
     }

@@ -92,6 +92,11 @@ impl Rule {
         whole_micros(ticks, match_kernel!(Self, self, kernel => kernel.ticks_per_micro()))
     }
 
+    /// The ticks that µs come to in [`Kernel::reset_ticks`].
+    pub(crate) fn ticks_of_micros(&self, micros: u64) -> u64 {
+        micros.saturating_mul(match_kernel!(Self, self, kernel => kernel.ticks_per_micro()))
+    }
+
     /// Whether the rule supports reservations: the bucket family and warm-up.
     #[must_use]
     pub fn can_reserve(&self) -> bool {
@@ -115,6 +120,16 @@ impl Rule {
     pub fn leased_kind(&self) -> Option<u8> {
         fn kind<K: Kernel>(kernel: &K) -> Option<u8> {
             K::LEASED.filter(|_| kernel.can_lease())
+        }
+        match_kernel!(Self, self, kernel => kind(kernel))
+    }
+
+    /// The kind of an entry with a state of which units are held; `None` if such a state is like any
+    /// other.
+    #[must_use]
+    pub fn held_kind(&self) -> Option<u8> {
+        fn kind<K: Kernel>(kernel: &K) -> Option<u8> {
+            K::HELD.filter(|_| kernel.can_lease())
         }
         match_kernel!(Self, self, kernel => kind(kernel))
     }

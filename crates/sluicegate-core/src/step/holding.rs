@@ -7,7 +7,9 @@ use super::{Held, PerPolicy, Step, decide, queueing};
 use crate::book::{Book, HeldUnits, HoldRecord, RecordContent};
 use crate::failure::{Error, RequestError};
 use crate::hold::{Hold, HoldFound, HoldId, Used};
-use crate::kernel::{Admission, Charge, Now, Overflow, Rule, Taken};
+use crate::kernel::bound::Place;
+use crate::kernel::leased::total;
+use crate::kernel::{Admission, Charge, Now, Overflow, Rule, Second, Taken};
 use crate::limit::{Limit, Member};
 use crate::record::{numbers_of, state_from};
 use crate::request::{Costs, Operation, Request};
@@ -94,8 +96,8 @@ pub(super) fn settle(
             Claim::of(records.of_part(member), member, used.of(index), stored.as_ref())
         })
         .collect();
-    let given = match judge.settle_claims(&claims) {
-        Ok(given) => given,
+    let (given, undone) = match judge.settle_claims(&claims) {
+        Ok(settled) => settled,
         Err(overflow) => {
             judge.close(held, 0);
             return Err(overflow.into());
@@ -104,8 +106,9 @@ pub(super) fn settle(
     let changed = judge.changed | judge.restamped;
     let lives = judge.lives(now, changed);
     judge.close(held, changed);
-    for ((member, claim), held) in limit.members().iter().zip(&claims).zip(held.iter_mut()) {
-        if claim.is_undone() {
+    let members = limit.members().iter().zip(&claims).enumerate();
+    for ((index, (member, claim)), held) in members.zip(held.iter_mut()) {
+        if undone & (1 << index) != 0 {
             let states = claim.entry.and_then(|entry| entry.states.as_ref());
             *held = states.and_then(|states| state_from(&states.1, member));
         }
@@ -142,20 +145,51 @@ pub(super) fn renew(
 ) -> Result<Step, Error> {
     let records = Records::of(id, now, books);
     let (found, live) = (records.found(), records.live());
-    let mut renewed = 0;
+    let (held_before, mut before) = (held.to_vec(), Vec::new());
+    let (mut renewed, mut changed) = (0, 0);
     for (part, _) in live {
-        if let Some(record) = books[part].get(id, now.micros).cloned() {
-            let until = now.micros.saturating_add(lasts.as_micros());
-            books[part].put(id, HoldRecord { until, ..record });
-            renewed |= 1 << part;
-        }
+        let Some(record) = books[part].get(id, now.micros).cloned() else { continue };
+        before.push((part, record.clone()));
+        let (record, moved) = renewed_record(limit, part, record, (id, lasts), now, held);
+        books[part].put(id, record);
+        (renewed, changed) = (renewed | 1 << part, changed | moved);
     }
-    let mut step = peek(limit, request, now, held, books, (found, SmallVec::new()))?;
-    step.books = renewed;
+    let peeked = peek(limit, request, now, held, books, (found, SmallVec::new()));
+    let mut step = peeked.inspect_err(|_| {
+        held.clone_from_slice(&held_before);
+        before.into_iter().for_each(|(part, record)| books[part].put(id, record));
+    })?;
+    (step.books, step.changed) = (renewed, changed);
     if found == HoldFound::Live {
         step.decision = step.decision.with_hold(Hold { id, lasts });
     }
     Ok(step)
+}
+
+/// A record that lives on, with what it holds moved to other slots, and the policies of which it was, as
+/// bits.
+fn renewed_record(
+    limit: &Limit,
+    part: usize,
+    mut record: HoldRecord,
+    (id, lasts): (HoldId, Span),
+    now: Now,
+    held: &mut [Option<Held>],
+) -> (HoldRecord, u64) {
+    record.until = now.micros.saturating_add(lasts.as_micros());
+    let (place, mut changed) = (Place::of(id, lasts, now), 0);
+    for (index, (member, held)) in limit.members().iter().zip(held).enumerate() {
+        let rule = member.policy().rule();
+        if member.part() == part
+            && let Some(entry) = record.units_mut(member.identity())
+            && let (Some(slot), Some(Held::Leased(leased))) = (entry.slot, held)
+            && let Some(moved) = leased.move_held(rule, now, (slot, entry.units), place)
+        {
+            entry.slot = Some(moved);
+            changed |= 1 << index;
+        }
+    }
+    (record, changed)
 }
 
 /// The records of one id: of each part, if it has one.
@@ -231,7 +265,7 @@ impl<'b> Claim<'b> {
         Self { entry, units, used, is_last }
     }
 
-    /// Whether it is as if the request had never come.
+    /// Whether it is to be as if the request had never come.
     const fn is_undone(&self) -> bool {
         self.is_last && self.used == 0 && self.units > 0
     }
@@ -243,6 +277,11 @@ impl<'b> Claim<'b> {
         Some(Taken { units, at, flow, is_last: self.is_last })
     }
 
+    /// The slot that the units are in.
+    fn slot(&self) -> Option<u64> {
+        self.entry?.slot
+    }
+
     const fn charge(&self) -> Charge {
         match self.used.checked_sub(self.units) {
             None | Some(0) => Charge::None,
@@ -251,41 +290,114 @@ impl<'b> Claim<'b> {
     }
 }
 
-impl Judge<'_> {
+impl<'l> Judge<'l> {
+    /// Puts what an allowed request takes into slots, where that is of use, and says into which.
+    pub(super) fn hold(
+        &mut self,
+        hold: &Hold,
+        operation: Operation,
+        now: Now,
+    ) -> PerPolicy<Option<u64>> {
+        let limit = self.limit();
+        let place = Place::of(hold.id, hold.lasts, now);
+        let held = limit.members().iter().enumerate().map(|(index, member)| {
+            let units = self.taken(index, operation, true)?;
+            member.policy().rule().held_kind()?;
+            if !place.is_after(self.accounts[index].judged_at()) {
+                return None;
+            }
+            let leased = total(self.slots(index));
+            let mut bound = match self.take_bound(index) {
+                Some(bound) => bound,
+                None => {
+                    self.accounts[index].pin(leased);
+                    Second::of(&self.accounts[index])
+                }
+            };
+            let slot = bound.hold(units, place);
+            self.outstanding_mut(index).bound = Some(bound).filter(|bound| !bound.is_empty());
+            slot
+        });
+        held.collect()
+    }
+
     /// Gives back what was not used and charges what was used beyond; all of it, or nothing. Says how
-    /// much each policy gave back that was to.
-    fn settle_claims(&mut self, claims: &[Claim<'_>]) -> Result<PerPolicy<Option<u64>>, Overflow> {
+    /// much each policy gave back that was to, and of which it is as if nothing had been taken.
+    fn settle_claims(
+        &mut self,
+        claims: &[Claim<'_>],
+    ) -> Result<(PerPolicy<Option<u64>>, u64), Overflow> {
         self.charge_all(|_, index| claims[index].charge())?;
+        let mut undone = 0;
         let mut given: PerPolicy<Option<u64>> = SmallVec::new();
         for (index, claim) in claims.iter().enumerate() {
-            let Some(taken) = claim.unused() else {
-                given.push(None);
-                continue;
+            let leased = total(self.slots(index));
+            let (mut bound, mut is_released) = (self.take_bound(index), false);
+            let unused = claim.unused();
+            if let Some(bound) = &mut bound {
+                is_released = claim.slot().is_some_and(|slot| bound.release(slot, claim.units));
+                match unused {
+                    // None of it has drained.
+                    Some(taken) if is_released => _ = bound.account.refund(taken.units),
+                    Some(taken) => {
+                        let taken = Taken { is_last: false, ..taken };
+                        _ = bound.account.give_back(taken);
+                    }
+                    None => {}
+                }
+                bound.pin(leased);
+                self.changed |= u64::from(is_released) << index;
+            }
+            let is_held = bound.as_ref().is_some_and(|bound| !bound.is_empty());
+            let given_back = match unused {
+                Some(taken) if claim.is_undone() && !is_held => {
+                    undone |= 1 << index;
+                    Some(taken.units)
+                }
+                Some(taken) => {
+                    let bound = bound.as_ref().map(|bound| (bound, is_released));
+                    self.give_back_under(index, taken, bound)
+                }
+                None => None,
             };
-            let given_back = if claim.is_undone() {
-                Some(taken.units)
-            } else if self.accounts[index].is_known() {
-                self.give_back(index, taken)
-            } else {
-                None
-            };
+            if is_held {
+                self.outstanding_mut(index).bound = bound;
+            }
             self.changed |= u64::from(given_back.is_some()) << index;
-            given.push(Some(given_back.unwrap_or(0)));
+            given.push(unused.map(|_| given_back.unwrap_or(0)));
         }
-        Ok(given)
+        Ok((given, undone))
+    }
+
+    /// Gives back what is left of units, or what a second bound says that was not used.
+    fn give_back_under(
+        &mut self,
+        index: usize,
+        taken: Taken,
+        bound: Option<(&Second<'l>, bool)>,
+    ) -> Option<u64> {
+        if !self.accounts[index].is_known() {
+            return None;
+        }
+        let Some((bound, is_released)) = bound else { return self.give_back(index, taken) };
+        let leased = total(self.slots(index));
+        let before = self.accounts[index].used_beyond(leased);
+        let gives = self.give_back(index, taken).is_some();
+        let account = &mut self.accounts[index];
+        account.lower_to(&bound.account);
+        (gives || is_released).then(|| before - account.used_beyond(leased))
     }
 }
-
 /// What each policy was charged, to be recorded with the states that were stored before.
 pub(super) fn charged(
     judge: &Judge<'_>,
     operation: Operation,
-    allowed: bool,
     stored: Stored,
+    slots: PerPolicy<Option<u64>>,
 ) -> PerPolicy<Option<HeldUnits>> {
-    let members = judge.limit().members().iter().zip(stored).enumerate();
-    let charged = members.map(|(index, (member, stored))| {
-        let units = judge.taken(index, operation, allowed)?;
+    let members = judge.limit().members().iter().zip(stored).zip(slots).enumerate();
+    let charged = members.map(|(index, ((member, stored), slot))| {
+        let units = judge.taken(index, operation, true)?;
         let account = &judge.accounts[index];
         let is_restamped = judge.restamped & (1 << index) != 0;
         Some(HeldUnits {
@@ -293,6 +405,7 @@ pub(super) fn charged(
             units,
             at: account.judged_at(),
             flow: account.flow(),
+            slot,
             states: stored.filter(|_| !is_restamped).map(|found| Box::new((Vec::new(), found))),
         })
     });

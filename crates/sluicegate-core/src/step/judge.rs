@@ -5,11 +5,12 @@ use smallvec::SmallVec;
 use super::{Held, PerPolicy, open, queueing};
 use crate::book::Book;
 use crate::decision::{Decision, Numbers, Said};
-use crate::kernel::leased::{self, Leased, Slot};
+use crate::kernel::leased::{self, Leased, Opened, Slot};
 use crate::kernel::{
-    Account, Admission, Charge, NEVER, Now, Overflow, Rule, State, Taken, Verdict,
+    Account, Admission, Charge, NEVER, Now, Overflow, Rule, Second, State, Taken, Verdict,
 };
-use crate::limit::Limit;
+use crate::limit::{Identity, Limit};
+use crate::line::{Line, Place};
 use crate::policy::{DeniedCharge, Enforcement, Policy};
 use crate::request::{Action, Costs, Operation, Request};
 
@@ -60,7 +61,7 @@ pub(super) struct Judge<'l> {
     pub(super) accounts: PerPolicy<Account<'l>>,
     judgements: PerPolicy<Judgement>,
     /// What is outstanding of each policy; empty if nothing is of any.
-    outstanding: Vec<Vec<Slot>>,
+    outstanding: Vec<Outstanding<'l>>,
     /// What was held for each policy, except for those in `in_place`.
     originals: PerPolicy<Option<Held>>,
     /// The logs whose accounts own the state that was held: a log can be long, so it is copied only
@@ -68,6 +69,15 @@ pub(super) struct Judge<'l> {
     in_place: u64,
     pub(super) changed: u64,
     pub(super) restamped: u64,
+}
+
+/// What is outstanding of one policy.
+#[derive(Default)]
+pub(super) struct Outstanding<'l> {
+    /// What is leased.
+    pub(super) slots: Vec<Slot>,
+    /// What is used at most in another way, while units are held.
+    pub(super) bound: Option<Second<'l>>,
 }
 
 impl<'l> Judge<'l> {
@@ -96,9 +106,9 @@ impl<'l> Judge<'l> {
                 held => held.clone(),
             };
             match open(member.policy().rule(), held[index].take(), now) {
-                Ok((account, slots, restamped)) => {
-                    if !slots.is_empty() {
-                        self.slots_mut(index).extend(slots);
+                Ok(Opened { account, slots, bound, restamped }) => {
+                    if !slots.is_empty() || bound.is_some() {
+                        *self.outstanding_mut(index) = Outstanding { slots, bound };
                     }
                     self.restamped |= u64::from(restamped) << index;
                     self.accounts.push(account);
@@ -123,6 +133,10 @@ impl<'l> Judge<'l> {
             request.holds().map_or(0, |hold| now.micros.saturating_add(hold.lasts.as_micros()));
         for (index, member) in self.limit.members().iter().enumerate() {
             let Rule::Permits(permits) = member.policy().rule() else { continue };
+            if matches!(self.accounts[index], Account::Read(_)) {
+                // The store has counted that.
+                continue;
+            }
             // Whoever takes as many as there are asks for one where there is none.
             let cost = match request.action() {
                 Action::Decide(Operation::TakeUpTo) => 1,
@@ -140,7 +154,8 @@ impl<'l> Judge<'l> {
         }
     }
 
-    pub(super) fn refuses(&self, index: usize) -> bool {
+    /// Whether a policy has refused.
+    pub(super) fn is_refused_by(&self, index: usize) -> bool {
         matches!(self.judgements[index].verdict, Verdict::Refuse { .. })
     }
 
@@ -152,10 +167,12 @@ impl<'l> Judge<'l> {
             let has_state = !matches!(account, Account::Read(_));
             let is_account_s = (changed | self.in_place) & (1 << index) != 0;
             *held = if has_state && is_account_s {
-                let slots = outstanding.get_mut(index).map(std::mem::take).unwrap_or_default();
-                account.into_state().map(|state| match slots.is_empty() {
+                let outstanding = outstanding.get_mut(index).map(std::mem::take);
+                let Outstanding { slots, bound } = outstanding.unwrap_or_default();
+                let bound = bound.and_then(Second::into_bound);
+                account.into_state().map(|state| match slots.is_empty() && bound.is_none() {
                     true => Held::State(state),
-                    false => Held::Leased(Box::new(Leased { state, slots })),
+                    false => Held::Leased(Box::new(Leased { state, slots, bound })),
                 })
             } else {
                 original
@@ -169,6 +186,64 @@ impl<'l> Judge<'l> {
         within: Option<u64>,
         charging: Charging,
     ) -> Result<(bool, u64), Overflow> {
+        let (allowed, act_in) = self.judge_all(costs, within);
+        if charging == Charging::Now {
+            self.settle(allowed, act_in)?;
+        }
+        Ok((allowed, if allowed { self.granted(costs) } else { 0 }))
+    }
+
+    /// Reserves, or takes a turn of the line; whether it did that.
+    pub(super) fn reserve(
+        &mut self,
+        costs: Costs<'_>,
+        within: u64,
+        now: Now,
+        line: Option<&mut Line>,
+    ) -> Result<((bool, u64), bool), Overflow> {
+        let (allowed, act_in) = self.judge_all(costs, Some(within));
+        let longest = if allowed { act_in } else { within };
+        let turn = line
+            .filter(|_| longest > 0 && !self.is_hopeless())
+            .and_then(|line| line.take(now.micros, longest, |turn| self.suffices(turn)));
+        let Some(turn) = turn else {
+            self.settle(allowed, act_in)?;
+            return Ok(((allowed, if allowed { self.granted(costs) } else { 0 }), false));
+        };
+        // It was charged when somebody else reserved it.
+        let wait = turn.name.instant - now.micros;
+        for index in 0..self.accounts.len() {
+            if self.is_enforced(index) && self.judgements[index].cost > 0 {
+                self.judgements[index].verdict = Verdict::Pass { wait };
+            }
+        }
+        Ok(((true, self.granted(costs)), true))
+    }
+
+    /// Whether a policy refuses for good.
+    fn is_hopeless(&self) -> bool {
+        let refused_for_good = |index: usize| {
+            let verdict = self.judgements[index].verdict;
+            self.is_enforced(index) && matches!(verdict, Verdict::Refuse { retry: None })
+        };
+        (0..self.accounts.len()).any(refused_for_good)
+    }
+
+    /// Whether a turn has units for all policies that are charged.
+    fn suffices(&self, turn: &Place) -> bool {
+        self.wanted().all(|(identity, units)| units <= turn.units_of(identity))
+    }
+
+    /// What the request costs under each enforced policy that it is charged by.
+    pub(super) fn wanted(&self) -> impl Iterator<Item = (Identity, u64)> {
+        let members = self.limit.members().iter().zip(&self.judgements).enumerate();
+        members
+            .filter(|(index, (_, judgement))| self.is_enforced(*index) && judgement.cost > 0)
+            .map(|(_, (member, judgement))| (member.identity(), judgement.cost))
+    }
+
+    /// Judges all policies: whether they admit, and the longest wait.
+    fn judge_all(&mut self, costs: Costs<'_>, within: Option<u64>) -> (bool, u64) {
         let mut allowed = true;
         let mut act_in = 0;
         for index in 0..self.accounts.len() {
@@ -182,10 +257,7 @@ impl<'l> Judge<'l> {
             }
             self.judgements.push(judgement);
         }
-        if charging == Charging::Now {
-            self.settle(allowed, act_in)?;
-        }
-        Ok((allowed, if allowed { self.granted(costs) } else { 0 }))
+        (allowed, act_in)
     }
 
     /// Charges the policies of an allowed request, or those that charge denied ones.
@@ -219,16 +291,31 @@ impl<'l> Judge<'l> {
         charge_of: impl Fn(&Self, usize) -> Charge,
     ) -> Result<(), Overflow> {
         for index in 0..self.accounts.len() {
-            self.accounts[index].can_charge(charge_of(self, index))?;
+            self.can_charge(index, charge_of(self, index))?;
         }
         for index in 0..self.accounts.len() {
             let charge = charge_of(self, index);
             if charge != Charge::None {
-                self.accounts[index].charge(charge)?;
-                self.changed |= 1 << index;
+                self.charge_one(index, charge)?;
             }
         }
         Ok(())
+    }
+
+    /// Fails if [`Judge::charge_one`] would.
+    pub(super) fn can_charge(&self, index: usize, charge: Charge) -> Result<(), Overflow> {
+        if let Some(bound) = self.bound(index) {
+            bound.can_charge(charge, leased::total(self.slots(index)))?;
+        }
+        self.accounts[index].can_charge(charge)
+    }
+
+    /// Charges one policy.
+    pub(super) fn charge_one(&mut self, index: usize, charge: Charge) -> Result<(), Overflow> {
+        self.accounts[index].charge(charge)?;
+        self.changed |= 1 << index;
+        let leased = leased::total(self.slots(index));
+        self.bound_mut(index).map_or(Ok(()), |bound| bound.charge(charge, leased))
     }
 
     pub(super) fn take_up_to(&mut self, costs: Costs<'_>) -> Result<(bool, u64), Overflow> {
@@ -279,8 +366,14 @@ impl<'l> Judge<'l> {
             if judgement.cost == 0 {
                 continue;
             }
-            let outstanding = self.outstanding.get(index).map_or(0, |slots| leased::total(slots));
-            let given = give_to(account, outstanding, |account| give(account, judgement.cost));
+            let mut nothing = Outstanding::default();
+            let outstanding = self.outstanding.get_mut(index).unwrap_or(&mut nothing);
+            let leased = leased::total(&outstanding.slots);
+            let given = give_to(account, leased, |account| give(account, judgement.cost));
+            if let Some(bound) = &mut outstanding.bound {
+                give(&mut bound.account, judgement.cost);
+                bound.pin(leased);
+            }
             judgement.given_back = Some(given.unwrap_or(0));
             self.changed |= u64::from(given.is_some()) << index;
         }
@@ -289,8 +382,8 @@ impl<'l> Judge<'l> {
 
     /// Gives units back to one policy; says how many if its account changed.
     pub(super) fn give_back(&mut self, index: usize, taken: Taken) -> Option<u64> {
-        let outstanding = self.outstanding.get(index).map_or(0, |slots| leased::total(slots));
-        give_to(&mut self.accounts[index], outstanding, |account| account.give_back(taken))
+        let leased = leased::total(self.slots(index));
+        give_to(&mut self.accounts[index], leased, |account| account.give_back(taken))
     }
 
     /// The units that an allowed request has charged a policy; `None` for none.
@@ -302,6 +395,15 @@ impl<'l> Judge<'l> {
             _ => matches!(verdict, Verdict::Pass { .. }),
         };
         Some(cost).filter(|cost| passes && operation.takes() && *cost > 0)
+    }
+
+    /// Whether any policy of a part refused that is enforced.
+    pub(super) fn refuses(&self, part: usize) -> bool {
+        let judged = self.limit.members().iter().zip(&self.judgements).enumerate();
+        let mut own = judged.filter(|(_, (member, _))| member.part() == part);
+        own.any(|(index, (_, judgement))| {
+            self.is_enforced(index) && matches!(judgement.verdict, Verdict::Refuse { .. })
+        })
     }
 
     /// The outcome for a subject that is forgotten, but for what is outstanding.
@@ -376,12 +478,25 @@ impl<'l> Judge<'l> {
 
     /// What is outstanding of a policy.
     pub(super) fn slots(&self, index: usize) -> &[Slot] {
-        self.outstanding.get(index).map_or(&[], Vec::as_slice)
+        self.outstanding.get(index).map_or(&[], |outstanding| &outstanding.slots)
     }
 
-    pub(super) fn slots_mut(&mut self, index: usize) -> &mut Vec<Slot> {
+    /// What is used at most of a policy of which units are held.
+    pub(super) fn bound(&self, index: usize) -> Option<&Second<'l>> {
+        self.outstanding.get(index)?.bound.as_ref()
+    }
+
+    pub(super) fn bound_mut(&mut self, index: usize) -> Option<&mut Second<'l>> {
+        self.outstanding.get_mut(index)?.bound.as_mut()
+    }
+
+    pub(super) fn take_bound(&mut self, index: usize) -> Option<Second<'l>> {
+        self.outstanding.get_mut(index)?.bound.take()
+    }
+
+    pub(super) fn outstanding_mut(&mut self, index: usize) -> &mut Outstanding<'l> {
         if self.outstanding.is_empty() {
-            self.outstanding.resize_with(self.limit.members().len(), Vec::new);
+            self.outstanding.resize_with(self.limit.members().len(), Outstanding::default);
         }
         &mut self.outstanding[index]
     }
@@ -408,7 +523,7 @@ impl<'l> Judge<'l> {
         if granted > 0 { granted } else { asked() }
     }
 
-    fn longest_wait(&self) -> u64 {
+    pub(super) fn longest_wait(&self) -> u64 {
         let waits =
             (0..self.judgements.len()).filter(|&index| self.is_enforced(index)).map(|index| {
                 match self.judgements[index].verdict {

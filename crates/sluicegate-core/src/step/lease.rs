@@ -21,8 +21,9 @@ impl Judge<'_> {
     }
 
     fn report_one(&mut self, index: usize, report: &LeaseReport) {
-        let slots = self.slots_mut(index);
-        let Some(slot) = slots.iter_mut().find(|slot| slot.tag == report.slot) else {
+        let Some(slot) =
+            self.outstanding_mut(index).slots.iter_mut().find(|slot| slot.tag == report.slot)
+        else {
             return;
         };
         let ReportedUnits { spent, returned } = report.units[index];
@@ -32,12 +33,17 @@ impl Judge<'_> {
             return;
         }
         slot.units -= over;
+        let slots = &mut self.outstanding_mut(index).slots;
         slots.retain(|slot| slot.units > 0);
         let outstanding = leased::total(slots);
         let account = &mut self.accounts[index];
         let _ = account.refund(returned);
         if outstanding > 0 {
             account.pin(outstanding);
+        }
+        if let Some(bound) = self.bound_mut(index) {
+            let _ = bound.account.refund(returned);
+            bound.pin(outstanding);
         }
         self.changed |= 1 << index;
     }
@@ -81,10 +87,14 @@ impl Judge<'_> {
         }
         // Nothing is charged at all if no policy is.
         let left = Some(left).filter(|left| (1..u64::MAX).contains(left))?;
+        let charge = |index| Charge::Admitted(Admission::at_once(times * costs.of(limit, index)));
+        for index in policies() {
+            self.can_charge(index, charge(index)).ok()?;
+        }
         for index in policies() {
             let units = times * costs.of(limit, index);
-            self.accounts[index].charge(Charge::Admitted(Admission::at_once(units))).ok()?;
-            let slots = self.slots_mut(index);
+            self.charge_one(index, charge(index)).ok()?;
+            let slots = &mut self.outstanding_mut(index).slots;
             match slots.iter_mut().find(|slot| slot.tag == tag) {
                 Some(slot) => slot.units += units,
                 None => {
@@ -92,7 +102,6 @@ impl Judge<'_> {
                     slots.insert(place, Slot { until, units, tag });
                 }
             }
-            self.changed |= 1 << index;
         }
         Some(Lease { times, slot: tag, left: Span::from_micros(left).ok()? })
     }

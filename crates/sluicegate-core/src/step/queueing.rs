@@ -75,7 +75,7 @@ pub(super) fn queue(
         judge.accounts[index].set_own_ticket((0, 0));
         return Queueing::Ends { part };
     }
-    let refuses = judge.refuses(index);
+    let refuses = judge.is_refused_by(index);
     let never = limit.members().iter().enumerate().any(|(index, member)| {
         let policy = member.policy();
         policy.enforcement() == Enforcement::Enforced
@@ -100,6 +100,11 @@ pub(super) fn queue(
 }
 
 impl Queueing {
+    /// Whether the request waits.
+    pub(super) const fn waits(self) -> bool {
+        matches!(self, Self::Waits { .. })
+    }
+
     /// Writes what becomes of the ticket: what the decision says of it, and the part whose book has changed,
     /// as a bit.
     pub(super) fn finish(

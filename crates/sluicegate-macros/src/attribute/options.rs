@@ -5,9 +5,10 @@ use syn::{Error, Ident};
 use crate::key::is_builtin;
 
 /// Every option with an example of it.
-const OPTIONS: [(&str, &str); 15] = [
+const OPTIONS: [(&str, &str); 18] = [
     ("policies", "`policies = [\"gcra 5/s\", \"fixed_window 1000/d\"]`"),
     ("name", "`name = \"login\"`"),
+    ("ban", "`ban = \"5/1min for 15min\"`"),
     ("key", "`key = ip` or `key = \"{user.id}\"`"),
     ("missing", "`missing = refuse`"),
     ("cost", "`cost = items.len()` or `cost(\"policy\") = items.len()`"),
@@ -19,6 +20,8 @@ const OPTIONS: [(&str, &str); 15] = [
     ("on_error", "`on_error = [path]` or `on_error(args) = [path]`"),
     ("charge_if", "`charge_if = |result| result.is_err()`"),
     ("refund_if", "`refund_if = |result| result.is_ok()`"),
+    ("hold", "`hold = \"60s\"`"),
+    ("settle", "`settle = |result| [(\"tokens\", result.tokens)]`"),
     ("registry", "`registry = self.limits`"),
     ("crate", "`crate = shop::sluicegate`"),
 ];

@@ -38,7 +38,7 @@ impl OnMissing {
 }
 
 impl Wait {
-    pub(super) fn read(input: ParseStream<'_>) -> Result<Self, Error> {
+    pub(super) fn read(input: ParseStream<'_>, option: &Ident) -> Result<Self, Error> {
         let value = parse_expression(input)?;
         match &value {
             Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => {
@@ -49,7 +49,9 @@ impl Wait {
             }
             Expr::Lit(_) => Err(Error::new(
                 value.span(),
-                "a wait needs a unit: write `wait = \"500ms\"`, or an expression of type `Duration`",
+                format!(
+                    "a {option} needs a unit: write `{option} = \"500ms\"`, or an expression of type `Duration`"
+                ),
             )),
             _ => Ok(Self::Expression(value)),
         }
@@ -67,6 +69,18 @@ pub(super) fn predicate(input: ParseStream<'_>, option: &Ident) -> Result<Expr, 
             format!(
                 "expected a predicate on the result: write a closure, `{option} = |result| result.{example}()`, or the path of a function that takes a reference to the result"
             ),
+        )),
+    }
+}
+
+/// What was used, of the result: a closure or a path.
+pub(super) fn settle(input: ParseStream<'_>) -> Result<Expr, Error> {
+    let settle = parse_expression(input)?;
+    match &settle {
+        Expr::Closure(_) | Expr::Path(_) => Ok(settle),
+        _ => Err(Error::new(
+            settle.span(),
+            "expected what was used, of the result: write a closure, `settle = |result| [(\"tokens\", result.tokens)]`, or the path of a function that takes a reference to the result",
         )),
     }
 }

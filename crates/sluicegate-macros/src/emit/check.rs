@@ -6,7 +6,7 @@ use syn::spanned::Spanned;
 use syn::{Error, Expr, ExprLit, Lit};
 
 use super::context::Context;
-use crate::attribute::{LimitOptions, Wait};
+use crate::attribute::{CallOptions, LimitOptions, Wait};
 use crate::limit_source::LimitSource;
 use crate::syntax::mixed_site;
 
@@ -63,7 +63,8 @@ impl Check {
         } else {
             context.stack.call.wait.as_ref().map(|wait| waiting(&wait.value))
         };
-        let mut setup = quote_spanned!(mixed_site()=> let #call = #new_call #mode;);
+        let held = holding(&context.stack.call);
+        let mut setup = quote_spanned!(mixed_site()=> let #call = #new_call #mode #held;);
         let is_asked = numbered("__sluicegate_is_asked");
         let (mut keys, mut asks, mut cost_variables) = (Vec::new(), Vec::new(), TokenStream::new());
         for (index, limit) in limits.iter().enumerate() {
@@ -99,17 +100,39 @@ impl Check {
 }
 
 fn waiting(wait: &Wait) -> TokenStream {
-    let within = match wait {
+    let within = duration(wait);
+    quote_spanned!(mixed_site()=> .waiting(#within))
+}
+
+/// Holding what a call takes until it has returned, if it is told to. Calls of limits that count what
+/// is in flight do so anyway.
+fn holding(call: &CallOptions) -> Option<TokenStream> {
+    let lasts = call.hold.as_ref().map(|hold| duration(&hold.value));
+    let lasts = match lasts {
+        Some(lasts) => quote_spanned!(mixed_site()=> ::core::option::Option::Some(#lasts)),
+        None if call.settle.is_some() => {
+            quote_spanned!(mixed_site()=> ::core::option::Option::None)
+        }
+        None => return None,
+    };
+    Some(quote_spanned!(mixed_site()=> .holding(#lasts)))
+}
+
+fn duration(wait: &Wait) -> TokenStream {
+    match wait {
         Wait::Micros(micros) => {
             quote_spanned!(mixed_site()=> ::core::time::Duration::from_micros(#micros))
         }
         Wait::Expression(expression) => quote_spanned!(mixed_site()=> #expression),
-    };
-    quote_spanned!(mixed_site()=> .waiting(#within))
+    }
 }
 
 fn part(limit: &LimitOptions, private: &TokenStream) -> TokenStream {
     let part = part_of(limit, private);
+    let part = match &limit.ban {
+        Some(ban) => quote_spanned!(mixed_site()=> #part.banning(#ban)),
+        None => part,
+    };
     if limit.costs.is_empty() {
         return part;
     }

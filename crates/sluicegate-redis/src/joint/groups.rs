@@ -49,9 +49,11 @@ impl Group {
         Self { members: members.collect(), opened: whole.only(parts) }
     }
 
-    /// Whether a denial by another group is charged here: something that is never given back then.
+    /// Whether a denial by another group is charged here, something that is never given back then; or counted,
+    /// where this one denies it too.
     pub(crate) fn charges_the_denied(&self) -> bool {
-        self.opened.limit().members().iter().any(keeps_of_denied)
+        let limit = self.opened.limit();
+        limit.has_bans() || limit.members().iter().any(keeps_of_denied)
     }
 }
 

@@ -326,7 +326,7 @@ const SIGN_IN: &str = "write them into the URL, redis://USER:PASSWORD@HOST:PORT 
 /// What every user needs who limits anything, in the words of ACL rules.
 const COMMANDS: &str = "+evalsha +eval +time +get +set +getrange +setrange +strlen +pexpire +del";
 
-/// What users need besides who hold units, or whose limits are decided in several slots of a cluster.
+/// What users need besides who hold units, reserve and wait, or whose limits are decided in several slots of a cluster.
 const HOLDS: &str = "+zadd +zrem +zlexcount +zrangebylex +zrevrangebylex +pttl";
 
 /// What a user isn't permitted, in the words that servers have had for it since Redis 6, with which

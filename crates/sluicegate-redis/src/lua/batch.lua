@@ -1,12 +1,10 @@
-end -- of decide
-
 if several then
   local is_fine
-  is_fine, sign, body = pcall(decide, lane, times)
+  is_fine, sign, body = pcall(answer, lane, times)
   -- What goes wrong with one call is none of the others' business.
   if not is_fine and type(sign) ~= 'table' then sign = { err = tostring(sign) } end
 else
-  sign, body = decide(lane, times)
+  sign, body = answer(lane, times)
 end
 end
 

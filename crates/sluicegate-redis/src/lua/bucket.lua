@@ -2,7 +2,7 @@
 
 makers[BUCKET_KIND] = function()
 
-local bucket = { leased = BUCKET_LEASED, numbers_size = BUCKET_SIZE - HEAD_SIZE, drains = true }
+local bucket = { leased = BUCKET_LEASED, held = BUCKET_HELD, numbers_size = BUCKET_SIZE - HEAD_SIZE, drains = true }
 
 function bucket.numbers(p, unit, refill, capacity, fresh, shortest_life)
   p.unit, p.refill, p.capacity, p.fresh, p.shortest_life = unit, refill, capacity, fresh, shortest_life
@@ -142,6 +142,14 @@ function bucket.pin(p, units)
   local least = units > floor(MAX / p.unit) and MAX or units * p.unit
   p.scale, p.then_unit, p.newest = 1, p.unit, p.at
   stands_at(p, max(p.deficit, least))
+end
+
+-- Counts no more as used than so much.
+function bucket.lower_to(p, deficit)
+  if deficit < p.deficit then
+    p.scale, p.then_unit, p.newest, p.changed = 1, p.unit, p.at, true
+    stands_at(p, deficit)
+  end
 end
 
 function bucket.used_beyond(p, units)

@@ -10,7 +10,8 @@ local whole = times > 1 and function(sign, body)
 end
 
 if lane ~= GENERAL_LANE and (size > 0 or not value) then
-  local count = (#program - PROGRAM_FRAME) / POLICY_SIZE
+  -- An id takes less than a policy.
+  local count = math.floor((#program - PROGRAM_FRAME) / POLICY_SIZE)
   -- Of what is asked several times, the value is read once and written once, with the last life.
   local turns, written_life = times > 1 and {}, nil
   for time = 1, times do

@@ -11,11 +11,19 @@ if hold then
   operation = operation - HELD
   hold.waits = operation >= WAITING
   if hold.waits then operation = operation - WAITING end
-  local id, life = unpack(HOLD, program, #program - (HOLD_SIZE + PROGRAM_END_SIZE - 1))
+  local id, life, has_slots = unpack(HOLD, program, #program - (HOLD_SIZE + PROGRAM_END_SIZE - 1))
   hold.id = id
   local by_time, by_id = string.char(HELD_BY_TIME), string.char(HELD_BY_ID)
   hold.leaves = operation == CHECK or operation == CHARGE or operation == TAKE_UP_TO
   hold.changes = operation == GIVE_BACK or operation == SETTLE
+  hold.has_slots = has_slots > 0
+  -- The slot for what is held for so long. Those of similar lives end together, so that few are enough.
+  do
+    local width, one, two, three = 1, unpack(HOLD_ID, id)
+    while 2 * width < life do width = 2 * width end
+    hold.ends = ceil((now + life) / width) * width
+    hold.tag = one + two + three + hold.ends % 2 ^ 50
+  end
 
   local function set_of(part)
     return all_keys[first + keys - parts + part - 1]
@@ -32,6 +40,7 @@ if hold then
   -- What is stored of a policy's state.
   local function stored(p)
     local place = p.found and p.place
+    if place and p.plain then return not p.slots and p.plain or '' end
     return place and string.sub(p.subject.value, place[1], place[1] + place[2] - 1) or ''
   end
 
@@ -136,7 +145,7 @@ if hold then
       local entries = {}
       for _, p in ipairs(s.policies) do
         if p.taken then
-          local entry = pack(HELD_UNITS, p.taken, p.at, p.unit or 0, p.refill or 0)
+          local entry = pack(HELD_UNITS, p.taken, p.at, p.unit or 0, p.refill or 0, p.slot or AS_CHARGED)
           if not p.key and not p.inline and not p.restamped and not p.slots and not p.kernel.counts_records then
             entry = entry .. p.kernel.write(p) .. stored(p)
           end
@@ -154,15 +163,30 @@ if hold then
 
   -- Gives back at most so many units of what a policy was charged. If nobody was charged since, it is as
   -- if they had never been taken.
-  local function give(p, entry, most, leases)
+  local function give(p, entry, most, leases, is_released)
     local units, at, unit, refill = unpack(HELD_UNITS, entry)
     local left, held = string.sub(entry, HELD_UNITS_SIZE + 1), stored(p)
-    local is_last = held ~= '' and string.sub(left, 1, #held) == held
-    if is_last and most >= units then
+    -- What they begin with is the same but for how long a state is kept.
+    local is_last = held ~= '' and string.sub(left, HEAD_SIZE + 1, #held) == string.sub(held, HEAD_SIZE + 1)
+    local second = p.bound
+    if is_last and most >= units and not (second and p.holds[1]) then
       p.restored, p.given, p.changed = string.sub(left, #held + 1), units, true
     elseif p.kernel.give_back then
-      local used = p.slots and leases.used_beyond(p)
+      local used = (p.slots or second) and leases.used_beyond(p)
+      if second then
+        if is_released then
+          -- None of it has drained.
+          p.kernel.refund(second, min(most, units))
+        else
+          p.kernel.give_back(second, min(most, units), at, unit, refill, false)
+        end
+        leases.pin(p)
+      end
       p.kernel.give_back(p, min(most, units), at, unit, refill, is_last)
+      if second then
+        p.changed = p.changed or is_released
+        p.kernel.lower_to(p, second.deficit)
+      end
       if used and p.changed then
         leases.pin(p)
         p.given = used - leases.used_beyond(p)
@@ -181,6 +205,34 @@ if hold then
     if entry then give(p, entry, p.cost, leases) end
   end
 
+  -- Moves what a policy holds to the slot for its new life.
+  function hold.move(p, leases)
+    local found = record_of(p.subject.part)
+    local is_restamped = p.restamped
+    p.changed, p.restamped = nil, nil
+    local entry = found.is_there and not found.is_settled and found.entries[p.id]
+    if not entry or not p.bound or is_restamped then return end
+    local units, at, unit, refill, slot = unpack(HELD_UNITS, entry)
+    local moved = leases.move(p, slot, units, hold.ends, hold.tag)
+    if moved then
+      found.moved = found.moved or {}
+      found.moved[p.id] = pack(HELD_UNITS, units, at, unit, refill, moved) .. string.sub(entry, HELD_UNITS_SIZE + 1)
+    end
+  end
+
+  -- The entries of a record, with those that have moved.
+  local function moved_entries(found)
+    local record, entries, place = found.record, {}, HOLD_HEAD_SIZE + 1
+    if not found.moved then return string.sub(record, place) end
+    while place < #record do
+      local policy = string.sub(record, place, place + ID_SIZE - 1)
+      local length, from = unpack(LENGTH, record, place + ID_SIZE)
+      local entry = found.moved[policy] or string.sub(record, from, from + length - 1)
+      entries[#entries + 1], place = policy .. pack(LENGTH, length) .. entry, from + length
+    end
+    return table.concat(entries)
+  end
+
   -- Whether anything is held under the id that was not settled, or was.
   function hold.found()
     local is_there = HOLD_UNKNOWN
@@ -193,18 +245,25 @@ if hold then
   end
 
   -- Gives back what was not used, or charges what was used beyond; false if no state can hold that.
-  function hold.settle(p, leases)
+  function hold.settle(p, leases, admit)
     local found = record_of(p.subject.part)
     if not found.is_there or found.is_settled then return true end
     local entry = found.entries[p.id]
-    local units = entry and unpack(HELD_UNITS, entry) or 0
+    local units, _, _, _, slot = 0, nil, nil, nil, nil
+    if entry then units, _, _, _, slot = unpack(HELD_UNITS, entry) end
     local used = p.cost == AS_CHARGED and units or p.cost
     -- A permit is given back, whatever was done with it.
     if p.kernel.counts_records then used = 0 end
-    if used > units then return p.kernel.admit(p, used - units, 0) end
+    if used > units and not admit(p, used - units, 0) then return false end
+    local is_released = p.bound and leases.release(p, slot, units)
+    if is_released then p.changed = true end
     if used < units then
       p.gives = true
-      if p.found or p.kernel.counts_records then give(p, entry, units - used, leases) end
+      if p.found or p.kernel.counts_records then give(p, entry, units - used, leases, is_released) end
+    end
+    if p.bound then
+      leases.pin(p)
+      leases.drop(p)
     end
     return true
   end
@@ -232,7 +291,7 @@ if hold then
           put(part, record.ends, unpack(NUMBER, record.ends) - now, table.concat(entries))
         else
           local ends = pack(NUMBER, min(now + life, MAX))
-          put(part, ends, life, string.sub(record.record, HOLD_HEAD_SIZE + 1))
+          put(part, ends, life, moved_entries(record))
         end
       end
     end

@@ -152,12 +152,36 @@ if queue then
     end
   end
 
-  -- Says what becomes of the ticket of a request that was to wait, and where it stands.
-  function queue.finish(policies, allowed)
+  -- Finds the place of a request that was to wait and is refused, if it has one.
+  function queue.stand(policies)
     local p, never = nil, false
     for _, each in ipairs(policies) do
       if each.queued then p = each end
       if each.cost > each.limit and not each.shadow then never = true end
+    end
+    local ticket, part, start = queue.waiting(p).ticket, p.subject.part, by_place .. p.id
+    if never or not ticket and p.wait then return end
+    if ticket then
+      queue.place = { ticket.priority, ticket.number }
+      return
+    end
+    local set, at = hold.set_of(part), min(priority, p.priorities - 1)
+    local count = redis.call('ZLEXCOUNT', set, '[' .. start, '(' .. start .. '\255')
+    for _, policy in pairs(ended_of(part).policy_of) do
+      if policy == p.id then count = count - 1 end
+    end
+    queue.is_full = count >= p.queue
+    if queue.is_full then return end
+    local level = start .. string.char(at)
+    local last = redis.call('ZREVRANGEBYLEX', set, '(' .. level .. '\255', '[' .. level, 'LIMIT', 0, 1)[1]
+    queue.place = { at, last and unpack(NUMBER, last, #level + 1) + 1 or 1 }
+  end
+
+  -- Says what becomes of the ticket of a request that was to wait, and where it stands.
+  function queue.finish(policies, allowed)
+    local p = nil
+    for _, each in ipairs(policies) do
+      if each.queued then p = each end
     end
     local w, part, set = queue.waiting(p), p.subject.part, hold.set_of(p.subject.part)
     if allowed then
@@ -166,23 +190,11 @@ if queue then
       queue.call(p)
       return pack(QUEUED, NOT_QUEUED, 0)
     end
-    local ticket, start = w.ticket, by_place .. p.id
-    if never or not ticket and p.wait then return pack(QUEUED, NOT_QUEUED, 0) end
-    local at, number = min(priority, p.priorities - 1), nil
-    if ticket then
-      at, number = ticket.priority, ticket.number
-    else
-      local count = redis.call('ZLEXCOUNT', set, '[' .. start, '(' .. start .. '\255')
-      for _, policy in pairs(ended_of(part).policy_of) do
-        if policy == p.id then count = count - 1 end
-      end
-      if count >= p.queue then return pack(QUEUED, QUEUE_FULL, 0) end
-      local level = start .. string.char(at)
-      local last = redis.call('ZREVRANGEBYLEX', set, '(' .. level .. '\255', '[' .. level, 'LIMIT', 0, 1)[1]
-      number = last and unpack(NUMBER, last, #level + 1) + 1 or 1
-    end
+    if queue.is_full then return pack(QUEUED, QUEUE_FULL, 0) end
+    if not queue.place then return pack(QUEUED, NOT_QUEUED, 0) end
+    local at, number, start = queue.place[1], queue.place[2], by_place .. p.id
     remove(part, ticket_of(part))
-    ticket = { policy = p.id, priority = at, number = number, ends = min(now + lives, MAX), units = p.cost, listener = listener }
+    local ticket = { policy = p.id, priority = at, number = number, ends = min(now + lives, MAX), units = p.cost, listener = listener }
     w.own, w.own_end = ticket.units, ticket.ends
     local one, two, three = members_of(ticket)
     redis.call('ZADD', set, 0, one, 0, two, 0, three)

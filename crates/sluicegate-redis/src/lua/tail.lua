@@ -1,42 +1,35 @@
 -- The general part, in which the kernels are all alike.
 
 -- What it doesn't know, it must not take for something else.
-if operation < CHECK or operation > RENEW then
+if operation < CHECK or operation > LIFT_BAN then
   return redis.error_reply('ERR unknown operation ' .. operation)
 end
 
--- The bytes of the entries that always have as many.
-local sizes = FIXED_SIZES
 local notes, leases = 0, nil
 
 -- The parts, each with the packed states of its subject and the position of each entry.
 -- Reading stops at the first nonsense.
 local subjects = {}
 for part = 1, parts do
-  if part > 1 then value = call('GET', all_keys[first + part - 1]) end
+  if part > 1 then
+    value = bans and bans.values[part]
+    if value == nil or not bans then value = call('GET', all_keys[first + part - 1]) end
+  end
   if value and value.err then
     if not string.find(value.err, 'WRONGTYPE', 1, true) then return value end
     value, notes = false, 1
   end
   local s = { part = part, value = value, positions = {}, order = {}, mine = {}, policies = {} }
-  local position, size = 1, value and #value or 0
-  while position <= size do
-    local kind, length = string.byte(value, position), nil
-    if kind >= LISTED_FROM then
-      if size - position >= LISTED_HEAD_SIZE - 1 then
-        length = LISTED_HEAD_SIZE + unpack(LENGTH, value, position + HEAD_SIZE)
-      end
-    else
-      length = sizes[kind]
-    end
-    if not length or position + length - 1 > size or kind >= LISTED_FROM and length < LISTED_HEAD_SIZE + NUMBER_SIZE then
-      notes = 1
-      break
-    end
+  local is_whole = walk(value or '', function(position, length)
     local id = string.sub(value, position, position + (ID_SIZE - 1))
     s.positions[id] = { position, length }
     s.order[#s.order + 1] = { id, position, length }
-    position = position + length
+  end)
+  if not is_whole then notes = 1 end
+  local b = bans and bans[part]
+  if b then
+    s.mine[bans.id] = true
+    if b.place and not b.known then notes = 1 end
   end
   subjects[part] = s
 end
@@ -85,16 +78,21 @@ for index = 1, count do
   end
   p.subject = s
   s.mine[p.id] = true
-  local found, leased = s.positions[p.id], nil
+  local found, leased, held = s.positions[p.id], nil, nil
   if p.kernel.leased then
     p.leased_id = string.char(p.kernel.leased) .. sub(p.id, 2)
     s.mine[p.leased_id] = true
     leased = s.positions[p.leased_id]
   end
-  if leased or leasing then leases = leases or makers.leases() end
-  p.place = leased or found
-  if leased then
-    p.found = leases.read(p, leased[1], leased[2])
+  if p.kernel.held and not p.shaper and not p.smooth then
+    p.held_id = string.char(p.kernel.held) .. sub(p.id, 2)
+    s.mine[p.held_id] = true
+    held = s.positions[p.held_id]
+  end
+  if leased or held or leasing or hold and hold.has_slots then leases = leases or makers.leases() end
+  p.place = held or leased or found
+  if held or leased then
+    p.found = leases.read(p, p.place[1], p.place[2], held)
   else
     p.found = found and p.kernel.read(p, found[1]) or false
   end
@@ -102,7 +100,7 @@ for index = 1, count do
   local stands = true
   if p.slots and operation == RESET then
     stands = leases.forget(p)
-  elseif p.slots then
+  elseif (p.slots or p.bound) and operation ~= RESET then
     stands = leases.stand(p)
   elseif operation ~= RESET then
     stands = p.kernel.stand(p)
@@ -192,44 +190,70 @@ for _, p in ipairs(policies) do
   end
 end
 
+-- What somebody else reserved and cancelled was charged then.
+local longest = allowed and act_in or term
+local turn_in = line and longest > 0 and line.take(policies, longest)
+if turn_in then allowed, act_in = true, turn_in end
+local function admit(p, cost, act_in)
+  if p.bound then return leases.admit(p, cost, act_in) end
+  return p.kernel.admit(p, cost, act_in)
+end
+
 -- Charge, in memory.
-for _, p in ipairs(policies) do
+for _, p in ipairs(turn_in and {} or policies) do
   local passes = allowed
   -- A denied request is not in flight, whatever a shadow says.
   if p.shadow and (allowed or not p.kernel.counts_records) then passes = p.wait end
   local holds = true
   if operation == SETTLE then
-    holds = hold.settle(p, leases)
+    holds = hold.settle(p, leases, admit)
   elseif p.cost == 0 or operation == PEEK then
     holds = true
   elseif operation == REFUND then
-    if p.found then p.kernel.refund(p, p.cost) end
+    if p.found then
+      p.kernel.refund(p, p.cost)
+      if p.bound then p.kernel.refund(p.bound, p.cost) end
+    end
   elseif operation == GIVE_BACK then
     if hold then
       hold.give_back(p, leases)
     elseif p.found and p.kernel.give_back then
       p.kernel.give_back(p, p.cost, term)
+      if p.bound then p.kernel.give_back(p.bound, p.cost, term) end
     end
   elseif operation == CHARGE then
-    holds, p.taken = p.kernel.admit(p, p.cost, 0), p.cost
+    holds, p.taken = admit(p, p.cost, 0), p.cost
   elseif passes then
-    holds, p.taken = p.kernel.admit(p, p.cost, p.shadow and p.wait or act_in), p.cost
+    holds, p.taken = admit(p, p.cost, p.shadow and p.wait or act_in), p.cost
   elseif p.charge_denied then
     holds = p.kernel.charge_denied(p, p.cost)
+    if p.bound then p.kernel.charge_denied(p.bound, p.cost) end
   end
   if not holds then return reply_of(OVERFLOW) end
-  if p.slots and p.changed then leases.pin(p) end
+  if (p.slots or p.bound) and p.changed then leases.pin(p) end
+end
+if hold and hold.leaves and hold.has_slots and allowed then
+  for _, p in ipairs(policies) do
+    if p.taken then leases.hold(p, hold.ends, hold.tag) end
+  end
 end
 if leasing and allowed and operation == CHECK then leases.grant(policies, leasing[1], leasing[2], leasing[3]) end
 
--- Whoever renews, or finds nothing to settle, changes no state.
-local changes = operation ~= PEEK and operation ~= RENEW and not (operation == SETTLE and hold.found() ~= HOLD_LIVE)
+if hold and hold.waits and not allowed then queue.stand(policies) end
+if bans then bans.count(subjects, allowed) end
+
+-- Whoever renews changes no more than the slots; who finds nothing to settle, no state.
+if operation == RENEW then
+  for _, p in ipairs(policies) do hold.move(p, leases) end
+end
+local changes = operation ~= PEEK and not (operation == SETTLE and hold.found() ~= HOLD_LIVE)
 
 if hold and hold.leaves and allowed then hold.count_out(subjects) end
 
 -- Write what changed, each subject by itself.
 for part, s in ipairs(subjects) do
-  local dirty = false
+  local b = bans and bans[part]
+  local dirty = b and b.changed
   for _, p in ipairs(s.policies) do
     if p.changed or p.restamped then dirty = true end
   end
@@ -242,6 +266,7 @@ for part, s in ipairs(subjects) do
         life = max(life, lasts)
       end
     end
+    if b and b.known then life = max(life, bans.useful(b) - now) end
     for _, each in ipairs(s.order) do
       -- Another program's states: kept for as long as they are useful to it.
       if not s.mine[each[1]] then
@@ -257,11 +282,12 @@ for part, s in ipairs(subjects) do
     for _, p in ipairs(s.policies) do
       if (p.changed or p.restamped) and p.kernel.save then p.kernel.save(p, life) end
       if p.changed or p.restamped then
-        entries[#entries + 1] = p.restored or p.slots and p.slots[1] and leases.write(p) or p.kernel.write(p)
+        entries[#entries + 1] = p.restored or (p.bound or p.slots and p.slots[1]) and leases.write(p) or p.kernel.write(p)
       elseif p.found then
         entries[#entries + 1] = string.sub(s.value, p.place[1], p.place[1] + p.place[2] - 1)
       end
     end
+    if b and b.known then entries[#entries + 1] = bans.write(b) end
     for _, each in ipairs(s.order) do
       if not s.mine[each[1]] and each[3] > 0 then
         entries[#entries + 1] = string.sub(s.value, each[2], each[2] + each[3] - 1)
@@ -289,6 +315,8 @@ elseif hold and hold.waits then
   given = queue.finish(policies, allowed)
 end
 
+local places = line and allowed and line.keep(policies, act_in)
+
 local reply = reply_of(allowed and ALLOWED or DENIED)
 for _, p in ipairs(policies) do
   if p.key or p.kernel.counts_records then reply[#reply + 1] = p.kernel.reading(p, p.before) end
@@ -296,5 +324,8 @@ end
 if operation == RESERVE and allowed then
   for _, s in ipairs(subjects) do reply[#reply + 1] = s.written or false end
 end
+if places then reply[#reply + 1], reply[#reply + 2] = line.turn or '', places end
 if hold then reply[#reply + 1], reply[#reply + 2] = kept, given end
-return reply
+return reply, granted
+end -- of decide
+

@@ -1,18 +1,26 @@
 //! The words in capitals of the Lua files: what each stands for, from the Rust that defines it.
 
-use sluicegate_core::kernel::{HEAD_BYTES, ID_BYTES, LISTED_FROM, Leased, NUMBER_BYTES, Slot};
+use sluicegate_core::kernel::{
+    Bound, HEAD_BYTES, ID_BYTES, LISTED_FROM, Leased, NUMBER_BYTES, Slot,
+};
 use sluicegate_core::record::retention;
-use sluicegate_core::{Book, Leasing, MAX_EXACT, Span};
+use sluicegate_core::{Ban, BanState, Book, Leasing, Line, MAX_EXACT, Repeats, Span};
 
+use crate::ban;
 use crate::constant::{Constant, Words, size, whole};
 use crate::format::{Format, Item};
 use crate::hold;
+use crate::line;
+use crate::once;
 use crate::program::{self, OPERATIONS};
 use crate::reply;
 use crate::twin::{Lane, MODULES, Module, PAIR, SHAPER, SMOOTH};
 
 /// What begins an entry that says how long it is.
 const LISTED_HEAD: Format = Format(&[&[Item::Whole(HEAD_BYTES)], LENGTH]);
+/// What is stored of a subject's denials and bans.
+const BAN_ENTRY: Format =
+    Format(&[&[Item::Whole(HEAD_BYTES)], LENGTH, &[Item::Numbers(BanState::NUMBERS)]]);
 const LENGTH: &[Item] = &[Item::Whole(2)];
 
 const STORED: Words = &[
@@ -32,6 +40,8 @@ const STORED: Words = &[
     ("LEASE_SLOT_SIZE", size(Slot::NUMBERS * NUMBER_BYTES)),
     ("LEASE_RETENTION", whole(retention(Leased::LONGEST.as_micros()) as u64)),
     ("LONGEST_LEASE", whole(Leased::LONGEST.as_micros())),
+    ("HELD_SLOTS", size(Bound::MAX_SLOTS)),
+    ("LONGEST_HELD", whole(Bound::LONGEST.as_micros())),
     ("LEASE_SHARE", whole(Leasing::SHARE)),
     ("LEASE_AHEAD", whole(Leasing::SLOTS_AHEAD)),
     // Under injected time the server's clock says nothing about how long a key is useful.
@@ -41,6 +51,7 @@ const STORED: Words = &[
 const HOLDS: Words = &[
     ("HELD_BY_TIME", whole(1)),
     ("HELD_BY_ID", whole(2)),
+    ("HOLD_ID", Constant::Format(hold::ID)),
     ("HELD_UNITS", Constant::Format(hold::UNITS)),
     ("HELD_UNITS_SIZE", size(hold::UNITS.size())),
     ("HOLD_HEAD_SIZE", size(hold::HEAD.size())),
@@ -59,6 +70,50 @@ const HOLDS: Words = &[
     ("TICKETS_LOOKED_THROUGH", size(Book::LOOKED_THROUGH)),
     ("HOLDS_ENDED", size(Book::ENDED)),
     ("HOLDS_LOOKED_THROUGH", size(Book::LOOKED_THROUGH)),
+];
+
+const IDS: Words = &[
+    ("ONCE_LANE", whole(program::ONCE as u64)),
+    ("LANE_PLACE", size(program::LANE + 1)),
+    ("ONCE", Constant::Format(once::ONCE)),
+    ("ONCE_SIZE", size(once::ONCE.size())),
+    ("ONCE_HEAD", Constant::Format(once::HEAD)),
+    ("ONCE_HEAD_SIZE", size(once::HEAD.size())),
+    ("NO_WORD", whole(once::NO_WORD as u64)),
+    ("IDS", Constant::Format(once::IDS)),
+    ("IDS_SIZE", size(once::IDS.size())),
+    ("IDS_MOST", size(Repeats::MOST)),
+    ("IDS_GROUPS", size(once::GROUPS)),
+    ("IDS_LONGEST", whole(once::LONGEST.as_micros())),
+];
+
+const BANS: Words = &[
+    ("BANS", whole(ban::BANS as u64)),
+    ("BAN", Constant::Format(ban::BAN)),
+    ("BAN_SIZE", size(ban::BAN.size())),
+    ("DOUBLING", whole(ban::DOUBLING as u64)),
+    ("ASKED", whole(ban::ASKED as u64)),
+    ("BAN_KIND", whole(BanState::KIND as u64)),
+    // The kind is the first of the bytes of a head, and the retention the last.
+    ("BAN_HEAD", whole((BanState::KIND as u64) << (8 * (HEAD_BYTES - 1)))),
+    ("BAN_ENTRY", Constant::Format(BAN_ENTRY)),
+    ("BAN_ENTRY_SIZE", size(BAN_ENTRY.size())),
+    ("BAN_MOST_DENIALS", whole(Ban::MOST_DENIALS)),
+    ("BAN_LONGEST", whole(Ban::LONGEST.as_micros())),
+    ("BANNED", Constant::Format(ban::BANNED)),
+];
+
+const LINES: Words = &[
+    ("TURN", whole(1)),
+    ("RESERVED", whole(2)),
+    ("PLACE_NAME", Constant::Format(line::NAME)),
+    ("PLACE_NAME_SIZE", size(line::NAME.size())),
+    ("PLACE_HEAD_SIZE", size(line::HEAD.size())),
+    ("PLACE_IN_PROGRAM", Constant::Format(line::IN_PROGRAM)),
+    ("PLACE_IN_PROGRAM_SIZE", size(line::IN_PROGRAM.size())),
+    ("TURNS_MOST", size(Line::TURNS)),
+    ("PLACES_MOST", size(Line::MOST)),
+    ("PLACES_ENDED", size(Line::ENDED)),
 ];
 
 const PROGRAM: Words = &[
@@ -105,6 +160,9 @@ const REPLY: Words = &[
     ("ASK_AGAIN", Constant::Whole(reply::ASK_AGAIN)),
     ("FULL", Constant::Whole(reply::FULL)),
     ("IN_USE", Constant::Whole(reply::IN_USE)),
+    ("REPEATED", Constant::Whole(reply::REPEATED)),
+    ("ASKS_OTHERWISE", Constant::Whole(reply::ASKS_OTHERWISE)),
+    ("FULL_OF_IDS", Constant::Whole(reply::FULL_OF_IDS)),
     ("READING", Constant::Format(reply::READING)),
     ("READING_NEVER", whole(reply::NEVER)),
     ("QUEUED", Constant::Format(hold::QUEUED)),
@@ -113,7 +171,7 @@ const REPLY: Words = &[
     ("QUEUE_FULL", whole(hold::QUEUE_FULL as u64)),
 ];
 
-const GROUPS: [Words; 4] = [STORED, HOLDS, PROGRAM, REPLY];
+const GROUPS: [Words; 7] = [STORED, HOLDS, IDS, BANS, LINES, PROGRAM, REPLY];
 
 /// What a word stands for; `None` for a word that is none of these.
 pub(super) const fn find(word: &str) -> Option<Constant> {

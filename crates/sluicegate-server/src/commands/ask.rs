@@ -1,4 +1,4 @@
-//! `check`, `peek`, `take`, `acquire`, `charge`, `refund` and `reset`.
+//! `check`, `peek`, `take`, `acquire`, `charge`, `refund`, `reset`, `ban` and `unban`.
 
 use sluicegate::{Config, Decision, Error, Gate, Registry, Span};
 
@@ -64,14 +64,20 @@ async fn ask_gate(
     cost: &AskedCost,
 ) -> Result<Decision, Error> {
     let ask = cost.ask(args.key.as_encoded_bytes());
+    let ask = match &args.request_id {
+        Some(id) => ask.request_id(id),
+        None => ask,
+    };
     match verb {
         Verb::Acquire { within } => gate.acquire(ask, within).await,
+        Verb::Ban { lasts } => gate.ban(ask, lasts).await,
         Verb::Charge => gate.charge(ask).await,
         Verb::Check => gate.check(ask).await,
         Verb::Peek => gate.peek(ask).await,
         Verb::Refund => gate.refund(ask).await,
         Verb::Reset => gate.reset(ask).await,
         Verb::Take => gate.take_up_to(ask).await,
+        Verb::Unban => gate.lift_ban(ask).await,
     }
 }
 

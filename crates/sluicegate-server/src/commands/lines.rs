@@ -23,7 +23,9 @@ fn lines(verb: Verb, answer: &Answer<'_>, cost: &AskedCost) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(reason) = without_policies(answer) {
         let verdict = match verb {
-            Verb::Charge | Verb::Refund | Verb::Reset => "unchanged",
+            Verb::Ban { .. } | Verb::Charge | Verb::Refund | Verb::Reset | Verb::Unban => {
+                "unchanged"
+            }
             _ => verdict(answer.allowed),
         };
         lines.push(format!("{verdict:7}  {limit}  {reason}"));
@@ -49,6 +51,9 @@ fn without_policies(answer: &Answer<'_>) -> Option<&'static str> {
             Some("nothing was asked: the limit is off, or the key is on its allow list")
         }
         "bypass" => Some("nothing was asked: the key is on the limit's block list"),
+        _ if answer.ban.is_some() && answer.policies.is_empty() => {
+            Some("the key is banned: no policy was asked")
+        }
         // What a policy refuses, a policy binds.
         _ if !answer.allowed && answer.binding.is_none() => Some("the embedded store is full"),
         _ => None,
@@ -68,6 +73,9 @@ impl Done {
             (Verb::Refund, Some(units), _) => {
                 Self("refunded", Some(format!("{} given back", counted(units, "unit"))))
             }
+            (Verb::Ban { lasts }, ..) => Self("banned", Some(format!("for {lasts}"))),
+            (Verb::Unban, _, Some(true)) => Self("unbanned", None),
+            (Verb::Unban, ..) => unchanged("the key was not banned"),
             (Verb::Reset, _, Some(true)) => Self("forgotten", None),
             (Verb::Reset, ..) => unchanged("nothing was known of the key"),
             (Verb::Acquire { .. } | Verb::Check | Verb::Peek | Verb::Take, ..) => {

@@ -92,8 +92,16 @@ fn body(verb: Verb, args: &AskArgs, cost: &AskedCost) -> Result<Vec<u8>, Failure
         }
     };
     body.extend(cost.map(|cost| ("cost".to_owned(), cost)));
-    if let Verb::Acquire { within } = verb {
-        body.insert("within".to_owned(), within.to_string().into());
+    let id = args.request_id.as_deref().map(Value::from);
+    body.extend(id.map(|id| ("request_id".to_owned(), id)));
+    match verb {
+        Verb::Acquire { within } => {
+            body.insert("within".to_owned(), within.to_string().into());
+        }
+        Verb::Ban { lasts } => {
+            body.insert("for".to_owned(), lasts.to_string().into());
+        }
+        _ => {}
     }
     Ok(Value::from(body).to_string().into_bytes())
 }
@@ -151,5 +159,7 @@ mod tests {
         let each = written(&["--cost", "a=0", "--cost", "b=2"]).unwrap();
         assert_eq!(each, r#"{"cost":{"a":0,"b":2},"key":"k","limit":"l"}"#);
         assert!(written(&["--cost", "a=0", "--cost", "2"]).is_err());
+        let once = written(&["--request-id", "order-1"]).unwrap();
+        assert_eq!(once, r#"{"key":"k","limit":"l","request_id":"order-1"}"#);
     }
 }

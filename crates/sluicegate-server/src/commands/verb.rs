@@ -6,12 +6,14 @@ use sluicegate::Span;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Verb {
     Acquire { within: Span },
+    Ban { lasts: Span },
     Charge,
     Check,
     Peek,
     Refund,
     Reset,
     Take,
+    Unban,
 }
 
 impl Verb {
@@ -19,18 +21,20 @@ impl Verb {
     pub(super) const fn path(self) -> &'static str {
         match self {
             Self::Acquire { .. } => "/v1/acquire",
+            Self::Ban { .. } => "/v1/ban",
             Self::Charge => "/v1/charge",
             Self::Check => "/v1/check",
             Self::Peek => "/v1/peek",
             Self::Refund => "/v1/refund",
             Self::Reset => "/v1/reset",
             Self::Take => "/v1/take",
+            Self::Unban => "/v1/unban",
         }
     }
 
     /// Whether the service may ask for its admin token.
     pub(super) const fn needs_token(self) -> bool {
-        matches!(self, Self::Charge | Self::Refund | Self::Reset)
+        matches!(self, Self::Ban { .. } | Self::Charge | Self::Refund | Self::Reset | Self::Unban)
     }
 
     /// How long it may wait for units.

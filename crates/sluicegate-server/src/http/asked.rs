@@ -1,12 +1,14 @@
 //! What a request asks: one limit, or several in one decision.
 
 use axum::body::Body;
+use axum::extract::Request;
 use serde::Deserialize;
-use sluicegate::{Ask, Limit, Member, Registry, Span};
+use sluicegate::{Ask, Limit, Member, Registry, Span, SpanError};
 
 use super::body::{self, Object, some};
 use super::cost::CostBody;
 use super::error::ApiError;
+use super::request_id;
 use crate::cost::AskedCost;
 
 /// The limits of a request, each with a key and a cost.
@@ -15,6 +17,8 @@ pub(super) struct Asked {
     /// At least one; their names differ.
     parts: Vec<Part>,
     is_list: bool,
+    /// By which a repeat is known.
+    id: Option<String>,
 }
 
 #[derive(Debug)]
@@ -42,20 +46,54 @@ impl Asked {
         fields.asked()
     }
 
+    /// Reads the same of a request that is charged once: its id is in the body, as `"request_id"`, or in the
+    /// field `Idempotency-Key`.
+    ///
+    /// # Errors
+    /// If the body is anything else, or the ids differ.
+    pub(super) async fn read_once(request: Request) -> Result<Self, ApiError> {
+        let (head, body) = request.into_parts();
+        let mut asked = Self::read(body).await?;
+        asked.id = request_id::find(&head.headers, asked.id)?;
+        Ok(asked)
+    }
+
     /// Reads the same with `"within":"2s"`: how long the request may wait.
     ///
     /// # Errors
     /// If the body is anything else, or the wait too long.
     pub(super) async fn read_with_wait(body: Body) -> Result<(Self, Span), ApiError> {
         let fields: Fields = body::read(body, ACQUIRE_EXAMPLE).await?;
+        if fields.request_id.is_some() {
+            return Err(ApiError::malformed(
+                "who waits can't have an id: leave `request_id` out, or ask /v1/check",
+            ));
+        }
         let within = fields.span()?;
         Ok((fields.asked()?, within))
+    }
+
+    /// Reads `{"limit":"…","key":"…","for":"1h"}`: whom to ban, and for how long.
+    ///
+    /// # Errors
+    /// If the body is anything else.
+    pub(super) async fn read_ban(body: Body) -> Result<(Self, Span), ApiError> {
+        let BanFields { limit, key, lasts } = body::read(body, BAN_EXAMPLE).await?;
+        let lasts = lasts
+            .parse()
+            .map_err(|error: SpanError| ApiError::malformed(format!("`for`: {error}")))?;
+        let part = Part { limit, key, cost: AskedCost::default() };
+        Ok((Self { parts: vec![part], is_list: false, id: None }, lasts))
     }
 
     /// The request; its costs are not validated against a limit yet.
     pub(super) fn ask(&self) -> Ask<'_> {
         let asks = self.parts.iter().map(|part| part.cost.ask(part.key.as_bytes()));
-        asks.reduce(Ask::and).unwrap_or(Ask::nothing())
+        let ask = asks.reduce(Ask::and).unwrap_or(Ask::nothing());
+        match &self.id {
+            Some(id) => ask.request_id(id),
+            None => ask,
+        }
     }
 
     /// The names of the limits, in the order of the request.
@@ -88,6 +126,18 @@ impl Asked {
 const EXAMPLE: &str = r#"{"limit":"demo","key":"alice","cost":1}"#;
 const ACQUIRE_EXAMPLE: &str = r#"{"limit":"demo","key":"alice","cost":1,"within":"2s"}"#;
 
+const BAN_EXAMPLE: &str = r#"{"limit":"demo","key":"alice","for":"1h"}"#;
+
+/// Who is to be banned, as it is written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BanFields {
+    limit: String,
+    key: String,
+    #[serde(rename = "for")]
+    lasts: String,
+}
+
 /// A body as it is written.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -100,6 +150,8 @@ struct Fields {
     cost: Option<CostBody>,
     #[serde(default, deserialize_with = "some")]
     limits: Option<Vec<Object<PartFields>>>,
+    #[serde(default, deserialize_with = "some")]
+    request_id: Option<String>,
     #[serde(default, deserialize_with = "some")]
     within: Option<String>,
 }
@@ -116,7 +168,7 @@ struct PartFields {
 
 impl Fields {
     fn asked(self) -> Result<Asked, ApiError> {
-        let Self { limit, key, cost, limits, within: _ } = self;
+        let Self { limit, key, cost, limits, request_id, within: _ } = self;
         let Some(limits) = limits else {
             let lacks = |field: &str| {
                 ApiError::malformed(format!(
@@ -126,7 +178,7 @@ impl Fields {
             let limit = limit.ok_or_else(|| lacks("limit"))?;
             let key = key.ok_or_else(|| lacks("key"))?;
             let part = Part { limit, key, cost: cost.map_or_else(Default::default, Into::into) };
-            return Ok(Asked { parts: vec![part], is_list: false });
+            return Ok(Asked { parts: vec![part], is_list: false, id: request_id });
         };
         let given = [("limit", limit.is_some()), ("key", key.is_some()), ("cost", cost.is_some())];
         if let Some((field, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
@@ -135,7 +187,7 @@ impl Fields {
                  `limits` out"
             )));
         }
-        Self::several(limits)
+        Ok(Asked { id: request_id, ..Self::several(limits)? })
     }
 
     fn several(limits: Vec<Object<PartFields>>) -> Result<Asked, ApiError> {
@@ -163,7 +215,7 @@ impl Fields {
             let cost = cost.map_or_else(Default::default, Into::into);
             parts.push(Part { limit, key, cost });
         }
-        Ok(Asked { parts, is_list: true })
+        Ok(Asked { parts, is_list: true, id: None })
     }
 
     fn span(&self) -> Result<Span, ApiError> {
@@ -176,9 +228,9 @@ impl Fields {
         };
         // The longest span has 18 characters. Longer texts are not repeated in an error.
         let text: String = text.chars().take(40).collect();
-        let span: Span = text.parse().map_err(|error: sluicegate::SpanError| {
-            ApiError::malformed(format!("`within`: {error}"))
-        })?;
+        let span: Span = text
+            .parse()
+            .map_err(|error: SpanError| ApiError::malformed(format!("`within`: {error}")))?;
         if span.as_micros() > LONGEST {
             return Err(ApiError::malformed(format!(
                 "`within` is {span}, but must be from 0s to 10min"

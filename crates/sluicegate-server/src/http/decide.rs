@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::extract::State;
+use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use sluicegate::http::LimitFields;
@@ -17,9 +17,9 @@ use crate::answer::Answer;
 /// `POST /v1/check`: 200 or 429, or 403 for a key on the block list.
 pub(super) async fn check(
     State(service): State<Arc<Service>>,
-    body: Body,
+    request: Request,
 ) -> Result<Response, ApiError> {
-    let asked = Asked::read(body).await?;
+    let asked = Asked::read_once(request).await?;
     let gate = service.gates.find(&asked)?;
     let _turn = service.turns.next().await?;
     let (decision, fields) = gate.check_with_fields(asked.ask()).await?;
@@ -29,9 +29,9 @@ pub(super) async fn check(
 /// `POST /v1/take`: 200 if anything was granted, else 429, or 403 for a key on the block list.
 pub(super) async fn take(
     State(service): State<Arc<Service>>,
-    body: Body,
+    request: Request,
 ) -> Result<Response, ApiError> {
-    let asked = Asked::read(body).await?;
+    let asked = Asked::read_once(request).await?;
     let gate = service.gates.find(&asked)?;
     let _turn = service.turns.next().await?;
     let (decision, fields) = gate.take_up_to_with_fields(asked.ask()).await?;
@@ -55,11 +55,10 @@ pub(super) async fn peek(
 /// `POST /v1/charge`: 200.
 pub(super) async fn charge(
     State(service): State<Arc<Service>>,
-    headers: HeaderMap,
-    body: Body,
+    request: Request,
 ) -> Result<Response, ApiError> {
-    service.guard.check(&headers)?;
-    let asked = Asked::read(body).await?;
+    service.guard.check(request.headers())?;
+    let asked = Asked::read_once(request).await?;
     let gate = service.gates.find(&asked)?;
     let _turn = service.turns.next().await?;
     let decision = gate.charge(asked.ask()).await?;
@@ -91,6 +90,34 @@ pub(super) async fn reset(
     let gate = service.gates.find(&asked)?;
     let _turn = service.turns.next().await?;
     let decision = gate.reset(asked.ask()).await?;
+    Ok(json(StatusCode::OK, &answer(&gate, &asked, &decision)))
+}
+
+/// `POST /v1/ban`: 200.
+pub(super) async fn ban(
+    State(service): State<Arc<Service>>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, ApiError> {
+    service.guard.check(&headers)?;
+    let (asked, lasts) = Asked::read_ban(body).await?;
+    let gate = service.gates.find(&asked)?;
+    let _turn = service.turns.next().await?;
+    let decision = gate.ban(asked.ask(), lasts).await?;
+    Ok(json(StatusCode::OK, &answer(&gate, &asked, &decision)))
+}
+
+/// `POST /v1/unban`: 200.
+pub(super) async fn unban(
+    State(service): State<Arc<Service>>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, ApiError> {
+    service.guard.check(&headers)?;
+    let asked = Asked::read(body).await?;
+    let gate = service.gates.find(&asked)?;
+    let _turn = service.turns.next().await?;
+    let decision = gate.lift_ban(asked.ask()).await?;
     Ok(json(StatusCode::OK, &answer(&gate, &asked, &decision)))
 }
 

@@ -39,6 +39,8 @@ impl From<&Error> for ApiError {
         let request = error.as_request().map(|error| match error.kind() {
             RequestErrorKind::Overflow => (StatusCode::BAD_REQUEST, "overflow"),
             RequestErrorKind::Unsupported => (StatusCode::BAD_REQUEST, "unsupported"),
+            RequestErrorKind::Conflict => (StatusCode::CONFLICT, "conflict"),
+            RequestErrorKind::Full => (StatusCode::CONFLICT, "full"),
             // It was there when it was looked up.
             RequestErrorKind::UnknownLimit => (StatusCode::NOT_FOUND, "unknown_limit"),
             _ => (StatusCode::BAD_REQUEST, "malformed"),

@@ -31,6 +31,7 @@ fn routes() -> Vec<Route> {
         ("/", get(page::page)),
         ("/metrics", get(status::metrics)),
         ("/v1/acquire", post(acquire::acquire)),
+        ("/v1/ban", post(decide::ban)),
         ("/v1/charge", post(decide::charge)),
         ("/v1/check", post(decide::check)),
         ("/v1/limits", get(status::limits)),
@@ -40,6 +41,7 @@ fn routes() -> Vec<Route> {
         ("/v1/refund", post(decide::refund)),
         ("/v1/reset", post(decide::reset)),
         ("/v1/take", post(decide::take)),
+        ("/v1/unban", post(decide::unban)),
     ];
     routes.extend(health_routes());
     routes
@@ -66,7 +68,7 @@ async fn not_found() -> ApiError {
         StatusCode::NOT_FOUND,
         "not_found",
         "there is nothing here: the API is /v1/check, /v1/peek, /v1/take, /v1/acquire, /v1/charge, \
-         /v1/refund, /v1/reset and /v1/limits, which /v1/openapi.json describes",
+         /v1/refund, /v1/reset, /v1/ban, /v1/unban and /v1/limits, which /v1/openapi.json describes",
     )
 }
 

@@ -8,6 +8,7 @@ mod bad_requests;
 mod command_line;
 mod conformance;
 mod connect;
+mod once;
 mod openapi;
 mod readme;
 mod redis;

@@ -10,7 +10,7 @@ use crate::support::{Client, File, Reply, Service, binary};
 /// The limits that the examples name.
 const LIMITS: &str = r#"
 limits:
-  demo: {policies: ["token_bucket 10/h burst 20"], block: [mallory]}
+  demo: {policies: ["token_bucket 10/h burst 20"], block: [mallory], ban: 1000/h for 1h}
   user: {policies: ["token_bucket 10/h"]}
   org: {policies: ["fixed_window 1000/h as tokens"]}
   llm: {policies: ["fixed_window 60/h as requests", "fixed_window 90000/h as tokens"]}
@@ -118,13 +118,18 @@ impl Services {
     fn reply(&self, path: &str, method: &str, status: u16) -> Reply {
         let call = |service: &Service, limit: &str, key: &str| {
             let mut body = json!({"limit": limit, "key": key});
+            if path == "/v1/ban" {
+                body = json!({"limit": limit, "key": "banned", "for": "1min"});
+            }
             if path == "/v1/acquire" {
                 body["within"] = json!("2s");
             }
             let body = if method == "get" { String::new() } else { body.to_string() };
             service.send(&method.to_uppercase(), path, &[], body.as_bytes())
         };
-        let is_guarded = ["/v1/charge", "/v1/refund", "/v1/reset", "/v1/recent"].contains(&path);
+        let is_guarded =
+            ["/v1/ban", "/v1/charge", "/v1/refund", "/v1/reset", "/v1/recent", "/v1/unban"]
+                .contains(&path);
         match status {
             200 => call(&self.local, "demo", "alice"),
             400 => self.local.post(path, "{}"),
@@ -132,6 +137,11 @@ impl Services {
             403 if is_guarded => call(&self.without_token, "demo", "alice"),
             403 => call(&self.local, "demo", "mallory"),
             404 => call(&self.local, "nobody", "alice"),
+            409 => {
+                let ask = |cost: u64| json!({"limit": "user", "key": path, "request_id": "one", "cost": cost});
+                assert_eq!(self.local.post(path, ask(1).to_string()).status, 200);
+                self.local.post(path, ask(2).to_string())
+            }
             413 => self.local.post(path, "x".repeat(100_000)),
             429 => call(&self.local, "demo", "spent"),
             503 => call(&self.without_store, "demo", "alice"),
@@ -213,7 +223,7 @@ fn every_example_is_valid_and_the_service_takes_it() {
             requests += 1;
         }
     }
-    assert_eq!(requests, 28);
+    assert_eq!(requests, 29);
 }
 
 /// Shadows, waits, logs with several windows and what is unbounded.
@@ -240,6 +250,8 @@ fn whatever_there_is_to_say_of_a_policy_is_described() {
         ("/v1/check", json!({"limit": "odd", "key": "a", "cost": {"shaper": 1, "log": 1}})),
         ("/v1/check", several),
         ("/v1/take", json!({"limit": "user", "key": "a"})),
+        ("/v1/check", json!({"limit": "user", "key": "b", "request_id": "one"})),
+        ("/v1/check", json!({"limit": "user", "key": "b", "request_id": "one"})),
         ("/v1/refund", json!({"limit": "user", "key": "a"})),
         ("/v1/reset", json!({"limit": "user", "key": "a"})),
     ] {
@@ -275,6 +287,9 @@ fn what_the_document_rejects_the_service_rejects() {
         json!({"limit": "demo", "key": "a", "cost": {}}),
         json!({"limit": "demo", "key": "a", "cost": null}),
         json!({"limit": "demo", "key": "a", "limits": []}),
+        json!({"limit": "demo", "key": "a", "request_id": ""}),
+        json!({"limit": "demo", "key": "a", "request_id": "x".repeat(256)}),
+        json!({"limits": [{"limit": "demo", "key": "a", "request_id": "x"}]}),
         json!({"limit": "demo", "key": "a", "within": "2"}),
         json!({"limits": []}),
         json!({"limits": vec![json!({"limit": "demo", "key": "a"}); 17]}),

@@ -5,10 +5,12 @@ use std::collections::HashMap;
 use sluicegate_conformance::reference::Clock;
 use sluicegate_core::kernel::Rule;
 use sluicegate_core::{
-    Action, Costs, Decision, Error, HoldId, KeyPrefix, Limit, Operation, Policy, Request, Span,
-    StoreKey, TimeSource, Timestamp,
+    Action, Ban, Costs, Decision, Error, HoldId, KeyPrefix, Limit, Operation, Policy, Receipt,
+    Request, Span, StoreKey, TimeSource, Timestamp,
 };
-use sluicegate_redis::{Program, Reply as Answer, Said, Script, Value, read_reply, with_record};
+use sluicegate_redis::{
+    Program, Reply as Answer, Said, Script, Value, cancellation, read_reply, with_record,
+};
 use sluicegate_testkit::lua::{Interpreter, Reply, SortedSet, Stored};
 
 /// How far ahead of the server's clock a state may be stamped, in µs.
@@ -36,8 +38,16 @@ impl Scripted {
     }
 
     pub(crate) fn set_policies(&mut self, policies: Vec<Policy>) {
-        self.limit = limit(policies);
+        self.limit = limit(policies).banning(self.limit.ban(0).copied());
         self.program = program(&self.limit);
+    }
+
+    /// The same, which bans keys that are denied too often.
+    #[allow(dead_code, reason = "what one test that has this needs")]
+    pub(crate) fn banning(mut self, ban: Option<Ban>) -> Self {
+        self.limit = self.limit.banning(ban);
+        self.program = program(&self.limit);
+        self
     }
 
     /// The policies as a limit.
@@ -146,6 +156,28 @@ impl Scripted {
         key
     }
 
+    /// The members of a subject's line.
+    #[allow(dead_code, reason = "what one test that has this needs")]
+    pub(crate) fn line(&self, subject: &[u8]) -> Option<SortedSet> {
+        self.interpreter.sets().remove(&self.line_key(subject))
+    }
+
+    fn line_key(&self, subject: &[u8]) -> Vec<u8> {
+        let names = StoreKey::new(&KeyPrefix::default(), self.limit.name(), &TimeSource::Store);
+        let mut key = Vec::new();
+        names.write_line(subject, &mut key);
+        key
+    }
+
+    /// The keys of what a cancellation looks at.
+    fn cancelled_keys(&self, receipt: &Receipt) -> Vec<Vec<u8>> {
+        let subject = receipt.subject(0);
+        let has_changes = receipt.parts().iter().any(|part| part.change.is_some());
+        let states = has_changes.then(|| self.keys(subject).remove(0));
+        let line = receipt.place().map(|_| self.line_key(subject));
+        states.into_iter().chain(line).collect()
+    }
+
     pub(crate) fn ask(&mut self, now: u64, request: &Request<'_>) -> Result<Decision, Error> {
         self.ask_call(now, request, request, None)
     }
@@ -161,8 +193,18 @@ impl Scripted {
         let subject = request.key();
         let mut keys = self.keys(subject);
         let is_reset = request.action() == Action::Decide(Operation::Reset);
-        if hold.is_some() || request.needs_books(&self.limit) || is_reset {
+        if let Some(once) = request.asks_once() {
+            let names = StoreKey::new(&KeyPrefix::default(), self.limit.name(), &TimeSource::Store);
+            let mut more = [Vec::new(), Vec::new()];
+            names.write_request(subject, once.id, &mut more[0]);
+            names.write_ids(subject, &mut more[1]);
+            keys.extend(more);
+        }
+        if hold.is_some() || request.needs_records(&self.limit) || is_reset {
             keys.push(self.holds_key(subject));
+        }
+        if request.is_in_line(&self.limit) || is_reset {
+            keys.push(self.line_key(subject));
         }
         let max_clock_back = match self.clock {
             Clock::Injected => None,
@@ -177,6 +219,18 @@ impl Scripted {
         let at = (self.clock == Clock::Injected).then_some(now);
         let at_time = at.map(|at| Timestamp::from_micros(at).unwrap());
         let (request, read_as) = (&request.at(at_time), &read_as.at(at_time));
+        if let Action::Cancel(receipt) = request.action() {
+            let reply = self.interpreter.eval(
+                Script::get().text(),
+                &self.cancelled_keys(receipt),
+                &[cancellation(receipt, at)],
+            );
+            let is_given_back = match Said::of(to_value(reply.unwrap())).unwrap() {
+                Said::Briefly(stamped) => stamped.is_allowed(),
+                Said::Fully(items) => panic!("{items:?}"),
+            };
+            return Ok(Decision::cancelled(&self.limit, is_given_back));
+        }
         let mut near = vec![now; self.limit.members().len()];
         for _ in 0..=near.len() {
             let mut program = self.program.bytes(&self.limit, request, |policy| near[policy], at);

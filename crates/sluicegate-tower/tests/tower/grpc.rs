@@ -98,6 +98,43 @@ async fn a_stream_is_one_call() {
 }
 
 #[tokio::test]
+async fn a_stream_is_in_flight_until_it_ends_and_its_trailers_say_what_it_used() {
+    let limits = Limits::of(
+        "limits: {api: {policies: [concurrency 1 hold 30s as open, fixed_window 100/h as units]}}",
+    );
+    let status = http::HeaderName::from_static("grpc-status");
+    let layer = LimitLayer::new(limits.api()).cost(|_| [("open", 1), ("units", 50)]).settle_at_end(
+        move |served| {
+            let is_ok = served.trailer(&status) == Some(b"0".as_slice());
+            is_ok.then(|| [("units", served.bytes())])
+        },
+    );
+    let mut client = health(layer.without_bodies()).await;
+    let units = |limits: &Limits| {
+        let decision = limits.registry.gate("api").peek_now("127.0.0.1").unwrap();
+        [0, 1].map(|index| decision.policy(index).unwrap().remaining().unwrap())
+    };
+    let settled = async |expected: [u64; 2]| {
+        sluicegate_testkit::wait::until_async("the stream to be settled", async || {
+            let seen = units(&limits);
+            if seen == expected { Ok(()) } else { Err(seen) }
+        })
+        .await;
+    };
+    // Its answer is a message of two bytes after five of gRPC.
+    check(&mut client, "").await.unwrap();
+    settled([1, 93]).await;
+
+    let mut watched = client.watch(HealthCheckRequest::default()).await.unwrap().into_inner();
+    assert!(watched.message().await.unwrap().is_some());
+    assert_eq!(units(&limits), [0, 43]);
+    let status = check(&mut client, "").await.unwrap_err();
+    assert_eq!(status.code(), Code::ResourceExhausted);
+    drop(watched);
+    settled([1, 43]).await;
+}
+
+#[tokio::test]
 async fn a_blocked_client_is_denied_and_a_failing_store_unavailable() {
     let limits = Limits::of("limits: {api: {policies: [gcra 9/s], block: [127.0.0.1]}}");
     let mut client = health(LimitLayer::new(limits.api()).without_bodies()).await;

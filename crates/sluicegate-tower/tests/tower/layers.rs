@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use axum::Router;
+use axum::body::Body;
 use axum::middleware::map_response;
 use axum::response::Response;
 use axum::routing::get;
 use sluicegate::http::FieldFormat;
-use sluicegate_tower::LimitLayer;
+use sluicegate_tower::{LimitBody, LimitLayer};
 use tower::ServiceBuilder;
 use tower::limit::ConcurrencyLimitLayer;
 use tower_http::catch_panic::CatchPanicLayer;
@@ -50,7 +51,7 @@ async fn layers_inside_and_outside_keep_working() {
         seen.fetch_add(1, Ordering::Relaxed);
         std::future::ready(response)
     });
-    async fn mark(mut response: Response) -> Response {
+    async fn mark(mut response: Response<LimitBody<Body>>) -> Response<LimitBody<Body>> {
         response.headers_mut().insert("x-outside", "yes".parse().unwrap());
         response
     }

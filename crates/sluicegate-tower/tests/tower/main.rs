@@ -18,6 +18,7 @@ mod failures;
 mod fields;
 mod grpc;
 mod handlers;
+mod holding;
 mod hyper_server;
 mod layers;
 mod readiness;

@@ -47,6 +47,15 @@ impl Limits {
         now(self.gate(limit).peek(key)).unwrap().remaining().unwrap()
     }
 
+    /// Waits until a key has so many units left.
+    pub(crate) async fn until_left(&self, limit: &str, key: &str, units: u64) {
+        sluicegate_testkit::wait::until_async("units to be given back", async || {
+            let left = self.left(limit, key);
+            if left == units { Ok(()) } else { Err(left) }
+        })
+        .await;
+    }
+
     pub(crate) fn pass(&self, seconds: u64) {
         self.clock.advance(Span::from_millis(1_000 * seconds).unwrap());
     }
@@ -141,6 +150,41 @@ impl Client {
             statuses.push(self.get(path).await.status);
         }
         statuses
+    }
+}
+
+/// A connection whose response is read piece by piece, and which can be dropped before its end.
+pub(crate) struct Connection(tokio::net::TcpStream);
+
+impl Client {
+    /// Sends a request, and reads nothing.
+    pub(crate) async fn open(&self, path: &str) -> Connection {
+        let stream = tokio::net::TcpStream::connect(self.site).await.unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nhost: {}\r\n\r\n", self.site);
+        stream.writable().await.unwrap();
+        assert_eq!(stream.try_write(request.as_bytes()).unwrap(), request.len());
+        Connection(stream)
+    }
+}
+
+impl Connection {
+    /// Reads until this text has come.
+    pub(crate) async fn read_until(&mut self, text: &str) -> String {
+        let mut read = Vec::new();
+        loop {
+            let so_far = String::from_utf8_lossy(&read).into_owned();
+            if so_far.contains(text) {
+                return so_far;
+            }
+            self.0.readable().await.unwrap();
+            let mut piece = [0; 1_024];
+            match self.0.try_read(&mut piece) {
+                Ok(0) => panic!("it ended after {so_far:?}"),
+                Ok(length) => read.extend_from_slice(&piece[..length]),
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
     }
 }
 

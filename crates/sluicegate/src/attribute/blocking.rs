@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::OnceLock;
 
 use sluicegate_core::{StoreError, StoreErrorKind};
-use tokio::runtime::{Builder, Handle, Runtime, RuntimeFlavor};
+use tokio::runtime::{Builder, EnterGuard, Handle, Runtime, RuntimeFlavor};
 
 /// The kind of runtime around the calling thread.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -24,6 +24,13 @@ pub(super) fn around() -> RuntimeKind {
         }
         _ => RuntimeKind::Free,
     }
+}
+
+/// Enters a runtime of our own for tasks that go on while this thread is blocked, unless there is one
+/// around that has other threads for them. Without a thread to run it, none.
+pub(super) fn enter() -> Option<EnterGuard<'static>> {
+    let is_around = Handle::try_current().is_ok() && around() == RuntimeKind::Free;
+    if is_around { None } else { runtime().ok().map(Runtime::enter) }
 }
 
 /// Blocks the thread until the future ends.

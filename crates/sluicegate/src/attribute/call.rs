@@ -4,16 +4,18 @@ use std::future::Future;
 use std::time::Duration;
 
 use sluicegate_core::{
-    Decision, Error, Operation, RequestError, RequestErrorKind, StoreError, StoreErrorKind,
+    Decision, Error, Operation, RequestError, RequestErrorKind, Span, StoreError, StoreErrorKind,
 };
 use sluicegate_http::Key as HttpKey;
 
 use super::blocking::{self, RuntimeKind};
+use super::held::Held;
 use super::installed;
 use super::key::Key;
 use super::opened::{Holding, Owner};
 use crate::ask::Ask;
 use crate::denied::{Denied, is_denial_charged};
+use crate::permit::Terms;
 
 /// One call of a limited function: what it asks, and how.
 #[derive(Debug)]
@@ -21,6 +23,9 @@ pub struct Call {
     opened: Holding,
     within: Option<Duration>,
     is_enforced: bool,
+    /// Whether the call holds what it takes until it has returned, whatever its limits are.
+    is_held: bool,
+    terms: Terms,
 }
 
 /// The result of asking without waiting.
@@ -69,13 +74,27 @@ impl Key {
 impl Call {
     #[inline]
     pub(super) const fn new(opened: Holding) -> Self {
-        Self { opened, within: None, is_enforced: true }
+        Self {
+            opened,
+            within: None,
+            is_enforced: true,
+            is_held: false,
+            terms: Terms { lasts: None, max_life: Span::HOUR },
+        }
     }
 
     /// The same call, waiting at most this long for its turn.
     #[must_use]
     pub const fn waiting(mut self, within: Duration) -> Self {
         self.within = Some(within);
+        self
+    }
+
+    /// The same call, which holds what it takes until it has returned; for so long if nobody renews it.
+    #[must_use]
+    pub fn holding(mut self, lasts: Option<Duration>) -> Self {
+        self.is_held = true;
+        self.terms.lasts = lasts.map(Span::from);
         self
     }
 
@@ -107,7 +126,7 @@ impl Call {
     #[inline]
     #[expect(clippy::needless_pass_by_value, reason = "generated code creates it for this call")]
     pub fn at_once(&self, ask: Ask<'_>) -> Answer {
-        if self.within.is_some() {
+        if self.within.is_some() || self.holds() {
             return Answer::Unasked;
         }
         match self.opened.gate.ask_at_once(Operation::Check, &ask) {
@@ -120,7 +139,14 @@ impl Call {
     }
 
     /// Asks or waits, as long as it takes.
-    pub async fn settle<'a>(&'a self, answer: Answer, ask: Ask<'a>) -> Option<Denied> {
+    pub async fn settle<'a>(&'a self, answer: Answer, ask: Ask<'a>) -> (Option<Denied>, Held) {
+        if self.holds() {
+            return self.hold(ask).await;
+        }
+        (self.ask(answer, ask).await, Held::nothing())
+    }
+
+    async fn ask<'a>(&'a self, answer: Answer, ask: Ask<'a>) -> Option<Denied> {
         let gate = &self.opened.gate;
         let answer = match (answer, self.within) {
             (Answer::Unasked, Some(within)) => {
@@ -133,8 +159,60 @@ impl Call {
     }
 
     /// [`Call::settle`] in a function that is not async.
-    #[must_use]
-    pub fn settle_blocking<'a>(&'a self, answer: Answer, ask: Ask<'a>) -> Option<Denied> {
+    pub fn settle_blocking<'a>(&'a self, answer: Answer, ask: Ask<'a>) -> (Option<Denied>, Held) {
+        if self.holds() {
+            return self.hold_blocking(&ask);
+        }
+        (self.ask_blocking(answer, ask), Held::nothing())
+    }
+
+    /// Whether it holds what it takes until it has returned.
+    #[inline]
+    fn holds(&self) -> bool {
+        self.is_held || self.opened.gate.has_permits()
+    }
+
+    /// Takes, waits for the turn, and holds what was taken.
+    async fn hold<'a>(&'a self, ask: Ask<'a>) -> (Option<Denied>, Held) {
+        let within = self.within.map_or(Span::ZERO, Span::from);
+        let gate = &self.opened.gate;
+        match gate.permit_and_tell(&ask, within, self.terms, |_| ()).await {
+            Ok((permit, _)) => {
+                let (decision, held) = permit.into_held();
+                (turn(self.look_at(Ok(decision))).await, Held::new(held))
+            }
+            Err(error) => (Some(self.failed(error)), Held::nothing()),
+        }
+    }
+
+    /// The same in a function that is not async: what it holds is renewed by a thread that it doesn't
+    /// block.
+    fn hold_blocking(&self, ask: &Ask<'_>) -> (Option<Denied>, Held) {
+        let at_once = || {
+            let _entered = blocking::enter();
+            self.opened.gate.look().permit_at_once(ask, self.terms)
+        };
+        let answer = match self.within.is_none().then(at_once).flatten() {
+            Some(answer) => answer.map(|(permit, _)| permit),
+            None => {
+                let within = self.within.map_or(Span::ZERO, Span::from);
+                let gate = &self.opened.gate;
+                block_on(async {
+                    let asked = gate.permit_and_tell(ask, within, self.terms, |_| ());
+                    asked.await.map(|(permit, _)| permit)
+                })
+            }
+        };
+        match answer {
+            Ok(permit) => {
+                let (decision, held) = permit.into_held();
+                (self.turn_blocking(self.look_at(Ok(decision))), Held::new(held))
+            }
+            Err(error) => (Some(self.failed(error)), Held::nothing()),
+        }
+    }
+
+    fn ask_blocking<'a>(&'a self, answer: Answer, ask: Ask<'a>) -> Option<Denied> {
         let gate = &self.opened.gate;
         let answer = match (answer, self.within) {
             (Answer::Unasked, Some(within)) => {

@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use arc_swap::ArcSwapOption;
+use sluicegate_core::Ban;
 use sluicegate_http::Key as HttpKey;
 
 use super::call::Call;
@@ -18,6 +19,7 @@ use crate::registry::{Gate, Registry};
 #[derive(Debug)]
 pub struct Part {
     source: LimitSource,
+    ban: Option<&'static str>,
     /// The policies that costs name.
     policies: &'static [&'static str],
 }
@@ -48,6 +50,13 @@ impl Part {
         Self::of(LimitSource::Nameless(ordinal, policies))
     }
 
+    /// The same limit, which bans keys that are denied too often.
+    #[must_use]
+    pub const fn banning(mut self, ban: &'static str) -> Self {
+        self.ban = Some(ban);
+        self
+    }
+
     /// The same limit, some policies of which have costs by name.
     #[must_use]
     pub const fn charging(mut self, policies: &'static [&'static str]) -> Self {
@@ -56,7 +65,7 @@ impl Part {
     }
 
     const fn of(source: LimitSource) -> Self {
-        Self { source, policies: &[] }
+        Self { source, ban: None, policies: &[] }
     }
 
     fn gate(&self, registry: &Registry, path: &str) -> (Gate, String) {
@@ -72,7 +81,10 @@ impl Part {
             LimitSource::Nameless(ordinal, policies) => (of_function(path, ordinal), policies),
         };
         let gate = match crate::limit(&name, policies) {
-            Ok(limit) => registry.inline(limit),
+            Ok(limit) => {
+                let ban: Option<Ban> = self.ban.and_then(|ban| ban.parse().ok());
+                registry.inline(limit.banning(ban))
+            }
             // The attribute has parsed them with the same code.
             Err(_) => registry.gate(&name),
         };

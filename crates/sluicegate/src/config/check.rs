@@ -1,5 +1,6 @@
 //! Validates a tree of YAML values into a [`Config`], and reports all problems.
 
+mod ban;
 mod fallback;
 mod http;
 mod keys;

@@ -47,6 +47,9 @@ pub struct LimitConfig {
     /// How much of what a server limits is taken ahead, and spent here without asking it
     /// ([`Leases`](crate::layers::Leases)). Default: nothing.
     pub leases: LeaseOptions,
+    /// Whether a request whose outcome is unknown is asked again under an id, so that it is charged once
+    /// ([`Retry`](crate::layers::Retry)). Default: off.
+    pub retry_unknown: Switch,
     /// What replicas of a server have to say before a decision counts. Default: nothing.
     pub replicas: Option<Acknowledgement>,
 }
@@ -66,6 +69,7 @@ impl LimitConfig {
             on_store_failure: OnStoreFailure::default(),
             deadline: None,
             deny_cache: Switch::Off,
+            retry_unknown: Switch::Off,
             leases: LeaseOptions::NONE,
             replicas: None,
         }

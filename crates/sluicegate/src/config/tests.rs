@@ -392,7 +392,7 @@ fn examples(guide: &str) -> Vec<&str> {
 #[test]
 fn the_recipes_are_right() {
     let examples = examples(include_str!("../../../../docs/recipes.md"));
-    assert_eq!(examples.len(), 4);
+    assert_eq!(examples.len(), 5);
     for example in examples {
         assert!(parse(example).warnings().is_empty(), "{example}");
     }
@@ -481,4 +481,37 @@ fn a_blocked_address_that_a_key_of_the_client_s_choice_passes_by_is_warned_of() 
     {
         assert_eq!(warnings(key, block), [""; 0], "{key}");
     }
+}
+
+#[test]
+fn a_ban_is_a_line_or_a_map_and_what_is_wrong_with_it_is_said() {
+    let limit = |ban: &str| format!("limits: {{l: {{policies: [gcra 1/s], ban: {ban}}}}}");
+    let ban = |text: &str| parse(&limit(text)).limits[0].limit.ban(0).map(ToString::to_string);
+    let expected = Some("5/min for 15min doubling up to 1d".to_owned());
+    assert_eq!(ban("5/1min for 15min doubling"), expected);
+    assert_eq!(ban("{after: 5/1min, for: 15min, doubling: true, up_to: 24h}"), expected);
+    assert_eq!(ban("{after: 2/h, for: 1h}"), Some("2/h for 1h up to 1d".to_owned()));
+    for (text, message) in [
+        ("true", "limits.l.ban: must be a ban such as"),
+        ("{after: 5/1min}", "limits.l.ban: has no `for`: add it, such as `for: 15min`"),
+        ("{for: 5min}", "limits.l.ban: has no `after`: add it, such as `after: 5/1min`"),
+        ("{after: 0/min, for: 5min}", "limits.l.ban.after: is 0 denials, but must be from 1 to"),
+        ("{after: 5/min, for: 1ms}", "limits.l.ban.for: is 1ms, but must be from 1s to 30d"),
+        ("{after: 5/min, for: 15}", "limits.l.ban.for: `15` has no unit"),
+        ("{after: 5/min, for: 1h, up_to: 1min}", "limits.l.ban.up_to: is 1min, shorter than"),
+        ("{after: 5/min, for: 1h, upto: 2h}", "did you mean `up_to`?"),
+        ("5/min 15min", "limits.l.ban: ban: `5/min 15min` doesn't say for how long"),
+    ] {
+        let error = Config::parse(&limit(text), "limits.yaml").unwrap_err().to_string();
+        assert!(error.contains(message), "{text}: {error}");
+    }
+    let leased = "limits: {l: {policies: [gcra 1/s], ban: 5/min for 1h, leases: true}}";
+    let error = Config::parse(leased, "limits.yaml").unwrap_err().to_string();
+    assert!(error.contains("can't be leased, since it bans keys"), "{error}");
+    let shadow = parse("limits: {l: {policies: [gcra 1/s shadow], ban: 5/min for 1h}}");
+    let warnings: Vec<String> = shadow.warnings().iter().map(ToString::to_string).collect();
+    assert!(
+        warnings.iter().any(|it| it.contains("only bans by hand have an effect")),
+        "{warnings:?}"
+    );
 }

@@ -201,6 +201,7 @@ impl<L: OpenedLimit> DenyCacheLimit<L> {
                 if self.serves
                     && !request.wants_receipt()
                     && request.holds().is_none()
+                    && request.asks_once().is_none()
                     && request.validate(self.opened.limit()).is_ok() =>
             {
                 Kind::Check
@@ -289,6 +290,7 @@ impl Layer for Shared {
 fn is_served(limit: &Limit) -> bool {
     limit.parts().len() == 1
         && !limit.has_permits()
+        && !limit.has_bans()
         && limit.members().iter().all(|member| {
             let policy = member.policy();
             policy.enforcement() == Enforcement::Enforced

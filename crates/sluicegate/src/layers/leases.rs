@@ -246,7 +246,9 @@ impl<L: OpenedLimit> LeasesLimit<L> {
         let subject = || self.shared.holdings.fingerprint(serves.number, request.key());
         match request.action() {
             Action::Decide(Operation::Check)
-                if !request.wants_receipt() && request.holds().is_none() =>
+                if !request.wants_receipt()
+                    && request.holds().is_none()
+                    && request.asks_once().is_none() =>
             {
                 self.check(serves, subject(), request)
             }

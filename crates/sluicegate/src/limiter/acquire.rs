@@ -25,7 +25,7 @@ impl<S: Store> Limiter<S> {
     ///
     /// The deadline covers the waiting. A call to the store has the store's own deadline. A future
     /// that is dropped while it waits for its instant gives its units back if no request was
-    /// charged since; otherwise they are lost, so that no two callers act at one instant. A future
+    /// charged since; otherwise it leaves its turn to whoever reserves next. A future
     /// that is dropped during a call to the store may have taken units, which count as used.
     ///
     /// # Errors

@@ -3,7 +3,8 @@
 use std::future::Future;
 
 use sluicegate_core::{
-    Answer, Error, Hold, HoldId, HoldToken, OpenedLimit as _, Operation, RequestError, Span, Store,
+    Answer, Decision, Error, Hold, HoldId, HoldToken, OpenedLimit as _, Operation, RequestError,
+    Span, Store,
 };
 use smallvec::SmallVec;
 use tracing::Instrument as _;
@@ -126,7 +127,7 @@ impl<S: Store> Limiter<S> {
             }
         };
         let decision = self.answer(operation, ask, since, answer)?;
-        Ok(Grant::new(decision, token))
+        self.granted(decision, ask, &also, (hold.id, token))
     }
 
     pub(crate) fn grant_now(&self, ask: &Ask<'_>, hold: Hold) -> Result<Grant, Error> {
@@ -137,6 +138,21 @@ impl<S: Store> Limiter<S> {
         let since = self.inner.observers.start();
         let answer = self.inner.opened.ask_now(request).ok_or_else(|| self.would_block())?;
         let decision = self.answer(operation, ask, since, answer)?;
+        self.granted(decision, ask, &also, (hold.id, token))
+    }
+
+    /// The grant of a decision. A repeat holds what the first one does, under its id.
+    fn granted(
+        &self,
+        decision: Decision,
+        ask: &Ask<'_>,
+        also: &[&[u8]],
+        (id, token): (HoldId, HoldToken),
+    ) -> Result<Grant, Error> {
+        let token = match decision.hold() {
+            Some(hold) if hold.id != id => self.token(ask, also, hold.id)?,
+            _ => token,
+        };
         Ok(Grant::new(decision, token))
     }
 

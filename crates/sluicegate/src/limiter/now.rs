@@ -75,6 +75,26 @@ impl<S: Store> Limiter<S> {
         self.ask_now(Operation::Reset, &ask.into())
     }
 
+    /// [`Limiter::ban`] without waiting.
+    ///
+    /// # Errors
+    /// Like [`Limiter::ban`] and [`Limiter::charge_now`].
+    pub fn ban_now<'a>(
+        &self,
+        ask: impl Into<Ask<'a>>,
+        lasts: impl Into<Span>,
+    ) -> Result<Decision, Error> {
+        self.ask_now(Operation::Ban { lasts: lasts.into() }, &ask.into())
+    }
+
+    /// [`Limiter::lift_ban`] without waiting.
+    ///
+    /// # Errors
+    /// Like [`Limiter::ban_now`].
+    pub fn lift_ban_now<'a>(&self, ask: impl Into<Ask<'a>>) -> Result<Decision, Error> {
+        self.ask_now(Operation::LiftBan, &ask.into())
+    }
+
     /// [`Limiter::cancel`] without waiting.
     ///
     /// # Errors

@@ -61,7 +61,7 @@ impl<S: Store> Limiter<S> {
     ///
     /// # Errors
     /// Like [`Limiter::hold`]; [`Unsupported`](RequestErrorKind::Unsupported) if the limit doesn't have one
-    /// queue, for an ask with a time of its own, and where subjects lie in several slots of a cluster.
+    /// queue, for an ask with an [id](Ask::request_id) or a time of its own, and where subjects lie in several slots of a cluster.
     pub fn wait_for_permit<'a>(
         &'a self,
         ask: impl Into<Ask<'a>>,
@@ -86,6 +86,7 @@ impl<S: Store> Limiter<S> {
         let token = self.token(ask, &also, hold.id)?;
         let ticket = Ticket { priority: ask.priority_of(), lives: LIVES };
         let mut place = LeaveOnDrop::new(self, token.clone());
+        let mut has_waited = false;
         loop {
             // Before the question, so that no call is missed between the answer and the wait.
             let bell = self.inner.opened.bell(hold.id);
@@ -98,14 +99,16 @@ impl<S: Store> Limiter<S> {
             let now = Instant::now();
             let next = match decision.queued() {
                 Some(Queued::Waits { ahead, ask_within }) => {
+                    has_waited = true;
                     let within = Duration::from(ask_within);
                     let places = u32::try_from(ahead).unwrap_or(u32::MAX).saturating_add(1);
                     let pace = if bell.is_some() { within } else { PACE.saturating_mul(places) };
                     Some(now + pace.min(within))
                 }
-                // Another policy refuses, and there is nothing to queue for yet.
+                // Another policy refuses, and there is nothing to queue for yet; or a ban does, which leaves a
+                // ticket that there is where it is.
                 None => {
-                    place.may_have_ticket = false;
+                    place.may_have_ticket = has_waited && decision.ban().is_some();
                     next_attempt(&decision, end)
                 }
                 // Full: nothing is kept.

@@ -22,7 +22,7 @@ use super::Limiter;
 /// let now = limiter.reserve_now("alice", Span::MINUTE)?;
 /// let later = limiter.reserve_now("alice", Span::MINUTE)?;
 /// assert!(now.wait().is_zero() && !later.wait().is_zero());
-/// assert!(!now.cancel_now()?, "someone else stands behind it");
+/// assert!(!now.cancel_now()?, "someone else stands behind it, and its turn is now");
 /// assert!(later.cancel_now()?, "the last in line gives its units back");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -73,9 +73,10 @@ impl<S: Store> Reservation<S> {
         self
     }
 
-    /// Gives the units back, and returns whether it did. If the key was charged since, they are
-    /// lost: later callers got instants that depend on them, and no two callers get the same
-    /// instant.
+    /// Gives the units or the turn back, and returns whether it did. If the key was charged since, later
+    /// callers got instants that depend on the units: then a turn that is still ahead is left to whoever
+    /// reserves next, and what was not to wait is lost. No two callers hold the same instant. A
+    /// reservation that waits can be cancelled once, until its turn has come.
     ///
     /// # Errors
     /// If the store fails; then the units count as used.

@@ -50,8 +50,16 @@ impl<S: Store> Limiter<S> {
     /// [`Overflow`](crate::RequestErrorKind::Overflow) if what was used beyond is more than a state can
     /// hold, and then nothing is settled. Also if the store failed: `on_store_failure` doesn't apply.
     pub async fn settle(&self, token: &HoldToken, usage: Usage<'_>) -> Result<Decision, Error> {
+        self.settle_by(token, &usage).await
+    }
+
+    pub(crate) async fn settle_by(
+        &self,
+        token: &HoldToken,
+        usage: &Usage<'_>,
+    ) -> Result<Decision, Error> {
         token.validate(self.limit())?;
-        let (subjects, units) = (subjects(token), self.units(&usage)?);
+        let (subjects, units) = (subjects(token), self.units(usage)?);
         let request = settlement(token, &subjects, &units).at(usage.time());
         self.go_by_record(request).await
     }
@@ -115,7 +123,7 @@ impl<S: Store> Limiter<S> {
         answer.unwrap_or_else(|| Err(self.would_block()))
     }
 
-    fn units(&self, usage: &Usage<'_>) -> Result<UsedUnits, Error> {
+    pub(super) fn units(&self, usage: &Usage<'_>) -> Result<UsedUnits, Error> {
         usage.units(self.limit(), |_, _| false)
     }
 
@@ -177,7 +185,7 @@ impl<S: Store> Limiter<S> {
 }
 
 /// The subjects of a token, in its order.
-fn subjects(token: &HoldToken) -> SmallVec<[&[u8]; 2]> {
+pub(super) fn subjects(token: &HoldToken) -> SmallVec<[&[u8]; 2]> {
     (0..token.limits().len()).map(|part| token.subject(part)).collect()
 }
 

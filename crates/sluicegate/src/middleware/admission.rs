@@ -6,9 +6,11 @@ use sluicegate_core::Span;
 use sluicegate_http::{LimitFields, PreparedFields};
 
 use super::due::{Due, Settled};
+use super::in_flight::InFlight;
 use super::response_view::ResponseView;
 use super::scoped::Scoped;
 use super::settling::Settling;
+use super::tail::Tail;
 use crate::caller::Caller;
 
 /// An admitted request: [run](Self::run) its handler, and [settle](Self::settle) it with the
@@ -29,6 +31,8 @@ pub struct Admission {
     pub(super) wait: Span,
     /// What is due after the response.
     pub(super) due: Option<Due>,
+    /// What is left until the body has ended.
+    pub(super) tail: Tail,
 }
 
 impl Admission {
@@ -38,6 +42,22 @@ impl Admission {
     #[must_use]
     pub const fn caller(&self) -> Option<&Caller> {
         self.caller.as_ref()
+    }
+
+    /// What the request holds while it is served, if anything: put a clone into its extensions before you
+    /// [run](Self::run) the handler.
+    #[must_use]
+    pub fn in_flight(&self) -> Option<&InFlight> {
+        self.tail.in_flight()
+    }
+
+    /// What is left to do until the body of the response has ended: take it before
+    /// [`settle`](Self::settle), and keep it beside the body. An adapter for bodies that can't be followed may
+    /// drop it when the response is sent.
+    pub fn tail(&mut self, response: &dyn ResponseView) -> Tail {
+        let mut tail = std::mem::take(&mut self.tail);
+        tail.answered(response);
+        tail
     }
 
     /// Calls the handler now, and returns its future; both run for the request's [`Caller`].
@@ -56,7 +76,9 @@ impl Admission {
     /// and resolves to the response fields about the limits. Write them to the response before
     /// sending it. A redirection has none.
     pub fn settle(self, response: &dyn ResponseView) -> Settling {
-        let Self { mut fields, due, .. } = self;
+        let Self { mut fields, due, tail, .. } = self;
+        // Of an adapter that doesn't follow bodies.
+        drop(tail);
         let settled = due.map_or(Settled::Done(None), |due| due.settle(response));
         let applies = LimitFields::apply_to(response.status());
         if !applies {

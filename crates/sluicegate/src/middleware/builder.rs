@@ -8,7 +8,8 @@ use sluicegate_http::{ClientAddress, FieldFormat, KeyExtractor, OnMissingKey, Re
 use super::charge::Charge;
 use super::question::Charges;
 use super::response_view::ResponseView;
-use super::rules::{ChargeOf, CostOf, KeySource, Rules, Terms, Unanswered};
+use super::rules::{ChargeOf, CostOf, KeySource, Rules, SettleAtEnd, SettleBy, Terms, Unanswered};
+use super::served::Served;
 use crate::config::Switch;
 use crate::registry::{Gate, JoinError};
 
@@ -162,6 +163,54 @@ macro_rules! __middleware_builder_methods {
             self
         }
 
+        /// Settles what a request took, an estimate that [`cost`](Self::cost) says, for what was used, as the
+        /// head of its response says: `|response| response.charge()`, or a number in a header field. `None` says nothing.
+        ///
+        /// That happens when the body has ended; until then the request [holds](Self::hold) what it took. What was
+        /// used is told by the first of these that says something:
+        /// 1. the handler, by the [`InFlight`](sluicegate::middleware::InFlight) in the request's extensions;
+        /// 2. this function;
+        /// 3. [`settle_at_end`](Self::settle_at_end).
+        ///
+        /// If none does, the estimate stays charged, also of a request whose handler failed or whose client has gone away.
+        /// The response fields show what is left before.
+        pub fn settle<C: Into<$crate::middleware::Charge>>(
+            mut self,
+            settle: impl Fn(&dyn $crate::middleware::ResponseView) -> Option<C> + Send + Sync + 'static,
+        ) -> Self {
+            self.$middleware = self.$middleware.settle(settle);
+            self
+        }
+
+        /// [Settles](Self::settle) what a request took for what was used, as is known when the body of its response
+        /// has ended or is dropped, or when there was no response.
+        pub fn settle_at_end<C: Into<$crate::middleware::Charge>>(
+            mut self,
+            settle: impl Fn(&$crate::middleware::Served) -> Option<C> + Send + Sync + 'static,
+        ) -> Self {
+            self.$middleware = self.$middleware.settle_at_end(settle);
+            self
+        }
+
+        /// Lets each request hold what it took until the body of its response has ended or is dropped. Where
+        /// a limit has a policy [`concurrency`](sluicegate::Policy::concurrency) they always do. A hold is renewed
+        /// while the request is served; `lasts` is how long it outlives a process that dies
+        /// ([`PermitAsk::lasts`](sluicegate::PermitAsk::lasts)).
+        ///
+        /// Not together with [`refund_if`](Self::refund_if) or [`charge_after`](Self::charge_after): such requests
+        /// are refused as a mistake in the program.
+        pub fn hold(mut self, lasts: impl Into<$crate::Span>) -> Self {
+            self.$middleware = self.$middleware.hold(lasts);
+            self
+        }
+
+        /// Sets for how long a request [holds](Self::hold) what it took at most, however long it is served
+        /// ([`PermitAsk::max_life`](sluicegate::PermitAsk::max_life)). Default: 1 h.
+        pub fn max_life(mut self, longest: impl Into<$crate::Span>) -> Self {
+            self.$middleware = self.$middleware.max_life(longest);
+            self
+        }
+
         /// Lets requests wait for their turn, at most this long: see
         /// [`Gate::acquire`](sluicegate::Gate::acquire). If the wait can't end in time, the request
         /// is refused immediately. No effect together with [`charge_after`](Self::charge_after).
@@ -261,6 +310,30 @@ impl Rules {
 
     pub(super) fn charge_unanswered(self: Arc<Self>, charge: impl Into<Charge>) -> Arc<Self> {
         self.told(|rules| rules.unanswered = Unanswered::Charge(Charges::all(charge.into())))
+    }
+
+    pub(super) fn settle<C: Into<Charge>>(
+        self: Arc<Self>,
+        settle: impl Fn(&dyn ResponseView) -> Option<C> + Send + Sync + 'static,
+    ) -> Arc<Self> {
+        let settle: SettleBy = Arc::new(move |response| settle(response).map(Into::into));
+        self.told(|rules| rules.settle = Some(settle))
+    }
+
+    pub(super) fn settle_at_end<C: Into<Charge>>(
+        self: Arc<Self>,
+        settle: impl Fn(&Served) -> Option<C> + Send + Sync + 'static,
+    ) -> Arc<Self> {
+        let settle: SettleAtEnd = Arc::new(move |served| settle(served).map(Into::into));
+        self.told(|rules| rules.settle_at_end = Some(settle))
+    }
+
+    pub(super) fn hold(self: Arc<Self>, lasts: impl Into<Span>) -> Arc<Self> {
+        self.told(|rules| rules.hold = Some(lasts.into()))
+    }
+
+    pub(super) fn max_life(self: Arc<Self>, longest: impl Into<Span>) -> Arc<Self> {
+        self.told(|rules| rules.max_life = Some(longest.into()))
     }
 
     pub(super) fn wait_up_to(self: Arc<Self>, longest: impl Into<Span>) -> Arc<Self> {

@@ -6,6 +6,7 @@ use sluicegate_core::Cost;
 use smallvec::SmallVec;
 
 use crate::ask::Ask;
+use crate::usage::Usage;
 
 /// What a request is charged: a number of units for every policy, or units by the names of policies.
 ///
@@ -50,6 +51,28 @@ impl Charge {
     pub fn cost_of(mut self, policy: impl Into<Cow<'static, str>>, units: u64) -> Self {
         self.named.push((policy.into(), units));
         self
+    }
+
+    /// The same with so many units for a policy, whatever it said of it.
+    pub(super) fn saying(mut self, policy: Cow<'static, str>, units: u64) -> Self {
+        match self.named.iter_mut().find(|(name, _)| *name == policy) {
+            Some((_, said)) => *said = units,
+            None => self.named.push((policy, units)),
+        }
+        self
+    }
+
+    /// What of an estimate was used; policies that aren't named beside others used what they were
+    /// charged.
+    pub(crate) fn into_usage(self) -> Usage<'static> {
+        let others = match self.rest {
+            Some(units) => Usage::each(units),
+            None if self.named.is_empty() => Usage::nothing(),
+            None => Usage::as_charged(),
+        };
+        let most = Cost::MAX.get();
+        let named = self.named.into_iter();
+        named.fold(others, |usage, (policy, units)| usage.and_of(policy, units.min(most)))
     }
 
     /// Whether it says that there is nothing to ask: 0, without a name.

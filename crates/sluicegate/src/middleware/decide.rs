@@ -3,22 +3,25 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use sluicegate_core::{Operation, Span};
+use sluicegate_core::{Error, Operation, RequestError, RequestErrorKind, Span};
 use sluicegate_http::{
-    Key, KeyComponent, KeyOutcome, MissingComponent, PreparedFields, RequestView,
+    Key, KeyComponent, KeyOutcome, LimitFields, MissingComponent, PreparedFields, RequestView,
 };
 use smallvec::SmallVec;
 
 use super::admission::Admission;
 use super::due::{Due, Taken};
+use super::in_flight::InFlight;
 use super::question::{Answer, Asking, Question, fields_of};
 use super::refusal::Refusal;
 use super::rules::{KeySource, Rules};
+use super::tail::Tail;
 use super::verdict::{Pending, Verdict};
 use crate::ask::Ask;
 use crate::caller::Caller;
 use crate::config::{HttpConfig, LimitConfig, Switch};
 use crate::denied::is_denial_charged;
+use crate::permit::Permit;
 use crate::registry::{Look, MissingKey, fields};
 
 impl Rules {
@@ -116,6 +119,14 @@ impl Rules {
         if self.queues() {
             return None;
         }
+        if self.holds(look.has_permits()) {
+            let ask = question.ask();
+            let answer = match self.refuse_to_hold() {
+                Ok(()) => look.permit_at_once(&ask, self.permit_terms())?,
+                Err(error) => Err(error),
+            };
+            return Some(self.held(&ask, answer));
+        }
         let (operation, asking) = self.first();
         let ask = asking(question);
         let answer = look.ask_at_once(operation, &ask)?;
@@ -131,6 +142,9 @@ impl Rules {
 
     /// How the request passes, however long it takes.
     async fn ask(&self, question: &Question) -> Result<Passed, Refusal> {
+        if self.holds(self.gate.has_permits()) {
+            return self.hold_for(question).await;
+        }
         if self.queues() {
             let ask = question.ask();
             // Without a place it passes at once or not at all.
@@ -150,6 +164,43 @@ impl Rules {
         let answer = self.gate.ask_and_tell(Operation::Check, &next, fields).await;
         let passed = self.passed(asking_next, &next, answer);
         passed.map(|passed| passed.waiting(wait))
+    }
+
+    /// How the request passes that holds what it takes, however long it takes.
+    async fn hold_for(&self, question: &Question) -> Result<Passed, Refusal> {
+        let ask = question.ask();
+        let place = self.queues().then(|| self.places.try_acquire().ok()).flatten();
+        let longest = if place.is_some() { self.wait_up_to } else { Span::ZERO };
+        let answer = match self.refuse_to_hold() {
+            Ok(()) => {
+                let terms = self.permit_terms();
+                self.gate.permit_and_tell(&ask, longest, terms, fields).await
+            }
+            Err(error) => Err(error),
+        };
+        self.held(&ask, answer)
+    }
+
+    /// How a request passes that holds what it takes.
+    fn held(&self, ask: &Ask<'_>, answer: Held) -> Result<Passed, Refusal> {
+        let (permit, fields) = answer.map_err(|error| Refusal::failed(self.gate.name(), error))?;
+        let fields = fields_of(ask, &permit, fields.as_ref());
+        if permit.is_denied() {
+            return Err(Refusal::of_decision(permit.into_decision(), fields));
+        }
+        Ok(Passed { fields, wait: permit.wait(), taken: None, permit: Some(permit) })
+    }
+
+    /// What is in flight is settled by what was used, and by nothing else.
+    fn refuse_to_hold(&self) -> Result<(), Error> {
+        if self.refund_if.is_none() && self.charge_after.is_none() {
+            return Ok(());
+        }
+        let message = format!(
+            "requests hold what they take of `{}`: say what is used of it by `settle` or `settle_at_end`, and not by `refund_if` or `charge_after`",
+            self.gate.name()
+        );
+        Err(RequestError::new(RequestErrorKind::Unsupported, message).into())
     }
 
     /// What is asked: for the cost, or whether a request that is charged after its response would
@@ -195,15 +246,18 @@ impl Rules {
         let wait = if self.queues() { Span::ZERO } else { wait };
         let gives_back = self.refund_if.is_some() && decision.taken_at().is_some();
         let taken = gives_back.then_some(Taken { asking, decision });
-        Ok(Passed { fields, wait, taken })
+        Ok(Passed { fields, wait, taken, permit: None })
     }
 
     /// The admission of a request that passes, with what is due after its response.
     fn admission(self: &Arc<Self>, passed: Passed, question: Question) -> Admission {
-        let Passed { fields, wait, taken } = passed;
+        let Passed { fields, wait, taken, permit } = passed;
         let is_due = self.charge_after.is_some() || taken.is_some();
         let due = is_due.then(|| Due::new(Arc::clone(self), question, taken));
-        Admission { caller: None, fields, wait, due }
+        let tail = permit.map_or_else(Tail::default, |permit| {
+            Tail::new(InFlight::new(permit), Arc::clone(self))
+        });
+        Admission { caller: None, fields, wait, due, tail }
     }
 
     /// Asks, and awaits the store and the request's turn.
@@ -235,7 +289,12 @@ struct Passed {
     wait: Span,
     /// What may be given back after the response.
     taken: Option<Taken>,
+    /// What is held until the body has ended.
+    permit: Option<Permit>,
 }
+
+/// The gate's answer to a request that holds what it takes.
+type Held = Result<(Permit, Option<LimitFields>), Error>;
 
 impl Passed {
     /// The same, waiting at least this long.

@@ -11,12 +11,16 @@ use tokio::sync::Semaphore;
 use super::charge::Charge;
 use super::question::Charges;
 use super::response_view::ResponseView;
+use super::served::Served;
 use crate::config::Switch;
+use crate::permit::Terms as PermitTerms;
 use crate::registry::{Gate, Shown, ShownPartition};
 
 pub(super) type CostOf = Arc<dyn Fn(&dyn RequestView) -> Charge + Send + Sync>;
 pub(super) type Predicate = Arc<dyn Fn(&dyn RequestView) -> bool + Send + Sync>;
 pub(super) type ChargeOf = Arc<dyn Fn(&dyn ResponseView) -> Charge + Send + Sync>;
+pub(super) type SettleBy = Arc<dyn Fn(&dyn ResponseView) -> Option<Charge> + Send + Sync>;
+pub(super) type SettleAtEnd = Arc<dyn Fn(&Served) -> Option<Charge> + Send + Sync>;
 pub(super) type RefundIf = Arc<dyn Fn(&dyn ResponseView) -> bool + Send + Sync>;
 
 /// The settings of a middleware.
@@ -33,6 +37,11 @@ pub(super) struct Rules {
     pub(super) refund_if: Option<RefundIf>,
     pub(super) charge_after: Option<ChargeOf>,
     pub(super) unanswered: Unanswered,
+    /// For how long a request holds what it takes before that is renewed.
+    pub(super) hold: Option<Span>,
+    pub(super) max_life: Option<Span>,
+    pub(super) settle: Option<SettleBy>,
+    pub(super) settle_at_end: Option<SettleAtEnd>,
     pub(super) wait_up_to: Span,
     /// One per request that may wait for its turn.
     pub(super) places: Arc<Semaphore>,
@@ -78,6 +87,10 @@ impl Rules {
             refund_if: None,
             charge_after: None,
             unanswered: Unanswered::default(),
+            hold: None,
+            max_life: None,
+            settle: None,
+            settle_at_end: None,
             wait_up_to: Span::ZERO,
             places: Self::places(10_000),
             caller: Switch::On,
@@ -99,6 +112,18 @@ impl Rules {
         };
         let partitions = self.terms.iter().map(partition).collect();
         self.gate = self.gate.showing(Shown { format: self.fields, partitions });
+    }
+
+    /// Whether a request holds what it takes until its response has ended.
+    pub(super) fn holds(&self, has_permits: bool) -> bool {
+        let settles = self.settle.is_some() || self.settle_at_end.is_some();
+        has_permits || settles || self.hold.is_some()
+    }
+
+    /// How a request holds what it takes.
+    pub(super) fn permit_terms(&self) -> PermitTerms {
+        let terms = PermitTerms::default();
+        PermitTerms { lasts: self.hold, max_life: self.max_life.unwrap_or(terms.max_life) }
     }
 
     /// Whether a response gives back what its request took.

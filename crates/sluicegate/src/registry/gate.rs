@@ -9,6 +9,7 @@ mod join;
 mod keys;
 mod look;
 mod now;
+mod permit;
 mod settle;
 
 use std::fmt;
@@ -269,6 +270,32 @@ impl Gate {
         self.ask_owned(Operation::Reset, ask.into())
     }
 
+    /// Bans the key by hand for `lasts` from now, 1 s to 30 d, whatever it has done: until then nothing is
+    /// taken under this limit. A ban that it has ends with the new one. Even if the key is on a list or the limit is off.
+    ///
+    /// # Errors
+    /// Like [`Gate::charge`]; [`RequestErrorKind::Unsupported`](crate::RequestErrorKind) for a limit
+    /// without a [`Ban`](crate::Ban).
+    pub fn ban<'a>(
+        &self,
+        ask: impl Into<Ask<'a>>,
+        lasts: impl Into<Span>,
+    ) -> impl Future<Output = Result<Decision, Error>> + Send {
+        self.ask_owned(Operation::Ban { lasts: lasts.into() }, ask.into())
+    }
+
+    /// Lifts the key's ban, and forgets its denials and earlier bans. [`Decision::forgotten`] says whether
+    /// it was banned. Even if the key is on a list or the limit is off.
+    ///
+    /// # Errors
+    /// Like [`Gate::ban`].
+    pub fn lift_ban<'a>(
+        &self,
+        ask: impl Into<Ask<'a>>,
+    ) -> impl Future<Output = Result<Decision, Error>> + Send {
+        self.ask_owned(Operation::LiftBan, ask.into())
+    }
+
     #[expect(
         clippy::manual_async_fn,
         reason = "the future of an async fn stores its arguments twice"
@@ -325,7 +352,7 @@ pub(crate) fn fields(prepared: &Prepared) -> LimitFields {
 const fn purpose(operation: Operation) -> Purpose {
     match operation {
         Operation::Charge | Operation::GiveBack { .. } | Operation::Refund => Purpose::Settle,
-        Operation::Reset => Purpose::Forget,
+        Operation::Reset | Operation::Ban { .. } | Operation::LiftBan => Purpose::Forget,
         _ => Purpose::Admit,
     }
 }

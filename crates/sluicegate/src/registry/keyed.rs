@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lru::LruCache;
+use sluicegate_core::{HoldToken, LimitName};
 use smallvec::SmallVec;
 use tokio::time::Instant;
 
@@ -25,6 +26,13 @@ pub(super) struct KeyedCache {
 
 /// The name, its length first, and the key.
 type CacheKey = SmallVec<[u8; 64]>;
+
+fn cache_key(name: &str, key: &[u8]) -> CacheKey {
+    let mut cache_key = CacheKey::from_slice(&name.len().to_le_bytes());
+    cache_key.extend_from_slice(name.as_bytes());
+    cache_key.extend_from_slice(key);
+    cache_key
+}
 
 struct Entry {
     cell: Arc<Cell>,
@@ -74,9 +82,7 @@ impl KeyedCache {
         if name.len() + key.len() > Self::LONGEST_KEY {
             return make();
         }
-        let mut cache_key = CacheKey::from_slice(&name.len().to_le_bytes());
-        cache_key.extend_from_slice(name.as_bytes());
-        cache_key.extend_from_slice(key);
+        let cache_key = cache_key(name, key);
         let now = Instant::now();
         if let Some(known) = self.get(&cache_key, now) {
             return Ok(known);
@@ -99,6 +105,16 @@ impl KeyedCache {
         }
         entries.put(cache_key, Entry { cell: Arc::clone(&made), used: now });
         Ok(made)
+    }
+
+    /// The cached cell of the one limit that a token is of, for its key.
+    pub(super) fn cell(&self, token: &HoldToken) -> Option<Arc<Cell>> {
+        let mut limits = token.limits().map(LimitName::as_str);
+        let (Some(name), None) = (limits.next(), limits.next()) else { return None };
+        let cell = self.get(&cache_key(name, token.key()), Instant::now())?;
+        // What is cached under a name may be a limit with another one.
+        let is_of_it = matches!(cell.targets(), [target] if target.name() == name);
+        is_of_it.then_some(cell)
     }
 
     fn get(&self, key: &CacheKey, now: Instant) -> Option<Arc<Cell>> {

@@ -55,6 +55,7 @@ impl Opened {
             options.remembers_denials = Some(config.deny_cache == Switch::On);
             options.leases = Some(config.leases);
             options.acknowledged = config.replicas;
+            options.retries_unknown = Some(config.retry_unknown == Switch::On);
             options.falls_back = Some(config.on_store_failure == OnStoreFailure::Local);
             Limiter::builder(store.clone(), limit.clone())
                 .options(options)

@@ -23,6 +23,8 @@ pub(super) struct Resolved {
     pub(super) parts: Box<[Part]>,
     /// Set if every key is counted, with the same numbers.
     pub(super) plain: Option<Arc<Prepared>>,
+    /// Whether a limit that is in force counts units in flight, so that who takes of it has to hold.
+    pub(super) has_permits: bool,
     pub(super) joint: Joint,
     pub(super) format: FieldFormat,
     /// The settings for HTTP requests and responses.
@@ -64,6 +66,9 @@ impl Resolved {
             http: Arc::clone(&generation.http),
             ..Self::default()
         };
+        resolved.has_permits = resolved.parts.iter().filter_map(Part::in_force).any(|known| {
+            known.opened.limiters().iter().any(|limiter| limiter.limit().has_permits())
+        });
         if resolved.parts.iter().all(Part::is_plain) {
             resolved.plain = resolved.with_own_numbers().and_then(Result::ok);
         }

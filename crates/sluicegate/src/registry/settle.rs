@@ -11,8 +11,8 @@ use crate::usage::Usage;
 
 impl Registry {
     /// Settles what a request holds, like [`Gate::settle`], whatever gate it was asked at: the token
-    /// names the limits. That takes limits that the registry knows by name, and not those of
-    /// [`Registry::keyed`] or of other gates that have their numbers from code.
+    /// names the limits. That takes limits that the registry knows by name. One of [`Registry::keyed`] is
+    /// known as long as its gate is cached, under the name of the limit and the key that was charged.
     ///
     /// ```
     /// use sluicegate::{Ask, Config, Registry, RequestErrorKind, Span, Usage};
@@ -84,6 +84,9 @@ impl Registry {
 
     /// The gate of a token's limits, if they are there.
     fn gate_of(&self, token: &HoldToken) -> Result<Gate, Error> {
+        if let Some(cell) = self.shared.keyed.cell(token) {
+            return Ok(Gate::new(Arc::clone(&self.shared), cell));
+        }
         let current = self.shared.current();
         if let Some(gone) = token.limits().find(|name| current.entry(name.as_str()).is_none()) {
             return Err(self.shared.gone(gone.as_str()));

@@ -30,6 +30,22 @@ fn a_spec_in_the_attribute_needs_no_configuration() {
     assert_eq!(admitted(5, || nameless(&setup.limits)), 1);
 }
 
+#[limit("gcra 1/min", ban = "2/min for 15min", registry = limits)]
+fn guarded(limits: &Registry) -> Result<(), Denied> {
+    Ok(())
+}
+
+#[test]
+fn an_attribute_bans_whoever_is_denied_too_often() {
+    let setup = Setup::empty();
+    assert_eq!(admitted(5, || guarded(&setup.limits)), 1);
+    setup.pass(15 * 60 - 1);
+    let denied = guarded(&setup.limits).unwrap_err().to_string();
+    assert!(denied.ends_with("has banned the key: retry in 1 s"), "{denied}");
+    setup.pass(1);
+    assert_eq!(admitted(5, || guarded(&setup.limits)), 1);
+}
+
 /// Seed 0.6: one attribute for every algorithm.
 #[test]
 fn every_algorithm_can_stand_in_the_attribute() {

@@ -12,6 +12,7 @@
 mod bodies;
 mod costs;
 mod fallbacks;
+mod holding;
 mod inline;
 mod keys;
 #[cfg(feature = "redis")]

@@ -132,7 +132,7 @@ fn spoil(limit: &Limit, value: &[u8], fault: Fault, now: u64, letter: &Letter) -
     for (index, (member, held)) in limit.members().iter().zip(held(limit, value)).enumerate() {
         let mut leased = match held {
             Some(Held::Leased(leased)) => *leased,
-            Some(Held::State(state)) => Leased { state, slots: Vec::new() },
+            Some(Held::State(state)) => Leased { state, slots: Vec::new(), bound: None },
             _ => continue,
         };
         match fault {

@@ -216,13 +216,15 @@ fn a_token_of_a_limit_that_is_gone_is_a_typed_error() {
 }
 
 #[test]
-fn a_keyed_limit_is_settled_by_its_gate() {
+fn a_keyed_limit_is_settled_by_its_gate_and_while_that_is_cached_by_the_registry() {
     let registry = Registry::builder(store().0).build();
     let gate = || {
         registry.keyed("plan", "acme", || sluicegate::limit("plan", ["fixed_window 9/h"])).unwrap()
     };
     let token = hold(&gate(), Ask::new("acme").cost(5));
-    let error = registry.settle_now(&token, Usage::nothing()).unwrap_err();
+    let other = hold(&gate(), Ask::new("other").cost(5));
+    let error = registry.settle_now(&other, Usage::nothing()).unwrap_err();
     assert_eq!(error.as_request().unwrap().kind(), RequestErrorKind::UnknownLimit);
-    assert_eq!(gate().settle_now(&token, Usage::nothing()).unwrap().remaining(), Some(9));
+    assert_eq!(gate().settle_now(&other, Usage::nothing()).unwrap().remaining(), Some(9));
+    assert_eq!(registry.settle_now(&token, Usage::nothing()).unwrap().remaining(), Some(9));
 }

@@ -40,8 +40,12 @@ impl Checker<'_> {
             self.report(
                 node.position,
                 parent,
-                "this limit can't be leased: every policy has to be a token_bucket, gcra, leaky_bucket \
-                 or fixed_window, neither `shadow` nor `charge_denied`. Remove the leases, or the policy",
+                if limit.has_bans() {
+                    "this limit can't be leased, since it bans keys: remove the leases, or the `ban`"
+                } else {
+                    "this limit can't be leased: every policy has to be a token_bucket, gcra, leaky_bucket \
+                     or fixed_window, neither `shadow` nor `charge_denied`. Remove the leases, or the policy"
+                },
             );
         }
         can

@@ -64,8 +64,9 @@ impl Checker<'_> {
         parent: &str,
         around: Around<'_>,
     ) -> Option<LimitConfig> {
-        const FIELDS: [&str; 12] = [
+        const FIELDS: [&str; 14] = [
             "policies",
+            "ban",
             "enabled",
             "key",
             "missing_key",
@@ -76,6 +77,7 @@ impl Checker<'_> {
             "deadline",
             "deny_cache",
             "leases",
+            "retry_unknown",
             "replicas",
         ];
         if matches!(node.value, Value::Null) {
@@ -117,6 +119,7 @@ impl Checker<'_> {
         });
         let deadline = given("deadline").map(|(node, path)| self.deadline(node, &path));
         let deny_cache = given("deny_cache").map(|(node, path)| self.switch(node, &path));
+        let retry_unknown = given("retry_unknown").map(|(node, path)| self.switch(node, &path));
         let mut leases = given("leases").map(|(node, path)| self.leases(node, &path));
         let replicas = given("replicas").map(|(node, path)| {
             let deadline = deadline.unwrap_or(Some(Config::DEADLINE));
@@ -132,6 +135,13 @@ impl Checker<'_> {
                 }
                 None
             }
+        };
+        let limit = match (given("ban"), limit) {
+            (Some((node, path)), limit) => {
+                let ban = self.ban(node, &path, limit.as_ref());
+                ban.zip(limit).map(|(ban, limit)| limit.banning(ban))
+            }
+            (None, limit) => limit,
         };
         if let (Some((node, path)), Some(limit), Some(Some(asked))) =
             (given("leases"), &limit, leases)
@@ -163,6 +173,7 @@ impl Checker<'_> {
             on_store_failure: on_store_failure.unwrap_or_default_if_absent()?,
             deadline: Some(deadline.unwrap_or(Some(Config::DEADLINE))?),
             deny_cache: deny_cache.unwrap_or(Some(Switch::Off))?,
+            retry_unknown: retry_unknown.unwrap_or(Some(Switch::Off))?,
             leases: leases.unwrap_or(Some(LeaseOptions::NONE))?,
             replicas: replicas.map_or(Some(None), |checked| checked.map(Some))?,
         };

@@ -93,8 +93,10 @@ impl<L: OpenedLimit> FallbackLimit<L> {
             Err(Error::Store(error)) => self.decide_here(local, request, error),
             Ok(decision) => {
                 self.shared.heard(|| self.opened.nodes(&request), &decision);
-                if request.action() == Action::Decide(Operation::Reset) {
-                    self.forget(local, &request);
+                match request.action() {
+                    Action::Decide(Operation::Reset) => self.forget(local, &request),
+                    Action::Decide(Operation::LiftBan) => self.repeat(local, &request),
+                    _ => {}
                 }
                 Ok(decision)
             }
@@ -214,8 +216,9 @@ impl<L: OpenedLimit> FallbackLimit<L> {
                 also(&error, "as many keys as can be owe it something, so none is added").into()
             );
         }
-        // What is held here nobody could settle with the store.
-        let decision = shares.whole().decide(request.without_receipt().without_hold())?;
+        // What is held here nobody could settle with the store, and an id would be unknown to it.
+        let here = request.without_receipt().without_hold().without_once();
+        let decision = shares.whole().decide(here)?;
         if takes {
             for (part, (name, subject)) in self.subjects(&request).enumerate() {
                 let (units, until) = local::admitted(part, &request, &decision);
@@ -256,6 +259,12 @@ impl<L: OpenedLimit> FallbackLimit<L> {
         for (name, subject) in self.subjects(request) {
             shared.debts.forget(shared.debts.subject(name.as_str(), subject), now);
         }
+        self.repeat(local, request);
+    }
+
+    /// Does here what the store has done.
+    fn repeat(&self, local: &Local, request: &Request<'_>) {
+        let shared = &self.shared;
         if let Some(shares) = shared.processes().and_then(|number| local.shares(number)) {
             // It is the request that the store has answered, so it is valid here as well.
             let _ = shares.whole().decide(*request);

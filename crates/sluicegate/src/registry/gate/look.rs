@@ -10,6 +10,7 @@ use super::super::resolved::{Part, Resolved};
 use super::{Gate, MissingKey, RequestKeys, fields};
 use crate::ask::Ask;
 use crate::config::{HttpConfig, LimitConfig};
+use crate::permit::{Keeper, Permit, Terms};
 
 /// The limits of a gate in one configuration, so that keys and answers go by the same. Don't keep
 /// it across an await.
@@ -53,6 +54,21 @@ impl Look<'_> {
         let known = self.resolved.parts.iter().filter_map(Part::known);
         let members = known.flat_map(|known| known.opened.config.limit.members());
         members.map(|member| member.name().as_str()).collect()
+    }
+
+    /// Whether who takes of these limits has to hold what it takes.
+    pub(crate) fn has_permits(&self) -> bool {
+        self.resolved.has_permits
+    }
+
+    /// The permit and its response fields, if the store can answer immediately.
+    pub(crate) fn permit_at_once(
+        &self,
+        ask: &Ask<'_>,
+        terms: Terms,
+    ) -> Option<Result<(Permit, Option<LimitFields>), Error>> {
+        let keeper: Arc<dyn Keeper> = Arc::new(self.gate.clone());
+        self.gate.permit_at_once(&self.resolved, &keeper, ask, terms, fields)
     }
 
     /// The answer and its response fields, if the store can answer immediately.

@@ -81,6 +81,26 @@ impl Gate {
         self.ask_now(Operation::Reset, &ask.into())
     }
 
+    /// [`Gate::ban`] without waiting.
+    ///
+    /// # Errors
+    /// Like [`Gate::ban`] and [`Gate::charge_now`].
+    pub fn ban_now<'a>(
+        &self,
+        ask: impl Into<Ask<'a>>,
+        lasts: impl Into<Span>,
+    ) -> Result<Decision, Error> {
+        self.ask_now(Operation::Ban { lasts: lasts.into() }, &ask.into())
+    }
+
+    /// [`Gate::lift_ban`] without waiting.
+    ///
+    /// # Errors
+    /// Like [`Gate::ban_now`].
+    pub fn lift_ban_now<'a>(&self, ask: impl Into<Ask<'a>>) -> Result<Decision, Error> {
+        self.ask_now(Operation::LiftBan, &ask.into())
+    }
+
     #[inline]
     fn ask_now(&self, operation: Operation, ask: &Ask<'_>) -> Result<Decision, Error> {
         self.ask_at_once(operation, ask)

@@ -114,13 +114,26 @@ impl Gate {
         usage: &Usage<'_>,
         knows: impl Fn(Option<&str>, &str) -> bool,
     ) -> Result<Decision, Error> {
-        let resolved = self.resolved();
-        let charged = resolved.charged(&self.shared, &self.cell, token)?;
-        let units = usage.units(charged.limiter.limit(), |limit, policy| {
-            resolved.has_policy(limit, policy) || knows(limit, policy)
-        })?;
-        let request = settlement(token, &charged.subjects, &units).at(usage.time());
-        let answer = charged.limiter.go_by_record_at_once(request);
+        let answer = self.settle_at_once_unless(token, usage, knows);
         answer.unwrap_or_else(|| Err(would_block(format_args!("`{}`", self.name()))))
+    }
+
+    /// The same if the store can answer immediately; `None` otherwise, and then nothing was asked.
+    pub(crate) fn settle_at_once_unless(
+        &self,
+        token: &HoldToken,
+        usage: &Usage<'_>,
+        knows: impl Fn(Option<&str>, &str) -> bool,
+    ) -> Option<Result<Decision, Error>> {
+        let settle = || {
+            let resolved = self.resolved();
+            let charged = resolved.charged(&self.shared, &self.cell, token)?;
+            let units = usage.units(charged.limiter.limit(), |limit, policy| {
+                resolved.has_policy(limit, policy) || knows(limit, policy)
+            })?;
+            let request = settlement(token, &charged.subjects, &units).at(usage.time());
+            charged.limiter.go_by_record_at_once(request).transpose()
+        };
+        settle().transpose()
     }
 }

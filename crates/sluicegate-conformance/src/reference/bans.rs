@@ -1,0 +1,185 @@
+//! Bans, from the list of the denials that count.
+
+use std::collections::HashMap;
+
+use sluicegate_core::Ban;
+
+use super::once::Repeat;
+use super::{Answer, Clock, Model, Operation, Retry, Seat};
+
+/// By key.
+pub(super) type Bans = HashMap<Vec<u8>, Denials>;
+
+/// What was denied to one key, and how it was banned.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Denials {
+    /// When the last denial was counted, or the last ban began.
+    stamp: u64,
+    /// When those were that count together.
+    times: Vec<u64>,
+    last_ban: Option<LastBan>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct LastBan {
+    ends: u64,
+    /// How long the last one lasted that was not by hand.
+    length: Option<u64>,
+}
+
+/// A ban, as an answer names it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Banned {
+    /// When it ends, from the time of judgement.
+    pub ends_in_us: u64,
+    /// Whether it begins with this answer.
+    pub begins: bool,
+}
+
+impl Denials {
+    fn rest(&self, now: u64) -> Option<u64> {
+        self.last_ban.filter(|last| last.ends > now).map(|last| last.ends - now)
+    }
+
+    /// The length of the last ban, if a quiet time has not passed since.
+    fn remembered(&self, ban: &Ban, now: u64) -> Option<u64> {
+        let last = self.last_ban?;
+        if now < last.ends + ban.up_to().as_micros() { last.length } else { None }
+    }
+
+    fn deny(&mut self, ban: &Ban, now: u64) -> Option<Banned> {
+        let is_over = |first: &u64| now >= first + ban.after().period().as_micros();
+        if self.times.first().is_some_and(is_over) {
+            self.times.clear();
+        }
+        self.times.push(now);
+        self.stamp = self.stamp.max(now);
+        if (self.times.len() as u64) < ban.after().count() {
+            return None;
+        }
+        let length = match self.remembered(ban, now) {
+            Some(before) if ban.is_doubling() => (2 * before).min(ban.up_to().as_micros()),
+            _ => ban.lasts().as_micros(),
+        };
+        self.times.clear();
+        self.last_ban = Some(LastBan { ends: now + length, length: Some(length) });
+        Some(Banned { ends_in_us: length, begins: true })
+    }
+
+    fn ban_by_hand(&mut self, ban: &Ban, now: u64, lasts: u64) -> Banned {
+        let length = self.remembered(ban, now).filter(|_| ban.is_doubling());
+        self.stamp = self.stamp.max(now);
+        self.times.clear();
+        self.last_ban = Some(LastBan { ends: now + lasts, length });
+        Banned { ends_in_us: lasts, begins: true }
+    }
+
+    fn restamp(&mut self, ban: &Ban, now: u64) {
+        self.stamp = now;
+        self.times.iter_mut().for_each(|time| *time = (*time).min(now));
+        if let Some(last) = &mut self.last_ban {
+            last.ends = last.ends.min(now + ban.up_to().as_micros());
+        }
+    }
+}
+
+impl Model {
+    /// The same limit, which bans keys that are denied too often.
+    #[must_use]
+    pub fn banning(self, ban: Option<Ban>) -> Self {
+        Self { ban, ..self }
+    }
+
+    /// When a key's denials stop to count together, or its ban ends, or its bans are forgotten.
+    #[must_use]
+    pub fn ban_edges(&self, key: &[u8]) -> Vec<u64> {
+        let Some((ban, denials)) = self.ban.as_ref().zip(self.bans.get(key)) else {
+            return Vec::new();
+        };
+        let count = denials.times.first().map(|first| first + ban.after().period().as_micros());
+        let end = denials.last_ban.map(|last| last.ends);
+        let quiet = end.map(|end| end + ban.up_to().as_micros());
+        [count, end, quiet].into_iter().flatten().collect()
+    }
+
+    /// A key's denials at `now`, and whether they had to be restamped.
+    pub(super) fn denials(&self, now: u64, key: &[u8]) -> (Denials, bool) {
+        let mut denials = self.bans.get(key).cloned().unwrap_or_default();
+        let is_ahead = match self.clock {
+            Clock::Own { max_clock_back_us } => denials.stamp > now + max_clock_back_us,
+            Clock::Injected => false,
+        };
+        if let Some(ban) = self.ban.as_ref().filter(|_| is_ahead) {
+            denials.restamp(ban, now);
+        }
+        (denials, is_ahead)
+    }
+
+    /// The answer to a request that the key's ban refuses.
+    pub(super) fn refused_by_ban(
+        &mut self,
+        now: u64,
+        key: &[u8],
+        operation: &Operation,
+    ) -> Option<Answer> {
+        use Operation::{Check, Peek, Reserve, TakeUpTo};
+        self.ban?;
+        let mut policies = self.policies.iter().enumerate();
+        let asks =
+            policies.any(|(index, it)| operation.units_for(index, it.policy.cost().get()) > 0);
+        if !asks
+            || !matches!(operation, Check { .. } | Peek { .. } | Reserve { .. } | TakeUpTo { .. })
+        {
+            return None;
+        }
+        let (denials, restamped) = self.denials(now, key);
+        let rest = denials.rest(now)?;
+        if restamped && !matches!(operation, Peek { .. }) {
+            self.bans.insert(key.to_vec(), denials);
+        }
+        Some(Answer {
+            allowed: false,
+            binding: None,
+            wait_us: 0,
+            retry: Retry::After(rest),
+            granted: Some(0),
+            lease: None,
+            holds: false,
+            queued: None,
+            repeat: Repeat::No,
+            ban: Some(Banned { ends_in_us: rest, begins: false }),
+            restamped,
+            policies: Vec::new(),
+        })
+    }
+
+    /// What an operation makes of a key's denials, the policies having been asked; and the ban that begins.
+    pub(super) fn count_denial(
+        &self,
+        (now, key): (u64, &[u8]),
+        operation: &Operation,
+        allowed: bool,
+        seats: &[Seat<'_>],
+    ) -> (Option<Denials>, Option<Banned>, bool) {
+        let Some(ban) = &self.ban else { return (None, None, false) };
+        let (mut denials, restamped) = self.denials(now, key);
+        let refused = seats.iter().any(|seat| !seat.is_shadow() && !seat.verdict.admitted());
+        let banned = match operation {
+            Operation::Reset | Operation::LiftBan => {
+                return (
+                    Some(Denials::default()),
+                    None,
+                    restamped && *operation == Operation::LiftBan,
+                );
+            }
+            Operation::Ban { lasts_us } => Some(denials.ban_by_hand(ban, now, *lasts_us)),
+            Operation::Check { .. } | Operation::Reserve { .. } | Operation::TakeUpTo { .. }
+                if !allowed && refused =>
+            {
+                denials.deny(ban, now)
+            }
+            _ => None,
+        };
+        (Some(denials), banned, restamped)
+    }
+}

@@ -1,0 +1,78 @@
+//! Requests with an id, and what is known of them.
+
+use std::collections::HashMap;
+
+use sluicegate_core::{Hold, Once, RequestId, Span};
+
+use super::{Answer, Model, Named, Operation, Refusal};
+
+/// What is known, by key and id.
+pub(super) type Known = HashMap<(Vec<u8>, RequestId), Remembered>;
+
+/// What is known of one request, which was allowed.
+#[derive(Clone, Debug)]
+pub(super) struct Remembered {
+    until: u64,
+    asked: Asked,
+    answer: Answer,
+    policies: Vec<Named>,
+}
+
+/// What a request asks: the operation, of each policy so many units, and for how long they are held.
+#[derive(Clone, Debug, Eq, PartialEq)]
+struct Asked(std::mem::Discriminant<Operation>, Vec<(String, u64)>, Option<Span>);
+
+/// Whether an answer is one that was given before.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Repeat {
+    /// It is not.
+    No,
+    /// It is, by the numbers that the policies have.
+    Same,
+    /// It is, and the policies have other numbers now: what it says of them may be by either.
+    Renumbered,
+}
+
+impl Model {
+    /// [`Model::apply`] or [`Model::apply_holding`], for a request with an id.
+    ///
+    /// # Errors
+    /// Those of these, and for an id that was given to a request which asked something else.
+    pub fn apply_once(
+        &mut self,
+        now_us: u64,
+        key: &[u8],
+        operation: &Operation,
+        hold: Option<&Hold>,
+        once: Once,
+    ) -> Result<Answer, Refusal> {
+        if hold.is_none() && self.needs_hold(operation) {
+            return Err(Refusal::NeedsHold);
+        }
+        let units = self.policies.iter().enumerate().map(|(index, named)| {
+            (named.name.clone(), operation.units_for(index, named.policy.cost().get()))
+        });
+        let asked = Asked(
+            std::mem::discriminant(operation),
+            units.filter(|(_, units)| *units > 0).collect(),
+            hold.map(|hold| hold.lasts),
+        );
+        let place = (key.to_vec(), once.id);
+        if let Some(known) = self.known.get(&place).filter(|known| known.until > now_us) {
+            if known.asked != asked {
+                return Err(Refusal::AsksOtherwise);
+            }
+            let is_same = known.policies == self.policies;
+            let repeat = if is_same { Repeat::Same } else { Repeat::Renumbered };
+            return Ok(Answer { repeat, ..known.answer.clone() });
+        }
+        let answer = self.decide(now_us, key, operation, None, hold, None)?;
+        if answer.allowed {
+            let until = now_us + once.lasts.as_micros();
+            let policies = self.policies.clone();
+            let known = Remembered { until, asked, answer: answer.clone(), policies };
+            self.known.insert(place, known);
+        }
+        Ok(answer)
+    }
+}

@@ -1,0 +1,30 @@
+//! Bans at random.
+
+use sluicegate_core::{Ban, Rate, Span};
+
+use super::Dice;
+use crate::reference::Model;
+
+/// A ban of any numbers, soon and not for long in most.
+#[must_use]
+#[expect(clippy::expect_used, reason = "a test that builds a bad ban has to hear of it")]
+pub fn random_ban(dice: &mut Dice) -> Ban {
+    let span = |micros| Span::from_micros(micros).expect("a span below 2^53");
+    let lengths = [1_000_000, 7_000_001, 60_000_000, 3_600_000_000];
+    let denials = dice.pick(&[1, 1, 2, 2, 3]);
+    let after = Rate::new(denials, span(dice.pick(&lengths))).expect("a rate above 0");
+    let lasts = dice.pick(&lengths);
+    let ban = Ban::new(after, span(lasts)).expect("a ban in range");
+    let ban = if dice.one_in(2) { ban } else { ban.doubling() };
+    let up_to = lasts * dice.pick(&[1, 2, 3, 8, 24]);
+    ban.with_up_to(span(up_to)).expect("a ban in range")
+}
+
+/// When something ends about a ban that a model knows, or just before or after; now and then.
+pub(super) fn edge(dice: &mut Dice, model: &Model) -> Option<u64> {
+    let edges = model.ban_edges(b"a");
+    if edges.is_empty() || !dice.one_in(8) {
+        return None;
+    }
+    Some(dice.pick(&edges) + dice.below(3) - 1)
+}

@@ -1,0 +1,84 @@
+//! Requests with an id, and those that come again, at random.
+
+use sluicegate_core::{Hold, Once, RequestId, Span};
+
+use super::Dice;
+use crate::reference::{Answer, Operation, Refusal};
+
+/// Who gave a request an id.
+#[derive(Default)]
+pub(super) struct Askers(Vec<Asker>);
+
+/// One request with an id.
+#[derive(Clone)]
+struct Asker {
+    key: Vec<u8>,
+    operation: Operation,
+    lasts: Option<Span>,
+    once: Once,
+    until: u64,
+}
+
+/// What somebody asks, now or again.
+pub(super) struct Ask {
+    pub(super) key: Vec<u8>,
+    pub(super) operation: Operation,
+    pub(super) hold: Option<Hold>,
+    pub(super) once: Option<Once>,
+}
+
+impl Askers {
+    /// When what is known by an id ends, or just before; now and then.
+    pub(super) fn end(&self, dice: &mut Dice) -> Option<u64> {
+        if self.0.is_empty() || !dice.one_in(12) {
+            return None;
+        }
+        let asker = &self.0[dice.below_len(self.0.len())];
+        Some(asker.until - dice.below(2))
+    }
+
+    /// Gives a request an id if it can have one, or has an earlier one come again in its place: most
+    /// often as it was. What it holds lasts no longer than the longest.
+    pub(super) fn ask(&self, dice: &mut Dice, mut ask: Ask, longest: Option<Span>) -> Ask {
+        use Operation::{Charge, Check, TakeUpTo};
+        let can_have = matches!(ask.operation, Check { .. } | Charge { .. } | TakeUpTo { .. });
+        if !can_have || !dice.one_in(3) {
+            return ask;
+        }
+        if self.0.is_empty() || dice.one_in(2) {
+            // Of so few that some are given twice.
+            let id = RequestId::from_bytes([u8::try_from(dice.below(40)).unwrap_or(0); 16]);
+            ask.once = Some(Once { id, lasts: random_life(dice) });
+            return ask;
+        }
+        let late = self.0.len() - 1 - dice.below_len(self.0.len().min(4));
+        let Asker { key, operation, lasts, once, .. } = self.0[late].clone();
+        let once = Some(Once { lasts: random_life(dice), ..once });
+        if dice.one_in(6) {
+            return Ask { key, once, ..ask };
+        }
+        let (one, two) = (dice.next(), dice.next());
+        let bytes = (u128::from(one) << 64 | u128::from(two)).to_be_bytes();
+        let id = sluicegate_core::HoldId::from_bytes(bytes);
+        let longest = longest.unwrap_or(Hold::MAX_LASTS);
+        let hold = lasts.map(|lasts| Hold { id, lasts: lasts.min(longest) });
+        Ask { key, operation, hold, once }
+    }
+
+    pub(super) fn learn(&mut self, now_us: u64, ask: &Ask, answer: &Result<Answer, Refusal>) {
+        let Some(once) = ask.once else { return };
+        if answer.is_ok() {
+            self.0.push(Asker {
+                key: ask.key.clone(),
+                operation: ask.operation.clone(),
+                lasts: ask.hold.map(|hold| hold.lasts),
+                once,
+                until: now_us + once.lasts.as_micros(),
+            });
+        }
+    }
+}
+
+fn random_life(dice: &mut Dice) -> Span {
+    dice.pick(&[Once::MIN_LASTS, Span::MINUTE, Span::MINUTE, Span::HOUR, Once::MAX_LASTS])
+}

@@ -1,0 +1,248 @@
+//! Bans: a subject that is denied too often is refused for a time.
+
+pub(crate) mod state;
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::error::PolicyError;
+use crate::number::MAX_EXACT;
+use crate::rate::Rate;
+use crate::time::Span;
+
+pub use state::BanState;
+
+/// When a limit bans a subject, and for how long.
+///
+/// After so many denials by the limit's own policies within a time, counted from the first of them, the
+/// subject is refused until the ban ends. With `doubling` each ban lasts twice as long as the one before,
+/// until a quiet time of `up_to` has passed since the last one ended; none lasts longer than `up_to`.
+///
+/// Parses from and prints as text such as `5/min for 15min doubling up to 1d`. What may be left out: `doubling`, and
+/// `up to`, which is 24 h, or as long as the first ban if that is longer.
+///
+/// ```
+/// use sluicegate_core::{Ban, Span};
+///
+/// let ban: Ban = "5/1min for 15min doubling".parse()?;
+/// assert_eq!((ban.after().count(), ban.lasts()), (5, "15min".parse()?));
+/// assert!(ban.is_doubling());
+/// assert_eq!(ban.up_to(), Span::DAY);
+/// assert_eq!(ban.to_string(), "5/min for 15min doubling up to 1d");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct Ban {
+    after: Rate,
+    lasts: Span,
+    is_doubling: bool,
+    up_to: Span,
+}
+
+impl Ban {
+    /// The shortest time within which denials are counted, and the shortest ban.
+    pub const SHORTEST: Span = Span::SECOND;
+    /// The longest of both.
+    pub const LONGEST: Span = match Span::from_micros(30 * Span::DAY.as_micros()) {
+        Ok(span) => span,
+        Err(_) => Span::DAY,
+    };
+    /// The most denials before a ban.
+    pub const MOST_DENIALS: u64 = 1_000_000;
+    const UP_TO: Span = Span::DAY;
+
+    /// A ban for `lasts` after so many denials as `after` says, within its period: `5/min` is five within a
+    /// minute.
+    ///
+    /// # Errors
+    /// If `after` is not from 1 to 1,000,000, or its period or `lasts` not from a second to 30 days.
+    pub fn new(after: Rate, lasts: Span) -> Result<Self, PolicyError> {
+        let denials = after.count();
+        if !(1..=Self::MOST_DENIALS).contains(&denials) {
+            let most = Self::MOST_DENIALS;
+            let problem = format!("is {denials} denials, but must be from 1 to {most}");
+            return Err(PolicyError::new("after", problem));
+        }
+        in_range("after", after.period())?;
+        in_range("for", lasts)?;
+        Ok(Self { after, lasts, is_doubling: false, up_to: Self::UP_TO.max(lasts) })
+    }
+
+    /// The same with each ban twice as long as the one before.
+    #[must_use]
+    pub const fn doubling(mut self) -> Self {
+        self.is_doubling = true;
+        self
+    }
+
+    /// The same with bans of at most `up_to`.
+    ///
+    /// # Errors
+    /// If `up_to` is shorter than the first ban, or longer than 30 days.
+    pub fn with_up_to(self, up_to: Span) -> Result<Self, PolicyError> {
+        in_range("up_to", up_to)?;
+        if up_to < self.lasts {
+            let lasts = self.lasts;
+            let problem =
+                format!("is {up_to}, shorter than the first ban, {lasts}: make it at least that");
+            return Err(PolicyError::new("up_to", problem));
+        }
+        Ok(Self { up_to, ..self })
+    }
+
+    /// After how many denials, within which time.
+    #[must_use]
+    pub const fn after(&self) -> Rate {
+        self.after
+    }
+
+    /// How long the first ban lasts.
+    #[must_use]
+    pub const fn lasts(&self) -> Span {
+        self.lasts
+    }
+
+    /// Whether each ban lasts twice as long as the one before.
+    #[must_use]
+    pub const fn is_doubling(&self) -> bool {
+        self.is_doubling
+    }
+
+    /// The longest ban, and the quiet time after which the doubling is forgotten.
+    #[must_use]
+    pub const fn up_to(&self) -> Span {
+        self.up_to
+    }
+}
+
+fn in_range(parameter: &'static str, span: Span) -> Result<(), PolicyError> {
+    let (shortest, longest) = (Ban::SHORTEST, Ban::LONGEST);
+    if (shortest..=longest).contains(&span) {
+        return Ok(());
+    }
+    Err(PolicyError::new(parameter, format!("is {span}, but must be from {shortest} to {longest}")))
+}
+
+impl fmt::Display for Ban {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { after, lasts, is_doubling, up_to } = self;
+        let doubling = if *is_doubling { " doubling" } else { "" };
+        write!(f, "{after} for {lasts}{doubling} up to {up_to}")
+    }
+}
+
+impl FromStr for Ban {
+    type Err = PolicyError;
+
+    fn from_str(text: &str) -> Result<Self, PolicyError> {
+        let wrong = |what: &str| {
+            let shown: String = text.chars().take(60).collect();
+            let problem = format!(
+                "`{}` {what}: write it like `5/1min for 15min doubling up to 24h`",
+                shown.escape_debug()
+            );
+            PolicyError::new("ban", problem)
+        };
+        let span = |parameter: &'static str, word: &str| {
+            word.parse::<Span>().map_err(|error| PolicyError::new(parameter, error.to_string()))
+        };
+        let mut words = text.split_whitespace();
+        let after = words.next().ok_or_else(|| wrong("says nothing"))?;
+        let after: Rate = after.parse().map_err(|error: PolicyError| {
+            let problem = error.to_string();
+            PolicyError::new("after", problem)
+        })?;
+        if words.next() != Some("for") {
+            return Err(wrong("doesn't say for how long"));
+        }
+        let lasts = words.next().ok_or_else(|| wrong("doesn't say for how long"))?;
+        let mut ban = Self::new(after, span("for", lasts)?)?;
+        let mut up_to = None;
+        while let Some(word) = words.next() {
+            match word {
+                "doubling" if !ban.is_doubling => ban = ban.doubling(),
+                "up" | "up_to" if up_to.is_none() => {
+                    if word == "up" && words.next() != Some("to") {
+                        return Err(wrong("has `up` without `to`"));
+                    }
+                    let most = words.next().ok_or_else(|| wrong("doesn't say up to what"))?;
+                    up_to = Some(span("up_to", most)?);
+                }
+                _ => {
+                    let word: String = word.chars().take(30).collect();
+                    let word = word.escape_debug();
+                    return Err(wrong(&format!("has a word too many, `{word}`")));
+                }
+            }
+        }
+        up_to.map_or(Ok(ban), |up_to| ban.with_up_to(up_to))
+    }
+}
+
+// Twice the longest ban, and the time it is added to, are far below what a number holds.
+const _: () = assert!(2 * Ban::LONGEST.as_micros() < MAX_EXACT / 1_000);
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn what_is_left_out_has_a_default() {
+        let ban: Ban = "5/1min for 15min".parse().unwrap();
+        assert_eq!((ban.is_doubling(), ban.up_to()), (false, Span::DAY));
+        let ban: Ban = "1/s for 2d".parse().unwrap();
+        assert_eq!(ban.up_to(), "2d".parse().unwrap());
+        let ban: Ban = "5/min for 1min up_to 2min doubling".parse().unwrap();
+        assert_eq!(ban.to_string(), "5/min for 1min doubling up to 2min");
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_ban_is_said() {
+        for (text, expected) in [
+            ("", "ban: `` says nothing: write it like `5/1min for 15min doubling up to 24h`"),
+            ("5/min", "doesn't say for how long"),
+            ("5/min 15min", "doesn't say for how long"),
+            ("0/min for 1min", "after: is 0 denials, but must be from 1 to 1000000"),
+            ("1000001/min for 1min", "after: is 1000001 denials"),
+            ("5/ms for 1min", "after: is 1ms, but must be from 1s to 30d"),
+            ("5/min for 1ms", "for: is 1ms, but must be from 1s to 30d"),
+            ("5/min for 31d", "for: is 31d, but must be from 1s to 30d"),
+            ("5/min for 15m", "for: `15m` is ambiguous"),
+            ("5/min for 1h up to 1min", "up_to: is 1min, shorter than the first ban, 1h"),
+            ("5/min for 1h up to 5w", "up_to: is 5w, but must be from 1s to 30d"),
+            ("5/min for 1h up 2h", "has `up` without `to`"),
+            ("5/min for 1h doubling doubling", "has a word too many, `doubling`"),
+            ("5/min for 1h later", "has a word too many, `later`"),
+        ] {
+            let error = text.parse::<Ban>().unwrap_err().to_string();
+            assert!(error.contains(expected), "{text}: {error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_ban_reads_back_from_its_text(
+            denials in 1..=Ban::MOST_DENIALS,
+            within in 1_000_000..=Ban::LONGEST.as_micros(),
+            lasts in 1_000_000..=Ban::LONGEST.as_micros(),
+            is_doubling: bool,
+            more in 0..1_000_u64,
+        ) {
+            let span = |micros| Span::from_micros(micros).unwrap();
+            let ban = Ban::new(Rate::new(denials, span(within)).unwrap(), span(lasts)).unwrap();
+            let ban = if is_doubling { ban.doubling() } else { ban };
+            let up_to = span(lasts.saturating_add(more).min(Ban::LONGEST.as_micros()));
+            let ban = ban.with_up_to(up_to).unwrap();
+            prop_assert_eq!(ban.to_string().parse(), Ok(ban));
+        }
+
+        #[test]
+        fn any_text_is_a_ban_or_an_error(text in "\\PC{0,40}|[0-9a-z/ ]{0,60}") {
+            if let Ok(ban) = text.parse::<Ban>() {
+                prop_assert_eq!(ban.to_string().parse(), Ok(ban));
+            }
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Which ban a decision is about.
+
+use smallvec::SmallVec;
+
+use super::{Decision, Notes};
+use crate::limit::Limit;
+use crate::name::LimitName;
+use crate::time::Span;
+
+/// A ban that refuses a request, or that its denial brought about.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub struct Banned {
+    /// Whose ban it is: the index in [`Limit::parts`] of a part with the subject that is banned.
+    pub part: usize,
+    /// When it ends, from the time of judgement.
+    pub ends_in: Span,
+    /// Whether it begins with this decision: then policies have refused. Else the ban alone has.
+    pub begins: bool,
+}
+
+impl Banned {
+    /// A ban that ends in so many µs. For stores.
+    #[must_use]
+    pub const fn new(part: usize, ends_in: u64, begins: bool) -> Self {
+        Self { part, ends_in: super::span(ends_in), begins }
+    }
+
+    /// The longer of two, the first of equals.
+    #[must_use]
+    pub(crate) fn longer(self, other: Self) -> Self {
+        if other.ends_in > self.ends_in { other } else { self }
+    }
+}
+
+impl Decision {
+    /// The ban that refuses the request, or that begins with its denial: of several the longest.
+    ///
+    /// Where a subject is banned no policy is asked: the decision lists none, and none binds.
+    ///
+    /// ```
+    /// # use sluicegate_core::{Ban, Book, Limit, Now, Request, step_with_books};
+    /// let ban: Ban = "1/min for 15min".parse()?;
+    /// let limit = Limit::new("login".parse()?, vec!["gcra 1/min".parse()?])?.banning(ban);
+    /// let (mut held, mut books) = ([None], [Book::default()]);
+    /// let mut check = || {
+    ///     let now = Now { micros: 0, max_clock_back: None };
+    ///     let request = Request::check(b"alice");
+    ///     step_with_books(&limit, &request, now, &mut held, &mut books).map(|step| step.decision)
+    /// };
+    /// assert!(check()?.is_allowed());
+    /// let denial = check()?;
+    /// assert!(denial.ban().is_some_and(|ban| ban.begins) && denial.binding().is_some());
+    /// let refused = check()?;
+    /// assert_eq!(refused.ban().map(|ban| (ban.ends_in, ban.begins)), Some((ban.lasts(), false)));
+    /// assert_eq!(refused.policies().len(), 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn ban(&self) -> Option<Banned> {
+        self.extras.as_ref()?.ban
+    }
+
+    /// The name of the limit whose ban it is.
+    #[must_use]
+    pub fn banned_by(&self) -> Option<&LimitName> {
+        self.limit.as_ref()?.parts().get(self.ban()?.part)
+    }
+
+    /// The decision on a request that a ban refuses. For stores.
+    pub fn banned(limit: &Limit, ban: Banned, restamped: bool) -> Self {
+        let retry = ban.ends_in.as_micros();
+        let mut decision = Self::new(limit.clone(), SmallVec::new(), false, 0, retry, None);
+        decision.notes = Notes { restamped, ..Notes::default() };
+        decision.extras.get_or_insert_default().ban = Some(ban);
+        decision
+    }
+
+    /// The same denial, which begins a ban: before that ends, nothing passes.
+    pub(crate) fn with_ban(mut self, ban: Banned) -> Self {
+        self.instant = self.instant.max(ban.ends_in.as_micros());
+        self.extras.get_or_insert_default().ban = Some(ban);
+        self
+    }
+
+    /// The decision on a ban by hand, or on who lifts one: of the subject as it is now. For stores.
+    pub(crate) fn of_ban(mut self, ban: Option<Banned>, forgotten: Option<bool>) -> Self {
+        if let Some(ban) = ban {
+            self.extras.get_or_insert_default().ban = Some(ban);
+        }
+        self.forgotten = forgotten;
+        self
+    }
+}

@@ -1,0 +1,159 @@
+//! Decisions as bytes, to be told again.
+//!
+//! | bytes | a decision, which is allowed |
+//! | --- | --- |
+//! | 8 | units granted |
+//! | 8 | when they were taken, µs since the epoch; 2^64 − 1 for none |
+//! | 1 | notes, as bits |
+//! | 1, 16 | whether it holds anything, and the id of the hold |
+//! | 49 | each policy: identity, what it said, units left, µs until fresh, amount, total, current, and the strategies that refused |
+
+use smallvec::SmallVec;
+
+use super::{Decision, Extras, NEVER, Notes, Numbers, Said};
+use crate::hold::{Hold, HoldId};
+use crate::kernel::ID_BYTES;
+use crate::limit::{Identity, Limit, Member};
+use crate::policy::Enforcement;
+use crate::request::Request;
+use crate::time::Timestamp;
+
+const HEAD_BYTES: usize = 8 + 8 + 1 + 1 + HoldId::BYTES;
+const POLICY_BYTES: usize = (ID_BYTES - 1) + 1 + 5 * 8 + 4;
+
+impl Decision {
+    /// The bytes of a decision about so many policies.
+    pub(crate) const fn kept_bytes(policies: usize) -> usize {
+        HEAD_BYTES + policies * POLICY_BYTES
+    }
+
+    /// The decision as bytes, if it is allowed.
+    pub(crate) fn keep(&self) -> Box<[u8]> {
+        let mut bytes = Vec::with_capacity(Self::kept_bytes(self.policies.len()));
+        bytes.extend_from_slice(&self.granted.to_be_bytes());
+        bytes.extend_from_slice(&self.instant.to_be_bytes());
+        let Notes { restamped, discarded, full } = self.notes;
+        bytes.push(u8::from(restamped) | u8::from(discarded) << 1 | u8::from(full) << 2);
+        let hold = self.hold();
+        bytes.push(u8::from(hold.is_some()));
+        bytes.extend_from_slice(&hold.map_or([0; HoldId::BYTES], |hold| hold.id.to_bytes()));
+        let members = self.limit.as_ref().map_or(&[][..], Limit::members);
+        for (numbers, member) in self.policies.iter().zip(members) {
+            let rule = member.policy().rule();
+            bytes.extend_from_slice(&member.identity().to_bytes());
+            bytes.push(numbers.said as u8);
+            let (units, micros) =
+                (rule.whole_units(numbers.remaining), rule.whole_micros(numbers.reset));
+            for number in [units, micros, numbers.amount, numbers.total, numbers.current] {
+                bytes.extend_from_slice(&number.to_be_bytes());
+            }
+            bytes.extend_from_slice(&numbers.violated.to_be_bytes());
+        }
+        bytes.into_boxed_slice()
+    }
+
+    /// The decision that was [kept](Decision::keep), as the answer to a request that asks the same again;
+    /// `None` if the bytes make no sense.
+    pub(crate) fn of_kept(limit: &Limit, request: &Request<'_>, bytes: &[u8]) -> Option<Self> {
+        let (head, policies) = bytes.split_at_checked(HEAD_BYTES)?;
+        let (granted, rest) = split_number(head)?;
+        let (instant, rest) = split_number(rest)?;
+        let (&[notes, holds], id) = rest.split_first_chunk()?;
+        let numbers = limit.members().iter().map(|member| numbers_of(member, policies));
+        let numbers: SmallVec<[Numbers; 3]> = numbers.collect();
+        let mut decision = Self::new(limit.clone(), numbers, true, granted, instant, None);
+        decision.notes =
+            Notes { restamped: notes & 1 != 0, discarded: notes & 2 != 0, full: notes & 4 != 0 };
+        if let Some(hold) = request.holds().filter(|_| holds == 1) {
+            let id = HoldId::from_bytes(id.try_into().ok()?);
+            decision = decision.with_hold(Hold { id, ..*hold });
+        }
+        Some(decision.again())
+    }
+
+    /// The decision on a request that was allowed before, of which no more is known than that, when, and of
+    /// one that took up to a number how many units: each policy says what it does of a fresh key. For stores.
+    pub fn of_known(
+        limit: &Limit,
+        request: &Request<'_>,
+        taken_at: Timestamp,
+        granted: Option<u64>,
+    ) -> Self {
+        let numbers = limit.members().iter().map(|member| numbers_of(member, &[])).collect();
+        let costs = |is_counted: fn(&Member) -> bool| {
+            let members = limit.members().iter().enumerate();
+            let counted = members.filter(move |(_, member)| is_counted(member));
+            counted.map(|(index, _)| request.cost_of(limit, index)).max().unwrap_or(0)
+        };
+        let enforced = costs(|member| member.policy().enforcement() == Enforcement::Enforced);
+        let cost = if enforced > 0 { enforced } else { costs(|_| true) };
+        let (granted, at) = (granted.unwrap_or(cost), taken_at.as_micros());
+        Self::new(limit.clone(), numbers, true, granted, at, None).again()
+    }
+
+    /// The same decision as the answer to a request that was asked again. For stores.
+    pub fn again(mut self) -> Self {
+        self.extras.get_or_insert_default().repeat = true;
+        self
+    }
+
+    /// The same decision as if it were the first one, for who never knew of an id. For layers that ask again.
+    pub fn without_repeat(mut self) -> Self {
+        if let Some(extras) = &mut self.extras {
+            extras.repeat = false;
+            if **extras == Extras::default() {
+                self.extras = None;
+            }
+        }
+        self
+    }
+
+    /// Whether the request had been asked before, under [its id](Request::once): this is what was
+    /// decided then, and nothing was charged now.
+    #[must_use]
+    pub fn is_repeat(&self) -> bool {
+        self.extras.as_ref().is_some_and(|extras| extras.repeat)
+    }
+}
+
+/// What was kept of a policy; of one that was not there, what a fresh one says.
+fn numbers_of(member: &Member, kept: &[u8]) -> Numbers {
+    let mut kept = kept.chunks_exact(POLICY_BYTES);
+    let rule = member.policy().rule();
+    let ticks_of = |units| if units == NEVER { NEVER } else { rule.ticks_of(units) };
+    let found = kept.find_map(|policy| {
+        let (identity, rest) = policy.split_first_chunk::<{ ID_BYTES - 1 }>()?;
+        (Identity::from_bytes(*identity) == member.identity()).then_some(rest)
+    });
+    let read = |kept: &[u8]| {
+        let (&said, rest) = kept.split_first()?;
+        let (units, rest) = split_number(rest)?;
+        let (micros, rest) = split_number(rest)?;
+        let (amount, rest) = split_number(rest)?;
+        let (total, rest) = split_number(rest)?;
+        let (current, rest) = split_number(rest)?;
+        Some(Numbers {
+            remaining: ticks_of(units),
+            reset: rule.ticks_of_micros(micros),
+            amount,
+            total,
+            current,
+            violated: u32::from_be_bytes(*rest.first_chunk()?),
+            said: if said == Said::Refuses as u8 { Said::Refuses } else { Said::Passes },
+        })
+    };
+    found.and_then(read).unwrap_or_else(|| Numbers {
+        remaining: ticks_of(rule.limit()),
+        reset: 0,
+        amount: 0,
+        total: 0,
+        current: 0,
+        violated: 0,
+        said: Said::Passes,
+    })
+}
+
+fn split_number(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let (number, rest) = bytes.split_first_chunk()?;
+    Some((u64::from_be_bytes(*number), rest))
+}

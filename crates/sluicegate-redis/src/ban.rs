@@ -1,0 +1,82 @@
+//! Bans: what a program says of them, and what is said to who is banned.
+//!
+//! A program of a limit with bans has [`BANS`] added to the number of its policies, and these bytes for each
+//! part before its id, its ticket, its hold, its place in line and its end (`lua/ban.lua`):
+//!
+//! | bytes | the ban of a part |
+//! | --- | --- |
+//! | 1 | flags |
+//! | 7 | after how many denials; 0 where it has none |
+//! | 7 | within how many µs |
+//! | 7 | for how many µs at first |
+//! | 7 | and at most |
+
+use sluicegate_core::{Ban, Banned, Decision, Error, Limit, Request};
+
+use crate::format::{Format, Item};
+use crate::program::put;
+use crate::reply::nonsense;
+use sluicegate_core::kernel::NUMBER_BYTES;
+use sluicegate_core::record::read_numbers;
+
+/// Added to the number of policies, of which there are 64 at most: what the parts' bans are follows.
+pub(crate) const BANS: u8 = 128;
+
+/// The ban of a part.
+pub(crate) const BAN: Format = Format(&[&[Item::Bytes(1), Item::Numbers(4)]]);
+
+// The flags.
+pub(crate) const DOUBLING: u8 = 1;
+/// Something is asked of the part, so that its ban refuses.
+pub(crate) const ASKED: u8 = 2;
+
+/// What is said of a ban that refuses: its part, whether any was restamped, and for how many µs.
+pub(crate) const BANNED: Format = Format(&[&[Item::Bytes(2), Item::Numbers(1)]]);
+
+/// Appends what the parts' bans are.
+pub(crate) fn write_bans(limit: &Limit, bytes: &mut Vec<u8>) {
+    for part in 0..limit.parts().len() {
+        let start = bytes.len();
+        bytes.resize(start + BAN.size(), 0);
+        if let Some(ban) = limit.ban(part) {
+            write_ban(ban, &mut bytes[start..]);
+        }
+    }
+}
+
+fn write_ban(ban: &Ban, bytes: &mut [u8]) {
+    bytes[0] = if ban.is_doubling() { DOUBLING } else { 0 };
+    let after = ban.after();
+    let numbers = [
+        after.count(),
+        after.period().as_micros(),
+        ban.lasts().as_micros(),
+        ban.up_to().as_micros(),
+    ];
+    for (place, number) in bytes[1..].chunks_mut(NUMBER_BYTES).zip(numbers) {
+        put(place, number);
+    }
+}
+
+/// Says of each part whether a request asks anything of it.
+pub(crate) fn write_asked(limit: &Limit, request: &Request<'_>, bytes: &mut [u8]) {
+    for (index, member) in limit.members().iter().enumerate() {
+        if request.cost_of(limit, index) > 0 {
+            bytes[member.part() * BAN.size()] |= ASKED;
+        }
+    }
+}
+
+/// The decision that a ban refuses.
+pub(crate) fn read_banned(limit: &Limit, said: &[u8]) -> Result<Decision, Error> {
+    let Some((&[part, restamped], rest)) = said.split_first_chunk() else {
+        return Err(nonsense("a ban cut short"));
+    };
+    let rest = read_numbers(rest).and_then(|numbers| numbers.first().copied());
+    match (usize::from(part), rest) {
+        (part, Some(rest)) if part < limit.parts().len() => {
+            Ok(Decision::banned(limit, Banned::new(part, rest, false), restamped != 0))
+        }
+        _ => Err(nonsense("a ban that no limit has")),
+    }
+}

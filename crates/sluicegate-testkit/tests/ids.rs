@@ -1,0 +1,133 @@
+//! What the scripts keep of requests with an id.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+
+use sluicegate_conformance::reference::Clock;
+use sluicegate_conformance::schedules::{Dice, each};
+use sluicegate_core::{Error, Once, Request, RequestErrorKind, RequestId, Span};
+
+use scripted::{MAX_CLOCK_BACK, Scripted};
+
+#[allow(dead_code, reason = "what the other tests that have it need")]
+mod scripted;
+
+const START: u64 = 1_699_920_000_000_000;
+const CLOCK: Clock = Clock::Own { max_clock_back_us: MAX_CLOCK_BACK };
+const COUNTS: &[u8] = b"sg:test:{alice}:ids";
+
+fn scripted() -> Scripted {
+    Scripted::new(vec!["token_bucket 1/s burst 1000000".parse().unwrap()], CLOCK)
+}
+
+fn check(number: u64, lasts: Span) -> Request<'static> {
+    let id = RequestId::of(number.to_be_bytes()).unwrap();
+    Request::check(b"alice").once(Once { id, lasts })
+}
+
+fn number(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0, |number, &byte| number << 8 | u64::from(byte))
+}
+
+/// Until when so many ids are counted.
+fn groups(scripted: &Scripted) -> Vec<(u64, u64)> {
+    let stored = scripted.stored();
+    let counts = stored.get(COUNTS).map_or(&[][..], |stored| &stored.value);
+    counts.chunks(11).map(|group| (number(&group[..7]), number(&group[7..]))).collect()
+}
+
+/// Few groups are enough for ids of all lives; each is counted as long as it is known, and none of one
+/// life much longer.
+#[test]
+fn every_id_is_counted_for_as_long_as_it_is_known() {
+    each("counts of ids", 60, |seed| {
+        let mut dice = Dice::new(seed);
+        let lives = [Span::SECOND, Span::MINUTE, Span::HOUR, Span::DAY];
+        let is_mixed = dice.one_in(2);
+        let usual = dice.pick(&lives);
+        let mut scripted = scripted();
+        let (mut now, mut ends) = (START, Vec::new());
+        for asked in 0..300 {
+            let life = if is_mixed { dice.pick(&lives) } else { usual };
+            now += dice.below(life.as_micros() / 20);
+            assert!(scripted.ask(now, &check(asked, life)).unwrap().is_allowed());
+            ends.push(now + life.as_micros());
+            let groups = groups(&scripted);
+            assert!(groups.len() <= 32, "{groups:?}");
+            let counted: u64 = groups.iter().map(|(_, ids)| ids).sum();
+            let known = ends.iter().filter(|end| **end > now).count() as u64;
+            assert!(counted >= known, "{counted} of {known}");
+            let later = if is_mixed { Span::DAY } else { life }.as_micros() / 4;
+            let lately = ends.iter().filter(|end| **end + later > now).count() as u64;
+            assert!(is_mixed || counted <= lately, "{counted} of {lately}");
+        }
+    });
+}
+
+#[test]
+fn a_full_table_refuses_new_ids_until_some_have_ended() {
+    let mut scripted = scripted();
+    let _ = scripted.ask(START, &check(0, Span::MINUTE)).unwrap();
+    let mut stored = scripted.stored();
+    let group = &mut stored.get_mut(COUNTS).unwrap().value;
+    let ends = number(&group[..7]);
+    group[7..].copy_from_slice(&65_536_u32.to_be_bytes());
+    scripted.store(stored);
+    let before = scripted.stored();
+    let error = scripted.ask(START, &check(1, Span::MINUTE)).unwrap_err();
+    let Error::Request(error) = error else { panic!("{error}") };
+    assert_eq!(error.kind(), RequestErrorKind::Full, "{error}");
+    assert_eq!(scripted.stored(), before);
+    assert!(scripted.ask(START, &check(0, Span::MINUTE)).unwrap().is_repeat());
+    scripted.expires = false;
+    assert!(scripted.ask(ends - 1, &check(1, Span::MINUTE)).is_err());
+    assert!(scripted.ask(ends, &check(1, Span::MINUTE)).unwrap().is_allowed());
+}
+
+/// Each key has a life, and what is in it decides: not the server's clock.
+#[test]
+fn records_go_with_their_time_and_are_judged_by_what_they_say() {
+    let mut scripted = scripted();
+    let once = |scripted: &mut Scripted, now| scripted.ask(now, &check(0, Span::SECOND)).unwrap();
+    assert!(!once(&mut scripted, START).is_repeat());
+    let expires: Vec<_> = scripted.stored().values().map(|stored| stored.expires_ms).collect();
+    assert_eq!(expires.len(), 3);
+    assert!(expires.iter().all(|expires| expires.is_some_and(|it| it <= START / 1_000 + 1_252)));
+    scripted.expires = false;
+    assert!(once(&mut scripted, START + 999_999).is_repeat());
+    assert!(!once(&mut scripted, START + 1_000_000).is_repeat());
+    scripted.expire(START + 10_000_000);
+    assert!(scripted.stored().is_empty());
+}
+
+/// What somebody else has written there is no decision and no count.
+#[test]
+fn what_makes_no_sense_counts_as_absent() {
+    for nonsense in [&b""[..], b"x", &[b'x'; 54], &[0xff; 200]] {
+        let mut scripted = scripted();
+        let _ = scripted.ask(START, &check(0, Span::MINUTE)).unwrap();
+        let mut stored = scripted.stored();
+        for (key, stored) in &mut stored {
+            if key.starts_with(COUNTS) {
+                stored.value = nonsense.to_vec();
+            }
+        }
+        scripted.store(stored);
+        let again = scripted.ask(START, &check(0, Span::MINUTE)).unwrap();
+        assert!(again.is_allowed() && !again.is_repeat());
+        assert_eq!(groups(&scripted).len(), 1);
+    }
+}
+
+/// Commands of the server, which are what a decision costs.
+#[test]
+fn an_id_adds_four_commands_to_a_check_and_a_repeat_takes_two() {
+    let mut scripted = scripted();
+    let mut calls = |request: &Request<'_>| {
+        let before = scripted.calls();
+        let _ = scripted.ask(START, request).unwrap();
+        scripted.calls() - before
+    };
+    let plain = calls(&Request::check(b"alice"));
+    assert_eq!(calls(&check(0, Span::MINUTE)), plain + 4);
+    assert_eq!(calls(&check(0, Span::MINUTE)), 2);
+}

@@ -1,0 +1,74 @@
+//! What a limited function holds while it runs.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use crate::middleware::Charge;
+use crate::permit;
+use crate::usage::Usage;
+
+/// What a call holds until the function has returned, if anything: dropped, it is released.
+#[derive(Default)]
+pub struct Held(permit::Held);
+
+impl Held {
+    /// Of a call that holds nothing.
+    #[must_use]
+    pub const fn nothing() -> Self {
+        Self(permit::Held::nothing())
+    }
+
+    pub(super) const fn new(held: permit::Held) -> Self {
+        Self(held)
+    }
+
+    /// Settles it for what a result says was used; without waiting for the store.
+    pub fn settle<R, S: Said>(self, result: &R, settle: impl FnOnce(&R) -> S) {
+        let used = settle(result).said();
+        let usage = used.map_or_else(Usage::as_charged, Charge::into_usage);
+        self.0.settle_in_background(usage);
+    }
+}
+
+impl fmt::Debug for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Held").field(&self.0.token()).finish()
+    }
+}
+
+/// What `settle` says was used.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` doesn't say what was used",
+    label = "not what was used",
+    note = "write units by the names of policies, `[(\"tokens\", 412)]`, a number for every policy, a `sluicegate::middleware::Charge`, or an `Option` of these, where `None` keeps what was charged"
+)]
+pub trait Said {
+    /// `None` for what was charged.
+    fn said(self) -> Option<Charge>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<S: Said> Said for Option<S> {
+    fn said(self) -> Option<Charge> {
+        self.and_then(Said::said)
+    }
+}
+
+impl Said for u64 {
+    fn said(self) -> Option<Charge> {
+        Some(self.into())
+    }
+}
+
+impl Said for Charge {
+    fn said(self) -> Option<Charge> {
+        Some(self)
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<P: Into<Cow<'static, str>>, const N: usize> Said for [(P, u64); N] {
+    fn said(self) -> Option<Charge> {
+        Some(self.into())
+    }
+}

@@ -1,0 +1,209 @@
+//! Asking again where the outcome of a request is unknown.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+
+use pin_project_lite::pin_project;
+use sluicegate_core::{
+    Action, Answer, Bell, BoxFuture, Decision, Error, HoldId, Limit, Measure, NodeId, Once,
+    OpenOptions, OpenedLimit, Operation, Request, RequestErrorKind, RequestId, Span, Store,
+};
+
+use super::layer::{Layer, leave_to, show_briefly};
+use crate::config::Config;
+
+/// A store that asks again, once, where the outcome of a request is unknown: its answer was lost with the
+/// connection, or didn't come in time. A check, a charge, a hold or what takes up to a number goes under an
+/// [id](Request::once), a random one unless the request has its own, so it is charged once at most. Each of
+/// both attempts has half of the deadline.
+///
+/// Only limits alone are asked again, not several decided as one, and nothing that wants a lease or waits in a queue. A key that
+/// has as many ids as it may is asked without one, once. It goes right around a store, inside of other layers:
+/// they are told what came of both attempts.
+///
+/// An id makes a request of a server about half as expensive again.
+///
+/// ```
+/// use sluicegate::layers::Retry;
+/// use sluicegate::{Limiter, MemoryStore};
+///
+/// // Of a store that answers at once the outcome is always known.
+/// let store = Retry::new(MemoryStore::new());
+/// let limiter = Limiter::new(store, sluicegate::limit("login", ["gcra 1/h"])?);
+/// assert!(limiter.check_now("alice")?.is_allowed());
+/// assert!(limiter.check_now("alice")?.is_denied());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Retry<S> {
+    store: S,
+    shared: Arc<Counts>,
+    serves: bool,
+    /// Of limits that are opened without one.
+    deadline: Span,
+}
+
+/// A limit that a [`Retry`] has opened.
+pub struct RetryLimit<L> {
+    opened: L,
+    /// With half of the deadline; `None` if it is never asked again.
+    half: Option<L>,
+    /// For how long an id is known: longer than anybody waits.
+    lasts: Span,
+    shared: Arc<Counts>,
+}
+
+#[derive(Default)]
+struct Counts {
+    again: AtomicU64,
+    answered: AtomicU64,
+}
+
+impl<S: Store> Retry<S> {
+    /// A store that asks again for all its limits. Those that are opened without a deadline get one of
+    /// 50 ms.
+    pub fn new(store: S) -> Self {
+        Self { serves: true, ..Self::of_those_who_want(store, Config::DEADLINE) }
+    }
+
+    /// A store that asks again for limits that are opened [so](OpenOptions::retries_unknown). Those without
+    /// a deadline get this one.
+    pub fn of_those_who_want(store: S, deadline: impl Into<Span>) -> Self {
+        Self { store, shared: Arc::default(), serves: false, deadline: deadline.into() }
+    }
+}
+
+impl<S: Store> Store for Retry<S> {
+    type Opened = RetryLimit<S::Opened>;
+
+    fn open(&self, limit: Limit, options: OpenOptions) -> Self::Opened {
+        let serves = options.retries_unknown.unwrap_or(self.serves) && limit.parts().len() == 1;
+        let micros = options.deadline.unwrap_or(self.deadline).as_micros();
+        let half = serves.then(|| {
+            let half = Span::from_micros((micros / 2).max(1)).unwrap_or(Span::MAX);
+            self.store.open(limit.clone(), options.clone().deadline(half))
+        });
+        let longest = Once::MAX_LASTS.as_micros();
+        let lasts = micros.saturating_mul(2).clamp(Once::MIN_LASTS.as_micros(), longest);
+        RetryLimit {
+            opened: self.store.open(limit, options),
+            half,
+            lasts: Span::from_micros(lasts).unwrap_or(Once::MAX_LASTS),
+            shared: Arc::clone(&self.shared),
+        }
+    }
+
+    leave_to!(store, shared);
+}
+
+impl<L: OpenedLimit> OpenedLimit for RetryLimit<L> {
+    fn limit(&self) -> &Limit {
+        self.opened.limit()
+    }
+
+    fn ask<'a>(
+        &'a self,
+        request: Request<'a>,
+    ) -> Answer<impl Future<Output = Result<Decision, Error>> + Send + 'a> {
+        let Some(half) = self.half.as_ref().filter(|_| takes(&request)) else {
+            return match self.opened.ask(request) {
+                Answer::Now(answer) => Answer::Now(answer),
+                Answer::Later(plain) => Answer::Later(Asking::Plain { plain }),
+            };
+        };
+        // What a store has at once was never on its way.
+        match self.opened.ask(request) {
+            Answer::Now(answer) => Answer::Now(answer),
+            // Nothing was asked yet.
+            Answer::Later(_) => {
+                Answer::Later(Asking::Twice { twice: Box::pin(self.ask_twice(half, request)) })
+            }
+        }
+    }
+
+    fn bell(&self, id: HoldId) -> Option<Bell> {
+        self.opened.bell(id)
+    }
+
+    fn nodes(&self, request: &Request<'_>) -> Vec<NodeId> {
+        self.opened.nodes(request)
+    }
+}
+
+impl<L: OpenedLimit> RetryLimit<L> {
+    async fn ask_twice(&self, half: &L, request: Request<'_>) -> Result<Decision, Error> {
+        let own = request.asks_once();
+        let once = own.unwrap_or_else(|| Once { id: random_id(), lasts: self.lasts });
+        let known = request.once(once);
+        let first = half.ask(known).wait().await;
+        let answer = match first {
+            Err(Error::Store(error)) if error.is_outcome_unknown() => {
+                self.shared.again.fetch_add(1, Ordering::Relaxed);
+                let second = half.ask(known).wait().await;
+                if second.is_ok() {
+                    self.shared.answered.fetch_add(1, Ordering::Relaxed);
+                }
+                second
+            }
+            answer => answer,
+        };
+        match answer {
+            // Nobody but this layer has asked for an id.
+            Err(Error::Request(error))
+                if own.is_none() && error.kind() == RequestErrorKind::Full =>
+            {
+                half.ask(request).wait().await
+            }
+            Ok(decision) if own.is_none() && decision.is_repeat() => Ok(decision.without_repeat()),
+            answer => answer,
+        }
+    }
+}
+
+/// Whether a request takes anything, so that it matters whether it is asked twice.
+fn takes(request: &Request<'_>) -> bool {
+    use Operation::{Charge, Check, TakeUpTo};
+    matches!(request.action(), Action::Decide(Check | Charge | TakeUpTo))
+        && request.leases().is_none()
+        && request.ticket().is_none()
+}
+
+/// An id that no other request has.
+fn random_id() -> RequestId {
+    RequestId::from_bytes(fastrand::u128(..).to_be_bytes())
+}
+
+pin_project! {
+    /// What a store is asked once, or maybe twice.
+    #[project = Projected]
+    enum Asking<'a, F> {
+        Plain { #[pin] plain: F },
+        Twice { twice: BoxFuture<'a, Result<Decision, Error>> },
+    }
+}
+
+impl<F: Future<Output = Result<Decision, Error>>> Future for Asking<'_, F> {
+    type Output = Result<Decision, Error>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.project() {
+            Projected::Plain { plain } => plain.poll(context),
+            Projected::Twice { twice } => twice.as_mut().poll(context),
+        }
+    }
+}
+
+impl Layer for Counts {
+    fn measures(&self) -> Vec<Measure> {
+        let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let help = "Requests that were asked again because their outcome was unknown";
+        let again = Measure::counter("retries", help, count(&self.again));
+        let help = "Requests that were asked again and then answered";
+        vec![again, Measure::counter("retries_answered", help, count(&self.answered))]
+    }
+}
+
+show_briefly!(Retry, RetryLimit);

@@ -1,0 +1,98 @@
+//! When to ask again for a permit.
+
+use std::time::Duration;
+
+use sluicegate_core::{Algorithm, Decision, Outcome, RetryAfter};
+use tokio::time::Instant;
+
+use super::jitter::nearly;
+
+/// When to ask again for a permit that is denied, until an end.
+///
+/// What a denial says of units in flight is when they are back at the latest. Most come back long
+/// before, so they are asked for again after pauses that grow.
+#[derive(Debug)]
+pub(crate) struct Pauses {
+    end: Instant,
+    pause: Duration,
+}
+
+impl Pauses {
+    const SHORTEST: Duration = Duration::from_millis(10);
+    const LONGEST: Duration = Duration::from_millis(500);
+
+    pub(crate) const fn until(end: Instant) -> Self {
+        Self { end, pause: Self::SHORTEST }
+    }
+
+    /// When to ask again; `None` after an answer that is final.
+    pub(crate) fn after(&mut self, answer: &Decision) -> Option<Instant> {
+        let RetryAfter::After(latest) = answer.retry_after() else {
+            return None;
+        };
+        let now = Instant::now();
+        let refused =
+            answer.policies().filter(|policy| !policy.is_admitted() && !policy.is_shadow());
+        // Before that it is no use to ask.
+        let earliest =
+            refused.filter(|policy| !is_in_flight(policy)).map(|policy| policy.retry_after());
+        let earliest = earliest.filter_map(RetryAfter::duration).max().unwrap_or_default();
+        if answer.is_allowed() || now >= self.end || now + earliest > self.end {
+            return None;
+        }
+        let pause = self.next_pause().min(latest.into());
+        Some((now + pause.max(earliest)).min(self.end))
+    }
+
+    fn next_pause(&mut self) -> Duration {
+        let pause = self.pause;
+        self.pause = (pause * 2).min(Self::LONGEST);
+        // Those who wait since the same instant don't come at the same.
+        nearly(pause)
+    }
+}
+
+fn is_in_flight(policy: &Outcome<'_>) -> bool {
+    matches!(policy.member().policy().algorithm(), Algorithm::Concurrency { .. })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Ask, Limiter, MemoryStore, Span};
+
+    fn denial(specs: &[&str]) -> Decision {
+        let limit = crate::limit("l", specs).unwrap();
+        let limiter = Limiter::new(MemoryStore::new(), limit);
+        let _ = limiter.hold_now(Ask::new("k"), Span::SECOND).unwrap();
+        limiter.hold_now(Ask::new("k"), Span::SECOND).unwrap().into_decision()
+    }
+
+    fn pauses(millis: u64) -> Pauses {
+        Pauses::until(Instant::now() + Duration::from_millis(millis))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn units_in_flight_are_asked_for_again_soon_and_a_last_time_at_the_end() {
+        let denial = denial(&["concurrency 1 hold 1h"]);
+        let (start, mut pauses) = (Instant::now(), pauses(3_000));
+        let mut asked = 0;
+        while let Some(next) = pauses.after(&denial) {
+            tokio::time::sleep_until(next).await;
+            asked += 1;
+        }
+        assert_eq!(start.elapsed(), Duration::from_secs(3));
+        assert!((8..20).contains(&asked), "{asked}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn other_policies_are_waited_for_or_are_hopeless() {
+        let denial = denial(&["concurrency 1 hold 1h", "fixed_window 1/s"]);
+        assert_eq!(pauses(500).after(&denial), None);
+        let next = pauses(2_000).after(&denial).unwrap();
+        assert!(next.duration_since(Instant::now()) > Duration::from_millis(900));
+        let never = crate::limit("l", ["concurrency 0 hold 1h"]).unwrap();
+        let never = Limiter::new(MemoryStore::new(), never).hold_now("k", Span::SECOND).unwrap();
+        assert_eq!(pauses(2_000).after(&never), None);
+    }
+}
