@@ -98,12 +98,13 @@ impl Plan {
                 steps.push(HoldStep::SetPolicies(current.clone()));
                 continue;
             }
-            let mut end = holders.end(&mut dice).or_else(|| askers.end(&mut dice));
-            end = end.or_else(|| bans::edge(&mut dice, &model));
+            let mut end = holders.end(&mut dice);
             if plan.queues && !dice.one_in(6) {
                 // Many come while the others still wait.
                 end = end.or(latest.map(|latest| latest + dice.pick(&[0, 0, 1, 1_000, 20_000])));
             }
+            let end = end.or_else(|| askers.end(&mut dice));
+            let end = end.or_else(|| bans::edge(&mut dice, &model));
             let (now_us, mut key, mut operation) = walk.next(&mut dice, &current, end);
             latest = Some(now_us);
             if plan.queues && dice.one_in(2) {
@@ -123,6 +124,7 @@ impl Plan {
                 Some((key, hold, operation)) => {
                     Ask { key, operation, hold: Some(hold), once: None }
                 }
+                None if plan.queues && !dice.one_in(4) => ask,
                 None => askers.ask(&mut dice, ask, longest),
             };
             let ticket = holders.ticket(&mut dice, &ask, &current);
@@ -375,10 +377,10 @@ mod tests {
     /// What the schedules with queues are for.
     #[test]
     fn schedules_reach_every_kind_of_answer_to_who_waits() {
-        let mut seen = [0; 9];
+        let mut seen = [0; 11];
         for seed in 0..200 {
-            let kinds = Kind::QUEUED.to_vec();
-            let plan = Plan { kinds, max_policies: 3, queues: true, ..Plan::default() };
+            let (kinds, bans) = (Kind::QUEUED.to_vec(), seed % 3 == 0);
+            let plan = Plan { kinds, bans, max_policies: 3, queues: true, ..Plan::default() };
             let mut waits: HashSet<HoldId> = HashSet::new();
             for step in plan.hold_schedule(seed).steps {
                 let (hold, ticket, expected) = match step {
@@ -393,8 +395,13 @@ mod tests {
                 let Ok(answer) = expected else {
                     seen[1] += usize::from(expected == Err(Refusal::NoQueue));
                     seen[2] += usize::from(expected == Err(Refusal::NothingToWaitFor));
+                    seen[9] += usize::from(expected == Err(Refusal::WaitsUnderAnId));
                     continue;
                 };
+                if answer.ban.is_some_and(|ban| !ban.begins) {
+                    seen[10] += 1;
+                    continue;
+                }
                 let has_waited = !waits.insert(hold.id);
                 match answer.queued {
                     Some(Queued::Waits { ahead, .. }) => {
