@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use sluicegate_core::{
-    Decision, Error, Hold, HoldToken, OpenedLimit as _, Operation, Queued, RequestError,
+    Decision, Error, Hold, HoldToken, OpenedLimit as _, Operation, Queued, Request, RequestError,
     RequestErrorKind, Span, Store, Ticket,
 };
 use smallvec::SmallVec;
@@ -16,6 +16,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use super::{Limiter, end_of, next_attempt};
 use crate::ask::Ask;
 use crate::grant::Grant;
+use crate::permit::Moment;
 use crate::random_id::random_id;
 use crate::usage::Usage;
 
@@ -69,7 +70,20 @@ impl<S: Store> Limiter<S> {
         within: impl Into<Span>,
     ) -> impl Future<Output = Result<Grant, Error>> + Send + 'a {
         let (ask, lasts, within) = (ask.into(), lasts.into(), within.into());
-        async move { self.queue(&ask, Hold { id: random_id()?, lasts }, end_of(within)).await }
+        async move {
+            let hold = Hold { id: random_id()?, lasts };
+            let Waited { decision, token, .. } = self.queue(&ask, hold, end_of(within)).await?;
+            Ok(Grant::new(decision, token))
+        }
+    }
+
+    /// Whether a request can wait in a queue: its limit is alone and has one in which it costs anything, and the
+    /// request has no id.
+    pub(crate) fn can_queue(&self, request: &Request<'_>) -> bool {
+        let limit = self.limit();
+        limit.parts().len() == 1
+            && request.asks_once().is_none()
+            && limit.queue().is_ok_and(|queue| request.cost_of(limit, queue) > 0)
     }
 
     pub(crate) async fn queue(
@@ -77,7 +91,7 @@ impl<S: Store> Limiter<S> {
         ask: &Ask<'_>,
         hold: Hold,
         end: Instant,
-    ) -> Result<Grant, Error> {
+    ) -> Result<Waited, Error> {
         if ask.time().is_some() {
             let message = "a request with a time of its own can't wait: hold, and ask again";
             return Err(RequestError::new(RequestErrorKind::Unsupported, message).into());
@@ -91,10 +105,11 @@ impl<S: Store> Limiter<S> {
             // Before the question, so that no call is missed between the answer and the wait.
             let bell = self.inner.opened.bell(hold.id);
             place.may_have_ticket = true;
+            let sent = Moment::now();
             let decision = self.ask_to_wait(ask, &also, &hold, &ticket).await?;
             if decision.is_allowed() {
                 place.may_have_ticket = false;
-                return Ok(Grant::new(decision, token));
+                return Ok(Waited { decision, token, sent });
             }
             let now = Instant::now();
             let next = match decision.queued() {
@@ -119,14 +134,14 @@ impl<S: Store> Limiter<S> {
             };
             let never = decision.retry_after().duration().is_none();
             let Some(next) = next.filter(|_| now < end && !never) else {
-                return Ok(Grant::new(decision, token));
+                return Ok(Waited { decision, token, sent });
             };
             match bell {
                 Some(bell) => drop(timeout_at(next.min(end), bell.rung()).await),
                 None => sleep_until(next.min(end)).await,
             }
             if Instant::now() >= end {
-                return Ok(Grant::new(decision, token));
+                return Ok(Waited { decision, token, sent });
             }
         }
     }
@@ -148,6 +163,13 @@ impl<S: Store> Limiter<S> {
         }
         self.answer(operation, ask, since, answer)
     }
+}
+
+/// What came of a wait: the last decision, the token for what it may hold, and when it was asked for.
+pub(crate) struct Waited {
+    pub(crate) decision: Decision,
+    pub(crate) token: HoldToken,
+    pub(crate) sent: Moment,
 }
 
 /// The place of somebody who may stop waiting: then it leaves the queue, and gives back what it may have

@@ -10,7 +10,7 @@ use super::super::route::Route;
 use super::{Gate, bypassed};
 use crate::ask::Ask;
 use crate::grant::Grant;
-use crate::limiter::end_of;
+use crate::limiter::{Waited, end_of};
 use crate::random_id::random_id;
 
 impl Gate {
@@ -66,7 +66,9 @@ impl Gate {
             let resolved = Guard::into_inner(self.resolved());
             match resolved.route(&self.shared, &self.cell, &ask, Purpose::Admit)? {
                 Route::Ask(limiter, reduced) => {
-                    limiter.queue(reduced.as_ref().unwrap_or(&ask), hold, end).await
+                    let ask = reduced.as_ref().unwrap_or(&ask);
+                    let Waited { decision, token, .. } = limiter.queue(ask, hold, end).await?;
+                    Ok(Grant::new(decision, token))
                 }
                 Route::Bypass { allowed, by } => {
                     Ok(Grant::of_nothing(bypassed(allowed, by, ask.key(), Operation::Check)))
