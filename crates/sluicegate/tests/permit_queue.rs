@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use sluicegate::{
-    Ask, Decision, Hold, HoldFound, HoldId, Limiter, MemoryStore, OpenOptions, OpenedLimit as _,
-    Queued, RedisStore, Request, RequestErrorKind, SharedLimit, SharedStore, Span, Store as _,
-    Ticket, TimeSource, Timestamp, Usage, Used,
+    Ask, Ban, Decision, Hold, HoldFound, HoldId, Limiter, MemoryStore, Once, OpenOptions,
+    OpenedLimit as _, Queued, RedisStore, Request, RequestErrorKind, RequestId, SharedLimit,
+    SharedStore, Span, Store as _, Ticket, TimeSource, Timestamp, Usage, Used,
 };
 use sluicegate_testkit::servers::{Server, available, fresh_prefix};
 use sluicegate_testkit::wait::until_async;
@@ -152,6 +152,38 @@ async fn who_would_wait_where_nobody_can_is_told_what_to_change() {
             assert_eq!(error.as_request().unwrap().kind(), kind, "{error}");
             assert!(error.to_string().contains(words), "{error}");
         }
+        let opened = open(&stores[0], "concurrency 1 hold 1min queue 1");
+        let once = Once { id: RequestId::of("a").unwrap(), lasts: Span::MINUTE };
+        let (hold, ticket) = (hold(1), Ticket { priority: 0, lives: LIVES });
+        let request = Request::check(b"acme").hold(&hold).waiting(&ticket).once(once);
+        let request = request.at(Timestamp::from_micros(START).unwrap());
+        let error = opened.ask(request).wait().await.unwrap_err();
+        assert_eq!(error.as_request().unwrap().kind(), RequestErrorKind::Unsupported, "{error}");
+        assert!(error.to_string().contains("wait without one"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn who_waits_is_not_counted_as_denied_and_whoever_is_banned_does_not_wait() {
+    for (stores, _server) in each(1) {
+        let ban: Ban = "2/1min for 1min".parse().unwrap();
+        let limit = sluicegate::limit("banning", ["concurrency 1 hold 1min queue 1"]).unwrap();
+        let time = TimeSource::Injected { run: "banning".to_owned() };
+        let opened = stores[0].open(limit.banning(ban), OpenOptions::default().time(time));
+        assert!(ask(&opened, 1, 0, START).await.is_allowed());
+        for _ in 0..4 {
+            let waiting = ask(&opened, 2, 0, START).await;
+            assert_eq!((ahead(&waiting), waiting.ban()), (0, None));
+        }
+        for begins in [false, true] {
+            let full = ask(&opened, 3, 0, START).await;
+            assert_eq!(full.queued(), Some(Queued::Full));
+            assert_eq!(full.ban().is_some_and(|ban| ban.begins), begins);
+        }
+        let refused = ask(&opened, 2, 0, START + 10).await;
+        assert!(refused.is_denied() && refused.queued().is_none());
+        assert!(refused.ban().is_some_and(|ban| !ban.begins));
+        assert_eq!(end(&opened, 2, START + 20).await, HoldFound::Waited, "it may leave");
     }
 }
 
