@@ -127,7 +127,7 @@ impl Plan {
                 None if plan.queues && !dice.one_in(4) => ask,
                 None => askers.ask(&mut dice, ask, longest),
             };
-            let ticket = holders.ticket(&mut dice, &ask, &current);
+            let ticket = random_ticket(&mut dice, &ask, &current);
             let Ask { key, operation, hold, once } = &ask;
             let expected = match (hold, once, &ticket) {
                 (_, Some(_), Some(_)) => Err(Refusal::WaitsUnderAnId),
@@ -205,28 +205,6 @@ impl Holders {
         let (key, hold, operation) = self.1[self.1.len() - 1 - index].clone();
         let lasts = hold.lasts.min(longest.unwrap_or(hold.lasts));
         Some((key, Hold { lasts, ..hold }, operation))
-    }
-
-    /// What a check that holds something is to have if it has to wait.
-    fn ticket(
-        &self,
-        dice: &mut Dice,
-        Ask { operation, hold, once, .. }: &Ask,
-        policies: &[Policy],
-    ) -> Option<Ticket> {
-        let is_queued = policies.iter().any(|policy| {
-            matches!(policy.algorithm(), Algorithm::Concurrency { queue: Some(_), .. })
-        });
-        let may_wait = hold.is_some() && matches!(operation, Operation::Check { .. });
-        let odds = if is_queued { 6 } else { 60 };
-        // With an id it can't wait; few don't know.
-        let forgets = once.is_some() && !dice.one_in(20);
-        if !may_wait || forgets || is_queued == dice.one_in(odds) {
-            return None;
-        }
-        let lives = dice.pick(&[1_000, 30_000, 700_001, 10_000_000, 60_000_000, 60_000_000]);
-        let lives = Span::from_micros(lives).unwrap_or(Ticket::MAX_LIVES);
-        Some(Ticket { priority: dice.pick(&[0, 0, 1, 2, 15]), lives })
     }
 
     /// When something that is held ends, or just before; now and then.
@@ -310,6 +288,27 @@ fn crowd(dice: &mut Dice, policies: &mut [Policy]) {
             *policy = crowded;
         }
     }
+}
+
+/// What a check that holds something is to have if it has to wait.
+fn random_ticket(
+    dice: &mut Dice,
+    Ask { operation, hold, once, .. }: &Ask,
+    policies: &[Policy],
+) -> Option<Ticket> {
+    let is_queued = policies
+        .iter()
+        .any(|policy| matches!(policy.algorithm(), Algorithm::Concurrency { queue: Some(_), .. }));
+    let may_wait = hold.is_some() && matches!(operation, Operation::Check { .. });
+    let odds = if is_queued { 6 } else { 60 };
+    // With an id it can't wait; few don't know.
+    let forgets = once.is_some() && !dice.one_in(20);
+    if !may_wait || forgets || is_queued == dice.one_in(odds) {
+        return None;
+    }
+    let lives = dice.pick(&[1_000, 30_000, 700_001, 10_000_000, 60_000_000, 60_000_000]);
+    let lives = Span::from_micros(lives).unwrap_or(Ticket::MAX_LIVES);
+    Some(Ticket { priority: dice.pick(&[0, 0, 1, 2, 15]), lives })
 }
 
 fn random_life(dice: &mut Dice, longest: Option<Span>) -> Span {

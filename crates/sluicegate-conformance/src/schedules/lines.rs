@@ -20,6 +20,7 @@ pub struct LineSchedule {
 }
 
 /// One step of a schedule with reservations.
+#[expect(clippy::large_enum_variant, reason = "nearly all steps are requests")]
 #[derive(Clone, Debug)]
 pub enum LineStep {
     /// The policies get new numbers; their names, algorithms and windows stay.
