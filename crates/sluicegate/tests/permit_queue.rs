@@ -211,7 +211,7 @@ async fn many_who_wait_are_told_when_their_turn_has_come() {
             until_async("it listens", async || opened.bell(hold(7).id).ok_or("deaf")).await;
         }
         let calls = || -> u64 {
-            let measures = stores.iter().flat_map(|store| store.measures());
+            let measures = stores.iter().flat_map(sluicegate::Store::measures);
             measures.filter(|it| it.name() == "store_requests").map(|it| it.value()).sum()
         };
         let before = calls();
