@@ -6,6 +6,7 @@ mod held;
 mod joint;
 mod kept;
 mod outcome;
+mod told;
 
 use std::fmt;
 use std::time::Duration;
@@ -26,6 +27,7 @@ pub use banned::Banned;
 pub use joint::Share;
 pub use outcome::Outcome;
 pub(crate) use outcome::{Numbers, Said};
+pub use told::{Told, ToldOutcome};
 
 /// The answer to a request: allowed or denied, by which limit, and what each policy says.
 ///

@@ -49,7 +49,9 @@ pub use bell::{Bell, Bells};
 pub use book::{Book, HeldUnits, HoldRecord, RecordContent};
 pub use calendar::{Boundaries, CalendarUnit, CalendarWindow};
 pub use clock::{Clock, ManualClock};
-pub use decision::{Banned, Decision, Notes, Outcome, RetryAfter, Share, Source};
+pub use decision::{
+    Banned, Decision, Notes, Outcome, RetryAfter, Share, Source, Told, ToldOutcome,
+};
 pub use did_you_mean::{did_you_mean, nearest};
 pub use error::{InvalidNumber, LimitError, NameError, PolicyError, SpanError};
 pub use failure::{Error, NodeId, RequestError, RequestErrorKind, StoreError, StoreErrorKind};

@@ -254,6 +254,7 @@ pub(crate) fn read_verdict(
     // Only who waits by now has a ticket.
     let read_as = if is_in_queue(request, rest) { read_as } else { read_as.without_ticket() };
     let stepped = step_again_in_line(limit, &read_as, now, &mut held, (&mut books, place.turn))?;
+    // A ban changes the records too.
     if took_turn && stepped.books == 0 {
         return Err(nonsense("a turn that is not to be taken"));
     }

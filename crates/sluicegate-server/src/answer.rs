@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
-use sluicegate::{Algorithm, Decision, Limit, Outcome, RetryAfter, Span};
+use sluicegate::{Algorithm, Decision, HoldFound, Limit, Outcome, RetryAfter, Source, Span};
 
 /// A decision for scripts. Optional fields (a wait, a shadow, violated strategies) appear only if
 /// they have something to say. A time stands there twice: in milliseconds, rounded up, and exactly, in
@@ -36,10 +36,31 @@ pub(crate) struct Answer<'a> {
     /// Of a reset: whether there was a state, which is forgotten now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) forgotten: Option<bool>,
+    /// Of what goes by a token: `live`, or `settled` before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) found: Option<Cow<'a, str>>,
+    /// Of a reservation that is cancelled: whether its units came back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) cancelled: Option<bool>,
+    /// What the request holds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) hold: Option<HoldAnswer<'a>>,
     /// The ban that refuses the request, or begins with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ban: Option<BanAnswer<'a>>,
+    /// Whether a state was stamped too far ahead, and was set to now.
+    #[serde(default, skip_serializing_if = "is_false")]
+    restamped: bool,
     pub(crate) policies: Vec<PolicyAnswer<'a>>,
+}
+
+/// What is held, and for how long.
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct HoldAnswer<'a> {
+    /// All that settling, cancelling, renewing and releasing need.
+    pub(crate) token: Cow<'a, str>,
+    expires_in_ms: u64,
+    pub(crate) expires_in_us: u64,
 }
 
 /// A ban: whose, and when it ends.
@@ -58,7 +79,7 @@ pub(crate) struct PolicyAnswer<'a> {
     pub(crate) name: Cow<'a, str>,
     /// Of a list of limits: the name of the limit that the policy is of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    limit_name: Option<Cow<'a, str>>,
+    pub(crate) limit_name: Option<Cow<'a, str>>,
     /// `null` if unbounded.
     pub(crate) limit: Option<u64>,
     pub(crate) remaining: Option<u64>,
@@ -73,9 +94,16 @@ pub(crate) struct PolicyAnswer<'a> {
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) wait_us: u64,
     pub(crate) allowed: bool,
-    /// Of a refund: the units that it gave back; absent where it left the policy alone.
+    /// Of a refund, or of what is settled: the units that it gave back; absent where it left the policy
+    /// alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) given_back: Option<u64>,
+    /// Of a sliding window or log: the units that count within the (longest) window, and those in its
+    /// current slice.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    window_total: u64,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    current_slice: u64,
     /// Whether the policy is a shadow.
     #[serde(default, skip_serializing_if = "is_false")]
     pub(crate) shadow: bool,
@@ -102,12 +130,16 @@ impl<'a> Answer<'a> {
             granted: None,
             repeat: decision.is_repeat(),
             forgotten: decision.forgotten(),
+            found: decision.hold_found().map(|found| found_word(found).into()),
+            cancelled: None,
+            hold: None,
             ban: decision.ban().zip(decision.banned_by()).map(|(ban, limit)| BanAnswer {
                 limit: limit.as_str().into(),
                 ends_in_ms: ban.ends_in.as_millis_ceil(),
                 ends_in_us: ban.ends_in.as_micros(),
                 begins: ban.begins,
             }),
+            restamped: decision.notes().restamped,
             policies: decision.policies().map(PolicyAnswer::new).collect(),
         }
     }
@@ -132,6 +164,42 @@ impl<'a> Answer<'a> {
     pub(crate) fn granting(mut self, decision: &Decision, whole: impl FnOnce() -> u64) -> Self {
         let is_counted = decision.is_denied() || decision.policies().len() > 0;
         self.granted = Some(if is_counted { decision.granted() } else { whole() });
+        self
+    }
+
+    /// The answer to who cancels a reservation of the limit called `name`.
+    #[must_use]
+    pub(crate) fn of_cancellation(name: &'a str, is_given_back: bool) -> Self {
+        Self {
+            source: Source::Store.as_str().into(),
+            cancelled: Some(is_given_back),
+            retry_after_ms: Some(0).filter(|_| is_given_back),
+            retry_after_us: Some(0).filter(|_| is_given_back),
+            allowed: is_given_back,
+            limit: name.into(),
+            binding: None,
+            binding_limit: None,
+            wait_ms: 0,
+            wait_us: 0,
+            granted: None,
+            repeat: false,
+            forgotten: None,
+            found: None,
+            hold: None,
+            ban: None,
+            restamped: false,
+            policies: Vec::new(),
+        }
+    }
+
+    /// The same with what the request holds, as a token and how long it lasts.
+    #[must_use]
+    pub(crate) fn holding(mut self, held: Option<(String, Span)>) -> Self {
+        self.hold = held.map(|(token, lasts)| HoldAnswer {
+            token: token.into(),
+            expires_in_ms: lasts.as_millis_ceil(),
+            expires_in_us: lasts.as_micros(),
+        });
         self
     }
 
@@ -168,9 +236,20 @@ impl<'a> PolicyAnswer<'a> {
             wait_us: outcome.wait().as_micros(),
             allowed: outcome.is_admitted(),
             given_back: outcome.given_back(),
+            window_total: outcome.window_total(),
+            current_slice: outcome.current_slice(),
             shadow: outcome.is_shadow(),
             violated,
         }
+    }
+}
+
+/// What a request found that goes by a token.
+const fn found_word(found: HoldFound) -> &'static str {
+    match found {
+        HoldFound::Live => "live",
+        HoldFound::Settled => "settled",
+        _ => "unknown",
     }
 }
 

@@ -1,13 +1,12 @@
 //! The command line.
 
-use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use sluicegate::Span;
 
-use crate::commands::{CostArg, ServiceUrl};
+use crate::commands::{AskedLimits, ServiceUrl, UsedArg};
 use crate::replay::ReplayArgs;
 use crate::setup::{SetupArgs, parse_address, parse_deadline, parse_grace};
 
@@ -54,12 +53,15 @@ pub(crate) enum Command {
     /// Refuse a key for a time, whatever it has done
     #[command(after_help = BAN_HELP)]
     Ban(BanArgs),
+    /// Give back what a request holds, or a reservation
+    #[command(after_help = CANCEL_HELP)]
+    Cancel(HoldArgs),
     /// Take a cost from a key in any case, into debt: for what was used already
     #[command(after_help = CHARGE_HELP)]
-    Charge(AskArgs),
+    Charge(TakeArgs),
     /// Take a request's cost from a key, or be denied
     #[command(after_help = CHECK_HELP)]
-    Check(AskArgs),
+    Check(TakeArgs),
     /// Work with config files
     Config(ConfigArgs),
     /// Hold a store against a file of cases with known answers
@@ -76,21 +78,72 @@ Exit status: 0 all passed, 1 a case failed, 2 the file can't be read, 3 the stor
     /// Give a cost back to a key
     #[command(after_help = REFUND_HELP)]
     Refund(AskArgs),
+    /// End what is in flight: the rest of what a request holds was used
+    #[command(after_help = RELEASE_HELP)]
+    Release(HoldArgs),
+    /// Let what a request holds live on
+    #[command(after_help = RENEW_HELP)]
+    Renew(RenewArgs),
     /// Play a recorded access log through policies
     Replay(ReplayArgs),
+    /// Take a cost from a key for later, and say when to act
+    #[command(after_help = RESERVE_HELP)]
+    Reserve(ReserveArgs),
     /// Forget a key
     #[command(after_help = RESET_HELP)]
     Reset(AskArgs),
     /// Run the service: an HTTP API, metrics, and a page at /
     #[command(after_help = SERVE_HELP)]
     Serve(ServeArgs),
+    /// Settle what a request holds for what was really used
+    #[command(after_help = SETTLE_HELP)]
+    Settle(SettleArgs),
     /// Take as much of a cost from a key as there is
     #[command(after_help = TAKE_HELP)]
-    Take(AskArgs),
+    Take(TakeArgs),
     /// Lift a key's ban, and forget its denials and earlier bans
     #[command(after_help = UNBAN_HELP)]
     Unban(AskArgs),
 }
+
+macro_rules! hold_help {
+    ($examples:literal) => {
+        concat!(
+            "Examples:\n",
+            $examples,
+            "
+
+The token is what `check --hold 30s` or a service gave (`hold.token` in JSON). It needs no admin token.
+
+Exit status: 0 done, 1 nothing is held (any more), 2 something to correct, 3 the store failed."
+        )
+    };
+}
+
+const CANCEL_HELP: &str = hold_help!(
+    "  sluicegate cancel --server http://127.0.0.1:8080 --hold TOKEN
+  sluicegate cancel --config limits.yaml --store redis://127.0.0.1:6379 --hold TOKEN"
+);
+
+const RELEASE_HELP: &str = hold_help!(
+    "  sluicegate release --server http://127.0.0.1:8080 --hold TOKEN
+  sluicegate release --config limits.yaml --store redis://127.0.0.1:6379 --hold TOKEN"
+);
+
+const RENEW_HELP: &str = hold_help!(
+    "  sluicegate renew --server http://127.0.0.1:8080 --hold TOKEN --for 30s
+  sluicegate renew --config limits.yaml --store redis://127.0.0.1:6379 --hold TOKEN --for 30s"
+);
+
+const SETTLE_HELP: &str = hold_help!(
+    "  sluicegate settle --server http://127.0.0.1:8080 --hold TOKEN --used tokens=412
+  sluicegate settle --config limits.yaml --store redis://127.0.0.1:6379 --hold TOKEN --used 3 --json"
+);
+
+const RESERVE_HELP: &str = ask_help!(
+    "  sluicegate reserve --limit demo --key alice --within 2s --store redis://127.0.0.1:6379
+  sluicegate reserve --server http://127.0.0.1:8080 --limit demo --key alice --within 500ms --json"
+);
 
 const ACQUIRE_HELP: &str = ask_help!(
     "  sluicegate acquire --limit demo --key alice --within 2s --store redis://127.0.0.1:6379
@@ -114,7 +167,9 @@ const UNBAN_HELP: &str = ask_help!(
 
 const CHECK_HELP: &str = ask_help!(
     "  sluicegate check --limit demo --key alice --store redis://127.0.0.1:6379
-  sluicegate check --config limits.yaml --limit llm --key alice --cost requests=1 --cost tokens=1200 --json"
+  sluicegate check --config limits.yaml --limit llm --key alice --cost requests=1 --cost tokens=1200 --json
+  sluicegate check --config limits.yaml --limit user --key alice --limit org --key acme --cost 3
+  sluicegate check --server http://127.0.0.1:8080 --limit llm --key acme --cost tokens=1000 --hold 30s --json"
 );
 
 const PEEK_HELP: &str = ask_help!(
@@ -144,8 +199,9 @@ Examples:
 
   SLUICEGATE_ADMIN_TOKEN=secret sluicegate serve --config limits.yaml --listen 0.0.0.0:8080
 
-POST /v1/check, /v1/peek, /v1/take and /v1/acquire answer everyone. POST /v1/charge, /v1/refund,
-/v1/reset, /v1/ban and /v1/unban and GET /v1/recent need `Authorization: Bearer TOKEN` unless the service listens on a
+POST /v1/check, /v1/peek, /v1/take, /v1/acquire and /v1/reserve answer everyone; /v1/settle, /v1/cancel,
+/v1/renew and /v1/release whoever has the token that these gave. POST /v1/charge, /v1/refund, /v1/reset,
+/v1/ban and /v1/unban and GET /v1/recent need `Authorization: Bearer TOKEN` unless the service listens on a
 loopback address.
 GET /v1/limits, /healthz (the process is up), /readyz (the store can decide), /metrics.
 
@@ -167,6 +223,11 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "TOKEN", env = "SLUICEGATE_ADMIN_TOKEN", hide_env_values = true)]
     pub(crate) admin_token: Option<String>,
 
+    /// What the service signs the tokens of reservations with, 32 bytes or more: services that share it
+    /// cancel each other's reservations [default: made when the service starts]
+    #[arg(long, value_name = "KEY", env = "SLUICEGATE_TOKEN_KEY", hide_env_values = true)]
+    pub(crate) token_key: Option<String>,
+
     /// A second address to listen on, where nothing but /healthz and /readyz is answered, whatever
     /// happens at the first one
     #[arg(long, value_name = "ADDR", value_parser = parse_address)]
@@ -187,11 +248,62 @@ pub(crate) struct ServeArgs {
 #[non_exhaustive]
 pub(crate) struct AcquireArgs {
     #[command(flatten)]
-    pub(crate) ask: AskArgs,
+    pub(crate) held: HeldArgs,
 
     /// How long to wait for the units at most, 10min or less
     #[arg(long, value_name = "SPAN", value_parser = parse_grace)]
     pub(crate) within: Span,
+}
+
+/// Arguments of `reserve`.
+#[derive(Args, Debug)]
+#[non_exhaustive]
+pub(crate) struct ReserveArgs {
+    #[command(flatten)]
+    pub(crate) ask: AskArgs,
+
+    /// How long the wait may be at most, 10min or less
+    #[arg(long, value_name = "SPAN", value_parser = parse_grace)]
+    pub(crate) within: Span,
+}
+
+/// Arguments of `charge`, `check` and `take`.
+#[derive(Args, Debug)]
+#[non_exhaustive]
+pub(crate) struct TakeArgs {
+    #[command(flatten)]
+    pub(crate) held: HeldArgs,
+
+    /// An id of 1 to 255 bytes: for a minute, the same request with the same id is answered as before and
+    /// charged nothing
+    #[arg(long, value_name = "ID")]
+    pub(crate) request_id: Option<String>,
+}
+
+/// Arguments of the commands that can hold what they take.
+#[derive(Args, Debug)]
+#[non_exhaustive]
+pub(crate) struct HeldArgs {
+    #[command(flatten)]
+    pub(crate) ask: AskArgs,
+
+    /// Hold what is taken for so long, 1ms to 1d, to settle it for what was really used; a limit that
+    /// counts what is in flight always holds [default: as long as that says]
+    #[arg(long, value_name = "SPAN")]
+    pub(crate) hold: Option<Span>,
+}
+
+/// Arguments of `settle`.
+#[derive(Args, Debug)]
+#[non_exhaustive]
+pub(crate) struct SettleArgs {
+    #[command(flatten)]
+    pub(crate) of: HoldArgs,
+
+    /// The units that were used of every policy, or POLICY=N for one, where policies that aren't named
+    /// used what they were charged; may be repeated
+    #[arg(long, value_name = "N", required = true)]
+    pub(crate) used: Vec<UsedArg>,
 }
 
 /// Arguments of `ban`.
@@ -206,28 +318,49 @@ pub(crate) struct BanArgs {
     pub(crate) lasts: Span,
 }
 
+/// Arguments of `renew`.
+#[derive(Args, Debug)]
+#[non_exhaustive]
+pub(crate) struct RenewArgs {
+    #[command(flatten)]
+    pub(crate) of: HoldArgs,
+
+    /// How long it lives from now, 1ms to 1d
+    #[arg(long = "for", value_name = "SPAN")]
+    pub(crate) lasts: Span,
+}
+
+/// Arguments of the commands that go by a token.
+#[derive(Args, Debug)]
+#[non_exhaustive]
+pub(crate) struct HoldArgs {
+    /// The token of what is held
+    #[arg(long, value_name = "TOKEN")]
+    pub(crate) hold: String,
+
+    #[command(flatten)]
+    pub(crate) to: ToArgs,
+}
+
 /// Arguments of the commands that ask a limit.
 #[derive(Args, Debug)]
 #[non_exhaustive]
 pub(crate) struct AskArgs {
-    /// The name of the limit
-    #[arg(long, value_name = "NAME")]
-    pub(crate) limit: String,
+    #[command(flatten)]
+    pub(crate) asked: AskedLimits,
 
-    /// Who is limited: any text
-    #[arg(long, value_name = "KEY")]
-    pub(crate) key: OsString,
+    #[command(flatten)]
+    pub(crate) to: ToArgs,
 
-    /// The units the request takes of every policy, or POLICY=N for one, where policies that aren't
-    /// named cost nothing unless N says what; may be repeated
-    #[arg(long, value_name = "N")]
-    pub(crate) cost: Vec<CostArg>,
+    /// The admin token, which a service asks for at a charge, refund, reset, ban or unban
+    #[arg(long, value_name = "TOKEN", env = "SLUICEGATE_ADMIN_TOKEN", hide_env_values = true)]
+    pub(crate) admin_token: Option<String>,
+}
 
-    /// An id of 1 to 255 bytes: for a minute, the same request with the same id is answered as before and
-    /// charged nothing (check, charge, take)
-    #[arg(long, value_name = "ID")]
-    pub(crate) request_id: Option<String>,
-
+/// Who is asked, and how the answer is told.
+#[derive(Args, Debug)]
+#[non_exhaustive]
+pub(crate) struct ToArgs {
     #[command(flatten)]
     pub(crate) setup: SetupArgs,
 
@@ -238,10 +371,6 @@ pub(crate) struct AskArgs {
     /// The URL of a running service to ask instead of a store: http://HOST:PORT or https://HOST:PORT
     #[arg(long, value_name = "URL", conflicts_with_all = ["config", "store"])]
     pub(crate) server: Option<ServiceUrl>,
-
-    /// The admin token, which a service asks for at a charge, refund, reset, ban or unban
-    #[arg(long, value_name = "TOKEN", env = "SLUICEGATE_ADMIN_TOKEN", hide_env_values = true)]
-    pub(crate) admin_token: Option<String>,
 
     /// How long the store may take, its connection included [default: 1s, or what the config file
     /// says if that is longer]; or the service [default: 5s]

@@ -1,6 +1,6 @@
 //! What a request costs, as the command line and the service are told.
 
-use sluicegate::{Ask, Enforcement, Limit, Member};
+use sluicegate::{Ask, Enforcement, Limit, Member, Usage};
 
 /// What a request costs under the policies of one limit.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -46,6 +46,27 @@ impl AskedCost {
         match self.each.iter().find(|(name, _)| name == policy) {
             Some((_, units)) => *units > 0,
             None => self.rest.is_some() || self.each.is_empty(),
+        }
+    }
+}
+
+/// How many units were used of those that are held.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum UsedUnits {
+    /// Of every policy of the limits.
+    Same(u64),
+    /// By the names of policies; others used what they were charged.
+    Each(Vec<(String, u64)>),
+}
+
+impl UsedUnits {
+    /// What the holder of a token used.
+    pub(crate) fn usage(&self) -> Usage<'_> {
+        match self {
+            Self::Same(units) => Usage::of_every(*units),
+            Self::Each(each) => each
+                .iter()
+                .fold(Usage::as_charged(), |usage, (policy, units)| usage.and(policy, *units)),
         }
     }
 }

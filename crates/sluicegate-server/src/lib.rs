@@ -12,13 +12,16 @@ mod http;
 mod output;
 mod replay;
 mod setup;
+mod token;
 
 use std::process::ExitCode;
 
 use clap::Parser as _;
 
-use crate::cli::{Cli, Command};
-use crate::commands::Verb;
+use crate::cli::{
+    AcquireArgs, BanArgs, Cli, Command, HeldArgs, RenewArgs, ReserveArgs, SettleArgs, TakeArgs,
+};
+use crate::commands::{HoldVerb, Terms, UsedArg, Verb};
 use crate::output::{Exit, Failure};
 
 /// The program: reads the arguments, does what they say, and returns the exit status.
@@ -42,20 +45,40 @@ pub fn run() -> ExitCode {
 async fn dispatch(command: Command) -> ExitCode {
     let done: Result<Exit, Failure> = match command {
         Command::Serve(args) => http::serve(args).await,
-        Command::Acquire(args) => {
-            commands::ask(Verb::Acquire { within: args.within }, args.ask).await
+        Command::Acquire(AcquireArgs { held: HeldArgs { ask, hold }, within }) => {
+            let terms = Terms { hold, request_id: None };
+            commands::ask(Verb::Acquire { within }, terms, ask).await
         }
-        Command::Ban(args) => commands::ask(Verb::Ban { lasts: args.lasts }, args.ask).await,
-        Command::Charge(args) => commands::ask(Verb::Charge, args).await,
-        Command::Check(args) => commands::ask(Verb::Check, args).await,
-        Command::Peek(args) => commands::ask(Verb::Peek, args).await,
-        Command::Refund(args) => commands::ask(Verb::Refund, args).await,
-        Command::Reset(args) => commands::ask(Verb::Reset, args).await,
-        Command::Take(args) => commands::ask(Verb::Take, args).await,
-        Command::Unban(args) => commands::ask(Verb::Unban, args).await,
+        Command::Ban(BanArgs { ask, lasts }) => {
+            commands::ask(Verb::Ban { lasts }, Terms::default(), ask).await
+        }
+        Command::Cancel(args) => commands::settle(HoldVerb::Cancel, args).await,
+        Command::Charge(args) => take(Verb::Charge, args).await,
+        Command::Check(args) => take(Verb::Check, args).await,
+        Command::Peek(args) => commands::ask(Verb::Peek, Terms::default(), args).await,
+        Command::Refund(args) => commands::ask(Verb::Refund, Terms::default(), args).await,
+        Command::Release(args) => commands::settle(HoldVerb::Release, args).await,
+        Command::Renew(RenewArgs { of, lasts }) => {
+            commands::settle(HoldVerb::Renew { lasts }, of).await
+        }
+        Command::Reserve(ReserveArgs { ask, within }) => {
+            commands::ask(Verb::Reserve { within }, Terms::default(), ask).await
+        }
+        Command::Reset(args) => commands::ask(Verb::Reset, Terms::default(), args).await,
+        Command::Settle(SettleArgs { of, used }) => match UsedArg::together(&used) {
+            Ok(used) => commands::settle(HoldVerb::Settle { used }, of).await,
+            Err(message) => Err(Failure::usage(message)),
+        },
+        Command::Take(args) => take(Verb::Take, args).await,
+        Command::Unban(args) => commands::ask(Verb::Unban, Terms::default(), args).await,
         Command::Config(args) => commands::config(&args).await,
         Command::Conformance(args) => commands::conformance(args).await,
         Command::Replay(args) => return replay::run(args).await,
     };
     done.unwrap_or_else(|failure| failure.report()).into()
+}
+
+async fn take(verb: Verb, args: TakeArgs) -> Result<Exit, Failure> {
+    let TakeArgs { held: HeldArgs { ask, hold }, request_id } = args;
+    commands::ask(verb, Terms { hold, request_id }, ask).await
 }

@@ -45,6 +45,12 @@ impl Failure {
         Self { message: message.to_string(), exit: Exit::Usage }
     }
 
+    /// What was asked for can't be, whatever the input.
+    #[must_use]
+    pub(crate) fn denied(message: impl Display) -> Self {
+        Self { message: message.to_string(), exit: Exit::Denied }
+    }
+
     /// The store failed.
     #[must_use]
     pub(crate) fn store(message: impl Display) -> Self {

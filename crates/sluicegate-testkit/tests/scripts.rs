@@ -121,7 +121,7 @@ fn a_banned_subject_is_one_read_and_no_write() {
     let clock = Clock::Own { max_clock_back_us: MAX_CLOCK_BACK };
     let mut scripted =
         Scripted::new(policies, clock).banning(Some("2/min for 15min".parse().unwrap()));
-    let mut check = |scripted: &mut Scripted, at| {
+    let check = |scripted: &mut Scripted, at| {
         let calls = scripted.calls();
         let decision = scripted.decide(START + at, b"alice", Operation::Check, Costs::Own).unwrap();
         (decision, scripted.calls() - calls)

@@ -66,6 +66,13 @@ impl Grant {
     }
 }
 
+/// The grant of a decision for which nothing is held.
+impl From<Decision> for Grant {
+    fn from(decision: Decision) -> Self {
+        Self::of_nothing(decision)
+    }
+}
+
 impl From<Grant> for Decision {
     fn from(grant: Grant) -> Self {
         grant.decision

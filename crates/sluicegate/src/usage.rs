@@ -92,6 +92,22 @@ impl<'a> Usage<'a> {
         Self::others(Others::AsCharged)
     }
 
+    /// So many units of every policy were used: from 0 to 2^53 − 1.
+    ///
+    /// ```
+    /// # use sluicegate::{Ask, Limiter, MemoryStore, Span, Usage};
+    /// let limit = sluicegate::limit("jobs", ["fixed_window 9/h as hour", "fixed_window 99/d as day"])?;
+    /// let limiter = Limiter::new(MemoryStore::new(), limit);
+    /// let token = limiter.hold_now(Ask::new("acme").cost(5), Span::MINUTE)?.into_token().unwrap();
+    /// let settled = limiter.settle_now(&token, Usage::of_every(2))?;
+    /// assert_eq!(settled.outcome("hour").unwrap().remaining(), Some(7));
+    /// assert_eq!(settled.outcome("day").unwrap().remaining(), Some(97));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn of_every(units: u64) -> Self {
+        Self::others(if units == 0 { Others::Nothing } else { Others::Units(units) })
+    }
+
     /// So many units of the policy named `policy` were used, and of others as many as they were charged:
     /// from 0 to 2^53 − 1.
     pub fn of(policy: &'a str, units: u64) -> Self {
@@ -107,11 +123,6 @@ impl<'a> Usage<'a> {
     pub(crate) fn and_of(mut self, policy: Cow<'a, str>, units: u64) -> Self {
         self.named.push(Named { limit: None, policy, units });
         self
-    }
-
-    /// Every policy used so many units.
-    pub(crate) fn each(units: u64) -> Self {
-        Self::others(if units == 0 { Others::Nothing } else { Others::Units(units) })
     }
 
     /// Whether it says nothing of any policy.
@@ -166,7 +177,8 @@ impl<'a> Usage<'a> {
             Others::AsCharged if self.named.is_empty() => return Ok(UsedUnits::AsCharged),
             Others::Nothing => Some(0),
             Others::AsCharged => None,
-            Others::Units(units) => Some(units.min(MAX_EXACT)),
+            // The store checks its range.
+            Others::Units(units) => Some(units),
         };
         let mut each = SmallVec::from_elem(others, limit.members().len());
         for (index, named) in self.named.iter().enumerate() {

@@ -128,7 +128,7 @@ async fn a_client_that_goes_away_releases_and_pays_for_what_the_handler_said() {
     while sender.send("more ").is_ok() {
         tokio::task::yield_now().await;
     }
-    world.limits.registry.gate("api");
+    let _ = world.limits.registry.gate("api");
     sluicegate_testkit::wait::until_async("it to be released", async || {
         let seen = world.left();
         if seen[0] == 1 { Ok(()) } else { Err(seen) }
@@ -150,6 +150,6 @@ async fn a_permit_that_the_handler_takes_out_outlives_the_response() {
     assert_eq!(world.client.get("/upgrade").await.status, 200);
     assert_eq!(world.client.get("/page").await.status, 429);
     let permit = world.site.taken.lock().unwrap().take().unwrap();
-    permit.settle(Usage::of("units", 4)).await.unwrap().unwrap();
+    let _ = permit.settle(Usage::of("units", 4)).await.unwrap().unwrap();
     assert_eq!(world.left(), [1, 96]);
 }

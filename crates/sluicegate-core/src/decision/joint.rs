@@ -154,7 +154,7 @@ fn binding(limit: &Limit, policies: &[Numbers]) -> Option<(usize, u64)> {
 }
 
 /// What an allowed request is granted: its cost, and if no policy is enforced that of the shadows.
-fn asked(limit: &Limit, request: &Request<'_>) -> u64 {
+pub(super) fn asked(limit: &Limit, request: &Request<'_>) -> u64 {
     let indices = 0..limit.members().len();
     let most = |only_enforced: bool| {
         let counted = indices.clone().filter(|&index| !only_enforced || is_enforced(limit, index));

@@ -6,7 +6,7 @@
 //! | 8 | when they were taken, µs since the epoch; 2^64 − 1 for none |
 //! | 1 | notes, as bits |
 //! | 1, 16 | whether it holds anything, and the id of the hold |
-//! | 49 | each policy: identity, what it said, units left, µs until fresh, amount, total, current, and the strategies that refused |
+//! | 50 | each policy: the part of the limit that it is of, identity, what it said, units left, µs until fresh, amount, total, current, and the strategies that refused |
 
 use smallvec::SmallVec;
 
@@ -19,7 +19,7 @@ use crate::request::Request;
 use crate::time::Timestamp;
 
 const HEAD_BYTES: usize = 8 + 8 + 1 + 1 + HoldId::BYTES;
-const POLICY_BYTES: usize = (ID_BYTES - 1) + 1 + 5 * 8 + 4;
+const POLICY_BYTES: usize = 1 + (ID_BYTES - 1) + 1 + 5 * 8 + 4;
 
 impl Decision {
     /// The bytes of a decision about so many policies.
@@ -40,6 +40,7 @@ impl Decision {
         let members = self.limit.as_ref().map_or(&[][..], Limit::members);
         for (numbers, member) in self.policies.iter().zip(members) {
             let rule = member.policy().rule();
+            bytes.push(part_byte(member));
             bytes.extend_from_slice(&member.identity().to_bytes());
             bytes.push(numbers.said as u8);
             let (units, micros) =
@@ -121,9 +122,12 @@ fn numbers_of(member: &Member, kept: &[u8]) -> Numbers {
     let mut kept = kept.chunks_exact(POLICY_BYTES);
     let rule = member.policy().rule();
     let ticks_of = |units| if units == NEVER { NEVER } else { rule.ticks_of(units) };
+    // Policies of two parts may have one identity.
     let found = kept.find_map(|policy| {
-        let (identity, rest) = policy.split_first_chunk::<{ ID_BYTES - 1 }>()?;
-        (Identity::from_bytes(*identity) == member.identity()).then_some(rest)
+        let (part, rest) = policy.split_first()?;
+        let (identity, rest) = rest.split_first_chunk::<{ ID_BYTES - 1 }>()?;
+        let is_of = Identity::from_bytes(*identity) == member.identity();
+        (is_of && *part == part_byte(member)).then_some(rest)
     });
     let read = |kept: &[u8]| {
         let (&said, rest) = kept.split_first()?;
@@ -153,7 +157,40 @@ fn numbers_of(member: &Member, kept: &[u8]) -> Numbers {
     })
 }
 
+/// The index of the part that a policy is of: there are no more than policies, 64.
+fn part_byte(member: &Member) -> u8 {
+    u8::try_from(member.part()).unwrap_or(u8::MAX)
+}
+
 fn split_number(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let (number, rest) = bytes.split_first_chunk()?;
     Some((u64::from_be_bytes(*number), rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Book, Costs, Now, Once, RequestId, Span, step_with_books};
+
+    #[test]
+    fn a_repeat_tells_policies_of_one_identity_apart() {
+        let of = |name: &str, policy: &str| {
+            Limit::new(name.parse().unwrap(), vec![policy.parse().unwrap()]).unwrap()
+        };
+        let (user, org) = (of("user", "fixed_window 9/d"), of("org", "fixed_window 99/d"));
+        let limit = Limit::together([user, org]).unwrap();
+        assert_eq!(limit.members()[0].identity(), limit.members()[1].identity());
+        let (mut held, mut books) = ([None, None], [Book::default(), Book::default()]);
+        let once = Once { id: RequestId::from_bytes([1; 16]), lasts: Span::MINUTE };
+        for is_repeat in [false, true] {
+            let (also, costs) = ([&b"acme"[..]], [2, 3]);
+            let request =
+                Request::check(b"alice").also(&also).costs(Costs::Each(&costs)).once(once);
+            let now = Now { micros: 0, max_clock_back: None };
+            let step = step_with_books(&limit, &request, now, &mut held, &mut books).unwrap();
+            let left = step.decision.policies().map(|policy| policy.remaining());
+            assert_eq!(left.collect::<Vec<_>>(), [Some(7), Some(96)]);
+            assert_eq!(step.decision.is_repeat(), is_repeat);
+        }
+    }
 }

@@ -1,50 +1,74 @@
-//! `check`, `peek`, `take`, `acquire`, `charge`, `refund`, `reset`, `ban` and `unban`.
+//! `check`, `peek`, `take`, `acquire`, `reserve`, `charge`, `refund`, `reset`, `ban` and `unban`.
 
-use sluicegate::{Config, Decision, Error, Gate, Registry, Span};
+use sluicegate::{Ask, Config, Decision, Error, Gate, Grant, Holding, Operation, Span};
 
+use super::setup::open;
 use super::verb::Verb;
-use super::{CostArg, lines, remote};
+use super::{AskedLimits, lines, remote};
 use crate::answer::Answer;
 use crate::cli::AskArgs;
-use crate::cost::AskedCost;
 use crate::output::{Exit, Failure, complain, say};
+use crate::token::{bare, reservation_lasts};
 
-/// The least that a command waits for its store unless told: it connects first.
-const PATIENCE: Span = Span::SECOND;
+/// What a request that takes may say besides.
+#[derive(Debug, Default)]
+pub(crate) struct Terms {
+    /// For how long what is taken is held.
+    pub(crate) hold: Option<Span>,
+    /// By which a repeat is known.
+    pub(crate) request_id: Option<String>,
+}
 
 /// Asks once, the store or a service, and prints the answer.
 ///
 /// # Errors
 /// When the arguments can't be used, or the store failed.
-pub(crate) async fn ask(verb: Verb, args: AskArgs) -> Result<Exit, Failure> {
-    let cost = CostArg::together(&args.cost).map_err(Failure::usage)?;
-    if let Some(service) = &args.server {
-        return remote::ask(verb, &args, service, &cost).await;
+pub(crate) async fn ask(verb: Verb, terms: Terms, args: AskArgs) -> Result<Exit, Failure> {
+    let AskArgs { asked, to, admin_token } = args;
+    if let Some(service) = &to.server {
+        let path = verb.path();
+        let body = remote::body(verb, &terms, &asked)?;
+        let token = admin_token.as_deref().filter(|_| verb.needs_token()).map(str::trim);
+        let call = remote::Call { service, path, token, body, wait: verb.wait() };
+        return call.tell(&to, |answer| lines::print(verb, answer, &asked)).await;
     }
-    let mut config = args.setup.config()?;
-    for limit in &mut config.limits {
-        limit.deadline = args.deadline.or_else(|| limit.deadline.max(Some(PATIENCE)));
-    }
-    let registry = Registry::open(&config).map_err(Failure::usage)?;
-    let gate = registry.find(&args.limit).ok_or_else(|| unknown(&args.limit, &config))?;
-    let decision = ask_gate(verb, &gate, &args, &cost).await.map_err(|error| failure(&error))?;
-    if decision.notes().discarded {
-        complain("note: a stored state could not be read and counted as absent");
-    }
-    let answer = Answer::new(&args.limit, &decision);
+    let (registry, config) = open(&to)?;
+    let find = |name: &str| registry.find(name).ok_or_else(|| unknown(name, &config));
+    let gates: Result<Vec<Gate>, Failure> =
+        asked.entries.iter().map(|entry| find(&entry.limit)).collect();
+    let joined = gates?.into_iter().map(Ok).reduce(|one, two| one?.and(two?));
+    let gate = joined
+        .transpose()
+        .map_err(Failure::usage)?
+        .ok_or_else(|| Failure::usage("no limit is named: --limit names one"))?;
+    let (grant, held) =
+        ask_gate(verb, &gate, &asked, &terms).await.map_err(|error| failure(&error))?;
+    note(&grant);
+    let answer = Answer::new(gate.name(), &grant).holding(held);
+    let answer = if asked.are_several() { answer.naming_limits(&grant) } else { answer };
     let answer = match verb {
         Verb::Acquire { .. } => answer.waited_out(),
-        Verb::Take => answer.granting(&decision, || {
-            registry.limit(&args.limit).map_or(0, |config| cost.whole(&config.limit))
+        Verb::Take => answer.granting(&grant, || {
+            let whole = |entry: &super::AskedLimit| {
+                Some(entry.cost.whole(&registry.limit(&entry.limit)?.limit))
+            };
+            asked.entries.iter().filter_map(whole).max().unwrap_or(0)
         }),
         _ => answer,
     };
-    if args.json {
+    if to.json {
         say(serde_json::to_string(&answer).map_err(Failure::usage)?);
     } else {
-        lines::print(verb, &answer, &cost);
+        lines::print(verb, &answer, &asked);
     }
     Ok(exit(&answer))
+}
+
+/// Says what the store noticed.
+pub(super) fn note(decision: &Decision) {
+    if decision.notes().discarded {
+        complain("note: a stored state could not be read and counted as absent");
+    }
 }
 
 /// How a command ends that got an answer.
@@ -57,28 +81,49 @@ pub(crate) fn failure(error: &Error) -> Failure {
     if error.is_store_failure() { Failure::store(error) } else { Failure::usage(error) }
 }
 
+/// The answer, and the token of what it holds with how long that lasts.
 async fn ask_gate(
     verb: Verb,
     gate: &Gate,
-    args: &AskArgs,
-    cost: &AskedCost,
-) -> Result<Decision, Error> {
-    let ask = cost.ask(args.key.as_encoded_bytes());
-    let ask = match &args.request_id {
+    asked: &AskedLimits,
+    terms: &Terms,
+) -> Result<(Grant, Option<(String, Span)>), Error> {
+    let asks = asked.entries.iter().map(|entry| entry.cost.ask(entry.key.as_encoded_bytes()));
+    let ask = asks.reduce(Ask::and).unwrap_or(Ask::nothing());
+    let ask = match &terms.request_id {
         Some(id) => ask.request_id(id),
         None => ask,
     };
-    match verb {
-        Verb::Acquire { within } => gate.acquire(ask, within).await,
-        Verb::Ban { lasts } => gate.ban(ask, lasts).await,
-        Verb::Charge => gate.charge(ask).await,
-        Verb::Check => gate.check(ask).await,
-        Verb::Peek => gate.peek(ask).await,
-        Verb::Refund => gate.refund(ask).await,
-        Verb::Reset => gate.reset(ask).await,
-        Verb::Take => gate.take_up_to(ask).await,
-        Verb::Unban => gate.lift_ban(ask).await,
-    }
+    let holding = terms.hold.map_or(Holding::as_needed(), Holding::lasting);
+    let operation = match verb {
+        Verb::Acquire { within } => {
+            let pass = async || Ok::<(), Error>(());
+            let (grant, _) = gate.acquire_with_fields(ask, within, holding, pass).await?;
+            return Ok(with_token(grant));
+        }
+        Verb::Reserve { within } => {
+            let reservation = gate.reserve(ask, within).await?;
+            let lasts = reservation_lasts(reservation.wait());
+            let held = reservation.receipt().map(|receipt| (bare(receipt), lasts));
+            return Ok((Grant::from(reservation.into_decision()), held));
+        }
+        Verb::Ban { lasts } => Operation::Ban { lasts },
+        Verb::Charge => Operation::Charge,
+        Verb::Check => Operation::Check,
+        Verb::Peek => Operation::Peek,
+        Verb::Refund => Operation::Refund,
+        Verb::Reset => Operation::Reset,
+        Verb::Take => Operation::TakeUpTo,
+        Verb::Unban => Operation::LiftBan,
+    };
+    let (grant, _) = gate.grant_with_fields(operation, ask, holding).await?;
+    Ok(with_token(grant))
+}
+
+fn with_token(grant: Grant) -> (Grant, Option<(String, Span)>) {
+    let held = grant.hold().zip(grant.token());
+    let held = held.map(|(hold, token)| (token.to_string(), hold.lasts));
+    (grant, held)
 }
 
 fn unknown(name: &str, config: &Config) -> Failure {

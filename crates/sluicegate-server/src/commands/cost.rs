@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use sluicegate::Cost;
 
-use crate::cost::AskedCost;
+use crate::cost::{AskedCost, UsedUnits};
 
 /// `N`, or `POLICY=N` for one policy; those that aren't named then cost nothing without an `N`.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -53,13 +53,59 @@ impl FromStr for CostArg {
     }
 }
 
+/// `N`, or `POLICY=N` for one policy; those that aren't named used what they were charged without an `N`.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct UsedArg(CostArg);
+
+impl UsedArg {
+    /// What the arguments say together.
+    ///
+    /// # Errors
+    /// When they say two things of one policy.
+    pub(crate) fn together(all: &[Self]) -> Result<UsedUnits, String> {
+        let mut each: Vec<(String, u64)> = Vec::new();
+        for Self(used) in all {
+            match used {
+                CostArg::Same(units) if all.len() == 1 => return Ok(UsedUnits::Same(*units)),
+                CostArg::Same(_) => {
+                    return Err("--used N stands alone: write POLICY=N for each policy".to_owned());
+                }
+                CostArg::Of(policy, _) if each.iter().any(|(name, _)| name == policy) => {
+                    return Err(format!(
+                        "--used {}=N is given more than once: give one number for it",
+                        policy.escape_debug()
+                    ));
+                }
+                CostArg::Of(policy, units) => each.push((policy.clone(), *units)),
+            }
+        }
+        Ok(UsedUnits::Each(each))
+    }
+}
+
+impl FromStr for UsedArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let units = |number| whole_number("what was used", number, 0);
+        Ok(Self(match text.split_once('=') {
+            Some((policy, number)) => CostArg::Of(policy.to_owned(), units(number)?),
+            None => CostArg::Same(units(text)?),
+        }))
+    }
+}
+
 fn units(text: &str, least: u64) -> Result<u64, String> {
+    whole_number("a cost", text, least)
+}
+
+fn whole_number(what: &str, text: &str, least: u64) -> Result<u64, String> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     digits
         .then(|| text.parse().ok())
         .flatten()
         .filter(|units| (least..=Cost::MAX.get()).contains(units))
-        .ok_or_else(|| format!("a cost must be a whole number from {least} to {}", Cost::MAX))
+        .ok_or_else(|| format!("{what} must be a whole number from {least} to {}", Cost::MAX))
 }
 
 #[cfg(test)]
@@ -86,6 +132,26 @@ mod tests {
         ] {
             let message = malformed.parse::<CostArg>().unwrap_err();
             assert!(message.contains("to 9007199254740991"), "{malformed}: {message}");
+        }
+    }
+
+    #[test]
+    fn what_was_used_is_one_number_or_one_by_policy() {
+        let together = |all: &[&str]| {
+            let all: Result<Vec<UsedArg>, String> = all.iter().map(|used| used.parse()).collect();
+            UsedArg::together(&all?)
+        };
+        assert_eq!(together(&["0"]), Ok(UsedUnits::Same(0)));
+        let each = vec![("a".to_owned(), 0), ("b".to_owned(), 7)];
+        assert_eq!(together(&["a=0", "b=7"]), Ok(UsedUnits::Each(each)));
+        for (wrong, words) in [
+            (&["1", "2"][..], "stands alone"),
+            (&["a=1", "2"], "stands alone"),
+            (&["a=1", "a=1"], "more than once"),
+            (&["-1"], "what was used must be a whole number from 0"),
+            (&["a=9007199254740992"], "to 9007199254740991"),
+        ] {
+            assert!(together(wrong).unwrap_err().contains(words), "{wrong:?}");
         }
     }
 

@@ -6,18 +6,25 @@ use sluicegate::Span;
 use sluicegate_core::printable;
 
 use super::verb::Verb;
+use super::{AskedLimits, HoldVerb};
 use crate::answer::{Answer, PolicyAnswer};
-use crate::cost::AskedCost;
 use crate::output::{counted, say};
 
-/// Prints a line per policy.
-pub(super) fn print(verb: Verb, answer: &Answer<'_>, cost: &AskedCost) {
-    for line in lines(verb, answer, cost) {
+/// Prints a line per policy, and what is held.
+pub(super) fn print(verb: Verb, answer: &Answer<'_>, asked: &AskedLimits) {
+    for line in lines(verb, answer, asked) {
         say(line);
     }
 }
 
-fn lines(verb: Verb, answer: &Answer<'_>, cost: &AskedCost) -> Vec<String> {
+/// Prints a line per policy about what was held.
+pub(super) fn print_settled(verb: &HoldVerb, answer: &Answer<'_>) {
+    for line in settled_lines(verb, answer) {
+        say(line);
+    }
+}
+
+fn lines(verb: Verb, answer: &Answer<'_>, asked: &AskedLimits) -> Vec<String> {
     // A service may be anybody.
     let limit = printable(&answer.limit);
     let mut lines = Vec::new();
@@ -34,11 +41,57 @@ fn lines(verb: Verb, answer: &Answer<'_>, cost: &AskedCost) -> Vec<String> {
         lines.push(format!("granted  {limit}  {}", counted(granted, "unit")));
     }
     for policy in &answer.policies {
-        let done = Done::of(verb, answer, policy, cost);
-        let name = format!("{limit}/{}", printable(&policy.name));
-        lines.push(line(&done, &name, policy));
+        let done = Done::of(verb, answer, policy, asked);
+        lines.push(line(&done, &name_of(answer, policy), policy));
     }
+    lines.extend(held(answer));
     lines
+}
+
+fn settled_lines(verb: &HoldVerb, answer: &Answer<'_>) -> Vec<String> {
+    let limit = printable(&answer.limit);
+    match answer.cancelled {
+        Some(true) => return vec![format!("cancelled  {limit}  its units came back")],
+        Some(false) => {
+            return vec![format!(
+                "unchanged  {limit}  others came after it, or it was cancelled before: nothing came back"
+            )];
+        }
+        None => {}
+    }
+    let word = match verb {
+        HoldVerb::Cancel => "cancelled",
+        HoldVerb::Release => "released",
+        HoldVerb::Renew { .. } => "renewed",
+        HoldVerb::Settle { .. } => "settled",
+    };
+    let mut lines = Vec::new();
+    let word = match answer.found.as_deref() {
+        Some("settled") => {
+            lines.push(format!(
+                "unchanged  {limit}  it was settled before: this is what it gave back then"
+            ));
+            "unchanged"
+        }
+        _ => word,
+    };
+    for policy in &answer.policies {
+        let about = policy.given_back.map(|units| format!("{} given back", counted(units, "unit")));
+        lines.push(line(&Done(word, about), &name_of(answer, policy), policy));
+    }
+    lines.extend(held(answer));
+    lines
+}
+
+fn name_of(answer: &Answer<'_>, policy: &PolicyAnswer<'_>) -> String {
+    let limit = policy.limit_name.as_deref().unwrap_or(&answer.limit);
+    format!("{}/{}", printable(limit), printable(&policy.name))
+}
+
+/// What is held, and how to settle it.
+fn held(answer: &Answer<'_>) -> Option<String> {
+    let hold = answer.hold.as_ref()?;
+    Some(format!("held     for {}, token {}", words(hold.expires_in_us), printable(&hold.token)))
 }
 
 /// Why the policies have nothing to say, or don't decide.
@@ -64,10 +117,12 @@ fn without_policies(answer: &Answer<'_>) -> Option<&'static str> {
 struct Done(&'static str, Option<String>);
 
 impl Done {
-    fn of(verb: Verb, answer: &Answer<'_>, policy: &PolicyAnswer<'_>, cost: &AskedCost) -> Self {
+    fn of(verb: Verb, answer: &Answer<'_>, policy: &PolicyAnswer<'_>, asked: &AskedLimits) -> Self {
         let unchanged = |why: &str| Self("unchanged", Some(why.to_owned()));
         match (verb, policy.given_back, answer.forgotten) {
-            (Verb::Charge, ..) if cost.touches(&policy.name) => Self("charged", None),
+            (Verb::Charge, ..) if asked.touch(policy.limit_name.as_deref(), &policy.name) => {
+                Self("charged", None)
+            }
             (Verb::Charge, ..) | (Verb::Refund, None, _) => unchanged("its cost is 0"),
             (Verb::Refund, Some(0), _) => unchanged("nothing had been taken"),
             (Verb::Refund, Some(units), _) => {
@@ -78,9 +133,10 @@ impl Done {
             (Verb::Unban, ..) => unchanged("the key was not banned"),
             (Verb::Reset, _, Some(true)) => Self("forgotten", None),
             (Verb::Reset, ..) => unchanged("nothing was known of the key"),
-            (Verb::Acquire { .. } | Verb::Check | Verb::Peek | Verb::Take, ..) => {
-                Self(verdict(policy.allowed), None)
-            }
+            (
+                Verb::Acquire { .. } | Verb::Check | Verb::Peek | Verb::Reserve { .. } | Verb::Take,
+                ..,
+            ) => Self(verdict(policy.allowed), None),
         }
     }
 }
@@ -128,13 +184,20 @@ mod tests {
     use sluicegate::{Ask, Decision, Limiter, MemoryStore};
 
     use super::*;
+    use crate::commands::AskedLimit;
+    use crate::cost::AskedCost;
+
+    fn asked(cost: &AskedCost) -> AskedLimits {
+        let (limit, key) = ("l".to_owned(), "k".into());
+        AskedLimits { entries: vec![AskedLimit { limit, key, cost: cost.clone() }] }
+    }
 
     fn limiter(policies: &[&str]) -> Limiter<MemoryStore> {
         Limiter::new(MemoryStore::new(), sluicegate::limit("l", policies).unwrap())
     }
 
     fn said(verb: Verb, decision: &Decision, cost: &AskedCost) -> Vec<String> {
-        lines(verb, &Answer::new("l", decision), cost)
+        lines(verb, &Answer::new("l", decision), &asked(cost))
     }
 
     #[test]
@@ -171,7 +234,7 @@ mod tests {
         let cost = AskedCost { rest: Some(8), each: Vec::new() };
         let decision = limiter.take_up_to_now(cost.ask(b"j")).unwrap();
         let answer = Answer::new("l", &decision).granting(&decision, || 8);
-        let granted = lines(Verb::Take, &answer, &cost);
+        let granted = lines(Verb::Take, &answer, &asked(&cost));
         assert_eq!(granted[0], "granted  l  5 units");
         assert!(granted[2].starts_with("allowed  l/b  4 of 9 left"), "{granted:?}");
     }

@@ -13,12 +13,11 @@ use sluicegate::Span;
 use sluicegate_core::printable;
 
 use self::exchange::{Problem, Reply};
-use super::ask::exit;
-use super::lines;
+use super::ask::{Terms, exit};
 use super::verb::Verb;
+use super::{AskedLimit, AskedLimits};
 use crate::answer::Answer;
-use crate::cli::AskArgs;
-use crate::cost::AskedCost;
+use crate::cli::ToArgs;
 use crate::output::{Exit, Failure, say};
 
 pub(crate) use url::ServiceUrl;
@@ -29,52 +28,88 @@ const PATIENCE: Span = match Span::from_millis(5_000) {
     Err(_) => Span::SECOND,
 };
 
-/// Asks a service once and prints its answer.
-///
-/// # Errors
-/// When it can't be asked, doesn't answer, or answers with an error.
-pub(super) async fn ask(
-    verb: Verb,
-    args: &AskArgs,
-    service: &ServiceUrl,
-    cost: &AskedCost,
-) -> Result<Exit, Failure> {
-    let body = body(verb, args, cost)?;
-    let token = args.admin_token.as_deref().filter(|_| verb.needs_token()).map(str::trim);
-    let patience = Duration::from(args.deadline.unwrap_or(PATIENCE)) + Duration::from(verb.wait());
-    let asking = exchange::post(service, verb.path(), token, body);
-    let reply = match tokio::time::timeout(patience, asking).await {
-        Ok(Ok(reply)) => reply,
-        Ok(Err(Problem::Usage(message))) => return Err(Failure::usage(message)),
-        Ok(Err(Problem::Service(message))) => {
-            return Err(Failure::store(format_args!("the service at {service} {message}")));
-        }
-        Err(_) => {
-            return Err(Failure::store(format_args!(
-                "the service at {service} did not answer within {} ms, and may have charged: give \
-                 it longer with --deadline",
-                patience.as_millis()
-            )));
-        }
-    };
-    let Ok(answer) = serde_json::from_slice::<Answer<'_>>(&reply.body) else {
-        return Err(failure(service, &reply));
-    };
-    if args.json {
-        say(String::from_utf8_lossy(&reply.body));
-    } else {
-        lines::print(verb, &answer, cost);
-    }
-    Ok(exit(&answer))
+/// One question to a service.
+pub(super) struct Call<'a> {
+    pub(super) service: &'a ServiceUrl,
+    pub(super) path: &'static str,
+    pub(super) token: Option<&'a str>,
+    pub(super) body: Vec<u8>,
+    /// How long the service may wait before it answers.
+    pub(super) wait: Span,
 }
 
-/// The body of the request.
-fn body(verb: Verb, args: &AskArgs, cost: &AskedCost) -> Result<Vec<u8>, Failure> {
-    let key = args.key.to_str().ok_or_else(|| {
+impl Call<'_> {
+    /// Asks once and prints the answer: as the service wrote it, or by `print`.
+    ///
+    /// # Errors
+    /// When the service can't be asked, doesn't answer, or answers with an error.
+    pub(super) async fn tell(
+        self,
+        to: &ToArgs,
+        print: impl FnOnce(&Answer<'_>),
+    ) -> Result<Exit, Failure> {
+        let Self { service, path, token, body, wait } = self;
+        let patience = Duration::from(to.deadline.unwrap_or(PATIENCE)) + Duration::from(wait);
+        let asking = exchange::post(service, path, token, body);
+        let reply = match tokio::time::timeout(patience, asking).await {
+            Ok(Ok(reply)) => reply,
+            Ok(Err(Problem::Usage(message))) => return Err(Failure::usage(message)),
+            Ok(Err(Problem::Service(message))) => {
+                return Err(Failure::store(format_args!("the service at {service} {message}")));
+            }
+            Err(_) => {
+                return Err(Failure::store(format_args!(
+                    "the service at {service} did not answer within {} ms, and may have charged: \
+                     give it longer with --deadline",
+                    patience.as_millis()
+                )));
+            }
+        };
+        let Ok(answer) = serde_json::from_slice::<Answer<'_>>(&reply.body) else {
+            return Err(failure(service, &reply));
+        };
+        if to.json {
+            say(String::from_utf8_lossy(&reply.body));
+        } else {
+            print(&answer);
+        }
+        Ok(exit(&answer))
+    }
+}
+
+/// The body of a request that asks limits.
+pub(super) fn body(verb: Verb, terms: &Terms, asked: &AskedLimits) -> Result<Vec<u8>, Failure> {
+    let mut body = Map::new();
+    match &*asked.entries {
+        [one] => body.extend(entry(one)?),
+        several => {
+            let entries: Result<Vec<Value>, Failure> =
+                several.iter().map(|one| entry(one).map(Value::from)).collect();
+            body.insert("limits".to_owned(), entries?.into());
+        }
+    }
+    if let Some(within) = verb.within() {
+        body.insert("within".to_owned(), within.to_string().into());
+    }
+    if let Verb::Ban { lasts } = verb {
+        body.insert("for".to_owned(), lasts.to_string().into());
+    }
+    if let Some(hold) = terms.hold {
+        body.insert("hold".to_owned(), hold.to_string().into());
+    }
+    if let Some(id) = &terms.request_id {
+        body.insert("request_id".to_owned(), id.as_str().into());
+    }
+    Ok(Value::from(body).to_string().into_bytes())
+}
+
+/// One limit with its key and cost.
+fn entry(AskedLimit { limit, key, cost }: &AskedLimit) -> Result<Map<String, Value>, Failure> {
+    let key = key.to_str().ok_or_else(|| {
         Failure::usage("--key is not UTF-8, and a service takes text: ask the store itself")
     })?;
-    let mut body = Map::from_iter([
-        ("limit".to_owned(), Value::from(&*args.limit)),
+    let mut entry = Map::from_iter([
+        ("limit".to_owned(), Value::from(&**limit)),
         ("key".to_owned(), Value::from(key)),
     ]);
     let cost = match (cost.rest, &*cost.each) {
@@ -91,19 +126,8 @@ fn body(verb: Verb, args: &AskArgs, cost: &AskedCost) -> Result<Vec<u8>, Failure
             ));
         }
     };
-    body.extend(cost.map(|cost| ("cost".to_owned(), cost)));
-    let id = args.request_id.as_deref().map(Value::from);
-    body.extend(id.map(|id| ("request_id".to_owned(), id)));
-    match verb {
-        Verb::Acquire { within } => {
-            body.insert("within".to_owned(), within.to_string().into());
-        }
-        Verb::Ban { lasts } => {
-            body.insert("for".to_owned(), lasts.to_string().into());
-        }
-        _ => {}
-    }
-    Ok(Value::from(body).to_string().into_bytes())
+    entry.extend(cost.map(|cost| ("cost".to_owned(), cost)));
+    Ok(entry)
 }
 
 /// An error as the service writes it.
@@ -114,15 +138,23 @@ struct ErrorBody {
 
 #[derive(Deserialize)]
 struct ErrorAnswer {
+    code: String,
     message: String,
 }
 
 /// What a reply without a decision means: what is to be corrected, or that the service failed.
 fn failure(service: &ServiceUrl, reply: &Reply) -> Failure {
-    let message = match serde_json::from_slice::<ErrorBody>(&reply.body) {
-        Ok(body) => body.error.message,
-        Err(_) => "its answer is none of a Sluicegate service: look whether this is its URL".into(),
+    let (code, message) = match serde_json::from_slice::<ErrorBody>(&reply.body) {
+        Ok(body) => (body.error.code, body.error.message),
+        Err(_) => {
+            let message =
+                "its answer is none of a Sluicegate service: look whether this is its URL";
+            (String::new(), message.to_owned())
+        }
     };
+    if code == "hold_expired" {
+        return Failure::denied(printable(&message));
+    }
     let token = match reply.status {
         StatusCode::UNAUTHORIZED => " (--admin-token or SLUICEGATE_ADMIN_TOKEN)",
         _ => "",
@@ -141,14 +173,13 @@ mod tests {
     use clap::Parser as _;
 
     use super::*;
-    use crate::cli::{Cli, Command};
-    use crate::commands::CostArg;
+    use crate::cli::{Cli, Command, HeldArgs, TakeArgs};
 
     fn written(args: &[&str]) -> Result<String, Failure> {
         let args = ["sluicegate", "check", "--limit", "l", "--key", "k"].iter().chain(args);
         let Command::Check(args) = Cli::parse_from(args).command else { panic!("a check") };
-        let cost = CostArg::together(&args.cost).unwrap();
-        let written = body(Verb::Check, &args, &cost)?;
+        let TakeArgs { held: HeldArgs { ask, hold }, request_id } = args;
+        let written = body(Verb::Check, &Terms { hold, request_id }, &ask.asked)?;
         Ok(String::from_utf8(written).unwrap())
     }
 
@@ -159,7 +190,14 @@ mod tests {
         let each = written(&["--cost", "a=0", "--cost", "b=2"]).unwrap();
         assert_eq!(each, r#"{"cost":{"a":0,"b":2},"key":"k","limit":"l"}"#);
         assert!(written(&["--cost", "a=0", "--cost", "2"]).is_err());
+        let held = written(&["--hold", "30s"]).unwrap();
+        assert_eq!(held, r#"{"hold":"30s","key":"k","limit":"l"}"#);
         let once = written(&["--request-id", "order-1"]).unwrap();
         assert_eq!(once, r#"{"key":"k","limit":"l","request_id":"order-1"}"#);
+        let two = ["--limit", "m", "--key", "j", "--cost", "2", "--request-id", "a"];
+        assert_eq!(
+            written(&two).unwrap(),
+            r#"{"limits":[{"key":"k","limit":"l"},{"cost":2,"key":"j","limit":"m"}],"request_id":"a"}"#
+        );
     }
 }

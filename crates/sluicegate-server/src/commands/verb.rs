@@ -11,6 +11,7 @@ pub(crate) enum Verb {
     Check,
     Peek,
     Refund,
+    Reserve { within: Span },
     Reset,
     Take,
     Unban,
@@ -26,6 +27,7 @@ impl Verb {
             Self::Check => "/v1/check",
             Self::Peek => "/v1/peek",
             Self::Refund => "/v1/refund",
+            Self::Reserve { .. } => "/v1/reserve",
             Self::Reset => "/v1/reset",
             Self::Take => "/v1/take",
             Self::Unban => "/v1/unban",
@@ -35,6 +37,14 @@ impl Verb {
     /// Whether the service may ask for its admin token.
     pub(super) const fn needs_token(self) -> bool {
         matches!(self, Self::Ban { .. } | Self::Charge | Self::Refund | Self::Reset | Self::Unban)
+    }
+
+    /// How long the wait may be that it asks for.
+    pub(super) const fn within(self) -> Option<Span> {
+        match self {
+            Self::Acquire { within } | Self::Reserve { within } => Some(within),
+            _ => None,
+        }
     }
 
     /// How long it may wait for units.

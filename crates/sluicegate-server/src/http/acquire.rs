@@ -3,14 +3,13 @@
 use std::future::pending;
 use std::sync::Arc;
 
-use axum::body::Body;
-use axum::extract::{Extension, State};
+use axum::extract::{Extension, Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use sluicegate::Span;
 use tokio::time::Instant;
 
-use super::asked::Asked;
+use super::asked::{Asked, Form};
 use super::client::Client;
 use super::decide::{admission, answer};
 use super::error::ApiError;
@@ -21,26 +20,26 @@ use super::service::Service;
 pub(super) async fn acquire(
     State(service): State<Arc<Service>>,
     client: Option<Extension<Client>>,
-    body: Body,
+    request: Request,
 ) -> Result<Response, ApiError> {
-    let (asked, within) = Asked::read_with_wait(body).await?;
+    let asked = Asked::read(request, Form::WaitsAndHolds).await?;
     let gate = service.gates.find(&asked)?;
     let place = service.waiting.place();
     // Without a place it passes at once or not at all.
-    let within = if place.is_some() { within } else { Span::ZERO };
+    let within = if place.is_some() { asked.within } else { Span::ZERO };
     let end = Instant::now() + within.into();
     // A turn to ask the store is given back before the wait for units begins.
     let pass = || service.turns.by(end);
-    let acquiring = gate.acquire_with_fields(asked.ask(), within, pass);
+    let acquiring = gate.acquire_with_fields(asked.ask(), within, asked.holding, pass);
     // Whatever ends first: dropping the wait gives back what can be given back.
-    let (decision, fields) = tokio::select! {
+    let (grant, fields) = tokio::select! {
         biased;
         acquired = acquiring => acquired?,
         () = gone(client) => return Err(hung_up()),
         () = service.stages.clone().ending() => return Err(ApiError::draining()),
     };
-    let answer = answer(&gate, &asked, &decision).waited_out();
-    Ok(admission(&asked, &decision, fields, &answer))
+    let answer = answer(&gate, &asked, &grant).waited_out();
+    Ok(admission(&asked, &grant, fields, &answer))
 }
 
 /// Waits until nobody waits for the answer.

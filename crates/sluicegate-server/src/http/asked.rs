@@ -1,13 +1,13 @@
 //! What a request asks: one limit, or several in one decision.
 
-use axum::body::Body;
 use axum::extract::Request;
 use serde::Deserialize;
-use sluicegate::{Ask, Limit, Member, Registry, Span, SpanError};
+use sluicegate::{Ask, Holding, Limit, Member, Registry, Span};
 
 use super::body::{self, Object, some};
 use super::cost::CostBody;
 use super::error::ApiError;
+use super::hold::HoldBody;
 use super::request_id;
 use crate::cost::AskedCost;
 
@@ -17,8 +17,14 @@ pub(super) struct Asked {
     /// At least one; their names differ.
     parts: Vec<Part>,
     is_list: bool,
+    /// Whether what is taken is held.
+    pub(super) holding: Holding,
     /// By which a repeat is known.
     id: Option<String>,
+    /// How long the request may wait; nothing for those that don't.
+    pub(super) within: Span,
+    /// How long a ban lasts; nothing for those that don't ban.
+    pub(super) lasts: Span,
 }
 
 #[derive(Debug)]
@@ -28,62 +34,39 @@ struct Part {
     cost: AskedCost,
 }
 
+/// What a body may say besides limits, keys and costs.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Form {
+    /// Nothing.
+    Plain,
+    /// `"for":"1h"`: how long the ban lasts.
+    Bans,
+    /// `"hold":"30s"`, maybe: what is taken is held. And an id by which a repeat is known, maybe: as
+    /// `"request_id"`, or in the field `Idempotency-Key`.
+    Takes,
+    /// `"within":"2s"`: how long the request may wait.
+    Waits,
+    /// That, and `"hold":"30s"`, maybe.
+    WaitsAndHolds,
+}
+
 impl Asked {
     /// How many limits may be asked at once. Each may be a call to the store: on a cluster it is.
     const MOST: usize = 16;
 
-    /// Reads `{"limit":"…","key":"…","cost":1}`, or `{"limits":[…]}` with several of these.
-    ///
-    /// # Errors
-    /// If the body is anything else.
-    pub(super) async fn read(body: Body) -> Result<Self, ApiError> {
-        let fields: Fields = body::read(body, EXAMPLE).await?;
-        if fields.within.is_some() {
-            return Err(ApiError::malformed(
-                "only /v1/acquire waits: leave `within` out, or ask there",
-            ));
-        }
-        fields.asked()
-    }
-
-    /// Reads the same of a request that is charged once: its id is in the body, as `"request_id"`, or in the
-    /// field `Idempotency-Key`.
+    /// Reads `{"limit":"…","key":"…","cost":1}`, or `{"limits":[…]}` with several of these, and what
+    /// the form has besides.
     ///
     /// # Errors
     /// If the body is anything else, or the ids differ.
-    pub(super) async fn read_once(request: Request) -> Result<Self, ApiError> {
+    pub(super) async fn read(request: Request, form: Form) -> Result<Self, ApiError> {
         let (head, body) = request.into_parts();
-        let mut asked = Self::read(body).await?;
-        asked.id = request_id::find(&head.headers, asked.id)?;
-        Ok(asked)
-    }
-
-    /// Reads the same with `"within":"2s"`: how long the request may wait.
-    ///
-    /// # Errors
-    /// If the body is anything else, or the wait too long.
-    pub(super) async fn read_with_wait(body: Body) -> Result<(Self, Span), ApiError> {
-        let fields: Fields = body::read(body, ACQUIRE_EXAMPLE).await?;
-        if fields.request_id.is_some() {
-            return Err(ApiError::malformed(
-                "who waits can't have an id: leave `request_id` out, or ask /v1/check",
-            ));
+        let fields: Fields = body::read(body, form.example()).await?;
+        let mut asked = fields.asked(form)?;
+        if form == Form::Takes {
+            asked.id = request_id::find(&head.headers, asked.id)?;
         }
-        let within = fields.span()?;
-        Ok((fields.asked()?, within))
-    }
-
-    /// Reads `{"limit":"…","key":"…","for":"1h"}`: whom to ban, and for how long.
-    ///
-    /// # Errors
-    /// If the body is anything else.
-    pub(super) async fn read_ban(body: Body) -> Result<(Self, Span), ApiError> {
-        let BanFields { limit, key, lasts } = body::read(body, BAN_EXAMPLE).await?;
-        let lasts = lasts
-            .parse()
-            .map_err(|error: SpanError| ApiError::malformed(format!("`for`: {error}")))?;
-        let part = Part { limit, key, cost: AskedCost::default() };
-        Ok((Self { parts: vec![part], is_list: false, id: None }, lasts))
+        Ok(asked)
     }
 
     /// The request; its costs are not validated against a limit yet.
@@ -99,6 +82,11 @@ impl Asked {
     /// The names of the limits, in the order of the request.
     pub(super) fn names(&self) -> impl ExactSizeIterator<Item = &str> {
         self.parts.iter().map(|part| part.limit.as_str())
+    }
+
+    /// How many bytes its keys have together.
+    pub(super) fn key_bytes(&self) -> usize {
+        self.parts.iter().map(|part| part.key.len()).sum()
     }
 
     /// Whether the request has a list of limits, which may be of one.
@@ -124,18 +112,25 @@ impl Asked {
 }
 
 const EXAMPLE: &str = r#"{"limit":"demo","key":"alice","cost":1}"#;
-const ACQUIRE_EXAMPLE: &str = r#"{"limit":"demo","key":"alice","cost":1,"within":"2s"}"#;
-
+const WAIT_EXAMPLE: &str = r#"{"limit":"demo","key":"alice","cost":1,"within":"2s"}"#;
 const BAN_EXAMPLE: &str = r#"{"limit":"demo","key":"alice","for":"1h"}"#;
 
-/// Who is to be banned, as it is written.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct BanFields {
-    limit: String,
-    key: String,
-    #[serde(rename = "for")]
-    lasts: String,
+impl Form {
+    const fn waits(self) -> bool {
+        matches!(self, Self::Waits | Self::WaitsAndHolds)
+    }
+
+    const fn holds(self) -> bool {
+        matches!(self, Self::Takes | Self::WaitsAndHolds)
+    }
+
+    const fn example(self) -> &'static str {
+        match self {
+            Self::Bans => BAN_EXAMPLE,
+            Self::Waits | Self::WaitsAndHolds => WAIT_EXAMPLE,
+            Self::Plain | Self::Takes => EXAMPLE,
+        }
+    }
 }
 
 /// A body as it is written.
@@ -154,6 +149,10 @@ struct Fields {
     request_id: Option<String>,
     #[serde(default, deserialize_with = "some")]
     within: Option<String>,
+    #[serde(default, deserialize_with = "some")]
+    hold: Option<HoldBody>,
+    #[serde(default, rename = "for", deserialize_with = "some")]
+    lasts: Option<String>,
 }
 
 /// One of several limits as it is written.
@@ -167,8 +166,59 @@ struct PartFields {
 }
 
 impl Fields {
-    fn asked(self) -> Result<Asked, ApiError> {
-        let Self { limit, key, cost, limits, request_id, within: _ } = self;
+    fn asked(self, form: Form) -> Result<Asked, ApiError> {
+        let within = match (form.waits(), &self.within) {
+            (true, within) => span_within(within.as_deref())?,
+            (false, None) => Span::ZERO,
+            (false, Some(_)) => {
+                return Err(ApiError::malformed(
+                    "only /v1/acquire and /v1/reserve wait: leave `within` out, or ask there",
+                ));
+            }
+        };
+        let holding = match &self.hold {
+            None => Holding::as_needed(),
+            Some(hold) if form.holds() => hold.holding()?,
+            Some(_) => {
+                return Err(ApiError::malformed(
+                    "only /v1/check, /v1/charge, /v1/take and /v1/acquire hold what they take: leave \
+                     `hold` out, or ask there",
+                ));
+            }
+        };
+        let lasts = match (form == Form::Bans, &self.lasts) {
+            (true, Some(lasts)) => span_of("for", lasts)?,
+            (true, None) => {
+                return Err(ApiError::malformed(format!(
+                    "the body lacks `for`, how long the ban lasts: send {BAN_EXAMPLE}"
+                )));
+            }
+            (false, None) => Span::ZERO,
+            (false, Some(_)) => {
+                return Err(ApiError::malformed(
+                    "only /v1/ban bans: leave `for` out, or ask there",
+                ));
+            }
+        };
+        if self.request_id.is_some() && form != Form::Takes {
+            return Err(ApiError::malformed(
+                "only /v1/check, /v1/charge and /v1/take can have an id: leave `request_id` out, or \
+                 ask there",
+            ));
+        }
+        if form == Form::Bans && (self.limits.is_some() || self.cost.is_some()) {
+            return Err(ApiError::malformed(format!(
+                "a ban is of a key under one limit, and has no cost: send {BAN_EXAMPLE}"
+            )));
+        }
+        let id = self.request_id.clone();
+        let (parts, is_list) = self.parts()?;
+        Ok(Asked { parts, is_list, holding, id, within, lasts })
+    }
+
+    /// The limits, and whether they are a list.
+    fn parts(self) -> Result<(Vec<Part>, bool), ApiError> {
+        let Self { limit, key, cost, limits, .. } = self;
         let Some(limits) = limits else {
             let lacks = |field: &str| {
                 ApiError::malformed(format!(
@@ -178,7 +228,7 @@ impl Fields {
             let limit = limit.ok_or_else(|| lacks("limit"))?;
             let key = key.ok_or_else(|| lacks("key"))?;
             let part = Part { limit, key, cost: cost.map_or_else(Default::default, Into::into) };
-            return Ok(Asked { parts: vec![part], is_list: false, id: request_id });
+            return Ok((vec![part], false));
         };
         let given = [("limit", limit.is_some()), ("key", key.is_some()), ("cost", cost.is_some())];
         if let Some((field, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
@@ -187,10 +237,10 @@ impl Fields {
                  `limits` out"
             )));
         }
-        Ok(Asked { id: request_id, ..Self::several(limits)? })
+        Ok((Self::several(limits)?, true))
     }
 
-    fn several(limits: Vec<Object<PartFields>>) -> Result<Asked, ApiError> {
+    fn several(limits: Vec<Object<PartFields>>) -> Result<Vec<Part>, ApiError> {
         if limits.is_empty() {
             return Err(ApiError::malformed(
                 r#"`limits` is empty: name a limit, as in {"limits":[{"limit":"demo","key":"alice"}]}"#,
@@ -215,29 +265,34 @@ impl Fields {
             let cost = cost.map_or_else(Default::default, Into::into);
             parts.push(Part { limit, key, cost });
         }
-        Ok(Asked { parts, is_list: true, id: None })
+        Ok(parts)
     }
+}
 
-    fn span(&self) -> Result<Span, ApiError> {
-        /// Long enough for a queue, and short enough for what is between a client and the service.
-        const LONGEST: u64 = 10 * Span::MINUTE.as_micros();
-        let Some(text) = &self.within else {
-            return Err(ApiError::malformed(format!(
-                "the body lacks `within`, how long the request may wait: send {ACQUIRE_EXAMPLE}"
-            )));
-        };
-        // The longest span has 18 characters. Longer texts are not repeated in an error.
-        let text: String = text.chars().take(40).collect();
-        let span: Span = text
-            .parse()
-            .map_err(|error: SpanError| ApiError::malformed(format!("`within`: {error}")))?;
-        if span.as_micros() > LONGEST {
-            return Err(ApiError::malformed(format!(
-                "`within` is {span}, but must be from 0s to 10min"
-            )));
-        }
-        Ok(span)
+/// How long a request may wait.
+fn span_within(text: Option<&str>) -> Result<Span, ApiError> {
+    /// Long enough for a queue, and short enough for what is between a client and the service.
+    const LONGEST: u64 = 10 * Span::MINUTE.as_micros();
+    let Some(text) = text else {
+        return Err(ApiError::malformed(format!(
+            "the body lacks `within`, how long the request may wait: send {WAIT_EXAMPLE}"
+        )));
+    };
+    let span = span_of("within", text)?;
+    if span.as_micros() > LONGEST {
+        return Err(ApiError::malformed(format!(
+            "`within` is {span}, but must be from 0s to 10min"
+        )));
     }
+    Ok(span)
+}
+
+/// The length of time that a field says.
+pub(super) fn span_of(field: &str, text: &str) -> Result<Span, ApiError> {
+    // The longest span has 18 characters. Longer texts are not repeated in an error.
+    let text: String = text.chars().take(40).collect();
+    text.parse()
+        .map_err(|error: sluicegate::SpanError| ApiError::malformed(format!("`{field}`: {error}")))
 }
 
 /// The beginning of a name that a client chose.
@@ -254,13 +309,17 @@ mod tests {
         body::parse(json.as_bytes(), EXAMPLE)
     }
 
+    fn plain(fields: Fields) -> Result<Asked, ApiError> {
+        fields.asked(Form::Plain)
+    }
+
     fn problem(json: &str) -> String {
-        format!("{:?}", fields(json).and_then(Fields::asked).unwrap_err())
+        format!("{:?}", fields(json).and_then(plain).unwrap_err())
     }
 
     #[test]
     fn one_limit_or_several_are_asked_and_never_both() {
-        let asked = |json: &str| fields(json).and_then(Fields::asked).unwrap();
+        let asked = |json: &str| fields(json).and_then(plain).unwrap();
         let one = asked(r#"{"limit":"a","key":"k","cost":3}"#);
         assert_eq!((one.names().collect::<Vec<_>>(), one.is_list()), (vec!["a"], false));
         let two =
@@ -290,7 +349,7 @@ mod tests {
             let one = |number: usize| format!(r#"{{"limit":"l{number}","key":"k"}}"#);
             format!(r#"{{"limits":[{}]}}"#, (0..count).map(one).collect::<Vec<_>>().join(","))
         };
-        assert!(fields(&body(16)).and_then(Fields::asked).is_ok());
+        assert!(fields(&body(16)).and_then(plain).is_ok());
         assert!(problem(&body(17)).contains("at most 16"));
     }
 
@@ -298,7 +357,8 @@ mod tests {
     fn a_wait_is_a_length_of_time_and_at_most_ten_minutes() {
         let span = |within: &str| {
             let body = format!(r#"{{"limit":"a","key":"k","within":{within}}}"#);
-            fields(&body).and_then(|fields| fields.span()).map(Span::as_micros)
+            let asked = fields(&body).and_then(|fields| fields.asked(Form::Waits));
+            asked.map(|asked| asked.within.as_micros())
         };
         for (within, micros) in [
             (r#""500ms""#, 500_000),

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, Unexpected, Visitor};
 use sluicegate::{Cost, Limit};
 
-use crate::cost::AskedCost;
+use crate::cost::{AskedCost, UsedUnits};
 
 /// A cost: one number, or a map policy → number, in which policies that it doesn't name cost nothing.
 #[derive(Debug, PartialEq)]
@@ -26,7 +26,28 @@ impl From<CostBody> for AskedCost {
 
 impl<'de> Deserialize<'de> for CostBody {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(CostVisitor { least: 1, may_be_map: true })
+        deserializer.deserialize_any(CostVisitor { noun: "cost", least: 1, may_be_map: true })
+    }
+}
+
+/// What was used: one number for every policy, or a map policy → number, in which policies that it
+/// doesn't name used what they were charged.
+#[derive(Debug)]
+pub(super) struct UsedBody(CostBody);
+
+impl From<UsedBody> for UsedUnits {
+    fn from(UsedBody(body): UsedBody) -> Self {
+        match body {
+            CostBody::Same(units) => Self::Same(units),
+            CostBody::Each(each) => Self::Each(each),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for UsedBody {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let visitor = CostVisitor { noun: "used", least: 0, may_be_map: true };
+        deserializer.deserialize_any(visitor).map(Self)
     }
 }
 
@@ -35,15 +56,17 @@ struct Units(u64);
 
 impl<'de> Deserialize<'de> for Units {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match deserializer.deserialize_any(CostVisitor { least: 0, may_be_map: false })? {
+        let visitor = CostVisitor { noun: "number", least: 0, may_be_map: false };
+        match deserializer.deserialize_any(visitor)? {
             CostBody::Same(units) => Ok(Self(units)),
-            CostBody::Each(_) => Err(D::Error::custom("a cost must be a number")),
+            CostBody::Each(_) => Err(D::Error::custom("it must be a number")),
         }
     }
 }
 
 /// Accepts only integers in range (not `1.0` or `1e3`) and maps of them.
 struct CostVisitor {
+    noun: &'static str,
     least: u64,
     may_be_map: bool,
 }
@@ -52,7 +75,10 @@ impl<'de> Visitor<'de> for CostVisitor {
     type Value = CostBody;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a cost that is a whole number from {} to {}", self.least, Cost::MAX)?;
+        if self.noun != "number" {
+            write!(f, "a {} that is ", self.noun)?;
+        }
+        write!(f, "a whole number from {} to {}", self.least, Cost::MAX)?;
         if self.may_be_map { f.write_str(", or a map from policy to number") } else { Ok(()) }
     }
 
@@ -73,11 +99,15 @@ impl<'de> Visitor<'de> for CostVisitor {
         while let Some((policy, Units(units))) = map.next_entry::<String, Units>()? {
             // Bounded, so that the search for duplicates stays short.
             if each.len() >= Limit::MAX_POLICIES {
-                return Err(A::Error::custom("the cost names more policies than a limit can have"));
+                return Err(A::Error::custom(format!(
+                    "`{}` names more policies than a limit can have",
+                    self.noun
+                )));
             }
             if each.iter().any(|(earlier, _)| *earlier == policy) {
                 return Err(A::Error::custom(format!(
-                    "the cost of policy `{}` is set twice",
+                    "`{}` of policy `{}` is set twice",
+                    self.noun,
                     policy.escape_debug()
                 )));
             }
@@ -85,9 +115,11 @@ impl<'de> Visitor<'de> for CostVisitor {
         }
         // It would touch nothing, which nobody asks for on purpose.
         if each.is_empty() {
-            return Err(A::Error::custom(
-                "the cost names no policy: name one, as in {\"tokens\":1}, or leave the cost out",
-            ));
+            return Err(A::Error::custom(format!(
+                "`{}` names no policy: name one, as in {{\"tokens\":1}}{}",
+                self.noun,
+                if self.noun == "cost" { ", or leave the cost out" } else { "" }
+            )));
         }
         Ok(CostBody::Each(each))
     }

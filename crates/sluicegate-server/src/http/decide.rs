@@ -2,127 +2,89 @@
 
 use std::sync::Arc;
 
-use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use axum::response::Response;
+use axum::routing::{MethodRouter, post};
 use sluicegate::http::LimitFields;
-use sluicegate::{Clock as _, Costs, Decision, Gate, Source, SystemClock};
+use sluicegate::{Clock as _, Costs, Decision, Gate, Grant, Operation, Source, SystemClock};
 
-use super::asked::Asked;
+use super::asked::{Asked, Form};
 use super::error::{ApiError, json};
 use super::service::Service;
 use crate::answer::Answer;
 
-/// `POST /v1/check`: 200 or 429, or 403 for a key on the block list.
-pub(super) async fn check(
-    State(service): State<Arc<Service>>,
-    request: Request,
-) -> Result<Response, ApiError> {
-    let asked = Asked::read_once(request).await?;
-    let gate = service.gates.find(&asked)?;
-    let _turn = service.turns.next().await?;
-    let (decision, fields) = gate.check_with_fields(asked.ask()).await?;
-    Ok(admission(&asked, &decision, fields, &answer(&gate, &asked, &decision)))
+/// `POST /v1/check` and `/v1/take`: 200, or 429, or 403 for a key on the block list.
+pub(super) fn admit(operation: Operation) -> MethodRouter<Arc<Service>> {
+    post(async move |State(service): State<Arc<Service>>, request: Request| {
+        let asked = Asked::read(request, Form::Takes).await?;
+        let (gate, grant, fields) = decide(&service, operation, &asked).await?;
+        let answer = answer(&gate, &asked, &grant);
+        let answer = match operation {
+            Operation::TakeUpTo => answer.granting(&grant, || asked.whole_cost(&service.registry)),
+            _ => answer,
+        };
+        Ok::<_, ApiError>(admission(&asked, &grant, fields, &answer))
+    })
 }
 
-/// `POST /v1/take`: 200 if anything was granted, else 429, or 403 for a key on the block list.
-pub(super) async fn take(
-    State(service): State<Arc<Service>>,
-    request: Request,
-) -> Result<Response, ApiError> {
-    let asked = Asked::read_once(request).await?;
-    let gate = service.gates.find(&asked)?;
-    let _turn = service.turns.next().await?;
-    let (decision, fields) = gate.take_up_to_with_fields(asked.ask()).await?;
-    let whole = || asked.whole_cost(&service.registry);
-    let answer = answer(&gate, &asked, &decision).granting(&decision, whole);
-    Ok(admission(&asked, &decision, fields, &answer))
+/// `POST /v1/charge`, `/v1/refund`, `/v1/reset` and `/v1/unban`: 200, for who may.
+pub(super) fn change(operation: Operation) -> MethodRouter<Arc<Service>> {
+    post(async move |State(service): State<Arc<Service>>, request: Request| {
+        service.guard.check(request.headers())?;
+        let form = if operation == Operation::Charge { Form::Takes } else { Form::Plain };
+        tell(&service, request, form, |_| operation).await
+    })
 }
 
-/// `POST /v1/peek`: 200, allowed or not.
-pub(super) async fn peek(
-    State(service): State<Arc<Service>>,
-    body: Body,
-) -> Result<Response, ApiError> {
-    let asked = Asked::read(body).await?;
-    let gate = service.gates.find(&asked)?;
-    let _turn = service.turns.next().await?;
-    let decision = gate.peek(asked.ask()).await?;
-    Ok(json(StatusCode::OK, &answer(&gate, &asked, &decision)))
-}
-
-/// `POST /v1/charge`: 200.
-pub(super) async fn charge(
+/// `POST /v1/ban`: 200, for who may.
+pub(super) async fn ban(
     State(service): State<Arc<Service>>,
     request: Request,
 ) -> Result<Response, ApiError> {
     service.guard.check(request.headers())?;
-    let asked = Asked::read_once(request).await?;
-    let gate = service.gates.find(&asked)?;
-    let _turn = service.turns.next().await?;
-    let decision = gate.charge(asked.ask()).await?;
-    Ok(json(StatusCode::OK, &answer(&gate, &asked, &decision)))
+    tell(&service, request, Form::Bans, |asked| Operation::Ban { lasts: asked.lasts }).await
 }
 
-/// `POST /v1/refund`: 200.
-pub(super) async fn refund(
-    State(service): State<Arc<Service>>,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<Response, ApiError> {
-    service.guard.check(&headers)?;
-    let asked = Asked::read(body).await?;
-    let gate = service.gates.find(&asked)?;
-    let _turn = service.turns.next().await?;
-    let decision = gate.refund(asked.ask()).await?;
-    Ok(json(StatusCode::OK, &answer(&gate, &asked, &decision)))
+/// `POST /v1/peek`: 200, allowed or not.
+pub(super) fn peek() -> MethodRouter<Arc<Service>> {
+    post(async move |State(service): State<Arc<Service>>, request: Request| {
+        tell(&service, request, Form::Plain, |_| Operation::Peek).await
+    })
 }
 
-/// `POST /v1/reset`: 200.
-pub(super) async fn reset(
-    State(service): State<Arc<Service>>,
-    headers: HeaderMap,
-    body: Body,
+/// 200 with a decision, whatever it is.
+async fn tell(
+    service: &Service,
+    request: Request,
+    form: Form,
+    operation: impl FnOnce(&Asked) -> Operation,
 ) -> Result<Response, ApiError> {
-    service.guard.check(&headers)?;
-    let asked = Asked::read(body).await?;
-    let gate = service.gates.find(&asked)?;
-    let _turn = service.turns.next().await?;
-    let decision = gate.reset(asked.ask()).await?;
-    Ok(json(StatusCode::OK, &answer(&gate, &asked, &decision)))
+    let asked = Asked::read(request, form).await?;
+    let (gate, grant, _) = decide(service, operation(&asked), &asked).await?;
+    Ok(json(StatusCode::OK, &answer(&gate, &asked, &grant)))
 }
 
-/// `POST /v1/ban`: 200.
-pub(super) async fn ban(
-    State(service): State<Arc<Service>>,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<Response, ApiError> {
-    service.guard.check(&headers)?;
-    let (asked, lasts) = Asked::read_ban(body).await?;
-    let gate = service.gates.find(&asked)?;
+async fn decide(
+    service: &Service,
+    operation: Operation,
+    asked: &Asked,
+) -> Result<(Gate, Grant, Option<LimitFields>), ApiError> {
+    let gate = service.gates.find(asked)?;
     let _turn = service.turns.next().await?;
-    let decision = gate.ban(asked.ask(), lasts).await?;
-    Ok(json(StatusCode::OK, &answer(&gate, &asked, &decision)))
-}
-
-/// `POST /v1/unban`: 200.
-pub(super) async fn unban(
-    State(service): State<Arc<Service>>,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<Response, ApiError> {
-    service.guard.check(&headers)?;
-    let asked = Asked::read(body).await?;
-    let gate = service.gates.find(&asked)?;
-    let _turn = service.turns.next().await?;
-    let decision = gate.lift_ban(asked.ask()).await?;
-    Ok(json(StatusCode::OK, &answer(&gate, &asked, &decision)))
+    let (grant, fields) = gate.grant_with_fields(operation, asked.ask(), asked.holding).await?;
+    Ok((gate, grant, fields))
 }
 
 /// The answer as the request's form has it.
-pub(super) fn answer<'a>(gate: &'a Gate, asked: &Asked, decision: &'a Decision) -> Answer<'a> {
+pub(super) fn answer<'a>(gate: &'a Gate, asked: &Asked, grant: &'a Grant) -> Answer<'a> {
+    let held = grant.hold().zip(grant.token());
+    let held = held.map(|(hold, token)| (token.to_string(), hold.lasts));
+    named(gate, asked, grant).holding(held)
+}
+
+/// The answer with the names of limits where several were asked.
+pub(super) fn named<'a>(gate: &'a Gate, asked: &Asked, decision: &'a Decision) -> Answer<'a> {
     let answer = Answer::new(gate.name(), decision);
     if asked.is_list() { answer.naming_limits(decision) } else { answer }
 }

@@ -8,10 +8,11 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::middleware::map_response;
 use axum::response::Response;
 use axum::routing::{MethodRouter, get, post};
+use sluicegate::Operation;
 
 use super::error::ApiError;
 use super::service::Service;
-use super::{acquire, decide, openapi, page, status};
+use super::{acquire, decide, openapi, page, reserve, settle, status};
 
 /// Everything that the service answers.
 pub(super) fn all(service: Arc<Service>) -> Router {
@@ -32,16 +33,21 @@ fn routes() -> Vec<Route> {
         ("/metrics", get(status::metrics)),
         ("/v1/acquire", post(acquire::acquire)),
         ("/v1/ban", post(decide::ban)),
-        ("/v1/charge", post(decide::charge)),
-        ("/v1/check", post(decide::check)),
+        ("/v1/cancel", post(settle::cancel)),
+        ("/v1/charge", decide::change(Operation::Charge)),
+        ("/v1/check", decide::admit(Operation::Check)),
         ("/v1/limits", get(status::limits)),
         ("/v1/openapi.json", get(openapi::document)),
-        ("/v1/peek", post(decide::peek)),
+        ("/v1/peek", decide::peek()),
         ("/v1/recent", get(status::recent)),
-        ("/v1/refund", post(decide::refund)),
-        ("/v1/reset", post(decide::reset)),
-        ("/v1/take", post(decide::take)),
-        ("/v1/unban", post(decide::unban)),
+        ("/v1/refund", decide::change(Operation::Refund)),
+        ("/v1/release", post(settle::release)),
+        ("/v1/renew", post(settle::renew)),
+        ("/v1/reserve", post(reserve::reserve)),
+        ("/v1/reset", decide::change(Operation::Reset)),
+        ("/v1/settle", post(settle::settle)),
+        ("/v1/take", decide::admit(Operation::TakeUpTo)),
+        ("/v1/unban", decide::change(Operation::LiftBan)),
     ];
     routes.extend(health_routes());
     routes
@@ -67,8 +73,9 @@ async fn not_found() -> ApiError {
     ApiError::new(
         StatusCode::NOT_FOUND,
         "not_found",
-        "there is nothing here: the API is /v1/check, /v1/peek, /v1/take, /v1/acquire, /v1/charge, \
-         /v1/refund, /v1/reset, /v1/ban, /v1/unban and /v1/limits, which /v1/openapi.json describes",
+        "there is nothing here: the API is /v1/check, /v1/peek, /v1/take, /v1/acquire, /v1/reserve, \
+         /v1/settle, /v1/cancel, /v1/renew, /v1/release, /v1/charge, /v1/refund, /v1/reset, /v1/ban, \
+         /v1/unban and /v1/limits, which /v1/openapi.json describes",
     )
 }
 
@@ -96,6 +103,8 @@ mod tests {
     use super::*;
     use crate::http::connections::Connections;
     use crate::http::guard::Guard;
+    use crate::http::seal::Seal;
+    use crate::http::service::Access;
     use crate::http::stage::Stages;
     use crate::http::turns::Turns;
     use crate::http::waiting::Waiting;
@@ -132,7 +141,9 @@ mod tests {
         let (_, stages) = Stages::new();
         let connections = |_: &Registry| Connections::new(1, None);
         let waiting = Waiting::new(1, 2);
-        let service = Service::new(registry, guard, turns, waiting, stages, connections, |_| None);
+        let seal = Seal::random().unwrap();
+        let access = Access { guard, seal };
+        let service = Service::new(registry, access, turns, waiting, stages, connections, |_| None);
         let router = all(Arc::new(service));
         let mut passed = 0;
         for _ in 0..9 {

@@ -17,7 +17,8 @@ use super::file_limit::most_connections;
 use super::guard::Guard;
 use super::listener::Listener;
 use super::router;
-use super::service::Service;
+use super::seal::Seal;
+use super::service::{Access, Service};
 use super::stage::Stages;
 use super::stop::{self, Patience, StopSignals};
 use super::turns::Turns;
@@ -37,6 +38,7 @@ pub(crate) async fn serve(args: ServeArgs) -> Result<Exit, Failure> {
             "--admin-token (or SLUICEGATE_ADMIN_TOKEN) is empty: leave it out, or give a token",
         ));
     }
+    let seal = seal(args.token_key.as_deref())?;
     let mut config = args.setup.config()?;
     let store = args.setup.store_url()?;
     if let Some(listen) = args.listen {
@@ -60,7 +62,7 @@ pub(crate) async fn serve(args: ServeArgs) -> Result<Exit, Failure> {
     };
     let (stage, stages) = Stages::new();
     let turns = Turns::new(config.service.max_requests);
-    let guard = Guard::new(address, admin_token);
+    let access = Access { guard: Guard::new(address, admin_token), seal };
     let per_address = config.service.max_connections_per_address;
     let most = most_connections(config.service.max_connections.get());
     let waiting = Waiting::new(config.service.max_waiting.get(), most);
@@ -68,7 +70,8 @@ pub(crate) async fn serve(args: ServeArgs) -> Result<Exit, Failure> {
         let bound = |most| PerAddress { most, registry: registry.clone() };
         Connections::new(most, per_address.map(bound))
     };
-    let service = Service::new(registry, guard, turns, waiting, stages.clone(), connections, watch);
+    let service =
+        Service::new(registry, access, turns, waiting, stages.clone(), connections, watch);
     let service = Arc::new(service);
     tokio::spawn(connect(service.registry.clone()));
     tokio::spawn(sweep(service.registry.clone()));
@@ -87,6 +90,22 @@ pub(crate) async fn serve(args: ServeArgs) -> Result<Exit, Failure> {
     let patience = Patience { drain: args.drain.into(), shutdown: args.shutdown_timeout.into() };
     stop::run(listener, stage, signals, patience).await;
     Ok(Exit::Allowed)
+}
+
+/// What the service signs tokens with.
+fn seal(key: Option<&str>) -> Result<Seal, Failure> {
+    let Some(key) = key.map(str::trim) else {
+        return Seal::random().map_err(Failure::usage);
+    };
+    if key.len() < Seal::LEAST_KEY {
+        return Err(Failure::usage(format_args!(
+            "--token-key (or SLUICEGATE_TOKEN_KEY) has {} bytes: give at least {}, made at random, or \
+             leave it out",
+            key.len(),
+            Seal::LEAST_KEY
+        )));
+    }
+    Ok(Seal::with_key(key.as_bytes()))
 }
 
 /// Listens at an address that an option names.

@@ -10,6 +10,7 @@ use super::gates::Gates;
 use super::guard::Guard;
 use super::metrics::ServiceMetrics;
 use super::recent::Recent;
+use super::seal::Seal;
 use super::stage::Stages;
 use super::turns::Turns;
 use super::unreadable::Unreadable;
@@ -21,6 +22,7 @@ pub(super) struct Service {
     /// `None` when there is no config file.
     pub(super) watch: Option<Arc<Watch>>,
     pub(super) guard: Guard,
+    pub(super) seal: Seal,
     pub(super) metrics: ServiceMetrics,
     pub(super) recent: Arc<Recent>,
     pub(super) turns: Turns,
@@ -29,11 +31,17 @@ pub(super) struct Service {
     pub(super) connections: Arc<Connections>,
 }
 
+/// Who may do what.
+pub(super) struct Access {
+    pub(super) guard: Guard,
+    pub(super) seal: Seal,
+}
+
 impl Service {
     /// `watch` starts following the config file, if there is one.
     pub(super) fn new(
         registry: RegistryBuilder,
-        guard: Guard,
+        access: Access,
         turns: Turns,
         waiting: Waiting,
         stages: Stages,
@@ -54,6 +62,19 @@ impl Service {
         let metrics =
             ServiceMetrics::new(metrics, &registry, watch.clone(), &connections, &waiting);
         let gates = Gates::new(registry.clone());
-        Self { registry, gates, watch, guard, metrics, recent, turns, waiting, stages, connections }
+        let Access { guard, seal } = access;
+        Self {
+            registry,
+            gates,
+            watch,
+            guard,
+            seal,
+            metrics,
+            recent,
+            turns,
+            waiting,
+            stages,
+            connections,
+        }
     }
 }

@@ -142,7 +142,7 @@ fn health_has_a_listener_of_its_own_where_it_is_wanted() {
 fn health_is_answered_where_every_connection_is_taken() {
     let server = Server::start().unwrap();
     let proxy = Proxy::start(server.port()).unwrap();
-    let limits = "limits: {demo: {policies: [gcra 1/s burst 9], deadline: 60s}}";
+    let limits = "limits: {demo: {policies: [gcra 1/h burst 9], deadline: 60s}}";
     let text = format!("store: \"{}\"\nservice: {{max_connections: 3}}\n{limits}", proxy.url());
     let file = File::new("limits.yaml", &text);
     let service = Service::start(&["--config", file.path(), "--health", "127.0.0.1:0"]);

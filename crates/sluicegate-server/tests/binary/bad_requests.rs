@@ -137,7 +137,7 @@ fn a_wait_is_for_an_acquire_alone_and_has_a_length() {
     for call in CALLS.into_iter().filter(|call| *call != "/v1/acquire") {
         let reply = service.post(call, with(r#""2s""#));
         assert_eq!((reply.status, &*reply.error_code()), (400, "malformed"), "{call}");
-        assert!(reply.body.contains("only /v1/acquire waits"), "{}", reply.body);
+        assert!(reply.body.contains("only /v1/acquire and /v1/reserve wait"), "{}", reply.body);
     }
     let peeked = service.post("/v1/peek", r#"{"limit":"demo","key":"a"}"#).json();
     assert_eq!(peeked["policies"][0]["remaining"], 20, "nothing of it was charged");

@@ -5,9 +5,12 @@
 mod acquire;
 mod attack;
 mod bad_requests;
+mod bans;
+mod client;
 mod command_line;
 mod conformance;
 mod connect;
+mod holds;
 mod once;
 mod openapi;
 mod readme;

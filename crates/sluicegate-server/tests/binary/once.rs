@@ -51,6 +51,27 @@ fn a_repeat_is_answered_as_before_and_charged_nothing() {
 }
 
 #[test]
+fn a_repeat_has_the_token_of_what_the_first_one_holds() {
+    let (service, _) = start();
+    let ask = |path: &str, hold: &str| {
+        let body =
+            json!({"limit": "mail", "key": "alice", "cost": 30, "hold": hold, "request_id": path});
+        service.post(path, body.to_string())
+    };
+    for path in ["/v1/check", "/v1/take", "/v1/charge"] {
+        let first = ask(path, "30s").json();
+        let repeat = ask(path, "30s").json();
+        assert_eq!((&repeat["repeat"], first.get("repeat")), (&json!(true), None), "{path}");
+        assert_eq!(repeat["hold"]["token"], first["hold"]["token"], "{path}");
+        assert_eq!(ask(path, "31s").status, 409, "{path}");
+        let settle = json!({"hold": repeat["hold"]["token"], "used": 0});
+        assert_eq!(service.post("/v1/settle", settle.to_string()).json()["found"], "live");
+        assert_eq!(ask(path, "30s").json()["repeat"], true, "{path}: also after it was settled");
+    }
+    assert_eq!(remaining(&service.post("/v1/peek", body(1, None)).json()), 100);
+}
+
+#[test]
 fn what_is_asked_otherwise_is_a_conflict_and_what_is_no_id_is_malformed() {
     let (service, _) = start();
     assert_eq!(service.post("/v1/check", body(30, Some("a"))).status, 200);
@@ -75,7 +96,11 @@ fn what_is_asked_otherwise_is_a_conflict_and_what_is_no_id_is_malformed() {
         assert_eq!((reply.status, &*reply.error_code()), (400, "malformed"), "{path}");
     }
     let wait = json!({"limit": "mail", "key": "alice", "within": "1s", "request_id": "a"});
-    assert_eq!(service.post("/v1/acquire", wait.to_string()).status, 400);
+    for path in ["/v1/acquire", "/v1/reserve"] {
+        let reply = service.post(path, wait.to_string());
+        assert_eq!((reply.status, &*reply.error_code()), (400, "malformed"), "{path}");
+        assert!(reply.body.contains("leave `request_id` out"), "{path}: {}", reply.body);
+    }
     let peeked = service.post("/v1/peek", body(1, None)).json();
     assert_eq!(remaining(&peeked), 70);
 }

@@ -180,7 +180,7 @@ async fn a_permit_that_the_handler_takes_out_outlives_the_response() {
     assert_eq!(client.get("/").await.status, 429);
     assert_eq!(left(&limits), [0, 90]);
     let permit = taken.lock().unwrap().take().unwrap();
-    permit.settle(Usage::of("units", 4)).await.unwrap().unwrap();
+    let _ = permit.settle(Usage::of("units", 4)).await.unwrap().unwrap();
     assert_eq!(left(&limits), [1, 96]);
 }
 

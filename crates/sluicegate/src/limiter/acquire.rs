@@ -12,6 +12,8 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::Limiter;
 use super::reservation::CancelOnDrop;
 use crate::ask::Ask;
+use crate::grant::Grant;
+use crate::holding::Holding;
 
 impl<S: Store> Limiter<S> {
     /// Takes the cost, waiting for it at most `deadline` in total. Needs a tokio runtime with time
@@ -42,7 +44,8 @@ impl<S: Store> Limiter<S> {
 
     async fn wait_for(&self, ask: &Ask<'_>, end: Instant) -> Result<Decision, Error> {
         loop {
-            let decision = match self.ask_for_turn(ask, end).await? {
+            let decision = match self.ask_for_turn(ask, end, None).await? {
+                Turn::Held(grant) => return Ok(grant.into_decision()),
                 Turn::Final(decision) => return Ok(decision),
                 Turn::Later(decision, turn) => return Ok(turn.come(decision).await),
                 Turn::Refused(decision) => decision,
@@ -56,14 +59,19 @@ impl<S: Store> Limiter<S> {
 
     /// Asks once: books a turn that comes by `end` where the limit supports reservations, and checks
     /// elsewhere.
-    pub(crate) async fn ask_for_turn(&self, ask: &Ask<'_>, end: Instant) -> Result<Turn<S>, Error> {
+    pub(crate) async fn ask_for_turn(
+        &self,
+        ask: &Ask<'_>,
+        end: Instant,
+        holding: Option<Holding>,
+    ) -> Result<Turn<S>, Error> {
         // Injected time doesn't pass during a wait.
         if ask.time().is_some() {
             return Err(unsupported(
                 "a request with a time of its own can't wait: use `reserve`".to_owned(),
             ));
         }
-        if self.limit().can_reserve() {
+        if self.limit().can_reserve() && !holding.is_some_and(Holding::is_wanted) {
             let left = end.saturating_duration_since(Instant::now());
             let reservation = self.book(ask, round_down(left)).await?;
             if reservation.wait().is_zero() {
@@ -78,6 +86,17 @@ impl<S: Store> Limiter<S> {
                  reservations; move the shaper to a limit of its own",
                 self.limit().name()
             )));
+        }
+        // Without a token for it, nothing is held.
+        let hold = holding.map(|holding| holding.of(self.limit())).transpose()?.flatten();
+        if let Some(hold) = hold {
+            let grant = self.grant(Operation::Check, ask, hold).await?;
+            let is_allowed = grant.is_allowed();
+            return Ok(if is_allowed {
+                Turn::Held(grant)
+            } else {
+                Turn::Refused(grant.into_decision())
+            });
         }
         let decision = self.ask(Operation::Check, ask).await?;
         Ok(if decision.is_allowed() { Turn::Final(decision) } else { Turn::Refused(decision) })
@@ -94,6 +113,8 @@ impl<S: Store> Limiter<S> {
 
 /// The answer to a request that may wait.
 pub(crate) enum Turn<S: Store> {
+    /// Allowed, and what it took is held.
+    Held(Grant),
     /// There is nothing to wait for: allowed, or denied in a way that waiting doesn't change.
     Final(Decision),
     /// The request's turn comes later. Dropping it gives the turn back.

@@ -52,7 +52,7 @@ impl<S: Store> Limiter<S> {
         lasts: impl Into<Span>,
     ) -> impl Future<Output = Result<Grant, Error>> + Send + 'a {
         let (ask, lasts) = (ask.into(), lasts.into());
-        async move { self.grant(&ask, Hold { id: random_id()?, lasts }).await }
+        async move { self.grant(Operation::Check, &ask, Hold { id: random_id()?, lasts }).await }
     }
 
     /// [`Limiter::hold`] under an id that the caller makes: 128 bits that nobody guesses. If the
@@ -82,7 +82,7 @@ impl<S: Store> Limiter<S> {
         id: HoldId,
     ) -> impl Future<Output = Result<Grant, Error>> + Send + 'a {
         let (ask, lasts) = (ask.into(), lasts.into());
-        async move { self.grant(&ask, Hold { id, lasts }).await }
+        async move { self.grant(Operation::Check, &ask, Hold { id, lasts }).await }
     }
 
     /// [`Limiter::hold`] without waiting.
@@ -110,8 +110,13 @@ impl<S: Store> Limiter<S> {
         self.grant_now(&ask.into(), Hold { id, lasts: lasts.into() })
     }
 
-    pub(crate) async fn grant(&self, ask: &Ask<'_>, hold: Hold) -> Result<Grant, Error> {
-        let operation = Operation::Check;
+    /// Takes by a check, a charge or a partial grant, and holds what it took.
+    pub(crate) async fn grant(
+        &self,
+        operation: Operation,
+        ask: &Ask<'_>,
+        hold: Hold,
+    ) -> Result<Grant, Error> {
         let (mut each, also) = (SmallVec::new(), ask.also());
         let request = self.request(operation, ask, &also, &mut each)?.hold(&hold);
         let token = self.token(ask, &also, hold.id)?;

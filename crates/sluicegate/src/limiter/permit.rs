@@ -60,9 +60,14 @@ impl<S: Store> Limiter<S> {
         let request = self.request(operation, ask, &also, &mut each)?.hold(&hold);
         if let Some(end) = queue_until.filter(|_| self.can_queue(&request)) {
             // It is seldom, and large.
-            let waited = Box::pin(self.queue(ask, hold, end)).await?;
-            let Waited { decision, token, sent } = waited;
-            return Ok(permit(decision, token, sent, terms, keeper));
+            match Box::pin(self.queue(ask, hold, end)).await {
+                Ok(Waited { decision, token, sent }) => {
+                    return Ok(permit(decision, token, sent, terms, keeper));
+                }
+                // The store has no queues.
+                Err(Error::Request(error)) if error.kind() == RequestErrorKind::Unsupported => {}
+                Err(error) => return Err(error),
+            }
         }
         let token = self.token(ask, &also, hold.id)?;
         let (sent, since) = (Moment::now(), self.inner.observers.start());

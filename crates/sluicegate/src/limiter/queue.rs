@@ -106,7 +106,11 @@ impl<S: Store> Limiter<S> {
             let bell = self.inner.opened.bell(hold.id);
             place.may_have_ticket = true;
             let sent = Moment::now();
-            let decision = self.ask_to_wait(ask, &also, &hold, &ticket).await?;
+            let decision =
+                self.ask_to_wait(ask, &also, &hold, &ticket).await.inspect_err(|error| {
+                    // What was refused so has left nothing.
+                    place.may_have_ticket = has_waited || !matches!(error, Error::Request(_));
+                })?;
             if decision.is_allowed() {
                 place.may_have_ticket = false;
                 return Ok(Waited { decision, token, sent });

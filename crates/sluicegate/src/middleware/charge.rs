@@ -65,12 +65,12 @@ impl Charge {
     /// What of an estimate was used; policies that aren't named beside others used what they were
     /// charged.
     pub(crate) fn into_usage(self) -> Usage<'static> {
+        let most = Cost::MAX.get();
         let others = match self.rest {
-            Some(units) => Usage::each(units),
+            Some(units) => Usage::of_every(units.min(most)),
             None if self.named.is_empty() => Usage::nothing(),
             None => Usage::as_charged(),
         };
-        let most = Cost::MAX.get();
         let named = self.named.into_iter();
         named.fold(others, |usage, (policy, units)| usage.and_of(policy, units.min(most)))
     }

@@ -181,17 +181,39 @@ impl Gate {
         within: impl Into<Span>,
     ) -> impl Future<Output = Result<Reservation, Error>> + Send {
         let (ask, within) = (ask.into(), within.into());
-        async move {
-            let resolved = Guard::into_inner(self.resolved());
-            match resolved.route(&self.shared, &self.cell, &ask, Purpose::Admit)? {
-                Route::Bypass { allowed, by } => {
-                    let operation = Operation::Reserve { within };
-                    let decision = bypassed(allowed, by, ask.key(), operation);
-                    Ok(Reservation::of_nothing(decision))
-                }
-                Route::Ask(limiter, reduced) => {
-                    limiter.book(reduced.as_ref().unwrap_or(&ask), within).await
-                }
+        async move { self.book_and_tell(&ask, within, |_| ()).await.map(|(booked, _)| booked) }
+    }
+
+    /// [`Gate::reserve`] with the response fields that the configuration wants clients to get; `None`
+    /// if no limit was asked.
+    ///
+    /// # Errors
+    /// Like [`Gate::reserve`].
+    pub fn reserve_with_fields<'a>(
+        &self,
+        ask: impl Into<Ask<'a>>,
+        within: impl Into<Span>,
+    ) -> impl Future<Output = Result<(Reservation, Option<LimitFields>), Error>> + Send {
+        let (ask, within) = (ask.into(), within.into());
+        async move { self.book_and_tell(&ask, within, fields).await }
+    }
+
+    async fn book_and_tell<T>(
+        &self,
+        ask: &Ask<'_>,
+        within: Span,
+        tell: fn(&Prepared) -> T,
+    ) -> Result<(Reservation, Option<T>), Error> {
+        let resolved = Guard::into_inner(self.resolved());
+        match resolved.route(&self.shared, &self.cell, ask, Purpose::Admit)? {
+            Route::Bypass { allowed, by } => {
+                let operation = Operation::Reserve { within };
+                let decision = bypassed(allowed, by, ask.key(), operation);
+                Ok((Reservation::of_nothing(decision), None))
+            }
+            Route::Ask(limiter, reduced) => {
+                let booked = limiter.book(reduced.as_ref().unwrap_or(ask), within).await?;
+                Ok((booked, Some(tell(&limiter))))
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use sluicegate_core::{Decision, Error, HoldToken, Span};
+use sluicegate_core::{Decision, Error, HoldId, HoldToken, Receipt, RequestError, Span};
 
 use super::charged::has_policy;
 use super::{Gate, Registry};
@@ -80,6 +80,34 @@ impl Registry {
     /// Like [`Registry::renew`] and [`Gate::check_now`].
     pub fn renew_now(&self, token: &HoldToken, lasts: impl Into<Span>) -> Result<Decision, Error> {
         self.gate_of(token)?.renew_now(token, lasts)
+    }
+
+    /// Cancels a reservation by its receipt, like [`Limiter::cancel`](crate::Limiter::cancel), whatever
+    /// gate it was made at: the receipt names the limits. Returns whether the units were given back.
+    ///
+    /// ```
+    /// use sluicegate::{Config, Registry, Span};
+    ///
+    /// let registry = Registry::open(&Config::default())?;
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let reservation = registry.gate("demo").reserve("alice", Span::SECOND).await?;
+    /// let receipt = reservation.receipt().unwrap();
+    /// assert!(registry.cancel(receipt).await?);
+    /// assert!(!registry.cancel(receipt).await?, "it is cancelled");
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`RequestErrorKind::UnknownLimit`](crate::RequestErrorKind::UnknownLimit) if one of the limits is
+    /// gone. Also if the store fails; then the units count as used.
+    pub async fn cancel(&self, receipt: &Receipt) -> Result<bool, Error> {
+        // What finds the limits of a token finds those of a receipt.
+        let parts = receipt.parts().iter().map(|part| (part.limit.clone(), &*part.subject));
+        let names = HoldToken::new(HoldId::from_bytes([0; HoldId::BYTES]), parts)
+            .map_err(RequestError::from)?;
+        let gate = self.gate_of(&names)?;
+        gate.cancel_by(&names, receipt).await
     }
 
     /// The gate of a token's limits, if they are there.

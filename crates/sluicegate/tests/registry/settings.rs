@@ -2,7 +2,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use sluicegate::{
-    Answered, Ask, Config, Gate, Limit, Observer, Operation, Registry, Source, Span, Switch, limit,
+    Answered, Ask, Config, Gate, Holding, Limit, Observer, Operation, Registry, Source, Span,
+    Switch, limit,
 };
 
 use crate::support::{Setup, admitted, check, config, now, store};
@@ -174,14 +175,17 @@ async fn a_pass_is_held_while_the_store_is_asked_and_not_during_a_wait() {
             asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             async { Ok::<_, sluicegate::Error>(passes.acquire().await.unwrap()) }
         };
-        let waits = gate.acquire_with_fields("k", Span::MINUTE, pass);
+        let waits = gate.acquire_with_fields("k", Span::MINUTE, Holding::as_needed(), pass);
         let waited = tokio::time::timeout(Duration::from_millis(1), waits).await;
         assert!(waited.is_err(), "{name}");
         assert_eq!(asked.into_inner(), 1, "{name}");
         assert_eq!(passes.available_permits(), 1, "{name}: given up with the wait");
     }
     let refused = || async { Err::<(), _>(Error("no pass".to_owned())) };
-    let answer = registry.gate("queue").acquire_with_fields("other", Span::MINUTE, refused).await;
+    let answer = registry
+        .gate("queue")
+        .acquire_with_fields("other", Span::MINUTE, Holding::as_needed(), refused)
+        .await;
     assert_eq!(answer.unwrap_err().0, "no pass");
     assert!(check(&registry.gate("queue"), "other").is_allowed(), "nothing was asked");
 }
@@ -210,7 +214,10 @@ async fn who_waits_leaves_the_pass_to_others() {
         clock.advance(Span::SECOND);
         free
     };
-    let (answer, free) = tokio::join!(gate.acquire_with_fields("k", Span::MINUTE, pass), others);
+    let (answer, free) = tokio::join!(
+        gate.acquire_with_fields("k", Span::MINUTE, Holding::as_needed(), pass),
+        others
+    );
     let (decision, fields) = answer.unwrap();
     assert!(decision.is_allowed() && fields.is_some());
     assert_eq!(free, 1, "while one waited");

@@ -12,6 +12,8 @@ use super::super::purpose::Purpose;
 use super::super::route::Route;
 use super::{Gate, bypassed, fields};
 use crate::ask::Ask;
+use crate::grant::Grant;
+use crate::holding::Holding;
 use crate::limiter::{Turn, end_of, next_attempt};
 
 impl Gate {
@@ -36,14 +38,15 @@ impl Gate {
     }
 
     /// [`Gate::acquire`] with the response fields that the configuration wants clients to get; `None`
-    /// if no limit was asked.
+    /// if no limit was asked. What was taken is held as `holding` says. A reservation holds nothing, so
+    /// who holds is not queued but asks again, under a limit that supports reservations too.
     ///
     /// For a service that bounds how many requests ask the store at once: `pass` is awaited before
     /// each call to the store, and what it returns is dropped when the store has answered. So a
     /// request that waits for its turn holds no pass. The deadline goes on while `pass` is awaited.
     ///
     /// ```
-    /// use sluicegate::{Config, Error, Registry, Span};
+    /// use sluicegate::{Config, Error, Holding, Registry, Span};
     ///
     /// let config = "limits: {mail: {policies: [gcra 20/s]}}";
     /// let registry = Registry::open(&Config::parse(config, "limits.yaml")?)?;
@@ -51,8 +54,9 @@ impl Gate {
     /// # tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()?.block_on(async {
     /// let passes = tokio::sync::Semaphore::new(8);
     /// let pass = async || Ok::<_, Error>(passes.acquire().await.ok());
-    /// let (decision, fields) = mail.acquire_with_fields("smtp", Span::SECOND, pass).await?;
-    /// assert!(decision.is_allowed() && fields.is_some());
+    /// let holding = Holding::as_needed();
+    /// let (grant, fields) = mail.acquire_with_fields("smtp", Span::SECOND, holding, pass).await?;
+    /// assert!(grant.is_allowed() && fields.is_some());
     /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -63,14 +67,15 @@ impl Gate {
         &self,
         ask: impl Into<Ask<'a>>,
         within: impl Into<Span>,
+        holding: Holding,
         pass: impl Fn() -> F,
-    ) -> Result<(Decision, Option<LimitFields>), E>
+    ) -> Result<(Grant, Option<LimitFields>), E>
     where
         F: Future<Output = Result<P, E>>,
         E: From<Error>,
     {
         let ask = ask.into();
-        self.acquire_by_passes(&ask, within.into(), fields, pass).await
+        self.acquire_by_passes(&ask, (within.into(), Some(holding)), fields, pass).await
     }
 
     /// Waits for its turn, and calls `tell` with the limiter that answers.
@@ -80,16 +85,19 @@ impl Gate {
         within: Span,
         tell: fn(&Prepared) -> T,
     ) -> Result<(Decision, Option<T>), Error> {
-        self.acquire_by_passes(ask, within, tell, || ready(Ok(()))).await
+        let pass = || ready(Ok::<(), Error>(()));
+        let how = (within, None);
+        let (grant, told) = self.acquire_by_passes(ask, how, tell, pass).await?;
+        Ok((grant.into_decision(), told))
     }
 
     async fn acquire_by_passes<T, P, F, E>(
         &self,
         ask: &Ask<'_>,
-        within: Span,
+        (within, holding): (Span, Option<Holding>),
         tell: fn(&Prepared) -> T,
         pass: impl Fn() -> F,
-    ) -> Result<(Decision, Option<T>), E>
+    ) -> Result<(Grant, Option<T>), E>
     where
         F: Future<Output = Result<P, E>>,
         E: From<Error>,
@@ -99,15 +107,18 @@ impl Gate {
         loop {
             changes.mark_unchanged();
             let passed = pass().await?;
-            let (turn, told) = self.ask_for_turn(ask, end, tell).await?;
+            let (turn, told) = self.ask_for_turn(ask, end, holding, tell).await?;
             drop(passed);
             let decision = match turn {
-                Turn::Final(decision) => return Ok((decision, told)),
-                Turn::Later(decision, turn) => return Ok((turn.come(decision).await, told)),
+                Turn::Held(grant) => return Ok((grant, told)),
+                Turn::Final(decision) => return Ok((Grant::of_nothing(decision), told)),
+                Turn::Later(decision, turn) => {
+                    return Ok((Grant::of_nothing(turn.come(decision).await), told));
+                }
                 Turn::Refused(decision) => decision,
             };
             let Some(next) = next_attempt(&decision, end) else {
-                return Ok((decision, told));
+                return Ok((Grant::of_nothing(decision), told));
             };
             // Dropped before the wait, to keep the future small.
             drop((decision, told));
@@ -121,6 +132,7 @@ impl Gate {
         &self,
         ask: &Ask<'_>,
         end: Instant,
+        holding: Option<Holding>,
         tell: fn(&Prepared) -> T,
     ) -> Result<(Turn<SharedStore>, Option<T>), Error> {
         let resolved = Guard::into_inner(self.resolved());
@@ -132,7 +144,7 @@ impl Gate {
                     return Ok((Turn::Final(decision), None));
                 }
             };
-        let turn = limiter.ask_for_turn(reduced.as_ref().unwrap_or(ask), end).await?;
+        let turn = limiter.ask_for_turn(reduced.as_ref().unwrap_or(ask), end, holding).await?;
         Ok((turn, Some(tell(&limiter))))
     }
 }

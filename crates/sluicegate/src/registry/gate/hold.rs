@@ -4,12 +4,14 @@ use std::future::Future;
 
 use arc_swap::Guard;
 use sluicegate_core::{Error, Hold, HoldId, Operation, Span};
+use sluicegate_http::LimitFields;
 
 use super::super::purpose::Purpose;
 use super::super::route::Route;
-use super::{Gate, bypassed};
+use super::{Gate, bypassed, fields, purpose};
 use crate::ask::Ask;
 use crate::grant::Grant;
+use crate::holding::Holding;
 use crate::limiter::{Waited, end_of};
 use crate::random_id::random_id;
 
@@ -117,11 +119,72 @@ impl Gate {
         self.grant_now(&ask.into(), Hold { id, lasts: lasts.into() })
     }
 
+    /// Asks for an operation, holds what a check, a charge or a partial grant took as `holding` says, and
+    /// tells the response fields that the configuration wants clients to get; `None` if no limit was
+    /// asked. For a service, whose callers say all that.
+    ///
+    /// ```
+    /// use sluicegate::{Config, Holding, Operation, Registry, Usage};
+    ///
+    /// let config = "limits: {jobs: {policies: [concurrency 2 hold 30s]}, api: {policies: [gcra 1/min burst 9]}}";
+    /// let registry = Registry::open(&Config::parse(config, "limits.yaml")?)?;
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// let (jobs, api) = (registry.gate("jobs"), registry.gate("api"));
+    /// let (grant, fields) = jobs.grant_with_fields(Operation::Check, "acme", Holding::as_needed()).await?;
+    /// assert_eq!(grant.hold().map(|hold| hold.lasts), Some("30s".parse()?));
+    /// assert!(grant.token().is_some() && fields.is_some());
+    ///
+    /// let (grant, _) = api.grant_with_fields(Operation::Charge, "acme", Holding::as_needed()).await?;
+    /// assert!(grant.token().is_none(), "nothing is in flight, and nobody wanted it held");
+    /// let holding = Holding::lasting("5s".parse::<sluicegate::Span>()?);
+    /// let (grant, _) = api.grant_with_fields(Operation::Charge, "acme", holding).await?;
+    /// let settled = registry.settle(grant.token().unwrap(), Usage::nothing()).await?;
+    /// assert_eq!(settled.remaining(), Some(8));
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Like [`Gate::hold`];
+    /// [`RequestErrorKind::Invalid`](crate::RequestErrorKind::Invalid) if another operation is to hold
+    /// something.
+    pub async fn grant_with_fields<'a>(
+        &self,
+        operation: Operation,
+        ask: impl Into<Ask<'a>>,
+        holding: Holding,
+    ) -> Result<(Grant, Option<LimitFields>), Error> {
+        let ask = ask.into();
+        let resolved = Guard::into_inner(self.resolved());
+        match resolved.route(&self.shared, &self.cell, &ask, purpose(operation))? {
+            Route::Ask(limiter, reduced) => {
+                let ask = reduced.as_ref().unwrap_or(&ask);
+                let can_hold =
+                    matches!(operation, Operation::Charge | Operation::Check | Operation::TakeUpTo);
+                let hold = if can_hold || holding.is_wanted() {
+                    holding.of(limiter.limit())?
+                } else {
+                    None
+                };
+                let grant = match hold {
+                    Some(hold) => limiter.grant(operation, ask, hold).await?,
+                    None => Grant::of_nothing(limiter.ask(operation, ask).await?),
+                };
+                Ok((grant, Some(fields(&limiter))))
+            }
+            Route::Bypass { allowed, by } => {
+                let decision = bypassed(allowed, by, ask.key(), operation);
+                Ok((Grant::of_nothing(decision), None))
+            }
+        }
+    }
+
     async fn grant(&self, ask: &Ask<'_>, hold: Hold) -> Result<Grant, Error> {
         let resolved = Guard::into_inner(self.resolved());
         match resolved.route(&self.shared, &self.cell, ask, Purpose::Admit)? {
             Route::Ask(limiter, reduced) => {
-                limiter.grant(reduced.as_ref().unwrap_or(ask), hold).await
+                let ask = reduced.as_ref().unwrap_or(ask);
+                limiter.grant(Operation::Check, ask, hold).await
             }
             Route::Bypass { allowed, by } => {
                 Ok(Grant::of_nothing(bypassed(allowed, by, ask.key(), Operation::Check)))

@@ -3,7 +3,7 @@
 use std::future::Future;
 
 use arc_swap::Guard;
-use sluicegate_core::{Decision, Error, HoldToken, Span};
+use sluicegate_core::{Decision, Error, HoldToken, Receipt, Span};
 
 use super::Gate;
 use crate::limiter::{renewal, settlement, would_block};
@@ -89,6 +89,16 @@ impl Gate {
         let request = renewal(token, &charged.subjects, lasts.into());
         let answer = charged.limiter.go_by_record_at_once(request);
         answer.unwrap_or_else(|| Err(would_block(format_args!("`{}`", self.name()))))
+    }
+
+    /// Cancels a reservation of the limits and subjects that `names` has.
+    pub(crate) async fn cancel_by(
+        &self,
+        names: &HoldToken,
+        receipt: &Receipt,
+    ) -> Result<bool, Error> {
+        let resolved = Guard::into_inner(self.resolved());
+        resolved.charged(&self.shared, &self.cell, names)?.limiter.cancel(receipt).await
     }
 
     /// Settles, passing over policies that the gate or `knows` says another limit has.

@@ -1,0 +1,208 @@
+//! Connections to a service, which are used again.
+
+use std::sync::{Mutex, PoisonError};
+
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::Bytes;
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue};
+use hyper::{Method, Request, StatusCode};
+use hyper_util::rt::TokioIo;
+use sluicegate_core::{StoreError, StoreErrorKind};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout_at};
+
+use crate::url::ServiceUrl;
+
+/// A bounded number of idle connections to one service; as many are opened as calls travel at once.
+pub(crate) struct Connections {
+    url: ServiceUrl,
+    idle: Mutex<Vec<Sender>>,
+}
+
+type Sender = SendRequest<Full<Bytes>>;
+
+/// What a service answered.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: StatusCode,
+    pub(crate) body: Bytes,
+}
+
+impl Connections {
+    /// The most that are kept for later.
+    const MOST_IDLE: usize = 64;
+    /// The largest answer that is read: that of as many policies as can be is a tenth of it.
+    const MOST_BYTES: usize = 256 * 1024;
+
+    pub(crate) const fn new(url: ServiceUrl) -> Self {
+        Self { url, idle: Mutex::new(Vec::new()) }
+    }
+
+    pub(crate) const fn url(&self) -> &ServiceUrl {
+        &self.url
+    }
+
+    /// Reads what is at a path.
+    pub(crate) async fn get(&self, path: &str, end: Instant) -> Result<Reply, StoreError> {
+        let request = self.request(Method::GET, path, None, Vec::new())?;
+        self.send(request, end).await
+    }
+
+    /// Sends a body.
+    pub(crate) async fn post(
+        &self,
+        path: &str,
+        token: Option<&HeaderValue>,
+        body: Vec<u8>,
+        end: Instant,
+    ) -> Result<Reply, StoreError> {
+        let request = self.request(Method::POST, path, token, body)?;
+        self.send(request, end).await
+    }
+
+    fn request(
+        &self,
+        method: Method,
+        path: &str,
+        token: Option<&HeaderValue>,
+        body: Vec<u8>,
+    ) -> Result<Request<Full<Bytes>>, StoreError> {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(format!("{}{path}", self.url.path))
+            .header(HOST, &self.url.authority)
+            .header(ACCEPT, "application/json")
+            .header(CONTENT_TYPE, "application/json");
+        if let Some(token) = token {
+            request = request.header(AUTHORIZATION, token);
+        }
+        let request = request.body(Full::from(body));
+        request.map_err(|error| {
+            self.failed(
+                StoreErrorKind::Unexpected,
+                format_args!("can't be asked ({error}); nothing was charged"),
+            )
+        })
+    }
+
+    /// Sends a request once: a connection that the service has closed before it was written is replaced.
+    async fn send(
+        &self,
+        mut request: Request<Full<Bytes>>,
+        end: Instant,
+    ) -> Result<Reply, StoreError> {
+        loop {
+            let (mut sender, is_new) = match self.take_idle() {
+                Some(sender) => (sender, false),
+                None => (self.connect_by(end).await?, true),
+            };
+            let answered = async {
+                if let Err(error) = sender.ready().await {
+                    return Err((Some(request), error.to_string()));
+                }
+                let response = match sender.try_send_request(request).await {
+                    Ok(response) => response,
+                    Err(mut error) => {
+                        let unsent = error.take_message();
+                        return Err((unsent, error.into_error().to_string()));
+                    }
+                };
+                let status = response.status();
+                let body = Limited::new(response.into_body(), Self::MOST_BYTES).collect().await;
+                match body {
+                    Ok(body) => Ok(Reply { status, body: body.to_bytes() }),
+                    Err(error) => Err((None, error.to_string())),
+                }
+            };
+            match timeout_at(end, answered).await {
+                Ok(Ok(reply)) => {
+                    self.keep(sender);
+                    return Ok(reply);
+                }
+                Ok(Err((Some(unsent), _))) if !is_new => request = unsent,
+                Ok(Err((Some(_), why))) => {
+                    return Err(self.failed(
+                        StoreErrorKind::Unavailable,
+                        format_args!("takes no requests ({why}); nothing was charged"),
+                    ));
+                }
+                Ok(Err((None, why))) => {
+                    return Err(self.failed(
+                        StoreErrorKind::Disconnected,
+                        format_args!("gave no answer ({why}); whether it charged is unknown"),
+                    ));
+                }
+                Err(_) => {
+                    return Err(self.failed(
+                        StoreErrorKind::Timeout,
+                        format_args!(
+                            "did not answer within the deadline; whether it charged is unknown"
+                        ),
+                    ));
+                }
+            }
+        }
+    }
+
+    async fn connect_by(&self, end: Instant) -> Result<Sender, StoreError> {
+        let why = match timeout_at(end, self.connect()).await {
+            Ok(Ok(sender)) => return Ok(sender),
+            Ok(Err(why)) => why,
+            Err(_) => "no connection within the deadline".to_owned(),
+        };
+        Err(self.failed(
+            StoreErrorKind::Unavailable,
+            format_args!("can't be reached ({why}): look whether it runs, and whether this is where it listens; nothing was charged"),
+        ))
+    }
+
+    async fn connect(&self) -> Result<Sender, String> {
+        let ServiceUrl { is_encrypted, host, port, .. } = &self.url;
+        let stream = TcpStream::connect((&**host, *port)).await;
+        let stream = stream.map_err(|error| error.to_string())?;
+        // A small request and its answer: nothing is gained by waiting for more to send.
+        let _ = stream.set_nodelay(true);
+        if !is_encrypted {
+            return Self::speak(stream).await;
+        }
+        #[cfg(feature = "tls")]
+        return Self::speak(crate::tls::encrypt(stream, host).await?).await;
+        #[cfg(not(feature = "tls"))]
+        Err("https needs the feature `tls` of sluicegate-client".to_owned())
+    }
+
+    async fn speak(
+        stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    ) -> Result<Sender, String> {
+        let made = http1::handshake(TokioIo::new(stream)).await;
+        let (sender, connection) = made.map_err(|error| error.to_string())?;
+        // It ends with the sender.
+        tokio::spawn(connection);
+        Ok(sender)
+    }
+
+    /// The connection that was used last, if one is open.
+    fn take_idle(&self) -> Option<Sender> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Some(sender) = idle.pop() {
+            if !sender.is_closed() {
+                return Some(sender);
+            }
+        }
+        None
+    }
+
+    fn keep(&self, sender: Sender) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() < Self::MOST_IDLE && !sender.is_closed() {
+            idle.push(sender);
+        }
+    }
+
+    #[cold]
+    fn failed(&self, kind: StoreErrorKind, what: std::fmt::Arguments<'_>) -> StoreError {
+        StoreError::new(kind, format!("the service at {} {what}", self.url))
+    }
+}

@@ -1,0 +1,107 @@
+//! A limit that a service is asked about.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+
+use sluicegate_core::{
+    Answer, Decision, Error, HoldFound, Limit, OpenedLimit, Request, RequestError, Span, StoreId,
+};
+use tokio::time::Instant;
+
+use crate::connections::Reply;
+use crate::reply;
+use crate::store::Shared;
+use crate::written::{Written, unsupported};
+
+/// A limit that a [`RemoteStore`](crate::RemoteStore) has opened.
+pub struct RemoteLimit {
+    shared: Arc<Shared>,
+    limit: Limit,
+    deadline: Span,
+    is_injected: bool,
+}
+
+impl RemoteLimit {
+    pub(crate) const fn new(
+        shared: Arc<Shared>,
+        limit: Limit,
+        deadline: Span,
+        is_injected: bool,
+    ) -> Self {
+        Self { shared, limit, deadline, is_injected }
+    }
+
+    fn call(&self, request: &Request<'_>) -> Result<Written, RequestError> {
+        if self.is_injected {
+            return Err(unsupported(
+                &self.limit,
+                "goes by its store's clock: time can't be injected",
+            ));
+        }
+        request.validate(&self.limit)?;
+        request.validate_time(&self.limit, false)?;
+        Written::of(&self.limit, request)
+    }
+
+    async fn send(&self, call: &Written) -> Result<Reply, Error> {
+        let end = Instant::now() + self.deadline.into();
+        let token = self.shared.admin_token.as_ref().filter(|_| call.needs_token);
+        let body = call.body.to_string().into_bytes();
+        let sent = self.shared.connections.post(call.path, token, body, end).await;
+        sent.map_err(Error::from)
+    }
+
+    async fn exchange(&self, call: Written, request: Request<'_>) -> Result<Decision, Error> {
+        let reply = self.send(&call).await?;
+        if reply::is_expired(&reply) {
+            return self.expired(&request).await;
+        }
+        self.read(&request, &reply)
+    }
+
+    /// The decision of who goes by a token that is no more: what there is now, and nothing found.
+    async fn expired(&self, request: &Request<'_>) -> Result<Decision, Error> {
+        if let sluicegate_core::Action::Cancel(_) = request.action() {
+            return Ok(Decision::cancelled(&self.limit, false));
+        }
+        let reply = self.send(&Written::peek(&self.limit, request)?).await?;
+        let decision = self.read(request, &reply)?;
+        let nothing = std::iter::repeat_n(None, self.limit.members().len());
+        Ok(decision.of_hold(HoldFound::Unknown, nothing))
+    }
+
+    fn read(&self, request: &Request<'_>, reply: &Reply) -> Result<Decision, Error> {
+        match reply::decision(&self.limit, request, reply) {
+            Some(Ok(decision)) => Ok(decision),
+            Some(Err(why)) => Err(reply::unexpected(&self.id(), &why)),
+            None => Err(reply::error(&self.id(), reply)),
+        }
+    }
+
+    fn id(&self) -> StoreId {
+        StoreId::new(&self.shared.connections.url().to_string())
+    }
+}
+
+impl OpenedLimit for RemoteLimit {
+    fn limit(&self) -> &Limit {
+        &self.limit
+    }
+
+    fn ask<'a>(
+        &'a self,
+        request: Request<'a>,
+    ) -> Answer<impl Future<Output = Result<Decision, Error>> + Send + 'a> {
+        match self.call(&request) {
+            Ok(call) => Answer::Later(self.exchange(call, request)),
+            Err(error) => Answer::Now(Err(error.into())),
+        }
+    }
+}
+
+impl fmt::Debug for RemoteLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("RemoteLimit").field(self.limit.name()).finish()
+    }
+}

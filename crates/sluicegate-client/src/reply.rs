@@ -1,0 +1,250 @@
+//! What a service's reply means.
+
+use sluicegate_core::{
+    Algorithm, Banned, Change, Decision, Error, Hold, HoldFound, HoldToken, Limit, Notes,
+    PartReceipt, Receipt, Request, RequestError, RequestErrorKind, RetryAfter, Source, Span,
+    StoreError, StoreErrorKind, StoreId, Told, ToldOutcome, printable,
+};
+
+use crate::answer::{Answer, BanAnswer, ErrorAnswer, PolicyAnswer};
+use crate::connections::Reply;
+
+/// What an answer says of a request to `limit`; `None` if there is no decision in it.
+///
+/// # Errors
+/// If the service's limit is another one.
+pub(crate) fn decision(
+    limit: &Limit,
+    request: &Request<'_>,
+    reply: &Reply,
+) -> Option<Result<Decision, String>> {
+    let answer: Answer = serde_json::from_slice(&reply.body).ok()?;
+    Some(told(limit, request, &answer))
+}
+
+fn told(limit: &Limit, request: &Request<'_>, answer: &Answer) -> Result<Decision, String> {
+    if let Some(is_given_back) = answer.cancelled {
+        return Ok(Decision::cancelled(limit, is_given_back));
+    }
+    let source = match &*answer.source {
+        "store" => Source::Store,
+        "fallback" => Source::Fallback,
+        "lease" => Source::Lease,
+        "deny-cache" => Source::DenyCache,
+        "bypass" => Source::Bypass,
+        other => return Err(format!("its answer is from `{}`", printable(other))),
+    };
+    let asked = in_force(limit, &answer.policies);
+    let mut policies = Vec::with_capacity(asked.members().len());
+    let mut given = Vec::with_capacity(asked.members().len());
+    let has_found = answer.found.is_some();
+    for member in asked.members() {
+        let name = asked.parts()[member.part()].as_str();
+        let said = answer.policies.iter().find(|policy| {
+            policy.name == member.name().as_str()
+                && policy.limit_name.as_deref().is_none_or(|limit| limit == name)
+        });
+        let Some(said) = said else {
+            if answer.policies.is_empty() {
+                break;
+            }
+            return Err(format!(
+                "its limit `{name}` has no policy `{}`: give it, and the program, the same policies",
+                member.name()
+            ));
+        };
+        policies.push(outcome(said, member.policy().algorithm(), has_found)?);
+        given.push(said.given_back);
+    }
+    if answer.policies.len() != policies.len() {
+        return Err(format!(
+            "its limit `{}` has {} policies, and that of the program {}: give both the same",
+            limit.name(),
+            answer.policies.len(),
+            policies.len()
+        ));
+    }
+    let binding = answer.binding.as_ref().and_then(|binding| {
+        asked.members().iter().position(|member| {
+            let name = asked.parts()[member.part()].as_str();
+            member.name().as_str() == binding
+                && answer.binding_limit.as_deref().is_none_or(|limit| limit == name)
+        })
+    });
+    let ban = answer.ban.as_ref().map(|ban| banned(&asked, ban)).transpose()?;
+    let retry_after = retry(answer.allowed, answer.retry_after_us)?;
+    // What denies without a policy that refuses has no room.
+    let is_full = !answer.allowed && binding.is_none() && !policies.is_empty();
+    let mut notes = Notes::default();
+    (notes.restamped, notes.full) = (answer.restamped, is_full);
+    let told = Told {
+        allowed: answer.allowed,
+        source,
+        retry_after,
+        binding,
+        granted: answer.granted,
+        forgotten: answer.forgotten,
+        ban,
+        is_repeat: answer.repeat,
+        notes,
+        policies: &policies,
+    };
+    let decision = Decision::told(&asked, request, &told);
+    let decision = match answer.found.as_deref() {
+        None => decision,
+        Some("live") => decision.of_hold(HoldFound::Live, given.into_iter()),
+        Some(_) => decision.of_hold(HoldFound::Settled, given.into_iter()),
+    };
+    with_hold(decision, limit, request, answer)
+}
+
+/// The decision with what it holds: under the request's id, or by the receipt of a reservation.
+fn with_hold(
+    decision: Decision,
+    limit: &Limit,
+    request: &Request<'_>,
+    answer: &Answer,
+) -> Result<Decision, String> {
+    use sluicegate_core::Action;
+    let Some(held) = &answer.hold else { return Ok(decision) };
+    let lasts = span(held.expires_in_us)?;
+    let id = match (request.holds(), request.action()) {
+        // A repeat holds what the first one does, under its id.
+        (Some(_), _) => {
+            let token: Result<HoldToken, _> = held.token.parse();
+            Some(
+                token
+                    .map_err(|error| format!("its answer has a token that is none: {error}"))?
+                    .id(),
+            )
+        }
+        (None, Action::Renew { id, .. }) => Some(id),
+        _ => None,
+    };
+    Ok(match id {
+        Some(id) => decision.with_hold(Hold { id, lasts }),
+        None if request.wants_receipt() => {
+            // The token takes the place of a state: nobody but the service reads it.
+            let token = || Change { before: None, after: held.token.clone().into_bytes() };
+            let parts = limit.parts().iter().enumerate().map(|(part, name)| PartReceipt {
+                limit: name.clone(),
+                subject: request.subject(part).to_vec(),
+                change: (part == 0).then(token),
+            });
+            decision.with_receipt(Receipt::new(parts.collect()))
+        }
+        None => decision,
+    })
+}
+
+/// The ban that an answer names.
+fn banned(limit: &Limit, ban: &BanAnswer) -> Result<Banned, String> {
+    let part = limit.parts().iter().position(|part| part.as_str() == ban.limit);
+    let part = part.ok_or_else(|| {
+        format!("its answer has a ban of limit `{}`, which wasn't asked", printable(&ban.limit))
+    })?;
+    Ok(Banned::new(part, span(ban.ends_in_us)?.as_micros(), ban.begins))
+}
+
+/// The limit without the parts that the service didn't ask, because they are off or list the key.
+fn in_force(limit: &Limit, policies: &[PolicyAnswer]) -> Limit {
+    if limit.parts().len() == 1 || policies.is_empty() {
+        return limit.clone();
+    }
+    let is_asked = |part: &usize| {
+        let name = limit.parts()[*part].as_str();
+        policies.iter().any(|policy| policy.limit_name.as_deref().is_none_or(|of| of == name))
+    };
+    let parts: Vec<usize> = (0..limit.parts().len()).filter(is_asked).collect();
+    if parts.len() == limit.parts().len() { limit.clone() } else { limit.only(&parts) }
+}
+
+fn outcome(
+    said: &PolicyAnswer,
+    algorithm: &Algorithm,
+    is_of_hold: bool,
+) -> Result<ToldOutcome, String> {
+    // Of one window nobody has to be told which.
+    let is_of_one = match algorithm {
+        Algorithm::SlidingLog { strategies } => strategies.len() == 1,
+        Algorithm::SlidingWindow { .. } => true,
+        _ => false,
+    };
+    let only: &[u32] = if is_of_one && !said.allowed { &[0] } else { &[] };
+    let violated = said.violated.iter().chain(only).filter(|index| **index < u32::BITS);
+    Ok(ToldOutcome {
+        retry_after: retry(said.allowed, said.retry_after_us)?,
+        remaining: said.remaining,
+        reset_after: said.reset_after_us.map(span).transpose()?,
+        wait: span(said.wait_us)?,
+        given_back: said.given_back.filter(|_| !is_of_hold),
+        window_total: said.window_total,
+        current_slice: said.current_slice,
+        violated: violated.fold(0, |bits, index| bits | 1 << index),
+    })
+}
+
+fn retry(is_admitted: bool, micros: Option<u64>) -> Result<RetryAfter, String> {
+    Ok(match micros {
+        _ if is_admitted => RetryAfter::NotRefused,
+        None => RetryAfter::Never,
+        Some(micros) => RetryAfter::After(span(micros)?),
+    })
+}
+
+fn span(micros: u64) -> Result<Span, String> {
+    Span::from_micros(micros).map_err(|_| format!("its answer has a time of {micros} µs"))
+}
+
+/// Whether a reply says that nothing is held by a token.
+pub(crate) fn is_expired(reply: &Reply) -> bool {
+    code_and_message(reply).is_some_and(|(code, _)| code == "hold_expired")
+}
+
+/// What a reply means that is no decision.
+#[cold]
+pub(crate) fn error(store: &StoreId, reply: &Reply) -> Error {
+    let Some((code, message)) = code_and_message(reply) else {
+        return unexpected(
+            store,
+            &format!(
+                "answered {} with what is no answer of a Sluicegate service: look whether this is its URL",
+                reply.status.as_u16()
+            ),
+        );
+    };
+    let message = format!("the service at {store} answered: {}", printable(&message));
+    let request = match &*code {
+        "malformed" | "too_large" => Some(RequestErrorKind::Invalid),
+        "overflow" => Some(RequestErrorKind::Overflow),
+        "unsupported" => Some(RequestErrorKind::Unsupported),
+        "conflict" => Some(RequestErrorKind::Conflict),
+        "full" => Some(RequestErrorKind::Full),
+        "unknown_limit" => Some(RequestErrorKind::UnknownLimit),
+        _ => None,
+    };
+    if let Some(kind) = request {
+        return RequestError::new(kind, message).into();
+    }
+    let kind = match &*code {
+        "store_disconnected" => StoreErrorKind::Disconnected,
+        "store_timeout" => StoreErrorKind::Timeout,
+        "store_unavailable" | "draining" | "unready" => StoreErrorKind::Unavailable,
+        "store_overloaded" | "overloaded" => StoreErrorKind::Overloaded,
+        "store_unacknowledged" => StoreErrorKind::Unacknowledged,
+        _ => StoreErrorKind::Unexpected,
+    };
+    StoreError::new(kind, message).into()
+}
+
+/// The error for an answer that makes no sense.
+#[cold]
+pub(crate) fn unexpected(store: &StoreId, why: &str) -> Error {
+    let message = format!("the service at {store}: {why}");
+    StoreError::new(StoreErrorKind::Unexpected, message).into()
+}
+
+fn code_and_message(reply: &Reply) -> Option<(String, String)> {
+    let body: ErrorAnswer = serde_json::from_slice(&reply.body).ok()?;
+    Some((body.error.code, body.error.message))
+}

@@ -1,0 +1,154 @@
+//! A service as a store.
+
+use std::fmt;
+use std::sync::Arc;
+
+use hyper::header::HeaderValue;
+use sluicegate_core::{
+    Limit, OpenOptions, Span, Store, StoreError, StoreErrorKind, StoreId, TimeSource,
+};
+use tokio::time::Instant;
+
+use crate::connections::Connections;
+use crate::limit::RemoteLimit;
+use crate::reply;
+use crate::url::{ServiceUrl, UrlError};
+
+/// A running service. Cloning is cheap, and clones share connections.
+///
+/// ```
+/// use sluicegate::{Error, Limiter, StoreErrorKind};
+/// use sluicegate_client::RemoteStore;
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+/// // Nobody listens there.
+/// let store = RemoteStore::connect("http://127.0.0.1:1")?;
+/// let limiter = Limiter::new(store, sluicegate::limit("demo", ["token_bucket 10/s burst 20"])?);
+/// let error = limiter.check("alice").await.unwrap_err();
+/// assert_eq!(error.as_store().map(|error| error.kind()), Some(StoreErrorKind::Unavailable));
+/// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct RemoteStore {
+    shared: Arc<Shared>,
+}
+
+/// How a service is asked.
+#[derive(Clone)]
+#[must_use]
+pub struct RemoteStoreBuilder {
+    url: ServiceUrl,
+    admin_token: Option<HeaderValue>,
+    deadline: Span,
+}
+
+pub(crate) struct Shared {
+    pub(crate) connections: Connections,
+    pub(crate) admin_token: Option<HeaderValue>,
+    deadline: Span,
+}
+
+impl RemoteStore {
+    /// The service at `http://HOST[:PORT]` or `https://HOST[:PORT]`, maybe with a path in front of those
+    /// of the service. Doesn't connect yet.
+    ///
+    /// # Errors
+    /// If the URL is none; the message says what to write.
+    pub fn connect(url: &str) -> Result<Self, UrlError> {
+        Ok(Self::builder(url)?.build())
+    }
+
+    /// A builder, to configure how the service is asked.
+    ///
+    /// ```
+    /// use sluicegate_client::RemoteStore;
+    /// use sluicegate_core::{Span, Store as _};
+    ///
+    /// let store = RemoteStore::builder("https://limits.example.org")?
+    ///     .admin_token("s3cret")
+    ///     .deadline(Span::from_millis(300)?)
+    ///     .build();
+    /// assert_eq!(store.id().to_string(), "https://limits.example.org");
+    /// assert!(RemoteStore::builder("limits.example.org").is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the URL is none; the message says what to write.
+    pub fn builder(url: &str) -> Result<RemoteStoreBuilder, UrlError> {
+        Ok(RemoteStoreBuilder { url: url.parse()?, admin_token: None, deadline: Span::SECOND })
+    }
+}
+
+impl RemoteStoreBuilder {
+    /// Sets the admin token, which charges, refunds, resets and bans need unless the service listens on a
+    /// loopback address. One that can't be sent in a field of HTTP is left out, so that the service says
+    /// that there is none.
+    pub fn admin_token(mut self, token: &str) -> Self {
+        self.admin_token = HeaderValue::try_from(format!("Bearer {}", token.trim())).ok();
+        if let Some(token) = &mut self.admin_token {
+            token.set_sensitive(true);
+        }
+        self
+    }
+
+    /// Sets how long an answer may take, connecting included, unless a limit is opened with another
+    /// deadline: 1 s unless told. It should be longer than that of the service for its store.
+    pub fn deadline(mut self, deadline: impl Into<Span>) -> Self {
+        self.deadline = deadline.into();
+        self
+    }
+
+    /// The store, which doesn't connect yet.
+    #[must_use]
+    pub fn build(self) -> RemoteStore {
+        let Self { url, admin_token, deadline } = self;
+        let connections = Connections::new(url);
+        RemoteStore { shared: Arc::new(Shared { connections, admin_token, deadline }) }
+    }
+}
+
+impl Store for RemoteStore {
+    type Opened = RemoteLimit;
+
+    /// The URL.
+    fn id(&self) -> StoreId {
+        StoreId::new(&self.shared.connections.url().to_string())
+    }
+
+    /// The service has to have a limit of this name with policies of these names.
+    fn open(&self, limit: Limit, options: OpenOptions) -> RemoteLimit {
+        let deadline = options.deadline.unwrap_or(self.shared.deadline);
+        let is_injected = matches!(options.time, TimeSource::Injected { .. });
+        RemoteLimit::new(Arc::clone(&self.shared), limit, deadline, is_injected)
+    }
+
+    /// Whether the service is ready: that its store can decide.
+    async fn ping(&self) -> Result<(), StoreError> {
+        let Shared { connections, deadline, .. } = &*self.shared;
+        let reply = connections.get("/readyz", Instant::now() + (*deadline).into()).await;
+        match reply? {
+            reply if reply.status.is_success() => Ok(()),
+            reply => match reply::error(&self.id(), &reply) {
+                sluicegate_core::Error::Store(error) => Err(error),
+                error => Err(StoreError::new(StoreErrorKind::Unexpected, error.to_string())),
+            },
+        }
+    }
+}
+
+impl fmt::Debug for RemoteStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("RemoteStore").field(&self.id()).finish()
+    }
+}
+
+impl fmt::Debug for RemoteStoreBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RemoteStoreBuilder")
+            .field("url", &self.url.to_string())
+            .field("deadline", &self.deadline)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,192 @@
+//! Requests as a service reads them.
+
+use serde_json::{Map, Value, json};
+use sluicegate_core::{
+    Action, Costs, HoldToken, Limit, Operation, Receipt, Request, RequestError, RequestErrorKind,
+    Span, Used,
+};
+
+/// For how long a service knows a repeat.
+const KNOWN_FOR: Span = Span::MINUTE;
+
+/// A call of a service.
+pub(crate) struct Written {
+    pub(crate) path: &'static str,
+    /// Whether the service may ask for its admin token.
+    pub(crate) needs_token: bool,
+    pub(crate) body: Value,
+}
+
+impl Written {
+    /// The call that asks a service the same.
+    ///
+    /// # Errors
+    /// If no call does.
+    pub(crate) fn of(limit: &Limit, request: &Request<'_>) -> Result<Self, RequestError> {
+        let (path, needs_token) = match request.action() {
+            Action::Decide(operation) => {
+                let (path, needs_token) = path(limit, operation)?;
+                let body = asking(limit, request)?;
+                return Ok(Self { path, needs_token, body });
+            }
+            Action::Slices => return Err(unsupported(limit, "tells no slices")),
+            Action::Cancel(receipt) => {
+                let body = json!({"hold": token_of(receipt)?});
+                return Ok(Self { path: "/v1/cancel", needs_token: false, body });
+            }
+            Action::Settle { used, .. } if says_nothing(used, limit) => ("/v1/release", false),
+            Action::Settle { used: Used::Nothing, .. } => ("/v1/cancel", false),
+            Action::Settle { .. } => ("/v1/settle", false),
+            Action::Renew { .. } => ("/v1/renew", false),
+        };
+        let (Action::Settle { id, .. } | Action::Renew { id, .. }) = request.action() else {
+            return Err(unsupported(limit, "can't do that"));
+        };
+        let subjects = (0..limit.parts().len()).map(|part| request.subject(part));
+        let token = HoldToken::new(id, limit.parts().iter().cloned().zip(subjects))?;
+        let mut body = json!({"hold": token.to_string()});
+        match request.action() {
+            Action::Settle { used: Used::Each(each), .. } if path == "/v1/settle" => {
+                body["used"] = used_by_name(limit, each)?;
+            }
+            Action::Renew { lasts, .. } => body["for"] = lasts.to_string().into(),
+            _ => {}
+        }
+        Ok(Self { path, needs_token, body })
+    }
+
+    /// The call that peeks at what the same subjects have, at no cost.
+    ///
+    /// # Errors
+    /// If no call does.
+    pub(crate) fn peek(limit: &Limit, request: &Request<'_>) -> Result<Self, RequestError> {
+        let nothing = vec![0; limit.members().len()];
+        let subjects: Vec<&[u8]> =
+            (1..limit.parts().len()).map(|part| request.subject(part)).collect();
+        let peek = Request::new(Operation::Peek, request.subject(0));
+        Self::of(limit, &peek.also(&subjects).costs(Costs::Each(&nothing)))
+    }
+}
+
+fn path(limit: &Limit, operation: Operation) -> Result<(&'static str, bool), RequestError> {
+    Ok(match operation {
+        Operation::Ban { .. } => ("/v1/ban", true),
+        Operation::Charge => ("/v1/charge", true),
+        Operation::Check => ("/v1/check", false),
+        Operation::LiftBan => ("/v1/unban", true),
+        Operation::Peek => ("/v1/peek", false),
+        Operation::Refund => ("/v1/refund", true),
+        Operation::Reserve { .. } => ("/v1/reserve", false),
+        Operation::Reset => ("/v1/reset", true),
+        Operation::TakeUpTo => ("/v1/take", false),
+        _ => {
+            return Err(unsupported(
+                limit,
+                "gives nothing back by when it was taken: hold what a request takes, and settle it",
+            ));
+        }
+    })
+}
+
+/// The body of a request that asks limits.
+fn asking(limit: &Limit, request: &Request<'_>) -> Result<Value, RequestError> {
+    let several = limit.parts().len() > 1;
+    let mut entries = Vec::with_capacity(limit.parts().len());
+    for (part, name) in limit.parts().iter().enumerate() {
+        let key = std::str::from_utf8(request.subject(part))
+            .map_err(|_| unsupported(limit, "takes keys that are text: this one is not UTF-8"))?;
+        let mut entry = Map::new();
+        entry.insert("limit".to_owned(), name.as_str().into());
+        entry.insert("key".to_owned(), key.into());
+        if let Some(cost) = cost_of(limit, request.cost(), part) {
+            entry.insert("cost".to_owned(), cost);
+        }
+        entries.push(Value::from(entry));
+    }
+    let mut body = match entries.pop() {
+        Some(one) if !several => one,
+        last => {
+            entries.extend(last);
+            json!({"limits": entries})
+        }
+    };
+    match request.action() {
+        Action::Decide(Operation::Ban { lasts }) => body["for"] = lasts.to_string().into(),
+        Action::Decide(Operation::Reserve { within }) => {
+            body["within"] = within.to_string().into();
+        }
+        _ => {}
+    }
+    if request.ticket().is_some() {
+        return Err(unsupported(limit, "has no places in queues: hold, and ask again"));
+    }
+    if let Some(once) = request.asks_once() {
+        if once.lasts > KNOWN_FOR {
+            return Err(unsupported(limit, "knows a repeat for a minute: let ids last no longer"));
+        }
+        body["request_id"] = once.id.to_string().into();
+    }
+    if let Some(hold) = request.holds() {
+        body["hold"] = json!({"for": hold.lasts.to_string(), "id": hold.id.to_string()});
+    }
+    Ok(body)
+}
+
+/// What a request costs under one of the limits.
+fn cost_of(limit: &Limit, costs: Costs<'_>, part: usize) -> Option<Value> {
+    match costs {
+        Costs::Own => None,
+        Costs::Same(cost) => Some(cost.get().into()),
+        costs => {
+            let members = limit.members().iter().enumerate();
+            let own = members.filter(|(_, member)| member.part() == part);
+            let each = own.map(|(index, member)| {
+                (member.name().to_string(), Value::from(costs.of(limit, index)))
+            });
+            Some(each.collect::<Map<_, _>>().into())
+        }
+    }
+}
+
+fn says_nothing(used: Used<'_>, limit: &Limit) -> bool {
+    (0..limit.members().len()).all(|index| used.of(index).is_none())
+}
+
+/// What was used, by the names of policies: a name stands for those of all limits.
+fn used_by_name(limit: &Limit, each: &[Option<u64>]) -> Result<Value, RequestError> {
+    let mut used = Map::new();
+    for (index, (member, units)) in limit.members().iter().zip(each).enumerate() {
+        let namesakes = limit.members().iter().zip(each).enumerate();
+        let mut namesakes = namesakes
+            .filter(|(other, (namesake, _))| *other != index && namesake.name() == member.name());
+        if namesakes.any(|(_, (_, other))| other != units) {
+            let message = format!(
+                "policies `{}` of several limits used different numbers of units, which a service can't be \
+                 told apart: give the policies of limit `{}` different names",
+                member.name(),
+                limit.name()
+            );
+            return Err(RequestError::new(RequestErrorKind::Unsupported, message));
+        }
+        if let Some(units) = units {
+            used.insert(member.name().to_string(), (*units).into());
+        }
+    }
+    Ok(used.into())
+}
+
+/// The token of a reservation that a service made, which stands in the place of a state.
+fn token_of(receipt: &Receipt) -> Result<&str, RequestError> {
+    let change = receipt.parts().first().and_then(|part| part.change.as_ref());
+    let token = change.and_then(|change| std::str::from_utf8(&change.after).ok());
+    token.ok_or_else(|| {
+        let message = "the receipt is not of a reservation that a service made: cancel it in the store that made it";
+        RequestError::new(RequestErrorKind::Invalid, message)
+    })
+}
+
+#[cold]
+pub(crate) fn unsupported(limit: &Limit, what: &str) -> RequestError {
+    let message = format!("limit `{}` is asked of a service, which {what}", limit.name());
+    RequestError::new(RequestErrorKind::Unsupported, message)
+}

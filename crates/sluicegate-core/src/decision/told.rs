@@ -1,0 +1,147 @@
+//! Decisions that were made elsewhere, from what was said of them.
+
+use smallvec::SmallVec;
+
+use super::joint::asked;
+use super::{Banned, Decision, NEVER, Notes, Numbers, RetryAfter, Said, Source};
+use crate::limit::Limit;
+use crate::request::{Action, Operation, Request};
+use crate::time::Span;
+
+/// What another process said of its decision: a service that was asked, say.
+#[derive(Clone, Copy, Debug)]
+pub struct Told<'a> {
+    /// Whether the request is allowed.
+    pub allowed: bool,
+    /// Where the decision came from.
+    pub source: Source,
+    /// When a denied request may be tried again.
+    pub retry_after: RetryAfter,
+    /// The index of the binding policy in [`Limit::members`].
+    pub binding: Option<usize>,
+    /// Of a partial grant, the units that were granted.
+    pub granted: Option<u64>,
+    /// Of a reset, whether there was anything to forget; of who lifts a ban, whether there was one.
+    pub forgotten: Option<bool>,
+    /// The ban that refuses the request, or begins with it.
+    pub ban: Option<Banned>,
+    /// Whether it had been asked before, under its id.
+    pub is_repeat: bool,
+    /// What the store noticed.
+    pub notes: Notes,
+    /// What each policy said, in the order of the limit; none if none was asked.
+    pub policies: &'a [ToldOutcome],
+}
+
+/// What another process said of one policy.
+#[derive(Clone, Copy, Debug)]
+pub struct ToldOutcome {
+    /// When the request would pass; [`RetryAfter::NotRefused`] if the policy admits it.
+    pub retry_after: RetryAfter,
+    /// The largest cost that would be admitted now; `None` if unbounded.
+    pub remaining: Option<u64>,
+    /// The time until the state is a fresh key's; `None` if nothing ever flows back.
+    pub reset_after: Option<Span>,
+    /// How long the policy makes the caller wait.
+    pub wait: Span,
+    /// Of a refund, the units that came back.
+    pub given_back: Option<u64>,
+    /// The units within the window of a ring or log.
+    pub window_total: u64,
+    /// The units in the current slice of a ring.
+    pub current_slice: u64,
+    /// The strategies of a log that refused, as bits.
+    pub violated: u32,
+}
+
+impl Decision {
+    /// The decision on a request to `limit` that another process made, from what it said. It doesn't know
+    /// [when the units were taken](Decision::taken_at). For stores that ask a service.
+    ///
+    /// ```
+    /// # use sluicegate_core::{Decision, Limit, Notes, Request, RetryAfter, Source, Span, Told, ToldOutcome};
+    /// let limit = Limit::new("api".parse()?, vec!["gcra 1/s burst 9".parse()?])?;
+    /// let outcome = ToldOutcome {
+    ///     retry_after: RetryAfter::NotRefused,
+    ///     remaining: Some(8),
+    ///     reset_after: Some(Span::SECOND),
+    ///     wait: Span::ZERO,
+    ///     given_back: None,
+    ///     window_total: 0,
+    ///     current_slice: 0,
+    ///     violated: 0,
+    /// };
+    /// let told = Told {
+    ///     allowed: true,
+    ///     source: Source::Store,
+    ///     retry_after: RetryAfter::NotRefused,
+    ///     binding: None,
+    ///     granted: None,
+    ///     forgotten: None,
+    ///     ban: None,
+    ///     is_repeat: false,
+    ///     notes: Notes::default(),
+    ///     policies: &[outcome],
+    /// };
+    /// let decision = Decision::told(&limit, &Request::check(b"alice"), &told);
+    /// assert_eq!((decision.remaining(), decision.granted()), (Some(8), 1));
+    /// assert_eq!(decision.policy(0).unwrap().reset_after(), Some(Span::SECOND));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn told(limit: &Limit, request: &Request<'_>, told: &Told<'_>) -> Self {
+        let mut decision = Self::without_policies(told.source, told.allowed);
+        if told.source != Source::Bypass {
+            decision.limit = Some(limit.clone());
+        }
+        decision.notes = told.notes;
+        decision.forgotten = told.forgotten;
+        if !told.allowed {
+            decision.instant = micros(told.retry_after);
+            decision.binding = told.binding.and_then(|index| u8::try_from(index).ok());
+        }
+        decision.granted = match (request.action(), told.granted) {
+            (Action::Decide(Operation::TakeUpTo), Some(granted)) => granted,
+            (Action::Decide(operation), _)
+                if operation.grants() && told.allowed && !told.policies.is_empty() =>
+            {
+                asked(limit, request)
+            }
+            _ => 0,
+        };
+        let members = limit.members().iter().zip(told.policies);
+        let policies: SmallVec<[Numbers; 3]> = members
+            .map(|(member, outcome)| {
+                let rule = member.policy().rule();
+                let (said, amount) = match (outcome.given_back, outcome.retry_after) {
+                    (Some(units), _) => (Said::GaveBack, units),
+                    (None, RetryAfter::NotRefused) => (Said::Passes, outcome.wait.as_micros()),
+                    (None, retry) => (Said::Refuses, micros(retry)),
+                };
+                Numbers {
+                    remaining: outcome.remaining.map_or(NEVER, |units| rule.ticks_of(units)),
+                    reset: outcome
+                        .reset_after
+                        .map_or(NEVER, |span| rule.ticks_of_micros(span.as_micros())),
+                    amount,
+                    total: outcome.window_total,
+                    current: outcome.current_slice,
+                    violated: outcome.violated,
+                    said,
+                }
+            })
+            .collect();
+        decision.policies = policies;
+        if let Some(ban) = told.ban {
+            decision.extras.get_or_insert_default().ban = Some(ban);
+        }
+        if told.is_repeat { decision.again() } else { decision }
+    }
+}
+
+const fn micros(retry: RetryAfter) -> u64 {
+    match retry {
+        RetryAfter::After(span) => span.as_micros(),
+        RetryAfter::Never => NEVER,
+        RetryAfter::NotRefused => 0,
+    }
+}

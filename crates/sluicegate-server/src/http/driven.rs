@@ -1,0 +1,198 @@
+//! The service as its client sees it, by a clock that the tests drive: every answer that comes over HTTP
+//! is held to the reference model, to the microsecond.
+//!
+//! The checks are those of the conformance suite. What the wire can't carry is asked of the store behind
+//! the service, which has the same states.
+
+use std::future::{Future, pending};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use sluicegate::{
+    Action, Algorithm, Answer, Config, Decision, Error, Limit, ManualClock, MemoryLimit,
+    MemoryStore, Once, OpenOptions, OpenedLimit, Operation, Policy, Registry, Request, RequestId,
+    Span, Start, Store, StoreId, TimeSource,
+};
+use sluicegate_client::{RemoteLimit, RemoteStore};
+use sluicegate_conformance::suite;
+use tokio::net::TcpListener;
+
+use super::connections::Connections;
+use super::guard::Guard;
+use super::listener::Listener;
+use super::router;
+use super::seal::Seal;
+use super::service::{Access, Service};
+use super::stage::Stages;
+use super::turns::Turns;
+use super::waiting::Waiting;
+
+/// A store, a service that has it, and a client of that: a limit that is opened is configured first.
+struct Deployed {
+    clock: Arc<ManualClock>,
+    store: MemoryStore,
+    registry: Registry,
+    client: RemoteStore,
+    /// How many requests went over the wire, and how many didn't.
+    sent: Arc<[AtomicU64; 2]>,
+}
+
+struct DeployedLimit {
+    limit: Limit,
+    clock: Arc<ManualClock>,
+    /// `None` where the store has to treat states as it does under injected time.
+    remote: Option<RemoteLimit>,
+    direct: MemoryLimit,
+    is_injected: bool,
+    sent: Arc<[AtomicU64; 2]>,
+}
+
+impl Deployed {
+    async fn new() -> Self {
+        let clock = Arc::new(ManualClock::default());
+        let store = MemoryStore::builder().clock(clock.clone()).build();
+        let config = Config::default();
+        let builder = Registry::builder(store.clone()).config(&config);
+        let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = socket.local_addr().unwrap();
+        let access = Access { guard: Guard::new(address, None), seal: Seal::random().unwrap() };
+        let turns = Turns::new(config.service.max_requests);
+        let (stage, stages) = Stages::new();
+        let connections = |_: &Registry| Connections::new(64, None);
+        let waiting = Waiting::new(1, 2);
+        let of_service = stages.clone();
+        let service =
+            Service::new(builder, access, turns, waiting, of_service, connections, |_| None);
+        let service = Arc::new(service);
+        let (registry, connections) = (service.registry.clone(), Arc::clone(&service.connections));
+        let listener = Listener { socket, connections, router: router::all(service), stages };
+        tokio::spawn(async move {
+            listener.accept(pending::<()>()).await;
+            drop(stage);
+        });
+        let client = RemoteStore::builder(&format!("http://{address}")).unwrap();
+        let client = client.deadline(Span::MINUTE).build();
+        Self { clock, store, registry, client, sent: Arc::default() }
+    }
+
+    fn assert_most_were_sent(&self) {
+        let [sent, direct] = [0, 1].map(|index| self.sent[index].load(Ordering::Relaxed));
+        assert!(sent > 2 * direct, "{sent} were sent, and {direct} were not");
+    }
+}
+
+impl Store for Deployed {
+    type Opened = DeployedLimit;
+
+    fn id(&self) -> StoreId {
+        self.client.id()
+    }
+
+    fn open(&self, limit: Limit, options: OpenOptions) -> DeployedLimit {
+        let (run, is_injected) = match &options.time {
+            TimeSource::Injected { run } => (run.as_str(), true),
+            _ => ("", false),
+        };
+        let starts_empty = limit.members().iter().any(|member| starts_empty(member.policy()));
+        let is_remote = !is_injected || !starts_empty;
+        let sent = Arc::clone(&self.sent);
+        let clock = Arc::clone(&self.clock);
+        if !is_remote {
+            let direct = self.store.open(limit.clone(), options);
+            return DeployedLimit { limit, clock, remote: None, direct, is_injected, sent };
+        }
+        // Runs are apart, by name.
+        let end = |text: &str| text[text.len().saturating_sub(24)..].to_owned();
+        let name = format!("l-{}-{}", end(limit.name().as_str()), end(run));
+        let policies: Vec<Policy> =
+            limit.members().iter().map(|member| member.policy().clone()).collect();
+        let named = Limit::new(name.parse().unwrap(), policies.clone()).unwrap();
+        let (named, ban) = match limit.ban(0) {
+            Some(ban) => (named.banning(*ban), format!(", ban: {ban}")),
+            None => (named, String::new()),
+        };
+        let specs: Vec<String> = policies.iter().map(|policy| format!("\"{policy}\"")).collect();
+        let text = format!("limits: {{\"{name}\": {{policies: [{}]{ban}}}}}", specs.join(", "));
+        let config = Config::parse(&text, "limits.yaml").unwrap();
+        self.registry.replace(&config).unwrap();
+        let remote = Some(self.client.open(named.clone(), OpenOptions::default()));
+        let direct = self.store.open(named, OpenOptions::default());
+        DeployedLimit { limit, clock, remote, direct, is_injected, sent }
+    }
+}
+
+impl DeployedLimit {
+    /// Whether the wire has words for a request.
+    fn is_sent(request: &Request<'_>) -> bool {
+        let longest = Span::from_micros(10 * Span::MINUTE.as_micros()).unwrap();
+        let has_words = match request.action() {
+            Action::Decide(Operation::GiveBack { .. }) | Action::Slices => false,
+            Action::Decide(Operation::Reserve { within }) => within <= longest,
+            _ => true,
+        };
+        // The service knows every id for a minute.
+        let has_words =
+            has_words && request.asks_once().is_none_or(|once| once.lasts == Span::MINUTE);
+        has_words && std::str::from_utf8(request.key()).is_ok()
+    }
+}
+
+impl OpenedLimit for DeployedLimit {
+    fn limit(&self) -> &Limit {
+        &self.limit
+    }
+
+    fn ask<'a>(
+        &'a self,
+        request: Request<'a>,
+    ) -> Answer<impl Future<Output = Result<Decision, Error>> + Send + 'a> {
+        Answer::Later(async move {
+            let Some(remote) = &self.remote else { return self.direct.ask(request).wait().await };
+            let request = match (self.is_injected, request.time()) {
+                (true, Some(now)) => {
+                    self.clock.set(now);
+                    request.at(None)
+                }
+                _ => request,
+            };
+            let is_sent = Self::is_sent(&request);
+            self.sent[usize::from(!is_sent)].fetch_add(1, Ordering::Relaxed);
+            if is_sent {
+                remote.ask(request).wait().await
+            } else {
+                let once = request
+                    .asks_once()
+                    .map(|once| Once { id: RequestId::of(once.id.to_string()).unwrap(), ..once });
+                // The name that the client gives it.
+                let request = once.map_or(request, |once| request.once(once));
+                self.direct.ask(request).wait().await
+            }
+        })
+    }
+}
+
+fn starts_empty(policy: &Policy) -> bool {
+    matches!(policy.algorithm(), Algorithm::Smooth { start: Start::Empty, .. })
+}
+
+#[tokio::test]
+async fn schedules_answer_like_the_model() {
+    let deployed = Deployed::new().await;
+    let clock = Arc::clone(&deployed.clock);
+    suite::schedules_by_the_stores_clock_answer_like_the_model(&deployed, &clock).await;
+    deployed.assert_most_were_sent();
+}
+
+#[tokio::test]
+async fn holds_answer_like_the_model() {
+    let deployed = Deployed::new().await;
+    suite::holds_answer_like_the_model(&deployed).await;
+    deployed.assert_most_were_sent();
+}
+
+#[tokio::test]
+async fn who_comes_at_once_is_admitted_exactly() {
+    let deployed = Deployed::new().await;
+    suite::who_comes_at_once_is_admitted_exactly(&deployed).await;
+    deployed.assert_most_were_sent();
+}

@@ -1,0 +1,139 @@
+//! Tokens of reservations, for which the service vouches.
+//!
+//! A receipt says which state a cancellation restores, so that whoever could write one could write
+//! states. The service gives it away as text, since it keeps nothing of its clients, and signs it: with a
+//! key that it made when it started, or one that several services share.
+
+use std::fmt;
+
+use ring::hmac;
+use ring::rand::SystemRandom;
+use sluicegate::{Receipt, Timestamp};
+
+use crate::token::{SEALED, Token};
+
+/// Signs the tokens of reservations, and knows its own again.
+pub(super) struct Seal(hmac::Key);
+
+/// Why a token can't be used.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) enum SealError {
+    /// It is none.
+    Malformed(String),
+    /// Another service gave it, or nobody did.
+    Foreign,
+    /// It is too old.
+    Expired,
+}
+
+impl Seal {
+    /// The fewest bytes of a key that somebody chose.
+    pub(super) const LEAST_KEY: usize = 32;
+
+    /// Signs with a key that services share.
+    pub(super) fn with_key(key: &[u8]) -> Self {
+        Self(hmac::Key::new(hmac::HMAC_SHA256, key))
+    }
+
+    /// Signs with a key that nobody else has.
+    ///
+    /// # Errors
+    /// If the system has no random numbers.
+    pub(super) fn random() -> Result<Self, String> {
+        hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new())
+            .map(Self)
+            .map_err(|_| "the operating system gave no random bytes for a key".to_owned())
+    }
+
+    /// The token of a reservation that can be cancelled until `end`.
+    pub(super) fn seal(&self, receipt: &Receipt, end: Timestamp) -> String {
+        let signed = format!("{}:{receipt}", end.as_micros());
+        let signature = hmac::sign(&self.0, signed.as_bytes());
+        let signature: String =
+            signature.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("{SEALED}{signature}:{signed}")
+    }
+
+    /// Reads a token of a hold, or of a reservation that this service vouches for.
+    ///
+    /// # Errors
+    /// If it is none, or can't be used any more.
+    pub(super) fn open(&self, text: &str, now: Timestamp) -> Result<Token, SealError> {
+        let Some(sealed) = text.strip_prefix(SEALED) else {
+            return Token::read_hold(text).map_err(SealError::Malformed);
+        };
+        let malformed = || SealError::Malformed("not a token: it is cut off".to_owned());
+        let (signature, signed) = sealed.split_once(':').ok_or_else(malformed)?;
+        let signature = bytes(signature).ok_or_else(malformed)?;
+        if hmac::verify(&self.0, signed.as_bytes(), &signature).is_err() {
+            return Err(SealError::Foreign);
+        }
+        // From here on it is as it was written.
+        let (end, receipt) = signed.split_once(':').ok_or_else(malformed)?;
+        let end: u64 = end.parse().map_err(|_| malformed())?;
+        let receipt: Receipt = receipt.parse().map_err(|_| malformed())?;
+        if now.as_micros() >= end {
+            Err(SealError::Expired)
+        } else {
+            Ok(Token::Reservation(receipt))
+        }
+    }
+}
+
+impl fmt::Debug for Seal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Seal").finish_non_exhaustive()
+    }
+}
+
+/// The bytes that an even number of hexadecimal digits stand for.
+fn bytes(text: &str) -> Option<Vec<u8>> {
+    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    let pairs = text.as_bytes().chunks(2);
+    pairs.map(|pair| Some(digit(*pair.first()?)? << 4 | digit(*pair.get(1)?)?)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(micros: u64) -> Timestamp {
+        Timestamp::from_micros_clamped(micros)
+    }
+
+    fn receipt() -> Receipt {
+        "1:mail:616c696365:-:0102".parse().unwrap()
+    }
+
+    #[test]
+    fn a_token_is_known_again_until_it_ends() {
+        let seal = Seal::random().unwrap();
+        let text = seal.seal(&receipt(), at(1_000));
+        assert_eq!(seal.open(&text, at(999)), Ok(Token::Reservation(receipt())));
+        assert_eq!(seal.open(&text, at(1_000)), Err(SealError::Expired));
+        let shared = [(); 2].map(|()| Seal::with_key(&[7; Seal::LEAST_KEY]));
+        let text = shared[0].seal(&receipt(), at(1_000));
+        assert!(shared[1].open(&text, at(0)).is_ok());
+    }
+
+    /// Whoever could write a receipt could write states.
+    #[test]
+    fn a_token_that_was_changed_or_made_by_others_is_none() {
+        let seal = Seal::random().unwrap();
+        let text = seal.seal(&receipt(), at(1_000));
+        assert_eq!(Seal::random().unwrap().open(&text, at(0)), Err(SealError::Foreign));
+        for index in SEALED.len()..text.len() {
+            let mut changed = text.clone().into_bytes();
+            changed[index] = if changed[index] == b'1' { b'0' } else { b'1' };
+            let changed = String::from_utf8(changed).unwrap();
+            assert!(seal.open(&changed, at(0)).is_err(), "{changed}");
+        }
+        for cut in 0..text.len() {
+            assert!(seal.open(&text[..cut], at(0)).is_err(), "{}", &text[..cut]);
+        }
+        let bare = crate::token::bare(&receipt());
+        assert!(matches!(seal.open(&bare, at(0)), Err(SealError::Malformed(_))));
+        let empty = format!("{SEALED}:1000:{}", receipt());
+        assert_eq!(seal.open(&empty, at(0)), Err(SealError::Foreign));
+    }
+}

@@ -1,0 +1,140 @@
+//! The calls that go by a token: all that they need.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde::Deserialize;
+use sluicegate::{Clock as _, Decision, Error, HoldFound, HoldToken, Limit, SystemClock, Usage};
+
+use super::asked::span_of;
+use super::body;
+use super::cost::UsedBody;
+use super::error::{ApiError, json};
+use super::seal::SealError;
+use super::service::Service;
+
+use crate::answer::Answer;
+use crate::cost::UsedUnits;
+use crate::token::Token;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HoldOnly {
+    hold: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SettleFields {
+    hold: String,
+    used: UsedBody,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RenewFields {
+    hold: String,
+    #[serde(rename = "for")]
+    lasts: String,
+}
+
+/// `POST /v1/settle`: 200, with what was given back; 404 if nothing is held.
+pub(super) async fn settle(
+    State(service): State<Arc<Service>>,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let example = r#"{"hold":TOKEN,"used":{"tokens":412}}"#;
+    let SettleFields { hold, used } = body::read(body, example).await?;
+    let token = hold_of(&service, &hold, "settled")?;
+    let used = UsedUnits::from(used);
+    let _turn = service.turns.next().await?;
+    found(&hold, service.registry.settle(&token, used.usage()).await)
+}
+
+/// `POST /v1/cancel`: 200; of a reservation too, then with whether its units came back.
+pub(super) async fn cancel(
+    State(service): State<Arc<Service>>,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let HoldOnly { hold } = body::read(body, r#"{"hold":TOKEN}"#).await?;
+    let token = open(&service, &hold)?;
+    let _turn = service.turns.next().await?;
+    match &token {
+        Token::Hold(token) => found(&hold, service.registry.settle(token, Usage::nothing()).await),
+        Token::Reservation(receipt) => {
+            let is_given_back = service.registry.cancel(receipt).await?;
+            let name = token.limits();
+            Ok(json(StatusCode::OK, &Answer::of_cancellation(&name, is_given_back)))
+        }
+    }
+}
+
+/// `POST /v1/release`: 200: what is in flight no longer is, and the rest was used.
+pub(super) async fn release(
+    State(service): State<Arc<Service>>,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let HoldOnly { hold } = body::read(body, r#"{"hold":TOKEN}"#).await?;
+    let token = hold_of(&service, &hold, "released")?;
+    let _turn = service.turns.next().await?;
+    found(&hold, service.registry.settle(&token, Usage::as_charged()).await)
+}
+
+/// `POST /v1/renew`: 200, with how long it lives now.
+pub(super) async fn renew(
+    State(service): State<Arc<Service>>,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let RenewFields { hold, lasts } = body::read(body, r#"{"hold":TOKEN,"for":"30s"}"#).await?;
+    let lasts = span_of("for", &lasts)?;
+    let token = hold_of(&service, &hold, "renewed")?;
+    let _turn = service.turns.next().await?;
+    found(&hold, service.registry.renew(&token, lasts).await)
+}
+
+/// What a token names.
+fn open(service: &Service, text: &str) -> Result<Token, ApiError> {
+    service.seal.open(text, SystemClock::new().now()).map_err(|error| match error {
+        SealError::Malformed(why) => ApiError::malformed(format!("`hold`: {why}")),
+        SealError::Foreign => expired(
+            "no reservation is known by this token: the service that gave it has been restarted, or \
+             is another one; services that share a --token-key know each other's tokens",
+        ),
+        SealError::Expired => expired("the turn that was reserved has long come: its units are used"),
+    })
+}
+
+/// The same of what is to be settled, renewed or released.
+fn hold_of(service: &Service, text: &str, done: &str) -> Result<HoldToken, ApiError> {
+    match open(service, text)? {
+        Token::Hold(token) => Ok(token),
+        Token::Reservation(_) => Err(ApiError::malformed(format!(
+            "`hold`: a reservation is not {done}: its units are used when its turn comes, unless \
+             /v1/cancel gives them back before"
+        ))),
+    }
+}
+
+/// The response to who goes by a token.
+fn found(text: &str, answer: Result<Decision, Error>) -> Result<Response, ApiError> {
+    let decision = answer?;
+    if decision.hold_found() == Some(HoldFound::Unknown) {
+        return Err(expired(
+            "nothing is held by this token any more: it has expired, was released, or its key was \
+             reset; what it had taken stays as it is",
+        ));
+    }
+    let name = decision.limit().map_or("", |limit| limit.name().as_str());
+    let answer = Answer::new(name, &decision);
+    let is_list = decision.limit().map_or(&[][..], Limit::parts).len() > 1;
+    let answer = if is_list { answer.naming_limits(&decision) } else { answer };
+    let held = decision.hold().map(|hold| (text.to_owned(), hold.lasts));
+    Ok(json(StatusCode::OK, &answer.holding(held)))
+}
+
+fn expired(message: &str) -> ApiError {
+    ApiError::new(StatusCode::NOT_FOUND, "hold_expired", message)
+}

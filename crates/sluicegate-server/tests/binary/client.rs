@@ -1,0 +1,351 @@
+//! The service as a store: `sluicegate-client` against the real binary.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::time::Duration;
+
+use sluicegate::{Ask, Limiter, Usage};
+use sluicegate_client::RemoteStore;
+use sluicegate_core::{
+    Costs, Error, HoldFound, Limit, OpenOptions, OpenedLimit as _, Operation, Request,
+    RequestErrorKind, Span, Store as _, StoreErrorKind, TimeSource, Timestamp,
+};
+use sluicegate_testkit::servers::{fresh_prefix, shared};
+
+use crate::support::{File, Service};
+
+const LIMITS: &str = r#"
+limits:
+  api: {policies: ["token_bucket 1/h burst 100", "fixed_window 90/d as day"], allow: [vip], block: [mallory], deadline: 5s}
+  org: {policies: ["fixed_window 1000/d as day"], deadline: 5s}
+  mail: {policies: ["gcra 1/h burst 2"], deadline: 5s}
+  queue: {policies: ["gcra 50/s"], deadline: 5s}
+  jobs: {policies: ["concurrency 2 hold 30s"], deadline: 5s}
+  login: {policies: ["fixed_window 9/d"], ban: 1/h for 15min, deadline: 5s}
+"#;
+
+fn of(name: &str) -> Limit {
+    let policies: &[&str] = match name {
+        "api" => &["token_bucket 1/h burst 100", "fixed_window 90/d as day"],
+        "org" => &["fixed_window 1000/d as day"],
+        "mail" => &["gcra 1/h burst 2"],
+        "queue" => &["gcra 50/s"],
+        "jobs" => &["concurrency 2 hold 30s"],
+        "login" => &["fixed_window 9/d"],
+        _ => panic!("no limit is called {name}"),
+    };
+    sluicegate::limit(name, policies).unwrap()
+}
+
+fn store_at(url: &str) -> RemoteStore {
+    RemoteStore::builder(url).unwrap().deadline(Span::MINUTE).build()
+}
+
+fn store(service: &Service) -> RemoteStore {
+    store_at(&format!("http://{}", service.address()))
+}
+
+fn left(decision: &sluicegate::Decision) -> Vec<u64> {
+    decision.policies().map(|policy| policy.remaining().unwrap()).collect()
+}
+
+/// A service with the embedded store, and one with a server.
+fn services() -> [(Service, File); 2] {
+    let (url, prefix) = (shared().unwrap().url(), fresh_prefix("bin"));
+    let on_server = format!("store: \"{url}\"\nredis: {{prefix: \"{prefix}\"}}{LIMITS}");
+    [LIMITS.to_owned(), on_server].map(|text| {
+        let file = File::new("limits.yaml", &text);
+        (Service::start(&["--config", file.path()]), file)
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_with_an_id_is_charged_once() {
+    for (service, _file) in services() {
+        let both = Limit::together([of("api"), of("org")]).unwrap();
+        let both = Limiter::new(store(&service), both);
+        let ask = |units| {
+            let ask = Ask::new("t").cost(units).and(Ask::new("acme").cost(units));
+            ask.request_id("order-1")
+        };
+        let first = both.hold(ask(40), Span::MINUTE).await.unwrap();
+        let repeat = both.hold(ask(40), Span::MINUTE).await.unwrap();
+        assert_eq!((first.is_repeat(), repeat.is_repeat()), (false, true));
+        assert_eq!((left(&repeat), repeat.granted()), (vec![60, 50, 960], 40));
+        assert_eq!(first.token().unwrap().to_string(), repeat.token().unwrap().to_string());
+        assert_eq!(repeat.hold(), first.hold());
+        let conflict = both.hold(ask(41), Span::MINUTE).await.unwrap_err();
+        assert_eq!(conflict.as_request().unwrap().kind(), RequestErrorKind::Conflict);
+        let settled = both.settle(repeat.token().unwrap(), Usage::of("day", 10)).await.unwrap();
+        assert_eq!(left(&settled), [60, 80, 990]);
+
+        let mail = Limiter::new(store(&service), of("mail"));
+        let ask = |lasts| Ask::new("m").request_id("order-1").known_for(lasts);
+        for is_repeat in [false, true] {
+            let taken = mail.take_up_to(ask(Span::SECOND)).await.unwrap();
+            assert_eq!((taken.is_repeat(), taken.granted(), left(&taken)), (is_repeat, 1, vec![1]));
+        }
+        let too_long = mail.check(ask(Span::HOUR)).await.unwrap_err();
+        assert_eq!(too_long.as_request().unwrap().kind(), RequestErrorKind::Unsupported);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bans_are_told_and_made_and_lifted() {
+    for (service, _file) in services() {
+        let limit = of("login").banning("1/h for 15min".parse::<sluicegate::Ban>().unwrap());
+        let login = Limiter::new(store(&service), limit);
+        let quarter = "15min".parse::<Span>().unwrap();
+        let denied = login.check(Ask::new("a").cost(10)).await.unwrap();
+        let ban = denied.ban().unwrap();
+        assert_eq!((ban.begins, ban.ends_in, left(&denied)), (true, quarter, vec![9]));
+        let refused = login.check("a").await.unwrap();
+        let ban = refused.ban().unwrap();
+        assert!(!ban.begins && ban.ends_in <= quarter && !ban.ends_in.is_zero(), "{ban:?}");
+        assert_eq!(refused.banned_by().unwrap().as_str(), "login");
+        assert_eq!(refused.retry_after(), sluicegate::RetryAfter::After(ban.ends_in));
+        assert_eq!((refused.policies().len(), refused.notes().full), (0, false));
+        let lifted = login.lift_ban("a").await.unwrap();
+        assert_eq!((lifted.forgotten(), left(&lifted)), (Some(true), vec![9]));
+        assert_eq!(login.lift_ban("a").await.unwrap().forgotten(), Some(false));
+        assert!(login.check("a").await.unwrap().is_allowed());
+        let banned = login.ban("a", Span::HOUR).await.unwrap();
+        assert_eq!(banned.ban().map(|ban| (ban.begins, ban.ends_in)), Some((true, Span::HOUR)));
+        assert!(login.check("a").await.unwrap().is_denied());
+        let free = Limiter::new(store(&service), of("mail"));
+        let unsupported = free.ban("a", Span::HOUR).await.unwrap_err();
+        assert_eq!(unsupported.as_request().unwrap().kind(), RequestErrorKind::Unsupported);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_limiter_asks_the_service_as_it_asks_any_store() {
+    for (service, _file) in services() {
+        let store = store(&service);
+        store.ping().await.unwrap();
+        let api = Limiter::new(store.clone(), of("api"));
+        let check = api.check(Ask::new("a").cost(3)).await.unwrap();
+        assert_eq!((left(&check), check.granted()), (vec![97, 87], 3));
+        let told = service.post("/v1/peek", r#"{"limit":"api","key":"a"}"#).json();
+        let reset = check.policy(1).unwrap().reset_after().unwrap().as_micros();
+        let since = told["policies"][1]["reset_after_us"].as_u64().unwrap();
+        assert!(since <= reset && reset <= 86_400_000_000, "{reset} and then {since}");
+        assert_eq!(left(&api.peek(Ask::new("a").cost_of("day", 2)).await.unwrap()), [97, 87]);
+        let charged = api.charge(Ask::new("a").cost_of("day", 100)).await.unwrap();
+        assert_eq!(left(&charged), [97, 0]);
+        let denied = api.check("a").await.unwrap();
+        assert_eq!(denied.binding().unwrap().name().as_str(), "day");
+        assert!(denied.retry_after().duration().unwrap() > Duration::from_secs(60_000));
+        let never = api.check(Ask::new("b").cost(91)).await.unwrap();
+        assert_eq!(never.retry_after(), sluicegate::RetryAfter::Never);
+        let refunded = api.refund(Ask::new("a").cost_of("day", 20)).await.unwrap();
+        assert_eq!(
+            (left(&refunded), refunded.policy(1).unwrap().given_back()),
+            (vec![97, 7], Some(20))
+        );
+        assert_eq!(api.take_up_to(Ask::new("a").cost(50)).await.unwrap().granted(), 7);
+        let reset = api.reset("a").await.unwrap();
+        assert_eq!((reset.forgotten(), left(&reset)), (Some(true), vec![100, 90]));
+        assert_eq!(api.check("vip").await.unwrap().source(), sluicegate::Source::Bypass);
+        assert!(api.check("mallory").await.unwrap().is_denied());
+
+        let grant = api.hold(Ask::new("h").cost(50), Span::MINUTE).await.unwrap();
+        let token = grant.token().unwrap();
+        let renewed = api.renew(token, Span::SECOND).await.unwrap();
+        assert_eq!(renewed.hold().map(|hold| hold.lasts), Some(Span::SECOND));
+        let renewed = api.renew(token, Span::MINUTE).await.unwrap();
+        assert_eq!(renewed.hold_found(), Some(HoldFound::Live));
+        for found in [HoldFound::Live, HoldFound::Settled] {
+            let settled = api.settle(token, Usage::of("day", 7)).await.unwrap();
+            assert_eq!((settled.hold_found(), left(&settled)), (Some(found), vec![50, 83]));
+            assert_eq!(settled.policy(1).unwrap().given_back(), Some(43));
+        }
+        let _ = api.reset("h").await.unwrap();
+        let gone = api.settle(token, Usage::nothing()).await.unwrap();
+        assert_eq!((gone.hold_found(), gone.is_denied()), (Some(HoldFound::Unknown), true));
+        assert_eq!(left(&gone), [100, 90], "what there is now");
+
+        let jobs = Limiter::new(store.clone(), of("jobs"));
+        let [first, second, third] = [
+            jobs.hold("j", Span::SECOND).await.unwrap(),
+            jobs.hold("j", Span::SECOND).await.unwrap(),
+            jobs.hold("j", Span::SECOND).await.unwrap(),
+        ];
+        assert!(second.is_allowed() && third.is_denied());
+        let released = jobs.settle(first.token().unwrap(), Usage::as_charged()).await.unwrap();
+        assert_eq!(left(&released), [1]);
+
+        let mail = Limiter::new(store.clone(), of("mail"));
+        let reservation = mail.reserve(Ask::new("m").cost(2), Span::ZERO).await.unwrap();
+        let receipt = reservation.receipt().unwrap().clone();
+        assert!(mail.reserve("m", Span::SECOND).await.unwrap().is_denied());
+        assert!(mail.cancel(&receipt.to_string().parse().unwrap()).await.unwrap());
+        assert!(!mail.cancel(&receipt).await.unwrap());
+        assert_eq!(left(&mail.peek("m").await.unwrap()), [2]);
+        let queue = Limiter::new(store.clone(), of("queue"));
+        for _ in 0..3 {
+            assert!(queue.acquire("q", Span::MINUTE).await.unwrap().is_allowed());
+        }
+
+        let both = Limiter::new(store, Limit::together([of("api"), of("org")]).unwrap());
+        let ask = || Ask::new("t").cost(80).and(Ask::new("acme").cost(80));
+        let taken = both.hold(ask(), Span::MINUTE).await.unwrap();
+        assert_eq!(left(&taken), [20, 10, 920]);
+        let denied = both.check(ask()).await.unwrap();
+        assert_eq!(denied.binding_index(), Some(0), "the longest wait");
+        let settled = both.settle(taken.token().unwrap(), Usage::of("day", 10)).await.unwrap();
+        assert_eq!(left(&settled), [20, 80, 990]);
+        let listed = both.check(Ask::new("vip").and(Ask::new("acme"))).await.unwrap();
+        assert_eq!(left(&listed), [989], "the other was not asked");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_at_once_are_admitted_exactly() {
+    for (service, _file) in services() {
+        let limiter = Limiter::new(store(&service), of("api"));
+        let mut tasks = tokio::task::JoinSet::new();
+        for _ in 0..12 {
+            let limiter = limiter.clone();
+            tasks.spawn(async move {
+                let mut admitted = 0;
+                for _ in 0..10 {
+                    admitted += u64::from(limiter.check("hot").await.unwrap().is_allowed());
+                }
+                admitted
+            });
+        }
+        assert_eq!(tasks.join_all().await.iter().sum::<u64>(), 90);
+    }
+}
+
+fn kind(error: &Error) -> StoreErrorKind {
+    error.as_store().unwrap_or_else(|| panic!("{error:?}")).kind()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_wire_cannot_carry_is_not_sent() {
+    // Nobody listens there.
+    let store = store_at("http://127.0.0.1:1");
+    let opened = store.open(of("api"), OpenOptions::default());
+    let run = TimeSource::Injected { run: "r".to_owned() };
+    let injected = store.open(of("api"), OpenOptions::default().time(run));
+    let at = Timestamp::from_micros(7).unwrap();
+    let give_back = Request::new(Operation::GiveBack { taken_at: at }, b"a");
+    for (answer, expected) in [
+        (opened.ask(give_back).now(), RequestErrorKind::Unsupported),
+        (opened.ask(Request::check(b"\xff")).now(), RequestErrorKind::Unsupported),
+        (opened.ask(Request::check(b"a").at(at)).now(), RequestErrorKind::Invalid),
+        (
+            opened.ask(Request::check(b"a").costs(Costs::Each(&[1]))).now(),
+            RequestErrorKind::Invalid,
+        ),
+        (injected.ask(Request::check(b"a").at(at)).now(), RequestErrorKind::Unsupported),
+    ] {
+        let error = answer.unwrap().unwrap_err();
+        assert_eq!(error.as_request().unwrap().kind(), expected, "{error}");
+    }
+    let ring = sluicegate::limit("ring", ["sliding_window 9/h"]).unwrap();
+    let ring = store.open(ring, OpenOptions::default());
+    let error = ring.ask(Request::slices(b"a")).now().unwrap().unwrap_err();
+    assert_eq!(error.as_request().unwrap().kind(), RequestErrorKind::Unsupported);
+    assert_eq!(
+        kind(&opened.ask(Request::check(b"a")).wait().await.unwrap_err()),
+        StoreErrorKind::Unavailable
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_that_says_no_is_understood() {
+    let file = File::new("limits.yaml", LIMITS);
+    let service = Service::start(&["--config", file.path()]);
+    let limiter = |limit: Limit| Limiter::new(store(&service), limit);
+    let unknown = sluicegate::limit("nobody", ["gcra 1/s"]).unwrap();
+    let error = limiter(unknown).check("a").await.unwrap_err();
+    assert_eq!(error.as_request().unwrap().kind(), RequestErrorKind::UnknownLimit);
+    let other = sluicegate::limit("mail", ["gcra 1/s as other"]).unwrap();
+    let error = limiter(other).check("a").await.unwrap_err();
+    assert_eq!(kind(&error), StoreErrorKind::Unexpected);
+    assert!(error.to_string().contains("`mail` has no policy `other`"), "{error}");
+    let fewer = sluicegate::limit("api", ["fixed_window 90/d as day"]).unwrap();
+    let error = limiter(fewer).check("a").await.unwrap_err();
+    assert!(error.to_string().contains("has 2 policies, and that of the program 1"), "{error}");
+    let id = sluicegate::HoldId::from_bytes([7; 16]);
+    let mail = limiter(of("mail"));
+    let _ = mail.hold_as("c", Span::SECOND, id).await.unwrap();
+    let error = mail.hold_as("c", Span::SECOND, id).await.unwrap_err();
+    assert_eq!(error.as_request().unwrap().kind(), RequestErrorKind::Conflict);
+
+    let guarded =
+        Service::start_on("0.0.0.0:0", &["--config", file.path(), "--admin-token", "s3cret"]);
+    let error = Limiter::new(store(&guarded), of("mail")).charge("a").await.unwrap_err();
+    assert_eq!(kind(&error), StoreErrorKind::Unexpected);
+    assert!(error.to_string().contains("admin token"), "{error}");
+    let url = format!("http://{}", guarded.address());
+    let admin =
+        RemoteStore::builder(&url).unwrap().deadline(Span::MINUTE).admin_token("s3cret\n").build();
+    assert!(!format!("{admin:?}").contains("s3cret"));
+    assert!(Limiter::new(admin, of("mail")).charge("a").await.unwrap().is_allowed());
+
+    let lost = Service::start(&["--config", file.path(), "--store", "redis://127.0.0.1:1"]);
+    let error = Limiter::new(store(&lost), of("mail")).check("a").await.unwrap_err();
+    assert_eq!(kind(&error), StoreErrorKind::Unavailable, "{error}");
+    assert_eq!(store(&lost).ping().await.unwrap_err().kind(), StoreErrorKind::Unavailable);
+}
+
+/// Answers each connection with the same bytes, once, and says how often it was asked.
+fn server(answer: Option<&'static str>) -> (String, std::sync::Arc<std::sync::atomic::AtomicU64>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let asked = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
+    let count = std::sync::Arc::clone(&asked);
+    std::thread::spawn(move || {
+        let mut silent = Vec::new();
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            if stream.read(&mut [0; 4096]).unwrap_or(0) > 0 {
+                count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            }
+            match answer {
+                Some(answer) => drop(stream.write_all(answer.as_bytes())),
+                None => silent.push(stream),
+            }
+        }
+    });
+    (url, asked)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_whose_answer_is_lost_is_not_sent_again() {
+    let ok = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}";
+    for (answer, expected) in [
+        (Some(""), StoreErrorKind::Disconnected),
+        (Some("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{"), StoreErrorKind::Disconnected),
+        (Some(ok), StoreErrorKind::Unexpected),
+        (None, StoreErrorKind::Timeout),
+    ] {
+        let (url, asked) = server(answer);
+        let mut builder = RemoteStore::builder(&url).unwrap().deadline(Span::MINUTE);
+        if answer.is_none() {
+            builder = builder.deadline(Span::from_millis(200).unwrap());
+        }
+        let limiter = Limiter::new(builder.build(), of("mail"));
+        let error = limiter.check("a").await.unwrap_err();
+        assert_eq!(kind(&error), expected, "{answer:?}: {error}");
+        assert_eq!(asked.load(std::sync::atomic::Ordering::Relaxed), 1, "{answer:?}");
+    }
+}
+
+/// A service that was restarted has closed the connections that the client keeps.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_was_closed_meanwhile_is_replaced() {
+    let file = File::new("limits.yaml", LIMITS);
+    let mut service = Service::start(&["--config", file.path()]);
+    let address = service.address().to_string();
+    let limiter = Limiter::new(store(&service), of("mail"));
+    assert!(limiter.check("a").await.unwrap().is_allowed());
+    service.signal(rustix::process::Signal::KILL);
+    let _ = service.wait();
+    let _again = Service::start_on(&address, &["--config", file.path()]);
+    assert!(limiter.check("a").await.unwrap().is_allowed());
+}
