@@ -106,7 +106,6 @@ const BANS: Words = &[
 const LINES: Words = &[
     ("TURN", whole(1)),
     ("RESERVED", whole(2)),
-    ("PLACE_NAME", Constant::Format(line::NAME)),
     ("PLACE_NAME_SIZE", size(line::NAME.size())),
     ("PLACE_HEAD_SIZE", size(line::HEAD.size())),
     ("PLACE_IN_PROGRAM", Constant::Format(line::IN_PROGRAM)),
