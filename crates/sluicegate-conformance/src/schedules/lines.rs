@@ -20,7 +20,6 @@ pub struct LineSchedule {
 }
 
 /// One step of a schedule with reservations.
-#[expect(clippy::large_enum_variant, reason = "nearly all steps are requests")]
 #[derive(Clone, Debug)]
 #[expect(clippy::large_enum_variant, reason = "most steps ask")]
 pub enum LineStep {
