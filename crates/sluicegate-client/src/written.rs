@@ -117,6 +117,9 @@ fn asking(limit: &Limit, request: &Request<'_>) -> Result<Value, RequestError> {
         }
         _ => {}
     }
+    if request.ticket().is_some() {
+        return Err(unsupported(limit, "has no places in queues: hold, and ask again"));
+    }
     if let Some(once) = request.asks_once() {
         if once.lasts > KNOWN_FOR {
             return Err(unsupported(limit, "knows a repeat for a minute: let ids last no longer"));

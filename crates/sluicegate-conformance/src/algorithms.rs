@@ -11,7 +11,7 @@ mod slots;
 mod two_cells;
 mod warm_up;
 
-use sluicegate_core::{Algorithm, Policy, PolicyError, Start, Strategy, Window};
+use sluicegate_core::{Algorithm, Policy, PolicyError, Queue, Start, Strategy, Window};
 
 use crate::dice::Dice;
 
@@ -62,6 +62,15 @@ impl Kind {
         Self::SlidingWindow,
         Self::SlidingCounter,
         Self::SlidingLog,
+    ];
+
+    /// Where requests wait for permits, alone and beside others.
+    pub const QUEUED: [Self; 5] = [
+        Self::Concurrency,
+        Self::Concurrency,
+        Self::Concurrency,
+        Self::TokenBucket,
+        Self::FixedWindow,
     ];
 
     /// Those that can be reserved ahead.
@@ -184,8 +193,11 @@ impl Kind {
                 number(dice, &|limit| Policy::sliding_counter(limit, window))
             }
             Self::Concurrency => {
-                let hold = dice.pick(&[1_000, 50_000, 1_000_000, 90_000_000]);
-                number(dice, &|permits| Policy::concurrency(permits, micros(hold)))
+                let hold = micros(dice.pick(&[1_000, 50_000, 1_000_000, 90_000_000]));
+                let queue = queue(dice);
+                number(dice, &|permits| {
+                    Policy::new(Algorithm::Concurrency { permits, hold, queue })
+                })
             }
             Self::SlidingLog => {
                 let count = dice.pick(&[1, 1, 2, 3]);
@@ -200,6 +212,13 @@ impl Kind {
             }
         }
     }
+}
+
+/// Most often some queue.
+fn queue(dice: &mut Dice) -> Option<Queue> {
+    let length = dice.pick(&[1, 2, 3, 100, Queue::MAX_LENGTH]);
+    let priorities = dice.pick(&[1, 2, 3, Queue::MAX_PRIORITIES]);
+    (!dice.one_in(4)).then_some(Queue { length, priorities })
 }
 
 /// The same algorithm and window with other numbers.
@@ -235,6 +254,7 @@ pub(crate) fn renumber(dice: &mut Dice, algorithm: &Algorithm) -> Algorithm {
         Algorithm::Concurrency { .. } => Algorithm::Concurrency {
             permits: units(dice).min(65_536),
             hold: micros(dice.pick(&[1_000, 50_000, 1_000_000, 90_000_000])),
+            queue: queue(dice),
         },
         _ => unknown(algorithm),
     }

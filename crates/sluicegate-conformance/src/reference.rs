@@ -14,6 +14,7 @@ mod leasing;
 mod line;
 mod once;
 mod operation;
+mod queueing;
 mod target;
 
 pub use crate::algorithms::{Refusal, Retry};
@@ -28,13 +29,16 @@ pub use operation::{Clock, Costs, Operation};
 
 use std::collections::HashMap;
 
-use sluicegate_core::{Algorithm, Ban, DeniedCharge, Enforcement, Hold, MAX_EXACT, Policy};
+use sluicegate_core::{
+    Algorithm, Ban, DeniedCharge, Enforcement, Hold, MAX_EXACT, Policy, Queued, Ticket,
+};
 
 use crate::algorithms::{self, Account, Patience, Report, Verdict};
 use bans::Bans;
 use holding::Holds;
 use line::Line;
 use once::Known;
+use queueing::{Asker, Waiter};
 
 /// A limit with the state of all its keys.
 #[derive(Clone, Debug)]
@@ -43,6 +47,7 @@ pub struct Model {
     policies: Vec<Named>,
     keys: HashMap<Vec<u8>, HashMap<String, Box<dyn Account>>>,
     holds: Holds,
+    waiters: Vec<Waiter>,
     known: Known,
     ban: Option<Ban>,
     bans: Bans,
@@ -95,6 +100,7 @@ impl Model {
             policies: name_all(policies),
             keys: HashMap::new(),
             holds: Holds::default(),
+            waiters: Vec::new(),
             known: Known::new(),
             ban: None,
             bans: Bans::default(),
@@ -128,7 +134,7 @@ impl Model {
         key: &[u8],
         operation: &Operation,
     ) -> Result<Answer, Refusal> {
-        self.decide(now_us, key, operation, None, None)
+        self.decide(now_us, key, operation, None, None, None)
     }
 
     /// The same for a request that holds what it takes, if it is a check, a charge or takes up to a number.
@@ -142,7 +148,23 @@ impl Model {
         operation: &Operation,
         hold: &Hold,
     ) -> Result<Answer, Refusal> {
-        self.decide(now_us, key, operation, None, Some(hold))
+        self.decide(now_us, key, operation, None, Some(hold), None)
+    }
+
+    /// The same for a check that waits in a queue if it has to.
+    ///
+    /// # Errors
+    /// Those of [`Model::apply_holding`], and where there is nothing to wait for.
+    pub fn apply_waiting(
+        &mut self,
+        now_us: u64,
+        key: &[u8],
+        operation: &Operation,
+        hold: &Hold,
+        ticket: &Ticket,
+    ) -> Result<Answer, Refusal> {
+        self.can_wait(operation)?;
+        self.decide(now_us, key, operation, None, Some(hold), Some((hold.id, ticket)))
     }
 
     /// The same with what a holder of leases wants and tells. Only a check may want any, and a peek
@@ -157,7 +179,7 @@ impl Model {
         operation: &Operation,
         leasing: Option<&Leasing>,
     ) -> Result<Answer, Refusal> {
-        self.decide(now_us, key, operation, leasing, None)
+        self.decide(now_us, key, operation, leasing, None, None)
     }
 
     fn decide(
@@ -167,6 +189,7 @@ impl Model {
         operation: &Operation,
         leasing: Option<&Leasing>,
         hold: Option<&Hold>,
+        asker: Option<Asker<'_>>,
     ) -> Result<Answer, Refusal> {
         if leasing.is_some() && !self.is_leasable() {
             return Err(Refusal::NotLeasable);
@@ -184,6 +207,12 @@ impl Model {
             return Err(Refusal::IdInUse);
         }
         let mut seats = self.seats(now_us, key, operation)?;
+        if *operation != Operation::Reset {
+            for seat in &mut seats {
+                let [ahead, behind, own] = self.line_up(now_us, key, seat.named, asker);
+                seat.account.set_line(ahead, behind, own);
+            }
+        }
         if let Some(hold) = hold {
             let until = now_us + hold.lasts.as_micros();
             seats.iter_mut().for_each(|seat| seat.account.hold_until(until));
@@ -238,8 +267,21 @@ impl Model {
             }
             Operation::Ban { .. } | Operation::LiftBan => Outcome::ALLOWED,
         };
+        let verdict = (answer.allowed, answer.retry);
+        let asked = asker.map(|asker| self.after_asking(now_us, key, asker, &seats, verdict));
+        let (waiters, queued) = asked.transpose()?.unwrap_or_else(|| (self.waiters.clone(), None));
+        if let Some((id, _)) = asker {
+            let then = Self { waiters: waiters.clone(), ..self.clone() };
+            for seat in &mut seats {
+                // Who waits now, be it who asked, is who is counted.
+                let asker = asker.map(|(_, ticket)| (id, ticket));
+                let [ahead, behind, own] = then.line_up(now_us, key, seat.named, asker);
+                seat.account.set_line(ahead, behind, own);
+            }
+        }
+        let waits = matches!(queued, Some(Queued::Waits { .. }));
         let (denials, ban, ban_restamped) =
-            self.count_denial((now_us, key), operation, answer.allowed, &seats);
+            self.count_denial((now_us, key), operation, answer.allowed || waits, &seats);
         let restamped = ban_restamped || seats.iter().any(|seat| seat.restamped);
         let hold = hold.filter(|_| answer.allowed);
         if let Some(hold) = hold {
@@ -260,8 +302,10 @@ impl Model {
         if let Some((hold, held)) = hold.zip(held) {
             self.holds.insert((key.to_vec(), hold.id), held);
         }
+        self.waiters = waiters;
         if *operation == Operation::Reset {
             self.holds.retain(|(holder, _), _| holder != key);
+            self.waiters.retain(|waiter| waiter.key != key);
             self.leave_line(key);
         }
         Ok(Answer {
@@ -275,6 +319,7 @@ impl Model {
             granted: answer.granted,
             lease,
             holds,
+            queued,
             repeat: Repeat::No,
             ban,
             restamped,
@@ -444,7 +489,8 @@ fn judge(seat: &Seat<'_>, patience: Patience) -> Result<Verdict, Refusal> {
             after > 0 && passes(at + after)?,
             "{units} don't pass after {after} us: {account:?}"
         );
-        assert!(!passes(at + after - 1)?, "{units} pass before {after} us: {account:?}");
+        let may_pass = account.may_pass_sooner(at) || !passes(at + after - 1)?;
+        assert!(may_pass, "{units} pass before {after} us: {account:?}");
     }
     Ok(verdict)
 }

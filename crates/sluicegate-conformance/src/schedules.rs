@@ -62,6 +62,8 @@ pub struct Plan {
     pub all_operations: bool,
     /// Whether requests come from holders of leases.
     pub leases: Leases,
+    /// Whether the first policy has few permits, for which many wait. Of schedules with holds.
+    pub queues: bool,
     /// Whether keys are banned that are denied too often; not where anybody leases.
     pub bans: bool,
 }
@@ -90,6 +92,7 @@ impl Default for Plan {
             may_renumber: true,
             all_operations: true,
             leases: Leases::None,
+            queues: false,
             bans: false,
         }
     }
@@ -111,6 +114,7 @@ pub struct Schedule {
 }
 
 /// One step of a schedule.
+#[expect(clippy::large_enum_variant, reason = "nearly all steps are requests")]
 #[derive(Clone, Debug)]
 pub enum Step {
     /// Somebody asks.

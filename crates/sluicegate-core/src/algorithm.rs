@@ -91,6 +91,8 @@ pub enum Algorithm {
         permits: u64,
         /// For how long a permit is held at most, unless it is renewed: 1 ms to a day.
         hold: Span,
+        /// Where those wait who find too few units; `None` for no queue.
+        queue: Option<Queue>,
     },
     /// Every admitted request counts for exactly the window; several strategies share one log.
     SlidingLog {
@@ -117,6 +119,23 @@ impl Algorithm {
             Self::Concurrency { .. } => "concurrency",
         }
     }
+}
+
+/// A queue in front of permits: of those who wait, whoever has the highest priority comes first, and of
+/// equals whoever came first.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct Queue {
+    /// The most that wait: 1 to 65,536.
+    pub length: u64,
+    /// How many priorities there are: 1 to 16. They count from 0, which is the highest.
+    pub priorities: u64,
+}
+
+impl Queue {
+    /// The longest queue.
+    pub const MAX_LENGTH: u64 = 65_536;
+    /// The most priorities.
+    pub const MAX_PRIORITIES: u64 = 16;
 }
 
 /// What a fresh smooth bucket has saved up.

@@ -1,5 +1,5 @@
 //! The records of what is held of one subject, and their stored format; and beside them what is remembered
-//! of requests that had an id.
+//! of requests that had an id, and who waits.
 //!
 //! | bytes | a book |
 //! | --- | --- |
@@ -18,22 +18,24 @@
 //! | 2, … | and as the request found it; both empty where they are of no use |
 
 mod records;
+pub(crate) mod tickets;
 
 use smallvec::SmallVec;
 
 use crate::ban::{Ban, BanState};
 use crate::decision::Decision;
 use crate::hold::HoldId;
-use crate::kernel::permits::{self, Permits};
-use crate::kernel::{ID_BYTES, NUMBER_BYTES};
-use crate::limit::{Identity, Limit};
+use crate::kernel::permits::{self, Permits, Waiting};
+use crate::kernel::{ID_BYTES, NUMBER_BYTES, Rule};
+use crate::limit::{Identity, Limit, Member};
 use crate::line::{Line, Place};
 use crate::number::MAX_EXACT;
 use crate::repeats::Repeats;
 use records::Records;
+use tickets::{NO_TICKETS, Tickets};
 
 /// The records of what is held of one subject under one limit, of its requests that had an id, and who waits
-/// in its line.
+/// in its line and for permits.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Book {
     records: Records,
@@ -46,6 +48,8 @@ pub struct Book {
     ban: Option<Box<BanEntry>>,
     /// Kept beside them, in an entry of its own.
     pub(crate) line: Line,
+    /// Who waits for permits.
+    tickets: Option<Box<Tickets>>,
 }
 
 /// What is known of a subject's denials and bans.
@@ -118,10 +122,15 @@ impl Book {
         Self { line: Line::of_turn(turn), ..Self::default() }
     }
 
-    /// Whether there is no record, nobody was denied or banned, and nobody is in line.
+    /// Whether there is no record, nobody was denied or banned, nobody is in line, and nobody waits for
+    /// permits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        !self.has_records() && self.ban.is_none() && self.repeats.is_empty() && self.line.is_empty()
+        !self.has_records()
+            && self.ban.is_none()
+            && self.repeats.is_empty()
+            && self.line.is_empty()
+            && self.tickets.is_none()
     }
 
     /// Whether any request is known by its id.
@@ -141,7 +150,8 @@ impl Book {
         let ban = self.ban.as_ref().map_or(0, |ban| ban.until);
         // An instant is somebody's until it has passed.
         let passed = if self.line.is_empty() { 0 } else { self.line.last_instant() + 1 };
-        self.last_record_end().max(ban).max(self.repeats.last_end()).max(passed)
+        let ends = [ban, self.repeats.last_end(), passed, self.tickets().last_end()];
+        ends.into_iter().fold(self.last_record_end(), u64::max)
     }
 
     fn last_record_end(&self) -> u64 {
@@ -223,12 +233,7 @@ impl Book {
         now: u64,
         (cost, new_end): (u64, u64),
     ) -> permits::Balance {
-        let all = self.units.iter().find(|(other, _)| *other == identity);
-        let (mut in_flight, mut passed) = (all.map_or(0, |(_, units)| *units), 0);
-        for (_, record) in self.ended(now) {
-            passed += 1;
-            in_flight -= record.units_of(identity).map_or(0, |entry| entry.units);
-        }
+        let (in_flight, passed) = (self.in_flight(identity, now), self.ended(now).count());
         let with_units = |(_, record): (HoldId, &HoldRecord)| {
             Some((record.until, record.units_of(identity)?.units))
         };
@@ -243,7 +248,49 @@ impl Book {
             is_needed
         });
         let last_end = if in_flight > 0 { last_end } else { 0 };
-        permits::Balance { at: now, in_flight, last_end, new_end, ends: ends.collect() }
+        let (ends, waiting) = (ends.collect(), Waiting::default());
+        permits::Balance { at: now, in_flight, last_end, new_end, ends, waiting }
+    }
+
+    /// The units in flight of a policy.
+    fn in_flight(&self, identity: Identity, now: u64) -> u64 {
+        let all = self.units.iter().find(|(other, _)| *other == identity);
+        let ended = self.ended(now).filter_map(|(_, record)| record.units_of(identity));
+        all.map_or(0, |(_, units)| *units) - ended.map(|entry| entry.units).sum::<u64>()
+    }
+
+    /// Who waits for permits.
+    pub(crate) fn tickets(&self) -> &Tickets {
+        self.tickets.as_deref().unwrap_or(&NO_TICKETS)
+    }
+
+    /// Sets who waits for permits.
+    pub(crate) fn set_tickets(&mut self, tickets: Tickets) {
+        self.tickets = Some(tickets).filter(|tickets| !tickets.is_empty()).map(Box::new);
+    }
+
+    /// Changes who waits for permits.
+    pub(crate) fn change_tickets<T>(&mut self, change: impl FnOnce(&mut Tickets) -> T) -> T {
+        let tickets = self.tickets.get_or_insert_default();
+        let changed = change(tickets);
+        if tickets.is_empty() {
+            self.tickets = None;
+        }
+        changed
+    }
+
+    /// Those who wait for permits of a policy, and for whom there are enough by now, in their order. For
+    /// stores that wake them.
+    #[must_use]
+    pub fn called(&self, member: &Member, now: u64) -> Vec<HoldId> {
+        match member.policy().rule() {
+            Rule::Permits(permits) if member.has_queue() && self.tickets.is_some() => {
+                let identity = member.identity();
+                let in_flight = self.in_flight(identity, now);
+                self.tickets().called(permits, identity, in_flight, now)
+            }
+            _ => Vec::new(),
+        }
     }
 
     /// The records that have ended, the first of them.
@@ -255,16 +302,18 @@ impl Book {
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
         let ban = if self.ban.is_some() { size_of::<BanEntry>() } else { 0 };
-        let beside = ban + self.repeats.heap_bytes() + self.line.heap_bytes();
+        let tickets = self.tickets.as_ref().map_or(0, |tickets| tickets.heap_bytes());
+        let beside = ban + self.repeats.heap_bytes() + self.line.heap_bytes() + tickets;
         self.records.heap_bytes() + self.bytes + beside
     }
 
-    /// The bytes that another record of each sort, and a denial, add to [`Book::heap_bytes`] at most.
+    /// The bytes that another record of each sort, or a ticket in the place of what is held, and a denial add
+    /// to [`Book::heap_bytes`] at most.
     #[must_use]
     pub fn growth_bytes(&self) -> usize {
         let hold = self.records.growth_bytes() + Limit::MAX_POLICIES * ENTRY_BYTES;
         let repeat = self.repeats.growth_bytes(Decision::kept_bytes(Limit::MAX_POLICIES));
-        hold + repeat + self.denial_bytes()
+        hold.max(Tickets::GROWTH_BYTES) + repeat + self.denial_bytes()
     }
 
     /// The bytes that another place in line adds to [`Book::heap_bytes`] at most.

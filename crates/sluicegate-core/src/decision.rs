@@ -20,6 +20,7 @@ use crate::lease::Lease;
 use crate::limit::Limit;
 use crate::receipt::Receipt;
 use crate::slices::SliceCounts;
+use crate::ticket::Queued;
 use crate::time::{Span, Timestamp};
 
 pub use banned::Banned;
@@ -57,6 +58,7 @@ struct Extras {
     lease: Option<Lease>,
     hold: Option<Hold>,
     hold_found: Option<HoldFound>,
+    queued: Option<Queued>,
     ban: Option<Banned>,
     /// Whether it was made before, for a request with the same id.
     repeat: bool,

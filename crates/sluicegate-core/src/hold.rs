@@ -71,6 +71,8 @@ pub enum HoldFound {
     Live,
     /// It was settled before. Nothing has changed; the answer repeats what was given back then.
     Settled,
+    /// It waited in a queue, and has left it.
+    Waited,
     /// There is none of that id: it has expired, was reset, or never was. Nothing has changed.
     Unknown,
 }

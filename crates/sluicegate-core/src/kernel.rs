@@ -347,8 +347,8 @@ impl Rule {
                 Self::Counter(counter::Counter::new(*limit, *window)?)
             }
             Algorithm::WarmUp { rate, over } => Self::WarmUp(warm_up::WarmUp::new(*rate, *over)?),
-            Algorithm::Concurrency { permits, hold } => {
-                Self::Permits(permits::Permits::new(*permits, *hold)?)
+            Algorithm::Concurrency { permits, hold, queue } => {
+                Self::Permits(permits::Permits::new(*permits, *hold, *queue)?)
             }
         })
     }

@@ -9,6 +9,7 @@
 mod algorithm;
 mod answer;
 mod ban;
+mod bell;
 mod book;
 mod calendar;
 mod clock;
@@ -38,11 +39,13 @@ mod slices;
 mod spec;
 mod step;
 mod store;
+mod ticket;
 mod time;
 
-pub use algorithm::{Algorithm, Start, Strategy, Window};
+pub use algorithm::{Algorithm, Queue, Start, Strategy, Window};
 pub use answer::{Answer, BoxFuture};
 pub use ban::{Ban, BanState};
+pub use bell::{Bell, Bells};
 pub use book::{Book, HeldUnits, HoldRecord, RecordContent};
 pub use calendar::{Boundaries, CalendarUnit, CalendarWindow};
 pub use clock::{Clock, ManualClock};
@@ -75,4 +78,5 @@ pub use step::{Held, Step, admitted, step, step_again, step_again_in_line, step_
 pub use store::{
     Acknowledgement, LeaseOptions, OpenOptions, OpenedLimit, Store, StoreId, StoreStats,
 };
+pub use ticket::{Queued, Ticket};
 pub use time::{Span, Timestamp};

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::ban::Ban;
 use crate::error::LimitError;
+use crate::failure::{RequestError, RequestErrorKind};
 use crate::kernel::Rule;
 use crate::name::{LimitName, PolicyName};
 use crate::policy::{DeniedCharge, Enforcement, Policy};
@@ -311,6 +312,27 @@ impl Limit {
         holds.min()
     }
 
+    /// The policy with the queue in which a request may [wait](crate::Request::waiting), by its index. Shadows
+    /// have none.
+    ///
+    /// # Errors
+    /// [`RequestErrorKind::Unsupported`] unless there is exactly one.
+    pub fn queue(&self) -> Result<usize, RequestError> {
+        let mut queues = self.members().iter().enumerate().filter(|(_, member)| member.has_queue());
+        let message = match (queues.next(), queues.next()) {
+            (Some((index, _)), None) => return Ok(index),
+            (None, _) => format!(
+                "limit `{}` has no queue: add `queue M` to its `concurrency` policy",
+                self.name()
+            ),
+            _ => format!(
+                "limit `{}` has several queues, and a request waits in one: leave `queue` to one policy",
+                self.name()
+            ),
+        };
+        Err(RequestError::new(RequestErrorKind::Unsupported, message))
+    }
+
     /// Whether this is a clone of `other`, not merely equal to it.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
@@ -345,6 +367,13 @@ impl fmt::Debug for Limit {
 }
 
 impl Member {
+    /// Whether those can wait whom the policy refuses.
+    #[must_use]
+    pub fn has_queue(&self) -> bool {
+        let is_queue = matches!(self.policy.rule(), Rule::Permits(permits) if permits.queue() > 0);
+        is_queue && self.policy.enforcement() == Enforcement::Enforced
+    }
+
     /// The policy's name in its limit.
     #[must_use]
     pub const fn name(&self) -> &PolicyName {

@@ -2,7 +2,7 @@
 
 mod text;
 
-use crate::algorithm::{Algorithm, Start, Strategy, Window};
+use crate::algorithm::{Algorithm, Queue, Start, Strategy, Window};
 use crate::error::PolicyError;
 use crate::kernel::{Quota, Rule};
 use crate::name::PolicyName;
@@ -105,7 +105,24 @@ impl Policy {
     /// # Errors
     /// See [`Policy::new`].
     pub fn concurrency(permits: u64, hold: Span) -> Result<Self, PolicyError> {
-        Self::new(Algorithm::Concurrency { permits, hold })
+        Self::new(Algorithm::Concurrency { permits, hold, queue: None })
+    }
+
+    /// The same with a queue of those who find too few units.
+    ///
+    /// ```
+    /// use sluicegate_core::{Policy, Queue, Span};
+    ///
+    /// let queue = Queue { length: 100, priorities: 2 };
+    /// let policy = Policy::queued_concurrency(10, Span::MINUTE, queue)?;
+    /// assert_eq!(policy.to_string(), "concurrency 10 hold 1min queue 100 priorities 2");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// See [`Policy::new`].
+    pub fn queued_concurrency(permits: u64, hold: Span, queue: Queue) -> Result<Self, PolicyError> {
+        Self::new(Algorithm::Concurrency { permits, hold, queue: Some(queue) })
     }
 
     /// GCRA, which gives the same answers as a token bucket.

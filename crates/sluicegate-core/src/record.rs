@@ -22,6 +22,7 @@ use smallvec::SmallVec;
 
 use crate::ban::BanState;
 use crate::book::Book;
+use crate::book::tickets::Tickets;
 use crate::failure::Error;
 use crate::kernel::{
     FIXED_KINDS, HEAD_BYTES, LISTED_FROM, Leased, NUMBER_BYTES, Now, State, WHOLE_FROM,
@@ -260,21 +261,25 @@ impl<'v> Record<'v> {
         (state.map(Held::State), is_unreadable)
     }
 
-    /// The records of what is held and of requests with an id, the line, and the denials and bans; and whether
-    /// any of that can't be read.
+    /// The records of what is held and of requests with an id, the line, who waits for permits, and the
+    /// denials and bans; and whether any of that can't be read.
     fn book(&self) -> (Book, bool) {
         let holds = self.entry(Book::IDENTITY, Book::KIND).map(|entry| Book::read(&entry.body));
         let repeats = self.entry(Repeats::IDENTITY, Repeats::KIND);
         let repeats = repeats.map(|entry| Repeats::read(&entry.body));
         let (ban, is_torn) = self.ban();
         let line = self.entry(Book::IDENTITY, Line::KIND).map(|entry| Line::read(&entry.body));
+        let tickets = self.entry(Book::IDENTITY, Tickets::KIND);
+        let tickets = tickets.map(|entry| Tickets::read(&entry.body));
         let is_torn = is_torn
             || matches!(holds, Some(None))
             || matches!(repeats, Some(None))
-            || matches!(line, Some(None));
+            || matches!(line, Some(None))
+            || matches!(tickets, Some(None));
         let mut book = holds.flatten().unwrap_or_default().with_ban(ban);
         book.repeats = repeats.flatten().unwrap_or_default();
         book.line = line.flatten().unwrap_or_default();
+        book.set_tickets(tickets.flatten().unwrap_or_default());
         (book, is_torn)
     }
 
@@ -316,7 +321,9 @@ impl<'v> Record<'v> {
                 .then(|| (Repeats::KIND, Repeats::IDENTITY, book.repeats.write()));
             let line =
                 (!book.line.is_empty()).then(|| (Line::KIND, Book::IDENTITY, book.line.write()));
-            for (kind, identity, body) in [holds, repeats, line].into_iter().flatten() {
+            let tickets = (!book.tickets().is_empty())
+                .then(|| (Tickets::KIND, Book::IDENTITY, book.tickets().write()));
+            for (kind, identity, body) in [holds, repeats, line, tickets].into_iter().flatten() {
                 let body = Cow::Owned(body);
                 let entry = Entry { kind, identity, retention: 0, body };
                 life = life.max(entry.useful_until().saturating_sub(now.micros));
@@ -328,8 +335,8 @@ impl<'v> Record<'v> {
             is_ban && limit.ban(part).is_some()
         };
         let is_ours = |entry: &Entry<'_>| {
-            let is_book =
-                [Book::KIND, Line::KIND].contains(&entry.kind) && entry.identity == Book::IDENTITY;
+            let is_book = [Book::KIND, Line::KIND, Tickets::KIND].contains(&entry.kind)
+                && entry.identity == Book::IDENTITY;
             (is_book || is_ban(entry) || entry.is_of_repeats()) && book.is_some()
                 || limit.members().iter().any(|member| {
                     let rule = member.policy().rule();

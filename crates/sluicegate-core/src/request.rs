@@ -8,6 +8,7 @@ use crate::limit::Limit;
 use crate::number::{Cost, MAX_EXACT};
 use crate::receipt::Receipt;
 use crate::request_id::Once;
+use crate::ticket::Ticket;
 use crate::time::{Span, Timestamp};
 
 /// One request to a limit that a store has opened.
@@ -34,6 +35,7 @@ pub struct Request<'a> {
     leasing: Option<&'a Leasing<'a>>,
     hold: Option<&'a Hold>,
     once: Option<Once>,
+    ticket: Option<&'a Ticket>,
 }
 
 /// What a request asks for. Exhaustive, because a store has to answer all of it.
@@ -146,6 +148,7 @@ impl<'a> Request<'a> {
             place_id: None,
             leasing: None,
             hold: None,
+            ticket: None,
             once: None,
         }
     }
@@ -233,6 +236,16 @@ impl<'a> Request<'a> {
         self
     }
 
+    /// Has a check that [holds](Request::hold) what it takes wait in the queue of the limit's permits if
+    /// there are too few: it gets a ticket, under the id of the hold, or keeps the one it has, and the
+    /// decision, a denial, says [where it stands](crate::Decision::queued). Whoever is first takes its
+    /// units by asking again. [Settling](Request::settle) that id leaves the queue. Not for a request with
+    /// [an id](Request::once): it asks again and again.
+    pub const fn waiting(mut self, ticket: &'a Ticket) -> Self {
+        self.ticket = Some(ticket);
+        self
+    }
+
     /// Gives a check, a charge or a partial grant an id: once it was allowed, a repeat of it is answered with
     /// the same decision and charged nothing, whatever became of what it took. A denial is not remembered.
     /// Only where one call of the store decides: not if its subjects lie in several slots of a cluster.
@@ -255,6 +268,7 @@ impl<'a> Request<'a> {
         self.leasing = None;
         self.hold = None;
         self.once = None;
+        self.ticket = None;
         self
     }
 
@@ -265,9 +279,16 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// The same request, which holds nothing.
+    /// The same request, which holds nothing, and doesn't wait.
     pub const fn without_hold(mut self) -> Self {
         self.hold = None;
+        self.ticket = None;
+        self
+    }
+
+    /// The same request, which doesn't wait.
+    pub const fn without_ticket(mut self) -> Self {
+        self.ticket = None;
         self
     }
 
@@ -373,6 +394,13 @@ impl<'a> Request<'a> {
         self.once
     }
 
+    /// What a request is to have that can't be allowed yet.
+    #[must_use]
+    #[inline]
+    pub const fn ticket(&self) -> Option<&'a Ticket> {
+        self.ticket
+    }
+
     /// Whether the request is about records of what is held: it leaves one, or goes by one.
     #[must_use]
     #[inline]
@@ -415,6 +443,9 @@ impl<'a> Request<'a> {
         if let Some(once) = self.once {
             once.validate(self, limit)?;
         }
+        if let Some(ticket) = self.ticket {
+            self.validate_ticket(ticket, limit)?;
+        }
         self.validate_apart_from_holds(limit)
     }
 
@@ -455,6 +486,20 @@ impl<'a> Request<'a> {
             (false, _) => "only a check, a charge and a partial grant can hold what they take",
         };
         let message = format!("the request can't hold anything: {why}");
+        Err(RequestError::new(RequestErrorKind::Invalid, message))
+    }
+
+    fn validate_ticket(&self, ticket: &Ticket, limit: &Limit) -> Result<(), RequestError> {
+        if self.once.is_some() {
+            let message = "a request with an id can't wait in a queue: wait without one, for who waits \
+                           has its place by the id of what it is to hold";
+            return Err(RequestError::new(RequestErrorKind::Unsupported, message));
+        }
+        if self.hold.is_some() && self.action == Action::Decide(Operation::Check) {
+            self.costs.validate(limit)?;
+            return ticket.validate(self, limit);
+        }
+        let message = "the request can't wait: only a check that holds what it takes can";
         Err(RequestError::new(RequestErrorKind::Invalid, message))
     }
 

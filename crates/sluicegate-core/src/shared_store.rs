@@ -5,8 +5,10 @@ use std::future::Future;
 use std::sync::Arc;
 
 use crate::answer::{Answer, BoxFuture};
+use crate::bell::Bell;
 use crate::decision::Decision;
 use crate::failure::{Error, NodeId, StoreError};
+use crate::hold::HoldId;
 use crate::limit::Limit;
 use crate::measure::Measure;
 use crate::request::Request;
@@ -105,6 +107,7 @@ trait ErasedLimit: Send + Sync {
     fn limit(&self) -> &Limit;
     fn ask<'a>(&'a self, request: Request<'a>) -> Answer<BoxFuture<'a, Result<Decision, Error>>>;
     fn ask_now(&self, request: Request<'_>) -> Option<Result<Decision, Error>>;
+    fn bell(&self, id: HoldId) -> Option<Bell>;
     fn nodes(&self, request: &Request<'_>) -> Vec<NodeId>;
 }
 
@@ -121,6 +124,10 @@ impl<L: OpenedLimit> ErasedLimit for L {
     #[inline]
     fn ask_now(&self, request: Request<'_>) -> Option<Result<Decision, Error>> {
         OpenedLimit::ask_now(self, request)
+    }
+
+    fn bell(&self, id: HoldId) -> Option<Bell> {
+        OpenedLimit::bell(self, id)
     }
 
     fn nodes(&self, request: &Request<'_>) -> Vec<NodeId> {
@@ -176,6 +183,10 @@ impl OpenedLimit for SharedLimit {
     #[inline]
     fn ask_now(&self, request: Request<'_>) -> Option<Result<Decision, Error>> {
         self.0.ask_now(request)
+    }
+
+    fn bell(&self, id: HoldId) -> Option<Bell> {
+        self.0.bell(id)
     }
 
     fn nodes(&self, request: &Request<'_>) -> Vec<NodeId> {

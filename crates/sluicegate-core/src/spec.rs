@@ -15,7 +15,7 @@
 //! | `sliding_counter 1000/h` | |
 //! | `sliding_log 10/s` · `sliding_log 10/s and 1000/h` | |
 //! | `smooth 5/s burst 1s start empty` · `warmup 5/s over 10s` · `shaper 5/s queue 100` | burst 1s, start empty |
-//! | `concurrency 10 hold 30s` | |
+//! | `concurrency 10 hold 30s` · `concurrency 10 hold 30s queue 100 priorities 3` | no queue, 1 priority |
 //! | any of them: `cost N`, `shadow`, `charge_denied`, `as NAME` | cost 1 |
 //!
 //! Options come in any order, each at most once. A rate of `0/PERIOD` refuses everything.

@@ -5,6 +5,7 @@ pub(crate) mod holding;
 mod judge;
 mod lease;
 mod line;
+mod queueing;
 mod repeat;
 
 use smallvec::SmallVec;
@@ -22,6 +23,7 @@ use crate::slices::SliceCounts;
 
 use banning::Bans;
 use judge::{Charging, Judge};
+use queueing::Queueing;
 
 /// What a store holds for one policy and subject.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -145,7 +147,8 @@ pub fn step_with_books(
 
 /// [`step`] for a store that has decided about a request itself, over the states as they were: so it says
 /// the same. What is held or known under an id, and counted by that, is that store's business; `books` has the
-/// denials and bans of each part's subject ([`Book::of_ban`]), and may be empty if the limit bans nobody.
+/// denials and bans of each part's subject ([`Book::of_ban`]), and may be empty if the limit bans nobody. A request
+/// with a [ticket](Request::waiting) is one that waits by now.
 ///
 /// # Errors
 /// Those of [`step`].
@@ -156,7 +159,8 @@ pub fn step_again(
     held: &mut [Option<Held>],
     books: &mut [Book],
 ) -> Result<Step, Error> {
-    let request = request.without_hold().without_once();
+    let plain = request.without_hold().without_once();
+    let request = request.ticket().map_or(plain, |ticket| plain.waiting(ticket));
     match request.action() {
         Action::Decide(operation) => {
             request.validate_apart_from_holds(limit)?;
@@ -313,6 +317,12 @@ fn decide(
         (Operation::Check, Some(leasing)) if allowed => judge.lease(costs, leasing, now),
         _ => None,
     };
+    let queueing = match request.ticket() {
+        Some(_) => queueing::queue(&mut judge, request, allowed, now, books),
+        None => Queueing::Nothing,
+    };
+    // What a store has judged has its ticket by now.
+    let waits = queueing.waits() || request.holds().is_none() && request.ticket().is_some();
     let is_restamped =
         restamped || judge.restamped != 0 || operation != Operation::Reset && bans.are_restamped();
     let notes = Notes { restamped: is_restamped, ..Notes::default() };
@@ -324,7 +334,8 @@ fn decide(
         Operation::Reset => decision.of_ban(None, Some(forgotten)),
         Operation::Ban { lasts } => decision.of_ban(bans.begin(lasts), None),
         Operation::LiftBan => decision.of_ban(None, Some(bans.lift())),
-        _ if operation.takes() && !allowed => match bans.count(&judge) {
+        // Who waits isn't turned away.
+        _ if operation.takes() && !allowed && !waits => match bans.count(&judge) {
             Some(ban) => decision.with_ban(ban),
             None => decision,
         },
@@ -354,6 +365,11 @@ fn decide(
         }
     }
     kept |= repeat::keep(limit, request, now, &decision, books);
+    let (queued, changed_book) = queueing.finish(request, &decision, now, books);
+    kept |= changed_book;
+    if let Some(queued) = queued {
+        decision = decision.with_queued(queued);
+    }
     if operation == Operation::Reset {
         held.iter_mut().filter(|held| !matches!(held, Some(Held::Leased(_)))).for_each(|held| {
             *held = None;

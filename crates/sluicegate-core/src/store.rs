@@ -6,8 +6,10 @@ use std::num::NonZeroU8;
 use std::sync::Arc;
 
 use crate::answer::Answer;
+use crate::bell::Bell;
 use crate::decision::Decision;
 use crate::failure::{Error, NodeId, StoreError};
+use crate::hold::HoldId;
 use crate::limit::Limit;
 use crate::measure::Measure;
 use crate::request::{Request, TimeSource};
@@ -124,6 +126,12 @@ pub trait OpenedLimit: Send + Sync + 'static {
     #[inline]
     fn ask_now(&self, request: Request<'_>) -> Option<Result<Decision, Error>> {
         self.ask(request).now()
+    }
+
+    /// A bell for the ticket of who waits, or is about to wait, under an id: it rings when it is time to ask
+    /// again sooner than was said. `None` if the store tells nobody: then whoever waits has to ask more often.
+    fn bell(&self, _id: HoldId) -> Option<Bell> {
+        None
     }
 
     /// The nodes that a request goes to, each once, if the store has several: a node fails, or is slow,

@@ -58,7 +58,7 @@ impl<'o> Books<'o> {
         self.entries().map(|entry| entry.take().unwrap_or_default()).collect()
     }
 
-    /// The room that a request may need for another record, denial or place in line in each, and so many bounds.
+    /// The room that a request may need for another record or ticket, denial or place in line in each, and so many bounds.
     pub(crate) fn needed(
         &mut self,
         limit: &Limit,

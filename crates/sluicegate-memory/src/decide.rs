@@ -3,8 +3,8 @@
 use std::future::{Future, Pending};
 
 use sluicegate_core::{
-    Answer, Decision, Error, Limit, OpenOptions, OpenedLimit, Request, Store, StoreId, StoreStats,
-    Timestamp,
+    Answer, Bell, Decision, Error, HoldId, Limit, OpenOptions, OpenedLimit, Request, Store,
+    StoreId, StoreStats, Timestamp,
 };
 
 use crate::opened::{MemoryLimit, straight_cost};
@@ -121,6 +121,10 @@ impl OpenedLimit for MemoryLimit {
     #[inline]
     fn ask_now(&self, request: Request<'_>) -> Option<Result<Decision, Error>> {
         Some(self.decide(request))
+    }
+
+    fn bell(&self, id: HoldId) -> Option<Bell> {
+        Some(self.registry().bells.hang(id))
     }
 }
 

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use sluicegate_core::kernel::{Leased, Now, State};
 use sluicegate_core::{
-    Action, Book, Decision, Enforcement, Error, Held, Operation, Request, Span, Step,
+    Action, Book, Decision, Enforcement, Error, Held, HoldId, Operation, Request, Span, Step,
     step_with_books,
 };
 
@@ -43,7 +43,12 @@ pub(crate) fn decide(
             call = Call::new(opened, now);
             call.lock(&fingerprints, true);
         }
-        call.answer(request, room)
+        let answer = call.answer(request, room);
+        let called = std::mem::take(&mut call.called);
+        // Whoever is woken asks: not before the locks are let go.
+        drop(call);
+        opened.registry().bells.ring(called);
+        answer
     })?;
     let is_reset = request.action() == Action::Decide(Operation::Reset);
     if is_reset && forget_elsewhere(opened, &fingerprints) {
@@ -148,11 +153,13 @@ struct Call<'o> {
     entries: PerPolicy<Option<AnyEntry<'o>>>,
     /// What is held of each part's subject, if the request is about that.
     books: Books<'o>,
+    /// Who waits for permits and finds enough by now.
+    called: Vec<HoldId>,
 }
 
 impl<'o> Call<'o> {
     fn new(opened: &'o MemoryLimit, now: Now) -> Self {
-        Self { opened, now, entries: SmallVec::new(), books: Books::default() }
+        Self { opened, now, entries: SmallVec::new(), books: Books::default(), called: Vec::new() }
     }
 
     fn lock(&mut self, fingerprints: &[Fingerprint], needs_books: bool) {
@@ -203,6 +210,7 @@ impl<'o> Call<'o> {
             let (limit, now) = (self.opened.limit(), self.now);
             return match step_with_books(limit, request, now, &mut held, &mut books) {
                 Ok(step) => {
+                    self.call(request, &step, &books);
                     self.part_bounds(&held, books, &mut shelves);
                     let kept = self.write(&mut held, step.changed);
                     room.spend(kept + self.books.write(shelves, step.books, now));
@@ -253,6 +261,19 @@ impl<'o> Call<'o> {
         let kept = self.write(&mut held, changed);
         room.spend(kept + self.books.write(shelves, held_parts, now));
         stepped.map(|(decision, ..)| decision)
+    }
+
+    /// Notes who can go on after something was given back, or one of those who wait has gone on.
+    fn call(&mut self, request: &Request<'_>, step: &Step, books: &[Book]) {
+        let may_free =
+            request.ticket().is_some() || matches!(request.action(), Action::Settle { .. });
+        if !may_free || step.decision.is_denied() || self.opened.registry().bells.is_empty() {
+            return;
+        }
+        for member in self.opened.limit().members() {
+            let book = books.get(member.part()).filter(|_| step.books & (1 << member.part()) != 0);
+            self.called.extend(book.into_iter().flat_map(|it| it.called(member, self.now.micros)));
+        }
     }
 
     /// Puts states together with their second bounds.

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sluicegate_core::kernel::Now;
-use sluicegate_core::{Clock, Identity, TimeSource};
+use sluicegate_core::{Bells, Clock, Identity, TimeSource};
 
 use crate::budget::{Budget, Load, Room, Short};
 use crate::cell::Cell;
@@ -26,6 +26,8 @@ pub(crate) struct Registry {
     max_clock_back: u64,
     /// Shards of each table.
     shards: usize,
+    /// Of those who wait for permits.
+    pub(crate) bells: Bells,
 }
 
 /// What happens when the store has no room for a new key, or for what a known one has to keep, and
@@ -78,6 +80,7 @@ impl Registry {
             overflow,
             max_clock_back,
             shards,
+            bells: Bells::default(),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Bans: what a program says of them, and what is said to who is banned.
 //!
 //! A program of a limit with bans has [`BANS`] added to the number of its policies, and these bytes for each
-//! part before its id, its hold and its end (`lua/ban.lua`):
+//! part before its id, its ticket, its hold, its place in line and its end (`lua/ban.lua`):
 //!
 //! | bytes | the ban of a part |
 //! | --- | --- |

@@ -9,7 +9,8 @@
 //! | 7 | for how many µs the record lives |
 //! | 1 | whether what is charged is put into [slots](sluicegate_core::kernel::Bound) |
 
-use sluicegate_core::{Action, HoldId, Limit, MAX_EXACT, Operation, Request, Span};
+use sluicegate_core::kernel::{ID_BYTES, NUMBER_BYTES};
+use sluicegate_core::{Action, HoldId, Limit, MAX_EXACT, Operation, Request, Span, Ticket};
 
 use crate::format::{Format, Item};
 use crate::program::{END, INJECTED, KEYS, LANE, put};
@@ -41,6 +42,33 @@ pub(crate) const AS_CHARGED: u64 = MAX_EXACT + 1;
 pub(crate) const UNKNOWN: i64 = 0;
 pub(crate) const SETTLED: i64 = 1;
 pub(crate) const LIVE: i64 = 2;
+/// A ticket, and it has ended.
+pub(crate) const WAITED: i64 = 3;
+
+/// Added to an operation that leaves a record: it waits if it has to, with a ticket.
+pub(crate) const WAITING: u8 = 32;
+
+/// What a program has of a ticket, before the hold: its priority, how long it lives, and the number of who
+/// listens for it, 0 for nobody.
+pub(crate) const TICKET: Format = Format(&[&[Item::Bytes(1), Item::Numbers(2)]]);
+
+const NAME: &[Item] = &[Item::Text(HoldId::BYTES)];
+const POLICY: &[Item] = &[Item::Text(ID_BYTES)];
+/// Priority and number.
+const PLACE: &[Item] = &[Item::Bytes(1), Item::Numbers(1)];
+const ONE: &[Item] = &[Item::Numbers(1)];
+/// Units, and who listens.
+const TWO: &[Item] = &[Item::Numbers(2)];
+/// The members of a ticket after what begins them.
+pub(crate) const TICKET_TIME: Format = Format(&[ONE, NAME, POLICY, PLACE]);
+pub(crate) const TICKET_PLACE: Format = Format(&[PLACE, NAME, TWO]);
+pub(crate) const TICKET_ID: Format = Format(&[POLICY, PLACE, ONE, TWO]);
+
+/// What is said of a request that was to wait: which of these, and how many tickets stand before it.
+pub(crate) const QUEUED: Format = Format(&[&[Item::Bytes(1), Item::Numbers(1)]]);
+pub(crate) const NOT_QUEUED: u8 = 0;
+pub(crate) const IN_QUEUE: u8 = 1;
+pub(crate) const QUEUE_FULL: u8 = 2;
 
 /// An id that no other call has: 128 random bits.
 pub(crate) fn random_id() -> HoldId {
@@ -74,6 +102,23 @@ fn add_record(id: HoldId, life: Span, has_slots: bool, program: &mut Vec<u8>) {
     // No other lane knows holds.
     program[LANE] = Lane::General as u8 + program[LANE] / INJECTED * INJECTED;
     program.splice(end..end, bytes);
+}
+
+/// Makes a program with a hold wait if it has to.
+pub(crate) fn with_ticket(ticket: &Ticket, program: &mut Vec<u8>) {
+    let end = program.len() - END.size();
+    program[end] |= WAITING;
+    let mut bytes = [0; TICKET.size()];
+    bytes[0] = ticket.priority;
+    put(&mut bytes[1..], ticket.lives.as_micros());
+    let before_hold = end - HOLD.size();
+    program.splice(before_hold..before_hold, bytes);
+}
+
+/// Says who listens for the ticket of a program.
+pub(crate) fn set_listener(number: u64, program: &mut [u8]) {
+    let end = program.len() - END.size() - HOLD.size();
+    put(&mut program[end - NUMBER_BYTES..], number);
 }
 
 /// The record that a request leaves or goes by, and how long it is to live. Where what is in flight is

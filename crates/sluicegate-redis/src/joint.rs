@@ -103,6 +103,9 @@ impl<'a> Joint<'a> {
         if let Action::Settle { .. } | Action::Renew { .. } = self.request.action() {
             return self.go_by_records().await;
         }
+        if self.request.ticket().is_some() {
+            return Err(self.waits("a place in a queue"));
+        }
         let order = match self.operation() {
             Operation::TakeUpTo if self.request.holds().is_some() => {
                 return Err(self.waits("units that are taken up to a number and held"));
@@ -149,7 +152,8 @@ impl<'a> Joint<'a> {
         let found = found.min_by_key(|found| match found {
             HoldFound::Live => 0,
             HoldFound::Settled => 1,
-            _ => 2,
+            HoldFound::Waited => 2,
+            _ => 3,
         });
         let mut given: SmallVec<[Option<u64>; 4]> =
             SmallVec::from_elem(None, self.limit.members().len());

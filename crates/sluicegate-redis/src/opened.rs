@@ -5,15 +5,15 @@ use std::future::Future;
 use std::time::Duration;
 
 use sluicegate_core::{
-    Acknowledgement, Action, Answer, Costs, Decision, DeniedCharge, Error, Limit, Measure, Member,
-    NodeId, Once, OpenOptions, OpenedLimit, Operation, Receipt, Request, RequestError,
-    RequestErrorKind, Span, Store, StoreError, StoreErrorKind, StoreId, StoreKey, TimeSource,
-    Timestamp,
+    Acknowledgement, Action, Answer, Bell, Costs, Decision, DeniedCharge, Error, HoldId, Limit,
+    Measure, Member, NodeId, Once, OpenOptions, OpenedLimit, Operation, Receipt, Request,
+    RequestError, RequestErrorKind, Span, Store, StoreError, StoreErrorKind, StoreId, StoreKey,
+    TimeSource, Timestamp,
 };
 use smallvec::SmallVec;
 
 use crate::call::ScriptCall;
-use crate::hold::with_record;
+use crate::hold::{set_listener, with_record};
 use crate::joint::{Groups, Hold, Joint};
 use crate::link::{Deadline, Heard};
 use crate::program::{Program, cancellation, is_apart};
@@ -248,6 +248,9 @@ impl RedisLimit {
         if let Some(Hold { id, life }) = hold {
             with_record(id, life, &mut program);
         }
+        if request.ticket().is_some() {
+            set_listener(self.store.listener(), &mut program);
+        }
         let is_reset = request.action() == Action::Decide(Operation::Reset);
         let has_records = hold.is_some() || request.needs_records(&self.limit) || is_reset;
         let write_keys = |words: &mut Command| {
@@ -360,6 +363,10 @@ impl OpenedLimit for RedisLimit {
         request: Request<'a>,
     ) -> Answer<impl Future<Output = Result<Decision, Error>> + Send + 'a> {
         Answer::Later(self.decide(request))
+    }
+
+    fn bell(&self, id: HoldId) -> Option<Bell> {
+        self.store.bell(id)
     }
 
     /// In a cluster, the nodes that have the subjects' keys, once that is known.

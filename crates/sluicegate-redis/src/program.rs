@@ -29,7 +29,8 @@
 //! | 7 | what a slot is called that is opened |
 //! | 1 | reports that follow, each: what the slot is called, and of each policy what was spent, and what is returned |
 //!
-//! Then come [bans](crate::ban) and a [hold](crate::hold), if there are any.
+//! Then come [bans](crate::ban), an [id](crate::once), a ticket and a [hold](crate::hold), and a
+//! [place in line](crate::line), if there are any.
 //!
 //! | bytes | end |
 //! | --- | --- |
@@ -249,6 +250,9 @@ impl Program {
         if request.is_in_line(limit) {
             line::with_line(request.place_id(), &mut bytes);
         }
+        if let Some(ticket) = request.ticket() {
+            hold::with_ticket(ticket, &mut bytes);
+        }
         bytes
     }
 
@@ -409,7 +413,7 @@ mod tests {
         let codes: Vec<u8> = OPERATIONS.iter().map(|(_, action)| action.code()).collect();
         // The scripts refuse what lies outside of their first and last.
         assert_eq!(codes, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 14, 15]);
-        assert!(codes.iter().all(|code| *code < LEASING));
+        assert!(codes.iter().all(|code| *code < LEASING.min(hold::WAITING)));
         let within = Span::from_micros(7).unwrap();
         assert!(Program::knows(Action::Decide(Operation::Reserve { within })));
     }

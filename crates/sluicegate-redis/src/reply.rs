@@ -7,8 +7,8 @@ use sluicegate_core::kernel::{
 use sluicegate_core::record::{Entry, Record, read_numbers};
 use sluicegate_core::{
     Action, Book, Change, Costs, Decision, Error, Held, Hold, HoldFound, Limit, MAX_EXACT, Member,
-    Notes, Operation, PartReceipt, Place, PlaceName, Receipt, Request, RequestError, StoreError,
-    StoreErrorKind, Timestamp, admitted, step, step_again_in_line,
+    Notes, Operation, PartReceipt, Place, PlaceName, Queued, Receipt, Request, RequestError,
+    StoreError, StoreErrorKind, Timestamp, admitted, step, step_again_in_line,
 };
 use smallvec::SmallVec;
 
@@ -251,6 +251,8 @@ pub(crate) fn read_verdict(
     let is_in_line = request.is_in_line(limit) && *verdict == ALLOWED;
     let (place, rest) = if is_in_line { read_line(rest)? } else { (InLine::default(), rest) };
     let took_turn = place.turn.is_some();
+    // Only who waits by now has a ticket.
+    let read_as = if is_in_queue(request, rest) { read_as } else { read_as.without_ticket() };
     let stepped = step_again_in_line(limit, &read_as, now, &mut held, (&mut books, place.turn))?;
     // A ban changes the records too.
     if took_turn && stepped.books == 0 {
@@ -297,6 +299,12 @@ fn bans(limit: &Limit, records: &[Record<'_>], discarded: &mut bool) -> SmallVec
     records.map(book).collect()
 }
 
+/// Whether the script said that a request waits.
+fn is_in_queue(request: &Request<'_>, rest: &[Value]) -> bool {
+    let is = |state: Option<&u8>| state == Some(&hold::IN_QUEUE);
+    request.ticket().is_some() && rest.last().and_then(bytes).is_some_and(|it| is(it.first()))
+}
+
 /// What a script says of a reservation in a line.
 #[derive(Default)]
 struct InLine {
@@ -321,6 +329,21 @@ fn read_line(rest: &[Value]) -> Result<(InLine, &[Value]), Error> {
 
 /// What the script said of a hold, after all else.
 fn read_hold(decision: Decision, request: &Request<'_>, rest: &[Value]) -> Result<Decision, Error> {
+    if let Some((hold, ticket)) = request.holds().zip(request.ticket()) {
+        let [.., Value::Int(kept), Value::Bytes(queued)] = rest else {
+            return Err(nonsense("a decision that doesn't say whether it waits"));
+        };
+        let decision = if *kept == 1 { decision.with_hold(*hold) } else { decision };
+        let [state, ahead @ ..] = &queued[..] else {
+            return Err(nonsense("a ticket cut short"));
+        };
+        return match *state {
+            hold::NOT_QUEUED => Ok(decision),
+            hold::QUEUE_FULL => Ok(decision.with_queued(Queued::Full)),
+            hold::IN_QUEUE => Ok(decision.waits(ticket, whole(ahead))),
+            _ => Err(nonsense("a ticket of another sort")),
+        };
+    }
     if let Some(hold) = request.holds() {
         return match rest.last() {
             Some(Value::Int(1)) => Ok(decision.with_hold(*hold)),
@@ -335,6 +358,7 @@ fn read_hold(decision: Decision, request: &Request<'_>, rest: &[Value]) -> Resul
         hold::UNKNOWN => HoldFound::Unknown,
         hold::SETTLED => HoldFound::Settled,
         hold::LIVE => HoldFound::Live,
+        hold::WAITED => HoldFound::Waited,
         _ => return Err(nonsense("a settlement that found something else")),
     };
     let given = given.chunks(NUMBER_BYTES).map(whole);

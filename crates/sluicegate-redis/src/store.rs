@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sluicegate_core::{
-    Error, KeyPrefix, Limit, NodeId, Span, StoreError, StoreErrorKind, StoreId, StoreKey,
-    TimeSource,
+    Bell, Error, HoldId, KeyPrefix, Limit, NodeId, Span, StoreError, StoreErrorKind, StoreId,
+    StoreKey, TimeSource,
 };
 
 use crate::access::{AskCredentials, Credentials, TlsOptions};
 use crate::call::ScriptCall;
 use crate::cluster::Contention;
-use crate::link::{Deadline, Endpoint, Heard, Width};
+use crate::link::{Deadline, Endpoint, Heard, Listener, Width};
 use crate::redis_url::{RedisUrl, Servers, UrlError};
 use crate::resp::{Command, Value};
 use crate::stamp::{self, Said, Stamped};
@@ -32,6 +32,7 @@ pub struct RedisStore {
     way: Way,
     deadline: Duration,
     max_clock_back: Span,
+    listener: Arc<Listener>,
 }
 
 /// Configures and builds a [`RedisStore`].
@@ -188,7 +189,7 @@ impl RedisStoreBuilder {
             to_sentinels.replace_tls(tls);
         }
         let way = Way::new(servers, endpoint, &to_sentinels, width);
-        RedisStore { way, deadline, max_clock_back }
+        RedisStore { way, deadline, max_clock_back, listener: Listener::new() }
     }
 }
 
@@ -322,6 +323,17 @@ impl RedisStore {
     }
 
     /// What keys have to have in common to be in one command.
+    /// A bell for the ticket of an id, if the server tells whose turn it is.
+    pub(crate) fn bell(&self, id: HoldId) -> Option<Bell> {
+        self.listener.hang(id, &self.way)
+    }
+
+    /// The number of this process that its tickets bear.
+    pub(crate) fn listener(&self) -> u64 {
+        self.listener.number()
+    }
+
+    /// What keys have to have in common to be in one call.
     pub(crate) fn slot_of(&self, key: &[u8]) -> u16 {
         self.way.slot_of(key)
     }

@@ -169,9 +169,10 @@ impl<'r> Twin<'r> {
                     bucket.limit().min(MAX_EXACT),
                 )
             },
-            Rule::WarmUp(warm_up) => {
-                Self::new([warm_up.unit(), warm_up.refill(), warm_up.store(), 0, 0], MAX_EXACT)
-            }
+            Rule::WarmUp(warm_up) => Self::new(
+                [warm_up.unit(), warm_up.refill(), warm_up.store(), 0, 0],
+                warm_up.limit().min(MAX_EXACT),
+            ),
             Rule::Window(window) => {
                 let (anchor, length) = match window.anchor() {
                     Anchor::FirstAdmitted(length) => (FIRST_ADMITTED, *length),
@@ -191,7 +192,10 @@ impl<'r> Twin<'r> {
                     counter.limit(),
                 )
             },
-            Rule::Permits(permits) => Self::new([permits.hold(), 0, 0, 0, 0], permits.limit()),
+            Rule::Permits(permits) => Self::new(
+                [permits.hold(), permits.queue(), permits.priorities().into(), 0, 0],
+                permits.limit(),
+            ),
             Rule::Log(log) => {
                 let is_inline = matches!(rule.layout(), Layout::Listed { .. });
                 let is_one = log.strategies().len() == 1;

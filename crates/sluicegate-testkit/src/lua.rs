@@ -310,8 +310,11 @@ fn command(lua: &Lua, keyspace: &RefCell<Keyspace>, arguments: MultiValue) -> ml
             }
             Ok(Value::Number(gone as f64))
         }
-        ("ZCARD", 2) => {
-            let count = keyspace.sets.get(&arguments[1]).map_or(0, |set| set.members.len());
+        ("PUBLISH", 3) => Ok(Value::Number(0.0)),
+        ("ZLEXCOUNT", 4) => {
+            let range = (bound(&arguments[2])?, bound(&arguments[3])?);
+            let set = keyspace.sets.get(&arguments[1]);
+            let count = set.map_or(0, |set| set.members.range(range).count());
             Ok(Value::Number(count as f64))
         }
         ("ZRANGEBYLEX" | "ZREVRANGEBYLEX", 4 | 7) => {

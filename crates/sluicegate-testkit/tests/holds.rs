@@ -16,7 +16,7 @@ use sluicegate_conformance::schedules::{
 };
 use sluicegate_core::{
     Algorithm, Costs, Decision, Error, Hold, HoldFound, HoldId, LeaseReport, Operation, Policy,
-    ReportedUnits, Request, Span, StoreErrorKind, Used,
+    ReportedUnits, Request, Span, StoreErrorKind, Ticket, Used,
 };
 
 use scripted::{MAX_CLOCK_BACK, Scripted};
@@ -41,11 +41,19 @@ fn new_id() -> HoldId {
 /// All that a decision says: also how much each policy gave back, which the model doesn't tell.
 #[test]
 fn the_scripts_settle_what_is_held_as_the_kernels_do() {
+    assert_scripts_hold_as_the_kernels_do("holds", &Kind::HELD, false);
+}
+
+#[test]
+fn the_scripts_let_wait_as_the_kernels_do() {
+    assert_scripts_hold_as_the_kernels_do("queues", &Kind::QUEUED, true);
+}
+
+fn assert_scripts_hold_as_the_kernels_do(what: &str, kinds: &[Kind], queues: bool) {
     for (name, clock) in [("injected", Clock::Injected), ("own", CLOCK)] {
-        each(&format!("scripts with holds, {name}"), 500, |seed| {
-            let bans = seed % 3 == 0;
-            let kinds = Kind::HELD.to_vec();
-            let plan = Plan { kinds, clock, bans, max_policies: 4, ..Plan::default() };
+        each(&format!("scripts with {what}, {name}"), 500, |seed| {
+            let (bans, kinds) = (seed % 3 == 0, kinds.to_vec());
+            let plan = Plan { kinds, clock, bans, max_policies: 4, queues, ..Plan::default() };
             let schedule = plan.hold_schedule(seed);
             let ban = schedule.ban;
             let mut scripted = Scripted::new(schedule.policies.clone(), clock).banning(ban);
@@ -58,10 +66,11 @@ fn the_scripts_settle_what_is_held_as_the_kernels_do() {
                         kernels.set_policies(policies.clone());
                         continue;
                     }
-                    HoldStep::Ask { now_us, key, operation, hold, once, .. } => {
+                    HoldStep::Ask { now_us, key, operation, hold, ticket, once, .. } => {
                         let (operation, costs) = operation.for_store();
                         let asked = Request::new(operation, key).costs(costs);
                         let asked = hold.as_ref().map_or(asked, |hold| asked.hold(hold));
+                        let asked = ticket.as_ref().map_or(asked, |ticket| asked.waiting(ticket));
                         let asked = once.map_or(asked, |once| asked.once(once));
                         (scripted.ask(*now_us, &asked), kernels.ask(*now_us, &asked))
                     }
@@ -331,6 +340,39 @@ fn each_policy_gives_back_as_much_as_it_is_told_to() {
     let left = scripted.give_back(START, SUBJECT, &[2, 7, 0], id).unwrap();
     let left: Vec<_> = left.policies().map(|policy| policy.remaining().unwrap()).collect();
     assert_eq!(left, [9, 10, 5]);
+}
+
+/// However many wait, whoever asks again, takes or releases costs the server no more than a few commands.
+#[test]
+fn a_long_queue_costs_no_more_to_ask_than_a_short_one() {
+    let policy: Policy = "concurrency 2 hold 1min queue 1000".parse().unwrap();
+    let mut scripted = Scripted::new(vec![policy], CLOCK);
+    let ticket = Ticket { priority: 0, lives: Span::SECOND };
+    let ask = |scripted: &mut Scripted, hold: &Hold| {
+        let request = Request::check(SUBJECT).hold(hold).waiting(&ticket);
+        let before = scripted.calls();
+        let (decision, instructions) = scripted.instructions(|it| it.ask(START, &request));
+        (decision.unwrap(), scripted.calls() - before, instructions)
+    };
+    let holds: Vec<Hold> = (0..402).map(|_| Hold { id: new_id(), lasts: Span::MINUTE }).collect();
+    let (mut costs, mut steps) = (Vec::new(), Vec::new());
+    for (number, hold) in holds.iter().enumerate() {
+        let (decision, calls, instructions) = ask(&mut scripted, hold);
+        assert_eq!(decision.is_allowed(), number < 2);
+        costs.push(calls);
+        steps.push(instructions);
+    }
+    assert_eq!(costs[400], costs[10], "{costs:?}");
+    assert!(steps[400] <= steps[10] + 50, "{steps:?}");
+    let (_, again, _) = ask(&mut scripted, &holds[300]);
+    assert!(again <= costs[10] + 2, "{again} commands to ask again");
+    let settle = Request::settle(SUBJECT, holds[0].id, Used::Nothing);
+    let before = scripted.calls();
+    assert!(scripted.ask(START, &settle).unwrap().is_allowed());
+    let released = scripted.calls() - before;
+    let (decision, taken, _) = ask(&mut scripted, &holds[2]);
+    assert!(decision.is_allowed());
+    assert!(released <= 25 && taken <= 25, "{released} to release, {taken} to take");
 }
 
 /// The same bucket with other numbers.

@@ -45,6 +45,7 @@ pub struct Ask<'a> {
     also: SmallVec<[(&'a [u8], Terms<'a>); 1]>,
     /// Policies of the limit that is asked, as bits: nothing is asked of them.
     spared: u64,
+    priority: u8,
 }
 
 /// The id of the request, and for how long it is known.
@@ -127,7 +128,7 @@ impl<'a> Ask<'a> {
     #[inline]
     fn of(key: &'a [u8]) -> Self {
         let terms = Terms { whole: DefaultCost::Unsaid, named: SmallVec::new(), made: None };
-        Self { key, terms, at: None, once: None, also: SmallVec::new(), spared: 0 }
+        Self { key, terms, at: None, once: None, also: SmallVec::new(), spared: 0, priority: 0 }
     }
 
     /// Sets the cost under every policy that [`Ask::cost_of`] doesn't name: from 1 to 2^53 − 1
@@ -173,6 +174,17 @@ impl<'a> Ask<'a> {
     pub const fn at(mut self, time: Timestamp) -> Self {
         self.at = Some(time);
         self
+    }
+
+    /// Sets the priority with which the request [waits](crate::Limiter::wait_for_permit) in a queue: from 0, the
+    /// highest and the default, to 15. One beyond the lowest of the queue counts as that.
+    pub const fn priority(mut self, priority: u8) -> Self {
+        self.priority = priority;
+        self
+    }
+
+    pub(crate) const fn priority_of(&self) -> u8 {
+        self.priority
     }
 
     /// Gives the request an id, of 1 to 255 bytes: once it was allowed, a repeat is answered with the same
@@ -241,6 +253,7 @@ impl<'a> Ask<'a> {
         std::iter::once(first).chain(self.also.iter().cloned()).map(|(key, terms)| Ask {
             terms,
             at: self.at,
+            priority: self.priority,
             once: self.once,
             ..Ask::of(key)
         })

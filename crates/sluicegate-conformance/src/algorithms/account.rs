@@ -125,6 +125,21 @@ pub(crate) trait Account: fmt::Debug + Send + Sync {
     /// Says until when what is admitted next is held.
     fn hold_until(&mut self, _until: u64) {}
 
+    /// Says who waits for what is in flight, until when and for how many units: those before whoever asks,
+    /// the others, and who asks itself.
+    fn set_line(
+        &mut self,
+        _ahead: Vec<(u64, u64)>,
+        _behind: Vec<(u64, u64)>,
+        _own: Vec<(u64, u64)>,
+    ) {
+    }
+
+    /// Whether what is refused may pass before its retry-after though nobody asks.
+    fn may_pass_sooner(&self, _at: u64) -> bool {
+        false
+    }
+
     /// Forgets all but the units that are leased at `at`.
     fn reset(&mut self, algorithm: &Algorithm, at: u64);
 
@@ -207,6 +222,12 @@ pub enum Refusal {
     AsksOtherwise,
     /// Units in flight that nobody would hold.
     NeedsHold,
+    /// Waiting where there is no queue, or more than one.
+    NoQueue,
+    /// Waiting for nothing.
+    NothingToWaitFor,
+    /// Waiting by a request with an id.
+    WaitsUnderAnId,
 }
 
 impl fmt::Display for Refusal {
@@ -220,6 +241,9 @@ impl fmt::Display for Refusal {
                 "only plain buckets and fixed windows can be leased: ask without leasing"
             }
             Self::NeedsHold => "what is in flight has to be held: ask for a hold",
+            Self::NoQueue => "there is no one queue to wait in: add `queue M` to one policy",
+            Self::NothingToWaitFor => "it costs nothing where there is a queue: don't wait",
+            Self::WaitsUnderAnId => "a request with an id can't wait: wait without one",
             Self::AsksOtherwise => "the id is that of another request: take a new one",
             Self::IdInUse => "the id is that of another hold: take a new one",
         })

@@ -4,23 +4,35 @@ use sluicegate_core::{Algorithm, MAX_EXACT};
 
 use super::account::{Account, Patience, Refusal, Report, Retry, Verdict, unknown};
 
-/// What is in flight: until when, and how many units.
+/// What is in flight: until when, and how many units; and the same of who waits for them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Permits {
-    held: Vec<(u64, u64)>,
+    held: Vec<Units>,
     /// Until when what comes next is held.
     next_end: u64,
+    /// Of the tickets that come first, and of the others.
+    ahead: Vec<Units>,
+    behind: Vec<Units>,
+    /// Of the ticket of who asks.
+    own: Vec<Units>,
 }
 
-impl Permits {
-    /// What somebody holds, until when and how many units, whether it has ended or not.
-    pub(crate) const fn of(held: Vec<(u64, u64)>) -> Self {
-        Self { held, next_end: 0 }
-    }
+/// Until when, and how many.
+type Units = (u64, u64);
 
-    fn in_flight(&self, at: u64) -> u64 {
-        self.held.iter().filter(|(until, _)| *until > at).map(|(_, units)| units).sum()
+impl Permits {
+    /// What somebody holds, whether it has ended or not.
+    pub(crate) fn of(held: Vec<Units>) -> Self {
+        Self { held, ..Self::default() }
     }
+}
+
+fn at_least(units: &[Units], at: u64) -> u64 {
+    units.iter().filter(|(until, _)| *until > at).map(|(_, units)| units).sum()
+}
+
+fn last_end<'u>(units: impl Iterator<Item = &'u Units>, at: u64) -> Option<u64> {
+    units.map(|(until, _)| *until).filter(|until| *until > at).max()
 }
 
 fn most(algorithm: &Algorithm) -> u64 {
@@ -52,15 +64,24 @@ impl Account for Permits {
         if units > most {
             return Ok(Verdict::NEVER);
         }
-        let passes = |then| self.in_flight(then) + units <= most;
+        let passes =
+            |then| at_least(&self.held, then) + at_least(&self.ahead, then) + units <= most;
         if passes(at) {
             return Ok(Verdict::ADMITTED);
         }
-        let ends = self.held.iter().map(|(until, _)| *until).filter(|until| passes(*until));
-        Ok(match ends.min() {
+        let end = if self.may_pass_sooner(at) {
+            last_end(self.held.iter().chain(&self.ahead).chain(&self.behind), at)
+        } else {
+            self.held.iter().map(|(until, _)| *until).filter(|until| passes(*until)).min()
+        };
+        Ok(match end {
             Some(end) => Verdict::refused(Retry::After(end - at)),
             None => Verdict::NEVER,
         })
+    }
+
+    fn may_pass_sooner(&self, at: u64) -> bool {
+        at_least(&self.ahead, at) > 0
     }
 
     fn admit(
@@ -70,7 +91,7 @@ impl Account for Permits {
         units: u64,
         _acts_in_us: u64,
     ) -> Result<(), Refusal> {
-        if self.in_flight(at) + units > MAX_EXACT {
+        if at_least(&self.held, at) + units > MAX_EXACT {
             return Err(Refusal::TooLarge);
         }
         self.held.push((self.next_end, units));
@@ -92,20 +113,25 @@ impl Account for Permits {
 
     fn report(&self, algorithm: &Algorithm, at: u64) -> Result<Report, Refusal> {
         let limit = most(algorithm);
-        let last = self.held.iter().map(|(until, _)| *until).filter(|until| *until > at).max();
+        let all = || self.held.iter().chain(&self.ahead).chain(&self.behind).chain(&self.own);
+        let spoken_for: Vec<Units> = all().copied().collect();
         Ok(Report {
             limit: Some(limit),
-            remaining: Some(limit.saturating_sub(self.in_flight(at))),
-            reset: Some(last.map_or(0, |last| last - at)),
+            remaining: Some(limit.saturating_sub(at_least(&spoken_for, at))),
+            reset: Some(last_end(all(), at).map_or(0, |last| last - at)),
             ..Report::default()
         })
     }
 
     fn reset(&mut self, _algorithm: &Algorithm, _at: u64) {
-        self.held.clear();
+        *self = Self::default();
     }
 
     fn hold_until(&mut self, until: u64) {
         self.next_end = until;
+    }
+
+    fn set_line(&mut self, ahead: Vec<Units>, behind: Vec<Units>, own: Vec<Units>) {
+        (self.ahead, self.behind, self.own) = (ahead, behind, own);
     }
 }

@@ -1,6 +1,6 @@
 //! What the model answers.
 
-use sluicegate_core::Lease;
+use sluicegate_core::{Lease, Queued};
 
 use super::Banned;
 use super::once::Repeat;
@@ -23,6 +23,8 @@ pub struct Answer {
     pub lease: Option<Lease>,
     /// Whether it left a record of what it took, for who asked for one.
     pub holds: bool,
+    /// What became of a request that was to wait.
+    pub queued: Option<Queued>,
     /// Whether it was given before, to a request with the same id.
     pub repeat: Repeat,
     /// The ban that refuses the request, or begins with it. Where one refuses, no policy is asked.

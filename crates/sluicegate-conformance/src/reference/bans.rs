@@ -145,6 +145,7 @@ impl Model {
             granted: Some(0),
             lease: None,
             holds: false,
+            queued: None,
             repeat: Repeat::No,
             ban: Some(Banned { ends_in_us: rest, begins: false }),
             restamped,

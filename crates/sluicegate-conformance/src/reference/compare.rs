@@ -97,9 +97,12 @@ pub fn settlement_differences(
 fn is_of(refusal: &Refusal, error: &RequestError) -> bool {
     let expected = match refusal {
         Refusal::TooLarge => RequestErrorKind::Overflow,
-        Refusal::NotReservable | Refusal::NotLeasable | Refusal::NeedsHold => {
-            RequestErrorKind::Unsupported
-        }
+        Refusal::NotReservable
+        | Refusal::NotLeasable
+        | Refusal::NeedsHold
+        | Refusal::NoQueue
+        | Refusal::WaitsUnderAnId => RequestErrorKind::Unsupported,
+        Refusal::NothingToWaitFor => RequestErrorKind::Invalid,
         Refusal::IdInUse | Refusal::AsksOtherwise => RequestErrorKind::Conflict,
     };
     error.kind() == expected
@@ -127,6 +130,7 @@ fn between_answers(expected: &Answer, got: &Decision) -> Vec<String> {
     if got.hold_found().is_none() {
         differences.note("holds", &expected.holds, &got.hold().is_some());
     }
+    differences.note("queued", &expected.queued, &got.queued());
     let ban =
         got.ban().map(|ban| Banned { ends_in_us: ban.ends_in.as_micros(), begins: ban.begins });
     differences.note("ban", &expected.ban, &ban);

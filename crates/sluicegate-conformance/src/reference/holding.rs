@@ -125,11 +125,14 @@ impl Model {
         let place = (key.to_vec(), id);
         let held = self.holds.get(&place).filter(|held| held.until > now_us).cloned();
         let Some(Held { until, content }) = held else {
-            return self.settlement(now_us, key, HoldFound::Unknown, &HashMap::new());
+            let has_left = self.leave(now_us, key, id);
+            let found = if has_left { HoldFound::Waited } else { HoldFound::Unknown };
+            return self.settlement(now_us, key, found, &HashMap::new());
         };
         let charged = match content {
             Content::Live(charged) => charged,
             Content::Settled(given) => {
+                self.leave(now_us, key, id);
                 return self.settlement(now_us, key, HoldFound::Settled, &given);
             }
         };
@@ -185,6 +188,7 @@ impl Model {
         let accounts =
             seats.into_iter().map(|seat| (seat.named.name.clone(), seat.account)).collect();
         self.keys.insert(key.to_vec(), accounts);
+        self.leave(now_us, key, id);
         if used.iter().all(Option::is_none) {
             self.holds.remove(&place);
         } else {

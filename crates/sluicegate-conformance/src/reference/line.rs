@@ -128,6 +128,7 @@ impl Model {
             granted,
             lease: None,
             holds: false,
+            queued: None,
             repeat: Repeat::No,
             ban: None,
             restamped,

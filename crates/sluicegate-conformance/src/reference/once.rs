@@ -66,7 +66,7 @@ impl Model {
             let repeat = if is_same { Repeat::Same } else { Repeat::Renumbered };
             return Ok(Answer { repeat, ..known.answer.clone() });
         }
-        let answer = self.decide(now_us, key, operation, None, hold)?;
+        let answer = self.decide(now_us, key, operation, None, hold, None)?;
         if answer.allowed {
             let until = now_us + once.lasts.as_micros();
             let policies = self.policies.clone();

@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-use sluicegate_core::{Algorithm, Ban, Hold, HoldId, Once, Policy, Span};
+use sluicegate_core::{Algorithm, Ban, Hold, HoldId, Once, Policy, Queued, Span, Ticket};
 
 use super::ids::{Ask, Askers};
 use super::requests::Walk;
 use super::{Dice, Plan, bans, random_policies, renumber};
-use crate::reference::{Answer, Model, Operation, Refusal, Repeat, Settlement};
+use crate::reference::{Answer, Costs, Model, Operation, Refusal, Repeat, Settlement};
 
 /// A limit, of which units are held.
 #[derive(Clone, Debug)]
@@ -38,6 +38,8 @@ pub enum HoldStep {
         operation: Operation,
         /// What is to be held of it.
         hold: Option<Hold>,
+        /// What it is to have if it has to wait.
+        ticket: Option<Ticket>,
         /// The id that the request has.
         once: Option<Once>,
         /// What the model answers.
@@ -75,23 +77,40 @@ impl Plan {
         let plan = Self { may_step_back: false, ..self.clone() };
         let mut dice = Dice::new(seed);
         let count = if dice.one_in(2) { 1 } else { 1 + dice.below_len(plan.max_policies.max(1)) };
-        let policies = random_policies(&mut dice, &plan.kinds, count);
+        let mut policies = random_policies(&mut dice, &plan.kinds, count);
+        if plan.queues {
+            crowd(&mut dice, &mut policies);
+        }
         let ban = plan.ban(&mut dice);
         let mut model = Model::with_clock(policies.clone(), plan.clock).banning(ban);
         let mut walk = Walk::new(&plan, &mut dice, &policies);
         let mut current = policies.clone();
         let (mut holders, mut askers) = (Holders::default(), Askers::default());
+        let mut latest = None;
         let mut steps = Vec::with_capacity(plan.steps);
         for _ in 0..plan.steps {
             if plan.may_renumber && dice.one_in(20) {
                 current = current.iter().map(|policy| renumber(&mut dice, policy)).collect();
+                if plan.queues {
+                    crowd(&mut dice, &mut current);
+                }
                 model.set_policies(current.clone());
                 steps.push(HoldStep::SetPolicies(current.clone()));
                 continue;
             }
-            let end = holders.end(&mut dice).or_else(|| askers.end(&mut dice));
+            let mut end = holders.end(&mut dice);
+            if plan.queues && !dice.one_in(6) {
+                // Many come while the others still wait.
+                end = end.or(latest.map(|latest| latest + dice.pick(&[0, 0, 1, 1_000, 20_000])));
+            }
+            let end = end.or_else(|| askers.end(&mut dice));
             let end = end.or_else(|| bans::edge(&mut dice, &model));
-            let (now_us, key, operation) = walk.next(&mut dice, &current, end);
+            let (now_us, mut key, mut operation) = walk.next(&mut dice, &current, end);
+            latest = Some(now_us);
+            if plan.queues && dice.one_in(2) {
+                let costs = Costs::Each(current.iter().map(|_| dice.between(1, 2)).collect());
+                (key, operation) = (b"a".to_vec(), Operation::Check { costs });
+            }
             if let Some((key, id)) = holders.somebody(&mut dice) {
                 let how = Settling::random(&mut dice, current.len(), longest_hold(&current));
                 let expected = how.by(&mut model, now_us, &key, id);
@@ -101,20 +120,33 @@ impl Plan {
             let longest = longest_hold(&current);
             let hold = holders.hold(&mut dice, &operation, &key, longest);
             let ask = Ask { key, operation, hold, once: None };
-            let ask = askers.ask(&mut dice, ask, longest);
+            let ask = match holders.waits_on(&mut dice, longest) {
+                Some((key, hold, operation)) => {
+                    Ask { key, operation, hold: Some(hold), once: None }
+                }
+                None if plan.queues && !dice.one_in(4) => ask,
+                None => askers.ask(&mut dice, ask, longest),
+            };
+            let ticket = random_ticket(&mut dice, &ask, &current);
             let Ask { key, operation, hold, once } = &ask;
-            let expected = match (hold, once) {
-                (_, Some(once)) => model.apply_once(now_us, key, operation, hold.as_ref(), *once),
-                (Some(hold), None) => model.apply_holding(now_us, key, operation, hold),
-                (None, None) => model.apply(now_us, key, operation),
+            let expected = match (hold, once, &ticket) {
+                (_, Some(_), Some(_)) => Err(Refusal::WaitsUnderAnId),
+                (_, Some(once), None) => {
+                    model.apply_once(now_us, key, operation, hold.as_ref(), *once)
+                }
+                (Some(hold), None, Some(ticket)) => {
+                    model.apply_waiting(now_us, key, operation, hold, ticket)
+                }
+                (Some(hold), None, None) => model.apply_holding(now_us, key, operation, hold),
+                (None, None, _) => model.apply(now_us, key, operation),
             };
             walk.learn(&expected);
             askers.learn(now_us, &ask, &expected);
             let Ask { key, operation, hold, once } = ask;
             if let Some(hold) = &hold {
-                holders.learn(now_us, &key, hold, &expected);
+                holders.learn(now_us, &key, (hold, &operation), ticket.as_ref(), &expected);
             }
-            steps.push(HoldStep::Ask { now_us, key, operation, hold, once, expected });
+            steps.push(HoldStep::Ask { now_us, key, operation, hold, ticket, once, expected });
         }
         HoldSchedule { seed, policies, ban, steps }
     }
@@ -157,9 +189,24 @@ impl Settling {
 
 /// Who holds something, or did.
 #[derive(Default)]
-struct Holders(Vec<(Vec<u8>, HoldId, u64)>);
+struct Holders(Vec<(Vec<u8>, HoldId, u64)>, Vec<(Vec<u8>, Hold, Operation)>);
 
 impl Holders {
+    /// Somebody who waits, and asks again.
+    fn waits_on(
+        &self,
+        dice: &mut Dice,
+        longest: Option<Span>,
+    ) -> Option<(Vec<u8>, Hold, Operation)> {
+        if self.1.is_empty() || !dice.one_in(2) {
+            return None;
+        }
+        let index = dice.below_len(self.1.len().min(6));
+        let (key, hold, operation) = self.1[self.1.len() - 1 - index].clone();
+        let lasts = hold.lasts.min(longest.unwrap_or(hold.lasts));
+        Some((key, Hold { lasts, ..hold }, operation))
+    }
+
     /// When something that is held ends, or just before; now and then.
     fn end(&self, dice: &mut Dice) -> Option<u64> {
         if self.0.is_empty() || !dice.one_in(12) {
@@ -205,11 +252,63 @@ impl Holders {
         Some(Hold { id, lasts: random_life(dice, longest) })
     }
 
-    fn learn(&mut self, now_us: u64, key: &[u8], hold: &Hold, answer: &Result<Answer, Refusal>) {
+    fn learn(
+        &mut self,
+        now_us: u64,
+        key: &[u8],
+        (hold, operation): (&Hold, &Operation),
+        ticket: Option<&Ticket>,
+        answer: &Result<Answer, Refusal>,
+    ) {
+        self.1.retain(|(waiting, other, _)| waiting != key || other.id != hold.id);
+        if let (Some(ticket), Ok(Answer { queued: Some(Queued::Waits { .. }), .. })) =
+            (ticket, answer)
+        {
+            self.1.push((key.to_vec(), *hold, operation.clone()));
+            // It ends like a hold, and is settled like one.
+            self.0.push((key.to_vec(), hold.id, now_us + ticket.lives.as_micros()));
+        }
         if answer.as_ref().is_ok_and(|answer| answer.holds && answer.repeat == Repeat::No) {
             self.0.push((key.to_vec(), hold.id, now_us + hold.lasts.as_micros()));
         }
     }
+}
+
+/// Makes the first policy one with few permits and a queue, and the others ones without.
+fn crowd(dice: &mut Dice, policies: &mut [Policy]) {
+    for (index, policy) in policies.iter_mut().enumerate() {
+        let Algorithm::Concurrency { permits, hold, queue } = *policy.algorithm() else { continue };
+        let has_others = dice.one_in(8);
+        let algorithm = if index == 0 {
+            Algorithm::Concurrency { permits: dice.between(1, 4), hold, queue }
+        } else {
+            Algorithm::Concurrency { permits, hold, queue: queue.filter(|_| has_others) }
+        };
+        if let Ok(crowded) = policy.with_algorithm(algorithm) {
+            *policy = crowded;
+        }
+    }
+}
+
+/// What a check that holds something is to have if it has to wait.
+fn random_ticket(
+    dice: &mut Dice,
+    Ask { operation, hold, once, .. }: &Ask,
+    policies: &[Policy],
+) -> Option<Ticket> {
+    let is_queued = policies
+        .iter()
+        .any(|policy| matches!(policy.algorithm(), Algorithm::Concurrency { queue: Some(_), .. }));
+    let may_wait = hold.is_some() && matches!(operation, Operation::Check { .. });
+    let odds = if is_queued { 6 } else { 60 };
+    // With an id it can't wait; few don't know.
+    let forgets = once.is_some() && !dice.one_in(20);
+    if !may_wait || forgets || is_queued == dice.one_in(odds) {
+        return None;
+    }
+    let lives = dice.pick(&[1_000, 30_000, 700_001, 10_000_000, 60_000_000, 60_000_000]);
+    let lives = Span::from_micros(lives).unwrap_or(Ticket::MAX_LIVES);
+    Some(Ticket { priority: dice.pick(&[0, 0, 1, 2, 15]), lives })
 }
 
 fn random_life(dice: &mut Dice, longest: Option<Span>) -> Span {
@@ -236,12 +335,13 @@ impl fmt::Display for HoldSchedule {
         for (index, step) in self.steps.iter().enumerate() {
             match step {
                 HoldStep::SetPolicies(policies) => writeln!(f, "{index}: {}", specs(policies))?,
-                HoldStep::Ask { now_us, key, operation, hold, once, expected } => {
-                    let hold = hold.map(|hold| (hold.id, hold.lasts));
+                HoldStep::Ask { now_us, key, operation, hold, ticket, once, expected } => {
+                    let hold = hold.map(|hold| (hold.id, hold.lasts, ticket));
                     let once = once.map(|once| (once.id, once.lasts));
                     let said = expected.as_ref().map(|answer| {
                         let left = answer.policies.iter().map(|policy| policy.remaining);
-                        (answer.allowed, answer.repeat, left.collect::<Vec<_>>())
+                        let said = (answer.allowed, answer.repeat, answer.queued, answer.ban);
+                        (said, left.collect::<Vec<_>>())
                     });
                     let key = key.escape_ascii();
                     writeln!(
@@ -261,5 +361,59 @@ impl fmt::Display for HoldSchedule {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use sluicegate_core::HoldFound;
+
+    use super::*;
+    use crate::schedules::Kind;
+
+    /// What the schedules with queues are for.
+    #[test]
+    fn schedules_reach_every_kind_of_answer_to_who_waits() {
+        let mut seen = [0; 11];
+        for seed in 0..200 {
+            let (kinds, bans) = (Kind::QUEUED.to_vec(), seed % 3 == 0);
+            let plan = Plan { kinds, bans, max_policies: 3, queues: true, ..Plan::default() };
+            let mut waits: HashSet<HoldId> = HashSet::new();
+            for step in plan.hold_schedule(seed).steps {
+                let (hold, ticket, expected) = match step {
+                    HoldStep::Ask { hold, ticket, expected, .. } => (hold, ticket, expected),
+                    HoldStep::Settle { expected: Ok(settled), .. } => {
+                        seen[0] += usize::from(settled.found == HoldFound::Waited);
+                        continue;
+                    }
+                    _ => continue,
+                };
+                let (Some(hold), Some(_)) = (hold, ticket) else { continue };
+                let Ok(answer) = expected else {
+                    seen[1] += usize::from(expected == Err(Refusal::NoQueue));
+                    seen[2] += usize::from(expected == Err(Refusal::NothingToWaitFor));
+                    seen[9] += usize::from(expected == Err(Refusal::WaitsUnderAnId));
+                    continue;
+                };
+                if answer.ban.is_some_and(|ban| !ban.begins) {
+                    seen[10] += 1;
+                    continue;
+                }
+                let has_waited = !waits.insert(hold.id);
+                match answer.queued {
+                    Some(Queued::Waits { ahead, .. }) => {
+                        seen[3] += usize::from(has_waited);
+                        seen[4] += usize::from(ahead > 0);
+                        seen[5] += usize::from(ahead > 1 && has_waited);
+                    }
+                    Some(_) => seen[6] += 1,
+                    None if answer.allowed => seen[7] += usize::from(has_waited),
+                    None => seen[8] += 1,
+                }
+            }
+        }
+        assert!(seen.iter().all(|count| *count > 4), "{seen:?}");
     }
 }

@@ -89,7 +89,18 @@ pub async fn bans_answer_like_the_model<S: Store>(store: &S) {
 /// come again; of limits that ban keys too.
 pub async fn holds_answer_like_the_model<S: Store>(store: &S) {
     let plan = Plan { kinds: Kind::HELD.to_vec(), max_policies: 4, ..Plan::default() };
-    each_awaited("holds", count_for(store), async |seed| {
+    assert_holds_answer_like_the_model(store, "holds", &plan).await;
+}
+
+/// The same of limits with permits, for which many wait.
+pub async fn queues_answer_like_the_model<S: Store>(store: &S) {
+    let kinds = Kind::QUEUED.to_vec();
+    let plan = Plan { kinds, max_policies: 3, queues: true, ..Plan::default() };
+    assert_holds_answer_like_the_model(store, "queues", &plan).await;
+}
+
+async fn assert_holds_answer_like_the_model<S: Store>(store: &S, name: &str, plan: &Plan) {
+    each_awaited(name, count_for(store), async |seed| {
         let bans = seed % 3 == 0;
         let schedule = Plan { bans, ..plan.clone() }.hold_schedule(seed);
         let (time, name) = (fresh_run(), fresh("holds"));
@@ -104,10 +115,11 @@ pub async fn holds_answer_like_the_model<S: Store>(store: &S) {
                     opened = reopen(policies);
                     continue;
                 }
-                HoldStep::Ask { now_us, key, operation, hold, once, expected } => {
+                HoldStep::Ask { now_us, key, operation, hold, ticket, once, expected } => {
                     let (operation, costs) = operation.for_store();
                     let asked = Request::new(operation, key).costs(costs).at(timestamp(*now_us));
                     let asked = hold.as_ref().map_or(asked, |hold| asked.hold(hold));
+                    let asked = ticket.as_ref().map_or(asked, |ticket| asked.waiting(ticket));
                     let asked = once.map_or(asked, |once| asked.once(once));
                     differences(expected, &opened.ask(asked).wait().await)
                 }

@@ -1,7 +1,8 @@
 //! What a request holds, and what became of what another one holds.
 
-use super::{Decision, NEVER, Said};
+use super::{Decision, NEVER, RetryAfter, Said};
 use crate::hold::{Hold, HoldFound};
+use crate::ticket::{Queued, Ticket};
 
 impl Decision {
     /// What the request holds, and for how long from the time of judgement; `None` if it was to hold
@@ -16,6 +17,33 @@ impl Decision {
     #[must_use]
     pub fn hold_found(&self) -> Option<HoldFound> {
         self.extras.as_ref()?.hold_found
+    }
+
+    /// What became of a denied request that was to [wait](crate::Request::waiting); `None` for others, and
+    /// for one that has nothing to wait for: it would never pass, or only policies without a queue refuse.
+    #[must_use]
+    pub fn queued(&self) -> Option<Queued> {
+        self.extras.as_ref()?.queued
+    }
+
+    /// The same decision on a denied request that has a ticket, behind so many others. For stores.
+    pub fn waits(self, ticket: &Ticket, ahead: u64) -> Self {
+        let queued = self.where_it_waits(ticket, ahead);
+        self.with_queued(queued)
+    }
+
+    pub(crate) fn where_it_waits(&self, ticket: &Ticket, ahead: u64) -> Queued {
+        let retry = match self.retry_after() {
+            RetryAfter::After(retry) => retry.as_micros(),
+            RetryAfter::Never | RetryAfter::NotRefused => u64::MAX,
+        };
+        Queued::Waits { ahead, ask_within: ticket.ask_within(retry) }
+    }
+
+    /// The same decision with what became of a request that was to wait. For stores.
+    pub fn with_queued(mut self, queued: Queued) -> Self {
+        self.extras.get_or_insert_default().queued = Some(queued);
+        self
     }
 
     /// The same decision with what the request holds now. For stores.

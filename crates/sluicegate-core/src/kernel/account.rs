@@ -67,6 +67,14 @@ impl<'r> Account<'r> {
     pub(crate) const fn in_flight(rule: &'r Permits, balance: permits::Balance) -> Self {
         Self::Permits(Bound { rule, balance })
     }
+
+    /// What is in flight is as before, and the ticket of who asks is another one, or none: its units, and
+    /// when it ends.
+    pub(crate) const fn set_own_ticket(&mut self, (units, end): (u64, u64)) {
+        if let Self::Permits(Bound { balance, .. }) = self {
+            (balance.waiting.own, balance.waiting.own_end) = (units, end);
+        }
+    }
 }
 
 #[derive(Debug)]

@@ -8,7 +8,7 @@
 use std::fmt;
 
 use super::{Admission, FixedKind, Kernel, Now, Overflow, Quota, SpecFormat, Taken, Verdict};
-use crate::algorithm::Algorithm;
+use crate::algorithm::{Algorithm, Queue};
 use crate::error::PolicyError;
 use crate::number::MAX_EXACT;
 use crate::spec::{Amount, Grammar, OptionWord};
@@ -20,6 +20,9 @@ pub struct Permits {
     limit: u64,
     /// For how long a permit is held at most, in µs, unless it is renewed.
     hold: u64,
+    /// How many wait at most; 0 for no queue.
+    queue: u64,
+    priorities: u8,
 }
 
 /// None: a store keeps the records of what is held.
@@ -40,13 +43,31 @@ pub struct Balance {
     /// When the first of them end, in order, and how many each time: as many as anybody may have to wait
     /// for, or as are looked at.
     pub ends: Vec<(u64, u64)>,
+    /// Who waits, if there is a queue.
+    pub waiting: Waiting,
+}
+
+/// The units that tickets wait for. Where those are more than what is free, nobody needs to know how many:
+/// then the sums are some number above that.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Waiting {
+    /// Of the tickets that come before the request.
+    pub ahead: u64,
+    /// Of all tickets but the request's own.
+    pub others: u64,
+    /// When the last of those ends, in µs since the epoch.
+    pub others_end: u64,
+    /// Of the request's own ticket, if it has one,
+    pub own: u64,
+    /// and when that ends.
+    pub own_end: u64,
 }
 
 impl Permits {
     /// The largest number of permits.
     pub const MAX_LIMIT: u64 = 65_536;
 
-    pub(super) fn new(limit: u64, hold: Span) -> Result<Self, PolicyError> {
+    pub(crate) fn new(limit: u64, hold: Span, queue: Option<Queue>) -> Result<Self, PolicyError> {
         if limit > Self::MAX_LIMIT {
             return Err(PolicyError::new(
                 "limit",
@@ -60,7 +81,43 @@ impl Permits {
                 format!("{hold} is out of range: a permit is held for {least} to {most}"),
             ));
         }
-        Ok(Self { limit, hold: hold.as_micros() })
+        let length = queue.map_or(1, |queue| queue.length);
+        if !(1..=Queue::MAX_LENGTH).contains(&length) {
+            let most = Queue::MAX_LENGTH;
+            return Err(PolicyError::new(
+                "queue",
+                format!("{length} is out of range: 1 to {most} can wait"),
+            ));
+        }
+        let count = queue.map_or(1, |queue| queue.priorities);
+        let in_range = Some(count).filter(|count| (1..=Queue::MAX_PRIORITIES).contains(count));
+        let Some(priorities) = in_range.and_then(|count| u8::try_from(count).ok()) else {
+            let most = Queue::MAX_PRIORITIES;
+            return Err(PolicyError::new(
+                "priorities",
+                format!("{count} is out of range: there are 1 to {most} priorities"),
+            ));
+        };
+        let queue = queue.map_or(0, |queue| queue.length);
+        Ok(Self { limit, hold: hold.as_micros(), queue, priorities })
+    }
+
+    /// How many wait at most; 0 for no queue.
+    #[must_use]
+    pub const fn queue(&self) -> u64 {
+        self.queue
+    }
+
+    /// How many priorities there are. They count from 0, which is the highest.
+    #[must_use]
+    pub const fn priorities(&self) -> u8 {
+        self.priorities
+    }
+
+    /// The units that are in nobody's hands, whoever waits for them.
+    #[must_use]
+    pub const fn free(&self, in_flight: u64) -> u64 {
+        self.limit.saturating_sub(in_flight)
     }
 
     /// For how long a permit is held at most, in µs, unless it is renewed.
@@ -92,8 +149,14 @@ impl Kernel for Permits {
             return Verdict::Refuse { retry: None };
         }
         let mut excess = self.excess(balance.in_flight, cost);
-        if excess == 0 {
+        let ahead = balance.waiting.ahead;
+        if self.excess(balance.in_flight.saturating_add(ahead), cost) == 0 {
             return Verdict::Pass { wait: 0 };
+        }
+        // Those who come first may take what ends: by then they have all taken it, or gone.
+        if ahead > 0 {
+            let last_end = balance.last_end.max(balance.waiting.others_end);
+            return Verdict::Refuse { retry: Some(last_end.saturating_sub(balance.at).max(1)) };
         }
         let mut enough = balance.last_end;
         for (until, units) in &balance.ends {
@@ -137,11 +200,13 @@ impl Kernel for Permits {
     }
 
     fn remaining(&self, balance: &Balance) -> u64 {
-        self.limit.saturating_sub(balance.in_flight)
+        let Waiting { others, own, .. } = balance.waiting;
+        self.free(balance.in_flight).saturating_sub(others.saturating_add(own))
     }
 
     fn reset_after(&self, balance: &Balance) -> u64 {
-        balance.last_end.saturating_sub(balance.at)
+        let Waiting { others_end, own_end, .. } = balance.waiting;
+        balance.last_end.max(others_end).max(own_end).saturating_sub(balance.at)
     }
 
     fn used(&self, _state: &State, _now: Now) -> u64 {
@@ -183,17 +248,38 @@ impl SpecFormat for Permits {
     const GRAMMARS: &'static [Grammar] = &[Grammar {
         word: "concurrency",
         amount: Amount::Number,
-        options: &[OptionWord::value("hold", "T", "30s")],
+        options: &[
+            OptionWord::value("hold", "T", "30s"),
+            OptionWord::value("queue", "M", "100"),
+            OptionWord::value("priorities", "P", "3"),
+        ],
         example: "concurrency 10 hold 30s",
         read: |spec| {
             let hold = spec.span("hold")?.ok_or_else(|| spec.missing("hold T"))?;
-            Ok(Algorithm::Concurrency { permits: spec.count()?, hold })
+            let priorities = spec.number("priorities")?;
+            let queue = match (spec.number("queue")?, priorities) {
+                (None, Some(_)) => return Err(spec.missing("queue M")),
+                (None, None) => None,
+                (Some(length), priorities) => {
+                    Some(Queue { length, priorities: priorities.unwrap_or(1) })
+                }
+            };
+            Ok(Algorithm::Concurrency { permits: spec.count()?, hold, queue })
         },
     }];
 
     fn write_spec(algorithm: &Algorithm, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match algorithm {
-            Algorithm::Concurrency { permits, hold } => write!(f, "{permits} hold {hold}"),
+            Algorithm::Concurrency { permits, hold, queue } => {
+                write!(f, "{permits} hold {hold}")?;
+                match queue {
+                    None => Ok(()),
+                    Some(Queue { length, priorities: 1 }) => write!(f, " queue {length}"),
+                    Some(Queue { length, priorities }) => {
+                        write!(f, " queue {length} priorities {priorities}")
+                    }
+                }
+            }
             _ => Ok(()),
         }
     }

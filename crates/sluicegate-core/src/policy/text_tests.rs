@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::calendar::{CalendarUnit, CalendarWindow};
 use crate::number::{Cost, MAX_EXACT};
-use crate::policy::{Algorithm, Start, Strategy as LogStrategy, Window};
+use crate::policy::{Algorithm, Queue, Start, Strategy as LogStrategy, Window};
 use crate::rate::Rate;
 use crate::time::Span;
 
@@ -87,7 +87,9 @@ fn the_first_word_of_a_spec_is_its_algorithm() {
             "sliding_log 5/s",
             |it| matches!(it, A::SlidingLog { strategies } if strategies.len() == 1),
         ),
-        ("concurrency 5 hold 1s", |it| matches!(it, A::Concurrency { permits: 5, .. })),
+        ("concurrency 5 hold 1s", |it| {
+            matches!(it, A::Concurrency { permits: 5, queue: None, .. })
+        }),
     ];
     let mut words = Vec::new();
     for (spec, is_of_its_kind) in is {
@@ -118,6 +120,25 @@ fn what_is_left_out_equals_its_default() {
         assert_eq!(parse(short), parse(long));
         assert_eq!(parse(long).to_string(), short);
     }
+}
+
+#[test]
+fn permits_may_have_a_queue_and_that_priorities() {
+    for (spec, expected) in [
+        ("concurrency 5 hold 1s queue 9", Queue { length: 9, priorities: 1 }),
+        (
+            "concurrency 5 hold 1s queue 65536 priorities 16",
+            Queue { length: 65_536, priorities: 16 },
+        ),
+    ] {
+        let policy = parse(spec);
+        let Algorithm::Concurrency { queue, .. } = policy.algorithm() else {
+            panic!("not permits");
+        };
+        assert_eq!((*queue, policy.to_string().as_str()), (Some(expected), spec));
+    }
+    let error = "concurrency 5 hold 1s priorities 3".parse::<Policy>().unwrap_err();
+    assert!(error.message().contains("needs `queue M`"), "{error}");
 }
 
 #[test]
@@ -191,6 +212,11 @@ fn numbers_that_a_policy_refuses_are_pointed_at() {
         ("token_bucket 5/s burst 9007199254740991", "9007199254740991"),
         ("token_bucket 9007199254740991/us burst 9007199254740991 burst", "burst"),
         ("fixed_window 5/0s", "0s"),
+        ("concurrency 5 hold 1s queue 0", "0"),
+        ("concurrency 5 hold 1s priorities 2 queue 65537", "65537"),
+        ("concurrency 5 hold 1s queue 9 priorities 0", "0"),
+        ("concurrency 5 hold 1s queue 9 priorities 300", "300"),
+        ("concurrency 5 hold 1s queue 9 priorities 17 as q", "17"),
     ] {
         let error = spec.parse::<Policy>().unwrap_err();
         assert_eq!(spec[error.column() - 1..].split([' ', '/']).next(), Some(at), "{error}");

@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::judge::Judge;
-use super::{Held, PerPolicy, Step, decide};
+use super::{Held, PerPolicy, Step, decide, queueing};
 use crate::book::{Book, HeldUnits, HoldRecord, RecordContent};
 use crate::failure::{Error, RequestError};
 use crate::hold::{Hold, HoldFound, HoldId, Used};
@@ -81,7 +81,11 @@ pub(super) fn settle(
         let given = given.map(|member| records.of_part(member)?.given_of(member.identity()));
         let given = given.collect();
         drop(records);
-        return peek(limit, request, now, held, books, (found, given));
+        let left = queueing::leave(limit, id, now, books);
+        let has_left = found == HoldFound::Unknown && left != 0;
+        let found = if has_left { HoldFound::Waited } else { found };
+        let step = peek(limit, request, now, held, books, (found, given))?;
+        return Ok(Step { books: left, ..step });
     }
     let was_stored = stored(held);
     let mut judge = Judge::new(limit);
@@ -125,6 +129,7 @@ pub(super) fn settle(
         let given = given.map(|(member, given)| (member.identity(), *given)).collect();
         books[part].put(id, HoldRecord { until, content: RecordContent::Settled(given) });
     }
+    settled |= queueing::leave(limit, id, now, books);
     let step = peek(limit, request, now, held, books, (found, given))?;
     Ok(Step { changed, lives, books: settled, ..step })
 }

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::{Held, PerPolicy, open};
+use super::{Held, PerPolicy, open, queueing};
 use crate::book::Book;
 use crate::decision::{Decision, Numbers, Said};
 use crate::kernel::leased::{self, Leased, Opened, Slot};
@@ -143,9 +143,20 @@ impl<'l> Judge<'l> {
                 _ => request.cost_of(self.limit, index),
             };
             let book = &books[member.part()];
-            let flight = book.flight(permits, member.identity(), now.micros, (cost, new_end));
+            let identity = member.identity();
+            let mut flight = book.flight(permits, identity, now.micros, (cost, new_end));
+            if member.has_queue() {
+                let (place, own) = queueing::place(request, permits, identity, now, book);
+                let free = permits.free(flight.in_flight);
+                flight.waiting = book.tickets().waiting(free, now.micros, place, own);
+            }
             self.accounts[index] = Account::in_flight(permits, flight);
         }
+    }
+
+    /// Whether a policy has refused.
+    pub(super) fn is_refused_by(&self, index: usize) -> bool {
+        matches!(self.judgements[index].verdict, Verdict::Refuse { .. })
     }
 
     /// Puts the new states back where they changed, and the original ones elsewhere.

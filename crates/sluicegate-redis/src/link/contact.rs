@@ -61,7 +61,8 @@ impl Talk {
         self.stream.flush().await.map_err(Broken::Io)
     }
 
-    async fn receive(&mut self) -> Result<Value, Broken> {
+    /// Awaits what comes next.
+    pub(super) async fn receive(&mut self) -> Result<Value, Broken> {
         loop {
             if let Some(value) =
                 self.reader.read(&mut self.input).map_err(|NoReply| Broken::NoReply)?

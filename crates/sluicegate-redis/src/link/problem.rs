@@ -327,7 +327,7 @@ const SIGN_IN: &str = "write them into the URL, redis://USER:PASSWORD@HOST:PORT 
 const COMMANDS: &str = "+evalsha +eval +time +get +set +getrange +setrange +strlen +pexpire +del";
 
 /// What users need besides who hold units, reserve and wait, or whose limits are decided in several slots of a cluster.
-const HOLDS: &str = "+zadd +zrem +zcard +zrangebylex +zrevrangebylex +pttl";
+const HOLDS: &str = "+zadd +zrem +zlexcount +zrangebylex +zrevrangebylex +pttl";
 
 /// What a user isn't permitted, in the words that servers have had for it since Redis 6, with which
 /// `NOPERM` begins or, in a script, an error without a code of its own.

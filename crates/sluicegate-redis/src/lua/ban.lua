@@ -1,12 +1,12 @@
 -- Bans: a subject that is denied too often is refused for a time. What is known of its denials stands in the
 -- value, as an entry of its own kind, which an older program keeps. A program with bans has, before its id,
--- its hold, its place in line and its end, what each part's ban is: flags, denials and within which time, the first length and the
+-- its ticket, its hold, its place in line and its end, what each part's ban is: flags, denials and within which time, the first length and the
 -- longest; no denials where it has none.
 local bans = count >= BANS and { values = {} }
 if bans then
   count = count - BANS
   local once = string.byte(program, LANE_PLACE) >= ONCE_LANE
-  local after = PROGRAM_END_SIZE + (hold and HOLD_SIZE or 0) + (once and ONCE_SIZE or 0) + (line and PLACE_IN_PROGRAM_SIZE or 0)
+  local after = PROGRAM_END_SIZE + (hold and HOLD_SIZE or 0) + (hold and hold.waits and TICKET_SIZE or 0) + (once and ONCE_SIZE or 0) + (line and PLACE_IN_PROGRAM_SIZE or 0)
   local place = #program + 1 - after - parts * BAN_SIZE
   local heeded = operation == CHECK or operation == PEEK or operation == RESERVE or operation == TAKE_UP_TO
   local refuses, longest, restamped = nil, 0, 0
@@ -54,11 +54,14 @@ if bans then
     return pack(BAN_ENTRY, BAN_HEAD + retention, BAN_ENTRY_SIZE - LISTED_HEAD_SIZE, b.newest, b.since, b.denials, b.ends, b.lasted)
   end
 
-  -- Counts a denial where a part's own policies refused; or bans by hand, or lifts a ban.
+  -- Counts a denial where a part's own policies refused, unless the request waits; or bans by hand, or lifts
+  -- a ban.
   function bans.count(subjects, allowed)
     for part, s in ipairs(subjects) do
       local b, refused = bans[part], false
-      for _, p in ipairs(s.policies) do refused = refused or not p.shadow and not p.wait end
+      if not (queue and queue.place) then
+        for _, p in ipairs(s.policies) do refused = refused or not p.shadow and not p.wait end
+      end
       if b and operation == BAN_BY_HAND then
         local lasted = doubled(b) == 0 and 0 or b.lasted
         begin(b, term)

@@ -9,7 +9,10 @@
 local hold = operation >= HELD and {}
 if hold then
   operation = operation - HELD
+  hold.waits = operation >= WAITING
+  if hold.waits then operation = operation - WAITING end
   local id, life, has_slots = unpack(HOLD, program, #program - (HOLD_SIZE + PROGRAM_END_SIZE - 1))
+  hold.id = id
   local by_time, by_id = string.char(HELD_BY_TIME), string.char(HELD_BY_ID)
   hold.leaves = operation == CHECK or operation == CHARGE or operation == TAKE_UP_TO
   hold.changes = operation == GIVE_BACK or operation == SETTLE
@@ -24,6 +27,14 @@ if hold then
 
   local function set_of(part)
     return all_keys[first + keys - parts + part - 1]
+  end
+
+  hold.set_of = set_of
+
+  -- Lets a set live for so long.
+  function hold.keep(set, lasts)
+    local millis = ceil(max(lasts, shortest) / 1000) + 1
+    if redis.call('PTTL', set) < millis then redis.call('PEXPIRE', set, millis) end
   end
 
   -- What is stored of a policy's state.
@@ -83,9 +94,9 @@ if hold then
 
   -- Puts a record in, and lets the set live for as long.
   local function put(part, ends, lasts, entries)
-    local set, millis = set_of(part), ceil(max(lasts, shortest) / 1000) + 1
+    local set = set_of(part)
     redis.call('ZADD', set, 0, by_time .. ends .. id .. entries, 0, by_id .. id .. ends)
-    if redis.call('PTTL', set) < millis then redis.call('PEXPIRE', set, millis) end
+    hold.keep(set, lasts)
   end
 
   local ended = {}
@@ -102,7 +113,8 @@ if hold then
       if record_of(part).is_there then return IN_USE end
     end
     for part = 1, parts do
-      if redis.call('ZCARD', set_of(part)) - 2 * #ended_of(part) >= 2 * HOLDS_MOST then return FULL end
+      local count = redis.call('ZLEXCOUNT', set_of(part), '-', '(' .. by_id)
+      if count - #ended_of(part) >= HOLDS_MOST then return FULL end
     end
   end
 

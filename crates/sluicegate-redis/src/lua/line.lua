@@ -59,7 +59,7 @@ if line then
     local gone, place = { line.turn }, nil
     if has_place == 1 and wait > 0 and now + wait <= MAX then
       look()
-      if redis.call('ZCARD', set) - #gone - #ended < PLACES_MOST then
+      if redis.call('ZLEXCOUNT', set, '-', '+') - #gone - #ended < PLACES_MOST then
         place = string.char(RESERVED) .. pack(NUMBER, now + wait) .. id .. pack(NUMBER, now)
         for _, p in ipairs(policies) do
           if p.cost > 0 and not p.shadow then place = place .. p.id .. pack(NUMBER, p.cost) end

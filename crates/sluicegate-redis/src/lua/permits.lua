@@ -5,8 +5,8 @@ makers[PERMITS_KIND] = function()
 
 local permits = { counts_records = true }
 
-function permits.numbers(p, length)
-  p.length = length
+function permits.numbers(p, length, longest, priorities)
+  p.length, p.queue, p.priorities = length, longest, priorities
 end
 
 function permits.read(p, position)
@@ -20,6 +20,7 @@ end
 function permits.stand(p)
   if not p.found then p.all = hold.all_units(p) end
   p.at, p.in_flight = now, max(0, p.all - hold.ended_units(p))
+  p.queued = p.queue > 0 and not p.shadow
   return true
 end
 
@@ -29,9 +30,19 @@ function permits.ask(p, cost)
     return false
   end
   local excess = p.in_flight + cost - p.limit
-  if excess <= 0 then return 0 end
+  local waiting = p.queued and queue.waiting(p)
+  if excess + (waiting and waiting.ahead or 0) <= 0 then return 0 end
+  -- Those who come first may take what ends: by then they have all taken it, or gone.
+  if waiting and waiting.ahead > 0 then
+    p.retry = max(1, max(permits.last_end(p), waiting.others_end) - now)
+    return false
+  end
   p.retry = max(1, hold.end_of(p, excess) - now)
   return false
+end
+
+function permits.last_end(p)
+  return p.in_flight > 0 and hold.last_end(p) or 0
 end
 
 -- What has ended goes where anything is left that is in flight.
@@ -60,7 +71,8 @@ function permits.give_back(p, units)
 end
 
 function permits.remaining(p)
-  return max(0, p.limit - p.in_flight)
+  local waiting = p.queued and queue.waiting(p)
+  return max(0, p.limit - p.in_flight - (waiting and waiting.others + waiting.own or 0))
 end
 
 -- Nobody holds anything for longer.
@@ -76,8 +88,12 @@ end
 function permits.reading(p, before)
   local wait = p.retry or 0
   if p.retry == false then wait = READING_NEVER end
-  local reset = 0
-  if p.in_flight > 0 then reset = max(0, hold.last_end(p) - now) end
+  local last = permits.last_end(p)
+  if p.queued then
+    local waiting = queue.waiting(p)
+    last = max(last, waiting.others_end, waiting.own_end)
+  end
+  local reset = max(0, last - now)
   return pack(READING, 0, wait, before, permits.remaining(p), reset, 0, 0, now)
 end
 

@@ -239,6 +239,7 @@ if hold and hold.leaves and hold.has_slots and allowed then
 end
 if leasing and allowed and operation == CHECK then leases.grant(policies, leasing[1], leasing[2], leasing[3]) end
 
+if hold and hold.waits and not allowed then queue.stand(policies) end
 if bans then bans.count(subjects, allowed) end
 
 -- Whoever renews changes no more than the slots; who finds nothing to settle, no state.
@@ -307,6 +308,11 @@ if operation == SETTLE or operation == RENEW then
   kept, given = hold.finish(subjects)
 elseif hold and hold.leaves and allowed then
   kept = hold.leave(subjects)
+end
+if operation == SETTLE then
+  if queue.leave(subjects) and kept == HOLD_UNKNOWN then kept = HOLD_WAITED end
+elseif hold and hold.waits then
+  given = queue.finish(policies, allowed)
 end
 
 local places = line and allowed and line.keep(policies, act_in)

@@ -60,6 +60,14 @@ const HOLDS: Words = &[
     ("HOLD_UNKNOWN", Constant::Whole(hold::UNKNOWN)),
     ("HOLD_SETTLED", Constant::Whole(hold::SETTLED)),
     ("HOLD_LIVE", Constant::Whole(hold::LIVE)),
+    ("HOLD_WAITED", Constant::Whole(hold::WAITED)),
+    ("TICKET_BY_TIME", whole(8)),
+    ("TICKET_BY_PLACE", whole(9)),
+    ("TICKET_BY_ID", whole(10)),
+    ("TICKET_TIME", Constant::Format(hold::TICKET_TIME)),
+    ("TICKET_PLACE", Constant::Format(hold::TICKET_PLACE)),
+    ("TICKET_ID", Constant::Format(hold::TICKET_ID)),
+    ("TICKETS_LOOKED_THROUGH", size(Book::LOOKED_THROUGH)),
     ("HOLDS_ENDED", size(Book::ENDED)),
     ("HOLDS_LOOKED_THROUGH", size(Book::LOOKED_THROUGH)),
 ];
@@ -139,6 +147,9 @@ const PROGRAM: Words = &[
     ("HELD", whole(hold::HELD as u64)),
     ("HOLD", Constant::Format(hold::HOLD)),
     ("HOLD_SIZE", size(hold::HOLD.size())),
+    ("WAITING", whole(hold::WAITING as u64)),
+    ("TICKET", Constant::Format(hold::TICKET)),
+    ("TICKET_SIZE", size(hold::TICKET.size())),
 ];
 
 const REPLY: Words = &[
@@ -153,6 +164,10 @@ const REPLY: Words = &[
     ("FULL_OF_IDS", Constant::Whole(reply::FULL_OF_IDS)),
     ("READING", Constant::Format(reply::READING)),
     ("READING_NEVER", whole(reply::NEVER)),
+    ("QUEUED", Constant::Format(hold::QUEUED)),
+    ("NOT_QUEUED", whole(hold::NOT_QUEUED as u64)),
+    ("IN_QUEUE", whole(hold::IN_QUEUE as u64)),
+    ("QUEUE_FULL", whole(hold::QUEUE_FULL as u64)),
 ];
 
 const GROUPS: [Words; 7] = [STORED, HOLDS, IDS, BANS, LINES, PROGRAM, REPLY];

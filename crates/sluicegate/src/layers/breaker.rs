@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use sluicegate_core::{
-    Answer, Clock, Decision, Error, Limit, Measure, NodeId, OpenOptions, OpenedLimit, Request,
-    Span, Store, StoreError, StoreErrorKind, StoreId,
+    Answer, Bell, Clock, Decision, Error, HoldId, Limit, Measure, NodeId, OpenOptions, OpenedLimit,
+    Request, Span, Store, StoreError, StoreErrorKind, StoreId,
 };
 use sluicegate_memory::SystemClock;
 use smallvec::SmallVec;
@@ -242,6 +242,10 @@ impl<L: OpenedLimit> OpenedLimit for BreakerLimit<L> {
         }
         Answer::Later(later)
             .inspect(move |answer| reports.into_iter().for_each(|report| report.tell(answer)))
+    }
+
+    fn bell(&self, id: HoldId) -> Option<Bell> {
+        self.opened.bell(id)
     }
 
     fn nodes(&self, request: &Request<'_>) -> Vec<NodeId> {

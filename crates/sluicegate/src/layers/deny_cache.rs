@@ -8,8 +8,9 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use sluicegate_core::{
-    Action, Answer, Clock, Decision, DeniedCharge, Enforcement, Error, Limit, Measure, NodeId,
-    OpenOptions, OpenedLimit, Operation, Request, RetryAfter, Source, Span, Store, TimeSource,
+    Action, Answer, Bell, Clock, Decision, DeniedCharge, Enforcement, Error, HoldId, Limit,
+    Measure, NodeId, OpenOptions, OpenedLimit, Operation, Request, RetryAfter, Source, Span, Store,
+    TimeSource,
 };
 use sluicegate_memory::SystemClock;
 
@@ -168,6 +169,10 @@ impl<L: OpenedLimit> OpenedLimit for DenyCacheLimit<L> {
             }
             drop(forgets);
         })
+    }
+
+    fn bell(&self, id: HoldId) -> Option<Bell> {
+        self.opened.bell(id)
     }
 
     fn nodes(&self, request: &Request<'_>) -> Vec<NodeId> {

@@ -17,9 +17,9 @@ use pin_project_lite::pin_project;
 use smallvec::SmallVec;
 
 use sluicegate_core::{
-    Action, Answer, BoxFuture, Clock, Decision, Error, LeaseOptions, LeaseReport, Leasing, Limit,
-    MAX_EXACT, Measure, NodeId, OpenOptions, OpenedLimit, Operation, Request, Span, Store,
-    TimeSource,
+    Action, Answer, Bell, BoxFuture, Clock, Decision, Error, HoldId, LeaseOptions, LeaseReport,
+    Leasing, Limit, MAX_EXACT, Measure, NodeId, OpenOptions, OpenedLimit, Operation, Request, Span,
+    Store, TimeSource,
 };
 
 pub use clock::SuspendAwareClock;
@@ -227,6 +227,10 @@ impl<L: OpenedLimit> OpenedLimit for LeasesLimit<L> {
                 Answer::Later(later) => Answer::Later(Later::Passed { later }),
             },
         }
+    }
+
+    fn bell(&self, id: HoldId) -> Option<Bell> {
+        self.opened.bell(id)
     }
 
     fn nodes(&self, request: &Request<'_>) -> Vec<NodeId> {

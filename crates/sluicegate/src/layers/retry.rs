@@ -8,8 +8,8 @@ use std::task::{Context, Poll};
 
 use pin_project_lite::pin_project;
 use sluicegate_core::{
-    Action, Answer, BoxFuture, Decision, Error, Limit, Measure, NodeId, Once, OpenOptions,
-    OpenedLimit, Operation, Request, RequestErrorKind, RequestId, Span, Store,
+    Action, Answer, Bell, BoxFuture, Decision, Error, HoldId, Limit, Measure, NodeId, Once,
+    OpenOptions, OpenedLimit, Operation, Request, RequestErrorKind, RequestId, Span, Store,
 };
 
 use super::layer::{Layer, leave_to, show_briefly};
@@ -20,7 +20,7 @@ use crate::config::Config;
 /// [id](Request::once), a random one unless the request has its own, so it is charged once at most. Each of
 /// both attempts has half of the deadline.
 ///
-/// Only limits alone are asked again, not several decided as one, and nothing that wants a lease. A key that
+/// Only limits alone are asked again, not several decided as one, and nothing that wants a lease or waits in a queue. A key that
 /// has as many ids as it may is asked without one, once. It goes right around a store, inside of other layers:
 /// they are told what came of both attempts.
 ///
@@ -124,6 +124,10 @@ impl<L: OpenedLimit> OpenedLimit for RetryLimit<L> {
         }
     }
 
+    fn bell(&self, id: HoldId) -> Option<Bell> {
+        self.opened.bell(id)
+    }
+
     fn nodes(&self, request: &Request<'_>) -> Vec<NodeId> {
         self.opened.nodes(request)
     }
@@ -164,6 +168,7 @@ fn takes(request: &Request<'_>) -> bool {
     use Operation::{Charge, Check, TakeUpTo};
     matches!(request.action(), Action::Decide(Check | Charge | TakeUpTo))
         && request.leases().is_none()
+        && request.ticket().is_none()
 }
 
 /// An id that no other request has.

@@ -7,8 +7,10 @@ use sluicegate_core::{
     RequestErrorKind, Span, Store,
 };
 use smallvec::SmallVec;
+use tokio::time::Instant;
 use tracing::Instrument as _;
 
+use super::queue::Waited;
 use super::{Limiter, renewal, settlement, subjects};
 use crate::ask::Ask;
 use crate::permit::{Held, Keeper, Moment, Permit, PermitAsk, Terms, Unanswered};
@@ -49,12 +51,24 @@ impl<S: Store> Limiter<S> {
         ask: &Ask<'_>,
         terms: Terms,
         keeper: &Arc<dyn Keeper>,
+        queue_until: Option<Instant>,
     ) -> Result<Permit, Error> {
         refuse_time(ask)?;
         let operation = Operation::Check;
         let hold = terms.hold(self.limit())?;
         let (mut each, also) = (SmallVec::new(), ask.also());
         let request = self.request(operation, ask, &also, &mut each)?.hold(&hold);
+        if let Some(end) = queue_until.filter(|_| self.can_queue(&request)) {
+            // It is seldom, and large.
+            match Box::pin(self.queue(ask, hold, end)).await {
+                Ok(Waited { decision, token, sent }) => {
+                    return Ok(permit(decision, token, sent, terms, keeper));
+                }
+                // The store has no queues.
+                Err(Error::Request(error)) if error.kind() == RequestErrorKind::Unsupported => {}
+                Err(error) => return Err(error),
+            }
+        }
         let token = self.token(ask, &also, hold.id)?;
         let (sent, since) = (Moment::now(), self.inner.observers.start());
         let answer = match self.inner.opened.ask(request) {
@@ -124,8 +138,9 @@ impl<S: Store> Keeper for Limiter<S> {
         own: &'a Arc<dyn Keeper>,
         ask: &'a Ask<'k>,
         terms: Terms,
+        queue_until: Option<Instant>,
     ) -> BoxFuture<'a, Result<Permit, Error>> {
-        Box::pin(self.take_permit(ask, terms, own))
+        Box::pin(self.take_permit(ask, terms, own, queue_until))
     }
 
     fn take_now(

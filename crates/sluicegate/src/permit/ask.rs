@@ -58,10 +58,11 @@ impl<'a> PermitAsk<'a> {
         self
     }
 
-    /// Waits for a permit, at most this long in total. There is no queue: it is asked for again after
-    /// pauses of 10 ms to 0.5 s, and a last time at the end, so who asks first when one comes free gets it. A wait that
-    /// can't end in time, because of other policies or because the cost is above the limit, is denied
-    /// immediately. Needs a tokio runtime with time enabled.
+    /// Waits for a permit, at most this long in total. In the limit's queue if it has one, like
+    /// [`wait_for_permit`](crate::Limiter::wait_for_permit); without one, for several limits together and for an ask
+    /// with an [id](Ask::request_id) it is asked for again after pauses of 10 ms to 0.5 s, and a last time at the
+    /// end, so who asks first when one comes free gets it. A wait that can't end in time, because of other policies,
+    /// a ban, a full queue or because the cost is above the limit, is denied immediately. Needs a tokio runtime with time enabled.
     pub fn within(mut self, longest: impl Into<Span>) -> Self {
         self.within = Some(longest.into());
         self
@@ -78,9 +79,10 @@ impl<'a> PermitAsk<'a> {
 
     async fn permit(self) -> Result<Permit, Error> {
         let Self { keeper, ask, terms, within } = self;
-        let mut pauses = within.map(|within| Pauses::until(end_of(within)));
+        let end = within.map(end_of);
+        let mut pauses = end.map(Pauses::until);
         loop {
-            let permit = keeper.take(&keeper, &ask, terms).await?;
+            let permit = keeper.take(&keeper, &ask, terms, end).await?;
             match pauses.as_mut().and_then(|pauses| pauses.after(&permit)) {
                 Some(next) => sleep_until(next).await,
                 None => return Ok(permit),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use sluicegate_core::{BoxFuture, Decision, Error, HoldToken, Span};
+use tokio::time::Instant;
 
 use super::{Permit, Terms};
 use crate::ask::Ask;
@@ -10,12 +11,13 @@ use crate::usage::Usage;
 
 /// Who gives permits, renews and settles them: a limiter or a gate.
 pub(crate) trait Keeper: Send + Sync + 'static {
-    /// Asks for a permit. `own` is this keeper.
+    /// Asks for a permit, and waits in the limit's queue until then, if it has one. `own` is this keeper.
     fn take<'a, 'k: 'a>(
         &'a self,
         own: &'a Arc<dyn Keeper>,
         ask: &'a Ask<'k>,
         terms: Terms,
+        queue_until: Option<Instant>,
     ) -> BoxFuture<'a, Result<Permit, Error>>;
 
     /// The same without waiting.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sluicegate_core::{Algorithm, Decision, Outcome, RetryAfter};
+use sluicegate_core::{Algorithm, Decision, Outcome, Queued, RetryAfter};
 use tokio::time::Instant;
 
 use super::jitter::nearly;
@@ -30,13 +30,18 @@ impl Pauses {
         let RetryAfter::After(latest) = answer.retry_after() else {
             return None;
         };
+        if answer.queued() == Some(Queued::Full) {
+            return None;
+        }
         let now = Instant::now();
         let refused =
             answer.policies().filter(|policy| !policy.is_admitted() && !policy.is_shadow());
         // Before that it is no use to ask.
         let earliest =
             refused.filter(|policy| !is_in_flight(policy)).map(|policy| policy.retry_after());
-        let earliest = earliest.filter_map(RetryAfter::duration).max().unwrap_or_default();
+        let earliest = earliest.filter_map(RetryAfter::duration);
+        let ban = answer.ban().map(|ban| ban.ends_in.into());
+        let earliest = earliest.chain(ban).max().unwrap_or_default();
         if answer.is_allowed() || now >= self.end || now + earliest > self.end {
             return None;
         }

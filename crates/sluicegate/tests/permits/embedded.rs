@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use sluicegate::{
-    Answered, Ask, Config, HoldFound, Limiter, ManualClock, MemoryStore, Observer, Registry,
-    RequestErrorKind, Settled, Span, Usage,
+    Answered, Ask, Config, HoldFound, Limiter, ManualClock, MemoryStore, Observer, Queued,
+    Registry, RequestErrorKind, Settled, Span, Usage,
 };
 use tokio::time::timeout;
 
@@ -74,6 +74,37 @@ async fn a_permit_is_in_flight_until_it_is_dropped() {
     assert_eq!(world.left(), 1);
     drop(second);
     assert_eq!(world.left(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_permit_is_waited_for_in_the_queue_of_its_limit() {
+    let world = world(&["concurrency 1 hold 30s queue 2 priorities 2"]);
+    let first = world.limiter.permit("acme").await.unwrap();
+    let (served, mut served_first) = tokio::sync::mpsc::unbounded_channel();
+    for priority in [1, 0] {
+        let (limiter, served) = (world.limiter.clone(), served.clone());
+        tokio::spawn(async move {
+            let ask = Ask::new("acme").priority(priority);
+            let permit = limiter.permit(ask).within(Span::MINUTE).await.unwrap();
+            served.send(priority).unwrap();
+            // It is renewed meanwhile, like any other.
+            tokio::time::sleep(Duration::from_secs(45)).await;
+            assert!(permit.is_allowed() && !permit.is_lost());
+        });
+        world.pass(1).await;
+    }
+    let start = tokio::time::Instant::now();
+    let third = world.limiter.permit("acme").within(Span::MINUTE).await.unwrap();
+    assert_eq!(third.queued(), Some(Queued::Full));
+    assert_eq!(start.elapsed(), Duration::ZERO, "a full queue denies at once");
+
+    drop(first);
+    world.pass(1).await;
+    assert_eq!(served_first.try_recv(), Ok(0), "who came later has the higher priority");
+    world.pass(40).await;
+    assert!(!world.renewals().is_empty() && served_first.try_recv().is_err());
+    world.pass(10).await;
+    assert_eq!(served_first.try_recv(), Ok(1));
 }
 
 #[tokio::test(start_paused = true)]

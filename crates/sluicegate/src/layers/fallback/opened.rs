@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 
 use sluicegate_core::{
-    Action, Answer, BoxFuture, Decision, Enforcement, Error, Limit, LimitName, NodeId, OpenedLimit,
-    Operation, Request, RetryAfter, Source, StoreError,
+    Action, Answer, Bell, BoxFuture, Decision, Enforcement, Error, HoldId, Limit, LimitName,
+    NodeId, OpenedLimit, Operation, Request, RetryAfter, Source, StoreError,
 };
 use tokio::runtime::Handle;
 
@@ -49,6 +49,10 @@ impl<L: OpenedLimit> OpenedLimit for FallbackLimit<L> {
             Answer::Now(answer) => Answer::Now(answer),
             Answer::Later(plain) => Answer::Later(Asking::Plain { plain }),
         }
+    }
+
+    fn bell(&self, id: HoldId) -> Option<Bell> {
+        self.opened.bell(id)
     }
 
     fn nodes(&self, request: &Request<'_>) -> Vec<NodeId> {

@@ -12,6 +12,7 @@ use super::{Gate, bypassed, fields, purpose};
 use crate::ask::Ask;
 use crate::grant::Grant;
 use crate::holding::Holding;
+use crate::limiter::{Waited, end_of};
 use crate::random_id::random_id;
 
 impl Gate {
@@ -47,6 +48,35 @@ impl Gate {
     ) -> impl Future<Output = Result<Grant, Error>> + Send + 'a {
         let (ask, lasts) = (ask.into(), lasts.into());
         async move { self.grant(&ask, Hold { id: random_id()?, lasts }).await }
+    }
+
+    /// Takes permits, and waits in their queue for at most `within`, like
+    /// [`Limiter::wait_for_permit`](crate::Limiter::wait_for_permit). A new configuration takes nobody's place
+    /// away; who waits goes by the one that was in force when it came.
+    ///
+    /// # Errors
+    /// Like [`Limiter::wait_for_permit`](crate::Limiter::wait_for_permit) and [`Gate::check`].
+    pub fn wait_for_permit<'a>(
+        &'a self,
+        ask: impl Into<Ask<'a>>,
+        lasts: impl Into<Span>,
+        within: impl Into<Span>,
+    ) -> impl Future<Output = Result<Grant, Error>> + Send + 'a {
+        let (ask, lasts, end) = (ask.into(), lasts.into(), end_of(within.into()));
+        async move {
+            let hold = Hold { id: random_id()?, lasts };
+            let resolved = Guard::into_inner(self.resolved());
+            match resolved.route(&self.shared, &self.cell, &ask, Purpose::Admit)? {
+                Route::Ask(limiter, reduced) => {
+                    let ask = reduced.as_ref().unwrap_or(&ask);
+                    let Waited { decision, token, .. } = limiter.queue(ask, hold, end).await?;
+                    Ok(Grant::new(decision, token))
+                }
+                Route::Bypass { allowed, by } => {
+                    Ok(Grant::of_nothing(bypassed(allowed, by, ask.key(), Operation::Check)))
+                }
+            }
+        }
     }
 
     /// [`Gate::hold`] under an id that the caller makes, like

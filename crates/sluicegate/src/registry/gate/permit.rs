@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arc_swap::Guard;
 use sluicegate_core::{BoxFuture, Decision, Error, HoldToken, Operation, Span};
-use tokio::time::timeout_at;
+use tokio::time::{Instant, timeout_at};
 
 use super::super::prepared::Prepared;
 use super::super::purpose::Purpose;
@@ -54,11 +54,12 @@ impl Gate {
         tell: fn(&Prepared) -> T,
     ) -> Result<(Permit, Option<T>), Error> {
         let keeper: Arc<dyn Keeper> = Arc::new(self.clone());
-        let mut pauses = (!within.is_zero()).then(|| Pauses::until(end_of(within)));
+        let end = (!within.is_zero()).then(|| end_of(within));
+        let mut pauses = end.map(Pauses::until);
         let mut changes = self.shared.changes();
         loop {
             changes.mark_unchanged();
-            let (permit, told) = self.take_and_tell(&keeper, ask, terms, tell).await?;
+            let (permit, told) = self.take_and_tell(&keeper, ask, (terms, end), tell).await?;
             let Some(next) = pauses.as_mut().and_then(|pauses| pauses.after(&permit)) else {
                 return Ok((permit, told));
             };
@@ -71,14 +72,14 @@ impl Gate {
         &self,
         keeper: &Arc<dyn Keeper>,
         ask: &Ask<'_>,
-        terms: Terms,
+        (terms, queue_until): (Terms, Option<Instant>),
         tell: fn(&Prepared) -> T,
     ) -> Result<(Permit, Option<T>), Error> {
         let resolved = Guard::into_inner(self.resolved());
         match resolved.route(&self.shared, &self.cell, ask, Purpose::Admit)? {
             Route::Ask(limiter, reduced) => {
                 let ask = reduced.as_ref().unwrap_or(ask);
-                let permit = limiter.take_permit(ask, terms, keeper).await?;
+                let permit = limiter.take_permit(ask, terms, keeper, queue_until).await?;
                 Ok((permit, Some(tell(&limiter))))
             }
             Route::Bypass { allowed, by } => Ok((holding_nothing(allowed, by, ask), None)),
@@ -119,9 +120,12 @@ impl Keeper for Gate {
         own: &'a Arc<dyn Keeper>,
         ask: &'a Ask<'k>,
         terms: Terms,
+        queue_until: Option<Instant>,
     ) -> BoxFuture<'a, Result<Permit, Error>> {
         Box::pin(async move {
-            self.take_and_tell(own, ask, terms, |_| ()).await.map(|(permit, _)| permit)
+            self.take_and_tell(own, ask, (terms, queue_until), |_| ())
+                .await
+                .map(|(permit, _)| permit)
         })
     }
 

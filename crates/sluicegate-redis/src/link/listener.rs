@@ -1,0 +1,123 @@
+//! Hears whose turn has come: a connection on which the server tells a process of its tickets.
+//!
+//! A process has a number, drawn at random, and its tickets bear it; the script publishes their ids on the
+//! channel of that number. So each process hears of its own tickets alone, whatever they wait for, and one
+//! connection is enough. What is lost is asked for by who waits.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use sluicegate_core::{Bell, Bells, HoldId, MAX_EXACT};
+use tokio::runtime::Handle;
+use tokio::task::AbortHandle;
+
+use super::Deadline;
+use super::backoff::Backoff;
+use super::contact::{self, Talk};
+use crate::resp::{Command, Value};
+use crate::way::Way;
+
+/// What the names of channels begin with.
+pub(crate) const CHANNEL: &str = "sluicegate:turns:";
+
+/// How long a server is left alone at most that can't be listened to.
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+/// How long it may take to find a node of a cluster.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// What a process hears of one store.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    number: u64,
+    bells: Bells,
+    hears: AtomicBool,
+    task: Mutex<Option<AbortHandle>>,
+}
+
+impl Listener {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self {
+            number: fastrand::u64(1..=MAX_EXACT),
+            bells: Bells::default(),
+            hears: AtomicBool::new(false),
+            task: Mutex::default(),
+        })
+    }
+
+    /// The number that tickets bear; 0 for those of which nothing is heard.
+    pub(crate) fn number(&self) -> u64 {
+        if self.hears.load(Ordering::Relaxed) { self.number } else { 0 }
+    }
+
+    /// A bell for a ticket, if anything can be heard. The first to ask has the process listen, in the
+    /// background; until then nothing is.
+    pub(crate) fn hang(self: &Arc<Self>, id: HoldId, way: &Way) -> Option<Bell> {
+        self.listen(way);
+        self.hears.load(Ordering::Relaxed).then(|| self.bells.hang(id))
+    }
+
+    fn listen(self: &Arc<Self>, way: &Way) {
+        let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
+        // The task ends with the runtime that it is in, and another one may be there by then.
+        if task.as_ref().is_some_and(|task| !task.is_finished()) {
+            return;
+        }
+        let Ok(runtime) = Handle::try_current() else { return };
+        let listening = listen(Arc::downgrade(self), way.clone());
+        *task = Some(runtime.spawn(listening).abort_handle());
+    }
+
+    fn set_hears(&self, hears: bool) {
+        self.hears.store(hears, Ordering::Relaxed);
+        // Whoever has waited for a call may have missed it.
+        self.bells.ring_all();
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        let task = self.task.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Some(task) = task.take() {
+            task.abort();
+        }
+    }
+}
+
+async fn listen(listener: Weak<Listener>, way: Way) {
+    let mut backoff = Backoff::up_to(LONGEST_PAUSE);
+    while let Some(number) = listener.upgrade().map(|listener| listener.number) {
+        if let Some(mut talk) = subscribe(&way, number).await {
+            backoff.reset();
+            let Some(hearing) = listener.upgrade() else { return };
+            hearing.set_hears(true);
+            drop(hearing);
+            while let Ok(Value::Array(items)) = talk.receive().await {
+                let Some(listener) = listener.upgrade() else { return };
+                if let [Value::Bytes(_), Value::Bytes(_), Value::Bytes(ids)] = items.as_slice() {
+                    let ids = ids.as_chunks::<{ HoldId::BYTES }>().0;
+                    listener.bells.ring(ids.iter().map(|id| HoldId::from_bytes(*id)));
+                }
+            }
+            let Some(deaf) = listener.upgrade() else { return };
+            deaf.set_hears(false);
+        }
+        tokio::time::sleep(backoff.pause()).await;
+    }
+}
+
+/// Subscribes to the channel of a number. `None` if that can't be, because nobody is there or the user may
+/// not: then those who wait ask more often.
+async fn subscribe(way: &Way, number: u64) -> Option<Talk> {
+    let links = way.links(Deadline::after(PATIENCE)).await.ok()?;
+    // In a cluster every node hears what any of them publishes.
+    let link = &links[fastrand::usize(..links.len().max(1)).min(links.len().checked_sub(1)?)];
+    let subscribing = async {
+        let mut talk = contact::connect(link.endpoint()).await.ok()?;
+        let channel = format!("{CHANNEL}{number}");
+        let subscribed = talk.ask(&Command::of(&[b"SUBSCRIBE", channel.as_bytes()])).await.ok()?;
+        matches!(subscribed, Value::Array(_)).then_some(talk)
+    };
+    tokio::time::timeout(PATIENCE, subscribing).await.ok()?
+}

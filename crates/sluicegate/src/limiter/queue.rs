@@ -1,0 +1,214 @@
+//! Waiting in the queue of a limit's permits.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use sluicegate_core::{
+    Decision, Error, Hold, HoldToken, OpenedLimit as _, Operation, Queued, Request, RequestError,
+    RequestErrorKind, Span, Store, Ticket,
+};
+use smallvec::SmallVec;
+use tokio::runtime::Handle;
+use tokio::time::{Instant, sleep_until, timeout_at};
+
+use super::{Limiter, end_of, next_attempt};
+use crate::ask::Ask;
+use crate::grant::Grant;
+use crate::permit::Moment;
+use crate::random_id::random_id;
+use crate::usage::Usage;
+
+/// How long a ticket lives whose waiter says nothing more.
+const LIVES: Span = match Span::from_millis(5_000) {
+    Ok(span) => span,
+    Err(_) => Span::SECOND,
+};
+
+/// Where nobody tells a waiter that its turn has come, the first in line asks this often, the second half as
+/// often, the third a third: n of them ask 100·(1 + ln n) times a second at most.
+const PACE: Duration = Duration::from_millis(10);
+
+impl<S: Store> Limiter<S> {
+    /// Takes permits of a limit with a queue ([`Queue`](crate::Queue)), and waits for them at most `within`:
+    /// the highest [priority](Ask::priority) first, then first come, first served. What is taken is held for
+    /// `lasts` at most, like by [`Limiter::hold`]; [settle](Limiter::settle) it to let the next one go. Needs
+    /// a tokio runtime with time enabled.
+    ///
+    /// Nobody passes by those who wait. The store tells who comes next; while it can't, and every 2.5 s in
+    /// any case, a waiter asks. One that dies loses its place 5 s after it last asked, and one whose future
+    /// is dropped leaves the queue, in the background.
+    ///
+    /// A wait that can't end in time is denied at once: when the queue is [full](Queued::Full), and when the
+    /// cost is above a limit. When the time is up, the answer is the last denial.
+    ///
+    /// ```
+    /// use sluicegate::{Ask, Limiter, MemoryStore, Span, Usage};
+    ///
+    /// let limit = sluicegate::limit("reports", ["concurrency 1 hold 1min queue 100 priorities 2"])?;
+    /// let limiter = Limiter::new(MemoryStore::new(), limit);
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// let first = limiter.wait_for_permit("acme", Span::MINUTE, Span::SECOND).await?;
+    /// let urgent = Ask::new("acme").priority(0);
+    /// let (second, _) = tokio::join!(
+    ///     limiter.wait_for_permit(urgent, Span::MINUTE, Span::SECOND),
+    ///     limiter.settle(first.token().unwrap(), Usage::as_charged()),
+    /// );
+    /// assert!(second?.is_allowed());
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Like [`Limiter::hold`]; [`Unsupported`](RequestErrorKind::Unsupported) if the limit doesn't have one
+    /// queue, for an ask with an [id](Ask::request_id) or a time of its own, and where subjects lie in several slots of a cluster.
+    pub fn wait_for_permit<'a>(
+        &'a self,
+        ask: impl Into<Ask<'a>>,
+        lasts: impl Into<Span>,
+        within: impl Into<Span>,
+    ) -> impl Future<Output = Result<Grant, Error>> + Send + 'a {
+        let (ask, lasts, within) = (ask.into(), lasts.into(), within.into());
+        async move {
+            let hold = Hold { id: random_id()?, lasts };
+            let Waited { decision, token, .. } = self.queue(&ask, hold, end_of(within)).await?;
+            Ok(Grant::new(decision, token))
+        }
+    }
+
+    /// Whether a request can wait in a queue: its limit is alone and has one in which it costs anything, and the
+    /// request has no id.
+    pub(crate) fn can_queue(&self, request: &Request<'_>) -> bool {
+        let limit = self.limit();
+        limit.parts().len() == 1
+            && request.asks_once().is_none()
+            && limit.queue().is_ok_and(|queue| request.cost_of(limit, queue) > 0)
+    }
+
+    pub(crate) async fn queue(
+        &self,
+        ask: &Ask<'_>,
+        hold: Hold,
+        end: Instant,
+    ) -> Result<Waited, Error> {
+        if ask.time().is_some() {
+            let message = "a request with a time of its own can't wait: hold, and ask again";
+            return Err(RequestError::new(RequestErrorKind::Unsupported, message).into());
+        }
+        let also = ask.also();
+        let token = self.token(ask, &also, hold.id)?;
+        let ticket = Ticket { priority: ask.priority_of(), lives: LIVES };
+        let mut place = LeaveOnDrop::new(self, token.clone());
+        let mut has_waited = false;
+        loop {
+            // Before the question, so that no call is missed between the answer and the wait.
+            let bell = self.inner.opened.bell(hold.id);
+            place.may_have_ticket = true;
+            let sent = Moment::now();
+            let decision =
+                self.ask_to_wait(ask, &also, &hold, &ticket).await.inspect_err(|error| {
+                    // What was refused so has left nothing.
+                    place.may_have_ticket = has_waited || !matches!(error, Error::Request(_));
+                })?;
+            if decision.is_allowed() {
+                place.may_have_ticket = false;
+                return Ok(Waited { decision, token, sent });
+            }
+            let now = Instant::now();
+            let next = match decision.queued() {
+                Some(Queued::Waits { ahead, ask_within }) => {
+                    has_waited = true;
+                    let within = Duration::from(ask_within);
+                    let places = u32::try_from(ahead).unwrap_or(u32::MAX).saturating_add(1);
+                    let pace = if bell.is_some() { within } else { PACE.saturating_mul(places) };
+                    Some(now + pace.min(within))
+                }
+                // Another policy refuses, and there is nothing to queue for yet; or a ban does, which leaves a
+                // ticket that there is where it is.
+                None => {
+                    place.may_have_ticket = has_waited && decision.ban().is_some();
+                    next_attempt(&decision, end)
+                }
+                // Full: nothing is kept.
+                Some(_) => {
+                    place.may_have_ticket = false;
+                    None
+                }
+            };
+            let never = decision.retry_after().duration().is_none();
+            let Some(next) = next.filter(|_| now < end && !never) else {
+                return Ok(Waited { decision, token, sent });
+            };
+            match bell {
+                Some(bell) => drop(timeout_at(next.min(end), bell.rung()).await),
+                None => sleep_until(next.min(end)).await,
+            }
+            if Instant::now() >= end {
+                return Ok(Waited { decision, token, sent });
+            }
+        }
+    }
+
+    async fn ask_to_wait<'k>(
+        &self,
+        ask: &Ask<'k>,
+        also: &[&'k [u8]],
+        hold: &Hold,
+        ticket: &Ticket,
+    ) -> Result<Decision, Error> {
+        let operation = Operation::Check;
+        let mut each = SmallVec::new();
+        let request = self.request(operation, ask, also, &mut each)?.hold(hold).waiting(ticket);
+        let since = self.inner.observers.start();
+        let answer = self.inner.opened.ask(request).wait().await;
+        if let Ok(decision) = &answer {
+            self.note_answer(decision);
+        }
+        self.answer(operation, ask, since, answer)
+    }
+}
+
+/// What came of a wait: the last decision, the token for what it may hold, and when it was asked for.
+pub(crate) struct Waited {
+    pub(crate) decision: Decision,
+    pub(crate) token: HoldToken,
+    pub(crate) sent: Moment,
+}
+
+/// The place of somebody who may stop waiting: then it leaves the queue, and gives back what it may have
+/// taken without hearing of it.
+struct LeaveOnDrop<S: Store> {
+    limiter: Limiter<S>,
+    token: HoldToken,
+    may_have_ticket: bool,
+    /// The runtime in which the caller waited: it may be dropped elsewhere.
+    runtime: Option<Handle>,
+}
+
+impl<S: Store> LeaveOnDrop<S> {
+    fn new(limiter: &Limiter<S>, token: HoldToken) -> Self {
+        let runtime = Handle::try_current().ok();
+        Self { limiter: limiter.clone(), token, may_have_ticket: false, runtime }
+    }
+}
+
+impl<S: Store> Drop for LeaveOnDrop<S> {
+    fn drop(&mut self) {
+        if !self.may_have_ticket {
+            return;
+        }
+        let (limiter, token) = (self.limiter.clone(), self.token.clone());
+        let mut leave: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(async move {
+            // If the store fails, the ticket ends by itself, and so does what was taken.
+            let _ = limiter.settle(&token, Usage::nothing()).await;
+        });
+        // A store that answers immediately needs no runtime.
+        let entered = self.runtime.as_ref().map(Handle::enter);
+        let done = leave.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        drop(entered);
+        if let (Poll::Pending, Some(runtime)) = (done, &self.runtime) {
+            runtime.spawn(leave);
+        }
+    }
+}
