@@ -58,21 +58,24 @@ pub(crate) struct Deal {
 }
 
 impl Conditions {
-    /// How late a call is carried out at most that nobody waits for any more, where nothing is wrong.
-    pub(crate) const LATE: u64 = 1_000_000;
+    /// How late a call is carried out at most that nobody waits for any more, of the time in which nothing is
+    /// wrong.
+    pub(crate) const LATE: u64 = 500_000;
 
     /// Until when a call may be carried out that was given up at this time.
     pub(crate) fn latest(&self, given_up: u64) -> u64 {
-        let mut latest = given_up + Self::LATE;
-        // Those that begin later have no effect before.
         let mut spans = self.outages.clone();
         spans.sort_unstable();
+        let (mut at, mut left) = (given_up, Self::LATE);
         for (begin, end) in spans {
-            if begin <= latest && end + Self::LATE > latest && end > given_up {
-                latest = end + Self::LATE;
+            let fine = begin.saturating_sub(at);
+            if fine > left {
+                break;
             }
+            left -= fine;
+            at = at.max(end);
         }
-        latest
+        at + left
     }
 
     /// How much of a time was fine.

@@ -213,8 +213,9 @@ impl<'a> Flight<'a> {
                 Some(from) if !is_free => {
                     let free = self.conditions.fine_within(from, time);
                     verdicts.longest_free = verdicts.longest_free.max(free);
-                    // The last to go are tickets that limiters had for waiters who were killed.
-                    if free > LIMITERS_TICKET_LIVES + 2 * Conditions::LATE {
+                    // The last to go are tickets that limiters had for waiters who were killed; behind them, who
+                    // waits asks again within half of such a life.
+                    if free > LIMITERS_TICKET_LIVES * 3 / 2 {
                         verdicts.finds("lost unit", time, || {
                             format!("free for {free} µs while {waiting} waited")
                         });
