@@ -42,7 +42,7 @@ pub(crate) struct Scene {
 struct Worker {
     number: usize,
     process: Process,
-    is_halted: bool,
+    halted_since: Option<u64>,
 }
 
 /// So long, in ms, and up to as much again.
@@ -87,13 +87,14 @@ impl Scene {
         let number = self.started;
         self.started += 1;
         let process = start(&self.journal(number), &self.url, &self.prefix, self.crew);
-        self.workers.push(Worker { number, process, is_halted: false });
+        self.workers.push(Worker { number, process, halted_since: None });
     }
 
     fn kill_worker(&mut self, at: usize) {
         let worker = self.workers.swap_remove(at);
         worker.process.kill();
-        self.gone.push((worker.number, wall_clock()));
+        // Who was halted has sent nothing since.
+        self.gone.push((worker.number, worker.halted_since.unwrap_or_else(wall_clock)));
     }
 
     /// Whether less time has passed than this, or in a soak so many minutes.
@@ -114,14 +115,14 @@ impl Scene {
                     self.kills += 1;
                     self.start_worker();
                 }
-                2 if !worker.is_halted => {
+                2 if worker.halted_since.is_none() => {
                     worker.process.pause();
-                    worker.is_halted = true;
+                    worker.halted_since = Some(wall_clock());
                     self.halts += 1;
                 }
-                _ if worker.is_halted => {
+                _ if worker.halted_since.is_some() => {
                     worker.process.resume();
-                    worker.is_halted = false;
+                    worker.halted_since = None;
                 }
                 _ => {}
             }
