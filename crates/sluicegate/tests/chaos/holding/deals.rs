@@ -112,7 +112,7 @@ pub(crate) fn deals_of(process: usize, text: &str, killed: u64) -> Vec<Deal> {
                 killed,
             });
         }
-        let deal: &mut Deal = deals.get_mut(&line.deal).expect("it asks first");
+        let deal: &mut Deal = deals.get_mut(&line.deal).unwrap();
         deal.add(line.time, line.event);
     }
     deals.into_values().collect()

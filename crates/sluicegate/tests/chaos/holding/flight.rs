@@ -76,7 +76,7 @@ impl<'a> Flight<'a> {
         self.judge_excess(verdicts);
         for deal in &self.deals {
             verdicts.admitted += u64::from(deal.took.is_some());
-            self.judge_acts(deal, verdicts);
+            judge_acts(deal, verdicts);
         }
         for at in 0..self.deals.len() {
             self.judge_turn(at, verdicts);
@@ -115,20 +115,6 @@ impl<'a> Flight<'a> {
                 verdicts.finds_units("too many in flight", time, units - self.most, || {
                     format!("{units} of {}: {all:?}", self.most)
                 });
-            }
-        }
-    }
-
-    /// Nobody uses what it isn't sure to hold.
-    fn judge_acts(&self, deal: &Deal, verdicts: &mut Verdicts) {
-        let Some(took) = deal.took else { return };
-        for act in deal.acts.iter().filter(|_| !deal.manner.is_permit()) {
-            let renewed = deal.renewals.iter().filter_map(|(lasts, call)| match call.answer {
-                Some((time, true)) if time <= *act => Some(call.sent + lasts),
-                _ => None,
-            });
-            if *act >= renewed.fold(took.at + took.lasts, u64::max) {
-                verdicts.finds("late act", *act, || format!("{deal:?}"));
             }
         }
     }
@@ -242,6 +228,20 @@ impl<'a> Flight<'a> {
                 let after = self.conditions.fine_within(until, next.at);
                 verdicts.taken_again.push(after);
             }
+        }
+    }
+}
+
+/// Nobody uses what it isn't sure to hold.
+fn judge_acts(deal: &Deal, verdicts: &mut Verdicts) {
+    let Some(took) = deal.took else { return };
+    for act in deal.acts.iter().filter(|_| !deal.manner.is_permit()) {
+        let renewed = deal.renewals.iter().filter_map(|(lasts, call)| match call.answer {
+            Some((time, true)) if time <= *act => Some(call.sent + lasts),
+            _ => None,
+        });
+        if *act >= renewed.fold(took.at + took.lasts, u64::max) {
+            verdicts.finds("late act", *act, || format!("{deal:?}"));
         }
     }
 }

@@ -128,7 +128,7 @@ impl Worker {
     }
 
     async fn keeps(&self, deal: Deal<'_>, answer: Result<Permit, Error>) {
-        let taken = answer.as_ref().map(|permit| permit.decision()).map_err(Clone::clone);
+        let taken = answer.as_ref().map(Permit::decision).map_err(Clone::clone);
         if !notes_answer(deal, taken) {
             return;
         }
@@ -195,7 +195,7 @@ impl Worker {
             }
         }
         if fastrand::u8(..5) > 0 {
-            self.settles(deal, rule, token, || Usage::as_charged()).await;
+            self.settles(deal, rule, token, Usage::as_charged).await;
         }
     }
 
