@@ -63,12 +63,12 @@ pub fn measure(session: &mut Session) {
         let note = each(|audit| {
             format!(
                 "{} of their time, {} µs from a release to the next taking, {} in flight at most",
-                digits(audit.used),
+                digits(audit.used as f64 / 1e3),
                 audit.gap,
                 audit.most_in_flight
             )
         });
-        Ok(Measured::new(worst(|audit| audit.used, f64::min)?, note))
+        Ok(Measured::new(worst(|audit| audit.used as f64 / 1e3, f64::min)?, note))
     });
 }
 

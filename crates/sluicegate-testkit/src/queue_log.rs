@@ -70,8 +70,8 @@ pub struct Audit {
     pub renewals: usize,
     /// Calls that came before there was anything to take, without being due.
     pub in_vain: usize,
-    /// The part of the permits' time in which a holder worked, while anybody waited.
-    pub used: f64,
+    /// Thousandths of the permits' time in which a holder worked, while anybody waited.
+    pub used: u64,
     /// Between the release of a permit and the next taking, the middle one, in µs.
     pub gap: u64,
 }
@@ -288,11 +288,11 @@ fn most_at_once(waiters: &[Waiter]) -> usize {
     most
 }
 
-/// The part of the permits' time that was worked in, from the first taking to the last; and what lies between
+/// Thousandths of the permits' time that was worked in, from the first taking to the last; and what lies between
 /// a release and the next taking.
-fn used(permits: usize, waiters: &mut [Waiter]) -> (f64, u64) {
+fn used(permits: usize, waiters: &mut [Waiter]) -> (u64, u64) {
     waiters.sort_unstable_by_key(|waiter| waiter.took);
-    let (Some(first), Some(last)) = (waiters.first(), waiters.last()) else { return (0.0, 0) };
+    let (Some(first), Some(last)) = (waiters.first(), waiters.last()) else { return (0, 0) };
     let (from, to) = (first.took, last.took);
     let worked: u64 = waiters
         .iter()
@@ -305,8 +305,8 @@ fn used(permits: usize, waiters: &mut [Waiter]) -> (f64, u64) {
     let mut gaps: Vec<u64> =
         ends.iter().zip(next).map(|(end, waiter)| waiter.took.saturating_sub(*end)).collect();
     gaps.sort_unstable();
-    let whole = (to - from) as f64 * permits as f64;
-    let used = if whole > 0.0 { worked as f64 / whole } else { 0.0 };
+    let whole = (to - from).saturating_mul(permits as u64);
+    let used = (1_000 * worked).checked_div(whole).unwrap_or(0);
     (used, gaps.get(gaps.len() / 2).copied().unwrap_or(0))
 }
 
@@ -364,7 +364,6 @@ mod tests {
         assert_eq!(overlap.most_in_flight, 2);
         // Of the eighty between the takings, nine were worked in.
         let idle = audit(1, &[calls(1, 0, 0, 100), calls(2, 0, 10, 180)]);
-        assert!((idle.used - 9.0 / 80.0).abs() < 1e-9, "{idle:?}");
-        assert_eq!(idle.gap, 70);
+        assert_eq!((idle.used, idle.gap), (112, 70));
     }
 }

@@ -1,7 +1,5 @@
 //! Many waiters in one queue, in several processes: an auditor reads what all of them asked.
 
-#![expect(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::sync::Arc;
 use std::time::Duration;
 
