@@ -245,7 +245,7 @@ impl Program {
         }
         once::with_id(limit, request, &mut bytes);
         if let Some((id, life)) = hold::record_of(limit, request) {
-            hold::with_hold(id, life, &mut bytes);
+            hold::with_hold(limit, id, life, &mut bytes);
         }
         if request.is_in_line(limit) {
             line::with_line(request.place_id(), &mut bytes);

@@ -21,6 +21,8 @@ const LISTED_HEAD: Format = Format(&[&[Item::Whole(HEAD_BYTES)], LENGTH]);
 /// What is stored of a subject's denials and bans.
 const BAN_ENTRY: Format =
     Format(&[&[Item::Whole(HEAD_BYTES)], LENGTH, &[Item::Numbers(BanState::NUMBERS)]]);
+/// How the entry begins that counts a subject's records.
+const TALLY: Format = Format(&[&[Item::Whole(HEAD_BYTES)], LENGTH, &[Item::Numbers(2)]]);
 const LENGTH: &[Item] = &[Item::Whole(2)];
 
 const STORED: Words = &[
@@ -50,7 +52,14 @@ const STORED: Words = &[
 
 const HOLDS: Words = &[
     ("HELD_BY_TIME", whole(1)),
-    ("HELD_BY_ID", whole(2)),
+    ("HELD_HEAD", Constant::Format(hold::RECORD)),
+    ("HELD_HEAD_SIZE", size(hold::RECORD.size())),
+    ("TALLY_KIND", whole(hold::TALLY_KIND as u64)),
+    // As that of a ban, with a retention of 0.
+    ("TALLY_HEAD", whole((hold::TALLY_KIND as u64) << (8 * (HEAD_BYTES - 1)))),
+    ("TALLY", Constant::Format(TALLY)),
+    ("TALLY_GROUPS", size(hold::GROUPS)),
+    ("INDEXED", whole(hold::INDEXED as u64)),
     ("HOLD_ID", Constant::Format(hold::ID)),
     ("HELD_UNITS", Constant::Format(hold::UNITS)),
     ("HELD_UNITS_SIZE", size(hold::UNITS.size())),
