@@ -28,7 +28,7 @@ pub(crate) const HOLD: Format =
 pub(crate) const ID: Format = Format(&[&[Item::Whole(6), Item::Whole(6), Item::Whole(4)]]);
 
 /// How a record begins: until when it lives, the group that counts it, and its generation.
-pub(crate) const RECORD: Format = Format(&[&[Item::Numbers(3)]]);
+pub(crate) const RECORD: Format = Format(&[BEGINNING]);
 
 /// How one that is in flight begins in the set of those: its sort, until when it lives, and its id.
 pub(crate) const HEAD: Format =
@@ -43,6 +43,20 @@ pub(crate) const GROUPS: usize = 16;
 const SLOTS: u8 = 1;
 /// what is in flight is counted.
 pub(crate) const INDEXED: u8 = 2;
+
+/// A record of one policy: the beginning, its kind and identity, the length of what follows, and the units.
+pub(crate) const RECORD_OF_ONE: Format = Format(&[BEGINNING, ENTRY, &[Item::Numbers(5)]]);
+/// The same when it was settled.
+pub(crate) const SETTLED_ONE: Format = Format(&[BEGINNING, ENTRY, &[Item::Numbers(1)]]);
+const BEGINNING: &[Item] = &[Item::Numbers(3)];
+const ENTRY: &[Item] = &[Item::Whole(ID_BYTES), Item::Whole(2)];
+
+/// What a program has of a hold, but its flags, all in numbers.
+pub(crate) const HOLD_NUMBERS: Format =
+    Format(&[&[Item::Whole(6), Item::Whole(6), Item::Whole(4), Item::Numbers(1)]]);
+
+/// What is said briefly of a settlement: what was found, and what was given back.
+pub(crate) const GIVEN: Format = Format(&[&[Item::Bytes(1), Item::Numbers(1)]]);
 
 /// What a record has of each policy: units, their time of judgement, a bucket's unit and refill, and the
 /// tag of the slot they are in.
@@ -106,6 +120,8 @@ fn add_record(limit: &Limit, id: HoldId, life: Span, slots: u8, program: &mut Ve
     bytes[..HoldId::BYTES].copy_from_slice(&id.to_bytes());
     put(&mut bytes[HoldId::BYTES..], life.as_micros());
     bytes[HOLD.size() - 1] = slots + index;
+    // Few lanes know holds: see `Program::bytes`.
+    program[LANE] = Lane::General as u8 + program[LANE] / INJECTED * INJECTED;
     if program[end] & HELD != 0 {
         program[end - HOLD.size()..end].copy_from_slice(&bytes);
         return;
@@ -113,8 +129,6 @@ fn add_record(limit: &Limit, id: HoldId, life: Span, slots: u8, program: &mut Ve
     program[end] |= HELD;
     let parts = program[end + 1];
     program[KEYS] += parts * if index > 0 { 2 } else { 1 };
-    // No other lane knows holds.
-    program[LANE] = Lane::General as u8 + program[LANE] / INJECTED * INJECTED;
     program.splice(end..end, bytes);
 }
 

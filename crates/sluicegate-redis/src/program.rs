@@ -246,6 +246,13 @@ impl Program {
         once::with_id(limit, request, &mut bytes);
         if let Some((id, life)) = hold::record_of(limit, request) {
             hold::with_hold(limit, id, life, &mut bytes);
+            if self.lane == Lane::Shortest && bytes[LANE] == Lane::General as u8 {
+                match action {
+                    Action::Decide(Operation::Check) if is_plain => bytes[LANE] = Lane::Hold as u8,
+                    Action::Settle { .. } => bytes[LANE] = Lane::Settle as u8,
+                    _ => {}
+                }
+            }
         }
         if request.is_in_line(limit) {
             line::with_line(request.place_id(), &mut bytes);

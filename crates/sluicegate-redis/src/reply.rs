@@ -10,11 +10,12 @@ use sluicegate_core::{
     Notes, Operation, PartReceipt, Place, PlaceName, Queued, Receipt, Request, RequestError,
     StoreError, StoreErrorKind, Timestamp, admitted, step, step_again_in_line,
 };
+use bytes::Bytes;
 use smallvec::SmallVec;
 
 use crate::ban::read_banned;
 use crate::format::{Format, Item};
-use crate::hold;
+use crate::hold::{self, GIVEN};
 use crate::line;
 use crate::once;
 use crate::program::{is_apart, is_read_there, kind_of};
@@ -78,6 +79,10 @@ pub fn read_reply(
         return Err(nonsense("a time that no clock shows"));
     }
     let now = Now { micros, max_clock_back };
+    if request.is_about_holds() && matches!(*sign, stamp::ALLOWED | stamp::DENIED) {
+        let items = brief_hold(request, micros, *sign == stamp::ALLOWED, rest);
+        return read_verdict(limit, request, max_clock_back, &items);
+    }
     match *sign {
         stamp::ALLOWED => read_states(limit, request, rest),
         stamp::DENIED => read_denial(limit, request, now, rest),
@@ -87,6 +92,23 @@ pub fn read_reply(
         _ => Err(nonsense("a reply with another sign")),
     }
     .map(Reply::Decided)
+}
+
+/// What is said briefly of a hold, as it is said at length: the states as they were and whether anything is
+/// held; of a settlement what was found, what was given back, and the states as they are.
+fn brief_hold(request: &Request<'_>, micros: u64, is_allowed: bool, rest: &Bytes) -> Vec<Value> {
+    let states = |states: Bytes| if states.is_empty() { Value::Nil } else { Value::Bytes(states) };
+    let head = [i64::from(is_allowed), micros.cast_signed(), 0].map(Value::Int);
+    let more = match request.holds() {
+        None if rest.len() >= GIVEN.size() => vec![
+            states(rest.slice(GIVEN.size()..)),
+            Value::Int(rest[0].into()),
+            Value::Bytes(rest.slice(1..GIVEN.size())),
+        ],
+        None => Vec::new(),
+        Some(_) => vec![states(rest.clone()), Value::Int(is_allowed.into())],
+    };
+    head.into_iter().chain(more).collect()
 }
 
 /// The script's fast path admitted: the reply has the states it wrote, rings with only their last

@@ -14,8 +14,9 @@ use crate::twin::{MODULES, Module};
 use template::Template;
 
 /// Before the kernels.
-const HEAD: [Template; 10] = [
+const HEAD: [Template; 11] = [
     Template::new(include_str!("lua/head.lua")),
+    Template::new(include_str!("lua/held.lua")),
     Template::new(include_str!("lua/call.lua")),
     Template::new(include_str!("lua/errands.lua")),
     Template::new(include_str!("lua/express.lua")),

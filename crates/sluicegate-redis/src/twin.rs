@@ -114,6 +114,10 @@ pub(crate) enum Lane {
     Cancel,
     /// No decision: the server shows that it can decide.
     Ready,
+    /// Checks of one plain bucket that hold what they take,
+    Hold,
+    /// and settlements of those.
+    Settle,
 }
 
 /// A policy's rule as its script sees it.

@@ -1,0 +1,242 @@
+-- The lane of what is held of one plain bucket by the server's clock: checks that hold what they take, and
+-- settlements of those. What is not as it mostly is falls through, with nothing written, to the general part,
+-- whose twin this is: hold.lua says what a record is, tally.lua how records are counted, and lease.lua what
+-- the second bound and its slots are.
+if (lane == HOLD_LANE or lane == SETTLE_LANE) and server_now <= late then
+  local max, floor, ceil = math.max, math.floor, math.ceil
+  local now, ahead, key, record_key = server_now, server_now + back, all_keys[first], all_keys[first + 1]
+  local one, two, three, life = unpack(HOLD_NUMBERS, program, #program - (HOLD_SIZE + PROGRAM_END_SIZE - 1))
+  local value = call('GET', key)
+  local size, from, clean = 0, 1, true
+
+  -- The state: newest time and deficit as stored, and brought to the time of judgement; the second bound, and
+  -- slots with their sum, if there are any.
+  local retention = head % 256
+  local held_head = head - retention + max(retention, LEASE_RETENTION) + 1 + BUCKET_TO_HELD
+  local newest, stored, deficit, at, found = now, 0, 0, now, ''
+  local second, slots, held = nil, nil, 0
+  if value and not value.err then
+    size = #value
+    local then_unit
+    if size >= BUCKET_SIZE then
+      local kind
+      kind, newest, stored, then_unit, from = unpack(BUCKET_ENTRY, value)
+      if kind == head then
+        found = string.sub(value, 1, BUCKET_SIZE)
+      elseif kind == held_head and size >= HELD_BUCKET_SIZE + LEASE_SLOT_SIZE then
+        local length, leased
+        kind, length, newest, stored, then_unit, second, leased, from = unpack(HELD_BUCKET, value)
+        local count, last = (length - HELD_NUMBERS_SIZE) / LEASE_SLOT_SIZE, 0
+        clean = leased == 0 and second <= MAX and second >= stored and count >= 1 and count <= HELD_SLOTS and count % 1 == 0 and LISTED_HEAD_SIZE + length <= size
+        slots = {}
+        for index = 1, clean and count or 0 do
+          local ends, units, tag
+          ends, units, tag, from = unpack(LEASE_SLOT, value, from)
+          held = held + units
+          if ends < last or ends > MAX or units == 0 or tag > MAX then clean = false end
+          slots[index], last = { ends, units, tag }, ends
+        end
+      else
+        clean = false
+      end
+    else
+      clean = false
+    end
+    clean = clean and then_unit == unit and newest <= ahead and newest <= MAX and stored <= MAX
+    if clean then
+      if newest > now then at = newest end
+      deficit = max(0, stored - (at - newest) * refill)
+      if slots then
+        -- What has ended, or is held of a bucket that is full, changes more than the numbers.
+        clean = slots[1][1] > at and deficit > 0 and held <= floor(MAX / unit)
+        found = pack(BUCKET_ENTRY, head, newest, stored, unit)
+        second = max(max(0, second - (at - newest) * refill), held * unit)
+        newest, stored = at, deficit
+      end
+    end
+  elseif value or lane == SETTLE_LANE then
+    clean = false
+  end
+
+  -- The tally, behind it.
+  local last_end, generation, groups, live = 0, 0, {}, 0
+  if clean and from <= size then
+    local kind, length
+    clean = size - from >= TALLY_SIZE - 1
+    if clean then
+      kind, length, last_end, generation, from = unpack(TALLY, value, from)
+      clean = kind == TALLY_HEAD and size + 1 - from == length - PAIR_SIZE and length % PAIR_SIZE == 0
+    end
+    while clean and from <= size do
+      local ends, number
+      ends, number, from = unpack(PAIR, value, from)
+      groups[#groups + 1] = { ends, number }
+      if ends > now then live = live + number end
+    end
+  end
+
+  local record, left, given, is_dirty = nil, nil, AS_CHARGED, false
+  if clean and lane == HOLD_LANE and live < HOLDS_MOST then
+    local ticks = cost * unit
+    -- The slot that it goes into.
+    local fraction, exponent = math.frexp(life)
+    local width = 2 ^ max(0, exponent - (fraction == 0.5 and 2 or 1))
+    local ends = ceil((now + life) / width) * width
+    local tag, slot = one + two + three + ends % 2 ^ 50, AS_CHARGED
+    if deficit > capacity - ticks then
+      -- Whose id is in use is not refused, but told.
+      if not call('GET', record_key) then sign, body = '-', value or '' end
+    elseif ends > at and ends <= MAX and held + cost <= floor(MAX / unit) and (second or 0) <= MAX - ticks then
+      deficit = deficit + ticks
+      if slots then
+        second = second + ticks
+        local place, is_free = 1, #slots < HELD_SLOTS
+        for _, each in ipairs(slots) do
+          if each[3] == tag then is_free = false end
+          if each[1] < ends then place = place + 1 end
+        end
+        local each = slots[place]
+        if each and (each[1] == ends or not is_free) then
+          each[2], slot = each[2] + cost, each[3]
+        elseif is_free then
+          table.insert(slots, place, { ends, cost, tag })
+          slot = tag
+        end
+      else
+        second, slots, slot = deficit, { { ends, cost, tag } }, tag
+      end
+      if slot ~= AS_CHARGED then held = held + cost end
+      second = max(second, held * unit)
+      newest, stored, is_dirty = at, deficit, true
+      -- The group that counts it.
+      local kept, place = {}, 1
+      for _, group in ipairs(groups) do
+        if group[1] > now then
+          kept[#kept + 1] = group
+          if group[1] < ends then place = place + 1 end
+        end
+      end
+      groups = kept
+      local group = groups[place]
+      if not (group and group[1] == ends) and #groups < TALLY_GROUPS then
+        group = { ends, 0 }
+        table.insert(groups, place, group)
+      elseif not group then
+        group = groups[#groups]
+        group[1] = ends
+      end
+      group[2], last_end = group[2] + 1, max(last_end, group[1])
+      local plain = pack(BUCKET_ENTRY, head, at, deficit, unit)
+      record = pack(HELD_RECORD, math.min(now + life, MAX), group[1], generation, floor(head / 256), HELD_UNITS_SIZE + #plain + #found, cost, at, unit, refill, slot) .. plain .. found
+      local done = call('SET', record_key, record, 'PX', ceil(life / 1000) + 1, 'NX')
+      if not done then
+        -- The id is in use, or was.
+        is_dirty = false
+      elseif done.err then
+        sign, is_dirty = done, false
+      else
+        sign, body = '+', value or ''
+      end
+    end
+  elseif clean and lane == SETTLE_LANE then
+    record = call('GET', record_key)
+    if type(record) == 'string' and #record >= HELD_RECORD_SIZE + BUCKET_SIZE then
+      local ends, group, of, policy, length, units, taken_at, then_unit, then_refill, slot, from = unpack(HELD_RECORD, record)
+      local used = cost == AS_CHARGED and units or cost
+      local unused = units - used
+      clean = ends > now and of == generation and policy == floor(head / 256) and length == HELD_UNITS_SIZE + 1 + #record - from and used <= units and then_unit == unit and then_refill == refill and units <= floor(MAX / unit)
+      -- Out of the slot.
+      local is_bound = slots ~= nil
+      if clean and is_bound then
+        clean = false
+        for place, each in ipairs(slots) do
+          if each[3] == slot and each[2] >= units then
+            each[2], held, clean = each[2] - units, held - units, true
+            if each[2] == 0 then table.remove(slots, place) end
+            break
+          end
+        end
+        is_dirty = clean
+      end
+      if clean and unused > 0 then
+        local is_last = string.sub(record, from + HEAD_SIZE, from + (BUCKET_SIZE - 1)) == string.sub(found, HEAD_SIZE + 1)
+        if is_last and used == 0 and not (is_bound and slots[1]) then
+          left, given, is_dirty = string.sub(record, from + BUCKET_SIZE), units, true
+        else
+          local before, ticks, gives = deficit, unused * unit, is_last
+          if is_bound then second = max(max(0, second - ticks), held * unit) end
+          if not is_last and taken_at <= at then
+            local flowed = refill * (at - taken_at)
+            gives, ticks = flowed < ticks, ticks - flowed
+          end
+          if gives then
+            stored, is_dirty = max(0, stored - ticks), true
+            deficit = max(0, stored - (at - newest) * refill)
+          end
+          given = ceil((before - deficit) / unit)
+          if is_bound then
+            if second < deficit then deficit, stored = second, second end
+            given = ceil(before / unit) - ceil(deficit / unit)
+          end
+        end
+      end
+      if clean then
+        if is_bound then second = max(second, held * unit) end
+        if is_bound and not slots[1] then slots = nil end
+        local done
+        if cost == AS_CHARGED then
+          for place, each in ipairs(groups) do
+            if each[1] == group then
+              each[2], is_dirty = each[2] - 1, true
+              if each[2] <= 0 then table.remove(groups, place) end
+              break
+            end
+          end
+          done = call('DEL', record_key)
+        else
+          record = pack(HELD_SETTLED, ends, group, generation, policy, NUMBER_SIZE, given)
+          done = call('SET', record_key, record, 'PX', ceil((ends - now) / 1000) + 1)
+        end
+        if type(done) == 'table' and done.err then
+          sign, is_dirty = done, false
+        else
+          sign = '+'
+        end
+      else
+        is_dirty = false
+      end
+    end
+  end
+
+  if is_dirty then
+    local words = {}
+    if left then
+      words[1] = left
+    elseif slots then
+      words[1] = pack(HELD_BUCKET, held_head, HELD_NUMBERS_SIZE + LEASE_SLOT_SIZE * #slots, newest, stored, unit, second, 0)
+      for _, slot in ipairs(slots) do words[#words + 1] = pack(LEASE_SLOT, slot[1], slot[2], slot[3]) end
+    else
+      words[1] = pack(BUCKET_ENTRY, head, newest, stored, unit)
+    end
+    local lasts = deficit > 0 and at - now + deficit / refill or at - now
+    if last_end > now and (generation > 0 or groups[1]) then
+      words[#words + 1] = pack(TALLY, TALLY_HEAD, PAIR_SIZE * (1 + #groups), last_end, generation)
+      for _, group in ipairs(groups) do words[#words + 1] = pack(PAIR, group[1], group[2]) end
+      lasts = max(lasts, last_end - now)
+    end
+    local states, done = table.concat(words), nil
+    if states == '' then
+      done = call('DEL', key)
+    else
+      done = call('SET', key, states, 'PX', ceil(math.min(lasts, MAX) / 1000) + 1)
+    end
+    if type(done) == 'table' and done.err then
+      -- Nothing is to be given back that was not charged.
+      if lane == HOLD_LANE then call('DEL', record_key) end
+      sign = done
+    end
+    if lane == SETTLE_LANE then value = states end
+  end
+  if sign == '+' and lane == SETTLE_LANE then body = pack(HELD_GIVEN, HOLD_LIVE, given) .. value end
+end
+
