@@ -200,6 +200,7 @@ pub const GOALS: &[Goal] = &[
     ),
     script("redis-permit-take", "taking a permit with 1,000 in flight", 2.5),
     script("redis-permit-release", "releasing a permit with 1,000 in flight", 2.5),
+    script("redis-request-id", "token bucket, a check with a request id that is new", 1.5),
     Goal {
         name: "redis-bytes-30",
         what: "MEMORY USAGE of a token bucket whose key has 30 bytes",
