@@ -14,9 +14,10 @@ use crate::twin::{MODULES, Module};
 use template::Template;
 
 /// Before the kernels.
-const HEAD: [Template; 11] = [
+const HEAD: [Template; 12] = [
     Template::new(include_str!("lua/head.lua")),
-    Template::new(include_str!("lua/held.lua")),
+    Template::new(include_str!("lua/once_lane.lua")),
+    Template::new(include_str!("lua/hold_lane.lua")),
     Template::new(include_str!("lua/call.lua")),
     Template::new(include_str!("lua/errands.lua")),
     Template::new(include_str!("lua/express.lua")),

@@ -118,6 +118,10 @@ pub(crate) enum Lane {
     Hold,
     /// and settlements of those.
     Settle,
+    /// Checks of permits without a queue, of no other policy,
+    Take,
+    /// and what gives those back.
+    Release,
 }
 
 /// A policy's rule as its script sees it.

@@ -268,7 +268,9 @@ fn what_was_in_flight_is_dropped_some_at_a_time() {
     assert_eq!(scripted.holds(SUBJECT).unwrap().members.len(), 600);
     (0..3).for_each(|_| take(&mut scripted, 10_000));
     assert_eq!(scripted.holds(SUBJECT).unwrap().members.len(), 600 - 3 * 128 + 3);
-    assert_eq!(scripted.holds(SUBJECT).unwrap().expires_ms, Some(START / 1_000 + 10 + 2));
+    // As long as what counts them, which is at most half a life longer.
+    let ends = scripted.holds(SUBJECT).unwrap().expires_ms.unwrap();
+    assert!((START / 1_000 + 12..=START / 1_000 + 13).contains(&ends), "{ends}");
     // The key itself goes when the last record does.
     scripted.expire(START + 20_000);
     assert!(scripted.holds(SUBJECT).is_none());

@@ -8,4 +8,4 @@ local function decide(lane, times)
     lane, now, ahead, shortest = lane - INJECTED, back, 2 * MAX, INJECTED_LIFE
   end
   -- Those of what is held were taken already.
-  if lane == HOLD_LANE or lane == SETTLE_LANE then lane = GENERAL_LANE end
+  if lane >= HOLD_LANE and lane <= RELEASE_LANE then lane = GENERAL_LANE end

@@ -120,7 +120,7 @@ if hold then
     if flies then
       local set = set_of(part)
       redis.call('ZADD', set, 0, by_time .. pack(NUMBER, ends) .. id .. entries)
-      hold.keep(set, lasts)
+      hold.keep(set, max(lasts, tally.lasts(part)))
     end
   end
 
@@ -385,13 +385,15 @@ if hold then
   function hold.last_end(p)
     local set, start, at, last = set_of(p.subject.part), '(' .. behind, 0, nil
     while at < HOLDS_LOOKED_THROUGH do
-      local records = redis.call('ZREVRANGEBYLEX', set, start, '-', 'LIMIT', at, 16)
+      -- Most often it is the first.
+      local some = at == 0 and 1 or 16
+      local records = redis.call('ZREVRANGEBYLEX', set, start, '-', 'LIMIT', at, some)
       for _, record in ipairs(records) do
         last = last or end_of(record)
         if units_of(p, record) > 0 then return end_of(record) end
       end
-      if #records < 16 then break end
-      at = at + 16
+      if #records < some then break end
+      at = at + some
     end
     return last or 0
   end

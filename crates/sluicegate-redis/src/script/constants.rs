@@ -2,7 +2,7 @@
 
 use sluicegate_core::kernel::bucket::Bucket;
 use sluicegate_core::kernel::{
-    Bound, Kernel as _, HEAD_BYTES, ID_BYTES, LISTED_FROM, Leased, NUMBER_BYTES, Slot,
+    Bound, HEAD_BYTES, ID_BYTES, Kernel as _, LISTED_FROM, Leased, NUMBER_BYTES, Slot,
 };
 use sluicegate_core::record::retention;
 use sluicegate_core::{Ban, BanState, Book, Leasing, Line, MAX_EXACT, Repeats, Span};
@@ -66,7 +66,10 @@ const HOLDS: Words = &[
     ("HELD_BUCKET", Constant::Format(HELD_BUCKET)),
     ("HELD_BUCKET_SIZE", size(HELD_BUCKET.size())),
     ("HELD_NUMBERS_SIZE", size(HELD_BUCKET.size() - LISTED_HEAD.size())),
-    ("BUCKET_TO_HELD", whole(((Bucket::HELD_KIND - Bucket::FIXED.kind) as u64) << (8 * (HEAD_BYTES - 1)))),
+    (
+        "BUCKET_TO_HELD",
+        whole(((Bucket::HELD_KIND - Bucket::FIXED.kind) as u64) << (8 * (HEAD_BYTES - 1))),
+    ),
     ("HELD_RECORD", Constant::Format(hold::RECORD_OF_ONE)),
     ("HELD_RECORD_SIZE", size(hold::RECORD_OF_ONE.size())),
     ("HELD_SETTLED", Constant::Format(hold::SETTLED_ONE)),
@@ -142,6 +145,8 @@ const PROGRAM: Words = &[
     ("SHORTEST_LANE", whole(Lane::Shortest as u64)),
     ("CANCEL_LANE", whole(Lane::Cancel as u64)),
     ("HOLD_LANE", whole(Lane::Hold as u64)),
+    ("TAKE_LANE", whole(Lane::Take as u64)),
+    ("RELEASE_LANE", whole(Lane::Release as u64)),
     ("SETTLE_LANE", whole(Lane::Settle as u64)),
     ("READY_LANE", whole(Lane::Ready as u64)),
     ("INJECTED", whole(program::INJECTED as u64)),

@@ -1,13 +1,16 @@
--- The lane of what is held of one plain bucket by the server's clock: checks that hold what they take, and
--- settlements of those. What is not as it mostly is falls through, with nothing written, to the general part,
+-- The lane of what is held of one policy by the server's clock, a plain bucket or permits without a queue: checks
+-- that hold what they take, and settlements of those. What is not as it mostly is falls through, with nothing written, to the general part,
 -- whose twin this is: hold.lua says what a record is, tally.lua how records are counted, and lease.lua what
 -- the second bound and its slots are.
-if (lane == HOLD_LANE or lane == SETTLE_LANE) and server_now <= late then
+if lane >= HOLD_LANE and lane <= RELEASE_LANE and server_now <= late then
   local max, floor, ceil = math.max, math.floor, math.ceil
   local now, ahead, key, record_key = server_now, server_now + back, all_keys[first], all_keys[first + 1]
   local one, two, three, life = unpack(HOLD_NUMBERS, program, #program - (HOLD_SIZE + PROGRAM_END_SIZE - 1))
   local value = call('GET', key)
   local size, from, clean = 0, 1, true
+
+  local is_flight, settles = lane >= TAKE_LANE, lane == SETTLE_LANE or lane == RELEASE_LANE
+  local all, set, limit, id, by_time = 0, nil, nil, nil, nil
 
   -- The state: newest time and deficit as stored, and brought to the time of judgement; the second bound, and
   -- slots with their sum, if there are any.
@@ -15,7 +18,19 @@ if (lane == HOLD_LANE or lane == SETTLE_LANE) and server_now <= late then
   local held_head = head - retention + max(retention, LEASE_RETENTION) + 1 + BUCKET_TO_HELD
   local newest, stored, deficit, at, found = now, 0, 0, now, ''
   local second, slots, held = nil, nil, 0
-  if value and not value.err then
+  if is_flight then
+    clean = type(value) == 'string' and #value >= PERMITS_SIZE
+    if clean then
+      local kind
+      size = #value
+      kind, newest, all, from = unpack(PERMITS_ENTRY, value)
+      by_time, set = string.char(HELD_BY_TIME), all_keys[first + 2]
+      -- What has ended is the general part's.
+      clean = kind == head and all <= MAX and not redis.call('ZRANGEBYLEX', set, '-', '(' .. by_time .. pack(NUMBER, now + 1), 'LIMIT', 0, 1)[1]
+      id = string.sub(program, #program - (HOLD_SIZE + PROGRAM_END_SIZE - 1), #program - (HOLD_SIZE + PROGRAM_END_SIZE - 16))
+      kind, kind, limit = unpack(POLICY_TRAITS, program, FIRST_TRAITS)
+    end
+  elseif value and not value.err then
     size = #value
     local then_unit
     if size >= BUCKET_SIZE then
@@ -54,7 +69,7 @@ if (lane == HOLD_LANE or lane == SETTLE_LANE) and server_now <= late then
         newest, stored = at, deficit
       end
     end
-  elseif value or lane == SETTLE_LANE then
+  elseif value or settles then
     clean = false
   end
 
@@ -75,18 +90,24 @@ if (lane == HOLD_LANE or lane == SETTLE_LANE) and server_now <= late then
     end
   end
 
-  local record, left, given, is_dirty = nil, nil, AS_CHARGED, false
-  if clean and lane == HOLD_LANE and live < HOLDS_MOST then
+  local record, left, given, is_dirty, before = nil, nil, AS_CHARGED, false, all
+  if clean and not settles and live < HOLDS_MOST then
     local ticks = cost * unit
     -- The slot that it goes into.
     local fraction, exponent = math.frexp(life)
     local width = 2 ^ max(0, exponent - (fraction == 0.5 and 2 or 1))
     local ends = ceil((now + life) / width) * width
     local tag, slot = one + two + three + ends % 2 ^ 50, AS_CHARGED
-    if deficit > capacity - ticks then
+    if is_flight then
+      clean = all + cost <= limit and ends <= MAX
+    elseif deficit > capacity - ticks then
+      clean = false
       -- Whose id is in use is not refused, but told.
       if not call('GET', record_key) then sign, body = '-', value or '' end
-    elseif ends > at and ends <= MAX and held + cost <= floor(MAX / unit) and (second or 0) <= MAX - ticks then
+    else
+      clean = ends > at and ends <= MAX and held + cost <= floor(MAX / unit) and (second or 0) <= MAX - ticks
+    end
+    if clean and not is_flight then
       deficit = deficit + ticks
       if slots then
         second = second + ticks
@@ -107,9 +128,12 @@ if (lane == HOLD_LANE or lane == SETTLE_LANE) and server_now <= late then
       end
       if slot ~= AS_CHARGED then held = held + cost end
       second = max(second, held * unit)
-      newest, stored, is_dirty = at, deficit, true
+      newest, stored = at, deficit
+    end
+    if clean then
+      is_dirty = true
       -- The group that counts it.
-      local kept, place = {}, 1
+      local kept, place, is_new = {}, 1, true
       for _, group in ipairs(groups) do
         if group[1] > now then
           kept[#kept + 1] = group
@@ -124,10 +148,17 @@ if (lane == HOLD_LANE or lane == SETTLE_LANE) and server_now <= late then
       elseif not group then
         group = groups[#groups]
         group[1] = ends
+      else
+        is_new = false
       end
       group[2], last_end = group[2] + 1, max(last_end, group[1])
-      local plain = pack(BUCKET_ENTRY, head, at, deficit, unit)
-      record = pack(HELD_RECORD, math.min(now + life, MAX), group[1], generation, floor(head / 256), HELD_UNITS_SIZE + #plain + #found, cost, at, unit, refill, slot) .. plain .. found
+      local until_then = math.min(now + life, MAX)
+      if is_flight then
+        record = pack(HELD_RECORD, until_then, group[1], generation, floor(head / 256), HELD_UNITS_SIZE, cost, now, 0, 0, AS_CHARGED)
+      else
+        local plain = pack(BUCKET_ENTRY, head, at, deficit, unit)
+        record = pack(HELD_RECORD, until_then, group[1], generation, floor(head / 256), HELD_UNITS_SIZE + #plain + #found, cost, at, unit, refill, slot) .. plain .. found
+      end
       local done = call('SET', record_key, record, 'PX', ceil(life / 1000) + 1, 'NX')
       if not done then
         -- The id is in use, or was.
@@ -136,15 +167,26 @@ if (lane == HOLD_LANE or lane == SETTLE_LANE) and server_now <= late then
         sign, is_dirty = done, false
       else
         sign, body = '+', value or ''
+        if is_flight then
+          redis.call('ZADD', set, 0, by_time .. pack(NUMBER, until_then) .. id .. string.sub(record, HELD_HEAD_SIZE + 1))
+          -- The set lives as long as the tally. An empty one was none.
+          if is_new or all == 0 then redis.call('PEXPIRE', set, ceil((last_end - now) / 1000) + 1) end
+          all = all + cost
+        end
       end
     end
-  elseif clean and lane == SETTLE_LANE then
+  elseif clean and settles then
     record = call('GET', record_key)
-    if type(record) == 'string' and #record >= HELD_RECORD_SIZE + BUCKET_SIZE then
+    if type(record) == 'string' and #record >= HELD_RECORD_SIZE + (is_flight and 0 or BUCKET_SIZE) then
       local ends, group, of, policy, length, units, taken_at, then_unit, then_refill, slot, from = unpack(HELD_RECORD, record)
       local used = cost == AS_CHARGED and units or cost
       local unused = units - used
-      clean = ends > now and of == generation and policy == floor(head / 256) and length == HELD_UNITS_SIZE + 1 + #record - from and used <= units and then_unit == unit and then_refill == refill and units <= floor(MAX / unit)
+      clean = ends > now and of == generation and policy == floor(head / 256) and length == HELD_UNITS_SIZE + 1 + #record - from
+      if is_flight then
+        clean, unused = clean and units <= all, 0
+      else
+        clean = clean and used <= units and then_unit == unit and then_refill == refill and units <= floor(MAX / unit)
+      end
       -- Out of the slot.
       local is_bound = slots ~= nil
       if clean and is_bound then
@@ -163,7 +205,7 @@ if (lane == HOLD_LANE or lane == SETTLE_LANE) and server_now <= late then
         if is_last and used == 0 and not (is_bound and slots[1]) then
           left, given, is_dirty = string.sub(record, from + BUCKET_SIZE), units, true
         else
-          local before, ticks, gives = deficit, unused * unit, is_last
+          local was, ticks, gives = deficit, unused * unit, is_last
           if is_bound then second = max(max(0, second - ticks), held * unit) end
           if not is_last and taken_at <= at then
             local flowed = refill * (at - taken_at)
@@ -173,16 +215,20 @@ if (lane == HOLD_LANE or lane == SETTLE_LANE) and server_now <= late then
             stored, is_dirty = max(0, stored - ticks), true
             deficit = max(0, stored - (at - newest) * refill)
           end
-          given = ceil((before - deficit) / unit)
+          given = ceil((was - deficit) / unit)
           if is_bound then
             if second < deficit then deficit, stored = second, second end
-            given = ceil(before / unit) - ceil(deficit / unit)
+            given = ceil(was / unit) - ceil(deficit / unit)
           end
         end
       end
       if clean then
         if is_bound then second = max(second, held * unit) end
         if is_bound and not slots[1] then slots = nil end
+        if is_flight then
+          redis.call('ZREM', set, by_time .. pack(NUMBER, ends) .. id .. string.sub(record, HELD_HEAD_SIZE + 1))
+          all, given, is_dirty = all - units, units, true
+        end
         local done
         if cost == AS_CHARGED then
           for place, each in ipairs(groups) do
@@ -210,7 +256,9 @@ if (lane == HOLD_LANE or lane == SETTLE_LANE) and server_now <= late then
 
   if is_dirty then
     local words = {}
-    if left then
+    if is_flight then
+      words[1] = pack(PERMITS_ENTRY, head, now, all)
+    elseif left then
       words[1] = left
     elseif slots then
       words[1] = pack(HELD_BUCKET, held_head, HELD_NUMBERS_SIZE + LEASE_SLOT_SIZE * #slots, newest, stored, unit, second, 0)
@@ -219,6 +267,7 @@ if (lane == HOLD_LANE or lane == SETTLE_LANE) and server_now <= late then
       words[1] = pack(BUCKET_ENTRY, head, newest, stored, unit)
     end
     local lasts = deficit > 0 and at - now + deficit / refill or at - now
+    if is_flight then lasts = unit end
     if last_end > now and (generation > 0 or groups[1]) then
       words[#words + 1] = pack(TALLY, TALLY_HEAD, PAIR_SIZE * (1 + #groups), last_end, generation)
       for _, group in ipairs(groups) do words[#words + 1] = pack(PAIR, group[1], group[2]) end
@@ -235,8 +284,14 @@ if (lane == HOLD_LANE or lane == SETTLE_LANE) and server_now <= late then
       if lane == HOLD_LANE then call('DEL', record_key) end
       sign = done
     end
-    if lane == SETTLE_LANE then value = states end
+    if settles then value = states end
   end
-  if sign == '+' and lane == SETTLE_LANE then body = pack(HELD_GIVEN, HOLD_LIVE, given) .. value end
+  if sign == '+' and is_flight then
+    local last = all > 0 and redis.call('ZREVRANGEBYLEX', set, '(' .. string.char(HELD_BY_TIME + 1), '-', 'LIMIT', 0, 1)[1]
+    last = last and unpack(NUMBER, last, 2) or now
+    value = pack(READING, 0, 0, max(0, limit - before), max(0, limit - all), max(0, last - now), 0, 0, now)
+    body = value
+  end
+  if sign == '+' and settles then body = pack(HELD_GIVEN, HOLD_LIVE, given) .. value end
 end
 
