@@ -9,7 +9,7 @@
 //! | 7 | for how many µs the record lives |
 //! | 1 | 1 if what is charged is put into [slots](sluicegate_core::kernel::Bound), and 2 more if what is in flight is counted |
 
-use sluicegate_core::kernel::{ID_BYTES, NUMBER_BYTES};
+use sluicegate_core::kernel::{HEAD_BYTES, ID_BYTES, NUMBER_BYTES};
 use sluicegate_core::{Action, HoldId, Limit, MAX_EXACT, Operation, Request, Span, Ticket};
 
 use crate::format::{Format, Item};
@@ -46,7 +46,10 @@ pub(crate) const INDEXED: u8 = 2;
 
 /// A record of one policy: the beginning, its kind and identity, the length of what follows, and the units.
 pub(crate) const RECORD_OF_ONE: Format = Format(&[BEGINNING, ENTRY, &[Item::Numbers(5)]]);
-/// The same when it was settled.
+/// The same of a bucket, with the state that it was left in.
+pub(crate) const RECORD_OF_BUCKET: Format =
+    Format(&[BEGINNING, ENTRY, &[Item::Numbers(5), Item::Whole(HEAD_BYTES), Item::Numbers(3)]]);
+/// The first when it was settled.
 pub(crate) const SETTLED_ONE: Format = Format(&[BEGINNING, ENTRY, &[Item::Numbers(1)]]);
 const BEGINNING: &[Item] = &[Item::Numbers(3)];
 const ENTRY: &[Item] = &[Item::Whole(ID_BYTES), Item::Whole(2)];

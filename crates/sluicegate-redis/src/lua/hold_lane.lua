@@ -133,16 +133,19 @@ if lane >= HOLD_LANE and lane <= RELEASE_LANE and server_now <= late then
     if clean then
       is_dirty = true
       -- The group that counts it.
-      local kept, place, is_new = {}, 1, true
-      for _, group in ipairs(groups) do
-        if group[1] > now then
-          kept[#kept + 1] = group
-          if group[1] < ends then place = place + 1 end
+      local place, is_new = 1, true
+      if groups[1] and groups[1][1] <= now then
+        local kept = {}
+        for _, group in ipairs(groups) do
+          if group[1] > now then kept[#kept + 1] = group end
         end
+        groups = kept
       end
-      groups = kept
+      while groups[place] and groups[place][1] < ends do place = place + 1 end
       local group = groups[place]
-      if not (group and group[1] == ends) and #groups < TALLY_GROUPS then
+      if group and group[1] == ends then
+        is_new = false
+      elseif #groups < TALLY_GROUPS then
         group = { ends, 0 }
         table.insert(groups, place, group)
       elseif not group then
@@ -156,8 +159,7 @@ if lane >= HOLD_LANE and lane <= RELEASE_LANE and server_now <= late then
       if is_flight then
         record = pack(HELD_RECORD, until_then, group[1], generation, floor(head / 256), HELD_UNITS_SIZE, cost, now, 0, 0, AS_CHARGED)
       else
-        local plain = pack(BUCKET_ENTRY, head, at, deficit, unit)
-        record = pack(HELD_RECORD, until_then, group[1], generation, floor(head / 256), HELD_UNITS_SIZE + #plain + #found, cost, at, unit, refill, slot) .. plain .. found
+        record = pack(HELD_RECORD_LEFT, until_then, group[1], generation, floor(head / 256), HELD_UNITS_SIZE + BUCKET_SIZE + #found, cost, at, unit, refill, slot, head, at, deficit, unit) .. found
       end
       local done = call('SET', record_key, record, 'PX', ceil(life / 1000) + 1, 'NX')
       if not done then
@@ -255,25 +257,35 @@ if lane >= HOLD_LANE and lane <= RELEASE_LANE and server_now <= late then
   end
 
   if is_dirty then
-    local words = {}
-    if is_flight then
-      words[1] = pack(PERMITS_ENTRY, head, now, all)
-    elseif left then
-      words[1] = left
-    elseif slots then
-      words[1] = pack(HELD_BUCKET, held_head, HELD_NUMBERS_SIZE + LEASE_SLOT_SIZE * #slots, newest, stored, unit, second, 0)
-      for _, slot in ipairs(slots) do words[#words + 1] = pack(LEASE_SLOT, slot[1], slot[2], slot[3]) end
-    else
-      words[1] = pack(BUCKET_ENTRY, head, newest, stored, unit)
-    end
     local lasts = deficit > 0 and at - now + deficit / refill or at - now
     if is_flight then lasts = unit end
-    if last_end > now and (generation > 0 or groups[1]) then
-      words[#words + 1] = pack(TALLY, TALLY_HEAD, PAIR_SIZE * (1 + #groups), last_end, generation)
-      for _, group in ipairs(groups) do words[#words + 1] = pack(PAIR, group[1], group[2]) end
-      lasts = max(lasts, last_end - now)
+    local group, states, done = groups[1], nil, nil
+    local has_tally = last_end > now and (generation > 0 or group)
+    if has_tally then lasts = max(lasts, last_end - now) end
+    -- Most are written in one go.
+    if has_tally and #groups == 1 and slots and #slots == 1 and not left then
+      local slot = slots[1]
+      states = pack(HELD_BUCKET_ALONE, held_head, HELD_NUMBERS_SIZE + LEASE_SLOT_SIZE, newest, stored, unit, second, 0, slot[1], slot[2], slot[3], TALLY_HEAD, 2 * PAIR_SIZE, last_end, generation, group[1], group[2])
+    elseif has_tally and #groups == 1 and not (slots or left or is_flight) then
+      states = pack(BUCKET_ALONE, head, newest, stored, unit, TALLY_HEAD, 2 * PAIR_SIZE, last_end, generation, group[1], group[2])
+    else
+      local words = {}
+      if is_flight then
+        words[1] = pack(PERMITS_ENTRY, head, now, all)
+      elseif left then
+        words[1] = left
+      elseif slots then
+        words[1] = pack(HELD_BUCKET, held_head, HELD_NUMBERS_SIZE + LEASE_SLOT_SIZE * #slots, newest, stored, unit, second, 0)
+        for _, slot in ipairs(slots) do words[#words + 1] = pack(LEASE_SLOT, slot[1], slot[2], slot[3]) end
+      else
+        words[1] = pack(BUCKET_ENTRY, head, newest, stored, unit)
+      end
+      if has_tally then
+        words[#words + 1] = pack(TALLY, TALLY_HEAD, PAIR_SIZE * (1 + #groups), last_end, generation)
+        for _, each in ipairs(groups) do words[#words + 1] = pack(PAIR, each[1], each[2]) end
+      end
+      states = table.concat(words)
     end
-    local states, done = table.concat(words), nil
     if states == '' then
       done = call('DEL', key)
     else

@@ -24,6 +24,16 @@ const BAN_ENTRY: Format =
     Format(&[&[Item::Whole(HEAD_BYTES)], LENGTH, &[Item::Numbers(BanState::NUMBERS)]]);
 /// How a bucket begins of which units are held: its state, the second bound, and how many slots are leased.
 const HELD_BUCKET: Format = Format(&[&[Item::Whole(HEAD_BYTES)], LENGTH, &[Item::Numbers(5)]]);
+/// The same with one slot, and a tally with one group;
+const HELD_BUCKET_ALONE: Format = Format(&[
+    &[Item::Whole(HEAD_BYTES)],
+    LENGTH,
+    &[Item::Numbers(5 + Slot::NUMBERS)],
+    TALLY_OF_ONE,
+]);
+/// and a bucket of which nothing is held any more.
+const BUCKET_ALONE: Format = Format(&[&[Item::Whole(HEAD_BYTES), Item::Numbers(3)], TALLY_OF_ONE]);
+const TALLY_OF_ONE: &[Item] = &[Item::Whole(HEAD_BYTES), Item::Whole(2), Item::Numbers(4)];
 /// How the entry begins that counts a subject's records.
 const TALLY: Format = Format(&[&[Item::Whole(HEAD_BYTES)], LENGTH, &[Item::Numbers(2)]]);
 const LENGTH: &[Item] = &[Item::Whole(2)];
@@ -64,6 +74,8 @@ const HOLDS: Words = &[
     ("TALLY_SIZE", size(TALLY.size())),
     ("TALLY_GROUPS", size(hold::GROUPS)),
     ("HELD_BUCKET", Constant::Format(HELD_BUCKET)),
+    ("HELD_BUCKET_ALONE", Constant::Format(HELD_BUCKET_ALONE)),
+    ("BUCKET_ALONE", Constant::Format(BUCKET_ALONE)),
     ("HELD_BUCKET_SIZE", size(HELD_BUCKET.size())),
     ("HELD_NUMBERS_SIZE", size(HELD_BUCKET.size() - LISTED_HEAD.size())),
     (
@@ -71,6 +83,7 @@ const HOLDS: Words = &[
         whole(((Bucket::HELD_KIND - Bucket::FIXED.kind) as u64) << (8 * (HEAD_BYTES - 1))),
     ),
     ("HELD_RECORD", Constant::Format(hold::RECORD_OF_ONE)),
+    ("HELD_RECORD_LEFT", Constant::Format(hold::RECORD_OF_BUCKET)),
     ("HELD_RECORD_SIZE", size(hold::RECORD_OF_ONE.size())),
     ("HELD_SETTLED", Constant::Format(hold::SETTLED_ONE)),
     ("HELD_GIVEN", Constant::Format(hold::GIVEN)),
