@@ -243,7 +243,7 @@ if lane >= HOLD_LANE and lane <= RELEASE_LANE and server_now <= late then
           done = call('DEL', record_key)
         else
           record = pack(HELD_SETTLED, ends, group, generation, policy, NUMBER_SIZE, given)
-          done = call('SET', record_key, record, 'PX', ceil((ends - now) / 1000) + 1)
+          done = call('SET', record_key, record, 'KEEPTTL')
         end
         if type(done) == 'table' and done.err then
           sign, is_dirty = done, false
@@ -288,6 +288,9 @@ if lane >= HOLD_LANE and lane <= RELEASE_LANE and server_now <= late then
     end
     if states == '' then
       done = call('DEL', key)
+    elseif settles then
+      -- A life that was long enough is long enough for less.
+      done = call('SET', key, states, 'KEEPTTL')
     else
       done = call('SET', key, states, 'PX', ceil(math.min(lasts, MAX) / 1000) + 1)
     end
