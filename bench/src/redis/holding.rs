@@ -137,8 +137,7 @@ fn requests(of: &Subject, keys: &[u32], cost: u64, used: u64, ids: &mut Ids) -> 
         holds.push(of.command_of(key as usize, &request));
         let used = [Some(used)];
         let used = if used[0] == Some(0) { Used::AsCharged } else { Used::Each(&used) };
-        settlements
-            .push(of.command_of(key as usize, &Request::settle(b"", hold.id, used)));
+        settlements.push(of.command_of(key as usize, &Request::settle(b"", hold.id, used)));
     }
     (Load::new(holds, Answer::Allowed), Load::new(settlements, Answer::Allowed))
 }

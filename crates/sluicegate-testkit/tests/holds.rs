@@ -421,6 +421,30 @@ fn a_long_queue_costs_no_more_to_ask_than_a_short_one() {
     assert!(released <= 25 && taken <= 25, "{released} to release, {taken} to take");
 }
 
+/// What is held of one policy, bucket or permits, takes neither the general part's commands nor its steps.
+#[test]
+fn holding_and_settling_have_a_short_way() {
+    for (spec, most) in
+        [("token_bucket 1/h burst 100", [4, 5]), ("concurrency 100 hold 1h", [7, 8])]
+    {
+        let mut scripted = Scripted::new(vec![spec.parse().unwrap()], CLOCK);
+        let hold = || Hold { id: new_id(), lasts: Span::MINUTE };
+        let mut ask = |at: u64, request: &Request<'_>| {
+            let before = scripted.calls();
+            let (asked, instructions) = scripted.instructions(|it| it.ask(START + at, request));
+            assert!(asked.unwrap().is_allowed());
+            (scripted.calls() - before, instructions)
+        };
+        let [first, second] = [hold(), hold()];
+        let _ = ask(0, &Request::check(SUBJECT).hold(&first));
+        let taken = ask(1, &Request::check(SUBJECT).hold(&second));
+        let settle = Request::settle(SUBJECT, second.id, Used::Nothing);
+        let settled = ask(2, &settle);
+        assert_eq!([taken.0, settled.0], most, "{spec}");
+        assert!(taken.1 < 700 && settled.1 < 700, "{spec}: {taken:?}, {settled:?}");
+    }
+}
+
 /// The same bucket with other numbers.
 const NUMBERS: [&str; 6] = [
     "100/s burst 50",

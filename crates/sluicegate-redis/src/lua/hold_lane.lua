@@ -10,7 +10,7 @@ if lane >= HOLD_LANE and lane <= RELEASE_LANE and server_now <= late then
   local size, from, clean = 0, 1, true
 
   local is_flight, settles = lane >= TAKE_LANE, lane == SETTLE_LANE or lane == RELEASE_LANE
-  local all, set, limit, id, by_time = 0, nil, nil, nil, nil
+  local all, set, limit, id, by_time, member = 0, nil, nil, nil, nil, nil
 
   -- The state: newest time and deficit as stored, and brought to the time of judgement; the second bound, and
   -- slots with their sum, if there are any.
@@ -170,9 +170,15 @@ if lane >= HOLD_LANE and lane <= RELEASE_LANE and server_now <= late then
       else
         sign, body = '+', value or ''
         if is_flight then
-          redis.call('ZADD', set, 0, by_time .. pack(NUMBER, until_then) .. id .. string.sub(record, HELD_HEAD_SIZE + 1))
-          -- The set lives as long as the tally. An empty one was none.
-          if is_new or all == 0 then redis.call('PEXPIRE', set, ceil((last_end - now) / 1000) + 1) end
+          member = by_time .. pack(NUMBER, until_then) .. id .. string.sub(record, HELD_HEAD_SIZE + 1)
+          done = call('ZADD', set, 0, member)
+          if type(done) == 'table' then
+            call('DEL', record_key)
+            sign, is_dirty = done, false
+          elseif is_new or all == 0 then
+            -- The set lives as long as the tally. An empty one was none.
+            redis.call('PEXPIRE', set, ceil((last_end - now) / 1000) + 1)
+          end
           all = all + cost
         end
       end
@@ -296,7 +302,8 @@ if lane >= HOLD_LANE and lane <= RELEASE_LANE and server_now <= late then
     end
     if type(done) == 'table' and done.err then
       -- Nothing is to be given back that was not charged.
-      if lane == HOLD_LANE then call('DEL', record_key) end
+      if not settles then call('DEL', record_key) end
+      if member then call('ZREM', set, member) end
       sign = done
     end
     if settles then value = states end
