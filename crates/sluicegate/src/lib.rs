@@ -48,6 +48,7 @@ mod allowed;
 mod ask;
 #[cfg(feature = "macros")]
 mod attribute;
+mod background;
 mod caller;
 pub mod config;
 mod denied;

@@ -10,13 +10,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use sluicegate_core::{
-    Answer, Bell, BoxFuture, Clock, Decision, Error, HoldId, Limit, Measure, NodeId, OpenOptions,
-    OpenedLimit, Request, Span, Store, StoreError, StoreErrorKind, StoreId,
+    Answer, Clock, Decision, Error, Limit, Measure, NodeId, OpenOptions, OpenedLimit, Request,
+    Span, Store, StoreError, StoreErrorKind, StoreId,
 };
 use sluicegate_memory::SystemClock;
 use smallvec::SmallVec;
 
-use super::layer::{Layer, leave_to, show_briefly};
+use super::layer::{Layer, leave_to, leave_to_limit, show_briefly};
 use circuit::{Change, Circuit, Outcome, Pass, Rules};
 
 /// A store that is not asked while it fails: then every request fails at once instead of after its
@@ -211,9 +211,7 @@ impl<S: Store> Store for Breaker<S> {
 }
 
 impl<L: OpenedLimit> OpenedLimit for BreakerLimit<L> {
-    fn limit(&self) -> &Limit {
-        self.opened.limit()
-    }
+    leave_to_limit!(opened);
 
     fn ask<'a>(
         &'a self,
@@ -242,22 +240,6 @@ impl<L: OpenedLimit> OpenedLimit for BreakerLimit<L> {
         }
         Answer::Later(later)
             .inspect(move |answer| reports.into_iter().for_each(|report| report.tell(answer)))
-    }
-
-    fn bell(&self, id: HoldId) -> Option<Bell> {
-        self.opened.bell(id)
-    }
-
-    fn wait_in_queue<'a>(
-        &'a self,
-        request: Request<'a>,
-        within: Span,
-    ) -> Option<BoxFuture<'a, Result<Decision, Error>>> {
-        self.opened.wait_in_queue(request, within)
-    }
-
-    fn nodes(&self, request: &Request<'_>) -> Vec<NodeId> {
-        self.opened.nodes(request)
     }
 }
 

@@ -8,14 +8,13 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use sluicegate_core::{
-    Action, Answer, Bell, BoxFuture, Clock, Decision, DeniedCharge, Enforcement, Error, HoldId,
-    Limit, Measure, NodeId, OpenOptions, OpenedLimit, Operation, Request, RetryAfter, Source, Span,
-    Store, TimeSource,
+    Action, Answer, Clock, Decision, DeniedCharge, Enforcement, Error, Limit, Measure, OpenOptions,
+    OpenedLimit, Operation, Request, RetryAfter, Source, Span, Store, TimeSource,
 };
 use sluicegate_memory::SystemClock;
 
 use super::fingerprint::Fingerprint;
-use super::layer::{Layer, leave_to, show_briefly};
+use super::layer::{Layer, leave_to, leave_to_limit, show_briefly};
 use memory::{Denial, Memory, Unknown};
 
 /// A store that remembers denials: after one, a check of the same key that costs as much, or more, is
@@ -133,9 +132,7 @@ impl<S: Store> Store for DenyCache<S> {
 }
 
 impl<L: OpenedLimit> OpenedLimit for DenyCacheLimit<L> {
-    fn limit(&self) -> &Limit {
-        self.opened.limit()
-    }
+    leave_to_limit!(opened);
 
     fn ask<'a>(
         &'a self,
@@ -169,22 +166,6 @@ impl<L: OpenedLimit> OpenedLimit for DenyCacheLimit<L> {
             }
             drop(forgets);
         })
-    }
-
-    fn bell(&self, id: HoldId) -> Option<Bell> {
-        self.opened.bell(id)
-    }
-
-    fn wait_in_queue<'a>(
-        &'a self,
-        request: Request<'a>,
-        within: Span,
-    ) -> Option<BoxFuture<'a, Result<Decision, Error>>> {
-        self.opened.wait_in_queue(request, within)
-    }
-
-    fn nodes(&self, request: &Request<'_>) -> Vec<NodeId> {
-        self.opened.nodes(request)
     }
 }
 

@@ -48,6 +48,37 @@ macro_rules! leave_to {
     };
 }
 
+/// The part of `OpenedLimit` that a layer leaves to the limit inside it: for an `impl` of a type with this
+/// field.
+macro_rules! leave_to_limit {
+    ($inside:ident) => {
+        fn limit(&self) -> &sluicegate_core::Limit {
+            self.$inside.limit()
+        }
+
+        fn bell(&self, id: sluicegate_core::HoldId) -> Option<sluicegate_core::Bell> {
+            self.$inside.bell(id)
+        }
+
+        fn wait_in_queue<'a>(
+            &'a self,
+            request: sluicegate_core::Request<'a>,
+            within: sluicegate_core::Span,
+        ) -> Option<
+            sluicegate_core::BoxFuture<
+                'a,
+                Result<sluicegate_core::Decision, sluicegate_core::Error>,
+            >,
+        > {
+            self.$inside.wait_in_queue(request, within)
+        }
+
+        fn nodes(&self, request: &sluicegate_core::Request<'_>) -> Vec<sluicegate_core::NodeId> {
+            self.$inside.nodes(request)
+        }
+    };
+}
+
 /// Shows a layer by the store inside it, and a limit that it has opened by its name.
 macro_rules! show_briefly {
     ($layer:ident, $opened:ident) => {
@@ -65,4 +96,4 @@ macro_rules! show_briefly {
     };
 }
 
-pub(super) use {leave_to, show_briefly};
+pub(super) use {leave_to, leave_to_limit, show_briefly};

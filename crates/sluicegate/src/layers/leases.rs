@@ -17,9 +17,8 @@ use pin_project_lite::pin_project;
 use smallvec::SmallVec;
 
 use sluicegate_core::{
-    Action, Answer, Bell, BoxFuture, Clock, Decision, Error, HoldId, LeaseOptions, LeaseReport,
-    Leasing, Limit, MAX_EXACT, Measure, NodeId, OpenOptions, OpenedLimit, Operation, Request, Span,
-    Store, TimeSource,
+    Action, Answer, BoxFuture, Clock, Decision, Error, LeaseOptions, LeaseReport, Leasing, Limit,
+    MAX_EXACT, Measure, OpenOptions, OpenedLimit, Operation, Request, Span, Store, TimeSource,
 };
 
 pub use clock::SuspendAwareClock;
@@ -27,7 +26,7 @@ use holding::{Granted, Local};
 use holdings::Holdings;
 
 use super::fingerprint::Fingerprint;
-use super::layer::{Layer, leave_to, show_briefly};
+use super::layer::{Layer, leave_to, leave_to_limit, show_briefly};
 
 /// A store that takes units ahead for keys that are asked about often, and spends them without asking
 /// the store that it is around: **never more than the limit in any interval**, whatever becomes of
@@ -202,9 +201,7 @@ impl<S: Store> Store for Leases<S> {
 }
 
 impl<L: OpenedLimit> OpenedLimit for LeasesLimit<L> {
-    fn limit(&self) -> &Limit {
-        self.opened.limit()
-    }
+    leave_to_limit!(opened);
 
     fn ask<'a>(
         &'a self,
@@ -227,22 +224,6 @@ impl<L: OpenedLimit> OpenedLimit for LeasesLimit<L> {
                 Answer::Later(later) => Answer::Later(Later::Passed { later }),
             },
         }
-    }
-
-    fn bell(&self, id: HoldId) -> Option<Bell> {
-        self.opened.bell(id)
-    }
-
-    fn wait_in_queue<'a>(
-        &'a self,
-        request: Request<'a>,
-        within: Span,
-    ) -> Option<BoxFuture<'a, Result<Decision, Error>>> {
-        self.opened.wait_in_queue(request, within)
-    }
-
-    fn nodes(&self, request: &Request<'_>) -> Vec<NodeId> {
-        self.opened.nodes(request)
     }
 }
 

@@ -8,11 +8,11 @@ use std::task::{Context, Poll};
 
 use pin_project_lite::pin_project;
 use sluicegate_core::{
-    Action, Answer, Bell, BoxFuture, Decision, Error, HoldId, Limit, Measure, NodeId, Once,
-    OpenOptions, OpenedLimit, Operation, Request, RequestErrorKind, RequestId, Span, Store,
+    Action, Answer, BoxFuture, Decision, Error, Limit, Measure, Once, OpenOptions, OpenedLimit,
+    Operation, Request, RequestErrorKind, RequestId, Span, Store,
 };
 
-use super::layer::{Layer, leave_to, show_briefly};
+use super::layer::{Layer, leave_to, leave_to_limit, show_briefly};
 use crate::config::Config;
 
 /// A store that asks again, once, where the outcome of a request is unknown: its answer was lost with the
@@ -100,9 +100,7 @@ impl<S: Store> Store for Retry<S> {
 }
 
 impl<L: OpenedLimit> OpenedLimit for RetryLimit<L> {
-    fn limit(&self) -> &Limit {
-        self.opened.limit()
-    }
+    leave_to_limit!(opened);
 
     fn ask<'a>(
         &'a self,
@@ -122,22 +120,6 @@ impl<L: OpenedLimit> OpenedLimit for RetryLimit<L> {
                 Answer::Later(Asking::Twice { twice: Box::pin(self.ask_twice(half, request)) })
             }
         }
-    }
-
-    fn bell(&self, id: HoldId) -> Option<Bell> {
-        self.opened.bell(id)
-    }
-
-    fn wait_in_queue<'a>(
-        &'a self,
-        request: Request<'a>,
-        within: Span,
-    ) -> Option<BoxFuture<'a, Result<Decision, Error>>> {
-        self.opened.wait_in_queue(request, within)
-    }
-
-    fn nodes(&self, request: &Request<'_>) -> Vec<NodeId> {
-        self.opened.nodes(request)
     }
 }
 

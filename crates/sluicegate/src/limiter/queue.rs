@@ -1,8 +1,6 @@
 //! Waiting in the queue of a limit's permits.
 
 use std::future::{Future, Ready, ready};
-use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use sluicegate_core::{
@@ -16,6 +14,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use super::acquire::round_down;
 use super::{Limiter, end_of, next_attempt};
 use crate::ask::Ask;
+use crate::background::finish;
 use crate::grant::Grant;
 use crate::holding::Holding;
 use crate::permit::Moment;
@@ -236,13 +235,11 @@ impl<S: Store> LeaveOnDrop<S> {
         let runtime = Handle::try_current().ok();
         Self { limiter: limiter.clone(), token, may_have_ticket: false, runtime }
     }
-}
 
-impl<S: Store> LeaveOnDrop<S> {
-    /// Leaves, and waits until that is done. If the store fails, the ticket ends by itself.
+    /// Leaves, and waits until that is done.
     async fn leave(mut self) {
         if self.may_have_ticket {
-            let _ = self.limiter.settle(&self.token, Usage::nothing()).await;
+            leave(&self.limiter, &self.token).await;
             self.may_have_ticket = false;
         }
     }
@@ -250,20 +247,15 @@ impl<S: Store> LeaveOnDrop<S> {
 
 impl<S: Store> Drop for LeaveOnDrop<S> {
     fn drop(&mut self) {
-        if !self.may_have_ticket {
-            return;
-        }
-        let (limiter, token) = (self.limiter.clone(), self.token.clone());
-        let mut leave: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(async move {
-            // If the store fails, the ticket ends by itself, and so does what was taken.
-            let _ = limiter.settle(&token, Usage::nothing()).await;
-        });
-        // A store that answers immediately needs no runtime.
-        let entered = self.runtime.as_ref().map(Handle::enter);
-        let done = leave.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-        drop(entered);
-        if let (Poll::Pending, Some(runtime)) = (done, &self.runtime) {
-            runtime.spawn(leave);
+        if self.may_have_ticket {
+            let (limiter, token) = (self.limiter.clone(), self.token.clone());
+            let leaving = async move { leave(&limiter, &token).await };
+            finish(Box::pin(leaving), self.runtime.as_ref());
         }
     }
+}
+
+/// Leaves the queue. If the store fails, the ticket ends by itself, and so does what was taken.
+async fn leave<S: Store>(limiter: &Limiter<S>, token: &HoldToken) {
+    let _ = limiter.settle(token, Usage::nothing()).await;
 }

@@ -1,15 +1,13 @@
 //! Reservations: units taken ahead of time.
 
 use std::fmt;
-use std::future::Future;
 use std::ops::Deref;
-use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
 
 use sluicegate_core::{Decision, Error, Receipt, SharedStore, Store, Timestamp};
 use tokio::runtime::Handle;
 
 use super::Limiter;
+use crate::background::finish;
 
 /// The decision on a reservation, which can be cancelled.
 ///
@@ -126,17 +124,11 @@ impl<S: Store> Drop for CancelOnDrop<S> {
         let Some(Taken { limiter, receipt, at }) = self.taken.take() else {
             return;
         };
-        let mut cancel: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(async move {
+        let cancel = async move {
             // If the store fails, the units are lost, as documented.
             let _ = limiter.cancel_at(&receipt, at).await;
-        });
-        // A store that answers immediately needs no runtime.
-        let entered = self.runtime.as_ref().map(Handle::enter);
-        let done = cancel.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-        drop(entered);
-        if let (Poll::Pending, Some(runtime)) = (done, &self.runtime) {
-            runtime.spawn(cancel);
-        }
+        };
+        finish(Box::pin(cancel), self.runtime.as_ref());
     }
 }
 

@@ -6,11 +6,12 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 
 use sluicegate_core::{
-    Action, Answer, Bell, BoxFuture, Decision, Enforcement, Error, HoldId, Limit, LimitName,
-    NodeId, OpenedLimit, Operation, Request, RetryAfter, Source, Span, StoreError,
+    Action, Answer, BoxFuture, Decision, Enforcement, Error, LimitName, NodeId, OpenedLimit,
+    Operation, Request, RetryAfter, Source, StoreError,
 };
 use tokio::runtime::Handle;
 
+use super::super::layer::leave_to_limit;
 use super::asking::Asking;
 use super::debts::Claim;
 use super::local::{self, Local};
@@ -28,9 +29,7 @@ pub struct FallbackLimit<L> {
 }
 
 impl<L: OpenedLimit> OpenedLimit for FallbackLimit<L> {
-    fn limit(&self) -> &Limit {
-        self.opened.limit()
-    }
+    leave_to_limit!(opened);
 
     fn ask<'a>(
         &'a self,
@@ -49,22 +48,6 @@ impl<L: OpenedLimit> OpenedLimit for FallbackLimit<L> {
             Answer::Now(answer) => Answer::Now(answer),
             Answer::Later(plain) => Answer::Later(Asking::Plain { plain }),
         }
-    }
-
-    fn bell(&self, id: HoldId) -> Option<Bell> {
-        self.opened.bell(id)
-    }
-
-    fn wait_in_queue<'a>(
-        &'a self,
-        request: Request<'a>,
-        within: Span,
-    ) -> Option<BoxFuture<'a, Result<Decision, Error>>> {
-        self.opened.wait_in_queue(request, within)
-    }
-
-    fn nodes(&self, request: &Request<'_>) -> Vec<NodeId> {
-        self.opened.nodes(request)
     }
 }
 
