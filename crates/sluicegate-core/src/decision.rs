@@ -14,7 +14,6 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 use crate::hold::{Hold, HoldFound};
-use crate::kernel::bucket::{self, Bucket};
 use crate::kernel::{Kernel, NEVER, Verdict};
 use crate::lease::Lease;
 use crate::limit::Limit;
@@ -204,24 +203,13 @@ impl Decision {
         }
     }
 
-    /// The decision on a check of a limit whose only policy is an enforced bucket: the same as [`step`](crate::step()) returns,
-    /// without its general machinery. For stores.
+    /// The decision on a check of a limit whose only policy is enforced, and of a kernel that
+    /// [counts](Kernel::counts) nothing: the same as [`step`](crate::step()) returns, without its general
+    /// machinery. For stores.
     ///
-    /// `balance` is the balance after the charge, `verdict` the bucket's verdict before it.
+    /// `balance` is the balance after the charge, `verdict` the policy's verdict before it.
     #[inline]
-    pub fn of_bucket(
-        limit: &Limit,
-        rule: &Bucket,
-        balance: &bucket::Balance,
-        cost: u64,
-        verdict: Verdict,
-    ) -> Self {
-        Self::of_one(limit, rule, balance, cost, verdict)
-    }
-
-    /// The same for the only, enforced policy of any limit whose kernel [counts](Kernel::counts) nothing.
-    #[inline]
-    pub(crate) fn of_one<K: Kernel>(
+    pub fn of_one<K: Kernel>(
         limit: &Limit,
         rule: &K,
         balance: &K::Balance,

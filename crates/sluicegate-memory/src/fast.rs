@@ -35,7 +35,7 @@ impl Judged {
     /// The answer. No lock has to be held for its arithmetic.
     #[inline]
     pub(crate) fn decision(&self, limit: &Limit, rule: &Bucket) -> Decision {
-        Decision::of_bucket(limit, rule, &self.balance, self.cost.get(), self.verdict)
+        Decision::of_one(limit, rule, &self.balance, self.cost.get(), self.verdict)
     }
 }
 
@@ -149,7 +149,7 @@ fn turn_away(
     full: Full,
 ) -> Result<Decision, Error> {
     let (fresh, _) = rule.balance(None, now)?;
-    let mut decision = Decision::of_bucket(limit, rule, &fresh, cost.get(), verdict);
+    let mut decision = Decision::of_one(limit, rule, &fresh, cost.get(), verdict);
     decision.turn_away_for_room(Span::from_micros(full.retry).unwrap_or(Span::MAX));
     Ok(decision)
 }

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use sluicegate_core::kernel::Now;
 use sluicegate_core::kernel::permits::Permits;
 use sluicegate_core::{
-    Action, Book, Cost, Costs, DeniedCharge, Enforcement, Limit, LimitName, Member, OpenOptions,
+    Action, Book, Cost, DeniedCharge, Enforcement, Limit, LimitName, Member, OpenOptions,
     Operation, Request, TimeSource, Timestamp,
 };
 
@@ -137,9 +137,8 @@ pub(crate) fn straight_cost(
     if !request.further_subjects().is_empty() || !is_plain || request.time().is_some() {
         return None;
     }
-    match (request.action(), request.cost()) {
-        (Action::Decide(Operation::Check), Costs::Own) => Some(policy.own_cost),
-        (Action::Decide(Operation::Check), Costs::Same(cost)) => Some(cost),
+    match request.action() {
+        Action::Decide(Operation::Check) => policy.plain_cost(request.cost()),
         _ => None,
     }
 }

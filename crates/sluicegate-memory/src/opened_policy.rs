@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sluicegate_core::{Cost, Identity};
+use sluicegate_core::{Cost, Costs, Identity};
 
 use crate::cell::Cell;
 use crate::registry::Tables;
@@ -37,6 +37,18 @@ impl<C: Cell> OpenedPolicy<C> {
         });
         table.join(rule);
         Self { table, rule: rule.clone(), tag, own_cost }
+    }
+}
+
+impl<C: Cell> OpenedPolicy<C> {
+    /// What a request costs whose costs are not a list.
+    #[inline(always)]
+    pub(crate) const fn plain_cost(&self, costs: Costs<'_>) -> Option<Cost> {
+        match costs {
+            Costs::Own => Some(self.own_cost),
+            Costs::Same(cost) => Some(cost),
+            _ => None,
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use sluicegate_core::kernel::Now;
 use sluicegate_core::{
-    Action, Book, Costs, Decision, Error, Operation, Request, Used, release_permits, take_permits,
+    Action, Book, Decision, Error, Operation, Request, Used, release_permits, take_permits,
 };
 
 use crate::budget::{Load, Room};
@@ -27,18 +27,14 @@ pub(crate) fn decide(
         return None;
     }
     let (limit, rule) = (opened.limit(), &policy.rule);
-    match (request.action(), request.holds(), request.cost()) {
-        (Action::Decide(Operation::Check), Some(hold), costs) => {
-            let cost = match costs {
-                Costs::Own => policy.own_cost,
-                Costs::Same(cost) => cost,
-                _ => return None,
-            };
+    match (request.action(), request.holds()) {
+        (Action::Decide(Operation::Check), Some(hold)) => {
+            let cost = policy.plain_cost(request.cost())?;
             in_place(opened, fingerprint, true, |book| {
                 Some(take_permits(limit, rule, (hold, cost), now, book))
             })
         }
-        (Action::Settle { id, used: Used::AsCharged }, None, _) => {
+        (Action::Settle { id, used: Used::AsCharged }, None) => {
             in_place(opened, fingerprint, false, |book| {
                 release_permits(limit, rule, id, now, book).map(Ok)
             })
