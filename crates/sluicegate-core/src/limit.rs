@@ -312,25 +312,31 @@ impl Limit {
         holds.min()
     }
 
-    /// The policy with the queue in which a request may [wait](crate::Request::waiting), by its index. Shadows
-    /// have none.
+    /// The policy with the queue in which a request may [wait](crate::Request::waiting), by its index: `None`
+    /// unless there is exactly one. Shadows have none.
+    #[must_use]
+    pub fn only_queue(&self) -> Option<usize> {
+        let mut queues = self.members().iter().enumerate().filter(|(_, member)| member.has_queue());
+        let (index, _) = queues.next()?;
+        queues.next().is_none().then_some(index)
+    }
+
+    /// [`Limit::only_queue`] for a request that is to wait there.
     ///
     /// # Errors
     /// [`RequestErrorKind::Unsupported`] unless there is exactly one.
-    pub fn queue(&self) -> Result<usize, RequestError> {
-        let mut queues = self.members().iter().enumerate().filter(|(_, member)| member.has_queue());
-        let message = match (queues.next(), queues.next()) {
-            (Some((index, _)), None) => return Ok(index),
-            (None, _) => format!(
-                "limit `{}` has no queue: add `queue M` to its `concurrency` policy",
-                self.name()
-            ),
-            _ => format!(
-                "limit `{}` has several queues, and a request waits in one: leave `queue` to one policy",
-                self.name()
-            ),
-        };
-        Err(RequestError::new(RequestErrorKind::Unsupported, message))
+    pub(crate) fn queue(&self) -> Result<usize, RequestError> {
+        self.only_queue().ok_or_else(|| {
+            let name = self.name();
+            let message = if self.members().iter().any(Member::has_queue) {
+                format!(
+                    "limit `{name}` has several queues, and a request waits in one: leave `queue` to one policy"
+                )
+            } else {
+                format!("limit `{name}` has no queue: add `queue M` to its `concurrency` policy")
+            };
+            RequestError::new(RequestErrorKind::Unsupported, message)
+        })
     }
 
     /// Whether this is a clone of `other`, not merely equal to it.

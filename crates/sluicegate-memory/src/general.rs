@@ -267,10 +267,13 @@ impl<'o> Call<'o> {
     fn call(&mut self, request: &Request<'_>, step: &Step, books: &[Book]) {
         let may_free =
             request.ticket().is_some() || matches!(request.action(), Action::Settle { .. });
-        if !may_free || step.decision.is_denied() || self.opened.registry().bells.is_empty() {
+        if !may_free || step.decision.is_denied() {
             return;
         }
-        for member in self.opened.limit().members() {
+        for member in self.opened.limit().members().iter().filter(|member| member.has_queue()) {
+            if self.opened.registry().bells.is_empty() {
+                return;
+            }
             let book = books.get(member.part()).filter(|_| step.books & (1 << member.part()) != 0);
             self.called.extend(book.into_iter().flat_map(|it| it.called(member, self.now.micros)));
         }

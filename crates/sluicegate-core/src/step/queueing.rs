@@ -62,7 +62,8 @@ pub(super) fn queue(
     books: &[Book],
 ) -> Queueing {
     let limit = judge.limit();
-    let (Some((hold, ticket)), Ok(index)) = (request.holds().zip(request.ticket()), limit.queue())
+    let (Some((hold, ticket)), Some(index)) =
+        (request.holds().zip(request.ticket()), limit.only_queue())
     else {
         return Queueing::Nothing;
     };

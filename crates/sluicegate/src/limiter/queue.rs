@@ -85,7 +85,7 @@ impl<S: Store> Limiter<S> {
         let limit = self.limit();
         limit.parts().len() == 1
             && request.asks_once().is_none()
-            && limit.queue().is_ok_and(|queue| request.cost_of(limit, queue) > 0)
+            && limit.only_queue().is_some_and(|queue| request.cost_of(limit, queue) > 0)
     }
 
     /// What the ask is to hold, if it can wait for that in a queue.
@@ -94,7 +94,7 @@ impl<S: Store> Limiter<S> {
         ask: &Ask<'_>,
         holding: Holding,
     ) -> Result<Option<Hold>, Error> {
-        if self.limit().queue().is_err() || ask.time().is_some() {
+        if self.limit().only_queue().is_none() || ask.time().is_some() {
             return Ok(None);
         }
         let (mut each, also) = (SmallVec::new(), ask.also());
