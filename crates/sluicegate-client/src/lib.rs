@@ -27,7 +27,7 @@
 //! Requests may have an id. The service knows a repeat for a minute, also if the id is to last less long.
 //!
 //! The rest is an error of the kind [`Unsupported`](sluicegate_core::RequestErrorKind::Unsupported), and nothing
-//! is sent: ids that last longer than a minute, places in queues of permits, injected time, the slices of a ring, giving back by the time of taking, keys that are not
+//! is sent: ids that last longer than a minute, tickets of queues (the service waits with one, while it is asked to), injected time, the slices of a ring, giving back by the time of taking, keys that are not
 //! UTF-8. Nobody leases units from a service.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]

@@ -322,7 +322,6 @@ impl RedisStore {
         }
     }
 
-    /// What keys have to have in common to be in one command.
     /// A bell for the ticket of an id, if the server tells whose turn it is.
     pub(crate) fn bell(&self, id: HoldId) -> Option<Bell> {
         self.listener.hang(id, &self.way)
@@ -333,7 +332,7 @@ impl RedisStore {
         self.listener.number()
     }
 
-    /// What keys have to have in common to be in one call.
+    /// What keys have to have in common to be in one command.
     pub(crate) fn slot_of(&self, key: &[u8]) -> u16 {
         self.way.slot_of(key)
     }
