@@ -29,13 +29,6 @@ fn request(body: &str) -> String {
     format!("POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n{body}")
 }
 
-/// The number that a metric has.
-fn metric(service: &Service, name: &str) -> u64 {
-    let text = service.get("/metrics").body;
-    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-    line.unwrap_or_else(|| panic!("no {name} in {text}")).parse().unwrap()
-}
-
 /// Before, 10,000 of them silenced the service for half a minute.
 #[test]
 fn connections_that_idle_are_closed_for_new_ones_the_longest_idle_first() {
@@ -57,8 +50,8 @@ fn connections_that_idle_are_closed_for_new_ones_the_longest_idle_first() {
     for mut client in newest {
         assert_eq!(client.get("/healthz").unwrap().status, 200);
     }
-    assert!(metric(&service, "sluicegate_connections") <= 50);
-    let closed = metric(&service, "sluicegate_connections_closed_total{reason=\"full\"}");
+    assert!(service.metric("sluicegate_connections") <= 50);
+    let closed = service.metric("sluicegate_connections_closed_total{reason=\"full\"}");
     assert!(closed >= 450, "{closed}");
 }
 
@@ -93,7 +86,7 @@ fn there_are_fewer_connections_than_files_that_the_system_allows() {
     let mut idle: Vec<_> = (0..300).map(|_| client(&service)).collect();
     assert_eq!(service.get("/healthz").status, 200);
     assert_eq!(service.post("/v1/check", CHECK).status, 200);
-    assert!(metric(&service, "sluicegate_connections") <= 32);
+    assert!(service.metric("sluicegate_connections") <= 32);
     assert_eq!(idle.pop().unwrap().get("/healthz").unwrap().status, 200);
     let log = log.lock().unwrap().clone();
     assert!(log.contains("at most 32 connections are open at once and not 10000"), "{log}");
@@ -120,7 +113,7 @@ fn an_address_has_its_share_of_connections_and_a_trusted_proxy_has_no_bound() {
     assert_eq!(service.get("/healthz").status, 200, "another address");
     drop(other.pop());
     until("there is room", || from([127, 0, 0, 3]).get("/healthz").map_err(|error| error.kind()));
-    let closed = metric(&service, "sluicegate_connections_closed_total{reason=\"address\"}");
+    let closed = service.metric("sluicegate_connections_closed_total{reason=\"address\"}");
     assert!(closed >= 1, "{closed}");
 }
 

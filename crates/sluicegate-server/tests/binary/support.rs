@@ -134,6 +134,13 @@ impl Service {
         stream
     }
 
+    /// The number that a metric has.
+    pub(crate) fn metric(&self, name: &str) -> u64 {
+        let text = self.get("/metrics").body;
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.unwrap_or_else(|| panic!("no {name} in {text}")).parse().unwrap()
+    }
+
     pub(crate) fn get(&self, path: &str) -> Reply {
         self.send("GET", path, &[], b"")
     }

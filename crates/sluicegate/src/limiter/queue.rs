@@ -143,22 +143,17 @@ impl<S: Store> Limiter<S> {
             }
             let now = Instant::now();
             let next = match decision.queued() {
-                // The store has given the place up.
-                _ if is_over => {
-                    place.may_have_ticket = false;
-                    next_attempt(&decision, end)
-                }
-                Some(Queued::Waits { ahead, ask_within }) => {
+                Some(Queued::Waits { ahead, ask_within }) if !is_over => {
                     has_waited = true;
                     let within = Duration::from(ask_within);
                     let places = u32::try_from(ahead).unwrap_or(u32::MAX).saturating_add(1);
                     let pace = if bell.is_some() { within } else { PACE.saturating_mul(places) };
                     Some(now + pace.min(within))
                 }
-                // Another policy refuses, and there is nothing to queue for yet; or a ban does, which leaves a
-                // ticket that there is where it is.
-                None => {
-                    place.may_have_ticket = has_waited && decision.ban().is_some();
+                // The store has given the place up. Or another policy refuses, and there is nothing to queue for
+                // yet; or a ban does, which leaves a ticket that there is where it is.
+                Some(Queued::Waits { .. }) | None => {
+                    place.may_have_ticket = !is_over && has_waited && decision.ban().is_some();
                     next_attempt(&decision, end)
                 }
                 // Full: nothing is kept.
