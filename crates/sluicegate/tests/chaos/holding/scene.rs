@@ -8,6 +8,7 @@ use std::time::Duration;
 use sluicegate::{Ask, Limiter, Span, StoreOptions, StoreUrl};
 use sluicegate_testkit::processes::Process;
 use sluicegate_testkit::servers::fresh_prefix;
+use sluicegate_testkit::wait::until;
 use tempfile::TempDir;
 use tokio::runtime::Builder;
 
@@ -181,6 +182,12 @@ impl Scene {
         options.deadline = Duration::from_secs(5).into();
         let store = self.url.parse::<StoreUrl>().unwrap().open(&options).unwrap();
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        // A sentinel that hasn't heard of the failover yet may be the first to answer who comes anew.
+        let anybody = Limiter::new(store.clone(), HELD[0].limit(self.crew.held_for()));
+        until("the store answers", || {
+            let peeked = runtime.block_on(anybody.peek("nobody"));
+            peeked.map(drop).map_err(|error| error.to_string())
+        });
         let begun = wall_clock();
         for (rule, held) in HELD.iter().enumerate() {
             let limiter = Limiter::new(store.clone(), held.limit(self.crew.held_for()));
