@@ -43,6 +43,40 @@ pub trait RequestView {
     /// Calls `line` with the value of each field line named `name`, in order.
     fn each_field<'r>(&'r self, name: &HeaderName, line: &mut dyn FnMut(&'r [u8]));
 
+    /// The value of a field that was sent once, or with the same value each time.
+    ///
+    /// ```
+    /// use http::{Request, header::HOST};
+    /// use sluicegate_http::RequestView;
+    ///
+    /// let request = Request::get("/").header("host", "a.example").body(())?;
+    /// assert_eq!(RequestView::field(&request, &HOST), Some(&b"a.example"[..]));
+    /// # Ok::<(), http::Error>(())
+    /// ```
+    fn field<'r>(&'r self, name: &HeaderName) -> Option<&'r [u8]> {
+        let (mut value, mut is_one) = (None, true);
+        self.each_field(name, &mut |line| is_one &= *value.get_or_insert(line) == line);
+        value.filter(|_| is_one)
+    }
+
+    /// How many bytes the body has, as the client announces it: what to take for an upload before it
+    /// is read. `None` if it doesn't, as of a body that is sent in chunks.
+    ///
+    /// ```
+    /// use http::Request;
+    /// use sluicegate_http::RequestView;
+    ///
+    /// let request = |length| Request::put("/").header("content-length", length).body(());
+    /// assert_eq!(request("1500")?.content_length(), Some(1_500));
+    /// assert_eq!(request("+15")?.content_length(), None);
+    /// # Ok::<(), http::Error>(())
+    /// ```
+    fn content_length(&self) -> Option<u64> {
+        let digits = self.field(&http::header::CONTENT_LENGTH)?;
+        let digits = digits.iter().all(u8::is_ascii_digit).then_some(digits)?;
+        std::str::from_utf8(digits).ok()?.parse().ok()
+    }
+
     /// The address at the other end of the connection, of a client or a proxy.
     fn peer(&self) -> Option<IpAddr>;
 
