@@ -93,6 +93,7 @@ fn told(limit: &Limit, request: &Request<'_>, answer: &Answer) -> Result<Decisio
     let decision = match answer.found.as_deref() {
         None => decision,
         Some("live") => decision.of_hold(HoldFound::Live, given.into_iter()),
+        Some("waited") => decision.of_hold(HoldFound::Waited, given.into_iter()),
         Some(_) => decision.of_hold(HoldFound::Settled, given.into_iter()),
     };
     with_hold(decision, limit, request, answer)

@@ -216,6 +216,18 @@ impl Decision {
         cost: u64,
         verdict: Verdict,
     ) -> Self {
+        Self::of_one(limit, rule, balance, cost, verdict)
+    }
+
+    /// The same for the only, enforced policy of any limit whose kernel [counts](Kernel::counts) nothing.
+    #[inline]
+    pub(crate) fn of_one<K: Kernel>(
+        limit: &Limit,
+        rule: &K,
+        balance: &K::Balance,
+        cost: u64,
+        verdict: Verdict,
+    ) -> Self {
         let (said, amount) = Said::of(verdict);
         let admitted = said == Said::Passes;
         let mut policies = SmallVec::new();
@@ -229,7 +241,7 @@ impl Decision {
             said,
         });
         let (granted, binding) = if admitted { (cost, None) } else { (0, Some(0)) };
-        let instant = if admitted { Bucket::judged_at(balance) } else { amount };
+        let instant = if admitted { K::judged_at(balance) } else { amount };
         Self::new(limit.clone(), policies, admitted, granted, instant, binding)
     }
 

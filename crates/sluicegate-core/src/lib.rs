@@ -74,6 +74,7 @@ pub use request_id::{Asked, Once, RequestId, RequestIdError};
 pub use shared_store::{SharedLimit, SharedStore};
 pub use slices::SliceCounts;
 pub use spec::SpecError;
+pub use step::permits::{release_permits, take_permits};
 pub use step::{Held, Step, admitted, step, step_again, step_again_in_line, step_with_books};
 pub use store::{
     Acknowledgement, LeaseOptions, OpenOptions, OpenedLimit, Store, StoreId, StoreStats,

@@ -5,6 +5,7 @@ pub(crate) mod holding;
 mod judge;
 mod lease;
 mod line;
+pub(crate) mod permits;
 mod queueing;
 mod repeat;
 

@@ -1,7 +1,7 @@
 //! How each kernel's states are kept in a slot.
 
-use sluicegate_core::MAX_EXACT;
 use sluicegate_core::kernel::{Kernel, NEVER, Now, bucket, log};
+use sluicegate_core::{Book, MAX_EXACT};
 
 use crate::scales::{Scales, Tag};
 use crate::shelf::Shelf;
@@ -249,6 +249,12 @@ impl Cell for LogCell {
 /// slot.
 #[derive(Debug, Default)]
 pub(crate) struct BookCell(Shelf);
+
+impl BookCell {
+    pub(crate) const fn book_mut(&mut self) -> &mut Book {
+        &mut self.0.book
+    }
+}
 
 impl Cell for BookCell {
     type State = Shelf;

@@ -9,7 +9,7 @@ use sluicegate_core::{
 
 use crate::opened::{MemoryLimit, straight_cost};
 use crate::store::{MemoryStore, Stats};
-use crate::{fast, general};
+use crate::{fast, general, permits};
 
 impl MemoryLimit {
     /// Answers a request, by the store's clock or the request's own time.
@@ -100,7 +100,8 @@ impl MemoryLimit {
         request.validate_time(self.limit(), self.is_injected())?;
         let now = self.now_at(request.time().unwrap_or(now));
         let first = self.store().fingerprint(request.key());
-        general::decide(self, request, first, now)
+        permits::decide(self, request, first, now)
+            .unwrap_or_else(|| general::decide(self, request, first, now))
     }
 }
 

@@ -37,6 +37,7 @@ mod lock;
 mod newcomers;
 mod opened;
 mod opened_policy;
+mod permits;
 mod registry;
 mod ring;
 mod scales;

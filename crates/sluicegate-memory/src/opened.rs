@@ -4,12 +4,13 @@ use std::fmt;
 use std::sync::OnceLock;
 
 use sluicegate_core::kernel::Now;
+use sluicegate_core::kernel::permits::Permits;
 use sluicegate_core::{
     Action, Book, Cost, Costs, DeniedCharge, Enforcement, Limit, LimitName, Member, OpenOptions,
     Operation, Request, TimeSource, Timestamp,
 };
 
-use crate::cell::{BookCell, BucketCell};
+use crate::cell::{BookCell, BucketCell, PlainCell};
 use crate::kernels::AnyPolicy;
 use crate::opened_policy::OpenedPolicy;
 use crate::registry::Registry;
@@ -105,6 +106,16 @@ impl MemoryLimit {
     pub(crate) fn straight_bucket(&self) -> Option<&OpenedPolicy<BucketCell>> {
         match &*self.policies {
             [AnyPolicy::Bucket(policy)] if self.is_straight => Some(policy),
+            _ => None,
+        }
+    }
+
+    /// The only policy, if it counts what is in flight, without a queue, and nothing is special about it.
+    pub(crate) fn straight_permits(&self) -> Option<&OpenedPolicy<PlainCell<Permits>>> {
+        match &*self.policies {
+            [AnyPolicy::Permits(policy)] if self.is_straight && policy.rule.queue() == 0 => {
+                Some(policy)
+            }
             _ => None,
         }
     }

@@ -291,7 +291,11 @@ async fn each_right_that_is_documented_is_needed_and_named_by_the_error_without_
         };
         rights::set_user(&server, "limiter", &all);
         everything(&store()).await.unwrap();
-        for lacking in all.iter().filter(|rule| rule.starts_with(['+', '~'])) {
+        // Without the right to tell and to be told whose turn it is, everything works, later.
+        let is_needed = |rule: &String| {
+            rule.starts_with(['+', '~']) && !["+publish", "+subscribe"].contains(&rule.as_str())
+        };
+        for lacking in all.iter().filter(|rule| is_needed(rule)) {
             let rest: Vec<String> = all.iter().filter(|rule| *rule != lacking).cloned().collect();
             rights::set_user(&server, "limiter", &rest);
             // Only a server that doesn't know a script is sent one.

@@ -249,6 +249,7 @@ const fn found_word(found: HoldFound) -> &'static str {
     match found {
         HoldFound::Live => "live",
         HoldFound::Settled => "settled",
+        HoldFound::Waited => "waited",
         _ => "unknown",
     }
 }

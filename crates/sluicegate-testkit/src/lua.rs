@@ -342,7 +342,7 @@ fn command(lua: &Lua, keyspace: &RefCell<Keyspace>, arguments: MultiValue) -> ml
 /// An end of a range of members.
 fn bound(text: &[u8]) -> mlua::Result<Bound<Vec<u8>>> {
     match text.split_first() {
-        Some((b'-', [])) => Ok(Bound::Unbounded),
+        Some((b'-' | b'+', [])) => Ok(Bound::Unbounded),
         Some((b'[', member)) => Ok(Bound::Included(member.to_vec())),
         Some((b'(', member)) => Ok(Bound::Excluded(member.to_vec())),
         _ => Err(mlua::Error::runtime("ERR min or max not valid string range item")),

@@ -133,6 +133,8 @@ impl DeployedLimit {
         // The service knows every id for a minute.
         let has_words =
             has_words && request.asks_once().is_none_or(|once| once.lasts == Span::MINUTE);
+        // Who waits in a queue does so while the request is open.
+        let has_words = has_words && request.ticket().is_none();
         has_words && std::str::from_utf8(request.key()).is_ok()
     }
 }

@@ -1,0 +1,137 @@
+//! The straight way of permits: the same answers as [`step_with_books`](super::step_with_books), without its
+//! general machinery, where a limit is nothing but permits.
+
+use std::slice;
+
+use smallvec::smallvec;
+
+use super::holding;
+use crate::book::{Book, HeldUnits, HoldRecord, RecordContent};
+use crate::decision::Decision;
+use crate::failure::Error;
+use crate::hold::{Hold, HoldFound, HoldId};
+use crate::kernel::permits::Permits;
+use crate::kernel::{Admission, Kernel as _, Now, Verdict};
+use crate::limit::Limit;
+use crate::number::Cost;
+
+/// Takes permits by a check that holds them, of a limit whose only policy is an enforced `concurrency`
+/// without a queue, and that bans nobody. For stores.
+///
+/// `cost` is what the request costs, and `book` has the records of its subject. Nothing has changed unless
+/// the decision allows.
+///
+/// # Errors
+/// Those of [`step_with_books`](super::step_with_books).
+pub fn take_permits(
+    limit: &Limit,
+    rule: &Permits,
+    (hold, cost): (&Hold, Cost),
+    now: Now,
+    book: &mut Book,
+) -> Result<Decision, Error> {
+    hold.validate(limit)?;
+    holding::can_leave(limit, hold, now, slice::from_ref(book))?;
+    let (identity, units) = (limit.members()[0].identity(), cost.get());
+    let until = now.micros.saturating_add(hold.lasts.as_micros());
+    let mut balance = book.flight(rule, identity, now.micros, (units, until));
+    let verdict = rule.judge(&balance, units, None);
+    let Verdict::Pass { wait } = verdict else {
+        return Ok(Decision::of_one(limit, rule, &balance, units, verdict));
+    };
+    rule.admit(&mut balance, Admission { cost: units, act_in: wait })?;
+    book.remove_ended(now.micros);
+    let entry = HeldUnits { identity, units, at: now.micros, flow: None, slot: None, states: None };
+    book.put(hold.id, HoldRecord { until, content: RecordContent::Live(smallvec![entry]) });
+    Ok(Decision::of_one(limit, rule, &balance, units, verdict).with_hold(*hold))
+}
+
+/// Releases the permits of a hold by a settlement that says nothing of what was used, of such a limit.
+/// `None` where there is something else to do: then nothing has changed, and
+/// [`step_with_books`](super::step_with_books) answers. For stores.
+pub fn release_permits(
+    limit: &Limit,
+    rule: &Permits,
+    id: HoldId,
+    now: Now,
+    book: &mut Book,
+) -> Option<Decision> {
+    let identity = limit.members()[0].identity();
+    let units = book.get(id, now.micros)?.units_of(identity)?.units;
+    if !book.tickets().is_empty() {
+        return None;
+    }
+    book.remove(id);
+    let balance = book.flight(rule, identity, now.micros, (0, 0));
+    let peeked = Decision::of_one(limit, rule, &balance, 0, Verdict::Pass { wait: 0 });
+    Some(peeked.of_hold(HoldFound::Live, [Some(units)].into_iter()))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::hold::Used;
+    use crate::kernel::Rule;
+    use crate::request::{Costs, Request};
+    use crate::step_with_books;
+    use crate::time::Span;
+
+    #[derive(Clone, Debug)]
+    enum Act {
+        Take(u8, u64, u64),
+        Release(u8),
+    }
+
+    fn act() -> impl Strategy<Value = Act> {
+        prop_oneof![
+            (0..6_u8, 1..5_u64, 1..40_u64).prop_map(|(id, cost, lasts)| Act::Take(id, cost, lasts)),
+            (0..6_u8).prop_map(Act::Release),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn the_straight_way_leads_where_the_general_one_does(
+            acts in prop::collection::vec((act(), 0..20_u64), 0..60),
+        ) {
+            let limit = Limit::new("l".parse()?, vec!["concurrency 4 hold 1min".parse()?])?;
+            let Rule::Permits(rule) = limit.members()[0].policy().rule() else { unreachable!() };
+            let (mut straight, mut general) = (Book::default(), [Book::default()]);
+            let mut micros = 1_000_000;
+            for (act, later) in acts {
+                micros += later * 1_000;
+                let now = Now { micros, max_clock_back: None };
+                let id = |number| HoldId::from_bytes([number; 16]);
+                let mut ask = |request: &Request<'_>| {
+                    step_with_books(&limit, request, now, &mut [None], &mut general)
+                        .map(|step| step.decision)
+                };
+                let (answer, expected) = match act {
+                    Act::Take(number, cost, millis) => {
+                        let lasts = Span::from_millis(millis)?;
+                        let (hold, cost) = (Hold { id: id(number), lasts }, Cost::new(cost)?);
+                        let request = Request::check(b"k").costs(Costs::Same(cost)).hold(&hold);
+                        let taken = take_permits(&limit, rule, (&hold, cost), now, &mut straight);
+                        (Some(taken), ask(&request))
+                    }
+                    Act::Release(number) => {
+                        let released =
+                            release_permits(&limit, rule, id(number), now, &mut straight);
+                        let request = Request::settle(b"k", id(number), Used::AsCharged);
+                        (released.map(Ok), ask(&request))
+                    }
+                };
+                match answer {
+                    Some(answer) => {
+                        prop_assert_eq!(format!("{answer:?}"), format!("{expected:?}"));
+                    }
+                    None => prop_assert!(expected?.is_denied()),
+                }
+                prop_assert_eq!(&straight, &general[0]);
+            }
+        }
+    }
+}
