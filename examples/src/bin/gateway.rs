@@ -33,7 +33,7 @@ use sluicegate_tower::{InFlight, LimitLayer};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
-pub const LIMITS: &str = include_str!("../../limits/gateway.yaml");
+pub(crate) const LIMITS: &str = include_str!("../../limits/gateway.yaml");
 
 /// The most tokens of an answer: what the gateway lets the model say.
 const LONGEST_ANSWER: u64 = 500;
@@ -43,9 +43,9 @@ const USERS: [(&str, &str); 3] =
     [("Bearer k1", "blue/eve"), ("Bearer k2", "blue/bob"), ("Bearer k3", "red/ann")];
 
 /// What is behind the gateway: it streams the tokens of an answer.
-pub type Model = Arc<dyn Fn(String) -> mpsc::Receiver<String> + Send + Sync>;
+pub(crate) type Model = Arc<dyn Fn(String) -> mpsc::Receiver<String> + Send + Sync>;
 
-pub fn app(registry: &Registry, model: Model) -> Result<Router, Box<dyn Error>> {
+pub(crate) fn app(registry: &Registry, model: Model) -> Result<Router, Box<dyn Error>> {
     let limit = LimitLayer::new(registry.gate("user").and(registry.gate("everybody"))?)
         .cost(estimate)
         .and(registry.gate("team"), http::from_fn(team))?

@@ -21,11 +21,11 @@ use std::process::ExitCode;
 use sluicegate::{Config, Gate, Registry, Span};
 use tokio::process::Command;
 
-pub const LIMITS: &str = include_str!("../../limits/jobs.yaml");
+pub(crate) const LIMITS: &str = include_str!("../../limits/jobs.yaml");
 
 /// What became of a job.
 #[derive(Debug, Eq, PartialEq)]
-pub enum Ran {
+pub(crate) enum Ran {
     Done,
     Failed,
     /// It runs elsewhere: nothing was done.
@@ -34,7 +34,7 @@ pub enum Ran {
     Lost,
 }
 
-pub async fn run(jobs: &Gate, name: &str, command: &mut Command) -> Result<Ran, Box<dyn Error>> {
+pub(crate) async fn run(jobs: &Gate, name: &str, command: &mut Command) -> Result<Ran, Box<dyn Error>> {
     // A job that hangs gives its permit up after a day.
     let permit = jobs.permit(name).max_life(Span::DAY).await?;
     if permit.is_denied() {

@@ -27,7 +27,7 @@ use serde::Deserialize;
 use sluicegate::{Caller, Config, Denied, Registry, limit};
 use tokio::net::TcpListener;
 
-pub const LIMITS: &str = include_str!("../../limits/login.yaml");
+pub(crate) const LIMITS: &str = include_str!("../../limits/login.yaml");
 
 const PASSWORDS: [(&str, &str); 2] = [("alice", "swordfish"), ("bob", "tuna")];
 
@@ -83,7 +83,7 @@ async fn login(
     Ok("welcome\n")
 }
 
-pub fn app(limits: Registry) -> Router {
+pub(crate) fn app(limits: Registry) -> Router {
     Router::new().route("/login", post(login)).with_state(limits)
 }
 

@@ -10,8 +10,9 @@
 //! ```
 //!
 //! The first order is taken, the second is the same order and charged nothing, the third is 409: the
-//! key belongs to another order. Without a key it is 400. Of twenty at once, eleven are let
-//! in within two seconds, and nine are told 429 at once, because their turn would come later. With
+//! key belongs to another order. Without a key it is 400. Of twenty at once, ten or
+//! eleven are let in within two seconds, and the others are told 429 at once, because their turn would
+//! come later. With
 //! `STORE=redis://127.0.0.1:6379` instances share line, quota and keys.
 
 #![allow(clippy::print_stdout, reason = "it says where it listens")]
@@ -30,12 +31,12 @@ use sluicegate::{Ask, Config, Gate, Registry, RequestId, Span};
 use sluicegate_tower::{Denied, LimitLayer};
 use tokio::net::TcpListener;
 
-pub const LIMITS: &str = include_str!("../../limits/partners.yaml");
+pub(crate) const LIMITS: &str = include_str!("../../limits/partners.yaml");
 
 /// API keys, and the partners that they belong to.
 const PARTNERS: [(&str, &str); 2] = [("k1", "initech"), ("k2", "globex")];
 
-pub fn app(registry: &Registry) -> Result<Router, Box<dyn Error>> {
+pub(crate) fn app(registry: &Registry) -> Result<Router, Box<dyn Error>> {
     let line = LimitLayer::new(registry.gate("line")).wait_up_to("2s".parse::<Span>()?);
     Ok(Router::new()
         .route("/orders", post(order))

@@ -29,12 +29,12 @@ use sluicegate::{Config, Registry, Span};
 use sluicegate_tower::LimitLayer;
 use tokio::net::TcpListener;
 
-pub const LIMITS: &str = include_str!("../../limits/reports.yaml");
+pub(crate) const LIMITS: &str = include_str!("../../limits/reports.yaml");
 
 const INTERACTIVE: u8 = 0;
 const BATCH: u8 = 1;
 
-pub fn app(registry: &Registry, patience: Span) -> Router {
+pub(crate) fn app(registry: &Registry, patience: Span) -> Router {
     let limit = LimitLayer::new(registry.gate("reports"))
         .wait_up_to(patience)
         .priority(|request| if request.path().starts_with("/batch/") { BATCH } else { INTERACTIVE });

@@ -21,20 +21,20 @@ use futures_util::StreamExt as _;
 use sluicegate::{Config, Registry, Uses};
 use sluicegate_actix::{InFlight, LimitMiddleware};
 
-pub const LIMITS: &str = include_str!("../../limits/uploads.yaml");
+pub(crate) const LIMITS: &str = include_str!("../../limits/uploads.yaml");
 
 /// The longest upload, in bytes.
-pub const LONGEST: u64 = 2_000_000;
+pub(crate) const LONGEST: u64 = 2_000_000;
 
 /// Outside of the factory, which runs once for each worker: they ask clones of one limit.
-pub fn limit(registry: &Registry) -> LimitMiddleware {
+pub(crate) fn limit(registry: &Registry) -> LimitMiddleware {
     LimitMiddleware::new(registry.gate("uploads")).cost(|request| {
         let announced = request.content_length().unwrap_or(LONGEST);
         [("files", 1), ("bytes", announced.min(LONGEST))]
     })
 }
 
-pub fn routes(config: &mut web::ServiceConfig) {
+pub(crate) fn routes(config: &mut web::ServiceConfig) {
     config.route("/files/{name}", web::put().to(upload));
 }
 

@@ -49,7 +49,7 @@ async fn a_streamed_answer_is_paid_by_user_team_and_everybody_as_far_as_it_was_s
     let world = World::new().await;
     for hangs_up in [false, true] {
         for (limit, key) in [("user", "blue/eve"), ("team", "blue"), ("everybody", "everybody")] {
-            world.limits.registry.gate(limit).reset(key).await.unwrap();
+            world.limits.reset(limit, key).await;
         }
         let mut reader = world.site.open(ASK, b"tell me a story.").await;
         reader.read_until("\r\n\r\n").await;

@@ -50,7 +50,7 @@ impl Drop for Machine {
 fn clocked() -> (Server, FakeClock) {
     let clock = FakeClock::new().unwrap();
     let binaries = available().unwrap();
-    let valkey = binaries.iter().find(|binary| binary.product() == "Valkey").unwrap();
+    let valkey = binaries.iter().find(|binary| binary.product() == "valkey").unwrap();
     (Server::builder(valkey).clock(&clock).start().unwrap(), clock)
 }
 
@@ -108,8 +108,10 @@ async fn a_permit_is_renewed_while_its_job_runs_and_given_back_at_its_end() {
     let mut idles = tokio::process::Command::new("true");
     let job = program::run(&jobs, "nightly", works.stdin(Stdio::piped()));
     tokio::pin!(job);
-    // Until it waits for the command.
-    assert!(futures_util::poll!(job.as_mut()).is_pending());
+    tokio::select! {
+        ran = &mut job => panic!("nobody told it to end: {ran:?}"),
+        () = limits.until_left("jobs", "nightly", &[0]) => {}
+    }
     let ran = program::run(&jobs, "nightly", &mut idles).await.unwrap();
     assert_eq!(ran, Ran::Elsewhere);
     assert_eq!(program::run(&jobs, "hourly", &mut idles).await.unwrap(), Ran::Done, "another job");

@@ -29,7 +29,7 @@ async fn until_waiting(limits: &Limits, expected: u64) {
 async fn two_that_run(sites: [&Site; 2]) -> [Connection; 2] {
     let mut running = [sites[0].open(LONG, b"").await, sites[1].open(LONG, b"").await];
     for report in &mut running {
-        report.read_until("\r\n\r\n0\n").await;
+        report.read_until("\r\n0\n1\n").await;
     }
     running
 }
@@ -45,7 +45,7 @@ async fn a_report_that_a_person_waits_for_comes_before_a_batch() {
     until_waiting(&limits, 2).await;
     drop(first);
     // The one that came last.
-    person.read_until("\r\n\r\n0\n").await;
+    person.read_until("\r\n0\n1\n").await;
     until_waiting(&limits, 1).await;
     drop(second);
     let mut batch = batch;

@@ -203,6 +203,10 @@ impl Limits {
         self.clock.advance(time.parse().unwrap());
     }
 
+    pub(crate) async fn reset(&self, limit: &str, key: &str) {
+        assert!(self.registry.gate(limit).reset(key).await.unwrap().is_allowed());
+    }
+
     /// How many units a key has left under each policy of a limit.
     pub(crate) async fn left(&self, limit: &str, key: &str) -> Vec<u64> {
         let seen = self.registry.gate(limit).peek(key).await.unwrap();
