@@ -98,10 +98,7 @@ impl ProblemKind {
 
     /// Whether the problem names the violated policies.
     const fn has_policies(self) -> bool {
-        !matches!(
-            self,
-            Self::Blocked | Self::Conflict | Self::MissingKey | Self::Misconfigured
-        )
+        !matches!(self, Self::Blocked | Self::Conflict | Self::MissingKey | Self::Misconfigured)
     }
 }
 

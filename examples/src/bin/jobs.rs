@@ -10,15 +10,16 @@
 //! ```
 //!
 //! The second says `nightly: runs elsewhere` and ends with status 75, at which a scheduler tries
-//! again later. Kill the first with `kill -9`, and ten seconds later the second runs. Without a
-//! server, `STORE` unset, the limit is this process' own, and keeps nobody else out.
+//! again later. After `kill -9 %1`, which ends the first and its command, the second says so for
+//! ten seconds more, and then runs. Without a server, `STORE` unset, the limit is this process' own,
+//! and keeps nobody else out.
 
 #![allow(clippy::print_stdout, reason = "it says what it does")]
 
 use std::error::Error;
 use std::process::ExitCode;
 
-use sluicegate::{Config, Gate, Registry, Span};
+use sluicegate::{Config, Gate, Registry, Span, Usage};
 use tokio::process::Command;
 
 pub(crate) const LIMITS: &str = include_str!("../../limits/jobs.yaml");
@@ -34,7 +35,11 @@ pub(crate) enum Ran {
     Lost,
 }
 
-pub(crate) async fn run(jobs: &Gate, name: &str, command: &mut Command) -> Result<Ran, Box<dyn Error>> {
+pub(crate) async fn run(
+    jobs: &Gate,
+    name: &str,
+    command: &mut Command,
+) -> Result<Ran, Box<dyn Error>> {
     // A job that hangs gives its permit up after a day.
     let permit = jobs.permit(name).max_life(Span::DAY).await?;
     if permit.is_denied() {
@@ -42,13 +47,17 @@ pub(crate) async fn run(jobs: &Gate, name: &str, command: &mut Command) -> Resul
     }
     println!("{name}: runs");
     let mut child = command.kill_on_drop(true).spawn()?;
-    tokio::select! {
-        status = child.wait() => Ok(if status?.success() { Ran::Done } else { Ran::Failed }),
+    let ran = tokio::select! {
+        status = child.wait() => if status?.success() { Ran::Done } else { Ran::Failed },
         () = permit.lost() => {
             child.kill().await?;
-            Ok(Ran::Lost)
+            return Ok(Ran::Lost);
         }
-    }
+    };
+    // A permit that is dropped is given back in the background, which this program doesn't live to
+    // see. If this fails, it ends by itself.
+    let _ = permit.settle(Usage::as_charged()).await;
+    Ok(ran)
 }
 
 #[tokio::main]

@@ -35,9 +35,10 @@ const INTERACTIVE: u8 = 0;
 const BATCH: u8 = 1;
 
 pub(crate) fn app(registry: &Registry, patience: Span) -> Router {
-    let limit = LimitLayer::new(registry.gate("reports"))
-        .wait_up_to(patience)
-        .priority(|request| if request.path().starts_with("/batch/") { BATCH } else { INTERACTIVE });
+    let limit =
+        LimitLayer::new(registry.gate("reports")).wait_up_to(patience).priority(|request| {
+            if request.path().starts_with("/batch/") { BATCH } else { INTERACTIVE }
+        });
     Router::new()
         .route("/reports/{rows}", get(report))
         .route("/batch/reports/{rows}", get(report))

@@ -95,7 +95,10 @@ async fn whoever_is_refused_by_one_limit_takes_nothing_of_the_others() {
     }
     world.limits.until_left("user", "blue/eve", &[0, 5_920]).await;
     let denied = complete("k1").await;
-    assert!(denied.starts_with("HTTP/1.1 429") && denied.contains("retry-after: 3\r\n"), "{denied}");
+    assert!(
+        denied.starts_with("HTTP/1.1 429") && denied.contains("retry-after: 3\r\n"),
+        "{denied}"
+    );
     let after = world.left().await;
     assert_eq!((before[1][0], after[1][0]), (589, 580), "the team paid for nine");
     assert!(complete("k2").await.starts_with("HTTP/1.1 200"), "another user of the team");

@@ -104,8 +104,7 @@ impl Site {
         let request = request.body(Full::from(body.as_bytes().to_vec())).unwrap();
         let mut connector = HttpConnector::new();
         connector.set_local_address(Some(address.into()));
-        let client: Client<_, Full<Bytes>> =
-            Client::builder(TokioExecutor::new()).build(connector);
+        let client: Client<_, Full<Bytes>> = Client::builder(TokioExecutor::new()).build(connector);
         let (parts, body) = client.request(request).await.unwrap().into_parts();
         let body = body.collect().await.unwrap().to_bytes();
         // Of several lines all: each limit may add one.
