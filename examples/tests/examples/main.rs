@@ -10,6 +10,7 @@
 mod gateway;
 mod jobs;
 mod login;
+mod pages;
 mod partners;
 mod reports;
 mod site;
