@@ -9,8 +9,8 @@
 //! ```
 //!
 //! The words come one by one. `RateLimit` says what is left with the estimate taken; ask again, and it
-//! has come back but for the few tokens that were used. The 21st call within a minute is a 429 that says
-//! `Retry-After: 3`. With `STORE=redis://127.0.0.1:6379` a fleet of gateways shares the limits.
+//! has come back but for the few tokens that were used. Who goes on and on is told 429 soon after the
+//! twentieth call, with a `Retry-After` of at most 3. With `STORE=redis://127.0.0.1:6379` a fleet of gateways shares the limits.
 
 #![allow(clippy::print_stdout, reason = "it says where it listens")]
 

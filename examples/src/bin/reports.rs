@@ -6,7 +6,7 @@
 //! cargo run -p sluicegate-examples --bin reports -- 127.0.0.1:3000
 //! curl -s http://127.0.0.1:3000/reports/9000000 --limit-rate 1M > /dev/null &   # twice
 //! curl -s http://127.0.0.1:3000/batch/reports/3 &
-//! curl -s http://127.0.0.1:3000/reports/3
+//! curl -s http://127.0.0.1:3000/reports/3 &
 //! kill %1
 //! ```
 //!

@@ -9,7 +9,8 @@
 //!
 //! curl doesn't know the length of a pipe: 2 MB are held, and 0.5 MB come back at the end. After three
 //! of these, 0.5 MB of 5 MB are left, and the fourth is a 429: `Retry-After: 90` is when there will be
-//! 2 MB. A small file still passes: `curl -i … --data-binary @Cargo.toml -X PUT`.
+//! 2 MB. A small file still passes: `curl -i http://127.0.0.1:3000/files/a -H 'x-api-key: alice' -T
+//! Cargo.toml`. With `STORE=redis://127.0.0.1:6379` all instances share the limits.
 
 #![allow(clippy::print_stdout, reason = "it says where it listens")]
 
