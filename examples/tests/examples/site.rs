@@ -195,6 +195,9 @@ impl Limits {
     pub(crate) fn on(store: &str, file: &str) -> Self {
         let mut config = Config::parse(file, "limits.yaml").unwrap();
         config.store = store.parse().unwrap();
+        for limit in &mut config.limits {
+            limit.deadline = Some("5s".parse().unwrap());
+        }
         Self { registry: Registry::open(&config).unwrap(), clock: Arc::default() }
     }
 
