@@ -200,6 +200,23 @@ pub const GOALS: &[Goal] = &[
     ),
     script("redis-permit-take", "taking a permit with 1,000 in flight", 2.5),
     script("redis-permit-release", "releasing a permit with 1,000 in flight", 2.5),
+    script("redis-request-id", "token bucket, a check with a request id that is new", 1.5),
+    Goal {
+        name: "redis-queue-calls",
+        what: "calls of a waiter in a queue of 1,000 in four processes, 10 of whom work for 50 ms at once: the middle one, without what keeps places; of one priority or four, the worse",
+        target: 3.0,
+        better: Better::Lower,
+        unit: "calls",
+        chart: Chart::Redis,
+    },
+    Goal {
+        name: "redis-queue-slots",
+        what: "of the time of the ten permits, the part in which somebody worked while others waited; of one priority or four, the worse",
+        target: 0.95,
+        better: Better::Higher,
+        unit: "ratio to all of their time",
+        chart: Chart::Redis,
+    },
     Goal {
         name: "redis-bytes-30",
         what: "MEMORY USAGE of a token bucket whose key has 30 bytes",

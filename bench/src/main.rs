@@ -16,6 +16,7 @@ mod measure;
 mod overload;
 mod plot;
 mod program;
+mod queue;
 mod redis;
 mod replay;
 mod report;
@@ -63,7 +64,10 @@ struct Arguments {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let outcome = match &arguments.child {
-        Some(store) => embedded::memory::child(store),
+        Some(what) => match what.strip_prefix(queue::CHILD) {
+            Some(waiters) => queue::child(waiters),
+            None => embedded::memory::child(what),
+        },
         None if arguments.scale => scale::run(arguments.quick),
         None => run(&arguments),
     };
@@ -81,6 +85,7 @@ fn run(arguments: &Arguments) -> Result<()> {
     let mut session = Session::new(effort, arguments.only.clone());
     embedded::measure(&mut session);
     redis::measure(&mut session);
+    queue::measure(&mut session);
     client::measure(&mut session);
     topology::measure(&mut session);
     overload::measure(&mut session);

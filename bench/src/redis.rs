@@ -62,6 +62,9 @@ pub fn measure(session: &mut Session) {
             });
         }
     }
+    session.goal("redis-request-id", |effort| {
+        holding::request_ids(&bench.server, &mut bench.pipes, effort)
+    });
     session.goal("redis-bytes-30", |_| bench.bytes(30));
     session.goal("redis-bytes-44", |_| bench.bytes(44));
     unpin_thread();

@@ -34,7 +34,8 @@ const MUTATED: [(&str, &[&str]); 4] = [
 pub(crate) enum Soak {
     /// Every test in release, with five hundred times as many random schedules: some hours
     Schedules,
-    /// Every fault of the chaos tests ten times in a row, on every server: half an hour
+    /// Every fault of the chaos tests ten times in a row, on every server, and ten minutes of processes that are
+    /// killed with what they hold: an hour
     Chaos,
     /// Small changes to core, stores and HTTP, each of which some test must notice: some days
     Mutants,

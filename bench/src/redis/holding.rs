@@ -1,7 +1,7 @@
-//! What is held: grants and permits, beside a token bucket that holds nothing.
+//! What is held: grants and permits, and requests with an id, beside a token bucket that holds nothing.
 
 use anyhow::Result;
-use sluicegate_core::{Hold, HoldId, Request, Span, Used};
+use sluicegate_core::{Hold, HoldId, Once, Request, RequestId, Span, Used};
 use sluicegate_testkit::servers::Server;
 
 use super::load::{Answer, Load, draw};
@@ -59,6 +59,34 @@ pub fn permits(server: &Server, pipes: &mut Pipes, effort: Effort) -> Result<Cos
     compare(server, pipes, effort, &Sides { checks, held, cost: 1, used: 0, keys: FLIGHTS })
 }
 
+/// Checks with an id, each another one: 100,000 subjects drawn uniformly, and each id is known for a minute.
+pub fn request_ids(server: &Server, pipes: &mut Pipes, effort: Effort) -> Result<Measured> {
+    let bucket = Subject::load(server, "demo", &[ROOMY])?;
+    let once = Subject::load(server, "once", &[ROOMY])?;
+    let checks = bucket.load_of(KEYS, Answer::Allowed);
+    let everyone: Vec<u32> = (0..KEYS as u32).collect();
+    pipes.run(server, &checks, &everyone)?;
+    pipes.run(server, &once.load_of(KEYS, Answer::Allowed), &everyone)?;
+    let draw = draw(KEYS, SEGMENT * 8);
+    let everyone: Vec<u32> = (0..SEGMENT as u32).collect();
+    let (mut pairs, mut ids) = (Pairs::default(), Ids(1 << 110));
+    for round in 0..WARM_UP + effort.count(ROUNDS) {
+        let keys = &draw[round % 8 * SEGMENT..][..SEGMENT];
+        let asks = keys.iter().map(|&key| {
+            let id = RequestId::from_bytes(ids.next());
+            let known = Once { id, lasts: Span::MINUTE };
+            once.command_of(key as usize, &Request::check(b"").once(known))
+        });
+        let asks = Load::new(asks.collect(), Answer::Allowed);
+        let asked = pipes.run(server, &asks, &everyone)?;
+        let checked = pipes.run(server, &checks, keys)?;
+        if round >= WARM_UP {
+            pairs.add(asked, checked);
+        }
+    }
+    Ok(pairs.ratio("µs of server CPU"))
+}
+
 struct Sides {
     checks: Load,
     held: Subject,
@@ -90,22 +118,26 @@ fn compare(server: &Server, pipes: &mut Pipes, effort: Effort, sides: &Sides) ->
 /// Ids that nothing else has.
 struct Ids(u128);
 
+impl Ids {
+    /// As they are made: no two that follow each other look alike.
+    const fn next(&mut self) -> [u8; 16] {
+        self.0 += 1;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d_9e37_79b9_7f4a_7c15).to_be_bytes()
+    }
+}
+
 /// A request that holds for each of these subjects, and one that settles it.
 fn requests(of: &Subject, keys: &[u32], cost: u64, used: u64, ids: &mut Ids) -> (Load, Load) {
     let mut holds = Vec::with_capacity(keys.len());
     let mut settlements = Vec::with_capacity(keys.len());
     for &key in keys {
-        ids.0 += 1;
-        // Ids as they are made: no two that follow each other look alike.
-        let id = ids.0.wrapping_mul(0x2545_f491_4f6c_dd1d_9e37_79b9_7f4a_7c15);
-        let hold = Hold { id: HoldId::from_bytes(id.to_be_bytes()), lasts: Span::MINUTE };
+        let hold = Hold { id: HoldId::from_bytes(ids.next()), lasts: Span::MINUTE };
         let costs = [cost];
         let request = Request::check(b"").costs(sluicegate_core::Costs::Each(&costs)).hold(&hold);
-        holds.push(of.command_about_holds(key as usize, &request));
+        holds.push(of.command_of(key as usize, &request));
         let used = [Some(used)];
         let used = if used[0] == Some(0) { Used::AsCharged } else { Used::Each(&used) };
-        settlements
-            .push(of.command_about_holds(key as usize, &Request::settle(b"", hold.id, used)));
+        settlements.push(of.command_of(key as usize, &Request::settle(b"", hold.id, used)));
     }
     (Load::new(holds, Answer::Allowed), Load::new(settlements, Answer::Allowed))
 }

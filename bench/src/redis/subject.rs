@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, Result};
 use sluicegate_core::kernel::Rule;
-use sluicegate_core::{Identity, KeyPrefix, Limit, Request, Span, StoreKey, TimeSource};
+use sluicegate_core::{Action, Identity, KeyPrefix, Limit, Request, Span, StoreKey, TimeSource};
 use sluicegate_redis::{Program, Script};
 use sluicegate_testkit::servers::Server;
 
@@ -110,13 +110,37 @@ impl Subject {
         Load::new((first..first + subjects).map(command).collect(), answer)
     }
 
-    /// A request of one subject that is about what it holds, under a limit whose states are all in one key.
-    pub fn command_about_holds(&self, number: usize, request: &Request<'_>) -> Vec<u8> {
+    /// A request of one subject that is about what it holds, or has an id, under a limit whose states are all
+    /// in one key.
+    pub fn command_of(&self, number: usize, request: &Request<'_>) -> Vec<u8> {
         let program = self.maker.bytes(&self.limit, request, |_| 0, None);
-        let mut holds = Vec::new();
-        self.key.write_holds(self.subject(number).as_bytes(), &mut holds);
-        let key = self.key(number);
-        encode(&[b"EVALSHA", self.digest.as_bytes(), b"2", &key, &holds, &program])
+        let subject = self.subject(number);
+        let subject = subject.as_bytes();
+        let mut keys = vec![self.key(number)];
+        let mut add = |write: &dyn Fn(&mut Vec<u8>)| {
+            let mut key = Vec::new();
+            write(&mut key);
+            keys.push(key);
+        };
+        if let Some(once) = request.asks_once() {
+            add(&|key| self.key.write_request(subject, once.id, key));
+            add(&|key| self.key.write_ids(subject, key));
+        }
+        let held = match request.action() {
+            Action::Settle { id, .. } => Some(id),
+            _ => request.holds().map(|hold| hold.id),
+        };
+        if let Some(id) = held {
+            add(&|key| self.key.write_hold(subject, id, key));
+            if self.limit.has_permits() {
+                add(&|key| self.key.write_holds(subject, key));
+            }
+        }
+        let count = keys.len().to_string();
+        let mut words: Vec<&[u8]> = vec![b"EVALSHA", self.digest.as_bytes(), count.as_bytes()];
+        words.extend(keys.iter().map(Vec::as_slice));
+        words.push(&program);
+        encode(&words)
     }
 
     /// The least that could be asked about as many subjects.

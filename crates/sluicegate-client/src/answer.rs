@@ -19,6 +19,9 @@ pub(crate) struct Answer {
     pub(crate) cancelled: Option<bool>,
     pub(crate) hold: Option<HoldAnswer>,
     pub(crate) ban: Option<BanAnswer>,
+    /// What ended a wait.
+    pub(crate) code: Option<String>,
+    pub(crate) ahead: Option<u64>,
     #[serde(default)]
     pub(crate) restamped: bool,
     pub(crate) policies: Vec<PolicyAnswer>,

@@ -3,9 +3,11 @@
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use sluicegate_core::{
-    Answer, Decision, Error, HoldFound, Limit, OpenedLimit, Request, RequestError, Span, StoreId,
+    Answer, BoxFuture, Decision, Error, HoldFound, Limit, OpenedLimit, Request, RequestError, Span,
+    StoreId,
 };
 use tokio::time::Instant;
 
@@ -13,6 +15,12 @@ use crate::connections::Reply;
 use crate::reply;
 use crate::store::Shared;
 use crate::written::{Written, unsupported};
+
+/// How long a service lets anybody wait.
+const LONGEST_WAIT: Span = match Span::from_millis(10 * 60 * 1_000) {
+    Ok(span) => span,
+    Err(_) => Span::SECOND,
+};
 
 /// A limit that a [`RemoteStore`](crate::RemoteStore) has opened.
 pub struct RemoteLimit {
@@ -33,6 +41,11 @@ impl RemoteLimit {
     }
 
     fn call(&self, request: &Request<'_>) -> Result<Written, RequestError> {
+        self.check(request)?;
+        Written::of(&self.limit, request)
+    }
+
+    fn check(&self, request: &Request<'_>) -> Result<(), RequestError> {
         if self.is_injected {
             return Err(unsupported(
                 &self.limit,
@@ -40,12 +53,14 @@ impl RemoteLimit {
             ));
         }
         request.validate(&self.limit)?;
-        request.validate_time(&self.limit, false)?;
-        Written::of(&self.limit, request)
+        request.validate_time(&self.limit, false)
     }
 
     async fn send(&self, call: &Written) -> Result<Reply, Error> {
-        let end = Instant::now() + self.deadline.into();
+        self.send_by(call, Instant::now() + self.deadline.into()).await
+    }
+
+    async fn send_by(&self, call: &Written, end: Instant) -> Result<Reply, Error> {
         let token = self.shared.admin_token.as_ref().filter(|_| call.needs_token);
         let body = call.body.to_string().into_bytes();
         let sent = self.shared.connections.post(call.path, token, body, end).await;
@@ -57,6 +72,21 @@ impl RemoteLimit {
         if reply::is_expired(&reply) {
             return self.expired(&request).await;
         }
+        self.read(&request, &reply)
+    }
+
+    /// Has the service wait. It is asked for no longer than it waits for anybody.
+    async fn wait(
+        &self,
+        request: Request<'_>,
+        priority: u8,
+        within: Span,
+    ) -> Result<Decision, Error> {
+        self.check(&request)?;
+        let within = within.min(LONGEST_WAIT);
+        let call = Written::waiting(&self.limit, &request, priority, within)?;
+        let end = Instant::now() + Duration::from(within) + Duration::from(self.deadline);
+        let reply = self.send_by(&call, end).await?;
         self.read(&request, &reply)
     }
 
@@ -97,6 +127,15 @@ impl OpenedLimit for RemoteLimit {
             Ok(call) => Answer::Later(self.exchange(call, request)),
             Err(error) => Answer::Now(Err(error.into())),
         }
+    }
+
+    fn wait_in_queue<'a>(
+        &'a self,
+        request: Request<'a>,
+        within: Span,
+    ) -> Option<BoxFuture<'a, Result<Decision, Error>>> {
+        let priority = request.ticket()?.priority;
+        Some(Box::pin(self.wait(request, priority, within)))
     }
 }
 

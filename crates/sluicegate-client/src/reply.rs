@@ -2,8 +2,8 @@
 
 use sluicegate_core::{
     Algorithm, Banned, Change, Decision, Error, Hold, HoldFound, HoldToken, Limit, Notes,
-    PartReceipt, Receipt, Request, RequestError, RequestErrorKind, RetryAfter, Source, Span,
-    StoreError, StoreErrorKind, StoreId, Told, ToldOutcome, printable,
+    PartReceipt, Queued, Receipt, Request, RequestError, RequestErrorKind, RetryAfter, Source,
+    Span, StoreError, StoreErrorKind, StoreId, Ticket, Told, ToldOutcome, printable,
 };
 
 use crate::answer::{Answer, BanAnswer, ErrorAnswer, PolicyAnswer};
@@ -95,6 +95,15 @@ fn told(limit: &Limit, request: &Request<'_>, answer: &Answer) -> Result<Decisio
         Some("live") => decision.of_hold(HoldFound::Live, given.into_iter()),
         Some("waited") => decision.of_hold(HoldFound::Waited, given.into_iter()),
         Some(_) => decision.of_hold(HoldFound::Settled, given.into_iter()),
+    };
+    let decision = match answer.code.as_deref() {
+        Some("queue_full") => decision.with_queued(Queued::Full),
+        // The place is given up: who still wants to wait comes last.
+        Some("timed_out") => decision.with_queued(Queued::Waits {
+            ahead: answer.ahead.unwrap_or(0),
+            ask_within: Ticket::MIN_LIVES,
+        }),
+        _ => decision,
     };
     with_hold(decision, limit, request, answer)
 }

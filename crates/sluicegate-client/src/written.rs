@@ -26,6 +26,9 @@ impl Written {
         let (path, needs_token) = match request.action() {
             Action::Decide(operation) => {
                 let (path, needs_token) = path(limit, operation)?;
+                if request.ticket().is_some() {
+                    return Err(unsupported(limit, "has places in queues for who waits there"));
+                }
                 let body = asking(limit, request)?;
                 return Ok(Self { path, needs_token, body });
             }
@@ -53,6 +56,25 @@ impl Written {
             _ => {}
         }
         Ok(Self { path, needs_token, body })
+    }
+
+    /// The call of a check that waits in a queue for as long, which the service does while it is asked.
+    ///
+    /// # Errors
+    /// If no call does.
+    pub(crate) fn waiting(
+        limit: &Limit,
+        request: &Request<'_>,
+        priority: u8,
+        within: Span,
+    ) -> Result<Self, RequestError> {
+        if request.action() != Action::Decide(Operation::Check) {
+            return Err(unsupported(limit, "has places in queues for checks alone"));
+        }
+        let mut body = asking(limit, request)?;
+        body["within"] = within.to_string().into();
+        body["priority"] = priority.into();
+        Ok(Self { path: "/v1/acquire", needs_token: false, body })
     }
 
     /// The call that peeks at what the same subjects have, at no cost.
@@ -116,9 +138,6 @@ fn asking(limit: &Limit, request: &Request<'_>) -> Result<Value, RequestError> {
             body["within"] = within.to_string().into();
         }
         _ => {}
-    }
-    if request.ticket().is_some() {
-        return Err(unsupported(limit, "has no places in queues: hold, and ask again"));
     }
     if let Some(once) = request.asks_once() {
         if once.lasts > KNOWN_FOR {

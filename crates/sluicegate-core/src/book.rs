@@ -209,7 +209,12 @@ impl Book {
 
     /// Removes the record of an id.
     pub(crate) fn remove(&mut self, id: HoldId) {
-        let Some(record) = self.records.remove(id) else { return };
+        if let Some(record) = self.records.remove(id) {
+            self.count_out(&record);
+        }
+    }
+
+    fn count_out(&mut self, record: &HoldRecord) {
         self.bytes -= record.heap_bytes();
         for (identity, units) in record.units() {
             if let Some((_, all)) = self.units.iter_mut().find(|(other, _)| *other == identity) {
@@ -221,8 +226,10 @@ impl Book {
 
     /// Removes what has ended.
     pub(crate) fn remove_ended(&mut self, now: u64) {
-        let ended: Vec<HoldId> = self.ended(now).map(|(id, _)| id).collect();
-        ended.into_iter().for_each(|id| self.remove(id));
+        for _ in 0..Self::ENDED {
+            let Some(record) = self.records.pop_ended(now) else { return };
+            self.count_out(&record);
+        }
     }
 
     /// What is in flight of a policy, for a request that takes so much of it, and what it takes until then.

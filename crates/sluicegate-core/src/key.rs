@@ -7,6 +7,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::hold::HoldId;
 use crate::limit::Member;
 use crate::name::LimitName;
 use crate::request::TimeSource;
@@ -134,7 +135,17 @@ impl StoreKey {
         key.push(b'}');
     }
 
-    /// Appends the key of a subject's holds, in the same slot, to `key`. No policy has it: after their
+    /// Appends the key of the record of what a request holds, in the same slot, to `key`. No policy's name
+    /// has the sign before the id.
+    pub fn write_hold(&self, subject: &[u8], id: HoldId, key: &mut Vec<u8>) {
+        self.write(subject, key);
+        key.extend_from_slice(b":hold#");
+        for byte in id.to_bytes() {
+            key.extend_from_slice(&hexadecimal(byte));
+        }
+    }
+
+    /// Appends the key of what a subject has in flight, in the same slot, to `key`. No policy has it: after their
     /// names there is another colon.
     pub fn write_holds(&self, subject: &[u8], key: &mut Vec<u8>) {
         self.write(subject, key);

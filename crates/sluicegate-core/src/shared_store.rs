@@ -13,6 +13,7 @@ use crate::limit::Limit;
 use crate::measure::Measure;
 use crate::request::Request;
 use crate::store::{OpenOptions, OpenedLimit, Store, StoreId, StoreStats};
+use crate::time::Span;
 
 /// Any store or stack of stores behind one type, for choosing a store at run time.
 ///
@@ -108,6 +109,11 @@ trait ErasedLimit: Send + Sync {
     fn ask<'a>(&'a self, request: Request<'a>) -> Answer<BoxFuture<'a, Result<Decision, Error>>>;
     fn ask_now(&self, request: Request<'_>) -> Option<Result<Decision, Error>>;
     fn bell(&self, id: HoldId) -> Option<Bell>;
+    fn wait_in_queue<'a>(
+        &'a self,
+        request: Request<'a>,
+        within: Span,
+    ) -> Option<BoxFuture<'a, Result<Decision, Error>>>;
     fn nodes(&self, request: &Request<'_>) -> Vec<NodeId>;
 }
 
@@ -128,6 +134,14 @@ impl<L: OpenedLimit> ErasedLimit for L {
 
     fn bell(&self, id: HoldId) -> Option<Bell> {
         OpenedLimit::bell(self, id)
+    }
+
+    fn wait_in_queue<'a>(
+        &'a self,
+        request: Request<'a>,
+        within: Span,
+    ) -> Option<BoxFuture<'a, Result<Decision, Error>>> {
+        OpenedLimit::wait_in_queue(self, request, within)
     }
 
     fn nodes(&self, request: &Request<'_>) -> Vec<NodeId> {
@@ -187,6 +201,14 @@ impl OpenedLimit for SharedLimit {
 
     fn bell(&self, id: HoldId) -> Option<Bell> {
         self.0.bell(id)
+    }
+
+    fn wait_in_queue<'a>(
+        &'a self,
+        request: Request<'a>,
+        within: Span,
+    ) -> Option<BoxFuture<'a, Result<Decision, Error>>> {
+        self.0.wait_in_queue(request, within)
     }
 
     fn nodes(&self, request: &Request<'_>) -> Vec<NodeId> {

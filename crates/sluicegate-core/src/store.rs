@@ -5,7 +5,7 @@ use std::future::{Future, ready};
 use std::num::NonZeroU8;
 use std::sync::Arc;
 
-use crate::answer::Answer;
+use crate::answer::{Answer, BoxFuture};
 use crate::bell::Bell;
 use crate::decision::Decision;
 use crate::failure::{Error, NodeId, StoreError};
@@ -131,6 +131,17 @@ pub trait OpenedLimit: Send + Sync + 'static {
     /// A bell for the ticket of who waits, or is about to wait, under an id: it rings when it is time to ask
     /// again sooner than was said. `None` if the store tells nobody: then whoever waits has to ask more often.
     fn bell(&self, _id: HoldId) -> Option<Bell> {
+        None
+    }
+
+    /// Answers a request that brings a [ticket](crate::Ticket) when its turn has come, or when it has waited for
+    /// `within`: for a store that keeps the place itself as long as this is awaited, as a service does. `None` if
+    /// whoever waits has to ask again.
+    fn wait_in_queue<'a>(
+        &'a self,
+        _request: Request<'a>,
+        _within: Span,
+    ) -> Option<BoxFuture<'a, Result<Decision, Error>>> {
         None
     }
 

@@ -1,15 +1,15 @@
 //! Holds: what makes a call leave a record of what it charges, and others settle that or give it back.
 //!
 //! A program with a hold has these bytes before its end, and one more key per part, after all others:
-//! the subject's records (`lua/hold.lua`).
+//! the record of that id (`lua/hold.lua`); and then, if what is in flight is counted, as many for the sets of that.
 //!
 //! | bytes | hold |
 //! | --- | --- |
 //! | 16 | id, which names the record |
 //! | 7 | for how many µs the record lives |
-//! | 1 | whether what is charged is put into [slots](sluicegate_core::kernel::Bound) |
+//! | 1 | 1 if what is charged is put into [slots](sluicegate_core::kernel::Bound), and 2 more if what is in flight is counted |
 
-use sluicegate_core::kernel::{ID_BYTES, NUMBER_BYTES};
+use sluicegate_core::kernel::{HEAD_BYTES, ID_BYTES, NUMBER_BYTES};
 use sluicegate_core::{Action, HoldId, Limit, MAX_EXACT, Operation, Request, Span, Ticket};
 
 use crate::format::{Format, Item};
@@ -27,9 +27,39 @@ pub(crate) const HOLD: Format =
 /// An id as numbers, of which the tag of a slot is made.
 pub(crate) const ID: Format = Format(&[&[Item::Whole(6), Item::Whole(6), Item::Whole(4)]]);
 
-/// How a record begins: its sort, until when it lives, and its id.
+/// How a record begins: until when it lives, the group that counts it, and its generation.
+pub(crate) const RECORD: Format = Format(&[BEGINNING]);
+
+/// How one that is in flight begins in the set of those: its sort, until when it lives, and its id.
 pub(crate) const HEAD: Format =
     Format(&[&[Item::Bytes(1), Item::Numbers(1), Item::Text(HoldId::BYTES)]]);
+
+/// The kind of the entry that counts a subject's records,
+pub(crate) const TALLY_KIND: u8 = 0x86;
+/// and how many groups it has at most.
+pub(crate) const GROUPS: usize = 16;
+
+/// Flags of a hold: what is charged is put into slots,
+const SLOTS: u8 = 1;
+/// what is in flight is counted.
+pub(crate) const INDEXED: u8 = 2;
+
+/// A record of one policy: the beginning, its kind and identity, the length of what follows, and the units.
+pub(crate) const RECORD_OF_ONE: Format = Format(&[BEGINNING, ENTRY, &[Item::Numbers(5)]]);
+/// The same of a bucket, with the state that it was left in.
+pub(crate) const RECORD_OF_BUCKET: Format =
+    Format(&[BEGINNING, ENTRY, &[Item::Numbers(5), Item::Whole(HEAD_BYTES), Item::Numbers(3)]]);
+/// The first when it was settled.
+pub(crate) const SETTLED_ONE: Format = Format(&[BEGINNING, ENTRY, &[Item::Numbers(1)]]);
+const BEGINNING: &[Item] = &[Item::Numbers(3)];
+const ENTRY: &[Item] = &[Item::Whole(ID_BYTES), Item::Whole(2)];
+
+/// What a program has of a hold, but its flags, all in numbers.
+pub(crate) const HOLD_NUMBERS: Format =
+    Format(&[&[Item::Whole(6), Item::Whole(6), Item::Whole(4), Item::Numbers(1)]]);
+
+/// What is said briefly of a settlement: what was found, and what was given back.
+pub(crate) const GIVEN: Format = Format(&[&[Item::Bytes(1), Item::Numbers(1)]]);
 
 /// What a record has of each policy: units, their time of judgement, a bucket's unit and refill, and the
 /// tag of the slot they are in.
@@ -77,30 +107,31 @@ pub(crate) fn random_id() -> HoldId {
 
 /// Makes a program leave a record that lives so long, or go by the record that there is. What is held so
 /// is given back at once or never, so that it is put into no slots.
-pub fn with_record(id: HoldId, life: Span, program: &mut Vec<u8>) {
-    add_record(id, life, false, program);
+pub fn with_record(limit: &Limit, id: HoldId, life: Span, program: &mut Vec<u8>) {
+    add_record(limit, id, life, 0, program);
 }
 
 /// The same of what somebody holds.
-pub(crate) fn with_hold(id: HoldId, life: Span, program: &mut Vec<u8>) {
-    add_record(id, life, true, program);
+pub(crate) fn with_hold(limit: &Limit, id: HoldId, life: Span, program: &mut Vec<u8>) {
+    add_record(limit, id, life, SLOTS, program);
 }
 
-fn add_record(id: HoldId, life: Span, has_slots: bool, program: &mut Vec<u8>) {
+fn add_record(limit: &Limit, id: HoldId, life: Span, slots: u8, program: &mut Vec<u8>) {
+    let index = if limit.has_permits() { INDEXED } else { 0 };
     let end = program.len() - END.size();
     let mut bytes = [0; HOLD.size()];
     bytes[..HoldId::BYTES].copy_from_slice(&id.to_bytes());
     put(&mut bytes[HoldId::BYTES..], life.as_micros());
-    bytes[HOLD.size() - 1] = u8::from(has_slots);
+    bytes[HOLD.size() - 1] = slots + index;
+    // Few lanes know holds: see `Program::bytes`.
+    program[LANE] = Lane::General as u8 + program[LANE] / INJECTED * INJECTED;
     if program[end] & HELD != 0 {
         program[end - HOLD.size()..end].copy_from_slice(&bytes);
         return;
     }
     program[end] |= HELD;
     let parts = program[end + 1];
-    program[KEYS] += parts;
-    // No other lane knows holds.
-    program[LANE] = Lane::General as u8 + program[LANE] / INJECTED * INJECTED;
+    program[KEYS] += parts * if index > 0 { 2 } else { 1 };
     program.splice(end..end, bytes);
 }
 
@@ -148,7 +179,7 @@ mod tests {
         let plain =
             Program::new(&limit, Span::SECOND).bytes(&limit, &Request::check(b"a"), |_| 0, None);
         let mut held = plain.clone();
-        with_record(HoldId::from_bytes([7; 16]), Span::SECOND, &mut held);
+        with_record(&limit, HoldId::from_bytes([7; 16]), Span::SECOND, &mut held);
         let end = plain.len() - END.size();
         assert_eq!(held.len(), plain.len() + 24);
         assert_eq!((plain[KEYS], held[KEYS], held[LANE]), (1, 2, Lane::General as u8));

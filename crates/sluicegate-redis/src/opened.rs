@@ -13,7 +13,7 @@ use sluicegate_core::{
 use smallvec::SmallVec;
 
 use crate::call::ScriptCall;
-use crate::hold::{set_listener, with_record};
+use crate::hold::{record_of, set_listener, with_record};
 use crate::joint::{Groups, Hold, Joint};
 use crate::link::{Deadline, Heard};
 use crate::program::{Program, cancellation, is_apart};
@@ -246,19 +246,23 @@ impl RedisLimit {
     ) -> ScriptCall {
         let mut program = self.program.bytes(&self.limit, request, near, at);
         if let Some(Hold { id, life }) = hold {
-            with_record(id, life, &mut program);
+            with_record(&self.limit, id, life, &mut program);
         }
         if request.ticket().is_some() {
             set_listener(self.store.listener(), &mut program);
         }
         let is_reset = request.action() == Action::Decide(Operation::Reset);
-        let has_records = hold.is_some() || request.needs_records(&self.limit) || is_reset;
+        let record = hold.map(|hold| hold.id);
+        let record = record.or_else(|| record_of(&self.limit, request).map(|(id, _)| id));
         let write_keys = |words: &mut Command| {
             self.write_keys(request, words);
             if let Some(once) = request.asks_once() {
                 self.write_once_keys(request, once, words);
             }
-            if has_records {
+            if let Some(id) = record {
+                self.write_record_keys(request, id, words);
+            }
+            if record.is_some() && self.limit.has_permits() || is_reset {
                 self.write_hold_keys(request, words);
             }
             if request.is_in_line(&self.limit) || is_reset {
@@ -326,7 +330,17 @@ impl RedisLimit {
         }
     }
 
-    /// The keys of the subjects' holds.
+    /// The keys of the subjects' records of an id.
+    fn write_record_keys(&self, request: &Request<'_>, id: HoldId, command: &mut Command) {
+        let mut key = Vec::with_capacity(96);
+        for (part, name) in self.keys.iter().enumerate() {
+            key.clear();
+            name.write_hold(request.subject(part), id, &mut key);
+            command.word(&key);
+        }
+    }
+
+    /// The keys of what the subjects have in flight.
     fn write_hold_keys(&self, request: &Request<'_>, command: &mut Command) {
         let mut key = Vec::with_capacity(64);
         for (part, name) in self.keys.iter().enumerate() {

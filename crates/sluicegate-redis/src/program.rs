@@ -133,6 +133,8 @@ pub struct Program {
     entries: Vec<usize>,
     /// The fastest part that knows all policies.
     lane: Lane,
+    /// The parts for checks that hold what they take, and for what gives it back, if there are any.
+    holding: Option<(Lane, Lane)>,
     /// The largest cost, per policy, that it can take.
     lane_costs: Vec<u64>,
     /// The indices of calendar windows.
@@ -148,6 +150,7 @@ impl Program {
             bytes: Vec::new(),
             entries: Vec::new(),
             lane: if is_one { Lane::Shortest } else { Lane::Express },
+            holding: None,
             lane_costs: Vec::new(),
             calendars: Vec::new(),
         };
@@ -165,6 +168,15 @@ impl Program {
             program.lane = Lane::General;
         }
         let (parts, mut policies) = (count(limit.parts().len()), count(limit.members().len()));
+        program.holding = match (limit.members(), program.lane) {
+            ([_], Lane::Shortest) => Some((Lane::Hold, Lane::Settle)),
+            ([member], _) if limit.parts().len() == 1 && !has_bans && is_enforced(member) => {
+                let is_flight =
+                    matches!(member.policy().rule(), Rule::Permits(it) if it.queue() == 0);
+                is_flight.then_some((Lane::Take, Lane::Release))
+            }
+            _ => None,
+        };
         if has_bans {
             ban::write_bans(limit, &mut program.bytes);
             policies += ban::BANS;
@@ -245,7 +257,14 @@ impl Program {
         }
         once::with_id(limit, request, &mut bytes);
         if let Some((id, life)) = hold::record_of(limit, request) {
-            hold::with_hold(id, life, &mut bytes);
+            hold::with_hold(limit, id, life, &mut bytes);
+            if let (Some((take, settle)), 0, None) = (self.holding, bytes[LANE], request.ticket()) {
+                match action {
+                    Action::Decide(Operation::Check) if is_plain => bytes[LANE] = take as u8,
+                    Action::Settle { .. } => bytes[LANE] = settle as u8,
+                    _ => {}
+                }
+            }
         }
         if request.is_in_line(limit) {
             line::with_line(request.place_id(), &mut bytes);
@@ -293,6 +312,12 @@ impl Program {
             push(&mut self.bytes, strategy.window.as_micros());
         }
     }
+}
+
+/// Whether a policy is neither a shadow nor charges those whom it denies.
+fn is_enforced(member: &Member) -> bool {
+    let policy = member.policy();
+    policy.enforcement() != Enforcement::Shadow && policy.denied_charge() != DeniedCharge::Charged
 }
 
 fn write_leasing(leasing: &Leasing<'_>, bytes: &mut Vec<u8>) {

@@ -1,5 +1,6 @@
 //! Decodes the reply of a script to a decision.
 
+use bytes::Bytes;
 use sluicegate_core::kernel::log::Log;
 use sluicegate_core::kernel::{
     Kernel as _, NUMBER_BYTES, Now, Overflow, Reading, Rule, State, Verdict, bucket,
@@ -14,7 +15,7 @@ use smallvec::SmallVec;
 
 use crate::ban::read_banned;
 use crate::format::{Format, Item};
-use crate::hold;
+use crate::hold::{self, GIVEN};
 use crate::line;
 use crate::once;
 use crate::program::{is_apart, is_read_there, kind_of};
@@ -78,6 +79,10 @@ pub fn read_reply(
         return Err(nonsense("a time that no clock shows"));
     }
     let now = Now { micros, max_clock_back };
+    if request.is_about_holds() && matches!(*sign, stamp::ALLOWED | stamp::DENIED) {
+        let items = brief_hold(limit, request, micros, *sign == stamp::ALLOWED, rest);
+        return read_verdict(limit, request, max_clock_back, &items);
+    }
     match *sign {
         stamp::ALLOWED => read_states(limit, request, rest),
         stamp::DENIED => read_denial(limit, request, now, rest),
@@ -87,6 +92,36 @@ pub fn read_reply(
         _ => Err(nonsense("a reply with another sign")),
     }
     .map(Reply::Decided)
+}
+
+/// What is said briefly of a hold, as it is said at length: the states as they were, and whether anything is
+/// held; of a settlement what was found, what was given back, and the states as they are. Of what is in
+/// flight it is a reading instead of states.
+fn brief_hold(
+    limit: &Limit,
+    request: &Request<'_>,
+    micros: u64,
+    is_allowed: bool,
+    rest: &Bytes,
+) -> Vec<Value> {
+    let mut items = [i64::from(is_allowed), micros.cast_signed(), 0].map(Value::Int).to_vec();
+    let is_hold = request.holds().is_some();
+    let (given, states) = match rest.len() {
+        length if is_hold || length < GIVEN.size() => (None, rest.clone()),
+        _ => (Some(rest.slice(..GIVEN.size())), rest.slice(GIVEN.size()..)),
+    };
+    if limit.has_permits() {
+        items.push(Value::Nil);
+    }
+    items.push(if states.is_empty() { Value::Nil } else { Value::Bytes(states) });
+    match given {
+        Some(given) => {
+            items.push(Value::Int(given[0].into()));
+            items.push(Value::Bytes(given.slice(1..)));
+        }
+        None => items.push(Value::Int(is_allowed.into())),
+    }
+    items
 }
 
 /// The script's fast path admitted: the reply has the states it wrote, rings with only their last

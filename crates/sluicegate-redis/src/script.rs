@@ -14,12 +14,15 @@ use crate::twin::{MODULES, Module};
 use template::Template;
 
 /// Before the kernels.
-const HEAD: [Template; 9] = [
+const HEAD: [Template; 12] = [
     Template::new(include_str!("lua/head.lua")),
+    Template::new(include_str!("lua/once_lane.lua")),
+    Template::new(include_str!("lua/hold_lane.lua")),
     Template::new(include_str!("lua/call.lua")),
     Template::new(include_str!("lua/errands.lua")),
     Template::new(include_str!("lua/express.lua")),
     Template::new(include_str!("lua/general.lua")),
+    Template::new(include_str!("lua/tally.lua")),
     Template::new(include_str!("lua/hold.lua")),
     Template::new(include_str!("lua/queue.lua")),
     Template::new(include_str!("lua/line.lua")),

@@ -114,6 +114,14 @@ pub(crate) enum Lane {
     Cancel,
     /// No decision: the server shows that it can decide.
     Ready,
+    /// Checks of one plain bucket that hold what they take,
+    Hold,
+    /// and settlements of those.
+    Settle,
+    /// Checks of permits without a queue, of no other policy,
+    Take,
+    /// and what gives those back.
+    Release,
 }
 
 /// A policy's rule as its script sees it.

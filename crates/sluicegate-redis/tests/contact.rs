@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use sluicegate_core::{
-    Acknowledgement, Hold, HoldId, KeyPrefix, Limit, OpenOptions, OpenedLimit as _, Operation,
-    Request, Span, Store as _, StoreError, StoreErrorKind, TimeSource, Timestamp, Used,
+    Acknowledgement, Costs, Hold, HoldId, KeyPrefix, Limit, OpenOptions, OpenedLimit as _,
+    Operation, Request, Span, Store as _, StoreError, StoreErrorKind, TimeSource, Timestamp, Used,
 };
 use sluicegate_redis::RedisStore;
 use sluicegate_testkit::servers::{self, GarbageServer, Misbehaviour, Server};
@@ -359,9 +359,12 @@ async fn everything(store: &RedisStore) -> Result<(), StoreError> {
                 let _ = opened.ask(request).wait().await.map_err(failure)?;
             }
             if may_reserve {
-                let reserve = Operation::Reserve { within: Span::HOUR };
+                let reserve = Operation::Reserve { within: Span::DAY };
                 for _ in 0..2 {
-                    let reserve = Request::new(reserve, SUBJECT.as_bytes()).at(at).with_receipt();
+                    // All there is, so that it waits.
+                    let id = new_id();
+                    let reserve = Request::new(reserve, SUBJECT.as_bytes()).at(at).in_line_as(&id);
+                    let reserve = reserve.costs(Costs::Each(&[9, 9]));
                     let decision = opened.ask(reserve).wait().await.map_err(failure)?;
                     let receipt = decision.receipt().unwrap();
                     let cancel = Request::cancel(receipt).at(at);

@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
-use sluicegate::{Algorithm, Decision, HoldFound, Limit, Outcome, RetryAfter, Source, Span};
+use sluicegate::{
+    Algorithm, Decision, HoldFound, Limit, Outcome, Queued, RetryAfter, Source, Span,
+};
 
 /// A decision for scripts. Optional fields (a wait, a shadow, violated strategies) appear only if
 /// they have something to say. A time stands there twice: in milliseconds, rounded up, and exactly, in
@@ -48,6 +50,12 @@ pub(crate) struct Answer<'a> {
     /// The ban that refuses the request, or begins with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ban: Option<BanAnswer<'a>>,
+    /// Of an acquire that is denied: why nobody waits any longer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) code: Option<Cow<'a, str>>,
+    /// Of one that has waited in a queue: how many tickets came first when it was last asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) ahead: Option<u64>,
     /// Whether a state was stamped too far ahead, and was set to now.
     #[serde(default, skip_serializing_if = "is_false")]
     restamped: bool,
@@ -139,6 +147,8 @@ impl<'a> Answer<'a> {
                 ends_in_us: ban.ends_in.as_micros(),
                 begins: ban.begins,
             }),
+            code: None,
+            ahead: None,
             restamped: decision.notes().restamped,
             policies: decision.policies().map(PolicyAnswer::new).collect(),
         }
@@ -187,6 +197,8 @@ impl<'a> Answer<'a> {
             found: None,
             hold: None,
             ban: None,
+            code: None,
+            ahead: None,
             restamped: false,
             policies: Vec::new(),
         }
@@ -203,6 +215,16 @@ impl<'a> Answer<'a> {
         self
     }
 
+    /// The same with what ended the wait of whoever is denied.
+    #[must_use]
+    pub(crate) fn ending(mut self, ended: Option<WaitEnded>) -> Self {
+        self.code = ended.map(|ended| ended.code().into());
+        if let Some(WaitEnded::TimedOut { ahead }) = ended {
+            self.ahead = Some(ahead);
+        }
+        self
+    }
+
     /// The same after the caller has waited for its turn.
     #[must_use]
     pub(crate) fn waited_out(mut self) -> Self {
@@ -211,6 +233,41 @@ impl<'a> Answer<'a> {
             (policy.wait_ms, policy.wait_us) = (0, 0);
         }
         self
+    }
+}
+
+/// Why a wait has ended that wasn't for nothing.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum WaitEnded {
+    /// It can't be the caller's turn in time, or ever.
+    Hopeless,
+    /// As many wait in the limit's queue as may.
+    QueueFull,
+    /// The time is up, and the place in the queue is given up.
+    TimedOut { ahead: u64 },
+    /// As many requests wait at the service as may.
+    TooManyWaiting,
+}
+
+impl WaitEnded {
+    /// What ended the wait of a request that is denied; nothing if no store denied it.
+    pub(crate) fn of(decision: &Decision, has_place: bool) -> Option<Self> {
+        let is_decided = !matches!(decision.source(), Source::Bypass | Source::Fallback);
+        (decision.is_denied() && is_decided).then(|| match decision.queued() {
+            _ if !has_place => Self::TooManyWaiting,
+            Some(Queued::Waits { ahead, .. }) => Self::TimedOut { ahead },
+            Some(_) => Self::QueueFull,
+            None => Self::Hopeless,
+        })
+    }
+
+    const fn code(self) -> &'static str {
+        match self {
+            Self::Hopeless => "hopeless",
+            Self::QueueFull => "queue_full",
+            Self::TimedOut { .. } => "timed_out",
+            Self::TooManyWaiting => "too_many_waiting",
+        }
     }
 }
 

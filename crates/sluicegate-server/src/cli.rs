@@ -147,7 +147,8 @@ const RESERVE_HELP: &str = ask_help!(
 
 const ACQUIRE_HELP: &str = ask_help!(
     "  sluicegate acquire --limit demo --key alice --within 2s --store redis://127.0.0.1:6379
-  sluicegate acquire --server http://127.0.0.1:8080 --limit demo --key alice --within 500ms && ./job"
+  sluicegate acquire --server http://127.0.0.1:8080 --limit demo --key alice --within 500ms && ./job
+  sluicegate acquire --server http://127.0.0.1:8080 --limit jobs --key acme --within 1min --priority 1 --json"
 );
 
 const CHARGE_HELP: &str = ask_help!(
@@ -253,6 +254,10 @@ pub(crate) struct AcquireArgs {
     /// How long to wait for the units at most, 10min or less
     #[arg(long, value_name = "SPAN", value_parser = parse_grace)]
     pub(crate) within: Span,
+
+    /// The priority in the queue of a limit that counts what is in flight, from 0, the highest, to 15
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=15))]
+    pub(crate) priority: u8,
 }
 
 /// Arguments of `reserve`.

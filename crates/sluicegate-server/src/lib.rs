@@ -45,9 +45,9 @@ pub fn run() -> ExitCode {
 async fn dispatch(command: Command) -> ExitCode {
     let done: Result<Exit, Failure> = match command {
         Command::Serve(args) => http::serve(args).await,
-        Command::Acquire(AcquireArgs { held: HeldArgs { ask, hold }, within }) => {
+        Command::Acquire(AcquireArgs { held: HeldArgs { ask, hold }, within, priority }) => {
             let terms = Terms { hold, request_id: None };
-            commands::ask(Verb::Acquire { within }, terms, ask).await
+            commands::ask(Verb::Acquire { within, priority }, terms, ask).await
         }
         Command::Ban(BanArgs { ask, lasts }) => {
             commands::ask(Verb::Ban { lasts }, Terms::default(), ask).await

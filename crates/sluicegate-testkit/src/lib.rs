@@ -7,6 +7,7 @@
 //! - [`lua`]: scripts in an embedded interpreter.
 //! - [`processes`]: tests of several processes.
 //! - [`proxy`]: faults of networks, switched on and off between a client and a server.
+//! - [`queue_log`]: what is asked about queues of permits, and an auditor of that.
 //! - [`servers`]: real Redis and Valkey servers as child processes, alone, as clusters or watched by
 //!   sentinels, and a server that misbehaves.
 //! - [`swap_store`]: a store over read, compare-and-swap and expiry alone.
@@ -18,6 +19,7 @@ pub mod lua;
 pub mod processes;
 #[cfg(feature = "proxy")]
 pub mod proxy;
+pub mod queue_log;
 #[cfg(feature = "servers")]
 pub mod servers;
 pub mod swap_store;

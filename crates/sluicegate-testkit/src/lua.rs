@@ -231,7 +231,10 @@ fn command(lua: &Lua, keyspace: &RefCell<Keyspace>, arguments: MultiValue) -> ml
             *read += stored.value.len();
             Ok(Value::String(lua.create_string(&stored.value)?))
         }
-        ("SET", 5) if arguments[3] == b"PX" => {
+        ("SET", 6) if arguments[5] == b"NX" && keyspace.keys.contains_key(&arguments[1]) => {
+            Ok(Value::Boolean(false))
+        }
+        ("SET", 5 | 6) if arguments[3] == b"PX" => {
             let life = number(4)? as u64;
             if life == 0 {
                 return Err(mlua::Error::runtime("ERR invalid expire time in 'set' command"));

@@ -36,6 +36,9 @@ use std::thread;
 use std::time::Duration;
 
 #[cfg(feature = "servers")]
+use rustix::process::{Pid, Signal, kill_process};
+
+#[cfg(feature = "servers")]
 use crate::servers::FakeClock;
 
 /// What a process is told, one word a line.
@@ -141,6 +144,31 @@ impl Process {
     /// Kills it, whatever it is doing, and waits until it is gone.
     pub fn kill(self) {
         drop(self);
+    }
+
+    /// Halts it (`SIGSTOP`): it does nothing until it is [resumed](Self::resume).
+    ///
+    /// # Panics
+    /// If it has ended.
+    #[cfg(feature = "servers")]
+    pub fn pause(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Lets it go on.
+    ///
+    /// # Panics
+    /// If it has ended.
+    #[cfg(feature = "servers")]
+    pub fn resume(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    /// It isn't waited for until it is killed, so its number stays its own.
+    #[cfg(feature = "servers")]
+    fn signal(&self, signal: Signal) {
+        let id = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        kill_process(id.expect("it has a number"), signal).expect("it takes signals");
     }
 
     fn next(&self) -> Option<String> {

@@ -20,6 +20,7 @@ use sluicegate_core::{
 };
 
 use scripted::{MAX_CLOCK_BACK, Scripted};
+use sluicegate_testkit::lua::Stored;
 
 #[allow(dead_code, reason = "what the other tests that have it need")]
 mod scripted;
@@ -237,23 +238,68 @@ fn peek(scripted: &mut Scripted, model: &mut Model, now: u64, after: &'static st
 }
 
 #[test]
-fn records_lapse_with_their_time_and_are_dropped_a_few_at_a_time() {
+fn records_lapse_with_their_time() {
     let mut scripted = Scripted::new(vec!["fixed_window 1000/h".parse().unwrap()], CLOCK);
     let request = Request::check(SUBJECT);
     for number in 0..600 {
         let _ = scripted.hold(START + number, &request, new_id(), span(1_000)).unwrap();
     }
-    assert_eq!(scripted.holds(SUBJECT).unwrap().members.len(), 1_200);
-    // 1 ms after the first: those before have lapsed.
-    for _ in 0..3 {
-        scripted.expires = false;
-        let _ = scripted.hold(START + 10_000, &request, new_id(), span(1_000)).unwrap();
-    }
-    assert_eq!(scripted.holds(SUBJECT).unwrap().members.len(), 2 * (600 - 3 * 128 + 3));
-    assert_eq!(scripted.holds(SUBJECT).unwrap().expires_ms, Some(START / 1_000 + 10 + 2));
+    let records = scripted.records();
+    assert_eq!(records.len(), 600);
+    let lives = |record: &Stored| record.expires_ms == Some(START / 1_000 + 2);
+    assert!(records.values().all(lives), "{records:?}");
+    scripted.expire(START + 4_000);
+    assert!(scripted.records().is_empty());
+    // What they were charged is not: nor is anything else in the same value.
+    let left = scripted.decide(START + 4_000, SUBJECT, Operation::Peek, Costs::Own).unwrap();
+    assert_eq!(left.remaining(), Some(400));
+}
+
+#[test]
+fn what_was_in_flight_is_dropped_some_at_a_time() {
+    let mut scripted = Scripted::new(vec!["concurrency 1000 hold 1h".parse().unwrap()], CLOCK);
+    scripted.expires = false;
+    let request = Request::check(SUBJECT);
+    let take = |scripted: &mut Scripted, at| {
+        let hold = Hold { id: new_id(), lasts: span(1_000) };
+        assert!(scripted.ask(START + at, &request.hold(&hold)).unwrap().is_allowed());
+    };
+    (0..600).for_each(|number| take(&mut scripted, number));
+    assert_eq!(scripted.holds(SUBJECT).unwrap().members.len(), 600);
+    (0..3).for_each(|_| take(&mut scripted, 10_000));
+    assert_eq!(scripted.holds(SUBJECT).unwrap().members.len(), 600 - 3 * 128 + 3);
+    // As long as what counts them, which is at most half a life longer.
+    let ends = scripted.holds(SUBJECT).unwrap().expires_ms.unwrap();
+    assert!((START / 1_000 + 12..=START / 1_000 + 13).contains(&ends), "{ends}");
     // The key itself goes when the last record does.
     scripted.expire(START + 20_000);
     assert!(scripted.holds(SUBJECT).is_none());
+}
+
+/// A record stands by itself, and ends with a reset nonetheless; another one of its id does not.
+#[test]
+fn a_reset_ends_what_is_held_and_nothing_that_is_held_later() {
+    let mut scripted = Scripted::new(vec!["token_bucket 1/h burst 10".parse().unwrap()], CLOCK);
+    let settle = |scripted: &mut Scripted, at, id| {
+        let request = Request::settle(SUBJECT, id, Used::Each(&[Some(0)]));
+        scripted.ask(at, &request).unwrap().hold_found().unwrap()
+    };
+    let id = new_id();
+    let hold = Hold { id, lasts: span(60_000_000) };
+    let request = Request::check(SUBJECT).hold(&hold);
+    for round in 0..3 {
+        let forgotten = |scripted: &mut Scripted| {
+            let reset = scripted.decide(START + round, SUBJECT, Operation::Reset, Costs::Own);
+            reset.unwrap().forgotten()
+        };
+        assert!(scripted.ask(START + round, &request).unwrap().is_allowed());
+        assert_eq!(forgotten(&mut scripted), Some(true));
+        assert_eq!(forgotten(&mut scripted), Some(false));
+        assert_eq!(settle(&mut scripted, START + round, id), HoldFound::Unknown);
+        assert_eq!(scripted.records().len(), 1);
+    }
+    assert!(scripted.ask(START + 3, &request).unwrap().is_allowed());
+    assert_eq!(settle(&mut scripted, START + 3, id), HoldFound::Live);
 }
 
 #[test]
@@ -296,15 +342,15 @@ fn a_full_table_refuses_and_charges_nothing() {
         Scripted::new(vec!["token_bucket 1/h burst 2000000".parse().unwrap()], CLOCK);
     let request = Request::check(SUBJECT);
     let _ = scripted.hold(START, &request, new_id(), span(1_000_000)).unwrap();
-    scripted.multiply_holds(SUBJECT, 65_536);
+    scripted.count_holds(SUBJECT, 65_536);
     let before = scripted.stored();
     let error = scripted.hold(START, &request, new_id(), span(1_000_000)).unwrap_err();
     let Error::Store(error) = error else { panic!("{error}") };
     assert_eq!(error.kind(), StoreErrorKind::Overloaded, "{error}");
     assert!(error.to_string().contains("65536 decisions"), "{error}");
     assert_eq!(scripted.stored(), before);
-    // A moment later the first have lapsed.
-    assert!(scripted.hold(START + 1_000_000, &request, new_id(), span(1_000_000)).is_ok());
+    // Later they have lapsed.
+    assert!(scripted.hold(START + 2_000_000, &request, new_id(), span(1_000_000)).is_ok());
 }
 
 /// New numbers came while the units were held: what has flowed back since is counted at the larger rate.
@@ -375,6 +421,30 @@ fn a_long_queue_costs_no_more_to_ask_than_a_short_one() {
     assert!(released <= 25 && taken <= 25, "{released} to release, {taken} to take");
 }
 
+/// What is held of one policy, bucket or permits, takes neither the general part's commands nor its steps.
+#[test]
+fn holding_and_settling_have_a_short_way() {
+    for (spec, most) in
+        [("token_bucket 1/h burst 100", [4, 5]), ("concurrency 100 hold 1h", [7, 8])]
+    {
+        let mut scripted = Scripted::new(vec![spec.parse().unwrap()], CLOCK);
+        let hold = || Hold { id: new_id(), lasts: Span::MINUTE };
+        let mut ask = |at: u64, request: &Request<'_>| {
+            let before = scripted.calls();
+            let (asked, instructions) = scripted.instructions(|it| it.ask(START + at, request));
+            assert!(asked.unwrap().is_allowed());
+            (scripted.calls() - before, instructions)
+        };
+        let [first, second] = [hold(), hold()];
+        let _ = ask(0, &Request::check(SUBJECT).hold(&first));
+        let taken = ask(1, &Request::check(SUBJECT).hold(&second));
+        let settle = Request::settle(SUBJECT, second.id, Used::Nothing);
+        let settled = ask(2, &settle);
+        assert_eq!([taken.0, settled.0], most, "{spec}");
+        assert!(taken.1 < 700 && settled.1 < 700, "{spec}: {taken:?}, {settled:?}");
+    }
+}
+
 /// The same bucket with other numbers.
 const NUMBERS: [&str; 6] = [
     "100/s burst 50",
@@ -404,7 +474,10 @@ fn leases_beside_what_is_held_are_judged_alike() {
         scripted.expires = false;
         let steps_back = dice.one_in(3);
         let (mut now, mut holds, mut slots) = (START, Vec::new(), Vec::new());
+        // When the clock steps back, what had ended is there or not.
+        let (mut latest, mut ends) = (START, HashMap::new());
         for step in 0..100 {
+            latest = latest.max(now);
             now += dice.pick(&[0, 0, 1, 1_000, 30_000, 400_000, 9_000_000]);
             if steps_back && dice.one_in(12) {
                 now -= dice.pick(&[1, 2_000, 3_000_000, 90_000_000]);
@@ -432,6 +505,7 @@ fn leases_beside_what_is_held_are_judged_alike() {
                 0 | 1 => {
                     hold = Hold { id: HoldId::from_bytes(random_bytes(&mut dice)), lasts };
                     holds.push(hold.id);
+                    ends.insert(hold.id, now + lasts.as_micros());
                     let operation =
                         dice.pick(&[Operation::Check, Operation::Charge, Operation::TakeUpTo]);
                     let asked = match operation {
@@ -445,12 +519,20 @@ fn leases_beside_what_is_held_are_judged_alike() {
                 }
                 2 | 3 if !holds.is_empty() => {
                     let id = dice.pick(&holds);
+                    if steps_back && ends[&id] <= latest {
+                        continue;
+                    }
                     used = [Some(dice.below(15)).filter(|_| !dice.one_in(5))];
                     settlement = model.as_mut().map(|it| it.settle(now, SUBJECT, id, &used));
                     Request::settle(SUBJECT, id, Used::Each(&used))
                 }
                 4 if !holds.is_empty() => {
                     let id = dice.pick(&holds);
+                    if steps_back && ends[&id] <= latest {
+                        continue;
+                    }
+                    let end = ends[&id].min(now + lasts.as_micros());
+                    ends.insert(id, end);
                     settlement =
                         model.as_mut().map(|it| it.renew(now, SUBJECT, id, lasts.as_micros()));
                     Request::renew(SUBJECT, id, lasts)

@@ -32,7 +32,7 @@ use crate::random_id::random_id;
 pub(crate) use acquire::{Turn, end_of, next_attempt};
 pub use builder::LimiterBuilder;
 pub(crate) use now::would_block;
-pub(crate) use queue::Waited;
+pub(crate) use queue::{Waited, no_pass};
 pub use reservation::Reservation;
 use settle::subjects;
 pub(crate) use settle::{renewal, settlement};

@@ -85,6 +85,25 @@ impl Records {
         }
     }
 
+    /// Removes the first one if it has ended.
+    pub(super) fn pop_ended(&mut self, now: u64) -> Option<HoldRecord> {
+        match self {
+            Self::Few(few) => {
+                let has_ended = few.first().is_some_and(|(_, record)| record.until <= now);
+                has_ended.then(|| few.remove(0).1)
+            }
+            Self::Many(many) => {
+                let first = many.records.first_entry().filter(|first| first.key().0 <= now)?;
+                let ((_, id), record) = first.remove_entry();
+                many.ends.remove(&id);
+                if many.records.is_empty() {
+                    *self = Self::default();
+                }
+                Some(record)
+            }
+        }
+    }
+
     /// All of them, in the order in which they end.
     pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = (HoldId, &HoldRecord)> {
         let (few, many) = match self {
@@ -164,7 +183,12 @@ mod tests {
                     list.push((until, id));
                     list.sort_unstable();
                     prop_assert!(records.heap_bytes() <= bytes + growth);
-                } else if !adds {
+                } else if adds {
+                    let first = list.first().copied().filter(|(end, _)| *end <= until);
+                    let popped = records.pop_ended(until).map(|record| record.until);
+                    prop_assert_eq!(popped, first.map(|(end, _)| end));
+                    list.drain(..usize::from(first.is_some()));
+                } else {
                     let removed = records.remove(id).map(|record| (record.until, id));
                     prop_assert_eq!(removed, known.map(|place| list.remove(place)));
                     prop_assert!(records.heap_bytes() <= bytes);

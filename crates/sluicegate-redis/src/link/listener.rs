@@ -2,19 +2,25 @@
 //!
 //! A process has a number, drawn at random, and its tickets bear it; the script publishes their ids on the
 //! channel of that number. So each process hears of its own tickets alone, whatever they wait for, and one
-//! connection is enough. What is lost is asked for by who waits.
+//! connection is enough: in a cluster every node passes on what another one publishes. A connection that
+//! says nothing is asked now and then whether it is one still. What is lost is asked for by who waits.
 
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::task::Poll;
 use std::time::Duration;
 
 use sluicegate_core::{Bell, Bells, HoldId, MAX_EXACT};
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
+use tokio::time::timeout;
 
 use super::Deadline;
 use super::backoff::Backoff;
 use super::contact::{self, Talk};
+use super::endpoint::Endpoint;
 use crate::resp::{Command, Value};
 use crate::way::Way;
 
@@ -24,8 +30,11 @@ pub(crate) const CHANNEL: &str = "sluicegate:turns:";
 /// How long a server is left alone at most that can't be listened to.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// How long it may take to find a node of a cluster.
+/// How long it may take to find a node of a cluster, and a server to answer.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// After so much silence the server is asked whether it is there still.
+const SILENCE: Duration = Duration::from_secs(2);
 
 /// What a process hears of one store.
 #[derive(Debug)]
@@ -88,18 +97,15 @@ impl Drop for Listener {
 async fn listen(listener: Weak<Listener>, way: Way) {
     let mut backoff = Backoff::up_to(LONGEST_PAUSE);
     while let Some(number) = listener.upgrade().map(|listener| listener.number) {
-        if let Some(mut talk) = subscribe(&way, number).await {
+        if let Some((mut talk, endpoint)) = subscribe(&way, number).await {
             backoff.reset();
             let Some(hearing) = listener.upgrade() else { return };
             hearing.set_hears(true);
             drop(hearing);
-            while let Ok(Value::Array(items)) = talk.receive().await {
-                let Some(listener) = listener.upgrade() else { return };
-                if let [Value::Bytes(_), Value::Bytes(_), Value::Bytes(ids)] = items.as_slice() {
-                    let ids = ids.as_chunks::<{ HoldId::BYTES }>().0;
-                    listener.bells.ring(ids.iter().map(|id| HoldId::from_bytes(*id)));
-                }
-            }
+            let host = talk.host.clone();
+            // Or another server has taken its place.
+            let succeeded = contact::succeeded(&endpoint, host);
+            either(hear(&listener, &mut talk, number), succeeded).await;
             let Some(deaf) = listener.upgrade() else { return };
             deaf.set_hears(false);
         }
@@ -107,17 +113,57 @@ async fn listen(listener: Weak<Listener>, way: Way) {
     }
 }
 
+/// Waits until one of both is done.
+async fn either(one: impl Future<Output = ()>, other: impl Future<Output = ()>) {
+    let (mut one, mut other) = (pin!(one), pin!(other));
+    poll_fn(|context| match one.as_mut().poll(context) {
+        Poll::Ready(()) => Poll::Ready(()),
+        Poll::Pending => other.as_mut().poll(context),
+    })
+    .await;
+}
+
+/// Rings for what is heard, until the connection ends.
+async fn hear(listener: &Weak<Listener>, talk: &mut Talk, number: u64) {
+    loop {
+        let Ok(said) = timeout(SILENCE, talk.receive()).await else {
+            // To subscribe once more changes nothing, and needs no further right. The answer may come after
+            // what was published meanwhile.
+            match timeout(PATIENCE, talk.ask(&subscription(number))).await {
+                Ok(Ok(said)) => ring(listener, &said),
+                _ => return,
+            }
+            continue;
+        };
+        match said {
+            Ok(said) if listener.strong_count() > 0 => ring(listener, &said),
+            _ => return,
+        }
+    }
+}
+
+fn ring(listener: &Weak<Listener>, said: &Value) {
+    let (Some(listener), Value::Array(items)) = (listener.upgrade(), said) else { return };
+    if let [Value::Bytes(_), Value::Bytes(_), Value::Bytes(ids)] = items.as_slice() {
+        let ids = ids.as_chunks::<{ HoldId::BYTES }>().0;
+        listener.bells.ring(ids.iter().map(|id| HoldId::from_bytes(*id)));
+    }
+}
+
+fn subscription(number: u64) -> Command {
+    Command::of(&[b"SUBSCRIBE", format!("{CHANNEL}{number}").as_bytes()])
+}
+
 /// Subscribes to the channel of a number. `None` if that can't be, because nobody is there or the user may
 /// not: then those who wait ask more often.
-async fn subscribe(way: &Way, number: u64) -> Option<Talk> {
+async fn subscribe(way: &Way, number: u64) -> Option<(Talk, Endpoint)> {
     let links = way.links(Deadline::after(PATIENCE)).await.ok()?;
     // In a cluster every node hears what any of them publishes.
     let link = &links[fastrand::usize(..links.len().max(1)).min(links.len().checked_sub(1)?)];
     let subscribing = async {
         let mut talk = contact::connect(link.endpoint()).await.ok()?;
-        let channel = format!("{CHANNEL}{number}");
-        let subscribed = talk.ask(&Command::of(&[b"SUBSCRIBE", channel.as_bytes()])).await.ok()?;
-        matches!(subscribed, Value::Array(_)).then_some(talk)
+        let subscribed = talk.ask(&subscription(number)).await.ok()?;
+        matches!(subscribed, Value::Array(_)).then(|| (talk, link.endpoint().clone()))
     };
-    tokio::time::timeout(PATIENCE, subscribing).await.ok()?
+    timeout(PATIENCE, subscribing).await.ok()?
 }

@@ -326,7 +326,7 @@ const SIGN_IN: &str = "write them into the URL, redis://USER:PASSWORD@HOST:PORT 
 /// What every user needs who limits anything, in the words of ACL rules.
 const COMMANDS: &str = "+evalsha +eval +time +get +set +getrange +setrange +strlen +pexpire +del";
 
-/// What users need besides who hold units, reserve and wait, or whose limits are decided in several slots of a cluster.
+/// What users need besides who count what is in flight, or reserve and wait.
 const HOLDS: &str = "+zadd +zrem +zlexcount +zrangebylex +zrevrangebylex +pttl";
 
 /// What a user isn't permitted, in the words that servers have had for it since Redis 6, with which
@@ -348,7 +348,7 @@ fn permission(words: &str, endpoint: &Endpoint) -> Option<String> {
             Some(format!(" {}", printable(name)))
         });
         return Some(format!(
-            "does not permit this user the command{}: grant it `{COMMANDS}`, with a database in the URL `+select`, and for replays `+scan +unlink`, for holds, and limits in several slots of a cluster, `{HOLDS}`",
+            "does not permit this user the command{}: grant it `{COMMANDS}`, with a database in the URL `+select`, and for replays `+scan +unlink`, for units in flight, and reservations that wait, `{HOLDS}`",
             name.unwrap_or_default()
         ));
     }

@@ -1,3 +1,4 @@
+if not sign then
 -- Any call at all: a sign and what follows it, or an array.
 local function decide(lane, times)
   if server_now > late then return '<', '' end
@@ -6,3 +7,5 @@ local function decide(lane, times)
     -- The time to judge by comes with the call; the server's says nothing about the life of keys.
     lane, now, ahead, shortest = lane - INJECTED, back, 2 * MAX, INJECTED_LIFE
   end
+  -- Those of what is held were taken already.
+  if lane >= HOLD_LANE and lane <= RELEASE_LANE then lane = GENERAL_LANE end

@@ -228,6 +228,15 @@ if lane ~= GENERAL_LANE and (size > 0 or not value) then
       end
       at_offset = at_offset + POLICY_SIZE
     end
+    -- A tally of what is held comes last, and stays for as long as it is of use.
+    local rest = nil
+    if clean and from + (TALLY_SIZE - 1) <= size and string.byte(value, from) == TALLY_KIND then
+      local kind, length, last_end = unpack(TALLY, value, from)
+      if kind == TALLY_HEAD and from + LISTED_HEAD_SIZE + length == size + 1 then
+        if last_end > now then rest, life = sub(value, from), math.max(life, last_end - now) end
+        from = size + 1
+      end
+    end
     if clean and from == size + 1 then
       if denied and not logs then
         sign, body = '-', value or ''
@@ -247,6 +256,7 @@ if lane ~= GENERAL_LANE and (size > 0 or not value) then
           end
         end
         if out then states = table.concat(out) end
+        if rest then states = states .. rest end
         if turns then
           value, size, written_life = states, #states, life
         else

@@ -89,4 +89,3 @@ if lane == SHORTEST_LANE and server_now <= late then
   end
 end
 
-if not sign then

@@ -1,22 +1,26 @@
--- Holds: records of what was charged, by which it is settled or given back for as long as they live. A
--- subject's stand in one sorted set, as two members each, in the order of their bytes:
---   HELD_BY_TIME until id entries
---   HELD_BY_ID id until
--- An entry has kind and identity of a policy, the length of what follows, the units, their time of
--- judgement, and a bucket's unit and refill; then, of a state of a few numbers, what is stored of it as
+-- Holds: records of what was charged, by which it is settled or given back for as long as they live. Each
+-- stands in a key of its own:
+--   until group generation entries
+-- The group is the one that counts it in the subject's tally (tally.lua), and a reset begins another
+-- generation. An entry has kind and identity of a policy, the length of what follows, the units, their time
+-- of judgement, and a bucket's unit and refill; then, of a state of a few numbers, what is stored of it as
 -- it was left, and as it was found. Of a record that was settled it has, after the length, what was
 -- given back, or AS_CHARGED for nothing that was to be.
+-- Of those that hold units in flight and were not settled a sorted set has one member each, in the order of
+-- their bytes:
+--   HELD_BY_TIME until id entries
 local hold = operation >= HELD and {}
 if hold then
   operation = operation - HELD
   hold.waits = operation >= WAITING
   if hold.waits then operation = operation - WAITING end
-  local id, life, has_slots = unpack(HOLD, program, #program - (HOLD_SIZE + PROGRAM_END_SIZE - 1))
+  local id, life, flags = unpack(HOLD, program, #program - (HOLD_SIZE + PROGRAM_END_SIZE - 1))
   hold.id = id
-  local by_time, by_id = string.char(HELD_BY_TIME), string.char(HELD_BY_ID)
+  local by_time, behind = string.char(HELD_BY_TIME), string.char(HELD_BY_TIME + 1)
+  local is_indexed = flags >= INDEXED
   hold.leaves = operation == CHECK or operation == CHARGE or operation == TAKE_UP_TO
   hold.changes = operation == GIVE_BACK or operation == SETTLE
-  hold.has_slots = has_slots > 0
+  hold.has_slots = flags % 2 == 1
   -- The slot for what is held for so long. Those of similar lives end together, so that few are enough.
   do
     local width, one, two, three = 1, unpack(HOLD_ID, id)
@@ -25,8 +29,16 @@ if hold then
     hold.tag = one + two + three + hold.ends % 2 ^ 50
   end
 
+  local function key_of(part)
+    return all_keys[first + keys - parts * (is_indexed and 2 or 1) + part - 1]
+  end
+
+  -- The set of what is in flight. A limit that counts nothing in flight any more has it beside the record,
+  -- in the same slot: `holds` instead of `hold#` and 32 digits.
   local function set_of(part)
-    return all_keys[first + keys - parts + part - 1]
+    if is_indexed then return all_keys[first + keys - parts + part - 1] end
+    local key = key_of(part)
+    return string.sub(key, 1, #key - 33) .. 's'
   end
 
   hold.set_of = set_of
@@ -44,9 +56,9 @@ if hold then
     return place and string.sub(p.subject.value, place[1], place[1] + place[2] - 1) or ''
   end
 
-  -- The entries of a record by policy, and whether it was settled.
-  local function read(record)
-    local entries, is_settled, place = {}, false, HOLD_HEAD_SIZE + 1
+  -- The entries of a record by policy, and whether it was settled. They begin at a place.
+  local function read(record, place)
+    local entries, is_settled = {}, false
     while place < #record do
       local policy = string.sub(record, place, place + ID_SIZE - 1)
       local length, from = unpack(LENGTH, record, place + ID_SIZE)
@@ -56,27 +68,32 @@ if hold then
     return entries, is_settled
   end
 
-  local function units_of(p, record)
-    local entries, is_settled = read(record)
-    local entry = not is_settled and entries[p.id]
+  -- The units of a policy that a member of the set holds.
+  local function units_of(p, member)
+    local entry = read(member, HOLD_HEAD_SIZE + 1)[p.id]
     return entry and unpack(HELD_UNITS, entry) or 0
   end
 
-  local function end_of(record)
-    return (unpack(NUMBER, record, 2))
+  local function end_of(member)
+    return (unpack(NUMBER, member, 2))
+  end
+
+  local function is_in_flight(found)
+    for policy in pairs(found.entries) do
+      if string.byte(policy) == PERMITS_KIND then return not found.is_settled end
+    end
+    return false
   end
 
   local function find(part)
-    local set, found = set_of(part), { entries = {} }
-    local function member(start)
-      return redis.call('ZRANGEBYLEX', set, '[' .. start, '(' .. start .. '\255')[1]
-    end
-    found.name = member(by_id .. id)
-    found.ends = found.name and string.sub(found.name, #id + 2)
-    found.record = found.name and member(by_time .. found.ends .. id)
-    if not found.record or unpack(NUMBER, found.ends) <= now then return found end
-    found.is_there = true
-    found.entries, found.is_settled = read(found.record)
+    local found = { entries = {} }
+    local record = redis.call('GET', key_of(part))
+    if not record or #record <= HELD_HEAD_SIZE then return found end
+    local generation
+    found.ends, found.group, generation = unpack(HELD_HEAD, record)
+    if found.ends <= now or generation ~= tally.of(part).generation then return found end
+    found.is_there, found.content = true, string.sub(record, HELD_HEAD_SIZE + 1)
+    found.entries, found.is_settled = read(found.content, 1)
     return found
   end
 
@@ -87,21 +104,30 @@ if hold then
     return all[part]
   end
 
-  local function remove(part)
+  -- Takes the record of a part out of the set.
+  local function land(part)
     local found = record_of(part)
-    if found.record then redis.call('ZREM', set_of(part), found.name, found.record) end
+    if found.is_there and is_in_flight(found) then
+      redis.call('ZREM', set_of(part), by_time .. pack(NUMBER, found.ends) .. id .. found.content)
+    end
   end
 
-  -- Puts a record in, and lets the set live for as long.
-  local function put(part, ends, lasts, entries)
-    local set = set_of(part)
-    redis.call('ZADD', set, 0, by_time .. ends .. id .. entries, 0, by_id .. id .. ends)
-    hold.keep(set, lasts)
+  -- Puts a record in the place of the one that there may be.
+  local function put(part, ends, group, entries, flies)
+    local lasts = ends - now
+    local head = pack(HELD_HEAD, ends, group, tally.of(part).generation)
+    redis.call('SET', key_of(part), head .. entries, 'PX', ceil(max(lasts, shortest) / 1000) + 1)
+    if flies then
+      local set = set_of(part)
+      redis.call('ZADD', set, 0, by_time .. pack(NUMBER, ends) .. id .. entries)
+      hold.keep(set, max(lasts, tally.lasts(part)))
+    end
   end
 
   local ended = {}
-  -- The records of a part that have ended, the first of them.
+  -- Those members of the set of a part that have ended, the first of them.
   local function ended_of(part)
+    if not is_indexed then return {} end
     local live = '(' .. by_time .. pack(NUMBER, now + 1)
     ended[part] = ended[part] or redis.call('ZRANGEBYLEX', set_of(part), '-', live, 'LIMIT', 0, HOLDS_ENDED)
     return ended[part]
@@ -113,8 +139,7 @@ if hold then
       if record_of(part).is_there then return IN_USE end
     end
     for part = 1, parts do
-      local count = redis.call('ZLEXCOUNT', set_of(part), '-', '(' .. by_id)
-      if count - #ended_of(part) >= HOLDS_MOST then return FULL end
+      if tally.live(part) >= HOLDS_MOST then return FULL end
     end
   end
 
@@ -129,12 +154,34 @@ if hold then
     end
   end
 
-  local function remove_ended(part)
-    local gone = {}
-    for _, record in ipairs(ended_of(part)) do
-      local name = string.sub(record, NUMBER_SIZE + 2, HOLD_HEAD_SIZE)
-      gone[#gone + 1], gone[#gone + 2] = record, by_id .. name .. string.sub(record, 2, NUMBER_SIZE + 1)
+  local function says_nothing(subjects)
+    for _, s in ipairs(subjects) do
+      for _, p in ipairs(s.policies) do
+        if p.cost ~= AS_CHARGED then return false end
+      end
     end
+    return true
+  end
+
+  -- Counts the records that are about to come and go.
+  function hold.count(subjects, allowed)
+    for part, s in ipairs(subjects) do
+      local comes, goes = false, false
+      if hold.leaves then
+        for _, p in ipairs(s.policies) do comes = comes or allowed and p.taken end
+      elseif hold.changes or operation == RENEW then
+        local found = record_of(part)
+        local is_live = found.is_there and not found.is_settled
+        goes = operation == GIVE_BACK and found.is_there and found.is_removed or operation ~= GIVE_BACK and is_live and (operation == RENEW or says_nothing(subjects))
+        comes = is_live and operation == RENEW
+        if goes then tally.count_out(part, found.group) end
+      end
+      if comes then s.group = tally.count_in(part, min(hold.ends, MAX)) end
+    end
+  end
+
+  local function remove_ended(part)
+    local gone = ended_of(part)
     if gone[1] then redis.call('ZREM', set_of(part), spread(gone)) end
   end
 
@@ -142,9 +189,10 @@ if hold then
   function hold.leave(subjects)
     local kept = 0
     for part, s in ipairs(subjects) do
-      local entries = {}
+      local entries, flies = {}, false
       for _, p in ipairs(s.policies) do
         if p.taken then
+          flies = flies or p.kernel.counts_records
           local entry = pack(HELD_UNITS, p.taken, p.at, p.unit or 0, p.refill or 0, p.slot or AS_CHARGED)
           if not p.key and not p.inline and not p.restamped and not p.slots and not p.kernel.counts_records then
             entry = entry .. p.kernel.write(p) .. stored(p)
@@ -154,7 +202,7 @@ if hold then
       end
       if #entries > 0 then
         remove_ended(part)
-        put(part, pack(NUMBER, min(now + life, MAX)), life, table.concat(entries))
+        put(part, min(now + life, MAX), s.group, table.concat(entries), flies)
         kept = 1
       end
     end
@@ -199,7 +247,10 @@ if hold then
     local found = record_of(p.subject.part)
     if not found.is_removed then
       found.is_removed = true
-      remove(p.subject.part)
+      if found.is_there then
+        land(p.subject.part)
+        redis.call('DEL', key_of(p.subject.part))
+      end
     end
     local entry = found.is_there and (p.found or p.kernel.counts_records) and found.entries[p.id]
     if entry then give(p, entry, p.cost, leases) end
@@ -222,12 +273,12 @@ if hold then
 
   -- The entries of a record, with those that have moved.
   local function moved_entries(found)
-    local record, entries, place = found.record, {}, HOLD_HEAD_SIZE + 1
-    if not found.moved then return string.sub(record, place) end
-    while place < #record do
-      local policy = string.sub(record, place, place + ID_SIZE - 1)
-      local length, from = unpack(LENGTH, record, place + ID_SIZE)
-      local entry = found.moved[policy] or string.sub(record, from, from + length - 1)
+    local content, entries, place = found.content, {}, 1
+    if not found.moved then return content end
+    while place < #content do
+      local policy = string.sub(content, place, place + ID_SIZE - 1)
+      local length, from = unpack(LENGTH, content, place + ID_SIZE)
+      local entry = found.moved[policy] or string.sub(content, from, from + length - 1)
       entries[#entries + 1], place = policy .. pack(LENGTH, length) .. entry, from + length
     end
     return table.concat(entries)
@@ -270,10 +321,7 @@ if hold then
 
   -- Writes what became of the records, and says what was found and given back.
   function hold.finish(subjects)
-    local found, given, says_nothing = hold.found(), {}, true
-    for _, s in ipairs(subjects) do
-      for _, p in ipairs(s.policies) do says_nothing = says_nothing and p.cost == AS_CHARGED end
-    end
+    local found, given = hold.found(), {}
     for part, s in ipairs(subjects) do
       local record, entries = record_of(part), {}
       local is_live = record.is_there and not record.is_settled
@@ -283,15 +331,14 @@ if hold then
         given[#given + 1], entries[#entries + 1] = number, p.id .. pack(LENGTH, NUMBER_SIZE) .. number
       end
       if is_live then
-        remove(part)
+        land(part)
         -- Who says nothing of what was used is not told the same again.
-        if operation == SETTLE and says_nothing then
-          entries = nil
+        if operation == SETTLE and says_nothing(subjects) then
+          redis.call('DEL', key_of(part))
         elseif operation == SETTLE then
-          put(part, record.ends, unpack(NUMBER, record.ends) - now, table.concat(entries))
+          put(part, record.ends, record.group, table.concat(entries), false)
         else
-          local ends = pack(NUMBER, min(now + life, MAX))
-          put(part, ends, life, moved_entries(record))
+          put(part, min(now + life, MAX), s.group, moved_entries(record), is_in_flight(record))
         end
       end
     end
@@ -309,7 +356,7 @@ if hold then
 
   -- The units that all records hold.
   function hold.all_units(p)
-    local units, finish = 0, '(' .. by_id
+    local units, finish = 0, '(' .. behind
     for _, record in ipairs(redis.call('ZRANGEBYLEX', set_of(p.subject.part), '-', finish)) do
       units = units + units_of(p, record)
     end
@@ -319,7 +366,7 @@ if hold then
   -- When so many of a policy's units have ended: if too many records have to be looked through, when all
   -- have.
   function hold.end_of(p, units)
-    local part, at, finish = p.subject.part, #ended_of(p.subject.part), '(' .. by_id
+    local part, at, finish = p.subject.part, #ended_of(p.subject.part), '(' .. behind
     local last = at + HOLDS_LOOKED_THROUGH
     while at < last do
       local some = min(16, last - at)
@@ -336,15 +383,17 @@ if hold then
 
   -- When the last of a policy's units end, or if too many records have to be looked through, the last record.
   function hold.last_end(p)
-    local set, start, at, last = set_of(p.subject.part), '(' .. by_id, 0, nil
+    local set, start, at, last = set_of(p.subject.part), '(' .. behind, 0, nil
     while at < HOLDS_LOOKED_THROUGH do
-      local records = redis.call('ZREVRANGEBYLEX', set, start, '-', 'LIMIT', at, 16)
+      -- Most often it is the first.
+      local some = at == 0 and 1 or 16
+      local records = redis.call('ZREVRANGEBYLEX', set, start, '-', 'LIMIT', at, some)
       for _, record in ipairs(records) do
         last = last or end_of(record)
         if units_of(p, record) > 0 then return end_of(record) end
       end
-      if #records < 16 then break end
-      at = at + 16
+      if #records < some then break end
+      at = at + some
     end
     return last or 0
   end

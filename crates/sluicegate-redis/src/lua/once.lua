@@ -14,7 +14,11 @@ answer = function(lane)
   if lane >= INJECTED then now, shortest = back, INJECTED_LIFE end
   local operation, parts = unpack(PROGRAM_END, program, #program - (PROGRAM_END_SIZE - 1))
   local after, key = PROGRAM_END_SIZE, first + keys - 2
-  if operation >= HELD then after, key = after + HOLD_SIZE, key - parts end
+  if operation >= HELD then
+    -- The flags are the last of a hold.
+    local is_indexed = string.byte(program, #program - PROGRAM_END_SIZE) >= INDEXED
+    after, key = after + HOLD_SIZE, key - parts * (is_indexed and 2 or 1)
+  end
   local asked, life, hold = unpack(ONCE, program, #program - (ONCE_SIZE + after - 1))
   local record_key, counts_key = all_keys[key], all_keys[key + 1]
   local function said(verdict, record)

@@ -41,6 +41,7 @@ local function reply_of(verdict)
   return reply
 end
 
+if tally then tally.subjects = subjects end
 if hold and hold.leaves then
   local why = hold.refused()
   if why then return reply_of(why) end
@@ -141,12 +142,19 @@ if operation == RESET then
         life = max(life, leases.lasts(p) + p.kernel.lasts(p))
       end
     end
+    -- Nothing but that there was a reset is nothing to be forgotten.
+    local is_bare = tally.of(part).is_there and not tally.of(part).groups[1] and not s.order[2]
+    if tally.lasts(part) > 0 then
+      tally.begin(part)
+      entries[#entries + 1], life = tally.write(part), max(life, tally.lasts(part))
+    end
+    local gone = 1
     if entries[1] then
       redis.call('SET', key, table.concat(entries), 'PX', ceil(min(life, MAX) / 1000) + 1)
-      forgotten = forgotten + 1
     else
-      forgotten = forgotten + redis.call('DEL', key)
+      gone = redis.call('DEL', key)
     end
+    if not is_bare then forgotten = forgotten + gone end
   end
   for index = first + parts, first + keys - 1 do
     forgotten = forgotten + redis.call('DEL', all_keys[index])
@@ -249,11 +257,13 @@ end
 local changes = operation ~= PEEK and not (operation == SETTLE and hold.found() ~= HOLD_LIVE)
 
 if hold and hold.leaves and allowed then hold.count_out(subjects) end
+if hold and changes then hold.count(subjects, allowed) end
 
 -- Write what changed, each subject by itself.
 for part, s in ipairs(subjects) do
   local b = bans and bans[part]
-  local dirty = b and b.changed
+  local is_counted = hold and tally.of(part).changed
+  local dirty = b and b.changed or is_counted
   for _, p in ipairs(s.policies) do
     if p.changed or p.restamped then dirty = true end
   end
@@ -267,6 +277,9 @@ for part, s in ipairs(subjects) do
       end
     end
     if b and b.known then life = max(life, bans.useful(b) - now) end
+    if is_counted then
+      s.mine[tally.id], life = true, max(life, tally.lasts(part))
+    end
     for _, each in ipairs(s.order) do
       -- Another program's states: kept for as long as they are useful to it.
       if not s.mine[each[1]] then
@@ -293,6 +306,7 @@ for part, s in ipairs(subjects) do
         entries[#entries + 1] = string.sub(s.value, each[2], each[2] + each[3] - 1)
       end
     end
+    if is_counted then entries[#entries + 1] = tally.write(part) end
     s.written = table.concat(entries)
     if s.written == '' then
       redis.call('DEL', all_keys[first + part - 1])

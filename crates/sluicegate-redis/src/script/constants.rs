@@ -1,7 +1,8 @@
 //! The words in capitals of the Lua files: what each stands for, from the Rust that defines it.
 
+use sluicegate_core::kernel::bucket::Bucket;
 use sluicegate_core::kernel::{
-    Bound, HEAD_BYTES, ID_BYTES, LISTED_FROM, Leased, NUMBER_BYTES, Slot,
+    Bound, HEAD_BYTES, ID_BYTES, Kernel as _, LISTED_FROM, Leased, NUMBER_BYTES, Slot,
 };
 use sluicegate_core::record::retention;
 use sluicegate_core::{Ban, BanState, Book, Leasing, Line, MAX_EXACT, Repeats, Span};
@@ -21,6 +22,20 @@ const LISTED_HEAD: Format = Format(&[&[Item::Whole(HEAD_BYTES)], LENGTH]);
 /// What is stored of a subject's denials and bans.
 const BAN_ENTRY: Format =
     Format(&[&[Item::Whole(HEAD_BYTES)], LENGTH, &[Item::Numbers(BanState::NUMBERS)]]);
+/// How a bucket begins of which units are held: its state, the second bound, and how many slots are leased.
+const HELD_BUCKET: Format = Format(&[&[Item::Whole(HEAD_BYTES)], LENGTH, &[Item::Numbers(5)]]);
+/// The same with one slot, and a tally with one group;
+const HELD_BUCKET_ALONE: Format = Format(&[
+    &[Item::Whole(HEAD_BYTES)],
+    LENGTH,
+    &[Item::Numbers(5 + Slot::NUMBERS)],
+    TALLY_OF_ONE,
+]);
+/// and a bucket of which nothing is held any more.
+const BUCKET_ALONE: Format = Format(&[&[Item::Whole(HEAD_BYTES), Item::Numbers(3)], TALLY_OF_ONE]);
+const TALLY_OF_ONE: &[Item] = &[Item::Whole(HEAD_BYTES), Item::Whole(2), Item::Numbers(4)];
+/// How the entry begins that counts a subject's records.
+const TALLY: Format = Format(&[&[Item::Whole(HEAD_BYTES)], LENGTH, &[Item::Numbers(2)]]);
 const LENGTH: &[Item] = &[Item::Whole(2)];
 
 const STORED: Words = &[
@@ -50,7 +65,30 @@ const STORED: Words = &[
 
 const HOLDS: Words = &[
     ("HELD_BY_TIME", whole(1)),
-    ("HELD_BY_ID", whole(2)),
+    ("HELD_HEAD", Constant::Format(hold::RECORD)),
+    ("HELD_HEAD_SIZE", size(hold::RECORD.size())),
+    ("TALLY_KIND", whole(hold::TALLY_KIND as u64)),
+    // As that of a ban, with a retention of 0.
+    ("TALLY_HEAD", whole((hold::TALLY_KIND as u64) << (8 * (HEAD_BYTES - 1)))),
+    ("TALLY", Constant::Format(TALLY)),
+    ("TALLY_SIZE", size(TALLY.size())),
+    ("TALLY_GROUPS", size(hold::GROUPS)),
+    ("HELD_BUCKET", Constant::Format(HELD_BUCKET)),
+    ("HELD_BUCKET_ALONE", Constant::Format(HELD_BUCKET_ALONE)),
+    ("BUCKET_ALONE", Constant::Format(BUCKET_ALONE)),
+    ("HELD_BUCKET_SIZE", size(HELD_BUCKET.size())),
+    ("HELD_NUMBERS_SIZE", size(HELD_BUCKET.size() - LISTED_HEAD.size())),
+    (
+        "BUCKET_TO_HELD",
+        whole(((Bucket::HELD_KIND - Bucket::FIXED.kind) as u64) << (8 * (HEAD_BYTES - 1))),
+    ),
+    ("HELD_RECORD", Constant::Format(hold::RECORD_OF_ONE)),
+    ("HELD_RECORD_LEFT", Constant::Format(hold::RECORD_OF_BUCKET)),
+    ("HELD_RECORD_SIZE", size(hold::RECORD_OF_ONE.size())),
+    ("HELD_SETTLED", Constant::Format(hold::SETTLED_ONE)),
+    ("HELD_GIVEN", Constant::Format(hold::GIVEN)),
+    ("HOLD_NUMBERS", Constant::Format(hold::HOLD_NUMBERS)),
+    ("INDEXED", whole(hold::INDEXED as u64)),
     ("HOLD_ID", Constant::Format(hold::ID)),
     ("HELD_UNITS", Constant::Format(hold::UNITS)),
     ("HELD_UNITS_SIZE", size(hold::UNITS.size())),
@@ -119,6 +157,10 @@ const PROGRAM: Words = &[
     ("GENERAL_LANE", whole(Lane::General as u64)),
     ("SHORTEST_LANE", whole(Lane::Shortest as u64)),
     ("CANCEL_LANE", whole(Lane::Cancel as u64)),
+    ("HOLD_LANE", whole(Lane::Hold as u64)),
+    ("TAKE_LANE", whole(Lane::Take as u64)),
+    ("RELEASE_LANE", whole(Lane::Release as u64)),
+    ("SETTLE_LANE", whole(Lane::Settle as u64)),
     ("READY_LANE", whole(Lane::Ready as u64)),
     ("INJECTED", whole(program::INJECTED as u64)),
     ("TIMES", Constant::Format(Format(&[program::TIMES_ITEMS]))),

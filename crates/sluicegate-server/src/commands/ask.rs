@@ -5,7 +5,7 @@ use sluicegate::{Ask, Config, Decision, Error, Gate, Grant, Holding, Operation, 
 use super::setup::open;
 use super::verb::Verb;
 use super::{AskedLimits, lines, remote};
-use crate::answer::Answer;
+use crate::answer::{Answer, WaitEnded};
 use crate::cli::AskArgs;
 use crate::output::{Exit, Failure, complain, say};
 use crate::token::{bare, reservation_lasts};
@@ -47,7 +47,7 @@ pub(crate) async fn ask(verb: Verb, terms: Terms, args: AskArgs) -> Result<Exit,
     let answer = Answer::new(gate.name(), &grant).holding(held);
     let answer = if asked.are_several() { answer.naming_limits(&grant) } else { answer };
     let answer = match verb {
-        Verb::Acquire { .. } => answer.waited_out(),
+        Verb::Acquire { .. } => answer.waited_out().ending(WaitEnded::of(&grant, true)),
         Verb::Take => answer.granting(&grant, || {
             let whole = |entry: &super::AskedLimit| {
                 Some(entry.cost.whole(&registry.limit(&entry.limit)?.limit))
@@ -96,8 +96,9 @@ async fn ask_gate(
     };
     let holding = terms.hold.map_or(Holding::as_needed(), Holding::lasting);
     let operation = match verb {
-        Verb::Acquire { within } => {
+        Verb::Acquire { within, priority } => {
             let pass = async || Ok::<(), Error>(());
+            let ask = ask.priority(priority);
             let (grant, _) = gate.acquire_with_fields(ask, within, holding, pass).await?;
             return Ok(with_token(grant));
         }

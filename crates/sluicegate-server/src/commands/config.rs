@@ -2,11 +2,11 @@
 
 use sluicegate::{
     Config, Error, Limit, Limiter, OpenOptions, OpenedLimit as _, Operation, Request, SharedStore,
-    Span, Store as _, StoreOptions, StoreUrl, Usage,
+    Span, Store as _, StoreOptions, Usage,
 };
 
 use crate::cli::{ConfigArgs, ConfigCommand};
-use crate::output::{Exit, Failure, complain, counted, say, without_charge};
+use crate::output::{Exit, Failure, complain, counted, say};
 use crate::setup::config_failure;
 
 /// How long each call to the store may take: it connects first.
@@ -69,17 +69,6 @@ async fn decide(config: &Config) -> Result<(), Failure> {
             let _ = asked.map_err(failure)?;
         }
     }
-    // Limits that are asked together may be in several slots of a cluster, and are held there at first.
-    // Whether a program asks any together, no configuration says.
-    if let ([first, _, ..], StoreUrl::Redis(url)) = (&config.limits[..], &config.store)
-        && url.is_cluster()
-        && let Err(error) = hold(&store, &first.limit).await
-    {
-        let error = without_charge(&error);
-        complain(format_args!(
-            "warning: store {url}: no limits can be decided together here, and no units held: {error}"
-        ));
-    }
     Ok(())
 }
 
@@ -90,7 +79,7 @@ async fn hold(store: &SharedStore, limit: &Limit) -> Result<(), Error> {
     let grant = limiter.hold(SUBJECT, lasts).await?;
     if let Some(token) = grant.token() {
         let _ = limiter.renew(token, lasts).await?;
-        let _ = limiter.settle(token, Usage::nothing()).await?;
+        let _ = limiter.settle(token, Usage::as_charged()).await?;
     }
     let _ = limiter.reset(SUBJECT).await?;
     Ok(())

@@ -44,8 +44,24 @@ fn lines(verb: Verb, answer: &Answer<'_>, asked: &AskedLimits) -> Vec<String> {
         let done = Done::of(verb, answer, policy, asked);
         lines.push(line(&done, &name_of(answer, policy), policy));
     }
+    lines.extend(waited(answer));
     lines.extend(held(answer));
     lines
+}
+
+/// Why nobody waits any longer.
+fn waited(answer: &Answer<'_>) -> Option<String> {
+    let why = match answer.code.as_deref()? {
+        "hopeless" => "its turn can't come in time".to_owned(),
+        "queue_full" => "the limit's queue is full".to_owned(),
+        "timed_out" => match answer.ahead {
+            Some(0) | None => "the time is up".to_owned(),
+            Some(ahead) => format!("the time is up, and {ahead} wait before it"),
+        },
+        "too_many_waiting" => "as many requests wait at the service as may".to_owned(),
+        other => printable(other).to_string(),
+    };
+    Some(format!("gave up  {}  {why}", printable(&answer.limit)))
 }
 
 fn settled_lines(verb: &HoldVerb, answer: &Answer<'_>) -> Vec<String> {

@@ -91,6 +91,9 @@ pub(super) fn body(verb: Verb, terms: &Terms, asked: &AskedLimits) -> Result<Vec
     if let Some(within) = verb.within() {
         body.insert("within".to_owned(), within.to_string().into());
     }
+    if let Some(priority) = verb.priority() {
+        body.insert("priority".to_owned(), priority.into());
+    }
     if let Verb::Ban { lasts } = verb {
         body.insert("for".to_owned(), lasts.to_string().into());
     }

@@ -5,7 +5,7 @@ use sluicegate::Span;
 /// What is asked of a limit.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Verb {
-    Acquire { within: Span },
+    Acquire { within: Span, priority: u8 },
     Ban { lasts: Span },
     Charge,
     Check,
@@ -42,7 +42,7 @@ impl Verb {
     /// How long the wait may be that it asks for.
     pub(super) const fn within(self) -> Option<Span> {
         match self {
-            Self::Acquire { within } | Self::Reserve { within } => Some(within),
+            Self::Acquire { within, .. } | Self::Reserve { within } => Some(within),
             _ => None,
         }
     }
@@ -50,8 +50,16 @@ impl Verb {
     /// How long it may wait for units.
     pub(super) const fn wait(self) -> Span {
         match self {
-            Self::Acquire { within } => within,
+            Self::Acquire { within, .. } => within,
             _ => Span::ZERO,
+        }
+    }
+
+    /// The priority with which it waits, unless that is the highest.
+    pub(super) const fn priority(self) -> Option<u8> {
+        match self {
+            Self::Acquire { priority: priority @ 1.., .. } => Some(priority),
+            _ => None,
         }
     }
 }

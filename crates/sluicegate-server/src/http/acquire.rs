@@ -14,9 +14,10 @@ use super::client::Client;
 use super::decide::{admission, answer};
 use super::error::ApiError;
 use super::service::Service;
+use crate::answer::WaitEnded;
 
-/// `POST /v1/acquire`: 200 when it is the caller's turn; 429 at once if that can't be in time, or if
-/// as many wait as may; 403 at once for a key on the block list.
+/// `POST /v1/acquire`: 200 when it is the caller's turn; 429 when the time is up, and at once if that
+/// can't be in time, or if as many wait as may; 403 at once for a key on the block list.
 pub(super) async fn acquire(
     State(service): State<Arc<Service>>,
     client: Option<Extension<Client>>,
@@ -38,7 +39,8 @@ pub(super) async fn acquire(
         () = gone(client) => return Err(hung_up()),
         () = service.stages.clone().ending() => return Err(ApiError::draining()),
     };
-    let answer = answer(&gate, &asked, &grant).waited_out();
+    let ended = WaitEnded::of(&grant, place.is_some());
+    let answer = answer(&gate, &asked, &grant).waited_out().ending(ended);
     Ok(admission(&asked, &grant, fields, &answer))
 }
 

@@ -2,7 +2,7 @@
 
 use axum::extract::Request;
 use serde::Deserialize;
-use sluicegate::{Ask, Holding, Limit, Member, Registry, Span};
+use sluicegate::{Ask, Holding, Limit, Member, Queue, Registry, Span};
 
 use super::body::{self, Object, some};
 use super::cost::CostBody;
@@ -23,6 +23,8 @@ pub(super) struct Asked {
     id: Option<String>,
     /// How long the request may wait; nothing for those that don't.
     pub(super) within: Span,
+    /// Before whom it waits in a queue.
+    priority: u8,
     /// How long a ban lasts; nothing for those that don't ban.
     pub(super) lasts: Span,
 }
@@ -46,7 +48,7 @@ pub(super) enum Form {
     Takes,
     /// `"within":"2s"`: how long the request may wait.
     Waits,
-    /// That, and `"hold":"30s"`, maybe.
+    /// That, and `"hold":"30s"` and `"priority":0`, maybe.
     WaitsAndHolds,
 }
 
@@ -72,7 +74,7 @@ impl Asked {
     /// The request; its costs are not validated against a limit yet.
     pub(super) fn ask(&self) -> Ask<'_> {
         let asks = self.parts.iter().map(|part| part.cost.ask(part.key.as_bytes()));
-        let ask = asks.reduce(Ask::and).unwrap_or(Ask::nothing());
+        let ask = asks.reduce(Ask::and).unwrap_or(Ask::nothing()).priority(self.priority);
         match &self.id {
             Some(id) => ask.request_id(id),
             None => ask,
@@ -150,6 +152,8 @@ struct Fields {
     #[serde(default, deserialize_with = "some")]
     within: Option<String>,
     #[serde(default, deserialize_with = "some")]
+    priority: Option<u64>,
+    #[serde(default, deserialize_with = "some")]
     hold: Option<HoldBody>,
     #[serde(default, rename = "for", deserialize_with = "some")]
     lasts: Option<String>,
@@ -186,6 +190,15 @@ impl Fields {
                 ));
             }
         };
+        let priority = match self.priority {
+            None => 0,
+            Some(priority) if form == Form::WaitsAndHolds => priority_of(priority)?,
+            Some(_) => {
+                return Err(ApiError::malformed(
+                    "only /v1/acquire waits in queues: leave `priority` out, or ask there",
+                ));
+            }
+        };
         let lasts = match (form == Form::Bans, &self.lasts) {
             (true, Some(lasts)) => span_of("for", lasts)?,
             (true, None) => {
@@ -213,7 +226,7 @@ impl Fields {
         }
         let id = self.request_id.clone();
         let (parts, is_list) = self.parts()?;
-        Ok(Asked { parts, is_list, holding, id, within, lasts })
+        Ok(Asked { parts, is_list, holding, id, within, priority, lasts })
     }
 
     /// The limits, and whether they are a list.
@@ -285,6 +298,16 @@ fn span_within(text: Option<&str>) -> Result<Span, ApiError> {
         )));
     }
     Ok(span)
+}
+
+/// The priority with which a request waits.
+fn priority_of(priority: u64) -> Result<u8, ApiError> {
+    let most = Queue::MAX_PRIORITIES - 1;
+    u8::try_from(priority).ok().filter(|_| priority <= most).ok_or_else(|| {
+        ApiError::malformed(format!(
+            "`priority` is {priority}, but must be from 0, the highest, to {most}"
+        ))
+    })
 }
 
 /// The length of time that a field says.

@@ -220,7 +220,7 @@ fn a_user_who_may_not_hold_is_told_so_where_that_is_needed() {
     let flight = "limits: {a: {policies: [gcra 1/h burst 9, concurrency 9 hold 1min]}}";
     let server = Server::start_with(&any(), &[]).unwrap();
     let store = format!("redis://limiter:secret@127.0.0.1:{}", server.port());
-    let (decides, holds) = (documented("on >"), documented("# holds"));
+    let (decides, holds) = (documented("on >"), documented("# units in flight"));
     for lacking in [None].into_iter().chain(holds.iter().copied().map(Some)) {
         let granted = holds.iter().filter(|rule| Some(**rule) != lacking);
         let mut rules = vec!["on", ">secret", "~connect*"];
@@ -240,29 +240,6 @@ fn a_user_who_may_not_hold_is_told_so_where_that_is_needed() {
         // Who holds nothing needs none of them.
         assert_decides(&store, "");
     }
-}
-
-/// Whether limits are asked together says the program, not the configuration: so that is a warning.
-#[test]
-fn a_user_of_a_cluster_who_may_not_hold_is_warned_if_there_are_two_limits() {
-    let cluster = Cluster::builder(&any()).replicas(0).start().unwrap();
-    let store =
-        format!("redis+cluster://limiter:secret@127.0.0.1:{}", cluster.node(0).server().port());
-    let two = "limits: {a: {policies: [gcra 1/h]}, b: {policies: [gcra 1/h]}}";
-    let set = |rights: &[&str]| {
-        let rules = [&["on", ">secret", "~connect*", "+cluster|slots"], rights].concat();
-        (0..3).for_each(|node| cluster.node(node).server().set_user("limiter", &rules).unwrap());
-    };
-    let (decides, holds) = (documented("on >"), documented("# holds"));
-    set(&decides);
-    let done = check_limits(&store, "", two);
-    assert_eq!(done.status, 0, "{done:?}");
-    assert!(done.stderr.contains("no limits can be decided together here"), "{done:?}");
-    assert!(done.stderr.contains("+zadd"), "{done:?}");
-    assert_decides(&store, "");
-    set(&[decides, holds].concat());
-    let done = check_limits(&store, "", two);
-    assert_eq!((done.status, done.stderr.as_str()), (0, ""), "{done:?}");
 }
 
 /// Each right of the documentation, where the server knows the script already.

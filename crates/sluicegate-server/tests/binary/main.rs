@@ -13,6 +13,7 @@ mod connect;
 mod holds;
 mod once;
 mod openapi;
+mod queues;
 mod readme;
 mod redis;
 mod reload;

@@ -14,7 +14,7 @@ limits:
   user: {policies: ["token_bucket 10/h"]}
   org: {policies: ["fixed_window 1000/h as tokens"]}
   llm: {policies: ["fixed_window 60/h as requests", "fixed_window 90000/h as tokens"]}
-  jobs: {policies: ["concurrency 9 hold 30s"]}
+  jobs: {policies: ["concurrency 9 hold 30s queue 9 priorities 2"]}
   ring: {policies: ["sliding_window 9/h"]}
   odd:
     policies:
@@ -253,7 +253,7 @@ fn every_example_is_valid_and_the_service_takes_it() {
             requests += 1;
         }
     }
-    assert_eq!(requests, 53);
+    assert_eq!(requests, 54);
 }
 
 /// Shadows, waits, logs with several windows and what is unbounded.
@@ -288,6 +288,8 @@ fn whatever_there_is_to_say_of_a_policy_is_described() {
         ("/v1/reset", json!({"limit": "user", "key": "a"})),
         ("/v1/check", json!({"limit": "ring", "key": "a"})),
         ("/v1/check", json!({"limit": "jobs", "key": "a"})),
+        ("/v1/check", json!({"limit": "jobs", "key": "q", "cost": 9})),
+        ("/v1/acquire", json!({"limit": "jobs", "key": "q", "within": "5ms"})),
         ("/v1/settle", json!({"hold": held(&service, "llm", "a"), "used": 0})),
         ("/v1/cancel", json!({"hold": reserved})),
         ("/v1/ban", json!({"limit": "demo", "key": "b", "for": "1h"})),
@@ -333,6 +335,8 @@ fn what_the_document_rejects_the_service_rejects() {
         json!({"limit": "demo", "key": "a", "within": "2"}),
         json!({"limit": "demo", "key": "a", "for": "1h"}),
         json!({"limit": "demo", "key": "a", "within": "2s", "request_id": "x", "hold": 1}),
+        json!({"limit": "demo", "key": "a", "within": "2s", "priority": 16}),
+        json!({"limit": "demo", "key": "a", "within": "2s", "priority": "0"}),
         json!({"limit": "demo", "key": "a", "hold": "2"}),
         json!({"limit": "demo", "key": "a", "hold": {"for": "2s"}}),
         json!({"limit": "demo", "key": "a", "hold": {"for": "2s", "id": "00"}}),

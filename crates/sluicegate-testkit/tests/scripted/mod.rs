@@ -133,20 +133,30 @@ impl Scripted {
         self.interpreter.sets().remove(&self.holds_key(subject))
     }
 
-    /// Makes of a subject's only record so many, which differ in their ids.
+    /// The keys of the records of what subjects hold.
     #[allow(dead_code, reason = "what one test that has this needs")]
-    pub(crate) fn multiply_holds(&self, subject: &[u8], count: u32) {
-        let mut set = self.holds(subject).unwrap();
-        let only: Vec<_> = set.members.iter().cloned().collect();
-        // After the sort: the time, and then the id; or the id, and then the time.
-        for (member, id) in only.iter().zip([8, 1]) {
-            for number in 1..count {
-                let mut another = member.clone();
-                another[id..id + 4].copy_from_slice(&number.to_be_bytes());
-                set.members.insert(another);
-            }
-        }
-        self.interpreter.put_set(&self.holds_key(subject), set);
+    pub(crate) fn records(&self) -> HashMap<Vec<u8>, Stored> {
+        let mut keys = self.stored();
+        keys.retain(|key, _| key.windows(6).any(|part| part == b":hold#"));
+        keys
+    }
+
+    /// Counts so many of a subject's records instead of the only one that there is.
+    #[allow(dead_code, reason = "what one test that has this needs")]
+    pub(crate) fn count_holds(&self, subject: &[u8], count: u64) {
+        let mut keys = self.stored();
+        let states = keys.get_mut(&self.keys(subject)[0]).unwrap();
+        // The number of the only group stands last.
+        let number = states.value.len() - 7..;
+        states.value[number].copy_from_slice(&count.to_be_bytes()[1..]);
+        self.store(keys);
+    }
+
+    pub(crate) fn record_key(&self, subject: &[u8], id: HoldId) -> Vec<u8> {
+        let names = StoreKey::new(&KeyPrefix::default(), self.limit.name(), &TimeSource::Store);
+        let mut key = Vec::new();
+        names.write_hold(subject, id, &mut key);
+        key
     }
 
     fn holds_key(&self, subject: &[u8]) -> Vec<u8> {
@@ -200,7 +210,19 @@ impl Scripted {
             names.write_ids(subject, &mut more[1]);
             keys.extend(more);
         }
-        if hold.is_some() || request.needs_records(&self.limit) || is_reset {
+        let has_permits = self.limit.has_permits();
+        if hold.is_some() || request.needs_records(&self.limit) && !is_reset {
+            let id = match (hold, request.action(), request.holds()) {
+                (Some((id, _)), ..) => id,
+                (_, Action::Settle { id, .. } | Action::Renew { id, .. }, _) => id,
+                (.., held) => held.map_or_else(|| HoldId::from_bytes([0; 16]), |hold| hold.id),
+            };
+            keys.push(self.record_key(subject, id));
+            if has_permits {
+                keys.push(self.holds_key(subject));
+            }
+        }
+        if is_reset {
             keys.push(self.holds_key(subject));
         }
         if request.is_in_line(&self.limit) || is_reset {
@@ -235,7 +257,7 @@ impl Scripted {
         for _ in 0..=near.len() {
             let mut program = self.program.bytes(&self.limit, request, |policy| near[policy], at);
             if let Some((id, life)) = hold {
-                with_record(id, life, &mut program);
+                with_record(&self.limit, id, life, &mut program);
             }
             let reply = self.interpreter.eval(Script::get().text(), &keys, &[program]).unwrap();
             let said = Said::of(to_value(reply)).unwrap();

@@ -1,5 +1,6 @@
 //! Requests that wait for their turn.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use http::{Request, Response};
@@ -94,4 +95,39 @@ async fn whoever_gives_up_waiting_gives_its_turn_back() {
     let start = Instant::now();
     assert_eq!(service.clone().oneshot(request()).await.unwrap().status(), 200);
     assert_eq!(start.elapsed(), Duration::from_secs(1));
+}
+
+/// With tickets: whoever asks again and again instead would be served in any order.
+#[tokio::test(start_paused = true)]
+async fn permits_are_waited_for_in_their_queue_and_by_a_bounded_number() {
+    for (most, served) in [(10_000, vec![0, 1, 2, 3]), (2, vec![0, 1, 2])] {
+        let limits = Limits::with("concurrency 1 hold 1h queue 3");
+        let patience = Duration::from_secs(60);
+        let layer = LimitLayer::new(limits.api()).wait_up_to(patience).wait_at_most(most);
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let handler = {
+            let order = Arc::clone(&order);
+            service_fn(move |request: Request<()>| {
+                order.lock().unwrap().push(*request.extensions().get::<usize>().unwrap());
+                async {
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                    Ok::<_, std::convert::Infallible>(Response::new(String::new()))
+                }
+            })
+        };
+        let service = layer.layer(handler);
+        let start = Instant::now();
+        let mut tasks = tokio::task::JoinSet::new();
+        for number in 0..5_usize {
+            let mut request = request();
+            request.extensions_mut().insert(number);
+            let answer = service.clone().oneshot(request);
+            tasks.spawn(async move { answer.await.unwrap().status().as_u16() });
+            tokio::task::yield_now().await;
+        }
+        let statuses = tasks.join_all().await;
+        let refused = statuses.iter().filter(|status| **status == 429).count();
+        assert_eq!((order.lock().unwrap().clone(), refused), (served.clone(), 5 - served.len()));
+        assert_eq!(start.elapsed(), Duration::from_secs(served.len() as u64), "none is idle");
+    }
 }

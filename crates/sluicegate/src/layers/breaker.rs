@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use sluicegate_core::{
-    Answer, Bell, Clock, Decision, Error, HoldId, Limit, Measure, NodeId, OpenOptions, OpenedLimit,
-    Request, Span, Store, StoreError, StoreErrorKind, StoreId,
+    Answer, Bell, BoxFuture, Clock, Decision, Error, HoldId, Limit, Measure, NodeId, OpenOptions,
+    OpenedLimit, Request, Span, Store, StoreError, StoreErrorKind, StoreId,
 };
 use sluicegate_memory::SystemClock;
 use smallvec::SmallVec;
@@ -246,6 +246,14 @@ impl<L: OpenedLimit> OpenedLimit for BreakerLimit<L> {
 
     fn bell(&self, id: HoldId) -> Option<Bell> {
         self.opened.bell(id)
+    }
+
+    fn wait_in_queue<'a>(
+        &'a self,
+        request: Request<'a>,
+        within: Span,
+    ) -> Option<BoxFuture<'a, Result<Decision, Error>>> {
+        self.opened.wait_in_queue(request, within)
     }
 
     fn nodes(&self, request: &Request<'_>) -> Vec<NodeId> {

@@ -8,9 +8,9 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use sluicegate_core::{
-    Action, Answer, Bell, Clock, Decision, DeniedCharge, Enforcement, Error, HoldId, Limit,
-    Measure, NodeId, OpenOptions, OpenedLimit, Operation, Request, RetryAfter, Source, Span, Store,
-    TimeSource,
+    Action, Answer, Bell, BoxFuture, Clock, Decision, DeniedCharge, Enforcement, Error, HoldId,
+    Limit, Measure, NodeId, OpenOptions, OpenedLimit, Operation, Request, RetryAfter, Source, Span,
+    Store, TimeSource,
 };
 use sluicegate_memory::SystemClock;
 
@@ -173,6 +173,14 @@ impl<L: OpenedLimit> OpenedLimit for DenyCacheLimit<L> {
 
     fn bell(&self, id: HoldId) -> Option<Bell> {
         self.opened.bell(id)
+    }
+
+    fn wait_in_queue<'a>(
+        &'a self,
+        request: Request<'a>,
+        within: Span,
+    ) -> Option<BoxFuture<'a, Result<Decision, Error>>> {
+        self.opened.wait_in_queue(request, within)
     }
 
     fn nodes(&self, request: &Request<'_>) -> Vec<NodeId> {

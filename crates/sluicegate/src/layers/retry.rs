@@ -128,6 +128,14 @@ impl<L: OpenedLimit> OpenedLimit for RetryLimit<L> {
         self.opened.bell(id)
     }
 
+    fn wait_in_queue<'a>(
+        &'a self,
+        request: Request<'a>,
+        within: Span,
+    ) -> Option<BoxFuture<'a, Result<Decision, Error>>> {
+        self.opened.wait_in_queue(request, within)
+    }
+
     fn nodes(&self, request: &Request<'_>) -> Vec<NodeId> {
         self.opened.nodes(request)
     }

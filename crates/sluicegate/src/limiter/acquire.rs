@@ -148,7 +148,7 @@ pub(crate) fn end_of(wait: Span) -> Instant {
 }
 
 /// Down, so that a reservation never goes past the deadline.
-fn round_down(duration: Duration) -> Span {
+pub(super) fn round_down(duration: Duration) -> Span {
     u64::try_from(duration.as_micros())
         .ok()
         .and_then(|micros| Span::from_micros(micros).ok())

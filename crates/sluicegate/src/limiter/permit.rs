@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
-use super::queue::Waited;
+use super::queue::{Waited, no_pass};
 use super::{Limiter, renewal, settlement, subjects};
 use crate::ask::Ask;
 use crate::permit::{Held, Keeper, Moment, Permit, PermitAsk, Terms, Unanswered};
@@ -60,7 +60,7 @@ impl<S: Store> Limiter<S> {
         let request = self.request(operation, ask, &also, &mut each)?.hold(&hold);
         if let Some(end) = queue_until.filter(|_| self.can_queue(&request)) {
             // It is seldom, and large.
-            match Box::pin(self.queue(ask, hold, end)).await {
+            match Box::pin(self.queue(ask, hold, end, no_pass)).await {
                 Ok(Waited { decision, token, sent }) => {
                     return Ok(permit(decision, token, sent, terms, keeper));
                 }

@@ -1,6 +1,6 @@
 //! Waiting in the queue of a limit's permits.
 
-use std::future::Future;
+use std::future::{Future, Ready, ready};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -13,9 +13,11 @@ use smallvec::SmallVec;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
+use super::acquire::round_down;
 use super::{Limiter, end_of, next_attempt};
 use crate::ask::Ask;
 use crate::grant::Grant;
+use crate::holding::Holding;
 use crate::permit::Moment;
 use crate::random_id::random_id;
 use crate::usage::Usage;
@@ -72,7 +74,8 @@ impl<S: Store> Limiter<S> {
         let (ask, lasts, within) = (ask.into(), lasts.into(), within.into());
         async move {
             let hold = Hold { id: random_id()?, lasts };
-            let Waited { decision, token, .. } = self.queue(&ask, hold, end_of(within)).await?;
+            let waited = self.queue(&ask, hold, end_of(within), no_pass).await;
+            let Waited { decision, token, .. } = waited?;
             Ok(Grant::new(decision, token))
         }
     }
@@ -86,15 +89,37 @@ impl<S: Store> Limiter<S> {
             && limit.queue().is_ok_and(|queue| request.cost_of(limit, queue) > 0)
     }
 
-    pub(crate) async fn queue(
+    /// What the ask is to hold, if it can wait for that in a queue.
+    pub(crate) fn hold_in_queue(
+        &self,
+        ask: &Ask<'_>,
+        holding: Holding,
+    ) -> Result<Option<Hold>, Error> {
+        if self.limit().queue().is_err() || ask.time().is_some() {
+            return Ok(None);
+        }
+        let (mut each, also) = (SmallVec::new(), ask.also());
+        let request = self.request(Operation::Check, ask, &also, &mut each)?;
+        if self.can_queue(&request) { holding.of(self.limit()) } else { Ok(None) }
+    }
+
+    /// Waits in the queue. `pass` is awaited before each call to the store, and what it returns is dropped
+    /// when the store has answered.
+    pub(crate) async fn queue<P, F, E>(
         &self,
         ask: &Ask<'_>,
         hold: Hold,
         end: Instant,
-    ) -> Result<Waited, Error> {
+        pass: impl Fn() -> F,
+    ) -> Result<Waited, E>
+    where
+        F: Future<Output = Result<P, E>>,
+        E: From<Error>,
+    {
         if ask.time().is_some() {
             let message = "a request with a time of its own can't wait: hold, and ask again";
-            return Err(RequestError::new(RequestErrorKind::Unsupported, message).into());
+            let error = RequestError::new(RequestErrorKind::Unsupported, message);
+            return Err(Error::from(error).into());
         }
         let also = ask.also();
         let token = self.token(ask, &also, hold.id)?;
@@ -102,21 +127,28 @@ impl<S: Store> Limiter<S> {
         let mut place = LeaveOnDrop::new(self, token.clone());
         let mut has_waited = false;
         loop {
+            let passed = pass().await?;
             // Before the question, so that no call is missed between the answer and the wait.
             let bell = self.inner.opened.bell(hold.id);
             place.may_have_ticket = true;
             let sent = Moment::now();
-            let decision =
-                self.ask_to_wait(ask, &also, &hold, &ticket).await.inspect_err(|error| {
-                    // What was refused so has left nothing.
-                    place.may_have_ticket = has_waited || !matches!(error, Error::Request(_));
-                })?;
+            let asking = self.ask_to_wait(ask, &also, (&hold, &ticket), end);
+            let (decision, is_over) = asking.await.inspect_err(|error| {
+                // What was refused so has left nothing.
+                place.may_have_ticket = has_waited || !matches!(error, Error::Request(_));
+            })?;
+            drop(passed);
             if decision.is_allowed() {
                 place.may_have_ticket = false;
                 return Ok(Waited { decision, token, sent });
             }
             let now = Instant::now();
             let next = match decision.queued() {
+                // The store has given the place up.
+                _ if is_over => {
+                    place.may_have_ticket = false;
+                    next_attempt(&decision, end)
+                }
                 Some(Queued::Waits { ahead, ask_within }) => {
                     has_waited = true;
                     let within = Duration::from(ask_within);
@@ -137,36 +169,49 @@ impl<S: Store> Limiter<S> {
                 }
             };
             let never = decision.retry_after().duration().is_none();
-            let Some(next) = next.filter(|_| now < end && !never) else {
-                return Ok(Waited { decision, token, sent });
-            };
-            match bell {
-                Some(bell) => drop(timeout_at(next.min(end), bell.rung()).await),
-                None => sleep_until(next.min(end)).await,
+            let next = next.filter(|_| now < end && !never);
+            if let Some(next) = next {
+                match bell {
+                    Some(bell) => drop(timeout_at(next.min(end), bell.rung()).await),
+                    None => sleep_until(next.min(end)).await,
+                }
             }
-            if Instant::now() >= end {
+            if next.is_none() || Instant::now() >= end {
+                // Whoever has the answer may end its runtime.
+                place.leave().await;
                 return Ok(Waited { decision, token, sent });
             }
         }
     }
 
+    /// The decision, and whether the wait is over that a store was asked for which keeps places itself.
     async fn ask_to_wait<'k>(
         &self,
         ask: &Ask<'k>,
         also: &[&'k [u8]],
-        hold: &Hold,
-        ticket: &Ticket,
-    ) -> Result<Decision, Error> {
+        (hold, ticket): (&Hold, &Ticket),
+        end: Instant,
+    ) -> Result<(Decision, bool), Error> {
         let operation = Operation::Check;
         let mut each = SmallVec::new();
         let request = self.request(operation, ask, also, &mut each)?.hold(hold).waiting(ticket);
         let since = self.inner.observers.start();
-        let answer = self.inner.opened.ask(request).wait().await;
+        let opened = &self.inner.opened;
+        let left = end.saturating_duration_since(Instant::now());
+        let (answer, is_over) = match opened.wait_in_queue(request, round_down(left)) {
+            Some(waiting) => (waiting.await, true),
+            None => (opened.ask(request).wait().await, false),
+        };
         if let Ok(decision) = &answer {
             self.note_answer(decision);
         }
-        self.answer(operation, ask, since, answer)
+        Ok((self.answer(operation, ask, since, answer)?, is_over))
     }
+}
+
+/// A pass for whoever may ask the store at any time.
+pub(crate) fn no_pass() -> Ready<Result<(), Error>> {
+    ready(Ok(()))
 }
 
 /// What came of a wait: the last decision, the token for what it may hold, and when it was asked for.
@@ -190,6 +235,16 @@ impl<S: Store> LeaveOnDrop<S> {
     fn new(limiter: &Limiter<S>, token: HoldToken) -> Self {
         let runtime = Handle::try_current().ok();
         Self { limiter: limiter.clone(), token, may_have_ticket: false, runtime }
+    }
+}
+
+impl<S: Store> LeaveOnDrop<S> {
+    /// Leaves, and waits until that is done. If the store fails, the ticket ends by itself.
+    async fn leave(mut self) {
+        if self.may_have_ticket {
+            let _ = self.limiter.settle(&self.token, Usage::nothing()).await;
+            self.may_have_ticket = false;
+        }
     }
 }
 

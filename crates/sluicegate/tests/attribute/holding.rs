@@ -12,6 +12,7 @@ const LIMITS: &str = "
 limits:
   export: {policies: [concurrency 1 hold 30s as open, fixed_window 100/h as units]}
   report: {policies: [concurrency 1 hold 30s queue 9 priorities 2]}
+  queued: {policies: [concurrency 1 hold 1h queue 3]}
   llm: {policies: [fixed_window 9000/h as tokens]}
 ";
 
@@ -169,4 +170,23 @@ fn a_shadow_holds_too_and_denies_nobody() {
         trial(&limits, || ());
     });
     assert_eq!(left(&limits, "export", "all"), [1, 99]);
+}
+
+#[limit("queued", key = "all", registry = limits, wait = "60s")]
+async fn in_turn(limits: &Registry, number: u64, order: &Mutex<Vec<u64>>) -> Result<(), Denied> {
+    order.lock().unwrap().push(number);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn functions_wait_in_the_queue_of_their_limit() {
+    let (limits, order) = (registry(), Mutex::default());
+    let start = tokio::time::Instant::now();
+    let call = |number| in_turn(&limits, number, &order);
+    let (first, second, third, fourth, full) =
+        tokio::join!(call(0), call(1), call(2), call(3), call(4));
+    assert!([first, second, third, fourth].iter().all(Result::is_ok) && full.is_err());
+    assert_eq!(*order.lock().unwrap(), [0, 1, 2, 3]);
+    assert_eq!(start.elapsed(), Duration::from_secs(4), "nobody is idle");
 }

@@ -9,7 +9,7 @@ use crate::load::{Load, rounds, subject};
 use crate::losses::of_losses;
 
 /// Waits until a replica knows that it is the primary now.
-fn await_promotion(server: &Server) {
+pub(crate) fn await_promotion(server: &Server) {
     until_seldom("a promotion", || match server.cli(&["INFO", "replication"]) {
         Ok(role) if role.contains("role:master") => Ok(()),
         other => Err(other.map_err(|error| error.to_string())),

@@ -350,7 +350,7 @@ fn asks_at(time: Duration) -> bool {
 
 /// The time in µs, as the servers of this machine see it.
 #[expect(clippy::disallowed_methods, reason = "it is compared with what servers say")]
-fn wall_clock() -> u64 {
+pub(crate) fn wall_clock() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
     u64::try_from(since.as_micros()).unwrap()
 }

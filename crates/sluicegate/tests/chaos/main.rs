@@ -14,6 +14,7 @@
 mod auditor;
 mod clocks;
 mod failovers;
+mod holding;
 mod load;
 mod losses;
 mod outages;

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 
 use sluicegate_core::{
     Action, Answer, Bell, BoxFuture, Decision, Enforcement, Error, HoldId, Limit, LimitName,
-    NodeId, OpenedLimit, Operation, Request, RetryAfter, Source, StoreError,
+    NodeId, OpenedLimit, Operation, Request, RetryAfter, Source, Span, StoreError,
 };
 use tokio::runtime::Handle;
 
@@ -53,6 +53,14 @@ impl<L: OpenedLimit> OpenedLimit for FallbackLimit<L> {
 
     fn bell(&self, id: HoldId) -> Option<Bell> {
         self.opened.bell(id)
+    }
+
+    fn wait_in_queue<'a>(
+        &'a self,
+        request: Request<'a>,
+        within: Span,
+    ) -> Option<BoxFuture<'a, Result<Decision, Error>>> {
+        self.opened.wait_in_queue(request, within)
     }
 
     fn nodes(&self, request: &Request<'_>) -> Vec<NodeId> {

@@ -38,8 +38,9 @@ impl Gate {
     }
 
     /// [`Gate::acquire`] with the response fields that the configuration wants clients to get; `None`
-    /// if no limit was asked. What was taken is held as `holding` says. A reservation holds nothing, so
-    /// who holds is not queued but asks again, under a limit that supports reservations too.
+    /// if no limit was asked. What was taken is held as `holding` says. A limit with a
+    /// [queue](crate::Queue) of permits is waited for there, like by [`Gate::wait_for_permit`]. A reservation
+    /// holds nothing, so who holds asks again elsewhere, under a limit that supports reservations too.
     ///
     /// For a service that bounds how many requests ask the store at once: `pass` is awaited before
     /// each call to the store, and what it returns is dropped when the store has answered. So a
@@ -106,6 +107,11 @@ impl Gate {
         let mut changes = self.shared.changes();
         loop {
             changes.mark_unchanged();
+            if let Some(waited) =
+                self.wait_in_queue(ask, (within, end), holding, tell, &pass).await?
+            {
+                return Ok(waited);
+            }
             let passed = pass().await?;
             let (turn, told) = self.ask_for_turn(ask, end, holding, tell).await?;
             drop(passed);
@@ -125,6 +131,32 @@ impl Gate {
             // A new configuration ends the wait early. The sender lives as long as the gate.
             let _ = timeout_at(next, changes.changed()).await;
         }
+    }
+
+    /// Waits in the limit's queue. `None` if it has none that the ask could wait in, and if there is no time to
+    /// wait; then nothing was asked.
+    async fn wait_in_queue<T, P, F, E>(
+        &self,
+        ask: &Ask<'_>,
+        (within, end): (Span, Instant),
+        holding: Option<Holding>,
+        tell: fn(&Prepared) -> T,
+        pass: &impl Fn() -> F,
+    ) -> Result<Option<(Grant, Option<T>)>, E>
+    where
+        F: Future<Output = Result<P, E>>,
+        E: From<Error>,
+    {
+        let Some(holding) = holding.filter(|_| !within.is_zero()) else { return Ok(None) };
+        let resolved = Guard::into_inner(self.resolved());
+        let route = resolved.route(&self.shared, &self.cell, ask, Purpose::Admit)?;
+        let Route::Ask(limiter, reduced) = route else { return Ok(None) };
+        let ask = reduced.as_ref().unwrap_or(ask);
+        let Some(hold) = limiter.hold_in_queue(ask, holding)? else { return Ok(None) };
+        // It is seldom, and large.
+        let waited = Box::pin(limiter.queue(ask, hold, end, pass)).await?;
+        let grant = Grant::new(waited.decision, waited.token);
+        Ok(Some((grant, Some(tell(&limiter)))))
     }
 
     /// Asks once.

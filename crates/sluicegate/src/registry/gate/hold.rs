@@ -12,7 +12,7 @@ use super::{Gate, bypassed, fields, purpose};
 use crate::ask::Ask;
 use crate::grant::Grant;
 use crate::holding::Holding;
-use crate::limiter::{Waited, end_of};
+use crate::limiter::{Waited, end_of, no_pass};
 use crate::random_id::random_id;
 
 impl Gate {
@@ -69,7 +69,8 @@ impl Gate {
             match resolved.route(&self.shared, &self.cell, &ask, Purpose::Admit)? {
                 Route::Ask(limiter, reduced) => {
                     let ask = reduced.as_ref().unwrap_or(&ask);
-                    let Waited { decision, token, .. } = limiter.queue(ask, hold, end).await?;
+                    let Waited { decision, token, .. } =
+                        limiter.queue(ask, hold, end, no_pass).await?;
                     Ok(Grant::new(decision, token))
                 }
                 Route::Bypass { allowed, by } => {

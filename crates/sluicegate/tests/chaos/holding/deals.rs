@@ -1,0 +1,289 @@
+//! What processes have written, put together: of each deal what is sure, and what may have been.
+
+use std::collections::BTreeMap;
+
+use sluicegate::Span;
+
+use super::journal::{Denial, Event, Found, Line, Manner};
+use super::rules::{LIMITERS_TICKET_LIVES, TICKET_LIVES};
+
+/// What is to be known of a scenario to judge what its processes wrote.
+#[derive(Clone, Debug)]
+pub(crate) struct Conditions {
+    /// How long units are held of which nobody says more.
+    pub(crate) held_for: Span,
+    /// The times in which something was wrong, in µs: then calls may be carried out late.
+    pub(crate) outages: Vec<(u64, u64)>,
+}
+
+/// When a call was made, and when its answer came.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Call<A> {
+    pub(crate) sent: u64,
+    pub(crate) answer: Option<(u64, A)>,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Reply {
+    Took { at: u64, is_repeat: bool },
+    Denied(Denial),
+    Failed { is_unknown: bool },
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Took {
+    pub(crate) at: u64,
+    pub(crate) lasts: u64,
+    pub(crate) heard: u64,
+}
+
+/// A request, and what became of what it took. All times are in µs.
+#[derive(Clone, Debug)]
+pub(crate) struct Deal {
+    #[expect(dead_code, reason = "it is shown where something is found")]
+    pub(crate) process: usize,
+    pub(crate) rule: usize,
+    pub(crate) key: usize,
+    pub(crate) units: u64,
+    pub(crate) manner: Manner,
+    pub(crate) job: u64,
+    pub(crate) asks: Vec<Call<Reply>>,
+    pub(crate) took: Option<Took>,
+    /// Until when, after that, and whether it was told so.
+    pub(crate) renewals: Vec<(u64, Call<bool>)>,
+    pub(crate) acts: Vec<u64>,
+    pub(crate) settles: Vec<Call<Found>>,
+    /// When its process was killed.
+    pub(crate) killed: u64,
+}
+
+impl Conditions {
+    /// How late a call is carried out at most that nobody waits for any more, of the time in which nothing is
+    /// wrong.
+    pub(crate) const LATE: u64 = 500_000;
+
+    /// Until when a call may be carried out that was given up at this time.
+    pub(crate) fn latest(&self, given_up: u64) -> u64 {
+        let mut spans = self.outages.clone();
+        spans.sort_unstable();
+        let (mut at, mut left) = (given_up, Self::LATE);
+        for (begin, end) in spans {
+            let fine = begin.saturating_sub(at);
+            if fine > left {
+                break;
+            }
+            left -= fine;
+            at = at.max(end);
+        }
+        at + left
+    }
+
+    /// How much of a time was fine.
+    pub(crate) fn fine_within(&self, from: u64, to: u64) -> u64 {
+        let mut spans = self.outages.clone();
+        spans.sort_unstable();
+        let (mut fine, mut at) = (0, from);
+        for (begin, end) in spans {
+            fine += begin.clamp(at, to.max(at)) - at;
+            at = at.max(end.min(to));
+        }
+        fine + to.saturating_sub(at)
+    }
+}
+
+/// The deals of a process.
+pub(crate) fn deals_of(process: usize, text: &str, killed: u64) -> Vec<Deal> {
+    let mut deals = BTreeMap::new();
+    for line in Line::all(text) {
+        if let Event::Asks { rule, key, units, manner, job } = line.event {
+            let [rule, key] = [rule, key].map(|number| usize::try_from(number).unwrap());
+            deals.entry(line.deal).or_insert_with(|| Deal {
+                process,
+                rule,
+                key,
+                units,
+                manner,
+                job,
+                asks: Vec::new(),
+                took: None,
+                renewals: Vec::new(),
+                acts: Vec::new(),
+                settles: Vec::new(),
+                killed,
+            });
+        }
+        let deal: &mut Deal = deals.get_mut(&line.deal).unwrap();
+        deal.add(line.time, line.event);
+    }
+    deals.into_values().collect()
+}
+
+impl Deal {
+    fn add(&mut self, time: u64, event: Event) {
+        let mut answers = |reply| self.asks.last_mut().unwrap().answer = Some((time, reply));
+        match event {
+            Event::Asks { .. } => self.asks.push(Call { sent: time, answer: None }),
+            Event::Took { at, lasts, is_repeat } => {
+                answers(Reply::Took { at, is_repeat });
+                self.took = self.took.or(Some(Took { at, lasts, heard: time }));
+            }
+            Event::Denied(denial) => answers(Reply::Denied(denial)),
+            Event::Failed { is_unknown } => match self.renewals.last_mut() {
+                // Nothing is asked for after that.
+                Some((_, renewal)) => renewal.answer = Some((time, false)),
+                None => answers(Reply::Failed { is_unknown }),
+            },
+            Event::Renews { lasts } => {
+                self.renewals.push((lasts, Call { sent: time, answer: None }));
+            }
+            Event::Renewed { is_live } => {
+                self.renewals.last_mut().unwrap().1.answer = Some((time, is_live));
+            }
+            Event::Acts => self.acts.push(time),
+            Event::Settles => self.settles.push(Call { sent: time, answer: None }),
+            Event::Settled(found) => {
+                self.settles.last_mut().unwrap().answer = Some((time, found));
+            }
+        }
+    }
+
+    /// When something was given up of which the answer didn't come.
+    fn given_up<A>(&self, call: &Call<A>) -> u64 {
+        call.answer.as_ref().map_or(self.killed, |(time, _)| *time)
+    }
+
+    pub(crate) fn asked_first(&self) -> u64 {
+        self.asks[0].sent
+    }
+
+    /// Until when it was told that it holds, as it may go by the store's clock.
+    pub(crate) fn told_until(&self) -> u64 {
+        let Some(took) = self.took else { return 0 };
+        let renewed = self.renewals.iter().filter_map(|(lasts, call)| match call.answer {
+            Some((_, true)) => Some(call.sent + lasts),
+            _ => None,
+        });
+        renewed.fold(took.at + took.lasts, u64::max)
+    }
+
+    /// Since when, and until when, its units are in flight in any case: those of a permit as long as it isn't
+    /// lost.
+    pub(crate) fn surely_in_flight(&self) -> Option<(u64, u64)> {
+        let took = self.took?;
+        let last_act = self.acts.last().filter(|_| self.manner.is_permit());
+        let until = self.told_until().max(last_act.map_or(0, |act| act + 1));
+        let until = self.settles.first().map_or(until, |settle| until.min(settle.sent));
+        (took.at < until).then_some((took.at, until))
+    }
+
+    /// Since when, and until when, its units may be in flight.
+    pub(crate) fn maybe_in_flight(&self, conditions: &Conditions) -> Option<(u64, u64)> {
+        let unknown = self.asks.iter().filter(|ask| match ask.answer {
+            Some((_, reply)) => reply == Reply::Failed { is_unknown: true },
+            None => true,
+        });
+        let lasts = conditions.held_for.as_micros();
+        let of_unknown =
+            unknown.map(|ask| (ask.sent, conditions.latest(self.given_up(ask)) + lasts));
+        let Some(took) = self.took else {
+            return of_unknown.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+        };
+        // Permits are renewed until they are dropped.
+        let until = if self.manner.is_permit() {
+            let dropped = self.settles.first().map_or(self.killed, |settle| settle.sent);
+            conditions.latest(dropped) + lasts
+        } else {
+            let renewed = self.renewals.iter().map(|(lasts, call)| match call.answer {
+                Some((time, true)) => time + lasts,
+                _ => conditions.latest(self.given_up(call)) + lasts,
+            });
+            renewed.fold(took.at + took.lasts, u64::max)
+        };
+        let settled = self.settles.iter().filter_map(|settle| settle.answer);
+        let settled = settled.filter(|(_, found)| *found != Found::Error).map(|(time, _)| time);
+        Some((took.at, settled.min().map_or(until, |time| until.min(time))))
+    }
+
+    /// Since when, and until when, it surely has a ticket: its places, one after the other.
+    pub(crate) fn places(&self) -> Vec<Place> {
+        let mut places: Vec<Place> = Vec::new();
+        let Manner::Waits { priority } = self.manner else { return places };
+        let lives = TICKET_LIVES.as_micros();
+        for ask in &self.asks {
+            let Some((answered, Reply::Denied(Denial::Behind(ahead)))) = ask.answer else {
+                continue;
+            };
+            match places.last_mut() {
+                Some(place) if answered < place.until => {
+                    place.until = ask.sent + lives;
+                    place.ahead.push(ahead);
+                }
+                _ if answered < ask.sent + lives => {
+                    let until = ask.sent + lives;
+                    places.push(Place { priority, since: answered, until, ahead: vec![ahead] });
+                }
+                _ => {}
+            }
+        }
+        let took = self.took.map(|took| took.at);
+        let left = self.settles.first().map(|settle| settle.sent);
+        // Who heard nothing of what it took has no ticket any more, since it asked.
+        let unheard = self.asks.iter().filter(|ask| {
+            ask.answer.is_none_or(|(_, reply)| reply == Reply::Failed { is_unknown: true })
+        });
+        let unheard = unheard.map(|ask| ask.sent).min();
+        let end = [took, left, unheard].into_iter().flatten().min().unwrap_or(u64::MAX);
+        for place in &mut places {
+            place.until = place.until.min(end);
+        }
+        places.retain(|place| place.since < place.until);
+        places
+    }
+
+    /// Since when, and until when, it may have a ticket.
+    pub(crate) fn maybe_waits(&self, conditions: &Conditions) -> Option<(u64, u64)> {
+        self.manner.priority()?;
+        let lives = match self.manner {
+            Manner::Waits { .. } => TICKET_LIVES.as_micros(),
+            _ => LIMITERS_TICKET_LIVES,
+        };
+        let left = self.settles.iter().filter_map(|settle| settle.answer);
+        let left = left.filter(|(_, found)| *found != Found::Error).map(|(time, _)| time).min();
+        let last = self.asks.last()?;
+        let until = match self.took {
+            Some(took) => took.heard,
+            None => conditions.latest(self.given_up(last)) + lives,
+        };
+        Some((self.asked_first(), left.map_or(until, |time| until.min(time))))
+    }
+
+    /// What is left of it, if it was charged: units by what it was settled for, `None` if it was not.
+    pub(crate) fn may_be_settled(&self) -> bool {
+        let may = |settle: &Call<Found>| match settle.answer {
+            Some((_, found)) => found != Found::Unknown,
+            None => true,
+        };
+        self.settles.iter().any(may)
+    }
+
+    /// When it may have been charged at the latest, and was asked for first, if that is all that is known.
+    pub(crate) fn maybe_charged(&self, conditions: &Conditions) -> Option<(u64, u64)> {
+        let unknown = self.asks.iter().filter(|ask| match ask.answer {
+            Some((_, reply)) => reply == Reply::Failed { is_unknown: true },
+            None => true,
+        });
+        unknown
+            .map(|ask| (ask.sent, conditions.latest(self.given_up(ask))))
+            .reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
+    }
+}
+
+/// A ticket, as far as it is sure.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(crate) priority: u8,
+    pub(crate) since: u64,
+    pub(crate) until: u64,
+    /// How many came first, at each answer.
+    pub(crate) ahead: Vec<u64>,
+}

@@ -1,0 +1,120 @@
+//! What the auditors find.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::deals::{Conditions, Deal};
+use super::flight::Flight;
+use super::rules::{HELD, KEYS, Kind};
+use super::used::Usages;
+
+/// What was found in the traces of a scenario.
+#[derive(Debug, Default)]
+pub(crate) struct Verdicts {
+    /// Of each kind, what was found at which time, with how many units.
+    found: BTreeMap<&'static str, Vec<Finding>>,
+    pub(crate) admitted: u64,
+    pub(crate) denied: u64,
+    pub(crate) jobs: u64,
+    pub(crate) used: u64,
+    /// Admissions of which it was looked whether they were in order.
+    pub(crate) turns: u64,
+    /// Holders that were killed, and how long after the end of what they held others were admitted, in µs.
+    pub(crate) killed_holding: u64,
+    pub(crate) taken_again: Vec<u64>,
+    /// The longest time that a unit was free while somebody waited, but for outages, in µs.
+    pub(crate) longest_free: u64,
+}
+
+#[derive(Debug)]
+struct Finding {
+    time: u64,
+    units: u64,
+    text: String,
+}
+
+impl Verdicts {
+    /// Of all that was written.
+    pub(crate) fn on(deals: &[Deal], conditions: &Conditions) -> Self {
+        let mut verdicts = Self::default();
+        for (rule, held) in HELD.iter().enumerate() {
+            for key in 0..KEYS {
+                match held.kind {
+                    Kind::InFlight { .. } => {
+                        Flight::of(deals, conditions, rule, key).judge(&mut verdicts);
+                    }
+                    Kind::Used(_) => Usages::of(deals, conditions, rule, key).judge(&mut verdicts),
+                }
+            }
+        }
+        verdicts
+    }
+
+    pub(crate) fn finds(&mut self, kind: &'static str, time: u64, text: impl FnOnce() -> String) {
+        self.finds_units(kind, time, 1, text);
+    }
+
+    pub(crate) fn finds_units(
+        &mut self,
+        kind: &'static str,
+        time: u64,
+        units: u64,
+        text: impl FnOnce() -> String,
+    ) {
+        let found = self.found.entry(kind).or_default();
+        // Of many, the first ones say enough.
+        let text = if found.len() < 3 { text() } else { String::new() };
+        found.push(Finding { time, units, text });
+    }
+
+    /// The kinds of what was found.
+    pub(crate) fn kinds(&self) -> Vec<&'static str> {
+        self.found.keys().copied().collect()
+    }
+
+    /// Forgets what was lost with a server, between these times, and says how many units that was at most.
+    pub(crate) fn forgive(&mut self, kind: &str, spans: &[(u64, u64)]) -> u64 {
+        let Some(found) = self.found.get_mut(kind) else { return 0 };
+        let is_forgiven =
+            |it: &Finding| spans.iter().any(|(from, to)| (*from..=*to).contains(&it.time));
+        let most = found.iter().filter(|it| is_forgiven(it)).map(|it| it.units).max();
+        found.retain(|it| !is_forgiven(it));
+        self.found.retain(|_, found| !found.is_empty());
+        most.unwrap_or(0)
+    }
+}
+
+impl fmt::Display for Verdicts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut again = self.taken_again.clone();
+        again.sort_unstable();
+        let at = |part: usize| again.get(again.len() * part / 100).map_or(0, |it| it / 1_000);
+        let last = again.last().map_or(0, |it| it / 1_000);
+        write!(
+            f,
+            "{} permits and {} jobs of {} used units admitted, {} turns and {} denials judged; {} holders \
+             killed, others admitted {} ms (median), {} ms (p99), {last} ms (most) after what they held ended; \
+             longest free while somebody waited {} ms; found: ",
+            self.admitted,
+            self.jobs,
+            self.used,
+            self.turns,
+            self.denied,
+            self.killed_holding,
+            at(50),
+            at(99),
+            self.longest_free / 1_000,
+        )?;
+        if self.found.is_empty() {
+            return write!(f, "nothing");
+        }
+        for (kind, found) in &self.found {
+            write!(f, "{kind} {} times", found.len())?;
+            for it in found.iter().take(if f.alternate() { 3 } else { 0 }) {
+                write!(f, "\n  at {}, {} units: {}", it.time, it.units, it.text)?;
+            }
+            write!(f, "; ")?;
+        }
+        Ok(())
+    }
+}
