@@ -100,7 +100,7 @@ async fn authenticate(mut request: Request, next: Next) -> Response {
 fn parrot(prompt: String) -> mpsc::Receiver<String> {
     let (sender, tokens) = mpsc::channel(1);
     tokio::spawn(async move {
-        for word in prompt.split_whitespace().take(LONGEST_ANSWER as usize) {
+        for (word, _) in prompt.split_whitespace().zip(0..LONGEST_ANSWER) {
             tokio::time::sleep(Duration::from_millis(50)).await;
             // Nobody listens any more.
             if sender.send(format!("{word} ")).await.is_err() {

@@ -101,13 +101,12 @@ fn a_machine_whose_permit_is_lost_stops_its_job() {
 }
 
 #[tokio::test]
-async fn a_permit_is_renewed_while_its_job_runs_and_given_back_at_its_end() {
+async fn a_job_keeps_out_its_own_name_until_it_is_given_up() {
     let limits = Limits::of(program::LIMITS);
     let jobs = limits.registry.gate("jobs");
     let mut works = tokio::process::Command::new("cat");
     let mut idles = tokio::process::Command::new("true");
-    let job = program::run(&jobs, "nightly", works.stdin(Stdio::piped()));
-    tokio::pin!(job);
+    let mut job = Box::pin(program::run(&jobs, "nightly", works.stdin(Stdio::piped())));
     tokio::select! {
         ran = &mut job => panic!("nobody told it to end: {ran:?}"),
         () = limits.until_left("jobs", "nightly", &[0]) => {}
@@ -116,4 +115,5 @@ async fn a_permit_is_renewed_while_its_job_runs_and_given_back_at_its_end() {
     assert_eq!(ran, Ran::Elsewhere);
     assert_eq!(program::run(&jobs, "hourly", &mut idles).await.unwrap(), Ran::Done, "another job");
     drop(job);
+    assert_eq!(program::run(&jobs, "nightly", &mut idles).await.unwrap(), Ran::Done);
 }
