@@ -230,11 +230,14 @@ async fn requests_wait_for_a_permit_in_the_order_of_their_priority() {
         .await;
     }
     drop(permit);
+    let (mut urgent, mut batch) = (waiting.pop().unwrap(), waiting.pop().unwrap());
     // The one that asked last.
-    waiting.pop().unwrap().read_until("\r\n\r\n").await;
+    let head = urgent.read_until("\r\n\r\n").await;
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
     assert_eq!(streams.lock().unwrap().len(), 1, "nobody else was let in");
     drop(next());
-    waiting.pop().unwrap().read_until("\r\n\r\n").await;
+    let head = batch.read_until("\r\n\r\n").await;
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
 }
 
 #[tokio::test]
