@@ -84,6 +84,8 @@ pub struct GrpcStatus {
 pub enum GrpcCode {
     /// 3: the call lacks a component of its key.
     InvalidArgument,
+    /// 6: the id of the call was used for another one.
+    AlreadyExists,
     /// 7: the key is on a block list.
     PermissionDenied,
     /// 8: a quota is exceeded.
@@ -100,6 +102,7 @@ impl GrpcCode {
     pub const fn number(self) -> u8 {
         match self {
             Self::InvalidArgument => 3,
+            Self::AlreadyExists => 6,
             Self::PermissionDenied => 7,
             Self::ResourceExhausted => 8,
             Self::Internal => 13,
@@ -150,6 +153,13 @@ impl GrpcStatus {
         let message = "the service is misconfigured and can't check the quota of the call";
         let details = Details::of("MISCONFIGURED");
         Self { details, ..Self::new(GrpcCode::Internal, message) }
+    }
+
+    /// `ALREADY_EXISTS`: the id of the call was used for another one.
+    pub fn already_exists() -> Self {
+        let message = "the id of the call was used for another call before";
+        let details = Details::of("CONFLICT");
+        Self { details, ..Self::new(GrpcCode::AlreadyExists, message) }
     }
 
     /// `PERMISSION_DENIED`: the key is on a block list.

@@ -45,6 +45,8 @@ pub enum ProblemKind {
     Blocked,
     /// The request lacks a component of its key: status 400.
     MissingKey,
+    /// The id of the request was used for another one: status 409.
+    Conflict,
     /// The service has made a mistake, such as asking for a limit that it doesn't have: status 500.
     Misconfigured,
 }
@@ -58,6 +60,7 @@ impl ProblemKind {
             Self::TemporaryReducedCapacity => StatusCode::SERVICE_UNAVAILABLE,
             Self::Blocked => StatusCode::FORBIDDEN,
             Self::MissingKey => StatusCode::BAD_REQUEST,
+            Self::Conflict => StatusCode::CONFLICT,
             Self::Misconfigured => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -73,7 +76,9 @@ impl ProblemKind {
             Self::AbnormalUsageDetected => {
                 "https://iana.org/assignments/http-problem-types#abnormal-usage-detected"
             }
-            Self::Blocked | Self::MissingKey | Self::Misconfigured => "about:blank",
+            Self::Blocked | Self::Conflict | Self::MissingKey | Self::Misconfigured => {
+                "about:blank"
+            }
         }
     }
 
@@ -86,13 +91,14 @@ impl ProblemKind {
             Self::AbnormalUsageDetected => "Abnormal usage detected",
             Self::Blocked => "Forbidden",
             Self::MissingKey => "Bad Request",
+            Self::Conflict => "Conflict",
             Self::Misconfigured => "Internal Server Error",
         }
     }
 
     /// Whether the problem names the violated policies.
     const fn has_policies(self) -> bool {
-        !matches!(self, Self::Blocked | Self::MissingKey | Self::Misconfigured)
+        !matches!(self, Self::Blocked | Self::Conflict | Self::MissingKey | Self::Misconfigured)
     }
 }
 
@@ -143,6 +149,14 @@ impl Problem {
     pub fn missing_key(missing: &MissingComponent) -> Self {
         let detail = format!("The request can't be assigned to a quota: {missing}.");
         Self::new(ProblemKind::MissingKey, detail)
+    }
+
+    /// Status 409: the id of the request was used for another one.
+    pub fn conflict() -> Self {
+        Self::new(
+            ProblemKind::Conflict,
+            "The id of the request was used for another request before: send a new one with an id of its own.",
+        )
     }
 
     /// Status 500: the service has made a mistake. It tells clients nothing of it.

@@ -43,6 +43,40 @@ pub trait RequestView {
     /// Calls `line` with the value of each field line named `name`, in order.
     fn each_field<'r>(&'r self, name: &HeaderName, line: &mut dyn FnMut(&'r [u8]));
 
+    /// The value of a field that was sent once, or with the same value each time.
+    ///
+    /// ```
+    /// use http::{Request, header::HOST};
+    /// use sluicegate_http::RequestView;
+    ///
+    /// let request = Request::get("/").header("host", "a.example").body(())?;
+    /// assert_eq!(RequestView::field(&request, &HOST), Some(&b"a.example"[..]));
+    /// # Ok::<(), http::Error>(())
+    /// ```
+    fn field<'r>(&'r self, name: &HeaderName) -> Option<&'r [u8]> {
+        single_value(self, name).ok()
+    }
+
+    /// How many bytes the body has, as the client announces it: what to take for an upload before it
+    /// is read. `None` if it doesn't, or sends the body in chunks, of which any number may come.
+    ///
+    /// ```
+    /// use http::Request;
+    /// use sluicegate_http::RequestView;
+    ///
+    /// let request = |length| Request::put("/").header("content-length", length).body(());
+    /// assert_eq!(request("1500")?.content_length(), Some(1_500));
+    /// assert_eq!(request("+15")?.content_length(), None);
+    /// # Ok::<(), http::Error>(())
+    /// ```
+    fn content_length(&self) -> Option<u64> {
+        let mut has_chunks = false;
+        self.each_field(&http::header::TRANSFER_ENCODING, &mut |_| has_chunks = true);
+        let digits = self.field(&http::header::CONTENT_LENGTH).filter(|_| !has_chunks)?;
+        let digits = digits.iter().all(u8::is_ascii_digit).then_some(digits)?;
+        std::str::from_utf8(digits).ok()?.parse().ok()
+    }
+
     /// The address at the other end of the connection, of a client or a proxy.
     fn peer(&self) -> Option<IpAddr>;
 
@@ -154,7 +188,7 @@ impl<B> RequestView for http::Request<B> {
 /// Programs differ in which of several lines they read, so a request must not choose its key by
 /// adding a line.
 pub(crate) fn single_value<'r>(
-    request: &'r dyn RequestView,
+    request: &'r (impl RequestView + ?Sized),
     name: &HeaderName,
 ) -> Result<&'r [u8], NotSingle> {
     let mut only = Err(NotSingle::Absent);
@@ -194,6 +228,29 @@ pub(crate) fn host(request: &dyn RequestView) -> Result<&[u8], NotSingle> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_length_is_believed_if_it_is_the_only_one_and_nothing_comes_in_chunks() {
+        for (fields, length) in [
+            (&[][..], None),
+            (&[("content-length", "15")][..], Some(15)),
+            (&[("content-length", " 15 ")], Some(15)),
+            (&[("content-length", "15"), ("content-length", "15")], Some(15)),
+            (&[("content-length", "15"), ("content-length", "16")], None),
+            (&[("content-length", "15"), ("transfer-encoding", "chunked")], None),
+            (&[("content-length", "15, 15")], None),
+            (&[("content-length", "-15")], None),
+            (&[("content-length", "")], None),
+            (&[("content-length", "18446744073709551615")], Some(u64::MAX)),
+            (&[("content-length", "18446744073709551616")], None),
+        ] {
+            let mut request = http::Request::put("/");
+            for (name, value) in fields {
+                request = request.header(*name, *value);
+            }
+            assert_eq!(request.body(()).unwrap().content_length(), length, "{fields:?}");
+        }
+    }
 
     fn host_of(target: &str, lines: &[&str]) -> Option<String> {
         let mut request = http::Request::get(target);

@@ -46,6 +46,7 @@ pub(crate) struct LimitOptions {
 #[derive(Default)]
 pub(crate) struct CallOptions {
     pub(crate) wait: Option<OptionValue<Wait>>,
+    pub(crate) priority: Option<OptionValue<Expr>>,
     pub(crate) fallback: Option<OptionValue<Fallback>>,
     pub(crate) denied: Option<OptionValue<Expr>>,
     pub(crate) on_error: Option<OptionValue<Handlers>>,
@@ -210,6 +211,10 @@ impl LimitBuilder {
             "wait" => {
                 let value = Wait::read(input, &option)?;
                 call.wait = Some(OptionValue { option, value });
+            }
+            "priority" => {
+                let value = parse_expression(input)?;
+                call.priority = Some(OptionValue { option, value });
             }
             "fallback" => {
                 let callee = Callee::read(input.parse()?)?;

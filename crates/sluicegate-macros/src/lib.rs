@@ -59,6 +59,7 @@ use proc_macro::TokenStream;
 /// | `skip_if = expression` | passes the call unasked if the expression is true |
 /// | `shadow` | asks and reports, but never denies |
 /// | `wait = "500ms"` | waits for a turn, at most this long |
+/// | `priority = expression` | who goes first of the calls that wait in a queue: a `u8`, 0 before all others |
 /// | `refund_if = predicate` | gives back what the call took if the predicate holds for the result: <code>\|result\| result.is_ok()</code> |
 /// | `charge_if = predicate` | charges after the call, and only if the predicate holds for the result: <code>\|result\| result.is_err()</code> |
 /// | `fallback = path` | a function to call instead of a denied call; `fallback(args) = path` passes the arguments |

@@ -61,6 +61,7 @@ impl Stack {
 impl CallOptions {
     fn merge(&mut self, other: Self) -> Result<(), Error> {
         set_once(&mut self.wait, other.wait)?;
+        set_once(&mut self.priority, other.priority)?;
         set_once(&mut self.fallback, other.fallback)?;
         set_once(&mut self.denied, other.denied)?;
         set_once(&mut self.on_error, other.on_error)?;
@@ -91,6 +92,12 @@ impl CallOptions {
             return Err(Error::new(
                 wait.option.span(),
                 "`wait` charges before the call, and `charge_if` after it: keep one",
+            ));
+        }
+        if let (Some(priority), None) = (&self.priority, &self.wait) {
+            return Err(Error::new(
+                priority.option.span(),
+                "`priority` says who goes first of the calls that wait in a queue: write `wait = \"10s\"` too",
             ));
         }
         if let (Some(refund_if), Some(_)) = (&self.refund_if, &self.charge_if) {

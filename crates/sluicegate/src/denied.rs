@@ -60,6 +60,8 @@ pub enum DeniedReason {
     NoKey,
     /// The store failed, and `on_store_failure` is `deny` or `error`.
     StoreFailed,
+    /// The [id](crate::Ask::request_id) of the request was used for another one.
+    Conflict,
     /// The limit can't be asked this: it is unknown, or the request is invalid for it. A mistake in the
     /// program or its configuration, which [`Denied::error`] names.
     Misconfigured,
@@ -105,6 +107,7 @@ impl Denied {
             },
             Why::NoKey { .. } => DeniedReason::NoKey,
             Why::Failed { error, .. } if error.is_store_failure() => DeniedReason::StoreFailed,
+            Why::Failed { error, .. } if problem::is_conflict(error) => DeniedReason::Conflict,
             Why::Failed { .. } => DeniedReason::Misconfigured,
         }
     }
@@ -324,6 +327,17 @@ mod tests {
         assert_eq!(denied.reason(), DeniedReason::Limited);
         assert!(limiter.lift_ban_now("alice").unwrap().forgotten().unwrap());
         assert!(check().unwrap_err().policy().is_some());
+    }
+
+    #[test]
+    fn an_id_that_was_used_for_another_request_is_the_clients_mistake() {
+        let limiter = Limiter::new(MemoryStore::new(), limit("api", ["gcra 9/s"]).unwrap());
+        let ask = |cost| limiter.check_now(Ask::new("alice").cost(cost).request_id("order-1"));
+        assert!(ask(1).unwrap().is_allowed());
+        let denied = Denied::from(ask(2).unwrap_err());
+        assert_eq!(denied.reason(), DeniedReason::Conflict);
+        assert_eq!(denied.problem().status(), 409);
+        assert_eq!(denied.grpc_status().code().number(), 6);
     }
 
     #[test]

@@ -41,7 +41,8 @@ pub(crate) use unanswered::Unanswered;
 ///   others may be in flight in its place, so what it protects should end: see [`Permit::lost`].
 /// - *Dropping never waits.* A store that answers at once, such as the embedded one, has the units
 ///   back at once; to another one the release is sent by a task, which repeats it until the hold would
-///   have ended by itself.
+///   have ended by itself. A program that ends right after [settles](Permit::settle) it instead, since
+///   tasks end with it.
 ///
 /// Tasks run in the tokio runtime that the permit was asked for in, which needs time enabled. Without one it isn't
 /// renewed, and a store over a network has its units back when the hold ends.

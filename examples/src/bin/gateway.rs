@@ -1,72 +1,125 @@
-//! A gateway to a language model with axum. Each tenant has so many requests a minute, tokens a minute and
-//! tokens a day, by its tier. A call takes an estimate of its tokens before the model is asked; what the
-//! model used then takes its place. Who hangs up has paid the estimate.
+//! A gateway to a language model with axum. A call counts as a request and in tokens, for its user,
+//! its team and everybody, in one decision. It takes an estimate of its tokens before the model is
+//! asked; when the answer has been streamed, what it used takes the estimate's place. Who hangs up
+//! pays for what was streamed until then.
 //!
 //! ```sh
 //! cargo run -p sluicegate-examples --bin gateway -- 127.0.0.1:3000
-//! curl -i http://127.0.0.1:3000/complete -H 'authorization: Bearer k1' -d 'Tell me a story.'
+//! curl -iN http://127.0.0.1:3000/complete -H 'authorization: Bearer k1' -d 'Tell me a story.'
 //! ```
+//!
+//! The words come one by one. `RateLimit` says what is left with the estimate taken; ask again, and it
+//! has come back but for the few tokens that were used. Who goes on and on is told 429 soon after the
+//! twentieth call, with a `Retry-After` of at most 3. With `STORE=redis://127.0.0.1:6379` a fleet of gateways shares the limits.
 
 #![allow(clippy::print_stdout, reason = "it says where it listens")]
 
+use std::convert::Infallible;
 use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
 
-use axum::extract::Request;
+use axum::body::Body;
+use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum::{Extension, Router};
-use sluicegate::http::User;
+use futures_util::stream;
+use sluicegate::http::{self, Key, RequestView, User};
 use sluicegate::{Config, Registry, Uses};
-use sluicegate_tower::{Charge, LimitLayer};
+use sluicegate_tower::{InFlight, LimitLayer};
 use tokio::net::TcpListener;
+use tokio::sync::mpsc;
 
-const LIMITS: &str = "
-limits:
-  llm:
-    key: user
-    missing_key: refuse
-    policies:
-      - token_bucket 60/h as requests
-      - token_bucket 6000/h burst 1000 as tokens
-      - fixed_window 20000/d calendar UTC as budget
-    overrides:
-      - key: pro/*
-        times: 10
-";
-const ESTIMATE: u64 = 400;
+pub(crate) const LIMITS: &str = include_str!("../../limits/gateway.yaml");
 
-/// API keys, and the tenants that they belong to.
-const TENANTS: [(&str, &str); 2] = [("Bearer k1", "free/eve"), ("Bearer k2", "pro/acme")];
+/// The most tokens of an answer: what the gateway lets the model say.
+const LONGEST_ANSWER: u64 = 500;
+
+/// API keys, and the users that they belong to.
+const USERS: [(&str, &str); 3] =
+    [("Bearer k1", "blue/eve"), ("Bearer k2", "blue/bob"), ("Bearer k3", "red/ann")];
+
+/// What is behind the gateway: it streams the tokens of an answer.
+pub(crate) type Model = Arc<dyn Fn(String) -> mpsc::Receiver<String> + Send + Sync>;
+
+pub(crate) fn app(registry: &Registry, model: Model) -> Result<Router, Box<dyn Error>> {
+    let limit = LimitLayer::new(registry.gate("user").and(registry.gate("everybody"))?)
+        .cost(estimate)
+        .and(registry.gate("team"), http::from_fn(team))?
+        .cost(estimate);
+    Ok(Router::new()
+        .route("/complete", post(complete))
+        .with_state(model)
+        .layer(limit.hold("30s".parse::<sluicegate::Span>()?))
+        .layer(from_fn(authenticate)))
+}
+
+/// The prompt, at four bytes a token, and the longest answer.
+fn estimate(request: &dyn RequestView) -> [(&'static str, u64); 2] {
+    let prompt = request.content_length().unwrap_or(8_000) / 4;
+    [("requests", 1), ("tokens", prompt + LONGEST_ANSWER)]
+}
+
+fn team(request: &dyn RequestView) -> Option<Key> {
+    let user = request.user()?.as_bytes();
+    Some(Key::new(user.split(|byte| *byte == b'/').next()?))
+}
+
+async fn complete(
+    State(model): State<Model>,
+    Extension(in_flight): Extension<InFlight>,
+    prompt: String,
+) -> Body {
+    let asked = prompt.split_whitespace().count() as u64;
+    in_flight.used("tokens", asked);
+    // What was said last counts, whether the stream ends or its reader hangs up.
+    Body::from_stream(stream::unfold((model(prompt), asked), move |(mut tokens, used)| {
+        let in_flight = in_flight.clone();
+        async move {
+            let token = tokens.recv().await?;
+            in_flight.used("tokens", used + 1);
+            Some((Ok::<_, Infallible>(token), (tokens, used + 1)))
+        }
+    }))
+}
 
 async fn authenticate(mut request: Request, next: Next) -> Response {
-    let token = request.headers().get("authorization");
-    let Some((_, tenant)) = TENANTS.iter().find(|(key, _)| token.is_some_and(|it| it == key))
+    let key = request.headers().get("authorization");
+    let Some((_, user)) = USERS.iter().find(|(known, _)| key.is_some_and(|key| key == known))
     else {
         return StatusCode::UNAUTHORIZED.into_response();
     };
-    request.extensions_mut().insert(User::new(tenant));
+    request.extensions_mut().insert(User::new(user));
     next.run(request).await
 }
 
-/// The model: it says every word of the prompt twice.
-async fn complete(prompt: String) -> (Extension<Charge>, String) {
-    let used = 3 * prompt.split_whitespace().count() as u64;
-    let charge = Charge::from([("requests", 1), ("tokens", used), ("budget", used)]);
-    (Extension(charge), format!("{prompt} {prompt}\n"))
+/// A model that says every word of the prompt again, as slowly as a large one.
+fn parrot(prompt: String) -> mpsc::Receiver<String> {
+    let (sender, tokens) = mpsc::channel(1);
+    tokio::spawn(async move {
+        for (word, _) in prompt.split_whitespace().zip(0..LONGEST_ANSWER) {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            // Nobody listens any more.
+            if sender.send(format!("{word} ")).await.is_err() {
+                break;
+            }
+        }
+    });
+    tokens
 }
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let uses = [Uses::limit("llm").policies(["requests", "tokens", "budget"])];
-    let registry = Registry::open_for(&Config::parse(LIMITS, "limits.yaml")?, uses)?;
-    let limit = LimitLayer::new(registry.gate("llm"))
-        .cost(|_| [("requests", 1), ("tokens", ESTIMATE), ("budget", ESTIMATE)])
-        .refund_if(|response| response.charge().is_some())
-        .charge_after(|response| response.charge());
-    let router = Router::new().route("/complete", post(complete)).layer(limit);
-    let router = router.layer(from_fn(authenticate));
+    let mut config = Config::parse(LIMITS, "gateway.yaml")?;
+    if let Ok(url) = std::env::var("STORE") {
+        config.store = url.parse()?;
+    }
+    let uses = ["user", "team", "everybody"];
+    let uses = uses.map(|limit| Uses::limit(limit).policies(["requests", "tokens"]));
+    let router = app(&Registry::open_for(&config, uses)?, Arc::new(parrot))?;
 
     let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:0".to_owned());
     let listener = TcpListener::bind(address).await?;

@@ -1,19 +1,24 @@
-//! A login form with axum. A guess takes from the budget of the address and from that of the account,
-//! in one decision, before the password is looked at: whoever is refused by one of them takes nothing
-//! from the other. A right password gives both back, so only wrong ones count, however many guesses
-//! are made at once.
+//! A login form with axum that locks out. A guess takes from the account and from the address, in one
+//! decision, before the password is looked at. The sixth guess at an account within a quarter of an
+//! hour locks it for a quarter of an hour, the next time for twice as long. A right password gives
+//! back what it took, and makes the account as if nobody had guessed.
 //!
 //! ```sh
 //! cargo run -p sluicegate-examples --bin login -- 127.0.0.1:3000
+//! curl -i http://127.0.0.1:3000/login -d 'account=alice&password=guess'      # six times
 //! curl -i http://127.0.0.1:3000/login -d 'account=alice&password=swordfish'
 //! ```
+//!
+//! Five guesses are 401; the sixth is 429 with `Retry-After: 900`, and then so is the right password. An
+//! account that doesn't exist is answered in the same way. With `STORE=redis://127.0.0.1:6379` all
+//! instances lock out together, and keep doing so when they are restarted.
 
 #![allow(clippy::print_stdout, reason = "it says where it listens")]
 
 use std::error::Error;
 use std::net::SocketAddr;
 
-use axum::extract::ConnectInfo;
+use axum::extract::{ConnectInfo, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
@@ -22,13 +27,9 @@ use serde::Deserialize;
 use sluicegate::{Caller, Config, Denied, Registry, limit};
 use tokio::net::TcpListener;
 
-const LIMITS: &str = r#"
-limits:
-  address:
-    policies: ["token_bucket 60/h burst 5"]
-  account:
-    policies: ["sliding_log 3/5min and 8/d"]
-"#;
+pub(crate) const LIMITS: &str = include_str!("../../limits/login.yaml");
+
+const PASSWORDS: [(&str, &str); 2] = [("alice", "swordfish"), ("bob", "tuna")];
 
 #[derive(Deserialize)]
 struct Attempt {
@@ -58,27 +59,41 @@ impl IntoResponse for Rejected {
     }
 }
 
-#[limit("address", key = ip, refund_if = Result::is_ok)]
-#[limit("account", key = "{account}")]
-async fn verify(account: &str, password: &str) -> Result<(), Rejected> {
-    if password == "swordfish" { Ok(()) } else { Err(Rejected::Wrong) }
+/// The key is what the client says, whether there is such an account or not: so an answer never tells
+/// which accounts there are. Nor may the time it takes: compute the hash in either case.
+#[limit("account", key = "{account}", refund_if = Result::is_ok, registry = limits)]
+#[limit("address", key = ip, missing = refuse)]
+async fn verify(limits: &Registry, account: &str, password: &str) -> Result<(), Rejected> {
+    let known = PASSWORDS.iter().find(|(name, _)| *name == account);
+    if known.is_some_and(|(_, right)| *right == password) { Ok(()) } else { Err(Rejected::Wrong) }
 }
 
 async fn login(
+    State(limits): State<Registry>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
     Form(attempt): Form<Attempt>,
 ) -> Result<&'static str, Rejected> {
     let account = attempt.account.to_lowercase();
     // Of an IPv6 address the network counts: a client has billions of addresses in it.
     let client = Caller::new().with_ip(peer.ip());
-    client.scope(verify(&account, &attempt.password)).await?;
+    client.scope(verify(&limits, &account, &attempt.password)).await?;
+    // Not the address: who has an account could have as many guesses at others as he likes. If this
+    // fails, the log says so, and the guesses count for some minutes more.
+    let _ = limits.gate("account").reset(&account).await;
     Ok("welcome\n")
+}
+
+pub(crate) fn app(limits: Registry) -> Router {
+    Router::new().route("/login", post(login)).with_state(limits)
 }
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    sluicegate::install(Registry::open(&Config::parse(LIMITS, "limits.yaml")?)?);
-    let router = Router::new().route("/login", post(login));
+    let mut config = Config::parse(LIMITS, "login.yaml")?;
+    if let Ok(url) = std::env::var("STORE") {
+        config.store = url.parse()?;
+    }
+    let router = app(Registry::open_for(&config, ["account", "address"])?);
 
     let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:0".to_owned());
     let listener = TcpListener::bind(address).await?;

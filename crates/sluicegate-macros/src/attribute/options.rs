@@ -5,7 +5,7 @@ use syn::{Error, Ident};
 use crate::key::is_builtin;
 
 /// Every option with an example of it.
-const OPTIONS: [(&str, &str); 18] = [
+const OPTIONS: [(&str, &str); 19] = [
     ("policies", "`policies = [\"gcra 5/s\", \"fixed_window 1000/d\"]`"),
     ("name", "`name = \"login\"`"),
     ("ban", "`ban = \"5/1min for 15min\"`"),
@@ -15,6 +15,7 @@ const OPTIONS: [(&str, &str); 18] = [
     ("skip_if", "`skip_if = user.is_internal`"),
     ("shadow", "`shadow`, without a value"),
     ("wait", "`wait = \"500ms\"`"),
+    ("priority", "`priority = if is_batch { 1 } else { 0 }`"),
     ("fallback", "`fallback = path` or `fallback(args) = path`"),
     ("denied", "`denied = None`"),
     ("on_error", "`on_error = [path]` or `on_error(args) = [path]`"),

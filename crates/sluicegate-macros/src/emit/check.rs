@@ -84,8 +84,18 @@ impl Check {
             );
             keys.push(key);
         }
-        // A cost expression may rely on what holds only for calls that are asked about, so it runs
-        // only for those.
+        let priority = context.stack.call.priority.as_ref().map(|priority| &priority.value);
+        let priority = priority.filter(|_| limits.iter().all(|limit| !limit.is_shadow));
+        let mut first = asks[0].clone();
+        if let Some(priority) = priority {
+            let variable = numbered("__sluicegate_priority");
+            cost_variables.extend(quote_spanned! {mixed_site()=>
+                let #variable: u8 = if #is_asked { #priority } else { 0 };
+            });
+            first.extend(quote_spanned!(mixed_site()=> .priority(#variable)));
+        }
+        // The expression of a cost or priority may rely on what holds only for calls that are asked
+        // about, so it runs only for those.
         if !cost_variables.is_empty() {
             setup.extend(quote_spanned! {mixed_site()=>
                 let #is_asked = #call.ready(&[#(&#keys),*]).is_none();
@@ -93,7 +103,7 @@ impl Check {
             });
         }
         let ask = numbered("__sluicegate_ask");
-        let (first, others) = (&asks[0], &asks[1..]);
+        let others = &asks[1..];
         setup.extend(quote_spanned!(mixed_site()=> let #ask = || #first #(.and(#others))*;));
         Ok(Self { items, setup, call, keys, ask })
     }

@@ -43,4 +43,14 @@ async fn shaper_beside_another_attribute() -> Result<(), Denied> {
     Ok(())
 }
 
+#[limit("print", priority = 1)]
+async fn priority_of_what_never_waits() -> Result<(), Denied> {
+    Ok(())
+}
+
+#[limit("print", wait = "1s", priority = urgent)]
+async fn priority_of_another_type(urgent: bool) -> Result<(), Denied> {
+    Ok(())
+}
+
 fn main() {}

@@ -202,6 +202,45 @@ async fn requests_wait_for_a_permit_that_comes_free() {
 }
 
 #[tokio::test]
+async fn requests_wait_for_a_permit_in_the_order_of_their_priority() {
+    let limits = Limits::with("concurrency 1 hold 1h queue 9 priorities 2");
+    let streams = Streams::default();
+    let router = Router::new().route("/{who}", get(stream)).with_state(streams.clone());
+    let layer = LimitLayer::new(limits.api())
+        .wait_up_to(Span::MINUTE)
+        .priority(|request| if request.path() == "/batch" { 7 } else { 0 });
+    let client = serve(router.layer(layer)).await;
+    let next = || streams.lock().unwrap().pop();
+    let mut first = client.open("/first").await;
+    first.read_until("\r\n\r\n").await;
+    drop(next());
+    let mut waiting = Vec::new();
+    let permit = limits.api().permit("127.0.0.1").within(Span::MINUTE).await.unwrap();
+    for (path, ahead) in [("/batch", 1), ("/urgent", 2)] {
+        waiting.push(client.open(path).await);
+        sluicegate_testkit::wait::until_async("a place in the queue", async || {
+            let last = sluicegate::Ask::new("127.0.0.1").priority(1);
+            let api = limits.api();
+            let denied = api.wait_for_permit(last, Span::SECOND, Span::ZERO).await.unwrap();
+            match denied.queued() {
+                Some(sluicegate::Queued::Waits { ahead: seen, .. }) if seen == ahead => Ok(()),
+                other => Err(other),
+            }
+        })
+        .await;
+    }
+    drop(permit);
+    let (mut urgent, mut batch) = (waiting.pop().unwrap(), waiting.pop().unwrap());
+    // The one that asked last.
+    let head = urgent.read_until("\r\n\r\n").await;
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    assert_eq!(streams.lock().unwrap().len(), 1, "nobody else was let in");
+    drop(next());
+    let head = batch.read_until("\r\n\r\n").await;
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+}
+
+#[tokio::test]
 async fn what_is_in_flight_is_not_settled_in_two_ways() {
     let limits = Limits::of(TWO);
     let router = || Router::new().route("/", get(async || "hello"));

@@ -392,7 +392,7 @@ fn examples(guide: &str) -> Vec<&str> {
 #[test]
 fn the_recipes_are_right() {
     let examples = examples(include_str!("../../../../docs/recipes.md"));
-    assert_eq!(examples.len(), 5);
+    assert_eq!(examples.len(), 4);
     for example in examples {
         assert!(parse(example).warnings().is_empty(), "{example}");
     }

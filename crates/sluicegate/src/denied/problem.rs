@@ -8,8 +8,8 @@ use super::{Denied, Why};
 
 impl Denied {
     /// The problem body (RFC 9457) for an HTTP client. Its status is 429 for an exceeded quota, 403
-    /// for a block list, 400 for a missing key, 503 for a failed store and 500 for a mistake in the
-    /// program.
+    /// for a block list, 400 for a missing key, 409 for an id that was used for another request, 503 for a
+    /// failed store and 500 for a mistake in the program.
     ///
     /// ```
     /// use sluicegate::{Denied, StoreError, StoreErrorKind};
@@ -28,6 +28,7 @@ impl Denied {
             Why::Failed { error, .. } if error.is_store_failure() => {
                 Problem::temporary_reduced_capacity()
             }
+            Why::Failed { error, .. } if is_conflict(error) => Problem::conflict(),
             Why::Failed { .. } => Problem::misconfigured(),
         }
     }
@@ -47,6 +48,7 @@ impl Denied {
             },
             Why::NoKey { missing, .. } => GrpcStatus::invalid_argument(missing),
             Why::Failed { error, .. } if error.is_store_failure() => GrpcStatus::unavailable(),
+            Why::Failed { error, .. } if is_conflict(error) => GrpcStatus::already_exists(),
             Why::Failed { .. } => GrpcStatus::internal(),
         }
     }
@@ -87,8 +89,8 @@ impl Denied {
     /// Logs a mistake in the program, because clients don't learn it.
     pub(crate) fn tell_mistake(&self) {
         let Why::Failed { limit, error: Error::Request(error) } = &self.why else { return };
-        // The registry logs unknown names, each once.
-        if error.kind() != RequestErrorKind::UnknownLimit {
+        // The registry logs unknown names, each once; ids may be the client's.
+        if !matches!(error.kind(), RequestErrorKind::Conflict | RequestErrorKind::UnknownLimit) {
             // Clients can't cause this. Mostly, the limits can't be decided together.
             let limit = limit.as_deref();
             tracing::error!(limit, %error, "a request can't be decided: it is refused");
@@ -102,4 +104,9 @@ impl Denied {
         self.fields = format;
         self
     }
+}
+
+/// Whether the id of the request, or of what it was to hold, was used for something else.
+pub(super) fn is_conflict(error: &Error) -> bool {
+    error.as_request().is_some_and(|error| error.kind() == RequestErrorKind::Conflict)
 }

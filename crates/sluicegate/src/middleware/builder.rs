@@ -219,6 +219,18 @@ macro_rules! __middleware_builder_methods {
             self
         }
 
+        /// Sets who goes first where requests [wait](Self::wait_up_to) for permits in a limit's
+        /// [queue](sluicegate::Queue): the priority of a request, from 0, the highest and the
+        /// default, to 15. One beyond the lowest of the queue counts as that. Other waits have no
+        /// priorities.
+        pub fn priority(
+            mut self,
+            priority: impl Fn(&dyn $crate::http::RequestView) -> u8 + Send + Sync + 'static,
+        ) -> Self {
+            self.$middleware = self.$middleware.priority(priority);
+            self
+        }
+
         /// Sets how many requests may wait for their turn at once, if they
         /// [may wait](Self::wait_up_to). Others pass or are refused immediately, so that a crowd of
         /// them doesn't fill the memory. Default: 10,000. Clones of this have their places in common.
@@ -338,6 +350,13 @@ impl Rules {
 
     pub(super) fn wait_up_to(self: Arc<Self>, longest: impl Into<Span>) -> Arc<Self> {
         self.told(|rules| rules.wait_up_to = longest.into())
+    }
+
+    pub(super) fn priority(
+        self: Arc<Self>,
+        priority: impl Fn(&dyn RequestView) -> u8 + Send + Sync + 'static,
+    ) -> Arc<Self> {
+        self.told(|rules| rules.priority = Some(Arc::new(priority)))
     }
 
     pub(super) fn wait_at_most(self: Arc<Self>, requests: usize) -> Arc<Self> {

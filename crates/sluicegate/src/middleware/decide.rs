@@ -82,7 +82,8 @@ impl Rules {
             let otherwise = terms.and_then(|terms| terms.on_missing_key);
             otherwise.unwrap_or(config.missing_key).resolve(key)
         })?;
-        Ok(Question::new(keys, costs))
+        let priority = self.priority.as_ref().map_or(0, |priority| priority(request));
+        Ok(Question::new(keys, costs, priority))
     }
 
     fn make_key(

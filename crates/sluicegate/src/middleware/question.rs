@@ -15,6 +15,8 @@ pub(super) struct Question {
     keys: RequestKeys,
     /// By the index of the limit; limits beyond the end have their own costs.
     costs: SmallVec<[Option<Charge>; 1]>,
+    /// With which it waits for permits.
+    priority: u8,
 }
 
 /// What a response is charged: per limit, of which the last stands for all that follow.
@@ -43,16 +45,21 @@ pub(super) type Answer = Result<(Decision, Option<LimitFields>), Error>;
 pub(super) type Asking = for<'q> fn(&'q Question) -> Ask<'q>;
 
 impl Question {
-    pub(super) const fn new(keys: RequestKeys, costs: SmallVec<[Option<Charge>; 1]>) -> Self {
-        Self { keys, costs }
+    pub(super) const fn new(
+        keys: RequestKeys,
+        costs: SmallVec<[Option<Charge>; 1]>,
+        priority: u8,
+    ) -> Self {
+        Self { keys, costs, priority }
     }
 
     /// Asks for the cost.
     pub(super) fn ask(&self) -> Ask<'_> {
-        self.keys.ask_with(|index, ask| match self.cost(index) {
+        let ask = self.keys.ask_with(|index, ask| match self.cost(index) {
             Some(cost) => cost.ask(ask),
             None => ask,
-        })
+        });
+        ask.priority(self.priority)
     }
 
     /// Asks whether a request would pass that is charged after its response: policies that its cost

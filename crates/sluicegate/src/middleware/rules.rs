@@ -17,6 +17,7 @@ use crate::permit::Terms as PermitTerms;
 use crate::registry::{Gate, Shown, ShownPartition};
 
 pub(super) type CostOf = Arc<dyn Fn(&dyn RequestView) -> Charge + Send + Sync>;
+pub(super) type PriorityOf = Arc<dyn Fn(&dyn RequestView) -> u8 + Send + Sync>;
 pub(super) type Predicate = Arc<dyn Fn(&dyn RequestView) -> bool + Send + Sync>;
 pub(super) type ChargeOf = Arc<dyn Fn(&dyn ResponseView) -> Charge + Send + Sync>;
 pub(super) type SettleBy = Arc<dyn Fn(&dyn ResponseView) -> Option<Charge> + Send + Sync>;
@@ -43,6 +44,8 @@ pub(super) struct Rules {
     pub(super) settle: Option<SettleBy>,
     pub(super) settle_at_end: Option<SettleAtEnd>,
     pub(super) wait_up_to: Span,
+    /// Who goes first of those that wait for permits.
+    pub(super) priority: Option<PriorityOf>,
     /// One per request that may wait for its turn.
     pub(super) places: Arc<Semaphore>,
     pub(super) caller: Switch,
@@ -92,6 +95,7 @@ impl Rules {
             settle: None,
             settle_at_end: None,
             wait_up_to: Span::ZERO,
+            priority: None,
             places: Self::places(10_000),
             caller: Switch::On,
             warned: Arc::default(),

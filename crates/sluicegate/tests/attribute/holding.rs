@@ -11,6 +11,7 @@ use sluicegate::{Config, Denied, DeniedReason, Registry, limit};
 const LIMITS: &str = "
 limits:
   export: {policies: [concurrency 1 hold 30s as open, fixed_window 100/h as units]}
+  report: {policies: [concurrency 1 hold 30s queue 9 priorities 2]}
   queued: {policies: [concurrency 1 hold 1h queue 3]}
   llm: {policies: [fixed_window 9000/h as tokens]}
 ";
@@ -64,6 +65,22 @@ async fn an_async_function_is_in_flight_until_it_returns_or_is_cancelled_and_oth
     assert!(first.is_ok() && other.is_ok());
     assert!(start.elapsed() >= 2 * second, "one after the other");
     assert_eq!(left(&limits, "export", "all"), [1, 97]);
+}
+
+#[limit("report", key = "all", registry = limits, wait = "10s", priority = u8::from(is_batch))]
+async fn report(limits: &Registry, is_batch: bool, done: &Mutex<Vec<bool>>) -> Result<(), Denied> {
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    done.lock().unwrap().push(is_batch);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_wait_for_a_permit_in_the_order_of_their_priority() {
+    let (limits, done) = (registry(), Mutex::default());
+    let call = |is_batch| report(&limits, is_batch, &done);
+    let (first, batch, person) = tokio::join!(call(true), call(true), call(false));
+    assert!(first.is_ok() && batch.is_ok() && person.is_ok());
+    assert_eq!(*done.lock().unwrap(), [true, false, true], "who asked last goes first");
 }
 
 struct Reply {

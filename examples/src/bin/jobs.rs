@@ -1,0 +1,84 @@
+//! Runs a command, unless a job of the same name runs anywhere: for cron on several machines. The
+//! permit is renewed while the command runs, and given back when it ends. If the permit is lost, the
+//! command is stopped, because another machine may run it by now. Whoever crashes gives nothing back,
+//! and keeps others out for ten seconds at most.
+//!
+//! ```sh
+//! export STORE=redis://127.0.0.1:6379
+//! cargo run -p sluicegate-examples --bin jobs -- nightly sleep 60 &
+//! cargo run -p sluicegate-examples --bin jobs -- nightly sleep 60
+//! ```
+//!
+//! The second says `nightly: runs elsewhere` and ends with status 75, at which a scheduler tries
+//! again later. After `kill -9 %1`, which ends the first and its command, the second says so for
+//! ten seconds more, and then runs. Without a server, `STORE` unset, the limit is this process' own,
+//! and keeps nobody else out.
+
+#![allow(clippy::print_stdout, reason = "it says what it does")]
+
+use std::error::Error;
+use std::process::ExitCode;
+
+use sluicegate::{Config, Gate, Registry, Span, Usage};
+use tokio::process::Command;
+
+pub(crate) const LIMITS: &str = include_str!("../../limits/jobs.yaml");
+
+/// What became of a job.
+#[derive(Debug, Eq, PartialEq)]
+pub(crate) enum Ran {
+    Done,
+    Failed,
+    /// It runs elsewhere: nothing was done.
+    Elsewhere,
+    /// It was stopped, because it may run elsewhere.
+    Lost,
+}
+
+pub(crate) async fn run(
+    jobs: &Gate,
+    name: &str,
+    command: &mut Command,
+) -> Result<Ran, Box<dyn Error>> {
+    // A job that hangs gives its permit up after a day.
+    let permit = jobs.permit(name).max_life(Span::DAY).await?;
+    if permit.is_denied() {
+        return Ok(Ran::Elsewhere);
+    }
+    println!("{name}: runs");
+    let mut child = command.kill_on_drop(true).spawn()?;
+    let ran = tokio::select! {
+        status = child.wait() => if status?.success() { Ran::Done } else { Ran::Failed },
+        () = permit.lost() => {
+            child.kill().await?;
+            return Ok(Ran::Lost);
+        }
+    };
+    // A permit that is dropped is given back in the background, which this program doesn't live to
+    // see. If this fails, it ends by itself.
+    let _ = permit.settle(Usage::as_charged()).await;
+    Ok(ran)
+}
+
+#[tokio::main]
+async fn main() -> Result<ExitCode, Box<dyn Error>> {
+    let mut config = Config::parse(LIMITS, "jobs.yaml")?;
+    if let Ok(url) = std::env::var("STORE") {
+        config.store = url.parse()?;
+    }
+    let jobs = Registry::open_for(&config, ["jobs"])?.gate("jobs");
+
+    let mut arguments = std::env::args().skip(1);
+    let (Some(name), Some(program)) = (arguments.next(), arguments.next()) else {
+        return Err("usage: jobs NAME COMMAND [ARGUMENT…]".into());
+    };
+    let ran = run(&jobs, &name, Command::new(program).args(arguments)).await?;
+    let (text, status) = match ran {
+        Ran::Done => ("done", 0),
+        Ran::Failed => ("failed", 1),
+        Ran::Elsewhere => ("runs elsewhere", 75),
+        Ran::Lost => ("stopped: the permit was lost", 76),
+    };
+    println!("{name}: {text}");
+    Ok(ExitCode::from(status))
+}

@@ -1,0 +1,35 @@
+//! The pages about the examples.
+
+use std::fs;
+use std::path::Path;
+
+fn blocks<'p>(page: &'p str, language: &str) -> Vec<&'p str> {
+    let fence = format!("```{language}\n");
+    page.split(&*fence).skip(1).map(|rest| rest.split_once("```").unwrap().0).collect()
+}
+
+#[test]
+fn pages_show_the_limits_and_the_code_of_their_programs() {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut names = Vec::new();
+    for page in fs::read_dir(here.join("../docs/recipes")).unwrap() {
+        let path = page.unwrap().path();
+        let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+        let read = |path: String| fs::read_to_string(here.join(path)).unwrap();
+        let page = fs::read_to_string(&path).unwrap();
+        assert_eq!(blocks(&page, "yaml"), [read(format!("limits/{name}.yaml"))], "{name}");
+        let program = read(format!("src/bin/{name}.rs"));
+        let shown = blocks(&page, "rust");
+        assert!(!shown.is_empty(), "{name}");
+        for block in shown {
+            assert!(program.contains(block), "{name}: {block}");
+        }
+        names.push(name);
+    }
+    names.sort();
+    assert_eq!(names, ["gateway", "jobs", "login", "partners", "reports", "uploads"]);
+    let index = fs::read_to_string(here.join("../docs/recipes.md")).unwrap();
+    for name in names {
+        assert!(index.contains(&format!("](recipes/{name}.md)")), "{name}");
+    }
+}
