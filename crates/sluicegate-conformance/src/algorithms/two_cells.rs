@@ -93,7 +93,10 @@ impl TwoCells {
     fn record(&mut self, terms: &Terms, at: u64, units: u64) -> Result<(), Refusal> {
         let cell = at / terms.window;
         self.entries.retain(|(stamp, _)| stamp / terms.window + 1 >= cell);
-        self.entries.push((at, units));
+        // A denial that leaves no room charges nothing.
+        if units > 0 {
+            self.entries.push((at, units));
+        }
         self.newest = Some(at);
         self.holdable(terms, at)
     }

@@ -118,7 +118,9 @@ impl Tickets {
             let last = latest.clone().find(|(_, id)| self.is_of(*id, place.identity));
             waiting.others_end = last.or(latest.next()).map_or(0, |(until, _)| *until);
         }
-        if let Some(record) = own.and_then(|own| self.get(own, now)) {
+        let own = own.and_then(|own| self.get(own, now));
+        // It may be one in another queue, which a configuration had then.
+        if let Some(record) = own.filter(|own| own.place.identity == place.identity) {
             (waiting.own, waiting.own_end) = (record.units, record.until);
         }
         waiting
