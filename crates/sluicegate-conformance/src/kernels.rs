@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use sluicegate_core::{
     Action, Answer, Ban, Book, Clock as _, Costs, Decision, Error, Held, Identity, Limit,
-    ManualClock, Member, Now, OpenOptions, OpenedLimit, Operation, Policy, Request, Step, Store,
-    StoreId, TimeSource, step_with_books,
+    ManualClock, Member, Now, OnExpiry, OpenOptions, OpenedLimit, Operation, Policy, Request, Step,
+    Store, StoreId, TimeSource, step_with_books,
 };
 
 use crate::reference::Clock;
@@ -46,13 +46,21 @@ impl Kernels {
     /// # Panics
     /// When the policies can't be one limit.
     pub fn set_policies(&mut self, policies: Vec<Policy>) {
-        self.limit = limit_of(policies).banning(self.limit.ban(0).copied());
+        let limit = limit_of(policies).banning(self.limit.ban(0).copied());
+        self.limit = limit.with_on_expiry(self.limit.on_expiry(0));
     }
 
     /// The same store, whose limit bans keys that are denied too often.
     #[must_use]
     pub fn banning(mut self, ban: Option<Ban>) -> Self {
         self.limit = self.limit.banning(ban);
+        self
+    }
+
+    /// The same store, whose limit does this with what is held and never settled.
+    #[must_use]
+    pub fn with_on_expiry(mut self, on_expiry: OnExpiry) -> Self {
+        self.limit = self.limit.with_on_expiry(on_expiry);
         self
     }
 

@@ -52,6 +52,8 @@ pub struct Model {
     ban: Option<Ban>,
     bans: Bans,
     line: Line,
+    /// Whether what is held is cancelled if it ends without being settled.
+    returns: bool,
 }
 
 /// A policy with the name it has inside its limit, which is the identity of its state.
@@ -105,6 +107,7 @@ impl Model {
             ban: None,
             bans: Bans::default(),
             line: Line::default(),
+            returns: false,
         }
     }
 
@@ -206,6 +209,25 @@ impl Model {
         if hold.is_some_and(|hold| self.has_hold(now_us, key, hold.id)) {
             return Err(Refusal::IdInUse);
         }
+        if *operation == Operation::Reset {
+            return self.decide_now(now_us, key, operation, leasing, hold, asker);
+        }
+        let only_looks = matches!(operation, Operation::Peek { .. });
+        self.after_returns((now_us, key), only_looks, |model| {
+            model.decide_now(now_us, key, operation, leasing, hold, asker)
+        })
+    }
+
+    /// Decides on what no ban refuses.
+    fn decide_now(
+        &mut self,
+        now_us: u64,
+        key: &[u8],
+        operation: &Operation,
+        leasing: Option<&Leasing>,
+        hold: Option<&Hold>,
+        asker: Option<Asker<'_>>,
+    ) -> Result<Answer, Refusal> {
         let mut seats = self.seats(now_us, key, operation)?;
         if *operation != Operation::Reset {
             for seat in &mut seats {
@@ -289,7 +311,8 @@ impl Model {
         }
         let policies = seats.iter().map(report).collect::<Result<_, _>>()?;
         let stored = self.keys.get(key);
-        let held = hold.and_then(|hold| holding::record(stored, now_us, hold, &seats));
+        let held =
+            hold.and_then(|hold| holding::record(stored, now_us, hold, self.returns, &seats));
         let holds = held.is_some();
         if !matches!(operation, Operation::Peek { .. }) {
             let accounts =

@@ -37,7 +37,7 @@ pub use policies::{random_policies, random_policy, renumber};
 
 use std::fmt;
 
-use sluicegate_core::{Ban, Policy};
+use sluicegate_core::{Ban, OnExpiry, Policy};
 
 use crate::reference::{Answer, Clock, Leasing, Model, Operation, Refusal};
 use leases::Holders;
@@ -66,6 +66,8 @@ pub struct Plan {
     pub queues: bool,
     /// Whether keys are banned that are denied too often; not where anybody leases.
     pub bans: bool,
+    /// What becomes of what is held and never settled. Of schedules with holds.
+    pub on_expiry: OnExpiry,
 }
 
 /// Whether requests come from holders of leases, and what the store makes of that.
@@ -94,6 +96,7 @@ impl Default for Plan {
             leases: Leases::None,
             queues: false,
             bans: false,
+            on_expiry: OnExpiry::Keep,
         }
     }
 }

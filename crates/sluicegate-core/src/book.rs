@@ -10,7 +10,7 @@
 //! | --- | --- |
 //! | 7 | when it ends |
 //! | 16 | its id |
-//! | 1 | whether it was settled |
+//! | 1 | 1 if it was settled, 2 if it is given back at its end, else 0 |
 //! | 1 | policies that follow |
 //! | 4 | each: its identity; of a settled record 7 bytes more: what was given back, or 2^53 for nothing that was to be |
 //! | 35 | of a live one: units, their time of judgement, a bucket's unit and refill, and the tag of the slot they are in, or 2^53 for none |
@@ -50,6 +50,8 @@ pub struct Book {
     pub(crate) line: Line,
     /// Who waits for permits.
     tickets: Option<Box<Tickets>>,
+    /// Until when it is of use what is to be returned; while there is any record.
+    returns_until: u64,
 }
 
 /// What is known of a subject's denials and bans.
@@ -65,6 +67,8 @@ struct BanEntry {
 pub struct HoldRecord {
     /// When the record ends, in µs since the epoch.
     pub until: u64,
+    /// Whether what it holds is given back if it ends without being settled.
+    pub returns: bool,
     /// What the policies were charged, or what was given back.
     pub content: RecordContent,
 }
@@ -103,6 +107,8 @@ impl Book {
     /// How many records that have ended are looked at, and removed by a new one: more than end between two
     /// that come. Others count as if they had not ended.
     pub const ENDED: usize = 128;
+    /// How many records that have ended are returned by one request at most: each costs as much as settling it.
+    pub const RETURNED: usize = 16;
     /// How many records are looked through for when units end.
     pub const LOOKED_THROUGH: usize = 1_024;
     /// The kind of an entry with a book.
@@ -150,7 +156,8 @@ impl Book {
         let ban = self.ban.as_ref().map_or(0, |ban| ban.until);
         // An instant is somebody's until it has passed.
         let passed = if self.line.is_empty() { 0 } else { self.line.last_instant() + 1 };
-        let ends = [ban, self.repeats.last_end(), passed, self.tickets().last_end()];
+        let returned = if self.has_records() { self.returns_until } else { 0 };
+        let ends = [ban, self.repeats.last_end(), passed, self.tickets().last_end(), returned];
         ends.into_iter().fold(self.last_record_end(), u64::max)
     }
 
@@ -230,6 +237,27 @@ impl Book {
             let Some(record) = self.records.pop_ended(now) else { return };
             self.count_out(&record);
         }
+    }
+
+    /// Removes what has ended, but what is to be returned.
+    pub(crate) fn remove_ended_but_returns(&mut self, now: u64) {
+        let ended = self.ended(now).filter(|(_, record)| !record.is_to_return());
+        let ended: Vec<HoldId> = ended.map(|(id, _)| id).collect();
+        ended.into_iter().for_each(|id| self.remove(id));
+    }
+
+    /// What has ended and is to be returned, the first of it.
+    pub(crate) fn to_return(&self, now: u64) -> Vec<(HoldId, HoldRecord)> {
+        let first = self.records.iter().take(Self::ENDED + Self::RETURNED);
+        let ended = first.take_while(|(_, record)| record.until <= now);
+        let ended = ended.filter(|(_, record)| record.is_to_return()).take(Self::RETURNED);
+        ended.map(|(id, record)| (id, record.clone())).collect()
+    }
+
+    /// Sees to it that what is to be returned outlives its end.
+    pub(crate) fn keep_returns_until(&mut self, until: u64) {
+        let before = if self.has_records() { self.returns_until } else { 0 };
+        self.returns_until = before.max(until);
     }
 
     /// What is in flight of a policy, for a request that takes so much of it, and what it takes until then.
@@ -342,7 +370,7 @@ impl Book {
         for (id, record) in self.records.iter() {
             push(&mut bytes, record.until);
             bytes.extend_from_slice(&id.to_bytes());
-            record.content.write(&mut bytes);
+            record.content.write(record.returns, &mut bytes);
         }
         bytes
     }
@@ -355,12 +383,16 @@ impl Book {
         while !reader.0.is_empty() {
             let until = reader.number()?;
             let id = HoldId::from_bytes(*reader.array()?);
-            let content = RecordContent::read(&mut reader)?;
-            book.put(id, HoldRecord { until, content });
+            let (returns, content) = RecordContent::read(&mut reader)?;
+            book.put(id, HoldRecord { until, returns, content });
         }
         Some(book)
     }
 }
+
+/// Sorts of records beside those that stay charged.
+const SETTLED: u8 = 1;
+const RETURNS: u8 = 2;
 
 /// What a record has of one policy at most.
 const ENTRY_BYTES: usize =
@@ -369,10 +401,11 @@ const ENTRY_BYTES: usize =
 const MOST_NUMBERS: usize = 8;
 
 impl RecordContent {
-    fn write(&self, bytes: &mut Vec<u8>) {
+    fn write(&self, returns: bool, bytes: &mut Vec<u8>) {
         match self {
             Self::Live(entries) => {
-                bytes.extend_from_slice(&[0, count(entries.len())]);
+                let sort = if returns { RETURNS } else { 0 };
+                bytes.extend_from_slice(&[sort, count(entries.len())]);
                 for entry in entries {
                     bytes.extend_from_slice(&entry.identity.to_bytes());
                     let (unit, refill) = entry.flow.unwrap_or_default();
@@ -390,7 +423,7 @@ impl RecordContent {
                 }
             }
             Self::Settled(entries) => {
-                bytes.extend_from_slice(&[1, count(entries.len())]);
+                bytes.extend_from_slice(&[SETTLED, count(entries.len())]);
                 for (identity, given) in entries {
                     bytes.extend_from_slice(&identity.to_bytes());
                     push(bytes, given.unwrap_or(NOTHING));
@@ -399,15 +432,17 @@ impl RecordContent {
         }
     }
 
-    fn read(reader: &mut Reader<'_>) -> Option<Self> {
-        let [is_settled, entries] = *reader.array()?;
+    /// And whether what is held is to be returned.
+    fn read(reader: &mut Reader<'_>) -> Option<(bool, Self)> {
+        let [sort, entries] = *reader.array()?;
         let identity = |reader: &mut Reader<'_>| reader.array().copied().map(Identity::from_bytes);
-        if is_settled == 1 {
+        if sort == SETTLED {
             let entry = |_| {
                 let (identity, given) = (identity(reader)?, reader.whole()?);
                 Some((identity, Some(given).filter(|given| *given <= MAX_EXACT)))
             };
-            return (0..entries).map(entry).collect::<Option<_>>().map(Self::Settled);
+            let content = (0..entries).map(entry).collect::<Option<_>>().map(Self::Settled)?;
+            return Some((false, content));
         }
         let entry = |_| {
             let identity = identity(reader)?;
@@ -419,11 +454,17 @@ impl RecordContent {
             let states = (!left.is_empty()).then(|| Box::new((left.to_vec(), found.to_vec())));
             Some(HeldUnits { identity, units, at, flow, slot, states })
         };
-        (0..entries).map(entry).collect::<Option<_>>().map(Self::Live)
+        let content = (0..entries).map(entry).collect::<Option<_>>().map(Self::Live)?;
+        Some((sort == RETURNS, content))
     }
 }
 
 impl HoldRecord {
+    /// Whether it is given back when it has ended.
+    const fn is_to_return(&self) -> bool {
+        self.returns && self.is_live()
+    }
+
     /// Whether it was not settled.
     pub(crate) const fn is_live(&self) -> bool {
         matches!(self.content, RecordContent::Live(_))

@@ -10,6 +10,7 @@ use crate::error::LimitError;
 use crate::failure::{RequestError, RequestErrorKind};
 use crate::kernel::Rule;
 use crate::name::{LimitName, PolicyName};
+use crate::on_expiry::OnExpiry;
 use crate::policy::{DeniedCharge, Enforcement, Policy};
 use crate::time::Span;
 
@@ -49,6 +50,8 @@ struct Content {
     parts: Box<[LimitName]>,
     /// Of each part, when it bans a subject.
     bans: Box<[Option<Ban>]>,
+    /// Of each part, what becomes of what is held and never settled.
+    on_expiry: Box<[OnExpiry]>,
 }
 
 /// A policy with the name it has in its limit.
@@ -108,7 +111,8 @@ impl Limit {
             members.push(Member { name, policy, identity, part: 0, has_namesake: false });
         }
         let (parts, bans) = ([name.clone()].into(), [None].into());
-        Ok(Self::of(Content { parts, bans, name, members: members.into() }))
+        let on_expiry = [OnExpiry::Keep].into();
+        Ok(Self::of(Content { parts, bans, on_expiry, name, members: members.into() }))
     }
 
     /// Combines limits into one that decides all or nothing, each part with its own subject: for
@@ -133,7 +137,7 @@ impl Limit {
         let mut limits = limits.into_iter();
         let mut whole = limits.next().ok_or(LimitError::Empty)?.content().clone();
         let (mut members, mut parts) = (whole.members.into_vec(), whole.parts.into_vec());
-        let mut bans = whole.bans.into_vec();
+        let (mut bans, mut on_expiry) = (whole.bans.into_vec(), whole.on_expiry.into_vec());
         for limit in limits {
             let limit = limit.content();
             if let Some(name) = limit.parts.iter().find(|name| parts.contains(name)) {
@@ -142,6 +146,7 @@ impl Limit {
             let first = parts.len();
             parts.extend(limit.parts.iter().cloned());
             bans.extend(limit.bans.iter().copied());
+            on_expiry.extend(limit.on_expiry.iter().copied());
             members.extend(limit.members.iter().cloned().map(|mut member| {
                 member.part += u8::try_from(first).unwrap_or(u8::MAX);
                 member
@@ -159,7 +164,8 @@ impl Limit {
                 names.iter().filter(|name| **name == member.name).nth(1).is_some();
         }
         let (members, parts, bans) = (members.into(), parts.into(), bans.into());
-        Ok(Self::of(Content { name: whole.name, members, parts, bans }))
+        let on_expiry = on_expiry.into();
+        Ok(Self::of(Content { name: whole.name, members, parts, bans, on_expiry }))
     }
 
     /// The limit of some parts of this one, by their indices in [`Limit::parts`], in the order given:
@@ -194,13 +200,14 @@ impl Limit {
         };
         let members = parts.iter().enumerate().flat_map(of_part).collect();
         let bans = parts.iter().map(|&part| content.bans[part]).collect();
+        let on_expiry = parts.iter().map(|&part| content.on_expiry[part]).collect();
         let parts: Box<[LimitName]> =
             parts.iter().map(|&part| content.parts[part].clone()).collect();
         let name = match &*parts {
             [only] => only.clone(),
             several => LimitName::joined(several),
         };
-        Self::of(Content { name, members, parts, bans })
+        Self::of(Content { name, members, parts, bans, on_expiry })
     }
 
     /// The same limit, for use with `others` that only some decisions include: a policy that shares
@@ -268,6 +275,27 @@ impl Limit {
     #[inline]
     pub fn has_bans(&self) -> bool {
         self.content().bans.iter().any(Option::is_some)
+    }
+
+    /// The same limit, each of whose parts does this with what is [held](crate::Hold) and never settled.
+    #[must_use]
+    pub fn with_on_expiry(&self, on_expiry: OnExpiry) -> Self {
+        let mut content = self.content().clone();
+        content.on_expiry.fill(on_expiry);
+        Self::of(content)
+    }
+
+    /// What a part does with what is held and never settled, by its index in [`Limit::parts`].
+    #[must_use]
+    pub fn on_expiry(&self, part: usize) -> OnExpiry {
+        self.content().on_expiry.get(part).copied().unwrap_or_default()
+    }
+
+    /// Whether any part gives that back.
+    #[must_use]
+    #[inline]
+    pub fn has_returns(&self) -> bool {
+        self.content().on_expiry.contains(&OnExpiry::Return)
     }
 
     /// The index of the first policy with this name.

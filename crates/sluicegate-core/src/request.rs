@@ -409,7 +409,8 @@ impl<'a> Request<'a> {
     }
 
     /// Whether a store needs the books of the subjects to answer the request: it is about records of what
-    /// is held, it has an id, or the limit counts what is in flight, or bans subjects.
+    /// is held, it has an id, or the limit counts what is in flight, gives back what is never settled, or
+    /// bans subjects.
     #[must_use]
     #[inline]
     pub fn needs_books(&self, limit: &Limit) -> bool {
@@ -417,11 +418,11 @@ impl<'a> Request<'a> {
     }
 
     /// Whether a store needs the records of what is held to answer the request: it is about those, or the
-    /// limit counts what is in flight.
+    /// limit counts what is in flight, or gives back what is never settled.
     #[must_use]
     #[inline]
     pub fn needs_records(&self, limit: &Limit) -> bool {
-        self.is_about_holds() || limit.has_permits()
+        self.is_about_holds() || limit.has_permits() || limit.has_returns()
     }
 
     /// The cost under the policy at `index` of the limit.

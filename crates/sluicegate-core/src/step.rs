@@ -8,6 +8,7 @@ mod line;
 pub(crate) mod permits;
 mod queueing;
 mod repeat;
+mod returning;
 
 use smallvec::SmallVec;
 
@@ -138,10 +139,14 @@ pub fn step_with_books(
         Action::Cancel(receipt) => Ok(line::cancel(limit, receipt, now, held, books)),
         Action::Slices => read_slices(limit, now, held),
         Action::Settle { id, used } => {
-            holding::settle(limit, request, (id, used), now, held, books)
+            returning::first(limit, now, (held, books), false, |held, books| {
+                holding::settle(limit, request, (id, used), now, held, books)
+            })
         }
         Action::Renew { id, lasts } => {
-            holding::renew(limit, request, (id, lasts), now, held, books)
+            returning::first(limit, now, (held, books), false, |held, books| {
+                holding::renew(limit, request, (id, lasts), now, held, books)
+            })
         }
     }
 }
@@ -254,7 +259,7 @@ fn decide(
     if let Some(step) = repeat::answer(limit, request, now, books)? {
         return Ok(step);
     }
-    let mut bans = Bans::open(limit, now, books);
+    let bans = Bans::open(limit, now, books);
     if operation.heeds_bans()
         && let Some(banned) = bans.refusal(request)
     {
@@ -266,6 +271,24 @@ fn decide(
     if let Some(hold) = request.holds() {
         holding::can_leave(limit, hold, now, books)?;
     }
+    if operation == Operation::Reset {
+        return decide_now(limit, (request, operation), now, held, books, bans);
+    }
+    let only_looks = operation == Operation::Peek;
+    returning::first(limit, now, (held, books), only_looks, |held, books| {
+        decide_now(limit, (request, operation), now, held, books, bans)
+    })
+}
+
+/// Decides on a request that is neither a repeat nor refused by a ban.
+fn decide_now(
+    limit: &Limit,
+    (request, operation): (&Request<'_>, Operation),
+    now: Now,
+    held: &mut [Option<Held>],
+    books: &mut [Book],
+    mut bans: Bans<'_>,
+) -> Result<Step, Error> {
     let costs = request.cost();
     let forgotten = held.iter().any(Option::is_some);
     let mut restamped = false;
@@ -359,7 +382,7 @@ fn decide(
     };
     kept |= u64::from(took_turn || place.is_some());
     if let Some((hold, charged)) = request.holds().zip(charged) {
-        let left = holding::leave(limit, hold, now, charged, held, books);
+        let left = holding::leave(limit, hold, now, charged, held, &lives, books);
         kept |= left;
         if left != 0 {
             decision = decision.with_hold(*hold);
@@ -423,7 +446,9 @@ fn read_slices(limit: &Limit, now: Now, held: &mut [Option<Held>]) -> Result<Ste
     let slices = SliceCounts::of(ring, &balance);
     let state = state.map(|state| Held::State(State::Log(state)));
     let request = Request::new(Operation::Peek, b"");
-    let peeked = decide(limit, &request, Operation::Peek, now, &mut [state], &mut [])?;
+    let bans = Bans::open(limit, now, &[]);
+    let asked = (&request, Operation::Peek);
+    let peeked = decide_now(limit, asked, now, &mut [state], &mut [], bans)?;
     let notes = Notes { restamped, ..Notes::default() };
     let decision = peeked.decision.with_notes(notes).with_slices(slices);
     Ok(Step { decision, changed: 0, lives: SmallVec::new(), books: 0, forgets: false })

@@ -47,7 +47,8 @@ impl MemoryLimit {
                 && member.policy().denied_charge() == DeniedCharge::Free
         };
         let injected = !matches!(time, TimeSource::Store);
-        let is_straight = !injected && !limit.has_bans() && limit.members().iter().all(is_plain);
+        let has_books = limit.has_bans() || limit.has_returns();
+        let is_straight = !injected && !has_books && limit.members().iter().all(is_plain);
         Self {
             limit: limit.keep(),
             policies,

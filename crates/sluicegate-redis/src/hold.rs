@@ -1,13 +1,13 @@
 //! Holds: what makes a call leave a record of what it charges, and others settle that or give it back.
 //!
 //! A program with a hold has these bytes before its end, and one more key per part, after all others:
-//! the record of that id (`lua/hold.lua`); and then, if what is in flight is counted, as many for the sets of that.
+//! the record of that id (`lua/hold.lua`); and then, if 2 is among the flags, as many for the sets of what is held.
 //!
 //! | bytes | hold |
 //! | --- | --- |
 //! | 16 | id, which names the record |
 //! | 7 | for how many µs the record lives |
-//! | 1 | 1 if what is charged is put into [slots](sluicegate_core::kernel::Bound), and 2 more if what is in flight is counted |
+//! | 1 | 1 if what is charged is put into [slots](sluicegate_core::kernel::Bound), and 2 more if what is in flight is counted or given back at its end |
 
 use sluicegate_core::kernel::{HEAD_BYTES, ID_BYTES, NUMBER_BYTES};
 use sluicegate_core::{Action, HoldId, Limit, MAX_EXACT, Operation, Request, Span, Ticket};
@@ -41,8 +41,11 @@ pub(crate) const GROUPS: usize = 16;
 
 /// Flags of a hold: what is charged is put into slots,
 const SLOTS: u8 = 1;
-/// what is in flight is counted.
+/// what is in flight is counted, or given back at its end: the subject has a set of that.
 pub(crate) const INDEXED: u8 = 2;
+
+/// The kind of an entry of a record that is given back at its end, which has nothing else.
+pub(crate) const RETURNING_KIND: u8 = 0x87;
 
 /// A record of one policy: the beginning, its kind and identity, the length of what follows, and the units.
 pub(crate) const RECORD_OF_ONE: Format = Format(&[BEGINNING, ENTRY, &[Item::Numbers(5)]]);
@@ -117,7 +120,7 @@ pub(crate) fn with_hold(limit: &Limit, id: HoldId, life: Span, program: &mut Vec
 }
 
 fn add_record(limit: &Limit, id: HoldId, life: Span, slots: u8, program: &mut Vec<u8>) {
-    let index = if limit.has_permits() { INDEXED } else { 0 };
+    let index = if has_set(limit) { INDEXED } else { 0 };
     let end = program.len() - END.size();
     let mut bytes = [0; HOLD.size()];
     bytes[..HoldId::BYTES].copy_from_slice(&id.to_bytes());
@@ -152,8 +155,13 @@ pub(crate) fn set_listener(number: u64, program: &mut [u8]) {
     put(&mut program[end - NUMBER_BYTES..], number);
 }
 
-/// The record that a request leaves or goes by, and how long it is to live. Where what is in flight is
-/// counted, that of nobody: then the call has the records at hand.
+/// Whether the subjects of a limit have a set of what is held.
+pub(crate) fn has_set(limit: &Limit) -> bool {
+    limit.has_permits() || limit.has_returns()
+}
+
+/// The record that a request leaves or goes by, and how long it is to live. Where what others hold matters
+/// to all, that of nobody: then the call has the records at hand.
 pub(crate) fn record_of(limit: &Limit, request: &Request<'_>) -> Option<(HoldId, Span)> {
     match (request.action(), request.holds()) {
         (Action::Settle { id, .. }, _) => Some((id, Span::ZERO)),
@@ -161,7 +169,7 @@ pub(crate) fn record_of(limit: &Limit, request: &Request<'_>) -> Option<(HoldId,
         (_, Some(hold)) => Some((hold.id, hold.lasts)),
         // Its records come along anyway.
         (Action::Decide(Operation::Reset), _) => None,
-        _ if limit.has_permits() => Some((HoldId::from_bytes([0; HoldId::BYTES]), Span::ZERO)),
+        _ if has_set(limit) => Some((HoldId::from_bytes([0; HoldId::BYTES]), Span::ZERO)),
         _ => None,
     }
 }

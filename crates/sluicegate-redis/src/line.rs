@@ -1,7 +1,7 @@
 //! Lines: what makes a reservation take a turn and have a place, and a cancellation hand it on.
 //!
-//! A program that reserves in a line has these bytes before its end, and one more key after all others: the
-//! subject's line (`lua/line.lua`).
+//! A program that reserves in a line has these bytes before its end, or its [hold](crate::hold), and one more
+//! key before those of that: the subject's line (`lua/line.lua`).
 //!
 //! | bytes | place |
 //! | --- | --- |
@@ -13,6 +13,7 @@ use sluicegate_core::record::read_numbers;
 use sluicegate_core::{HoldId, Identity, Place, PlaceName};
 
 use crate::format::{Format, Item};
+use crate::hold::{HELD, HOLD};
 use crate::program::{END, KEYS};
 
 /// What a program has of a place.
@@ -29,6 +30,7 @@ pub(crate) const HEAD: Format = Format(&[&[Item::Bytes(1)], NAME_ITEMS, &[Item::
 /// Lets the program of a reservation take a turn, and have a place of this name.
 pub(crate) fn with_line(id: Option<HoldId>, program: &mut Vec<u8>) {
     let end = program.len() - END.size();
+    let end = if program[end] & HELD == 0 { end } else { end - HOLD.size() };
     let mut bytes = [0; IN_PROGRAM.size()];
     if let Some(id) = id {
         bytes[0] = 1;

@@ -13,7 +13,7 @@ use sluicegate_core::{
 use smallvec::SmallVec;
 
 use crate::call::ScriptCall;
-use crate::hold::{record_of, set_listener, with_record};
+use crate::hold::{has_set, record_of, set_listener, with_record};
 use crate::joint::{Groups, Hold, Joint};
 use crate::link::{Deadline, Heard};
 use crate::program::{Program, cancellation, is_apart};
@@ -259,14 +259,14 @@ impl RedisLimit {
             if let Some(once) = request.asks_once() {
                 self.write_once_keys(request, once, words);
             }
+            if request.is_in_line(&self.limit) || is_reset {
+                self.write_line_keys(request, words);
+            }
             if let Some(id) = record {
                 self.write_record_keys(request, id, words);
             }
-            if record.is_some() && self.limit.has_permits() || is_reset {
+            if record.is_some() && has_set(&self.limit) || is_reset {
                 self.write_hold_keys(request, words);
-            }
-            if request.is_in_line(&self.limit) || is_reset {
-                self.write_line_keys(request, words);
             }
         };
         let acknowledgement = self.acknowledgement.filter(|_| may_charge(request));

@@ -29,8 +29,8 @@
 //! | 7 | what a slot is called that is opened |
 //! | 1 | reports that follow, each: what the slot is called, and of each policy what was spent, and what is returned |
 //!
-//! Then come [bans](crate::ban), an [id](crate::once), a ticket and a [hold](crate::hold), and a
-//! [place in line](crate::line), if there are any.
+//! Then come [bans](crate::ban), an [id](crate::once), a [place in line](crate::line), a ticket and a
+//! [hold](crate::hold), if there are any.
 //!
 //! | bytes | end |
 //! | --- | --- |
@@ -42,8 +42,8 @@
 use sluicegate_core::kernel::{FixedKind, HEAD_BYTES, Layout, NUMBER_BYTES as NUMBER, Rule};
 use sluicegate_core::record::retention;
 use sluicegate_core::{
-    Action, DeniedCharge, Enforcement, HoldId, Leasing, Limit, MAX_EXACT, Member, Operation,
-    Receipt, Request, Span, Timestamp, Used,
+    Action, DeniedCharge, Enforcement, HoldId, Leasing, Limit, MAX_EXACT, Member, OnExpiry,
+    Operation, Receipt, Request, Span, Timestamp, Used,
 };
 
 use crate::ban;
@@ -107,6 +107,8 @@ pub(crate) const CHARGE_DENIED: u8 = 2;
 // 4 and 8 are the twins' own: `twin::SHAPER` and `twin::SMOOTH`.
 /// The policy is the first of the next part of its limit.
 pub(crate) const NEXT_PART: u8 = 16;
+/// The policy's part gives back what is held and never settled.
+pub(crate) const RETURNS: u8 = 32;
 
 /// The operations that the scripts know, by the words they have for them.
 pub(crate) const OPERATIONS: [(&str, Action<'static>); 13] = [
@@ -160,17 +162,26 @@ impl Program {
         put(&mut program.bytes[BACK..], max_clock_back.as_micros());
         let mut part = 0;
         for (index, member) in limit.members().iter().enumerate() {
-            program.add(index, member, if member.part() > part { NEXT_PART } else { 0 });
+            let mut flags = if member.part() > part { NEXT_PART } else { 0 };
             part = member.part();
+            if limit.on_expiry(part) == OnExpiry::Return {
+                flags |= RETURNS;
+            }
+            program.add(index, member, flags);
         }
         let has_bans = limit.has_bans();
-        if limit.parts().len() > 1 || has_bans {
+        if limit.parts().len() > 1 || has_bans || limit.has_returns() {
             program.lane = Lane::General;
         }
         let (parts, mut policies) = (count(limit.parts().len()), count(limit.members().len()));
         program.holding = match (limit.members(), program.lane) {
             ([_], Lane::Shortest) => Some((Lane::Hold, Lane::Settle)),
-            ([member], _) if limit.parts().len() == 1 && !has_bans && is_enforced(member) => {
+            ([member], _)
+                if limit.parts().len() == 1
+                    && !has_bans
+                    && !limit.has_returns()
+                    && is_enforced(member) =>
+            {
                 let is_flight =
                     matches!(member.policy().rule(), Rule::Permits(it) if it.queue() == 0);
                 is_flight.then_some((Lane::Take, Lane::Release))
@@ -275,12 +286,12 @@ impl Program {
         bytes
     }
 
-    fn add(&mut self, index: usize, member: &Member, next_part: u8) {
+    fn add(&mut self, index: usize, member: &Member, flags: u8) {
         self.entries.push(self.bytes.len());
         let policy = member.policy();
         let rule = policy.rule();
         let twin = Twin::of(rule);
-        let mut flags = next_part;
+        let mut flags = flags;
         if policy.enforcement() == Enforcement::Shadow {
             flags |= SHADOW;
         }

@@ -15,8 +15,8 @@ use sluicegate_conformance::schedules::{
     Dice, HoldStep, Kind, Numbers, Plan, Settling, each, random_policy,
 };
 use sluicegate_core::{
-    Algorithm, Costs, Decision, Error, Hold, HoldFound, HoldId, LeaseReport, Operation, Policy,
-    ReportedUnits, Request, Span, StoreErrorKind, Ticket, Used,
+    Algorithm, Costs, Decision, Error, Hold, HoldFound, HoldId, LeaseReport, OnExpiry, Operation,
+    Policy, ReportedUnits, Request, Span, StoreErrorKind, Ticket, Used,
 };
 
 use scripted::{MAX_CLOCK_BACK, Scripted};
@@ -42,23 +42,39 @@ fn new_id() -> HoldId {
 /// All that a decision says: also how much each policy gave back, which the model doesn't tell.
 #[test]
 fn the_scripts_settle_what_is_held_as_the_kernels_do() {
-    assert_scripts_hold_as_the_kernels_do("holds", &Kind::HELD, false);
+    assert_scripts_hold_as_the_kernels_do("holds", &Kind::HELD, false, OnExpiry::Keep);
+}
+
+#[test]
+fn the_scripts_return_what_nobody_settles_as_the_kernels_do() {
+    let on_expiry = OnExpiry::Return;
+    assert_scripts_hold_as_the_kernels_do("returns", &Kind::HELD, false, on_expiry);
+    assert_scripts_hold_as_the_kernels_do("returns of permits", &Kind::QUEUED, true, on_expiry);
 }
 
 #[test]
 fn the_scripts_let_wait_as_the_kernels_do() {
-    assert_scripts_hold_as_the_kernels_do("queues", &Kind::QUEUED, true);
+    assert_scripts_hold_as_the_kernels_do("queues", &Kind::QUEUED, true, OnExpiry::Keep);
 }
 
-fn assert_scripts_hold_as_the_kernels_do(what: &str, kinds: &[Kind], queues: bool) {
+fn assert_scripts_hold_as_the_kernels_do(
+    what: &str,
+    kinds: &[Kind],
+    queues: bool,
+    on_expiry: OnExpiry,
+) {
     for (name, clock) in [("injected", Clock::Injected), ("own", CLOCK)] {
         each(&format!("scripts with {what}, {name}"), 500, |seed| {
             let (bans, kinds) = (seed % 3 == 0, kinds.to_vec());
-            let plan = Plan { kinds, clock, bans, max_policies: 4, queues, ..Plan::default() };
+            let max_policies = 4;
+            let plan =
+                Plan { kinds, clock, bans, max_policies, queues, on_expiry, ..Plan::default() };
             let schedule = plan.hold_schedule(seed);
             let ban = schedule.ban;
-            let mut scripted = Scripted::new(schedule.policies.clone(), clock).banning(ban);
-            let mut kernels = Kernels::new(schedule.policies.clone(), clock).banning(ban);
+            let scripted = Scripted::new(schedule.policies.clone(), clock).banning(ban);
+            let kernels = Kernels::new(schedule.policies.clone(), clock).banning(ban);
+            let mut scripted = scripted.with_on_expiry(on_expiry);
+            let mut kernels = kernels.with_on_expiry(on_expiry);
             scripted.expires = false;
             for (index, step) in schedule.steps.iter().enumerate() {
                 let (got, expected) = match step {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use sluicegate_core::{Algorithm, Hold, HoldFound, HoldId, Span};
+use sluicegate_core::{Algorithm, Book, Hold, HoldFound, HoldId, Span};
 
 use super::{Answer, Costs, Model, Operation, Refusal, Seat};
 use crate::algorithms::{self, Account, Place, Unused};
@@ -14,6 +14,8 @@ pub(super) type Holds = HashMap<(Vec<u8>, HoldId), Held>;
 #[derive(Clone, Debug)]
 pub(super) struct Held {
     until: u64,
+    /// Whether it is cancelled when it has ended.
+    returns: bool,
     content: Content,
 }
 
@@ -62,6 +64,7 @@ pub(super) fn record(
     stored: Option<&HashMap<String, Box<dyn Account>>>,
     now_us: u64,
     hold: &Hold,
+    returns: bool,
     seats: &[Seat<'_>],
 ) -> Option<Held> {
     let charged = seats.iter().filter(|seat| seat.taken > 0).map(|seat| {
@@ -78,7 +81,7 @@ pub(super) fn record(
     });
     let charged: HashMap<_, _> = charged.collect();
     let until = now_us + hold.lasts.as_micros();
-    (!charged.is_empty()).then_some(Held { until, content: Content::Live(charged) })
+    (!charged.is_empty()).then_some(Held { until, returns, content: Content::Live(charged) })
 }
 
 impl Model {
@@ -122,9 +125,19 @@ impl Model {
         id: HoldId,
         used: &[Option<u64>],
     ) -> Result<Settlement, Refusal> {
+        self.after_returns((now_us, key), false, |model| model.settle_now(now_us, key, id, used))
+    }
+
+    fn settle_now(
+        &mut self,
+        now_us: u64,
+        key: &[u8],
+        id: HoldId,
+        used: &[Option<u64>],
+    ) -> Result<Settlement, Refusal> {
         let place = (key.to_vec(), id);
         let held = self.holds.get(&place).filter(|held| held.until > now_us).cloned();
-        let Some(Held { until, content }) = held else {
+        let Some(Held { until, content, .. }) = held else {
             let has_left = self.leave(now_us, key, id);
             let found = if has_left { HoldFound::Waited } else { HoldFound::Unknown };
             return self.settlement(now_us, key, found, &HashMap::new());
@@ -136,6 +149,25 @@ impl Model {
                 return self.settlement(now_us, key, HoldFound::Settled, &given);
             }
         };
+        let given = self.settle_charged(now_us, key, &charged, used)?;
+        self.leave(now_us, key, id);
+        if used.iter().all(Option::is_none) {
+            self.holds.remove(&place);
+        } else {
+            let content = Content::Settled(given.clone());
+            self.holds.insert(place, Held { until, returns: false, content });
+        }
+        self.settlement(now_us, key, HoldFound::Live, &given)
+    }
+
+    /// Settles what each policy was charged; whether it was to give anything back.
+    fn settle_charged(
+        &mut self,
+        now_us: u64,
+        key: &[u8],
+        charged: &HashMap<String, Charged>,
+        used: &[Option<u64>],
+    ) -> Result<HashMap<String, bool>, Refusal> {
         let stored = self.keys.get(key).cloned().unwrap_or_default();
         let nothing = self.nothing();
         let mut seats = self.seats(now_us, key, &nothing)?;
@@ -188,14 +220,51 @@ impl Model {
         let accounts =
             seats.into_iter().map(|seat| (seat.named.name.clone(), seat.account)).collect();
         self.keys.insert(key.to_vec(), accounts);
-        self.leave(now_us, key, id);
-        if used.iter().all(Option::is_none) {
-            self.holds.remove(&place);
-        } else {
-            let content = Content::Settled(given.clone());
-            self.holds.insert(place, Held { until, content });
+        Ok(given)
+    }
+
+    /// The same limit, which cancels what has ended without being settled, if it `returns` that.
+    #[must_use]
+    pub fn returning(self, returns: bool) -> Self {
+        Self { returns, ..self }
+    }
+
+    /// Answers after what has ended was cancelled. Who only looks changes nothing, and who fails.
+    pub(super) fn after_returns<T>(
+        &mut self,
+        (now_us, key): (u64, &[u8]),
+        only_looks: bool,
+        answer: impl FnOnce(&mut Self) -> Result<T, Refusal>,
+    ) -> Result<T, Refusal> {
+        let before = self.clone();
+        let answered = self.return_ended(now_us, key).and_then(|()| answer(self));
+        if only_looks || answered.is_err() {
+            *self = before;
         }
-        self.settlement(now_us, key, HoldFound::Live, &given)
+        answered
+    }
+
+    /// Cancels what has ended, in that order; nothing where a state is restamped.
+    fn return_ended(&mut self, now_us: u64, key: &[u8]) -> Result<(), Refusal> {
+        let ended = self.holds.iter().filter(|((holder, _), held)| {
+            self.returns && holder == key && held.returns && held.until <= now_us
+        });
+        let live = ended.filter(|(_, held)| matches!(held.content, Content::Live(_)));
+        let mut over: Vec<_> = live.map(|((_, id), held)| (held.until, *id)).collect();
+        over.sort_unstable();
+        over.truncate(Book::RETURNED);
+        let is_ahead = |seat: &Seat<'_>| seat.restamped;
+        if over.is_empty() || self.seats(now_us, key, &self.nothing())?.iter().any(is_ahead) {
+            return Ok(());
+        }
+        let nothing = vec![Some(0); self.policies.len()];
+        for (_, id) in over {
+            let held = self.holds.remove(&(key.to_vec(), id));
+            if let Some(Held { content: Content::Live(charged), .. }) = held {
+                self.settle_charged(now_us, key, &charged, &nothing)?;
+            }
+        }
+        Ok(())
     }
 
     /// Lets what is held under an id live on for so long from now.
@@ -209,15 +278,25 @@ impl Model {
         id: HoldId,
         lasts_us: u64,
     ) -> Result<Settlement, Refusal> {
+        self.after_returns((now_us, key), false, |model| model.renew_now(now_us, key, id, lasts_us))
+    }
+
+    fn renew_now(
+        &mut self,
+        now_us: u64,
+        key: &[u8],
+        id: HoldId,
+        lasts_us: u64,
+    ) -> Result<Settlement, Refusal> {
         let held = self.holds.get(&(key.to_vec(), id)).filter(|held| held.until > now_us);
         let found = match held.cloned() {
             None => HoldFound::Unknown,
             Some(Held { content: Content::Settled(_), .. }) => HoldFound::Settled,
-            Some(Held { content: Content::Live(charged), .. }) => {
+            Some(Held { content: Content::Live(charged), returns, .. }) => {
                 // If it can't be answered, nothing is renewed.
                 self.settlement(now_us, key, HoldFound::Live, &HashMap::new())?;
                 let lasts = Span::from_micros(lasts_us).unwrap_or(Span::MAX);
-                self.renew_live(now_us, key, &Hold { id, lasts }, charged)?;
+                self.renew_live(now_us, key, &Hold { id, lasts }, (charged, returns))?;
                 HoldFound::Live
             }
         };
@@ -229,7 +308,7 @@ impl Model {
         now_us: u64,
         key: &[u8],
         hold: &Hold,
-        mut charged: HashMap<String, Charged>,
+        (mut charged, returns): (HashMap<String, Charged>, bool),
     ) -> Result<(), Refusal> {
         let place = Place::of(hold, now_us);
         let mut moved = Vec::new();
@@ -245,7 +324,7 @@ impl Model {
         self.keys.entry(key.to_vec()).or_default().extend(moved);
         let until = now_us + hold.lasts.as_micros();
         let content = Content::Live(charged);
-        self.holds.insert((key.to_vec(), hold.id), Held { until, content });
+        self.holds.insert((key.to_vec(), hold.id), Held { until, returns, content });
         Ok(())
     }
 
@@ -261,7 +340,7 @@ impl Model {
         given: &HashMap<String, bool>,
     ) -> Result<Settlement, Refusal> {
         let nothing = self.nothing();
-        let answer = self.apply(now_us, key, &nothing)?;
+        let answer = self.decide_now(now_us, key, &nothing, None, None, None)?;
         let gives = |named: &super::Named| given.get(&named.name).copied().unwrap_or(false);
         Ok(Settlement { found, given: self.policies.iter().map(gives).collect(), answer })
     }

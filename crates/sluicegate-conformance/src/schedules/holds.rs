@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use sluicegate_core::{Algorithm, Ban, Hold, HoldId, Once, Policy, Queued, Span, Ticket};
+use sluicegate_core::{Algorithm, Ban, Hold, HoldId, OnExpiry, Once, Policy, Queued, Span, Ticket};
 
 use super::ids::{Ask, Askers};
 use super::requests::Walk;
@@ -18,6 +18,8 @@ pub struct HoldSchedule {
     pub policies: Vec<Policy>,
     /// When it bans a key.
     pub ban: Option<Ban>,
+    /// What becomes of what nobody settles.
+    pub on_expiry: OnExpiry,
     /// What happens, in order.
     pub steps: Vec<HoldStep>,
 }
@@ -82,7 +84,10 @@ impl Plan {
             crowd(&mut dice, &mut policies);
         }
         let ban = plan.ban(&mut dice);
-        let mut model = Model::with_clock(policies.clone(), plan.clock).banning(ban);
+        let on_expiry = plan.on_expiry;
+        let returns = on_expiry == OnExpiry::Return;
+        let model = Model::with_clock(policies.clone(), plan.clock).banning(ban);
+        let mut model = model.returning(returns);
         let mut walk = Walk::new(&plan, &mut dice, &policies);
         let mut current = policies.clone();
         let (mut holders, mut askers) = (Holders::default(), Askers::default());
@@ -98,7 +103,7 @@ impl Plan {
                 steps.push(HoldStep::SetPolicies(current.clone()));
                 continue;
             }
-            let mut end = holders.end(&mut dice);
+            let mut end = holders.end(&mut dice, if returns { 3 } else { 12 });
             if plan.queues && !dice.one_in(6) {
                 // Many come while the others still wait.
                 end = end.or(latest.map(|latest| latest + dice.pick(&[0, 0, 1, 1_000, 20_000])));
@@ -148,7 +153,7 @@ impl Plan {
             }
             steps.push(HoldStep::Ask { now_us, key, operation, hold, ticket, once, expected });
         }
-        HoldSchedule { seed, policies, ban, steps }
+        HoldSchedule { seed, policies, ban, on_expiry, steps }
     }
 }
 
@@ -208,8 +213,8 @@ impl Holders {
     }
 
     /// When something that is held ends, or just before; now and then.
-    fn end(&self, dice: &mut Dice) -> Option<u64> {
-        if self.0.is_empty() || !dice.one_in(12) {
+    fn end(&self, dice: &mut Dice, odds: u64) -> Option<u64> {
+        if self.0.is_empty() || !dice.one_in(odds) {
             return None;
         }
         let (_, _, until) = &self.0[dice.below_len(self.0.len())];
@@ -331,7 +336,7 @@ impl fmt::Display for HoldSchedule {
         let specs = |policies: &[Policy]| {
             policies.iter().map(ToString::to_string).collect::<Vec<_>>().join(" | ")
         };
-        writeln!(f, "seed {}: {}", self.seed, specs(&self.policies))?;
+        writeln!(f, "seed {}: {}, {}", self.seed, specs(&self.policies), self.on_expiry)?;
         for (index, step) in self.steps.iter().enumerate() {
             match step {
                 HoldStep::SetPolicies(policies) => writeln!(f, "{index}: {}", specs(policies))?,

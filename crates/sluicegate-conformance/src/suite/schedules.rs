@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use sluicegate_core::{
-    Algorithm, Decision, Limit, ManualClock, OpenedLimit as _, Policy, Receipt, Request, Start,
-    Store, TimeSource, Used,
+    Algorithm, Decision, Limit, ManualClock, OnExpiry, OpenedLimit as _, Policy, Receipt, Request,
+    Start, Store, TimeSource, Used,
 };
 
 use super::{count_for, fresh, fresh_run, open, timestamp};
@@ -99,6 +99,18 @@ pub async fn queues_answer_like_the_model<S: Store>(store: &S) {
     assert_holds_answer_like_the_model(store, "queues", &plan).await;
 }
 
+/// The same of limits that give back what nobody settles, and of permits under them.
+pub async fn what_nobody_settles_is_returned_like_the_model<S: Store>(store: &S) {
+    for (name, kinds, queues) in [
+        ("returns", Kind::HELD.to_vec(), false),
+        ("returns of permits", Kind::QUEUED.to_vec(), true),
+    ] {
+        let on_expiry = OnExpiry::Return;
+        let plan = Plan { kinds, max_policies: 4, queues, on_expiry, ..Plan::default() };
+        assert_holds_answer_like_the_model(store, name, &plan).await;
+    }
+}
+
 async fn assert_holds_answer_like_the_model<S: Store>(store: &S, name: &str, plan: &Plan) {
     each_awaited(name, count_for(store), async |seed| {
         let bans = seed % 3 == 0;
@@ -106,7 +118,8 @@ async fn assert_holds_answer_like_the_model<S: Store>(store: &S, name: &str, pla
         let (time, name) = (fresh_run(), fresh("holds"));
         let reopen = |policies: &[Policy]| {
             let limit = Limit::new(name.parse().unwrap(), policies.to_vec()).unwrap();
-            open(store, &limit.banning(schedule.ban), &time)
+            let limit = limit.banning(schedule.ban).with_on_expiry(schedule.on_expiry);
+            open(store, &limit, &time)
         };
         let mut opened = reopen(&schedule.policies);
         for (index, step) in schedule.steps.iter().enumerate() {

@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     fn record(until: u64) -> HoldRecord {
-        HoldRecord { until, content: RecordContent::Settled(Vec::new()) }
+        HoldRecord { until, returns: false, content: RecordContent::Settled(Vec::new()) }
     }
 
     proptest! {

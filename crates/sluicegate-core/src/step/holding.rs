@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::judge::Judge;
-use super::{Held, PerPolicy, Step, decide, queueing};
+use super::{Bans, Held, PerPolicy, Step, decide_now, queueing};
 use crate::book::{Book, HeldUnits, HoldRecord, RecordContent};
 use crate::failure::{Error, RequestError};
 use crate::hold::{Hold, HoldFound, HoldId, Used};
@@ -11,6 +11,7 @@ use crate::kernel::bound::Place;
 use crate::kernel::leased::total;
 use crate::kernel::{Admission, Charge, Now, Overflow, Rule, Second, Taken};
 use crate::limit::{Limit, Member};
+use crate::on_expiry::OnExpiry;
 use crate::record::{numbers_of, state_from};
 use crate::request::{Costs, Operation, Request};
 use crate::time::Span;
@@ -41,6 +42,7 @@ pub(super) fn leave(
     now: Now,
     charged: PerPolicy<Option<HeldUnits>>,
     held: &[Option<Held>],
+    lives: &[u64],
     books: &mut [Book],
 ) -> u64 {
     let until = now.micros.saturating_add(hold.lasts.as_micros());
@@ -57,8 +59,16 @@ pub(super) fn leave(
     let mut parts = 0;
     for (part, (book, entries)) in books.iter_mut().zip(entries).enumerate() {
         if !entries.is_empty() {
-            book.remove_ended(now.micros);
-            book.put(hold.id, HoldRecord { until, content: RecordContent::Live(entries) });
+            let returns = limit.on_expiry(part) == OnExpiry::Return;
+            if returns {
+                book.remove_ended_but_returns(now.micros);
+                let life = lives.get(part).copied().unwrap_or_default();
+                book.keep_returns_until(now.micros.saturating_add(life));
+            } else {
+                book.remove_ended(now.micros);
+            }
+            let content = RecordContent::Live(entries);
+            book.put(hold.id, HoldRecord { until, returns, content });
             parts |= 1 << part;
         }
     }
@@ -87,33 +97,8 @@ pub(super) fn settle(
         let step = peek(limit, request, now, held, books, (found, given))?;
         return Ok(Step { books: left, ..step });
     }
-    let was_stored = stored(held);
-    let mut judge = Judge::new(limit);
-    judge.open(now, held)?;
-    let members = limit.members().iter().zip(&was_stored).enumerate();
-    let claims: PerPolicy<Claim<'_>> = members
-        .map(|(index, (member, stored))| {
-            Claim::of(records.of_part(member), member, used.of(index), stored.as_ref())
-        })
-        .collect();
-    let (given, undone) = match judge.settle_claims(&claims) {
-        Ok(settled) => settled,
-        Err(overflow) => {
-            judge.close(held, 0);
-            return Err(overflow.into());
-        }
-    };
-    let changed = judge.changed | judge.restamped;
-    let lives = judge.lives(now, changed);
-    judge.close(held, changed);
-    let members = limit.members().iter().zip(&claims).enumerate();
-    for ((index, (member, claim)), held) in members.zip(held.iter_mut()) {
-        if undone & (1 << index) != 0 {
-            let states = claim.entry.and_then(|entry| entry.states.as_ref());
-            *held = states.and_then(|states| state_from(&states.1, member));
-        }
-    }
-    drop(claims);
+    let settlement = settle_records(limit, |member| records.of_part(member), used, now, held)?;
+    let Settlement { given, changed, lives } = settlement;
     let mut settled = 0;
     let live = records.live();
     // Who says nothing of what was used is not told the same again.
@@ -127,11 +112,83 @@ pub(super) fn settle(
         let members = limit.members().iter().zip(&given);
         let given = members.filter(|(member, _)| member.part() == part);
         let given = given.map(|(member, given)| (member.identity(), *given)).collect();
-        books[part].put(id, HoldRecord { until, content: RecordContent::Settled(given) });
+        let content = RecordContent::Settled(given);
+        books[part].put(id, HoldRecord { until, returns: false, content });
     }
     settled |= queueing::leave(limit, id, now, books);
     let step = peek(limit, request, now, held, books, (found, given))?;
     Ok(Step { changed, lives, books: settled, ..step })
+}
+
+/// What settling makes of the policies.
+struct Settlement {
+    /// How much each gave back that was to.
+    given: PerPolicy<Option<u64>>,
+    /// Those whose states changed, as bits.
+    changed: u64,
+    lives: SmallVec<[u64; 4]>,
+}
+
+/// Settles by records that live, or did.
+fn settle_records<'b>(
+    limit: &Limit,
+    record_of: impl Fn(&Member) -> Option<&'b HoldRecord>,
+    used: Used<'_>,
+    now: Now,
+    held: &mut [Option<Held>],
+) -> Result<Settlement, Overflow> {
+    let was_stored = stored(held);
+    let mut judge = Judge::new(limit);
+    judge.open(now, held)?;
+    let members = limit.members().iter().zip(&was_stored).enumerate();
+    let claims: PerPolicy<Claim<'_>> = members
+        .map(|(index, (member, stored))| {
+            Claim::of(record_of(member), member, used.of(index), stored.as_ref())
+        })
+        .collect();
+    let (given, undone) = match judge.settle_claims(&claims) {
+        Ok(settled) => settled,
+        Err(overflow) => {
+            judge.close(held, 0);
+            return Err(overflow);
+        }
+    };
+    let changed = judge.changed | judge.restamped;
+    let lives = judge.lives(now, changed);
+    judge.close(held, changed);
+    let members = limit.members().iter().zip(&claims).enumerate();
+    for ((index, (member, claim)), held) in members.zip(held.iter_mut()) {
+        if undone & (1 << index) != 0 {
+            let states = claim.entry.and_then(|entry| entry.states.as_ref());
+            *held = states.and_then(|states| state_from(&states.1, member));
+        }
+    }
+    Ok(Settlement { given, changed, lives })
+}
+
+/// Settles what was held under a record of a part as if none of it had been used; gives the policies that
+/// changed, as bits.
+pub(super) fn cancel(
+    limit: &Limit,
+    (part, record): (usize, &HoldRecord),
+    now: Now,
+    held: &mut [Option<Held>],
+) -> Result<u64, Overflow> {
+    let record_of = |member: &Member| Some(record).filter(|_| member.part() == part);
+    Ok(settle_records(limit, record_of, Used::Nothing, now, held)?.changed)
+}
+
+/// Whether states are to be restamped.
+pub(super) fn are_restamped(
+    limit: &Limit,
+    now: Now,
+    held: &mut [Option<Held>],
+) -> Result<bool, Overflow> {
+    let mut judge = Judge::new(limit);
+    judge.open(now, held)?;
+    let are_restamped = judge.restamped != 0;
+    judge.close(held, 0);
+    Ok(are_restamped)
 }
 
 /// Lets what is held live on, where it is still.
@@ -233,7 +290,8 @@ fn peek(
 ) -> Result<Step, Error> {
     let nothing: PerPolicy<u64> = SmallVec::from_elem(0, limit.members().len());
     let request = request.as_peek().costs(Costs::Each(&nothing));
-    let mut step = decide(limit, &request, Operation::Peek, now, held, books)?;
+    let bans = Bans::open(limit, now, books);
+    let mut step = decide_now(limit, (&request, Operation::Peek), now, held, books, bans)?;
     step.decision = step.decision.of_hold(found, given.into_iter());
     Ok(step)
 }

@@ -16,7 +16,7 @@ use crate::limit::Limit;
 use crate::number::Cost;
 
 /// Takes permits by a check that holds them, of a limit whose only policy is an enforced `concurrency`
-/// without a queue, and that bans nobody. For stores.
+/// without a queue, and that bans nobody and returns nothing. For stores.
 ///
 /// `cost` is what the request costs, and `book` has the records of its subject. Nothing has changed unless
 /// the decision allows.
@@ -42,7 +42,8 @@ pub fn take_permits(
     rule.admit(&mut balance, Admission { cost: units, act_in: wait })?;
     book.remove_ended(now.micros);
     let entry = HeldUnits { identity, units, at: now.micros, flow: None, slot: None, states: None };
-    book.put(hold.id, HoldRecord { until, content: RecordContent::Live(smallvec![entry]) });
+    let content = RecordContent::Live(smallvec![entry]);
+    book.put(hold.id, HoldRecord { until, returns: false, content });
     Ok(Decision::of_one(limit, rule, &balance, units, verdict).with_hold(*hold))
 }
 

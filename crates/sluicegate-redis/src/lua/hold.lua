@@ -6,9 +6,10 @@
 -- of judgement, and a bucket's unit and refill; then, of a state of a few numbers, what is stored of it as
 -- it was left, and as it was found. Of a record that was settled it has, after the length, what was
 -- given back, or AS_CHARGED for nothing that was to be.
--- Of those that hold units in flight and were not settled a sorted set has one member each, in the order of
--- their bytes:
+-- Of those that hold units in flight, or are given back at their end, and were not settled, a sorted set has
+-- one member each, in the order of their bytes:
 --   HELD_BY_TIME until id entries
+-- What is given back at its end begins with an entry that has nothing but its kind, RETURNING.
 local hold = operation >= HELD and {}
 if hold then
   operation = operation - HELD
@@ -18,8 +19,11 @@ if hold then
   hold.id = id
   local by_time, behind = string.char(HELD_BY_TIME), string.char(HELD_BY_TIME + 1)
   local is_indexed = flags >= INDEXED
-  hold.leaves = operation == CHECK or operation == CHARGE or operation == TAKE_UP_TO
-  hold.changes = operation == GIVE_BACK or operation == SETTLE
+  -- A record of nobody is there for what others hold.
+  hold.is_somebodys = life > 0 or operation == SETTLE
+  hold.leaves = hold.is_somebodys and (operation == CHECK or operation == CHARGE or operation == TAKE_UP_TO)
+  hold.gives_back = hold.is_somebodys and operation == GIVE_BACK
+  hold.changes = hold.gives_back or operation == SETTLE
   hold.has_slots = flags % 2 == 1
   -- The slot for what is held for so long. Those of similar lives end together, so that few are enough.
   do
@@ -29,8 +33,11 @@ if hold then
     hold.tag = one + two + three + hold.ends % 2 ^ 50
   end
 
+  -- Its keys are the last.
+  hold.keys = parts * (is_indexed and 2 or 1)
+
   local function key_of(part)
-    return all_keys[first + keys - parts * (is_indexed and 2 or 1) + part - 1]
+    return all_keys[first + keys - hold.keys + part - 1]
   end
 
   -- The set of what is in flight. A limit that counts nothing in flight any more has it beside the record,
@@ -78,9 +85,12 @@ if hold then
     return (unpack(NUMBER, member, 2))
   end
 
-  local function is_in_flight(found)
+  local mark = string.char(RETURNING_KIND) .. string.rep('\0', ID_SIZE - 1)
+
+  -- Whether the set has a member for a record.
+  local function is_in_set(found)
     for policy in pairs(found.entries) do
-      if string.byte(policy) == PERMITS_KIND then return not found.is_settled end
+      if string.byte(policy) == PERMITS_KIND or policy == mark then return not found.is_settled end
     end
     return false
   end
@@ -107,7 +117,7 @@ if hold then
   -- Takes the record of a part out of the set.
   local function land(part)
     local found = record_of(part)
-    if found.is_there and is_in_flight(found) then
+    if found.is_there and is_in_set(found) then
       redis.call('ZREM', set_of(part), by_time .. pack(NUMBER, found.ends) .. id .. found.content)
     end
   end
@@ -120,17 +130,51 @@ if hold then
     if flies then
       local set = set_of(part)
       redis.call('ZADD', set, 0, by_time .. pack(NUMBER, ends) .. id .. entries)
-      hold.keep(set, max(lasts, tally.lasts(part)))
+      -- What is given back at its end is so for as long as the states are of use.
+      hold.keep(set, max(lasts, tally.lasts(part), tally.subjects[part].returns and tally.subjects[part].lasts or 0))
     end
   end
 
-  local ended = {}
+  local ended, returned = {}, {}
   -- Those members of the set of a part that have ended, the first of them.
   local function ended_of(part)
     if not is_indexed then return {} end
-    local live = '(' .. by_time .. pack(NUMBER, now + 1)
-    ended[part] = ended[part] or redis.call('ZRANGEBYLEX', set_of(part), '-', live, 'LIMIT', 0, HOLDS_ENDED)
+    if not ended[part] then
+      local live, most = '(' .. by_time .. pack(NUMBER, now + 1), HOLDS_ENDED
+      if tally.subjects[part].returns then most = most + HOLDS_RETURNED end
+      ended[part] = redis.call('ZRANGEBYLEX', set_of(part), '-', live, 'LIMIT', 0, most)
+    end
     return ended[part]
+  end
+
+  local function is_marked(member)
+    return string.sub(member, HOLD_HEAD_SIZE + 1, HOLD_HEAD_SIZE + ID_SIZE) == mark
+  end
+
+  -- What is given back now: its members, which have ended no more.
+  function hold.returning(part)
+    local kept, gone = {}, {}
+    for _, member in ipairs(ended_of(part)) do
+      if is_marked(member) and #gone < HOLDS_RETURNED then
+        gone[#gone + 1] = member
+      elseif #kept < HOLDS_ENDED then
+        kept[#kept + 1] = member
+      end
+    end
+    ended[part], returned[part] = kept, gone
+    return gone
+  end
+
+  -- Gives back nothing.
+  function hold.return_nothing(part)
+    local all = ended_of(part)
+    while #all > HOLDS_ENDED do all[#all] = nil end
+  end
+
+  -- Takes out of the set what was given back.
+  function hold.forget_returned(part)
+    local gone = returned[part]
+    if gone and gone[1] then redis.call('ZREM', set_of(part), spread(gone)) end
   end
 
   -- Why no record can be left: the id is in use, or there are too many.
@@ -180,8 +224,17 @@ if hold then
     end
   end
 
+  -- What a call that leaves a record removes: all that has ended, but what is to be given back.
+  local function removable(part)
+    local gone = {}
+    for _, member in ipairs(ended_of(part)) do
+      if not (tally.subjects[part].returns and is_marked(member)) then gone[#gone + 1] = member end
+    end
+    return gone
+  end
+
   local function remove_ended(part)
-    local gone = ended_of(part)
+    local gone = removable(part)
     if gone[1] then redis.call('ZREM', set_of(part), spread(gone)) end
   end
 
@@ -190,8 +243,11 @@ if hold then
     local kept = 0
     for part, s in ipairs(subjects) do
       local entries, flies = {}, false
+      if s.returns and hold.has_slots then entries[1], flies = mark .. pack(LENGTH, 0), true end
+      local charged = false
       for _, p in ipairs(s.policies) do
         if p.taken then
+          charged = true
           flies = flies or p.kernel.counts_records
           local entry = pack(HELD_UNITS, p.taken, p.at, p.unit or 0, p.refill or 0, p.slot or AS_CHARGED)
           if not p.key and not p.inline and not p.restamped and not p.slots and not p.kernel.counts_records then
@@ -200,7 +256,7 @@ if hold then
           entries[#entries + 1] = p.id .. pack(LENGTH, #entry) .. entry
         end
       end
-      if #entries > 0 then
+      if charged then
         remove_ended(part)
         put(part, min(now + life, MAX), s.group, table.concat(entries), flies)
         kept = 1
@@ -260,7 +316,8 @@ if hold then
   function hold.move(p, leases)
     local found = record_of(p.subject.part)
     local is_restamped = p.restamped
-    p.changed, p.restamped = nil, nil
+    -- But what was given back before is written.
+    p.changed, p.restamped = p.key and p.changed, nil
     local entry = found.is_there and not found.is_settled and found.entries[p.id]
     if not entry or not p.bound or is_restamped then return end
     local units, at, unit, refill, slot = unpack(HELD_UNITS, entry)
@@ -299,10 +356,14 @@ if hold then
   function hold.settle(p, leases, admit)
     local found = record_of(p.subject.part)
     if not found.is_there or found.is_settled then return true end
-    local entry = found.entries[p.id]
+    return hold.settle_by(found.entries[p.id], p, p.cost, leases, admit)
+  end
+
+  -- The same by an entry of a record, if that has one.
+  function hold.settle_by(entry, p, used, leases, admit)
     local units, _, _, _, slot = 0, nil, nil, nil, nil
     if entry then units, _, _, _, slot = unpack(HELD_UNITS, entry) end
-    local used = p.cost == AS_CHARGED and units or p.cost
+    if used == AS_CHARGED then used = units end
     -- A permit is given back, whatever was done with it.
     if p.kernel.counts_records then used = 0 end
     if used > units and not admit(p, used - units, 0) then return false end
@@ -317,6 +378,16 @@ if hold then
       leases.drop(p)
     end
     return true
+  end
+
+  -- Gives back what a member of the set holds of a policy.
+  function hold.give_returned(p, member, leases, admit)
+    local entry = read(member, HOLD_HEAD_SIZE + 1)[p.id]
+    if not p.kernel.counts_records then
+      hold.settle_by(entry, p, 0, leases, admit)
+    elseif entry then
+      p.all, p.changed = max(0, p.all - unpack(HELD_UNITS, entry)), true
+    end
   end
 
   -- Writes what became of the records, and says what was found and given back.
@@ -338,7 +409,7 @@ if hold then
         elseif operation == SETTLE then
           put(part, record.ends, record.group, table.concat(entries), false)
         else
-          put(part, min(now + life, MAX), s.group, moved_entries(record), is_in_flight(record))
+          put(part, min(now + life, MAX), s.group, moved_entries(record), is_in_set(record))
         end
       end
     end
@@ -349,9 +420,18 @@ if hold then
   function hold.ended_units(p)
     if not p.ended_units then
       p.ended_units = 0
-      for _, record in ipairs(ended_of(p.subject.part)) do p.ended_units = p.ended_units + units_of(p, record) end
+      for index, record in ipairs(ended_of(p.subject.part)) do
+        if index <= HOLDS_ENDED then p.ended_units = p.ended_units + units_of(p, record) end
+      end
     end
     return p.ended_units
+  end
+
+  -- Those of them that a call takes out which leaves a record.
+  function hold.removable_units(p)
+    local units = 0
+    for _, record in ipairs(removable(p.subject.part)) do units = units + units_of(p, record) end
+    return units
   end
 
   -- The units that all records hold.
@@ -366,7 +446,8 @@ if hold then
   -- When so many of a policy's units have ended: if too many records have to be looked through, when all
   -- have.
   function hold.end_of(p, units)
-    local part, at, finish = p.subject.part, #ended_of(p.subject.part), '(' .. behind
+    local part, finish = p.subject.part, '(' .. behind
+    local at = #ended_of(part) + (returned[part] and #returned[part] or 0)
     local last = at + HOLDS_LOOKED_THROUGH
     while at < last do
       local some = min(16, last - at)

@@ -3,10 +3,12 @@
 --   TURN instant id made units
 --   RESERVED instant id made units
 -- The units are, of each policy, its kind and identity, and how many it was charged. errands.lua cancels.
-local line = operation == RESERVE and keys > parts and {}
+local behind = hold and hold.keys or 0
+local line = operation == RESERVE and keys > parts + behind and {}
 if line then
-  local set = all_keys[first + keys - 1]
-  local has_place, id = unpack(PLACE_IN_PROGRAM, program, #program - (PLACE_IN_PROGRAM_SIZE + PROGRAM_END_SIZE - 1))
+  local set = all_keys[first + keys - behind - 1]
+  local after = PROGRAM_END_SIZE + (hold and HOLD_SIZE or 0)
+  local has_place, id = unpack(PLACE_IN_PROGRAM, program, #program - (PLACE_IN_PROGRAM_SIZE + after - 1))
   local turns, ended
 
   -- All turns, and the first of the reservations whose instant has passed.

@@ -194,7 +194,7 @@ local function rewrite(p, from, to, gone, less)
       parts[#parts + 1] = pack(PAIR, stamp, total - less)
     end
   end
-  p.block, p.block_first, p.rewritten, p.tail = table.concat(parts), 0, true, nil
+  p.block, p.block_first, p.rewritten, p.tail, p.patch = table.concat(parts), 0, true, nil, nil
   p.total, p.count, p.first = p.total - less, #parts, 0
 end
 
@@ -265,7 +265,12 @@ function log.give_back(p, units, taken_at)
     local then_stamp, then_total = entry(p, each)
     parts[#parts + 1] = pack(PAIR, then_stamp, then_total - given)
   end
-  p.patch, p.patch_first, p.tail = table.concat(parts), index, nil
+  local patch, from = table.concat(parts), index
+  if p.patch and p.patch_first < index then
+    -- What was given back before stays so.
+    patch, from = string.sub(p.patch, 1, PAIR_SIZE * (index - p.patch_first)) .. patch, p.patch_first
+  end
+  p.patch, p.patch_first, p.tail = patch, from, nil
   p.total, p.count = p.total - given, index + #parts
 end
 

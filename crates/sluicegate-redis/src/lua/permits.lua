@@ -47,7 +47,7 @@ end
 
 -- What has ended goes where anything is left that is in flight.
 function permits.count_out(p)
-  local units = p.is_counted_out and 0 or hold.ended_units(p)
+  local units = p.is_counted_out and 0 or hold.removable_units(p)
   if units > 0 then p.all, p.changed = max(0, p.all - units), true end
   p.is_counted_out = true
 end

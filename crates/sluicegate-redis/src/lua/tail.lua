@@ -7,6 +7,16 @@ end
 
 local notes, leases = 0, nil
 
+-- Notes the position of each entry of packed states; whether they end in nonsense.
+local function find_entries(s, value)
+  s.value, s.positions, s.order = value, {}, {}
+  return walk(value or '', function(position, length)
+    local id = string.sub(value, position, position + (ID_SIZE - 1))
+    s.positions[id] = { position, length }
+    s.order[#s.order + 1] = { id, position, length }
+  end)
+end
+
 -- The parts, each with the packed states of its subject and the position of each entry.
 -- Reading stops at the first nonsense.
 local subjects = {}
@@ -19,13 +29,8 @@ for part = 1, parts do
     if not string.find(value.err, 'WRONGTYPE', 1, true) then return value end
     value, notes = false, 1
   end
-  local s = { part = part, value = value, positions = {}, order = {}, mine = {}, policies = {} }
-  local is_whole = walk(value or '', function(position, length)
-    local id = string.sub(value, position, position + (ID_SIZE - 1))
-    s.positions[id] = { position, length }
-    s.order[#s.order + 1] = { id, position, length }
-  end)
-  if not is_whole then notes = 1 end
+  local s = { part = part, mine = {}, policies = {} }
+  if not find_entries(s, value) then notes = 1 end
   local b = bans and bans[part]
   if b then
     s.mine[bans.id] = true
@@ -47,36 +52,36 @@ if hold and hold.leaves then
   if why then return reply_of(why) end
 end
 
--- Every policy, with its state brought to the time of judgement.
+-- A policy, with its state brought to the time of judgement, and whether it could be; and where the next one
+-- begins. Of one that is opened again, its subject and key are known.
 local policies, kernels, own, part, offset = {}, {}, first + parts, 1, FIRST_POLICY
-value = subjects[1].value
-for index = 1, count do
-  local p = {}
-  local x, y, z, v, w, kind, flags, strategies
-  p.id = string.sub(program, offset, offset + (ID_SIZE - 1))
-  p.head, x, y, z, p.cost, kind, flags, p.limit, v, w, strategies, offset =
-    unpack(POLICY_WHOLE, program, offset)
+local function open(from, s, key)
+  local p = { from = from, key = key }
+  local x, y, z, v, w, kind, flags, strategies, after
+  p.id = string.sub(program, from, from + (ID_SIZE - 1))
+  p.head, x, y, z, p.cost, kind, flags, p.limit, v, w, strategies, after = unpack(POLICY_WHOLE, program, from)
   if strategies > 0 then
     p.strategies = {}
     for each = 1, strategies do
       local limit, length
-      limit, length, offset = unpack(PAIR, program, offset)
+      limit, length, after = unpack(PAIR, program, after)
       p.strategies[each] = { limit, length }
     end
   end
-  if floor(flags / NEXT_PART) % 2 == 1 then
-    part = part + 1
-    value = subjects[part].value
+  if not s then
+    if floor(flags / NEXT_PART) % 2 == 1 then part = part + 1 end
+    s = subjects[part]
+    if floor(flags / RETURNS) % 2 == 1 then s.returns = true end
+    if kind == LOG_KIND then
+      p.key, own = all_keys[own], own + 1
+    end
   end
-  local s = subjects[part]
+  value = s.value
   kernels[kind] = kernels[kind] or makers[kind]()
   p.kernel, p.inline, p.value = kernels[kind], kind == RING_KIND, value
   p.kernel.numbers(p, x, y, z, v, w)
   p.shadow, p.charge_denied = floor(flags / SHADOW) % 2 == 1, floor(flags / CHARGE_DENIED) % 2 == 1
   p.shaper, p.smooth = floor(flags / SHAPER) % 2 == 1, floor(flags / SMOOTH) % 2 == 1
-  if kind == LOG_KIND then
-    p.key, own = all_keys[own], own + 1
-  end
   p.subject = s
   s.mine[p.id] = true
   local found, leased, held = s.positions[p.id], nil, nil
@@ -106,13 +111,102 @@ for index = 1, count do
   elseif operation ~= RESET then
     stands = p.kernel.stand(p)
   end
+  return p, stands, after
+end
+
+local is_restamped = false
+for index = 1, count do
+  local p, stands
+  p, stands, offset = open(offset)
   if stands == nil then
     local reply = reply_of(ASK_AGAIN)
     reply[#reply + 1], reply[#reply + 2] = index - 1, p.at or now
     return reply
   end
   if not stands then return reply_of(OVERFLOW) end
-  policies[index], s.policies[#s.policies + 1] = p, p
+  is_restamped = is_restamped or p.restamped
+  policies[index], p.subject.policies[#p.subject.policies + 1] = p, p
+end
+
+local function admit(p, cost, act_in)
+  if p.bound then return leases.admit(p, cost, act_in) end
+  return p.kernel.admit(p, cost, act_in)
+end
+
+-- For how long the packed states of a subject are of use with what changed.
+local function life_of(s)
+  local b, life = bans and bans[s.part], shortest
+  for _, p in ipairs(s.policies) do
+    if p.changed or p.found then
+      local lasts = p.at - now + p.kernel.lasts(p)
+      if p.slots and p.slots[1] then lasts = lasts + leases.lasts(p) end
+      life = max(life, lasts)
+    end
+  end
+  if b and b.known then life = max(life, bans.useful(b) - now) end
+  if hold and tally.of(s.part).changed then
+    s.mine[tally.id], life = true, max(life, tally.lasts(s.part))
+  end
+  for _, each in ipairs(s.order) do
+    -- Another program's states: kept for as long as they are useful to it.
+    if not s.mine[each[1]] then
+      local listed = each[3] > 0 and string.byte(s.value, each[2]) >= LISTED_FROM
+      local skip = listed and LISTED_HEAD_SIZE or HEAD_SIZE
+      local newest = unpack(NUMBER, s.value, each[2] + skip)
+      local useful = newest + 2 ^ string.byte(s.value, each[2] + ID_SIZE)
+      if useful > now then life = max(life, useful - now) else each[3] = 0 end
+    end
+  end
+  return life
+end
+
+-- The packed states of a subject with what changed, but for what is of no use any more.
+local function compose(s)
+  local b, entries = bans and bans[s.part], {}
+  for _, p in ipairs(s.policies) do
+    if p.changed or p.restamped then
+      entries[#entries + 1] = p.restored or (p.bound or p.slots and p.slots[1]) and leases.write(p) or p.kernel.write(p)
+    elseif p.found then
+      entries[#entries + 1] = string.sub(s.value, p.place[1], p.place[1] + p.place[2] - 1)
+    end
+  end
+  if b and b.known then entries[#entries + 1] = bans.write(b) end
+  for _, each in ipairs(s.order) do
+    if not s.mine[each[1]] and each[3] > 0 then
+      entries[#entries + 1] = string.sub(s.value, each[2], each[2] + each[3] - 1)
+    end
+  end
+  if hold and tally.of(s.part).changed then entries[#entries + 1] = tally.write(s.part) end
+  return table.concat(entries)
+end
+
+-- What has ended is given back first, as if somebody had cancelled it right before; but where states are
+-- restamped, by a later call.
+local looks_back = hold and operation ~= RESET and operation ~= SLICES
+for part, s in ipairs(looks_back and subjects or {}) do
+  if s.returns and is_restamped then hold.return_nothing(part) end
+  for _, member in ipairs(s.returns and not is_restamped and hold.returning(part) or {}) do
+    for _, p in ipairs(s.policies) do hold.give_returned(p, member, leases, admit) end
+    find_entries(s, compose(s))
+    s.has_returned = true
+    for index, p in ipairs(policies) do
+      if p.subject ~= s then
+        -- It is another part's.
+      elseif p.key then
+        -- Its entries are not written yet.
+        p.gives, p.given = nil, nil
+        p.place, p.found = s.positions[p.id], s.positions[p.id] ~= nil
+      else
+        local stands
+        policies[index], stands = open(p.from, s)
+        if not stands then return reply_of(OVERFLOW) end
+      end
+    end
+    s.policies = {}
+    for _, p in ipairs(policies) do
+      if p.subject == s then s.policies[#s.policies + 1] = p end
+    end
+  end
 end
 
 if leasing then
@@ -202,11 +296,6 @@ end
 local longest = allowed and act_in or term
 local turn_in = line and longest > 0 and line.take(policies, longest)
 if turn_in then allowed, act_in = true, turn_in end
-local function admit(p, cost, act_in)
-  if p.bound then return leases.admit(p, cost, act_in) end
-  return p.kernel.admit(p, cost, act_in)
-end
-
 -- Charge, in memory.
 for _, p in ipairs(turn_in and {} or policies) do
   local passes = allowed
@@ -223,7 +312,7 @@ for _, p in ipairs(turn_in and {} or policies) do
       if p.bound then p.kernel.refund(p.bound, p.cost) end
     end
   elseif operation == GIVE_BACK then
-    if hold then
+    if hold and hold.gives_back then
       hold.give_back(p, leases)
     elseif p.found and p.kernel.give_back then
       p.kernel.give_back(p, p.cost, term)
@@ -262,57 +351,24 @@ if hold and changes then hold.count(subjects, allowed) end
 -- Write what changed, each subject by itself.
 for part, s in ipairs(subjects) do
   local b = bans and bans[part]
-  local is_counted = hold and tally.of(part).changed
-  local dirty = b and b.changed or is_counted
+  local dirty = b and b.changed or hold and tally.of(part).changed
   for _, p in ipairs(s.policies) do
     if p.changed or p.restamped then dirty = true end
   end
-  if dirty and changes then
-    local life = shortest
-    for _, p in ipairs(s.policies) do
-      if p.changed or p.found then
-        local lasts = p.at - now + p.kernel.lasts(p)
-        if p.slots and p.slots[1] then lasts = lasts + leases.lasts(p) end
-        life = max(life, lasts)
-      end
-    end
-    if b and b.known then life = max(life, bans.useful(b) - now) end
-    if is_counted then
-      s.mine[tally.id], life = true, max(life, tally.lasts(part))
-    end
-    for _, each in ipairs(s.order) do
-      -- Another program's states: kept for as long as they are useful to it.
-      if not s.mine[each[1]] then
-        local listed = each[3] > 0 and string.byte(s.value, each[2]) >= LISTED_FROM
-        local skip = listed and LISTED_HEAD_SIZE or HEAD_SIZE
-        local newest = unpack(NUMBER, s.value, each[2] + skip)
-        local useful = newest + 2 ^ string.byte(s.value, each[2] + ID_SIZE)
-        if useful > now then life = max(life, useful - now) else each[3] = 0 end
-      end
-    end
-    life = ceil(min(life, MAX) / 1000) + 1
-    local entries = {}
+  local has_returned = s.has_returned and operation ~= PEEK
+  if dirty and changes or has_returned then
+    s.lasts = min(life_of(s), MAX)
+    local life = ceil(s.lasts / 1000) + 1
     for _, p in ipairs(s.policies) do
       if (p.changed or p.restamped) and p.kernel.save then p.kernel.save(p, life) end
-      if p.changed or p.restamped then
-        entries[#entries + 1] = p.restored or (p.bound or p.slots and p.slots[1]) and leases.write(p) or p.kernel.write(p)
-      elseif p.found then
-        entries[#entries + 1] = string.sub(s.value, p.place[1], p.place[1] + p.place[2] - 1)
-      end
     end
-    if b and b.known then entries[#entries + 1] = bans.write(b) end
-    for _, each in ipairs(s.order) do
-      if not s.mine[each[1]] and each[3] > 0 then
-        entries[#entries + 1] = string.sub(s.value, each[2], each[2] + each[3] - 1)
-      end
-    end
-    if is_counted then entries[#entries + 1] = tally.write(part) end
-    s.written = table.concat(entries)
+    s.written = compose(s)
     if s.written == '' then
       redis.call('DEL', all_keys[first + part - 1])
     else
       redis.call('SET', all_keys[first + part - 1], s.written, 'PX', life)
     end
+    if has_returned then hold.forget_returned(part) end
     -- Whoever gives back by a record is told what is left.
     if hold and hold.changes then s.value = s.written end
   end
@@ -339,7 +395,7 @@ if operation == RESERVE and allowed then
   for _, s in ipairs(subjects) do reply[#reply + 1] = s.written or false end
 end
 if places then reply[#reply + 1], reply[#reply + 2] = line.turn or '', places end
-if hold then reply[#reply + 1], reply[#reply + 2] = kept, given end
+if hold and hold.is_somebodys then reply[#reply + 1], reply[#reply + 2] = kept, given end
 return reply, granted
 end -- of decide
 

@@ -107,6 +107,8 @@ const HOLDS: Words = &[
     ("TICKET_ID", Constant::Format(hold::TICKET_ID)),
     ("TICKETS_LOOKED_THROUGH", size(Book::LOOKED_THROUGH)),
     ("HOLDS_ENDED", size(Book::ENDED)),
+    ("HOLDS_RETURNED", size(Book::RETURNED)),
+    ("RETURNING_KIND", whole(hold::RETURNING_KIND as u64)),
     ("HOLDS_LOOKED_THROUGH", size(Book::LOOKED_THROUGH)),
 ];
 
@@ -186,6 +188,7 @@ const PROGRAM: Words = &[
     ("SHAPER", whole(SHAPER as u64)),
     ("SMOOTH", whole(SMOOTH as u64)),
     ("NEXT_PART", whole(program::NEXT_PART as u64)),
+    ("RETURNS", whole(program::RETURNS as u64)),
     ("HELD", whole(hold::HELD as u64)),
     ("HOLD", Constant::Format(hold::HOLD)),
     ("HOLD_SIZE", size(hold::HOLD.size())),

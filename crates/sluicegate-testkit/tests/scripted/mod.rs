@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use sluicegate_conformance::reference::Clock;
 use sluicegate_core::kernel::Rule;
 use sluicegate_core::{
-    Action, Ban, Costs, Decision, Error, HoldId, KeyPrefix, Limit, Operation, Policy, Receipt,
-    Request, Span, StoreKey, TimeSource, Timestamp,
+    Action, Ban, Costs, Decision, Error, HoldId, KeyPrefix, Limit, OnExpiry, Operation, Policy,
+    Receipt, Request, Span, StoreKey, TimeSource, Timestamp,
 };
 use sluicegate_redis::{
     Program, Reply as Answer, Said, Script, Value, cancellation, read_reply, with_record,
@@ -38,7 +38,8 @@ impl Scripted {
     }
 
     pub(crate) fn set_policies(&mut self, policies: Vec<Policy>) {
-        self.limit = limit(policies).banning(self.limit.ban(0).copied());
+        let limit = limit(policies).banning(self.limit.ban(0).copied());
+        self.limit = limit.with_on_expiry(self.limit.on_expiry(0));
         self.program = program(&self.limit);
     }
 
@@ -46,6 +47,14 @@ impl Scripted {
     #[allow(dead_code, reason = "what one test that has this needs")]
     pub(crate) fn banning(mut self, ban: Option<Ban>) -> Self {
         self.limit = self.limit.banning(ban);
+        self.program = program(&self.limit);
+        self
+    }
+
+    /// The same, which does this with what is held and never settled.
+    #[allow(dead_code, reason = "what one test that has this needs")]
+    pub(crate) fn with_on_expiry(mut self, on_expiry: OnExpiry) -> Self {
+        self.limit = self.limit.with_on_expiry(on_expiry);
         self.program = program(&self.limit);
         self
     }
@@ -210,7 +219,10 @@ impl Scripted {
             names.write_ids(subject, &mut more[1]);
             keys.extend(more);
         }
-        let has_permits = self.limit.has_permits();
+        if request.is_in_line(&self.limit) || is_reset {
+            keys.push(self.line_key(subject));
+        }
+        let has_set = self.limit.has_permits() || self.limit.has_returns();
         if hold.is_some() || request.needs_records(&self.limit) && !is_reset {
             let id = match (hold, request.action(), request.holds()) {
                 (Some((id, _)), ..) => id,
@@ -218,15 +230,12 @@ impl Scripted {
                 (.., held) => held.map_or_else(|| HoldId::from_bytes([0; 16]), |hold| hold.id),
             };
             keys.push(self.record_key(subject, id));
-            if has_permits {
+            if has_set {
                 keys.push(self.holds_key(subject));
             }
         }
         if is_reset {
             keys.push(self.holds_key(subject));
-        }
-        if request.is_in_line(&self.limit) || is_reset {
-            keys.push(self.line_key(subject));
         }
         let max_clock_back = match self.clock {
             Clock::Injected => None,

@@ -1,0 +1,76 @@
+//! What was held and never settled, and is given back by the first request after its end.
+
+use super::{Held, Step, holding};
+use crate::book::{Book, HoldRecord};
+use crate::failure::Error;
+use crate::hold::HoldId;
+use crate::kernel::{Now, Overflow};
+use crate::limit::Limit;
+use crate::on_expiry::OnExpiry;
+
+/// Answers a request after what has ended was given back, as if that had been cancelled right before. A
+/// request that `only_looks` sees the same and changes nothing, as one does that fails.
+pub(super) fn first(
+    limit: &Limit,
+    now: Now,
+    (held, books): (&mut [Option<Held>], &mut [Book]),
+    only_looks: bool,
+    answer: impl FnOnce(&mut [Option<Held>], &mut [Book]) -> Result<Step, Error>,
+) -> Result<Step, Error> {
+    let over = if limit.has_returns() { over(limit, now, books) } else { Vec::new() };
+    if over.is_empty() {
+        return answer(held, books);
+    }
+    let before = held.to_vec();
+    let returned = give_back(limit, now, &over, held);
+    let answered = match returned {
+        Ok(None) => return answer(held, books),
+        Ok(Some(changed)) => {
+            over.iter().for_each(|(part, id, _)| books[*part].remove(*id));
+            answer(held, books).map(|step| (changed, step))
+        }
+        Err(overflow) => Err(overflow.into()),
+    };
+    match answered {
+        Ok((changed, mut step)) if !only_looks => {
+            step.changed |= changed;
+            step.books |= over.iter().fold(0, |parts, (part, ..)| parts | 1 << part);
+            Ok(step)
+        }
+        undone => {
+            held.clone_from_slice(&before);
+            for (part, id, record) in over {
+                books[part].put(id, record);
+            }
+            undone.map(|(_, step)| step)
+        }
+    }
+}
+
+/// What has ended and is to be given back, by part.
+fn over(limit: &Limit, now: Now, books: &[Book]) -> Vec<(usize, HoldId, HoldRecord)> {
+    let parts = books.iter().enumerate();
+    let returning = parts.filter(|(part, _)| limit.on_expiry(*part) == OnExpiry::Return);
+    let over = returning.flat_map(|(part, book)| {
+        book.to_return(now.micros).into_iter().map(move |(id, record)| (part, id, record))
+    });
+    over.collect()
+}
+
+/// Gives it back, one after the other; gives the policies that changed, as bits. `None`, and nothing has
+/// changed, where states are restamped first.
+fn give_back(
+    limit: &Limit,
+    now: Now,
+    over: &[(usize, HoldId, HoldRecord)],
+    held: &mut [Option<Held>],
+) -> Result<Option<u64>, Overflow> {
+    if holding::are_restamped(limit, now, held)? {
+        return Ok(None);
+    }
+    let mut changed = 0;
+    for (part, _, record) in over {
+        changed |= holding::cancel(limit, (*part, record), now, held)?;
+    }
+    Ok(Some(changed))
+}
