@@ -46,8 +46,7 @@ impl Kernels {
     /// # Panics
     /// When the policies can't be one limit.
     pub fn set_policies(&mut self, policies: Vec<Policy>) {
-        let limit = limit_of(policies).banning(self.limit.ban(0).copied());
-        self.limit = limit.with_on_expiry(self.limit.on_expiry(0));
+        self.limit = limit_of(policies).otherwise_as(&self.limit, 0);
     }
 
     /// The same store, whose limit bans keys that are denied too often.

@@ -291,6 +291,13 @@ impl Limit {
         self.content().on_expiry.get(part).copied().unwrap_or_default()
     }
 
+    /// The same policies with all that a part of another limit says beside its own: when it bans a subject,
+    /// and what becomes of what nobody settles. For whoever makes other numbers of that part's.
+    #[must_use]
+    pub fn otherwise_as(&self, other: &Self, part: usize) -> Self {
+        self.banning(other.ban(part).copied()).with_on_expiry(other.on_expiry(part))
+    }
+
     /// Whether any part gives that back.
     #[must_use]
     #[inline]

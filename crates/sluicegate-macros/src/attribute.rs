@@ -5,6 +5,7 @@ mod options;
 mod values;
 
 use proc_macro2::{Span, TokenStream};
+use sluicegate_core::{Ban, OnExpiry};
 use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
 use syn::{Error, Expr, Ident, Lit, LitStr, Path, Token, parenthesized};
@@ -28,6 +29,8 @@ pub(crate) struct LimitOptions {
     pub(crate) source: LimitSource,
     /// `ban = …`, of inline policies.
     pub(crate) ban: Option<LitStr>,
+    /// `on_expiry = …`, of inline policies.
+    pub(crate) on_expiry: OnExpiry,
     pub(crate) key: KeySource,
     pub(crate) missing: OnMissing,
     /// `cost = …`: for all policies.
@@ -118,6 +121,7 @@ struct LimitBuilder {
     policies: Option<(Ident, Vec<LitStr>)>,
     name: Option<LitStr>,
     ban: Option<LitStr>,
+    on_expiry: Option<LitStr>,
     key: Option<KeySource>,
     missing: OnMissing,
     cost: Option<Expr>,
@@ -198,6 +202,9 @@ impl LimitBuilder {
             "policies" => self.policies = Some((option, values::strings(input)?)),
             "name" => self.name = Some(values::string(input, "name = \"login\"")?),
             "ban" => self.ban = Some(values::string(input, "ban = \"5/1min for 15min\"")?),
+            "on_expiry" => {
+                self.on_expiry = Some(values::string(input, "on_expiry = \"return\"")?);
+            }
             "key" => self.key = Some(KeySource::read(input)?),
             "missing" => self.missing = OnMissing::read(input)?,
             "cost" => {
@@ -274,11 +281,14 @@ impl LimitBuilder {
         };
         source.check_costs(self.cost.as_ref(), &self.costs)?;
         if let Some(ban) = &self.ban {
-            source.check_ban(ban)?;
+            source.read_option::<Ban>("ban", ban)?;
         }
+        let on_expiry = self.on_expiry.as_ref();
+        let on_expiry = on_expiry.map(|word| source.read_option("on_expiry", word)).transpose()?;
         Ok(LimitOptions {
             source,
             ban: self.ban,
+            on_expiry: on_expiry.unwrap_or_default(),
             key: self.key.unwrap_or(KeySource::Method),
             missing: self.missing,
             cost: self.cost,

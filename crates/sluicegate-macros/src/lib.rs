@@ -49,6 +49,7 @@ use proc_macro::TokenStream;
 /// | `"login"` | the limit of that name in the installed registry |
 /// | `"gcra 5/min"`, `policies = ["…", "…"]` | inline policies |
 /// | `ban = "5/1min for 15min"` | with inline policies: after so many denials a key is banned |
+/// | `on_expiry = "return"` | with inline policies: what is held and never settled is given back |
 /// | `name = "…"` | the name of an inline limit; defaults to the function's path |
 /// | `key = method` | one key for all calls of the function (default) |
 /// | `key = ip`, `key = user` | the address or user of the current `sluicegate::Caller` |

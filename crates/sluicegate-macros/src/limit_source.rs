@@ -1,6 +1,9 @@
 //! Which limit an attribute asks: one from the registry, or one defined inline.
 
-use sluicegate_core::{Ban, Cost, Limit, LimitName, Member, Policy, Rate};
+use std::fmt;
+use std::str::FromStr;
+
+use sluicegate_core::{Cost, Limit, LimitName, Member, Policy, Rate};
 use syn::spanned::Spanned;
 use syn::{Error, Expr, ExprLit, ExprUnary, Lit, LitStr, UnOp};
 
@@ -64,18 +67,21 @@ impl LimitSource {
         Ok(Self::Inline { policies, name, limit: Box::new(limit) })
     }
 
-    /// Checks that a ban is one, and belongs to inline policies.
-    pub(crate) fn check_ban(&self, ban: &LitStr) -> Result<(), Error> {
+    /// Reads what an option says that belongs to inline policies.
+    pub(crate) fn read_option<T>(&self, option: &str, text: &LitStr) -> Result<T, Error>
+    where
+        T: FromStr<Err: fmt::Display>,
+    {
         if let Self::Named(name) = self {
             return Err(Error::new(
-                ban.span(),
+                text.span(),
                 format!(
-                    "`ban` is for inline policies, and `{}` is a limit of the registry: give that its `ban` where it is configured",
+                    "`{option}` is for inline policies, and `{}` is a limit of the registry: give that its `{option}` where it is configured",
                     name.value(),
                 ),
             ));
         }
-        ban.value().parse::<Ban>().map(drop).map_err(|error| Error::new(ban.span(), error))
+        text.value().parse().map_err(|error| Error::new(text.span(), error))
     }
 
     /// The name, if the attribute has one.

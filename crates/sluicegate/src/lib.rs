@@ -96,11 +96,11 @@ pub use sluicegate_core::{
     CalendarWindow, Clock, Cost, Costs, Decision, DeniedCharge, Enforcement, Error, Hold,
     HoldFound, HoldId, HoldIdError, HoldToken, HoldTokenError, InvalidNumber, KeyPrefix,
     LeaseOptions, Limit, LimitError, LimitName, ManualClock, Measure, MeasureKind, Member,
-    NameError, NodeId, Notes, Once, OpenOptions, OpenedLimit, Operation, Outcome, Policy,
-    PolicyError, PolicyName, Queue, Queued, Rate, Receipt, ReceiptError, Request, RequestError,
-    RequestErrorKind, RequestId, RequestIdError, RetryAfter, SharedLimit, SharedStore, SliceCounts,
-    Source, Span, SpanError, SpecError, Start, Store, StoreError, StoreErrorKind, StoreId,
-    StoreStats, Strategy, Ticket, TimeSource, Timestamp, Used, Window,
+    NameError, NodeId, Notes, OnExpiry, OnExpiryError, Once, OpenOptions, OpenedLimit, Operation,
+    Outcome, Policy, PolicyError, PolicyName, Queue, Queued, Rate, Receipt, ReceiptError, Request,
+    RequestError, RequestErrorKind, RequestId, RequestIdError, RetryAfter, SharedLimit,
+    SharedStore, SliceCounts, Source, Span, SpanError, SpecError, Start, Store, StoreError,
+    StoreErrorKind, StoreId, StoreStats, Strategy, Ticket, TimeSource, Timestamp, Used, Window,
 };
 /// The HTTP side: keys from requests, client addresses, response fields and problem bodies.
 pub use sluicegate_http as http;

@@ -401,7 +401,7 @@ fn parts(config: LimitConfig) -> Vec<LimitConfig> {
         let policies: Vec<Policy> =
             members.map(|member| member.policy().clone().named(member.name().clone())).collect();
         let limit = Limit::new(name.clone(), policies).ok()?;
-        let limit = limit.banning(config.limit.ban(part).copied());
+        let limit = limit.otherwise_as(&config.limit, part);
         // Overrides belong to the whole.
         Some(LimitConfig { limit, overrides: Vec::new(), ..config.clone() })
     };

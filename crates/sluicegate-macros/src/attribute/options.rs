@@ -5,10 +5,11 @@ use syn::{Error, Ident};
 use crate::key::is_builtin;
 
 /// Every option with an example of it.
-const OPTIONS: [(&str, &str); 19] = [
+const OPTIONS: [(&str, &str); 20] = [
     ("policies", "`policies = [\"gcra 5/s\", \"fixed_window 1000/d\"]`"),
     ("name", "`name = \"login\"`"),
     ("ban", "`ban = \"5/1min for 15min\"`"),
+    ("on_expiry", "`on_expiry = \"return\"`"),
     ("key", "`key = ip` or `key = \"{user.id}\"`"),
     ("missing", "`missing = refuse`"),
     ("cost", "`cost = items.len()` or `cost(\"policy\") = items.len()`"),

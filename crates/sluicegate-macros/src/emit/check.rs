@@ -2,6 +2,7 @@
 
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{ToTokens, format_ident, quote_spanned};
+use sluicegate_core::OnExpiry;
 use syn::spanned::Spanned;
 use syn::{Error, Expr, ExprLit, Lit};
 
@@ -142,6 +143,10 @@ fn part(limit: &LimitOptions, private: &TokenStream) -> TokenStream {
     let part = match &limit.ban {
         Some(ban) => quote_spanned!(mixed_site()=> #part.banning(#ban)),
         None => part,
+    };
+    let part = match limit.on_expiry {
+        OnExpiry::Return => quote_spanned!(mixed_site()=> #part.returning()),
+        _ => part,
     };
     if limit.costs.is_empty() {
         return part;

@@ -107,12 +107,14 @@ impl Store for Deployed {
         let policies: Vec<Policy> =
             limit.members().iter().map(|member| member.policy().clone()).collect();
         let named = Limit::new(name.parse().unwrap(), policies.clone()).unwrap();
-        let (named, ban) = match limit.ban(0) {
-            Some(ban) => (named.banning(*ban), format!(", ban: {ban}")),
-            None => (named, String::new()),
-        };
+        let named = named.otherwise_as(&limit, 0);
+        let ban = limit.ban(0).map_or_else(String::new, |ban| format!(", ban: {ban}"));
+        let on_expiry = limit.on_expiry(0);
         let specs: Vec<String> = policies.iter().map(|policy| format!("\"{policy}\"")).collect();
-        let text = format!("limits: {{\"{name}\": {{policies: [{}]{ban}}}}}", specs.join(", "));
+        let text = format!(
+            "limits: {{\"{name}\": {{policies: [{}]{ban}, on_expiry: {on_expiry}}}}}",
+            specs.join(", ")
+        );
         let config = Config::parse(&text, "limits.yaml").unwrap();
         self.registry.replace(&config).unwrap();
         let remote = Some(self.client.open(named.clone(), OpenOptions::default()));

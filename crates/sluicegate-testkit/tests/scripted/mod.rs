@@ -38,8 +38,7 @@ impl Scripted {
     }
 
     pub(crate) fn set_policies(&mut self, policies: Vec<Policy>) {
-        let limit = limit(policies).banning(self.limit.ban(0).copied());
-        self.limit = limit.with_on_expiry(self.limit.on_expiry(0));
+        self.limit = limit(policies).otherwise_as(&self.limit, 0);
         self.program = program(&self.limit);
     }
 

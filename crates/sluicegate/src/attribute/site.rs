@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use arc_swap::ArcSwapOption;
-use sluicegate_core::Ban;
+use sluicegate_core::{Ban, OnExpiry};
 use sluicegate_http::Key as HttpKey;
 
 use super::call::Call;
@@ -20,6 +20,7 @@ use crate::registry::{Gate, Registry};
 pub struct Part {
     source: LimitSource,
     ban: Option<&'static str>,
+    on_expiry: OnExpiry,
     /// The policies that costs name.
     policies: &'static [&'static str],
 }
@@ -57,6 +58,13 @@ impl Part {
         self
     }
 
+    /// The same limit, which gives back what is held and never settled.
+    #[must_use]
+    pub const fn returning(mut self) -> Self {
+        self.on_expiry = OnExpiry::Return;
+        self
+    }
+
     /// The same limit, some policies of which have costs by name.
     #[must_use]
     pub const fn charging(mut self, policies: &'static [&'static str]) -> Self {
@@ -65,7 +73,7 @@ impl Part {
     }
 
     const fn of(source: LimitSource) -> Self {
-        Self { source, ban: None, policies: &[] }
+        Self { source, ban: None, on_expiry: OnExpiry::Keep, policies: &[] }
     }
 
     fn gate(&self, registry: &Registry, path: &str) -> (Gate, String) {
@@ -83,7 +91,7 @@ impl Part {
         let gate = match crate::limit(&name, policies) {
             Ok(limit) => {
                 let ban: Option<Ban> = self.ban.and_then(|ban| ban.parse().ok());
-                registry.inline(limit.banning(ban))
+                registry.inline(limit.banning(ban).with_on_expiry(self.on_expiry))
             }
             // The attribute has parsed them with the same code.
             Err(_) => registry.gate(&name),

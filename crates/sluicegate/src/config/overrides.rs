@@ -48,7 +48,7 @@ impl Override {
             policy: faulty(&error),
             message: error.to_string(),
         })?;
-        let limit = limit.banning(base.ban(0).copied());
+        let limit = limit.otherwise_as(base, 0);
         let (own, wanted) = (limit.members(), base.members());
         for (index, (own, wanted)) in own.iter().zip(wanted).enumerate() {
             if let Some(message) = difference(index, own, wanted) {

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use sluicegate_core::{LeaseOptions, Limit, LimitError, LimitName, Policy, Span};
+use sluicegate_core::{LeaseOptions, Limit, LimitError, LimitName, OnExpiry, Policy, Span};
 use sluicegate_http::{KeyExpression, OnMissingKey};
 
 use super::keys::{KeyContext, Lists};
@@ -64,9 +64,10 @@ impl Checker<'_> {
         parent: &str,
         around: Around<'_>,
     ) -> Option<LimitConfig> {
-        const FIELDS: [&str; 14] = [
+        const FIELDS: [&str; 15] = [
             "policies",
             "ban",
+            "on_expiry",
             "enabled",
             "key",
             "missing_key",
@@ -143,6 +144,10 @@ impl Checker<'_> {
             }
             (None, limit) => limit,
         };
+        let on_expiry = given("on_expiry")
+            .map(|(node, path)| self.one_of(node, &path, &OnExpiry::WORDS))
+            .unwrap_or_default_if_absent()?;
+        let limit = limit.map(|limit| limit.with_on_expiry(on_expiry));
         if let (Some((node, path)), Some(limit), Some(Some(asked))) =
             (given("leases"), &limit, leases)
             && asked.most > 0

@@ -8,7 +8,8 @@ use sluicegate_core::{Algorithm, Limit, LimitName, MAX_EXACT, Policy, Rate, Span
 /// its numbers.
 ///
 /// Every number is rounded down, but what admitted a request at the policy's own cost still does, and 0
-/// stays 0, bans stay as they are, and what is full is empty again after 285 years at most. Windows, slices, the burst of `smooth` and the period of `warmup` are lengths of time, and
+/// stays 0, bans and what becomes of expired holds stay as they are, and what is full is empty again after 285 years at
+/// most. Windows, slices, the burst of `smooth` and the period of `warmup` are lengths of time, and
 /// stay. `None` if it has a policy of which no share is known.
 pub(super) fn share(limit: &Limit, processes: NonZeroU16) -> Option<Vec<Limit>> {
     let of_part = |(part, name): (usize, &LimitName)| {
@@ -18,7 +19,7 @@ pub(super) fn share(limit: &Limit, processes: NonZeroU16) -> Option<Vec<Limit>> 
             Some(share.named(member.name().clone()))
         });
         let share = Limit::new(name.clone(), policies.collect::<Option<_>>()?).ok()?;
-        Some(share.banning(limit.ban(part).copied()))
+        Some(share.otherwise_as(limit, part))
     };
     limit.parts().iter().enumerate().map(of_part).collect()
 }
