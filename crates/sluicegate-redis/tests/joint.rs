@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use sluicegate_conformance::suite;
 use sluicegate_core::{
-    Costs, Decision, Error, Limit, OpenOptions, OpenedLimit as _, Operation, Request,
-    RequestErrorKind, Span, Store as _,
+    Costs, Decision, Error, Hold, HoldId, Limit, OnExpiry, OpenOptions, OpenedLimit as _,
+    Operation, Request, RequestErrorKind, Span, Store as _, TimeSource, Timestamp,
 };
 use sluicegate_redis::{RedisLimit, RedisStore};
 use sluicegate_testkit::servers::{self, Cluster, ClusterBuilder, ServerBinary};
@@ -367,7 +367,7 @@ async fn records_end_with_their_time() {
         let records = || {
             let keys = |node: usize| {
                 let pattern =
-                    format!("{}:*:holds", store.id().to_string().rsplit('`').nth(1).unwrap());
+                    format!("{}:*:hold#*", store.id().to_string().rsplit('`').nth(1).unwrap());
                 cluster.node(node).server().cli(&["KEYS", &pattern]).unwrap().lines().count()
             };
             (0..3).map(keys).sum::<usize>()
@@ -377,6 +377,37 @@ async fn records_end_with_their_time() {
             async || if records() == 0 { Ok(()) } else { Err(records()) },
         )
         .await;
+    }
+}
+
+/// A record of what was decided together is there to be given back at once, or never: its end returns nothing.
+#[tokio::test]
+async fn what_several_slots_admitted_is_not_returned_when_its_records_end() {
+    for cluster in each_cluster(|builder| builder) {
+        let store = store(&cluster, 2_000);
+        let [one, two] = ["one", "two"]
+            .map(|name| limit(name, &["fixed_window 10/h"]).with_on_expiry(OnExpiry::Return));
+        let run = servers::fresh_prefix("run");
+        let options = OpenOptions::default().time(TimeSource::Injected { run });
+        let open = |limit: Limit| store.open(limit, options.clone());
+        let both = open(Limit::together([one.clone(), two.clone()]).unwrap());
+        let alone = [(open(one), "foo"), (open(two), "bar")];
+        let at = |second: u64| {
+            Timestamp::from_micros(1_700_000_000_000_000 + second * 1_000_000).unwrap()
+        };
+        let also: &[&[u8]] = &[b"bar"];
+        let ask = |request| both.ask(request).wait();
+        assert!(ask(Request::check(b"foo").also(also).at(at(0))).await.unwrap().is_allowed());
+        let hold = Hold { id: HoldId::from_bytes([7; 16]), lasts: Span::SECOND };
+        let held = ask(Request::check(b"foo").also(also).hold(&hold).at(at(0))).await.unwrap();
+        assert_eq!(held.hold(), Some(hold));
+        for (opened, subject) in &alone {
+            let peek = |second| Request::new(Operation::Peek, subject.as_bytes()).at(at(second));
+            let left = async |second| opened.ask(peek(second)).wait().await.unwrap().remaining();
+            assert_eq!(left(0).await, Some(8));
+            // What was held is returned.
+            assert_eq!(left(60).await, Some(9));
+        }
     }
 }
 
