@@ -47,7 +47,7 @@ pub struct Hold {
     /// What the record is called. No two that live at the same time may share it.
     pub id: HoldId,
     /// How long the record lives, counted from the decision: 1 ms to a day. What is not settled by
-    /// then stays charged.
+    /// then stays charged, unless the limit [returns](crate::OnExpiry) it.
     pub lasts: Span,
 }
 

@@ -5,7 +5,8 @@
 use std::sync::Arc;
 
 use sluicegate_core::{
-    Limit, ManualClock, OpenOptions, Operation, Request, Span, Store, TimeSource, Timestamp,
+    Costs, Hold, HoldId, Limit, ManualClock, OnExpiry, OpenOptions, Operation, Request, Span,
+    Store, TimeSource, Timestamp,
 };
 use sluicegate_memory::{MemoryLimit, MemoryStore};
 
@@ -23,6 +24,32 @@ fn open(store: &MemoryStore, specs: &[&str], time: TimeSource) -> MemoryLimit {
         Limit::new("x".parse().unwrap(), policies).unwrap(),
         OpenOptions::default().time(time),
     )
+}
+
+/// Whoever swept the records of what is held with their end would return nothing.
+#[test]
+fn what_is_to_be_returned_outlives_its_end_as_long_as_that_is_of_use() {
+    let (clock, store) = set_up();
+    let policies = vec!["fixed_window 10/h".parse().unwrap()];
+    let limit = Limit::new("x".parse().unwrap(), policies).unwrap();
+    let limit = store.open(limit.with_on_expiry(OnExpiry::Return), OpenOptions::default());
+    let hold = Hold { id: HoldId::from_bytes([7; 16]), lasts: Span::SECOND };
+    let costs = Costs::Each(&[4]);
+    assert!(limit.decide(Request::check(b"a").costs(costs).hold(&hold)).unwrap().is_allowed());
+    let left = || limit.decide(Request::new(Operation::Peek, b"a")).unwrap().remaining();
+    assert_eq!(left(), Some(6));
+    for _ in 0..59 {
+        clock.advance(Span::MINUTE);
+        store.purge();
+        assert_eq!(left(), Some(10));
+    }
+    // A denial makes it so, and the record is gone.
+    let denied = limit.decide(Request::check(b"a").costs(Costs::Each(&[11]))).unwrap();
+    assert_eq!((denied.is_denied(), denied.remaining()), (true, Some(10)));
+    let keys = store.stats().keys;
+    clock.advance(Span::HOUR);
+    store.purge();
+    assert!(keys > 0 && store.stats().keys == 0, "{keys}");
 }
 
 #[test]

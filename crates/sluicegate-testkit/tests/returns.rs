@@ -2,6 +2,7 @@
 //! leaves on a server.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+#![expect(unused_must_use, reason = "what matters is what is left")]
 
 use sluicegate_conformance::kernels::Kernels;
 use sluicegate_conformance::reference::Clock;

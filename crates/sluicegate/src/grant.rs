@@ -6,7 +6,8 @@ use sluicegate_core::{Decision, HoldToken};
 
 /// The decision on a request that was to hold what it takes, and the token by which that is settled.
 ///
-/// It dereferences to its [`Decision`]. Dropping it settles nothing: what isn't settled stays charged.
+/// It dereferences to its [`Decision`]. Dropping it settles nothing: what isn't settled stays charged, unless the limit
+/// [returns](crate::OnExpiry) it.
 ///
 /// ```
 /// use sluicegate::{Ask, Limiter, MemoryStore, Span, Usage};

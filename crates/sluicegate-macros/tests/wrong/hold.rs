@@ -36,4 +36,14 @@ fn of_another_type() -> Result<u64, Denied> {
     Ok(412)
 }
 
+#[limit("llm", on_expiry = "return")]
+fn configured_elsewhere() -> Result<(), Denied> {
+    Ok(())
+}
+
+#[limit("gcra 1/s", hold = "60s", on_expiry = "returned")]
+fn another_word() -> Result<(), Denied> {
+    Ok(())
+}
+
 fn main() {}

@@ -2,7 +2,7 @@ use std::fs;
 use std::net::SocketAddr;
 
 use proptest::prelude::*;
-use sluicegate_core::{KeyPrefix, Span};
+use sluicegate_core::{KeyPrefix, OnExpiry, Span};
 
 use super::*;
 
@@ -481,6 +481,30 @@ fn a_blocked_address_that_a_key_of_the_client_s_choice_passes_by_is_warned_of() 
     {
         assert_eq!(warnings(key, block), [""; 0], "{key}");
     }
+}
+
+#[test]
+fn what_becomes_of_expired_holds_is_one_of_two_words() {
+    let limit = |word: &str| format!("limits: {{l: {{policies: [gcra 1/s], on_expiry: {word}}}}}");
+    let on_expiry = |text: &str| parse(text).limits[0].limit.on_expiry(0);
+    assert_eq!(on_expiry("limits: {l: {policies: [gcra 1/s]}}"), OnExpiry::Keep);
+    assert_eq!(on_expiry(&limit("keep")), OnExpiry::Keep);
+    assert_eq!(on_expiry(&limit("return")), OnExpiry::Return);
+    for (word, message) in [
+        (
+            "returned",
+            "limits.l.on_expiry: must be one of keep, return, but is `returned`: did you mean `return`?",
+        ),
+        ("true", "limits.l.on_expiry: must be one of keep, return"),
+    ] {
+        let error = Config::parse(&limit(word), "limits.yaml").unwrap_err().to_string();
+        assert!(error.contains(message), "{error}");
+    }
+    // Keys with other numbers have it too.
+    let with_override =
+        "limits: {l: {policies: [gcra 1/s], on_expiry: return, overrides: [{key: k, times: 2}]}}";
+    let config = parse(with_override);
+    assert_eq!(config.limits[0].overrides[0].limit().on_expiry(0), OnExpiry::Return);
 }
 
 #[test]

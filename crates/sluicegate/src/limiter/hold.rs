@@ -17,7 +17,7 @@ use crate::random_id::random_id;
 impl<S: Store> Limiter<S> {
     /// Takes an estimate, or is denied, like [`Limiter::check`]. What was taken is held: a record of it
     /// lives for `lasts`, 1 ms to a day, by which it is [settled](Limiter::settle) for what was really
-    /// used. What is not settled by then stays charged.
+    /// used. What is not settled by then stays charged, unless the limit [returns](crate::OnExpiry) it.
     ///
     /// ```
     /// use sluicegate::{Ask, HoldFound, Limiter, MemoryStore, Span, Usage};

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use sluicegate::{Denied, Limiter, ManualClock, Policy, Registry, limit};
+use sluicegate::{Denied, Limiter, ManualClock, Policy, Registry, Span, limit};
 use sluicegate_testkit::layers::Counting;
 
-use crate::support::{Setup, admitted, config};
+use crate::support::{Setup, admitted, config, now};
 
 #[limit("gcra 1/min burst 2", registry = limits)]
 fn nameless(limits: &Registry) -> Result<(), Denied> {
@@ -44,6 +44,23 @@ fn an_attribute_bans_whoever_is_denied_too_often() {
     assert!(denied.ends_with("has banned the key: retry in 1 s"), "{denied}");
     setup.pass(1);
     assert_eq!(admitted(5, || guarded(&setup.limits)), 1);
+}
+
+#[limit("fixed_window 10/h", name = "estimated", on_expiry = "return", registry = limits)]
+fn estimated(limits: &Registry) -> Result<(), Denied> {
+    Ok(())
+}
+
+#[test]
+fn an_attribute_says_what_becomes_of_what_is_held_and_never_settled() {
+    let setup = Setup::empty();
+    estimated(&setup.limits).unwrap();
+    let gate = setup.limits.gate("estimated");
+    let held = now(gate.hold("k", Span::SECOND));
+    assert!(held.unwrap().is_allowed());
+    assert_eq!(setup.left("estimated", "k"), 9);
+    setup.pass(1);
+    assert_eq!(setup.left("estimated", "k"), 10);
 }
 
 /// Seed 0.6: one attribute for every algorithm.
