@@ -57,7 +57,7 @@ const WINDOW: Module = module!(
     ]
 );
 const COUNTER: Module = module!("counter", Counter, &[]);
-const PERMITS: Module = module!("permits", Permits, &[]);
+const PERMITS: Module = module!("permits", Permits, &[("NO_RECORD", whole(NO_RECORD))]);
 const LOG: Module = module!(
     "log",
     Log,
@@ -72,6 +72,9 @@ const LOG: Module = module!(
         ("RING_FIRST_PAIR", size(RING_HEAD.size() + 1)),
     ]
 );
+
+/// Stands for the end of the last record where there is none.
+const NO_RECORD: u64 = 1;
 
 /// So many entries of a log may have left before it is worth writing it anew.
 const LOG_SLACK: usize = 64;

@@ -134,8 +134,9 @@ impl Permits {
 }
 
 impl Kernel for Permits {
-    /// Newest time and units in flight: where a store's records can't be added up each time.
-    const FIXED: FixedKind = FixedKind { kind: 0x06, numbers: 2 };
+    /// Newest time, units in flight, and when the first and the last record end: where a store's records can't
+    /// be looked through each time.
+    const FIXED: FixedKind = FixedKind { kind: 0x06, numbers: 4 };
 
     type State = State;
     type Balance = Balance;

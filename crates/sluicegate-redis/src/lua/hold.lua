@@ -220,6 +220,12 @@ if hold then
         comes = is_live and operation == RENEW
         if goes then tally.count_out(part, found.group) end
       end
+      -- What is known of when records end is so no more.
+      if comes or goes or hold.changes and record_of(part).is_there then
+        for _, p in ipairs(s.policies) do
+          if p.kernel.counts_records then p.changed = true end
+        end
+      end
       if comes then s.group = tally.count_in(part, min(hold.ends, MAX)) end
     end
   end
@@ -385,8 +391,8 @@ if hold then
     local entry = read(member, HOLD_HEAD_SIZE + 1)[p.id]
     if not p.kernel.counts_records then
       hold.settle_by(entry, p, 0, leases, admit)
-    elseif entry then
-      p.all, p.changed = max(0, p.all - unpack(HELD_UNITS, entry)), true
+    else
+      p.all, p.changed = max(0, p.all - (entry and unpack(HELD_UNITS, entry) or 0)), true
     end
   end
 

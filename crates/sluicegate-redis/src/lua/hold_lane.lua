@@ -10,7 +10,9 @@ if lane >= HOLD_LANE and lane <= RELEASE_LANE and server_now <= late then
   local size, from, clean = 0, 1, true
 
   local is_flight, settles = lane >= TAKE_LANE, lane == SETTLE_LANE or lane == RELEASE_LANE
-  local all, set, limit, id, by_time, member = 0, nil, nil, nil, nil, nil
+  local all, set, limit, id, by_time, behind, member = 0, nil, nil, nil, nil, nil, nil
+  -- When the first and the last record end, as far as that is known.
+  local first_end, latest = 0, 0
 
   -- The state: newest time and deficit as stored, and brought to the time of judgement; the second bound, and
   -- slots with their sum, if there are any.
@@ -23,10 +25,15 @@ if lane >= HOLD_LANE and lane <= RELEASE_LANE and server_now <= late then
     if clean then
       local kind
       size = #value
-      kind, newest, all, from = unpack(PERMITS_ENTRY, value)
-      by_time, set = string.char(HELD_BY_TIME), all_keys[first + 2]
-      -- What has ended is the general part's.
-      clean = kind == head and all <= MAX and not redis.call('ZRANGEBYLEX', set, '-', '(' .. by_time .. pack(NUMBER, now + 1), 'LIMIT', 0, 1)[1]
+      kind, newest, all, first_end, latest, from = unpack(PERMITS_ENTRY, value)
+      by_time, behind, set = string.char(HELD_BY_TIME), '(' .. string.char(HELD_BY_TIME + 1), all_keys[first + 2]
+      clean = kind == head and all <= MAX
+      if clean and first_end <= now then
+        local record = redis.call('ZRANGEBYLEX', set, '-', behind, 'LIMIT', 0, 1)[1]
+        first_end = record and unpack(NUMBER, record, 2) or MAX
+        -- What has ended is the general part's.
+        clean = first_end > now
+      end
       id = string.sub(program, #program - (HOLD_SIZE + PROGRAM_END_SIZE - 1), #program - (HOLD_SIZE + PROGRAM_END_SIZE - 16))
       kind, kind, limit = unpack(POLICY_TRAITS, program, FIRST_TRAITS)
     end
@@ -179,7 +186,8 @@ if lane >= HOLD_LANE and lane <= RELEASE_LANE and server_now <= late then
             -- The set lives as long as the tally. An empty one was none.
             redis.call('PEXPIRE', set, ceil((last_end - now) / 1000) + 1)
           end
-          all = all + cost
+          all, first_end = all + cost, math.min(first_end, until_then)
+          if latest > 0 then latest = max(latest, until_then) end
         end
       end
     end
@@ -236,6 +244,11 @@ if lane >= HOLD_LANE and lane <= RELEASE_LANE and server_now <= late then
         if is_flight then
           redis.call('ZREM', set, by_time .. pack(NUMBER, ends) .. id .. string.sub(record, HELD_HEAD_SIZE + 1))
           all, given, is_dirty = all - units, units, true
+          if all == 0 then
+            latest = NO_RECORD
+          elseif latest == ends then
+            latest = 0
+          end
         end
         local done
         if cost == AS_CHARGED then
@@ -263,6 +276,10 @@ if lane >= HOLD_LANE and lane <= RELEASE_LANE and server_now <= late then
   end
 
   if is_dirty then
+    if is_flight and latest == 0 then
+      local record = redis.call('ZREVRANGEBYLEX', set, behind, '-', 'LIMIT', 0, 1)[1]
+      latest = record and unpack(NUMBER, record, 2) or NO_RECORD
+    end
     local lasts = deficit > 0 and at - now + deficit / refill or at - now
     if is_flight then lasts = unit end
     local group, states, done = groups[1], nil, nil
@@ -277,7 +294,7 @@ if lane >= HOLD_LANE and lane <= RELEASE_LANE and server_now <= late then
     else
       local words = {}
       if is_flight then
-        words[1] = pack(PERMITS_ENTRY, head, now, all)
+        words[1] = pack(PERMITS_ENTRY, head, now, all, first_end, latest)
       elseif left then
         words[1] = left
       elseif slots then
@@ -309,8 +326,7 @@ if lane >= HOLD_LANE and lane <= RELEASE_LANE and server_now <= late then
     if settles then value = states end
   end
   if sign == '+' and is_flight then
-    local last = all > 0 and redis.call('ZREVRANGEBYLEX', set, '(' .. string.char(HELD_BY_TIME + 1), '-', 'LIMIT', 0, 1)[1]
-    last = last and unpack(NUMBER, last, 2) or now
+    local last = all > 0 and latest or now
     value = pack(READING, 0, 0, max(0, limit - before), max(0, limit - all), max(0, last - now), 0, 0, now)
     body = value
   end

@@ -1,5 +1,7 @@
 -- Units in flight: what is held of a policy and has not ended. Twin of kernel/permits.rs. The records say
--- until when; the value has how many units all of them are, so that nobody has to add them up.
+-- until when; the value has how many units all of them are, so that nobody has to add them up, and for
+-- hold_lane.lua no record ends before a time, and when the last one does (NO_RECORD: there is none); 0 where
+-- nobody has looked since.
 
 makers[PERMITS_KIND] = function()
 
@@ -81,7 +83,7 @@ function permits.lasts(p)
 end
 
 function permits.write(p)
-  return pack(PERMITS_ENTRY, p.head, now, p.all)
+  return pack(PERMITS_ENTRY, p.head, now, p.all, 0, 0)
 end
 
 -- As that of a log.
