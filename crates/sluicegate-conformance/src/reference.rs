@@ -323,6 +323,7 @@ impl Model {
             }
         }
         if let Some((hold, held)) = hold.zip(held) {
+            self.free(key, hold.id);
             self.holds.insert((key.to_vec(), hold.id), held);
         }
         self.waiters = waiters;

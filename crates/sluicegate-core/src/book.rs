@@ -20,6 +20,8 @@
 mod records;
 pub(crate) mod tickets;
 
+use std::collections::BTreeSet;
+
 use smallvec::SmallVec;
 
 use crate::ban::{Ban, BanState};
@@ -50,9 +52,21 @@ pub struct Book {
     pub(crate) line: Line,
     /// Who waits for permits.
     tickets: Option<Box<Tickets>>,
-    /// Until when it is of use what is to be returned; while there is any record.
-    returns_until: u64,
+    /// What is to be returned.
+    returns: Option<Box<Returns>>,
 }
+
+/// What a book has that is to be returned.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+struct Returns {
+    /// In the order in which they end.
+    records: BTreeSet<(u64, HoldId)>,
+    /// Until when that is of use.
+    until: u64,
+}
+
+/// What a place among those takes on the heap at most, in nodes that are half full at least.
+const RETURN_BYTES: usize = 2 * size_of::<(u64, HoldId)>() + size_of::<usize>();
 
 /// What is known of a subject's denials and bans.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -107,7 +121,8 @@ impl Book {
     /// How many records that have ended are looked at, and removed by a new one: more than end between two
     /// that come. Others count as if they had not ended.
     pub const ENDED: usize = 128;
-    /// How many records that have ended are returned by one request at most: each costs as much as settling it.
+    /// How many records of a subject that have ended are returned by one request at most: each costs as much as
+    /// settling it.
     pub const RETURNED: usize = 16;
     /// How many records are looked through for when units end.
     pub const LOOKED_THROUGH: usize = 1_024;
@@ -156,8 +171,8 @@ impl Book {
         let ban = self.ban.as_ref().map_or(0, |ban| ban.until);
         // An instant is somebody's until it has passed.
         let passed = if self.line.is_empty() { 0 } else { self.line.last_instant() + 1 };
-        let returned = if self.has_records() { self.returns_until } else { 0 };
-        let ends = [ban, self.repeats.last_end(), passed, self.tickets().last_end(), returned];
+        let tickets = self.tickets().last_end();
+        let ends = [ban, self.repeats.last_end(), passed, tickets, self.returns_until()];
         ends.into_iter().fold(self.last_record_end(), u64::max)
     }
 
@@ -205,6 +220,11 @@ impl Book {
     pub(crate) fn put(&mut self, id: HoldId, record: HoldRecord) {
         self.remove(id);
         self.bytes += record.heap_bytes();
+        if record.is_to_return() {
+            let returns = self.returns.get_or_insert_default();
+            returns.records.insert((record.until, id));
+            returns.until = returns.until.max(record.until);
+        }
         for (identity, units) in record.units() {
             match self.units.iter_mut().find(|(other, _)| *other == identity) {
                 Some((_, all)) => *all += units,
@@ -218,6 +238,12 @@ impl Book {
     pub(crate) fn remove(&mut self, id: HoldId) {
         if let Some(record) = self.records.remove(id) {
             self.count_out(&record);
+            if let Some(returns) = &mut self.returns {
+                returns.records.remove(&(record.until, id));
+                if returns.records.is_empty() {
+                    self.returns = None;
+                }
+            }
         }
     }
 
@@ -233,6 +259,10 @@ impl Book {
 
     /// Removes what has ended.
     pub(crate) fn remove_ended(&mut self, now: u64) {
+        if self.returns.is_some() {
+            let ended: Vec<HoldId> = self.ended(now).map(|(id, _)| id).collect();
+            return ended.into_iter().for_each(|id| self.remove(id));
+        }
         for _ in 0..Self::ENDED {
             let Some(record) = self.records.pop_ended(now) else { return };
             self.count_out(&record);
@@ -248,16 +278,38 @@ impl Book {
 
     /// What has ended and is to be returned, the first of it.
     pub(crate) fn to_return(&self, now: u64) -> Vec<(HoldId, HoldRecord)> {
-        let first = self.records.iter().take(Self::ENDED + Self::RETURNED);
-        let ended = first.take_while(|(_, record)| record.until <= now);
-        let ended = ended.filter(|(_, record)| record.is_to_return()).take(Self::RETURNED);
-        ended.map(|(id, record)| (id, record.clone())).collect()
+        let records = self.returns.iter().flat_map(|returns| &returns.records);
+        let ended = records.take_while(|(until, _)| *until <= now).take(Self::RETURNED);
+        ended.filter_map(|(_, id)| Some((*id, self.records.get(*id)?.clone()))).collect()
     }
 
     /// Sees to it that what is to be returned outlives its end.
     pub(crate) fn keep_returns_until(&mut self, until: u64) {
-        let before = if self.has_records() { self.returns_until } else { 0 };
-        self.returns_until = before.max(until);
+        if let Some(returns) = &mut self.returns {
+            returns.until = returns.until.max(until);
+        }
+    }
+
+    /// Until when what is to be returned is of use; 0 if there is nothing.
+    pub(crate) fn returns_until(&self) -> u64 {
+        self.returns.as_ref().map_or(0, |returns| returns.until)
+    }
+
+    /// Lets another record have an id whose own has ended and waits to be returned: nobody can name it any
+    /// more, so that it goes by the next one that is free.
+    pub(crate) fn free(&mut self, id: HoldId) {
+        let Some(record) = self.records.get(id).filter(|record| record.is_to_return()).cloned()
+        else {
+            return;
+        };
+        let until = self.returns_until();
+        self.remove(id);
+        let mut other = id.next();
+        while self.records.get(other).is_some() {
+            other = other.next();
+        }
+        self.put(other, record);
+        self.keep_returns_until(until);
     }
 
     /// What is in flight of a policy, for a request that takes so much of it, and what it takes until then.
@@ -338,7 +390,11 @@ impl Book {
     pub fn heap_bytes(&self) -> usize {
         let ban = if self.ban.is_some() { size_of::<BanEntry>() } else { 0 };
         let tickets = self.tickets.as_ref().map_or(0, |tickets| tickets.heap_bytes());
-        let beside = ban + self.repeats.heap_bytes() + self.line.heap_bytes() + tickets;
+        let returns = self
+            .returns
+            .as_ref()
+            .map_or(0, |returns| size_of::<Returns>() + returns.records.len() * RETURN_BYTES);
+        let beside = ban + self.repeats.heap_bytes() + self.line.heap_bytes() + tickets + returns;
         self.records.heap_bytes() + self.bytes + beside
     }
 
@@ -346,7 +402,8 @@ impl Book {
     /// to [`Book::heap_bytes`] at most.
     #[must_use]
     pub fn growth_bytes(&self) -> usize {
-        let hold = self.records.growth_bytes() + Limit::MAX_POLICIES * ENTRY_BYTES;
+        let returns = size_of::<Returns>() + RETURN_BYTES;
+        let hold = self.records.growth_bytes() + Limit::MAX_POLICIES * ENTRY_BYTES + returns;
         let repeat = self.repeats.growth_bytes(Decision::kept_bytes(Limit::MAX_POLICIES));
         hold.max(Tickets::GROWTH_BYTES) + repeat + self.denial_bytes()
     }

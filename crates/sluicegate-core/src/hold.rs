@@ -78,6 +78,11 @@ pub enum HoldFound {
 }
 
 impl HoldId {
+    /// The one after it.
+    pub(crate) const fn next(self) -> Self {
+        Self(u128::from_be_bytes(self.0).wrapping_add(1).to_be_bytes())
+    }
+
     /// How many bytes an id has.
     pub const BYTES: usize = 16;
 

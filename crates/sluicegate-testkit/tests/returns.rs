@@ -28,9 +28,13 @@ struct Both {
 
 impl Both {
     fn new(specs: &[&str]) -> Self {
+        Self::of(specs, CLOCK, OnExpiry::Return)
+    }
+
+    fn of(specs: &[&str], clock: Clock, on_expiry: OnExpiry) -> Self {
         let policies: Vec<Policy> = specs.iter().map(|spec| spec.parse().unwrap()).collect();
-        let scripted = Scripted::new(policies.clone(), CLOCK).with_on_expiry(OnExpiry::Return);
-        let kernels = Kernels::new(policies, CLOCK).with_on_expiry(OnExpiry::Return);
+        let scripted = Scripted::new(policies.clone(), clock).with_on_expiry(on_expiry);
+        let kernels = Kernels::new(policies, clock).with_on_expiry(on_expiry);
         Self { scripted, kernels }
     }
 
@@ -168,6 +172,71 @@ fn what_is_returned_outlives_its_end_by_as_long_as_that_is_of_use() {
     assert_eq!(both.peek(end - 1), [10]);
     both.scripted.expire(START + end + 10_000);
     assert!(both.scripted.stored().is_empty() && both.scripted.holds(b"a").is_none());
+}
+
+/// The key of a record outlives it where time is injected, or the clock is set back.
+#[test]
+fn what_was_returned_is_not_there_any_more_though_time_steps_back() {
+    for spec in ["fixed_window 100/h", "sliding_log 100/h", "token_bucket 60/min burst 100"] {
+        for clock in [Clock::Injected, CLOCK] {
+            let mut both = Both::of(&[spec], clock, OnExpiry::Return);
+            both.scripted.expires = false;
+            both.hold(0, 1, 20, SECOND);
+            both.hold(0, 2, 20, 60 * SECOND);
+            let unknown = Request::settle(b"a", id(99), Used::Nothing);
+            both.ask(1_100_000, &unknown);
+            let settled = both.ask(500_000, &Request::settle(b"a", id(1), Used::Nothing));
+            assert_eq!(settled.hold_found(), Some(HoldFound::Unknown), "{spec}");
+            assert!(both.hold(500_000, 1, 1, SECOND).hold().is_some());
+        }
+    }
+}
+
+#[test]
+fn an_id_that_is_taken_again_takes_nothing_from_what_is_to_be_returned() {
+    let mut both = Both::new(&["fixed_window 1000/h", "concurrency 500 hold 1min"]);
+    for number in 0..20 {
+        both.hold(0, number, 2, SECOND);
+    }
+    // Sixteen are returned, and this one is not yet.
+    both.hold(2 * SECOND, 19, 1, SECOND);
+    assert_eq!(both.peek(2 * SECOND), [999, 499]);
+    assert_eq!(both.peek(10 * SECOND), [1_000, 500]);
+}
+
+#[test]
+fn however_many_were_settled_what_was_not_is_returned() {
+    let mut both = Both::new(&["fixed_window 1000/h"]);
+    for number in 0..150 {
+        both.hold(0, number, 2, SECOND);
+        both.ask(0, &Request::settle(b"a", id(number), Used::Each(&[Some(1)])));
+    }
+    both.hold(1, 1_000, 5, SECOND);
+    assert_eq!(both.peek(3 * SECOND), [850]);
+}
+
+/// Whoever dies holds a permit until its end, however long the states of the key live on without the set of
+/// what is in flight.
+#[test]
+fn permits_of_the_dead_come_back_whatever_keeps_the_key() {
+    for on_expiry in [OnExpiry::Keep, OnExpiry::Return] {
+        let mut both = Both::of(&["concurrency 10 hold 1min"], CLOCK, on_expiry);
+        for number in 0..24 {
+            let taken = both.hold(5 * number * SECOND, number, 1, SECOND);
+            assert_eq!(remaining(&taken), [9], "{on_expiry} {number}");
+        }
+        let specs = ["concurrency 100 hold 1min", "fixed_window 1000/s"];
+        let mut both = Both::of(&specs, CLOCK, on_expiry);
+        for number in 0..40 {
+            both.hold(0, number, 1, SECOND);
+        }
+        // What is denied, or settled, writes the states.
+        both.hold(55 * SECOND, 100, 101, SECOND);
+        both.hold(58 * SECOND, 101, 1, 2 * SECOND);
+        both.ask(59 * SECOND, &Request::settle(b"a", id(101), Used::Nothing));
+        assert_eq!(remaining(&both.hold(70 * SECOND, 102, 1, SECOND))[0], 99);
+        assert_eq!(remaining(&both.hold(100 * SECOND, 103, 1, SECOND))[0], 99);
+    }
 }
 
 #[test]

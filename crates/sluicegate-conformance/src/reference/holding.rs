@@ -229,6 +229,24 @@ impl Model {
         Self { returns, ..self }
     }
 
+    /// Lets another record have an id whose own has ended and waits to be cancelled.
+    pub(super) fn free(&mut self, key: &[u8], id: HoldId) {
+        let place = (key.to_vec(), id);
+        let waits = |held: &Held| held.returns && matches!(held.content, Content::Live(_));
+        if !self.returns || !self.holds.get(&place).is_some_and(waits) {
+            return;
+        }
+        if let Some(held) = self.holds.remove(&place) {
+            let mut number = u128::from_be_bytes(id.to_bytes());
+            let mut other = place;
+            while other.1 == id || self.holds.contains_key(&other) {
+                number = number.wrapping_add(1);
+                other.1 = HoldId::from_bytes(number.to_be_bytes());
+            }
+            self.holds.insert(other, held);
+        }
+    }
+
     /// Answers after what has ended was cancelled. Who only looks changes nothing, and who fails.
     pub(super) fn after_returns<T>(
         &mut self,

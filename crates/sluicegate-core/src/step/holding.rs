@@ -62,13 +62,14 @@ pub(super) fn leave(
             let returns = limit.on_expiry(part) == OnExpiry::Return;
             if returns {
                 book.remove_ended_but_returns(now.micros);
-                let life = lives.get(part).copied().unwrap_or_default();
-                book.keep_returns_until(now.micros.saturating_add(life));
+                book.free(hold.id);
             } else {
                 book.remove_ended(now.micros);
             }
             let content = RecordContent::Live(entries);
             book.put(hold.id, HoldRecord { until, returns, content });
+            let life = lives.get(part).copied().unwrap_or_default();
+            book.keep_returns_until(now.micros.saturating_add(life));
             parts |= 1 << part;
         }
     }

@@ -22,6 +22,7 @@ pub(super) fn first(
         return answer(held, books);
     }
     let before = held.to_vec();
+    let until: Vec<u64> = books.iter().map(Book::returns_until).collect();
     let returned = give_back(limit, now, &over, held);
     let answered = match returned {
         Ok(None) => return answer(held, books),
@@ -41,6 +42,7 @@ pub(super) fn first(
             held.clone_from_slice(&before);
             for (part, id, record) in over {
                 books[part].put(id, record);
+                books[part].keep_returns_until(until[part]);
             }
             undone.map(|(_, step)| step)
         }

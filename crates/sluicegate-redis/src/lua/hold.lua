@@ -104,6 +104,12 @@ if hold then
     if found.ends <= now or generation ~= tally.of(part).generation then return found end
     found.is_there, found.content = true, string.sub(record, HELD_HEAD_SIZE + 1)
     found.entries, found.is_settled = read(found.content, 1)
+    if found.entries[mark] then
+      -- Its key outlives it where it was returned, and by a clock that is set back it has not ended.
+      local member = by_time .. pack(NUMBER, found.ends) .. id .. found.content
+      found.is_there = redis.call('ZRANGEBYLEX', set_of(part), '[' .. member, '[' .. member, 'LIMIT', 0, 1)[1] ~= nil
+      if not found.is_there then found.entries = {} end
+    end
     return found
   end
 
@@ -127,11 +133,14 @@ if hold then
     local lasts = ends - now
     local head = pack(HELD_HEAD, ends, group, tally.of(part).generation)
     redis.call('SET', key_of(part), head .. entries, 'PX', ceil(max(lasts, shortest) / 1000) + 1)
-    if flies then
-      local set = set_of(part)
-      redis.call('ZADD', set, 0, by_time .. pack(NUMBER, ends) .. id .. entries)
+    local set = is_indexed and set_of(part)
+    if not flies then
+      -- What is in flight is counted for as long as any record is.
+      if set then hold.keep(set, tally.lasts(part)) end
+    else
+      redis.call('ZADD', set_of(part), 0, by_time .. pack(NUMBER, ends) .. id .. entries)
       -- What is given back at its end is so for as long as the states are of use.
-      hold.keep(set, max(lasts, tally.lasts(part), tally.subjects[part].returns and tally.subjects[part].lasts or 0))
+      hold.keep(set_of(part), max(lasts, tally.lasts(part), tally.subjects[part].returns and tally.subjects[part].lasts or 0))
     end
   end
 
@@ -431,6 +440,12 @@ if hold then
       end
     end
     return p.ended_units
+  end
+
+  -- Whether nothing is left of what was in flight, not even the set, which lives as long as any record: then
+  -- nobody can be counted out any more.
+  function hold.is_over(part)
+    return is_indexed and tally.live(part) == 0 and not ended_of(part)[1] and not (returned[part] and returned[part][1])
   end
 
   -- Those of them that a call takes out which leaves a record.

@@ -30,7 +30,12 @@ if lane >= HOLD_LANE and lane <= RELEASE_LANE and server_now <= late then
       clean = kind == head and all <= MAX
       if clean and first_end <= now then
         local record = redis.call('ZRANGEBYLEX', set, '-', behind, 'LIMIT', 0, 1)[1]
-        first_end = record and unpack(NUMBER, record, 2) or MAX
+        if record then
+          first_end = unpack(NUMBER, record, 2)
+        else
+          -- The set has gone with its last record.
+          first_end, latest, all = MAX, NO_RECORD, 0
+        end
         -- What has ended is the general part's.
         clean = first_end > now
       end

@@ -20,7 +20,11 @@ end
 
 -- A value that was lost is no reason to forget what is in flight.
 function permits.stand(p)
-  if not p.found then p.all = hold.all_units(p) end
+  if not p.found then
+    p.all = hold.all_units(p)
+  elseif hold.is_over(p.subject.part) then
+    p.all = 0
+  end
   p.at, p.in_flight = now, max(0, p.all - hold.ended_units(p))
   p.queued = p.queue > 0 and not p.shadow
   return true
