@@ -5,15 +5,17 @@ use std::future::Future;
 use std::time::Duration;
 
 use sluicegate_core::{
-    Acknowledgement, Action, Answer, Bell, Costs, Decision, DeniedCharge, Error, HoldId, Limit,
-    Measure, Member, NodeId, Once, OpenOptions, OpenedLimit, Operation, Receipt, Request,
-    RequestError, RequestErrorKind, Span, Store, StoreError, StoreErrorKind, StoreId, StoreKey,
-    TimeSource, Timestamp,
+    Acknowledgement, Action, Answer, BannedKeys, Bell, BoxFuture, Costs, Decision, DeniedCharge,
+    Error, HoldId, Holders, Limit, Measure, Member, NodeId, Once, OpenOptions, OpenedLimit,
+    Operation, Page, Receipt, Request, RequestError, RequestErrorKind, Span, Store, StoreError,
+    StoreErrorKind, StoreId, StoreKey, TimeSource, Timestamp,
 };
 use smallvec::SmallVec;
 
+use crate::bans;
 use crate::call::ScriptCall;
 use crate::hold::{record_of, set_listener, with_record};
+use crate::holders;
 use crate::joint::{Groups, Hold, Joint};
 use crate::link::{Deadline, Heard};
 use crate::program::{Program, cancellation, is_apart};
@@ -309,6 +311,23 @@ impl RedisLimit {
         Ok(Decision::cancelled(&self.limit, is_given_back))
     }
 
+    async fn list_holders(&self, key: &[u8], page: Page<'_>) -> Result<Holders, Error> {
+        Holders::validate(&self.limit, &page, self.is_injected)?;
+        let at = page.time().map(Timestamp::as_micros);
+        let program = holders::listing(&self.limit, &page, at)?;
+        let write_keys = |words: &mut Command| self.write_hold_keys(&Request::check(key), words);
+        let call = ScriptCall::new(write_keys, &program);
+        let said = self.store.ask_errand(call, Deadline::after(self.patience)).await?;
+        holders::read(&self.limit, &page, said.rest)
+    }
+
+    async fn list_bans(&self, page: Page<'_>) -> Result<BannedKeys, Error> {
+        BannedKeys::validate(&self.limit, &page, self.is_injected)?;
+        let Some(key) = self.keys.first() else { return Ok(BannedKeys::default()) };
+        let deadline = Deadline::after(self.patience);
+        bans::list(&self.store, (&self.limit, key), &page, deadline).await
+    }
+
     /// The keys of what is known of the request by its id, and of how many ids the subject has.
     fn write_once_keys(&self, request: &Request<'_>, once: Once, command: &mut Command) {
         let mut key = Vec::with_capacity(96);
@@ -381,6 +400,18 @@ impl OpenedLimit for RedisLimit {
 
     fn bell(&self, id: HoldId) -> Option<Bell> {
         self.store.bell(id)
+    }
+
+    fn holders<'a>(
+        &'a self,
+        key: &'a [u8],
+        page: Page<'a>,
+    ) -> BoxFuture<'a, Result<Holders, Error>> {
+        Box::pin(self.list_holders(key, page))
+    }
+
+    fn bans<'a>(&'a self, page: Page<'a>) -> BoxFuture<'a, Result<BannedKeys, Error>> {
+        Box::pin(self.list_bans(page))
     }
 
     /// In a cluster, the nodes that have the subjects' keys, once that is known.

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use sluicegate_core::{
-    Answer, BoxFuture, Decision, Error, Limit, OpenOptions, OpenedLimit, Request, Store,
-    StoreError, StoreErrorKind, StoreId,
+    Answer, BannedKeys, BoxFuture, Decision, Error, Holders, Limit, OpenOptions, OpenedLimit, Page,
+    Request, Store, StoreError, StoreErrorKind, StoreId,
 };
 
 /// Asks no more once the store has failed so many times in a row.
@@ -32,6 +32,18 @@ impl<S: Store> Store for Breaker<S> {
 impl<L: OpenedLimit> OpenedLimit for BreakerLimit<L> {
     fn limit(&self) -> &Limit {
         self.0.limit()
+    }
+
+    fn holders<'a>(
+        &'a self,
+        key: &'a [u8],
+        page: Page<'a>,
+    ) -> BoxFuture<'a, Result<Holders, Error>> {
+        self.0.holders(key, page)
+    }
+
+    fn bans<'a>(&'a self, page: Page<'a>) -> BoxFuture<'a, Result<BannedKeys, Error>> {
+        self.0.bans(page)
     }
 
     fn ask<'a>(
@@ -80,6 +92,18 @@ impl<A: OpenedLimit, B: OpenedLimit> OpenedLimit for FallbackLimit<A, B> {
         self.0.limit()
     }
 
+    fn holders<'a>(
+        &'a self,
+        key: &'a [u8],
+        page: Page<'a>,
+    ) -> BoxFuture<'a, Result<Holders, Error>> {
+        self.0.holders(key, page)
+    }
+
+    fn bans<'a>(&'a self, page: Page<'a>) -> BoxFuture<'a, Result<BannedKeys, Error>> {
+        self.0.bans(page)
+    }
+
     fn ask<'a>(
         &'a self,
         request: Request<'a>,
@@ -119,6 +143,18 @@ impl<S: Store> Store for Awaited<S> {
 impl<L: OpenedLimit> OpenedLimit for AwaitedLimit<L> {
     fn limit(&self) -> &Limit {
         self.0.limit()
+    }
+
+    fn holders<'a>(
+        &'a self,
+        key: &'a [u8],
+        page: Page<'a>,
+    ) -> BoxFuture<'a, Result<Holders, Error>> {
+        self.0.holders(key, page)
+    }
+
+    fn bans<'a>(&'a self, page: Page<'a>) -> BoxFuture<'a, Result<BannedKeys, Error>> {
+        self.0.bans(page)
     }
 
     fn ask<'a>(
@@ -277,6 +313,18 @@ impl<S: Store> Store for Unsteady<S> {
 impl<L: OpenedLimit> OpenedLimit for UnsteadyLimit<L> {
     fn limit(&self) -> &Limit {
         self.0.limit()
+    }
+
+    fn holders<'a>(
+        &'a self,
+        key: &'a [u8],
+        page: Page<'a>,
+    ) -> BoxFuture<'a, Result<Holders, Error>> {
+        self.0.holders(key, page)
+    }
+
+    fn bans<'a>(&'a self, page: Page<'a>) -> BoxFuture<'a, Result<BannedKeys, Error>> {
+        self.0.bans(page)
     }
 
     fn ask<'a>(
