@@ -46,6 +46,7 @@ impl Holder {
 
     /// What it holds of each policy that was charged, in the order of the limit: units in flight, and of
     /// other policies those that can be settled.
+    #[must_use]
     pub fn units(&self) -> impl ExactSizeIterator<Item = (&PolicyName, u64)> {
         self.units.iter().map(|(policy, units)| (policy, *units))
     }

@@ -51,7 +51,9 @@ impl Holders {
         // Who has ended is gone, whatever its id.
         let ended = (now, HoldId::from_bytes([u8::MAX; HoldId::BYTES]));
         let mut live = book.live_after(after.map_or(ended, |after| after.max(ended))).filter_map(
-            |(id, until, units)| Some(((until, id), Self::holder(limit, (until, id), now, units)?)),
+            |(id, until, units)| {
+                Some(((until, id), Self::holder(limit, (until, id), now, &units)?))
+            },
         );
         let (mut holders, mut last) = (Vec::new(), None);
         for (place, holder) in live.by_ref().take(page.count()) {
@@ -80,7 +82,7 @@ impl Holders {
         limit: &Limit,
         (until, id): (u64, HoldId),
         now: u64,
-        units: impl Iterator<Item = (Identity, u64)> + Clone,
+        units: &(impl Iterator<Item = (Identity, u64)> + Clone),
     ) -> Option<Holder> {
         let mut is_in_flight = false;
         let held = limit.members().iter().filter_map(|member| {

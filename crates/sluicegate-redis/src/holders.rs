@@ -103,5 +103,5 @@ fn read_member(limit: &Limit, now: u64, member: &[u8]) -> Option<((u64, HoldId),
         entries = rest;
     }
     let place = (until, HoldId::from_bytes(*id));
-    Some((place, Holders::holder(limit, place, now, units.into_iter())))
+    Some((place, Holders::holder(limit, place, now, &units.into_iter())))
 }

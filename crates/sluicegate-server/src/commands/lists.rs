@@ -21,7 +21,7 @@ pub(crate) async fn holders(args: HoldersArgs) -> Result<Exit, Failure> {
     let HoldersArgs { of: ListArgs { limit, after, count, to, admin_token }, key } = args;
     let text = key.to_string_lossy();
     if let Some(service) = &to.server {
-        let path = format!("/v1/holders?{}", query(&limit, Some(&key_text(&key)?), &after, count));
+        let path = format!("/v1/holders?{}", query(&limit, Some(key_text(&key)?), &after, count));
         let call = remote::Call::get(service, path, admin_token.as_deref());
         return call.list(&to, |list: &HolderList<'_>| say_all(holder_lines(list))).await;
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 use sluicegate::{HoldId, Limiter, Page};
-use sluicegate_client::RemoteStore;
+use sluicegate_client::{RemoteStore, RemoteStoreBuilder};
 use sluicegate_core::{HoldFound, RequestErrorKind, Span, StoreErrorKind};
 use sluicegate_testkit::servers::{fresh_prefix, shared};
 
@@ -205,7 +205,7 @@ fn the_command_line_lists_and_ends_by_a_store_and_by_a_service() {
 fn limiter(service: &Service, token: Option<&str>) -> Limiter<RemoteStore> {
     let url = format!("http://127.0.0.1:{}", service.address().port());
     let builder = RemoteStore::builder(&url).unwrap().deadline(Span::MINUTE);
-    let builder = token.into_iter().fold(builder, |builder, token| builder.admin_token(token));
+    let builder = token.into_iter().fold(builder, RemoteStoreBuilder::admin_token);
     let policies = ["concurrency 9 hold 30s queue 9", "fixed_window 99/d as day"];
     Limiter::new(builder.build(), sluicegate::limit("jobs", policies).unwrap())
 }
@@ -334,7 +334,7 @@ async fn a_program_lists_who_is_banned_at_a_service() {
         let limiter = Limiter::new(store, limit);
         let long = "x".repeat(100);
         for key in ["mallory", &long] {
-            limiter.ban(key, Span::HOUR).await.unwrap();
+            assert!(limiter.ban(key, Span::HOUR).await.unwrap().ban().is_some());
         }
         let (mut keys, mut after) = (Vec::new(), None);
         loop {

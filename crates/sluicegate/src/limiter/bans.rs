@@ -1,7 +1,5 @@
 //! Which keys are banned.
 
-use std::future::Future;
-
 use sluicegate_core::{BannedKeys, Error, OpenedLimit as _, Page, Store};
 
 use super::Limiter;
@@ -38,10 +36,7 @@ impl<S: Store> Limiter<S> {
     /// [`Ban`](crate::Ban), for several limits that are decided together, and for a store that has no such
     /// list; `Invalid` for a page that begins where no page of such a list ended. Also if the store failed:
     /// `on_store_failure` doesn't apply.
-    pub fn bans<'a>(
-        &'a self,
-        page: Page<'a>,
-    ) -> impl Future<Output = Result<BannedKeys, Error>> + Send + 'a {
-        async move { self.noted(self.inner.opened.bans(page).await) }
+    pub async fn bans(&self, page: Page<'_>) -> Result<BannedKeys, Error> {
+        self.noted(self.inner.opened.bans(page).await)
     }
 }

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use sluicegate::{
-    Limit, Limiter, ListedKey, ManualClock, MemoryStore, OpenOptions, OpenedLimit as _, Operation,
-    Page, RedisStore, Request, RequestErrorKind, SharedLimit, SharedStore, Span, Store as _,
-    TimeSource, Timestamp,
+    BannedKey, BannedKeys, Limit, Limiter, ListedKey, ManualClock, MemoryStore, OpenOptions,
+    OpenedLimit as _, Operation, Page, RedisStore, Request, RequestErrorKind, SharedLimit,
+    SharedStore, Span, Store as _, TimeSource, Timestamp,
 };
 use sluicegate_testkit::servers::{self, Cluster, Server, fresh_prefix};
 
@@ -256,12 +256,12 @@ async fn a_page_of_a_server_is_bounded_however_many_keys_others_have() {
             pages.push(limiter.bans(Page::of(10).unwrap().after(&next)).await.unwrap());
         }
         let mut keys: Vec<String> =
-            pages.iter().flat_map(|page| page.keys()).map(|it| it.key().to_string()).collect();
+            pages.iter().flat_map(BannedKeys::keys).map(|it| it.key().to_string()).collect();
         keys.sort_unstable();
         assert_eq!(keys, ["a", "b", "c"]);
         // 64 steps of ten keys or a few more, of 20,000.
         assert!((10..=40).contains(&pages.len()), "{} pages", pages.len());
-        let left = pages.iter().flat_map(|page| page.keys()).map(|it| it.ends_in());
+        let left = pages.iter().flat_map(BannedKeys::keys).map(BannedKey::ends_in);
         assert!(left.into_iter().all(|left| left <= Span::HOUR && left > "59min".parse().unwrap()));
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use sluicegate::layers::{DenyCache, Retry};
 use sluicegate::{ManualClock, MemoryStore, RedisStore, SharedStore};
-use sluicegate_testkit::servers::{self, Cluster, fresh_prefix};
+use sluicegate_testkit::servers::{self, Cluster, Server, fresh_prefix};
 use sluicegate_testkit::swap_store::{SwapStore, Table};
 
 /// Servers, each as a store and with what tells a failing test which it was.
@@ -18,7 +18,7 @@ pub(crate) fn on_servers(cluster: &Cluster) -> Vec<(String, RedisStore)> {
     let urls = cluster.urls();
     let nodes: Vec<_> = urls.iter().map(|url| url.split_once("://").unwrap().1).collect();
     let of_cluster = format!("redis+cluster://{}", nodes.join(","));
-    let alone = servers::shared_each().unwrap().into_iter().map(|server| server.url());
+    let alone = servers::shared_each().unwrap().into_iter().map(Server::url);
     alone.chain([of_cluster]).map(|url| (url.clone(), store(&url))).collect()
 }
 

@@ -1,7 +1,5 @@
 //! Which keys are banned.
 
-use std::future::Future;
-
 use arc_swap::Guard;
 use sluicegate_core::{BannedKeys, Error, Page};
 
@@ -28,14 +26,8 @@ impl Gate {
     /// Like [`Limiter::bans`](crate::Limiter::bans);
     /// [`RequestErrorKind::UnknownLimit`](crate::RequestErrorKind::UnknownLimit) if there is no such limit,
     /// whatever `unknown_limits` says.
-    pub fn bans<'a>(
-        &'a self,
-        page: Page<'a>,
-    ) -> impl Future<Output = Result<BannedKeys, Error>> + Send + 'a {
-        async move {
-            let resolved = Guard::into_inner(self.resolved());
-            let limiter = resolved.listing(&self.shared, &self.cell)?;
-            limiter.bans(page).await
-        }
+    pub async fn bans(&self, page: Page<'_>) -> Result<BannedKeys, Error> {
+        let resolved = Guard::into_inner(self.resolved());
+        resolved.listing(&self.shared, &self.cell)?.bans(page).await
     }
 }
