@@ -1,5 +1,7 @@
 //! A limit opened on a server.
 
+mod lists;
+
 use std::fmt;
 use std::future::Future;
 use std::time::Duration;
@@ -12,10 +14,8 @@ use sluicegate_core::{
 };
 use smallvec::SmallVec;
 
-use crate::bans;
 use crate::call::ScriptCall;
 use crate::hold::{record_of, set_listener, with_record};
-use crate::holders;
 use crate::joint::{Groups, Hold, Joint};
 use crate::link::{Deadline, Heard};
 use crate::program::{Program, cancellation, is_apart};
@@ -309,23 +309,6 @@ impl RedisLimit {
         let call = ScriptCall::new(write_keys, &program);
         let is_given_back = self.store.run_errand(call, deadline).await?;
         Ok(Decision::cancelled(&self.limit, is_given_back))
-    }
-
-    async fn list_holders(&self, key: &[u8], page: Page<'_>) -> Result<Holders, Error> {
-        Holders::validate(&self.limit, &page, self.is_injected)?;
-        let at = page.time().map(Timestamp::as_micros);
-        let program = holders::listing(&self.limit, &page, at)?;
-        let write_keys = |words: &mut Command| self.write_hold_keys(&Request::check(key), words);
-        let call = ScriptCall::new(write_keys, &program);
-        let said = self.store.ask_errand(call, Deadline::after(self.patience)).await?;
-        holders::read(&self.limit, &page, said.rest)
-    }
-
-    async fn list_bans(&self, page: Page<'_>) -> Result<BannedKeys, Error> {
-        BannedKeys::validate(&self.limit, &page, self.is_injected)?;
-        let Some(key) = self.keys.first() else { return Ok(BannedKeys::default()) };
-        let deadline = Deadline::after(self.patience);
-        bans::list(&self.store, (&self.limit, key), &page, deadline).await
     }
 
     /// The keys of what is known of the request by its id, and of how many ids the subject has.

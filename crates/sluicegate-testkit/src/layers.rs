@@ -1,7 +1,7 @@
 //! Stores around stores, a few lines each, and a store that fails: what a layer takes to write,
 //! and what tests send through everything that asks a store.
 
-use std::future::{Future, Ready};
+use std::future::{Future, Ready, ready};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -97,11 +97,21 @@ impl<A: OpenedLimit, B: OpenedLimit> OpenedLimit for FallbackLimit<A, B> {
         key: &'a [u8],
         page: Page<'a>,
     ) -> BoxFuture<'a, Result<Holders, Error>> {
-        self.0.holders(key, page)
+        Box::pin(async move {
+            match self.0.holders(key, page).await {
+                Err(Error::Store(_)) => self.1.holders(key, page).await,
+                listed => listed,
+            }
+        })
     }
 
     fn bans<'a>(&'a self, page: Page<'a>) -> BoxFuture<'a, Result<BannedKeys, Error>> {
-        self.0.bans(page)
+        Box::pin(async move {
+            match self.0.bans(page).await {
+                Err(Error::Store(_)) => self.1.bans(page).await,
+                listed => listed,
+            }
+        })
     }
 
     fn ask<'a>(
@@ -246,6 +256,18 @@ impl Store for Failing {
 impl OpenedLimit for FailingLimit {
     fn limit(&self) -> &Limit {
         &self.1
+    }
+
+    fn holders<'a>(
+        &'a self,
+        _key: &'a [u8],
+        _page: Page<'a>,
+    ) -> BoxFuture<'a, Result<Holders, Error>> {
+        Box::pin(ready(Err(self.0.error.clone())))
+    }
+
+    fn bans<'a>(&'a self, _page: Page<'a>) -> BoxFuture<'a, Result<BannedKeys, Error>> {
+        Box::pin(ready(Err(self.0.error.clone())))
     }
 
     fn ask<'a>(
