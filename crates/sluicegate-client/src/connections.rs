@@ -33,8 +33,8 @@ pub(crate) struct Reply {
 impl Connections {
     /// The most that are kept for later.
     const MOST_IDLE: usize = 64;
-    /// The largest answer that is read: that of as many policies as can be is a tenth of it.
-    const MOST_BYTES: usize = 256 * 1024;
+    /// The largest answer that is read: more than a list of a thousand who hold as many policies as can be.
+    const MOST_BYTES: usize = 4 * 1024 * 1024;
 
     pub(crate) const fn new(url: ServiceUrl) -> Self {
         Self { url, idle: Mutex::new(Vec::new()) }
@@ -45,8 +45,13 @@ impl Connections {
     }
 
     /// Reads what is at a path.
-    pub(crate) async fn get(&self, path: &str, end: Instant) -> Result<Reply, StoreError> {
-        let request = self.request(Method::GET, path, None, Vec::new())?;
+    pub(crate) async fn get(
+        &self,
+        path: &str,
+        token: Option<&HeaderValue>,
+        end: Instant,
+    ) -> Result<Reply, StoreError> {
+        let request = self.request(Method::GET, path, token, Vec::new())?;
         self.send(request, end).await
     }
 

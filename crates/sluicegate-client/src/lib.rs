@@ -35,6 +35,7 @@
 mod answer;
 mod connections;
 mod limit;
+mod listing;
 mod reply;
 mod store;
 #[cfg(feature = "tls")]

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sluicegate_core::{
-    Answer, BoxFuture, Decision, Error, HoldFound, Limit, OpenedLimit, Request, RequestError, Span,
-    StoreId,
+    Answer, BannedKeys, BoxFuture, Decision, Error, HoldFound, Holders, Limit, OpenedLimit, Page,
+    Request, RequestError, Span, StoreId,
 };
 use tokio::time::Instant;
 
 use crate::connections::Reply;
+use crate::listing;
 use crate::reply;
 use crate::store::Shared;
 use crate::written::{Written, unsupported};
@@ -45,13 +46,48 @@ impl RemoteLimit {
         Written::of(&self.limit, request)
     }
 
-    fn check(&self, request: &Request<'_>) -> Result<(), RequestError> {
+    async fn list_holders(&self, key: &[u8], page: Page<'_>) -> Result<Holders, Error> {
+        self.check_time()?;
+        Holders::validate(&self.limit, &page, false)?;
+        let path = listing::holders_path(&self.limit, key, &page)?;
+        let reply = self.get(&path).await?;
+        self.said(&reply, listing::holders(&self.limit, &reply))
+    }
+
+    async fn list_bans(&self, page: Page<'_>) -> Result<BannedKeys, Error> {
+        self.check_time()?;
+        BannedKeys::validate(&self.limit, &page, false)?;
+        let reply = self.get(&listing::bans_path(&self.limit, &page)).await?;
+        self.said(&reply, listing::bans(&reply))
+    }
+
+    /// What only an administrator may see.
+    async fn get(&self, path: &str) -> Result<Reply, Error> {
+        let Shared { connections, admin_token, .. } = &*self.shared;
+        let end = Instant::now() + self.deadline.into();
+        connections.get(path, admin_token.as_ref(), end).await.map_err(Error::from)
+    }
+
+    fn said<T>(&self, reply: &Reply, said: Option<Result<T, String>>) -> Result<T, Error> {
+        match said {
+            Some(Ok(said)) => Ok(said),
+            Some(Err(why)) => Err(reply::unexpected(&self.id(), &why)),
+            None => Err(reply::error(&self.id(), reply)),
+        }
+    }
+
+    fn check_time(&self) -> Result<(), RequestError> {
         if self.is_injected {
             return Err(unsupported(
                 &self.limit,
                 "goes by its store's clock: time can't be injected",
             ));
         }
+        Ok(())
+    }
+
+    fn check(&self, request: &Request<'_>) -> Result<(), RequestError> {
+        self.check_time()?;
         request.validate(&self.limit)?;
         request.validate_time(&self.limit, false)
     }
@@ -102,11 +138,7 @@ impl RemoteLimit {
     }
 
     fn read(&self, request: &Request<'_>, reply: &Reply) -> Result<Decision, Error> {
-        match reply::decision(&self.limit, request, reply) {
-            Some(Ok(decision)) => Ok(decision),
-            Some(Err(why)) => Err(reply::unexpected(&self.id(), &why)),
-            None => Err(reply::error(&self.id(), reply)),
-        }
+        self.said(reply, reply::decision(&self.limit, request, reply))
     }
 
     fn id(&self) -> StoreId {
@@ -127,6 +159,18 @@ impl OpenedLimit for RemoteLimit {
             Ok(call) => Answer::Later(self.exchange(call, request)),
             Err(error) => Answer::Now(Err(error.into())),
         }
+    }
+
+    fn holders<'a>(
+        &'a self,
+        key: &'a [u8],
+        page: Page<'a>,
+    ) -> BoxFuture<'a, Result<Holders, Error>> {
+        Box::pin(self.list_holders(key, page))
+    }
+
+    fn bans<'a>(&'a self, page: Page<'a>) -> BoxFuture<'a, Result<BannedKeys, Error>> {
+        Box::pin(self.list_bans(page))
     }
 
     fn wait_in_queue<'a>(

@@ -202,7 +202,7 @@ fn retry(is_admitted: bool, micros: Option<u64>) -> Result<RetryAfter, String> {
     })
 }
 
-fn span(micros: u64) -> Result<Span, String> {
+pub(crate) fn span(micros: u64) -> Result<Span, String> {
     Span::from_micros(micros).map_err(|_| format!("its answer has a time of {micros} µs"))
 }
 

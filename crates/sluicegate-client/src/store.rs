@@ -82,7 +82,7 @@ impl RemoteStore {
 }
 
 impl RemoteStoreBuilder {
-    /// Sets the admin token, which charges, refunds, resets and bans need unless the service listens on a
+    /// Sets the admin token, which charges, refunds, resets, bans and lists need unless the service listens on a
     /// loopback address. One that can't be sent in a field of HTTP is left out, so that the service says
     /// that there is none.
     pub fn admin_token(mut self, token: &str) -> Self {
@@ -127,7 +127,7 @@ impl Store for RemoteStore {
     /// Whether the service is ready: that its store can decide.
     async fn ping(&self) -> Result<(), StoreError> {
         let Shared { connections, deadline, .. } = &*self.shared;
-        let reply = connections.get("/readyz", Instant::now() + (*deadline).into()).await;
+        let reply = connections.get("/readyz", None, Instant::now() + (*deadline).into()).await;
         match reply? {
             reply if reply.status.is_success() => Ok(()),
             reply => match reply::error(&self.id(), &reply) {

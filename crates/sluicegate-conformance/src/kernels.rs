@@ -1,14 +1,14 @@
 //! The Rust kernels over a plain map: the shortest way from a request to their answer.
 
 use std::collections::HashMap;
-use std::future::{Future, Pending};
+use std::future::{Future, Pending, ready};
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use sluicegate_core::{
-    Action, Answer, Ban, Book, Clock as _, Costs, Decision, Error, Held, Identity, Limit,
-    ManualClock, Member, Now, OnExpiry, OpenOptions, OpenedLimit, Operation, Policy, Request, Step,
-    Store, StoreId, TimeSource, step_with_books,
+    Action, Answer, Ban, Book, BoxFuture, Clock as _, Costs, Decision, Error, Held, Holders,
+    Identity, Limit, ManualClock, Member, Now, OnExpiry, OpenOptions, OpenedLimit, Operation, Page,
+    Policy, Request, Step, Store, StoreId, TimeSource, step_with_books,
 };
 
 use crate::reference::Clock;
@@ -267,6 +267,17 @@ impl MapLimit {
             Some(None) => states.remove(&key(member)),
         })
     }
+
+    fn list_holders(&self, key: &[u8], page: &Page<'_>) -> Result<Holders, Error> {
+        let is_injected = self.time != TimeSource::Store;
+        Holders::validate(&self.limit, page, is_injected)?;
+        let now = page.time().unwrap_or_else(|| self.store.clock.now()).as_micros();
+        let books = self.store.books.lock().unwrap_or_else(PoisonError::into_inner);
+        let name = self.limit.parts()[0].to_string();
+        let nothing = Book::default();
+        let book = books.get(&(self.time.clone(), name, key.to_vec())).unwrap_or(&nothing);
+        Ok(Holders::of_book(&self.limit, book, page, now)?)
+    }
 }
 
 impl Store for MapStore {
@@ -291,6 +302,14 @@ impl OpenedLimit for MapLimit {
         request: Request<'a>,
     ) -> Answer<impl Future<Output = Result<Decision, Error>> + Send + 'a> {
         Answer::<Pending<_>>::Now(self.decide(&request))
+    }
+
+    fn holders<'a>(
+        &'a self,
+        key: &'a [u8],
+        page: Page<'a>,
+    ) -> BoxFuture<'a, Result<Holders, Error>> {
+        Box::pin(ready(self.list_holders(key, &page)))
     }
 }
 

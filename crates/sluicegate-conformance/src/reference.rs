@@ -21,7 +21,7 @@ pub use crate::algorithms::{Refusal, Retry};
 pub use answer::{Answer, PolicyAnswer};
 pub use bans::Banned;
 pub use compare::{differences, settlement_differences};
-pub use holding::Settlement;
+pub use holding::{Listed, Settlement};
 pub use leasing::{Leasing, Outstanding};
 pub use line::Reserved;
 pub use once::Repeat;

@@ -114,6 +114,20 @@ pub struct Schedule {
     pub ban: Option<Ban>,
     /// What happens, in order.
     pub steps: Vec<Step>,
+    /// Who is banned after that, as of the latest time of any step: by key, for how many µs.
+    pub banned: Vec<(Vec<u8>, u64)>,
+}
+
+impl Schedule {
+    /// The latest time of any step, in µs since the epoch.
+    #[must_use]
+    pub fn latest_us(&self) -> u64 {
+        let times = self.steps.iter().map(|step| match step {
+            Step::SetPolicies(_) => 0,
+            Step::Request(request) => request.now_us,
+        });
+        times.max().unwrap_or(0)
+    }
 }
 
 /// One step of a schedule.
@@ -194,7 +208,10 @@ impl Plan {
             let leasing = leasing.map(Box::new);
             steps.push(Step::Request(Request { now_us, key, operation, leasing, expected }));
         }
-        Schedule { seed, clock: self.clock, policies, ban, steps }
+        let mut schedule =
+            Schedule { seed, clock: self.clock, policies, ban, steps, banned: Vec::new() };
+        schedule.banned = model.banned(schedule.latest_us());
+        schedule
     }
 }
 

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use sluicegate_conformance::kernels::{MapLimit, MapStore};
 use sluicegate_conformance::suite;
 use sluicegate_core::{
-    Action, Answer, Decision, Error, Limit, OpenOptions, OpenedLimit, Operation, Receipt, Request,
-    Store, StoreId, TimeSource,
+    Action, Answer, BoxFuture, Decision, Error, Holders, Limit, OpenOptions, OpenedLimit,
+    Operation, Page, Receipt, Request, Store, StoreId, TimeSource,
 };
 
 /// What is wrong with a store.
@@ -28,6 +28,8 @@ enum Fault {
     GivesNothingBack,
     /// A cancellation is believed, whoever came since.
     GivesBackAnyPlace,
+    /// Of a list nothing comes after the first page.
+    ListsOnePage,
     /// The slices are read by a check.
     ChargesForReading,
     /// What is opened under other numbers starts anew.
@@ -178,6 +180,22 @@ impl OpenedLimit for FaultyLimit {
     ) -> Answer<impl Future<Output = Result<Decision, Error>> + Send + 'a> {
         Answer::<Pending<_>>::Now(self.decide(request))
     }
+
+    fn holders<'a>(
+        &'a self,
+        key: &'a [u8],
+        page: Page<'a>,
+    ) -> BoxFuture<'a, Result<Holders, Error>> {
+        Box::pin(async move {
+            let listed = self.opened.holders(key, page).await?;
+            Ok(match self.faulty.fault {
+                Fault::ListsOnePage => {
+                    Holders::new(listed.holders().to_vec(), None, listed.waiting())
+                }
+                _ => listed,
+            })
+        })
+    }
 }
 
 /// Whether a check of the suite says that a store with a fault is wrong, and one without is not.
@@ -197,6 +215,13 @@ fn a_lost_write_is_found_by_cases_and_schedules() {
     assert_found(&async |store| suite::schedules_answer_like_the_model(store).await, fault);
     assert_found(&async |store| suite::every_kind_alone_answers_like_the_model(store).await, fault);
     assert_found(&async |store| suite::who_comes_at_once_is_admitted_exactly(store).await, fault);
+}
+
+#[test]
+fn a_list_that_ends_too_early_is_found_by_schedules() {
+    let fault = Fault::ListsOnePage;
+    assert_found(&async |store| suite::holds_answer_like_the_model(store).await, fault);
+    assert_found(&async |store| suite::queues_answer_like_the_model(store).await, fault);
 }
 
 #[test]

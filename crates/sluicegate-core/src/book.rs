@@ -17,6 +17,7 @@
 //! | 2, … | and the numbers of the state as the request left it, after their length, |
 //! | 2, … | and as the request found it; both empty where they are of no use |
 
+mod listed;
 mod records;
 pub(crate) mod tickets;
 
@@ -528,7 +529,7 @@ impl HoldRecord {
     }
 
     /// The units that are held of each policy.
-    fn units(&self) -> impl Iterator<Item = (Identity, u64)> {
+    fn units(&self) -> impl Iterator<Item = (Identity, u64)> + Clone {
         let entries = match &self.content {
             RecordContent::Live(entries) => entries.as_slice(),
             RecordContent::Settled(_) => &[],

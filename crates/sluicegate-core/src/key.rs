@@ -9,6 +9,7 @@ use std::str::FromStr;
 
 use crate::hold::HoldId;
 use crate::limit::Member;
+use crate::listed_key::{ListedKey, hexadecimal};
 use crate::name::LimitName;
 use crate::request::TimeSource;
 use crate::request_id::RequestId;
@@ -98,9 +99,6 @@ pub struct StoreKey {
 }
 
 impl StoreKey {
-    /// The longest escaped subject, in bytes, that is stored verbatim; longer ones are hashed.
-    const MAX_SUBJECT: usize = 64;
-
     /// The keys of a limit.
     #[must_use]
     pub fn new(prefix: &KeyPrefix, limit: &LimitName, time: &TimeSource) -> Self {
@@ -118,20 +116,7 @@ impl StoreKey {
     /// Appends the key of a subject's packed states to `key`.
     pub fn write(&self, subject: &[u8], key: &mut Vec<u8>) {
         key.extend_from_slice(&self.head);
-        let start = key.len();
-        if subject.is_empty() {
-            key.push(b'%');
-        } else if subject.len() <= Self::MAX_SUBJECT {
-            escape_subject(subject, key);
-        }
-        // An escaped byte is `%` and two digits, so `%` alone and `%#` are unambiguous.
-        if subject.len() > Self::MAX_SUBJECT || key.len() - start > Self::MAX_SUBJECT {
-            key.truncate(start);
-            key.extend_from_slice(b"%#");
-            for byte in &blake3::hash(subject).as_bytes()[..16] {
-                key.extend_from_slice(&hexadecimal(*byte));
-            }
-        }
+        ListedKey::of(subject).write(key);
         key.push(b'}');
     }
 
@@ -175,6 +160,29 @@ impl StoreKey {
         key.extend_from_slice(b":line");
     }
 
+    /// The subject of a key of packed states, as far as that tells it; `None` for any other key.
+    ///
+    /// ```
+    /// use sluicegate_core::{KeyPrefix, ListedKey, StoreKey, TimeSource};
+    ///
+    /// let keys = StoreKey::new(&KeyPrefix::default(), &"login".parse()?, &TimeSource::Store);
+    /// assert_eq!(keys.subject(b"sg:login:{a%7db}"), Some(ListedKey::of(b"a}b")));
+    /// assert_eq!(keys.subject(b"sg:login:{alice}:holds"), None);
+    /// # Ok::<(), sluicegate_core::NameError>(())
+    /// ```
+    #[must_use]
+    pub fn subject(&self, key: &[u8]) -> Option<ListedKey> {
+        ListedKey::read(key.strip_prefix(&*self.head)?.strip_suffix(b"}")?)
+    }
+
+    /// A glob pattern that matches the keys of packed states of this limit and no others.
+    #[must_use]
+    pub fn subjects_pattern(&self) -> Vec<u8> {
+        let mut pattern = pattern_of(&self.head);
+        pattern.push(b'}');
+        pattern
+    }
+
     /// A glob pattern that matches the keys of this limit and no others.
     #[must_use]
     pub fn pattern(&self) -> Vec<u8> {
@@ -209,28 +217,14 @@ fn pattern_of(head: &[u8]) -> Vec<u8> {
 
 /// Escapes a limit or run: colons, percent signs, braces, and whatever is not printable ASCII.
 fn escape(text: &[u8], out: &mut Vec<u8>) {
-    escape_where(text, out, |byte| byte.is_ascii_graphic() && !b":%{}".contains(&byte));
-}
-
-/// Escapes a subject. It is inside the only braces, so colons may stay.
-fn escape_subject(text: &[u8], out: &mut Vec<u8>) {
-    escape_where(text, out, |byte| byte.is_ascii_graphic() && !b"%{}".contains(&byte));
-}
-
-fn escape_where(text: &[u8], out: &mut Vec<u8>, plain: impl Fn(u8) -> bool) {
     for &byte in text {
-        if plain(byte) {
+        if byte.is_ascii_graphic() && !b":%{}".contains(&byte) {
             out.push(byte);
         } else {
             out.push(b'%');
             out.extend_from_slice(&hexadecimal(byte));
         }
     }
-}
-
-fn hexadecimal(byte: u8) -> [u8; 2] {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]
 }
 
 #[cfg(test)]

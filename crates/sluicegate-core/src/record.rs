@@ -263,7 +263,7 @@ impl<'v> Record<'v> {
 
     /// The records of what is held and of requests with an id, the line, who waits for permits, and the
     /// denials and bans; and whether any of that can't be read.
-    fn book(&self) -> (Book, bool) {
+    pub(crate) fn book(&self) -> (Book, bool) {
         let holds = self.entry(Book::IDENTITY, Book::KIND).map(|entry| Book::read(&entry.body));
         let repeats = self.entry(Repeats::IDENTITY, Repeats::KIND);
         let repeats = repeats.map(|entry| Repeats::read(&entry.body));

@@ -5,12 +5,15 @@ use std::future::Future;
 use std::sync::Arc;
 
 use crate::answer::{Answer, BoxFuture};
+use crate::banned_keys::BannedKeys;
 use crate::bell::Bell;
 use crate::decision::Decision;
 use crate::failure::{Error, NodeId, StoreError};
 use crate::hold::HoldId;
+use crate::holders::Holders;
 use crate::limit::Limit;
 use crate::measure::Measure;
+use crate::page::Page;
 use crate::request::Request;
 use crate::store::{OpenOptions, OpenedLimit, Store, StoreId, StoreStats};
 use crate::time::Span;
@@ -114,6 +117,12 @@ trait ErasedLimit: Send + Sync {
         request: Request<'a>,
         within: Span,
     ) -> Option<BoxFuture<'a, Result<Decision, Error>>>;
+    fn holders<'a>(
+        &'a self,
+        key: &'a [u8],
+        page: Page<'a>,
+    ) -> BoxFuture<'a, Result<Holders, Error>>;
+    fn bans<'a>(&'a self, page: Page<'a>) -> BoxFuture<'a, Result<BannedKeys, Error>>;
     fn nodes(&self, request: &Request<'_>) -> Vec<NodeId>;
 }
 
@@ -142,6 +151,18 @@ impl<L: OpenedLimit> ErasedLimit for L {
         within: Span,
     ) -> Option<BoxFuture<'a, Result<Decision, Error>>> {
         OpenedLimit::wait_in_queue(self, request, within)
+    }
+
+    fn holders<'a>(
+        &'a self,
+        key: &'a [u8],
+        page: Page<'a>,
+    ) -> BoxFuture<'a, Result<Holders, Error>> {
+        OpenedLimit::holders(self, key, page)
+    }
+
+    fn bans<'a>(&'a self, page: Page<'a>) -> BoxFuture<'a, Result<BannedKeys, Error>> {
+        OpenedLimit::bans(self, page)
     }
 
     fn nodes(&self, request: &Request<'_>) -> Vec<NodeId> {
@@ -209,6 +230,18 @@ impl OpenedLimit for SharedLimit {
         within: Span,
     ) -> Option<BoxFuture<'a, Result<Decision, Error>>> {
         self.0.wait_in_queue(request, within)
+    }
+
+    fn holders<'a>(
+        &'a self,
+        key: &'a [u8],
+        page: Page<'a>,
+    ) -> BoxFuture<'a, Result<Holders, Error>> {
+        self.0.holders(key, page)
+    }
+
+    fn bans<'a>(&'a self, page: Page<'a>) -> BoxFuture<'a, Result<BannedKeys, Error>> {
+        self.0.bans(page)
     }
 
     fn nodes(&self, request: &Request<'_>) -> Vec<NodeId> {

@@ -6,12 +6,15 @@ use std::num::NonZeroU8;
 use std::sync::Arc;
 
 use crate::answer::{Answer, BoxFuture};
+use crate::banned_keys::BannedKeys;
 use crate::bell::Bell;
 use crate::decision::Decision;
 use crate::failure::{Error, NodeId, StoreError};
 use crate::hold::HoldId;
+use crate::holders::Holders;
 use crate::limit::Limit;
 use crate::measure::Measure;
+use crate::page::Page;
 use crate::request::{Request, TimeSource};
 use crate::time::Span;
 
@@ -143,6 +146,27 @@ pub trait OpenedLimit: Send + Sync + 'static {
         _within: Span,
     ) -> Option<BoxFuture<'a, Result<Decision, Error>>> {
         None
+    }
+
+    /// A page of those who have something in flight of a key, in the order of their ends: for whoever looks
+    /// after a service. Only a limit with a `concurrency` policy has such a list. Who is on it is ended by
+    /// [settling](Request::settle) its id for [what was charged](crate::Used::AsCharged).
+    ///
+    /// A layer leaves this to the store inside. Unless told, the answer is that the store has no such list.
+    fn holders<'a>(
+        &'a self,
+        _key: &'a [u8],
+        _page: Page<'a>,
+    ) -> BoxFuture<'a, Result<Holders, Error>> {
+        Box::pin(ready(Err(Holders::unsupported(self.limit()).into())))
+    }
+
+    /// A page of the keys that this limit bans, for whoever looks after a service. Only a limit with a
+    /// [`Ban`](crate::Ban) has such a list.
+    ///
+    /// A layer leaves this to the store inside. Unless told, the answer is that the store has no such list.
+    fn bans<'a>(&'a self, _page: Page<'a>) -> BoxFuture<'a, Result<BannedKeys, Error>> {
+        Box::pin(ready(Err(BannedKeys::unsupported(self.limit()).into())))
     }
 
     /// The nodes that a request goes to, each once, if the store has several: a node fails, or is slow,

@@ -84,7 +84,7 @@ impl<'o> Books<'o> {
         let entries = self.entries().zip(shelves).enumerate();
         let growing = entries.filter_map(|(part, (entry, shelf))| {
             let counts = may_deny && limit.ban(part).is_some();
-            let denial = if counts { shelf.book.denial_bytes() } else { 0 };
+            let denial = if counts { shelf.denial_bytes() } else { 0 };
             let place = if has_place { Book::line_growth_bytes() } else { 0 };
             (counts || has_place).then_some((entry, denial + place))
         });

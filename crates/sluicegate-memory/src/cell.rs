@@ -251,6 +251,10 @@ impl Cell for LogCell {
 pub(crate) struct BookCell(Shelf);
 
 impl BookCell {
+    pub(crate) const fn shelf(&self) -> &Shelf {
+        &self.0
+    }
+
     pub(crate) const fn book_mut(&mut self) -> &mut Book {
         &mut self.0.book
     }
@@ -285,7 +289,7 @@ impl Cell for BookCell {
     }
 
     fn growth_bytes(shelf: &Shelf) -> usize {
-        shelf.book.growth_bytes()
+        shelf.growth_bytes()
     }
 
     fn heap_bytes(&self) -> usize {

@@ -1,10 +1,10 @@
 //! What an opened limit answers, and how a store opens one.
 
-use std::future::{Future, Pending};
+use std::future::{Future, Pending, ready};
 
 use sluicegate_core::{
-    Answer, Bell, Decision, Error, HoldId, Limit, OpenOptions, OpenedLimit, Request, Store,
-    StoreId, StoreStats, Timestamp,
+    Answer, BannedKeys, Bell, BoxFuture, Decision, Error, HoldId, Holders, Limit, OpenOptions,
+    OpenedLimit, Page, Request, Store, StoreId, StoreStats, Timestamp,
 };
 
 use crate::opened::{MemoryLimit, straight_cost};
@@ -126,6 +126,18 @@ impl OpenedLimit for MemoryLimit {
 
     fn bell(&self, id: HoldId) -> Option<Bell> {
         Some(self.registry().bells.hang(id))
+    }
+
+    fn holders<'a>(
+        &'a self,
+        key: &'a [u8],
+        page: Page<'a>,
+    ) -> BoxFuture<'a, Result<Holders, Error>> {
+        Box::pin(ready(self.list_holders(key, &page)))
+    }
+
+    fn bans<'a>(&'a self, page: Page<'a>) -> BoxFuture<'a, Result<BannedKeys, Error>> {
+        Box::pin(ready(self.list_bans(&page)))
     }
 }
 

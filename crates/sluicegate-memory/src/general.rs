@@ -211,13 +211,13 @@ impl<'o> Call<'o> {
             return match step_with_books(limit, request, now, &mut held, &mut books) {
                 Ok(step) => {
                     self.call(request, &step, &books);
-                    self.part_bounds(&held, books, &mut shelves);
+                    self.part_bounds(request, &held, books, &mut shelves);
                     let kept = self.write(&mut held, step.changed);
                     room.spend(kept + self.books.write(shelves, step.books, now));
                     Ok(step.decision)
                 }
                 Err(error) => {
-                    self.part_bounds(&held, books, &mut shelves);
+                    self.part_bounds(request, &held, books, &mut shelves);
                     let kept = self.write(&mut held, 0);
                     room.spend(kept + self.books.write(shelves, 0, now));
                     Err(error)
@@ -234,7 +234,7 @@ impl<'o> Call<'o> {
                 .make_room(&mut held, &before, &mut decision, &mut changed, room)
                 .and_then(|needed| {
                     let mut shelves = shelves.clone();
-                    self.part_bounds(&held, books.clone(), &mut shelves);
+                    self.part_bounds(request, &held, books.clone(), &mut shelves);
                     self.make_room_for_books(&shelves, held_parts, needed, room)
                 });
             match made {
@@ -257,7 +257,7 @@ impl<'o> Call<'o> {
         });
         let (changed, held_parts) =
             stepped.as_ref().map_or((0, 0), |(_, changed, held_parts)| (*changed, *held_parts));
-        self.part_bounds(&held, books, &mut shelves);
+        self.part_bounds(request, &held, books, &mut shelves);
         let kept = self.write(&mut held, changed);
         room.spend(kept + self.books.write(shelves, held_parts, now));
         stepped.map(|(decision, ..)| decision)
@@ -296,15 +296,20 @@ impl<'o> Call<'o> {
         }
     }
 
-    /// Takes them apart again, to be kept beside the books.
+    /// Takes them apart again, to be kept beside the books, with whose those are that are banned.
     fn part_bounds(
         &self,
+        request: &Request<'_>,
         held: &[Option<Held>],
         books: SmallVec<[Book; 1]>,
         shelves: &mut [Shelf],
     ) {
-        for (shelf, book) in shelves.iter_mut().zip(books) {
+        let limit = self.opened.limit();
+        for (part, (shelf, book)) in shelves.iter_mut().zip(books).enumerate() {
             shelf.book = book;
+            if limit.ban(part).is_some() {
+                shelf.name(request.subject(part), self.now.micros);
+            }
         }
         for (held, member) in held.iter().zip(self.opened.limit().members()) {
             if let Some(Held::Leased(leased)) = held

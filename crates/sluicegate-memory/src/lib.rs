@@ -33,6 +33,7 @@ mod fingerprint;
 mod general;
 mod judges;
 mod kernels;
+mod lists;
 mod lock;
 mod newcomers;
 mod opened;

@@ -104,6 +104,11 @@ impl<C: Cell> Shard<C> {
         &self.slots[index].cell
     }
 
+    /// All cells, those of free slots too.
+    pub(crate) fn cells(&self) -> impl ExactSizeIterator<Item = &C> {
+        self.slots.iter().map(|slot| &slot.cell)
+    }
+
     /// The same, to change it.
     #[inline]
     pub(crate) fn cell_mut(&mut self, index: usize) -> &mut C {

@@ -1,7 +1,7 @@
 //! What is held of a subject.
 
-use sluicegate_core::kernel::Bound;
-use sluicegate_core::{Book, Identity};
+use sluicegate_core::kernel::{Bound, Now};
+use sluicegate_core::{Ban, Book, Identity, ListedKey};
 
 /// The records of what is held of a subject, and the second bounds of its buckets: a bucket's own cell has
 /// no room for its bound, and a mark that there is one.
@@ -9,11 +9,46 @@ use sluicegate_core::{Book, Identity};
 pub(crate) struct Shelf {
     pub(crate) book: Book,
     pub(crate) bounds: Vec<(Identity, Bound)>,
+    /// Who is banned: elsewhere a fingerprint is all that is kept of a key. Rare, so it is a pointer.
+    banned: Option<Box<ListedKey>>,
 }
 
 impl Shelf {
     /// What a bound takes on the heap.
     pub(crate) const BOUND_BYTES: usize = size_of::<(Identity, Bound)>();
+
+    /// What it takes on the heap to say who is banned, at most.
+    const BANNED_BYTES: usize = size_of::<ListedKey>() + ListedKey::MOST_HEAP_BYTES;
+
+    /// Notes whose it is while a ban lasts.
+    pub(crate) fn name(&mut self, key: &[u8], now: u64) {
+        let is_banned = self.book.ban().is_some_and(|ban| ban.rest(now).is_some());
+        if is_banned {
+            self.banned.get_or_insert_with(|| Box::new(ListedKey::of(key)));
+        } else {
+            self.banned = None;
+        }
+    }
+
+    /// Who is banned, and for how many µs.
+    pub(crate) fn banned(&self, ban: &Ban, now: Now) -> Option<(&ListedKey, u64)> {
+        let (state, _) = self.book.ban()?.restamped(ban, now);
+        Some((self.banned.as_deref()?, state.rest(now.micros)?))
+    }
+
+    /// The bytes that another record of each sort and a denial add at most.
+    pub(crate) fn growth_bytes(&self) -> usize {
+        self.book.growth_bytes() + self.naming_bytes()
+    }
+
+    /// The bytes that a denial adds at most.
+    pub(crate) fn denial_bytes(&self) -> usize {
+        self.book.denial_bytes() + self.naming_bytes()
+    }
+
+    fn naming_bytes(&self) -> usize {
+        if self.banned.is_none() { Self::BANNED_BYTES } else { 0 }
+    }
 
     /// When the last of it ends, in µs since the epoch.
     pub(crate) fn last_end(&self) -> u64 {
@@ -31,10 +66,13 @@ impl Shelf {
     pub(crate) fn forget_holds(&mut self) -> bool {
         let has_bounds = !self.bounds.is_empty();
         self.bounds = Vec::new();
+        self.banned = None;
         self.book.forget_holds() || has_bounds
     }
 
     pub(crate) fn heap_bytes(&self) -> usize {
-        self.book.heap_bytes() + self.bounds.len() * Self::BOUND_BYTES
+        let banned =
+            self.banned.as_ref().map_or(0, |key| size_of::<ListedKey>() + key.heap_bytes());
+        self.book.heap_bytes() + self.bounds.len() * Self::BOUND_BYTES + banned
     }
 }

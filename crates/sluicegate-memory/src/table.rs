@@ -72,6 +72,11 @@ impl<C: Cell> Table<C> {
         self.shards[self.place_of(fingerprint)].lock()
     }
 
+    /// Locks the shard at a place, if there is one.
+    pub(crate) fn lock_at(&self, place: usize) -> Option<Guard<'_, Shard<C>>> {
+        self.shards.get(place).map(Lock::lock)
+    }
+
     /// Locks the shard at a place unless somebody else has it.
     #[inline]
     pub(crate) fn try_lock(&self, place: usize) -> Option<Guard<'_, Shard<C>>> {

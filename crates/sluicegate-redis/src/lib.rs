@@ -23,11 +23,13 @@
 
 mod access;
 mod ban;
+mod bans;
 mod call;
 mod cluster;
 mod constant;
 mod format;
 mod hold;
+mod holders;
 mod joint;
 mod line;
 mod link;

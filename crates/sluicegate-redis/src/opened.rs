@@ -1,14 +1,16 @@
 //! A limit opened on a server.
 
+mod lists;
+
 use std::fmt;
 use std::future::Future;
 use std::time::Duration;
 
 use sluicegate_core::{
-    Acknowledgement, Action, Answer, Bell, Costs, Decision, DeniedCharge, Error, HoldId, Limit,
-    Measure, Member, NodeId, Once, OpenOptions, OpenedLimit, Operation, Receipt, Request,
-    RequestError, RequestErrorKind, Span, Store, StoreError, StoreErrorKind, StoreId, StoreKey,
-    TimeSource, Timestamp,
+    Acknowledgement, Action, Answer, BannedKeys, Bell, BoxFuture, Costs, Decision, DeniedCharge,
+    Error, HoldId, Holders, Limit, Measure, Member, NodeId, Once, OpenOptions, OpenedLimit,
+    Operation, Page, Receipt, Request, RequestError, RequestErrorKind, Span, Store, StoreError,
+    StoreErrorKind, StoreId, StoreKey, TimeSource, Timestamp,
 };
 use smallvec::SmallVec;
 
@@ -381,6 +383,18 @@ impl OpenedLimit for RedisLimit {
 
     fn bell(&self, id: HoldId) -> Option<Bell> {
         self.store.bell(id)
+    }
+
+    fn holders<'a>(
+        &'a self,
+        key: &'a [u8],
+        page: Page<'a>,
+    ) -> BoxFuture<'a, Result<Holders, Error>> {
+        Box::pin(self.list_holders(key, page))
+    }
+
+    fn bans<'a>(&'a self, page: Page<'a>) -> BoxFuture<'a, Result<BannedKeys, Error>> {
+        Box::pin(self.list_bans(page))
     }
 
     /// In a cluster, the nodes that have the subjects' keys, once that is known.

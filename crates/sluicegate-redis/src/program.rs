@@ -228,10 +228,7 @@ impl Program {
         if is_plain {
             bytes[LANE] = self.lane as u8;
         }
-        if let Some(at) = at {
-            bytes[LANE] += INJECTED;
-            put(&mut bytes[BACK..], at);
-        }
+        inject(at, &mut bytes);
         let end = bytes.len() - END.size();
         bytes[end] = action.code();
         let lasts = match action {
@@ -351,10 +348,7 @@ fn write_leasing(leasing: &Leasing<'_>, bytes: &mut Vec<u8>) {
 #[must_use]
 pub fn cancellation(receipt: &Receipt, at: Option<u64>) -> Vec<u8> {
     let (mut program, mut keys) = (errand(Lane::Cancel), 0);
-    if let Some(at) = at {
-        program[LANE] += INJECTED;
-        put(&mut program[BACK..], at);
-    }
+    inject(at, &mut program);
     let count = program.len();
     program.push(0);
     for change in receipt.parts().iter().filter_map(|part| part.change.as_ref()) {
@@ -381,12 +375,20 @@ pub(crate) fn readiness() -> Vec<u8> {
     errand(Lane::Ready)
 }
 
-fn errand(lane: Lane) -> Vec<u8> {
+pub(crate) fn errand(lane: Lane) -> Vec<u8> {
     let mut program = Vec::with_capacity(START.size());
     head(&mut program, lane, 1);
     // As much as is read of any program.
     program.resize(START.size(), 0);
     program
+}
+
+/// Gives a program the time to judge by, if that isn't the server's.
+pub(crate) fn inject(at: Option<u64>, program: &mut [u8]) {
+    if let Some(at) = at {
+        program[LANE] += INJECTED;
+        put(&mut program[BACK..], at);
+    }
 }
 
 /// A head that is not filled in: nobody's, and never too late.
@@ -432,7 +434,7 @@ const fn place_of(number: usize) -> usize {
     }
 }
 
-fn push(bytes: &mut Vec<u8>, number: u64) {
+pub(crate) fn push(bytes: &mut Vec<u8>, number: u64) {
     bytes.extend_from_slice(&number.to_be_bytes()[1..]);
 }
 

@@ -13,7 +13,7 @@ use sluicegate_core::{
 use crate::access::{AskCredentials, Credentials, TlsOptions};
 use crate::call::ScriptCall;
 use crate::cluster::Contention;
-use crate::link::{Deadline, Endpoint, Heard, Listener, Width};
+use crate::link::{Deadline, Endpoint, Heard, Link, Listener, Width};
 use crate::redis_url::{RedisUrl, Servers, UrlError};
 use crate::resp::{Command, Value};
 use crate::stamp::{self, Said, Stamped};
@@ -260,6 +260,11 @@ impl RedisStore {
         Ok(())
     }
 
+    /// Every server that has keys, with the first of its slots, in the order of those.
+    pub(crate) async fn servers(&self, deadline: Deadline) -> Result<Vec<(u16, Link)>, StoreError> {
+        self.way.servers(deadline).await
+    }
+
     /// The address, database and prefix: two names of one server are two stores.
     pub(crate) fn store_id(&self) -> StoreId {
         StoreId::new(&format!("{} under `{}`", self.way.name(), self.prefix().as_str()))
@@ -315,9 +320,17 @@ impl RedisStore {
         call: ScriptCall,
         deadline: Deadline,
     ) -> Result<bool, Error> {
+        Ok(self.ask_errand(call, deadline).await?.is_allowed())
+    }
+
+    /// Calls the script for what is no decision.
+    pub(crate) async fn ask_errand(
+        &self,
+        call: ScriptCall,
+        deadline: Deadline,
+    ) -> Result<Stamped, Error> {
         match self.call(call, deadline).await?.said {
-            Said::Briefly(Stamped { sign: stamp::ALLOWED, .. }) => Ok(true),
-            Said::Briefly(Stamped { sign: stamp::DENIED, .. }) => Ok(false),
+            Said::Briefly(said) if [stamp::ALLOWED, stamp::DENIED].contains(&said.sign) => Ok(said),
             _ => Err(unexpected("an errand").into()),
         }
     }

@@ -125,6 +125,8 @@ pub(crate) enum Lane {
     Take,
     /// and what gives those back.
     Release,
+    /// No decision: those are listed who have something in flight.
+    Holders,
 }
 
 /// A policy's rule as its script sees it.

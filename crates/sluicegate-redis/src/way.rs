@@ -120,11 +120,20 @@ impl Way {
 
     /// A link to each server that has keys.
     pub(crate) async fn links(&self, deadline: Deadline) -> Result<Vec<Link>, StoreError> {
+        Ok(self.servers(deadline).await?.into_iter().map(|(_, link)| link).collect())
+    }
+
+    /// The same with the first slot of each, in the order of those.
+    pub(crate) async fn servers(&self, deadline: Deadline) -> Result<Vec<(u16, Link)>, StoreError> {
         match self {
-            Self::One(link) => Ok(vec![link.clone()]),
+            Self::One(link) => Ok(vec![(0, link.clone())]),
             Self::Cluster(cluster) => {
                 let primaries = cluster.primaries(deadline).await?.into_iter();
-                Ok(primaries.map(|primary| primary.link).collect())
+                let first = |slots: &[u16]| slots.iter().min().copied().unwrap_or_default();
+                let servers = primaries.map(|primary| (first(&primary.slots), primary.link));
+                let mut servers: Vec<(u16, Link)> = servers.collect();
+                servers.sort_unstable_by_key(|(slot, _)| *slot);
+                Ok(servers)
             }
         }
     }

@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use sluicegate_core::{
-    Limit, OpenOptions, OpenedLimit as _, Request, Store as _, StoreError, StoreErrorKind,
+    Limit, OpenOptions, OpenedLimit as _, Operation, Page, Request, Span, Store as _, StoreError,
+    StoreErrorKind,
 };
 use sluicegate_redis::{Credentials, RedisLimit, RedisStore};
 use sluicegate_testkit::servers::{self, Authority, Server};
@@ -235,5 +236,30 @@ async fn a_socket_takes_users_and_databases_too() {
         let error = store("unix:///no/such.sock", &prefix).ping().await.unwrap_err();
         assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
         assert!(error.to_string().contains("/no/such.sock can't be reached"), "{error}");
+    }
+}
+
+/// Deciding takes no right to look through all keys; listing who is banned does, and says so.
+#[tokio::test]
+async fn who_lists_bans_needs_one_right_more_and_is_told_which() {
+    for server in each() {
+        let prefix = servers::fresh_prefix("listing");
+        let rules = documented(&prefix);
+        let without: Vec<String> = rules.iter().filter(|rule| *rule != "+scan").cloned().collect();
+        assert!(without.len() < rules.len(), "{rules:?}");
+        set_user(&server, "limiter", &without);
+        let store = store(&format!("redis://limiter:pw@127.0.0.1:{}", server.port()), &prefix);
+        let policies = vec!["gcra 1/h".parse().unwrap()];
+        let limit = Limit::new("login".parse().unwrap(), policies).unwrap();
+        let limit = limit.banning(Some("5/min for 15min".parse().unwrap()));
+        let opened = store.open(limit, OpenOptions::default());
+        let ban = Request::new(Operation::Ban { lasts: Span::HOUR }, b"mallory");
+        assert!(opened.ask(ban).wait().await.unwrap().ban().is_some());
+        let error = opened.bans(Page::first()).await.unwrap_err();
+        let text = error.to_string();
+        assert!(error.is_store_failure() && text.contains("for lists of bans `+scan`"), "{text}");
+        set_user(&server, "limiter", &rules);
+        let listed = opened.bans(Page::first()).await.unwrap();
+        assert!(listed.keys()[0].key().is(b"mallory"), "{listed:?}");
     }
 }

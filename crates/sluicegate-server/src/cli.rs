@@ -1,5 +1,7 @@
 //! The command line.
 
+mod lists;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -9,6 +11,8 @@ use sluicegate::Span;
 use crate::commands::{AskedLimits, ServiceUrl, UsedArg};
 use crate::replay::ReplayArgs;
 use crate::setup::{SetupArgs, parse_address, parse_deadline, parse_grace};
+use lists::{BANS_HELP, END_HELP, HOLDERS_HELP};
+pub(crate) use lists::{EndArgs, HoldersArgs, ListArgs};
 
 macro_rules! ask_help {
     ($examples:literal) => {
@@ -53,6 +57,9 @@ pub(crate) enum Command {
     /// Refuse a key for a time, whatever it has done
     #[command(after_help = BAN_HELP)]
     Ban(BanArgs),
+    /// List the keys that a limit bans
+    #[command(after_help = BANS_HELP)]
+    Bans(ListArgs),
     /// Give back what a request holds, or a reservation
     #[command(after_help = CANCEL_HELP)]
     Cancel(HoldArgs),
@@ -72,6 +79,12 @@ Examples:
 
 Exit status: 0 all passed, 1 a case failed, 2 the file can't be read, 3 the store failed.")]
     Conformance(ConformanceArgs),
+    /// End what a request has in flight, by its id and without its token
+    #[command(after_help = END_HELP)]
+    End(EndArgs),
+    /// List what a key has in flight
+    #[command(after_help = HOLDERS_HELP)]
+    Holders(HoldersArgs),
     /// Answer what a check would; take nothing
     #[command(after_help = PEEK_HELP)]
     Peek(AskArgs),
@@ -202,8 +215,8 @@ Examples:
 
 POST /v1/check, /v1/peek, /v1/take, /v1/acquire and /v1/reserve answer everyone; /v1/settle, /v1/cancel,
 /v1/renew and /v1/release whoever has the token that these gave. POST /v1/charge, /v1/refund, /v1/reset,
-/v1/ban and /v1/unban and GET /v1/recent need `Authorization: Bearer TOKEN` unless the service listens on a
-loopback address.
+/v1/ban, /v1/unban and /v1/end and GET /v1/bans, /v1/holders and /v1/recent need
+`Authorization: Bearer TOKEN` unless the service listens on a loopback address.
 GET /v1/limits, /healthz (the process is up), /readyz (the store can decide), /metrics.
 
 SIGTERM stops the service without losing a request: see --drain. SIGINT does so without the waits.";
@@ -220,7 +233,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "ADDR", value_parser = parse_address)]
     pub(crate) listen: Option<SocketAddr>,
 
-    /// The token that /v1/charge, /v1/refund, /v1/reset, /v1/ban, /v1/unban and /v1/recent ask for
+    /// The token that /v1/charge, /v1/refund, /v1/reset, /v1/ban, /v1/unban, /v1/bans, /v1/end,
+    /// /v1/holders and /v1/recent ask for
     #[arg(long, value_name = "TOKEN", env = "SLUICEGATE_ADMIN_TOKEN", hide_env_values = true)]
     pub(crate) admin_token: Option<String>,
 

@@ -9,6 +9,7 @@ mod cli;
 mod commands;
 mod cost;
 mod http;
+mod listed;
 mod output;
 mod replay;
 mod setup;
@@ -55,6 +56,9 @@ async fn dispatch(command: Command) -> ExitCode {
         Command::Cancel(args) => commands::settle(HoldVerb::Cancel, args).await,
         Command::Charge(args) => take(Verb::Charge, args).await,
         Command::Check(args) => take(Verb::Check, args).await,
+        Command::Bans(args) => commands::bans(args).await,
+        Command::End(args) => commands::end(args).await,
+        Command::Holders(args) => commands::holders(args).await,
         Command::Peek(args) => commands::ask(Verb::Peek, Terms::default(), args).await,
         Command::Refund(args) => commands::ask(Verb::Refund, Terms::default(), args).await,
         Command::Release(args) => commands::settle(HoldVerb::Release, args).await,

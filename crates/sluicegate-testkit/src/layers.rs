@@ -1,13 +1,13 @@
 //! Stores around stores, a few lines each, and a store that fails: what a layer takes to write,
 //! and what tests send through everything that asks a store.
 
-use std::future::{Future, Ready};
+use std::future::{Future, Ready, ready};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use sluicegate_core::{
-    Answer, BoxFuture, Decision, Error, Limit, OpenOptions, OpenedLimit, Request, Store,
-    StoreError, StoreErrorKind, StoreId,
+    Answer, BannedKeys, BoxFuture, Decision, Error, Holders, Limit, OpenOptions, OpenedLimit, Page,
+    Request, Store, StoreError, StoreErrorKind, StoreId,
 };
 
 /// Asks no more once the store has failed so many times in a row.
@@ -32,6 +32,18 @@ impl<S: Store> Store for Breaker<S> {
 impl<L: OpenedLimit> OpenedLimit for BreakerLimit<L> {
     fn limit(&self) -> &Limit {
         self.0.limit()
+    }
+
+    fn holders<'a>(
+        &'a self,
+        key: &'a [u8],
+        page: Page<'a>,
+    ) -> BoxFuture<'a, Result<Holders, Error>> {
+        self.0.holders(key, page)
+    }
+
+    fn bans<'a>(&'a self, page: Page<'a>) -> BoxFuture<'a, Result<BannedKeys, Error>> {
+        self.0.bans(page)
     }
 
     fn ask<'a>(
@@ -80,6 +92,28 @@ impl<A: OpenedLimit, B: OpenedLimit> OpenedLimit for FallbackLimit<A, B> {
         self.0.limit()
     }
 
+    fn holders<'a>(
+        &'a self,
+        key: &'a [u8],
+        page: Page<'a>,
+    ) -> BoxFuture<'a, Result<Holders, Error>> {
+        Box::pin(async move {
+            match self.0.holders(key, page).await {
+                Err(Error::Store(_)) => self.1.holders(key, page).await,
+                listed => listed,
+            }
+        })
+    }
+
+    fn bans<'a>(&'a self, page: Page<'a>) -> BoxFuture<'a, Result<BannedKeys, Error>> {
+        Box::pin(async move {
+            match self.0.bans(page).await {
+                Err(Error::Store(_)) => self.1.bans(page).await,
+                listed => listed,
+            }
+        })
+    }
+
     fn ask<'a>(
         &'a self,
         request: Request<'a>,
@@ -119,6 +153,18 @@ impl<S: Store> Store for Awaited<S> {
 impl<L: OpenedLimit> OpenedLimit for AwaitedLimit<L> {
     fn limit(&self) -> &Limit {
         self.0.limit()
+    }
+
+    fn holders<'a>(
+        &'a self,
+        key: &'a [u8],
+        page: Page<'a>,
+    ) -> BoxFuture<'a, Result<Holders, Error>> {
+        self.0.holders(key, page)
+    }
+
+    fn bans<'a>(&'a self, page: Page<'a>) -> BoxFuture<'a, Result<BannedKeys, Error>> {
+        self.0.bans(page)
     }
 
     fn ask<'a>(
@@ -212,6 +258,18 @@ impl OpenedLimit for FailingLimit {
         &self.1
     }
 
+    fn holders<'a>(
+        &'a self,
+        _key: &'a [u8],
+        _page: Page<'a>,
+    ) -> BoxFuture<'a, Result<Holders, Error>> {
+        Box::pin(ready(Err(self.0.error.clone())))
+    }
+
+    fn bans<'a>(&'a self, _page: Page<'a>) -> BoxFuture<'a, Result<BannedKeys, Error>> {
+        Box::pin(ready(Err(self.0.error.clone())))
+    }
+
     fn ask<'a>(
         &'a self,
         _: Request<'a>,
@@ -277,6 +335,18 @@ impl<S: Store> Store for Unsteady<S> {
 impl<L: OpenedLimit> OpenedLimit for UnsteadyLimit<L> {
     fn limit(&self) -> &Limit {
         self.0.limit()
+    }
+
+    fn holders<'a>(
+        &'a self,
+        key: &'a [u8],
+        page: Page<'a>,
+    ) -> BoxFuture<'a, Result<Holders, Error>> {
+        self.0.holders(key, page)
+    }
+
+    fn bans<'a>(&'a self, page: Page<'a>) -> BoxFuture<'a, Result<BannedKeys, Error>> {
+        self.0.bans(page)
     }
 
     fn ask<'a>(

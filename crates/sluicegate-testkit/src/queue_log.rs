@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use sluicegate_core::{
-    Action, Answer, Bell, Decision, Error, HoldId, Limit, Measure, OpenOptions, OpenedLimit,
-    Operation, Queued, Request, Store, StoreId,
+    Action, Answer, BannedKeys, Bell, BoxFuture, Decision, Error, HoldId, Holders, Limit, Measure,
+    OpenOptions, OpenedLimit, Operation, Page, Queued, Request, Store, StoreId,
 };
 
 /// A store that writes down the calls about permits.
@@ -111,6 +111,18 @@ impl<S: Store> Store for Logged<S> {
 impl<L: OpenedLimit> OpenedLimit for LoggedLimit<L> {
     fn limit(&self) -> &Limit {
         self.0.limit()
+    }
+
+    fn holders<'a>(
+        &'a self,
+        key: &'a [u8],
+        page: Page<'a>,
+    ) -> BoxFuture<'a, Result<Holders, Error>> {
+        self.0.holders(key, page)
+    }
+
+    fn bans<'a>(&'a self, page: Page<'a>) -> BoxFuture<'a, Result<BannedKeys, Error>> {
+        self.0.bans(page)
     }
 
     fn ask<'a>(

@@ -15,8 +15,9 @@ use std::sync::Arc;
 
 use sluicegate_core::record::{Write, step_values};
 use sluicegate_core::{
-    Answer, Clock, Decision, Error, KeyPrefix, Limit, Now, OpenOptions, OpenedLimit, Request, Span,
-    Store, StoreError, StoreErrorKind, StoreId, StoreKey, TimeSource,
+    Answer, BoxFuture, Clock, Decision, Error, Holders, KeyPrefix, Limit, Now, OpenOptions,
+    OpenedLimit, Page, Request, Span, Store, StoreError, StoreErrorKind, StoreId, StoreKey,
+    TimeSource,
 };
 
 /// How often a decision is made anew when others were faster. Where a network lies between, fewer
@@ -90,6 +91,14 @@ impl SwapLimit {
         self.store.table.compare_and_swap(keys, read, after.collect()).await
     }
 
+    async fn list_holders(&self, key: &[u8], page: Page<'_>) -> Result<Holders, Error> {
+        Holders::validate(&self.limit, &page, self.max_clock_back.is_none())?;
+        let read = self.store.table.read(&self.keys(&Request::check(key))).await;
+        let now = page.time().unwrap_or_else(|| self.store.clock.now()).as_micros();
+        let value = read.first().and_then(Value::bytes).unwrap_or_default();
+        Ok(Holders::of_value(&self.limit, value, &page, now)?)
+    }
+
     fn keys(&self, request: &Request<'_>) -> Vec<Vec<u8>> {
         let parts = self.keys.iter().enumerate().map(|(part, name)| {
             let mut key = Vec::with_capacity(64);
@@ -130,6 +139,14 @@ impl OpenedLimit for SwapLimit {
         request: Request<'a>,
     ) -> Answer<impl Future<Output = Result<Decision, Error>> + Send + 'a> {
         Answer::Later(self.decide(request))
+    }
+
+    fn holders<'a>(
+        &'a self,
+        key: &'a [u8],
+        page: Page<'a>,
+    ) -> BoxFuture<'a, Result<Holders, Error>> {
+        Box::pin(self.list_holders(key, page))
     }
 }
 

@@ -1,9 +1,11 @@
 //! One limit in a store.
 
 mod acquire;
+mod bans;
 mod builder;
 mod give_back;
 mod hold;
+mod holders;
 mod now;
 mod permit;
 mod queue;

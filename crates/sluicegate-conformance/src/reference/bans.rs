@@ -84,6 +84,16 @@ impl Denials {
 }
 
 impl Model {
+    /// All keys that are banned, and for how many µs.
+    #[must_use]
+    pub fn banned(&self, now_us: u64) -> Vec<(Vec<u8>, u64)> {
+        let banned = self
+            .bans
+            .iter()
+            .filter_map(|(key, denials)| Some((key.clone(), denials.rest(now_us)?)));
+        banned.collect()
+    }
+
     /// The same limit, which bans keys that are denied too often.
     #[must_use]
     pub fn banning(self, ban: Option<Ban>) -> Self {

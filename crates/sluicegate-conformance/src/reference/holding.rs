@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use sluicegate_core::{Algorithm, Book, Hold, HoldFound, HoldId, Span};
 
-use super::{Answer, Costs, Model, Operation, Refusal, Seat};
+use super::{Answer, Costs, Model, Named, Operation, Refusal, Seat};
 use crate::algorithms::{self, Account, Place, Unused};
 
 /// What is held, by key and id.
@@ -47,6 +47,17 @@ pub struct Settlement {
     pub given: Vec<bool>,
     /// What a peek at no cost says afterwards.
     pub answer: Answer,
+}
+
+/// What one request has in flight.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Listed {
+    /// When it ends, in µs from when it was asked.
+    pub ends_in_us: u64,
+    /// What the hold is called.
+    pub id: HoldId,
+    /// What it holds of each policy that was charged, in the order of the limit.
+    pub units: Vec<(String, u64)>,
 }
 
 /// Puts what an allowed request takes into slots, where that is of use.
@@ -99,6 +110,32 @@ impl Model {
                 Content::Settled(_) => None,
             })
             .collect()
+    }
+
+    /// All that have something in flight of a key, in the order of their ends, and how many wait for that.
+    #[must_use]
+    pub fn list(&self, now_us: u64, key: &[u8]) -> (Vec<Listed>, u64) {
+        let is_permits =
+            |named: &Named| matches!(named.policy.algorithm(), Algorithm::Concurrency { .. });
+        let mut listed = Vec::new();
+        for ((holder, id), held) in &self.holds {
+            let Content::Live(charged) = &held.content else { continue };
+            let is_in_flight = self
+                .policies
+                .iter()
+                .any(|named| is_permits(named) && charged.contains_key(&named.name));
+            if holder != key || held.until <= now_us || !is_in_flight {
+                continue;
+            }
+            let units = self
+                .policies
+                .iter()
+                .filter_map(|named| Some((named.name.clone(), charged.get(&named.name)?.units)));
+            let units = units.collect();
+            listed.push(Listed { ends_in_us: held.until - now_us, id: *id, units });
+        }
+        listed.sort_by_key(|listed| (listed.ends_in_us, listed.id));
+        (listed, self.waiting(now_us, key))
     }
 
     /// Whether an operation takes what is in flight, or gives it back without an id.
@@ -359,7 +396,7 @@ impl Model {
     ) -> Result<Settlement, Refusal> {
         let nothing = self.nothing();
         let answer = self.decide_now(now_us, key, &nothing, None, None, None)?;
-        let gives = |named: &super::Named| given.get(&named.name).copied().unwrap_or(false);
+        let gives = |named: &Named| given.get(&named.name).copied().unwrap_or(false);
         Ok(Settlement { found, given: self.policies.iter().map(gives).collect(), answer })
     }
 }

@@ -49,6 +49,11 @@ impl Model {
         if operation.units_for(index, own) > 0 { Ok(()) } else { Err(Refusal::NothingToWaitFor) }
     }
 
+    /// How many wait for what a key has in flight.
+    pub(super) fn waiting(&self, now_us: u64, key: &[u8]) -> u64 {
+        self.waiters.iter().filter(|it| it.key == key && it.until > now_us).count() as u64
+    }
+
     /// The tickets of a policy that live, in their order.
     fn tickets(&self, now_us: u64, key: &[u8], policy: &str) -> Vec<&Waiter> {
         let mut line: Vec<&Waiter> = self.waiters.iter().collect();

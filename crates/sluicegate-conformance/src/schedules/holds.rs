@@ -7,7 +7,7 @@ use sluicegate_core::{Algorithm, Ban, Hold, HoldId, OnExpiry, Once, Policy, Queu
 use super::ids::{Ask, Askers};
 use super::requests::Walk;
 use super::{Dice, Plan, bans, random_policies, renumber};
-use crate::reference::{Answer, Costs, Model, Operation, Refusal, Repeat, Settlement};
+use crate::reference::{Answer, Costs, Listed, Model, Operation, Refusal, Repeat, Settlement};
 
 /// A limit, of which units are held.
 #[derive(Clone, Debug)]
@@ -60,6 +60,19 @@ pub enum HoldStep {
         /// What the model answers.
         expected: Result<Settlement, Refusal>,
     },
+    /// Somebody asks who has something in flight.
+    List {
+        /// Microseconds since the Unix epoch.
+        now_us: u64,
+        /// The key.
+        key: Vec<u8>,
+        /// How many a page has.
+        size: u64,
+        /// All that the model lists.
+        expected: Vec<Listed>,
+        /// How many wait.
+        waiting: u64,
+    },
 }
 
 /// What is done with a hold.
@@ -91,6 +104,8 @@ impl Plan {
         let mut walk = Walk::new(&plan, &mut dice, &policies);
         let mut current = policies.clone();
         let (mut holders, mut askers) = (Holders::default(), Askers::default());
+        // Whether anybody looks on changes nothing of what else happens.
+        let mut lists = Lists(Dice::new(seed ^ LISTS));
         let mut latest = None;
         let mut steps = Vec::with_capacity(plan.steps);
         for _ in 0..plan.steps {
@@ -119,7 +134,9 @@ impl Plan {
             if let Some((key, id)) = holders.somebody(&mut dice) {
                 let how = Settling::random(&mut dice, current.len(), longest_hold(&current));
                 let expected = how.by(&mut model, now_us, &key, id);
+                let list = lists.after(&model, &current, now_us, &key);
                 steps.push(HoldStep::Settle { now_us, key, id, how, expected });
+                steps.extend(list);
                 continue;
             }
             let longest = longest_hold(&current);
@@ -151,7 +168,9 @@ impl Plan {
             if let Some(hold) = &hold {
                 holders.learn(now_us, &key, (hold, &operation), ticket.as_ref(), &expected);
             }
+            let list = lists.after(&model, &current, now_us, &key);
             steps.push(HoldStep::Ask { now_us, key, operation, hold, ticket, once, expected });
+            steps.extend(list);
         }
         HoldSchedule { seed, policies, ban, on_expiry, steps }
     }
@@ -279,6 +298,28 @@ impl Holders {
     }
 }
 
+/// Makes other numbers of a seed.
+const LISTS: u64 = 0x6c69_7374;
+
+/// Who asks now and then who has something in flight.
+struct Lists(Dice);
+
+impl Lists {
+    fn after(
+        &mut self,
+        model: &Model,
+        policies: &[Policy],
+        now_us: u64,
+        key: &[u8],
+    ) -> Option<HoldStep> {
+        let dice = &mut self.0;
+        longest_hold(policies).filter(|_| dice.one_in(4))?;
+        let (expected, waiting) = model.list(now_us, key);
+        let size = dice.pick(&[1, 2, 3, 1_000]);
+        Some(HoldStep::List { now_us, key: key.to_vec(), size, expected, waiting })
+    }
+}
+
 /// Makes the first policy one with few permits and a queue, and the others ones without.
 fn crowd(dice: &mut Dice, policies: &mut [Policy]) {
     for (index, policy) in policies.iter_mut().enumerate() {
@@ -363,6 +404,13 @@ impl fmt::Display for HoldSchedule {
                     let key = key.escape_ascii();
                     writeln!(f, "{index}: at {now_us} `{key}` {id} {how:?} -> {said:?}")?;
                 }
+                HoldStep::List { now_us, key, size, expected, waiting } => {
+                    let key = key.escape_ascii();
+                    writeln!(
+                        f,
+                        "{index}: at {now_us} `{key}` in pages of {size} -> {expected:?}, {waiting} wait"
+                    )?;
+                }
             }
         }
         Ok(())
@@ -377,6 +425,23 @@ mod tests {
 
     use super::*;
     use crate::schedules::Kind;
+
+    #[test]
+    fn schedules_list_pages_of_who_holds_and_who_waits() {
+        let mut seen = [0; 4];
+        for seed in 0..60 {
+            let kinds = Kind::QUEUED.to_vec();
+            let plan = Plan { kinds, max_policies: 3, queues: true, ..Plan::default() };
+            for step in plan.hold_schedule(seed).steps {
+                let HoldStep::List { size, expected, waiting, .. } = step else { continue };
+                seen[0] += usize::from(expected.is_empty());
+                seen[1] += usize::from(expected.len() as u64 > size);
+                seen[2] += usize::from(expected.iter().any(|listed| listed.units.len() > 1));
+                seen[3] += usize::from(waiting > 1);
+            }
+        }
+        assert!(seen.iter().all(|count| *count > 4), "{seen:?}");
+    }
 
     /// What the schedules with queues are for.
     #[test]

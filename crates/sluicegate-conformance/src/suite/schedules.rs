@@ -1,14 +1,14 @@
 //! Random schedules against the reference model.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use sluicegate_core::{
-    Algorithm, Decision, Limit, ManualClock, OnExpiry, OpenedLimit as _, Policy, Receipt, Request,
-    Start, Store, TimeSource, Used,
+    Algorithm, Decision, Error, Limit, ListedKey, ManualClock, OnExpiry, OpenedLimit, Page, Policy,
+    Receipt, Request, RequestErrorKind, Start, Store, TimeSource, Timestamp, Used,
 };
 
 use super::{count_for, fresh, fresh_run, open, timestamp};
-use crate::reference::{Clock, Leasing, differences, settlement_differences};
+use crate::reference::{Clock, Leasing, Listed, differences, settlement_differences};
 use crate::schedules::{
     HoldStep, Kind, Leases, LineStep, Plan, Schedule, Settling, Step, each_awaited,
 };
@@ -144,11 +144,41 @@ async fn assert_holds_answer_like_the_model<S: Store>(store: &S, name: &str, pla
                     let got = opened.ask(asked.at(timestamp(*now_us))).wait().await;
                     settlement_differences(expected, &got)
                 }
+                HoldStep::List { now_us, key, size, expected, waiting } => {
+                    let got = list(&opened, key, timestamp(*now_us), *size).await;
+                    let expected = (expected.clone(), *waiting);
+                    if got == expected { Vec::new() } else { vec![format!("{got:?} is listed")] }
+                }
             };
             assert!(differences.is_empty(), "step {index}: {differences:#?}\n{schedule}");
         }
     })
     .await;
+}
+
+/// All who have something in flight of a key, page by page, and how many wait.
+async fn list(
+    opened: &impl OpenedLimit,
+    key: &[u8],
+    at: Timestamp,
+    size: u64,
+) -> (Vec<Listed>, u64) {
+    let (mut listed, mut after) = (Vec::new(), None);
+    loop {
+        let page = Page::of(size).unwrap().at(at);
+        let page = after.as_ref().map_or(page, |after| page.after(after));
+        let holders = opened.holders(key, page).await.unwrap();
+        assert!(holders.holders().len() as u64 <= size, "{holders:?}");
+        listed.extend(holders.holders().iter().map(|holder| Listed {
+            ends_in_us: holder.ends_in().as_micros(),
+            id: holder.id(),
+            units: holder.units().map(|(policy, units)| (policy.to_string(), units)).collect(),
+        }));
+        match holders.next() {
+            Some(next) => after = Some(next.clone()),
+            None => return (listed, holders.waiting()),
+        }
+    }
 }
 
 /// The same for reservations that are cancelled before their turn, and for who takes it.
@@ -235,6 +265,30 @@ async fn assert_answers_like_the_model<S: Store>(
             }
         }
     }
+    if schedule.ban.is_some() && clock.is_none() {
+        assert_lists_bans(&opened, schedule).await;
+    }
+}
+
+/// Lists who is banned, unless the store has no such list.
+async fn assert_lists_bans(opened: &impl OpenedLimit, schedule: &Schedule) {
+    let expected: BTreeMap<ListedKey, u64> =
+        schedule.banned.iter().map(|(key, ends)| (ListedKey::of(key), *ends)).collect();
+    let (mut listed, mut after) = (BTreeMap::new(), None);
+    loop {
+        let page = Page::of(1_000).unwrap().at(timestamp(schedule.latest_us()));
+        let page = after.as_ref().map_or(page, |after| page.after(after));
+        let banned = match opened.bans(page).await {
+            Ok(banned) => banned,
+            Err(Error::Request(error)) if error.kind() == RequestErrorKind::Unsupported => return,
+            Err(error) => panic!("{error}\n{schedule}"),
+        };
+        let keys = banned.keys().iter();
+        listed.extend(keys.map(|it| (it.key().clone(), it.ends_in().as_micros())));
+        let Some(next) = banned.next() else { break };
+        after = Some(next.clone());
+    }
+    assert_eq!(listed, expected, "who is banned after all\n{schedule}");
 }
 
 /// Once used it never equals a fresh one: it may go when it is full and a day old.

@@ -1,6 +1,7 @@
 //! Records in the order in which they end, each found by its id.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
 
 use crate::hold::HoldId;
 
@@ -114,6 +115,22 @@ impl Records {
         few.chain(many.into_iter().flatten().map(|((_, id), record)| (*id, record)))
     }
 
+    /// Those that come after a place in that order.
+    pub(super) fn after(
+        &self,
+        place: (u64, HoldId),
+    ) -> impl Iterator<Item = (HoldId, &HoldRecord)> {
+        let (few, many) = match self {
+            Self::Few(few) => (Some(few), None),
+            Self::Many(many) => (None, Some(many)),
+        };
+        let few = few.into_iter().flatten().map(|(id, record)| (*id, record));
+        let few = few.filter(move |(id, record)| (record.until, *id) > place);
+        let later = (Bound::Excluded(place), Bound::Unbounded);
+        let many = many.into_iter().flat_map(move |many| many.records.range(later));
+        few.chain(many.map(|((_, id), record)| (*id, record)))
+    }
+
     /// The bytes that they take on the heap, besides what each has there itself.
     pub(super) fn heap_bytes(&self) -> usize {
         match self {
@@ -197,6 +214,8 @@ mod tests {
                 prop_assert_eq!(records.iter().map(ends).collect::<Vec<_>>(), list.clone());
                 let back: Vec<_> = records.iter().rev().map(ends).collect();
                 prop_assert!(back.iter().eq(list.iter().rev()));
+                let after = records.after((until, id)).map(ends);
+                prop_assert!(after.eq(list.iter().copied().filter(|other| *other > (until, id))));
                 prop_assert_eq!(records.len(), list.len());
                 let found = records.get(id).map(|record| (record.until, id));
                 prop_assert_eq!(found, list.iter().copied().find(|(_, other)| *other == id));

@@ -89,6 +89,12 @@ impl Tickets {
         self.ends.last().map_or(0, |(until, _)| *until)
     }
 
+    /// How many live at `now`.
+    pub(crate) fn live(&self, now: u64) -> usize {
+        let ended = self.ends.iter().take_while(|(until, _)| *until <= now).count();
+        self.records.len() - ended
+    }
+
     /// The units that are waited for, by all and by those before a place; `own` is the ticket of who asks. No
     /// more is looked at than it takes to see that those are more than what is free.
     pub(crate) fn waiting(

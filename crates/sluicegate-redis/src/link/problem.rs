@@ -348,7 +348,7 @@ fn permission(words: &str, endpoint: &Endpoint) -> Option<String> {
             Some(format!(" {}", printable(name)))
         });
         return Some(format!(
-            "does not permit this user the command{}: grant it `{COMMANDS}`, with a database in the URL `+select`, and for replays `+scan +unlink`, for units in flight, and reservations that wait, `{HOLDS}`",
+            "does not permit this user the command{}: grant it `{COMMANDS}`, with a database in the URL `+select`, for lists of bans `+scan`, for replays `+scan +unlink`, for units in flight, and reservations that wait, `{HOLDS}`",
             name.unwrap_or_default()
         ));
     }

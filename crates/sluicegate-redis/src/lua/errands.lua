@@ -67,6 +67,21 @@ if lane == CANCEL_LANE then
   return is_left and '+' or '-', ''
 end
 
+-- Lists those who have something in flight, in the order of their ends. The program has how many, and when the
+-- one ends, and which it is, behind whom to begin. What is said is the time, how many wait, and of each its
+-- member of the set after its length.
+if lane == HOLDERS_LANE then
+  local count, ends, id = unpack(HOLDERS_ASKED, program, ERRAND)
+  local start = '[' .. string.char(HELD_BY_TIME) .. pack(NUMBER, now + 1)
+  if ends > now then start = '(' .. string.char(HELD_BY_TIME) .. pack(NUMBER, ends) .. id .. '\255' end
+  local members = redis.call('ZRANGEBYLEX', key, start, '(' .. string.char(HELD_BY_TIME + 1), 'LIMIT', 0, count)
+  local waits = '[' .. string.char(TICKET_BY_TIME) .. pack(NUMBER, now + 1)
+  local waiting = redis.call('ZLEXCOUNT', key, waits, '(' .. string.char(TICKET_BY_TIME + 1))
+  local words = { pack(HOLDERS_HEAD, now, waiting) }
+  for _, member in ipairs(members) do words[#words + 1] = pack(WORD_LENGTH, #member) .. member end
+  return '+', table.concat(words)
+end
+
 -- Does what every decision needs, and fails as a decision would. The key is one that no limit uses.
 if lane == READY_LANE then
   redis.call('SET', key, '', 'PX', 1000)

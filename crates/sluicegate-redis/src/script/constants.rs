@@ -11,6 +11,7 @@ use crate::ban;
 use crate::constant::{Constant, Words, size, whole};
 use crate::format::{Format, Item};
 use crate::hold;
+use crate::holders;
 use crate::line;
 use crate::once;
 use crate::program::{self, OPERATIONS};
@@ -164,6 +165,9 @@ const PROGRAM: Words = &[
     ("RELEASE_LANE", whole(Lane::Release as u64)),
     ("SETTLE_LANE", whole(Lane::Settle as u64)),
     ("READY_LANE", whole(Lane::Ready as u64)),
+    ("HOLDERS_LANE", whole(Lane::Holders as u64)),
+    ("HOLDERS_ASKED", Constant::Format(holders::ASKED)),
+    ("HOLDERS_HEAD", Constant::Format(holders::HEAD)),
     ("INJECTED", whole(program::INJECTED as u64)),
     ("TIMES", Constant::Format(Format(&[program::TIMES_ITEMS]))),
     ("ERRAND", size(program::START.size() + 1)),

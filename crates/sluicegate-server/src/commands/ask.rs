@@ -29,6 +29,7 @@ pub(crate) async fn ask(verb: Verb, terms: Terms, args: AskArgs) -> Result<Exit,
         let path = verb.path();
         let body = remote::body(verb, &terms, &asked)?;
         let token = admin_token.as_deref().filter(|_| verb.needs_token()).map(str::trim);
+        let (path, body) = (path.into(), Some(body));
         let call = remote::Call { service, path, token, body, wait: verb.wait() };
         return call.tell(&to, |answer| lines::print(verb, answer, &asked)).await;
     }
@@ -127,7 +128,7 @@ fn with_token(grant: Grant) -> (Grant, Option<(String, Span)>) {
     (grant, held)
 }
 
-fn unknown(name: &str, config: &Config) -> Failure {
+pub(super) fn unknown(name: &str, config: &Config) -> Failure {
     let names: Vec<_> = config.limits.iter().map(|config| config.limit.name().as_str()).collect();
     Failure::usage(format_args!(
         "there is no limit called `{}`: the limits are {}",

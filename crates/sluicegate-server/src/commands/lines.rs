@@ -24,6 +24,14 @@ pub(super) fn print_settled(verb: &HoldVerb, answer: &Answer<'_>) {
     }
 }
 
+/// Prints a line per policy about what was ended by hand.
+pub(super) fn print_ended(answer: &Answer<'_>) {
+    for policy in &answer.policies {
+        let about = policy.given_back.map(|units| format!("{} given back", counted(units, "unit")));
+        say(line(&Done("ended", about), &name_of(answer, policy), policy));
+    }
+}
+
 fn lines(verb: Verb, answer: &Answer<'_>, asked: &AskedLimits) -> Vec<String> {
     // A service may be anybody.
     let limit = printable(&answer.limit);
@@ -191,7 +199,7 @@ fn line(Done(word, about): &Done, name: &str, policy: &PolicyAnswer<'_>) -> Stri
     line
 }
 
-fn words(micros: u64) -> String {
+pub(super) fn words(micros: u64) -> String {
     Span::from_micros(micros).unwrap_or(Span::MAX).in_words()
 }
 

@@ -4,10 +4,12 @@ mod exchange;
 mod tls;
 mod url;
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use axum::http::StatusCode;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use sluicegate::Span;
 use sluicegate_core::printable;
@@ -31,14 +33,21 @@ const PATIENCE: Span = match Span::from_millis(5_000) {
 /// One question to a service.
 pub(super) struct Call<'a> {
     pub(super) service: &'a ServiceUrl,
-    pub(super) path: &'static str,
+    pub(super) path: Cow<'static, str>,
     pub(super) token: Option<&'a str>,
-    pub(super) body: Vec<u8>,
+    /// Nothing for what is only read.
+    pub(super) body: Option<Vec<u8>>,
     /// How long the service may wait before it answers.
     pub(super) wait: Span,
 }
 
-impl Call<'_> {
+impl<'a> Call<'a> {
+    /// What reads something that only an administrator may see.
+    pub(super) fn get(service: &'a ServiceUrl, path: String, token: Option<&'a str>) -> Self {
+        let (path, token) = (path.into(), token.map(str::trim));
+        Self { service, path, token, body: None, wait: Span::ZERO }
+    }
+
     /// Asks once and prints the answer: as the service wrote it, or by `print`.
     ///
     /// # Errors
@@ -48,23 +57,8 @@ impl Call<'_> {
         to: &ToArgs,
         print: impl FnOnce(&Answer<'_>),
     ) -> Result<Exit, Failure> {
-        let Self { service, path, token, body, wait } = self;
-        let patience = Duration::from(to.deadline.unwrap_or(PATIENCE)) + Duration::from(wait);
-        let asking = exchange::post(service, path, token, body);
-        let reply = match tokio::time::timeout(patience, asking).await {
-            Ok(Ok(reply)) => reply,
-            Ok(Err(Problem::Usage(message))) => return Err(Failure::usage(message)),
-            Ok(Err(Problem::Service(message))) => {
-                return Err(Failure::store(format_args!("the service at {service} {message}")));
-            }
-            Err(_) => {
-                return Err(Failure::store(format_args!(
-                    "the service at {service} did not answer within {} ms, and may have charged: \
-                     give it longer with --deadline",
-                    patience.as_millis()
-                )));
-            }
-        };
+        let service = self.service;
+        let reply = self.ask(to).await?;
         let Ok(answer) = serde_json::from_slice::<Answer<'_>>(&reply.body) else {
             return Err(failure(service, &reply));
         };
@@ -74,6 +68,46 @@ impl Call<'_> {
             print(&answer);
         }
         Ok(exit(&answer))
+    }
+
+    /// The same with a list.
+    ///
+    /// # Errors
+    /// Like [`Call::tell`].
+    pub(super) async fn list<L: DeserializeOwned>(
+        self,
+        to: &ToArgs,
+        print: impl FnOnce(&L),
+    ) -> Result<Exit, Failure> {
+        let service = self.service;
+        let reply = self.ask(to).await?;
+        let Ok(list) = serde_json::from_slice(&reply.body) else {
+            return Err(failure(service, &reply));
+        };
+        if to.json {
+            say(String::from_utf8_lossy(&reply.body));
+        } else {
+            print(&list);
+        }
+        Ok(Exit::Allowed)
+    }
+
+    async fn ask(self, to: &ToArgs) -> Result<Reply, Failure> {
+        let Self { service, path, token, body, wait } = self;
+        let patience = Duration::from(to.deadline.unwrap_or(PATIENCE)) + Duration::from(wait);
+        let asking = exchange::send(service, &path, token, body);
+        match tokio::time::timeout(patience, asking).await {
+            Ok(Ok(reply)) => Ok(reply),
+            Ok(Err(Problem::Usage(message))) => Err(Failure::usage(message)),
+            Ok(Err(Problem::Service(message))) => {
+                Err(Failure::store(format_args!("the service at {service} {message}")))
+            }
+            Err(_) => Err(Failure::store(format_args!(
+                "the service at {service} did not answer within {} ms, and may have charged: \
+                 give it longer with --deadline",
+                patience.as_millis()
+            ))),
+        }
     }
 }
 

@@ -29,7 +29,7 @@ pub(crate) async fn settle(verb: HoldVerb, args: HoldArgs) -> Result<Exit, Failu
     let HoldArgs { hold, to } = args;
     if let Some(service) = &to.server {
         let (path, body) = verb.call(&hold);
-        let body = body.to_string().into_bytes();
+        let (path, body) = (path.into(), Some(body.to_string().into_bytes()));
         let call = remote::Call { service, path, token: None, body, wait: Span::ZERO };
         return call.tell(&to, |answer| lines::print_settled(&verb, answer)).await;
     }

@@ -62,7 +62,7 @@ impl Gates {
     }
 }
 
-fn unknown(name: &str) -> ApiError {
+pub(super) fn unknown(name: &str) -> ApiError {
     ApiError::new(
         StatusCode::NOT_FOUND,
         "unknown_limit",

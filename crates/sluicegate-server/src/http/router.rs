@@ -12,7 +12,7 @@ use sluicegate::Operation;
 
 use super::error::ApiError;
 use super::service::Service;
-use super::{acquire, decide, openapi, page, reserve, settle, status};
+use super::{acquire, decide, lists, openapi, page, reserve, settle, status};
 
 /// Everything that the service answers.
 pub(super) fn all(service: Arc<Service>) -> Router {
@@ -33,9 +33,12 @@ fn routes() -> Vec<Route> {
         ("/metrics", get(status::metrics)),
         ("/v1/acquire", post(acquire::acquire)),
         ("/v1/ban", post(decide::ban)),
+        ("/v1/bans", get(lists::bans)),
         ("/v1/cancel", post(settle::cancel)),
         ("/v1/charge", decide::change(Operation::Charge)),
         ("/v1/check", decide::admit(Operation::Check)),
+        ("/v1/end", post(lists::end)),
+        ("/v1/holders", get(lists::holders)),
         ("/v1/limits", get(status::limits)),
         ("/v1/openapi.json", get(openapi::document)),
         ("/v1/peek", decide::peek()),
@@ -75,7 +78,7 @@ async fn not_found() -> ApiError {
         "not_found",
         "there is nothing here: the API is /v1/check, /v1/peek, /v1/take, /v1/acquire, /v1/reserve, \
          /v1/settle, /v1/cancel, /v1/renew, /v1/release, /v1/charge, /v1/refund, /v1/reset, /v1/ban, \
-         /v1/unban and /v1/limits, which /v1/openapi.json describes",
+         /v1/unban, /v1/bans, /v1/holders, /v1/end and /v1/limits, which /v1/openapi.json describes",
     )
 }
 

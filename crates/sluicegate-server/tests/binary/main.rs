@@ -11,6 +11,7 @@ mod command_line;
 mod conformance;
 mod connect;
 mod holds;
+mod lists;
 mod once;
 mod openapi;
 mod queues;

@@ -101,6 +101,11 @@ fn held(service: &Service, limit: &str, key: &str) -> String {
     answer["hold"]["token"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
 }
 
+/// The id that a token has.
+fn id_of(token: &str) -> String {
+    token.split(':').nth(1).unwrap().to_owned()
+}
+
 /// Services in every mood that an answer depends on.
 struct Services {
     local: Service,
@@ -135,6 +140,14 @@ impl Services {
                 "/v1/settle" => json!({"hold": token(), "used": 1}),
                 "/v1/cancel" | "/v1/release" => json!({"hold": token()}),
                 "/v1/renew" => json!({"hold": token(), "for": "30s"}),
+                "/v1/end" => {
+                    let id = match limit {
+                        "demo" if status == 200 => id_of(&held(service, "jobs", key)),
+                        _ => "0".repeat(32),
+                    };
+                    let limit = if limit == "demo" { "jobs" } else { limit };
+                    json!({"limit": limit, "key": key, "hold": id})
+                }
                 // Not `alice`, whom the rest asks for.
                 "/v1/ban" => json!({"limit": limit, "key": "banned", "for": "1min"}),
                 _ => json!({"limit": limit, "key": key}),
@@ -146,13 +159,30 @@ impl Services {
                 body["hold"] = json!({"for": "30s", "id": "1".repeat(32)});
             }
             let body = if method == "get" { String::new() } else { body.to_string() };
+            let path = match path {
+                "/v1/holders" if limit == "demo" => "/v1/holders?limit=jobs&key=alice&count=2",
+                "/v1/holders" => "/v1/holders?limit=nobody&key=alice",
+                "/v1/bans" if limit == "demo" => "/v1/bans?limit=demo",
+                "/v1/bans" => "/v1/bans?limit=nobody",
+                path => path,
+            };
             service.send(&method.to_uppercase(), path, &[], body.as_bytes())
         };
-        let is_guarded =
-            ["/v1/ban", "/v1/charge", "/v1/refund", "/v1/reset", "/v1/recent", "/v1/unban"]
-                .contains(&path);
+        let is_guarded = [
+            "/v1/ban",
+            "/v1/bans",
+            "/v1/charge",
+            "/v1/end",
+            "/v1/holders",
+            "/v1/refund",
+            "/v1/reset",
+            "/v1/recent",
+            "/v1/unban",
+        ]
+        .contains(&path);
         match status {
             200 => call(&self.local, "demo", "alice"),
+            400 if method == "get" => self.local.get(path),
             400 => self.local.post(path, "{}"),
             401 => call(&self.guarded, "demo", "alice"),
             403 if is_guarded => call(&self.without_token, "demo", "alice"),
@@ -247,13 +277,16 @@ fn every_example_is_valid_and_the_service_takes_it() {
             if example["hold"].as_str().is_some_and(|token| token.starts_with("1:")) {
                 example["hold"] = json!(held(&service, "llm", "alice"));
             }
+            if path == "/v1/end" {
+                example["hold"] = json!(id_of(&held(&service, "jobs", "acme")));
+            }
             let reply = service.post(path, example.to_string());
             assert_eq!(reply.status, 200, "`{name}` for {path}: {}", reply.body);
             assert_valid(&answered, &reply.json(), &format!("the answer to `{name}` of {path}"));
             requests += 1;
         }
     }
-    assert_eq!(requests, 54);
+    assert_eq!(requests, 55);
 }
 
 /// Shadows, waits, logs with several windows and what is unbounded.

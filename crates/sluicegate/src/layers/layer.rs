@@ -73,6 +73,27 @@ macro_rules! leave_to_limit {
             self.$inside.wait_in_queue(request, within)
         }
 
+        fn holders<'a>(
+            &'a self,
+            key: &'a [u8],
+            page: sluicegate_core::Page<'a>,
+        ) -> sluicegate_core::BoxFuture<
+            'a,
+            Result<sluicegate_core::Holders, sluicegate_core::Error>,
+        > {
+            self.$inside.holders(key, page)
+        }
+
+        fn bans<'a>(
+            &'a self,
+            page: sluicegate_core::Page<'a>,
+        ) -> sluicegate_core::BoxFuture<
+            'a,
+            Result<sluicegate_core::BannedKeys, sluicegate_core::Error>,
+        > {
+            self.$inside.bans(page)
+        }
+
         fn nodes(&self, request: &sluicegate_core::Request<'_>) -> Vec<sluicegate_core::NodeId> {
             self.$inside.nodes(request)
         }

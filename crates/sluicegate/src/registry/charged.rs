@@ -9,6 +9,7 @@ use super::resolved::{Part, Resolved};
 use super::route::Chosen;
 use super::shared::Shared;
 use super::target::Target;
+use crate::ask::Ask;
 
 /// The limits that a token is of: a limiter of all of them, and their subjects in its order.
 pub(super) struct Charged<'r, 't> {
@@ -53,6 +54,45 @@ impl Resolved {
             _ => Chosen::Shared(self.joint.limiter(&numbers, self)?),
         };
         Ok(Charged { limiter, subjects })
+    }
+
+    /// Who tells what keys hold, and ends it: all limits, each with the numbers that it has for its key now.
+    /// Neither lists nor switches matter.
+    pub(super) fn holding(
+        &self,
+        shared: &Shared,
+        names: &Cell,
+        ask: &Ask<'_>,
+    ) -> Result<Chosen<'_>, Error> {
+        if ask.len() != self.parts.len() {
+            return Err(self.miscounted(names, ask));
+        }
+        let mut numbers = Numbers::new();
+        for ((part, subject), target) in self.parts.iter().zip(ask.subjects()).zip(names.targets())
+        {
+            let known = part.known().ok_or_else(|| shared.unknown(target.name()))?;
+            numbers.push(Some(known.opened.numbers_of(subject.key)));
+        }
+        match (&*self.parts, &*numbers) {
+            ([Part::Known(known)], [Some(set)]) => Ok(Chosen::Borrowed(known.prepared(*set))),
+            _ => Ok(Chosen::Shared(self.joint.limiter(&numbers, self)?)),
+        }
+    }
+
+    /// Who lists what is not of one key: all limits, each with its own numbers. Switches don't matter.
+    pub(super) fn listing(&self, shared: &Shared, names: &Cell) -> Result<Chosen<'_>, Error> {
+        for (part, target) in self.parts.iter().zip(names.targets()) {
+            if part.known().is_none() {
+                return Err(shared.unknown(target.name()));
+            }
+        }
+        match &*self.parts {
+            [Part::Known(known)] => Ok(Chosen::Borrowed(known.prepared(0))),
+            parts => {
+                let numbers: Numbers = parts.iter().map(|_| Some(0)).collect();
+                Ok(Chosen::Shared(self.joint.limiter(&numbers, self)?))
+            }
+        }
     }
 
     /// Whether a limit of the gate has a policy, be it a limit that wasn't charged.

@@ -1,10 +1,12 @@
 //! One or several named limits, decided together.
 
 mod acquire;
+mod bans;
 mod enforce;
 mod from_limiter;
 mod give_back;
 mod hold;
+mod holders;
 mod join;
 mod keys;
 mod look;

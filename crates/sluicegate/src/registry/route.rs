@@ -139,7 +139,7 @@ impl Resolved {
     }
 
     #[cold]
-    fn miscounted(&self, names: &Cell, ask: &Ask<'_>) -> Error {
+    pub(super) fn miscounted(&self, names: &Cell, ask: &Ask<'_>) -> Error {
         RequestError::new(
             RequestErrorKind::Invalid,
             format!(

@@ -4,7 +4,7 @@ use std::io;
 
 use axum::body::Bytes;
 use axum::http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST};
-use axum::http::{HeaderValue, Request, StatusCode};
+use axum::http::{HeaderValue, Method, Request, StatusCode};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
@@ -14,8 +14,8 @@ use tokio::net::TcpStream;
 use super::tls;
 use super::url::ServiceUrl;
 
-/// The largest answer that is read. That of a limit with as many policies as can be is a tenth of it.
-const MOST_BYTES: usize = 256 * 1024;
+/// The largest answer that is read: more than a list of a thousand who hold as many policies as can be.
+const MOST_BYTES: usize = 4 * 1024 * 1024;
 
 /// What a service answered.
 #[derive(Debug)]
@@ -33,12 +33,12 @@ pub(super) enum Problem {
     Service(String),
 }
 
-/// Sends a body and reads the answer.
-pub(super) async fn post(
+/// Sends a body, or asks what is at a path, and reads the answer.
+pub(super) async fn send(
     service: &ServiceUrl,
     path: &str,
     token: Option<&str>,
-    body: Vec<u8>,
+    body: Option<Vec<u8>>,
 ) -> Result<Reply, Problem> {
     let request = request(service, path, token, body)?;
     let connected = TcpStream::connect((&*service.host, service.port)).await;
@@ -62,9 +62,12 @@ fn request(
     service: &ServiceUrl,
     path: &str,
     token: Option<&str>,
-    body: Vec<u8>,
+    body: Option<Vec<u8>>,
 ) -> Result<Request<Full<Bytes>>, Problem> {
-    let mut request = Request::post(format!("{}{path}", service.path))
+    let method = if body.is_some() { Method::POST } else { Method::GET };
+    let mut request = Request::builder()
+        .method(method)
+        .uri(format!("{}{path}", service.path))
         .header(HOST, &service.authority)
         .header(ACCEPT, "application/json")
         .header(CONTENT_TYPE, "application/json");
@@ -78,7 +81,9 @@ fn request(
         value.set_sensitive(true);
         request = request.header(AUTHORIZATION, value);
     }
-    request.body(Full::from(body)).map_err(|error| Problem::Usage(format!("--server: {error}")))
+    request
+        .body(Full::from(body.unwrap_or_default()))
+        .map_err(|error| Problem::Usage(format!("--server: {error}")))
 }
 
 async fn exchange(

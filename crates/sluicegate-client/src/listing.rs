@@ -1,0 +1,143 @@
+//! Lists that a service is asked for, and what it says.
+
+use std::fmt::Write as _;
+
+use serde::Deserialize;
+use sluicegate_core::{
+    BannedKey, BannedKeys, Holder, Holders, Limit, ListedKey, Page, RequestError,
+};
+
+use crate::connections::Reply;
+use crate::reply::span;
+use crate::written::unsupported;
+
+/// The path of a page of who has something in flight of a key.
+///
+/// # Errors
+/// For a key that is no text.
+pub(crate) fn holders_path(
+    limit: &Limit,
+    key: &[u8],
+    page: &Page<'_>,
+) -> Result<String, RequestError> {
+    let text = std::str::from_utf8(key)
+        .map_err(|_| unsupported(limit, "takes keys that are text: this one is not UTF-8"))?;
+    let mut path = path("/v1/holders", limit, page);
+    path.push_str("&key=");
+    encode(text, &mut path);
+    Ok(path)
+}
+
+/// The page of those that a service says.
+///
+/// # Errors
+/// If it makes no sense. `None` if it is no list.
+pub(crate) fn holders(limit: &Limit, reply: &Reply) -> Option<Result<Holders, String>> {
+    let list: HolderList = serde_json::from_slice(&reply.body).ok()?;
+    let holder = |entry: &HolderEntry| {
+        let id = entry.hold.parse().map_err(|error| format!("its list: {error}"))?;
+        // Of policies that the program has not, it knows nothing.
+        let units = limit.members().iter().filter_map(|member| {
+            Some((member.name().clone(), *entry.units.get(member.name().as_str())?))
+        });
+        Ok(Holder::new(id, span(entry.ends_in_us)?, units))
+    };
+    let read = || {
+        let holders: Result<Vec<Holder>, String> = list.holders.iter().map(holder).collect();
+        let next = list.next.as_deref().map(str::parse).transpose();
+        let next = next.map_err(|error| format!("its list: {error}"))?;
+        Ok(Holders::new(holders?, next, list.waiting))
+    };
+    Some(read())
+}
+
+/// The path of a page of the keys that are banned.
+pub(crate) fn bans_path(limit: &Limit, page: &Page<'_>) -> String {
+    path("/v1/bans", limit, page)
+}
+
+/// The page of those that a service says.
+///
+/// # Errors
+/// If it makes no sense. `None` if it is no list.
+pub(crate) fn bans(reply: &Reply) -> Option<Result<BannedKeys, String>> {
+    let list: BanList = serde_json::from_slice(&reply.body).ok()?;
+    let banned = |entry: &BanEntry| {
+        let key = match entry {
+            BanEntry { key: Some(key), .. } => ListedKey::Whole(key.as_bytes().into()),
+            BanEntry { key_bytes: Some(bytes), .. } => ListedKey::Whole(read_hex(bytes)?.into()),
+            BanEntry { key_hash: Some(hash), .. } => ListedKey::Hashed(
+                read_hex(hash)?.try_into().map_err(|_| "its list has a hash of another length")?,
+            ),
+            _ => return Err("its list has an entry without a key".to_owned()),
+        };
+        Ok(BannedKey::new(key, span(entry.ends_in_us)?))
+    };
+    let read = || {
+        let keys: Result<Vec<BannedKey>, String> = list.bans.iter().map(banned).collect();
+        let next = list.next.as_deref().map(str::parse).transpose();
+        let next = next.map_err(|error| format!("its list: {error}"))?;
+        Ok(BannedKeys::new(keys?, next))
+    };
+    Some(read())
+}
+
+fn read_hex(text: &str) -> Result<Vec<u8>, String> {
+    let byte = |digits: &[u8]| {
+        let digits = std::str::from_utf8(digits).ok().filter(|digits| digits.len() == 2)?;
+        let is_digits = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+        is_digits.then(|| u8::from_str_radix(digits, 16).ok())?
+    };
+    let bytes: Option<Vec<u8>> = text.as_bytes().chunks(2).map(byte).collect();
+    bytes.ok_or_else(|| "its list has a key that is no hexadecimal digits".to_owned())
+}
+
+fn path(start: &str, limit: &Limit, page: &Page<'_>) -> String {
+    let mut path = format!("{start}?limit=");
+    encode(limit.name().as_str(), &mut path);
+    let _ = write!(path, "&count={}", page.count());
+    if let Some(after) = page.cursor() {
+        // Its characters stand for themselves.
+        let _ = write!(path, "&after={after}");
+    }
+    path
+}
+
+/// Writes text as it stands in a query.
+fn encode(text: &str, path: &mut String) {
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"._-".contains(&byte) {
+            path.push(char::from(byte));
+        } else {
+            let _ = write!(path, "%{byte:02x}");
+        }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+struct HolderList {
+    holders: Vec<HolderEntry>,
+    waiting: u64,
+    next: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct HolderEntry {
+    hold: String,
+    ends_in_us: u64,
+    units: std::collections::HashMap<String, u64>,
+}
+
+#[derive(Debug, Deserialize)]
+struct BanList {
+    bans: Vec<BanEntry>,
+    next: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct BanEntry {
+    key: Option<String>,
+    key_bytes: Option<String>,
+    key_hash: Option<String>,
+    ends_in_us: u64,
+}

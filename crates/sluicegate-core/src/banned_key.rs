@@ -1,0 +1,39 @@
+//! A key that is banned.
+
+use crate::listed_key::ListedKey;
+use crate::time::Span;
+
+/// A key that is banned, and until when.
+///
+/// ```
+/// use sluicegate_core::{BannedKey, ListedKey, Span};
+///
+/// let banned = BannedKey::new(ListedKey::of(b"mallory"), Span::MINUTE);
+/// assert!(banned.key().is(b"mallory"));
+/// assert_eq!(banned.ends_in(), Span::MINUTE);
+/// ```
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct BannedKey {
+    key: ListedKey,
+    ends_in: Span,
+}
+
+impl BannedKey {
+    /// A banned key. For stores.
+    #[must_use]
+    pub const fn new(key: ListedKey, ends_in: Span) -> Self {
+        Self { key, ends_in }
+    }
+
+    /// The key, as far as the store knows it.
+    #[must_use]
+    pub const fn key(&self) -> &ListedKey {
+        &self.key
+    }
+
+    /// How long the ban lasts from now on, unless it is lifted before.
+    #[must_use]
+    pub const fn ends_in(&self) -> Span {
+        self.ends_in
+    }
+}

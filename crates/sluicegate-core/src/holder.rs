@@ -1,0 +1,59 @@
+//! Who has something in flight.
+
+use crate::hold::HoldId;
+use crate::name::PolicyName;
+use crate::time::Span;
+
+/// What one request has in flight of a key.
+///
+/// ```
+/// use sluicegate_core::{HoldId, Holder, Span};
+///
+/// let id = HoldId::from_bytes([7; 16]);
+/// let holder = Holder::new(id, Span::SECOND, [("concurrency".parse()?, 2)]);
+/// assert_eq!((holder.id(), holder.ends_in()), (id, Span::SECOND));
+/// assert_eq!((holder.units_of("concurrency"), holder.units_of("day")), (2, 0));
+/// # Ok::<(), sluicegate_core::NameError>(())
+/// ```
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Holder {
+    id: HoldId,
+    ends_in: Span,
+    units: Box<[(PolicyName, u64)]>,
+}
+
+impl Holder {
+    /// A holder. For stores.
+    pub fn new(
+        id: HoldId,
+        ends_in: Span,
+        units: impl IntoIterator<Item = (PolicyName, u64)>,
+    ) -> Self {
+        Self { id, ends_in, units: units.into_iter().collect() }
+    }
+
+    /// The id of its hold, by which it can be ended.
+    #[must_use]
+    pub const fn id(&self) -> HoldId {
+        self.id
+    }
+
+    /// How long it lasts from now on, unless it is renewed or released before.
+    #[must_use]
+    pub const fn ends_in(&self) -> Span {
+        self.ends_in
+    }
+
+    /// What it holds of each policy that was charged, in the order of the limit: units in flight, and of
+    /// other policies those that can be settled.
+    #[must_use]
+    pub fn units(&self) -> impl ExactSizeIterator<Item = (&PolicyName, u64)> {
+        self.units.iter().map(|(policy, units)| (policy, *units))
+    }
+
+    /// What it holds of one policy.
+    #[must_use]
+    pub fn units_of(&self, policy: &str) -> u64 {
+        self.units().find(|(name, _)| name.as_str() == policy).map_or(0, |(_, units)| units)
+    }
+}

@@ -1,0 +1,111 @@
+//! Lists of those who have something in flight: what a program asks, and what is said.
+//!
+//! | bytes | asked, in the program of an errand (`lua/errands.lua`) |
+//! | --- | --- |
+//! | 2 | how many, at most |
+//! | 7 | when the one ends behind whom to begin, µs since the epoch; 0 for the first |
+//! | 16 | its id |
+//!
+//! | bytes | said |
+//! | --- | --- |
+//! | 7 | the time of the list, µs since the epoch |
+//! | 7 | how many wait |
+//! | 4, … | each: its member of the set, after its length |
+
+use bytes::{Buf as _, Bytes};
+use sluicegate_core::kernel::{ID_BYTES, NUMBER_BYTES};
+use sluicegate_core::record::read_numbers;
+use sluicegate_core::{
+    Cursor, Error, HoldId, Holder, Holders, Identity, Limit, Page, RequestError,
+};
+
+use crate::format::{Format, Item};
+use crate::program::{errand, inject, push};
+use crate::reply::nonsense;
+use crate::twin::Lane;
+
+/// What is asked.
+pub(crate) const ASKED: Format =
+    Format(&[&[Item::Whole(2), Item::Numbers(1), Item::Text(HoldId::BYTES)]]);
+/// How what is said begins.
+pub(crate) const HEAD: Format = Format(&[&[Item::Numbers(2)]]);
+
+/// The program that lists a page. It asks for one more than that has, which shows whether there are more;
+/// `at` is the time as of which to list, in µs, if that isn't the server's.
+///
+/// # Errors
+/// For a cursor of another list.
+pub(crate) fn listing(
+    limit: &Limit,
+    page: &Page<'_>,
+    at: Option<u64>,
+) -> Result<Vec<u8>, RequestError> {
+    let (until, id) = match page.cursor() {
+        Some(cursor) => cursor.holder(limit)?,
+        None => (0, HoldId::from_bytes([0; HoldId::BYTES])),
+    };
+    let mut program = errand(Lane::Holders);
+    inject(at, &mut program);
+    let count = u16::try_from(page.count() + 1).unwrap_or(u16::MAX);
+    program.extend_from_slice(&count.to_be_bytes());
+    push(&mut program, until);
+    program.extend_from_slice(&id.to_bytes());
+    Ok(program)
+}
+
+/// The page that is said.
+///
+/// # Errors
+/// If it makes no sense.
+pub(crate) fn read(limit: &Limit, page: &Page<'_>, mut said: Bytes) -> Result<Holders, Error> {
+    let cut_short = || nonsense("a list cut short");
+    let head = said.get(..HEAD.size()).and_then(read_numbers).ok_or_else(cut_short)?;
+    let &[now, waiting] = &head[..] else { return Err(cut_short()) };
+    said.advance(HEAD.size());
+    let (mut holders, mut last, mut has_more) = (Vec::new(), None, false);
+    for listed in 0.. {
+        if said.is_empty() {
+            break;
+        }
+        let length = said.get(..4).and_then(|length| length.try_into().ok());
+        let length = length.map(u32::from_be_bytes).and_then(|length| usize::try_from(length).ok());
+        let length = length.filter(|length| said.len() - 4 >= *length).ok_or_else(cut_short)?;
+        said.advance(4);
+        let member = said.split_to(length);
+        if listed == page.count() {
+            has_more = true;
+            break;
+        }
+        let (place, holder) = read_member(limit, now, &member).ok_or_else(cut_short)?;
+        // Of a policy that the limit has no more, it is in flight under nothing that is listed.
+        holders.extend(holder);
+        last = Some(place);
+    }
+    let next = last.filter(|_| has_more).map(Cursor::after_holder);
+    Ok(Holders::new(holders, next, waiting))
+}
+
+/// A member of the set: when it ends and its id, and what it holds.
+fn read_member(limit: &Limit, now: u64, member: &[u8]) -> Option<((u64, HoldId), Option<Holder>)> {
+    let (_sort, rest) = member.split_first()?;
+    let (until, rest) = rest.split_at_checked(NUMBER_BYTES)?;
+    let until = *read_numbers(until)?.first()?;
+    let (id, mut entries) = rest.split_first_chunk()?;
+    let mut units = Vec::new();
+    while !entries.is_empty() {
+        let (policy, rest) = entries.split_first_chunk::<ID_BYTES>()?;
+        let (length, rest) = rest.split_first_chunk()?;
+        let (entry, rest) = rest.split_at_checked(u16::from_be_bytes(*length).into())?;
+        entries = rest;
+        if entry.is_empty() {
+            // It says that the record is returned at its end.
+            continue;
+        }
+        // The units come first.
+        let held = read_numbers(entry.get(..NUMBER_BYTES)?)?;
+        let [_kind, identity @ ..] = *policy;
+        units.push((Identity::from_bytes(identity), *held.first()?));
+    }
+    let place = (until, HoldId::from_bytes(*id));
+    Some((place, Holders::holder(limit, place, now, &units.into_iter())))
+}

@@ -1,0 +1,29 @@
+//! What is in flight, and who is banned.
+
+use sluicegate_core::{BannedKeys, Error, Holders, Page, Request, Timestamp};
+
+use super::RedisLimit;
+use crate::bans;
+use crate::call::ScriptCall;
+use crate::holders;
+use crate::link::Deadline;
+use crate::resp::Command;
+
+impl RedisLimit {
+    pub(super) async fn list_holders(&self, key: &[u8], page: Page<'_>) -> Result<Holders, Error> {
+        Holders::validate(&self.limit, &page, self.is_injected)?;
+        let at = page.time().map(Timestamp::as_micros);
+        let program = holders::listing(&self.limit, &page, at)?;
+        let write_keys = |words: &mut Command| self.write_hold_keys(&Request::check(key), words);
+        let call = ScriptCall::new(write_keys, &program);
+        let said = self.store.ask_errand(call, Deadline::after(self.patience)).await?;
+        holders::read(&self.limit, &page, said.rest)
+    }
+
+    pub(super) async fn list_bans(&self, page: Page<'_>) -> Result<BannedKeys, Error> {
+        BannedKeys::validate(&self.limit, &page, self.is_injected)?;
+        let Some(key) = self.keys.first() else { return Ok(BannedKeys::default()) };
+        let deadline = Deadline::after(self.patience);
+        bans::list(&self.store, (&self.limit, key), &page, deadline).await
+    }
+}

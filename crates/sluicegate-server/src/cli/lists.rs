@@ -1,0 +1,104 @@
+//! Arguments of what is listed, and ended by hand.
+
+use std::ffi::OsString;
+
+use clap::Args;
+use sluicegate::{Cursor, HoldId};
+
+use super::ToArgs;
+
+macro_rules! list_help {
+    ($examples:literal) => {
+        concat!(
+            "Examples:\n",
+            $examples,
+            "
+
+The embedded store (memory:) lives as long as one command: --server asks a running service. There it needs
+the admin token unless the service listens on a loopback address.
+
+Exit status: 0 listed, 2 something to correct, 3 the store failed."
+        )
+    };
+}
+
+pub(super) const HOLDERS_HELP: &str = list_help!(
+    "  sluicegate holders --config limits.yaml --store redis://127.0.0.1:6379 --limit jobs --key acme
+  sluicegate holders --server http://127.0.0.1:8080 --limit jobs --key acme --count 1000 --json"
+);
+
+pub(super) const BANS_HELP: &str = list_help!(
+    "  sluicegate bans --config limits.yaml --store redis://127.0.0.1:6379 --limit login
+  sluicegate bans --server http://127.0.0.1:8080 --limit login --count 1000 --json
+
+On a server all its keys are looked through: a page may be short, or empty, where there are more."
+);
+
+pub(super) const END_HELP: &str = "\
+Examples:
+  sluicegate end --config limits.yaml --limit jobs --key acme --hold 00112233445566778899aabbccddeeff
+  sluicegate end --server http://127.0.0.1:8080 --limit jobs --key acme --hold 00112233445566778899aabbccddeeff
+
+`sluicegate holders` lists the ids. A service asks for the admin token unless it listens on a loopback address.
+
+Exit status: 0 ended, 1 nothing is held (any more), 2 something to correct, 3 the store failed.";
+
+/// Arguments of `holders`.
+#[derive(Args, Debug)]
+#[non_exhaustive]
+pub(crate) struct HoldersArgs {
+    #[command(flatten)]
+    pub(crate) of: ListArgs,
+
+    /// The key
+    #[arg(long, value_name = "KEY")]
+    pub(crate) key: OsString,
+}
+
+/// Arguments of the commands that list.
+#[derive(Args, Debug)]
+#[non_exhaustive]
+pub(crate) struct ListArgs {
+    /// The limit
+    #[arg(long, value_name = "NAME")]
+    pub(crate) limit: String,
+
+    /// Where the page begins: what the last one ended with
+    #[arg(long, value_name = "CURSOR")]
+    pub(crate) after: Option<Cursor>,
+
+    /// How many entries the page has at most, 1 to 1000 [default: 100]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000))]
+    pub(crate) count: Option<u64>,
+
+    #[command(flatten)]
+    pub(crate) to: ToArgs,
+
+    /// The admin token, which a service asks for
+    #[arg(long, value_name = "TOKEN", env = "SLUICEGATE_ADMIN_TOKEN", hide_env_values = true)]
+    pub(crate) admin_token: Option<String>,
+}
+
+/// Arguments of `end`.
+#[derive(Args, Debug)]
+#[non_exhaustive]
+pub(crate) struct EndArgs {
+    /// The limit
+    #[arg(long, value_name = "NAME")]
+    pub(crate) limit: String,
+
+    /// The key
+    #[arg(long, value_name = "KEY")]
+    pub(crate) key: OsString,
+
+    /// The id of what is held: 32 hexadecimal digits
+    #[arg(long, value_name = "ID")]
+    pub(crate) hold: HoldId,
+
+    #[command(flatten)]
+    pub(crate) to: ToArgs,
+
+    /// The admin token, which a service asks for
+    #[arg(long, value_name = "TOKEN", env = "SLUICEGATE_ADMIN_TOKEN", hide_env_values = true)]
+    pub(crate) admin_token: Option<String>,
+}

@@ -1,0 +1,187 @@
+//! `holders`, `end` and `bans`: what is in flight, listed and ended by hand, and who is banned.
+
+use serde::Serialize;
+use serde_json::json;
+use sluicegate::{Cursor, Gate, HoldFound, Page, Span};
+use sluicegate_core::printable;
+
+use super::ask::{exit, failure, note, unknown};
+use super::setup::open;
+use super::{lines, remote};
+use crate::answer::Answer;
+use crate::cli::{EndArgs, HoldersArgs, ListArgs, ToArgs};
+use crate::listed::{BanList, HolderList};
+use crate::output::{Exit, Failure, counted, say};
+
+/// Lists who has something in flight of a key, in the store or at a service.
+///
+/// # Errors
+/// When the arguments can't be used, or the store failed.
+pub(crate) async fn holders(args: HoldersArgs) -> Result<Exit, Failure> {
+    let HoldersArgs { of: ListArgs { limit, after, count, to, admin_token }, key } = args;
+    let text = key.to_string_lossy();
+    if let Some(service) = &to.server {
+        let path = format!("/v1/holders?{}", query(&limit, Some(key_text(&key)?), &after, count));
+        let call = remote::Call::get(service, path, admin_token.as_deref());
+        return call.list(&to, |list: &HolderList<'_>| say_all(holder_lines(list))).await;
+    }
+    let gate = gate(&limit, &to)?;
+    let page = page(count, after.as_ref())?;
+    let holders = gate.holders(key.as_encoded_bytes(), page).await.map_err(|it| failure(&it))?;
+    tell(&to, &HolderList::new(&limit, text, &holders), holder_lines)
+}
+
+/// Ends what a request has in flight, in the store or at a service.
+///
+/// # Errors
+/// When the arguments can't be used, the store failed, or nothing is held.
+pub(crate) async fn end(args: EndArgs) -> Result<Exit, Failure> {
+    let EndArgs { limit, key, hold, to, admin_token } = args;
+    if let Some(service) = &to.server {
+        let body = json!({"limit": limit, "key": key_text(&key)?, "hold": hold.to_string()});
+        let call = remote::Call {
+            service,
+            path: "/v1/end".into(),
+            token: admin_token.as_deref().map(str::trim),
+            body: Some(body.to_string().into_bytes()),
+            wait: Span::ZERO,
+        };
+        return call.tell(&to, lines::print_ended).await;
+    }
+    let gate = gate(&limit, &to)?;
+    let decision = gate.end(key.as_encoded_bytes(), hold).await.map_err(|it| failure(&it))?;
+    note(&decision);
+    if decision.hold_found() == Some(HoldFound::Unknown) {
+        return Err(Failure::denied(
+            "the key has nothing under this id any more: it has expired, was released, or the key was \
+             reset",
+        ));
+    }
+    let answer = Answer::new(&limit, &decision);
+    if to.json {
+        say(serde_json::to_string(&answer).map_err(Failure::usage)?);
+    } else {
+        lines::print_ended(&answer);
+    }
+    Ok(exit(&answer))
+}
+
+/// Lists the keys that a limit bans, in the store or at a service.
+///
+/// # Errors
+/// When the arguments can't be used, or the store failed.
+pub(crate) async fn bans(args: ListArgs) -> Result<Exit, Failure> {
+    let ListArgs { limit, after, count, to, admin_token } = args;
+    if let Some(service) = &to.server {
+        let path = format!("/v1/bans?{}", query(&limit, None, &after, count));
+        let call = remote::Call::get(service, path, admin_token.as_deref());
+        return call.list(&to, |list: &BanList<'_>| say_all(ban_lines(list))).await;
+    }
+    let gate = gate(&limit, &to)?;
+    let banned = gate.bans(page(count, after.as_ref())?).await.map_err(|it| failure(&it))?;
+    tell(&to, &BanList::new(&limit, &banned), ban_lines)
+}
+
+fn gate(limit: &str, to: &ToArgs) -> Result<Gate, Failure> {
+    let (registry, config) = open(to)?;
+    registry.find(limit).ok_or_else(|| unknown(limit, &config))
+}
+
+fn page(count: Option<u64>, after: Option<&Cursor>) -> Result<Page<'_>, Failure> {
+    let page = count.map_or_else(|| Ok(Page::first()), Page::of).map_err(Failure::usage)?;
+    Ok(after.map_or(page, |after| page.after(after)))
+}
+
+fn key_text(key: &std::ffi::OsStr) -> Result<&str, Failure> {
+    key.to_str().ok_or_else(|| {
+        Failure::usage("--key is not UTF-8, and a service takes text: ask the store itself")
+    })
+}
+
+/// The query that asks a service for the same page.
+fn query(limit: &str, key: Option<&str>, after: &Option<Cursor>, count: Option<u64>) -> String {
+    let mut query = format!("limit={}", encoded(limit));
+    if let Some(key) = key {
+        query += &format!("&key={}", encoded(key));
+    }
+    if let Some(after) = after {
+        query += &format!("&after={after}");
+    }
+    if let Some(count) = count {
+        query += &format!("&count={count}");
+    }
+    query
+}
+
+/// Text as it stands in a query.
+fn encoded(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"._-".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            out += &format!("%{byte:02x}");
+        }
+    }
+    out
+}
+
+fn tell<L: Serialize>(
+    to: &ToArgs,
+    list: &L,
+    lines: impl FnOnce(&L) -> Vec<String>,
+) -> Result<Exit, Failure> {
+    if to.json {
+        say(serde_json::to_string(list).map_err(Failure::usage)?);
+    } else {
+        say_all(lines(list));
+    }
+    Ok(Exit::Allowed)
+}
+
+fn say_all(lines: Vec<String>) {
+    lines.into_iter().for_each(say);
+}
+
+fn holder_lines(list: &HolderList<'_>) -> Vec<String> {
+    let mut lines = Vec::new();
+    for holder in &list.holders {
+        let units = holder.units.iter();
+        let units: Vec<String> =
+            units.map(|(policy, units)| format!("{} {units}", printable(policy))).collect();
+        let ends = lines::words(holder.ends_in_us);
+        lines.push(format!("{}  ends in {ends}  {}", printable(&holder.hold), units.join(", ")));
+    }
+    if list.holders.is_empty() {
+        lines.push("nothing in flight".to_owned());
+    }
+    if list.waiting > 0 {
+        lines.push(format!("{} waiting", counted(list.waiting, "request")));
+    }
+    lines.extend(more(list.next.as_deref()));
+    lines
+}
+
+fn ban_lines(list: &BanList<'_>) -> Vec<String> {
+    let mut lines = Vec::new();
+    for ban in &list.bans {
+        let key = match (&ban.key, &ban.key_bytes, &ban.key_hash) {
+            (Some(key), ..) => printable(key).to_string(),
+            (None, Some(bytes), _) => format!("the bytes {}", printable(bytes)),
+            (None, None, hash) => {
+                format!("a long key with the hash {}", printable(hash.as_deref().unwrap_or("?")))
+            }
+        };
+        lines.push(format!("banned   {key}  for {}", lines::words(ban.ends_in_us)));
+    }
+    if list.bans.is_empty() && list.next.is_none() {
+        lines.push("nobody is banned".to_owned());
+    }
+    lines.extend(more(list.next.as_deref()));
+    lines
+}
+
+/// How to go on.
+fn more(next: Option<&str>) -> Option<String> {
+    Some(format!("more     --after {}", printable(next?)))
+}

@@ -1,0 +1,82 @@
+//! What is in flight, listed and ended by hand, and who is banned. All of it is for who may.
+
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::response::Response;
+use serde::Deserialize;
+use sluicegate::{Gate, HoldFound, HoldId};
+
+use super::body;
+use super::error::{ApiError, json};
+use super::gates::unknown;
+use super::query::Query;
+use super::service::Service;
+use crate::answer::Answer;
+use crate::listed::{BanList, HolderList};
+
+/// `GET /v1/holders`: 200, a page of who has something in flight of a key.
+pub(super) async fn holders(
+    State(service): State<Arc<Service>>,
+    headers: HeaderMap,
+    uri: Uri,
+) -> Result<Response, ApiError> {
+    service.guard.check(&headers)?;
+    let example = "/v1/holders?limit=jobs&key=acme";
+    let query = Query::read(&uri, &["limit", "key", "after", "count"], example)?;
+    let (limit, key, after) = (query.need("limit")?, query.need("key")?, query.after()?);
+    let page = query.page(after.as_ref())?;
+    let gate = find(&service, limit)?;
+    let _turn = service.turns.next().await?;
+    let holders = gate.holders(key, page).await?;
+    Ok(json(StatusCode::OK, &HolderList::new(limit, key, &holders)))
+}
+
+/// `GET /v1/bans`: 200, a page of the keys that a limit bans.
+pub(super) async fn bans(
+    State(service): State<Arc<Service>>,
+    headers: HeaderMap,
+    uri: Uri,
+) -> Result<Response, ApiError> {
+    service.guard.check(&headers)?;
+    let query = Query::read(&uri, &["limit", "after", "count"], "/v1/bans?limit=login")?;
+    let (limit, after) = (query.need("limit")?, query.after()?);
+    let page = query.page(after.as_ref())?;
+    let gate = find(&service, limit)?;
+    let _turn = service.turns.next().await?;
+    let banned = gate.bans(page).await?;
+    Ok(json(StatusCode::OK, &BanList::new(limit, &banned)))
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EndFields {
+    limit: String,
+    key: String,
+    hold: String,
+}
+
+/// `POST /v1/end`: 200 with a decision; 404 if nothing of that id is held.
+pub(super) async fn end(
+    State(service): State<Arc<Service>>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    service.guard.check(request.headers())?;
+    let example = r#"{"limit":"jobs","key":"acme","hold":"00112233445566778899aabbccddeeff"}"#;
+    let EndFields { limit, key, hold } = body::read(request.into_body(), example).await?;
+    let hold: HoldId =
+        hold.parse().map_err(|error| ApiError::malformed(format!("`hold`: {error}")))?;
+    let gate = find(&service, &limit)?;
+    let _turn = service.turns.next().await?;
+    let decision = gate.end(&key, hold).await?;
+    if decision.hold_found() == Some(HoldFound::Unknown) {
+        let message = "the key has nothing under this id any more: it has expired, was released, or the key was reset";
+        return Err(ApiError::new(StatusCode::NOT_FOUND, "hold_expired", message));
+    }
+    Ok(json(StatusCode::OK, &Answer::new(&limit, &decision)))
+}
+
+fn find(service: &Service, limit: &str) -> Result<Gate, ApiError> {
+    service.registry.find(limit).ok_or_else(|| unknown(limit))
+}

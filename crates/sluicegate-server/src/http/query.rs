@@ -1,0 +1,147 @@
+//! The query of a request, read strictly.
+
+use axum::http::Uri;
+use sluicegate::{Cursor, Page};
+
+use super::asked::shown;
+use super::error::ApiError;
+
+/// The fields of a query: `?limit=jobs&key=acme`.
+#[derive(Debug)]
+pub(super) struct Query {
+    fields: Vec<(String, String)>,
+    /// What is to be sent.
+    example: &'static str,
+}
+
+impl Query {
+    /// Reads the fields, of which each may be there once.
+    ///
+    /// # Errors
+    /// For a field that isn't known, one that is there twice, and what is no text.
+    pub(super) fn read(uri: &Uri, known: &[&str], example: &'static str) -> Result<Self, ApiError> {
+        let mut fields: Vec<(String, String)> = Vec::new();
+        let pairs = uri.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
+        for pair in pairs {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let name = text(name)?;
+            if !known.contains(&name.as_str()) {
+                return Err(ApiError::malformed(format!(
+                    "the query has the unknown field `{}`: send {example}",
+                    shown(&name)
+                )));
+            }
+            if fields.iter().any(|(other, _)| *other == name) {
+                return Err(ApiError::malformed(format!("the query has `{name}` twice")));
+            }
+            fields.push((name, text(value)?));
+        }
+        Ok(Self { fields, example })
+    }
+
+    /// A field.
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        self.fields.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
+    }
+
+    /// A field that has to be there.
+    pub(super) fn need(&self, name: &str) -> Result<&str, ApiError> {
+        self.get(name).ok_or_else(|| {
+            ApiError::malformed(format!("the query lacks `{name}`: send {}", self.example))
+        })
+    }
+
+    /// Where the page begins that is asked for.
+    pub(super) fn after(&self) -> Result<Option<Cursor>, ApiError> {
+        let after = self.get("after").map(str::parse).transpose();
+        after.map_err(|error| ApiError::malformed(format!("`after`: {error}")))
+    }
+
+    /// The page that begins there, of as many entries as are asked for.
+    pub(super) fn page<'a>(&self, after: Option<&'a Cursor>) -> Result<Page<'a>, ApiError> {
+        let page = match self.get("count") {
+            None => Page::first(),
+            Some(count) => {
+                let number = Some(count)
+                    .filter(|count| count.bytes().all(|byte| byte.is_ascii_digit()))
+                    .and_then(|count| count.parse().ok());
+                let page = number.and_then(|count| Page::of(count).ok());
+                page.ok_or_else(|| {
+                    ApiError::malformed(format!(
+                        "`count` is `{}`, but must be a whole number from 1 to {}",
+                        shown(count),
+                        Page::MOST
+                    ))
+                })?
+            }
+        };
+        Ok(after.map_or(page, |after| page.after(after)))
+    }
+}
+
+/// What a part of a query stands for.
+fn text(encoded: &str) -> Result<String, ApiError> {
+    let mut bytes = Vec::with_capacity(encoded.len());
+    let mut rest = encoded.bytes();
+    while let Some(byte) = rest.next() {
+        bytes.push(match byte {
+            b'+' => b' ',
+            b'%' => {
+                let mut digit = || char::from(rest.next()?).to_digit(16);
+                let digits = digit().zip(digit());
+                let byte = digits.and_then(|(high, low)| u8::try_from(16 * high + low).ok());
+                byte.ok_or_else(|| {
+                    ApiError::malformed("the query has a `%` that isn't followed by two digits")
+                })?
+            }
+            byte => byte,
+        });
+    }
+    String::from_utf8(bytes).map_err(|_| ApiError::malformed("the query is no text in UTF-8"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(query: &str) -> Result<Query, String> {
+        let uri: Uri = format!("/v1/holders?{query}").parse().unwrap();
+        Query::read(&uri, &["limit", "key", "after", "count"], "/v1/holders?limit=jobs&key=acme")
+            .map_err(|error| format!("{error:?}"))
+    }
+
+    #[test]
+    fn fields_are_decoded_and_each_is_known_and_there_once() {
+        let query = read("key=a%26b+%c3%A9%25&limit=jobs&&count=7").unwrap();
+        assert_eq!((query.need("key").unwrap(), query.get("limit")), ("a&b é%", Some("jobs")));
+        assert_eq!((query.get("after"), query.need("after").is_err()), (None, true));
+        assert_eq!(query.page(None).unwrap().count(), 7);
+        assert_eq!(read("key").unwrap().get("key"), Some(""), "an empty key is one");
+        for (query, words) in [
+            ("keys=a", "unknown field `keys`"),
+            ("key=a&key=a", "`key` twice"),
+            ("k%65y=a&key=a", "`key` twice"),
+            ("key=%", "two digits"),
+            ("key=%4", "two digits"),
+            ("key=%+4", "two digits"),
+            ("key=%ff", "UTF-8"),
+        ] {
+            let error = read(query).unwrap_err();
+            assert!(error.contains(words), "{query}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_page_has_from_one_to_a_thousand_entries_and_begins_at_a_cursor() {
+        for count in ["0", "1001", "-1", "+1", "1.5", "", "99999999999999999999999", "x"] {
+            let query = read(&format!("count={}", count.replace('+', "%2b"))).unwrap();
+            let error = format!("{:?}", query.page(None).unwrap_err());
+            assert!(error.contains("from 1 to 1000"), "{count}: {error}");
+        }
+        assert_eq!(read("count=1000").unwrap().page(None).unwrap().count(), 1_000);
+        for after in ["", "a%20b", "%00", "a%2fb", &"a".repeat(256)] {
+            assert!(read(&format!("after={after}")).unwrap().after().is_err(), "{after}");
+        }
+        assert_eq!(read("after=0a.1").unwrap().after().unwrap().unwrap().as_str(), "0a.1");
+    }
+}

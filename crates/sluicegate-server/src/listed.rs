@@ -1,0 +1,109 @@
+//! Lists as JSON: the same over HTTP and on the command line.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use sluicegate::{BannedKey, BannedKeys, Cursor, Holder, Holders, ListedKey};
+
+/// A page of those who have something in flight of a key.
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct HolderList<'a> {
+    pub(crate) limit: Cow<'a, str>,
+    pub(crate) key: Cow<'a, str>,
+    /// In the order of their ends.
+    pub(crate) holders: Vec<HolderEntry<'a>>,
+    /// How many wait in the limit's queue.
+    pub(crate) waiting: u64,
+    /// Where the next page begins; `null` on the last one.
+    pub(crate) next: Option<Cow<'a, str>>,
+}
+
+/// What one request has in flight.
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct HolderEntry<'a> {
+    /// The id of its hold, by which it can be ended.
+    pub(crate) hold: Cow<'a, str>,
+    pub(crate) ends_in_ms: u64,
+    pub(crate) ends_in_us: u64,
+    /// By the names of policies.
+    pub(crate) units: BTreeMap<Cow<'a, str>, u64>,
+}
+
+impl<'a> HolderList<'a> {
+    pub(crate) fn new(limit: &'a str, key: impl Into<Cow<'a, str>>, page: &'a Holders) -> Self {
+        Self {
+            limit: limit.into(),
+            key: key.into(),
+            holders: page.holders().iter().map(HolderEntry::new).collect(),
+            waiting: page.waiting(),
+            next: page.next().map(next),
+        }
+    }
+}
+
+impl<'a> HolderEntry<'a> {
+    fn new(holder: &'a Holder) -> Self {
+        Self {
+            hold: holder.id().to_string().into(),
+            ends_in_ms: holder.ends_in().as_millis_ceil(),
+            ends_in_us: holder.ends_in().as_micros(),
+            units: holder.units().map(|(policy, units)| (policy.as_str().into(), units)).collect(),
+        }
+    }
+}
+
+/// A page of the keys that are banned.
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct BanList<'a> {
+    pub(crate) limit: Cow<'a, str>,
+    pub(crate) bans: Vec<BanEntry<'a>>,
+    /// Where the next page begins; `null` on the last one.
+    pub(crate) next: Option<Cow<'a, str>>,
+}
+
+/// A key that is banned: as text; or if it is none, as bytes; or if it is long, as the hash that is stored.
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct BanEntry<'a> {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) key: Option<Cow<'a, str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) key_bytes: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) key_hash: Option<String>,
+    pub(crate) ends_in_ms: u64,
+    pub(crate) ends_in_us: u64,
+}
+
+impl<'a> BanList<'a> {
+    pub(crate) fn new(limit: &'a str, page: &'a BannedKeys) -> Self {
+        let bans = page.keys().iter().map(BanEntry::new).collect();
+        Self { limit: limit.into(), bans, next: page.next().map(next) }
+    }
+}
+
+impl<'a> BanEntry<'a> {
+    fn new(banned: &'a BannedKey) -> Self {
+        let (mut key, mut key_bytes, mut key_hash) = (None, None, None);
+        match banned.key() {
+            ListedKey::Whole(bytes) => match std::str::from_utf8(bytes) {
+                Ok(text) => key = Some(text.into()),
+                Err(_) => key_bytes = Some(hexadecimal(bytes)),
+            },
+            ListedKey::Hashed(hash) => key_hash = Some(hexadecimal(hash)),
+            // Whatever else a store may come to know.
+            other => key = Some(other.to_string().into()),
+        }
+        let ends_in = banned.ends_in();
+        let (ends_in_ms, ends_in_us) = (ends_in.as_millis_ceil(), ends_in.as_micros());
+        Self { key, key_bytes, key_hash, ends_in_ms, ends_in_us }
+    }
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn next(cursor: &Cursor) -> Cow<'_, str> {
+    cursor.as_str().into()
+}

@@ -1,0 +1,10 @@
+//! What is held, listed and ended by hand, and who is banned: in every store, and through layers.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+#[cfg(feature = "redis")]
+mod bans;
+#[cfg(feature = "redis")]
+mod holders;
+#[cfg(feature = "redis")]
+mod stores;
