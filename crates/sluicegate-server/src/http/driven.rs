@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use sluicegate::{
-    Action, Algorithm, Answer, Config, Decision, Error, Limit, ManualClock, MemoryLimit,
-    MemoryStore, Once, OpenOptions, OpenedLimit, Operation, Policy, Registry, Request, RequestId,
-    Span, Start, Store, StoreId, TimeSource,
+    Action, Algorithm, Answer, BannedKeys, BoxFuture, Config, Decision, Error, Holders, Limit,
+    ManualClock, MemoryLimit, MemoryStore, Once, OpenOptions, OpenedLimit, Operation, Page, Policy,
+    Registry, Request, RequestId, Span, Start, Store, StoreId, TimeSource,
 };
 use sluicegate_client::{RemoteLimit, RemoteStore};
 use sluicegate_conformance::suite;
@@ -172,6 +172,35 @@ impl OpenedLimit for DeployedLimit {
                 self.direct.ask(request).wait().await
             }
         })
+    }
+
+    fn holders<'a>(
+        &'a self,
+        key: &'a [u8],
+        page: Page<'a>,
+    ) -> BoxFuture<'a, Result<Holders, Error>> {
+        let Some(remote) = &self.remote else { return self.direct.holders(key, page) };
+        let page = self.page(page);
+        let is_sent = std::str::from_utf8(key).is_ok();
+        if is_sent { remote.holders(key, page) } else { self.direct.holders(key, page) }
+    }
+
+    fn bans<'a>(&'a self, page: Page<'a>) -> BoxFuture<'a, Result<BannedKeys, Error>> {
+        let Some(remote) = &self.remote else { return self.direct.bans(page) };
+        remote.bans(self.page(page))
+    }
+}
+
+impl DeployedLimit {
+    /// The page as of the service's time, which is set to that of the page.
+    fn page<'p>(&self, page: Page<'p>) -> Page<'p> {
+        match (self.is_injected, page.time()) {
+            (true, Some(now)) => {
+                self.clock.set(now);
+                page.at(None)
+            }
+            _ => page,
+        }
     }
 }
 
