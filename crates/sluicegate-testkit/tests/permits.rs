@@ -1,6 +1,6 @@
 //! Permits on servers: what the packed value says of when records end stays true whatever changes them.
 
-#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 #![expect(unused_must_use, reason = "what matters is what is told in the end")]
 
 use sluicegate_conformance::kernels::Kernels;

@@ -11,13 +11,13 @@ pub enum Action<'a> {
     /// Decide on an operation with costs.
     Decide(Operation),
     /// Undo a reservation, if no request was charged after it, or leave its turn to others if it
-    /// [has a place in line](Request::in_line_as). The decision is allowed if it did either, and lists no
+    /// [has a place in line](crate::Request::in_line_as). The decision is allowed if it did either, and lists no
     /// policies.
     Cancel(&'a Receipt),
     /// Read the slices of a limit that is a ring, writing nothing. The decision is that of a peek,
     /// and [has the slices](crate::Decision::slices).
     Slices,
-    /// Settle what an earlier request [holds](Request::hold) for what was really used. The decision is
+    /// Settle what an earlier request [holds](crate::Request::hold) for what was really used. The decision is
     /// that of a peek afterwards at no cost, and [says what was found](crate::Decision::hold_found); it
     /// is allowed unless nothing was.
     Settle {
