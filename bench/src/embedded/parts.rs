@@ -76,7 +76,7 @@ impl Parts {
             {
                 state = self.bucket.kept(&balance);
             }
-            let answer = Decision::of_bucket(&self.limit, &self.bucket, &balance, 1, verdict);
+            let answer = Decision::of_one(&self.limit, &self.bucket, &balance, 1, verdict);
             allowed += usize::from(black_box(&answer).is_allowed());
         }
         allowed

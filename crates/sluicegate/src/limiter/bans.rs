@@ -13,9 +13,10 @@ impl<S: Store> Limiter<S> {
     /// whether a key is it.
     ///
     /// ```
-    /// use sluicegate::{Limiter, MemoryStore, Page, Span};
+    /// use sluicegate::{Ban, Limiter, MemoryStore, Page, Span};
     ///
-    /// let limit = sluicegate::limit("login", ["gcra 1/s"])?.banning("5/min for 15min".parse()?);
+    /// let ban: Ban = "5/min for 15min".parse()?;
+    /// let limit = sluicegate::limit("login", ["gcra 1/s"])?.banning(ban);
     /// let limiter = Limiter::new(MemoryStore::new(), limit);
     /// limiter.ban_now("mallory", Span::HOUR)?;
     /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
