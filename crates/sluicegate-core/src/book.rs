@@ -33,6 +33,7 @@ use crate::kernel::{ID_BYTES, NUMBER_BYTES, Rule};
 use crate::limit::{Identity, Limit, Member};
 use crate::line::{Line, Place};
 use crate::number::MAX_EXACT;
+use crate::on_expiry::OnExpiry;
 use crate::repeats::Repeats;
 use records::Records;
 use tickets::{NO_TICKETS, Tickets};
@@ -258,23 +259,19 @@ impl Book {
         self.units.retain(|(_, units)| *units > 0);
     }
 
-    /// Removes what has ended.
-    pub(crate) fn remove_ended(&mut self, now: u64) {
+    /// Removes what has ended, but what is to be returned if the limit does that.
+    pub(crate) fn remove_ended(&mut self, now: u64, on_expiry: OnExpiry) {
         if self.returns.is_some() {
-            let ended: Vec<HoldId> = self.ended(now).map(|(id, _)| id).collect();
+            let stays =
+                |record: &HoldRecord| on_expiry == OnExpiry::Return && record.is_to_return();
+            let ended = self.ended(now).filter(|(_, record)| !stays(record));
+            let ended: Vec<HoldId> = ended.map(|(id, _)| id).collect();
             return ended.into_iter().for_each(|id| self.remove(id));
         }
         for _ in 0..Self::ENDED {
             let Some(record) = self.records.pop_ended(now) else { return };
             self.count_out(&record);
         }
-    }
-
-    /// Removes what has ended, but what is to be returned.
-    pub(crate) fn remove_ended_but_returns(&mut self, now: u64) {
-        let ended = self.ended(now).filter(|(_, record)| !record.is_to_return());
-        let ended: Vec<HoldId> = ended.map(|(id, _)| id).collect();
-        ended.into_iter().for_each(|id| self.remove(id));
     }
 
     /// What has ended and is to be returned, the first of it.

@@ -60,11 +60,9 @@ pub(super) fn leave(
     for (part, (book, entries)) in books.iter_mut().zip(entries).enumerate() {
         if !entries.is_empty() {
             let returns = limit.on_expiry(part) == OnExpiry::Return;
+            book.remove_ended(now.micros, limit.on_expiry(part));
             if returns {
-                book.remove_ended_but_returns(now.micros);
                 book.free(hold.id);
-            } else {
-                book.remove_ended(now.micros);
             }
             let content = RecordContent::Live(entries);
             book.put(hold.id, HoldRecord { until, returns, content });

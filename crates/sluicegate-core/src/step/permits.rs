@@ -14,6 +14,7 @@ use crate::kernel::permits::Permits;
 use crate::kernel::{Admission, Kernel as _, Now, Verdict};
 use crate::limit::Limit;
 use crate::number::Cost;
+use crate::on_expiry::OnExpiry;
 
 /// Takes permits by a check that holds them, of a limit whose only policy is an enforced `concurrency`
 /// without a queue, and that bans nobody and returns nothing. For stores.
@@ -40,7 +41,7 @@ pub fn take_permits(
         return Ok(Decision::of_one(limit, rule, &balance, units, verdict));
     };
     rule.admit(&mut balance, Admission { cost: units, act_in: wait })?;
-    book.remove_ended(now.micros);
+    book.remove_ended(now.micros, OnExpiry::Keep);
     let entry = HeldUnits { identity, units, at: now.micros, flow: None, slot: None, states: None };
     let content = RecordContent::Live(smallvec![entry]);
     book.put(hold.id, HoldRecord { until, returns: false, content });

@@ -133,14 +133,14 @@ if hold then
     local lasts = ends - now
     local head = pack(HELD_HEAD, ends, group, tally.of(part).generation)
     redis.call('SET', key_of(part), head .. entries, 'PX', ceil(max(lasts, shortest) / 1000) + 1)
-    local set = is_indexed and set_of(part)
-    if not flies then
-      -- What is in flight is counted for as long as any record is.
-      if set then hold.keep(set, tally.lasts(part)) end
-    else
-      redis.call('ZADD', set_of(part), 0, by_time .. pack(NUMBER, ends) .. id .. entries)
+    local set, s = set_of(part), tally.subjects[part]
+    if flies then
+      redis.call('ZADD', set, 0, by_time .. pack(NUMBER, ends) .. id .. entries)
       -- What is given back at its end is so for as long as the states are of use.
-      hold.keep(set_of(part), max(lasts, tally.lasts(part), tally.subjects[part].returns and tally.subjects[part].lasts or 0))
+      hold.keep(set, max(lasts, tally.lasts(part), s.returns and s.lasts or 0))
+    elseif is_indexed and tally.of(part).changed then
+      -- What is in flight is counted for as long as any record is.
+      hold.keep(set, tally.lasts(part))
     end
   end
 
