@@ -11,6 +11,7 @@
 
 mod apart;
 mod case_file;
+mod crowds;
 mod guarded;
 mod line;
 mod race;
@@ -25,6 +26,7 @@ pub use apart::{
     keys_and_limits_are_apart, runs_are_apart, what_is_opened_twice_shares_its_states,
 };
 pub use case_file::the_case_file_passes;
+pub use crowds::the_dead_make_room_for_whoever_is_denied;
 pub use guarded::Guarded;
 pub use line::only_the_last_in_line_is_given_back;
 pub use race::who_comes_at_once_is_admitted_exactly;
@@ -96,6 +98,7 @@ macro_rules! suite {
             queues_answer_like_the_model
             what_nobody_settles_is_returned_like_the_model
             turns_are_handed_on_like_the_model
+            the_dead_make_room_for_whoever_is_denied
             many_limits_answer_like_the_kernels
             parts_share_their_states_with_the_limits_they_are
             only_the_last_in_line_is_given_back

@@ -120,9 +120,9 @@ pub struct HeldUnits {
 impl Book {
     /// The most records of one subject under one limit, settled ones too.
     pub const MOST: usize = 65_536;
-    /// How many records that have ended are looked at, and removed by a new one: more than end between two
-    /// that come. Others count as if they had not ended.
-    pub const ENDED: usize = 128;
+    /// How many records that have ended are looked at, and removed by a new one, or for whoever is denied while
+    /// there are more. Others count as if they had not ended.
+    pub const ENDED: usize = 32;
     /// How many records of a subject that have ended are returned by one request at most: each costs as much as
     /// settling it.
     pub const RETURNED: usize = 16;
@@ -272,6 +272,16 @@ impl Book {
             let Some(record) = self.records.pop_ended(now) else { return };
             self.count_out(&record);
         }
+    }
+
+    /// Removes what has ended if there may be more of it than is looked at, for whoever was denied: it no longer
+    /// stands in the way of the next. Gives whether it did.
+    pub(crate) fn make_room(&mut self, now: u64, on_expiry: OnExpiry) -> bool {
+        let is_needed = self.ended(now).count() == Self::ENDED;
+        if is_needed {
+            self.remove_ended(now, on_expiry);
+        }
+        is_needed
     }
 
     /// What has ended and is to be returned, the first of it.

@@ -388,6 +388,9 @@ fn decide_now(
             decision = decision.with_hold(*hold);
         }
     }
+    if !allowed && request.holds().is_some() {
+        kept |= holding::make_room(limit, now, books);
+    }
     kept |= repeat::keep(limit, request, now, &decision, books);
     let (queued, changed_book) = queueing.finish(request, &decision, now, books);
     kept |= changed_book;

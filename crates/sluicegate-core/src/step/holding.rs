@@ -74,6 +74,15 @@ pub(super) fn leave(
     parts
 }
 
+/// Lets go of what has ended, where there is more than a request looks at, for one that was denied. Gives the
+/// parts whose books have changed, as bits.
+pub(super) fn make_room(limit: &Limit, now: Now, books: &mut [Book]) -> u64 {
+    let parts = books.iter_mut().enumerate();
+    parts.fold(0, |changed, (part, book)| {
+        changed | u64::from(book.make_room(now.micros, limit.on_expiry(part))) << part
+    })
+}
+
 /// Settles what was held, where it is still.
 pub(super) fn settle(
     limit: &Limit,

@@ -19,8 +19,8 @@ use crate::on_expiry::OnExpiry;
 /// Takes permits by a check that holds them, of a limit whose only policy is an enforced `concurrency`
 /// without a queue, and that bans nobody and returns nothing. For stores.
 ///
-/// `cost` is what the request costs, and `book` has the records of its subject. Nothing has changed unless
-/// the decision allows.
+/// `cost` is what the request costs, and `book` has the records of its subject. Unless the decision allows, no
+/// record has changed that has not ended.
 ///
 /// # Errors
 /// Those of [`step_with_books`](super::step_with_books).
@@ -38,6 +38,7 @@ pub fn take_permits(
     let mut balance = book.flight(rule, identity, now.micros, (units, until));
     let verdict = rule.judge(&balance, units, None);
     let Verdict::Pass { wait } = verdict else {
+        let _ = book.make_room(now.micros, OnExpiry::Keep);
         return Ok(Decision::of_one(limit, rule, &balance, units, verdict));
     };
     rule.admit(&mut balance, Admission { cost: units, act_in: wait })?;

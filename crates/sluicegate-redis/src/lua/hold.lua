@@ -248,9 +248,19 @@ if hold then
     return gone
   end
 
-  local function remove_ended(part)
+  function hold.remove_ended(part)
     local gone = removable(part)
     if gone[1] then redis.call('ZREM', set_of(part), spread(gone)) end
+  end
+
+  -- Counts out what has ended, where there is more than a call looks at: whoever was denied makes room for the next.
+  function hold.make_room(subjects)
+    for part, s in ipairs(subjects) do
+      s.makes_room = #ended_of(part) >= HOLDS_ENDED
+      for _, p in ipairs(s.policies) do
+        if s.makes_room and p.kernel.counts_records then p.kernel.count_out(p) end
+      end
+    end
   end
 
   -- Leaves a record in each part that was charged; whether any was.
@@ -272,7 +282,7 @@ if hold then
         end
       end
       if charged then
-        remove_ended(part)
+        hold.remove_ended(part)
         put(part, min(now + life, MAX), s.group, table.concat(entries), flies)
         kept = 1
       end

@@ -345,7 +345,9 @@ if operation == RENEW then
 end
 local changes = operation ~= PEEK and not (operation == SETTLE and hold.found() ~= HOLD_LIVE)
 
-if hold and hold.leaves and allowed then hold.count_out(subjects) end
+if hold and hold.leaves then
+  if allowed then hold.count_out(subjects) else hold.make_room(subjects) end
+end
 if hold and changes then hold.count(subjects, allowed) end
 
 -- Write what changed, each subject by itself.
@@ -372,6 +374,7 @@ for part, s in ipairs(subjects) do
     -- Whoever gives back by a record is told what is left.
     if hold and hold.changes then s.value = s.written end
   end
+  if s.makes_room then hold.remove_ended(part) end
 end
 local kept, given = 0, nil
 if operation == SETTLE or operation == RENEW then

@@ -1,0 +1,55 @@
+//! What has ended in crowds.
+
+use sluicegate_core::{
+    Costs, Hold, HoldId, Limit, OpenedLimit as _, Operation, Request, Span, Store,
+};
+
+use super::{START, assert_same, fresh_run, limit, open, timestamp};
+use crate::kernels::Kernels;
+use crate::reference::Clock;
+
+/// A request looks at some of what has ended. One for more than that shows to be free is denied, but makes room: so
+/// it is allowed before long, however many have died at once.
+pub async fn the_dead_make_room_for_whoever_is_denied<S: Store>(store: &S) {
+    let permits = "concurrency 200 hold 1min";
+    let alone = limit("crowd", &[permits]);
+    let beside = limit("crowd-beside", &[permits, "token_bucket 1000/s"]);
+    let both = Limit::together(vec![
+        limit("crowd-together", &[permits]),
+        limit("other", &["gcra 1000/s"]),
+    ]);
+    for limit in [alone, beside, both.unwrap()] {
+        assert_the_dead_make_room(store, &limit).await;
+    }
+}
+
+async fn assert_the_dead_make_room<S: Store>(store: &S, limit: &Limit) {
+    let opened = open(store, limit, &fresh_run());
+    let mut kernels = Kernels::of_limit(limit.clone(), Clock::Injected);
+    let mut ids = 0_u128..;
+    let mut hold =
+        || Hold { id: HoldId::from_bytes(ids.next().unwrap().to_be_bytes()), lasts: Span::SECOND };
+    let subjects: Vec<&[u8]> = vec![b"crowded"; limit.parts().len()];
+    let mut ask = async |at: u64, operation: Operation, cost: u64| {
+        let hold = hold();
+        let costs = vec![cost; limit.members().len()];
+        let request = Request::new(operation, subjects[0]).at(timestamp(START + at));
+        let request = request.also(&subjects[1..]).costs(Costs::Each(&costs));
+        let request = if operation == Operation::Peek { request } else { request.hold(&hold) };
+        let (expected, got) = (kernels.ask(START + at, &request), opened.ask(request).wait().await);
+        assert_same(&got, &expected, &(at, operation, cost, limit));
+        got.unwrap().is_allowed()
+    };
+    for at in 0..200 {
+        assert!(ask(at, Operation::Check, 1).await);
+    }
+    let later = 5_000_000;
+    let mut denied = 0;
+    while !ask(later, Operation::Check, 100).await {
+        denied += 1;
+        assert!(denied < 10, "{limit:?}");
+        assert!(!ask(later, Operation::Check, 201).await);
+        let _ = ask(later, Operation::Peek, 1).await;
+    }
+    assert!(denied > 0, "all that has ended was looked at: {limit:?}");
+}
