@@ -17,6 +17,8 @@ pub(crate) enum Item {
     Whole(usize),
     /// A text of so many bytes.
     Text(usize),
+    /// A text of any length, which is only written.
+    Rest,
 }
 
 /// A format, in pieces that are formats by themselves.
@@ -24,7 +26,7 @@ pub(crate) enum Item {
 pub(crate) struct Format(pub(crate) &'static [&'static [Item]]);
 
 impl Format {
-    /// The bytes of what has this format.
+    /// The bytes of what has this format, without those of any length.
     pub(crate) const fn size(self) -> usize {
         let (mut size, mut pieces) = (0, self.0);
         while let [piece, others @ ..] = pieces {
@@ -33,6 +35,7 @@ impl Format {
                 size += match *item {
                     Item::Bytes(bytes) | Item::Whole(bytes) | Item::Text(bytes) => bytes,
                     Item::Numbers(count) => count * NUMBER_BYTES,
+                    Item::Rest => 0,
                 };
                 piece = rest;
             }
@@ -58,6 +61,7 @@ pub(crate) fn write_items<'i>(
         match *item {
             Item::Whole(bytes) => write!(f, "I{bytes}")?,
             Item::Text(bytes) => write!(f, "c{bytes}")?,
+            Item::Rest => f.write_str("c0")?,
             Item::Bytes(count) => f.write_str(&"B".repeat(count))?,
             Item::Numbers(count) => f.write_str(&format!("I{NUMBER_BYTES}").repeat(count))?,
         }
@@ -71,9 +75,11 @@ mod tests {
 
     #[test]
     fn a_format_knows_its_text_and_its_size() {
-        let format =
-            Format(&[&[Item::Whole(6), Item::Text(2)], &[Item::Numbers(2), Item::Bytes(2)]]);
-        assert_eq!(format.to_string(), ">I6c2I7I7BB");
+        let format = Format(&[
+            &[Item::Whole(6), Item::Text(2)],
+            &[Item::Numbers(2), Item::Bytes(2), Item::Rest],
+        ]);
+        assert_eq!(format.to_string(), ">I6c2I7I7BBc0");
         assert_eq!(format.size(), 24);
     }
 }

@@ -47,12 +47,18 @@ pub(crate) const INDEXED: u8 = 2;
 /// The kind of an entry of a record that is given back at its end, which has nothing else.
 pub(crate) const RETURNING_KIND: u8 = 0x87;
 
-/// A record of one policy: the beginning, its kind and identity, the length of what follows, and the units.
-pub(crate) const RECORD_OF_ONE: Format = Format(&[BEGINNING, ENTRY, &[Item::Numbers(5)]]);
+/// The entry of one policy: its kind and identity, the length of what follows, and the units.
+pub(crate) const ENTRY_OF_ONE: Format = Format(&[ENTRY, &[Item::Numbers(5)]]);
 /// The same of a bucket, with the state that it was left in.
-pub(crate) const RECORD_OF_BUCKET: Format =
-    Format(&[BEGINNING, ENTRY, &[Item::Numbers(5), Item::Whole(HEAD_BYTES), Item::Numbers(3)]]);
-/// The first when it was settled.
+pub(crate) const ENTRY_OF_BUCKET: Format = Format(&[BUCKET_LEFT]);
+pub(crate) const BUCKET_LEFT: &[Item] = &[
+    Item::Whole(ID_BYTES),
+    Item::Whole(2),
+    Item::Numbers(5),
+    Item::Whole(HEAD_BYTES),
+    Item::Numbers(3),
+];
+/// A record of one policy that was settled.
 pub(crate) const SETTLED_ONE: Format = Format(&[BEGINNING, ENTRY, &[Item::Numbers(1)]]);
 const BEGINNING: &[Item] = &[Item::Numbers(3)];
 const ENTRY: &[Item] = &[Item::Whole(ID_BYTES), Item::Whole(2)];

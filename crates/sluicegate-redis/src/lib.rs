@@ -30,6 +30,7 @@ mod constant;
 mod format;
 mod hold;
 mod holders;
+mod inline;
 mod joint;
 mod line;
 mod link;

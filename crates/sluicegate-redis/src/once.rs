@@ -8,11 +8,12 @@
 //! | --- | --- |
 //! | 16 | what is asked |
 //! | 7 | for how many µs a repeat is known |
+//! | 16 | the id |
 //! | 16 | the id of the hold that an allowed request leaves; zeros for none |
 
 use sluicegate_core::{
-    Asked, Costs, Decision, Error, Hold, HoldId, Limit, MAX_EXACT, Once, Operation, Request, Span,
-    Timestamp,
+    Asked, Costs, Decision, Error, Hold, HoldId, Limit, MAX_EXACT, Once, Operation, Request,
+    RequestId, Span, Timestamp,
 };
 use smallvec::SmallVec;
 
@@ -22,8 +23,15 @@ use crate::reply::{ALLOWED, Reply, nonsense, read_states, read_verdict};
 use crate::resp::Value;
 
 /// What a program has of an id.
-pub(crate) const ONCE: Format =
-    Format(&[&[Item::Text(Asked::BYTES), Item::Numbers(1), Item::Text(HoldId::BYTES)]]);
+pub(crate) const ONCE: Format = Format(&[&[
+    Item::Text(Asked::BYTES),
+    Item::Numbers(1),
+    Item::Text(RequestId::BYTES),
+    Item::Text(HoldId::BYTES),
+]]);
+/// The same of a request that leaves no hold.
+pub(crate) const ALONE: Format =
+    Format(&[&[Item::Text(Asked::BYTES), Item::Numbers(1), Item::Text(RequestId::BYTES)]]);
 
 /// How the record of an id begins: what was asked, until when a repeat is known, the time of judgement,
 /// the units granted, notes, whether it is brief, and the id of its hold.
@@ -54,10 +62,12 @@ pub(crate) fn with_id(limit: &Limit, request: &Request<'_>, program: &mut Vec<u8
     let (asked, rest) = bytes.split_at_mut(Asked::BYTES);
     asked.copy_from_slice(&Asked::of(limit, request).to_bytes());
     put(rest, once.lasts.as_micros());
+    let (rest, hold_id) = rest.split_at_mut(rest.len() - HoldId::BYTES);
     if let Some(hold) = request.holds() {
-        let at = rest.len() - HoldId::BYTES;
-        rest[at..].copy_from_slice(&hold.id.to_bytes());
+        hold_id.copy_from_slice(&hold.id.to_bytes());
     }
+    let at = rest.len() - RequestId::BYTES;
+    rest[at..].copy_from_slice(&once.id.to_bytes());
     let end = program.len() - END.size();
     program[KEYS] += 2;
     program[LANE] += ONCE_LANE;

@@ -14,15 +14,18 @@ use crate::twin::{MODULES, Module};
 use template::Template;
 
 /// Before the kernels.
-const HEAD: [Template; 12] = [
+const HEAD: [Template; 15] = [
     Template::new(include_str!("lua/head.lua")),
+    Template::new(include_str!("lua/inline.lua")),
     Template::new(include_str!("lua/once_lane.lua")),
+    Template::new(include_str!("lua/grant_lane.lua")),
     Template::new(include_str!("lua/hold_lane.lua")),
     Template::new(include_str!("lua/call.lua")),
     Template::new(include_str!("lua/errands.lua")),
     Template::new(include_str!("lua/express.lua")),
     Template::new(include_str!("lua/general.lua")),
     Template::new(include_str!("lua/tally.lua")),
+    Template::new(include_str!("lua/inlined.lua")),
     Template::new(include_str!("lua/hold.lua")),
     Template::new(include_str!("lua/queue.lua")),
     Template::new(include_str!("lua/line.lua")),

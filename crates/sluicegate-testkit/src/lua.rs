@@ -241,15 +241,13 @@ fn command(lua: &Lua, keyspace: &RefCell<Keyspace>, arguments: MultiValue) -> ml
             }
             let stored = Stored { value: arguments[2].clone(), expires_ms: Some(now_ms + life) };
             keyspace.keys.insert(arguments[1].clone(), stored);
-            let done = lua.create_table()?;
-            done.set("ok", "OK")?;
-            Ok(Value::Table(done))
+            done(lua)
         }
         ("SET", 4) if arguments[3] == b"KEEPTTL" => {
             let expires_ms = keyspace.keys.get(&arguments[1]).and_then(|it| it.expires_ms);
             let stored = Stored { value: arguments[2].clone(), expires_ms };
             keyspace.keys.insert(arguments[1].clone(), stored);
-            Ok(Value::Boolean(true))
+            done(lua)
         }
         ("STRLEN", 2) => {
             let length = keyspace.keys.get(&arguments[1]).map_or(0, |stored| stored.value.len());
@@ -342,6 +340,13 @@ fn command(lua: &Lua, keyspace: &RefCell<Keyspace>, arguments: MultiValue) -> ml
     }
 }
 
+/// What a server answers that has nothing else to say.
+fn done(lua: &Lua) -> mlua::Result<Value> {
+    let done = lua.create_table()?;
+    done.set("ok", "OK")?;
+    Ok(Value::Table(done))
+}
+
 /// An end of a range of members.
 fn bound(text: &[u8]) -> mlua::Result<Bound<Vec<u8>>> {
     match text.split_first() {
@@ -362,7 +367,8 @@ fn to_bytes(value: Value) -> mlua::Result<Vec<u8>> {
     }
 }
 
-/// One item of a format of Redis' `struct` library: `B`, `I<n>` or `c<n>`, big-endian.
+/// One item of a format of Redis' `struct` library: `B`, `I<n>` or `c<n>`, big-endian; `c0`, which is only
+/// packed, is a whole text.
 enum Item {
     Bytes(usize),
     Number(usize),
@@ -407,6 +413,7 @@ fn pack(lua: &Lua, mut arguments: MultiValue) -> mlua::Result<Value> {
         match item {
             Item::Bytes(size) => {
                 let text: LuaString = pop(lua, &mut arguments)?;
+                let size = if size == 0 { text.as_bytes().len() } else { size };
                 packed.extend_from_slice(
                     text.as_bytes()
                         .get(..size)

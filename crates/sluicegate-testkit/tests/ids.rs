@@ -4,7 +4,7 @@
 
 use sluicegate_conformance::reference::Clock;
 use sluicegate_conformance::schedules::{Dice, each};
-use sluicegate_core::{Error, Once, Request, RequestErrorKind, RequestId, Span};
+use sluicegate_core::{Error, Once, Operation, Request, RequestErrorKind, RequestId, Span};
 
 use scripted::{MAX_CLOCK_BACK, Scripted};
 
@@ -15,7 +15,12 @@ const START: u64 = 1_699_920_000_000_000;
 const CLOCK: Clock = Clock::Own { max_clock_back_us: MAX_CLOCK_BACK };
 const COUNTS: &[u8] = b"sg:test:{alice}:ids";
 
+/// Without room inline.
 fn scripted() -> Scripted {
+    roomy().crowded(true)
+}
+
+fn roomy() -> Scripted {
     Scripted::new(vec!["token_bucket 1/s burst 1000000".parse().unwrap()], CLOCK)
 }
 
@@ -86,17 +91,22 @@ fn a_full_table_refuses_new_ids_until_some_have_ended() {
 /// Each key has a life, and what is in it decides: not the server's clock.
 #[test]
 fn records_go_with_their_time_and_are_judged_by_what_they_say() {
-    let mut scripted = scripted();
-    let once = |scripted: &mut Scripted, now| scripted.ask(now, &check(0, Span::SECOND)).unwrap();
-    assert!(!once(&mut scripted, START).is_repeat());
-    let expires: Vec<_> = scripted.stored().values().map(|stored| stored.expires_ms).collect();
-    assert_eq!(expires.len(), 3);
-    assert!(expires.iter().all(|expires| expires.is_some_and(|it| it <= START / 1_000 + 1_252)));
-    scripted.expires = false;
-    assert!(once(&mut scripted, START + 999_999).is_repeat());
-    assert!(!once(&mut scripted, START + 1_000_000).is_repeat());
-    scripted.expire(START + 10_000_000);
-    assert!(scripted.stored().is_empty());
+    // Without room inline, the value lives as long as what is there.
+    for (mut scripted, keys, stay) in [(roomy(), 1, 0), (scripted(), 3, 1)] {
+        let once =
+            |scripted: &mut Scripted, now| scripted.ask(now, &check(0, Span::SECOND)).unwrap();
+        assert!(!once(&mut scripted, START).is_repeat());
+        let expires: Vec<_> = scripted.stored().values().map(|stored| stored.expires_ms).collect();
+        assert_eq!(expires.len(), keys);
+        let is_soon =
+            |expires: &&Option<u64>| expires.is_some_and(|it| it <= START / 1_000 + 1_502);
+        assert_eq!(expires.iter().filter(is_soon).count(), keys - stay);
+        scripted.expires = false;
+        assert!(once(&mut scripted, START + 999_999).is_repeat());
+        assert!(!once(&mut scripted, START + 1_000_000).is_repeat());
+        scripted.expire(START + 10_000_000);
+        assert_eq!(scripted.stored().len(), stay);
+    }
 }
 
 /// What somebody else has written there is no decision and no count.
@@ -120,19 +130,66 @@ fn what_makes_no_sense_counts_as_absent() {
 
 /// Commands of the server, which are what a decision costs.
 #[test]
-fn an_id_adds_three_commands_to_a_check_and_a_repeat_writes_nothing() {
-    let mut scripted = scripted();
-    let mut calls = |request: &Request<'_>| {
-        let before = scripted.calls();
-        let _ = scripted.ask(START, request).unwrap();
-        scripted.calls() - before
-    };
-    let plain = calls(&Request::check(b"alice"));
-    assert_eq!(calls(&check(0, Span::MINUTE)), plain + 3);
-    // What a new one takes until its id turns out to be known, and then what is known.
-    assert_eq!(calls(&check(0, Span::MINUTE)), 5);
-    let before = scripted.stored();
-    let again = scripted.ask(START + 1, &check(0, Span::MINUTE)).unwrap();
-    assert!(again.is_repeat());
-    assert_eq!(scripted.stored(), before);
+fn an_id_adds_few_commands_to_a_check_and_a_repeat_writes_nothing() {
+    // With room inline it is whether others have keys; without, these are the keys.
+    for (mut scripted, more, repeated) in [(roomy(), 1, 2), (scripted(), 3, 5)] {
+        let mut calls = |request: &Request<'_>| {
+            let before = scripted.calls();
+            let _ = scripted.ask(START, request).unwrap();
+            scripted.calls() - before
+        };
+        let _ = calls(&Request::check(b"alice"));
+        let plain = calls(&Request::check(b"alice"));
+        assert_eq!(calls(&check(0, Span::MINUTE)), plain + more);
+        // What a new one takes until its id turns out to be known, and then what is known.
+        assert_eq!(calls(&check(0, Span::MINUTE)), repeated);
+        let before = scripted.stored();
+        let again = scripted.ask(START + 1, &check(0, Span::MINUTE)).unwrap();
+        assert!(again.is_repeat());
+        assert_eq!(scripted.stored(), before);
+    }
+}
+
+/// The first are inline, which takes no keys, and the others beside them; each is known for its time, also after a
+/// reset.
+#[test]
+fn ids_are_known_wherever_they_stand() {
+    let mut scripted = roomy();
+    scripted.expires = false;
+    for number in 0..20 {
+        let lasts = if number == 3 { Span::SECOND } else { Span::MINUTE };
+        assert!(!scripted.ask(START + number, &check(number, lasts)).unwrap().is_repeat());
+    }
+    assert_eq!(scripted.stored().len(), 1 + 12 + 1);
+    let reset = Request::new(Operation::Reset, b"alice");
+    assert_eq!(scripted.ask(START + 20, &reset).unwrap().forgotten(), Some(true));
+    assert_eq!(scripted.ask(START + 21, &reset).unwrap().forgotten(), Some(false));
+    for number in (0..20).filter(|number| *number != 3) {
+        let again = scripted.ask(START + 2_000_000, &check(number, Span::MINUTE)).unwrap();
+        assert!(again.is_repeat(), "{number}");
+    }
+    // Those that have ended make room, but are outside as long as others are.
+    let mut is_known =
+        |at, number| scripted.ask(START + at, &check(number, Span::MINUTE)).unwrap().is_repeat();
+    assert!(!is_known(2_000_000, 3));
+    assert!(is_known(2_000_001, 3));
+    assert!(is_known(59_999_999, 0));
+    assert!(!is_known(60_000_000, 0));
+}
+
+/// What would be remembered inline makes no sense: it counts as absent, and so does each that is cut short.
+#[test]
+fn nonsense_inline_counts_as_absent() {
+    let mut scripted = roomy();
+    let _ = scripted.ask(START, &check(0, Span::MINUTE)).unwrap();
+    let stored = scripted.stored();
+    let (key, value) = stored.iter().next().unwrap();
+    for cut in 27..value.value.len() {
+        let mut stored = stored.clone();
+        stored.get_mut(key).unwrap().value.truncate(cut);
+        scripted.store(stored);
+        let again = scripted.ask(START, &check(0, Span::MINUTE)).unwrap();
+        assert!(again.is_allowed() && !again.is_repeat(), "{cut}");
+        assert!(scripted.ask(START, &check(0, Span::MINUTE)).unwrap().is_repeat(), "{cut}");
+    }
 }

@@ -1,6 +1,28 @@
 if not sign then
+-- Shows the place and length of each entry of packed states; false where they end in nonsense. The bytes of
+-- those that always have as many are known.
+local function walk(value, show)
+  local position, size, sizes = 1, #value, FIXED_SIZES
+  while position <= size do
+    local kind, length = string.byte(value, position), nil
+    if kind >= LISTED_FROM then
+      if size - position >= LISTED_HEAD_SIZE - 1 then
+        length = LISTED_HEAD_SIZE + unpack(LENGTH, value, position + HEAD_SIZE)
+      end
+    else
+      length = sizes[kind]
+    end
+    if not length or position + length - 1 > size or kind >= LISTED_FROM and length < LISTED_HEAD_SIZE + NUMBER_SIZE then
+      return false
+    end
+    show(position, length)
+    position = position + length
+  end
+  return true
+end
+
 -- Any call at all: a sign and what follows it, or an array.
-local function decide(lane, times)
+local function decide(lane, times, value)
   if server_now > late then return '<', '' end
   local key, now, ahead, shortest = all_keys[first], server_now, server_now + back, 0
   if lane >= INJECTED then

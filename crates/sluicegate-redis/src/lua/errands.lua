@@ -88,4 +88,4 @@ if lane == READY_LANE then
   return '+', ''
 end
 
-local value = call('GET', key)
+if value == nil then value = call('GET', key) end

@@ -228,14 +228,14 @@ if lane ~= GENERAL_LANE and (size > 0 or not value) then
       end
       at_offset = at_offset + POLICY_SIZE
     end
-    -- A tally of what is held comes last, and stays for as long as it is of use.
+    -- What tells of records comes last, and stays for as long as it is of use.
     local rest = nil
-    if clean and from + (TALLY_SIZE - 1) <= size and string.byte(value, from) == TALLY_KIND then
+    while clean and from + (TALLY_SIZE - 1) <= size do
       local kind, length, last_end = unpack(TALLY, value, from)
-      if kind == TALLY_HEAD and from + LISTED_HEAD_SIZE + length == size + 1 then
-        if last_end > now then rest, life = sub(value, from), math.max(life, last_end - now) end
-        from = size + 1
-      end
+      local finish = from + LISTED_HEAD_SIZE + length - 1
+      if kind ~= TALLY_HEAD and kind ~= INLINE_HEAD or finish > size then break end
+      if last_end > now then rest, life = (rest or '') .. sub(value, from, finish), math.max(life, last_end - now) end
+      from = finish + 1
     end
     if clean and from == size + 1 then
       if denied and not logs then
@@ -256,11 +256,11 @@ if lane ~= GENERAL_LANE and (size > 0 or not value) then
           end
         end
         if out then states = table.concat(out) end
-        if rest then states = states .. rest end
+        local stored = rest and states .. rest or states
         if turns then
-          value, size, written_life = states, #states, life
+          value, size, written_life = stored, #stored, life
         else
-          redis.call('SET', key, states, 'PX', life)
+          redis.call('SET', key, stored, 'PX', life)
         end
         if briefs then
           for index, short in pairs(briefs) do out[index] = short end

@@ -34,28 +34,6 @@ local function muldiv(a, b, c)
   return quotient, rest
 end
 
--- Shows the place and length of each entry of packed states; false where they end in nonsense. The bytes of
--- those that always have as many are known.
-local function walk(value, show)
-  local position, size, sizes = 1, #value, FIXED_SIZES
-  while position <= size do
-    local kind, length = string.byte(value, position), nil
-    if kind >= LISTED_FROM then
-      if size - position >= LISTED_HEAD_SIZE - 1 then
-        length = LISTED_HEAD_SIZE + unpack(LENGTH, value, position + HEAD_SIZE)
-      end
-    else
-      length = sizes[kind]
-    end
-    if not length or position + length - 1 > size or kind >= LISTED_FROM and length < LISTED_HEAD_SIZE + NUMBER_SIZE then
-      return false
-    end
-    show(position, length)
-    position = position + length
-  end
-  return true
-end
-
 local function common_divisor(a, b)
   while b > 0 do a, b = b, a % b end
   return a

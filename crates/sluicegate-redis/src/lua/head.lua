@@ -44,11 +44,14 @@ if not several and (calls > 1 or programs[2]) then
 end
 for _ = 1, calls do
 local sign, body = nil, nil
+-- What stands under the first key, once a lane has read it.
+local present = nil
 
 -- What most calls are goes the shortest way: a check of one plain bucket, alone in its value.
 if lane == SHORTEST_LANE and server_now <= late then
   local key, now, ahead = all_keys[first], server_now, server_now + back
   local value, at, deficit = call('GET', key), now, 0
+  present = value
   if value then
     if #value == BUCKET_SIZE then
       local held, newest, then_deficit, then_unit = unpack(BUCKET_ENTRY, value)

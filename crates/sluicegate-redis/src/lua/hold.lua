@@ -1,5 +1,5 @@
--- Holds: records of what was charged, by which it is settled or given back for as long as they live. Each
--- stands in a key of its own:
+-- Holds: records of what was charged, by which it is settled or given back for as long as they live. Few of a
+-- subject stand inline (inline.lua), with nothing but their entries; any other in a key of its own:
 --   until group generation entries
 -- The group is the one that counts it in the subject's tally (tally.lua), and a reset begins another
 -- generation. An entry has kind and identity of a policy, the length of what follows, the units, their time
@@ -96,7 +96,12 @@ if hold then
   end
 
   local function find(part)
-    local found = { entries = {} }
+    local found, i = { entries = {} }, inline.of(part)
+    if i.own then
+      found.is_there, found.is_inline, found.ends, found.content = true, true, i.own_ends, i.own
+      found.entries, found.is_settled = read(found.content, 1)
+      return found
+    end
     local record = redis.call('GET', key_of(part))
     if not record or #record <= HELD_HEAD_SIZE then return found end
     local generation
@@ -123,7 +128,7 @@ if hold then
   -- Takes the record of a part out of the set.
   local function land(part)
     local found = record_of(part)
-    if found.is_there and is_in_set(found) then
+    if found.is_there and not found.is_inline and is_in_set(found) then
       redis.call('ZREM', set_of(part), by_time .. pack(NUMBER, found.ends) .. id .. found.content)
     end
   end
@@ -192,7 +197,7 @@ if hold then
       if record_of(part).is_there then return IN_USE end
     end
     for part = 1, parts do
-      if tally.live(part) >= HOLDS_MOST then return FULL end
+      if tally.live(part) + inline.live(part) >= HOLDS_MOST then return FULL end
     end
   end
 
@@ -216,26 +221,29 @@ if hold then
     return true
   end
 
-  -- Counts the records that are about to come and go.
+  -- Counts the records that are about to come and go, but for those inline.
   function hold.count(subjects, allowed)
     for part, s in ipairs(subjects) do
-      local comes, goes = false, false
+      local comes, goes, found = false, false, {}
       if hold.leaves then
         for _, p in ipairs(s.policies) do comes = comes or allowed and p.taken end
+        -- Those that come stay outside while others are there, so that their ids are found.
+        s.is_inline = comes and not is_indexed and tally.live(part) == 0 and inline.has_room(part)
       elseif hold.changes or operation == RENEW then
-        local found = record_of(part)
+        found = record_of(part)
         local is_live = found.is_there and not found.is_settled
         goes = operation == GIVE_BACK and found.is_there and found.is_removed or operation ~= GIVE_BACK and is_live and (operation == RENEW or says_nothing(subjects))
         comes = is_live and operation == RENEW
-        if goes then tally.count_out(part, found.group) end
+        s.is_inline = found.is_inline
       end
       -- What is known of when records end is so no more.
-      if comes or goes or hold.changes and record_of(part).is_there then
+      if comes or goes or hold.changes and found.is_there then
         for _, p in ipairs(s.policies) do
           if p.kernel.counts_records then p.changed = true end
         end
       end
-      if comes then s.group = tally.count_in(part, min(hold.ends, MAX)) end
+      if goes and not s.is_inline then tally.count_out(part, found.group) end
+      if comes and not s.is_inline then s.group = tally.count_in(part, min(hold.ends, MAX)) end
     end
   end
 
@@ -263,28 +271,35 @@ if hold then
     end
   end
 
+  -- The entries of the record of a part that was charged, if it was, and whether they are in the set.
+  local function entries_of(s)
+    local entries, flies, charged = {}, false, false
+    if s.returns and hold.has_slots then entries[1], flies = mark .. pack(LENGTH, 0), true end
+    for _, p in ipairs(s.policies) do
+      if p.taken then
+        charged = true
+        flies = flies or p.kernel.counts_records
+        local entry = pack(HELD_UNITS, p.taken, p.at, p.unit or 0, p.refill or 0, p.slot or AS_CHARGED)
+        if not p.key and not p.inline and not p.restamped and not p.slots and not p.kernel.counts_records then
+          entry = entry .. p.kernel.write(p) .. stored(p)
+        end
+        entries[#entries + 1] = p.id .. pack(LENGTH, #entry) .. entry
+      end
+    end
+    return charged and table.concat(entries), flies
+  end
+
   -- Leaves a record in each part that was charged; whether any was.
   function hold.leave(subjects)
     local kept = 0
     for part, s in ipairs(subjects) do
-      local entries, flies = {}, false
-      if s.returns and hold.has_slots then entries[1], flies = mark .. pack(LENGTH, 0), true end
-      local charged = false
-      for _, p in ipairs(s.policies) do
-        if p.taken then
-          charged = true
-          flies = flies or p.kernel.counts_records
-          local entry = pack(HELD_UNITS, p.taken, p.at, p.unit or 0, p.refill or 0, p.slot or AS_CHARGED)
-          if not p.key and not p.inline and not p.restamped and not p.slots and not p.kernel.counts_records then
-            entry = entry .. p.kernel.write(p) .. stored(p)
-          end
-          entries[#entries + 1] = p.id .. pack(LENGTH, #entry) .. entry
-        end
-      end
-      if charged then
-        hold.remove_ended(part)
-        put(part, min(now + life, MAX), s.group, table.concat(entries), flies)
+      local entries, flies = entries_of(s)
+      if entries then
         kept = 1
+        if not s.is_inline then
+          hold.remove_ended(part)
+          put(part, min(now + life, MAX), s.group, entries, flies)
+        end
       end
     end
     return kept
@@ -329,8 +344,12 @@ if hold then
     if not found.is_removed then
       found.is_removed = true
       if found.is_there then
-        land(p.subject.part)
-        redis.call('DEL', key_of(p.subject.part))
+        if found.is_inline then
+          inline.remove(p.subject.part)
+        else
+          land(p.subject.part)
+          redis.call('DEL', key_of(p.subject.part))
+        end
       end
     end
     local entry = found.is_there and (p.found or p.kernel.counts_records) and found.entries[p.id]
@@ -415,30 +434,59 @@ if hold then
     end
   end
 
-  -- Writes what became of the records, and says what was found and given back.
-  function hold.finish(subjects)
-    local found, given = hold.found(), {}
+  -- What a policy was given back, as it is told and as a record says it.
+  local function given_of(p, record)
+    local number = pack(NUMBER, p.gives and (p.given or 0) or AS_CHARGED)
+    if operation == SETTLE and hold.found() == HOLD_SETTLED then return record.entries[p.id] or number end
+    return number
+  end
+
+  -- The entries of a record that is settled.
+  local function settled_entries(s, record)
+    local entries = {}
+    for index, p in ipairs(s.policies) do
+      entries[index] = p.id .. pack(LENGTH, NUMBER_SIZE) .. given_of(p, record)
+    end
+    return table.concat(entries)
+  end
+
+  -- Makes of the records inline what becomes of them, before the value is written.
+  function hold.write_inline(subjects)
     for part, s in ipairs(subjects) do
-      local record, entries = record_of(part), {}
-      local is_live = record.is_there and not record.is_settled
-      for _, p in ipairs(s.policies) do
-        local number = pack(NUMBER, p.gives and (p.given or 0) or AS_CHARGED)
-        if found == HOLD_SETTLED and operation == SETTLE then number = record.entries[p.id] or number end
-        given[#given + 1], entries[#entries + 1] = number, p.id .. pack(LENGTH, NUMBER_SIZE) .. number
-      end
-      if is_live then
-        land(part)
+      local record = s.is_inline and not hold.leaves and record_of(part)
+      if s.is_inline and hold.leaves then
+        inline.put(part, min(now + life, MAX), (entries_of(s)))
+      elseif not record or record.is_settled or hold.gives_back then
+        -- Nothing becomes of it, or it was removed.
+      elseif operation == RENEW then
+        inline.put(part, min(now + life, MAX), moved_entries(record))
+      elseif says_nothing(subjects) then
         -- Who says nothing of what was used is not told the same again.
+        inline.remove(part)
+      else
+        inline.put(part, record.ends, settled_entries(s, record))
+      end
+    end
+  end
+
+  -- Writes what became of the other records, and says what was found and given back.
+  function hold.finish(subjects)
+    local given = {}
+    for part, s in ipairs(subjects) do
+      local record = record_of(part)
+      for _, p in ipairs(s.policies) do given[#given + 1] = given_of(p, record) end
+      if record.is_there and not record.is_settled and not record.is_inline then
+        land(part)
         if operation == SETTLE and says_nothing(subjects) then
           redis.call('DEL', key_of(part))
         elseif operation == SETTLE then
-          put(part, record.ends, record.group, table.concat(entries), false)
+          put(part, record.ends, record.group, settled_entries(s, record), false)
         else
           put(part, min(now + life, MAX), s.group, moved_entries(record), is_in_set(record))
         end
       end
     end
-    return found, table.concat(given)
+    return hold.found(), table.concat(given)
   end
 
   -- The units of a policy that are held by what has ended.

@@ -1,16 +1,18 @@
--- The lane of what is held of one policy by the server's clock, a plain bucket or permits without a queue: checks
--- that hold what they take, and settlements of those. What is not as it mostly is falls through, with nothing written, to the general part,
--- whose twin this is: hold.lua says what a record is, tally.lua how records are counted, and lease.lua what
--- the second bound and its slots are.
-if lane >= HOLD_LANE and lane <= RELEASE_LANE and server_now <= late then
+-- The lane of what is held of one policy by the server's clock and has a record in a key of its own: of a plain bucket
+-- where there are too many for them to stand inline (grant_lane.lua), or permits without a queue. What is not as it
+-- mostly is falls through, with nothing written, to the general part, whose twin this is: hold.lua says what a
+-- record is, tally.lua how records are counted, and lease.lua what the second bound and its slots are.
+if not sign and lane >= HOLD_LANE and lane <= RELEASE_LANE and server_now <= late then
   local max, floor, ceil = math.max, math.floor, math.ceil
   local now, ahead, key, record_key = server_now, server_now + back, all_keys[first], all_keys[first + 1]
   local one, two, three, life = unpack(HOLD_NUMBERS, program, #program - (HOLD_SIZE + PROGRAM_END_SIZE - 1))
-  local value = call('GET', key)
+  if present == nil then present = call('GET', key) end
+  local value = present
   local size, from, clean = 0, 1, true
 
   local is_flight, settles = lane >= TAKE_LANE, lane == SETTLE_LANE or lane == RELEASE_LANE
-  local all, set, limit, id, by_time, behind, member = 0, nil, nil, nil, nil, nil, nil
+  local id = string.sub(program, #program - (HOLD_SIZE + PROGRAM_END_SIZE - 1), #program - (HOLD_SIZE + PROGRAM_END_SIZE - 16))
+  local all, set, limit, by_time, behind, member = 0, nil, nil, nil, nil, nil
   -- When the first and the last record end, as far as that is known.
   local first_end, latest = 0, 0
 
@@ -39,7 +41,6 @@ if lane >= HOLD_LANE and lane <= RELEASE_LANE and server_now <= late then
         -- What has ended is the general part's.
         clean = first_end > now
       end
-      id = string.sub(program, #program - (HOLD_SIZE + PROGRAM_END_SIZE - 1), #program - (HOLD_SIZE + PROGRAM_END_SIZE - 16))
       kind, kind, limit = unpack(POLICY_TRAITS, program, FIRST_TRAITS)
     end
   elseif value and not value.err then
@@ -86,24 +87,33 @@ if lane >= HOLD_LANE and lane <= RELEASE_LANE and server_now <= late then
   end
 
   -- The tally, behind it.
+  local said = type(value) == 'string' and string.sub(value, 1, from - 1) or ''
   local last_end, generation, groups, live = 0, 0, {}, 0
-  if clean and from <= size then
+  if clean and size - from >= TALLY_SIZE - 1 and string.byte(value, from) == TALLY_KIND then
     local kind, length
-    clean = size - from >= TALLY_SIZE - 1
-    if clean then
-      kind, length, last_end, generation, from = unpack(TALLY, value, from)
-      clean = kind == TALLY_HEAD and size + 1 - from == length - PAIR_SIZE and length % PAIR_SIZE == 0
-    end
-    while clean and from <= size do
+    kind, length, last_end, generation, from = unpack(TALLY, value, from)
+    local finish = from + length - PAIR_SIZE
+    clean = kind == TALLY_HEAD and finish <= size + 1 and length % PAIR_SIZE == 0
+    while clean and from < finish do
       local ends, number
       ends, number, from = unpack(PAIR, value, from)
       groups[#groups + 1] = { ends, number }
       if ends > now then live = live + number end
     end
   end
+  -- The records inline, behind, stay as they are, if that of the request is not among them. Those that come are
+  -- outside for want of room, or while others are there, so that their ids are found.
+  local others, others_end, is_full = '', 0, live > 0
+  if clean and from <= size then
+    local count, _, stays, _, own = look_inline(value, from, size, now, INLINE_HOLD, id)
+    clean = count and not (own or is_flight)
+    if clean and count > 0 then others, others_end = string.sub(value, from), stays end
+    is_full = is_full or clean and count >= INLINE_MOST
+  end
+  clean = clean and (settles or is_flight or is_full)
 
-  local record, left, given, is_dirty, before = nil, nil, AS_CHARGED, false, all
-  if clean and not settles and live < HOLDS_MOST then
+  local record, left, given, is_dirty, before, found_end = nil, nil, AS_CHARGED, false, all, last_end
+  if clean and not settles and live < HOLDS_MOST - INLINE_MOST then
     local ticks = cost * unit
     -- The slot that it goes into.
     local fraction, exponent = math.frexp(life)
@@ -115,7 +125,7 @@ if lane >= HOLD_LANE and lane <= RELEASE_LANE and server_now <= late then
     elseif deficit > capacity - ticks then
       clean = false
       -- Whose id is in use is not refused, but told.
-      if not call('GET', record_key) then sign, body = '-', value or '' end
+      if not call('GET', record_key) then sign, body = '-', said end
     else
       clean = ends > at and ends <= MAX and held + cost <= floor(MAX / unit) and (second or 0) <= MAX - ticks
     end
@@ -142,6 +152,7 @@ if lane >= HOLD_LANE and lane <= RELEASE_LANE and server_now <= late then
       second = max(second, held * unit)
       newest, stored = at, deficit
     end
+    local until_then = math.min(now + life, MAX)
     if clean then
       is_dirty = true
       -- The group that counts it.
@@ -167,22 +178,21 @@ if lane >= HOLD_LANE and lane <= RELEASE_LANE and server_now <= late then
         is_new = false
       end
       group[2], last_end = group[2] + 1, max(last_end, group[1])
-      local until_then = math.min(now + life, MAX)
       if is_flight then
-        record = pack(HELD_RECORD, until_then, group[1], generation, floor(head / 256), HELD_UNITS_SIZE, cost, now, 0, 0, AS_CHARGED)
+        record = pack(HELD_ENTRY, floor(head / 256), HELD_UNITS_SIZE, cost, now, 0, 0, AS_CHARGED)
       else
-        record = pack(HELD_RECORD_LEFT, until_then, group[1], generation, floor(head / 256), HELD_UNITS_SIZE + BUCKET_SIZE + #found, cost, at, unit, refill, slot, head, at, deficit, unit) .. found
+        record = pack(HELD_ENTRY_LEFT, floor(head / 256), HELD_UNITS_SIZE + BUCKET_SIZE + #found, cost, at, unit, refill, slot, head, at, deficit, unit) .. found
       end
-      local done = call('SET', record_key, record, 'PX', ceil(life / 1000) + 1, 'NX')
+      local done = call('SET', record_key, pack(HELD_HEAD, until_then, group[1], generation) .. record, 'PX', ceil(life / 1000) + 1, 'NX')
       if not done then
         -- The id is in use, or was.
         is_dirty = false
       elseif done.err then
         sign, is_dirty = done, false
       else
-        sign, body = '+', value or ''
+        sign, body = '+', said
         if is_flight then
-          member = by_time .. pack(NUMBER, until_then) .. id .. string.sub(record, HELD_HEAD_SIZE + 1)
+          member = by_time .. pack(NUMBER, until_then) .. id .. record
           done = call('ZADD', set, 0, member)
           if type(done) == 'table' then
             call('DEL', record_key)
@@ -197,9 +207,14 @@ if lane >= HOLD_LANE and lane <= RELEASE_LANE and server_now <= late then
       end
     end
   elseif clean and settles then
+    local ends, group, of = 0, 0, 0
     record = call('GET', record_key)
-    if type(record) == 'string' and #record >= HELD_RECORD_SIZE + (is_flight and 0 or BUCKET_SIZE) then
-      local ends, group, of, policy, length, units, taken_at, then_unit, then_refill, slot, from = unpack(HELD_RECORD, record)
+    if type(record) == 'string' and #record > HELD_HEAD_SIZE then
+      ends, group, of = unpack(HELD_HEAD, record)
+      record = string.sub(record, HELD_HEAD_SIZE + 1)
+    end
+    if type(record) == 'string' and #record >= HELD_ENTRY_SIZE + (is_flight and 0 or BUCKET_SIZE) then
+      local policy, length, units, taken_at, then_unit, then_refill, slot, from = unpack(HELD_ENTRY, record)
       local used = cost == AS_CHARGED and units or cost
       local unused = units - used
       clean = ends > now and of == generation and policy == floor(head / 256) and length == HELD_UNITS_SIZE + 1 + #record - from
@@ -247,7 +262,7 @@ if lane >= HOLD_LANE and lane <= RELEASE_LANE and server_now <= late then
         if is_bound then second = max(second, held * unit) end
         if is_bound and not slots[1] then slots = nil end
         if is_flight then
-          redis.call('ZREM', set, by_time .. pack(NUMBER, ends) .. id .. string.sub(record, HELD_HEAD_SIZE + 1))
+          redis.call('ZREM', set, by_time .. pack(NUMBER, ends) .. id .. record)
           all, given, is_dirty = all - units, units, true
           if all == 0 then
             latest = NO_RECORD
@@ -285,17 +300,17 @@ if lane >= HOLD_LANE and lane <= RELEASE_LANE and server_now <= late then
       local record = redis.call('ZREVRANGEBYLEX', set, behind, '-', 'LIMIT', 0, 1)[1]
       latest = record and unpack(NUMBER, record, 2) or NO_RECORD
     end
+    -- What is in flight is counted anew if the value is lost.
     local lasts = deficit > 0 and at - now + deficit / refill or at - now
-    if is_flight then lasts = unit end
     local group, states, done = groups[1], nil, nil
     local has_tally = last_end > now and (generation > 0 or group)
     if has_tally then lasts = max(lasts, last_end - now) end
+    lasts = max(lasts, others_end - now)
     -- Most are written in one go.
-    if has_tally and #groups == 1 and slots and #slots == 1 and not left then
-      local slot = slots[1]
-      states = pack(HELD_BUCKET_ALONE, held_head, HELD_NUMBERS_SIZE + LEASE_SLOT_SIZE, newest, stored, unit, second, 0, slot[1], slot[2], slot[3], TALLY_HEAD, 2 * PAIR_SIZE, last_end, generation, group[1], group[2])
-    elseif has_tally and #groups == 1 and not (slots or left or is_flight) then
-      states = pack(BUCKET_ALONE, head, newest, stored, unit, TALLY_HEAD, 2 * PAIR_SIZE, last_end, generation, group[1], group[2])
+    if left and not has_tally then
+      states = left
+    elseif not (has_tally or slots or is_flight) then
+      states = pack(BUCKET_ENTRY, head, newest, stored, unit)
     else
       local words = {}
       if is_flight then
@@ -314,10 +329,12 @@ if lane >= HOLD_LANE and lane <= RELEASE_LANE and server_now <= late then
       end
       states = table.concat(words)
     end
+    said = states
+    states = states .. others
     if states == '' then
       done = call('DEL', key)
-    elseif settles then
-      -- A life that was long enough is long enough for less.
+    elseif settles or last_end == found_end and now + lasts <= last_end then
+      -- A life that was long enough is long enough for less, and for what ends no later.
       done = call('SET', key, states, 'KEEPTTL')
     else
       done = call('SET', key, states, 'PX', ceil(math.min(lasts, MAX) / 1000) + 1)
@@ -328,13 +345,12 @@ if lane >= HOLD_LANE and lane <= RELEASE_LANE and server_now <= late then
       if member then call('ZREM', set, member) end
       sign = done
     end
-    if settles then value = states end
   end
   if sign == '+' and is_flight then
     local last = all > 0 and latest or now
-    value = pack(READING, 0, 0, max(0, limit - before), max(0, limit - all), max(0, last - now), 0, 0, now)
-    body = value
+    said = pack(READING, 0, 0, max(0, limit - before), max(0, limit - all), max(0, last - now), 0, 0, now)
+    body = said
   end
-  if sign == '+' and settles then body = pack(HELD_GIVEN, HOLD_LIVE, given) .. value end
+  if sign == '+' and settles then body = pack(HELD_GIVEN, HOLD_LIVE, given) .. said end
 end
 

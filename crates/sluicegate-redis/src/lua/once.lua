@@ -1,5 +1,5 @@
 -- A request with an id is charged once. What was decided stands in a key of the id's own, by which a repeat
--- is answered:
+-- is answered, or inline (inline.lua):
 --   what was asked, until when a repeat is known, the time of judgement, the units granted if they were
 --   taken up to a number, notes, whether it is brief, the id of its hold, and then
 --   if it is brief, the packed states as written; else all that was replied, each after its length
@@ -7,7 +7,20 @@
 -- and their number. A group ends no later than a quarter of a life after any of its ids.
 local answer = decide
 if lane >= ONCE_LANE then
-answer = function(lane)
+-- How many ids stand inline in a value, and the record of one.
+local function inlined(value, now, id)
+  local place, finish = nil, nil
+  walk(value, function(position, length)
+    if string.byte(value, position) == INLINE_KIND then place, finish = position, position + length - 1 end
+  end)
+  if not place then return 0 end
+  local count, _, _, _, ends, from, to, alike = look_inline(value, place, finish, now, INLINE_ID, id, true)
+  if not (ends and to - from >= INLINE_ONCE_SIZE - 1) then return count and alike or 0 end
+  local asked, judged, states = unpack(INLINE_ONCE, value, from)
+  return alike, pack(ONCE_HEAD, asked, ends, judged, 0, 0, 1, string.rep('\0', INLINE_ID_SIZE)) .. string.sub(value, states, to)
+end
+
+answer = function(lane, _, value)
   if server_now > late then return '<', '' end
   lane = lane - ONCE_LANE
   local now, shortest = server_now, 0
@@ -19,13 +32,16 @@ answer = function(lane)
     local is_indexed = string.byte(program, #program - PROGRAM_END_SIZE) >= INDEXED
     after, key = after + HOLD_SIZE, key - parts * (is_indexed and 2 or 1)
   end
-  local asked, life, hold = unpack(ONCE, program, #program - (ONCE_SIZE + after - 1))
+  local asked, life, id, hold = unpack(ONCE, program, #program - (ONCE_SIZE + after - 1))
   local record_key, counts_key = all_keys[key], all_keys[key + 1]
   local function said(verdict, record)
     return { tag .. clock[1] .. ' ' .. clock[2] .. '#', verdict, now, 0, record }
   end
 
-  local record = call('GET', record_key)
+  local alike, record = 0, nil
+  if value == nil then value = call('GET', all_keys[first]) end
+  if type(value) == 'string' then alike, record = inlined(value, now, id) end
+  record = record or call('GET', record_key)
   if type(record) == 'string' and #record >= ONCE_HEAD_SIZE then
     local then_asked, ends = unpack(ONCE_HEAD, record)
     if ends > now and ends <= MAX then
@@ -35,7 +51,7 @@ answer = function(lane)
   end
 
   -- What is no count, or ends later than any id can, counts for nothing.
-  local counts, groups, live = call('GET', counts_key), {}, 0
+  local counts, groups, live = call('GET', counts_key), {}, alike
   if type(counts) == 'string' and #counts % IDS_SIZE == 0 and #counts <= IDS_GROUPS * IDS_SIZE then
     for at = 1, #counts, IDS_SIZE do
       local ends, ids = unpack(IDS, counts, at)
@@ -46,7 +62,7 @@ answer = function(lane)
   end
   if live >= IDS_MOST then return said(FULL_OF_IDS) end
 
-  local sign, body = decide(lane, 1)
+  local sign, body = decide(lane, 1, value)
   local brief, notes, granted = 1, 0, 0
   if type(sign) == 'table' then
     if sign.err or sign[2] ~= ALLOWED then return sign, body end

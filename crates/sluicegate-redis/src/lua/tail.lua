@@ -133,6 +133,10 @@ local function admit(p, cost, act_in)
   return p.kernel.admit(p, cost, act_in)
 end
 
+local function records_changed(part)
+  return hold and (tally.of(part).changed or inline.of(part).changed)
+end
+
 -- For how long the packed states of a subject are of use with what changed.
 local function life_of(s)
   local b, life = bans and bans[s.part], shortest
@@ -144,8 +148,9 @@ local function life_of(s)
     end
   end
   if b and b.known then life = max(life, bans.useful(b) - now) end
-  if hold and tally.of(s.part).changed then
-    s.mine[tally.id], life = true, max(life, tally.lasts(s.part))
+  if records_changed(s.part) then
+    s.mine[tally.id], s.mine[inline.id] = true, true
+    life = max(life, tally.lasts(s.part), inline.lasts(s.part))
   end
   for _, each in ipairs(s.order) do
     -- Another program's states: kept for as long as they are useful to it.
@@ -176,7 +181,9 @@ local function compose(s)
       entries[#entries + 1] = string.sub(s.value, each[2], each[2] + each[3] - 1)
     end
   end
-  if hold and tally.of(s.part).changed then entries[#entries + 1] = tally.write(s.part) end
+  if records_changed(s.part) then
+    entries[#entries + 1], entries[#entries + 2] = tally.write(s.part), inline.write(s.part)
+  end
   return table.concat(entries)
 end
 
@@ -236,11 +243,19 @@ if operation == RESET then
         life = max(life, leases.lasts(p) + p.kernel.lasts(p))
       end
     end
-    -- Nothing but that there was a reset is nothing to be forgotten.
-    local is_bare = tally.of(part).is_there and not tally.of(part).groups[1] and not s.order[2]
+    -- Nothing but ids and that there was a reset is nothing to be forgotten.
+    local i, is_bare = inline.of(part), true
+    for _, each in ipairs(s.order) do
+      local is_empty = each[1] == tally.id and not tally.of(part).groups[1] or each[1] == inline.id and not i.own
+      is_bare = is_bare and is_empty
+    end
+    if i.own then inline.remove(part) end
     if tally.lasts(part) > 0 then
       tally.begin(part)
       entries[#entries + 1], life = tally.write(part), max(life, tally.lasts(part))
+    end
+    if inline.lasts(part) > 0 then
+      entries[#entries + 1], life = inline.write(part), max(life, inline.lasts(part))
     end
     local gone = 1
     if entries[1] then
@@ -348,12 +363,15 @@ local changes = operation ~= PEEK and not (operation == SETTLE and hold.found() 
 if hold and hold.leaves then
   if allowed then hold.count_out(subjects) else hold.make_room(subjects) end
 end
-if hold and changes then hold.count(subjects, allowed) end
+if hold and changes then
+  hold.count(subjects, allowed)
+  hold.write_inline(subjects)
+end
 
 -- Write what changed, each subject by itself.
 for part, s in ipairs(subjects) do
   local b = bans and bans[part]
-  local dirty = b and b.changed or hold and tally.of(part).changed
+  local dirty = b and b.changed or records_changed(part)
   for _, p in ipairs(s.policies) do
     if p.changed or p.restamped then dirty = true end
   end

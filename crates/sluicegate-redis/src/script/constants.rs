@@ -5,13 +5,14 @@ use sluicegate_core::kernel::{
     Bound, HEAD_BYTES, ID_BYTES, Kernel as _, LISTED_FROM, Leased, NUMBER_BYTES, Slot,
 };
 use sluicegate_core::record::retention;
-use sluicegate_core::{Ban, BanState, Book, Leasing, Line, MAX_EXACT, Repeats, Span};
+use sluicegate_core::{Ban, BanState, Book, HoldId, Leasing, Line, MAX_EXACT, Repeats, Span};
 
 use crate::ban;
 use crate::constant::{Constant, Words, size, whole};
 use crate::format::{Format, Item};
 use crate::hold;
 use crate::holders;
+use crate::inline;
 use crate::line;
 use crate::once;
 use crate::program::{self, OPERATIONS};
@@ -25,16 +26,6 @@ const BAN_ENTRY: Format =
     Format(&[&[Item::Whole(HEAD_BYTES)], LENGTH, &[Item::Numbers(BanState::NUMBERS)]]);
 /// How a bucket begins of which units are held: its state, the second bound, and how many slots are leased.
 const HELD_BUCKET: Format = Format(&[&[Item::Whole(HEAD_BYTES)], LENGTH, &[Item::Numbers(5)]]);
-/// The same with one slot, and a tally with one group;
-const HELD_BUCKET_ALONE: Format = Format(&[
-    &[Item::Whole(HEAD_BYTES)],
-    LENGTH,
-    &[Item::Numbers(5 + Slot::NUMBERS)],
-    TALLY_OF_ONE,
-]);
-/// and a bucket of which nothing is held any more.
-const BUCKET_ALONE: Format = Format(&[&[Item::Whole(HEAD_BYTES), Item::Numbers(3)], TALLY_OF_ONE]);
-const TALLY_OF_ONE: &[Item] = &[Item::Whole(HEAD_BYTES), Item::Whole(2), Item::Numbers(4)];
 /// How the entry begins that counts a subject's records.
 const TALLY: Format = Format(&[&[Item::Whole(HEAD_BYTES)], LENGTH, &[Item::Numbers(2)]]);
 const LENGTH: &[Item] = &[Item::Whole(2)];
@@ -75,17 +66,16 @@ const HOLDS: Words = &[
     ("TALLY_SIZE", size(TALLY.size())),
     ("TALLY_GROUPS", size(hold::GROUPS)),
     ("HELD_BUCKET", Constant::Format(HELD_BUCKET)),
-    ("HELD_BUCKET_ALONE", Constant::Format(HELD_BUCKET_ALONE)),
-    ("BUCKET_ALONE", Constant::Format(BUCKET_ALONE)),
     ("HELD_BUCKET_SIZE", size(HELD_BUCKET.size())),
     ("HELD_NUMBERS_SIZE", size(HELD_BUCKET.size() - LISTED_HEAD.size())),
     (
         "BUCKET_TO_HELD",
         whole(((Bucket::HELD_KIND - Bucket::FIXED.kind) as u64) << (8 * (HEAD_BYTES - 1))),
     ),
-    ("HELD_RECORD", Constant::Format(hold::RECORD_OF_ONE)),
-    ("HELD_RECORD_LEFT", Constant::Format(hold::RECORD_OF_BUCKET)),
-    ("HELD_RECORD_SIZE", size(hold::RECORD_OF_ONE.size())),
+    ("HELD_ENTRY", Constant::Format(hold::ENTRY_OF_ONE)),
+    ("HELD_ENTRY_LEFT", Constant::Format(hold::ENTRY_OF_BUCKET)),
+    ("HELD_LEFT_SIZE", size(hold::ENTRY_OF_BUCKET.size())),
+    ("HELD_ENTRY_SIZE", size(hold::ENTRY_OF_ONE.size())),
     ("HELD_SETTLED", Constant::Format(hold::SETTLED_ONE)),
     ("HELD_GIVEN", Constant::Format(hold::GIVEN)),
     ("HOLD_NUMBERS", Constant::Format(hold::HOLD_NUMBERS)),
@@ -113,11 +103,33 @@ const HOLDS: Words = &[
     ("HOLDS_LOOKED_THROUGH", size(Book::LOOKED_THROUGH)),
 ];
 
+const INLINED: Words = &[
+    ("INLINE_KIND", whole(inline::KIND as u64)),
+    // As that of a ban, with a retention of 0.
+    ("INLINE_HEAD", whole((inline::KIND as u64) << (8 * (HEAD_BYTES - 1)))),
+    ("INLINE", Constant::Format(inline::ENTRY)),
+    ("INLINE_SIZE", size(inline::ENTRY.size())),
+    ("INLINE_ID_SIZE", size(HoldId::BYTES)),
+    ("INLINE_RECORD", Constant::Format(inline::AFTER_ID)),
+    ("INLINE_RECORD_SIZE", size(inline::RECORD.size())),
+    ("INLINE_NAMED", Constant::Format(inline::RECORD)),
+    ("INLINE_GRANTED", Constant::Format(inline::GRANTED)),
+    ("INLINE_SETTLED", Constant::Format(inline::SETTLED)),
+    ("INLINE_SETTLED_LENGTH", size(inline::SETTLED_LENGTH)),
+    ("INLINE_REMEMBERED", Constant::Format(inline::REMEMBERED)),
+    ("INLINE_ONCE", Constant::Format(inline::ONCE)),
+    ("INLINE_ONCE_SIZE", size(inline::ONCE.size())),
+    ("INLINE_MOST", size(inline::MOST)),
+    ("INLINE_HOLD", whole(inline::HOLD as u64)),
+    ("INLINE_ID", whole(inline::ID as u64)),
+];
+
 const IDS: Words = &[
     ("ONCE_LANE", whole(program::ONCE as u64)),
     ("LANE_PLACE", size(program::LANE + 1)),
     ("ONCE", Constant::Format(once::ONCE)),
     ("ONCE_SIZE", size(once::ONCE.size())),
+    ("ONCE_ALONE", Constant::Format(once::ALONE)),
     ("ONCE_HEAD", Constant::Format(once::HEAD)),
     ("ONCE_HEAD_SIZE", size(once::HEAD.size())),
     ("NO_WORD", whole(once::NO_WORD as u64)),
@@ -219,7 +231,7 @@ const REPLY: Words = &[
     ("QUEUE_FULL", whole(hold::QUEUE_FULL as u64)),
 ];
 
-const GROUPS: [Words; 7] = [STORED, HOLDS, IDS, BANS, LINES, PROGRAM, REPLY];
+const GROUPS: [Words; 8] = [STORED, HOLDS, INLINED, IDS, BANS, LINES, PROGRAM, REPLY];
 
 /// What a word stands for; `None` for a word that is none of these.
 pub(super) const fn find(word: &str) -> Option<Constant> {

@@ -1,6 +1,7 @@
 //! The Redis scripts in an embedded interpreter whose server clock the test drives.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::LazyLock;
 
 use sluicegate_conformance::reference::Clock;
 use sluicegate_core::kernel::Rule;
@@ -21,6 +22,9 @@ pub(crate) struct Scripted {
     clock: Clock,
     /// Whether keys expire by the server's clock; they do unless a test says otherwise.
     pub(crate) expires: bool,
+    /// The subjects asked about so far, if each begins with as many records inline as there can be: all that
+    /// come have keys of their own.
+    crowded: Option<HashSet<Vec<u8>>>,
     limit: Limit,
     program: Program,
 }
@@ -32,6 +36,7 @@ impl Scripted {
             interpreter: Interpreter::new().unwrap(),
             clock,
             expires: true,
+            crowded: None,
             program: program(&limit),
             limit,
         }
@@ -55,6 +60,13 @@ impl Scripted {
     pub(crate) fn with_on_expiry(mut self, on_expiry: OnExpiry) -> Self {
         self.limit = self.limit.with_on_expiry(on_expiry);
         self.program = program(&self.limit);
+        self
+    }
+
+    /// The same without room for records inline.
+    #[allow(dead_code, reason = "what one test that has this needs")]
+    pub(crate) fn crowded(mut self, crowded: bool) -> Self {
+        self.crowded = crowded.then(HashSet::new);
         self
     }
 
@@ -149,15 +161,25 @@ impl Scripted {
         keys
     }
 
-    /// Counts so many of a subject's records instead of the only one that there is.
+    /// Counts so many of a crowded subject's records instead of the only one that there is.
     #[allow(dead_code, reason = "what one test that has this needs")]
     pub(crate) fn count_holds(&self, subject: &[u8], count: u64) {
         let mut keys = self.stored();
         let states = keys.get_mut(&self.keys(subject)[0]).unwrap();
-        // The number of the only group stands last.
-        let number = states.value.len() - 7..;
-        states.value[number].copy_from_slice(&count.to_be_bytes()[1..]);
+        // The number of the only group stands last before what is inline.
+        let end = states.value.len() - FILLING.len();
+        assert_eq!(states.value[end..], *FILLING);
+        states.value[end - 7..end].copy_from_slice(&count.to_be_bytes()[1..]);
         self.store(keys);
+    }
+
+    fn crowd(&mut self, subject: &[u8]) {
+        if self.crowded.as_mut().is_some_and(|asked| asked.insert(subject.to_vec())) {
+            let mut keys = self.stored();
+            let states = Stored { value: FILLING.clone(), expires_ms: Some(FAR / 1_000) };
+            keys.insert(self.keys(subject).remove(0), states);
+            self.store(keys);
+        }
     }
 
     pub(crate) fn record_key(&self, subject: &[u8], id: HoldId) -> Vec<u8> {
@@ -209,6 +231,7 @@ impl Scripted {
     ) -> Result<Decision, Error> {
         request.validate(&self.limit)?;
         let subject = request.key();
+        self.crowd(subject);
         let mut keys = self.keys(subject);
         let is_reset = request.action() == Action::Decide(Operation::Reset);
         if let Some(once) = request.asks_once() {
@@ -294,6 +317,19 @@ impl Scripted {
         keys
     }
 }
+
+/// When the records end that leave no room, µs since the epoch.
+const FAR: u64 = 4_000_000_000_000_000;
+
+/// As many records inline as there can be: of ids that nobody asks with.
+static FILLING: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    let ends = &FAR.to_be_bytes()[1..];
+    let records = (u128::MAX - 7..=u128::MAX)
+        .flat_map(|id| [&id.to_be_bytes(), &[2][..], ends, &[0, 0]].concat());
+    let content = [ends, ends, &[8], &records.collect::<Vec<u8>>()].concat();
+    let length = u16::try_from(content.len()).unwrap();
+    [&[0x88, 0, 0, 0, 0, 0], &length.to_be_bytes()[..], &content].concat()
+});
 
 fn limit(policies: Vec<Policy>) -> Limit {
     Limit::new("test".parse().unwrap(), policies).unwrap()

@@ -1,0 +1,49 @@
+-- Records of few requests stand in the subject's value, behind the tally: they need no keys of their own, and
+-- no commands but those that decide. An entry of the packed states has them:
+--   INLINE until, when the first ends, how many there are, and of each record: its id, its sort, until, the length of
+--   what follows, and that
+-- The entry stays until its time, and so does the key: no sooner than the last record ends, and mostly later, so that
+-- who comes next need not set the key's life. When the first ends may be said too early. What is held has the
+-- entries of hold.lua there, and of an id is said what was asked, when it was judged, and the states that were
+-- written. A subject that has more has the others outside, and all that come, until those have ended.
+
+-- Looks through such an entry between two places: how many records have not ended, but for the one that is looked
+-- for; when the first of them ends; until when the entry stays; their bytes; of the one that is looked for, if it has
+-- not ended, when it does, and where what it says begins and ends; and if each is to be looked at, how many are of
+-- its sort. Without an id, it is any of the sort. Nothing where that makes no sense.
+local look_inline = not sign and function(value, entry, finish, now, sort, id, at_each)
+  if finish - entry < INLINE_SIZE - 1 then return nil end
+  local sub, find = string.sub, string.find
+  local kind, length, stays, soonest, stored, start = unpack(INLINE, value, entry)
+  if kind ~= INLINE_HEAD or entry + LISTED_HEAD_SIZE + length ~= finish + 1 or stored > INLINE_MOST or stays > MAX then return nil end
+  local place = id and find(value, id, start, true)
+  at_each = at_each or not id or soonest <= now
+  if not (place or at_each) then return stored, soonest, stays, sub(value, start, finish) end
+  local count, first, alike, kept, from, own_ends, own, own_finish = 0, MAX, 0, '', start, nil, nil, nil
+  while from <= finish do
+    if finish - from < INLINE_RECORD_SIZE - 1 then return nil end
+    local each, ends, length, content = unpack(INLINE_RECORD, value, from + INLINE_ID_SIZE)
+    local after = content + length
+    if after > finish + 1 or ends > MAX then return nil end
+    -- Elsewhere these bytes are no id.
+    if place and place < from then place = find(value, id, from, true) end
+    local is_own = each == sort and (place == from or not id)
+    if is_own or ends <= now then
+      if ends > now then own_ends, own, own_finish = ends, content, after - 1 end
+      if from > start then kept = kept .. sub(value, start, from - 1) end
+      start = after
+      if is_own and not at_each then break end
+    else
+      count = count + 1
+      if each == sort then alike = alike + 1 end
+      if ends < first then first = ends end
+    end
+    from = after
+  end
+  if not at_each then count, first = own and stored - 1 or stored, soonest end
+  if start <= finish then
+    local rest = sub(value, start, finish)
+    kept = kept == '' and rest or kept .. rest
+  end
+  return count, first, stays, kept, own_ends, own, own_finish, alike
+end

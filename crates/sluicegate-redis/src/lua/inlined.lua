@@ -1,0 +1,59 @@
+-- What stands inline (inline.lua) of each part, for requests that hold or go by what is held. A reset forgets what
+-- is held there, but no id.
+local inline = tally and { id = string.char(INLINE_KIND) .. string.rep('\0', ID_SIZE - 1) }
+if inline then
+  local all = {}
+  -- Whose record it may be: nobody's, if it is forgotten with the others.
+  local own_id = operation >= HELD and unpack(HOLD, program, #program - (HOLD_SIZE + PROGRAM_END_SIZE - 1)) or nil
+
+  -- The records of a part: that of the request, if it stands here, and the others.
+  function inline.of(part)
+    if all[part] then return all[part] end
+    local i, s = { count = 0, alike = 0, first_end = MAX, others = '', bytes = '', stays = 0 }, tally.subjects[part]
+    all[part] = i
+    local place = s.positions[inline.id]
+    if not place then return i end
+    local from, finish = place[1], place[1] + place[2] - 1
+    local count, first, stays, others, own_ends, own, own_finish, alike =
+      look_inline(s.value, from, finish, now, INLINE_HOLD, own_id, true)
+    if not count then return i end
+    i.count, i.alike, i.first_end, i.others, i.stays, i.own_ends = count, alike, first, others, stays, own_ends
+    i.own, i.bytes = own and string.sub(s.value, own, own_finish), string.sub(s.value, from, finish)
+    return i
+  end
+
+  -- How many others there are that hold something.
+  function inline.live(part)
+    return inline.of(part).alike
+  end
+
+  function inline.has_room(part)
+    return inline.of(part).count < INLINE_MOST
+  end
+
+  function inline.remove(part)
+    local i = inline.of(part)
+    i.own, i.changed = nil, true
+  end
+
+  -- Puts the record of the request in the place of the one that there may be.
+  function inline.put(part, ends, content)
+    local i = inline.of(part)
+    i.others, i.count = i.others .. pack(INLINE_NAMED, own_id, INLINE_HOLD, ends, #content) .. content, i.count + 1
+    i.first_end, i.stays, i.own, i.changed = min(i.first_end, ends), max(i.stays, ends), nil, true
+  end
+
+  -- For how long it is of use.
+  function inline.lasts(part)
+    local i = inline.of(part)
+    return (i.own or i.count > 0) and max(0, i.stays - now) or 0
+  end
+
+  -- Nothing, if it is of no use.
+  function inline.write(part)
+    local i = inline.of(part)
+    if not (i.own or i.count > 0) then return '' end
+    if not i.changed then return i.bytes end
+    return pack(INLINE, INLINE_HEAD, INLINE_SIZE - LISTED_HEAD_SIZE + #i.others, i.stays, i.first_end, i.count) .. i.others
+  end
+end
