@@ -29,10 +29,16 @@ pub(crate) const ID: Format = Format(&[&[Item::Whole(6), Item::Whole(6), Item::W
 
 /// How a record begins: until when it lives, the group that counts it, and its generation.
 pub(crate) const RECORD: Format = Format(&[BEGINNING]);
+/// And the whole.
+pub(crate) const WHOLE_RECORD: Format = Format(&[BEGINNING, &[Item::Rest]]);
 
 /// How one that is in flight begins in the set of those: its sort, until when it lives, and its id.
 pub(crate) const HEAD: Format =
     Format(&[&[Item::Bytes(1), Item::Numbers(1), Item::Text(HoldId::BYTES)]]);
+
+/// And the whole.
+pub(crate) const MEMBER: Format =
+    Format(&[&[Item::Bytes(1), Item::Numbers(1), Item::Text(HoldId::BYTES), Item::Rest]]);
 
 /// The kind of the entry that counts a subject's records,
 pub(crate) const TALLY_KIND: u8 = 0x86;

@@ -14,12 +14,13 @@ use crate::twin::{MODULES, Module};
 use template::Template;
 
 /// Before the kernels.
-const HEAD: [Template; 15] = [
+const HEAD: [Template; 16] = [
     Template::new(include_str!("lua/head.lua")),
     Template::new(include_str!("lua/inline.lua")),
     Template::new(include_str!("lua/once_lane.lua")),
     Template::new(include_str!("lua/grant_lane.lua")),
     Template::new(include_str!("lua/hold_lane.lua")),
+    Template::new(include_str!("lua/permit_lane.lua")),
     Template::new(include_str!("lua/call.lua")),
     Template::new(include_str!("lua/errands.lua")),
     Template::new(include_str!("lua/express.lua")),

@@ -1,20 +1,13 @@
--- The lane of what is held of one policy by the server's clock and has a record in a key of its own: of a plain bucket
--- where there are too many for them to stand inline (grant_lane.lua), or permits without a queue. What is not as it
--- mostly is falls through, with nothing written, to the general part, whose twin this is: hold.lua says what a
--- record is, tally.lua how records are counted, and lease.lua what the second bound and its slots are.
-if not sign and lane >= HOLD_LANE and lane <= RELEASE_LANE and server_now <= late then
+-- The lane of what is held of one plain bucket by the server's clock and has a record in a key of its own, where there
+-- are too many for them to stand inline (grant_lane.lua). What is not as it mostly is falls through, with nothing
+-- written, to the general part, whose twin this is: hold.lua says what a record is, tally.lua how records are
+-- counted, and lease.lua what the second bound and its slots are.
+if not sign and (lane == HOLD_LANE or lane == SETTLE_LANE) and server_now <= late then
   local max, floor, ceil = math.max, math.floor, math.ceil
   local now, ahead, key, record_key = server_now, server_now + back, all_keys[first], all_keys[first + 1]
   local one, two, three, life = unpack(HOLD_NUMBERS, program, #program - (HOLD_SIZE + PROGRAM_END_SIZE - 1))
-  if present == nil then present = call('GET', key) end
-  local value = present
-  local size, from, clean = 0, 1, true
-
-  local is_flight, settles = lane >= TAKE_LANE, lane == SETTLE_LANE or lane == RELEASE_LANE
+  local value, size, from, clean, settles = present, 0, 1, true, lane == SETTLE_LANE
   local id = string.sub(program, #program - (HOLD_SIZE + PROGRAM_END_SIZE - 1), #program - (HOLD_SIZE + PROGRAM_END_SIZE - 16))
-  local all, set, limit, by_time, behind, member = 0, nil, nil, nil, nil, nil
-  -- When the first and the last record end, as far as that is known.
-  local first_end, latest = 0, 0
 
   -- The state: newest time and deficit as stored, and brought to the time of judgement; the second bound, and
   -- slots with their sum, if there are any.
@@ -22,28 +15,7 @@ if not sign and lane >= HOLD_LANE and lane <= RELEASE_LANE and server_now <= lat
   local held_head = head - retention + max(retention, LEASE_RETENTION) + 1 + BUCKET_TO_HELD
   local newest, stored, deficit, at, found = now, 0, 0, now, ''
   local second, slots, held = nil, nil, 0
-  if is_flight then
-    clean = type(value) == 'string' and #value >= PERMITS_SIZE
-    if clean then
-      local kind
-      size = #value
-      kind, newest, all, first_end, latest, from = unpack(PERMITS_ENTRY, value)
-      by_time, behind, set = string.char(HELD_BY_TIME), '(' .. string.char(HELD_BY_TIME + 1), all_keys[first + 2]
-      clean = kind == head and all <= MAX
-      if clean and first_end <= now then
-        local record = redis.call('ZRANGEBYLEX', set, '-', behind, 'LIMIT', 0, 1)[1]
-        if record then
-          first_end = unpack(NUMBER, record, 2)
-        else
-          -- The set has gone with its last record.
-          first_end, latest, all = MAX, NO_RECORD, 0
-        end
-        -- What has ended is the general part's.
-        clean = first_end > now
-      end
-      kind, kind, limit = unpack(POLICY_TRAITS, program, FIRST_TRAITS)
-    end
-  elseif value and not value.err then
+  if value and not value.err then
     size = #value
     local then_unit
     if size >= BUCKET_SIZE then
@@ -106,13 +78,13 @@ if not sign and lane >= HOLD_LANE and lane <= RELEASE_LANE and server_now <= lat
   local others, others_end, is_full = '', 0, live > 0
   if clean and from <= size then
     local count, _, stays, _, own = look_inline(value, from, size, now, INLINE_HOLD, id)
-    clean = count and not (own or is_flight)
+    clean = count and not own
     if clean and count > 0 then others, others_end = string.sub(value, from), stays end
     is_full = is_full or clean and count >= INLINE_MOST
   end
-  clean = clean and (settles or is_flight or is_full)
+  clean = clean and (settles or is_full)
 
-  local record, left, given, is_dirty, before, found_end = nil, nil, AS_CHARGED, false, all, last_end
+  local record, left, given, is_dirty, found_end = nil, nil, AS_CHARGED, false, last_end
   if clean and not settles and live < HOLDS_MOST - INLINE_MOST then
     local ticks = cost * unit
     -- The slot that it goes into.
@@ -120,16 +92,14 @@ if not sign and lane >= HOLD_LANE and lane <= RELEASE_LANE and server_now <= lat
     local width = 2 ^ max(0, exponent - (fraction == 0.5 and 2 or 1))
     local ends = ceil((now + life) / width) * width
     local tag, slot = one + two + three + ends % 2 ^ 50, AS_CHARGED
-    if is_flight then
-      clean = all + cost <= limit and ends <= MAX
-    elseif deficit > capacity - ticks then
+    if deficit > capacity - ticks then
       clean = false
       -- Whose id is in use is not refused, but told.
       if not call('GET', record_key) then sign, body = '-', said end
     else
       clean = ends > at and ends <= MAX and held + cost <= floor(MAX / unit) and (second or 0) <= MAX - ticks
     end
-    if clean and not is_flight then
+    if clean then
       deficit = deficit + ticks
       if slots then
         second = second + ticks
@@ -156,7 +126,7 @@ if not sign and lane >= HOLD_LANE and lane <= RELEASE_LANE and server_now <= lat
     if clean then
       is_dirty = true
       -- The group that counts it.
-      local place, is_new = 1, true
+      local place = 1
       if groups[1] and groups[1][1] <= now then
         local kept = {}
         for _, group in ipairs(groups) do
@@ -166,23 +136,15 @@ if not sign and lane >= HOLD_LANE and lane <= RELEASE_LANE and server_now <= lat
       end
       while groups[place] and groups[place][1] < ends do place = place + 1 end
       local group = groups[place]
-      if group and group[1] == ends then
-        is_new = false
-      elseif #groups < TALLY_GROUPS then
+      if not (group and group[1] == ends) and #groups < TALLY_GROUPS then
         group = { ends, 0 }
         table.insert(groups, place, group)
       elseif not group then
         group = groups[#groups]
         group[1] = ends
-      else
-        is_new = false
       end
       group[2], last_end = group[2] + 1, max(last_end, group[1])
-      if is_flight then
-        record = pack(HELD_ENTRY, floor(head / 256), HELD_UNITS_SIZE, cost, now, 0, 0, AS_CHARGED)
-      else
-        record = pack(HELD_ENTRY_LEFT, floor(head / 256), HELD_UNITS_SIZE + BUCKET_SIZE + #found, cost, at, unit, refill, slot, head, at, deficit, unit) .. found
-      end
+      record = pack(HELD_ENTRY_LEFT, floor(head / 256), HELD_UNITS_SIZE + BUCKET_SIZE + #found, cost, at, unit, refill, slot, head, at, deficit, unit) .. found
       local done = call('SET', record_key, pack(HELD_HEAD, until_then, group[1], generation) .. record, 'PX', ceil(life / 1000) + 1, 'NX')
       if not done then
         -- The id is in use, or was.
@@ -191,19 +153,6 @@ if not sign and lane >= HOLD_LANE and lane <= RELEASE_LANE and server_now <= lat
         sign, is_dirty = done, false
       else
         sign, body = '+', said
-        if is_flight then
-          member = by_time .. pack(NUMBER, until_then) .. id .. record
-          done = call('ZADD', set, 0, member)
-          if type(done) == 'table' then
-            call('DEL', record_key)
-            sign, is_dirty = done, false
-          elseif is_new or all == 0 then
-            -- The set lives as long as the tally. An empty one was none.
-            redis.call('PEXPIRE', set, ceil((last_end - now) / 1000) + 1)
-          end
-          all, first_end = all + cost, math.min(first_end, until_then)
-          if latest > 0 then latest = max(latest, until_then) end
-        end
       end
     end
   elseif clean and settles then
@@ -213,16 +162,12 @@ if not sign and lane >= HOLD_LANE and lane <= RELEASE_LANE and server_now <= lat
       ends, group, of = unpack(HELD_HEAD, record)
       record = string.sub(record, HELD_HEAD_SIZE + 1)
     end
-    if type(record) == 'string' and #record >= HELD_ENTRY_SIZE + (is_flight and 0 or BUCKET_SIZE) then
+    if type(record) == 'string' and #record >= HELD_ENTRY_SIZE + BUCKET_SIZE then
       local policy, length, units, taken_at, then_unit, then_refill, slot, from = unpack(HELD_ENTRY, record)
       local used = cost == AS_CHARGED and units or cost
       local unused = units - used
       clean = ends > now and of == generation and policy == floor(head / 256) and length == HELD_UNITS_SIZE + 1 + #record - from
-      if is_flight then
-        clean, unused = clean and units <= all, 0
-      else
-        clean = clean and used <= units and then_unit == unit and then_refill == refill and units <= floor(MAX / unit)
-      end
+      clean = clean and used <= units and then_unit == unit and then_refill == refill and units <= floor(MAX / unit)
       -- Out of the slot.
       local is_bound = slots ~= nil
       if clean and is_bound then
@@ -261,15 +206,6 @@ if not sign and lane >= HOLD_LANE and lane <= RELEASE_LANE and server_now <= lat
       if clean then
         if is_bound then second = max(second, held * unit) end
         if is_bound and not slots[1] then slots = nil end
-        if is_flight then
-          redis.call('ZREM', set, by_time .. pack(NUMBER, ends) .. id .. record)
-          all, given, is_dirty = all - units, units, true
-          if all == 0 then
-            latest = NO_RECORD
-          elseif latest == ends then
-            latest = 0
-          end
-        end
         local done
         if cost == AS_CHARGED then
           for place, each in ipairs(groups) do
@@ -296,11 +232,6 @@ if not sign and lane >= HOLD_LANE and lane <= RELEASE_LANE and server_now <= lat
   end
 
   if is_dirty then
-    if is_flight and latest == 0 then
-      local record = redis.call('ZREVRANGEBYLEX', set, behind, '-', 'LIMIT', 0, 1)[1]
-      latest = record and unpack(NUMBER, record, 2) or NO_RECORD
-    end
-    -- What is in flight is counted anew if the value is lost.
     local lasts = deficit > 0 and at - now + deficit / refill or at - now
     local group, states, done = groups[1], nil, nil
     local has_tally = last_end > now and (generation > 0 or group)
@@ -309,13 +240,11 @@ if not sign and lane >= HOLD_LANE and lane <= RELEASE_LANE and server_now <= lat
     -- Most are written in one go.
     if left and not has_tally then
       states = left
-    elseif not (has_tally or slots or is_flight) then
+    elseif not (has_tally or slots) then
       states = pack(BUCKET_ENTRY, head, newest, stored, unit)
     else
       local words = {}
-      if is_flight then
-        words[1] = pack(PERMITS_ENTRY, head, now, all, first_end, latest)
-      elseif left then
+      if left then
         words[1] = left
       elseif slots then
         words[1] = pack(HELD_BUCKET, held_head, HELD_NUMBERS_SIZE + LEASE_SLOT_SIZE * #slots, newest, stored, unit, second, 0)
@@ -342,14 +271,8 @@ if not sign and lane >= HOLD_LANE and lane <= RELEASE_LANE and server_now <= lat
     if type(done) == 'table' and done.err then
       -- Nothing is to be given back that was not charged.
       if not settles then call('DEL', record_key) end
-      if member then call('ZREM', set, member) end
       sign = done
     end
-  end
-  if sign == '+' and is_flight then
-    local last = all > 0 and latest or now
-    said = pack(READING, 0, 0, max(0, limit - before), max(0, limit - all), max(0, last - now), 0, 0, now)
-    body = said
   end
   if sign == '+' and settles then body = pack(HELD_GIVEN, HOLD_LIVE, given) .. said end
 end

@@ -28,6 +28,12 @@ const BAN_ENTRY: Format =
 const HELD_BUCKET: Format = Format(&[&[Item::Whole(HEAD_BYTES)], LENGTH, &[Item::Numbers(5)]]);
 /// How the entry begins that counts a subject's records.
 const TALLY: Format = Format(&[&[Item::Whole(HEAD_BYTES)], LENGTH, &[Item::Numbers(2)]]);
+/// Permits, and a tally behind them: the groups before one, that, and those after it.
+const TAKEN: Format = Format(&[
+    &[Item::Whole(HEAD_BYTES), Item::Numbers(4), Item::Whole(HEAD_BYTES)],
+    LENGTH,
+    &[Item::Numbers(2), Item::Rest, Item::Numbers(2), Item::Rest],
+]);
 const LENGTH: &[Item] = &[Item::Whole(2)];
 
 const STORED: Words = &[
@@ -59,12 +65,15 @@ const HOLDS: Words = &[
     ("HELD_BY_TIME", whole(1)),
     ("HELD_HEAD", Constant::Format(hold::RECORD)),
     ("HELD_HEAD_SIZE", size(hold::RECORD.size())),
+    ("HELD_RECORD", Constant::Format(hold::WHOLE_RECORD)),
+    ("HELD_MEMBER", Constant::Format(hold::MEMBER)),
     ("TALLY_KIND", whole(hold::TALLY_KIND as u64)),
     // As that of a ban, with a retention of 0.
     ("TALLY_HEAD", whole((hold::TALLY_KIND as u64) << (8 * (HEAD_BYTES - 1)))),
     ("TALLY", Constant::Format(TALLY)),
     ("TALLY_SIZE", size(TALLY.size())),
     ("TALLY_GROUPS", size(hold::GROUPS)),
+    ("TAKEN", Constant::Format(TAKEN)),
     ("HELD_BUCKET", Constant::Format(HELD_BUCKET)),
     ("HELD_BUCKET_SIZE", size(HELD_BUCKET.size())),
     ("HELD_NUMBERS_SIZE", size(HELD_BUCKET.size() - LISTED_HEAD.size())),
