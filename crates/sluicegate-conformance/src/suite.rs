@@ -26,11 +26,13 @@ pub use apart::{
     keys_and_limits_are_apart, runs_are_apart, what_is_opened_twice_shares_its_states,
 };
 pub use case_file::the_case_file_passes;
-pub use crowds::the_dead_make_room_for_whoever_is_denied;
+pub use crowds::{
+    dead_waiters_make_room_for_whoever_is_denied, the_dead_make_room_for_whoever_is_denied,
+};
 pub use guarded::Guarded;
 pub use line::only_the_last_in_line_is_given_back;
 pub use race::who_comes_at_once_is_admitted_exactly;
-pub use receipts::receipts_are_plain_values;
+pub use receipts::{receipts_are_plain_values, receipts_know_nothing_of_what_is_held};
 pub use refusals::refused_requests_change_nothing;
 pub use schedules::{
     bans_answer_like_the_model, every_kind_alone_answers_like_the_model,
@@ -99,10 +101,12 @@ macro_rules! suite {
             what_nobody_settles_is_returned_like_the_model
             turns_are_handed_on_like_the_model
             the_dead_make_room_for_whoever_is_denied
+            dead_waiters_make_room_for_whoever_is_denied
             many_limits_answer_like_the_kernels
             parts_share_their_states_with_the_limits_they_are
             only_the_last_in_line_is_given_back
             receipts_are_plain_values
+            receipts_know_nothing_of_what_is_held
             slices_are_read_and_nothing_is_charged
             refused_requests_change_nothing
             keys_and_limits_are_apart

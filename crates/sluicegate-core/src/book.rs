@@ -277,11 +277,11 @@ impl Book {
     /// Removes what has ended if there may be more of it than is looked at, for whoever was denied: it no longer
     /// stands in the way of the next. Gives whether it did.
     pub(crate) fn make_room(&mut self, now: u64, on_expiry: OnExpiry) -> bool {
-        let is_needed = self.ended(now).count() == Self::ENDED;
-        if is_needed {
+        let before = self.records.len();
+        if self.ended(now).count() == Self::ENDED {
             self.remove_ended(now, on_expiry);
         }
-        is_needed
+        self.records.len() < before
     }
 
     /// What has ended and is to be returned, the first of it.

@@ -390,6 +390,7 @@ fn decide_now(
     }
     if !allowed && request.holds().is_some() {
         kept |= holding::make_room(limit, now, books);
+        kept |= queueing.make_room(limit, now, books);
     }
     kept |= repeat::keep(limit, request, now, &decision, books);
     let (queued, changed_book) = queueing.finish(request, &decision, now, books);

@@ -364,6 +364,7 @@ async fn records_end_with_their_time() {
             both.ask(Request::check(b"foo").also(also)).wait().await.map(drop)
         })
         .await;
+        // More than stand inline.
         let records = || {
             let keys = |node: usize| {
                 let pattern =
@@ -372,6 +373,14 @@ async fn records_end_with_their_time() {
             };
             (0..3).map(keys).sum::<usize>()
         };
+        until_async("records in keys of their own", async || {
+            for _ in 0..20 {
+                let also: &[&[u8]] = &[b"bar"];
+                let _ = both.ask(Request::check(b"foo").also(also)).wait().await;
+            }
+            if records() > 0 { Ok(()) } else { Err("none") }
+        })
+        .await;
         until_async(
             "the records end",
             async || if records() == 0 { Ok(()) } else { Err(records()) },

@@ -4,7 +4,7 @@
 
 use sluicegate_conformance::reference::Clock;
 use sluicegate_conformance::schedules::{Dice, each};
-use sluicegate_core::{Error, Once, Operation, Request, RequestErrorKind, RequestId, Span};
+use sluicegate_core::{Costs, Error, Once, Operation, Request, RequestErrorKind, RequestId, Span};
 
 use scripted::{MAX_CLOCK_BACK, Scripted};
 
@@ -192,4 +192,37 @@ fn nonsense_inline_counts_as_absent() {
         assert!(again.is_allowed() && !again.is_repeat(), "{cut}");
         assert!(scripted.ask(START, &check(0, Span::MINUTE)).unwrap().is_repeat(), "{cut}");
     }
+}
+
+/// The key of what takes days to flow back lives no longer for a record in it than both need, and after a reset as long as
+/// the record does.
+#[test]
+fn what_stands_inline_keeps_the_key_no_longer_than_it_says() {
+    let longest = |burst: u64, cost: u64| {
+        let policy = format!("token_bucket 1/h burst {burst}");
+        let mut scripted = Scripted::new(vec![policy.parse().unwrap()], CLOCK);
+        let request = check(0, Span::MINUTE);
+        let _ = scripted.ask(START, &request.costs(Costs::Each(&[cost]))).unwrap();
+        let life = |scripted: &Scripted| {
+            let stored = scripted.stored();
+            stored.values().next().unwrap().expires_ms.unwrap() - START / 1_000
+        };
+        let first = life(&scripted);
+        let _ = scripted.ask(START, &Request::new(Operation::Reset, b"alice")).unwrap();
+        (first / 1_000, life(&scripted) / 1_000)
+    };
+    assert_eq!(longest(10, 4), (6 * 3_600, 60));
+    assert_eq!(longest(100, 40), (40 * 3_600, 60));
+}
+
+#[test]
+fn a_reset_of_what_makes_no_sense_says_that_something_was_there() {
+    let mut scripted = roomy();
+    let _ = scripted.ask(START, &Request::check(b"alice")).unwrap();
+    let mut stored = scripted.stored();
+    stored.values_mut().for_each(|stored| stored.value = b"nonsense".to_vec());
+    scripted.store(stored);
+    let reset = Request::new(Operation::Reset, b"alice");
+    assert_eq!(scripted.ask(START, &reset).unwrap().forgotten(), Some(true));
+    assert_eq!(scripted.ask(START, &reset).unwrap().forgotten(), Some(false));
 }

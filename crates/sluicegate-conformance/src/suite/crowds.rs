@@ -1,7 +1,7 @@
 //! What has ended in crowds.
 
 use sluicegate_core::{
-    Costs, Hold, HoldId, Limit, OpenedLimit as _, Operation, Request, Span, Store,
+    Costs, Hold, HoldId, Limit, OpenedLimit as _, Operation, Request, Span, Store, Ticket, Used,
 };
 
 use super::{START, assert_same, fresh_run, limit, open, timestamp};
@@ -21,6 +21,39 @@ pub async fn the_dead_make_room_for_whoever_is_denied<S: Store>(store: &S) {
     for limit in [alone, beside, both.unwrap()] {
         assert_the_dead_make_room(store, &limit).await;
     }
+}
+
+/// So do tickets of waiters that have died, for whoever comes without one.
+pub async fn dead_waiters_make_room_for_whoever_is_denied<S: Store>(store: &S) {
+    let limit = limit("waiters", &["concurrency 2 hold 1h queue 100"]);
+    let opened = open(store, &limit, &fresh_run());
+    let mut kernels = Kernels::of_limit(limit.clone(), Clock::Injected);
+    let mut ask = async |at: u64, request: Request<'_>| {
+        let request = request.at(timestamp(START + at));
+        let (expected, got) = (kernels.ask(START + at, &request), opened.ask(request).wait().await);
+        assert_same(&got, &expected, &(at, &request));
+        got.unwrap().is_allowed()
+    };
+    let hold =
+        |number: u128| Hold { id: HoldId::from_bytes(number.to_be_bytes()), lasts: Span::MINUTE };
+    let ticket = Ticket { priority: 0, lives: Span::SECOND };
+    for number in 0..2 {
+        assert!(ask(0, Request::check(b"k").hold(&hold(number))).await);
+    }
+    for number in 2..72 {
+        assert!(!ask(1, Request::check(b"k").hold(&hold(number)).waiting(&ticket)).await);
+    }
+    let later = 2_000_000;
+    for number in 0..2 {
+        let settle = Request::settle(b"k", hold(number).id, Used::AsCharged);
+        assert!(ask(later, settle).await);
+    }
+    let mut denied = 0;
+    while !ask(later, Request::check(b"k").hold(&hold(100 + denied))).await {
+        denied += 1;
+        assert!(denied < 5);
+    }
+    assert!(denied > 0, "all that have ended were looked at");
 }
 
 async fn assert_the_dead_make_room<S: Store>(store: &S, limit: &Limit) {

@@ -1,7 +1,8 @@
 //! What it takes to give a reservation back.
 
 use sluicegate_core::{
-    OpenedLimit, Operation, Receipt, Request, RequestErrorKind, Source, Span, Store,
+    Costs, Hold, HoldFound, HoldId, OpenedLimit, Operation, Receipt, Request, RequestErrorKind,
+    Source, Span, Store, Used,
 };
 
 use super::{START, fresh_run, limit, open, timestamp};
@@ -51,4 +52,33 @@ pub async fn receipts_are_plain_values<S: Store>(store: &S) {
         assert_eq!(cancelled.limit(), Some(&seats));
         assert_eq!(balance().await, fresh);
     }
+}
+
+/// Whoever has a receipt learns nothing of what others hold, and is given back what it reserved although others have
+/// settled since, as long as nobody was charged.
+pub async fn receipts_know_nothing_of_what_is_held<S: Store>(store: &S) {
+    let opened = open(store, &limit("beside", &["token_bucket 50/s burst 60"]), &fresh_run());
+    let at = |micros: u64, request: Request<'static>| request.at(timestamp(START + micros));
+    let id = HoldId::from_bytes(*b"nobody knows me!");
+    let hold = Hold { id, lasts: Span::HOUR };
+    let held = Request::check(b"k").hold(&hold).at(timestamp(START));
+    assert!(opened.ask(held).wait().await.unwrap().is_allowed());
+    // By then the bound of what is held has drained.
+    let reserve = Request::new(RESERVE, b"k").costs(Costs::Each(&[50])).with_receipt();
+    let mut reserved = opened.ask(at(100_000, reserve)).wait().await.unwrap();
+    let receipt = reserved.take_receipt().unwrap();
+    let hex: String = id.to_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+    let text = receipt.to_string();
+    assert!(!text.contains(&hex) && !text.contains("nobody"), "{text}");
+    let settle = Request::settle(b"k", id, Used::Each(&[Some(1)]));
+    let settled = opened.ask(at(100_000, settle)).wait().await.unwrap();
+    assert_eq!(settled.hold_found(), Some(HoldFound::Live));
+    let cancel = Request::cancel(&receipt).at(timestamp(START + 100_000));
+    assert!(opened.ask(cancel).wait().await.unwrap().is_allowed());
+    let peek = at(100_000, Request::new(Operation::Peek, b"k"));
+    let left = opened.ask(peek).wait().await.unwrap();
+    assert_eq!(left.policies().next().unwrap().remaining(), Some(60));
+    // What was settled is still known.
+    let settled = opened.ask(at(100_000, settle)).wait().await.unwrap();
+    assert_eq!(settled.hold_found(), Some(HoldFound::Settled));
 }

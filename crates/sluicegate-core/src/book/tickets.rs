@@ -247,6 +247,11 @@ impl Tickets {
         self.records.get(&id).map_or(0, |record| record.units.min(MAX_EXACT))
     }
 
+    /// Whether there may be more tickets that have ended than are looked at.
+    pub(crate) fn ended_are_many(&self, now: u64) -> bool {
+        self.ends.iter().nth(Book::ENDED - 1).is_some_and(|(until, _)| *until <= now)
+    }
+
     /// The tickets that have ended, the first of them.
     fn ended(&self, now: u64) -> BTreeSet<HoldId> {
         let ends = self.ends.iter().take(Book::ENDED).take_while(|(until, _)| *until <= now);

@@ -106,6 +106,23 @@ impl Queueing {
         matches!(self, Self::Waits { .. })
     }
 
+    /// Lets go of tickets that have ended, where there are more than a request looks at, for one that was denied and has
+    /// none itself. Gives the parts whose books have changed, as bits.
+    pub(super) fn make_room(self, limit: &Limit, now: Now, books: &mut [Book]) -> u64 {
+        if self.waits() {
+            return 0;
+        }
+        let queues = limit.members().iter().filter(|member| member.has_queue());
+        queues.fold(0, |changed, member| {
+            let book = &mut books[member.part()];
+            let is_needed = book.tickets().ended_are_many(now.micros);
+            if is_needed {
+                book.change_tickets(|tickets| tickets.remove_ended(now.micros));
+            }
+            changed | u64::from(is_needed) << member.part()
+        })
+    }
+
     /// Writes what becomes of the ticket: what the decision says of it, and the part whose book has changed,
     /// as a bit.
     pub(super) fn finish(

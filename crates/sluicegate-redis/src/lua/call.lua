@@ -21,6 +21,19 @@ local function walk(value, show)
   return true
 end
 
+-- Packed states without what tells of records, and that: a receipt has the former alone. Whoever knows the id of a
+-- record can settle it, and who settles something changes no state but those that it gives back to.
+local function split(value)
+  local states, records = {}, {}
+  local makes_sense = walk(value, function(position, length)
+    local kind = string.byte(value, position)
+    local part = (kind == TALLY_KIND or kind == INLINE_KIND) and records or states
+    part[#part + 1] = string.sub(value, position, position + length - 1)
+  end)
+  if not makes_sense then return '', '' end
+  return table.concat(states), table.concat(records)
+end
+
 -- Any call at all: a sign and what follows it, or an array.
 local function decide(lane, times, value)
   if server_now > late then return '<', '' end

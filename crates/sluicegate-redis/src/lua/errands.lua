@@ -6,7 +6,7 @@
 -- name of the place, whose key is the last.
 if lane == CANCEL_LANE then
   local count = string.byte(program, ERRAND)
-  local at, changes, is_last = ERRAND + 1, {}, count > 0
+  local at, changes, records, is_last = ERRAND + 1, {}, {}, count > 0
   for index = 1, count do
     local states = {}
     for each = 1, 2 do
@@ -18,6 +18,7 @@ if lane == CANCEL_LANE then
     changes[index] = states
     local found = call('GET', all_keys[first + index - 1])
     if type(found) == 'table' and not string.find(found.err, 'WRONGTYPE', 1, true) then return found end
+    if type(found) == 'string' then found, records[index] = split(found) end
     is_last = is_last and found == states[1]
   end
   local set, place, instant, made = nil, nil, nil, nil
@@ -35,10 +36,11 @@ if lane == CANCEL_LANE then
   if is_last then
     -- A life that was long enough for what the reservation left is long enough for less.
     for index, states in ipairs(changes) do
-      if states[2] == '' then
+      local restored = states[2] .. records[index]
+      if restored == '' then
         redis.call('DEL', all_keys[first + index - 1])
       else
-        redis.call('SET', all_keys[first + index - 1], states[2], 'KEEPTTL')
+        redis.call('SET', all_keys[first + index - 1], restored, 'KEEPTTL')
       end
     end
     if set then redis.call('ZREM', set, place) end

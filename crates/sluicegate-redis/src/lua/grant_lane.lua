@@ -109,9 +109,10 @@ if (lane == HOLD_LANE or lane == SETTLE_LANE) and server_now <= late then
         -- The key lives as long as the entry is said to stay.
         local is_long = now + lasts <= stays
         if not is_long then
-          -- A half more, so that the next ones need not set it.
-          lasts = math.min(math.ceil(lasts * 1.5), MAX - now)
-          stays = now + lasts
+          -- A half more, so that the next ones need not set it; but for what takes long.
+          if lasts <= INLINE_LONG then lasts = math.ceil(lasts * 1.5) end
+          lasts = math.min(math.max(lasts, stays - now), MAX - now)
+          stays = lasts <= 1.5 * INLINE_LONG and now + lasts or math.max(stays, until_then)
         end
         whole = pack(INLINE_GRANTED, held_head, HELD_NUMBERS_SIZE + #slots, at, deficit, unit, second, 0, slots, INLINE_HEAD, INLINE_SIZE - LISTED_HEAD_SIZE + #others + INLINE_RECORD_SIZE + length, stays, first_end, inlined + 1, id, INLINE_HOLD, until_then, length, policy, length - (ID_SIZE + 2), cost, at, unit, refill, tag, head, at, deficit, unit, found, others)
         sign, body = '+', old

@@ -2,15 +2,15 @@
 -- no commands but those that decide. An entry of the packed states has them:
 --   INLINE until, when the first ends, how many there are, and of each record: its id, its sort, until, the length of
 --   what follows, and that
--- The entry stays until its time, and so does the key: no sooner than the last record ends, and mostly later, so that
--- who comes next need not set the key's life. When the first ends may be said too early. What is held has the
--- entries of hold.lua there, and of an id is said what was asked, when it was judged, and the states that were
--- written. A subject that has more has the others outside, and all that come, until those have ended.
+-- The entry stays until its time, and so does the key: no sooner than the last record ends, and where a lane has set it
+-- later, so that who comes next need not set the key's life. When the first ends may be said too early. What is held
+-- has the entries of hold.lua there, and of an id is said what was asked, when it was judged, and the states that
+-- were written. A subject that has more has the others outside, and all that come, until those have ended.
 
 -- Looks through such an entry between two places: how many records have not ended, but for the one that is looked
 -- for; when the first of them ends; until when the entry stays; their bytes; of the one that is looked for, if it has
 -- not ended, when it does, and where what it says begins and ends; and if each is to be looked at, how many are of
--- its sort. Without an id, it is any of the sort. Nothing where that makes no sense.
+-- its sort, and when the last ends. Without an id, it is any of the sort. Nothing where that makes no sense.
 local look_inline = not sign and function(value, entry, finish, now, sort, id, at_each)
   if finish - entry < INLINE_SIZE - 1 then return nil end
   local sub, find = string.sub, string.find
@@ -19,7 +19,7 @@ local look_inline = not sign and function(value, entry, finish, now, sort, id, a
   local place = id and find(value, id, start, true)
   at_each = at_each or not id or soonest <= now
   if not (place or at_each) then return stored, soonest, stays, sub(value, start, finish) end
-  local count, first, alike, kept, from, own_ends, own, own_finish = 0, MAX, 0, '', start, nil, nil, nil
+  local count, first, alike, last, kept, from, own_ends, own, own_finish = 0, MAX, 0, 0, '', start, nil, nil, nil
   while from <= finish do
     if finish - from < INLINE_RECORD_SIZE - 1 then return nil end
     local each, ends, length, content = unpack(INLINE_RECORD, value, from + INLINE_ID_SIZE)
@@ -37,6 +37,7 @@ local look_inline = not sign and function(value, entry, finish, now, sort, id, a
       count = count + 1
       if each == sort then alike = alike + 1 end
       if ends < first then first = ends end
+      if ends > last then last = ends end
     end
     from = after
   end
@@ -45,5 +46,5 @@ local look_inline = not sign and function(value, entry, finish, now, sort, id, a
     local rest = sub(value, start, finish)
     kept = kept == '' and rest or kept .. rest
   end
-  return count, first, stays, kept, own_ends, own, own_finish, alike
+  return count, first, stays, kept, own_ends, own, own_finish, alike, last
 end

@@ -9,16 +9,15 @@ if inline then
   -- The records of a part: that of the request, if it stands here, and the others.
   function inline.of(part)
     if all[part] then return all[part] end
-    local i, s = { count = 0, alike = 0, first_end = MAX, others = '', bytes = '', stays = 0 }, tally.subjects[part]
+    local i, s = { count = 0, alike = 0, first_end = MAX, others = '', last_end = 0 }, tally.subjects[part]
     all[part] = i
     local place = s.positions[inline.id]
     if not place then return i end
-    local from, finish = place[1], place[1] + place[2] - 1
-    local count, first, stays, others, own_ends, own, own_finish, alike =
-      look_inline(s.value, from, finish, now, INLINE_HOLD, own_id, true)
+    local count, first, _, others, own_ends, own, own_finish, alike, last =
+      look_inline(s.value, place[1], place[1] + place[2] - 1, now, INLINE_HOLD, own_id, true)
     if not count then return i end
-    i.count, i.alike, i.first_end, i.others, i.stays, i.own_ends = count, alike, first, others, stays, own_ends
-    i.own, i.bytes = own and string.sub(s.value, own, own_finish), string.sub(s.value, from, finish)
+    i.count, i.alike, i.first_end, i.others, i.last_end, i.own_ends = count, alike, first, others, last, own_ends
+    i.own = own and string.sub(s.value, own, own_finish)
     return i
   end
 
@@ -40,20 +39,21 @@ if inline then
   function inline.put(part, ends, content)
     local i = inline.of(part)
     i.others, i.count = i.others .. pack(INLINE_NAMED, own_id, INLINE_HOLD, ends, #content) .. content, i.count + 1
-    i.first_end, i.stays, i.own, i.changed = min(i.first_end, ends), max(i.stays, ends), nil, true
+    i.first_end, i.last_end, i.own, i.changed = min(i.first_end, ends), max(i.last_end, ends), nil, true
   end
 
   -- For how long it is of use.
   function inline.lasts(part)
     local i = inline.of(part)
-    return (i.own or i.count > 0) and max(0, i.stays - now) or 0
+    return max(0, max(i.last_end, i.own and i.own_ends or 0) - now)
   end
 
   -- Nothing, if it is of no use.
   function inline.write(part)
     local i = inline.of(part)
-    if not (i.own or i.count > 0) then return '' end
-    if not i.changed then return i.bytes end
-    return pack(INLINE, INLINE_HEAD, INLINE_SIZE - LISTED_HEAD_SIZE + #i.others, i.stays, i.first_end, i.count) .. i.others
+    -- What nobody has changed stays as it is.
+    if i.own then inline.put(part, i.own_ends, i.own) end
+    if i.count == 0 then return '' end
+    return pack(INLINE, INLINE_HEAD, INLINE_SIZE - LISTED_HEAD_SIZE + #i.others, i.last_end, i.first_end, i.count) .. i.others
   end
 end

@@ -36,9 +36,10 @@ if lane == ONCE_LANE + SHORTEST_LANE and server_now <= late then
       -- The key lives as long as the entry is said to stay.
       local is_long = now + lasts <= stays
       if not is_long then
-        -- A half more, so that the next ones need not set it.
-        lasts = math.min(math.ceil(lasts * 1.5), MAX - now)
-        stays = now + lasts
+        -- A half more, so that the next ones need not set it; but for what takes long.
+        if lasts <= INLINE_LONG then lasts = math.ceil(lasts * 1.5) end
+        lasts = math.min(math.max(lasts, stays - now), MAX - now)
+        stays = lasts <= 1.5 * INLINE_LONG and now + lasts or math.max(stays, ends)
       end
       if ends < first_end then first_end = ends end
       local whole = pack(INLINE_REMEMBERED, states, INLINE_HEAD, INLINE_SIZE - LISTED_HEAD_SIZE + INLINE_RECORD_SIZE + INLINE_ONCE_SIZE + BUCKET_SIZE + #others, stays, first_end, inlined + 1, id, INLINE_ID, ends, INLINE_ONCE_SIZE + BUCKET_SIZE, asked, now, states, others)

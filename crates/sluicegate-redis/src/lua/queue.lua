@@ -129,6 +129,16 @@ if queue then
     ended[part] = { members = {}, policy_of = {} }
   end
 
+  -- Removes what has ended, where there is more than a call looks at, for whoever is denied and has no place itself:
+  -- it makes room for the next.
+  function queue.make_room(policies)
+    if queue.place then return end
+    for _, p in ipairs(policies) do
+      local part = p.subject.part
+      if p.queued and #ended_of(part).members >= HOLDS_ENDED then remove(part) end
+    end
+  end
+
   -- Tells whoever listens for those tickets for which there are enough units by now.
   function queue.call(p)
     local free, set, start = max(0, p.limit - p.in_flight), hold.set_of(p.subject.part), by_place .. p.id

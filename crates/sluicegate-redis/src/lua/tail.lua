@@ -42,7 +42,9 @@ end
 -- What is answered when there is more to say than a value: then the values as they were.
 local function reply_of(verdict)
   local reply = { tag .. clock[1] .. ' ' .. clock[2] .. '#', verdict, now, notes }
-  for _, s in ipairs(subjects) do reply[#reply + 1] = s.value end
+  for _, s in ipairs(subjects) do
+    reply[#reply + 1] = operation == RESERVE and s.value and split(s.value) or s.value
+  end
   return reply
 end
 
@@ -244,7 +246,7 @@ if operation == RESET then
       end
     end
     -- Nothing but ids and that there was a reset is nothing to be forgotten.
-    local i, is_bare = inline.of(part), true
+    local i, is_bare = inline.of(part), s.order[1] ~= nil
     for _, each in ipairs(s.order) do
       local is_empty = each[1] == tally.id and not tally.of(part).groups[1] or each[1] == inline.id and not i.own
       is_bare = is_bare and is_empty
@@ -361,7 +363,12 @@ end
 local changes = operation ~= PEEK and not (operation == SETTLE and hold.found() ~= HOLD_LIVE)
 
 if hold and hold.leaves then
-  if allowed then hold.count_out(subjects) else hold.make_room(subjects) end
+  if allowed then
+    hold.count_out(subjects)
+  else
+    hold.make_room(subjects)
+    queue.make_room(policies)
+  end
 end
 if hold and changes then
   hold.count(subjects, allowed)
@@ -413,7 +420,7 @@ for _, p in ipairs(policies) do
   if p.key or p.kernel.counts_records then reply[#reply + 1] = p.kernel.reading(p, p.before) end
 end
 if operation == RESERVE and allowed then
-  for _, s in ipairs(subjects) do reply[#reply + 1] = s.written or false end
+  for _, s in ipairs(subjects) do reply[#reply + 1] = s.written and split(s.written) or false end
 end
 if places then reply[#reply + 1], reply[#reply + 2] = line.turn or '', places end
 if hold and hold.is_somebodys then reply[#reply + 1], reply[#reply + 2] = kept, given end

@@ -129,6 +129,7 @@ const INLINED: Words = &[
     ("INLINE_ONCE", Constant::Format(inline::ONCE)),
     ("INLINE_ONCE_SIZE", size(inline::ONCE.size())),
     ("INLINE_MOST", size(inline::MOST)),
+    ("INLINE_LONG", whole(Span::DAY.as_micros())),
     ("INLINE_HOLD", whole(inline::HOLD as u64)),
     ("INLINE_ID", whole(inline::ID as u64)),
 ];
