@@ -103,20 +103,11 @@ if (lane == HOLD_LANE or lane == SETTLE_LANE) and server_now <= late then
         end
         local length, until_then = HELD_LEFT_SIZE + #found, now + life
         if until_then < first_end then first_end = until_then end
-        local lasts = at - now + deficit / refill
-        if lasts < life then lasts = life end
-        if lasts > MAX then lasts = MAX end
-        -- The key lives as long as the entry is said to stay.
-        local is_long = now + lasts <= stays
-        if not is_long then
-          -- A half more, so that the next ones need not set it; but for what takes long.
-          if lasts <= INLINE_LONG then lasts = math.ceil(lasts * 1.5) end
-          lasts = math.min(math.max(lasts, stays - now), MAX - now)
-          stays = lasts <= 1.5 * INLINE_LONG and now + lasts or math.max(stays, until_then)
-        end
+        local lives = nil
+        stays, lives = keep_inline(now, at - now + deficit / refill, until_then, stays)
         whole = pack(INLINE_GRANTED, held_head, HELD_NUMBERS_SIZE + #slots, at, deficit, unit, second, 0, slots, INLINE_HEAD, INLINE_SIZE - LISTED_HEAD_SIZE + #others + INLINE_RECORD_SIZE + length, stays, first_end, inlined + 1, id, INLINE_HOLD, until_then, length, policy, length - (ID_SIZE + 2), cost, at, unit, refill, tag, head, at, deficit, unit, found, others)
         sign, body = '+', old
-        if is_long then done = call('SET', key, whole, 'KEEPTTL') else done = call('SET', key, whole, 'PX', math.ceil(lasts / 1000) + 1) end
+        if lives then done = call('SET', key, whole, 'PX', lives) else done = call('SET', key, whole, 'KEEPTTL') end
       end
     elseif not second or is_there and slot_units >= units then
       local is_last = left_at == newest and left_deficit == stored and left_unit == unit

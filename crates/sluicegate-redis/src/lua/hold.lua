@@ -128,7 +128,7 @@ if hold then
   -- Takes the record of a part out of the set.
   local function land(part)
     local found = record_of(part)
-    if found.is_there and not found.is_inline and is_in_set(found) then
+    if found.is_there and is_in_set(found) then
       redis.call('ZREM', set_of(part), by_time .. pack(NUMBER, found.ends) .. id .. found.content)
     end
   end

@@ -48,3 +48,15 @@ local look_inline = not sign and function(value, entry, finish, now, sort, id, a
   end
   return count, first, stays, kept, own_ends, own, own_finish, alike, last
 end
+
+-- Until when an entry stays to which a lane adds a record that ends then, and for how many ms the key is to live, of which
+-- the states are of use for so long; nothing, if it lives long enough.
+local keep_inline = not sign and function(now, lasts, ends, stays)
+  if lasts < ends - now then lasts = ends - now end
+  if lasts > MAX then lasts = MAX end
+  if now + lasts <= stays then return stays, nil end
+  -- A half more, so that the next ones need not set it; but for what takes long.
+  if lasts <= INLINE_LONG then lasts = math.ceil(lasts * 1.5) end
+  lasts = math.min(math.max(lasts, stays - now), MAX - now)
+  return lasts <= 1.5 * INLINE_LONG and now + lasts or math.max(stays, ends), math.ceil(lasts / 1000) + 1
+end

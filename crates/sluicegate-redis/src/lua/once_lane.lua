@@ -32,19 +32,11 @@ if lane == ONCE_LANE + SHORTEST_LANE and server_now <= late then
     if ends > MAX then ends = MAX end
     if lasts > MAX then lasts = MAX end
     if not counts and inlined < INLINE_MOST then
-      if lasts < life then lasts = life end
-      -- The key lives as long as the entry is said to stay.
-      local is_long = now + lasts <= stays
-      if not is_long then
-        -- A half more, so that the next ones need not set it; but for what takes long.
-        if lasts <= INLINE_LONG then lasts = math.ceil(lasts * 1.5) end
-        lasts = math.min(math.max(lasts, stays - now), MAX - now)
-        stays = lasts <= 1.5 * INLINE_LONG and now + lasts or math.max(stays, ends)
-      end
+      local done, lives = nil, nil
+      stays, lives = keep_inline(now, lasts, ends, stays)
       if ends < first_end then first_end = ends end
       local whole = pack(INLINE_REMEMBERED, states, INLINE_HEAD, INLINE_SIZE - LISTED_HEAD_SIZE + INLINE_RECORD_SIZE + INLINE_ONCE_SIZE + BUCKET_SIZE + #others, stays, first_end, inlined + 1, id, INLINE_ID, ends, INLINE_ONCE_SIZE + BUCKET_SIZE, asked, now, states, others)
-      local done
-      if is_long then done = call('SET', key, whole, 'KEEPTTL') else done = call('SET', key, whole, 'PX', math.ceil(lasts / 1000) + 1) end
+      if lives then done = call('SET', key, whole, 'PX', lives) else done = call('SET', key, whole, 'KEEPTTL') end
       sign, body = '+', states
       if done.err then sign = done end
     else
