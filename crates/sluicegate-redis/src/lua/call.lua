@@ -21,16 +21,16 @@ local function walk(value, show)
   return true
 end
 
--- Packed states without what tells of records, and that: a receipt has the former alone. Whoever knows the id of a
--- record can settle it, and who settles something changes no state but those that it gives back to.
+-- Packed states, as far as they make sense, without what tells of records, and that: a receipt has the former alone.
+-- Whoever knows the id of a record can settle it, and who settles something changes no state but those that it
+-- gives back to.
 local function split(value)
   local states, records = {}, {}
-  local makes_sense = walk(value, function(position, length)
+  walk(value, function(position, length)
     local kind = string.byte(value, position)
     local part = (kind == TALLY_KIND or kind == INLINE_KIND) and records or states
     part[#part + 1] = string.sub(value, position, position + length - 1)
   end)
-  if not makes_sense then return '', '' end
   return table.concat(states), table.concat(records)
 end
 
