@@ -73,8 +73,8 @@ const ENTRY: &[Item] = &[Item::Whole(ID_BYTES), Item::Whole(2)];
 pub(crate) const HOLD_NUMBERS: Format =
     Format(&[&[Item::Whole(6), Item::Whole(6), Item::Whole(4), Item::Numbers(1)]]);
 
-/// What is said briefly of a settlement: what was found, and what was given back.
-pub(crate) const GIVEN: Format = Format(&[&[Item::Bytes(1), Item::Numbers(1)]]);
+/// What is said briefly of a settlement: what was found, what was given back, and the states.
+pub(crate) const GIVEN: Format = Format(&[&[Item::Bytes(1), Item::Numbers(1), Item::Rest]]);
 
 /// What a record has of each policy: units, their time of judgement, a bucket's unit and refill, and the
 /// tag of the slot they are in.

@@ -6,8 +6,8 @@ if (lane == HOLD_LANE or lane == SETTLE_LANE) and server_now <= late then
   local value = call('GET', key)
   local size, retention = value and #value or 0, head % 256
   local held_head = head - retention + (retention > LEASE_RETENTION and retention or LEASE_RETENTION) + 1 + BUCKET_TO_HELD
-  local one, two, three, life, ending = unpack(HOLD_NUMBERS, program, #program - (HOLD_SIZE + PROGRAM_END_SIZE - 1))
-  local id = sub(program, ending - (INLINE_ID_SIZE + NUMBER_SIZE), ending - (NUMBER_SIZE + 1))
+  local hold = #program - (HOLD_SIZE + PROGRAM_END_SIZE - 1)
+  local id = sub(program, hold, hold + (INLINE_ID_SIZE - 1))
   present = value
 
   -- The state as stored, with the second bound, if units are held.
@@ -48,12 +48,14 @@ if (lane == HOLD_LANE or lane == SETTLE_LANE) and server_now <= late then
     local deficit = stored - (at - newest) * refill
     if deficit < 0 then deficit = 0 end
     -- What comes, or what is settled, and the slot that it is looked for in.
-    local policy, own_policy, _, ends, tag, length, units, taken_at, then_unit, then_refill, slot, left_at, left_deficit, left_unit, left
+    local policy, own_policy, _, life, ends, tag, length, units, taken_at, then_unit, then_refill, slot, left_at, left_deficit, left_unit, left
     policy = math.floor(head / 256)
     if settles then
       own_policy, length, units, taken_at, then_unit, then_refill, slot, _, left_at, left_deficit, left_unit, left = unpack(HELD_ENTRY_LEFT, value, own)
       clean = own_policy == policy and length == own_finish - own - (ID_SIZE + 1) and then_unit == unit and then_refill == refill and (cost <= units or cost == AS_CHARGED)
     else
+      local one, two, three
+      one, two, three, life = unpack(HOLD_NUMBERS, program, hold)
       local fraction, exponent = math.frexp(life)
       local width = 2 ^ (exponent - (fraction == 0.5 and 2 or 1))
       if width < 1 then width = 1 end
@@ -162,7 +164,7 @@ if (lane == HOLD_LANE or lane == SETTLE_LANE) and server_now <= late then
       else
         whole = states .. tally
       end
-      sign, body = '+', pack(HELD_GIVEN, HOLD_LIVE, given) .. states
+      sign, body = '+', pack(HELD_GIVEN, HOLD_LIVE, given, states)
       -- A life that was long enough is long enough for less.
       if whole == '' then done = call('DEL', key) else done = call('SET', key, whole, 'KEEPTTL') end
     end

@@ -274,6 +274,6 @@ if not sign and (lane == HOLD_LANE or lane == SETTLE_LANE) and server_now <= lat
       sign = done
     end
   end
-  if sign == '+' and settles then body = pack(HELD_GIVEN, HOLD_LIVE, given) .. said end
+  if sign == '+' and settles then body = pack(HELD_GIVEN, HOLD_LIVE, given, said) end
 end
 

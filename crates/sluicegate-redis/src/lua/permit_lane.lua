@@ -137,7 +137,7 @@ if (lane == TAKE_LANE or lane == RELEASE_LANE) and server_now <= late then
           else
             redis.call('DEL', record_key)
           end
-          sign, said = '+', pack(HELD_GIVEN, HOLD_LIVE, units)
+          sign, said = '+', pack(HELD_GIVEN, HOLD_LIVE, units, '')
         end
       end
     end
