@@ -53,7 +53,8 @@ struct Keyspace {
 pub struct Interpreter {
     lua: Lua,
     keyspace: Rc<RefCell<Keyspace>>,
-    scripts: HashMap<String, Function>,
+    /// Few, and too long to be hashed at each call.
+    scripts: Vec<(String, Function)>,
     instructions: Rc<Cell<u64>>,
 }
 
@@ -77,7 +78,7 @@ impl Interpreter {
         structs.set("unpack", lua.create_function(unpack)?)?;
         lua.globals().set("struct", structs)?;
         let instructions = Rc::default();
-        Ok(Self { lua, keyspace, scripts: HashMap::new(), instructions })
+        Ok(Self { lua, keyspace, scripts: Vec::new(), instructions })
     }
 
     /// Sets the server's clock, in µs since the epoch.
@@ -182,11 +183,17 @@ impl Interpreter {
         };
         self.lua.globals().set("KEYS", list(keys)?)?;
         self.lua.globals().set("ARGV", list(arguments)?)?;
-        if !self.scripts.contains_key(script) {
-            let function = self.lua.load(script).into_function()?;
-            self.scripts.insert(script.to_owned(), function);
+        to_reply(&self.function(script)?.call(())?)
+    }
+
+    /// The script as compiled when it was first run.
+    fn function(&mut self, script: &str) -> mlua::Result<Function> {
+        if let Some((_, function)) = self.scripts.iter().find(|(text, _)| text == script) {
+            return Ok(function.clone());
         }
-        to_reply(&self.scripts[script].call(())?)
+        let function = self.lua.load(script).into_function()?;
+        self.scripts.push((script.to_owned(), function.clone()));
+        Ok(function)
     }
 }
 
