@@ -37,6 +37,15 @@ call('GET', KEYS[1])
 return 'tag!1790000000 123456-a state of twenty-seven byte'
 ";
 
+/// What whoever changes a value has to do: it is read, and written as it was.
+const REWRITE: &str = "\
+local call = redis.call
+call('TIME')
+local value = call('GET', KEYS[1])
+if value then call('SET', KEYS[1], value, 'KEEPTTL') end
+return 1
+";
+
 /// Nothing but the call: what reading a request, finding a script and replying take.
 const EMPTY: &str = "return 1";
 
@@ -51,6 +60,12 @@ impl Subject {
         let program = maker.bytes(&limit, &Request::check(b""), |_| 0, None);
         let key = StoreKey::new(&KeyPrefix::default(), limit.name(), &TimeSource::Store);
         Ok(Self { limit, digest, maker, program, key, filling: String::new() })
+    }
+
+    /// With the script that only reads a subject's value and writes it as it was.
+    pub fn rewriting(mut self, server: &Server) -> Result<Self> {
+        self.digest = load_script(server, REWRITE)?;
+        Ok(self)
     }
 
     /// With longer subjects: the whole key then has so many bytes.
