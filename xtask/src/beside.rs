@@ -32,12 +32,13 @@ pub(crate) fn cargo_beside(
     Ok(command)
 }
 
-/// The development profile, as a manifest has it.
+/// The development profile, as a manifest has it, with what it says of single packages.
 fn section(manifest: &str) -> String {
-    const HEADING: &str = "[profile.dev]\n";
-    let Some((_, rest)) = manifest.split_once(HEADING) else { return String::new() };
-    let section = rest.split("\n[").next().unwrap_or_default();
-    format!("{HEADING}{}\n", section.trim_end())
+    let tables = manifest.split("\n[").skip(1).filter(|table| {
+        let heading = table.split(']').next().unwrap_or_default();
+        heading == "profile.dev" || heading.starts_with("profile.dev.")
+    });
+    tables.map(|table| format!("[{}\n", table.trim_end())).collect()
 }
 
 #[cfg(test)]
@@ -46,9 +47,10 @@ mod tests {
 
     #[test]
     fn the_profile_is_our_own() {
-        let manifest = "[profile.release]\nlto = \"thin\"\n\n[profile.dev]\n# why\nopt-level = 1\n\n\
-                        [profile.mutants]\ninherits = \"dev\"\n";
-        assert_eq!(section(manifest), "[profile.dev]\n# why\nopt-level = 1\n");
+        let manifest = "[package]\n\n[profile.dev]\n# why\ndebug = 1\n\n[profile.develop]\n\n\
+                        [profile.dev.package]\na.opt-level = 1\n\n[profile.mutants]\n";
+        let its = "[profile.dev]\n# why\ndebug = 1\n[profile.dev.package]\na.opt-level = 1\n";
+        assert_eq!(section(manifest), its);
         let own = fs::read_to_string(workspace_root().join("Cargo.toml")).unwrap();
         assert!(section(&own).contains("opt-level"));
     }
