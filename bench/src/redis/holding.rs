@@ -50,8 +50,8 @@ pub fn grants(server: &Server, pipes: &mut Pipes, effort: Effort) -> Result<Cost
 /// Permits of 64 subjects with 1,000 in flight each, beside token buckets of as many subjects.
 pub fn permits(server: &Server, pipes: &mut Pipes, effort: Effort) -> Result<Costs> {
     let bucket = Subject::load(server, "demo", &[ROOMY])?;
-    let many = || Subject::load(server, "many", &["concurrency 5000 hold 10min"]);
-    let (held, bare) = (many()?, many()?.rewriting(server)?);
+    let jobs = || Subject::load(server, "jobs", &["concurrency 5000 hold 10min"]);
+    let (held, bare) = (jobs()?, jobs()?.rewriting(server)?);
     let checks = bucket.load_of(FLIGHTS, Answer::Allowed);
     let mut ids = Ids(1 << 100);
     let flights: Vec<u32> =
