@@ -122,7 +122,7 @@ impl Book {
     pub const MOST: usize = 65_536;
     /// How many records that have ended are looked at, and removed by a new one, or for whoever is denied while
     /// there are more. Others count as if they had not ended.
-    pub const ENDED: usize = 32;
+    pub const ENDED: usize = 24;
     /// How many records of a subject that have ended are returned by one request at most: each costs as much as
     /// settling it.
     pub const RETURNED: usize = 16;

@@ -15,8 +15,8 @@ use sluicegate_conformance::schedules::{
     Dice, HoldStep, Kind, Numbers, Plan, Settling, each, random_policy,
 };
 use sluicegate_core::{
-    Algorithm, Costs, Decision, Error, Hold, HoldFound, HoldId, LeaseReport, OnExpiry, Operation,
-    Policy, ReportedUnits, Request, Span, StoreErrorKind, Ticket, Used,
+    Algorithm, Book, Costs, Decision, Error, Hold, HoldFound, HoldId, LeaseReport, OnExpiry,
+    Operation, Policy, ReportedUnits, Request, Span, StoreErrorKind, Ticket, Used,
 };
 
 use scripted::{MAX_CLOCK_BACK, Scripted};
@@ -299,7 +299,7 @@ fn what_was_in_flight_is_dropped_some_at_a_time() {
     (0..600).for_each(|number| take(&mut scripted, number));
     assert_eq!(scripted.holds(SUBJECT).unwrap().members.len(), 600);
     (0..3).for_each(|_| take(&mut scripted, 10_000));
-    assert_eq!(scripted.holds(SUBJECT).unwrap().members.len(), 600 - 3 * 32 + 3);
+    assert_eq!(scripted.holds(SUBJECT).unwrap().members.len(), 600 - 3 * Book::ENDED + 3);
     // As long as what counts them, which is at most half a life longer.
     let ends = scripted.holds(SUBJECT).unwrap().expires_ms.unwrap();
     assert!((START / 1_000 + 12..=START / 1_000 + 13).contains(&ends), "{ends}");

@@ -227,7 +227,7 @@ fn permits_of_the_dead_come_back_whatever_keeps_the_key() {
         }
         let specs = ["concurrency 100 hold 1min", "fixed_window 1000/s"];
         let mut both = Both::of(&specs, CLOCK, on_expiry);
-        for number in 0..30 {
+        for number in 0..20 {
             both.hold(0, number, 1, SECOND);
         }
         // What is denied, or settled, writes the states.
