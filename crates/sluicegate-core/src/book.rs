@@ -4,19 +4,9 @@
 //! | bytes | a book |
 //! | --- | --- |
 //! | 7 | when the last record ends, µs since the epoch |
-//! | … | the records, in the order in which they end |
-//!
-//! | bytes | a record |
-//! | --- | --- |
-//! | 7 | when it ends |
-//! | 16 | its id |
-//! | 1 | 1 if it was settled, 2 if it is given back at its end, else 0 |
-//! | 1 | policies that follow |
-//! | 4 | each: its identity; of a settled record 7 bytes more: what was given back, or 2^53 for nothing that was to be |
-//! | 35 | of a live one: units, their time of judgement, a bucket's unit and refill, and the tag of the slot they are in, or 2^53 for none |
-//! | 2, … | and the numbers of the state as the request left it, after their length, |
-//! | 2, … | and as the request found it; both empty where they are of no use |
+//! | … | the records (`held`), in the order in which they end |
 
+mod held;
 mod listed;
 mod records;
 pub(crate) mod tickets;
@@ -29,14 +19,17 @@ use crate::ban::{Ban, BanState};
 use crate::decision::Decision;
 use crate::hold::HoldId;
 use crate::kernel::permits::{self, Permits, Waiting};
-use crate::kernel::{ID_BYTES, NUMBER_BYTES, Rule};
+use crate::kernel::{ID_BYTES, Rule};
 use crate::limit::{Identity, Limit, Member};
 use crate::line::{Line, Place};
-use crate::number::MAX_EXACT;
 use crate::on_expiry::OnExpiry;
+use crate::reader::{Reader, push};
 use crate::repeats::Repeats;
+use held::ENTRY_BYTES;
 use records::Records;
 use tickets::{NO_TICKETS, Tickets};
+
+pub use held::{HeldUnits, HoldRecord, RecordContent};
 
 /// The records of what is held of one subject under one limit, of its requests that had an id, and who waits
 /// in its line and for permits.
@@ -76,45 +69,6 @@ struct BanEntry {
     state: BanState,
     /// Until when that is of use.
     until: u64,
-}
-
-/// What one request holds.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct HoldRecord {
-    /// When the record ends, in µs since the epoch.
-    pub until: u64,
-    /// Whether what it holds is given back if it ends without being settled.
-    pub returns: bool,
-    /// What the policies were charged, or what was given back.
-    pub content: RecordContent,
-}
-
-/// What a record says of the policies.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum RecordContent {
-    /// What each of those was charged that were charged anything.
-    Live(SmallVec<[HeldUnits; 1]>),
-    /// What each of them gave back when the record was settled; `None` for those that were not to.
-    Settled(Vec<(Identity, Option<u64>)>),
-}
-
-/// What one policy was charged.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct HeldUnits {
-    /// The policy.
-    pub identity: Identity,
-    /// How many units.
-    pub units: u64,
-    /// When, in µs since the epoch.
-    pub at: u64,
-    /// What a unit came to then, in ticks, and how many ticks flow back in a µs; of a bucket alone.
-    pub flow: Option<(u64, u64)>,
-    /// The tag of the [slot](crate::kernel::Bound) that the units are in; of a bucket alone, and `None`
-    /// if they found no place in any.
-    pub slot: Option<u64>,
-    /// The numbers of the state as the charge left it and as it found it, as they are stored; empty for
-    /// none. `None` where they may be many, or are of no use: then a state never counts as unchanged.
-    pub states: Option<Box<(Vec<u8>, Vec<u8>)>>,
 }
 
 impl Book {
@@ -453,174 +407,4 @@ impl Book {
         }
         Some(book)
     }
-}
-
-/// Sorts of records beside those that stay charged.
-const SETTLED: u8 = 1;
-const RETURNS: u8 = 2;
-
-/// What a record has of one policy at most.
-const ENTRY_BYTES: usize =
-    size_of::<HeldUnits>() + size_of::<(Vec<u8>, Vec<u8>)>() + 2 * MOST_NUMBERS * NUMBER_BYTES;
-/// The most numbers of a state that is recorded.
-const MOST_NUMBERS: usize = 8;
-
-impl RecordContent {
-    fn write(&self, returns: bool, bytes: &mut Vec<u8>) {
-        match self {
-            Self::Live(entries) => {
-                let sort = if returns { RETURNS } else { 0 };
-                bytes.extend_from_slice(&[sort, count(entries.len())]);
-                for entry in entries {
-                    bytes.extend_from_slice(&entry.identity.to_bytes());
-                    let (unit, refill) = entry.flow.unwrap_or_default();
-                    let slot = entry.slot.unwrap_or(NOTHING);
-                    for number in [entry.units, entry.at, unit, refill, slot] {
-                        push(bytes, number);
-                    }
-                    let (left, found) =
-                        entry.states.as_ref().map_or((&[][..], &[][..]), |it| (&it.0, &it.1));
-                    for state in [left, found] {
-                        let length = u16::try_from(state.len()).unwrap_or(u16::MAX);
-                        bytes.extend_from_slice(&length.to_be_bytes());
-                        bytes.extend_from_slice(state);
-                    }
-                }
-            }
-            Self::Settled(entries) => {
-                bytes.extend_from_slice(&[SETTLED, count(entries.len())]);
-                for (identity, given) in entries {
-                    bytes.extend_from_slice(&identity.to_bytes());
-                    push(bytes, given.unwrap_or(NOTHING));
-                }
-            }
-        }
-    }
-
-    /// And whether what is held is to be returned.
-    fn read(reader: &mut Reader<'_>) -> Option<(bool, Self)> {
-        let [sort, entries] = *reader.array()?;
-        let identity = |reader: &mut Reader<'_>| reader.array().copied().map(Identity::from_bytes);
-        if sort == SETTLED {
-            let entry = |_| {
-                let (identity, given) = (identity(reader)?, reader.whole()?);
-                Some((identity, Some(given).filter(|given| *given <= MAX_EXACT)))
-            };
-            let content = (0..entries).map(entry).collect::<Option<_>>().map(Self::Settled)?;
-            return Some((false, content));
-        }
-        let entry = |_| {
-            let identity = identity(reader)?;
-            let [units, at, unit, refill] =
-                [reader.number()?, reader.number()?, reader.number()?, reader.number()?];
-            let flow = Some((unit, refill)).filter(|flow| *flow != (0, 0));
-            let slot = Some(reader.whole()?).filter(|slot| *slot <= MAX_EXACT);
-            let (left, found) = (reader.text()?, reader.text()?);
-            let states = (!left.is_empty()).then(|| Box::new((left.to_vec(), found.to_vec())));
-            Some(HeldUnits { identity, units, at, flow, slot, states })
-        };
-        let content = (0..entries).map(entry).collect::<Option<_>>().map(Self::Live)?;
-        Some((sort == RETURNS, content))
-    }
-}
-
-impl HoldRecord {
-    /// Whether it is given back when it has ended.
-    const fn is_to_return(&self) -> bool {
-        self.returns && self.is_live()
-    }
-
-    /// Whether it was not settled.
-    pub(crate) const fn is_live(&self) -> bool {
-        matches!(self.content, RecordContent::Live(_))
-    }
-
-    /// The units that are held of each policy.
-    fn units(&self) -> impl Iterator<Item = (Identity, u64)> + Clone {
-        let entries = match &self.content {
-            RecordContent::Live(entries) => entries.as_slice(),
-            RecordContent::Settled(_) => &[],
-        };
-        entries.iter().map(|entry| (entry.identity, entry.units))
-    }
-
-    fn heap_bytes(&self) -> usize {
-        match &self.content {
-            RecordContent::Live(entries) => {
-                let states = entries.iter().flat_map(|entry| &entry.states);
-                let numbers = states.map(|states| {
-                    size_of_val(&**states) + states.0.capacity() + states.1.capacity()
-                });
-                let spilled = if entries.spilled() { entries.capacity() } else { 0 };
-                spilled * size_of::<HeldUnits>() + numbers.sum::<usize>()
-            }
-            RecordContent::Settled(entries) => entries.len() * size_of::<(Identity, Option<u64>)>(),
-        }
-    }
-
-    /// What a policy was charged, of a record that was not settled.
-    pub(crate) fn units_of(&self, identity: Identity) -> Option<&HeldUnits> {
-        match &self.content {
-            RecordContent::Live(entries) => entries.iter().find(|it| it.identity == identity),
-            RecordContent::Settled(_) => None,
-        }
-    }
-
-    /// The same, to change it.
-    pub(crate) fn units_mut(&mut self, identity: Identity) -> Option<&mut HeldUnits> {
-        match &mut self.content {
-            RecordContent::Live(entries) => entries.iter_mut().find(|it| it.identity == identity),
-            RecordContent::Settled(_) => None,
-        }
-    }
-
-    /// What a policy gave back, of a record that was settled.
-    pub(crate) fn given_of(&self, identity: Identity) -> Option<u64> {
-        match &self.content {
-            RecordContent::Live(_) => None,
-            RecordContent::Settled(entries) => {
-                entries.iter().find(|(it, _)| *it == identity).and_then(|(_, given)| *given)
-            }
-        }
-    }
-}
-
-/// What a settled record has of a policy that was not to give anything back, and a live one of units
-/// that are in no slot.
-const NOTHING: u64 = MAX_EXACT + 1;
-
-/// Takes one thing after the other from stored bytes.
-pub(crate) struct Reader<'b>(pub(crate) &'b [u8]);
-
-impl<'b> Reader<'b> {
-    pub(crate) fn array<const N: usize>(&mut self) -> Option<&'b [u8; N]> {
-        let (array, rest) = self.0.split_first_chunk()?;
-        self.0 = rest;
-        Some(array)
-    }
-
-    fn whole(&mut self) -> Option<u64> {
-        let bytes: &[u8; NUMBER_BYTES] = self.array()?;
-        Some(bytes.iter().fold(0, |number, &byte| number << 8 | u64::from(byte)))
-    }
-
-    pub(crate) fn number(&mut self) -> Option<u64> {
-        self.whole().filter(|number| *number <= MAX_EXACT)
-    }
-
-    pub(crate) fn text(&mut self) -> Option<&'b [u8]> {
-        let length = u16::from_be_bytes(*self.array()?);
-        let (text, rest) = self.0.split_at_checked(length.into())?;
-        self.0 = rest;
-        Some(text)
-    }
-}
-
-pub(crate) fn push(bytes: &mut Vec<u8>, number: u64) {
-    bytes.extend_from_slice(&number.to_be_bytes()[1..]);
-}
-
-/// A limit has 64 policies at most.
-fn count(entries: usize) -> u8 {
-    u8::try_from(entries).unwrap_or(u8::MAX)
 }

@@ -37,6 +37,7 @@ mod page;
 mod policy;
 mod printable;
 mod rate;
+mod reader;
 mod receipt;
 pub mod record;
 mod repeats;

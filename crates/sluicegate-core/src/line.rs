@@ -20,10 +20,10 @@ use std::collections::BTreeSet;
 
 use smallvec::SmallVec;
 
-use crate::book::{Reader, push};
 use crate::hold::HoldId;
 use crate::limit::{Identity, Limit};
 use crate::number::MAX_EXACT;
+use crate::reader::{Reader, push};
 
 /// The reservations of one subject under one limit that wait and can be cancelled, and the turns that
 /// cancelled ones have left.

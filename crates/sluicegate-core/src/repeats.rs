@@ -14,8 +14,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use crate::book::{Reader, push};
 use crate::limit::Identity;
+use crate::reader::{Reader, push};
 use crate::request_id::{Asked, RequestId};
 
 /// What is remembered of the requests of one subject under one limit that had an id.

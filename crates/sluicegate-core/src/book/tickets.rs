@@ -16,11 +16,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Book, Reader, push};
+use super::Book;
 use crate::hold::HoldId;
 use crate::kernel::permits::{Permits, Waiting};
 use crate::limit::Identity;
 use crate::number::MAX_EXACT;
+use crate::reader::{Reader, push};
 
 /// The tickets of one subject under one limit.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
