@@ -7,7 +7,8 @@
 use sluicegate_conformance::kernels::Kernels;
 use sluicegate_conformance::reference::Clock;
 use sluicegate_core::{
-    Costs, Decision, Hold, HoldFound, HoldId, OnExpiry, Operation, Policy, Request, Span, Used,
+    Book, Costs, Decision, Hold, HoldFound, HoldId, OnExpiry, Operation, Policy, Request, Span,
+    Used,
 };
 
 use scripted::{MAX_CLOCK_BACK, Scripted};
@@ -227,7 +228,7 @@ fn permits_of_the_dead_come_back_whatever_keeps_the_key() {
         }
         let specs = ["concurrency 100 hold 1min", "fixed_window 1000/s"];
         let mut both = Both::of(&specs, CLOCK, on_expiry);
-        for number in 0..20 {
+        for number in 0..Book::ENDED as u64 - 2 {
             both.hold(0, number, 1, SECOND);
         }
         // What is denied, or settled, writes the states.

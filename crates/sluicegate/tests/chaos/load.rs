@@ -1,7 +1,6 @@
 //! Two programs, as far as a server can tell, that ask about the same keys as often as they like.
 
 use std::num::NonZeroU16;
-use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Once};
 use std::time::{Duration, SystemTime};
@@ -303,21 +302,18 @@ impl Shared {
     async fn ask(&self, program: usize, rule: usize, key: usize) {
         let subject = subject(key);
         let (asked, begin) = (wall_clock(), Instant::now());
-        let mut ask =
-            pin!(self.opened[program][rule].ask(Request::check(subject.as_bytes())).wait());
-        let mut answer = tokio::select! {
-            biased;
-            answer = &mut ask => Some(answer),
-            () = sleep(RULES[rule].patience() + ALLOWANCE) => None,
+        let ask = self.opened[program][rule].ask(Request::check(subject.as_bytes())).wait();
+        let late = sleep(RULES[rule].patience() + ALLOWANCE);
+        // Where timers are looked at late, both may go off just after the call was looked at: it is once more.
+        let overdue = async {
+            late.await;
+            yield_now().await;
         };
-        if answer.is_none() {
-            // Where timers are looked at late, both may have gone off just after the call was looked at.
-            answer = tokio::select! {
-                biased;
-                answer = &mut ask => Some(answer),
-                () = yield_now() => None,
-            };
-        }
+        let answer = tokio::select! {
+            biased;
+            answer = ask => Some(answer),
+            () = overdue => None,
+        };
         let answered = wall_clock();
         let mut tally = self.tally.lock().unwrap();
         if RULES[rule].patience() == DEADLINE {
