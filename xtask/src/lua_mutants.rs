@@ -23,7 +23,8 @@ use crate::servers::workspace_root;
 use changes::{Change, changes};
 
 /// The test programs that run scripts in the embedded Lua, and those that run them on servers.
-const EMBEDDED: [&str; 3] = ["versions", "stored", "scripts"];
+const EMBEDDED: [&str; 8] =
+    ["versions", "stored", "ids", "permits", "returns", "turns", "scripts", "holds"];
 const ON_SERVERS: [&str; 4] = ["servers", "failures", "detours", "defects"];
 /// How long one may say nothing: some changes make a script run for ever.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -35,19 +36,25 @@ struct Mutant {
     change: Change,
 }
 
-/// Runs the tests with every mutant of the scripts that `wanted` chooses by its number.
-pub(crate) fn lua_mutants(wanted: impl Fn(usize) -> bool) -> Result<()> {
-    let (mutants, unnoticeable) = mutants()?;
-    let tests = build()?;
-    let file = workspace_root().join("target/lua-mutants/mutant.lua");
+/// Runs the tests with every mutant of the scripts, or of one file, that `wanted` chooses by its number.
+pub(crate) fn lua_mutants(file: Option<&str>, wanted: impl Fn(usize) -> bool) -> Result<()> {
+    let (mut mutants, unnoticeable) = mutants()?;
+    if let Some(file) = file {
+        mutants.retain(|mutant| mutant.file == file);
+        if mutants.is_empty() {
+            bail!("no script `{file}` has mutants: name a file of crates/sluicegate-redis/src/lua");
+        }
+    }
+    let mut tests = build()?;
+    let changed = workspace_root().join("target/lua-mutants/mutant.lua");
     let first = mutants.first().context("there are no scripts")?;
     say("the tests as they are");
-    if let Some(test) = failing(&tests, &file, None)? {
+    if let Some(test) = failing(&tests, &changed, None)? {
         bail!("`{test}` fails without any change");
     }
     let nonsense = Change { at: 0..first.text.len(), with: "nonsense".to_owned() };
     let nonsense = Mutant { file: first.file.clone(), text: first.text.clone(), change: nonsense };
-    if failing(&tests, &file, Some(&nonsense))?.is_none() {
+    if failing(&tests, &changed, Some(&nonsense))?.is_none() {
         bail!("the tests don't run the changed scripts");
     }
     let chosen = mutants.iter().enumerate().filter(|(number, _)| wanted(*number));
@@ -56,8 +63,12 @@ pub(crate) fn lua_mutants(wanted: impl Fn(usize) -> bool) -> Result<()> {
     let mut caught: BTreeMap<&str, usize> = BTreeMap::new();
     let mut survivors = Vec::new();
     for (number, mutant) in chosen.iter().enumerate() {
-        match failing(&tests, &file, Some(mutant))? {
-            Some(test) => *caught.entry(test).or_default() += 1,
+        match failing(&tests, &changed, Some(mutant))? {
+            Some(test) => {
+                *caught.entry(test).or_default() += 1;
+                // Whoever caught this one most likely catches the next.
+                tests.sort_by_key(|(name, _)| *name != test);
+            }
             None => {
                 say(&format!("SURVIVES {}", mutant.shown()));
                 survivors.push(mutant.shown());
@@ -155,11 +166,11 @@ fn build() -> Result<Vec<(&'static str, PathBuf)>> {
 }
 
 /// The first test program that fails with the mutant, if one does.
-fn failing<'t>(
-    tests: &'t [(&'static str, PathBuf)],
+fn failing(
+    tests: &[(&'static str, PathBuf)],
     file: &Path,
     mutant: Option<&Mutant>,
-) -> Result<Option<&'t str>> {
+) -> Result<Option<&'static str>> {
     let pair = mutant.map(|mutant| {
         let Mutant { text, change, .. } = mutant;
         // As the store expects it: the file as it is, and as it is changed.

@@ -78,6 +78,9 @@ enum Task {
         /// Of all mutants, run only every Nth, from the Kth on (from 0)
         #[arg(long, value_name = "K/N")]
         shard: Option<soak::Shard>,
+        /// Of the mutants of scripts, run only those of this one, such as `once_lane.lua`
+        #[arg(long, value_name = "FILE")]
+        file: Option<String>,
     },
 }
 
@@ -88,7 +91,7 @@ fn main() -> ExitCode {
         Task::Ci { parts } => ci::ci(&parts),
         Task::Bench { arguments } => bench::bench(&arguments),
         Task::Plots => plots::plots(),
-        Task::Soak { parts, shard } => soak::soak(&parts, shard),
+        Task::Soak { parts, shard, file } => soak::soak(&parts, shard, file.as_deref()),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -77,8 +77,8 @@ impl fmt::Display for Shard {
     }
 }
 
-/// Runs the long tests: those named, or all; of mutants those of the shard.
-pub(crate) fn soak(wanted: &[Soak], shard: Option<Shard>) -> Result<()> {
+/// Runs the long tests: those named, or all; of mutants those of the shard, and of the scripts' those of the file.
+pub(crate) fn soak(wanted: &[Soak], shard: Option<Shard>, file: Option<&str>) -> Result<()> {
     ensure_servers()?;
     let wanted = if wanted.is_empty() { Soak::value_variants() } else { wanted };
     let shard = shard.unwrap_or(Shard::ALL);
@@ -96,7 +96,7 @@ pub(crate) fn soak(wanted: &[Soak], shard: Option<Shard>) -> Result<()> {
             Soak::Schedules => long_schedules(),
             Soak::Chaos => long_chaos(),
             Soak::Mutants => mutants(shard),
-            Soak::Scripts => lua_mutants(|number| number % shard.of == shard.number),
+            Soak::Scripts => lua_mutants(file, |number| number % shard.of == shard.number),
             Soak::Models => larger_models(),
             Soak::Fuzz => fuzz(),
         });
