@@ -9,7 +9,7 @@
 //! | --- | --- |
 //! | 7 | when it ends |
 //! | 16 | the id |
-//! | 16 | what was asked |
+//! | 8 | what was asked |
 //! | 2, … | the decision, after its length |
 
 use std::collections::{BTreeSet, HashMap};

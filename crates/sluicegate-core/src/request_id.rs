@@ -70,7 +70,7 @@ impl RequestId {
         if name.is_empty() || name.len() > Self::MAX_LEN {
             return Err(RequestIdError(name.len()));
         }
-        Ok(Self(first_half(*blake3::hash(name).as_bytes())))
+        Ok(Self(first_of(blake3::hash(name).as_bytes())))
     }
 
     /// The id of these bytes.
@@ -143,8 +143,8 @@ impl Once {
 pub struct Asked([u8; Self::BYTES]);
 
 impl Asked {
-    /// How many bytes it has.
-    pub const BYTES: usize = 16;
+    /// How many bytes it has: enough to tell apart what somebody asks by one id.
+    pub const BYTES: usize = 8;
 
     /// What a request asks of a limit: the operation, the subjects of all its parts, what each policy
     /// is to be charged, and for how long that is to be held.
@@ -167,7 +167,7 @@ impl Asked {
                 hasher.update(&cost.to_be_bytes());
             }
         }
-        Self(first_half(*hasher.finalize().as_bytes()))
+        Self(first_of(hasher.finalize().as_bytes()))
     }
 
     pub(crate) const fn from_bytes(bytes: [u8; Self::BYTES]) -> Self {
@@ -210,10 +210,8 @@ impl RequestError {
     }
 }
 
-fn first_half(hash: [u8; 32]) -> [u8; 16] {
-    let mut half = [0; 16];
-    half.copy_from_slice(&hash[..16]);
-    half
+fn first_of<const N: usize>(hash: &[u8; 32]) -> [u8; N] {
+    std::array::from_fn(|place| hash[place])
 }
 
 #[cfg(test)]

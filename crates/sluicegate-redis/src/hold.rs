@@ -56,14 +56,8 @@ pub(crate) const RETURNING_KIND: u8 = 0x87;
 /// The entry of one policy: its kind and identity, the length of what follows, and the units.
 pub(crate) const ENTRY_OF_ONE: Format = Format(&[ENTRY, &[Item::Numbers(5)]]);
 /// The same of a bucket, with the state that it was left in.
-pub(crate) const ENTRY_OF_BUCKET: Format = Format(&[BUCKET_LEFT]);
-pub(crate) const BUCKET_LEFT: &[Item] = &[
-    Item::Whole(ID_BYTES),
-    Item::Whole(2),
-    Item::Numbers(5),
-    Item::Whole(HEAD_BYTES),
-    Item::Numbers(3),
-];
+pub(crate) const ENTRY_OF_BUCKET: Format =
+    Format(&[ENTRY, &[Item::Numbers(5), Item::Whole(HEAD_BYTES), Item::Numbers(3)]]);
 /// A record of one policy that was settled.
 pub(crate) const SETTLED_ONE: Format = Format(&[BEGINNING, ENTRY, &[Item::Numbers(1)]]);
 const BEGINNING: &[Item] = &[Item::Numbers(3)];
@@ -73,8 +67,14 @@ const ENTRY: &[Item] = &[Item::Whole(ID_BYTES), Item::Whole(2)];
 pub(crate) const HOLD_NUMBERS: Format =
     Format(&[&[Item::Whole(6), Item::Whole(6), Item::Whole(4), Item::Numbers(1)]]);
 
-/// What is said briefly of a settlement: what was found, what was given back, and the states.
+/// An entry of a policy that was settled.
+pub(crate) const SETTLED_ENTRY: Format = Format(&[ENTRY, &[Item::Numbers(1)]]);
+
+/// What is said briefly of a settlement: what was found, what was given back, and the states,
 pub(crate) const GIVEN: Format = Format(&[&[Item::Bytes(1), Item::Numbers(1), Item::Rest]]);
+/// which are most often those of a plain bucket.
+pub(crate) const GIVEN_TO_BUCKET: Format =
+    Format(&[&[Item::Bytes(1), Item::Numbers(1), Item::Whole(HEAD_BYTES), Item::Numbers(3)]]);
 
 /// What a record has of each policy: units, their time of judgement, a bucket's unit and refill, and the
 /// tag of the slot they are in.

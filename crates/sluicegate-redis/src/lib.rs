@@ -52,7 +52,7 @@ pub use access::{Credentials, CredentialsError, TlsOptions};
 pub use hold::with_record;
 pub use opened::RedisLimit;
 #[doc(hidden)]
-pub use program::{Program, cancellation};
+pub use program::{Program, cancellation, without_lane};
 pub use redis_url::{RedisUrl, UrlError};
 #[doc(hidden)]
 pub use reply::{Reply, read_reply};

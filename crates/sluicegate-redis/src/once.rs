@@ -6,11 +6,12 @@
 //!
 //! | bytes | id |
 //! | --- | --- |
-//! | 16 | what is asked |
+//! | 8 | what is asked |
 //! | 7 | for how many µs a repeat is known |
 //! | 16 | the id |
 //! | 16 | the id of the hold that an allowed request leaves; zeros for none |
 
+use sluicegate_core::kernel::HEAD_BYTES;
 use sluicegate_core::{
     Asked, Costs, Decision, Error, Hold, HoldId, Limit, MAX_EXACT, Once, Operation, Request,
     RequestId, Span, Timestamp,
@@ -41,6 +42,30 @@ pub(crate) const HEAD: Format = Format(&[&[
     Item::Bytes(2),
     Item::Text(HoldId::BYTES),
 ]]);
+
+/// The kind of the entry of the ids that stand inline,
+pub(crate) const KNOWN_KIND: u8 = 0x89;
+/// and how many there are at most.
+pub(crate) const KNOWN_MOST: usize = 8;
+
+/// How that entry begins: its head, its length, until when it stays, and until when there are ids outside; then
+/// what all its ids have in common: the head and the unit of the bucket, and for how long they are known.
+pub(crate) const KNOWN: Format = Format(&[COMMON]);
+const COMMON: &[Item] = &[
+    Item::Whole(HEAD_BYTES),
+    Item::Whole(2),
+    Item::Numbers(2),
+    Item::Whole(HEAD_BYTES),
+    Item::Numbers(2),
+];
+/// Each id, the newest first: the time of judgement and the deficit that was left, what was asked, and the id.
+pub(crate) const KNOWN_ID: Format = Format(&[ROW]);
+const ROW: &[Item] = &[Item::Numbers(2), Item::Text(Asked::BYTES), Item::Text(RequestId::BYTES)];
+/// The entry as far as the newest time of judgement goes.
+pub(crate) const KNOWN_NEWEST: Format = Format(&[COMMON, &[Item::Numbers(1)]]);
+/// A whole value: the bucket, the entry, the newest id, and the others.
+pub(crate) const REMEMBERED: Format =
+    Format(&[&[Item::Whole(HEAD_BYTES), Item::Numbers(3)], COMMON, ROW, &[Item::Rest]]);
 
 /// The length of what is not there.
 pub(crate) const NO_WORD: u32 = u32::MAX;

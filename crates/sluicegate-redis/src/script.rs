@@ -14,11 +14,12 @@ use crate::twin::{MODULES, Module};
 use template::Template;
 
 /// Before the kernels.
-const HEAD: [Template; 16] = [
+const HEAD: [Template; 17] = [
     Template::new(include_str!("lua/head.lua")),
     Template::new(include_str!("lua/inline.lua")),
     Template::new(include_str!("lua/once_lane.lua")),
     Template::new(include_str!("lua/grant_lane.lua")),
+    Template::new(include_str!("lua/settle_lane.lua")),
     Template::new(include_str!("lua/hold_lane.lua")),
     Template::new(include_str!("lua/permit_lane.lua")),
     Template::new(include_str!("lua/call.lua")),

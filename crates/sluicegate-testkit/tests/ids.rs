@@ -2,11 +2,16 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
+use std::collections::HashMap;
+use std::ops::Range;
+
+use sluicegate_conformance::kernels::Kernels;
 use sluicegate_conformance::reference::Clock;
 use sluicegate_conformance::schedules::{Dice, each};
 use sluicegate_core::{Costs, Error, Once, Operation, Request, RequestErrorKind, RequestId, Span};
 
 use scripted::{MAX_CLOCK_BACK, Scripted};
+use sluicegate_testkit::lua::Stored;
 
 #[allow(dead_code, reason = "what the other tests that have it need")]
 mod scripted;
@@ -15,9 +20,19 @@ const START: u64 = 1_699_920_000_000_000;
 const CLOCK: Clock = Clock::Own { max_clock_back_us: MAX_CLOCK_BACK };
 const COUNTS: &[u8] = b"sg:test:{alice}:ids";
 
-/// Without room inline.
+/// Where something is held under the subject's first ids, so that none of the others stands inline.
 fn scripted() -> Scripted {
     roomy().crowded(true)
+}
+
+/// Where a group of ids outside has not ended, of which none is left.
+fn after_another() -> Scripted {
+    let scripted = roomy();
+    let mut stored = scripted.stored();
+    let group = [&(START + 1_000_000).to_be_bytes()[1..], &[0; 4]].concat();
+    stored.insert(COUNTS.to_vec(), Stored { value: group, expires_ms: None });
+    scripted.store(stored);
+    scripted
 }
 
 fn roomy() -> Scripted {
@@ -31,6 +46,16 @@ fn check(number: u64, lasts: Span) -> Request<'static> {
 
 fn number(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |number, &byte| number << 8 | u64::from(byte))
+}
+
+/// How many ids stand inline.
+fn inline(scripted: &Scripted) -> u64 {
+    let stored = scripted.stored();
+    let value = stored.get(&b"sg:test:{alice}"[..]).map_or(&[][..], |stored| &stored.value);
+    match value.get(27..) {
+        Some([0x89, entry @ ..]) => (entry.len() as u64 + 1 - 42) / 38,
+        _ => 0,
+    }
 }
 
 /// Until when so many ids are counted.
@@ -49,7 +74,7 @@ fn every_id_is_counted_for_as_long_as_it_is_known() {
         let lives = [Span::SECOND, Span::MINUTE, Span::HOUR, Span::DAY];
         let is_mixed = dice.one_in(2);
         let usual = dice.pick(&lives);
-        let mut scripted = scripted();
+        let mut scripted = dice.pick(&[scripted, roomy, after_another])();
         let (mut now, mut ends) = (START, Vec::new());
         for asked in 0..300 {
             let life = if is_mixed { dice.pick(&lives) } else { usual };
@@ -58,7 +83,7 @@ fn every_id_is_counted_for_as_long_as_it_is_known() {
             ends.push(now + life.as_micros());
             let groups = groups(&scripted);
             assert!(groups.len() <= 32, "{groups:?}");
-            let counted: u64 = groups.iter().map(|(_, ids)| ids).sum();
+            let counted = groups.iter().map(|(_, ids)| ids).sum::<u64>() + inline(&scripted);
             let known = ends.iter().filter(|end| **end > now).count() as u64;
             assert!(counted >= known, "{counted} of {known}");
             let later = if is_mixed { Span::DAY } else { life }.as_micros() / 4;
@@ -92,7 +117,8 @@ fn a_full_table_refuses_new_ids_until_some_have_ended() {
 #[test]
 fn records_go_with_their_time_and_are_judged_by_what_they_say() {
     // Without room inline, the value lives as long as what is there.
-    for (mut scripted, keys, stay) in [(roomy(), 1, 0), (scripted(), 3, 1)] {
+    for (mut scripted, keys, stay) in [(roomy(), 1, 0), (after_another(), 3, 0), (scripted(), 3, 1)]
+    {
         let once =
             |scripted: &mut Scripted, now| scripted.ask(now, &check(0, Span::SECOND)).unwrap();
         assert!(!once(&mut scripted, START).is_repeat());
@@ -132,7 +158,9 @@ fn what_makes_no_sense_counts_as_absent() {
 #[test]
 fn an_id_adds_few_commands_to_a_check_and_a_repeat_writes_nothing() {
     // With room inline it is whether others have keys; without, these are the keys.
-    for (mut scripted, more, repeated) in [(roomy(), 1, 2), (scripted(), 3, 5)] {
+    for (mut scripted, more, repeated) in
+        [(roomy(), 1, 2), (after_another(), 3, 5), (scripted(), 4, 3)]
+    {
         let mut calls = |request: &Request<'_>| {
             let before = scripted.calls();
             let _ = scripted.ask(START, request).unwrap();
@@ -150,31 +178,106 @@ fn an_id_adds_few_commands_to_a_check_and_a_repeat_writes_nothing() {
     }
 }
 
-/// The first are inline, which takes no keys, and the others beside them; each is known for its time, also after a
+/// The first are inline, which takes no keys, and the others outside; each is known for its time, also after a
 /// reset.
 #[test]
 fn ids_are_known_wherever_they_stand() {
     let mut scripted = roomy();
     scripted.expires = false;
-    for number in 0..20 {
-        let lasts = if number == 3 { Span::SECOND } else { Span::MINUTE };
-        assert!(!scripted.ask(START + number, &check(number, lasts)).unwrap().is_repeat());
-    }
-    assert_eq!(scripted.stored().len(), 1 + 12 + 1);
+    let fresh = |scripted: &mut Scripted, now, numbers: Range<u64>| {
+        for number in numbers {
+            assert!(!scripted.ask(now, &check(number, Span::MINUTE)).unwrap().is_repeat());
+        }
+    };
+    fresh(&mut scripted, START, 0..20);
+    assert_eq!((inline(&scripted), scripted.stored().len()), (8, 1 + 12 + 1));
     let reset = Request::new(Operation::Reset, b"alice");
     assert_eq!(scripted.ask(START + 20, &reset).unwrap().forgotten(), Some(true));
     assert_eq!(scripted.ask(START + 21, &reset).unwrap().forgotten(), Some(false));
-    for number in (0..20).filter(|number| *number != 3) {
-        let again = scripted.ask(START + 2_000_000, &check(number, Span::MINUTE)).unwrap();
-        assert!(again.is_repeat(), "{number}");
+    let is_known = |scripted: &mut Scripted, at, number| {
+        scripted.ask(START + at, &check(number, Span::MINUTE)).unwrap().is_repeat()
+    };
+    for number in 0..20 {
+        assert!(is_known(&mut scripted, 2_000_000, number), "{number}");
     }
-    // Those that have ended make room, but are outside as long as others are.
-    let mut is_known =
-        |at, number| scripted.ask(START + at, &check(number, Span::MINUTE)).unwrap().is_repeat();
-    assert!(!is_known(2_000_000, 3));
-    assert!(is_known(2_000_001, 3));
-    assert!(is_known(59_999_999, 0));
-    assert!(!is_known(60_000_000, 0));
+    assert!(is_known(&mut scripted, 59_999_999, 0) && is_known(&mut scripted, 59_999_999, 19));
+    assert!(!is_known(&mut scripted, 60_000_000, 0) && !is_known(&mut scripted, 60_000_000, 19));
+    // Those that have ended make room, but who comes is outside until the group of the others has ended.
+    scripted.expires = true;
+    let later = START + 75_000_000;
+    fresh(&mut scripted, later - 1, 20..21);
+    assert_eq!(inline(&scripted), 0);
+    fresh(&mut scripted, later + 90_000_000, 21..24);
+    assert_eq!(inline(&scripted), 3);
+}
+
+/// Those that are known for another time or another bucket, or judged before others, stand outside, and so do all that
+/// come before they are forgotten: wherever each stands, it is charged once, as the kernel charges it, and answered alike.
+#[test]
+fn ids_of_all_lives_are_charged_once() {
+    let policies = |numbers: &str| vec![format!("token_bucket {numbers} as b").parse().unwrap()];
+    let numbers = ["100/s burst 20", "3/7ms burst 50", "2/s burst 1000"];
+    let (mut stood_inline, mut repeated) = (0, 0);
+    each("ids of all lives", 200, |seed| {
+        let mut dice = Dice::new(seed);
+        let first = policies(dice.pick(&numbers));
+        let mut scripted = Scripted::new(first.clone(), CLOCK);
+        let mut outside = Scripted::new(first.clone(), CLOCK).crowded(true);
+        let mut kernels = Kernels::new(first, CLOCK);
+        // By a clock that is set back no key comes back, and the policy that there was has said how long it lives.
+        let (steps_back, changes) = (dice.one_in(2), dice.one_in(2));
+        scripted.expires = !steps_back && !changes;
+        outside.expires = scripted.expires;
+        let (mut now, mut known) = (START, HashMap::<u64, u64>::new());
+        let usual = dice.pick(&[Span::SECOND, Span::MINUTE]);
+        for _ in 0..120 {
+            now += dice.below(usual.as_micros() / 4);
+            let at =
+                if steps_back && dice.one_in(8) { now - dice.below(MAX_CLOCK_BACK) } else { now };
+            if dice.one_in(30) {
+                let reset = Request::new(Operation::Reset, b"alice");
+                let _ = (scripted.ask(at, &reset).unwrap(), kernels.ask(at, &reset).unwrap());
+                let _ = outside.ask(at, &reset).unwrap();
+            }
+            if changes && dice.one_in(30) {
+                let other = policies(dice.pick(&numbers));
+                scripted.set_policies(other.clone());
+                outside.set_policies(other.clone());
+                kernels.set_policies(other);
+            }
+            let number = dice.below(24);
+            let lasts = if dice.one_in(8) { Span::HOUR } else { usual };
+            let costs = [1 + number % 3];
+            let plain = Request::check(b"alice").costs(Costs::Each(&costs));
+            let request = check(number, lasts).costs(Costs::Each(&costs));
+            // What was forgotten may be so by an earlier time, too.
+            if known.get(&number).is_some_and(|end| at < *end && *end <= now) {
+                continue;
+            }
+            let told = scripted.ask(at, &request).unwrap();
+            assert_eq!(told, outside.ask(at, &request).unwrap(), "{number} at {at}");
+            let is_known = known.get(&number).is_some_and(|end| at < *end);
+            assert_eq!(told.is_repeat(), is_known, "{number} at {at}");
+            if is_known {
+                // Who asks for something else by it is told so, and charges nothing.
+                let stored = scripted.stored();
+                let other = check(number, lasts).costs(Costs::Each(&[7]));
+                let Err(Error::Request(error)) = scripted.ask(at, &other) else {
+                    panic!("{number} at {at}")
+                };
+                assert_eq!(error.kind(), RequestErrorKind::Conflict, "{error}");
+                assert_eq!(scripted.stored(), stored);
+                repeated += 1;
+            } else {
+                assert_eq!(told, kernels.ask(at, &plain).unwrap(), "{number} at {at}");
+                if told.is_allowed() {
+                    known.insert(number, at + lasts.as_micros());
+                }
+            }
+            stood_inline += inline(&scripted);
+        }
+    });
+    assert!(stood_inline > 10_000 && repeated > 3_000, "{stood_inline} inline, {repeated} again");
 }
 
 /// What would be remembered inline makes no sense: it counts as absent, and so does each that is cut short.

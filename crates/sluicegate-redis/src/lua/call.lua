@@ -21,14 +21,14 @@ local function walk(value, show)
   return true
 end
 
--- Packed states, as far as they make sense, without what tells of records, and that: a receipt has the former alone.
+-- Packed states, as far as they make sense, without what tells of records and ids, and that: a receipt has the former alone.
 -- Whoever knows the id of a record can settle it, and who settles something changes no state but those that it
 -- gives back to.
 local function split(value)
   local states, records = {}, {}
   walk(value, function(position, length)
     local kind = string.byte(value, position)
-    local part = (kind == TALLY_KIND or kind == INLINE_KIND) and records or states
+    local part = (kind == TALLY_KIND or kind == INLINE_KIND or kind == KNOWN_KIND) and records or states
     part[#part + 1] = string.sub(value, position, position + length - 1)
   end)
   return table.concat(states), table.concat(records)

@@ -228,12 +228,12 @@ if lane ~= GENERAL_LANE and (size > 0 or not value) then
       end
       at_offset = at_offset + POLICY_SIZE
     end
-    -- What tells of records comes last, and stays for as long as it is of use.
+    -- What tells of records and ids comes last, and stays for as long as it is of use.
     local rest = nil
     while clean and from + (TALLY_SIZE - 1) <= size do
       local kind, length, last_end = unpack(TALLY, value, from)
       local finish = from + LISTED_HEAD_SIZE + length - 1
-      if kind ~= TALLY_HEAD and kind ~= INLINE_HEAD or finish > size then break end
+      if kind ~= TALLY_HEAD and kind ~= INLINE_HEAD and kind ~= KNOWN_HEAD or finish > size then break end
       if last_end > now then rest, life = (rest or '') .. sub(value, from, finish), math.max(life, last_end - now) end
       from = finish + 1
     end

@@ -77,7 +77,7 @@ if not sign and (lane == HOLD_LANE or lane == SETTLE_LANE) and server_now <= lat
   -- outside for want of room, or while others are there, so that their ids are found.
   local others, others_end, is_full = '', 0, live > 0
   if clean and from <= size then
-    local count, _, stays, _, own = look_inline(value, from, size, now, INLINE_HOLD, id)
+    local count, _, stays, _, own = look_inline(value, from, size, now, id)
     clean = count and not own
     if clean and count > 0 then others, others_end = string.sub(value, from), stays end
     is_full = is_full or clean and count >= INLINE_MOST

@@ -1,17 +1,17 @@
--- Records of few requests stand in the subject's value, behind the tally: they need no keys of their own, and
--- no commands but those that decide. An entry of the packed states has them:
---   INLINE until, when the first ends, how many there are, and of each record: its id, its sort, until, the length of
+-- Records of few that hold units stand in the subject's value, behind the tally: they need no keys of their own, and no
+-- commands but those that decide. An entry of the packed states has them:
+--   INLINE until, when the first ends, how many there are, and of each record: its id, its form, until, the length of
 --   what follows, and that
 -- The entry stays until its time, and so does the key: no sooner than the last record ends, and where a lane has set it
--- later, so that who comes next need not set the key's life. When the first ends may be said too early. What is held
--- has the entries of hold.lua there, and of an id is said what was asked, when it was judged, and the states that
--- were written. A subject that has more has the others outside, and all that come, until those have ended.
+-- later, so that who comes next need not set the key's life. When the first ends may be said too early. A record has
+-- the entries of hold.lua; or, of a plain bucket, numbers that say as much. A subject that has more has the others
+-- outside, and all that come, until those have ended.
 
 -- Looks through such an entry between two places: how many records have not ended, but for the one that is looked
 -- for; when the first of them ends; until when the entry stays; their bytes; of the one that is looked for, if it has
--- not ended, when it does, and where what it says begins and ends; and if each is to be looked at, how many are of
--- its sort, and when the last ends. Without an id, it is any of the sort. Nothing where that makes no sense.
-local look_inline = not sign and function(value, entry, finish, now, sort, id, at_each)
+-- not ended, when it does, its form, and where what it says begins and ends; and if each is to be looked at, when the
+-- last of the others ends. Without an id, it is any. Nothing where that makes no sense.
+local look_inline = not sign and function(value, entry, finish, now, id, at_each)
   if finish - entry < INLINE_SIZE - 1 then return nil end
   local sub, find = string.sub, string.find
   local kind, length, stays, soonest, stored, start = unpack(INLINE, value, entry)
@@ -19,23 +19,22 @@ local look_inline = not sign and function(value, entry, finish, now, sort, id, a
   local place = id and find(value, id, start, true)
   at_each = at_each or not id or soonest <= now
   if not (place or at_each) then return stored, soonest, stays, sub(value, start, finish) end
-  local count, first, alike, last, kept, from, own_ends, own, own_finish = 0, MAX, 0, 0, '', start, nil, nil, nil
+  local count, first, last, kept, from, own_ends, own_form, own, own_finish = 0, MAX, 0, '', start, nil, nil, nil, nil
   while from <= finish do
     if finish - from < INLINE_RECORD_SIZE - 1 then return nil end
-    local each, ends, length, content = unpack(INLINE_RECORD, value, from + INLINE_ID_SIZE)
+    local form, ends, length, content = unpack(INLINE_RECORD, value, from + INLINE_ID_SIZE)
     local after = content + length
     if after > finish + 1 or ends > MAX then return nil end
     -- Elsewhere these bytes are no id.
     if place and place < from then place = find(value, id, from, true) end
-    local is_own = each == sort and (place == from or not id)
+    local is_own = place == from or not id
     if is_own or ends <= now then
-      if ends > now then own_ends, own, own_finish = ends, content, after - 1 end
+      if ends > now then own_ends, own_form, own, own_finish = ends, form, content, after - 1 end
       if from > start then kept = kept .. sub(value, start, from - 1) end
       start = after
       if is_own and not at_each then break end
     else
       count = count + 1
-      if each == sort then alike = alike + 1 end
       if ends < first then first = ends end
       if ends > last then last = ends end
     end
@@ -46,7 +45,7 @@ local look_inline = not sign and function(value, entry, finish, now, sort, id, a
     local rest = sub(value, start, finish)
     kept = kept == '' and rest or kept .. rest
   end
-  return count, first, stays, kept, own_ends, own, own_finish, alike, last
+  return count, first, stays, kept, own_ends, own_form, own, own_finish, last
 end
 
 -- Until when an entry stays to which a lane adds a record that ends then, and for how many ms the key is to live, of which

@@ -1,5 +1,5 @@
 -- A request with an id is charged once. What was decided stands in a key of the id's own, by which a repeat
--- is answered, or inline (inline.lua):
+-- is answered, or inline (once_lane.lua):
 --   what was asked, until when a repeat is known, the time of judgement, the units granted if they were
 --   taken up to a number, notes, whether it is brief, the id of its hold, and then
 --   if it is brief, the packed states as written; else all that was replied, each after its length
@@ -7,17 +7,37 @@
 -- and their number. A group ends no later than a quarter of a life after any of its ids.
 local answer = decide
 if lane >= ONCE_LANE then
--- How many ids stand inline in a value, and the record of one.
+-- How many ids stand inline in a value, the record of one, and where the entry stands.
 local function inlined(value, now, id)
-  local place, finish = nil, nil
+  local place, size, count, record = nil, 0, 0, nil
   walk(value, function(position, length)
-    if string.byte(value, position) == INLINE_KIND then place, finish = position, position + length - 1 end
+    if string.byte(value, position) == KNOWN_KIND and length >= KNOWN_SIZE then place, size = position, length end
   end)
   if not place then return 0 end
-  local count, _, _, _, ends, from, to, alike = look_inline(value, place, finish, now, INLINE_ID, id, true)
-  if not (ends and to - from >= INLINE_ONCE_SIZE - 1) then return count and alike or 0 end
-  local asked, judged, states = unpack(INLINE_ONCE, value, from)
-  return alike, pack(ONCE_HEAD, asked, ends, judged, 0, 0, 1, string.rep('\0', INLINE_ID_SIZE)) .. string.sub(value, states, to)
+  local _, _, _, _, head, unit, life, from = unpack(KNOWN, value, place)
+  while from + (KNOWN_ID_SIZE - 1) < place + size do
+    local judged, deficit, asked, each
+    judged, deficit, asked, each, from = unpack(KNOWN_ID, value, from)
+    local ends = math.min(judged + life, MAX)
+    if ends > now then
+      count = count + 1
+      if each == id then
+        record = pack(ONCE_HEAD, asked, ends, judged, 0, 0, 1, string.rep('\0', REQUEST_ID_SIZE)) .. pack(BUCKET_ENTRY, head, judged, deficit, unit)
+      end
+    end
+  end
+  return count, record, place
+end
+
+-- Says in the entry of the ids inline, if it is still there, until when there are ids outside.
+local function tell_inline(key, ends)
+  local value = call('GET', key)
+  if type(value) ~= 'string' then return end
+  walk(value, function(position, length)
+    if string.byte(value, position) == KNOWN_KIND and length >= KNOWN_SIZE then
+      redis.call('SETRANGE', key, position + (LISTED_HEAD_SIZE + NUMBER_SIZE - 1), pack(NUMBER, ends))
+    end
+  end)
 end
 
 answer = function(lane, _, value)
@@ -38,9 +58,9 @@ answer = function(lane, _, value)
     return { tag .. clock[1] .. ' ' .. clock[2] .. '#', verdict, now, 0, record }
   end
 
-  local alike, record = 0, nil
+  local known, record, place = 0, nil, nil
   if value == nil then value = call('GET', all_keys[first]) end
-  if type(value) == 'string' then alike, record = inlined(value, now, id) end
+  if type(value) == 'string' then known, record, place = inlined(value, now, id) end
   record = record or call('GET', record_key)
   if type(record) == 'string' and #record >= ONCE_HEAD_SIZE then
     local then_asked, ends = unpack(ONCE_HEAD, record)
@@ -51,7 +71,7 @@ answer = function(lane, _, value)
   end
 
   -- What is no count, or ends later than any id can, counts for nothing.
-  local counts, groups, live = call('GET', counts_key), {}, alike
+  local counts, groups, live = call('GET', counts_key), {}, known
   if type(counts) == 'string' and #counts % IDS_SIZE == 0 and #counts <= IDS_GROUPS * IDS_SIZE then
     for at = 1, #counts, IDS_SIZE do
       local ends, ids = unpack(IDS, counts, at)
@@ -98,6 +118,7 @@ answer = function(lane, _, value)
   for index, each in ipairs(groups) do
     groups[index], lasts = pack(IDS, each[1], each[2]), math.max(lasts, each[1] - now)
   end
+  if place then tell_inline(all_keys[first], math.min(now + lasts, MAX)) end
   redis.call('SET', counts_key, table.concat(groups), 'PX', math.ceil(lasts / 1000) + 1)
   if brief == 0 then return sign end
   return sign, string.sub(record, ONCE_HEAD_SIZE + 1)

@@ -1,50 +1,71 @@
+-- Few ids of requests stand in the subject's value, behind the state of a plain bucket: they need no keys of their own.
+-- An entry of the packed states has them, as far as they have a head, a unit and a life in common:
+--   KNOWN until, until when there are ids outside, that head, unit and life, and of each id, the newest first: the time
+--   of judgement, the deficit that was left, what was asked, and the id
+-- The entry stays until its time, and so does the key, no sooner than the last id is forgotten. Where there is none, the
+-- key that counts the ids outside says whether there are any.
+
 -- The lane of a check of one plain bucket with an id, by the server's clock: one that is new, or is denied.
 -- Others fall through, with nothing written, to once.lua, which says what is stored.
 if lane == ONCE_LANE + SHORTEST_LANE and server_now <= late then
-  local now, key, record_key, counts_key = server_now, all_keys[first], all_keys[first + 1], all_keys[first + 2]
+  local sub, now, key, record_key, counts_key = string.sub, server_now, all_keys[first], all_keys[first + 1], all_keys[first + 2]
   local asked, life, id = unpack(ONCE_ALONE, program, #program - (ONCE_SIZE + PROGRAM_END_SIZE - 1))
   local value = call('GET', key)
+  local size, newest, stored, clean = value and #value or 0, now, 0, not value
+  local known, stays, beyond, rows = false, 0, 0, ''
   present = value
-  local newest, stored, clean = now, 0, not value
-  local inlined, first_end, stays, others = 0, MAX, 0, ''
-  if value and #value >= BUCKET_SIZE then
+  if size >= BUCKET_SIZE then
     local kind, then_unit, from
     kind, newest, stored, then_unit, from = unpack(BUCKET_ENTRY, value)
-    clean = kind == head and then_unit == unit and newest <= now + back and newest <= MAX and stored <= MAX
-    if clean and from <= #value then
-      local known
-      inlined, first_end, stays, others, known = look_inline(value, from, #value, now, INLINE_ID, id)
-      clean = inlined and not known
+    -- They stand in the order of their times.
+    clean = kind == head and then_unit == unit and newest <= now and stored <= MAX
+    if clean and size - from >= KNOWN_SIZE + KNOWN_ID_SIZE - 1 then
+      local length, then_head, then_life, judged, start
+      known, length, stays, beyond, then_head, then_unit, then_life, judged, start = unpack(KNOWN_NEWEST, value, from)
+      local begins, finish = start - NUMBER_SIZE, from + (LISTED_HEAD_SIZE - 1) + length
+      clean = known == KNOWN_HEAD and finish == size and (size + 1 - begins) % KNOWN_ID_SIZE == 0 and size - begins < KNOWN_MOST * KNOWN_ID_SIZE and stays <= MAX and judged <= now
+      -- Those that are forgotten are the last.
+      while clean and finish > begins and unpack(NUMBER, value, finish - (KNOWN_ID_SIZE - 1)) + then_life <= now do
+        finish = finish - KNOWN_ID_SIZE
+      end
+      if clean and finish > begins then
+        rows = sub(value, begins, finish)
+        clean = then_head == head and then_unit == unit and then_life == life and not string.find(rows, id, 1, true)
+      end
+    elseif from <= size then
+      clean = false
     end
   end
-  local at = newest > now and newest or now
-  local deficit, ticks = stored - (at - newest) * refill, cost * unit
+
+  local deficit, ticks = stored - (now - newest) * refill, cost * unit
   if deficit < 0 then deficit = 0 end
+  local counts = clean and not known and call('GET', counts_key)
+  local are_outside = counts or beyond > now
   if not clean then
     -- Others see to it.
   elseif deficit > capacity - ticks then
     -- What was allowed is, whatever else would be.
-    if not call('GET', record_key) then sign, body = '-', value or '' end
+    if not (are_outside and call('GET', record_key)) then sign, body = '-', value or '' end
   else
     deficit = deficit + ticks
-    local ends, counts = now + life, call('GET', counts_key)
-    local states, lasts = pack(BUCKET_ENTRY, head, at, deficit, unit), at - now + deficit / refill
+    local ends, lasts = now + life, deficit / refill
     if ends > MAX then ends = MAX end
     if lasts > MAX then lasts = MAX end
-    if not counts and inlined < INLINE_MOST then
+    if not are_outside and #rows < KNOWN_MOST * KNOWN_ID_SIZE then
       local done, lives = nil, nil
       stays, lives = keep_inline(now, lasts, ends, stays)
-      if ends < first_end then first_end = ends end
-      local whole = pack(INLINE_REMEMBERED, states, INLINE_HEAD, INLINE_SIZE - LISTED_HEAD_SIZE + INLINE_RECORD_SIZE + INLINE_ONCE_SIZE + BUCKET_SIZE + #others, stays, first_end, inlined + 1, id, INLINE_ID, ends, INLINE_ONCE_SIZE + BUCKET_SIZE, asked, now, states, others)
+      local whole = pack(REMEMBERED, head, now, deficit, unit, KNOWN_HEAD, KNOWN_SIZE - LISTED_HEAD_SIZE + KNOWN_ID_SIZE + #rows, stays, 0, head, unit, life, now, deficit, asked, id, rows)
       if lives then done = call('SET', key, whole, 'PX', lives) else done = call('SET', key, whole, 'KEEPTTL') end
-      sign, body = '+', states
+      sign, body = '+', pack(BUCKET_ENTRY, head, now, deficit, unit)
       if done.err then sign = done end
     else
+      local states = pack(BUCKET_ENTRY, head, now, deficit, unit)
       -- The group that counts it, if all of them live.
+      if known then counts = call('GET', counts_key) end
       counts = counts or ''
-      local latest, counted, size, live, group, place, number = ends + math.floor(life / 4), 0, #counts, inlined, nil, nil, 0
-      clean = type(counts) == 'string' and size % IDS_SIZE == 0 and size < IDS_GROUPS * IDS_SIZE
-      for from = 1, clean and size or 0, IDS_SIZE do
+      local latest, counted, length, live, group, place, number = ends + math.floor(life / 4), 0, #counts, #rows / KNOWN_ID_SIZE, nil, nil, 0
+      clean = type(counts) == 'string' and length % IDS_SIZE == 0 and length < IDS_GROUPS * IDS_SIZE
+      for from = 1, clean and length or 0, IDS_SIZE do
         local then_ends, ids = unpack(IDS, counts, from)
         if then_ends <= now or then_ends > now + IDS_LONGEST then clean = false end
         live = live + ids
@@ -55,20 +76,20 @@ if lane == ONCE_LANE + SHORTEST_LANE and server_now <= late then
       end
       clean = clean and live < IDS_MOST
       if clean and group then
-        counts = string.sub(counts, 1, place - 1) .. pack(IDS, group, number + 1) .. string.sub(counts, place + IDS_SIZE)
+        counts = sub(counts, 1, place - 1) .. pack(IDS, group, number + 1) .. sub(counts, place + IDS_SIZE)
       elseif clean then
         counts = counts .. pack(IDS, latest, 1)
         if latest > counted then counted = latest end
       end
-      local none = string.rep('\0', INLINE_ID_SIZE)
+      local none = string.rep('\0', REQUEST_ID_SIZE)
       local done = clean and call('SET', record_key, pack(ONCE_HEAD, asked, ends, now, 0, 0, 1, none) .. states, 'PX', math.ceil(life / 1000) + 1, 'NX')
       if done and done.err then
         sign = done
       elseif done then
         local whole = states
-        if others ~= '' then
+        if rows ~= '' then
           if lasts < stays - now then lasts = stays - now end
-          whole = states .. pack(INLINE, INLINE_HEAD, INLINE_SIZE - LISTED_HEAD_SIZE + #others, stays, first_end, inlined) .. others
+          whole = states .. pack(KNOWN, KNOWN_HEAD, KNOWN_SIZE - LISTED_HEAD_SIZE + #rows, stays, counted, head, unit, life) .. rows
         end
         sign, body = '+', states
         done = call('SET', key, whole, 'PX', math.ceil(lasts / 1000) + 1)

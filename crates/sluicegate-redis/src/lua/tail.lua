@@ -235,6 +235,7 @@ end
 -- Forgets the subjects, but not what is outstanding.
 if operation == RESET then
   local reply, forgotten = reply_of(ALLOWED), 0
+  local ids_inline = string.char(KNOWN_KIND) .. string.rep('\0', ID_SIZE - 1)
   for part, s in ipairs(subjects) do
     local entries, life, key = {}, shortest, all_keys[first + part - 1]
     for _, p in ipairs(s.policies) do
@@ -246,18 +247,25 @@ if operation == RESET then
       end
     end
     -- Nothing but ids and that there was a reset is nothing to be forgotten.
-    local i, is_bare = inline.of(part), s.order[1] ~= nil
+    local is_bare = s.order[1] ~= nil
     for _, each in ipairs(s.order) do
-      local is_empty = each[1] == tally.id and not tally.of(part).groups[1] or each[1] == inline.id and not i.own
+      local are_ids = each[1] == ids_inline
+      local is_empty = are_ids or each[1] == tally.id and not tally.of(part).groups[1] or each[1] == inline.id and not inline.of(part).own
       is_bare = is_bare and is_empty
+      if are_ids and each[3] >= KNOWN_SIZE + KNOWN_ID_SIZE then
+        -- They stay as long as the newest is known.
+        local start, finish = each[2] + LISTED_HEAD_SIZE, each[2] + each[3] - 1
+        local _, _, _, _, _, _, lasts, judged = unpack(KNOWN_NEWEST, s.value, each[2])
+        local ends = min(judged + lasts, MAX)
+        if ends > now then
+          life = max(life, ends - now)
+          entries[#entries + 1] = string.sub(s.value, each[2], start - 1) .. pack(NUMBER, ends) .. string.sub(s.value, start + NUMBER_SIZE, finish)
+        end
+      end
     end
-    if i.own then inline.remove(part) end
     if tally.lasts(part) > 0 then
       tally.begin(part)
       entries[#entries + 1], life = tally.write(part), max(life, tally.lasts(part))
-    end
-    if inline.lasts(part) > 0 then
-      entries[#entries + 1], life = inline.write(part), max(life, inline.lasts(part))
     end
     local gone = 1
     if entries[1] then

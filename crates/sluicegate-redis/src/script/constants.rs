@@ -5,7 +5,9 @@ use sluicegate_core::kernel::{
     Bound, HEAD_BYTES, ID_BYTES, Kernel as _, LISTED_FROM, Leased, NUMBER_BYTES, Slot,
 };
 use sluicegate_core::record::retention;
-use sluicegate_core::{Ban, BanState, Book, HoldId, Leasing, Line, MAX_EXACT, Repeats, Span};
+use sluicegate_core::{
+    Ban, BanState, Book, HoldId, Leasing, Line, MAX_EXACT, Repeats, RequestId, Span,
+};
 
 use crate::ban;
 use crate::constant::{Constant, Words, size, whole};
@@ -26,6 +28,12 @@ const BAN_ENTRY: Format =
     Format(&[&[Item::Whole(HEAD_BYTES)], LENGTH, &[Item::Numbers(BanState::NUMBERS)]]);
 /// How a bucket begins of which units are held: its state, the second bound, and how many slots are leased.
 const HELD_BUCKET: Format = Format(&[&[Item::Whole(HEAD_BYTES)], LENGTH, &[Item::Numbers(5)]]);
+/// The same, and its first slot.
+const HELD_FIRST_SLOT: Format = Format(&[
+    &[Item::Whole(HEAD_BYTES)],
+    LENGTH,
+    &[Item::Numbers(5), Item::Numbers(Slot::NUMBERS)],
+]);
 /// How the entry begins that counts a subject's records.
 const TALLY: Format = Format(&[&[Item::Whole(HEAD_BYTES)], LENGTH, &[Item::Numbers(2)]]);
 /// Permits, and a tally behind them: the groups before one, that, and those after it.
@@ -75,6 +83,7 @@ const HOLDS: Words = &[
     ("TALLY_GROUPS", size(hold::GROUPS)),
     ("TAKEN", Constant::Format(TAKEN)),
     ("HELD_BUCKET", Constant::Format(HELD_BUCKET)),
+    ("HELD_FIRST_SLOT", Constant::Format(HELD_FIRST_SLOT)),
     ("HELD_BUCKET_SIZE", size(HELD_BUCKET.size())),
     ("HELD_NUMBERS_SIZE", size(HELD_BUCKET.size() - LISTED_HEAD.size())),
     (
@@ -83,9 +92,10 @@ const HOLDS: Words = &[
     ),
     ("HELD_ENTRY", Constant::Format(hold::ENTRY_OF_ONE)),
     ("HELD_ENTRY_LEFT", Constant::Format(hold::ENTRY_OF_BUCKET)),
-    ("HELD_LEFT_SIZE", size(hold::ENTRY_OF_BUCKET.size())),
     ("HELD_ENTRY_SIZE", size(hold::ENTRY_OF_ONE.size())),
     ("HELD_SETTLED", Constant::Format(hold::SETTLED_ONE)),
+    ("HELD_SETTLED_ENTRY", Constant::Format(hold::SETTLED_ENTRY)),
+    ("HELD_GIVEN_TO_BUCKET", Constant::Format(hold::GIVEN_TO_BUCKET)),
     ("HELD_GIVEN", Constant::Format(hold::GIVEN)),
     ("HOLD_NUMBERS", Constant::Format(hold::HOLD_NUMBERS)),
     ("INDEXED", whole(hold::INDEXED as u64)),
@@ -122,16 +132,20 @@ const INLINED: Words = &[
     ("INLINE_RECORD", Constant::Format(inline::AFTER_ID)),
     ("INLINE_RECORD_SIZE", size(inline::RECORD.size())),
     ("INLINE_NAMED", Constant::Format(inline::RECORD)),
-    ("INLINE_GRANTED", Constant::Format(inline::GRANTED)),
-    ("INLINE_SETTLED", Constant::Format(inline::SETTLED)),
-    ("INLINE_SETTLED_LENGTH", size(inline::SETTLED_LENGTH)),
-    ("INLINE_REMEMBERED", Constant::Format(inline::REMEMBERED)),
-    ("INLINE_ONCE", Constant::Format(inline::ONCE)),
-    ("INLINE_ONCE_SIZE", size(inline::ONCE.size())),
+    ("INLINE_FIRST", Constant::Format(inline::FIRST)),
+    ("INLINE_FIRST_SIZE", size(inline::FIRST.size())),
+    ("INLINE_GRANT", Constant::Format(inline::GRANT)),
+    ("INLINE_GRANT_SIZE", size(inline::GRANT.size())),
+    ("INLINE_GIVEN", Constant::Format(inline::GIVEN)),
+    ("INLINE_GIVEN_SIZE", size(inline::GIVEN.size())),
+    ("INLINE_AS_GRANTED", Constant::Format(inline::AS_GRANTED)),
+    ("INLINE_AS_SETTLED", Constant::Format(inline::AS_SETTLED)),
+    ("INLINE_SETTLED_BEHIND", Constant::Format(inline::SETTLED_BEHIND)),
     ("INLINE_MOST", size(inline::MOST)),
     ("INLINE_LONG", whole(Span::DAY.as_micros())),
-    ("INLINE_HOLD", whole(inline::HOLD as u64)),
-    ("INLINE_ID", whole(inline::ID as u64)),
+    ("INLINE_WITH_ENTRIES", whole(inline::WITH_ENTRIES as u64)),
+    ("INLINE_GRANTED", whole(inline::GRANTED as u64)),
+    ("INLINE_SETTLED", whole(inline::SETTLED as u64)),
 ];
 
 const IDS: Words = &[
@@ -142,6 +156,17 @@ const IDS: Words = &[
     ("ONCE_ALONE", Constant::Format(once::ALONE)),
     ("ONCE_HEAD", Constant::Format(once::HEAD)),
     ("ONCE_HEAD_SIZE", size(once::HEAD.size())),
+    ("KNOWN_KIND", whole(once::KNOWN_KIND as u64)),
+    // As that of a ban, with a retention of 0.
+    ("KNOWN_HEAD", whole((once::KNOWN_KIND as u64) << (8 * (HEAD_BYTES - 1)))),
+    ("KNOWN", Constant::Format(once::KNOWN)),
+    ("KNOWN_SIZE", size(once::KNOWN.size())),
+    ("KNOWN_NEWEST", Constant::Format(once::KNOWN_NEWEST)),
+    ("KNOWN_ID", Constant::Format(once::KNOWN_ID)),
+    ("KNOWN_ID_SIZE", size(once::KNOWN_ID.size())),
+    ("KNOWN_MOST", size(once::KNOWN_MOST)),
+    ("REMEMBERED", Constant::Format(once::REMEMBERED)),
+    ("REQUEST_ID_SIZE", size(RequestId::BYTES)),
     ("NO_WORD", whole(once::NO_WORD as u64)),
     ("IDS", Constant::Format(once::IDS)),
     ("IDS_SIZE", size(once::IDS.size())),

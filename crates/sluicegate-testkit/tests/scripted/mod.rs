@@ -11,6 +11,7 @@ use sluicegate_core::{
 };
 use sluicegate_redis::{
     Program, Reply as Answer, Said, Script, Value, cancellation, read_reply, with_record,
+    without_lane,
 };
 use sluicegate_testkit::lua::{Interpreter, Reply, SortedSet, Stored};
 
@@ -22,6 +23,8 @@ pub(crate) struct Scripted {
     clock: Clock,
     /// Whether keys expire by the server's clock; they do unless a test says otherwise.
     pub(crate) expires: bool,
+    /// Whether every call goes the general way.
+    pub(crate) is_general: bool,
     /// The subjects asked about so far, if each begins with as many records inline as there can be: all that
     /// come have keys of their own.
     crowded: Option<HashSet<Vec<u8>>>,
@@ -36,6 +39,7 @@ impl Scripted {
             interpreter: Interpreter::new().unwrap(),
             clock,
             expires: true,
+            is_general: false,
             crowded: None,
             program: program(&limit),
             limit,
@@ -290,6 +294,9 @@ impl Scripted {
             if let Some((id, life)) = hold {
                 with_record(&self.limit, id, life, &mut program);
             }
+            if self.is_general {
+                without_lane(&mut program);
+            }
             let reply = self.interpreter.eval(Script::get().text(), &keys, &[program]).unwrap();
             let said = Said::of(to_value(reply)).unwrap();
             match read_reply(&self.limit, read_as, max_clock_back, &said)? {
@@ -325,7 +332,7 @@ const FAR: u64 = 4_000_000_000_000_000;
 static FILLING: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let ends = &FAR.to_be_bytes()[1..];
     let records = (u128::MAX - 7..=u128::MAX)
-        .flat_map(|id| [&id.to_be_bytes(), &[2][..], ends, &[0, 0]].concat());
+        .flat_map(|id| [&id.to_be_bytes(), &[1][..], ends, &[0, 0]].concat());
     let content = [ends, ends, &[8], &records.collect::<Vec<u8>>()].concat();
     let length = u16::try_from(content.len()).unwrap();
     [&[0x88, 0, 0, 0, 0, 0], &length.to_be_bytes()[..], &content].concat()
