@@ -21,9 +21,9 @@ local function walk(value, show)
   return true
 end
 
--- Packed states, as far as they make sense, without what tells of records and ids, and that: a receipt has the former alone.
--- Whoever knows the id of a record can settle it, and who settles something changes no state but those that it
--- gives back to.
+-- Packed states, as far as they make sense, without what tells of records and ids, and that: a receipt has the
+-- former alone. Whoever knows the id of a record can settle it, and who settles something changes no state but
+-- those that it gives back to.
 local function split(value)
   local states, records = {}, {}
   walk(value, function(position, length)

@@ -48,7 +48,7 @@ if lane == ONCE_LANE + SHORTEST_LANE and server_now <= late then
     if not (are_outside and call('GET', record_key)) then sign, body = '-', value or '' end
   else
     deficit = deficit + ticks
-    local ends, lasts = now + life, deficit / refill
+    local states, ends, lasts = pack(BUCKET_ENTRY, head, now, deficit, unit), now + life, deficit / refill
     if ends > MAX then ends = MAX end
     if lasts > MAX then lasts = MAX end
     if not are_outside and #rows < KNOWN_MOST * KNOWN_ID_SIZE then
@@ -56,10 +56,9 @@ if lane == ONCE_LANE + SHORTEST_LANE and server_now <= late then
       stays, lives = keep_inline(now, lasts, ends, stays)
       local whole = pack(REMEMBERED, head, now, deficit, unit, KNOWN_HEAD, KNOWN_SIZE - LISTED_HEAD_SIZE + KNOWN_ID_SIZE + #rows, stays, 0, head, unit, life, now, deficit, asked, id, rows)
       if lives then done = call('SET', key, whole, 'PX', lives) else done = call('SET', key, whole, 'KEEPTTL') end
-      sign, body = '+', pack(BUCKET_ENTRY, head, now, deficit, unit)
+      sign, body = '+', states
       if done.err then sign = done end
     else
-      local states = pack(BUCKET_ENTRY, head, now, deficit, unit)
       -- The group that counts it, if all of them live.
       if known then counts = call('GET', counts_key) end
       counts = counts or ''

@@ -81,10 +81,9 @@ if lane == SETTLE_LANE and server_now <= late then
       second = second - (at - newest) * refill
       if second < held * unit then second = held * unit end
       newest, stored, held, place_units = at, deficit, held - units, place_units - units
-      if place_units > 0 then
-        slots = sub(value, HELD_BUCKET_SIZE + 1, place - 1) .. pack(LEASE_SLOT, place_ends, place_units, slot) .. sub(value, place + LEASE_SLOT_SIZE, from - 1)
-      elseif from > HELD_BUCKET_SIZE + LEASE_SLOT_SIZE + 1 then
-        slots = sub(value, HELD_BUCKET_SIZE + 1, place - 1) .. sub(value, place + LEASE_SLOT_SIZE, from - 1)
+      local rest = place_units > 0 and pack(LEASE_SLOT, place_ends, place_units, slot) or ''
+      if rest ~= '' or from > HELD_BUCKET_SIZE + LEASE_SLOT_SIZE + 1 then
+        slots = sub(value, HELD_BUCKET_SIZE + 1, place - 1) .. rest .. sub(value, place + LEASE_SLOT_SIZE, from - 1)
       end
     end
     if unused == 0 then

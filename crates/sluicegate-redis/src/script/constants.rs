@@ -76,8 +76,7 @@ const HOLDS: Words = &[
     ("HELD_RECORD", Constant::Format(hold::WHOLE_RECORD)),
     ("HELD_MEMBER", Constant::Format(hold::MEMBER)),
     ("TALLY_KIND", whole(hold::TALLY_KIND as u64)),
-    // As that of a ban, with a retention of 0.
-    ("TALLY_HEAD", whole((hold::TALLY_KIND as u64) << (8 * (HEAD_BYTES - 1)))),
+    ("TALLY_HEAD", head_of(hold::TALLY_KIND)),
     ("TALLY", Constant::Format(TALLY)),
     ("TALLY_SIZE", size(TALLY.size())),
     ("TALLY_GROUPS", size(hold::GROUPS)),
@@ -124,8 +123,7 @@ const HOLDS: Words = &[
 
 const INLINED: Words = &[
     ("INLINE_KIND", whole(inline::KIND as u64)),
-    // As that of a ban, with a retention of 0.
-    ("INLINE_HEAD", whole((inline::KIND as u64) << (8 * (HEAD_BYTES - 1)))),
+    ("INLINE_HEAD", head_of(inline::KIND)),
     ("INLINE", Constant::Format(inline::ENTRY)),
     ("INLINE_SIZE", size(inline::ENTRY.size())),
     ("INLINE_ID_SIZE", size(HoldId::BYTES)),
@@ -157,8 +155,7 @@ const IDS: Words = &[
     ("ONCE_HEAD", Constant::Format(once::HEAD)),
     ("ONCE_HEAD_SIZE", size(once::HEAD.size())),
     ("KNOWN_KIND", whole(once::KNOWN_KIND as u64)),
-    // As that of a ban, with a retention of 0.
-    ("KNOWN_HEAD", whole((once::KNOWN_KIND as u64) << (8 * (HEAD_BYTES - 1)))),
+    ("KNOWN_HEAD", head_of(once::KNOWN_KIND)),
     ("KNOWN", Constant::Format(once::KNOWN)),
     ("KNOWN_SIZE", size(once::KNOWN.size())),
     ("KNOWN_NEWEST", Constant::Format(once::KNOWN_NEWEST)),
@@ -182,8 +179,7 @@ const BANS: Words = &[
     ("DOUBLING", whole(ban::DOUBLING as u64)),
     ("ASKED", whole(ban::ASKED as u64)),
     ("BAN_KIND", whole(BanState::KIND as u64)),
-    // The kind is the first of the bytes of a head, and the retention the last.
-    ("BAN_HEAD", whole((BanState::KIND as u64) << (8 * (HEAD_BYTES - 1)))),
+    ("BAN_HEAD", head_of(BanState::KIND)),
     ("BAN_ENTRY", Constant::Format(BAN_ENTRY)),
     ("BAN_ENTRY_SIZE", size(BAN_ENTRY.size())),
     ("BAN_MOST_DENIALS", whole(Ban::MOST_DENIALS)),
@@ -267,6 +263,11 @@ const REPLY: Words = &[
 ];
 
 const GROUPS: [Words; 8] = [STORED, HOLDS, INLINED, IDS, BANS, LINES, PROGRAM, REPLY];
+
+/// The head of an entry that is no policy's: the kind comes first of its bytes, and the retention, 0, last.
+const fn head_of(kind: u8) -> Constant {
+    whole((kind as u64) << (8 * (HEAD_BYTES - 1)))
+}
 
 /// What a word stands for; `None` for a word that is none of these.
 pub(super) const fn find(word: &str) -> Option<Constant> {
