@@ -36,6 +36,8 @@ pub use told::{Told, ToldOutcome};
 pub struct Decision {
     limit: Option<Limit>,
     policies: SmallVec<[Numbers; 3]>,
+    /// What the request holds now.
+    hold: Option<Hold>,
     /// On the heap: few decisions have any.
     extras: Option<Box<Extras>>,
     granted: u64,
@@ -48,6 +50,8 @@ pub struct Decision {
     binding: Option<u8>,
     /// Of a reset.
     forgotten: Option<bool>,
+    /// Of what was held.
+    hold_found: Option<HoldFound>,
 }
 
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -55,8 +59,6 @@ struct Extras {
     receipt: Option<Receipt>,
     slices: Option<SliceCounts>,
     lease: Option<Lease>,
-    hold: Option<Hold>,
-    hold_found: Option<HoldFound>,
     queued: Option<Queued>,
     ban: Option<Banned>,
     /// Whether it was made before, for a request with the same id.
@@ -162,6 +164,7 @@ impl Decision {
         Self {
             limit: Some(limit),
             policies,
+            hold: None,
             extras: None,
             granted,
             instant,
@@ -170,6 +173,7 @@ impl Decision {
             notes: Notes { restamped: false, discarded: false, full: false },
             binding,
             forgotten: None,
+            hold_found: None,
         }
     }
 
@@ -192,6 +196,7 @@ impl Decision {
         Self {
             limit: None,
             policies: SmallVec::new(),
+            hold: None,
             extras: None,
             granted: 0,
             instant: NEVER,
@@ -200,6 +205,7 @@ impl Decision {
             notes: Notes::default(),
             binding: None,
             forgotten: None,
+            hold_found: None,
         }
     }
 
@@ -274,7 +280,11 @@ impl Decision {
         self.binding = None;
         self.granted = 0;
         self.instant = retry_after.as_micros().max(1);
-        self.extras = None;
+        self.forget_extras();
+    }
+
+    fn forget_extras(&mut self) {
+        (self.hold, self.hold_found, self.extras) = (None, None, None);
     }
 
     /// Whether the request is allowed.
@@ -467,6 +477,7 @@ impl PartialEq for Decision {
         rest(self) == rest(other)
             && self.limit == other.limit
             && self.policies().eq(other.policies())
+            && (self.hold, self.hold_found) == (other.hold, other.hold_found)
             && self.extras == other.extras
     }
 }
@@ -497,6 +508,12 @@ impl fmt::Debug for Decision {
             .field("retry_after", &self.retry_after())
             .field("policies", &self.policies().collect::<Vec<_>>())
             .field("notes", &self.notes);
+        if let Some(hold) = &self.hold {
+            debug.field("hold", hold);
+        }
+        if let Some(found) = &self.hold_found {
+            debug.field("hold_found", found);
+        }
         if let Some(extras) = &self.extras {
             debug.field("extras", extras);
         }

@@ -8,15 +8,15 @@ impl Decision {
     /// What the request holds, and for how long from the time of judgement; `None` if it was to hold
     /// nothing, is denied, or has charged nothing.
     #[must_use]
-    pub fn hold(&self) -> Option<Hold> {
-        self.extras.as_ref()?.hold
+    pub const fn hold(&self) -> Option<Hold> {
+        self.hold
     }
 
     /// What a request found that was to settle or renew what an earlier one holds; `None` for other
     /// requests.
     #[must_use]
-    pub fn hold_found(&self) -> Option<HoldFound> {
-        self.extras.as_ref()?.hold_found
+    pub const fn hold_found(&self) -> Option<HoldFound> {
+        self.hold_found
     }
 
     /// What became of a denied request that was to [wait](crate::Request::waiting); `None` for others, and
@@ -47,13 +47,15 @@ impl Decision {
     }
 
     /// The same decision with what the request holds now. For stores.
-    pub fn with_hold(mut self, hold: Hold) -> Self {
-        self.extras.get_or_insert_default().hold = Some(hold);
+    #[inline]
+    pub const fn with_hold(mut self, hold: Hold) -> Self {
+        self.hold = Some(hold);
         self
     }
 
     /// The decision on a request that settles or renews a hold, from that of a peek at no cost: with what
     /// was found, and the units that each policy gave back, `None` for those that were not to. For stores.
+    #[inline]
     pub fn of_hold(mut self, found: HoldFound, given: impl Iterator<Item = Option<u64>>) -> Self {
         for (numbers, given) in self.policies.iter_mut().zip(given) {
             if let Some(units) = given {
@@ -63,7 +65,7 @@ impl Decision {
         self.allowed = found != HoldFound::Unknown;
         self.granted = 0;
         self.instant = NEVER;
-        self.extras.get_or_insert_default().hold_found = Some(found);
+        self.hold_found = Some(found);
         self
     }
 
@@ -73,7 +75,7 @@ impl Decision {
             (numbers.said, numbers.amount) = (Said::Passes, 0);
         }
         self.allowed = true;
-        self.extras = None;
+        self.forget_extras();
         self
     }
 }
