@@ -13,8 +13,6 @@ pub(crate) mod tickets;
 
 use std::collections::BTreeSet;
 
-use smallvec::SmallVec;
-
 use crate::ban::{Ban, BanState};
 use crate::decision::Decision;
 use crate::hold::HoldId;
@@ -29,7 +27,7 @@ use held::ENTRY_BYTES;
 use records::Records;
 use tickets::{NO_TICKETS, Tickets};
 
-pub use held::{HeldUnits, HoldRecord, RecordContent};
+pub use held::{Charged, HeldUnits, HoldRecord, MoreOfUnits, RecordContent};
 
 /// The records of what is held of one subject under one limit, of its requests that had an id, and who waits
 /// in its line and for permits.
@@ -38,13 +36,11 @@ pub struct Book {
     records: Records,
     /// What the records have on the heap themselves.
     bytes: usize,
-    /// The units that are held of each policy, and were not settled.
-    units: SmallVec<[(Identity, u64); 2]>,
-    pub(crate) repeats: Repeats,
+    // Of what follows most subjects have nothing, so that each is a pointer; none is empty.
+    repeats: Option<Box<Repeats>>,
     /// The subject's denials and bans.
     ban: Option<Box<BanEntry>>,
-    /// Kept beside them, in an entry of its own.
-    pub(crate) line: Line,
+    line: Option<Box<Line>>,
     /// Who waits for permits.
     tickets: Option<Box<Tickets>>,
     /// What is to be returned.
@@ -96,7 +92,7 @@ impl Book {
     /// A book that has no record, but one turn to be taken.
     #[must_use]
     pub fn of_turn(turn: Place) -> Self {
-        Self { line: Line::of_turn(turn), ..Self::default() }
+        Self { line: Some(Box::new(Line::of_turn(turn))), ..Self::default() }
     }
 
     /// Whether there is no record, nobody was denied or banned, nobody is in line, and nobody waits for
@@ -105,15 +101,15 @@ impl Book {
     pub fn is_empty(&self) -> bool {
         !self.has_records()
             && self.ban.is_none()
-            && self.repeats.is_empty()
-            && self.line.is_empty()
+            && self.repeats.is_none()
+            && self.line.is_none()
             && self.tickets.is_none()
     }
 
     /// Whether any request is known by its id.
     #[must_use]
     pub fn has_repeats(&self) -> bool {
-        !self.repeats.is_empty()
+        self.repeats.is_some()
     }
 
     /// Whether anything is held.
@@ -126,9 +122,10 @@ impl Book {
     pub fn last_end(&self) -> u64 {
         let ban = self.ban.as_ref().map_or(0, |ban| ban.until);
         // An instant is somebody's until it has passed.
-        let passed = if self.line.is_empty() { 0 } else { self.line.last_instant() + 1 };
+        let passed = self.line.as_ref().map_or(0, |line| line.last_instant() + 1);
+        let repeats = self.repeats.as_ref().map_or(0, |repeats| repeats.last_end());
         let tickets = self.tickets().last_end();
-        let ends = [ban, self.repeats.last_end(), passed, tickets, self.returns_until()];
+        let ends = [ban, repeats, passed, tickets, self.returns_until()];
         ends.into_iter().fold(self.last_record_end(), u64::max)
     }
 
@@ -163,7 +160,7 @@ impl Book {
     /// Forgets what is held, and denials and bans, as a reset does: the ids of requests stay. Gives whether
     /// there was anything.
     pub fn forget_holds(&mut self) -> bool {
-        let forgotten = Self { repeats: std::mem::take(&mut self.repeats), ..Self::default() };
+        let forgotten = Self { repeats: self.repeats.take(), ..Self::default() };
         !std::mem::replace(self, forgotten).is_empty()
     }
 
@@ -181,19 +178,13 @@ impl Book {
             returns.records.insert((record.until, id));
             returns.until = returns.until.max(record.until);
         }
-        for (identity, units) in record.units() {
-            match self.units.iter_mut().find(|(other, _)| *other == identity) {
-                Some((_, all)) => *all += units,
-                None => self.units.push((identity, units)),
-            }
-        }
         self.records.add(id, record);
     }
 
     /// Removes the record of an id.
     pub(crate) fn remove(&mut self, id: HoldId) {
         if let Some(record) = self.records.remove(id) {
-            self.count_out(&record);
+            self.bytes -= record.heap_bytes();
             if let Some(returns) = &mut self.returns {
                 returns.records.remove(&(record.until, id));
                 if returns.records.is_empty() {
@@ -201,16 +192,6 @@ impl Book {
                 }
             }
         }
-    }
-
-    fn count_out(&mut self, record: &HoldRecord) {
-        self.bytes -= record.heap_bytes();
-        for (identity, units) in record.units() {
-            if let Some((_, all)) = self.units.iter_mut().find(|(other, _)| *other == identity) {
-                *all -= units;
-            }
-        }
-        self.units.retain(|(_, units)| *units > 0);
     }
 
     /// Removes what has ended, but what is to be returned if the limit does that.
@@ -224,7 +205,7 @@ impl Book {
         }
         for _ in 0..Self::ENDED {
             let Some(record) = self.records.pop_ended(now) else { return };
-            self.count_out(&record);
+            self.bytes -= record.heap_bytes();
         }
     }
 
@@ -303,9 +284,8 @@ impl Book {
 
     /// The units in flight of a policy.
     fn in_flight(&self, identity: Identity, now: u64) -> u64 {
-        let all = self.units.iter().find(|(other, _)| *other == identity);
         let ended = self.ended(now).filter_map(|(_, record)| record.units_of(identity));
-        all.map_or(0, |(_, units)| *units) - ended.map(|entry| entry.units).sum::<u64>()
+        self.records.units_of(identity) - ended.map(|entry| entry.units).sum::<u64>()
     }
 
     /// Who waits for permits.
@@ -320,12 +300,37 @@ impl Book {
 
     /// Changes who waits for permits.
     pub(crate) fn change_tickets<T>(&mut self, change: impl FnOnce(&mut Tickets) -> T) -> T {
-        let tickets = self.tickets.get_or_insert_default();
-        let changed = change(tickets);
-        if tickets.is_empty() {
-            self.tickets = None;
-        }
-        changed
+        change_rare(&mut self.tickets, Tickets::is_empty, change)
+    }
+
+    /// What is known of requests by their ids, if there were any.
+    pub(crate) fn repeats(&self) -> Option<&Repeats> {
+        self.repeats.as_deref()
+    }
+
+    /// Sets what is known of requests by their ids.
+    pub(crate) fn set_repeats(&mut self, repeats: Repeats) {
+        self.repeats = Some(repeats).filter(|repeats| !repeats.is_empty()).map(Box::new);
+    }
+
+    /// Changes what is known of requests by their ids.
+    pub(crate) fn change_repeats<T>(&mut self, change: impl FnOnce(&mut Repeats) -> T) -> T {
+        change_rare(&mut self.repeats, Repeats::is_empty, change)
+    }
+
+    /// Who is in line, if anybody is.
+    pub(crate) fn line(&self) -> Option<&Line> {
+        self.line.as_deref()
+    }
+
+    /// Sets who is in line.
+    pub(crate) fn set_line(&mut self, line: Line) {
+        self.line = Some(line).filter(|line| !line.is_empty()).map(Box::new);
+    }
+
+    /// Changes who is in line.
+    pub(crate) fn change_line<T>(&mut self, change: impl FnOnce(&mut Line) -> T) -> T {
+        change_rare(&mut self.line, Line::is_empty, change)
     }
 
     /// Those who wait for permits of a policy, and for whom there are enough by now, in their order. For
@@ -352,12 +357,18 @@ impl Book {
     pub fn heap_bytes(&self) -> usize {
         let ban = if self.ban.is_some() { size_of::<BanEntry>() } else { 0 };
         let tickets = self.tickets.as_ref().map_or(0, |tickets| tickets.heap_bytes());
-        let returns = self
-            .returns
-            .as_ref()
-            .map_or(0, |returns| size_of::<Returns>() + returns.records.len() * RETURN_BYTES);
-        let beside = ban + self.repeats.heap_bytes() + self.line.heap_bytes() + tickets + returns;
-        self.records.heap_bytes() + self.bytes + beside
+        let repeats = self.repeats.as_ref().map_or(0, |repeats| repeats.heap_bytes());
+        let line = self.line.as_ref().map_or(0, |line| line.heap_bytes());
+        self.records_bytes() + ban + repeats + line + tickets
+    }
+
+    /// What the records of what is held take of [`Book::heap_bytes`].
+    #[must_use]
+    pub fn records_bytes(&self) -> usize {
+        let returns = self.returns.as_ref();
+        let returns =
+            returns.map_or(0, |it| size_of::<Returns>() + it.records.len() * RETURN_BYTES);
+        self.records.heap_bytes() + self.bytes + returns
     }
 
     /// The bytes that another record of each sort, or a ticket in the place of what is held, and a denial add
@@ -366,8 +377,18 @@ impl Book {
     pub fn growth_bytes(&self) -> usize {
         let returns = size_of::<Returns>() + RETURN_BYTES;
         let hold = self.records.growth_bytes() + Limit::MAX_POLICIES * ENTRY_BYTES + returns;
-        let repeat = self.repeats.growth_bytes(Decision::kept_bytes(Limit::MAX_POLICIES));
+        let decision = Decision::kept_bytes(Limit::MAX_POLICIES);
+        let repeat = match &self.repeats {
+            Some(repeats) => repeats.growth_bytes(decision),
+            None => Repeats::first_bytes(decision),
+        };
         hold.max(Tickets::GROWTH_BYTES) + repeat + self.denial_bytes()
+    }
+
+    /// The bytes that another permit, of a limit that is nothing else, adds to [`Book::records_bytes`] at most.
+    #[must_use]
+    pub fn permit_growth_bytes(&self) -> usize {
+        self.records.growth_bytes()
     }
 
     /// The bytes that another place in line adds to [`Book::heap_bytes`] at most.
@@ -389,7 +410,7 @@ impl Book {
         for (id, record) in self.records.iter() {
             push(&mut bytes, record.until);
             bytes.extend_from_slice(&id.to_bytes());
-            record.content.write(record.returns, &mut bytes);
+            record.content.write(&mut bytes);
         }
         bytes
     }
@@ -402,9 +423,30 @@ impl Book {
         while !reader.0.is_empty() {
             let until = reader.number()?;
             let id = HoldId::from_bytes(*reader.array()?);
-            let (returns, content) = RecordContent::read(&mut reader)?;
-            book.put(id, HoldRecord { until, returns, content });
+            let content = RecordContent::read(&mut reader)?;
+            book.put(id, HoldRecord { until, content });
         }
         Some(book)
     }
+}
+
+/// Changes what most subjects have nothing of, and puts it in a box unless nothing is left.
+fn change_rare<R: Default, T>(
+    rare: &mut Option<Box<R>>,
+    is_empty: fn(&R) -> bool,
+    change: impl FnOnce(&mut R) -> T,
+) -> T {
+    if let Some(there) = rare {
+        let changed = change(there);
+        if is_empty(there) {
+            *rare = None;
+        }
+        return changed;
+    }
+    let mut new = R::default();
+    let changed = change(&mut new);
+    if !is_empty(&new) {
+        *rare = Some(Box::new(new));
+    }
+    changed
 }

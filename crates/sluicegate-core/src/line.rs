@@ -225,14 +225,14 @@ impl Line {
         }
     }
 
-    /// The bytes that it takes on the heap.
+    /// The bytes that it takes on the heap, itself among them.
     pub(crate) const fn heap_bytes(&self) -> usize {
-        self.bytes
+        size_of::<Self>() + self.bytes
     }
 
     /// The bytes that another place adds to those at most.
     pub(crate) const fn growth_bytes() -> usize {
-        PLACE_BYTES + Limit::MAX_POLICIES * UNITS_BYTES
+        size_of::<Self>() + PLACE_BYTES + Limit::MAX_POLICIES * UNITS_BYTES
     }
 
     /// Encodes the places.

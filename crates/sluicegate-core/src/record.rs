@@ -277,8 +277,8 @@ impl<'v> Record<'v> {
             || matches!(line, Some(None))
             || matches!(tickets, Some(None));
         let mut book = holds.flatten().unwrap_or_default().with_ban(ban);
-        book.repeats = repeats.flatten().unwrap_or_default();
-        book.line = line.flatten().unwrap_or_default();
+        book.set_repeats(repeats.flatten().unwrap_or_default());
+        book.set_line(line.flatten().unwrap_or_default());
         book.set_tickets(tickets.flatten().unwrap_or_default());
         (book, is_torn)
     }
@@ -317,10 +317,9 @@ impl<'v> Record<'v> {
         }
         if let Some(book) = book {
             let holds = book.has_records().then(|| (Book::KIND, Book::IDENTITY, book.write()));
-            let repeats = (!book.repeats.is_empty())
-                .then(|| (Repeats::KIND, Repeats::IDENTITY, book.repeats.write()));
-            let line =
-                (!book.line.is_empty()).then(|| (Line::KIND, Book::IDENTITY, book.line.write()));
+            let repeats = book.repeats();
+            let repeats = repeats.map(|it| (Repeats::KIND, Repeats::IDENTITY, it.write()));
+            let line = book.line().map(|it| (Line::KIND, Book::IDENTITY, it.write()));
             let tickets = (!book.tickets().is_empty())
                 .then(|| (Tickets::KIND, Book::IDENTITY, book.tickets().write()));
             for (kind, identity, body) in [holds, repeats, line, tickets].into_iter().flatten() {

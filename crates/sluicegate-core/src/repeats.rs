@@ -93,9 +93,15 @@ impl Repeats {
         ends.map(|(_, id)| *id)
     }
 
-    /// The bytes that they take on the heap.
+    /// The bytes that they take on the heap, themselves among them.
     pub(crate) fn heap_bytes(&self) -> usize {
-        self.records.capacity() * SLOT_BYTES + self.records.len() * END_BYTES + self.bytes
+        let slots = self.records.capacity() * SLOT_BYTES;
+        size_of::<Self>() + slots + self.records.len() * END_BYTES + self.bytes
+    }
+
+    /// The bytes that the first one with a decision of so many takes at most.
+    pub(crate) const fn first_bytes(decision: usize) -> usize {
+        size_of::<Self>() + (FEWEST_SLOTS + 1) * SLOT_BYTES + END_BYTES + decision
     }
 
     /// The bytes that another one with a decision of so many adds at most.

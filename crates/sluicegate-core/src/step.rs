@@ -309,8 +309,8 @@ fn decide_now(
     let ruled = match operation {
         Operation::Check => judge.check(costs, None, Charging::Now),
         Operation::Reserve { within } => {
-            let line = line::of(limit, books);
-            judge.reserve(costs, within.as_micros(), now, line).map(|(ruled, taken)| {
+            let book = line::of(limit, books);
+            judge.reserve(costs, within.as_micros(), now, book).map(|(ruled, taken)| {
                 took_turn = taken;
                 ruled
             })

@@ -54,7 +54,7 @@ impl<'o> Books<'o> {
     }
 
     /// Takes what is held; each has to be [written](Books::write), changed or not.
-    pub(crate) fn take(&mut self) -> SmallVec<[Shelf; 1]> {
+    pub(crate) fn take(&mut self) -> SmallVec<[Box<Shelf>; 1]> {
         self.entries().map(|entry| entry.take().unwrap_or_default()).collect()
     }
 
@@ -63,7 +63,7 @@ impl<'o> Books<'o> {
         &mut self,
         limit: &Limit,
         request: &Request<'_>,
-        shelves: &[Shelf],
+        shelves: &[Box<Shelf>],
         bounds: usize,
     ) -> Load {
         if request.holds().is_some() || request.asks_once().is_some() {
@@ -86,14 +86,20 @@ impl<'o> Books<'o> {
             let counts = may_deny && limit.ban(part).is_some();
             let denial = if counts { shelf.denial_bytes() } else { 0 };
             let place = if has_place { Book::line_growth_bytes() } else { 0 };
-            (counts || has_place).then_some((entry, denial + place))
+            let bytes = denial + place;
+            let needed = || entry.needs_slot(shelf) + Load { keys: 0, bytes };
+            (counts || has_place).then(needed)
         });
-        let needed = growing.map(|(entry, bytes)| entry.needs_slot() + Load { keys: 0, bytes });
-        needed.fold(Load::NONE, Load::add)
+        growing.fold(Load::NONE, Load::add)
     }
 
     /// Keeps what changed, puts the rest back, and gives the room that was taken.
-    pub(crate) fn write(&mut self, shelves: SmallVec<[Shelf; 1]>, changed: u64, now: Now) -> Load {
+    pub(crate) fn write(
+        &mut self,
+        shelves: SmallVec<[Box<Shelf>; 1]>,
+        changed: u64,
+        now: Now,
+    ) -> Load {
         let mut kept = Load::NONE;
         for (part, (entry, shelf)) in self.entries().zip(shelves).enumerate() {
             if entry.is_found() || changed & (1 << part) != 0 {

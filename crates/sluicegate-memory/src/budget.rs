@@ -102,8 +102,12 @@ impl Budget {
 
     /// Takes room whether it is there or not.
     pub(crate) fn take(&self, load: Load) {
-        self.keys.fetch_add(load.keys, Ordering::Relaxed);
-        self.bytes.fetch_add(load.bytes, Ordering::Relaxed);
+        if load.keys > 0 {
+            self.keys.fetch_add(load.keys, Ordering::Relaxed);
+        }
+        if load.bytes > 0 {
+            self.bytes.fetch_add(load.bytes, Ordering::Relaxed);
+        }
     }
 
     /// Gives room back.

@@ -245,37 +245,37 @@ impl Cell for LogCell {
     }
 }
 
-/// What is held of a subject, and known of its requests by their ids: where the records are moves with the
-/// slot.
+/// What is held of a subject, and known of its requests by their ids. A slot has no more of it than where it
+/// is: a search goes over slots, and a slot that is free or moves is to cost little.
 #[derive(Debug, Default)]
-pub(crate) struct BookCell(Shelf);
+pub(crate) struct BookCell(Option<Box<Shelf>>);
 
 impl BookCell {
-    pub(crate) const fn shelf(&self) -> &Shelf {
-        &self.0
+    pub(crate) fn shelf(&self) -> Option<&Shelf> {
+        self.0.as_deref()
     }
 
-    pub(crate) const fn book_mut(&mut self) -> &mut Book {
-        &mut self.0.book
+    pub(crate) fn book_mut(&mut self) -> Option<&mut Book> {
+        Some(&mut self.0.as_mut()?.book)
     }
 }
 
 impl Cell for BookCell {
-    type State = Shelf;
+    type State = Box<Shelf>;
     type Rule = ();
     const OUTLASTS: &'static [Outlasts<()>] = &[|(), ()| true];
     type Align = u64;
 
-    fn new(shelf: Shelf, _: Tag) -> Self {
-        Self(shelf)
+    fn new(shelf: Box<Shelf>, _: Tag) -> Self {
+        Self(Some(shelf))
     }
 
-    fn take(&mut self, _: &Scales) -> Shelf {
-        std::mem::take(&mut self.0)
+    fn take(&mut self, _: &Scales) -> Box<Shelf> {
+        self.0.take().unwrap_or_default()
     }
 
     fn expires_in(&self, (): &(), _: &Scales, now: Now) -> u64 {
-        self.0.last_end().saturating_sub(now.micros)
+        self.shelf().map_or(0, |shelf| shelf.last_end().saturating_sub(now.micros))
     }
 
     /// As if everything were used: what is held is not to be lost before what was.
@@ -285,18 +285,19 @@ impl Cell for BookCell {
 
     /// The ids of requests stay.
     fn forget(&mut self) -> Option<bool> {
-        self.0.book.has_repeats().then(|| self.0.forget_holds())
+        let shelf = self.0.as_mut()?;
+        shelf.book.has_repeats().then(|| shelf.forget_holds())
     }
 
-    fn growth_bytes(shelf: &Shelf) -> usize {
+    fn growth_bytes(shelf: &Box<Shelf>) -> usize {
         shelf.growth_bytes()
     }
 
     fn heap_bytes(&self) -> usize {
-        self.0.heap_bytes()
+        self.shelf().map_or(0, Shelf::heap_bytes)
     }
 
-    fn heap_bytes_of(shelf: &Shelf) -> usize {
+    fn heap_bytes_of(shelf: &Box<Shelf>) -> usize {
         shelf.heap_bytes()
     }
 }

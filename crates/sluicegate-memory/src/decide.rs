@@ -101,7 +101,6 @@ impl MemoryLimit {
         let now = self.now_at(request.time().unwrap_or(now));
         let first = self.store().fingerprint(request.key());
         permits::decide(self, request, first, now)
-            .unwrap_or_else(|| general::decide(self, request, first, now))
     }
 }
 

@@ -53,12 +53,12 @@ impl<'s, C: Cell> Entry<'s, C> {
     /// The room that a state may need that grows, there or not.
     pub(crate) fn needs_more(&self, state: &C::State) -> Load {
         let heap = Load { keys: 0, bytes: C::growth_bytes(state) };
-        if self.is_found() { heap } else { Table::<C>::FIRST_LOAD + heap }
+        self.needs_slot(state) + heap
     }
 
-    /// The room for the slot of a state, there or not.
-    pub(crate) fn needs_slot(&self) -> Load {
-        if self.is_found() { Load::NONE } else { Table::<C>::FIRST_LOAD }
+    /// The room for a state as it is, unless it is there.
+    pub(crate) fn needs_slot(&self, state: &C::State) -> Load {
+        if self.is_found() { Load::NONE } else { self.needs_for(state) }
     }
 
     /// The room that is needed to keep a state.

@@ -280,7 +280,7 @@ impl<'o> Call<'o> {
     }
 
     /// Puts states together with their second bounds.
-    fn join_bounds(&mut self, held: &mut [Option<Held>], shelves: &mut [Shelf]) {
+    fn join_bounds(&mut self, held: &mut [Option<Held>], shelves: &mut [Box<Shelf>]) {
         let members = self.opened.limit().members();
         for ((entry, held), member) in self.entries.iter().flatten().zip(held).zip(members) {
             let Some(shelf) = shelves.get_mut(member.part()) else { return };
@@ -302,7 +302,7 @@ impl<'o> Call<'o> {
         request: &Request<'_>,
         held: &[Option<Held>],
         books: SmallVec<[Book; 1]>,
-        shelves: &mut [Shelf],
+        shelves: &mut [Box<Shelf>],
     ) {
         let limit = self.opened.limit();
         for (part, (shelf, book)) in shelves.iter_mut().zip(books).enumerate() {
@@ -323,7 +323,7 @@ impl<'o> Call<'o> {
     /// Makes room for each book that is new or has grown.
     fn make_room_for_books(
         &mut self,
-        shelves: &[Shelf],
+        shelves: &[Box<Shelf>],
         changed: u64,
         mut needed: Load,
         room: &mut Room<'_>,

@@ -19,11 +19,9 @@ impl MemoryLimit {
             return Ok(Holders::default());
         };
         let shard = table.lock(fingerprint);
+        let shelf = shard.find(fingerprint).ok().and_then(|index| shard.cell(index).shelf());
         let nothing = Book::default();
-        let book = match shard.find(fingerprint) {
-            Ok(index) => &shard.cell(index).shelf().book,
-            Err(_) => &nothing,
-        };
+        let book = shelf.map_or(&nothing, |shelf| &shelf.book);
         Ok(Holders::of_book(self.limit(), book, page, now)?)
     }
 
@@ -42,7 +40,8 @@ impl MemoryLimit {
         let (mut listed, mut looked_at) = (Vec::new(), 0);
         while let Some(shard) = table.lock_at(place) {
             looked_at += shard.cells().len();
-            let banned = shard.cells().filter_map(|cell| cell.shelf().banned(ban, now));
+            let shelves = shard.cells().filter_map(|cell| cell.shelf());
+            let banned = shelves.filter_map(|shelf| shelf.banned(ban, now));
             let banned = banned.filter(|(key, _)| after.as_ref().is_none_or(|after| *key > after));
             let mut banned: Vec<_> = banned.map(|(key, rest)| (key.clone(), rest)).collect();
             drop(shard);

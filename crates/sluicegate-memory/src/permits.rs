@@ -1,70 +1,115 @@
 //! The fast path of permits: taking and releasing them under a limit that is nothing else.
 
 use sluicegate_core::kernel::Now;
+use sluicegate_core::kernel::permits::Permits;
 use sluicegate_core::{
-    Action, Book, Decision, Error, Operation, Request, Used, release_permits, take_permits,
+    Action, Book, Cost, Decision, Error, Hold, HoldId, Operation, Request, Used, release_permits,
+    take_permits,
 };
 
 use crate::budget::{Load, Room};
+use crate::cell::{BookCell, PlainCell};
 use crate::fingerprint::Fingerprint;
+use crate::general;
 use crate::opened::MemoryLimit;
+use crate::opened_policy::OpenedPolicy;
+use crate::shard::Shard;
+use crate::table::Table;
 
-/// Answers a check that holds permits, or a settlement that releases them; the same as
-/// [`sluicegate_core::step_with_books`] would. `None` for everything else, and for what is rare: the first
-/// permit of a subject, and a store that is full.
+/// What the fast path does.
+enum Act<'r> {
+    Take(&'r Hold, Cost),
+    Release(HoldId),
+}
+
+/// A change of a book where it is, in its locked shard: what it takes is counted when that is over.
+struct Change<'b> {
+    book: &'b mut Book,
+    table: &'b Table<BookCell>,
+    room: Room<'b>,
+    /// What its records took before.
+    before: usize,
+}
+
+/// Answers a request, the same as [`sluicegate_core::step_with_books`] would. What takes or releases no permit,
+/// and what is rare, is left to the general path: the first permit of a subject, and a store that is full.
 pub(crate) fn decide(
     opened: &MemoryLimit,
     request: &Request<'_>,
     fingerprint: Fingerprint,
     now: Now,
-) -> Option<Result<Decision, Error>> {
-    let policy = opened.straight_permits()?;
-    let is_plain = request.further_subjects().is_empty()
-        && request.asks_once().is_none()
-        && request.ticket().is_none()
-        && request.leases().is_none();
-    if !is_plain {
-        return None;
+) -> Result<Decision, Error> {
+    if let Some(policy) = opened.straight_permits()
+        && let Some(act) = Act::of(request, policy)
+        && let Some(books) = opened.books().first()
+    {
+        let (limit, rule) = (opened.limit(), &policy.rule);
+        // A policy of permits keeps nothing in its own table: so nobody else has to wait.
+        let mut shard = books.table.lock(fingerprint);
+        if let Some(mut change) = Change::of(&books.table, &mut shard, fingerprint) {
+            match act {
+                Act::Take(hold, cost) if change.has_room() => {
+                    return take_permits(limit, rule, (hold, cost), now, change.book);
+                }
+                Act::Take(..) => {}
+                Act::Release(id) => {
+                    if let Some(released) = release_permits(limit, rule, id, now, change.book) {
+                        return Ok(released);
+                    }
+                }
+            }
+        }
     }
-    let (limit, rule) = (opened.limit(), &policy.rule);
-    match (request.action(), request.holds()) {
-        (Action::Decide(Operation::Check), Some(hold)) => {
-            let cost = policy.plain_cost(request.cost())?;
-            in_place(opened, fingerprint, true, |book| {
-                Some(take_permits(limit, rule, (hold, cost), now, book))
-            })
+    general::decide(opened, request, fingerprint, now)
+}
+
+impl<'r> Act<'r> {
+    #[inline]
+    fn of(request: &Request<'r>, policy: &OpenedPolicy<PlainCell<Permits>>) -> Option<Self> {
+        let is_plain = request.further_subjects().is_empty()
+            && request.asks_once().is_none()
+            && request.ticket().is_none()
+            && request.leases().is_none();
+        match (request.action(), request.holds()) {
+            (Action::Decide(Operation::Check), Some(hold)) if is_plain => {
+                Some(Self::Take(hold, policy.plain_cost(request.cost())?))
+            }
+            (Action::Settle { id, used: Used::AsCharged }, None) if is_plain => {
+                Some(Self::Release(id))
+            }
+            _ => None,
         }
-        (Action::Settle { id, used: Used::AsCharged }, None) => {
-            in_place(opened, fingerprint, false, |book| {
-                release_permits(limit, rule, id, now, book).map(Ok)
-            })
-        }
-        _ => None,
     }
 }
 
-/// Changes the book of a subject where it is; `None` if there is none, or no room for a larger one. A policy
-/// of permits keeps nothing in its own table: so nobody else has to wait.
-fn in_place<T>(
-    opened: &MemoryLimit,
-    fingerprint: Fingerprint,
-    may_grow: bool,
-    change: impl FnOnce(&mut Book) -> Option<T>,
-) -> Option<T> {
-    let table = &*opened.books().first()?.table;
-    let mut shard = table.lock(fingerprint);
-    let index = shard.find(fingerprint).ok()?;
-    let book = shard.cell_mut(index).book_mut();
-    let before = book.heap_bytes();
-    let mut room = Room::none(table.budget());
-    if may_grow {
-        let needed = Load { keys: 0, bytes: book.growth_bytes() };
-        room.try_fill(needed).ok()?;
+impl<'b> Change<'b> {
+    /// `None` if there is no book.
+    #[inline]
+    fn of(
+        table: &'b Table<BookCell>,
+        shard: &'b mut Shard<BookCell>,
+        fingerprint: Fingerprint,
+    ) -> Option<Self> {
+        let index = shard.find(fingerprint).ok()?;
+        let book = shard.cell_mut(index).book_mut()?;
+        let before = book.records_bytes();
+        Some(Self { book, table, room: Room::none(table.budget()), before })
     }
-    let changed = change(book);
-    let after = book.heap_bytes();
-    table.count_heap(before, after);
-    room.spend(Load { keys: 0, bytes: after.saturating_sub(before) });
-    table.budget().release(Load { keys: 0, bytes: before.saturating_sub(after) });
-    changed
+
+    /// Takes the room that another permit may need, if there is so much.
+    #[inline]
+    fn has_room(&mut self) -> bool {
+        let bytes = self.book.permit_growth_bytes();
+        self.room.try_fill(Load { keys: 0, bytes }).is_ok()
+    }
+}
+
+impl Drop for Change<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        let (before, after) = (self.before, self.book.records_bytes());
+        self.table.count_heap(before, after);
+        self.room.spend(Load { keys: 0, bytes: after.saturating_sub(before) });
+        self.table.budget().release(Load { keys: 0, bytes: before.saturating_sub(after) });
+    }
 }

@@ -70,9 +70,11 @@ impl Shelf {
         self.book.forget_holds() || has_bounds
     }
 
+    /// The bytes that it takes on the heap, itself among them.
     pub(crate) fn heap_bytes(&self) -> usize {
         let banned =
             self.banned.as_ref().map_or(0, |key| size_of::<ListedKey>() + key.heap_bytes());
-        self.book.heap_bytes() + self.bounds.len() * Self::BOUND_BYTES + banned
+        let bounds = self.bounds.len() * Self::BOUND_BYTES;
+        size_of::<Self>() + self.book.heap_bytes() + bounds + banned
     }
 }

@@ -11,7 +11,7 @@
 //! | 2, … | and the numbers of the state as the request left it, after their length, |
 //! | 2, … | and as the request found it; both empty where they are of no use |
 
-use smallvec::SmallVec;
+use std::slice;
 
 use crate::kernel::NUMBER_BYTES;
 use crate::limit::Identity;
@@ -23,8 +23,6 @@ use crate::reader::{Reader, push};
 pub struct HoldRecord {
     /// When the record ends, in µs since the epoch.
     pub until: u64,
-    /// Whether what it holds is given back if it ends without being settled.
-    pub returns: bool,
     /// What the policies were charged, or what was given back.
     pub content: RecordContent,
 }
@@ -33,9 +31,18 @@ pub struct HoldRecord {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum RecordContent {
     /// What each of those was charged that were charged anything.
-    Live(SmallVec<[HeldUnits; 1]>),
+    Live(Charged),
     /// What each of them gave back when the record was settled; `None` for those that were not to.
     Settled(Vec<(Identity, Option<u64>)>),
+}
+
+/// What one policy was charged, or each of several.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Charged {
+    /// On the heap nothing, since it is most often one.
+    One(HeldUnits),
+    /// Several, or none.
+    Several(Vec<HeldUnits>),
 }
 
 /// What one policy was charged.
@@ -43,10 +50,19 @@ pub enum RecordContent {
 pub struct HeldUnits {
     /// The policy.
     pub identity: Identity,
+    /// Whether they are given back if the record ends without being settled.
+    pub returns: bool,
     /// How many units.
     pub units: u64,
     /// When, in µs since the epoch.
     pub at: u64,
+    /// What else is known of them; of permits there is nothing.
+    pub more: Option<Box<MoreOfUnits>>,
+}
+
+/// What is known of units that flow back, or that a state can be brought back from.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct MoreOfUnits {
     /// What a unit came to then, in ticks, and how many ticks flow back in a µs; of a bucket alone.
     pub flow: Option<(u64, u64)>,
     /// The tag of the [slot](crate::kernel::Bound) that the units are in; of a bucket alone, and `None`
@@ -54,7 +70,7 @@ pub struct HeldUnits {
     pub slot: Option<u64>,
     /// The numbers of the state as the charge left it and as it found it, as they are stored; empty for
     /// none. `None` where they may be many, or are of no use: then a state never counts as unchanged.
-    pub states: Option<Box<(Vec<u8>, Vec<u8>)>>,
+    pub states: Option<(Vec<u8>, Vec<u8>)>,
 }
 
 /// Sorts of records beside those that stay charged.
@@ -63,25 +79,26 @@ const RETURNS: u8 = 2;
 
 /// What a record has of one policy at most.
 pub(super) const ENTRY_BYTES: usize =
-    size_of::<HeldUnits>() + size_of::<(Vec<u8>, Vec<u8>)>() + 2 * MOST_NUMBERS * NUMBER_BYTES;
+    size_of::<HeldUnits>() + size_of::<MoreOfUnits>() + 2 * MOST_NUMBERS * NUMBER_BYTES;
 /// The most numbers of a state that is recorded.
 const MOST_NUMBERS: usize = 8;
 
 impl RecordContent {
-    pub(super) fn write(&self, returns: bool, bytes: &mut Vec<u8>) {
+    pub(super) fn write(&self, bytes: &mut Vec<u8>) {
         match self {
-            Self::Live(entries) => {
-                let sort = if returns { RETURNS } else { 0 };
+            Self::Live(charged) => {
+                let sort = if charged.returns() { RETURNS } else { 0 };
+                let entries = charged.entries();
                 bytes.extend_from_slice(&[sort, count(entries.len())]);
                 for entry in entries {
                     bytes.extend_from_slice(&entry.identity.to_bytes());
-                    let (unit, refill) = entry.flow.unwrap_or_default();
-                    let slot = entry.slot.unwrap_or(NOTHING);
+                    let (unit, refill) = entry.flow().unwrap_or_default();
+                    let slot = entry.slot().unwrap_or(NOTHING);
                     for number in [entry.units, entry.at, unit, refill, slot] {
                         push(bytes, number);
                     }
                     let (left, found) =
-                        entry.states.as_ref().map_or((&[][..], &[][..]), |it| (&it.0, &it.1));
+                        entry.states().map_or((&[][..], &[][..]), |it| (&it.0, &it.1));
                     for state in [left, found] {
                         let length = u16::try_from(state.len()).unwrap_or(u16::MAX);
                         bytes.extend_from_slice(&length.to_be_bytes());
@@ -99,8 +116,7 @@ impl RecordContent {
         }
     }
 
-    /// And whether what is held is to be returned.
-    pub(super) fn read(reader: &mut Reader<'_>) -> Option<(bool, Self)> {
+    pub(super) fn read(reader: &mut Reader<'_>) -> Option<Self> {
         let [sort, entries] = *reader.array()?;
         let identity = |reader: &mut Reader<'_>| reader.array().copied().map(Identity::from_bytes);
         if sort == SETTLED {
@@ -108,8 +124,7 @@ impl RecordContent {
                 let (identity, given) = (identity(reader)?, reader.whole()?);
                 Some((identity, Some(given).filter(|given| *given <= MAX_EXACT)))
             };
-            let content = (0..entries).map(entry).collect::<Option<_>>().map(Self::Settled)?;
-            return Some((false, content));
+            return (0..entries).map(entry).collect::<Option<_>>().map(Self::Settled);
         }
         let entry = |_| {
             let identity = identity(reader)?;
@@ -118,18 +133,50 @@ impl RecordContent {
             let flow = Some((unit, refill)).filter(|flow| *flow != (0, 0));
             let slot = Some(reader.whole()?).filter(|slot| *slot <= MAX_EXACT);
             let (left, found) = (reader.text()?, reader.text()?);
-            let states = (!left.is_empty()).then(|| Box::new((left.to_vec(), found.to_vec())));
-            Some(HeldUnits { identity, units, at, flow, slot, states })
+            let states = (!left.is_empty()).then(|| (left.to_vec(), found.to_vec()));
+            let more = MoreOfUnits { flow, slot, states }.boxed();
+            Some(HeldUnits { identity, returns: sort == RETURNS, units, at, more })
         };
-        let content = (0..entries).map(entry).collect::<Option<_>>().map(Self::Live)?;
-        Some((sort == RETURNS, content))
+        (0..entries).map(entry).collect::<Option<_>>().map(Self::Live)
+    }
+}
+
+impl Charged {
+    fn entries(&self) -> &[HeldUnits] {
+        match self {
+            Self::One(entry) => slice::from_ref(entry),
+            Self::Several(entries) => entries,
+        }
+    }
+
+    fn entries_mut(&mut self) -> &mut [HeldUnits] {
+        match self {
+            Self::One(entry) => slice::from_mut(entry),
+            Self::Several(entries) => entries,
+        }
+    }
+
+    fn returns(&self) -> bool {
+        self.entries().iter().any(|entry| entry.returns)
+    }
+}
+
+impl FromIterator<HeldUnits> for Charged {
+    fn from_iter<I: IntoIterator<Item = HeldUnits>>(entries: I) -> Self {
+        let mut entries = entries.into_iter();
+        match (entries.next(), entries.next()) {
+            (Some(only), None) => Self::One(only),
+            (first, second) => {
+                Self::Several(first.into_iter().chain(second).chain(entries).collect())
+            }
+        }
     }
 }
 
 impl HoldRecord {
     /// Whether it is given back when it has ended.
-    pub(super) const fn is_to_return(&self) -> bool {
-        self.returns && self.is_live()
+    pub(super) fn is_to_return(&self) -> bool {
+        matches!(&self.content, RecordContent::Live(charged) if charged.returns())
     }
 
     /// Whether it was not settled.
@@ -140,7 +187,7 @@ impl HoldRecord {
     /// The units that are held of each policy.
     pub(super) fn units(&self) -> impl Iterator<Item = (Identity, u64)> + Clone {
         let entries = match &self.content {
-            RecordContent::Live(entries) => entries.as_slice(),
+            RecordContent::Live(charged) => charged.entries(),
             RecordContent::Settled(_) => &[],
         };
         entries.iter().map(|entry| (entry.identity, entry.units))
@@ -148,13 +195,18 @@ impl HoldRecord {
 
     pub(super) fn heap_bytes(&self) -> usize {
         match &self.content {
-            RecordContent::Live(entries) => {
-                let states = entries.iter().flat_map(|entry| &entry.states);
-                let numbers = states.map(|states| {
-                    size_of_val(&**states) + states.0.capacity() + states.1.capacity()
+            RecordContent::Live(charged) => {
+                let entries = charged.entries();
+                let numbers = entries.iter().flat_map(|entry| &entry.more).map(|more| {
+                    let states = more.states.as_ref();
+                    size_of::<MoreOfUnits>()
+                        + states.map_or(0, |(left, found)| left.capacity() + found.capacity())
                 });
-                let spilled = if entries.spilled() { entries.capacity() } else { 0 };
-                spilled * size_of::<HeldUnits>() + numbers.sum::<usize>()
+                let several = match charged {
+                    Charged::One(_) => 0,
+                    Charged::Several(entries) => entries.capacity(),
+                };
+                several * size_of::<HeldUnits>() + numbers.sum::<usize>()
             }
             RecordContent::Settled(entries) => entries.len() * size_of::<(Identity, Option<u64>)>(),
         }
@@ -163,7 +215,9 @@ impl HoldRecord {
     /// What a policy was charged, of a record that was not settled.
     pub(crate) fn units_of(&self, identity: Identity) -> Option<&HeldUnits> {
         match &self.content {
-            RecordContent::Live(entries) => entries.iter().find(|it| it.identity == identity),
+            RecordContent::Live(charged) => {
+                charged.entries().iter().find(|it| it.identity == identity)
+            }
             RecordContent::Settled(_) => None,
         }
     }
@@ -171,7 +225,9 @@ impl HoldRecord {
     /// The same, to change it.
     pub(crate) fn units_mut(&mut self, identity: Identity) -> Option<&mut HeldUnits> {
         match &mut self.content {
-            RecordContent::Live(entries) => entries.iter_mut().find(|it| it.identity == identity),
+            RecordContent::Live(charged) => {
+                charged.entries_mut().iter_mut().find(|it| it.identity == identity)
+            }
             RecordContent::Settled(_) => None,
         }
     }
@@ -184,6 +240,30 @@ impl HoldRecord {
                 entries.iter().find(|(it, _)| *it == identity).and_then(|(_, given)| *given)
             }
         }
+    }
+}
+
+impl HeldUnits {
+    /// What a unit came to, and how many ticks flow back in a µs; of a bucket alone.
+    pub(crate) fn flow(&self) -> Option<(u64, u64)> {
+        self.more.as_ref()?.flow
+    }
+
+    /// The tag of the slot that they are in.
+    pub(crate) fn slot(&self) -> Option<u64> {
+        self.more.as_ref()?.slot
+    }
+
+    /// The numbers of the state as the charge left it, and as it found it.
+    pub(crate) fn states(&self) -> Option<&(Vec<u8>, Vec<u8>)> {
+        self.more.as_ref()?.states.as_ref()
+    }
+}
+
+impl MoreOfUnits {
+    /// In a box, unless there is nothing.
+    pub(crate) fn boxed(self) -> Option<Box<Self>> {
+        (self != Self::default()).then(|| Box::new(self))
     }
 }
 

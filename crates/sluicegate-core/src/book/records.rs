@@ -3,7 +3,10 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 
+use smallvec::SmallVec;
+
 use crate::hold::HoldId;
+use crate::limit::Identity;
 
 use super::HoldRecord;
 
@@ -12,20 +15,24 @@ use super::HoldRecord;
 #[derive(Clone, Debug)]
 pub(super) enum Records {
     /// In the order in which they end.
-    Few(Vec<(HoldId, HoldRecord)>),
+    Few(Few),
     Many(Box<Many>),
 }
+
+type Few = SmallVec<[(HoldId, HoldRecord); FIRST]>;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Many {
     ends: HashMap<HoldId, u64>,
     records: BTreeMap<(u64, HoldId), HoldRecord>,
+    /// The units that are held of each policy, and were not settled.
+    units: SmallVec<[(Identity, u64); 2]>,
 }
 
 /// The most that are looked through one by one.
 const FEW: usize = 16;
-/// How many of them the first one makes room for.
-const FIRST: usize = 2;
+/// How many of them take nothing on the heap.
+const FIRST: usize = 3;
 /// What one of many takes on the heap at most: a place in the tree, whose nodes are half full at least,
 /// and one in the table, which is seven sixteenths full at least.
 const ONE_OF_MANY: usize = 2 * (size_of::<((u64, HoldId), HoldRecord)>() + size_of::<usize>())
@@ -60,7 +67,7 @@ impl Records {
         match self {
             Self::Few(few) => {
                 if few.len() == few.capacity() {
-                    few.reserve_exact(few.len().max(FIRST).min(FEW - few.len()));
+                    few.reserve_exact(few.len().min(FEW - few.len()));
                 }
                 let end = (record.until, id);
                 let place = few.partition_point(|(id, record)| (record.until, *id) < end);
@@ -74,14 +81,12 @@ impl Records {
         match self {
             Self::Few(few) => {
                 let place = few.iter().position(|(other, _)| *other == id)?;
-                Some(few.remove(place).1)
+                Some(take(few, place))
             }
             Self::Many(many) => {
-                let record = many.records.remove(&(many.ends.remove(&id)?, id));
-                if many.records.is_empty() {
-                    *self = Self::default();
-                }
-                record
+                let record = many.records.remove(&(many.ends.remove(&id)?, id))?;
+                self.taken(&record);
+                Some(record)
             }
         }
     }
@@ -91,16 +96,43 @@ impl Records {
         match self {
             Self::Few(few) => {
                 let has_ended = few.first().is_some_and(|(_, record)| record.until <= now);
-                has_ended.then(|| few.remove(0).1)
+                has_ended.then(|| take(few, 0))
             }
             Self::Many(many) => {
                 let first = many.records.first_entry().filter(|first| first.key().0 <= now)?;
                 let ((_, id), record) = first.remove_entry();
                 many.ends.remove(&id);
-                if many.records.is_empty() {
-                    *self = Self::default();
-                }
+                self.taken(&record);
                 Some(record)
+            }
+        }
+    }
+
+    /// Counts out one of many.
+    fn taken(&mut self, record: &HoldRecord) {
+        let Self::Many(many) = self else { return };
+        if many.records.is_empty() {
+            *self = Self::default();
+            return;
+        }
+        for (identity, units) in record.units() {
+            if let Some((_, all)) = many.units.iter_mut().find(|(other, _)| *other == identity) {
+                *all -= units;
+            }
+        }
+        many.units.retain(|(_, units)| *units > 0);
+    }
+
+    /// The units that are held of a policy, and were not settled.
+    pub(super) fn units_of(&self, identity: Identity) -> u64 {
+        match self {
+            Self::Few(few) => {
+                let entries = few.iter().filter_map(|(_, record)| record.units_of(identity));
+                entries.map(|entry| entry.units).sum()
+            }
+            Self::Many(many) => {
+                let all = many.units.iter().find(|(other, _)| *other == identity);
+                all.map_or(0, |(_, units)| *units)
             }
         }
     }
@@ -134,6 +166,7 @@ impl Records {
     /// The bytes that they take on the heap, besides what each has there itself.
     pub(super) fn heap_bytes(&self) -> usize {
         match self {
+            Self::Few(few) if !few.spilled() => 0,
             Self::Few(few) => few.capacity() * ONE_OF_FEW,
             Self::Many(many) => size_of::<Many>() + many.records.len() * ONE_OF_MANY,
         }
@@ -143,15 +176,32 @@ impl Records {
     pub(super) fn growth_bytes(&self) -> usize {
         match self {
             Self::Few(few) if few.len() < few.capacity() => 0,
-            Self::Few(few) if few.len() < FEW => few.len().max(FIRST) * ONE_OF_FEW,
+            Self::Few(few) if !few.spilled() => 2 * few.len() * ONE_OF_FEW,
+            Self::Few(few) if few.len() < FEW => few.len() * ONE_OF_FEW,
             Self::Few(few) => size_of::<Many>() + (few.len() + 1) * ONE_OF_MANY,
             Self::Many(_) => ONE_OF_MANY,
         }
     }
 }
 
+/// Takes one out. What is left comes back from the heap when one more has room without it: to look for it
+/// there takes longer than what it costs to move it, which a third one at a time makes it pay again.
+fn take(few: &mut Few, place: usize) -> HoldRecord {
+    let (_, record) = few.remove(place);
+    if few.len() < FIRST {
+        few.shrink_to_fit();
+    }
+    record
+}
+
 impl Many {
     fn add(&mut self, id: HoldId, record: HoldRecord) {
+        for (identity, units) in record.units() {
+            match self.units.iter_mut().find(|(other, _)| *other == identity) {
+                Some((_, all)) => *all += units,
+                None => self.units.push((identity, units)),
+            }
+        }
         self.ends.insert(id, record.until);
         self.records.insert((record.until, id), record);
     }
@@ -159,7 +209,7 @@ impl Many {
 
 impl Default for Records {
     fn default() -> Self {
-        Self::Few(Vec::new())
+        Self::Few(SmallVec::new())
     }
 }
 
@@ -179,7 +229,7 @@ mod tests {
     use super::*;
 
     fn record(until: u64) -> HoldRecord {
-        HoldRecord { until, returns: false, content: RecordContent::Settled(Vec::new()) }
+        HoldRecord { until, content: RecordContent::Settled(Vec::new()) }
     }
 
     proptest! {

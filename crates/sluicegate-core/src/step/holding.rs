@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use super::judge::Judge;
 use super::{Bans, Held, PerPolicy, Step, decide_now, queueing};
-use crate::book::{Book, HeldUnits, HoldRecord, RecordContent};
+use crate::book::{Book, HeldUnits, HoldRecord, MoreOfUnits, RecordContent};
 use crate::failure::{Error, RequestError};
 use crate::hold::{Hold, HoldFound, HoldId, Used};
 use crate::kernel::bound::Place;
@@ -50,22 +50,24 @@ pub(super) fn leave(
         SmallVec::from_elem(SmallVec::new(), books.len());
     for ((charged, member), held) in charged.into_iter().zip(limit.members()).zip(held) {
         let Some(mut charged) = charged else { continue };
-        charged.states = charged.states.and_then(|mut states| {
-            states.0 = numbers_of(held.as_ref()).filter(|left| !left.is_empty())?;
-            Some(states)
+        charged.more = charged.more.and_then(|more| {
+            let states = more.states.and_then(|(_, found)| {
+                let left = numbers_of(held.as_ref()).filter(|left| !left.is_empty())?;
+                Some((left, found))
+            });
+            MoreOfUnits { states, ..*more }.boxed()
         });
         entries[member.part()].push(charged);
     }
     let mut parts = 0;
     for (part, (book, entries)) in books.iter_mut().zip(entries).enumerate() {
         if !entries.is_empty() {
-            let returns = limit.on_expiry(part) == OnExpiry::Return;
             book.remove_ended(now.micros, limit.on_expiry(part));
-            if returns {
+            if limit.on_expiry(part) == OnExpiry::Return {
                 book.free(hold.id);
             }
-            let content = RecordContent::Live(entries);
-            book.put(hold.id, HoldRecord { until, returns, content });
+            let content = RecordContent::Live(entries.into_iter().collect());
+            book.put(hold.id, HoldRecord { until, content });
             let life = lives.get(part).copied().unwrap_or_default();
             book.keep_returns_until(now.micros.saturating_add(life));
             parts |= 1 << part;
@@ -121,7 +123,7 @@ pub(super) fn settle(
         let given = members.filter(|(member, _)| member.part() == part);
         let given = given.map(|(member, given)| (member.identity(), *given)).collect();
         let content = RecordContent::Settled(given);
-        books[part].put(id, HoldRecord { until, returns: false, content });
+        books[part].put(id, HoldRecord { until, content });
     }
     settled |= queueing::leave(limit, id, now, books);
     let step = peek(limit, request, now, held, books, (found, given))?;
@@ -167,7 +169,7 @@ fn settle_records<'b>(
     let members = limit.members().iter().zip(&claims).enumerate();
     for ((index, (member, claim)), held) in members.zip(held.iter_mut()) {
         if undone & (1 << index) != 0 {
-            let states = claim.entry.and_then(|entry| entry.states.as_ref());
+            let states = claim.entry.and_then(HeldUnits::states);
             *held = states.and_then(|states| state_from(&states.1, member));
         }
     }
@@ -247,10 +249,10 @@ fn renewed_record(
         let rule = member.policy().rule();
         if member.part() == part
             && let Some(entry) = record.units_mut(member.identity())
-            && let (Some(slot), Some(Held::Leased(leased))) = (entry.slot, held)
+            && let (Some(slot), Some(Held::Leased(leased))) = (entry.slot(), held)
             && let Some(moved) = leased.move_held(rule, now, (slot, entry.units), place)
         {
-            entry.slot = Some(moved);
+            entry.more.get_or_insert_default().slot = Some(moved);
             changed |= 1 << index;
         }
     }
@@ -326,7 +328,7 @@ impl<'b> Claim<'b> {
         let is_permit = matches!(member.policy().rule(), Rule::Permits(_));
         let used = if is_permit { Some(0) } else { used };
         let used = used.filter(|_| live.is_some()).unwrap_or(units);
-        let left = entry.and_then(|entry| entry.states.as_ref()).map(|states| &states.0);
+        let left = entry.and_then(HeldUnits::states).map(|states| &states.0);
         let is_last = left.is_some() && left == stored;
         Self { entry, units, used, is_last }
     }
@@ -338,14 +340,14 @@ impl<'b> Claim<'b> {
 
     /// What is given back, of units that were charged.
     fn unused(&self) -> Option<Taken> {
-        let HeldUnits { at, flow, .. } = *self.entry?;
+        let entry = self.entry?;
         let units = self.units.checked_sub(self.used).filter(|units| *units > 0)?;
-        Some(Taken { units, at, flow, is_last: self.is_last })
+        Some(Taken { units, at: entry.at, flow: entry.flow(), is_last: self.is_last })
     }
 
     /// The slot that the units are in.
     fn slot(&self) -> Option<u64> {
-        self.entry?.slot
+        self.entry?.slot()
     }
 
     const fn charge(&self) -> Charge {
@@ -468,11 +470,15 @@ pub(super) fn charged(
         let is_restamped = judge.restamped & (1 << index) != 0;
         Some(HeldUnits {
             identity: member.identity(),
+            returns: judge.limit().on_expiry(member.part()) == OnExpiry::Return,
             units,
             at: account.judged_at(),
-            flow: account.flow(),
-            slot,
-            states: stored.filter(|_| !is_restamped).map(|found| Box::new((Vec::new(), found))),
+            more: MoreOfUnits {
+                flow: account.flow(),
+                slot,
+                states: stored.filter(|_| !is_restamped).map(|found| (Vec::new(), found)),
+            }
+            .boxed(),
         })
     });
     charged.collect()

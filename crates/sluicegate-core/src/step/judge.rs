@@ -10,7 +10,7 @@ use crate::kernel::{
     Account, Admission, Charge, NEVER, Now, Overflow, Rule, Second, State, Taken, Verdict,
 };
 use crate::limit::{Identity, Limit};
-use crate::line::{Line, Place};
+use crate::line::Place;
 use crate::policy::{DeniedCharge, Enforcement, Policy};
 use crate::request::{Action, Costs, Operation, Request};
 
@@ -199,13 +199,14 @@ impl<'l> Judge<'l> {
         costs: Costs<'_>,
         within: u64,
         now: Now,
-        line: Option<&mut Line>,
+        book: Option<&mut Book>,
     ) -> Result<((bool, u64), bool), Overflow> {
         let (allowed, act_in) = self.judge_all(costs, Some(within));
         let longest = if allowed { act_in } else { within };
-        let turn = line
+        let suffices = |turn: &Place| self.suffices(turn);
+        let turn = book
             .filter(|_| longest > 0 && !self.is_hopeless())
-            .and_then(|line| line.take(now.micros, longest, |turn| self.suffices(turn)));
+            .and_then(|book| book.change_line(|line| line.take(now.micros, longest, suffices)));
         let Some(turn) = turn else {
             self.settle(allowed, act_in)?;
             return Ok(((allowed, if allowed { self.granted(costs) } else { 0 }), false));

@@ -8,15 +8,15 @@ use crate::book::Book;
 use crate::decision::Decision;
 use crate::kernel::Now;
 use crate::limit::Limit;
-use crate::line::{Line, Place, PlaceName};
+use crate::line::{Place, PlaceName};
 use crate::receipt::Receipt;
 use crate::record;
 use crate::request::Request;
 
-/// The line of the only part of a limit; several limits together have none.
-pub(super) fn of<'b>(limit: &Limit, books: &'b mut [Book]) -> Option<&'b mut Line> {
+/// The records of the only part of a limit; several limits together have no line.
+pub(super) fn of<'b>(limit: &Limit, books: &'b mut [Book]) -> Option<&'b mut Book> {
     match books {
-        [book] if limit.parts().len() == 1 => Some(&mut book.line),
+        [book] if limit.parts().len() == 1 => Some(book),
         _ => None,
     }
 }
@@ -31,11 +31,11 @@ pub(super) fn keep(
 ) -> Option<PlaceName> {
     request.action().within()?;
     let id = request.place_id().filter(|_| allowed)?;
-    let line = of(judge.limit(), books)?;
+    let book = of(judge.limit(), books)?;
     let wait = Some(judge.longest_wait()).filter(|wait| *wait > 0)?;
     let name = PlaceName { instant: now.micros.saturating_add(wait), id };
     let place = Place { name, made: now.micros, units: judge.wanted().collect() };
-    line.keep(place).then_some(name)
+    book.change_line(|line| line.keep(place)).then_some(name)
 }
 
 /// Restores the states from before a reservation, if they are still as it left them; otherwise leaves its
@@ -51,16 +51,17 @@ pub(super) fn cancel(
     let Some(name) = receipt.place() else {
         return restore(limit, receipt, now, held).unwrap_or_else(nothing);
     };
-    let Some(line) = of(limit, books) else { return nothing() };
+    let Some(book) = of(limit, books) else { return nothing() };
     // Whose instant has passed may be gone for good.
     let is_ahead = name.instant >= now.micros;
-    let Some(place) = is_ahead.then(|| line.cancel(name)).flatten() else { return nothing() };
+    let place = is_ahead.then(|| book.change_line(|line| line.cancel(name))).flatten();
+    let Some(place) = place else { return nothing() };
     match restore(limit, receipt, now, held) {
         Some(step) => Step { books: 1, ..step },
         // The states stay, and are kept beside the line.
         None => Step {
             lives: lives_of(limit, now, held),
-            ..cancelled(limit, line.hand_on(place, now.micros), 1)
+            ..cancelled(limit, book.change_line(|line| line.hand_on(place, now.micros)), 1)
         },
     }
 }

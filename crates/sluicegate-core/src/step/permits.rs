@@ -3,10 +3,8 @@
 
 use std::slice;
 
-use smallvec::smallvec;
-
 use super::holding;
-use crate::book::{Book, HeldUnits, HoldRecord, RecordContent};
+use crate::book::{Book, Charged, HeldUnits, HoldRecord, RecordContent};
 use crate::decision::Decision;
 use crate::failure::Error;
 use crate::hold::{Hold, HoldFound, HoldId};
@@ -24,6 +22,7 @@ use crate::on_expiry::OnExpiry;
 ///
 /// # Errors
 /// Those of [`step_with_books`](super::step_with_books).
+#[inline]
 pub fn take_permits(
     limit: &Limit,
     rule: &Permits,
@@ -43,15 +42,16 @@ pub fn take_permits(
     };
     rule.admit(&mut balance, Admission { cost: units, act_in: wait })?;
     book.remove_ended(now.micros, OnExpiry::Keep);
-    let entry = HeldUnits { identity, units, at: now.micros, flow: None, slot: None, states: None };
-    let content = RecordContent::Live(smallvec![entry]);
-    book.put(hold.id, HoldRecord { until, returns: false, content });
+    let entry = HeldUnits { identity, returns: false, units, at: now.micros, more: None };
+    let content = RecordContent::Live(Charged::One(entry));
+    book.put(hold.id, HoldRecord { until, content });
     Ok(Decision::of_one(limit, rule, &balance, units, verdict).with_hold(*hold))
 }
 
 /// Releases the permits of a hold by a settlement that says nothing of what was used, of such a limit.
 /// `None` where there is something else to do: then nothing has changed, and
 /// [`step_with_books`](super::step_with_books) answers. For stores.
+#[inline]
 pub fn release_permits(
     limit: &Limit,
     rule: &Permits,

@@ -23,8 +23,9 @@ pub(super) fn answer(
     let (Some(once), Some(book)) = (request.asks_once(), books.first()) else {
         return Ok(None);
     };
-    let Some(repeat) = book.repeats.get(once.id, now.micros) else {
-        let has_room = book.repeats.has_room(now.micros);
+    let Some(repeats) = book.repeats() else { return Ok(None) };
+    let Some(repeat) = repeats.get(once.id, now.micros) else {
+        let has_room = repeats.has_room(now.micros);
         return if has_room { Ok(None) } else { Err(RequestError::too_many_ids(limit).into()) };
     };
     if repeat.asked != Asked::of(limit, request) {
@@ -58,6 +59,6 @@ pub(super) fn keep(
         asked: Asked::of(limit, request),
         decision: decision.keep(),
     };
-    book.repeats.put(once.id, repeat, now.micros);
+    book.change_repeats(|repeats| repeats.put(once.id, repeat, now.micros));
     1
 }
