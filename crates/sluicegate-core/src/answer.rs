@@ -12,7 +12,6 @@ use crate::failure::Error;
 /// The answer of an [opened limit](crate::OpenedLimit): ready now, or a future for it.
 #[must_use = "a pending answer asks the store nothing until it is awaited"]
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "an answer that is ready is to need no allocation")]
 pub enum Answer<F> {
     /// The answer is ready.
     Now(Result<Decision, Error>),

@@ -2,7 +2,7 @@
 //! (`lua/inline.lua`).
 
 use sluicegate_core::HoldId;
-use sluicegate_core::kernel::{HEAD_BYTES, ID_BYTES};
+use sluicegate_core::kernel::{HEAD_BYTES, ID_BYTES, Slot};
 
 use crate::format::{Format, Item};
 
@@ -28,6 +28,8 @@ const BEGINNING: &[Item] =
 pub(crate) const RECORD: Format = Format(&[RECORD_ID, RECORD_REST]);
 pub(crate) const AFTER_ID: Format = Format(&[RECORD_REST]);
 const RECORD_ID: &[Item] = &[Item::Text(HoldId::BYTES)];
+/// The id as [numbers](crate::hold::ID).
+const ID_AS_NUMBERS: &[Item] = &[Item::Whole(6), Item::Whole(6), Item::Whole(4)];
 const RECORD_REST: &[Item] = &[Item::Bytes(1), Item::Numbers(1), Item::Whole(2)];
 
 /// What follows of what a bucket was charged: the head of its state; units, their time of judgement, the bucket's
@@ -39,8 +41,15 @@ const UNITS: &[Item] = &[Item::Whole(HEAD_BYTES), Item::Numbers(8)];
 pub(crate) const GIVEN: Format = Format(&[GIVEN_BACK]);
 const GIVEN_BACK: &[Item] = &[Item::Whole(ID_BYTES), Item::Numbers(1)];
 
-/// The entry as far as the first record goes, if that is of what a bucket was charged.
-pub(crate) const FIRST: Format = Format(&[BEGINNING, RECORD_ID, RECORD_REST, UNITS]);
+/// A bucket with one slot of what is held, and the entry as far as the first record goes, if that is of what a
+/// bucket was charged.
+pub(crate) const HELD_FIRST: Format = Format(&[
+    &[Item::Whole(HEAD_BYTES), Item::Whole(2), Item::Numbers(5), Item::Numbers(Slot::NUMBERS)],
+    BEGINNING,
+    ID_AS_NUMBERS,
+    RECORD_REST,
+    UNITS,
+]);
 
 // Whole values, written in one go, which makes the fewest strings.
 
@@ -57,11 +66,11 @@ pub(crate) const AS_GRANTED: Format = Format(&[
 pub(crate) const AS_SETTLED: Format = Format(&[
     &[Item::Whole(HEAD_BYTES), Item::Numbers(3)],
     BEGINNING,
-    RECORD_ID,
+    ID_AS_NUMBERS,
     RECORD_REST,
     GIVEN_BACK,
     &[Item::Rest],
 ]);
 /// The same behind any states.
 pub(crate) const SETTLED_BEHIND: Format =
-    Format(&[&[Item::Rest], BEGINNING, RECORD_ID, RECORD_REST, GIVEN_BACK, &[Item::Rest]]);
+    Format(&[&[Item::Rest], BEGINNING, ID_AS_NUMBERS, RECORD_REST, GIVEN_BACK, &[Item::Rest]]);

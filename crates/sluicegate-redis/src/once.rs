@@ -32,7 +32,8 @@ pub(crate) const ONCE: Format = Format(&[&[
 ]]);
 /// The same of a request that leaves no hold.
 pub(crate) const ALONE: Format =
-    Format(&[&[Item::Text(Asked::BYTES), Item::Numbers(1), Item::Text(RequestId::BYTES)]]);
+    Format(&[ASKED_AS_NUMBERS, &[Item::Numbers(1), Item::Text(RequestId::BYTES)]]);
+const ASKED_AS_NUMBERS: &[Item] = &[Item::Whole(Asked::BYTES / 2), Item::Whole(Asked::BYTES / 2)];
 
 /// How the record of an id begins: what was asked, until when a repeat is known, the time of judgement,
 /// the units granted, notes, whether it is brief, and the id of its hold.
@@ -63,9 +64,17 @@ pub(crate) const KNOWN_ID: Format = Format(&[ROW]);
 const ROW: &[Item] = &[Item::Numbers(2), Item::Text(Asked::BYTES), Item::Text(RequestId::BYTES)];
 /// The entry as far as the newest time of judgement goes.
 pub(crate) const KNOWN_NEWEST: Format = Format(&[COMMON, &[Item::Numbers(1)]]);
+/// The same behind a bucket.
+pub(crate) const KNOWN_BEHIND: Format = Format(&[BUCKET, COMMON, &[Item::Numbers(1)]]);
+const BUCKET: &[Item] = &[Item::Whole(HEAD_BYTES), Item::Numbers(3)];
 /// A whole value: the bucket, the entry, the newest id, and the others.
-pub(crate) const REMEMBERED: Format =
-    Format(&[&[Item::Whole(HEAD_BYTES), Item::Numbers(3)], COMMON, ROW, &[Item::Rest]]);
+pub(crate) const REMEMBERED: Format = Format(&[
+    BUCKET,
+    COMMON,
+    &[Item::Numbers(2)],
+    ASKED_AS_NUMBERS,
+    &[Item::Text(RequestId::BYTES), Item::Rest],
+]);
 
 /// The length of what is not there.
 pub(crate) const NO_WORD: u32 = u32::MAX;

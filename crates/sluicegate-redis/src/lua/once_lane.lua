@@ -9,31 +9,30 @@
 -- Others fall through, with nothing written, to once.lua, which says what is stored.
 if lane == ONCE_LANE + SHORTEST_LANE and server_now <= late then
   local sub, now, key, record_key, counts_key = string.sub, server_now, all_keys[first], all_keys[first + 1], all_keys[first + 2]
-  local asked, life, id = unpack(ONCE_ALONE, program, #program - (ONCE_SIZE + PROGRAM_END_SIZE - 1))
+  local told = #program - (ONCE_SIZE + PROGRAM_END_SIZE - 1)
+  -- What was asked is two numbers here, which are made faster than a text.
+  local asked, and_asked, life, id = unpack(ONCE_ALONE, program, told)
   local value = call('GET', key)
   local size, newest, stored, clean = value and #value or 0, now, 0, not value
   local known, stays, beyond, rows = false, 0, 0, ''
   present = value
-  if size >= BUCKET_SIZE then
-    local kind, then_unit, from
-    kind, newest, stored, then_unit, from = unpack(BUCKET_ENTRY, value)
+  if size == BUCKET_SIZE then
+    local kind, state_unit
+    kind, newest, stored, state_unit = unpack(BUCKET_ENTRY, value)
+    clean = kind == head and state_unit == unit and newest <= now and stored <= MAX
+  elseif size >= KNOWN_BEHIND_SIZE then
     -- They stand in the order of their times.
-    clean = kind == head and then_unit == unit and newest <= now and stored <= MAX
-    if clean and size - from >= KNOWN_SIZE + KNOWN_ID_SIZE - 1 then
-      local length, then_head, then_life, judged, start
-      known, length, stays, beyond, then_head, then_unit, then_life, judged, start = unpack(KNOWN_NEWEST, value, from)
-      local begins, finish = start - NUMBER_SIZE, from + (LISTED_HEAD_SIZE - 1) + length
-      clean = known == KNOWN_HEAD and finish == size and (size + 1 - begins) % KNOWN_ID_SIZE == 0 and size - begins < KNOWN_MOST * KNOWN_ID_SIZE and stays <= MAX and judged <= now
-      -- Those that are forgotten are the last.
-      while clean and finish > begins and unpack(NUMBER, value, finish - (KNOWN_ID_SIZE - 1)) + then_life <= now do
-        finish = finish - KNOWN_ID_SIZE
-      end
-      if clean and finish > begins then
-        rows = sub(value, begins, finish)
-        clean = then_head == head and then_unit == unit and then_life == life and not string.find(rows, id, 1, true)
-      end
-    elseif from <= size then
-      clean = false
+    local kind, state_unit, length, then_head, then_unit, then_life, judged
+    kind, newest, stored, state_unit, known, length, stays, beyond, then_head, then_unit, then_life, judged = unpack(KNOWN_BEHIND, value)
+    local begins, finish = BUCKET_SIZE + KNOWN_SIZE + 1, size
+    clean = kind == head and state_unit == unit and newest <= now and stored <= MAX and known == KNOWN_HEAD and length == size - (BUCKET_SIZE + LISTED_HEAD_SIZE) and (size + 1 - begins) % KNOWN_ID_SIZE == 0 and size - begins < KNOWN_MOST * KNOWN_ID_SIZE and stays <= MAX and judged <= now
+    -- Those that are forgotten are the last.
+    while clean and finish > begins and unpack(NUMBER, value, finish - (KNOWN_ID_SIZE - 1)) + then_life <= now do
+      finish = finish - KNOWN_ID_SIZE
+    end
+    if clean and finish > begins then
+      rows = sub(value, begins, finish)
+      clean = then_head == head and then_unit == unit and then_life == life and not string.find(rows, id, 1, true)
     end
   end
 
@@ -53,8 +52,8 @@ if lane == ONCE_LANE + SHORTEST_LANE and server_now <= late then
     if lasts > MAX then lasts = MAX end
     if not are_outside and #rows < KNOWN_MOST * KNOWN_ID_SIZE then
       local done, lives = nil, nil
-      stays, lives = keep_inline(now, lasts, ends, stays)
-      local whole = pack(REMEMBERED, head, now, deficit, unit, KNOWN_HEAD, KNOWN_SIZE - LISTED_HEAD_SIZE + KNOWN_ID_SIZE + #rows, stays, 0, head, unit, life, now, deficit, asked, id, rows)
+      if ends > stays or now + lasts > stays then stays, lives = keep_inline(now, lasts, ends, stays) end
+      local whole = pack(REMEMBERED, head, now, deficit, unit, KNOWN_HEAD, KNOWN_SIZE - LISTED_HEAD_SIZE + KNOWN_ID_SIZE + #rows, stays, 0, head, unit, life, now, deficit, asked, and_asked, id, rows)
       if lives then done = call('SET', key, whole, 'PX', lives) else done = call('SET', key, whole, 'KEEPTTL') end
       sign, body = '+', states
       if done.err then sign = done end
@@ -81,7 +80,7 @@ if lane == ONCE_LANE + SHORTEST_LANE and server_now <= late then
         if latest > counted then counted = latest end
       end
       local none = string.rep('\0', REQUEST_ID_SIZE)
-      local done = clean and call('SET', record_key, pack(ONCE_HEAD, asked, ends, now, 0, 0, 1, none) .. states, 'PX', math.ceil(life / 1000) + 1, 'NX')
+      local done = clean and call('SET', record_key, pack(ONCE_HEAD, sub(program, told, told + (ASKED_SIZE - 1)), ends, now, 0, 0, 1, none) .. states, 'PX', math.ceil(life / 1000) + 1, 'NX')
       if done and done.err then
         sign = done
       elseif done then

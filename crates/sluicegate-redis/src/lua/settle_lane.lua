@@ -7,33 +7,31 @@ if lane == SETTLE_LANE and server_now <= late then
   local size, retention, from, clean = value and #value or 0, head % 256, 1, false
   local held_head = head - retention + (retention > LEASE_RETENTION and retention or LEASE_RETENTION) + 1 + BUCKET_TO_HELD
   local policy, hold = (head - retention) / 256, #program - (HOLD_SIZE + PROGRAM_END_SIZE - 1)
-  local id = sub(program, hold, hold + (INLINE_ID_SIZE - 1))
+  -- Ids are numbers here, which are made and compared faster than texts.
+  local one, two, three = unpack(HOLD_ID, program, hold)
   present = value
 
-  -- The state as stored, with the second bound and the first slot, if units are held.
-  local newest, stored, second, slot_ends, slot_units, slot_name
-  if size >= HELD_BUCKET_SIZE + LEASE_SLOT_SIZE then
-    local kind, length, then_unit, leased
-    kind, length, newest, stored, then_unit, second, leased, slot_ends, slot_units, slot_name = unpack(HELD_FIRST_SLOT, value)
-    if kind == held_head then
-      from = LISTED_HEAD_SIZE + length + 1
-      clean = leased == 0 and second <= MAX and second >= stored and from <= size and from > HELD_BUCKET_SIZE + LEASE_SLOT_SIZE and from <= HELD_BUCKET_SIZE + LEASE_SLOT_SIZE * HELD_SLOTS + 1
-    else
-      kind, newest, stored, then_unit, from = unpack(BUCKET_ENTRY, value)
-      clean, second = kind == head, nil
-    end
-    clean = clean and then_unit == unit and newest <= now + back and newest <= MAX and stored <= MAX
-  end
-
-  -- The records behind it: most often that of the request is the first, and none has ended.
-  local entry, bytes, stays, first_end, inlined, first_id, form, own_ends, length, own_head, units, taken_at, then_unit, then_refill, slot, left, found_at, found
+  -- The state as stored, with the second bound and the first slot, if units are held, and the records behind it. Most
+  -- often there is one slot, the record of the request is the first, and none has ended.
+  local kind, length, newest, stored, state_unit, second, leased, slot_ends, slot_units, slot_name
+  local entry, bytes, stays, first_end, inlined, first_one, first_two, first_three, form, own_ends, own_size, own_head, units, taken_at, then_unit, then_refill, slot, left, found_at, found, after
   local others, tally = nil, ''
-  if clean and size - from >= INLINE_FIRST_SIZE - 1 then
-    entry, bytes, stays, first_end, inlined, first_id, form, own_ends, length, own_head, units, taken_at, then_unit, then_refill, slot, left, found_at, found = unpack(INLINE_FIRST, value, from)
-    if first_id == id and form == INLINE_GRANTED and entry == INLINE_HEAD and from + LISTED_HEAD_SIZE + bytes == size + 1 and length == INLINE_GRANT_SIZE and inlined <= INLINE_MOST and stays <= MAX and first_end > now and own_ends > now and own_ends <= MAX then
-      others, inlined = sub(value, from + INLINE_FIRST_SIZE), inlined - 1
+  if size >= INLINE_HELD_FIRST_SIZE then
+    kind, length, newest, stored, state_unit, second, leased, slot_ends, slot_units, slot_name, entry, bytes, stays, first_end, inlined, first_one, first_two, first_three, form, own_ends, own_size, own_head, units, taken_at, then_unit, then_refill, slot, left, found_at, found, after = unpack(INLINE_HELD_FIRST, value)
+    if first_one == one and first_two == two and first_three == three and kind == held_head and length == HELD_NUMBERS_SIZE + LEASE_SLOT_SIZE and entry == INLINE_HEAD and bytes == size - (HELD_BUCKET_SIZE + LEASE_SLOT_SIZE + LISTED_HEAD_SIZE) and form == INLINE_GRANTED and own_size == INLINE_GRANT_SIZE and inlined <= INLINE_MOST and stays <= MAX and first_end > now and own_ends > now and own_ends <= MAX then
+      others, inlined, from = sub(value, after), inlined - 1, HELD_BUCKET_SIZE + LEASE_SLOT_SIZE + 1
     end
+  elseif size >= HELD_BUCKET_SIZE + LEASE_SLOT_SIZE then
+    kind, length, newest, stored, state_unit, second, leased, slot_ends, slot_units, slot_name = unpack(HELD_FIRST_SLOT, value)
   end
+  if kind == held_head then
+    if not others then from = LISTED_HEAD_SIZE + length + 1 end
+    clean = leased == 0 and second <= MAX and second >= stored and from <= size and from > HELD_BUCKET_SIZE + LEASE_SLOT_SIZE and from <= HELD_BUCKET_SIZE + LEASE_SLOT_SIZE * HELD_SLOTS + 1
+  elseif kind then
+    kind, newest, stored, state_unit, from = unpack(BUCKET_ENTRY, value)
+    clean, second = kind == head, nil
+  end
+  clean = clean and state_unit == unit and newest <= now + back and newest <= MAX and stored <= MAX
   if clean and not others then
     -- A tally before them stays as it is.
     local start, own, own_finish = from, nil, nil
@@ -42,6 +40,7 @@ if lane == SETTLE_LANE and server_now <= late then
       tally = sub(value, from, start - 1)
     end
     if start <= size then
+      local id = sub(program, hold, hold + (INLINE_ID_SIZE - 1))
       inlined, first_end, stays, others, own_ends, form, own, own_finish = look_inline(value, start, size, now, id)
     end
     clean = own and form == INLINE_GRANTED and own_finish - own == INLINE_GRANT_SIZE - 1
@@ -120,7 +119,7 @@ if lane == SETTLE_LANE and server_now <= late then
     if tells and own_ends > stays then stays = own_ends end
     if tells and slots == '' and tally == '' and not is_absent then
       -- What most are goes without strings of its own.
-      whole = pack(INLINE_AS_SETTLED, head, newest, stored, unit, INLINE_HEAD, INLINE_SIZE - LISTED_HEAD_SIZE + INLINE_RECORD_SIZE + INLINE_GIVEN_SIZE + #others, stays, first_end, inlined + 1, id, INLINE_SETTLED, own_ends, INLINE_GIVEN_SIZE, policy, given, others)
+      whole = pack(INLINE_AS_SETTLED, head, newest, stored, unit, INLINE_HEAD, INLINE_SIZE - LISTED_HEAD_SIZE + INLINE_RECORD_SIZE + INLINE_GIVEN_SIZE + #others, stays, first_end, inlined + 1, one, two, three, INLINE_SETTLED, own_ends, INLINE_GIVEN_SIZE, policy, given, others)
       body = pack(HELD_GIVEN_TO_BUCKET, HOLD_LIVE, given, head, newest, stored, unit)
     else
       local states = ''
@@ -130,7 +129,7 @@ if lane == SETTLE_LANE and server_now <= late then
         states = pack(BUCKET_ENTRY, head, newest, stored, unit)
       end
       if tells then
-        whole = pack(INLINE_SETTLED_BEHIND, states .. tally, INLINE_HEAD, INLINE_SIZE - LISTED_HEAD_SIZE + INLINE_RECORD_SIZE + INLINE_GIVEN_SIZE + #others, stays, first_end, inlined + 1, id, INLINE_SETTLED, own_ends, INLINE_GIVEN_SIZE, policy, given, others)
+        whole = pack(INLINE_SETTLED_BEHIND, states .. tally, INLINE_HEAD, INLINE_SIZE - LISTED_HEAD_SIZE + INLINE_RECORD_SIZE + INLINE_GIVEN_SIZE + #others, stays, first_end, inlined + 1, one, two, three, INLINE_SETTLED, own_ends, INLINE_GIVEN_SIZE, policy, given, others)
       elseif others ~= '' then
         whole = states .. tally .. pack(INLINE, INLINE_HEAD, INLINE_SIZE - LISTED_HEAD_SIZE + #others, stays, first_end, inlined) .. others
       else

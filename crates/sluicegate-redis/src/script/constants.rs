@@ -6,7 +6,7 @@ use sluicegate_core::kernel::{
 };
 use sluicegate_core::record::retention;
 use sluicegate_core::{
-    Ban, BanState, Book, HoldId, Leasing, Line, MAX_EXACT, Repeats, RequestId, Span,
+    Asked, Ban, BanState, Book, HoldId, Leasing, Line, MAX_EXACT, Repeats, RequestId, Span,
 };
 
 use crate::ban;
@@ -130,8 +130,8 @@ const INLINED: Words = &[
     ("INLINE_RECORD", Constant::Format(inline::AFTER_ID)),
     ("INLINE_RECORD_SIZE", size(inline::RECORD.size())),
     ("INLINE_NAMED", Constant::Format(inline::RECORD)),
-    ("INLINE_FIRST", Constant::Format(inline::FIRST)),
-    ("INLINE_FIRST_SIZE", size(inline::FIRST.size())),
+    ("INLINE_HELD_FIRST", Constant::Format(inline::HELD_FIRST)),
+    ("INLINE_HELD_FIRST_SIZE", size(inline::HELD_FIRST.size())),
     ("INLINE_GRANT", Constant::Format(inline::GRANT)),
     ("INLINE_GRANT_SIZE", size(inline::GRANT.size())),
     ("INLINE_GIVEN", Constant::Format(inline::GIVEN)),
@@ -159,6 +159,9 @@ const IDS: Words = &[
     ("KNOWN", Constant::Format(once::KNOWN)),
     ("KNOWN_SIZE", size(once::KNOWN.size())),
     ("KNOWN_NEWEST", Constant::Format(once::KNOWN_NEWEST)),
+    ("KNOWN_BEHIND", Constant::Format(once::KNOWN_BEHIND)),
+    ("KNOWN_BEHIND_SIZE", size(once::KNOWN_BEHIND.size())),
+    ("ASKED_SIZE", size(Asked::BYTES)),
     ("KNOWN_ID", Constant::Format(once::KNOWN_ID)),
     ("KNOWN_ID_SIZE", size(once::KNOWN_ID.size())),
     ("KNOWN_MOST", size(once::KNOWN_MOST)),
