@@ -131,7 +131,6 @@ impl Schedule {
 }
 
 /// One step of a schedule.
-#[expect(clippy::large_enum_variant, reason = "nearly all steps are requests")]
 #[derive(Clone, Debug)]
 pub enum Step {
     /// Somebody asks.

@@ -27,7 +27,7 @@ use held::ENTRY_BYTES;
 use records::Records;
 use tickets::{NO_TICKETS, Tickets};
 
-pub use held::{Charged, HeldUnits, HoldRecord, MoreOfUnits, RecordContent};
+pub use held::{Charged, ChargedState, HeldUnits, HoldRecord, MoreOfUnits, RecordContent};
 
 /// The records of what is held of one subject under one limit, of its requests that had an id, and who waits
 /// in its line and for permits.
@@ -449,4 +449,32 @@ fn change_rare<R: Default, T>(
         *rare = Some(Box::new(new));
     }
     changed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clone_that_loses_all_its_records_takes_nothing() {
+        let id = |number| HoldId::from_bytes([number; HoldId::BYTES]);
+        let entry = |number: u8| HeldUnits {
+            identity: Identity::from_bytes([number; ID_BYTES - 1]),
+            returns: false,
+            units: 1,
+            at: 0,
+            more: None,
+        };
+        for policies in 1..=5 {
+            let mut book = Book::default();
+            for number in 1..=20 {
+                let content = RecordContent::Live((0..policies).map(entry).collect());
+                book.put(id(number), HoldRecord { until: 9, content });
+            }
+            let mut clone = book.clone();
+            assert_eq!(clone, book);
+            (1..=20).for_each(|number| clone.remove(id(number)));
+            assert_eq!((clone.heap_bytes(), clone.is_empty()), (0, true), "{policies}");
+        }
+    }
 }

@@ -57,7 +57,7 @@ pub use ban::{Ban, BanState};
 pub use banned_key::BannedKey;
 pub use banned_keys::BannedKeys;
 pub use bell::{Bell, Bells};
-pub use book::{Book, Charged, HeldUnits, HoldRecord, MoreOfUnits, RecordContent};
+pub use book::{Book, Charged, ChargedState, HeldUnits, HoldRecord, MoreOfUnits, RecordContent};
 pub use calendar::{Boundaries, CalendarUnit, CalendarWindow};
 pub use clock::{Clock, ManualClock};
 pub use cursor::{Cursor, CursorError};

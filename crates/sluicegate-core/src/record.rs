@@ -163,9 +163,9 @@ pub(crate) fn receipt(
 
 /// The numbers of a state, as they are stored; empty for none. `None` for one that can have many, and
 /// for one of which units are leased. Of one of which units are held, those of its first bound.
-pub(crate) fn numbers_of(held: Option<&Held>) -> Option<Vec<u8>> {
+pub(crate) fn numbers_of(held: Option<&Held>) -> Option<Box<[u8]>> {
     match held {
-        None => Some(Vec::new()),
+        None => Some(Box::default()),
         Some(Held::State(State::Log(_)) | Held::Reading(_)) => None,
         Some(Held::Leased(leased)) if !leased.slots.is_empty() => None,
         Some(Held::State(state)) => Some(bytes_of_state(state)),
@@ -173,10 +173,10 @@ pub(crate) fn numbers_of(held: Option<&Held>) -> Option<Vec<u8>> {
     }
 }
 
-fn bytes_of_state(state: &State) -> Vec<u8> {
+fn bytes_of_state(state: &State) -> Box<[u8]> {
     let mut numbers = Vec::new();
     state.write(&mut numbers);
-    bytes_of(&numbers)
+    bytes_of(&numbers).into_boxed_slice()
 }
 
 /// The state of a policy that is stored as these numbers; `None` for none, and where they are no state.

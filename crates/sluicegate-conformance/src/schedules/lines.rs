@@ -21,7 +21,6 @@ pub struct LineSchedule {
 
 /// One step of a schedule with reservations.
 #[derive(Clone, Debug)]
-#[expect(clippy::large_enum_variant, reason = "most steps ask")]
 pub enum LineStep {
     /// The policies get new numbers; their names, algorithms and windows stay.
     SetPolicies(Vec<Policy>),

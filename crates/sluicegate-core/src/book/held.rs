@@ -42,7 +42,7 @@ pub enum Charged {
     /// On the heap nothing, since it is most often one.
     One(HeldUnits),
     /// Several, or none.
-    Several(Vec<HeldUnits>),
+    Several(Box<[HeldUnits]>),
 }
 
 /// What one policy was charged.
@@ -68,9 +68,18 @@ pub struct MoreOfUnits {
     /// The tag of the [slot](crate::kernel::Bound) that the units are in; of a bucket alone, and `None`
     /// if they found no place in any.
     pub slot: Option<u64>,
-    /// The numbers of the state as the charge left it and as it found it, as they are stored; empty for
-    /// none. `None` where they may be many, or are of no use: then a state never counts as unchanged.
-    pub states: Option<(Vec<u8>, Vec<u8>)>,
+    /// What the charge made of the state. `None` where its numbers may be many, or are of no use: then a state
+    /// never counts as unchanged.
+    pub states: Option<ChargedState>,
+}
+
+/// The numbers of a state before and after a charge, as they are stored; empty for none.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct ChargedState {
+    /// As the charge left it.
+    pub left: Box<[u8]>,
+    /// As it found it.
+    pub found: Box<[u8]>,
 }
 
 /// Sorts of records beside those that stay charged.
@@ -98,7 +107,7 @@ impl RecordContent {
                         push(bytes, number);
                     }
                     let (left, found) =
-                        entry.states().map_or((&[][..], &[][..]), |it| (&it.0, &it.1));
+                        entry.states().map_or((&[][..], &[][..]), |it| (&it.left, &it.found));
                     for state in [left, found] {
                         let length = u16::try_from(state.len()).unwrap_or(u16::MAX);
                         bytes.extend_from_slice(&length.to_be_bytes());
@@ -133,7 +142,8 @@ impl RecordContent {
             let flow = Some((unit, refill)).filter(|flow| *flow != (0, 0));
             let slot = Some(reader.whole()?).filter(|slot| *slot <= MAX_EXACT);
             let (left, found) = (reader.text()?, reader.text()?);
-            let states = (!left.is_empty()).then(|| (left.to_vec(), found.to_vec()));
+            let states =
+                (!left.is_empty()).then(|| ChargedState { left: left.into(), found: found.into() });
             let more = MoreOfUnits { flow, slot, states }.boxed();
             Some(HeldUnits { identity, returns: sort == RETURNS, units, at, more })
         };
@@ -200,11 +210,11 @@ impl HoldRecord {
                 let numbers = entries.iter().flat_map(|entry| &entry.more).map(|more| {
                     let states = more.states.as_ref();
                     size_of::<MoreOfUnits>()
-                        + states.map_or(0, |(left, found)| left.capacity() + found.capacity())
+                        + states.map_or(0, |states| states.left.len() + states.found.len())
                 });
                 let several = match charged {
                     Charged::One(_) => 0,
-                    Charged::Several(entries) => entries.capacity(),
+                    Charged::Several(entries) => entries.len(),
                 };
                 several * size_of::<HeldUnits>() + numbers.sum::<usize>()
             }
@@ -255,7 +265,7 @@ impl HeldUnits {
     }
 
     /// The numbers of the state as the charge left it, and as it found it.
-    pub(crate) fn states(&self) -> Option<&(Vec<u8>, Vec<u8>)> {
+    pub(crate) fn states(&self) -> Option<&ChargedState> {
         self.more.as_ref()?.states.as_ref()
     }
 }

@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use super::judge::Judge;
 use super::{Bans, Held, PerPolicy, Step, decide_now, queueing};
-use crate::book::{Book, HeldUnits, HoldRecord, MoreOfUnits, RecordContent};
+use crate::book::{Book, ChargedState, HeldUnits, HoldRecord, MoreOfUnits, RecordContent};
 use crate::failure::{Error, RequestError};
 use crate::hold::{Hold, HoldFound, HoldId, Used};
 use crate::kernel::bound::Place;
@@ -18,7 +18,7 @@ use crate::time::Span;
 
 /// What was stored of each policy's state, empty if nothing was; `None` where that can be long, or is
 /// of no use later.
-pub(super) type Stored = PerPolicy<Option<Vec<u8>>>;
+pub(super) type Stored = PerPolicy<Option<Box<[u8]>>>;
 
 pub(super) fn stored(held: &[Option<Held>]) -> Stored {
     held.iter().map(|held| numbers_of(held.as_ref())).collect()
@@ -51,9 +51,9 @@ pub(super) fn leave(
     for ((charged, member), held) in charged.into_iter().zip(limit.members()).zip(held) {
         let Some(mut charged) = charged else { continue };
         charged.more = charged.more.and_then(|more| {
-            let states = more.states.and_then(|(_, found)| {
+            let states = more.states.and_then(|states| {
                 let left = numbers_of(held.as_ref()).filter(|left| !left.is_empty())?;
-                Some((left, found))
+                Some(ChargedState { left, ..states })
             });
             MoreOfUnits { states, ..*more }.boxed()
         });
@@ -153,7 +153,7 @@ fn settle_records<'b>(
     let members = limit.members().iter().zip(&was_stored).enumerate();
     let claims: PerPolicy<Claim<'_>> = members
         .map(|(index, (member, stored))| {
-            Claim::of(record_of(member), member, used.of(index), stored.as_ref())
+            Claim::of(record_of(member), member, used.of(index), stored.as_deref())
         })
         .collect();
     let (given, undone) = match judge.settle_claims(&claims) {
@@ -170,7 +170,7 @@ fn settle_records<'b>(
     for ((index, (member, claim)), held) in members.zip(held.iter_mut()) {
         if undone & (1 << index) != 0 {
             let states = claim.entry.and_then(HeldUnits::states);
-            *held = states.and_then(|states| state_from(&states.1, member));
+            *held = states.and_then(|states| state_from(&states.found, member));
         }
     }
     Ok(Settlement { given, changed, lives })
@@ -319,7 +319,7 @@ impl<'b> Claim<'b> {
         record: Option<&'b HoldRecord>,
         member: &Member,
         used: Option<u64>,
-        stored: Option<&Vec<u8>>,
+        stored: Option<&[u8]>,
     ) -> Self {
         let live = record.filter(|record| record.is_live());
         let entry = live.and_then(|record| record.units_of(member.identity()));
@@ -328,7 +328,7 @@ impl<'b> Claim<'b> {
         let is_permit = matches!(member.policy().rule(), Rule::Permits(_));
         let used = if is_permit { Some(0) } else { used };
         let used = used.filter(|_| live.is_some()).unwrap_or(units);
-        let left = entry.and_then(HeldUnits::states).map(|states| &states.0);
+        let left = entry.and_then(HeldUnits::states).map(|states| &*states.left);
         let is_last = left.is_some() && left == stored;
         Self { entry, units, used, is_last }
     }
@@ -476,7 +476,9 @@ pub(super) fn charged(
             more: MoreOfUnits {
                 flow: account.flow(),
                 slot,
-                states: stored.filter(|_| !is_restamped).map(|found| (Vec::new(), found)),
+                states: stored
+                    .filter(|_| !is_restamped)
+                    .map(|found| ChargedState { found, ..ChargedState::default() }),
             }
             .boxed(),
         })
