@@ -10,10 +10,11 @@
 -- Looks through such an entry between two places: how many records have not ended, but for the one that is looked
 -- for; when the first of them ends; until when the entry stays; their bytes; of the one that is looked for, if it has
 -- not ended, when it does, its form, and where what it says begins and ends; and if each is to be looked at, when the
--- last of the others ends. Without an id, it is any. Nothing where that makes no sense.
-local look_inline = not sign and function(value, entry, finish, now, id, at_each)
+-- last of the others ends. Without an id, it is any. Nothing where that makes no sense. A plain check looks at no
+-- records, and makes no function for it: making one takes longer than unpacking a value.
+local look_inline = not sign and (lane % INJECTED == GENERAL_LANE or lane % INJECTED > SHORTEST_LANE) and function(value, entry, finish, now, id, at_each)
   if finish - entry < INLINE_SIZE - 1 then return nil end
-  local sub, find = string.sub, string.find
+  local sub, find, unpack = string.sub, string.find, struct.unpack
   local kind, length, stays, soonest, stored, start = unpack(INLINE, value, entry)
   if kind ~= INLINE_HEAD or entry + LISTED_HEAD_SIZE + length ~= finish + 1 or stored > INLINE_MOST or stays > MAX then return nil end
   local place = id and find(value, id, start, true)
@@ -50,7 +51,7 @@ end
 
 -- Until when an entry stays to which a lane adds a record that ends then, and for how many ms the key is to live, of which
 -- the states are of use for so long; nothing, if it lives long enough.
-local keep_inline = not sign and function(now, lasts, ends, stays)
+local keep_inline = not sign and (lane == HOLD_LANE or lane == ONCE_LANE + SHORTEST_LANE) and function(now, lasts, ends, stays)
   if lasts < ends - now then lasts = ends - now end
   if lasts > MAX then lasts = MAX end
   if now + lasts <= stays then return stays, nil end

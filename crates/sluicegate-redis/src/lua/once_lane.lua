@@ -8,7 +8,7 @@
 -- The lane of a check of one plain bucket with an id, by the server's clock: one that is new, or is denied.
 -- Others fall through, with nothing written, to once.lua, which says what is stored.
 if lane == ONCE_LANE + SHORTEST_LANE and server_now <= late then
-  local sub, now, key, record_key, counts_key = string.sub, server_now, all_keys[first], all_keys[first + 1], all_keys[first + 2]
+  local sub, now, key = string.sub, server_now, all_keys[first]
   local told = #program - (ONCE_SIZE + PROGRAM_END_SIZE - 1)
   -- What was asked is two numbers here, which are made faster than a text.
   local asked, and_asked, life, id = unpack(ONCE_ALONE, program, told)
@@ -38,13 +38,13 @@ if lane == ONCE_LANE + SHORTEST_LANE and server_now <= late then
 
   local deficit, ticks = stored - (now - newest) * refill, cost * unit
   if deficit < 0 then deficit = 0 end
-  local counts = clean and not known and call('GET', counts_key)
+  local counts = clean and not known and call('GET', all_keys[first + 2])
   local are_outside = counts or beyond > now
   if not clean then
     -- Others see to it.
   elseif deficit > capacity - ticks then
     -- What was allowed is, whatever else would be.
-    if not (are_outside and call('GET', record_key)) then sign, body = '-', value or '' end
+    if not (are_outside and call('GET', all_keys[first + 1])) then sign, body = '-', value or '' end
   else
     deficit = deficit + ticks
     local states, ends, lasts = pack(BUCKET_ENTRY, head, now, deficit, unit), now + life, deficit / refill
@@ -58,6 +58,7 @@ if lane == ONCE_LANE + SHORTEST_LANE and server_now <= late then
       sign, body = '+', states
       if done.err then sign = done end
     else
+      local record_key, counts_key = all_keys[first + 1], all_keys[first + 2]
       -- The group that counts it, if all of them live.
       if known then counts = call('GET', counts_key) end
       counts = counts or ''

@@ -107,10 +107,11 @@ if lane == SETTLE_LANE and server_now <= late then
         deficit = stored - (at - newest) * refill
         if deficit < 0 then deficit = 0 end
       end
-      given = ceil((was - deficit) / unit)
       if second then
         if second < deficit then deficit, stored = second, second end
         given = ceil(was / unit) - ceil(deficit / unit)
+      else
+        given = ceil((was - deficit) / unit)
       end
     end
 
@@ -139,8 +140,12 @@ if lane == SETTLE_LANE and server_now <= late then
     end
     sign = '+'
     -- A life that was long enough is long enough for less.
-    local done
-    if whole == '' then done = call('DEL', key) else done = call('SET', key, whole, 'KEEPTTL') end
-    if type(done) == 'table' and done.err then sign = done end
+    if whole ~= '' then
+      local done = call('SET', key, whole, 'KEEPTTL')
+      if done.err then sign = done end
+    else
+      local done = call('DEL', key)
+      if type(done) == 'table' then sign = done end
+    end
   end
 end
