@@ -295,7 +295,7 @@ impl Book {
 
     /// Sets who waits for permits.
     pub(crate) fn set_tickets(&mut self, tickets: Tickets) {
-        self.tickets = Some(tickets).filter(|tickets| !tickets.is_empty()).map(Box::new);
+        self.tickets = boxed(tickets, Tickets::is_empty);
     }
 
     /// Changes who waits for permits.
@@ -310,7 +310,7 @@ impl Book {
 
     /// Sets what is known of requests by their ids.
     pub(crate) fn set_repeats(&mut self, repeats: Repeats) {
-        self.repeats = Some(repeats).filter(|repeats| !repeats.is_empty()).map(Box::new);
+        self.repeats = boxed(repeats, Repeats::is_empty);
     }
 
     /// Changes what is known of requests by their ids.
@@ -325,7 +325,7 @@ impl Book {
 
     /// Sets who is in line.
     pub(crate) fn set_line(&mut self, line: Line) {
-        self.line = Some(line).filter(|line| !line.is_empty()).map(Box::new);
+        self.line = boxed(line, Line::is_empty);
     }
 
     /// Changes who is in line.
@@ -445,10 +445,13 @@ fn change_rare<R: Default, T>(
     }
     let mut new = R::default();
     let changed = change(&mut new);
-    if !is_empty(&new) {
-        *rare = Some(Box::new(new));
-    }
+    *rare = boxed(new, is_empty);
     changed
+}
+
+/// What most subjects have nothing of, in a box; `None` for nothing.
+fn boxed<R>(rare: R, is_empty: fn(&R) -> bool) -> Option<Box<R>> {
+    Some(rare).filter(|rare| !is_empty(rare)).map(Box::new)
 }
 
 #[cfg(test)]

@@ -25,7 +25,8 @@ pub(crate) const HOLD: Format =
     Format(&[&[Item::Text(HoldId::BYTES), Item::Numbers(1), Item::Bytes(1)]]);
 
 /// An id as numbers, of which the tag of a slot is made.
-pub(crate) const ID: Format = Format(&[&[Item::Whole(6), Item::Whole(6), Item::Whole(4)]]);
+pub(crate) const ID: Format = Format(&[ID_ITEMS]);
+pub(crate) const ID_ITEMS: &[Item] = &[Item::Whole(6), Item::Whole(6), Item::Whole(4)];
 
 /// How a record begins: until when it lives, the group that counts it, and its generation.
 pub(crate) const RECORD: Format = Format(&[BEGINNING]);
@@ -64,8 +65,7 @@ const BEGINNING: &[Item] = &[Item::Numbers(3)];
 const ENTRY: &[Item] = &[Item::Whole(ID_BYTES), Item::Whole(2)];
 
 /// What a program has of a hold, but its flags, all in numbers.
-pub(crate) const HOLD_NUMBERS: Format =
-    Format(&[&[Item::Whole(6), Item::Whole(6), Item::Whole(4), Item::Numbers(1)]]);
+pub(crate) const HOLD_NUMBERS: Format = Format(&[ID_ITEMS, &[Item::Numbers(1)]]);
 
 /// An entry of a policy that was settled.
 pub(crate) const SETTLED_ENTRY: Format = Format(&[ENTRY, &[Item::Numbers(1)]]);

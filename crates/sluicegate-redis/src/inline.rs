@@ -5,6 +5,7 @@ use sluicegate_core::HoldId;
 use sluicegate_core::kernel::{HEAD_BYTES, ID_BYTES, Slot};
 
 use crate::format::{Format, Item};
+use crate::hold::ID_ITEMS;
 
 /// The kind of the entry that has them.
 pub(crate) const KIND: u8 = 0x88;
@@ -28,8 +29,6 @@ const BEGINNING: &[Item] =
 pub(crate) const RECORD: Format = Format(&[RECORD_ID, RECORD_REST]);
 pub(crate) const AFTER_ID: Format = Format(&[RECORD_REST]);
 const RECORD_ID: &[Item] = &[Item::Text(HoldId::BYTES)];
-/// The id as [numbers](crate::hold::ID).
-const ID_AS_NUMBERS: &[Item] = &[Item::Whole(6), Item::Whole(6), Item::Whole(4)];
 const RECORD_REST: &[Item] = &[Item::Bytes(1), Item::Numbers(1), Item::Whole(2)];
 
 /// What follows of what a bucket was charged: the head of its state; units, their time of judgement, the bucket's
@@ -46,7 +45,7 @@ const GIVEN_BACK: &[Item] = &[Item::Whole(ID_BYTES), Item::Numbers(1)];
 pub(crate) const HELD_FIRST: Format = Format(&[
     &[Item::Whole(HEAD_BYTES), Item::Whole(2), Item::Numbers(5), Item::Numbers(Slot::NUMBERS)],
     BEGINNING,
-    ID_AS_NUMBERS,
+    ID_ITEMS,
     RECORD_REST,
     UNITS,
 ]);
@@ -66,11 +65,11 @@ pub(crate) const AS_GRANTED: Format = Format(&[
 pub(crate) const AS_SETTLED: Format = Format(&[
     &[Item::Whole(HEAD_BYTES), Item::Numbers(3)],
     BEGINNING,
-    ID_AS_NUMBERS,
+    ID_ITEMS,
     RECORD_REST,
     GIVEN_BACK,
     &[Item::Rest],
 ]);
 /// The same behind any states.
 pub(crate) const SETTLED_BEHIND: Format =
-    Format(&[&[Item::Rest], BEGINNING, ID_AS_NUMBERS, RECORD_REST, GIVEN_BACK, &[Item::Rest]]);
+    Format(&[&[Item::Rest], BEGINNING, ID_ITEMS, RECORD_REST, GIVEN_BACK, &[Item::Rest]]);
