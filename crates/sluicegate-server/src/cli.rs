@@ -10,7 +10,7 @@ use sluicegate::Span;
 
 use crate::commands::{AskedLimits, ServiceUrl, UsedArg};
 use crate::replay::ReplayArgs;
-use crate::setup::{SetupArgs, parse_address, parse_deadline, parse_grace};
+use crate::setup::{CapArgs, SetupArgs, parse_address, parse_deadline, parse_grace};
 use lists::{BANS_HELP, END_HELP, HOLDERS_HELP};
 pub(crate) use lists::{EndArgs, HoldersArgs, ListArgs};
 
@@ -425,6 +425,9 @@ Exit status: 0 when it can be used, also with warnings; 2 when it can't; 3 when 
         /// `sluicegate-config-check`, which is forgotten again
         #[arg(long)]
         connect: bool,
+
+        #[command(flatten)]
+        caps: CapArgs,
     },
 }
 

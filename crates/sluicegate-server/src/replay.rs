@@ -14,7 +14,7 @@ use sluicegate_core::{Error, SharedStore, Span, printable};
 use sluicegate_replay::{KeyExpression, LogFormat, LogReader, Plan, PolicySpec, Recording, Report};
 
 use crate::output::{Failure, complain, without_charge};
-use crate::setup::{parse_deadline, store_url};
+use crate::setup::{CapArgs, parse_deadline, store_url};
 
 use policies::{limit_of, policy_spec};
 
@@ -48,6 +48,9 @@ pub(crate) struct ReplayArgs {
     /// The config file that has the limit to play the log through.
     #[arg(long, value_name = "FILE", requires = "limit")]
     config: Option<PathBuf>,
+
+    #[command(flatten)]
+    caps: CapArgs,
 
     /// The limit of the config file; its policies are decided together, all or nothing.
     ///
@@ -115,7 +118,7 @@ pub(crate) async fn run(args: ReplayArgs) -> ExitCode {
 async fn replay(args: &ReplayArgs, output: &mut impl Write) -> Result<(), Failure> {
     let url = store_url(&args.store)?;
     let plan = match (&args.config, &args.limit) {
-        (Some(file), Some(name)) => Plan::together(limit_of(file, name)?),
+        (Some(file), Some(name)) => Plan::together(limit_of(file, args.caps, name)?),
         _ => Plan::side_by_side(args.policy.iter().cloned()),
     };
     let store = open_store(&url, args.deadline)?;

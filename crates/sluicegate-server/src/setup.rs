@@ -1,10 +1,11 @@
 //! From arguments to a config and its limiters.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
-use sluicegate::config::ConfigErrors;
+use sluicegate::config::{ConfigCaps, ConfigErrors};
 use sluicegate::{Config, Span, StoreUrl};
 
 use crate::output::Failure;
@@ -20,6 +21,39 @@ pub(crate) struct SetupArgs {
     // A `String`: an argument parser would print the value, password and all, in its errors.
     #[arg(long, value_name = "URL")]
     pub(crate) store: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) caps: CapArgs,
+}
+
+/// The size that the config file may have.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub(crate) struct CapArgs {
+    /// The maximum size of the config file, together with the files that it names [default: 67108864]
+    #[arg(long, value_name = "BYTES", value_parser = parse_cap)]
+    config_max_bytes: Option<NonZeroUsize>,
+
+    /// The maximum number of values in the config file and the files that it names [default: 5000000]
+    #[arg(long, value_name = "N", value_parser = parse_cap)]
+    config_max_values: Option<NonZeroUsize>,
+}
+
+impl CapArgs {
+    /// The caps, with the defaults of a config for those that aren't given.
+    pub(crate) fn get(self) -> ConfigCaps {
+        let caps = ConfigCaps::default();
+        let bytes = self.config_max_bytes.map_or(caps.max_bytes, NonZeroUsize::get);
+        let values = self.config_max_values.map_or(caps.max_values, NonZeroUsize::get);
+        caps.max_bytes(bytes).max_values(values)
+    }
+
+    /// Reads a config file within the caps.
+    ///
+    /// # Errors
+    /// Returns every problem of the file.
+    pub(crate) fn load(self, file: &Path) -> Result<Config, Failure> {
+        Config::load_within(file, self.get()).map_err(|errors| config_failure(&errors))
+    }
 }
 
 impl SetupArgs {
@@ -29,7 +63,7 @@ impl SetupArgs {
     /// When the file or the URL can't be used.
     pub(crate) fn config(&self) -> Result<Config, Failure> {
         let mut config = match &self.config {
-            Some(path) => Config::load(path).map_err(|errors| config_failure(&errors))?,
+            Some(path) => self.caps.load(path)?,
             None => Config::default(),
         };
         if let Some(store) = self.store_url()? {
@@ -76,6 +110,14 @@ pub(crate) fn parse_deadline(text: &str) -> Result<Span, String> {
     }
 }
 
+/// A cap on the command line.
+///
+/// # Errors
+/// Says what to write.
+fn parse_cap(text: &str) -> Result<NonZeroUsize, String> {
+    text.parse().map_err(|_| format!("write a whole number from 1 to {}", usize::MAX))
+}
+
 /// How long to go on before stopping: 0 to 10 min.
 ///
 /// # Errors
@@ -91,7 +133,7 @@ pub(crate) fn parse_grace(text: &str) -> Result<Span, String> {
 
 /// Every problem of a config file, as messages of their own.
 #[must_use]
-pub(crate) fn config_failure(errors: &ConfigErrors) -> Failure {
+fn config_failure(errors: &ConfigErrors) -> Failure {
     let messages: Vec<_> = errors.problems().iter().map(ToString::to_string).collect();
     Failure::usage(messages.join(&Failure::NEXT.to_string()))
 }

@@ -61,6 +61,7 @@
 //! An override has the policies of its limit with other numbers: the same names, algorithms and
 //! windows in the same order, or `times` as much of every rate, burst, capacity, queue and limit.
 
+mod caps;
 mod check;
 mod fallback;
 mod http;
@@ -86,6 +87,7 @@ use std::sync::Arc;
 
 use sluicegate_core::Span;
 
+pub use caps::ConfigCaps;
 pub use fallback::FallbackConfig;
 pub use http::HttpConfig;
 pub use limit::{LimitConfig, OnStoreFailure};
@@ -171,9 +173,6 @@ pub enum Overflow {
 }
 
 impl Config {
-    /// The maximum size of a file, in bytes.
-    pub const MAX_BYTES: usize = 1 << 20;
-
     /// The default address that the service listens on.
     pub const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
 
@@ -200,26 +199,42 @@ limits:
     /// Reads and parses a file.
     ///
     /// # Errors
-    /// All problems in the file at once; also if it can't be read, is larger than
-    /// [`Config::MAX_BYTES`], or is not UTF-8.
+    /// Returns all problems in the file together. It is also an error if the file can't be read, is not
+    /// UTF-8, or exceeds the default [`ConfigCaps`].
     pub fn load(path: impl AsRef<Path>) -> Result<Self, ConfigErrors> {
+        Self::load_within(path, ConfigCaps::default())
+    }
+
+    /// Reads and parses a file that may have the size that `caps` allow.
+    ///
+    /// # Errors
+    /// See [`Config::load`].
+    pub fn load_within(path: impl AsRef<Path>, caps: ConfigCaps) -> Result<Self, ConfigErrors> {
         let path = path.as_ref();
         let reporter = Reporter::new(&path.display().to_string());
         let mut bytes = Vec::new();
         // Reading one byte more than allowed detects a file that is too large, even a pipe of
         // unknown length.
         File::open(path)
-            .and_then(|file| file.take(Self::MAX_BYTES as u64 + 1).read_to_end(&mut bytes))
+            .and_then(|file| file.take(one_more(caps.max_bytes)).read_to_end(&mut bytes))
             .map_err(|error| reporter.only(None, &format!("can't be read: {error}")))?;
-        Self::from_bytes(&bytes, reporter)
+        Self::from_bytes(&bytes, reporter, caps)
     }
 
     /// Parses the text of a file; errors refer to the file by `name`.
     ///
     /// # Errors
-    /// All problems in the text at once; also if it is larger than [`Config::MAX_BYTES`].
+    /// Returns all problems in the text together, also if it exceeds the default [`ConfigCaps`].
     pub fn parse(text: &str, name: &str) -> Result<Self, ConfigErrors> {
-        Self::from_bytes(text.as_bytes(), Reporter::new(name))
+        Self::parse_within(text, name, ConfigCaps::default())
+    }
+
+    /// Parses the text of a file that may have the size that `caps` allow.
+    ///
+    /// # Errors
+    /// See [`Config::parse`].
+    pub fn parse_within(text: &str, name: &str, caps: ConfigCaps) -> Result<Self, ConfigErrors> {
+        Self::from_bytes(text.as_bytes(), Reporter::new(name), caps)
     }
 
     /// The limit with this name.
@@ -236,15 +251,24 @@ limits:
 
     /// Parses the bytes of a file; errors refer to the file by `name`.
     #[cfg(feature = "watch")]
-    pub(crate) fn of_bytes(bytes: &[u8], name: &str) -> Result<Self, ConfigErrors> {
-        Self::from_bytes(bytes, Reporter::new(name))
+    pub(crate) fn of_bytes(
+        bytes: &[u8],
+        name: &str,
+        caps: ConfigCaps,
+    ) -> Result<Self, ConfigErrors> {
+        Self::from_bytes(bytes, Reporter::new(name), caps)
     }
 
-    fn from_bytes(bytes: &[u8], reporter: Reporter) -> Result<Self, ConfigErrors> {
-        if bytes.len() > Self::MAX_BYTES {
+    fn from_bytes(
+        bytes: &[u8],
+        reporter: Reporter,
+        caps: ConfigCaps,
+    ) -> Result<Self, ConfigErrors> {
+        if bytes.len() > caps.max_bytes {
             let message = format!(
-                "the file has more than {} bytes, which is the most that is read",
-                Self::MAX_BYTES
+                "the file has more than {} bytes, the maximum: raise it with --config-max-bytes, or \
+                 in code with `ConfigCaps`",
+                caps.max_bytes
             );
             return Err(reporter.only(None, &message));
         }
@@ -256,7 +280,7 @@ limits:
             );
             reporter.only(Some(Position::after(&String::from_utf8_lossy(valid))), &message)
         })?;
-        check::config(text.strip_prefix('\u{feff}').unwrap_or(text), reporter)
+        check::config(text.strip_prefix('\u{feff}').unwrap_or(text), reporter, caps)
     }
 }
 
@@ -297,6 +321,11 @@ impl PartialEq for Config {
             && *fallback == other.fallback
             && *service == other.service
     }
+}
+
+/// The number of bytes to read of a file that may have `max`: one more shows that it is too large.
+pub(crate) fn one_more(max: usize) -> u64 {
+    (max as u64).saturating_add(1)
 }
 
 /// The name of a file, shared by its problems.

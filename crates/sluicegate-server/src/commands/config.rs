@@ -7,7 +7,6 @@ use sluicegate::{
 
 use crate::cli::{ConfigArgs, ConfigCommand};
 use crate::output::{Exit, Failure, complain, counted, say};
-use crate::setup::config_failure;
 
 /// How long each call to the store may take: it connects first.
 const PATIENCE: Span = match Span::from_millis(5_000) {
@@ -23,8 +22,8 @@ const SUBJECT: &[u8] = b"sluicegate-config-check";
 /// # Errors
 /// Every problem of the file; what is wrong with the store.
 pub(crate) async fn config(args: &ConfigArgs) -> Result<Exit, Failure> {
-    let ConfigCommand::Check { file, connect } = &args.command;
-    let config = Config::load(file).map_err(|errors| config_failure(&errors))?;
+    let ConfigCommand::Check { file, connect, caps } = &args.command;
+    let config = caps.load(file)?;
     for warning in config.warnings() {
         complain(format_args!("warning: {warning}"));
     }

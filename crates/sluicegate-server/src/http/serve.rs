@@ -53,8 +53,9 @@ pub(crate) async fn serve(args: ServeArgs) -> Result<Exit, Failure> {
     log_to_stderr();
     // The command line takes precedence over the file, even when the file changes.
     let (file, listen) = (args.setup.config.filter(|file| can_be_followed(file)), args.listen);
+    let caps = args.setup.caps.get();
     let watch = |registry: &Registry| {
-        let options = WatchOptions::default().adjust(move |config| {
+        let options = WatchOptions::default().caps(caps).adjust(move |config| {
             config.store = store.clone().unwrap_or_else(|| config.store.clone());
             config.listen = listen.unwrap_or(config.listen);
         });

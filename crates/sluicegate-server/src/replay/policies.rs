@@ -3,13 +3,13 @@
 use std::fmt;
 use std::path::Path;
 
+use sluicegate::Switch;
 use sluicegate::config::LimitConfig;
-use sluicegate::{Config, Switch};
 use sluicegate_core::{Limit, SpecError};
 use sluicegate_replay::PolicySpec;
 
 use crate::output::{Failure, complain};
-use crate::setup::config_failure;
+use crate::setup::CapArgs;
 
 /// Reads the argument of `--policy`.
 pub(super) fn policy_spec(text: &str) -> Result<PolicySpec, PolicySpecError> {
@@ -20,8 +20,8 @@ pub(super) fn policy_spec(text: &str) -> Result<PolicySpec, PolicySpecError> {
 }
 
 /// The limit of a config file, with a note on what a replay leaves out of it.
-pub(super) fn limit_of(file: &Path, name: &str) -> Result<Limit, Failure> {
-    let config = Config::load(file).map_err(|errors| config_failure(&errors))?;
+pub(super) fn limit_of(file: &Path, caps: CapArgs, name: &str) -> Result<Limit, Failure> {
+    let config = caps.load(file)?;
     if let Some(found) = config.limit(name) {
         let left_out = left_out(found);
         if !left_out.is_empty() {

@@ -17,19 +17,23 @@ use sluicegate_core::{did_you_mean, nearest};
 use super::problem::{ConfigErrors, Position, Reporter, excerpt};
 use super::switch::{Switch, UnknownLimit};
 use super::tree::{self, Key, Node, Value};
-use super::{Config, HttpConfig, MemoryConfig, OnStoreFailure, Overflow, StoreUrl, warnings};
+use super::{
+    Config, ConfigCaps, HttpConfig, MemoryConfig, OnStoreFailure, Overflow, StoreUrl, warnings,
+};
 
 /// Parses and validates the text of a file.
-pub(super) fn config(text: &str, mut reporter: Reporter) -> Result<Config, ConfigErrors> {
-    let root = tree::read(text)
+pub(super) fn config(
+    text: &str,
+    mut reporter: Reporter,
+    caps: ConfigCaps,
+) -> Result<Config, ConfigErrors> {
+    let (root, duplicate) = tree::read(text, caps.max_values)
         .map_err(|malformed| reporter.only(malformed.position, &malformed.message))?;
     let warnings = reporter.empty();
     let mut checker = Checker { text, warnings, reporter: &mut reporter };
     let config = checker.config(&root);
     let warnings = checker.warnings.into_problems();
-    if let Some((position, key)) =
-        tree::first_duplicate(text).filter(|(position, _)| !reporter.knows(*position))
-    {
+    if let Some((position, key)) = duplicate.filter(|(position, _)| !reporter.knows(*position)) {
         reporter.report(position, &twice(&excerpt(&key)));
     }
     reporter.finish(config.map(|config| Config { warnings, ..config }))

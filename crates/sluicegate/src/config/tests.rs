@@ -256,26 +256,51 @@ fn files_are_loaded() {
     assert_eq!(failure().problems()[0].column(), Some(9));
 
     let padded = |bytes: usize| Config::DEMO.to_owned() + &"\n".repeat(bytes - Config::DEMO.len());
-    fs::write(&path, padded(Config::MAX_BYTES)).unwrap();
-    assert_eq!(Config::load(&path).unwrap(), Config::default());
-    fs::write(&path, padded(Config::MAX_BYTES + 1)).unwrap();
-    let too_large = "the file has more than 1048576 bytes, which is the most that is read";
-    assert_eq!(failure().to_string(), format!("{shown}: {too_large}"));
-    let errors = Config::parse(&padded(Config::MAX_BYTES + 1), "c.yaml").unwrap_err();
+    let caps = ConfigCaps::default().max_bytes(1_000);
+    fs::write(&path, padded(1_000)).unwrap();
+    assert_eq!(Config::load_within(&path, caps).unwrap(), Config::default());
+    fs::write(&path, padded(1_001)).unwrap();
+    let too_large = "the file has more than 1000 bytes, the maximum: raise it with \
+                     --config-max-bytes, or in code with `ConfigCaps`";
+    let errors = Config::load_within(&path, caps).unwrap_err();
+    assert_eq!(errors.to_string(), format!("{shown}: {too_large}"));
+    let errors = Config::parse_within(&padded(1_001), "c.yaml", caps).unwrap_err();
     assert_eq!(errors.problems()[0].message(), too_large);
+    assert_eq!(Config::load(&path).unwrap(), Config::default());
 }
 
 #[test]
 fn a_file_of_very_many_values_is_refused() {
     let text = format!("limits: [{}]", "x,".repeat(200_000));
+    let caps = ConfigCaps::default();
+    assert_eq!((caps.max_bytes, caps.max_values), (64 << 20, 5_000_000));
+    let errors = Config::parse_within(&text, "c.yaml", caps.max_values(100_000)).unwrap_err();
     assert!(
-        problems(&text).contains("the file has more than 100000 values"),
-        "{}",
-        problems(&text)
+        errors.to_string().contains("the file has more than 100000 values, the maximum: raise it"),
+        "{errors}"
     );
+    // Under the default it is read, and the limits are wrong.
+    assert!(problems(&text).contains("limits: must be a map"), "{}", problems(&text));
     for open in ["[", "{a: ", "- ", "? "] {
         assert!(Config::parse(&open.repeat(200_000), "c.yaml").is_err());
     }
+}
+
+#[test]
+fn an_alias_for_every_limit_is_no_bomb() {
+    let mut text =
+        "limits:\n  first: &all {policies: [gcra 5/s, gcra 50/min as b], key: user}\n".to_owned();
+    for index in 0..20_000 {
+        text.push_str(&format!("  limit{index}: *all\n"));
+    }
+    assert_eq!(parse(&text).limits.len(), 20_001);
+    // A small file whose aliases double ten times for each line is refused.
+    let mut bomb = "a: &a0 [x]\n".to_owned();
+    for index in 1..30 {
+        let all = vec![format!("*a{}", index - 1); 10].join(", ");
+        bomb.push_str(&format!("b{index}: &a{index} [{all}]\n"));
+    }
+    assert!(problems(&bomb).contains("stand for too much"), "{}", problems(&bomb));
 }
 
 #[test]

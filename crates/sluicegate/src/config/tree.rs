@@ -42,34 +42,56 @@ pub(super) struct Malformed {
 
 /// The maximum nesting of lists and maps; a valid file has 6 levels.
 const MAX_DEPTH: usize = 16;
-/// The maximum number of values in a file.
-const MAX_NODES: usize = 100_000;
-/// The maximum number of parser events that all aliases together expand to.
-const MAX_REPLAYED: usize = 100_000;
+/// The number of parser events that the aliases of a small file may expand to; a larger file may have
+/// one for each of its bytes.
+const MIN_REPLAYED: usize = 100_000;
 
-/// Parses `text`. A duplicate key in a map is in the tree twice, unless the map has a numeric key.
-pub(super) fn read(text: &str) -> Result<Node, Malformed> {
-    serde_saphyr::from_str_with_options(text, options(DuplicateKeyPolicy::LastWins))
-        .map_err(|error| malformed(&error))
-}
+/// A key that a map has twice, and the position of the second one.
+pub(super) type Duplicate = (Position, String);
 
-/// The first duplicate key in a map of `text`, which is valid YAML. For maps with numeric keys,
-/// where the tree lacks the earlier of two equal keys.
-pub(super) fn first_duplicate(text: &str) -> Option<(Position, String)> {
-    let error =
-        serde_saphyr::from_str_with_options::<Node>(text, options(DuplicateKeyPolicy::Error));
-    match error {
-        Err(Error::DuplicateMappingKey { key, location }) => {
-            Some((position(location), key.unwrap_or_default()))
+/// Parses `text`, which may have `max_values` values, and returns the first duplicate key in a map
+/// too. A duplicate key is in the tree twice, unless the map has a numeric key.
+pub(super) fn read(text: &str, max_values: usize) -> Result<(Node, Option<Duplicate>), Malformed> {
+    let parse = |duplicate_keys| {
+        let options = options(text.len(), max_values, duplicate_keys);
+        serde_saphyr::from_str_with_options::<Node>(text, options)
+    };
+    let malformed = |error| malformed(&error, max_values);
+    match parse(DuplicateKeyPolicy::Error) {
+        Ok(root) => Ok((root, None)),
+        Err(error) => {
+            let duplicate = match &error {
+                Error::DuplicateMappingKey { key, location } => {
+                    Some((position(*location), key.clone().unwrap_or_default()))
+                }
+                _ => None,
+            };
+            // The file has more problems than this one: the tree shows them.
+            let root = match duplicate {
+                Some(_) => parse(DuplicateKeyPolicy::LastWins),
+                None => Err(error),
+            };
+            Ok((root.map_err(malformed)?, duplicate))
         }
-        _ => None,
     }
 }
 
-fn options(duplicate_keys: DuplicateKeyPolicy) -> Options {
+fn options(bytes: usize, max_values: usize, duplicate_keys: DuplicateKeyPolicy) -> Options {
+    // A list or map is two events, and a file has a beginning and an end.
+    let max_events = max_values.saturating_mul(2).saturating_add(8);
     serde_saphyr::options! {
-        budget: serde_saphyr::budget! { max_depth: MAX_DEPTH, max_nodes: MAX_NODES },
-        alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: MAX_REPLAYED },
+        budget: serde_saphyr::budget! {
+            max_depth: MAX_DEPTH,
+            max_nodes: max_values,
+            max_events: max_events,
+            max_aliases: max_values,
+            max_total_scalar_bytes: usize::MAX,
+            // An alias costs what it expands to, which has a bound of its own.
+            enforce_alias_anchor_ratio: false,
+        },
+        alias_limits: serde_saphyr::alias_limits! {
+            max_total_replayed_events: bytes.max(MIN_REPLAYED),
+        },
         duplicate_keys: duplicate_keys,
         // `on`, `off`, `yes` and `no` are strings.
         strict_booleans: true,
@@ -79,7 +101,7 @@ fn options(duplicate_keys: DuplicateKeyPolicy) -> Options {
     }
 }
 
-fn malformed(error: &Error) -> Malformed {
+fn malformed(error: &Error, max_values: usize) -> Malformed {
     let message = match innermost(error) {
         Error::MultipleDocuments { .. } => {
             "a second document begins here: a config file is one document".to_owned()
@@ -89,7 +111,10 @@ fn malformed(error: &Error) -> Malformed {
                 format!("lists and maps are more than {MAX_DEPTH} levels deep here: a config has 6")
             }
             serde_saphyr::budget::BudgetBreach::Nodes { .. } => {
-                format!("the file has more than {MAX_NODES} values")
+                format!(
+                    "the file has more than {max_values} values, the maximum: raise it with \
+                     --config-max-values, or in code with `ConfigCaps`"
+                )
             }
             _ => format!("the file is too complex: {}", UserMessageFormatter.format_message(error)),
         },

@@ -3,8 +3,8 @@
 use std::num::NonZeroUsize;
 
 use sluicegate_core::{
-    Algorithm, DeniedCharge, Enforcement, Limit, Now, Policy, Rate, Request, RetryAfter, Strategy,
-    kernel::Rule, step,
+    Algorithm, DeniedCharge, Enforcement, Limit, Member, Now, Policy, Rate, Request, RetryAfter,
+    Span, Strategy, Window, kernel::Rule, step,
 };
 use sluicegate_http::{KeyComponent, KeyExpression, KeyMatcher};
 
@@ -16,6 +16,21 @@ pub(super) fn of_strategies(policy: &Policy) -> Vec<String> {
         Algorithm::SlidingLog { strategies } => redundant_strategies(strategies),
         _ => Vec::new(),
     }
+}
+
+/// A warning about where the windows of a policy begin.
+pub(super) fn of_window(policy: &Policy) -> Option<String> {
+    const WEEK: u64 = 7 * Span::DAY.as_micros();
+    let Algorithm::FixedWindow { window: Window::Aligned(length), .. } = policy.algorithm() else {
+        return None;
+    };
+    let is_weekly = length.as_micros().is_multiple_of(WEEK);
+    is_weekly.then(|| {
+        format!(
+            "windows of {length} that are `aligned` turn over on Thursdays at 00:00 UTC, because 1 January \
+             1970 was one: write `w calendar UTC` for weeks from Monday, or `w calendar UTC start thursday`"
+        )
+    })
 }
 
 /// How a policy refuses requests for ever, if it does: those of a fresh key, or of one that has used
@@ -184,21 +199,14 @@ pub(super) fn of_blocked(entry: &KeyMatcher, key: &KeyExpression) -> Option<Stri
     ))
 }
 
-/// A warning about an override, where `others` are all other entries about keys of its limit.
-pub(super) fn of_override<'m>(
-    made: &Override,
-    base: &Limit,
-    mut others: impl Iterator<Item = &'m KeyMatcher>,
-) -> Option<&'static str> {
+/// A warning about an override; `is_alone` if no wider entry of its limit has it as an exception.
+pub(super) fn of_override(made: &Override, base: &Limit, is_alone: bool) -> Option<&'static str> {
     if made.key().matches_all() {
         return Some("is for every key: change the numbers of the limit instead");
     }
-    let policies = |limit: &Limit| -> Vec<Policy> {
-        limit.members().iter().map(|member| member.policy().clone()).collect()
-    };
-    // Within a wider entry it is an exception.
-    let is_alone = others.all(KeyMatcher::is_exact);
-    (is_alone && policies(made.limit()) == policies(base)).then_some("changes nothing")
+    let (own, base) = (made.limit().members(), base.members());
+    let is_equal = || own.iter().map(Member::policy).eq(base.iter().map(Member::policy));
+    (is_alone && is_equal()).then_some("changes nothing")
 }
 
 /// A warning about a store in which no key of some limit has room.

@@ -15,8 +15,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::Registry;
-use crate::config::Config;
-use crate::config::Switch;
+use crate::config::{Config, ConfigCaps, Switch};
 
 pub use status::{WatchError, WatchStatus};
 
@@ -60,6 +59,7 @@ pub struct WatchOptions {
     settle: Duration,
     poll: Duration,
     events: Switch,
+    caps: ConfigCaps,
     adjust: Box<dyn Fn(&mut Config) + Send>,
 }
 
@@ -85,7 +85,8 @@ impl Registry {
         let (said, status) = watch::channel(WatchStatus::default());
         let is_held = Arc::new(Mutex::new(true));
         let watch = Watch { commands: commands.clone(), status, is_held: Arc::clone(&is_held) };
-        let followed = Followed::new(self.clone(), path, options.adjust, said, is_held);
+        let followed =
+            Followed::new(self.clone(), path, options.caps, options.adjust, said, is_held);
         let follow = move || {
             follow(followed, &inbox, &commands, options.settle, options.poll, options.events);
         };
@@ -159,6 +160,12 @@ impl WatchOptions {
         self
     }
 
+    /// The size that the file may have. Default: [`ConfigCaps::default`].
+    pub const fn caps(mut self, caps: ConfigCaps) -> Self {
+        self.caps = caps;
+        self
+    }
+
     /// Changes every configuration before it takes effect, for example to apply the options of a
     /// command line again.
     pub fn adjust(mut self, adjust: impl Fn(&mut Config) + Send + 'static) -> Self {
@@ -173,6 +180,7 @@ impl Default for WatchOptions {
             settle: Duration::from_millis(100),
             poll: Duration::from_secs(5),
             events: Switch::On,
+            caps: ConfigCaps::default(),
             adjust: Box::new(|_| {}),
         }
     }
@@ -184,6 +192,7 @@ impl fmt::Debug for WatchOptions {
             .field("settle", &self.settle)
             .field("poll", &self.poll)
             .field("events", &self.events)
+            .field("caps", &self.caps)
             .finish_non_exhaustive()
     }
 }

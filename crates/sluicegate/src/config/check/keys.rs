@@ -126,6 +126,11 @@ impl Checker<'_> {
             self.expected(node, path, &format!("a list such as {EXAMPLE}"));
             return None;
         };
+        let listed = |list: fn(&Lists) -> &Vec<KeyMatcher>| -> HashSet<&KeyMatcher> {
+            lists.map(list).into_iter().flatten().collect()
+        };
+        let listed =
+            [("allow", listed(|lists| &lists.allow)), ("block", listed(|lists| &lists.block))];
         let mut seen = HashSet::new();
         let mut entries: Vec<&Node> = Vec::new();
         let overrides = nodes.iter().enumerate().map(|(index, node)| {
@@ -136,12 +141,7 @@ impl Checker<'_> {
             if !seen.insert(key.clone()) {
                 self.reporter.report(key_node.position, &twice(&path));
             }
-            let listed = |list: fn(&Lists) -> &Vec<KeyMatcher>| {
-                lists.is_some_and(|lists| list(lists).contains(key))
-            };
-            let shadowed =
-                [("allow", listed(|lists| &lists.allow)), ("block", listed(|lists| &lists.block))];
-            for (list, _) in shadowed.iter().filter(|(_, listed)| *listed) {
+            for (list, _) in listed.iter().filter(|(_, keys)| keys.contains(key)) {
                 let message = format!("{path}: has no effect: `{list}` has the same key");
                 self.warnings.report(key_node.position, &message);
             }
@@ -150,10 +150,15 @@ impl Checker<'_> {
         let overrides: Vec<Option<Override>> = overrides.collect();
         let overrides: Vec<Override> = overrides.into_iter().collect::<Option<_>>()?;
         if let (Some(lists), Some(base)) = (lists, context.limit) {
+            let wide = |key: &&KeyMatcher| !key.is_exact();
+            let has_wide_list = lists.allow.iter().chain(&lists.block).any(|key| wide(&key));
+            let wide: HashSet<&KeyMatcher> =
+                overrides.iter().map(Override::key).filter(wide).collect();
             for (index, (made, node)) in overrides.iter().zip(entries).enumerate() {
-                let keys = overrides.iter().map(Override::key).filter(|key| *key != made.key());
-                let others = keys.chain(&lists.allow).chain(&lists.block);
-                if let Some(warning) = warnings::of_override(made, base, others) {
+                // Within a wider entry it is an exception.
+                let others = wide.len() - usize::from(wide.contains(made.key()));
+                let is_alone = others == 0 && !has_wide_list;
+                if let Some(warning) = warnings::of_override(made, base, is_alone) {
                     self.warnings.report(node.position, &format!("{path}[{index}]: {warning}"));
                 }
             }

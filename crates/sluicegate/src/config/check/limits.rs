@@ -249,6 +249,11 @@ impl Checker<'_> {
         if overrides.is_none_or(|overrides| !give_policies(overrides)) {
             self.warn_of_refusals(nodes, &policies, path);
         }
+        for (index, (node, policy)) in nodes.iter().zip(&policies).enumerate() {
+            if let Some(warning) = warnings::of_window(policy) {
+                self.warnings.report(node.position, &format!("{path}[{index}]: {warning}"));
+            }
+        }
         if let Some(warning) = warnings::of_policies(&policies) {
             self.warnings.report(node.position, &format!("{path}: {warning}"));
         }

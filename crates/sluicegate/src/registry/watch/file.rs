@@ -8,13 +8,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::watch;
 
 use super::status::{WatchError, WatchStatus};
-use crate::config::Config;
+use crate::config::{Config, ConfigCaps, one_more};
 use crate::registry::{Changes, Registry};
 
 /// A config file that is followed.
 pub(super) struct Followed {
     registry: Registry,
     path: PathBuf,
+    caps: ConfigCaps,
     adjust: Box<dyn Fn(&mut Config) + Send>,
     said: watch::Sender<WatchStatus>,
     is_held: Arc<Mutex<bool>>,
@@ -51,12 +52,13 @@ impl Followed {
     pub(super) fn new(
         registry: Registry,
         path: PathBuf,
+        caps: ConfigCaps,
         adjust: Box<dyn Fn(&mut Config) + Send>,
         said: watch::Sender<WatchStatus>,
         is_held: Arc<Mutex<bool>>,
     ) -> Self {
         let (known, pending, is_unreadable) = (None, None, false);
-        Self { registry, path, adjust, said, is_held, known, pending, is_unreadable }
+        Self { registry, path, caps, adjust, said, is_held, known, pending, is_unreadable }
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -65,7 +67,7 @@ impl Followed {
 
     /// Reads the file, and applies new content once it was read twice in a row.
     pub(super) fn look(&mut self) -> Next {
-        let (seen, error) = match read(&self.path) {
+        let (seen, error) = match read(&self.path, self.caps) {
             Ok(bytes) => (Seen::Content(bytes), None),
             Err(error) => (Seen::Nothing, Some(error)),
         };
@@ -91,7 +93,7 @@ impl Followed {
 
     /// Reads the file and applies its content.
     pub(super) fn reload(&mut self) -> Next {
-        match read(&self.path) {
+        match read(&self.path, self.caps) {
             Ok(bytes) => self.use_it(Seen::Content(bytes), None, Asked::Yes),
             Err(error) => self.use_it(Seen::Nothing, Some(error), Asked::Yes),
         }
@@ -123,7 +125,7 @@ impl Followed {
 
     /// Applies a content; `None` if the file is no longer followed.
     fn apply(&self, bytes: &[u8]) -> Option<Result<Changes, WatchError>> {
-        let config = Config::of_bytes(bytes, &self.path.display().to_string());
+        let config = Config::of_bytes(bytes, &self.path.display().to_string(), self.caps);
         let mut config = match config {
             Ok(config) => config,
             Err(errors) => return Some(Err(WatchError::Config(errors))),
@@ -172,12 +174,12 @@ impl Followed {
 }
 
 /// The content of a file; of one that is too large, one byte more than a config may have.
-fn read(path: &Path) -> io::Result<Vec<u8>> {
+fn read(path: &Path, caps: ConfigCaps) -> io::Result<Vec<u8>> {
     // Reading something else, such as a pipe, could block.
     if !fs::metadata(path)?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
     }
     let mut bytes = Vec::new();
-    File::open(path)?.take(Config::MAX_BYTES as u64 + 1).read_to_end(&mut bytes)?;
+    File::open(path)?.take(one_more(caps.max_bytes)).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
