@@ -86,6 +86,11 @@ impl Cidr {
         }
     }
 
+    /// The highest address of the range.
+    pub(crate) fn last(self) -> IpAddr {
+        self.0.broadcast()
+    }
+
     /// The prefix length in bits: 0 to 32 for IPv4, 0 to 128 for IPv6.
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "a range is never empty")]

@@ -5,6 +5,7 @@ mod embedded;
 mod error;
 mod header;
 mod node;
+mod text;
 
 use std::net::IpAddr;
 use std::num::NonZeroU8;
@@ -155,6 +156,11 @@ impl ClientAddress {
     #[must_use]
     pub fn network(&self, request: &dyn RequestView) -> Option<Cidr> {
         self.find(request).map(|address| self.network_of(address))
+    }
+
+    /// The lengths of the prefixes of IPv4 and of IPv6 clients.
+    pub(crate) const fn prefixes(&self) -> (u8, u8) {
+        (self.ipv4_prefix, self.ipv6_prefix)
     }
 
     /// The network that a client with this address is limited as.

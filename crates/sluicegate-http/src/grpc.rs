@@ -176,6 +176,14 @@ impl GrpcStatus {
         Self { details, ..Self::new(GrpcCode::InvalidArgument, message) }
     }
 
+    /// `INVALID_ARGUMENT`: the limit doesn't count the key of the call.
+    pub fn unfit_key() -> Self {
+        let details = Details::of("MISSING_KEY");
+        let message =
+            "the call can't be assigned to a quota: its key isn't one that the quota counts";
+        Self { details, ..Self::new(GrpcCode::InvalidArgument, message) }
+    }
+
     fn new(code: GrpcCode, message: impl Into<Cow<'static, str>>) -> Self {
         Self { code, message: message.into(), details: Details::default() }
     }

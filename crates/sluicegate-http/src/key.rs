@@ -23,7 +23,7 @@ pub(crate) const RESERVED: u8 = 0;
 /// Precedes a key once for every alternative before the one that made it.
 pub(crate) const MARK: [u8; 2] = [RESERVED, b'|'];
 /// The key that requests without a key share.
-const SHARED: &[u8] = b"\0shared";
+pub(crate) const SHARED: &[u8] = b"\0shared";
 
 /// The bytes that a limit counts a request under, and the client's network if it is part of them.
 ///

@@ -2,6 +2,7 @@
 
 mod error;
 mod extract;
+mod given;
 mod read;
 
 use std::fmt;
@@ -17,6 +18,7 @@ use crate::missing::MissingComponent;
 use crate::request::RequestView;
 
 pub use error::KeyExpressionError;
+pub use given::UnfitKey;
 
 /// What the key of a request is made of: components joined by `+`, or alternatives separated by `or`.
 ///
@@ -76,6 +78,8 @@ pub struct KeyExpression {
     alternatives: Arc<[Box<[KeyComponent]>]>,
     /// `None` leaves the choice to the caller.
     address: Option<Arc<ClientAddress>>,
+    /// Whether it is the default, which any given text fits.
+    is_default: bool,
 }
 
 impl KeyExpression {
@@ -163,9 +167,10 @@ impl Partition {
 }
 
 impl Default for KeyExpression {
-    /// The expression `ip`.
+    /// The expression `ip` of a limit that doesn't say what its keys are. It makes the keys of requests
+    /// that `ip` makes, but accepts any text as a [given](Self::given) key, so the two aren't equal.
     fn default() -> Self {
-        Self { alternatives: [[KeyComponent::Ip].into()].into(), address: None }
+        Self { alternatives: [[KeyComponent::Ip].into()].into(), address: None, is_default: true }
     }
 }
 
@@ -209,7 +214,7 @@ impl FromStr for KeyExpression {
     fn from_str(text: &str) -> Result<Self, KeyExpressionError> {
         let alternatives = read::alternatives(text)
             .map_err(|problem| KeyExpressionError::new(text, problem.place, &problem.message))?;
-        Ok(Self { alternatives: alternatives.into(), address: None })
+        Ok(Self { alternatives: alternatives.into(), address: None, is_default: false })
     }
 }
 

@@ -89,7 +89,7 @@ pub use fields::{
 pub use grpc::{GrpcCode, GrpcStatus, is_grpc};
 pub use key::Key;
 pub use key_component::KeyComponent;
-pub use key_expression::{KeyExpression, KeyExpressionError};
+pub use key_expression::{KeyExpression, KeyExpressionError, UnfitKey};
 pub use key_matcher::{KeyMap, KeyMatcher, KeyMatcherError};
 pub use key_view::KeyView;
 pub use missing::{KeyOutcome, MissingComponent, MissingReason, OnMissingKey, OnMissingKeyError};

@@ -151,6 +151,14 @@ impl Problem {
         Self::new(ProblemKind::MissingKey, detail)
     }
 
+    /// Status 400: the limit doesn't count the key of the request, as if it had none.
+    pub fn unfit_key() -> Self {
+        Self::new(
+            ProblemKind::MissingKey,
+            "The request can't be assigned to a quota: its key isn't one that the quota counts.",
+        )
+    }
+
     /// Status 409: the id of the request was used for another one.
     pub fn conflict() -> Self {
         Self::new(

@@ -210,19 +210,30 @@ pub(crate) enum NotSingle {
     Ambiguous,
 }
 
-/// The name of the requested host, as sent, but without user, port and final dot.
+/// The requested host, as sent.
 pub(crate) fn host(request: &dyn RequestView) -> Result<&[u8], NotSingle> {
-    let host = match request.authority() {
-        Some(authority) => authority.as_bytes(),
-        None => single_value(request, &HOST)?,
-    };
-    let host = host.rsplit(|&byte| byte == b'@').next().unwrap_or_default();
-    let port = host.iter().rposition(|&byte| byte == b':');
-    let host = match port.and_then(|at| host.split_at_checked(at)) {
-        Some((name, port)) if port.iter().skip(1).all(u8::is_ascii_digit) => name,
-        _ => host,
-    };
-    Ok(host.strip_suffix(b".").unwrap_or(host))
+    match request.authority() {
+        Some(authority) => Ok(authority.as_bytes()),
+        None => single_value(request, &HOST),
+    }
+}
+
+/// The name of a host, without user, port and final period. The name of a name is itself, even if a
+/// client sent several ports or periods.
+pub(crate) fn host_name(host: &[u8]) -> &[u8] {
+    let mut name = host.rsplit(|&byte| byte == b'@').next().unwrap_or_default();
+    loop {
+        let port = name.iter().rposition(|&byte| byte == b':');
+        let shorter = match port.and_then(|at| name.split_at_checked(at)) {
+            Some((before, port)) if port.iter().skip(1).all(u8::is_ascii_digit) => before,
+            _ => name,
+        };
+        let shorter = shorter.strip_suffix(b".").unwrap_or(shorter);
+        if shorter.len() == name.len() {
+            return name;
+        }
+        name = shorter;
+    }
 }
 
 #[cfg(test)]
@@ -258,7 +269,7 @@ mod tests {
             request = request.header(HOST, *line);
         }
         let request = request.body(()).unwrap();
-        host(&request).ok().map(|host| String::from_utf8(host.to_vec()).unwrap())
+        host(&request).ok().map(|host| String::from_utf8(host_name(host).to_vec()).unwrap())
     }
 
     #[test]
@@ -268,6 +279,7 @@ mod tests {
             ("/", &["shop.example:8080"], Some("shop.example")),
             ("/", &["shop.example."], Some("shop.example")),
             ("/", &["shop.example.:80"], Some("shop.example")),
+            ("/", &["shop.example:80.:1.."], Some("shop.example")),
             ("/", &["[2001:db8::1]:80"], Some("[2001:db8::1]")),
             ("/", &["[2001:db8::1]"], Some("[2001:db8::1]")),
             ("/", &["a", "a"], Some("a")),

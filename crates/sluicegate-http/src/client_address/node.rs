@@ -81,7 +81,8 @@ fn value_and_rest(text: &[u8]) -> Option<(SmallVec<[u8; MAX_BYTES]>, &[u8])> {
     }
 }
 
-fn readable(text: &[u8]) -> Option<&str> {
+/// The text without white space around it, if it isn't too long for an address.
+pub(super) fn readable(text: &[u8]) -> Option<&str> {
     let text = text.trim_ascii();
     if text.len() > MAX_BYTES { None } else { std::str::from_utf8(text).ok() }
 }

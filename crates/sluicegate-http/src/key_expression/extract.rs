@@ -10,7 +10,7 @@ use crate::escape::byte_of;
 use crate::key::KeyWriter;
 use crate::key_component::KeyComponent;
 use crate::missing::{MissingComponent, MissingReason};
-use crate::request::{NotSingle, RequestView, User, host, single_value};
+use crate::request::{NotSingle, RequestView, User, host, host_name, single_value};
 
 /// Appends the value of a component in `request` to a key.
 pub(super) fn write_component(
@@ -24,14 +24,11 @@ pub(super) fn write_component(
         KeyComponent::User => write_text(request.user().map(User::as_bytes), key),
         KeyComponent::Method => write_text(Some(request.method().as_bytes()), key),
         KeyComponent::Path => {
-            write_path(request.path(), key);
+            write_path(request.path().as_bytes(), key);
             Ok(())
         }
         KeyComponent::Route => write_text(request.route().map(str::as_bytes), key),
-        KeyComponent::Host => host(request).and_then(|host| {
-            host.iter().for_each(|byte| key.push_byte(byte.to_ascii_lowercase()));
-            if host.is_empty() { Err(NotSingle::Absent) } else { Ok(()) }
-        }),
+        KeyComponent::Host => host(request).and_then(|host| write_host(host, key)),
         KeyComponent::Header(name) => {
             single_value(request, name).and_then(|value| write_text(Some(value), key))
         }
@@ -52,7 +49,14 @@ pub(super) fn write_component(
     })
 }
 
-fn write_text(text: Option<&[u8]>, key: &mut KeyWriter) -> Result<(), NotSingle> {
+/// Appends the name of a host, without user, port and final period.
+pub(super) fn write_host(host: &[u8], key: &mut KeyWriter) -> Result<(), NotSingle> {
+    let name = host_name(host);
+    name.iter().for_each(|byte| key.push_byte(byte.to_ascii_lowercase()));
+    if name.is_empty() { Err(NotSingle::Absent) } else { Ok(()) }
+}
+
+pub(super) fn write_text(text: Option<&[u8]>, key: &mut KeyWriter) -> Result<(), NotSingle> {
     let text = text.filter(|text| !text.is_empty()).ok_or(NotSingle::Absent)?;
     key.push(text);
     Ok(())
@@ -68,9 +72,10 @@ fn write_network(
 }
 
 /// Appends a path with its percent escapes normalized by RFC 3986, section 6.2.2: unreserved
-/// characters are unescaped, and the digits of all other escapes are in upper case.
-fn write_path(path: &str, key: &mut KeyWriter) {
-    let mut rest = path.as_bytes();
+/// characters are unescaped, and the digits of all other escapes are in upper case. From the first `%`
+/// on that begins no escape, the path stays as it is: so a normalized path is its own normal form.
+pub(super) fn write_path(path: &[u8], key: &mut KeyWriter) {
+    let mut rest = path;
     while let Some((&byte, after)) = rest.split_first() {
         let escape = (byte == b'%').then(|| after.split_first_chunk()).flatten();
         let value = escape.and_then(|(digits, after)| Some((byte_of(*digits)?, after)));
@@ -85,6 +90,10 @@ fn write_path(path: &str, key: &mut KeyWriter) {
                 key.push_byte(byte);
                 key.push(&digits.map(|digit| digit.to_ascii_uppercase()));
                 after
+            }
+            _ if byte == b'%' => {
+                key.push(rest);
+                return;
             }
             _ => {
                 key.push_byte(byte);
