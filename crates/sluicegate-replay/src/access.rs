@@ -7,7 +7,8 @@
 use memchr::memchr;
 
 use crate::malformed::Malformed;
-use crate::stamp::{self, Stamps};
+use crate::record::{Field, Fields, Record};
+use crate::times::Times;
 
 /// The parts of a line that tell when the request was made, and where to look for the rest.
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +33,7 @@ pub(crate) struct Exchange<'l> {
 }
 
 impl<'l> AccessLine<'l> {
-    pub(crate) fn read(line: &'l [u8], stamps: &mut Stamps) -> Result<Self, Malformed> {
+    pub(crate) fn read(line: &'l [u8], times: &mut Times) -> Result<Self, Malformed> {
         let (host, rest) = word(line);
         if host.is_empty() {
             let is_blank = line.iter().all(u8::is_ascii_whitespace);
@@ -46,17 +47,30 @@ impl<'l> AccessLine<'l> {
         let Some((b'[', rest)) = skip_space(rest).split_first() else {
             return Err(Malformed::NoStamp);
         };
-        let Some((text, rest)) = rest.split_first_chunk::<{ stamp::LENGTH }>() else {
-            return Err(Malformed::Stamp);
-        };
-        let Some((b']', rest)) = rest.split_first() else {
-            return Err(Malformed::Stamp);
-        };
-        let time = stamps.read(text).ok_or(Malformed::Stamp)?;
+        let end = memchr(b']', rest).ok_or(Malformed::Stamp)?;
+        let time = times.read(&rest[..end]).ok_or(Malformed::Stamp)?;
+        let rest = &rest[end + 1..];
         let Some((b'"', rest)) = skip_space(rest).split_first() else {
             return Err(Malformed::NoQuote);
         };
         Ok(Self { time, host, user, rest })
+    }
+
+    /// Returns the request with the texts that are `wanted`.
+    pub(crate) fn record(&self, wanted: Fields) -> Record<'l> {
+        /// The fields that follow the stamp.
+        const LATER: [Field; 4] = [Field::Method, Field::Path, Field::Status, Field::Agent];
+        let record =
+            Record::at(self.time).with(Field::Host, self.host).with(Field::User, self.user);
+        if !wanted.has_any(LATER.into_iter().collect()) {
+            return record;
+        }
+        let exchange = self.exchange();
+        record
+            .with(Field::Method, exchange.method)
+            .with(Field::Path, exchange.path)
+            .with(Field::Status, exchange.status)
+            .with(Field::Agent, exchange.agent)
     }
 
     /// What follows the stamp.
@@ -111,7 +125,7 @@ mod tests {
     use super::*;
 
     fn read(line: &str) -> Result<AccessLine<'_>, Malformed> {
-        AccessLine::read(line.as_bytes(), &mut Stamps::default())
+        AccessLine::read(line.as_bytes(), &mut Times::default())
     }
 
     const COMBINED: &str = r#"::1 - alice [17/May/2015:10:05:03 +0000] "GET /a?b=c HTTP/1.1" 200 12 "http://x/" "curl/8 (\"q\")""#;

@@ -48,13 +48,14 @@ mod plan;
 mod play;
 mod plot;
 mod reader;
+mod record;
 mod recording;
 mod report;
-mod stamp;
 mod subject;
 mod table;
 mod tally;
 mod timeline;
+mod times;
 
 pub use key::{KeyExpression, KeyExpressionError};
 pub use log_format::LogFormat;

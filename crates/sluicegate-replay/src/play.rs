@@ -14,7 +14,7 @@ use sluicegate_core::{
 };
 
 use crate::plan::Plan;
-use crate::recording::{OfKey, Recording};
+use crate::recording::{Arrival, OfKey, Recording};
 use crate::report::Report;
 use crate::tally::{KeyTally, LimitTally};
 use crate::timeline::Timeline;
@@ -114,7 +114,7 @@ fn play_key_now(
 ) -> Result<(), Error> {
     let mut last = Timestamp::EPOCH;
     of_key.clear();
-    for (at, costs) in requests.iter() {
+    for Arrival { at, costs, .. } in requests.iter() {
         count(of_key, at_once(opened.ask(check(key, at, costs))), at)?;
         last = at;
     }
@@ -164,7 +164,7 @@ async fn play_key<'r>(
     mut of_key: KeyTally,
 ) -> Result<(OfKey<'r>, KeyTally), Error> {
     let mut last = Timestamp::EPOCH;
-    for (at, costs) in requests.iter() {
+    for Arrival { at, costs, .. } in requests.iter() {
         let answer = opened.ask(check(key, at, costs)).wait().await;
         count(&mut of_key, answer, at)?;
         last = at;

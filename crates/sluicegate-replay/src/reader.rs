@@ -8,8 +8,9 @@ use crate::key::KeyExpression;
 use crate::lines::{self, Line, Lines};
 use crate::log_format::LogFormat;
 use crate::malformed::Malformed;
+use crate::record::{Moment, Record};
 use crate::recording::Recording;
-use crate::stamp::Stamps;
+use crate::times::Times;
 
 /// Reads logs. A log is any bytes; each of its lines is a request or malformed.
 ///
@@ -68,7 +69,7 @@ impl LogReader {
             recording: Recording::new(&self.name, self.format),
             key: &self.key,
             joined: Vec::new(),
-            stamps: Stamps::default(),
+            times: Times::default(),
         };
         while let Some(line) = lines.next()? {
             reader.recording.lines += 1;
@@ -96,7 +97,7 @@ struct Reader<'e> {
     recording: Recording,
     key: &'e KeyExpression,
     joined: Vec<u8>,
-    stamps: Stamps,
+    times: Times,
 }
 
 /// Adds a line. A malformed one is not a failure; one that can't be stored is.
@@ -127,12 +128,13 @@ impl Reader<'_> {
     }
 
     fn access(&mut self, line: &[u8]) -> ReadLine {
-        let line = match AccessLine::read(line, &mut self.stamps) {
+        let line = match AccessLine::read(line, &mut self.times) {
             Ok(line) => line,
             Err(why) => return Ok(Err(why)),
         };
-        let key = self.key.key(&line, &mut self.joined);
-        self.recording.add(key, line.time, None).map(Ok)
+        let record = line.record(self.key.fields());
+        let key = self.key.key(&record, &mut self.joined);
+        self.recording.add(key, &record, Moment::End).map(Ok)
     }
 
     fn json(&mut self, line: Line<'_>) -> ReadLine {
@@ -140,8 +142,12 @@ impl Reader<'_> {
         if line.is_cut && JsonLine::may_be(line.bytes) {
             return Ok(Err(Malformed::TooLong));
         }
-        match JsonLine::read(line.bytes) {
-            Ok(line) => self.recording.add(line.key.as_bytes(), line.time, line.cost).map(Ok),
+        match JsonLine::read(line.bytes, &mut self.times) {
+            Ok(line) => {
+                let mut record = Record::at(line.time);
+                record.cost = line.cost;
+                self.recording.add(line.key.as_bytes(), &record, Moment::End).map(Ok)
+            }
             Err(why) => Ok(Err(why)),
         }
     }

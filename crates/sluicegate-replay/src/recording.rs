@@ -7,6 +7,7 @@ use sluicegate_core::{Cost, Costs, Timestamp};
 use crate::keys::{Keys, shown};
 use crate::log_format::LogFormat;
 use crate::malformed::MalformedLines;
+use crate::record::{Moment, Record};
 use crate::timeline::Timeline;
 
 /// The requests of a log, key by key, those of one key in order of time, those of one time in the
@@ -25,8 +26,37 @@ pub struct Recording {
     pub(crate) malformed: MalformedLines,
     pub(crate) keys: Keys,
     requests: Vec<Request>,
-    /// By number of the request; stays empty until a line has a cost of its own.
-    costs: Vec<Option<Cost>>,
+    /// By number of the request; stays empty until a line states a cost or a duration.
+    details: Vec<Detail>,
+}
+
+/// The cost and the duration of a request, where its line states them.
+#[derive(Clone, Copy, Debug, Default)]
+struct Detail {
+    cost: Option<Cost>,
+    took: Option<(u64, Moment)>,
+}
+
+/// A request of a key.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrival {
+    /// The time that its line states.
+    pub(crate) at: Timestamp,
+    pub(crate) costs: Costs<'static>,
+    /// The request's start and end, if the log has durations.
+    #[expect(dead_code, reason = "permits will be replayed by it")]
+    pub(crate) took: Option<(Timestamp, Timestamp)>,
+}
+
+impl Detail {
+    fn took(&self, micros: u64) -> Option<(Timestamp, Timestamp)> {
+        let (duration, moment) = self.took?;
+        let (start, end) = match moment {
+            Moment::Start => (micros, micros.saturating_add(duration)),
+            Moment::End => (micros.saturating_sub(duration), micros),
+        };
+        Some((Timestamp::from_micros_clamped(start), Timestamp::from_micros_clamped(end)))
+    }
 }
 
 /// A request in 16 bytes. The key, the time and the number of the request in the file lie one
@@ -59,7 +89,7 @@ impl Request {
 pub(crate) struct OfKey<'r> {
     pub(crate) key: u32,
     requests: &'r [Request],
-    costs: &'r [Option<Cost>],
+    details: &'r [Detail],
 }
 
 impl OfKey<'_> {
@@ -68,11 +98,15 @@ impl OfKey<'_> {
         self.requests.len() as u64
     }
 
-    /// When each was made, and what it costs.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (Timestamp, Costs<'static>)> {
+    /// Returns each request, in order of time.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Arrival> {
         self.requests.iter().map(|request| {
-            let cost = self.costs.get(request.number() as usize).copied().flatten();
-            (Timestamp::from_micros_clamped(request.micros()), cost.map_or(Costs::Own, Costs::Same))
+            let detail = self.details.get(request.number() as usize).copied().unwrap_or_default();
+            Arrival {
+                at: Timestamp::from_micros_clamped(request.micros()),
+                costs: detail.cost.map_or(Costs::Own, Costs::Same),
+                took: detail.took(request.micros()),
+            }
         })
     }
 }
@@ -152,12 +186,17 @@ impl Recording {
             malformed: MalformedLines::default(),
             keys: Keys::default(),
             requests: Vec::new(),
-            costs: Vec::new(),
+            details: Vec::new(),
         }
     }
 
-    /// Adds a request that was made so many µs after the epoch.
-    pub(crate) fn add(&mut self, key: &[u8], micros: u64, cost: Option<Cost>) -> io::Result<()> {
+    /// Adds a request under a key. `moment` is the moment that the log's times state.
+    pub(crate) fn add(
+        &mut self,
+        key: &[u8],
+        record: &Record<'_>,
+        moment: Moment,
+    ) -> io::Result<()> {
         let number = u32::try_from(self.requests.len()).ok().zip(self.keys.number(key));
         let Some((number, key)) = number else {
             return Err(io::Error::new(
@@ -165,11 +204,12 @@ impl Recording {
                 "it has more than 4,294,967,295 requests: split it",
             ));
         };
-        if cost.is_some() {
-            self.costs.resize(self.requests.len(), None);
-            self.costs.push(cost);
+        if record.cost.is_some() || record.duration.is_some() {
+            self.details.resize(self.requests.len(), Detail::default());
+            let took = record.duration.map(|duration| (duration, moment));
+            self.details.push(Detail { cost: record.cost, took });
         }
-        self.requests.push(Request::new(key, micros, number));
+        self.requests.push(Request::new(key, record.time, number));
         Ok(())
     }
 
@@ -183,7 +223,7 @@ impl Recording {
         self.requests.chunk_by(|a, b| a.key() == b.key()).map(|requests| OfKey {
             key: requests[0].key(),
             requests,
-            costs: &self.costs,
+            details: &self.details,
         })
     }
 
@@ -212,9 +252,9 @@ mod tests {
     fn order(recording: &Recording) -> Vec<(&[u8], u64, u64)> {
         let mut all = Vec::new();
         for of_key in recording.by_key() {
-            for (at, costs) in of_key.iter() {
-                let cost = if let Costs::Same(cost) = costs { cost.get() } else { 0 };
-                all.push((recording.keys.get(of_key.key), at.as_micros(), cost));
+            for arrival in of_key.iter() {
+                let cost = if let Costs::Same(cost) = arrival.costs { cost.get() } else { 0 };
+                all.push((recording.keys.get(of_key.key), arrival.at.as_micros(), cost));
             }
         }
         all

@@ -1,0 +1,106 @@
+//! One request of a log, as every format yields it.
+
+use std::ops::BitOr;
+
+use sluicegate_core::Cost;
+
+/// A request that a line describes.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Record<'l> {
+    /// The time that the line states, in µs since the epoch.
+    pub(crate) time: u64,
+    /// The request's cost, if the line states one.
+    pub(crate) cost: Option<Cost>,
+    /// The request's duration in µs, if the line states one.
+    pub(crate) duration: Option<u64>,
+    texts: [&'l [u8]; Field::ALL.len()],
+}
+
+/// A text of a request that a key can be made of.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(crate) enum Field {
+    /// The client's address or name, or the key that the line brings along.
+    Host,
+    User,
+    Method,
+    /// The path as logged, with its query.
+    Path,
+    Status,
+    Agent,
+}
+
+/// A set of fields.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Fields(u8);
+
+/// The moment of a request that a log's time states.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Moment {
+    Start,
+    End,
+}
+
+impl Field {
+    /// Every field, with the name that key expressions call it.
+    pub(crate) const ALL: [(&'static str, Self); 6] = [
+        ("host", Self::Host),
+        ("user", Self::User),
+        ("method", Self::Method),
+        ("path", Self::Path),
+        ("status", Self::Status),
+        ("agent", Self::Agent),
+    ];
+}
+
+impl Fields {
+    /// Every field.
+    pub(crate) const ALL: Self = Self((1 << Field::ALL.len()) - 1);
+
+    pub(crate) const fn has(self, field: Field) -> bool {
+        self.0 & 1 << field as u8 != 0
+    }
+
+    /// Returns `true` if any field of `others` is in this set.
+    pub(crate) const fn has_any(self, others: Self) -> bool {
+        self.0 & others.0 != 0
+    }
+}
+
+impl From<Field> for Fields {
+    fn from(field: Field) -> Self {
+        Self(1 << field as u8)
+    }
+}
+
+impl BitOr<Field> for Fields {
+    type Output = Self;
+
+    fn bitor(self, field: Field) -> Self {
+        Self(self.0 | 1 << field as u8)
+    }
+}
+
+impl FromIterator<Field> for Fields {
+    fn from_iter<I: IntoIterator<Item = Field>>(fields: I) -> Self {
+        fields.into_iter().fold(Self::default(), |all, field| all | field)
+    }
+}
+
+impl<'l> Record<'l> {
+    /// A request of a time in µs since the epoch, without texts.
+    pub(crate) fn at(time: u64) -> Self {
+        Self { time, ..Self::default() }
+    }
+
+    /// Sets a text.
+    #[must_use]
+    pub(crate) const fn with(mut self, field: Field, text: &'l [u8]) -> Self {
+        self.texts[field as usize] = text;
+        self
+    }
+
+    /// Returns a text: empty if the line lacks it, or if the reader wasn't asked for it.
+    pub(crate) const fn text(&self, field: Field) -> &'l [u8] {
+        self.texts[field as usize]
+    }
+}
