@@ -4,6 +4,7 @@
 
 mod account;
 mod bucket;
+mod calendar;
 mod ledger;
 mod permits;
 mod random;

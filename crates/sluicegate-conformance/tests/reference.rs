@@ -231,6 +231,12 @@ fn calendar_weeks_begin_on_monday_and_months_and_years_where_the_calendar_says()
         ("fixed_window 1/month calendar Europe/Berlin", 1_706_742_000, 1_709_247_600), // February 2024
         ("fixed_window 1/year calendar Asia/Tokyo", 1_735_657_200, 1_767_193_200),     // 2025
         ("fixed_window 1/w calendar UTC", 1_719_792_000, 1_720_396_800), // from 1 July 2024
+        // From Sunday 30 June 2024, 06:00.
+        ("fixed_window 1/w calendar UTC start sunday at 06:00", 1_719_727_200, 1_720_332_000),
+        // From 31 January 2023, to 28 February.
+        ("fixed_window 1/month calendar UTC from 31", 1_675_123_200, 1_677_542_400),
+        // From 6 April 2024 in London, where summer time has begun.
+        ("fixed_window 1/year calendar Europe/London from 04-06", 1_712_358_000, 1_743_894_000),
     ] {
         let mut window = model(&[spec]);
         let mut apply = |at: u64| window.apply(at, b"key", &check(1)).unwrap();

@@ -1,24 +1,38 @@
 //! Calendar windows in a named time zone. The zone database is bundled with the program, so that
 //! every node of a fleet computes the same boundaries.
 
+mod start;
+
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex};
 
 use jiff::ToSpan;
-use jiff::civil::{Date, Weekday};
-use jiff::tz::TimeZone;
+use jiff::civil::{Date, DateTime};
+use jiff::tz::{AmbiguousOffset, TimeZone};
 
 use crate::error::PolicyError;
 use crate::time::Timestamp;
+use start::Start;
 
 /// A calendar day, week, month or year in a named time zone.
 ///
-/// A window begins at the first instant of its first local day, even where daylight saving skips
-/// midnight; weeks begin on Monday.
+/// Days begin at midnight, weeks on Monday, months and years on their first day. [`start`](Self::start),
+/// [`from`](Self::from) and [`at`](Self::at) change that. A window begins at the first instant at which the
+/// zone's clocks show that date and time or a later one: where daylight saving skips it, when the clocks
+/// change; where it is shown twice, the first time.
+///
+/// ```
+/// use sluicegate_core::{CalendarUnit, CalendarWindow};
+///
+/// let window = CalendarWindow::new(CalendarUnit::Month, "America/New_York")?.from("15")?.at("06:00")?;
+/// assert_eq!(window.to_string(), "month calendar America/New_York from 15 at 06:00");
+/// # Ok::<(), sluicegate_core::PolicyError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct CalendarWindow {
     unit: CalendarUnit,
+    start: Start,
     zone: String,
     time_zone: TimeZone,
     /// The window that was asked for last, which is nearly always the one that is asked for next:
@@ -32,7 +46,7 @@ pub struct CalendarWindow {
 pub enum CalendarUnit {
     /// A local day: usually 23, 24 or 25 hours.
     Day,
-    /// Monday to Sunday.
+    /// Seven local days.
     Week,
     /// A calendar month.
     Month,
@@ -74,7 +88,41 @@ impl CalendarWindow {
             )
         })?;
         let zone = time_zone.iana_name().unwrap_or(zone).to_owned();
-        Ok(Self { unit, zone, time_zone, last: Arc::default() })
+        Ok(Self { unit, start: Start::default(), zone, time_zone, last: Arc::default() })
+    }
+
+    /// Lets weeks begin on another day than Monday, such as `sunday`.
+    ///
+    /// # Errors
+    /// Returns an error if the unit isn't a week, or `weekday` isn't the English name of a day of the
+    /// week in lower case.
+    pub fn start(self, weekday: &str) -> Result<Self, PolicyError> {
+        let start = self.start.with_weekday(self.unit, weekday)?;
+        Ok(self.beginning(start))
+    }
+
+    /// Lets months begin on another day than the first, such as `15`, or years on another date than 1
+    /// January, such as `04-06` for 6 April. In a month without that day, windows begin on its last day.
+    ///
+    /// # Errors
+    /// Returns an error if the unit is neither a month nor a year, or has no such day.
+    #[expect(clippy::should_implement_trait, reason = "it is the word of a spec")]
+    pub fn from(self, day: &str) -> Result<Self, PolicyError> {
+        let start = self.start.with_date(self.unit, day)?;
+        Ok(self.beginning(start))
+    }
+
+    /// Lets windows begin at another time of day than midnight, such as `06:00`.
+    ///
+    /// # Errors
+    /// Returns an error if `time` isn't `00:00` to `23:59`.
+    pub fn at(self, time: &str) -> Result<Self, PolicyError> {
+        let start = self.start.with_time(time)?;
+        Ok(self.beginning(start))
+    }
+
+    fn beginning(self, start: Start) -> Self {
+        Self { start, last: Arc::default(), ..self }
     }
 
     /// The length of a window.
@@ -111,7 +159,11 @@ impl CalendarWindow {
     /// The boundaries of the window before the one that holds `at`, of that one, and of the next.
     #[must_use]
     pub fn boundaries(&self, at: Timestamp) -> Boundaries {
-        let mut first = self.first_day(at);
+        let mut first = self.base_at(at);
+        // On its first day, a window that doesn't begin at midnight on the first may be still to come.
+        while self.begins(first) > at && first > Date::MIN {
+            first = self.step(first, -1);
+        }
         let mut next = self.step(first, 1);
         // A zone that skips a whole local day makes two dates begin at one instant, and one that
         // repeats an hour across midnight puts an instant of one date after the next has begun.
@@ -149,24 +201,15 @@ impl CalendarWindow {
         boundaries
     }
 
-    /// The first local day of the window that holds `at`.
-    fn first_day(&self, at: Timestamp) -> Date {
+    /// The day that stands for the window that holds `at`, or for the one after it.
+    fn base_at(&self, at: Timestamp) -> Date {
         let micros = i64::try_from(at.as_micros()).unwrap_or(i64::MAX);
         let instant = jiff::Timestamp::from_microsecond(micros).unwrap_or(jiff::Timestamp::MAX);
-        let date = self.time_zone.to_datetime(instant).date();
-        match self.unit {
-            CalendarUnit::Day => date,
-            CalendarUnit::Week => {
-                let past = date.weekday().since(Weekday::Monday);
-                date.checked_sub(i64::from(past).days()).unwrap_or(Date::MIN)
-            }
-            CalendarUnit::Month => date.first_of_month(),
-            CalendarUnit::Year => date.first_of_year(),
-        }
+        self.start.base(self.unit, self.time_zone.to_datetime(instant).date())
     }
 
-    /// The first day of the window `windows` after the one that begins on `day`, or `day` itself
-    /// where the calendar ends.
+    /// The day that stands for the window `windows` after the one of `day`, or `day` itself where the
+    /// calendar ends.
     fn step(&self, day: Date, windows: i64) -> Date {
         let span = match self.unit {
             CalendarUnit::Day => windows.days(),
@@ -177,21 +220,32 @@ impl CalendarWindow {
         day.checked_add(span).unwrap_or(day)
     }
 
-    /// The first instant of a local day: not always midnight, which a change of the clocks can
-    /// skip or repeat.
+    /// The first instant of the window for which `day` stands.
     fn begins(&self, day: Date) -> Timestamp {
-        let micros = day
-            .to_zoned(self.time_zone.clone())
-            .and_then(|zoned| zoned.start_of_day())
-            .map_or(i64::MAX, |zoned| zoned.timestamp().as_microsecond());
+        let micros = self
+            .first_instant(self.start.of(self.unit, day))
+            .map_or(i64::MAX, jiff::Timestamp::as_microsecond);
         Timestamp::from_micros_clamped(u64::try_from(micros).unwrap_or(0))
+    }
+
+    /// The first instant at which the zone's clocks show `wall` or a later time; `None` if the calendar
+    /// has ended.
+    fn first_instant(&self, wall: DateTime) -> Option<jiff::Timestamp> {
+        let ambiguous = self.time_zone.to_ambiguous_timestamp(wall);
+        let AmbiguousOffset::Gap { before, .. } = ambiguous.offset() else {
+            return ambiguous.earlier().ok();
+        };
+        // By the clocks as they were before, the skipped time is past the change.
+        let past = before.to_timestamp(wall).ok()?;
+        let changes = self.time_zone.preceding(past.checked_add(1.nanosecond()).ok()?);
+        changes.map(|change| change.timestamp()).next()
     }
 }
 
-// The name says which zone it is; the table behind it follows from the name.
+// The table behind a zone follows from its name.
 impl PartialEq for CalendarWindow {
     fn eq(&self, other: &Self) -> bool {
-        self.unit == other.unit && self.zone == other.zone
+        self.unit == other.unit && self.start == other.start && self.zone == other.zone
     }
 }
 
@@ -200,13 +254,15 @@ impl Eq for CalendarWindow {}
 impl Hash for CalendarWindow {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.unit.hash(state);
+        self.start.hash(state);
         self.zone.hash(state);
     }
 }
 
 impl fmt::Display for CalendarWindow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} calendar {}", self.unit.keyword(), self.zone)
+        write!(f, "{} calendar {}", self.unit.keyword(), self.zone)?;
+        self.start.write(self.unit, f)
     }
 }
 
@@ -269,5 +325,66 @@ mod tests {
         let friday = ["2011-12-30T10:00:00Z", "2011-12-31T10:00:00Z"];
         assert_eq!(day("Pacific/Apia", "2011-12-30T10:00:00Z"), friday);
         assert_eq!(day("Pacific/Apia", "2011-12-30T09:59:59Z")[1], friday[0]);
+    }
+
+    fn window(calendar: &CalendarWindow, at: &str) -> [String; 2] {
+        let instant: jiff::Timestamp = at.parse().unwrap();
+        let at = Timestamp::from_micros_clamped(instant.as_microsecond().unsigned_abs());
+        let (start, end) = calendar.window_at(at);
+        [start, end].map(|at| {
+            jiff::Timestamp::from_microsecond(at.as_micros().cast_signed()).unwrap().to_string()
+        })
+    }
+
+    #[test]
+    fn windows_begin_where_businesses_begin() {
+        let of = |unit, zone| CalendarWindow::new(unit, zone).unwrap();
+        let week = of(CalendarUnit::Week, "America/New_York").start("sunday").unwrap();
+        let month = of(CalendarUnit::Month, "UTC").from("15").unwrap();
+        let last = of(CalendarUnit::Month, "UTC").from("31").unwrap();
+        let tax = of(CalendarUnit::Year, "Europe/London").from("04-06").unwrap();
+        let leap = of(CalendarUnit::Year, "UTC").from("02-29").unwrap();
+        let night = of(CalendarUnit::Day, "Europe/Berlin").at("06:00").unwrap();
+        for (calendar, at, start, end) in [
+            // 2024-03-10 has 23 hours in New York.
+            (&week, "2024-03-09T12:00:00Z", "2024-03-03T05:00:00Z", "2024-03-10T05:00:00Z"),
+            (&week, "2024-03-10T05:00:00Z", "2024-03-10T05:00:00Z", "2024-03-17T04:00:00Z"),
+            (&month, "2024-03-14T23:59:59Z", "2024-02-15T00:00:00Z", "2024-03-15T00:00:00Z"),
+            (&month, "2024-12-31T00:00:00Z", "2024-12-15T00:00:00Z", "2025-01-15T00:00:00Z"),
+            (&last, "2023-02-27T00:00:00Z", "2023-01-31T00:00:00Z", "2023-02-28T00:00:00Z"),
+            (&last, "2023-02-28T00:00:00Z", "2023-02-28T00:00:00Z", "2023-03-31T00:00:00Z"),
+            (&last, "2024-05-01T00:00:00Z", "2024-04-30T00:00:00Z", "2024-05-31T00:00:00Z"),
+            (&tax, "2024-04-05T22:59:59Z", "2023-04-05T23:00:00Z", "2024-04-05T23:00:00Z"),
+            (&leap, "2023-02-28T00:00:00Z", "2023-02-28T00:00:00Z", "2024-02-29T00:00:00Z"),
+            (&night, "2024-06-01T03:59:59Z", "2024-05-31T04:00:00Z", "2024-06-01T04:00:00Z"),
+            (&night, "2024-06-01T04:00:00Z", "2024-06-01T04:00:00Z", "2024-06-02T04:00:00Z"),
+        ] {
+            assert_eq!(window(calendar, at), [start, end], "{at} in {calendar}");
+        }
+    }
+
+    /// In Berlin 02:00 to 03:00 is skipped on 31 March 2024, and comes twice on 27 October.
+    #[test]
+    fn a_boundary_that_is_skipped_or_shown_twice_is_one_instant() {
+        let calendar =
+            CalendarWindow::new(CalendarUnit::Day, "Europe/Berlin").unwrap().at("02:30").unwrap();
+        for (at, start, end) in [
+            ("2024-03-31T00:59:59Z", "2024-03-30T01:30:00Z", "2024-03-31T01:00:00Z"),
+            ("2024-03-31T01:00:00Z", "2024-03-31T01:00:00Z", "2024-04-01T00:30:00Z"),
+            ("2024-10-27T00:29:59Z", "2024-10-26T00:30:00Z", "2024-10-27T00:30:00Z"),
+            // 02:15 for the second time.
+            ("2024-10-27T01:15:00Z", "2024-10-27T00:30:00Z", "2024-10-28T01:30:00Z"),
+        ] {
+            assert_eq!(window(&calendar, at), [start, end], "{at}");
+        }
+    }
+
+    /// The clocks of Toronto went from 23:30 of 30 March 1919 to 00:30, and days there begin then.
+    #[test]
+    fn a_change_across_midnight_begins_the_day() {
+        let calendar = CalendarWindow::new(CalendarUnit::Day, "America/Toronto").unwrap();
+        let midnight = "1919-03-31T00:00:00".parse().unwrap();
+        let change: jiff::Timestamp = "1919-03-31T04:30:00Z".parse().unwrap();
+        assert_eq!(calendar.first_instant(midnight), Some(change));
     }
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use sluicegate_core::{Algorithm, MAX_EXACT, ReportedUnits, Window};
 
 use super::account::{Account, Patience, Refusal, Report, Retry, Verdict, unknown};
+use super::calendar::window_around as calendar_window;
 use super::slots::{Slots, first_instant};
 
 /// The most entries a log can have.
@@ -404,11 +405,7 @@ fn window_around(window: &Window, stamp: u64) -> Option<(u64, u64)> {
             let start = stamp / length * length;
             Some((start, start + length))
         }
-        Window::Calendar(calendar) => {
-            let (start, end) =
-                calendar.window_at(sluicegate_core::Timestamp::from_micros_clamped(stamp));
-            Some((start.as_micros(), end.as_micros()))
-        }
+        Window::Calendar(calendar) => Some(calendar_window(calendar, stamp)),
         _ => unknown(window),
     }
 }

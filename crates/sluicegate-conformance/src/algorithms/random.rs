@@ -59,7 +59,20 @@ pub(super) fn calendar(dice: &mut Dice) -> Result<CalendarWindow, PolicyError> {
     // Daylight saving at night and at midnight, a skipped day, and none of it.
     let zone =
         dice.pick(&["Europe/Berlin", "America/Sao_Paulo", "Pacific/Apia", "Asia/Tokyo", "UTC"]);
-    CalendarWindow::new(unit, zone)
+    let mut calendar = CalendarWindow::new(unit, zone)?;
+    if dice.below(2) == 0 {
+        calendar = match unit {
+            CalendarUnit::Week => calendar.start(dice.pick(&["tuesday", "saturday", "sunday"]))?,
+            CalendarUnit::Month => calendar.from(dice.pick(&["2", "15", "29", "30", "31"]))?,
+            CalendarUnit::Year => calendar.from(dice.pick(&["02-29", "04-06", "12-31"]))?,
+            _ => calendar,
+        };
+    }
+    if dice.below(2) == 0 {
+        // In Berlin 02:30 is skipped in March and shown twice in October.
+        calendar = calendar.at(dice.pick(&["00:30", "02:30", "06:00", "23:59"]))?;
+    }
+    Ok(calendar)
 }
 
 pub(super) fn micros(micros: u64) -> Span {

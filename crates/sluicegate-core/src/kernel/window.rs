@@ -271,6 +271,9 @@ impl SpecFormat for FixedWindow {
         options: &[
             OptionWord::flag("aligned"),
             OptionWord::value("calendar", "ZONE", "Asia/Tokyo"),
+            OptionWord::value("start", "WEEKDAY", "sunday"),
+            OptionWord::value("from", "DAY", "15"),
+            OptionWord::value("at", "TIME", "06:00"),
         ],
         example: "fixed_window 1000/h",
         read: |spec| Ok(Algorithm::FixedWindow { limit: spec.count()?, window: window(spec)? }),
@@ -330,6 +333,15 @@ impl Balance {
 fn window(spec: &Reader<'_>) -> Result<Window, Problem> {
     let aligned = spec.flag("aligned");
     let Some(zone) = spec.value("calendar") else {
+        for (option, _) in BEGINNINGS {
+            if let Some(word) = spec.flag(option) {
+                let message = format!(
+                    "`{option}` says where windows of a calendar begin: add `calendar ZONE`, such as \
+                     `calendar UTC`, or remove it"
+                );
+                return Err(Problem::at(word, message));
+            }
+        }
         let span = spec.period()?;
         return Ok(match aligned {
             Some(_) => Window::Aligned(span),
@@ -353,7 +365,20 @@ fn window(spec: &Reader<'_>) -> Result<Window, Problem> {
             return Err(Problem::at(period, message));
         }
     };
-    CalendarWindow::new(unit, &zone.shown())
-        .map(Window::Calendar)
-        .map_err(|error| Problem::at(zone, error.to_string()))
+    let windows = CalendarWindow::new(unit, &zone.shown());
+    let mut windows = windows.map_err(|error| Problem::at(zone, error.to_string()))?;
+    for (option, begin) in BEGINNINGS {
+        if let Some(value) = spec.value(option) {
+            windows = begin(windows, value.text)
+                .map_err(|error| Problem::at(value, error.to_string()))?;
+        }
+    }
+    Ok(Window::Calendar(windows))
 }
+
+/// How an option changes where the windows of a calendar begin.
+type Begin = fn(CalendarWindow, &str) -> Result<CalendarWindow, PolicyError>;
+
+/// The options that say where windows of a calendar begin.
+const BEGINNINGS: [(&str, Begin); 3] =
+    [("start", CalendarWindow::start), ("from", CalendarWindow::from), ("at", CalendarWindow::at)];

@@ -34,6 +34,9 @@ fn specs_that_print_as_they_were_written() {
         "fixed_window 10/d calendar UTC",
         "fixed_window 10/w calendar Europe/Berlin",
         "fixed_window 10/year calendar America/St_Johns",
+        "fixed_window 10/w calendar UTC start sunday at 06:30",
+        "fixed_window 10/month calendar UTC from 31",
+        "fixed_window 10/year calendar Europe/London from 04-06 at 23:59",
         "sliding_window 1000/h",
         "sliding_window 1000/h slices 30",
         "sliding_window 1000/10ms slices 5",
@@ -116,6 +119,8 @@ fn what_is_left_out_equals_its_default() {
         ("sliding_window 10/100ms", "sliding_window 10/100ms slices 10"),
         ("smooth 5/s", "smooth 5/s start empty burst 1s"),
         ("fixed_window 5/month calendar UTC", "fixed_window 5/1month calendar utc"),
+        ("fixed_window 5/w calendar UTC", "fixed_window 5/w at 00:00 start monday calendar UTC"),
+        ("fixed_window 5/year calendar UTC", "fixed_window 5/year calendar UTC from 01-01"),
     ] {
         assert_eq!(parse(short), parse(long));
         assert_eq!(parse(long).to_string(), short);
@@ -273,6 +278,9 @@ fn messages_stay_short_however_long_the_word() {
         format!("gcra 1/s as {}", "x".repeat(1000)),
         format!("fixed_window 1/d calendar {}", "x".repeat(990)),
         format!("fixed_window 1/{} calendar UTC", "x".repeat(990)),
+        format!("fixed_window 1/w calendar UTC start {}", "x".repeat(960)),
+        format!("fixed_window 1/month calendar UTC from {}", "x".repeat(960)),
+        format!("fixed_window 1/d calendar UTC at {}", "x".repeat(960)),
         format!("smooth 1/s start {}", "x".repeat(990)),
         format!("smooth 1/s burst {}", "x".repeat(990)),
     ] {
@@ -302,8 +310,49 @@ fn rates() -> impl Strategy<Value = Rate> {
 fn calendars() -> impl Strategy<Value = CalendarWindow> {
     let units = [CalendarUnit::Day, CalendarUnit::Week, CalendarUnit::Month, CalendarUnit::Year];
     let zones = ["UTC", "Asia/Tokyo", "America/Argentina/Buenos_Aires", "Etc/GMT+5", "CET"];
-    (prop::sample::select(units.to_vec()), prop::sample::select(zones.to_vec()))
-        .prop_map(|(unit, zone)| CalendarWindow::new(unit, zone).unwrap())
+    let begins = (1..=12_u8, 1..=31_u8, 0..24_u8, 0..60_u8);
+    (prop::sample::select(units.to_vec()), prop::sample::select(zones.to_vec()), begins).prop_map(
+        |(unit, zone, (month, day, hour, minute))| {
+            let calendar = CalendarWindow::new(unit, zone).unwrap();
+            let calendar = match unit {
+                CalendarUnit::Week => calendar.start("sunday"),
+                CalendarUnit::Month => calendar.from(&day.to_string()),
+                CalendarUnit::Year => calendar.from(&format!("{month:02}-{:02}", day.min(29))),
+                CalendarUnit::Day => Ok(calendar),
+            };
+            calendar.unwrap().at(&format!("{hour:02}:{minute:02}")).unwrap()
+        },
+    )
+}
+
+#[test]
+fn beginnings_of_calendar_windows_that_make_no_sense_are_named() {
+    for (spec, column, message) in [
+        ("fixed_window 1/w start sunday", 18, "add `calendar ZONE`"),
+        ("fixed_window 1/d aligned at 06:00", 26, "`at` says where windows of a calendar begin"),
+        ("fixed_window 1/month from 15", 22, "add `calendar ZONE`"),
+        ("fixed_window 1/d calendar UTC start sunday", 37, "it goes with the period w, not with d"),
+        ("fixed_window 1/month calendar UTC start sunday", 41, "not with month"),
+        ("fixed_window 1/w calendar UTC start sun", 37, "write one of monday, tuesday"),
+        ("fixed_window 1/w calendar UTC from 15", 36, "not with w; write `start sunday` for weeks"),
+        ("fixed_window 1/d calendar UTC from 15", 36, "the periods month and year, not with d"),
+        ("fixed_window 1/month calendar UTC from 0", 40, "write 1 to 31"),
+        ("fixed_window 1/month calendar UTC from 32", 40, "write 1 to 31"),
+        ("fixed_window 1/month calendar UTC from +5", 40, "write 1 to 31"),
+        ("fixed_window 1/month calendar UTC from 01-15", 40, "write 1 to 31"),
+        ("fixed_window 1/year calendar UTC from 15", 39, "a day such as 04-06"),
+        ("fixed_window 1/year calendar UTC from 02-30", 39, "a day such as 04-06"),
+        ("fixed_window 1/year calendar UTC from 4-6", 39, "a day such as 04-06"),
+        ("fixed_window 1/d calendar UTC at 24:00", 34, "write 00:00 to 23:59"),
+        ("fixed_window 1/d calendar UTC at 6:00", 34, "write 00:00 to 23:59"),
+        ("fixed_window 1/d calendar UTC at 06:00:00", 34, "write 00:00 to 23:59"),
+        ("fixed_window 1/d calendar UTC at 06:00 at 07:00", 40, "`at` is set twice"),
+        ("fixed_window 1/d calendar UTC at", 31, "write `at TIME`, such as `at 06:00`"),
+    ] {
+        let error = spec.parse::<Policy>().unwrap_err();
+        assert!(error.message().contains(message), "{spec}: {error}");
+        assert_eq!(error.column(), column, "{spec}: {error}");
+    }
 }
 
 fn algorithms() -> impl Strategy<Value = Algorithm> {
@@ -395,6 +444,11 @@ fn near_specs() -> impl Strategy<Value = String> {
         "aligned",
         "calendar",
         "UTC",
+        "from",
+        "at",
+        "sunday",
+        "15",
+        "06:00",
         "over",
         "queue",
         "start",

@@ -1,0 +1,168 @@
+//! Windows of a calendar, searched for by their definition.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+use jiff::civil::{Date, DateTime, Time, Weekday};
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, ToSpan};
+use sluicegate_core::{CalendarWindow, MAX_EXACT};
+
+/// When windows begin: by the text of a spec, which is all that this module knows of them.
+#[derive(Debug)]
+struct Calendar {
+    zone: TimeZone,
+    unit: String,
+    weekday: Weekday,
+    month: i8,
+    day: i8,
+    time: Time,
+}
+
+thread_local! {
+    /// The window that was found last, of each calendar: a search takes long.
+    static FOUND: RefCell<HashMap<String, (u64, u64)>> = RefCell::default();
+}
+
+/// The first instant of the window that holds `stamp`, and the first one after it, in microseconds since
+/// the epoch.
+pub(super) fn window_around(calendar: &CalendarWindow, stamp: u64) -> (u64, u64) {
+    let spec = calendar.to_string();
+    let known = FOUND.with_borrow(|found| found.get(&spec).copied());
+    if let Some((start, end)) = known.filter(|(start, end)| (*start..*end).contains(&stamp)) {
+        return (start, end);
+    }
+    let window = Calendar::read(&spec).and_then(|calendar| calendar.window_around(stamp));
+    // The search has no end in a spec that can't be read: the schedules have none.
+    let window = window.unwrap_or((stamp, stamp));
+    FOUND.with_borrow_mut(|found| found.insert(spec, window));
+    window
+}
+
+impl Calendar {
+    fn read(spec: &str) -> Option<Self> {
+        let words: Vec<&str> = spec.split(' ').collect();
+        let value = |option: &str| {
+            let at = words.iter().position(|word| *word == option)?;
+            words.get(at + 1).copied()
+        };
+        let (month, day) =
+            match value("from").map(|from| from.split_once('-').unwrap_or(("1", from))) {
+                Some((month, day)) => (month.parse().ok()?, day.parse().ok()?),
+                None => (1, 1),
+            };
+        let time = match value("at") {
+            Some(at) => {
+                let (hour, minute) = at.split_once(':')?;
+                Time::new(hour.parse().ok()?, minute.parse().ok()?, 0, 0).ok()?
+            }
+            None => Time::midnight(),
+        };
+        let weekday = match value("start") {
+            None | Some("monday") => Weekday::Monday,
+            Some("tuesday") => Weekday::Tuesday,
+            Some("wednesday") => Weekday::Wednesday,
+            Some("thursday") => Weekday::Thursday,
+            Some("friday") => Weekday::Friday,
+            Some("saturday") => Weekday::Saturday,
+            Some("sunday") => Weekday::Sunday,
+            Some(_) => return None,
+        };
+        let zone = jiff::tz::db().get(value("calendar")?).ok()?;
+        Some(Self { zone, unit: (*words.first()?).to_owned(), weekday, month, day, time })
+    }
+
+    fn window_around(&self, stamp: u64) -> Option<(u64, u64)> {
+        let shown = self.shown(i64::try_from(stamp).ok()?)?;
+        let mut first = shown.date();
+        while !self.is_first(first) || self.begin(first) > shown {
+            first = first.yesterday().ok()?;
+        }
+        let mut next = first.tomorrow().ok()?;
+        loop {
+            if self.is_first(next) {
+                // A day that the zone skips begins when the one after it does: no window lies between.
+                let (start, end) =
+                    (self.reached(self.begin(first))?, self.reached(self.begin(next))?);
+                if start < end {
+                    return Some((start, end));
+                }
+            }
+            next = next.tomorrow().ok()?;
+        }
+    }
+
+    /// Whether a window begins on this day.
+    fn is_first(&self, date: Date) -> bool {
+        let is_day = date.day() == self.day.min(date.days_in_month());
+        match self.unit.as_str() {
+            "d" => true,
+            "w" => date.weekday() == self.weekday,
+            "month" => is_day,
+            _ => is_day && date.month() == self.month,
+        }
+    }
+
+    fn begin(&self, date: Date) -> DateTime {
+        date.to_datetime(self.time)
+    }
+
+    /// The latest time that the zone's clocks have shown up to an instant.
+    fn shown(&self, micros: i64) -> Option<DateTime> {
+        let at = Timestamp::from_microsecond(micros).ok()?;
+        let long_ago = at.checked_sub(72.hours()).ok()?;
+        let turned_back = self
+            .zone
+            .preceding(at)
+            .map(|change| change.timestamp())
+            .take_while(|change| *change > long_ago)
+            .filter_map(|change| change.checked_sub(1.nanosecond()).ok());
+        let shown = turned_back.chain([at]).map(|instant| self.zone.to_datetime(instant));
+        shown.max()
+    }
+
+    /// The first instant at which the zone's clocks have shown a time.
+    fn reached(&self, wall: DateTime) -> Option<u64> {
+        let at = TimeZone::UTC.to_timestamp(wall).ok()?.as_microsecond();
+        let far = 60 * 3_600_000_000;
+        let (mut before, mut then) = (at - far, at + far);
+        while then - before > 1 {
+            let middle = before + (then - before) / 2;
+            if self.shown(middle)? >= wall { then = middle } else { before = middle }
+        }
+        Some(u64::try_from(then).unwrap_or(0).min(MAX_EXACT))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithms::random;
+    use crate::dice::Dice;
+
+    #[test]
+    fn the_library_computes_the_windows_that_the_definition_has() {
+        let mut dice = Dice::new(0x5eed);
+        for _ in 0..2_000 {
+            let calendar = random::calendar(&mut dice).unwrap();
+            let stamp = match dice.below(4) {
+                0 => dice.below(MAX_EXACT),
+                // Around the day that Samoa skipped.
+                1 => 1_325_200_000_000_000 + dice.below(300_000_000_000),
+                _ => 1_700_000_000_000_000 + dice.below(90_000_000_000_000),
+            };
+            let expected = window_around(&calendar, stamp);
+            let computed =
+                calendar.window_at(sluicegate_core::Timestamp::from_micros_clamped(stamp));
+            let computed = (computed.0.as_micros(), computed.1.as_micros());
+            assert_eq!(computed, expected, "{calendar} at {stamp}");
+            assert!((expected.0..expected.1).contains(&stamp), "{calendar} at {stamp}");
+            // The boundaries themselves, where a mistake of an instant shows.
+            for stamp in [expected.0, expected.1 - 1] {
+                let computed =
+                    calendar.window_at(sluicegate_core::Timestamp::from_micros_clamped(stamp));
+                assert_eq!((computed.0.as_micros(), computed.1.as_micros()), expected);
+            }
+        }
+    }
+}
