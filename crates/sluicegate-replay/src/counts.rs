@@ -26,9 +26,8 @@ pub(crate) struct Counts {
     pub(crate) denied: u64,
     pub(crate) keys: u64,
     pub(crate) keys_denied: u64,
-    /// Denied requests whose cost is beyond what the policy's state can hold.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub(crate) beyond: u64,
+    /// Requests without a decision, neither allowed nor denied: no state can hold their cost.
+    pub(crate) errors: u64,
     pub(crate) worst_minute: Option<WorstMinute>,
     pub(crate) denied_most: Vec<DeniedKey>,
     pub(crate) timeline: Decided,
@@ -56,9 +55,8 @@ pub(crate) struct DeniedKey {
     pub(crate) requests: u64,
     pub(crate) allowed: u64,
     pub(crate) denied: u64,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
-const fn is_zero(number: &u64) -> bool {
-    *number == 0
+    pub(crate) worst_minute: WorstMinute,
+    /// The spec that would have admitted all requests of the key, of a limit those of the policies that need other
+    /// numbers; `None` if no number would.
+    pub(crate) needed: Option<String>,
 }

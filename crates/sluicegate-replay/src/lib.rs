@@ -28,12 +28,15 @@
 //! - [`LogReader`] reads access logs and JSON lines, plain or gzip, into a [`Recording`].
 //! - [`Plan`] is what to play a recording through: policies side by side, or a limit whose policies
 //!   decide together. It decides by the times in the log, in any store.
+//! - [`Goal`] searches for the smallest limits that deny at most a share of a recording.
 //! - [`Report`] is the result: a table for people, JSON for programs, or a page with plots.
 //! - [`chart`] draws bars in the style of those plots.
 
 mod access;
+mod answer;
 pub mod chart;
 mod counts;
+mod goal;
 mod gzip;
 mod json_line;
 mod key;
@@ -41,6 +44,7 @@ mod keys;
 mod lines;
 mod log_format;
 mod malformed;
+mod need;
 mod numbers;
 mod output;
 mod page;
@@ -52,11 +56,13 @@ mod record;
 mod recording;
 mod report;
 mod subject;
+mod suggest;
 mod table;
 mod tally;
 mod timeline;
 mod times;
 
+pub use goal::{Goal, GoalError};
 pub use key::{KeyExpression, KeyExpressionError};
 pub use log_format::LogFormat;
 pub use plan::{Plan, PolicySpec};
@@ -64,6 +70,7 @@ pub use reader::LogReader;
 pub use recording::Recording;
 pub use report::Report;
 pub use subject::Subject;
+pub use suggest::{Suggestion, Suggestions};
 
 /// The example of the README is compiled.
 #[cfg(doctest)]

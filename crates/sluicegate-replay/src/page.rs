@@ -3,14 +3,17 @@
 use std::io::{self, Write};
 
 use askama::Template;
+use sluicegate_core::Span;
 
 use crate::chart::{OverTime, moment};
-use crate::counts::{Counts, DeniedKey};
+use crate::counts::{Counts, DeniedKey, WorstMinute};
 use crate::keys::shown;
 use crate::numbers::{counted, grouped, length, percent};
-use crate::plot::{self, summary};
+use crate::plot;
 use crate::report::Report;
 use crate::subject::Subject;
+use crate::suggest::Suggestions;
+use crate::table::NONE;
 
 /// A report as a page.
 #[derive(Debug, Template)]
@@ -18,12 +21,15 @@ use crate::subject::Subject;
 pub(crate) struct Page<'r> {
     report: &'r Report,
     log: String,
+    answer: String,
     lines: String,
     malformed: String,
     has_more_malformed: bool,
     /// One below the other; `None` when there is nothing to compare.
     comparison: Option<OverTime>,
     sections: Vec<Section>,
+    used: Vec<Use>,
+    suggested: Vec<Suggested>,
     version: &'static str,
 }
 
@@ -41,9 +47,8 @@ struct Section {
     keys_denied: String,
     /// The part that was denied, as a length.
     share: String,
-    summary: String,
     worst: Option<Worst>,
-    beyond: Option<String>,
+    errors: Option<String>,
     plot: Option<OverTime>,
     hardest: Vec<Key>,
     /// The keys denied that are not shown.
@@ -65,6 +70,24 @@ struct Key {
     denied: String,
     allowed_length: String,
     denied_length: String,
+    worst: Worst,
+    needed: String,
+}
+
+/// What keys use of windows of one length.
+#[derive(Debug)]
+struct Use {
+    per: &'static str,
+    numbers: [(&'static str, String); 5],
+}
+
+#[derive(Debug)]
+struct Suggested {
+    spec: String,
+    denied: String,
+    percent: String,
+    keys_denied: String,
+    denied_most: String,
 }
 
 /// The characters that are shown of a key, and of whatever else its user wrote.
@@ -79,6 +102,7 @@ impl<'r> Page<'r> {
         Self {
             report,
             log: shown(&report.log, TEXT),
+            answer: report.answer(),
             lines: format!(
                 "{}, {}, {}",
                 counted(report.lines, "line"),
@@ -89,6 +113,8 @@ impl<'r> Page<'r> {
             has_more_malformed: report.malformed > report.malformed_lines.len() as u64,
             comparison: comparison.map(|offered| plot::comparison(&subjects, offered)),
             sections: subjects.iter().enumerate().map(section).collect(),
+            used: report.suggest.iter().flat_map(used).collect(),
+            suggested: report.suggest.iter().flat_map(|found| suggested(found, report)).collect(),
             version: env!("CARGO_PKG_VERSION"),
         }
     }
@@ -114,12 +140,11 @@ impl Section {
             keys: grouped(counts.keys),
             keys_denied: grouped(counts.keys_denied),
             share: length(counts.denied, counts.requests),
-            summary: summary(counts),
             worst: counts.worst_minute.as_ref().map(|worst| Worst {
-                minute: moment(worst.at.as_micros(), sluicegate_core::Span::MINUTE.as_micros()),
+                minute: minute(worst),
                 denied: grouped(worst.denied),
             }),
-            beyond: (counts.beyond > 0).then(|| grouped(counts.beyond)),
+            errors: (counts.errors > 0).then(|| counted(counts.errors, "request")),
             plot: report.timeline.as_ref().map(|offered| plot::single(subject, offered)),
             hardest: hardest(counts),
             more: (rest > 0).then(|| counted(rest, "more key")),
@@ -136,6 +161,35 @@ fn hardest(counts: &Counts) -> Vec<Key> {
         denied: grouped(key.denied),
         allowed_length: length(key.allowed, longest),
         denied_length: length(key.denied, longest),
+        worst: Worst { minute: minute(&key.worst_minute), denied: grouped(key.worst_minute.denied) },
+        needed: key.needed.clone().unwrap_or_else(|| NONE.to_owned()),
     };
     counts.denied_most.iter().map(key).collect()
+}
+
+fn minute(worst: &WorstMinute) -> String {
+    moment(worst.at.as_micros(), Span::MINUTE.as_micros())
+}
+
+fn used(suggestions: &Suggestions) -> impl Iterator<Item = Use> {
+    suggestions.used.iter().map(|used| {
+        let numbers = [
+            ("p50", used.p50),
+            ("p95", used.p95),
+            ("p99", used.p99),
+            ("max", used.max),
+            ("windows", used.windows),
+        ];
+        Use { per: used.per, numbers: numbers.map(|(name, number)| (name, grouped(number))) }
+    })
+}
+
+fn suggested(suggestions: &Suggestions, report: &Report) -> impl Iterator<Item = Suggested> {
+    suggestions.limits.iter().map(|limit| Suggested {
+        spec: limit.spec.clone(),
+        denied: grouped(limit.denied),
+        percent: percent(limit.denied, report.requests),
+        keys_denied: grouped(limit.keys_denied),
+        denied_most: limit.denied_most.as_ref().map_or_else(|| "-".to_owned(), |key| shown(key, KEY)),
+    })
 }

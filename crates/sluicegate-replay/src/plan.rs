@@ -1,11 +1,12 @@
 //! What to play a log through: limits.
 
+use std::collections::HashMap;
 use std::str::FromStr;
 
-use sluicegate_core::{Limit, LimitName, Policy, SpecError};
+use sluicegate_core::{Algorithm, Limit, LimitName, Member, Policy, Span, SpecError};
 
 use crate::recording::Recording;
-use crate::report::Report;
+use crate::report::{Played, Report};
 use crate::tally::LimitTally;
 use crate::timeline::Timeline;
 
@@ -32,7 +33,12 @@ pub struct Plan {
     pub(crate) limits: Vec<Limit>,
     /// Of policies that are limits of their own: as their user wrote them.
     specs: Option<Vec<String>>,
+    pub(crate) top: usize,
 }
+
+/// The policies, in the order of their limit, with numbers that admit every request of a key, by its number. `None`
+/// for a policy that has no such number.
+pub(crate) type Needs = HashMap<u32, Vec<Option<Policy>>>;
 
 /// A policy with the spec as its user wrote it, by which reports call it.
 ///
@@ -50,18 +56,59 @@ pub struct PolicySpec {
 }
 
 impl Plan {
+    /// Number of denied keys that a report lists by default.
+    pub const TOP: usize = 10;
+
     /// Each policy decides every request by itself.
     #[must_use]
     pub fn side_by_side(policies: impl IntoIterator<Item = PolicySpec>) -> Self {
         let limit = |(index, spec): (usize, PolicySpec)| (alone(index + 1, spec.policy), spec.text);
         let (limits, specs) = policies.into_iter().enumerate().map(limit).unzip();
-        Self { limits, specs: Some(specs) }
+        Self { limits, specs: Some(specs), top: Self::TOP }
     }
 
     /// The policies of the limit decide together, all or nothing.
     #[must_use]
     pub fn together(limit: Limit) -> Self {
-        Self { limits: vec![limit], specs: None }
+        Self { limits: vec![limit], specs: None, top: Self::TOP }
+    }
+
+    /// Sets how many denied keys a report lists for each policy, those with the most denials first.
+    #[must_use]
+    pub const fn top(mut self, keys: usize) -> Self {
+        self.top = keys;
+        self
+    }
+
+    /// Returns the specs of the policies that count requests in flight: a replay of them needs durations.
+    pub fn permits(&self) -> impl Iterator<Item = String> {
+        let members = self.limits.iter().flat_map(Limit::members).map(Member::policy);
+        members.filter(|policy| is_permits(policy)).map(Policy::to_string)
+    }
+
+    /// Leaves out the policies that count requests in flight, for a log without durations.
+    #[must_use]
+    pub fn without_permits(mut self) -> Self {
+        let mut kept = Vec::new();
+        let mut specs = self.specs.as_ref().map(|_| Vec::new());
+        for (index, limit) in self.limits.iter().enumerate() {
+            let Some(limit) = changed(limit, |policy| (!is_permits(policy)).then(|| policy.clone()))
+            else {
+                continue;
+            };
+            kept.push(limit);
+            if let Some((specs, all)) = specs.as_mut().zip(self.specs.as_ref()) {
+                specs.push(all[index].clone());
+            }
+        }
+        (self.limits, self.specs) = (kept, specs);
+        self
+    }
+
+    /// Whether the plan has no policy.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.limits.is_empty()
     }
 
     /// How many decisions it takes to play a recording.
@@ -74,14 +121,16 @@ impl Plan {
     pub(crate) fn report(
         &self,
         tallies: &[LimitTally],
+        needs: &[Needs],
         recording: &Recording,
         timeline: Timeline,
     ) -> Report {
         let mut report = Report::new(recording, timeline);
         for (index, (limit, tally)) in self.limits.iter().zip(tallies).enumerate() {
+            let played = Played { limit, tally, needs: &needs[index], keys: &recording.keys };
             match self.specs.as_ref().and_then(|specs| specs.get(index)) {
-                Some(spec) => report.add_policy(spec, limit, tally, &recording.keys),
-                None => report.add_limit(limit, tally, &recording.keys),
+                Some(spec) => report.add_policy(spec, &played),
+                None => report.add_limit(&played),
             }
         }
         report
@@ -98,9 +147,38 @@ impl FromStr for PolicySpec {
     }
 }
 
+/// The limit as it is played. A request holds its permits from its start to its end, as if its holder renewed them. So
+/// they are held for the longest time that is possible, and released at the end.
+pub(crate) fn played(limit: &Limit) -> Limit {
+    if !limit.has_permits() {
+        return limit.clone();
+    }
+    let held_longest = |policy: &Policy| match policy.algorithm().clone() {
+        Algorithm::Concurrency { permits, queue, .. } => policy
+            .with_algorithm(Algorithm::Concurrency { permits, hold: Span::DAY, queue })
+            .ok(),
+        _ => Some(policy.clone()),
+    };
+    changed(limit, held_longest).unwrap_or_else(|| limit.clone())
+}
+
+/// The limit with other policies under the same names; `None` if none is left.
+fn changed(limit: &Limit, change: impl Fn(&Policy) -> Option<Policy>) -> Option<Limit> {
+    let members = limit.members().iter();
+    let policies = members
+        .filter_map(|member| Some(change(member.policy())?.named(member.name().clone())))
+        .collect();
+    let changed = Limit::new(limit.name().clone(), policies).ok()?;
+    Some(changed.otherwise_as(limit, 0))
+}
+
+const fn is_permits(policy: &Policy) -> bool {
+    matches!(policy.algorithm(), Algorithm::Concurrency { .. })
+}
+
 /// The limit of one policy.
 #[expect(clippy::expect_used, reason = "a word and a number are a name, and a policy is a limit")]
-fn alone(number: usize, policy: Policy) -> Limit {
+pub(crate) fn alone(number: usize, policy: Policy) -> Limit {
     let name: LimitName = format!("policy-{number}").parse().expect("valid characters, and few");
     Limit::new(name, vec![policy]).expect("nothing a single policy could collide with")
 }

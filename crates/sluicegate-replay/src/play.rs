@@ -1,19 +1,22 @@
 //! Deciding the requests of a recording.
 
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 use std::num::NonZeroUsize;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt as _, StreamExt as _};
 use sluicegate_core::{
-    Answer, Costs, Decision, Error, Limit, OpenOptions, OpenedLimit, Operation, Request,
-    RequestError, RequestErrorKind, Store, TimeSource, Timestamp,
+    Decision, Error, Hold, HoldId, Limit, OpenOptions, OpenedLimit, Operation, Policy, Request,
+    RequestError, RequestErrorKind, Span, Store, TimeSource, Timestamp, Used,
 };
 
-use crate::plan::Plan;
+use crate::need;
+use crate::plan::{Needs, Plan, alone, played};
 use crate::recording::{Arrival, OfKey, Recording};
 use crate::report::Report;
 use crate::tally::{KeyTally, LimitTally};
@@ -27,8 +30,8 @@ impl Plan {
     /// [`Plan::decisions`].
     ///
     /// # Errors
-    /// When the store fails, or would have to be waited for. A cost that no state can hold is no
-    /// failure: that request is denied.
+    /// Returns an error if the store fails, or doesn't answer immediately. A cost that no state can hold isn't a
+    /// failure: that request counts as an error.
     pub fn play_now<S: Store>(
         &self,
         store: &S,
@@ -36,15 +39,17 @@ impl Plan {
         progress: &(impl Fn(u64) + Sync),
     ) -> Result<Report, Error> {
         let timeline = recording.timeline();
-        let tallies = play_now(store, &self.limits, recording, timeline, progress)?;
-        Ok(self.report(&tallies, recording, timeline))
+        let tallies = play_now(store, self, recording, timeline, progress)?;
+        let needs = at_once(needs_of(store, &self.limits, &tallies, recording))?;
+        Ok(self.report(&tallies, &needs, recording, timeline))
     }
 
-    /// Like [`Plan::play_now`], in any store: many keys at once, each in order. If the store fails
+    /// Like [`Plan::play_now`], in any store: many keys at the same time, each in order. If the store fails
     /// midway, the states it still has expire.
     ///
     /// # Errors
-    /// When the store fails. A cost that no state can hold is no failure: that request is denied.
+    /// Returns an error if the store fails. A cost that no state can hold isn't a failure: that request counts as
+    /// an error.
     pub async fn play<S: Store>(
         &self,
         store: &S,
@@ -52,91 +57,93 @@ impl Plan {
         progress: &(impl Fn(u64) + Sync),
     ) -> Result<Report, Error> {
         let timeline = recording.timeline();
-        let tallies = play(store, &self.limits, recording, timeline, progress).await?;
-        Ok(self.report(&tallies, recording, timeline))
+        let tallies = play(store, self, recording, timeline, progress).await?;
+        let needs = needs_of(store, &self.limits, &tallies, recording).await?;
+        Ok(self.report(&tallies, &needs, recording, timeline))
     }
 }
 
-/// How many keys to decide at once in a remote store: enough to hide the round trips.
+/// The number of keys that are decided concurrently in a remote store: enough to hide the round trips.
 const KEYS_AT_ONCE: usize = 256;
 
-/// A time source that shares no state with any other run.
-fn fresh_run() -> TimeSource {
+/// Options of limits that share no state with any other run.
+pub(crate) fn fresh_run() -> OpenOptions {
     let random = || RandomState::new().hash_one(std::process::id());
-    TimeSource::Injected { run: format!("replay-{:016x}{:016x}", random(), random()) }
+    let run = format!("replay-{:016x}{:016x}", random(), random());
+    OpenOptions::default().time(TimeSource::Injected { run })
 }
 
-/// Decides every request under each limit by itself, in a store that answers at once: each core
-/// takes one key after the other.
+/// Decides every request under each limit separately, in a store that answers immediately.
 fn play_now<S: Store>(
     store: &S,
-    limits: &[Limit],
+    plan: &Plan,
     recording: &Recording,
     timeline: Timeline,
     progress: &(impl Fn(u64) + Sync),
 ) -> Result<Vec<LimitTally>, Error> {
-    let run = fresh_run();
+    let options = fresh_run();
     let keys: Vec<_> = recording.by_key().collect();
-    let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get).min(keys.len());
-    let mut tallies = Vec::with_capacity(limits.len());
-    for limit in limits {
-        let opened = store.open(limit.clone(), OpenOptions::default().time(run.clone()));
-        let next = AtomicUsize::new(0);
-        let work = || {
-            let mut tally = LimitTally::new(limit.members().len(), timeline);
-            let mut of_key = KeyTally::new(limit.members().len(), timeline);
-            while let Some(requests) = keys.get(next.fetch_add(1, Ordering::Relaxed)) {
+    let mut tallies = Vec::with_capacity(plan.limits.len());
+    for limit in &plan.limits {
+        let opened = store.open(played(limit), options.clone());
+        let policies = limit.members().len();
+        let new = || LimitTally::new(policies, plan.top, timeline);
+        let tally = on_every_core(
+            &keys,
+            || (new(), KeyTally::new(policies, timeline)),
+            |(tally, of_key), requests| {
                 let key = recording.keys.get(requests.key);
-                play_key_now(&opened, key, *requests, &mut of_key)?;
-                tally.add(requests.key, requests.len(), &of_key);
+                at_once(play_key(&opened, key, *requests, of_key))?;
+                tally.add(requests.key, requests.len(), of_key);
                 progress(requests.len());
-            }
-            Ok::<_, Error>(tally)
-        };
-        let tally = thread::scope(|scope| {
-            let workers: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
-            let mut whole = LimitTally::new(limit.members().len(), timeline);
-            for worker in workers {
-                whole.merge(worker.join().unwrap_or_else(|panic| resume_unwind(panic))?);
-            }
-            Ok::<_, Error>(whole)
-        })?;
-        tallies.push(tally);
+                Ok(())
+            },
+        )?;
+        tallies.push(tally.into_iter().fold(new(), |mut whole, (tally, _)| {
+            whole.merge(tally);
+            whole
+        }));
     }
     Ok(tallies)
 }
 
-fn play_key_now(
-    opened: &impl OpenedLimit,
-    key: &[u8],
-    requests: OfKey<'_>,
-    of_key: &mut KeyTally,
-) -> Result<(), Error> {
-    let mut last = Timestamp::EPOCH;
-    of_key.clear();
-    for Arrival { at, costs, .. } in requests.iter() {
-        count(of_key, at_once(opened.ask(check(key, at, costs))), at)?;
-        last = at;
-    }
-    let _ = at_once(opened.ask(reset(key, last)))?;
-    Ok(())
+/// Works on every key, each core on one key after the other, and returns what each core made of its keys.
+pub(crate) fn on_every_core<K: Sync, T: Send>(
+    keys: &[K],
+    new: impl Fn() -> T + Sync,
+    work: impl Fn(&mut T, &K) -> Result<(), Error> + Sync,
+) -> Result<Vec<T>, Error> {
+    let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get).min(keys.len());
+    let next = AtomicUsize::new(0);
+    let worker = || {
+        let mut made = new();
+        while let Some(key) = keys.get(next.fetch_add(1, Ordering::Relaxed)) {
+            work(&mut made, key)?;
+        }
+        Ok(made)
+    };
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..cores).map(|_| scope.spawn(worker)).collect();
+        let joined = workers.into_iter().map(|worker| worker.join());
+        joined.map(|made| made.unwrap_or_else(|panic| resume_unwind(panic))).collect()
+    })
 }
 
-/// Decides every request under each limit by itself, in any store: many keys at once, each in
-/// order. Afterwards the store keeps nothing of them; when it fails on the way, what it
-/// keeps expires.
+/// Decides every request under each limit separately, in any store: many keys concurrently, each in
+/// order. Afterwards the store keeps nothing of them. If it fails before, what it keeps expires.
 async fn play<S: Store>(
     store: &S,
-    limits: &[Limit],
+    plan: &Plan,
     recording: &Recording,
     timeline: Timeline,
     progress: &(impl Fn(u64) + Sync),
 ) -> Result<Vec<LimitTally>, Error> {
-    let run = fresh_run();
-    let mut tallies = Vec::with_capacity(limits.len());
-    for limit in limits {
-        let opened = store.open(limit.clone(), OpenOptions::default().time(run.clone()));
-        let mut tally = LimitTally::new(limit.members().len(), timeline);
+    let options = fresh_run();
+    let mut tallies = Vec::with_capacity(plan.limits.len());
+    for limit in &plan.limits {
+        let opened = &store.open(played(limit), options.clone());
+        let policies = limit.members().len();
+        let mut tally = LimitTally::new(policies, plan.top, timeline);
         let mut keys = recording.by_key();
         let mut under_way = FuturesUnordered::new();
         loop {
@@ -144,8 +151,11 @@ async fn play<S: Store>(
                 && let Some(requests) = keys.next()
             {
                 let key = recording.keys.get(requests.key);
-                let of_key = KeyTally::new(limit.members().len(), timeline);
-                under_way.push(play_key(&opened, key, requests, of_key));
+                under_way.push(async move {
+                    let mut of_key = KeyTally::new(policies, timeline);
+                    play_key(opened, key, requests, &mut of_key).await?;
+                    Ok::<_, Error>((requests, of_key))
+                });
             }
             let Some(played) = under_way.next().await else { break };
             let (requests, of_key) = played?;
@@ -157,63 +167,141 @@ async fn play<S: Store>(
     Ok(tallies)
 }
 
-async fn play_key<'r>(
+async fn play_key(
     opened: &impl OpenedLimit,
     key: &[u8],
-    requests: OfKey<'r>,
-    mut of_key: KeyTally,
-) -> Result<(OfKey<'r>, KeyTally), Error> {
+    requests: OfKey<'_>,
+    of_key: &mut KeyTally,
+) -> Result<(), Error> {
+    of_key.clear();
+    decide(opened, key, requests, |answer, at| match answer {
+        Ok(decision) => of_key.add(decision, at),
+        Err(error) => of_key.add_error(error, at),
+    })
+    .await
+}
+
+/// Decides the requests of a key in order, and makes the store forget the key. `look` receives each decision, or the
+/// error of a request whose cost no state can hold: only that request is refused.
+pub(crate) async fn decide(
+    opened: &impl OpenedLimit,
+    key: &[u8],
+    requests: OfKey<'_>,
+    mut look: impl FnMut(Result<&Decision, &RequestError>, Timestamp),
+) -> Result<(), Error> {
     let mut last = Timestamp::EPOCH;
-    for Arrival { at, costs, .. } in requests.iter() {
-        let answer = opened.ask(check(key, at, costs)).wait().await;
-        count(&mut of_key, answer, at)?;
+    let holds = opened.limit().has_permits();
+    let mut in_flight = BinaryHeap::new();
+    for (number, Arrival { at, costs, lasts }) in requests.iter().enumerate() {
+        while let Some((end, id)) = next_end(&mut in_flight, at) {
+            let _ = opened.ask(Request::settle(key, id, Used::AsCharged).at(end)).wait().await?;
+        }
+        let hold = Hold { id: HoldId::from_bytes((number as u128).to_be_bytes()), lasts: Span::DAY };
+        let mut request = Request::check(key).costs(costs).at(at);
+        if holds {
+            request = request.hold(&hold);
+        }
+        match opened.ask(request).wait().await {
+            Ok(decision) => {
+                if decision.hold().is_some() {
+                    in_flight.push(Reverse((at.saturating_add(lasts), hold.id)));
+                }
+                look(Ok(&decision), at);
+            }
+            Err(Error::Request(error)) if error.kind() == RequestErrorKind::Overflow => {
+                look(Err(&error), at);
+            }
+            Err(error) => return Err(error),
+        }
         last = at;
     }
-    let _ = opened.ask(reset(key, last)).wait().await?;
-    Ok((requests, of_key))
+    let _ = opened.ask(Request::new(Operation::Reset, key).at(last)).wait().await?;
+    Ok(())
 }
 
-fn check<'a>(key: &'a [u8], at: Timestamp, costs: Costs<'a>) -> Request<'a> {
-    Request::check(key).costs(costs).at(at)
+/// Takes the request that ends first, if it has ended by a time: a permit isn't in use at its end.
+fn next_end(
+    in_flight: &mut BinaryHeap<Reverse<(Timestamp, HoldId)>>,
+    by: Timestamp,
+) -> Option<(Timestamp, HoldId)> {
+    let Reverse((end, _)) = in_flight.peek()?;
+    if *end > by { None } else { in_flight.pop().map(|Reverse(ended)| ended) }
 }
 
-/// Forgets a key whose requests are all decided: a store never holds more than the keys in work.
-fn reset(key: &[u8], at: Timestamp) -> Request<'_> {
-    Request::new(Operation::Reset, key).at(at)
-}
-
-/// The answer of a store that has to answer immediately.
-fn at_once<F: Future<Output = Result<Decision, Error>>>(
-    answer: Answer<F>,
-) -> Result<Decision, Error> {
-    answer.now().unwrap_or_else(|| {
+/// The result of a future over a store that has to answer immediately.
+pub(crate) fn at_once<T>(future: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    future.now_or_never().unwrap_or_else(|| {
         let message = "the store can't answer immediately: use `Plan::play`";
         Err(RequestError::new(RequestErrorKind::WouldBlock, message).into())
     })
 }
 
-fn count(
-    of_key: &mut KeyTally,
-    answer: Result<Decision, Error>,
-    at: Timestamp,
-) -> Result<(), Error> {
-    match answer {
-        Ok(decision) => of_key.add(&decision, at),
-        // The cost is the line's, so one line is refused and the rest goes on.
-        Err(Error::Request(error)) if error.kind() == RequestErrorKind::Overflow => {
-            of_key.add_beyond(at);
+/// What the listed keys would have needed of each limit, policy by policy.
+async fn needs_of<S: Store>(
+    store: &S,
+    limits: &[Limit],
+    tallies: &[LimitTally],
+    recording: &Recording,
+) -> Result<Vec<Needs>, Error> {
+    let mut needs = Vec::with_capacity(limits.len());
+    for (limit, tally) in limits.iter().zip(tallies) {
+        let listed: HashSet<_> = tally.listed().collect();
+        let mut of_limit = Needs::new();
+        for requests in recording.by_key().filter(|requests| listed.contains(&requests.key)) {
+            let mut policies = Vec::with_capacity(limit.members().len());
+            for member in limit.members() {
+                let key = recording.keys.get(requests.key);
+                policies.push(need(store, member.policy(), key, requests).await?);
+            }
+            of_limit.insert(requests.key, policies);
         }
-        Err(error) => return Err(error),
+        needs.push(of_limit);
     }
-    Ok(())
+    Ok(needs)
+}
+
+/// The policy with numbers that admit every request of a key; `None` if there are no such numbers.
+async fn need<S: Store>(
+    store: &S,
+    policy: &Policy,
+    key: &[u8],
+    requests: OfKey<'_>,
+) -> Result<Option<Policy>, Error> {
+    let mut numbers = Vec::new();
+    for part in need::widest(policy) {
+        let opened = store.open(played(&alone(1, part)), fresh_run());
+        let Some(number) = used_of_widest(&opened, key, requests).await? else { return Ok(None) };
+        numbers.push(number);
+    }
+    Ok(need::raised(policy, &numbers))
+}
+
+/// The maximum that a key has used of a limit of one policy in its [widest](need::widest) form; `None` if even that
+/// denies a request. Requests whose cost no state can hold don't count.
+pub(crate) async fn used_of_widest(
+    opened: &impl OpenedLimit,
+    key: &[u8],
+    requests: OfKey<'_>,
+) -> Result<Option<u64>, Error> {
+    let mut used = Some(0);
+    decide(opened, key, requests, |answer, _| {
+        let Ok(decision) = answer else { return };
+        let numbers = decision.policies().next().and_then(|outcome| {
+            outcome.is_admitted().then_some(())?;
+            outcome.limit()?.checked_sub(outcome.remaining()?)
+        });
+        used = used.zip(numbers).map(|(most, number)| most.max(number));
+    })
+    .await?;
+    Ok(used)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashSet;
     use std::sync::{Arc, Mutex};
 
     use sluicegate::{MemoryLimit, MemoryStore, StoreId};
+    use sluicegate_core::Answer;
 
     use super::*;
     use crate::reader::LogReader;
@@ -283,16 +371,18 @@ mod tests {
     #[tokio::test]
     async fn late_answers_come_to_the_same_and_each_key_keeps_its_order() {
         let late = Late::default();
-        let limits: Vec<_> =
+        let limits =
             [&["sliding_log 12/min"][..], &["gcra 15/min", "fixed_window 90/h aligned"][..]]
-                .map(|specs| sluicegate::limit("l", specs).unwrap())
-                .into();
+                .map(|specs| sluicegate::limit("l", specs).unwrap());
+        let plan = |limit: &Limit| Plan::together(limit.clone());
         let (recording, told) = (recording(), |_| ());
         let timeline = recording.timeline();
         let at_once = MemoryStore::new();
-        let expected = play_now(&at_once, &limits, &recording, timeline, &told).unwrap();
-        assert!(expected.iter().all(|tally| tally.whole.denied > 500));
-        assert_eq!(play(&late, &limits, &recording, timeline, &told).await.unwrap(), expected);
+        for plan in limits.iter().map(plan) {
+            let expected = play_now(&at_once, &plan, &recording, timeline, &told).unwrap();
+            assert!(expected.iter().all(|tally| tally.whole.denied > 500));
+            assert_eq!(play(&late, &plan, &recording, timeline, &told).await.unwrap(), expected);
+        }
         assert!(late.most_waiting.load(Ordering::Relaxed) > 10);
     }
 

@@ -2,7 +2,7 @@
 
 use std::{fmt, io};
 
-use sluicegate_core::{Cost, Costs, Timestamp};
+use sluicegate_core::{Cost, Costs, Span, Timestamp};
 
 use crate::keys::{Keys, shown};
 use crate::log_format::LogFormat;
@@ -28,35 +28,26 @@ pub struct Recording {
     requests: Vec<Request>,
     /// By number of the request; stays empty until a line states a cost or a duration.
     details: Vec<Detail>,
+    /// The requests whose lines state a duration.
+    durations: u64,
 }
 
 /// The cost and the duration of a request, where its line states them.
 #[derive(Clone, Copy, Debug, Default)]
 struct Detail {
     cost: Option<Cost>,
-    took: Option<(u64, Moment)>,
+    /// In µs; 0 if the line states none.
+    duration: u64,
 }
 
 /// A request of a key.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrival {
-    /// The time that its line states.
+    /// The start of the request, or the time that its line states if that has no duration.
     pub(crate) at: Timestamp,
     pub(crate) costs: Costs<'static>,
-    /// The request's start and end, if the log has durations.
-    #[expect(dead_code, reason = "permits will be replayed by it")]
-    pub(crate) took: Option<(Timestamp, Timestamp)>,
-}
-
-impl Detail {
-    fn took(&self, micros: u64) -> Option<(Timestamp, Timestamp)> {
-        let (duration, moment) = self.took?;
-        let (start, end) = match moment {
-            Moment::Start => (micros, micros.saturating_add(duration)),
-            Moment::End => (micros.saturating_sub(duration), micros),
-        };
-        Some((Timestamp::from_micros_clamped(start), Timestamp::from_micros_clamped(end)))
-    }
+    /// The duration of the request, if its line states one.
+    pub(crate) lasts: Span,
 }
 
 /// A request in 16 bytes. The key, the time and the number of the request in the file lie one
@@ -105,7 +96,7 @@ impl OfKey<'_> {
             Arrival {
                 at: Timestamp::from_micros_clamped(request.micros()),
                 costs: detail.cost.map_or(Costs::Own, Costs::Same),
-                took: detail.took(request.micros()),
+                lasts: Span::from_micros(detail.duration).unwrap_or(Span::MAX),
             }
         })
     }
@@ -139,6 +130,12 @@ impl Recording {
     #[must_use]
     pub const fn requests(&self) -> u64 {
         self.requests.len() as u64
+    }
+
+    /// Returns how many requests have a duration: policies that count requests in flight need it.
+    #[must_use]
+    pub const fn durations(&self) -> u64 {
+        self.durations
     }
 
     /// How many of them are not.
@@ -187,6 +184,7 @@ impl Recording {
             keys: Keys::default(),
             requests: Vec::new(),
             details: Vec::new(),
+            durations: 0,
         }
     }
 
@@ -204,12 +202,17 @@ impl Recording {
                 "it has more than 4,294,967,295 requests: split it",
             ));
         };
-        if record.cost.is_some() || record.duration.is_some() {
+        let duration = record.duration.unwrap_or(0);
+        if record.cost.is_some() || duration > 0 {
             self.details.resize(self.requests.len(), Detail::default());
-            let took = record.duration.map(|duration| (duration, moment));
-            self.details.push(Detail { cost: record.cost, took });
+            self.details.push(Detail { cost: record.cost, duration });
         }
-        self.requests.push(Request::new(key, record.time, number));
+        self.durations += u64::from(record.duration.is_some());
+        let start = match moment {
+            Moment::Start => record.time,
+            Moment::End => record.time.saturating_sub(duration),
+        };
+        self.requests.push(Request::new(key, start, number));
         Ok(())
     }
 

@@ -1,14 +1,16 @@
 //! What a replay found: what JSON, the table and the page are made of.
 
 use serde::Serialize;
-use sluicegate_core::{Enforcement, Limit, Timestamp};
+use sluicegate_core::{Enforcement, Limit, Member, Timestamp};
 
 use crate::counts::{Counts, Decided, DeniedKey, Offered, WorstMinute};
 use crate::keys::{self, Keys};
 use crate::log_format::LogFormat;
+use crate::plan::Needs;
 use crate::recording::Recording;
 use crate::subject::Subject;
-use crate::tally::{LimitTally, Tally};
+use crate::suggest::Suggestions;
+use crate::tally::{self, LimitTally, Tally};
 use crate::timeline::Timeline;
 
 /// What a replay found. It serializes as what [`Report::write_json`] writes.
@@ -28,10 +30,15 @@ pub struct Report {
     pub(crate) last: Option<String>,
     /// `None` when there are no requests.
     pub(crate) timeline: Option<Offered>,
+    /// One message for each policy or limit that couldn't decide some requests.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) errors: Vec<String>,
     pub(crate) policies: Vec<PolicyReport>,
     /// The policies together, when they were decided together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) limit: Option<LimitReport>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) suggest: Option<Suggestions>,
 }
 
 #[derive(Debug, Serialize)]
@@ -56,6 +63,14 @@ pub(crate) struct LimitReport {
     pub(crate) counts: Counts,
 }
 
+/// What came of a limit.
+pub(crate) struct Played<'p> {
+    pub(crate) limit: &'p Limit,
+    pub(crate) tally: &'p LimitTally,
+    pub(crate) needs: &'p Needs,
+    pub(crate) keys: &'p Keys,
+}
+
 impl Report {
     /// The policies, and after them their limit when they were decided together.
     pub fn subjects(&self) -> impl Iterator<Item = Subject<'_>> {
@@ -70,6 +85,13 @@ impl Report {
             counts: &limit.counts,
         });
         policies.chain(limit)
+    }
+
+    /// Adds suggested limits, which the search returned for the same recording.
+    #[must_use]
+    pub fn with_suggestions(mut self, suggestions: Suggestions) -> Self {
+        self.suggest = Some(suggestions);
+        self
     }
 
     /// A report without policies.
@@ -95,75 +117,94 @@ impl Report {
                 offered: timeline.counts(recording.times()),
                 buckets: timeline,
             }),
+            errors: Vec::new(),
             policies: Vec::new(),
             limit: None,
+            suggest: None,
         }
     }
 
     /// Adds a policy that was decided alone; `spec` is what its user wrote.
-    pub(crate) fn add_policy(
-        &mut self,
-        spec: &str,
-        limit: &Limit,
-        tally: &LimitTally,
-        keys: &Keys,
-    ) {
-        self.add_policies(Some(spec), limit, tally, tally.beyond, keys);
+    pub(crate) fn add_policy(&mut self, spec: &str, played: &Played<'_>) {
+        self.add_policies(Some(spec), played);
     }
 
     /// Adds the policies of a limit that were decided together.
-    pub(crate) fn add_limit(&mut self, limit: &Limit, tally: &LimitTally, keys: &Keys) {
-        self.add_policies(None, limit, tally, 0, keys);
-        let counts = self.counts(&tally.whole, tally.beyond, keys);
-        self.limit = Some(LimitReport { name: limit.name().to_string(), counts });
+    pub(crate) fn add_limit(&mut self, played: &Played<'_>) {
+        self.add_policies(None, played);
+        let counts = self.counts(&played.tally.whole, played, None);
+        self.limit = Some(LimitReport { name: played.limit.name().to_string(), counts });
     }
 
-    fn add_policies(
-        &mut self,
-        spec: Option<&str>,
-        limit: &Limit,
-        tally: &LimitTally,
-        beyond: u64,
-        keys: &Keys,
-    ) {
-        for (member, tally) in limit.members().iter().zip(&tally.policies) {
+    fn add_policies(&mut self, spec: Option<&str>, played: &Played<'_>) {
+        let members = played.limit.members().iter().zip(&played.tally.policies);
+        for (index, (member, tally)) in members.enumerate() {
             let policy = member.policy();
             self.policies.push(PolicyReport {
                 policy: spec.map_or_else(|| policy.to_string(), str::to_owned),
                 name: member.name().to_string(),
                 shadow: policy.enforcement() == Enforcement::Shadow,
-                counts: self.counts(tally, beyond, keys),
+                counts: self.counts(tally, played, Some(index)),
             });
+        }
+        if let Some((_, message)) = &played.tally.errors.first {
+            self.errors.push(message.clone());
         }
     }
 
-    fn counts(&self, tally: &Tally, beyond: u64, keys: &Keys) -> Counts {
+    /// The counts of a policy, by its index, or of a limit as a whole.
+    fn counts(&self, tally: &Tally, played: &Played<'_>, policy: Option<usize>) -> Counts {
         // Lines that bring their own key may have any character in it.
         let is_joined = self.key.is_some();
+        let errors = &played.tally.errors;
         let denied_most = tally.denied_most.iter().map(|most| DeniedKey {
-            key: keys::text(keys.get(most.key), is_joined),
+            key: keys::text(played.keys.get(most.key), is_joined),
             requests: most.requests,
-            allowed: most.requests - most.denied,
+            allowed: most.requests - most.errors - most.denied,
             denied: most.denied,
+            worst_minute: shown_minute(most.worst_minute),
+            needed: played.needed(most.key, policy),
         });
         let offered = self.timeline.iter().flat_map(|timeline| &timeline.offered);
-        let allowed = offered.zip(&tally.denied_in).map(|(offered, denied)| offered - denied);
+        let refused = tally.denied_in.iter().zip(&errors.errors_in);
+        let allowed =
+            offered.zip(refused).map(|(offered, (denied, errors))| offered - denied - errors);
         Counts {
             requests: self.requests,
-            allowed: self.requests - tally.denied,
+            allowed: self.requests - tally.denied - errors.count,
             denied: tally.denied,
+            errors: errors.count,
             keys: self.keys,
             keys_denied: tally.keys_denied,
-            beyond,
-            worst_minute: tally.worst_minute().map(|(at, denied)| WorstMinute {
-                time: rfc_3339(at),
-                denied,
-                at,
-            }),
+            worst_minute: tally.worst_minute().map(shown_minute),
             denied_most: denied_most.collect(),
             timeline: Decided { allowed: allowed.collect(), denied: tally.denied_in.clone() },
         }
     }
+}
+
+impl Played<'_> {
+    /// The specs that admit all requests of a key: of one policy, or of those that need other numbers.
+    fn needed(&self, key: u32, policy: Option<usize>) -> Option<String> {
+        let needs = self.needs.get(&key)?;
+        if let Some(index) = policy {
+            return Some(needs.get(index)?.as_ref()?.to_string());
+        }
+        let members = self.limit.members().iter().map(Member::policy).zip(needs);
+        let enforced = members.filter(|(own, _)| own.enforcement() == Enforcement::Enforced);
+        let mut specs = Vec::new();
+        for (own, needed) in enforced {
+            let needed = needed.as_ref()?;
+            if needed != own {
+                specs.push(needed.to_string());
+            }
+        }
+        Some(specs.join(" + "))
+    }
+}
+
+fn shown_minute(worst: tally::WorstMinute) -> WorstMinute {
+    WorstMinute { time: rfc_3339(worst.at), denied: worst.denied, at: worst.at }
 }
 
 fn rfc_3339(at: Timestamp) -> String {

@@ -41,6 +41,12 @@ impl Subject<'_> {
         self.counts.denied
     }
 
+    /// How many of them have no decision, because no state can hold their cost.
+    #[must_use]
+    pub const fn errors(&self) -> u64 {
+        self.counts.errors
+    }
+
     /// The keys of the log.
     #[must_use]
     pub const fn keys(&self) -> u64 {

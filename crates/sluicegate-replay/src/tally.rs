@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use sluicegate_core::{Decision, Span, Timestamp};
+use sluicegate_core::{Decision, RequestError, Span, Timestamp};
 
 use crate::timeline::Timeline;
 
@@ -11,8 +11,17 @@ use crate::timeline::Timeline;
 pub(crate) struct LimitTally {
     pub(crate) whole: Tally,
     pub(crate) policies: Vec<Tally>,
-    /// Requests denied because their cost or debt is beyond what the policies' states can hold.
-    pub(crate) beyond: u64,
+    pub(crate) errors: Errors,
+}
+
+/// Requests that have no decision: their cost, or the debt that it would make, is beyond what a state can hold.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Errors {
+    pub(crate) count: u64,
+    /// Errors in each bucket of the timeline.
+    pub(crate) errors_in: Vec<u64>,
+    /// The error of the lowest key number, by which the order of keys makes no difference.
+    pub(crate) first: Option<(u32, String)>,
 }
 
 /// The refusals of a policy, or of a limit as a whole.
@@ -24,6 +33,8 @@ pub(crate) struct Tally {
     pub(crate) keys_denied: u64,
     /// The keys with the most refusals, the most refused first.
     pub(crate) denied_most: Vec<DeniedKey>,
+    /// The maximum length of `denied_most`.
+    top: usize,
     /// Refusals in each bucket of the timeline.
     pub(crate) denied_in: Vec<u64>,
     /// Refusals by minute since the epoch.
@@ -35,6 +46,15 @@ pub(crate) struct Tally {
 pub(crate) struct DeniedKey {
     pub(crate) key: u32,
     pub(crate) requests: u64,
+    pub(crate) errors: u64,
+    pub(crate) denied: u64,
+    pub(crate) worst_minute: WorstMinute,
+}
+
+/// The minute with the most refusals, the first of equals.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct WorstMinute {
+    pub(crate) at: Timestamp,
     pub(crate) denied: u64,
 }
 
@@ -44,7 +64,8 @@ pub(crate) struct KeyTally {
     timeline: Timeline,
     whole: Refusals,
     policies: Vec<Refusals>,
-    beyond: u64,
+    errors: Refusals,
+    first_error: Option<String>,
 }
 
 /// The refusals of one key, in order of time.
@@ -59,18 +80,26 @@ struct Refusals {
 }
 
 impl LimitTally {
-    pub(crate) fn new(policies: usize, timeline: Timeline) -> Self {
-        let tally = Tally { denied_in: vec![0; timeline.count()], ..Tally::default() };
-        Self { whole: tally.clone(), policies: vec![tally; policies], beyond: 0 }
+    /// A tally that lists the `top` keys with the most refusals.
+    pub(crate) fn new(policies: usize, top: usize, timeline: Timeline) -> Self {
+        let tally = Tally { denied_in: vec![0; timeline.count()], top, ..Tally::default() };
+        let errors = Errors { errors_in: vec![0; timeline.count()], ..Errors::default() };
+        Self { whole: tally.clone(), policies: vec![tally; policies], errors }
     }
 
     /// Adds what came of the requests of a key. The order of keys makes no difference.
     pub(crate) fn add(&mut self, key: u32, requests: u64, of_key: &KeyTally) {
-        self.whole.add(key, requests, &of_key.whole);
+        let errors = self.errors.add(key, of_key);
+        self.whole.add(key, requests, errors, &of_key.whole);
         for (policy, refusals) in self.policies.iter_mut().zip(&of_key.policies) {
-            policy.add(key, requests, refusals);
+            policy.add(key, requests, errors, refusals);
         }
-        self.beyond += of_key.beyond;
+    }
+
+    /// The keys that are listed under the limit or one of its policies, by their numbers.
+    pub(crate) fn listed(&self) -> impl Iterator<Item = u32> {
+        let tallies = self.policies.iter().chain([&self.whole]);
+        tallies.flat_map(|tally| tally.denied_most.iter().map(|most| most.key))
     }
 
     /// Adds the counts of other keys.
@@ -79,38 +108,44 @@ impl LimitTally {
         for (policy, other) in self.policies.iter_mut().zip(other.policies) {
             policy.merge(other);
         }
-        self.beyond += other.beyond;
+        self.errors.merge(other.errors);
+    }
+}
+
+impl Errors {
+    /// Adds the errors of a key and returns how many there are.
+    fn add(&mut self, key: u32, of_key: &KeyTally) -> u64 {
+        let Some(first) = &of_key.first_error else { return 0 };
+        if self.first.as_ref().is_none_or(|(earlier, _)| key < *earlier) {
+            self.first = Some((key, first.clone()));
+        }
+        let count = of_key.errors.add_to(&mut self.errors_in);
+        self.count += count;
+        count
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.count += other.count;
+        add_each(&mut self.errors_in, &other.errors_in);
+        self.first = self.first.take().into_iter().chain(other.first).min();
     }
 }
 
 impl Tally {
-    /// How many keys are remembered one by one.
-    const MOST: usize = 10;
-
-    /// The minute with the most refusals, the first of equals, and how many there were.
-    pub(crate) fn worst_minute(&self) -> Option<(Timestamp, u64)> {
-        let worst =
-            self.minutes.iter().max_by_key(|&(&minute, &denied)| (denied, u64::MAX - minute));
-        worst.map(|(minute, denied)| {
-            (Timestamp::from_micros_clamped(minute * Span::MINUTE.as_micros()), *denied)
-        })
+    /// The minute with the most refusals, the first of equals.
+    pub(crate) fn worst_minute(&self) -> Option<WorstMinute> {
+        worst_minute(self.minutes.iter().map(|(&minute, &denied)| (minute, denied)))
     }
 
-    fn add(&mut self, key: u32, requests: u64, refusals: &Refusals) {
-        if refusals.minutes.is_empty() {
-            return;
-        }
-        let mut denied = 0;
+    fn add(&mut self, key: u32, requests: u64, errors: u64, refusals: &Refusals) {
+        let Some(worst_minute) = worst_minute(refusals.minutes.iter().copied()) else { return };
         for (minute, count) in &refusals.minutes {
-            denied += count;
             *self.minutes.entry(*minute).or_default() += count;
         }
-        for &(bucket, count) in &refusals.buckets {
-            self.denied_in[bucket] += count;
-        }
+        let denied = refusals.add_to(&mut self.denied_in);
         self.denied += denied;
         self.keys_denied += 1;
-        self.rank(DeniedKey { key, requests, denied });
+        self.rank(DeniedKey { key, requests, errors, denied, worst_minute });
     }
 
     fn merge(&mut self, other: Self) {
@@ -120,9 +155,7 @@ impl Tally {
         for (minute, count) in other.minutes {
             *self.minutes.entry(minute).or_default() += count;
         }
-        for (denied, other) in self.denied_in.iter_mut().zip(other.denied_in) {
-            *denied += other;
-        }
+        add_each(&mut self.denied_in, &other.denied_in);
     }
 
     fn rank(&mut self, new: DeniedKey) {
@@ -130,11 +163,23 @@ impl Tally {
         let place = self
             .denied_most
             .partition_point(|other| (other.denied, new.key) > (new.denied, other.key));
-        if place < Self::MOST {
-            self.denied_most.truncate(Self::MOST - 1);
+        if place < self.top {
+            self.denied_most.truncate(self.top - 1);
             self.denied_most.insert(place, new);
         }
     }
+}
+
+fn add_each(counts: &mut [u64], others: &[u64]) {
+    for (count, other) in counts.iter_mut().zip(others) {
+        *count += other;
+    }
+}
+
+fn worst_minute(minutes: impl Iterator<Item = (u64, u64)>) -> Option<WorstMinute> {
+    let (minute, denied) = minutes.max_by_key(|&(minute, denied)| (denied, u64::MAX - minute))?;
+    let at = Timestamp::from_micros_clamped(minute * Span::MINUTE.as_micros());
+    Some(WorstMinute { at, denied })
 }
 
 impl KeyTally {
@@ -143,15 +188,17 @@ impl KeyTally {
             timeline,
             whole: Refusals::default(),
             policies: vec![Refusals::default(); policies],
-            beyond: 0,
+            errors: Refusals::default(),
+            first_error: None,
         }
     }
 
-    /// Starts anew for another key.
+    /// Starts from scratch for another key.
     pub(crate) fn clear(&mut self) {
         self.whole.clear();
         self.policies.iter_mut().for_each(Refusals::clear);
-        self.beyond = 0;
+        self.errors.clear();
+        self.first_error = None;
     }
 
     pub(crate) fn add(&mut self, decision: &Decision, at: Timestamp) {
@@ -166,13 +213,9 @@ impl KeyTally {
     }
 
     /// Adds a request that no state can hold.
-    pub(crate) fn add_beyond(&mut self, at: Timestamp) {
-        self.beyond += 1;
-        self.whole.add(at, &self.timeline);
-        // Of several policies it isn't known whose state it is.
-        if let [policy] = &mut self.policies[..] {
-            policy.add(at, &self.timeline);
-        }
+    pub(crate) fn add_error(&mut self, error: &RequestError, at: Timestamp) {
+        self.errors.add(at, &self.timeline);
+        self.first_error.get_or_insert_with(|| error.to_string());
     }
 }
 
@@ -194,6 +237,14 @@ impl Refusals {
         }
     }
 
+    /// Adds the counts to those of each bucket and returns their sum.
+    fn add_to(&self, counts: &mut [u64]) -> u64 {
+        for &(bucket, count) in &self.buckets {
+            counts[bucket] += count;
+        }
+        self.buckets.iter().map(|(_, count)| count).sum()
+    }
+
     fn clear(&mut self) {
         self.minutes.clear();
         self.buckets.clear();
@@ -210,7 +261,7 @@ mod tests {
     }
 
     fn no_refusals() -> Tally {
-        LimitTally::new(0, timeline()).whole
+        LimitTally::new(0, 10, timeline()).whole
     }
 
     fn refused_at(minutes: &[u64]) -> Refusals {
@@ -229,7 +280,7 @@ mod tests {
             let mut tally = no_refusals();
             for key in order {
                 let refusals = refused_at(&vec![7; counts[key]]);
-                tally.add(u32::try_from(key).unwrap(), 10, &refusals);
+                tally.add(u32::try_from(key).unwrap(), 10, 0, &refusals);
             }
             tally
         };
@@ -252,11 +303,11 @@ mod tests {
     #[test]
     fn the_worst_minute_is_counted_over_all_keys() {
         let mut tally = no_refusals();
-        tally.add(0, 5, &refused_at(&[1, 1, 2, 2, 9]));
-        tally.add(1, 5, &refused_at(&[]));
-        tally.add(2, 5, &refused_at(&[2, 3, 3, 3]));
+        tally.add(0, 5, 0, &refused_at(&[1, 1, 2, 2, 9]));
+        tally.add(1, 5, 0, &refused_at(&[]));
+        tally.add(2, 5, 0, &refused_at(&[2, 3, 3, 3]));
         assert_eq!(
-            tally.worst_minute().map(|(at, denied)| (at.as_micros(), denied)),
+            tally.worst_minute().map(|worst| (worst.at.as_micros(), worst.denied)),
             Some((120_000_000, 3))
         );
         assert_eq!((tally.keys_denied, tally.denied), (2, 9));
@@ -266,9 +317,9 @@ mod tests {
     #[test]
     fn refusals_are_counted_over_time() {
         let mut tally = no_refusals();
-        tally.add(0, 5, &refused_at(&[1, 1, 2, 9]));
+        tally.add(0, 5, 0, &refused_at(&[1, 1, 2, 9]));
         let mut other = no_refusals();
-        other.add(1, 5, &refused_at(&[0, 2]));
+        other.add(1, 5, 0, &refused_at(&[0, 2]));
         tally.merge(other);
         let found: Vec<_> =
             tally.denied_in.iter().enumerate().filter(|(_, denied)| **denied > 0).collect();

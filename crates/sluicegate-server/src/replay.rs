@@ -1,6 +1,7 @@
 //! `sluicegate replay`: a recorded access log, played through policies.
 
 mod policies;
+mod results;
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Read, Write};
@@ -17,15 +18,17 @@ use crate::output::{Failure, complain, without_charge};
 use crate::setup::{CapArgs, parse_deadline, store_url};
 
 use policies::{limit_of, policy_spec};
+use results::{ResultArgs, suggest};
 
 /// The arguments of `sluicegate replay`.
 #[derive(Args, Clone, Debug)]
-#[command(group(ArgGroup::new("policies").args(["policy", "config"]).required(true)))]
+#[command(group(ArgGroup::new("policies").args(["policy", "config", "suggest"]).required(true).multiple(true)))]
 #[command(after_help = "\
 Examples:
   sluicegate replay --log access.log.gz --policy \"token_bucket 10/s burst 20\" --policy \"sliding_log 100/min\"
   sluicegate replay --log access.log --config limits.yaml --limit login --key host+user --format json
   sluicegate replay --log access.log --policy \"fixed_window 100/min\" --format html > replay.html
+  sluicegate replay --log access.log --suggest "1% of requests"
   zcat access.log.*.gz | sluicegate replay --log - --policy \"gcra 5/s\"
 
 Exit status: 0 done, 2 something to correct, 3 the store failed.")]
@@ -77,6 +80,9 @@ pub(crate) struct ReplayArgs {
     #[arg(long, value_name = "SPAN", default_value = "5s", value_parser = parse_deadline)]
     deadline: Span,
 
+    #[command(flatten)]
+    results: ResultArgs,
+
     /// How the result is printed.
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t = ReportFormat::Table)]
     format: ReportFormat,
@@ -121,6 +127,7 @@ async fn replay(args: &ReplayArgs, output: &mut impl Write) -> Result<(), Failur
         (Some(file), Some(name)) => Plan::together(limit_of(file, args.caps, name)?),
         _ => Plan::side_by_side(args.policy.iter().cloned()),
     };
+    let plan = plan.top(args.results.top);
     let store = open_store(&url, args.deadline)?;
     let recording = read(args)?;
     if let Some(remark) = recording.remark() {
@@ -131,10 +138,14 @@ async fn replay(args: &ReplayArgs, output: &mut impl Write) -> Result<(), Failur
             "the log has JSON lines, which bring their own key: leave out --key",
         ));
     }
-    let report = play(&plan, &url, &store, &recording).await.map_err(|error| {
+    let stopped = |error: Error| {
         let error = without_charge(&error);
         Failure::store(format_args!("the replay stopped, because the store failed: {error}"))
-    })?;
+    };
+    let mut report = play(&plan, &url, &store, &recording).await.map_err(stopped)?;
+    if let Some(goal) = args.results.suggest {
+        report = report.with_suggestions(suggest(goal, &recording).map_err(stopped)?);
+    }
     // The note said so; programs get their zeros, and browsers a page.
     if recording.requests() == 0 && args.format == ReportFormat::Table {
         return Ok(());

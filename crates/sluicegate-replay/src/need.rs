@@ -1,0 +1,112 @@
+//! The numbers that would have admitted every request of a key.
+//!
+//! A policy with the largest number that its algorithm can have admits everything. What a key has used of it after a
+//! request is the number that this request needs, and the maximum is the number that the key needs: with it, all
+//! requests are admitted, so that the states are the same.
+
+use sluicegate_core::{Algorithm, MAX_EXACT, Policy, Strategy};
+
+/// A policy as parts of one number each: one for each strategy of a log, otherwise the policy itself. Empty if
+/// admitting everything isn't a matter of a number: smooth and warm-up admit a cost of any size, at the rate.
+pub(crate) fn widest(policy: &Policy) -> Vec<Policy> {
+    let parts = match policy.algorithm() {
+        Algorithm::SlidingLog { strategies } => {
+            let alone = |&strategy| Algorithm::SlidingLog { strategies: vec![strategy] };
+            strategies.iter().map(alone).collect()
+        }
+        algorithm => vec![algorithm.clone()],
+    };
+    let largest = |part: &Algorithm| {
+        // The largest number depends on the rate. One within a factor of 2 is enough.
+        let numbers = (0..53).map(|halvings| MAX_EXACT >> halvings);
+        numbers.filter_map(|number| policy.with_algorithm(with_number(part, number)?).ok()).next()
+    };
+    parts.iter().map(largest).collect::<Option<_>>().unwrap_or_default()
+}
+
+/// The same policy with numbers of at least `needs`, which has one for each part of [`widest`]; `None` if it can't
+/// have such a number.
+pub(crate) fn raised(policy: &Policy, needs: &[u64]) -> Option<Policy> {
+    let algorithm = match policy.algorithm() {
+        Algorithm::SlidingLog { strategies } => {
+            let raised = strategies.iter().zip(needs).map(|(strategy, &need)| Strategy {
+                limit: strategy.limit.max(need),
+                ..*strategy
+            });
+            Algorithm::SlidingLog { strategies: raised.collect() }
+        }
+        algorithm => with_number(algorithm, number(algorithm)?.max(*needs.first()?))?,
+    };
+    policy.with_algorithm(algorithm).ok()
+}
+
+/// The number of units that a fresh key can take.
+fn number(algorithm: &Algorithm) -> Option<u64> {
+    Some(match algorithm {
+        Algorithm::TokenBucket { burst: number, .. }
+        | Algorithm::Gcra { burst: number, .. }
+        | Algorithm::LeakyBucket { capacity: number, .. }
+        | Algorithm::FixedWindow { limit: number, .. }
+        | Algorithm::SlidingWindow { limit: number, .. }
+        | Algorithm::SlidingCounter { limit: number, .. }
+        | Algorithm::Concurrency { permits: number, .. } => *number,
+        Algorithm::Shaper { queue, .. } => queue + 1,
+        _ => return None,
+    })
+}
+
+/// The same algorithm with another [`number`]; `None` if it has none, or several.
+pub(crate) fn with_number(algorithm: &Algorithm, number: u64) -> Option<Algorithm> {
+    let mut algorithm = algorithm.clone();
+    match &mut algorithm {
+        Algorithm::TokenBucket { burst, .. } | Algorithm::Gcra { burst, .. } => *burst = number,
+        Algorithm::LeakyBucket { capacity, .. } => *capacity = number,
+        Algorithm::Shaper { queue, .. } => *queue = number.checked_sub(1)?,
+        Algorithm::FixedWindow { limit, .. }
+        | Algorithm::SlidingWindow { limit, .. }
+        | Algorithm::SlidingCounter { limit, .. } => *limit = number,
+        Algorithm::Concurrency { permits, .. } => *permits = number,
+        Algorithm::SlidingLog { strategies } => match &mut strategies[..] {
+            [strategy] => strategy.limit = number,
+            _ => return None,
+        },
+        _ => return None,
+    }
+    Some(algorithm)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_raised_and_never_lowered() {
+        for (spec, needs, expected) in [
+            ("fixed_window 10/h aligned", &[7][..], Some("fixed_window 10/h aligned")),
+            ("token_bucket 1/s burst 3 cost 2", &[9], Some("token_bucket 1/s burst 9 cost 2")),
+            ("shaper 5/s queue 2", &[9], Some("shaper 5/s queue 8")),
+            ("sliding_log 2/s and 9/h", &[5, 3], Some("sliding_log 5/s and 9/h")),
+            ("sliding_log 2/s", &[65_537], None),
+            ("smooth 1/s", &[1], None),
+        ] {
+            let raised = raised(&spec.parse().unwrap(), needs).map(|policy| policy.to_string());
+            assert_eq!(raised.as_deref(), expected, "{spec}");
+        }
+    }
+
+    #[test]
+    fn every_policy_with_a_number_has_a_widest_form() {
+        for (spec, parts) in [
+            ("token_bucket 7/h burst 3", 1),
+            ("sliding_counter 7/w", 1),
+            ("sliding_window 7/h slices 60", 1),
+            ("fixed_window 1/month calendar UTC", 1),
+            ("sliding_log 1/s and 5/min and 9/h", 3),
+            ("concurrency 2 hold 30s", 1),
+            ("smooth 1/s", 0),
+            ("warmup 1/s over 10s", 0),
+        ] {
+            assert_eq!(widest(&spec.parse().unwrap()).len(), parts, "{spec}");
+        }
+    }
+}

@@ -1,0 +1,380 @@
+//! Suggests limits from a log: what keys use, and the smallest numbers that deny few.
+//!
+//! Everything is exact. A suggested limit was played, so its denials are those of a replay. A number that is one smaller
+//! was played too, and denies more than the goal allows.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use sluicegate_core::{Costs, Error, Policy, Rate, Span, Store, Window};
+
+use crate::goal::{Counted, Goal};
+use crate::keys;
+use crate::need::{widest, with_number};
+use crate::plan::alone;
+use crate::play::{at_once, decide, fresh_run, on_every_core, used_of_widest};
+use crate::recording::{Arrival, OfKey, Recording};
+
+/// Limits that a log suggests, and what its keys use.
+#[derive(Debug, Serialize)]
+pub struct Suggestions {
+    /// The goal, as text.
+    pub(crate) deny_at_most: String,
+    pub(crate) used: Vec<Used>,
+    pub(crate) limits: Vec<Suggestion>,
+}
+
+/// The units that one key takes within one clock second, minute or hour in which it makes a request.
+#[derive(Debug, Serialize)]
+pub(crate) struct Used {
+    /// The length of the window, as a unit of a spec.
+    pub(crate) per: &'static str,
+    /// The windows of all keys.
+    pub(crate) windows: u64,
+    pub(crate) p50: u64,
+    pub(crate) p95: u64,
+    pub(crate) p99: u64,
+    pub(crate) max: u64,
+}
+
+/// A limit with the smallest number that denies no more than the goal allows.
+#[derive(Debug, Serialize)]
+pub struct Suggestion {
+    pub(crate) spec: String,
+    pub(crate) denied: u64,
+    pub(crate) keys_denied: u64,
+    /// The key with the most denials.
+    pub(crate) denied_most: Option<String>,
+}
+
+impl Suggestion {
+    /// Returns the spec of the policy.
+    #[must_use]
+    pub fn spec(&self) -> &str {
+        &self.spec
+    }
+
+    /// Returns how many requests of the log it denies.
+    #[must_use]
+    pub const fn denied(&self) -> u64 {
+        self.denied
+    }
+
+    /// Returns how many keys have a request that it denies.
+    #[must_use]
+    pub const fn keys_denied(&self) -> u64 {
+        self.keys_denied
+    }
+}
+
+impl Suggestions {
+    /// Returns the suggested limits.
+    #[must_use]
+    pub fn limits(&self) -> &[Suggestion] {
+        &self.limits
+    }
+}
+
+/// The windows, with their names in a spec.
+const PERIODS: [(&str, Span); 3] = [("s", Span::SECOND), ("min", Span::MINUTE), ("h", Span::HOUR)];
+
+impl Goal {
+    /// How often [`Goal::search`] calls `progress`.
+    pub const STEPS: u64 = 2 * PERIODS.len() as u64;
+
+    /// Searches for the smallest limits that deny at most this share of a recording, by playing it in a store that
+    /// answers immediately. Calls `progress` after each search.
+    ///
+    /// # Errors
+    /// Returns an error if the store fails, or doesn't answer immediately.
+    pub fn search<S: Store>(
+        self,
+        store: &S,
+        recording: &Recording,
+        progress: impl Fn(),
+    ) -> Result<Suggestions, Error> {
+        let search = Search { goal: self, store, recording, keys: recording.by_key().collect() };
+        let used: Vec<_> =
+            PERIODS.iter().filter_map(|&(per, span)| Used::of(recording, per, span)).collect();
+        let mut limits = Vec::new();
+        for (_, span) in PERIODS.iter().zip(&used).map(|(period, _)| period) {
+            let window = Policy::fixed_window(1, Window::Aligned(*span)).ok();
+            limits.extend(window.map(|policy| search.smallest(&policy)).transpose()?.flatten());
+            progress();
+        }
+        for ((_, span), used) in PERIODS.iter().zip(&used) {
+            // The exact rate, unless a bucket of that rate can't hold what a key needs.
+            for digits in [u32::MAX, 3, 2, 1] {
+                let rate = Rate::new(rounded_up(used.p99, digits), *span).ok();
+                let policy = rate.and_then(|rate| Policy::token_bucket(rate, 1).ok());
+                let found = policy.map(|policy| search.smallest(&policy)).transpose()?.flatten();
+                if let Some(found) = found {
+                    limits.push(found);
+                    break;
+                }
+            }
+            progress();
+        }
+        Ok(Suggestions { deny_at_most: self.to_string(), used, limits })
+    }
+}
+
+/// The number with at most so many significant digits, rounded up.
+fn rounded_up(number: u64, digits: u32) -> u64 {
+    let beyond = (number.checked_ilog10().unwrap_or(0) + 1).saturating_sub(digits);
+    let unit = 10_u64.pow(beyond);
+    number.div_ceil(unit).saturating_mul(unit)
+}
+
+impl Used {
+    /// The percentiles of the units per key and window, each by the nearest rank; `None` if there are no requests.
+    fn of(recording: &Recording, per: &'static str, span: Span) -> Option<Self> {
+        // By units. Different sums are few: they add up to the units of the log.
+        let mut windows: BTreeMap<u64, u64> = BTreeMap::new();
+        for requests in recording.by_key() {
+            let mut current: Option<(u64, u64)> = None;
+            for Arrival { at, costs, .. } in requests.iter() {
+                let window = at.as_micros() / span.as_micros();
+                let units = if let Costs::Same(cost) = costs { cost.get() } else { 1 };
+                match &mut current {
+                    Some((open, sum)) if *open == window => *sum = sum.saturating_add(units),
+                    _ => {
+                        if let Some((_, sum)) = current.replace((window, units)) {
+                            *windows.entry(sum).or_default() += 1;
+                        }
+                    }
+                }
+            }
+            if let Some((_, sum)) = current {
+                *windows.entry(sum).or_default() += 1;
+            }
+        }
+        let count = windows.values().sum::<u64>();
+        let percentile = |percent: u64| {
+            let rank = (u128::from(count) * u128::from(percent)).div_ceil(100);
+            let mut passed = 0;
+            let reaches = |(_, number): &(&u64, &u64)| {
+                passed += u128::from(**number);
+                passed >= rank
+            };
+            windows.iter().find(reaches).map(|(sum, _)| *sum)
+        };
+        let [p50, p95, p99] = [50, 95, 99].map(percentile);
+        let (&max, _) = windows.last_key_value()?;
+        Some(Self { per, windows: count, p50: p50?, p95: p95?, p99: p99?, max })
+    }
+}
+
+struct Search<'r, S> {
+    goal: Goal,
+    store: &'r S,
+    recording: &'r Recording,
+    keys: Vec<OfKey<'r>>,
+}
+
+/// The denials of a number.
+#[derive(Clone, Copy, Default)]
+struct Denied {
+    requests: u64,
+    keys: u64,
+    /// The key with the most denials, the first of equals, and how many.
+    most: Option<(u64, u32)>,
+}
+
+/// A key, and the smallest number that denies none of its requests.
+struct Needed<'r> {
+    number: u64,
+    requests: OfKey<'r>,
+}
+
+impl<'r, S: Store> Search<'r, S> {
+    /// The policy with the smallest number that meets the goal; `None` if no number does.
+    fn smallest(&self, policy: &Policy) -> Result<Option<Suggestion>, Error> {
+        let Some(needs) = self.needs(policy)? else { return Ok(None) };
+        let largest = needs.first().map_or(1, |key| key.number.max(1));
+        let number = match self.goal.of {
+            // Sorted: as many keys need more as are before it.
+            Counted::Keys => usize::try_from(self.goal.of(self.keys.len() as u64))
+                .ok()
+                .and_then(|most| needs.get(most))
+                .map_or(1, |key| key.number.max(1)),
+            Counted::Requests => {
+                let most = self.goal.of(self.recording.requests());
+                let (mut low, mut high) = (1, largest);
+                while low < high {
+                    let number = low + (high - low) / 2;
+                    if self.denied(policy, number, &needs)?.requests <= most {
+                        high = number;
+                    } else {
+                        low = number + 1;
+                    }
+                }
+                high
+            }
+        };
+        let denied = self.denied(policy, number, &needs)?;
+        let recording = self.recording;
+        Ok(with_this(policy, number).map(|policy| Suggestion {
+            spec: policy.to_string(),
+            denied: denied.requests,
+            keys_denied: denied.keys,
+            denied_most: denied
+                .most
+                .map(|(_, key)| keys::text(recording.keys.get(key), recording.key.is_some())),
+        }))
+    }
+
+    /// The keys, those that need the largest numbers first; `None` if a key needs more than a policy can have.
+    fn needs(&self, policy: &Policy) -> Result<Option<Vec<Needed<'r>>>, Error> {
+        let Some(widest) = widest(policy).pop() else { return Ok(None) };
+        let opened = self.store.open(alone(1, widest), fresh_run());
+        let needs = on_every_core(
+            &self.keys,
+            || Some(Vec::new()),
+            |needs, &requests| {
+                let key = self.recording.keys.get(requests.key);
+                match at_once(used_of_widest(&opened, key, requests))? {
+                    Some(number) => {
+                        if let Some(needs) = needs {
+                            needs.push(Needed { number, requests });
+                        }
+                    }
+                    None => *needs = None,
+                }
+                Ok(())
+            },
+        )?;
+        let needs: Option<Vec<_>> = needs.into_iter().collect();
+        Ok(needs.map(|needs| {
+            let mut needs: Vec<_> = needs.into_iter().flatten().collect();
+            needs.sort_by_key(|key| (u64::MAX - key.number, key.requests.key));
+            needs
+        }))
+    }
+
+    /// The denials with a number: only keys that need more have any.
+    fn denied(
+        &self,
+        policy: &Policy,
+        number: u64,
+        needs: &[Needed<'_>],
+    ) -> Result<Denied, Error> {
+        let Some(policy) = with_this(policy, number) else { return Ok(Denied::default()) };
+        let opened = self.store.open(alone(1, policy), fresh_run());
+        let more = &needs[..needs.partition_point(|key| key.number > number)];
+        let denied = on_every_core(more, Denied::default, |denied, needed| {
+            let key = self.recording.keys.get(needed.requests.key);
+            let mut of_key = 0;
+            at_once(decide(&opened, key, needed.requests, |answer, _| {
+                of_key += u64::from(answer.is_ok_and(|decision| decision.is_denied()));
+            }))?;
+            denied.add(Denied {
+                requests: of_key,
+                keys: u64::from(of_key > 0),
+                most: (of_key > 0).then_some((of_key, needed.requests.key)),
+            });
+            Ok(())
+        })?;
+        Ok(denied.into_iter().fold(Denied::default(), |mut whole, part| {
+            whole.add(part);
+            whole
+        }))
+    }
+}
+
+impl Denied {
+    fn add(&mut self, other: Self) {
+        self.requests += other.requests;
+        self.keys += other.keys;
+        let both = self.most.into_iter().chain(other.most);
+        self.most = both.max_by_key(|&(denied, key)| (denied, u32::MAX - key));
+    }
+}
+
+fn with_this(policy: &Policy, number: u64) -> Option<Policy> {
+    policy.with_algorithm(with_number(policy.algorithm(), number)?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+
+    use proptest::prelude::*;
+    use sluicegate::MemoryStore;
+
+    use super::*;
+    use crate::plan::Plan;
+    use crate::reader::LogReader;
+
+    fn recording(requests: &[(u64, u8, u64)]) -> Recording {
+        let mut log = String::new();
+        for (time, key, cost) in requests {
+            let _ = writeln!(log, "{{\"time\":{time},\"key\":\"{key}\",\"cost\":{cost}}}");
+        }
+        LogReader::new("log").read(log.as_bytes()).unwrap()
+    }
+
+    fn played(recording: &Recording, spec: &str) -> (u64, u64) {
+        let plan = Plan::side_by_side([spec.parse().unwrap()]);
+        let report = plan.play_now(&MemoryStore::new(), recording, &|_| ()).unwrap();
+        let subject = report.subjects().next().unwrap();
+        (subject.denied(), subject.keys_denied())
+    }
+
+    /// The spec with the number that is searched for smaller by 1; `None` at 1.
+    fn smaller(spec: &str) -> Option<String> {
+        let policy: Policy = spec.parse().unwrap();
+        let number = widest(&policy).len();
+        assert_eq!(number, 1);
+        let current = (1..).find(|&number| with_this(&policy, number).as_ref() == Some(&policy))?;
+        Some(with_this(&policy, current.checked_sub(1).filter(|&less| less > 0)?)?.to_string())
+    }
+
+    #[test]
+    fn percentiles_are_those_of_clock_windows_with_requests() {
+        // Key 0: 1 in each of 98 minutes; key 1: 5 in one, 9 in another.
+        let mut requests: Vec<_> = (0..98).map(|minute| (minute * 60, 0, 1)).collect();
+        requests.extend([(59, 1, 5), (60, 1, 4), (119, 1, 5)]);
+        let used = Used::of(&recording(&requests), "min", Span::MINUTE).unwrap();
+        assert_eq!((used.windows, used.p50, used.p95, used.p99, used.max), (100, 1, 1, 5, 9));
+    }
+
+    #[test]
+    fn a_rate_is_rounded_up() {
+        for (number, digits, rounded) in
+            [(1_234, u32::MAX, 1_234), (1_234, 3, 1_240), (999, 2, 1_000), (7, 1, 7), (0, 1, 0)]
+        {
+            assert_eq!(rounded_up(number, digits), rounded);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_suggested_limit_denies_no_more_than_it_says(
+            requests in prop::collection::vec((0_u64..9_000, 0_u8..6, 1_u64..4), 1..120),
+            percent in prop_oneof![Just(0_u64), 1_u64..30, Just(99)],
+            of_keys in any::<bool>(),
+        ) {
+            let recording = recording(&requests);
+            let of = if of_keys { "keys" } else { "requests" };
+            let goal: Goal = format!("{percent}% of {of}").parse().unwrap();
+            let found = goal.search(&MemoryStore::new(), &recording, || ()).unwrap();
+            prop_assert_eq!(found.limits().len(), 6);
+            for limit in found.limits() {
+                let denials = played(&recording, limit.spec());
+                prop_assert_eq!(denials, (limit.denied(), limit.keys_denied()), "{}", limit.spec());
+                let share = |(denied, keys): (u64, u64)| if of_keys {
+                    (keys, recording.keys.len() as u64)
+                } else {
+                    (denied, recording.requests())
+                };
+                let (denied, all) = share(denials);
+                prop_assert!(denied * 100 <= percent * all, "{}: {denied} of {all}", limit.spec());
+                if let Some(less) = smaller(limit.spec()) {
+                    let (denied, all) = share(played(&recording, &less));
+                    prop_assert!(denied * 100 > percent * all, "{less} is enough, too");
+                }
+            }
+        }
+    }
+}
