@@ -5,50 +5,50 @@ use crate::keys::shown;
 use crate::numbers::{counted, grouped, percent};
 use crate::report::Report;
 use crate::subject::Subject;
+use crate::suggest::Suggestions;
 
 /// The characters of a heading that are shown.
 const CHARACTERS: usize = 90;
 
 impl Report {
-    /// Returns the result in one or two sentences: how many requests would have been denied, and which limits are suggested.
+    /// Returns the result in a few sentences: how many requests would have been denied, and what a key should be allowed.
     #[must_use]
-    pub fn answer(&self) -> String {
+    pub fn answer(&self) -> Vec<String> {
         if self.requests == 0 {
-            return "The log has no requests.".to_owned();
+            return vec!["The log has no requests.".to_owned()];
         }
         let subjects: Vec<_> = self.subjects().collect();
         let mut sentences = Vec::new();
         match &subjects[..] {
             [] => {}
-            [only] => sentences.push(would(only)),
             [.., limit] if self.limit.is_some() => sentences.push(would(limit)),
             several => {
-                // Of equals the first; a shadow denies nothing.
-                let most = several.iter().rev().max_by_key(|subject| subject.counts.denied);
-                let fewest = several.iter().min_by_key(|subject| subject.counts.denied);
-                if let Some((most, fewest)) = most.zip(fewest) {
-                    sentences.push(would(most));
-                    if most.counts.denied > fewest.counts.denied {
-                        sentences.push(would(fewest));
-                    }
-                }
+                let by_denials = |subject: &&Subject<'_>| subject.counts.denied;
+                let most = several.iter().rev().max_by_key(by_denials);
+                let fewest = several.iter().min_by_key(by_denials);
+                sentences.extend(most.map(would));
+                let differs = |fewest: &&Subject<'_>| {
+                    most.is_some_and(|most| most.counts.denied > fewest.counts.denied)
+                };
+                sentences.extend(fewest.filter(differs).map(would));
             }
         }
-        sentences.extend(self.suggested());
-        sentences.join(" ")
+        sentences.extend(self.suggest.as_ref().map(suggested));
+        sentences
     }
+}
 
-    fn suggested(&self) -> Option<String> {
-        let suggestions = self.suggest.as_ref()?;
-        let specs: Vec<_> = suggestions.limits.iter().map(|limit| &*limit.spec).collect();
-        let goal = &suggestions.deny_at_most;
-        Some(match &specs[..] {
-            [] => format!("No limit denies at most {goal}."),
-            [only] => format!("To deny at most {goal}, set {only}."),
-            [first @ .., last] => {
-                format!("To deny at most {goal}, set one of {} or {last}.", first.join(", "))
-            }
-        })
+fn suggested(suggestions: &Suggestions) -> String {
+    let goal = &suggestions.deny_at_most;
+    let windows = suggestions.limits.iter().filter(|limit| limit.spec.starts_with("fixed_window"));
+    let windows = windows.zip(["a second", "a minute", "an hour"]);
+    let windows: Vec<_> =
+        windows.map(|(limit, per)| format!("{} {per}", grouped(limit.number))).collect();
+    match &windows[..] {
+        [second, minute, hour] => {
+            format!("To deny at most {goal}, allow each key {second}, {minute} or {hour}.")
+        }
+        _ => format!("Not every window has a limit that denies at most {goal}."),
     }
 }
 

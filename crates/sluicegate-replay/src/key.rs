@@ -1,61 +1,138 @@
 //! Which fields of a log's line make the key.
 
 use std::fmt;
+use std::io::Write as _;
+use std::net::IpAddr;
 use std::str::FromStr;
+
+use sluicegate_http::ClientAddress;
 
 use crate::keys::SEPARATOR;
 use crate::record::{Field, Fields, Record};
 
 /// The key of a request: fields of its line, joined.
 ///
-/// The fields are `host` (the default), `user`, `method`, `path` (as logged, with its query),
-/// `status` and `agent`. One that a torn line lacks is empty.
+/// `ip` (the default) is the network of the client, as middleware limits it: an address without its port and in one
+/// form, IPv6 addresses by their first 64 bits. [`KeyExpression::with_client_address`] sets other prefixes. Text that
+/// isn't an address stays as it is.
+///
+/// The other fields are `host` (the client as logged), `user`, `method`, `path` (as logged, with its query), `status`
+/// and `agent`. One that a torn line lacks is empty.
 ///
 /// ```
 /// use sluicegate_replay::KeyExpression;
 ///
-/// let key: KeyExpression = "host + path".parse()?;
-/// assert_eq!(key.to_string(), "host+path");
+/// let key: KeyExpression = "ip + path".parse()?;
+/// assert_eq!(key.to_string(), "ip+path");
+/// assert_eq!(KeyExpression::default().to_string(), "ip");
 /// assert!("referer".parse::<KeyExpression>().is_err());
 /// # Ok::<(), sluicegate_replay::KeyExpressionError>(())
 /// ```
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct KeyExpression(Vec<Field>);
+pub struct KeyExpression {
+    parts: Vec<Part>,
+    address: ClientAddress,
+    /// Whether the network of an IPv4 address is the address.
+    is_ipv4_whole: bool,
+}
+
+/// A part of a key.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Part {
+    /// The network of the host.
+    Ip,
+    Text(Field),
+}
+
+impl Part {
+    fn named(name: &str) -> Option<Self> {
+        if name == "ip" {
+            return Some(Self::Ip);
+        }
+        Field::ALL.iter().find(|(other, _)| *other == name).map(|(_, field)| Self::Text(*field))
+    }
+
+    fn name(self) -> &'static str {
+        Field::ALL
+            .iter()
+            .find(|(_, field)| self == Self::Text(*field))
+            .map_or("ip", |(name, _)| name)
+    }
+}
 
 impl KeyExpression {
+    fn new(parts: Vec<Part>) -> Self {
+        Self { parts, address: ClientAddress::peer(), is_ipv4_whole: true }
+    }
+
+    /// Sets which addresses are one client for `ip`. Only the prefixes count: a log has no proxies to trust.
+    #[must_use]
+    pub fn with_client_address(mut self, address: ClientAddress) -> Self {
+        let [first, second] = [0, 1].map(|last| IpAddr::from([192, 0, 2, last]));
+        self.is_ipv4_whole = address.network_of(first) != address.network_of(second);
+        self.address = address;
+        self
+    }
+
     /// Returns the key of a request: one of its texts, or several joined in `buffer`.
     pub(crate) fn key<'k>(&self, record: &Record<'k>, buffer: &'k mut Vec<u8>) -> &'k [u8] {
-        if let [field] = self.0[..] {
-            return record.text(field);
+        match self.parts[..] {
+            [Part::Text(field)] => return record.text(field),
+            [Part::Ip] if self.is_ipv4_whole && is_ipv4(record.text(Field::Host)) => {
+                return record.text(Field::Host);
+            }
+            _ => {}
         }
         buffer.clear();
-        for (index, field) in self.0.iter().enumerate() {
+        for (index, part) in self.parts.iter().enumerate() {
             if index > 0 {
                 buffer.push(SEPARATOR as u8);
             }
-            buffer.extend_from_slice(record.text(*field));
+            match *part {
+                Part::Text(field) => buffer.extend_from_slice(record.text(field)),
+                Part::Ip => {
+                    let host = record.text(Field::Host);
+                    match self.address.network_of_text(host) {
+                        // Writing to a `Vec` can't fail.
+                        Some(network) => drop(write!(buffer, "{network}")),
+                        None => buffer.extend_from_slice(host),
+                    }
+                }
+            }
         }
         buffer
     }
 
     /// Returns the fields that the key is made of.
     pub(crate) fn fields(&self) -> Fields {
-        self.0.iter().copied().collect()
+        let field = |part: &Part| if let Part::Text(field) = part { *field } else { Field::Host };
+        self.parts.iter().map(field).collect()
     }
+}
+
+/// Whether text is an IPv4 address as a network prints it, so that most addresses needn't be read and written again.
+fn is_ipv4(text: &[u8]) -> bool {
+    let mut numbers = text.split(|&byte| byte == b'.');
+    let is_byte = |digits: &[u8]| match *digits {
+        [a] => a.is_ascii_digit(),
+        [b'1'..=b'9', b] => b.is_ascii_digit(),
+        [b'1', b, c] | [b'2', b @ b'0'..=b'4', c] => b.is_ascii_digit() && c.is_ascii_digit(),
+        [b'2', b'5', c] => matches!(c, b'0'..=b'5'),
+        _ => false,
+    };
+    (0..4).all(|_| numbers.next().is_some_and(is_byte)) && numbers.next().is_none()
 }
 
 impl Default for KeyExpression {
     fn default() -> Self {
-        Self(vec![Field::Host])
+        Self::new(vec![Part::Ip])
     }
 }
 
 impl fmt::Display for KeyExpression {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, field) in self.0.iter().enumerate() {
-            let name =
-                Field::ALL.iter().find(|(_, other)| other == field).map_or("", |(name, _)| name);
-            write!(f, "{}{name}", if index > 0 { "+" } else { "" })?;
+        for (index, part) in self.parts.iter().enumerate() {
+            write!(f, "{}{}", if index > 0 { "+" } else { "" }, part.name())?;
         }
         Ok(())
     }
@@ -65,17 +142,17 @@ impl FromStr for KeyExpression {
     type Err = KeyExpressionError;
 
     fn from_str(text: &str) -> Result<Self, KeyExpressionError> {
-        let mut fields = Vec::new();
+        let mut parts = Vec::new();
         for word in text.split('+') {
-            let Some((_, field)) = Field::ALL.iter().find(|(name, _)| *name == word.trim()) else {
+            let Some(part) = Part::named(word.trim()) else {
                 return Err(KeyExpressionError::Unknown(word.trim().to_owned()));
             };
-            if fields.contains(field) {
+            if parts.contains(&part) {
                 return Err(KeyExpressionError::Repeated(word.trim().to_owned()));
             }
-            fields.push(*field);
+            parts.push(part);
         }
-        Ok(Self(fields))
+        Ok(Self::new(parts))
     }
 }
 
@@ -95,7 +172,7 @@ impl fmt::Display for KeyExpressionError {
             Self::Repeated(field) => write!(f, "`{field}` is listed twice: name each field once"),
             Self::Unknown(field) => write!(
                 f,
-                "`{}` is not a field of an access log: join some of {} with `+`",
+                "`{}` is not a field of an access log: join some of ip, {} with `+`",
                 field.escape_debug(),
                 Field::ALL.map(|(name, _)| name).join(", ")
             ),
@@ -132,6 +209,51 @@ mod tests {
     }
 
     #[test]
+    fn addresses_of_one_client_are_one_key() {
+        for (host, expected) in [
+            ("192.0.2.1", "192.0.2.1"),
+            ("192.0.2.1:5001", "192.0.2.1"),
+            ("::ffff:192.0.2.1", "192.0.2.1"),
+            ("2001:db8:1:2::1", "2001:db8:1:2::/64"),
+            ("[2001:DB8:1:2:0:0:0:2]:443", "2001:db8:1:2::/64"),
+            ("192.0.2.256", "192.0.2.256"),
+            ("192.0.2.01", "192.0.2.01"),
+            ("192.0.2.1.5", "192.0.2.1.5"),
+            ("crawler.example.com", "crawler.example.com"),
+            ("-", "-"),
+        ] {
+            let line = format!("{host} - - [17/May/2015:10:05:03 +0000] \"GET / HTTP/1.1\" 200 1");
+            assert_eq!(key("ip", line.as_bytes()), expected.as_bytes(), "{host}");
+            assert_eq!(key("host", line.as_bytes()), host.as_bytes());
+            assert_eq!(key("ip+status", line.as_bytes()), format!("{expected}\n200").as_bytes());
+        }
+    }
+
+    #[test]
+    fn an_ipv4_address_in_its_usual_form_is_its_own_network() {
+        let address = ClientAddress::peer();
+        for number in (0..=u32::MAX).step_by(7_919_777) {
+            let text = std::net::Ipv4Addr::from(number).to_string();
+            assert!(is_ipv4(text.as_bytes()), "{text}");
+            let network =
+                address.network_of_text(text.as_bytes()).map(|network| network.to_string());
+            assert_eq!(network.as_deref(), Some(&*text));
+        }
+    }
+
+    #[test]
+    fn prefixes_say_which_addresses_are_one_client() {
+        let address = ClientAddress::peer().ipv4_prefix(24).unwrap().ipv6_prefix(48).unwrap();
+        let expression = KeyExpression::default().with_client_address(address);
+        for (host, expected) in
+            [("192.0.2.1", "192.0.2.0/24"), ("2001:db8:1:2::1", "2001:db8:1::/48")]
+        {
+            let record = Record::at(1).with(Field::Host, host.as_bytes());
+            assert_eq!(expression.key(&record, &mut Vec::new()), expected.as_bytes());
+        }
+    }
+
+    #[test]
     fn a_field_that_a_torn_line_lacks_is_empty() {
         let line = br#"h - - [17/May/2015:10:05:03 +0000] "GE"#;
         assert_eq!(key("method+path+agent", line), b"GE\n\n");
@@ -144,7 +266,7 @@ mod tests {
         {
             let message = text.parse::<KeyExpression>().unwrap_err().to_string();
             assert!(message.contains(named), "{message}");
-            assert!(message.contains("host, user, method, path, status, agent"), "{message}");
+            assert!(message.contains("ip, host, user, method, path, status, agent"), "{message}");
         }
         assert!("host+host".parse::<KeyExpression>().unwrap_err().to_string().contains("twice"));
     }

@@ -55,6 +55,7 @@ mod reader;
 mod record;
 mod recording;
 mod report;
+mod requests;
 mod subject;
 mod suggest;
 mod table;

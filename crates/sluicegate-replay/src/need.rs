@@ -29,10 +29,10 @@ pub(crate) fn widest(policy: &Policy) -> Vec<Policy> {
 pub(crate) fn raised(policy: &Policy, needs: &[u64]) -> Option<Policy> {
     let algorithm = match policy.algorithm() {
         Algorithm::SlidingLog { strategies } => {
-            let raised = strategies.iter().zip(needs).map(|(strategy, &need)| Strategy {
-                limit: strategy.limit.max(need),
-                ..*strategy
-            });
+            let raised = strategies
+                .iter()
+                .zip(needs)
+                .map(|(strategy, &need)| Strategy { limit: strategy.limit.max(need), ..*strategy });
             Algorithm::SlidingLog { strategies: raised.collect() }
         }
         algorithm => with_number(algorithm, number(algorithm)?.max(*needs.first()?))?,

@@ -21,7 +21,7 @@ use crate::table::NONE;
 pub(crate) struct Page<'r> {
     report: &'r Report,
     log: String,
-    answer: String,
+    answer: Vec<String>,
     lines: String,
     malformed: String,
     has_more_malformed: bool,
@@ -140,10 +140,10 @@ impl Section {
             keys: grouped(counts.keys),
             keys_denied: grouped(counts.keys_denied),
             share: length(counts.denied, counts.requests),
-            worst: counts.worst_minute.as_ref().map(|worst| Worst {
-                minute: minute(worst),
-                denied: grouped(worst.denied),
-            }),
+            worst: counts
+                .worst_minute
+                .as_ref()
+                .map(|worst| Worst { minute: minute(worst), denied: grouped(worst.denied) }),
             errors: (counts.errors > 0).then(|| counted(counts.errors, "request")),
             plot: report.timeline.as_ref().map(|offered| plot::single(subject, offered)),
             hardest: hardest(counts),
@@ -161,7 +161,10 @@ fn hardest(counts: &Counts) -> Vec<Key> {
         denied: grouped(key.denied),
         allowed_length: length(key.allowed, longest),
         denied_length: length(key.denied, longest),
-        worst: Worst { minute: minute(&key.worst_minute), denied: grouped(key.worst_minute.denied) },
+        worst: Worst {
+            minute: minute(&key.worst_minute),
+            denied: grouped(key.worst_minute.denied),
+        },
         needed: key.needed.clone().unwrap_or_else(|| NONE.to_owned()),
     };
     counts.denied_most.iter().map(key).collect()
@@ -190,6 +193,9 @@ fn suggested(suggestions: &Suggestions, report: &Report) -> impl Iterator<Item =
         denied: grouped(limit.denied),
         percent: percent(limit.denied, report.requests),
         keys_denied: grouped(limit.keys_denied),
-        denied_most: limit.denied_most.as_ref().map_or_else(|| "-".to_owned(), |key| shown(key, KEY)),
+        denied_most: limit
+            .denied_most
+            .as_ref()
+            .map_or_else(|| "-".to_owned(), |key| shown(key, KEY)),
     })
 }

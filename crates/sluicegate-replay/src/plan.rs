@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::str::FromStr;
 
-use sluicegate_core::{Algorithm, Limit, LimitName, Member, Policy, Span, SpecError};
+use sluicegate_core::{Algorithm, Error, Limit, LimitName, Member, Policy, Span, SpecError};
 
 use crate::recording::Recording;
 use crate::report::{Played, Report};
@@ -92,7 +92,8 @@ impl Plan {
         let mut kept = Vec::new();
         let mut specs = self.specs.as_ref().map(|_| Vec::new());
         for (index, limit) in self.limits.iter().enumerate() {
-            let Some(limit) = changed(limit, |policy| (!is_permits(policy)).then(|| policy.clone()))
+            let Some(limit) =
+                changed(limit, |policy| (!is_permits(policy)).then(|| policy.clone()))
             else {
                 continue;
             };
@@ -124,8 +125,8 @@ impl Plan {
         needs: &[Needs],
         recording: &Recording,
         timeline: Timeline,
-    ) -> Report {
-        let mut report = Report::new(recording, timeline);
+    ) -> Result<Report, Error> {
+        let mut report = Report::new(recording, timeline)?;
         for (index, (limit, tally)) in self.limits.iter().zip(tallies).enumerate() {
             let played = Played { limit, tally, needs: &needs[index], keys: &recording.keys };
             match self.specs.as_ref().and_then(|specs| specs.get(index)) {
@@ -133,7 +134,7 @@ impl Plan {
                 None => report.add_limit(&played),
             }
         }
-        report
+        Ok(report)
     }
 }
 
@@ -154,20 +155,17 @@ pub(crate) fn played(limit: &Limit) -> Limit {
         return limit.clone();
     }
     let held_longest = |policy: &Policy| match policy.algorithm().clone() {
-        Algorithm::Concurrency { permits, queue, .. } => policy
-            .with_algorithm(Algorithm::Concurrency { permits, hold: Span::DAY, queue })
-            .ok(),
+        Algorithm::Concurrency { permits, queue, .. } => {
+            policy.with_algorithm(Algorithm::Concurrency { permits, hold: Span::DAY, queue }).ok()
+        }
         _ => Some(policy.clone()),
     };
     changed(limit, held_longest).unwrap_or_else(|| limit.clone())
 }
 
-/// The limit with other policies under the same names; `None` if none is left.
+/// The limit with other policies, each of the same algorithm; `None` if none is left.
 fn changed(limit: &Limit, change: impl Fn(&Policy) -> Option<Policy>) -> Option<Limit> {
-    let members = limit.members().iter();
-    let policies = members
-        .filter_map(|member| Some(change(member.policy())?.named(member.name().clone())))
-        .collect();
+    let policies = limit.members().iter().filter_map(|member| change(member.policy())).collect();
     let changed = Limit::new(limit.name().clone(), policies).ok()?;
     Some(changed.otherwise_as(limit, 0))
 }

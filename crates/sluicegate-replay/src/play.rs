@@ -17,8 +17,9 @@ use sluicegate_core::{
 
 use crate::need;
 use crate::plan::{Needs, Plan, alone, played};
-use crate::recording::{Arrival, OfKey, Recording};
+use crate::recording::Recording;
 use crate::report::Report;
+use crate::requests::{Arrival, OfKey};
 use crate::tally::{KeyTally, LimitTally};
 use crate::timeline::Timeline;
 
@@ -41,7 +42,7 @@ impl Plan {
         let timeline = recording.timeline();
         let tallies = play_now(store, self, recording, timeline, progress)?;
         let needs = at_once(needs_of(store, &self.limits, &tallies, recording))?;
-        Ok(self.report(&tallies, &needs, recording, timeline))
+        self.report(&tallies, &needs, recording, timeline)
     }
 
     /// Like [`Plan::play_now`], in any store: many keys at the same time, each in order. If the store fails
@@ -59,7 +60,19 @@ impl Plan {
         let timeline = recording.timeline();
         let tallies = play(store, self, recording, timeline, progress).await?;
         let needs = needs_of(store, &self.limits, &tallies, recording).await?;
-        Ok(self.report(&tallies, &needs, recording, timeline))
+        self.report(&tallies, &needs, recording, timeline)
+    }
+}
+
+impl Plan {
+    /// Opens each limit, with states that no other run shares, and a tally of its own.
+    fn opened<S: Store>(&self, store: &S, timeline: Timeline) -> Vec<(S::Opened, LimitTally)> {
+        let options = fresh_run();
+        let opened = |limit: &Limit| {
+            let tally = LimitTally::new(limit.members().len(), self.top, timeline);
+            (store.open(played(limit), options.clone()), tally)
+        };
+        self.limits.iter().map(opened).collect()
     }
 }
 
@@ -81,30 +94,32 @@ fn play_now<S: Store>(
     timeline: Timeline,
     progress: &(impl Fn(u64) + Sync),
 ) -> Result<Vec<LimitTally>, Error> {
-    let options = fresh_run();
-    let keys: Vec<_> = recording.by_key().collect();
-    let mut tallies = Vec::with_capacity(plan.limits.len());
-    for limit in &plan.limits {
-        let opened = store.open(played(limit), options.clone());
-        let policies = limit.members().len();
-        let new = || LimitTally::new(policies, plan.top, timeline);
-        let tally = on_every_core(
-            &keys,
-            || (new(), KeyTally::new(policies, timeline)),
-            |(tally, of_key), requests| {
-                let key = recording.keys.get(requests.key);
-                at_once(play_key(&opened, key, *requests, of_key))?;
-                tally.add(requests.key, requests.len(), of_key);
-                progress(requests.len());
-                Ok(())
-            },
-        )?;
-        tallies.push(tally.into_iter().fold(new(), |mut whole, (tally, _)| {
-            whole.merge(tally);
-            whole
-        }));
+    let mut played = plan.opened(store, timeline);
+    for part in recording.parts() {
+        let part = part?;
+        let keys: Vec<_> = part.by_key().collect();
+        for (opened, whole) in &mut played {
+            let policies = opened.limit().members().len();
+            let tallies = on_every_core(
+                &keys,
+                || {
+                    (
+                        LimitTally::new(policies, plan.top, timeline),
+                        KeyTally::new(policies, timeline),
+                    )
+                },
+                |(tally, of_key), requests| {
+                    let key = recording.keys.get(requests.key);
+                    at_once(play_key(opened, key, *requests, of_key))?;
+                    tally.add(requests.key, requests.len(), of_key);
+                    progress(requests.len());
+                    Ok(())
+                },
+            )?;
+            tallies.into_iter().for_each(|(tally, _)| whole.merge(tally));
+        }
     }
-    Ok(tallies)
+    Ok(played.into_iter().map(|(_, tally)| tally).collect())
 }
 
 /// Works on every key, each core on one key after the other, and returns what each core made of its keys.
@@ -138,33 +153,33 @@ async fn play<S: Store>(
     timeline: Timeline,
     progress: &(impl Fn(u64) + Sync),
 ) -> Result<Vec<LimitTally>, Error> {
-    let options = fresh_run();
-    let mut tallies = Vec::with_capacity(plan.limits.len());
-    for limit in &plan.limits {
-        let opened = &store.open(played(limit), options.clone());
-        let policies = limit.members().len();
-        let mut tally = LimitTally::new(policies, plan.top, timeline);
-        let mut keys = recording.by_key();
-        let mut under_way = FuturesUnordered::new();
-        loop {
-            while under_way.len() < KEYS_AT_ONCE
-                && let Some(requests) = keys.next()
-            {
-                let key = recording.keys.get(requests.key);
-                under_way.push(async move {
-                    let mut of_key = KeyTally::new(policies, timeline);
-                    play_key(opened, key, requests, &mut of_key).await?;
-                    Ok::<_, Error>((requests, of_key))
-                });
+    let mut played = plan.opened(store, timeline);
+    for part in recording.parts() {
+        let part = part?;
+        for (opened, tally) in &mut played {
+            let opened = &*opened;
+            let policies = opened.limit().members().len();
+            let mut keys = part.by_key();
+            let mut under_way = FuturesUnordered::new();
+            loop {
+                while under_way.len() < KEYS_AT_ONCE
+                    && let Some(requests) = keys.next()
+                {
+                    let key = recording.keys.get(requests.key);
+                    under_way.push(async move {
+                        let mut of_key = KeyTally::new(policies, timeline);
+                        play_key(opened, key, requests, &mut of_key).await?;
+                        Ok::<_, Error>((requests, of_key))
+                    });
+                }
+                let Some(played) = under_way.next().await else { break };
+                let (requests, of_key) = played?;
+                tally.add(requests.key, requests.len(), &of_key);
+                progress(requests.len());
             }
-            let Some(played) = under_way.next().await else { break };
-            let (requests, of_key) = played?;
-            tally.add(requests.key, requests.len(), &of_key);
-            progress(requests.len());
         }
-        tallies.push(tally);
     }
-    Ok(tallies)
+    Ok(played.into_iter().map(|(_, tally)| tally).collect())
 }
 
 async fn play_key(
@@ -196,7 +211,8 @@ pub(crate) async fn decide(
         while let Some((end, id)) = next_end(&mut in_flight, at) {
             let _ = opened.ask(Request::settle(key, id, Used::AsCharged).at(end)).wait().await?;
         }
-        let hold = Hold { id: HoldId::from_bytes((number as u128).to_be_bytes()), lasts: Span::DAY };
+        let hold =
+            Hold { id: HoldId::from_bytes((number as u128).to_be_bytes()), lasts: Span::DAY };
         let mut request = Request::check(key).costs(costs).at(at);
         if holds {
             request = request.hold(&hold);
@@ -243,19 +259,25 @@ async fn needs_of<S: Store>(
     tallies: &[LimitTally],
     recording: &Recording,
 ) -> Result<Vec<Needs>, Error> {
-    let mut needs = Vec::with_capacity(limits.len());
-    for (limit, tally) in limits.iter().zip(tallies) {
-        let listed: HashSet<_> = tally.listed().collect();
-        let mut of_limit = Needs::new();
-        for requests in recording.by_key().filter(|requests| listed.contains(&requests.key)) {
-            let mut policies = Vec::with_capacity(limit.members().len());
-            for member in limit.members() {
-                let key = recording.keys.get(requests.key);
-                policies.push(need(store, member.policy(), key, requests).await?);
+    let listed: Vec<HashSet<_>> = tallies.iter().map(|tally| tally.listed().collect()).collect();
+    let mut needs = vec![Needs::new(); limits.len()];
+    if listed.iter().all(HashSet::is_empty) {
+        return Ok(needs);
+    }
+    for part in recording.parts() {
+        for requests in part?.by_key() {
+            let key = recording.keys.get(requests.key);
+            for (index, limit) in limits.iter().enumerate() {
+                if !listed[index].contains(&requests.key) {
+                    continue;
+                }
+                let mut policies = Vec::with_capacity(limit.members().len());
+                for member in limit.members() {
+                    policies.push(need(store, member.policy(), key, requests).await?);
+                }
+                needs[index].insert(requests.key, policies);
             }
-            of_limit.insert(requests.key, policies);
         }
-        needs.push(of_limit);
     }
     Ok(needs)
 }
@@ -305,6 +327,7 @@ mod tests {
 
     use super::*;
     use crate::reader::LogReader;
+    use crate::record::{Moment, Record};
 
     /// A store that answers late, some requests later than others, and notes who is waiting.
     #[derive(Clone, Default)]
@@ -384,6 +407,85 @@ mod tests {
             assert_eq!(play(&late, &plan, &recording, timeline, &told).await.unwrap(), expected);
         }
         assert!(late.most_waiting.load(Ordering::Relaxed) > 10);
+    }
+
+    /// Requests of one key, each with its time and duration in seconds.
+    fn lasting(requests: &[(u64, u64)], moment: Moment) -> Recording {
+        let mut recording = Recording::new("log", None);
+        for (time, duration) in requests {
+            let mut record = Record::at(time * 1_000_000);
+            record.duration = Some(duration * 1_000_000);
+            recording.add(b"k", &record, moment).unwrap();
+        }
+        recording.sort().unwrap();
+        recording
+    }
+
+    fn denied(recording: &Recording, spec: &str) -> u64 {
+        let plan = Plan::side_by_side([spec.parse().unwrap()]);
+        let report = plan.play_now(&MemoryStore::new(), recording, &|_| ()).unwrap();
+        report.subjects().next().unwrap().denied()
+    }
+
+    #[test]
+    fn a_permit_is_released_when_its_request_ends() {
+        // Ends at 4, 5 and 7; the last one starts when the first ends.
+        let starts = lasting(&[(1, 3), (2, 3), (3, 1), (4, 3)], Moment::Start);
+        assert_eq!(denied(&starts, "concurrency 2 hold 30s"), 1);
+        assert_eq!(denied(&starts, "concurrency 3 hold 30s"), 0);
+        assert_eq!(denied(&starts, "concurrency 1 hold 30s"), 2);
+        // A holder renews its permit: a hold shorter than the request makes no difference.
+        assert_eq!(denied(&starts, "concurrency 2 hold 1s"), 1);
+    }
+
+    #[test]
+    fn requests_whose_time_is_the_end_are_decided_in_order_of_their_start() {
+        let starts = lasting(&[(10, 50), (20, 1), (30, 5), (40, 1)], Moment::Start);
+        // The same requests, in the order in which a server logs their ends.
+        let ends = lasting(&[(21, 1), (35, 5), (41, 1), (60, 50)], Moment::End);
+        for (spec, expected) in
+            [("concurrency 1 hold 30s", 3), ("concurrency 2 hold 30s", 0), ("gcra 1/25s", 2)]
+        {
+            assert_eq!(
+                (denied(&starts, spec), denied(&ends, spec)),
+                (expected, expected),
+                "{spec}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_number_that_a_key_needed_denies_none_of_its_requests() {
+        let recording = recording();
+        for spec in [
+            "sliding_log 12/min and 100/h",
+            "token_bucket 10/min burst 3",
+            "gcra 10/min burst 3",
+            "leaky_bucket 10/min capacity 3",
+            "shaper 10/min queue 2",
+            "fixed_window 9/min",
+            "fixed_window 9/min aligned",
+            "fixed_window 9/d calendar UTC",
+            "sliding_window 9/min",
+            "sliding_counter 9/min",
+        ] {
+            let play = |spec: &str| {
+                let plan = Plan::side_by_side([spec.parse().unwrap()]).top(100);
+                plan.play_now(&MemoryStore::new(), &recording, &|_| ()).unwrap()
+            };
+            let report = play(spec);
+            let listed = &report.policies[0].counts.denied_most;
+            assert!(!listed.is_empty(), "{spec}");
+            for key in listed {
+                let needed = key.needed.as_ref().unwrap();
+                let raised = play(needed);
+                let still = &raised.policies[0].counts.denied_most;
+                assert!(still.iter().all(|other| other.key != key.key), "{spec}: {needed}");
+            }
+        }
+        let report = Plan::side_by_side(["smooth 10/min".parse().unwrap()]);
+        let report = report.play_now(&MemoryStore::new(), &recording, &|_| ()).unwrap();
+        assert_eq!(report.policies[0].counts.denied_most[0].needed, None);
     }
 
     #[test]

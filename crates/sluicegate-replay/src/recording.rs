@@ -1,20 +1,23 @@
 //! A parsed log: keys, times and costs.
 
+use std::borrow::Cow;
 use std::{fmt, io};
 
-use sluicegate_core::{Cost, Costs, Span, Timestamp};
+use sluicegate_core::{Error, StoreError, StoreErrorKind, Timestamp};
 
 use crate::keys::{Keys, shown};
 use crate::log_format::LogFormat;
 use crate::malformed::MalformedLines;
 use crate::record::{Moment, Record};
-use crate::timeline::Timeline;
+use crate::requests::{Detail, Part, Requests, too_many};
+use crate::timeline::{Period, Timeline};
 
 /// The requests of a log, key by key, those of one key in order of time, those of one time in the
-/// order of the file.
+/// order of the log.
 ///
-/// Keys share nothing, so answers found in this order are those of the whole file in order of
-/// time.
+/// Keys share nothing, so answers found in this order are those of the whole log in order of time. Up to 4,194,304
+/// requests are in memory. Those of a longer log are in 64 temporary files by their key, 28 bytes each, so that any
+/// order is put right and only one of the files needs memory at a time. Each key is in memory once.
 pub struct Recording {
     /// The name of the log in reports.
     pub(crate) name: String,
@@ -25,81 +28,10 @@ pub struct Recording {
     pub(crate) lines: u64,
     pub(crate) malformed: MalformedLines,
     pub(crate) keys: Keys,
-    requests: Vec<Request>,
-    /// By number of the request; stays empty until a line states a cost or a duration.
-    details: Vec<Detail>,
+    pub(crate) requests: Requests,
+    period: Option<Period>,
     /// The requests whose lines state a duration.
     durations: u64,
-}
-
-/// The cost and the duration of a request, where its line states them.
-#[derive(Clone, Copy, Debug, Default)]
-struct Detail {
-    cost: Option<Cost>,
-    /// In µs; 0 if the line states none.
-    duration: u64,
-}
-
-/// A request of a key.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Arrival {
-    /// The start of the request, or the time that its line states if that has no duration.
-    pub(crate) at: Timestamp,
-    pub(crate) costs: Costs<'static>,
-    /// The duration of the request, if its line states one.
-    pub(crate) lasts: Span,
-}
-
-/// A request in 16 bytes. The key, the time and the number of the request in the file lie one
-/// after the other, so that numbers compare as requests are ordered.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-struct Request(u128);
-
-impl Request {
-    const fn new(key: u32, micros: u64, number: u32) -> Self {
-        Self((key as u128) << 96 | (micros as u128) << 32 | number as u128)
-    }
-
-    const fn key(self) -> u32 {
-        (self.0 >> 96) as u32
-    }
-
-    #[expect(clippy::cast_possible_truncation, reason = "takes the field apart")]
-    const fn micros(self) -> u64 {
-        (self.0 >> 32) as u64
-    }
-
-    #[expect(clippy::cast_possible_truncation, reason = "takes the field apart")]
-    const fn number(self) -> u32 {
-        self.0 as u32
-    }
-}
-
-/// The requests of one key.
-#[derive(Clone, Copy)]
-pub(crate) struct OfKey<'r> {
-    pub(crate) key: u32,
-    requests: &'r [Request],
-    details: &'r [Detail],
-}
-
-impl OfKey<'_> {
-    /// How many there are; at least one.
-    pub(crate) const fn len(&self) -> u64 {
-        self.requests.len() as u64
-    }
-
-    /// Returns each request, in order of time.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = Arrival> {
-        self.requests.iter().map(|request| {
-            let detail = self.details.get(request.number() as usize).copied().unwrap_or_default();
-            Arrival {
-                at: Timestamp::from_micros_clamped(request.micros()),
-                costs: detail.cost.map_or(Costs::Own, Costs::Same),
-                lasts: Span::from_micros(detail.duration).unwrap_or(Span::MAX),
-            }
-        })
-    }
 }
 
 impl fmt::Debug for Recording {
@@ -108,7 +40,7 @@ impl fmt::Debug for Recording {
             .field("name", &self.name)
             .field("format", &self.format)
             .field("lines", &self.lines)
-            .field("requests", &self.requests.len())
+            .field("requests", &self.requests.count())
             .finish_non_exhaustive()
     }
 }
@@ -129,7 +61,7 @@ impl Recording {
     /// How many of them are requests.
     #[must_use]
     pub const fn requests(&self) -> u64 {
-        self.requests.len() as u64
+        self.requests.count()
     }
 
     /// Returns how many requests have a duration: policies that count requests in flight need it.
@@ -182,8 +114,8 @@ impl Recording {
             lines: 0,
             malformed: MalformedLines::default(),
             keys: Keys::default(),
-            requests: Vec::new(),
-            details: Vec::new(),
+            requests: Requests::default(),
+            period: None,
             durations: 0,
         }
     }
@@ -195,66 +127,56 @@ impl Recording {
         record: &Record<'_>,
         moment: Moment,
     ) -> io::Result<()> {
-        let number = u32::try_from(self.requests.len()).ok().zip(self.keys.number(key));
-        let Some((number, key)) = number else {
-            return Err(io::Error::new(
-                io::ErrorKind::FileTooLarge,
-                "it has more than 4,294,967,295 requests: split it",
-            ));
-        };
+        let key = self.keys.number(key).ok_or_else(too_many)?;
         let duration = record.duration.unwrap_or(0);
-        if record.cost.is_some() || duration > 0 {
-            self.details.resize(self.requests.len(), Detail::default());
-            self.details.push(Detail { cost: record.cost, duration });
-        }
         self.durations += u64::from(record.duration.is_some());
         let start = match moment {
             Moment::Start => record.time,
             Moment::End => record.time.saturating_sub(duration),
         };
-        self.requests.push(Request::new(key, start, number));
+        self.requests.add(key, start, Detail::new(record.cost, duration))?;
+        self.period.get_or_insert_with(|| Period::new(start)).extend(start);
         Ok(())
     }
 
     /// Puts the requests in order, after the last was added.
-    pub(crate) fn sort(&mut self) {
-        self.requests.sort_unstable();
+    pub(crate) fn sort(&mut self) -> io::Result<()> {
+        self.requests.finish()
     }
 
-    /// The requests, key by key.
-    pub(crate) fn by_key(&self) -> impl Iterator<Item = OfKey<'_>> {
-        self.requests.chunk_by(|a, b| a.key() == b.key()).map(|requests| OfKey {
-            key: requests[0].key(),
-            requests,
-            details: &self.details,
+    /// Returns the parts of the recording, each with all requests of some keys.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = Result<Cow<'_, Part>, Error>> {
+        self.requests.parts().map(|part| {
+            part.map_err(|error| {
+                let message = format!("a temporary file of the log can't be read: {error}");
+                StoreError::new(StoreErrorKind::Unavailable, message).into()
+            })
         })
     }
 
     /// When the first and the last request were made.
     pub(crate) fn period(&self) -> Option<(Timestamp, Timestamp)> {
-        let at = Timestamp::from_micros_clamped;
-        Some((at(self.times().min()?), at(self.times().max()?)))
+        let Period { first, last, .. } = self.period?;
+        Some((Timestamp::from_micros_clamped(first), Timestamp::from_micros_clamped(last)))
     }
 
     /// The buckets that the requests lie in.
     pub(crate) fn timeline(&self) -> Timeline {
-        Timeline::new(self.times())
-    }
-
-    /// When each request was made, in µs since the epoch, in no particular order.
-    pub(crate) fn times(&self) -> impl Iterator<Item = u64> {
-        self.requests.iter().map(|request| request.micros())
+        Timeline::new(self.period)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use sluicegate_core::Costs;
+
     use super::*;
     use crate::reader::LogReader;
 
     fn order(recording: &Recording) -> Vec<(&[u8], u64, u64)> {
         let mut all = Vec::new();
-        for of_key in recording.by_key() {
+        let part = recording.parts().next().unwrap().unwrap();
+        for of_key in part.by_key() {
             for arrival in of_key.iter() {
                 let cost = if let Costs::Same(cost) = arrival.costs { cost.get() } else { 0 };
                 all.push((recording.keys.get(of_key.key), arrival.at.as_micros(), cost));

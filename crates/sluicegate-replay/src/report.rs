@@ -1,7 +1,7 @@
 //! What a replay found: what JSON, the table and the page are made of.
 
 use serde::Serialize;
-use sluicegate_core::{Enforcement, Limit, Member, Timestamp};
+use sluicegate_core::{Enforcement, Error, Limit, Member, Timestamp};
 
 use crate::counts::{Counts, Decided, DeniedKey, Offered, WorstMinute};
 use crate::keys::{self, Keys};
@@ -95,10 +95,14 @@ impl Report {
     }
 
     /// A report without policies.
-    pub(crate) fn new(recording: &Recording, timeline: Timeline) -> Self {
+    pub(crate) fn new(recording: &Recording, timeline: Timeline) -> Result<Self, Error> {
+        let mut offered = vec![0; timeline.count()];
+        for part in recording.parts() {
+            part?.times().for_each(|time| timeline.count_in(&mut offered, time));
+        }
         let period = recording.period();
         let malformed_lines = recording.malformed.first().iter();
-        Self {
+        Ok(Self {
             log: recording.name.clone(),
             format: recording.format.map(LogFormat::as_str),
             key: recording.key.clone(),
@@ -114,14 +118,14 @@ impl Report {
             timeline: period.map(|_| Offered {
                 from: rfc_3339(Timestamp::from_micros_clamped(timeline.start())),
                 bucket_us: timeline.length(),
-                offered: timeline.counts(recording.times()),
+                offered,
                 buckets: timeline,
             }),
             errors: Vec::new(),
             policies: Vec::new(),
             limit: None,
             suggest: None,
-        }
+        })
     }
 
     /// Adds a policy that was decided alone; `spec` is what its user wrote.

@@ -6,14 +6,15 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use sluicegate_core::{Costs, Error, Policy, Rate, Span, Store, Window};
+use sluicegate_core::{Algorithm, Costs, Decision, Error, Policy, Rate, Span, Store, Window};
 
 use crate::goal::{Counted, Goal};
 use crate::keys;
 use crate::need::{widest, with_number};
 use crate::plan::alone;
 use crate::play::{at_once, decide, fresh_run, on_every_core, used_of_widest};
-use crate::recording::{Arrival, OfKey, Recording};
+use crate::recording::Recording;
+use crate::requests::Arrival;
 
 /// Limits that a log suggests, and what its keys use.
 #[derive(Debug, Serialize)]
@@ -27,7 +28,7 @@ pub struct Suggestions {
 /// The units that one key takes within one clock second, minute or hour in which it makes a request.
 #[derive(Debug, Serialize)]
 pub(crate) struct Used {
-    /// The length of the window, as a unit of a spec.
+    /// The length of the window.
     pub(crate) per: &'static str,
     /// The windows of all keys.
     pub(crate) windows: u64,
@@ -41,6 +42,8 @@ pub(crate) struct Used {
 #[derive(Debug, Serialize)]
 pub struct Suggestion {
     pub(crate) spec: String,
+    /// The number of units that a fresh key can take: of a window its limit, of a bucket its burst.
+    pub(crate) number: u64,
     pub(crate) denied: u64,
     pub(crate) keys_denied: u64,
     /// The key with the most denials.
@@ -75,8 +78,9 @@ impl Suggestions {
     }
 }
 
-/// The windows, with their names in a spec.
-const PERIODS: [(&str, Span); 3] = [("s", Span::SECOND), ("min", Span::MINUTE), ("h", Span::HOUR)];
+/// The windows, with their names.
+const PERIODS: [(&str, Span); 3] =
+    [("second", Span::SECOND), ("minute", Span::MINUTE), ("hour", Span::HOUR)];
 
 impl Goal {
     /// How often [`Goal::search`] calls `progress`.
@@ -93,9 +97,9 @@ impl Goal {
         recording: &Recording,
         progress: impl Fn(),
     ) -> Result<Suggestions, Error> {
-        let search = Search { goal: self, store, recording, keys: recording.by_key().collect() };
-        let used: Vec<_> =
-            PERIODS.iter().filter_map(|&(per, span)| Used::of(recording, per, span)).collect();
+        let search = Search { goal: self, store, recording };
+        let used = PERIODS.iter().map(|&(per, span)| Used::of(recording, per, span));
+        let used: Vec<_> = used.collect::<Result<Option<_>, Error>>()?.unwrap_or_default();
         let mut limits = Vec::new();
         for (_, span) in PERIODS.iter().zip(&used).map(|(period, _)| period) {
             let window = Policy::fixed_window(1, Window::Aligned(*span)).ok();
@@ -128,25 +132,27 @@ fn rounded_up(number: u64, digits: u32) -> u64 {
 
 impl Used {
     /// The percentiles of the units per key and window, each by the nearest rank; `None` if there are no requests.
-    fn of(recording: &Recording, per: &'static str, span: Span) -> Option<Self> {
+    fn of(recording: &Recording, per: &'static str, span: Span) -> Result<Option<Self>, Error> {
         // By units. Different sums are few: they add up to the units of the log.
         let mut windows: BTreeMap<u64, u64> = BTreeMap::new();
-        for requests in recording.by_key() {
-            let mut current: Option<(u64, u64)> = None;
-            for Arrival { at, costs, .. } in requests.iter() {
-                let window = at.as_micros() / span.as_micros();
-                let units = if let Costs::Same(cost) = costs { cost.get() } else { 1 };
-                match &mut current {
-                    Some((open, sum)) if *open == window => *sum = sum.saturating_add(units),
-                    _ => {
-                        if let Some((_, sum)) = current.replace((window, units)) {
-                            *windows.entry(sum).or_default() += 1;
+        for part in recording.parts() {
+            for requests in part?.by_key() {
+                let mut current: Option<(u64, u64)> = None;
+                for Arrival { at, costs, .. } in requests.iter() {
+                    let window = at.as_micros() / span.as_micros();
+                    let units = if let Costs::Same(cost) = costs { cost.get() } else { 1 };
+                    match &mut current {
+                        Some((open, sum)) if *open == window => *sum = sum.saturating_add(units),
+                        _ => {
+                            if let Some((_, sum)) = current.replace((window, units)) {
+                                *windows.entry(sum).or_default() += 1;
+                            }
                         }
                     }
                 }
-            }
-            if let Some((_, sum)) = current {
-                *windows.entry(sum).or_default() += 1;
+                if let Some((_, sum)) = current {
+                    *windows.entry(sum).or_default() += 1;
+                }
             }
         }
         let count = windows.values().sum::<u64>();
@@ -159,9 +165,14 @@ impl Used {
             };
             windows.iter().find(reaches).map(|(sum, _)| *sum)
         };
-        let [p50, p95, p99] = [50, 95, 99].map(percentile);
-        let (&max, _) = windows.last_key_value()?;
-        Some(Self { per, windows: count, p50: p50?, p95: p95?, p99: p99?, max })
+        let max = windows.last_key_value().map(|(&max, _)| max);
+        let used =
+            |[p50, p95, p99, max]: [u64; 4]| Self { per, windows: count, p50, p95, p99, max };
+        let numbers = [percentile(50), percentile(95), percentile(99), max];
+        Ok(match numbers {
+            [Some(p50), Some(p95), Some(p99), Some(max)] => Some(used([p50, p95, p99, max])),
+            _ => None,
+        })
     }
 }
 
@@ -169,7 +180,6 @@ struct Search<'r, S> {
     goal: Goal,
     store: &'r S,
     recording: &'r Recording,
-    keys: Vec<OfKey<'r>>,
 }
 
 /// The denials of a number.
@@ -181,26 +191,22 @@ struct Denied {
     most: Option<(u64, u32)>,
 }
 
-/// A key, and the smallest number that denies none of its requests.
-struct Needed<'r> {
-    number: u64,
-    requests: OfKey<'r>,
-}
-
-impl<'r, S: Store> Search<'r, S> {
+impl<S: Store> Search<'_, S> {
     /// The policy with the smallest number that meets the goal; `None` if no number does.
     fn smallest(&self, policy: &Policy) -> Result<Option<Suggestion>, Error> {
         let Some(needs) = self.needs(policy)? else { return Ok(None) };
-        let largest = needs.first().map_or(1, |key| key.number.max(1));
         let number = match self.goal.of {
-            // Sorted: as many keys need more as are before it.
-            Counted::Keys => usize::try_from(self.goal.of(self.keys.len() as u64))
-                .ok()
-                .and_then(|most| needs.get(most))
-                .map_or(1, |key| key.number.max(1)),
+            Counted::Keys => {
+                // As many keys need more as are before it.
+                let mut sorted = needs.clone();
+                sorted.sort_unstable_by(|a, b| b.cmp(a));
+                let most = usize::try_from(self.goal.of(needs.len() as u64)).ok();
+                most.and_then(|most| sorted.get(most)).map_or(1, |number| (*number).max(1))
+            }
             Counted::Requests => {
                 let most = self.goal.of(self.recording.requests());
-                let (mut low, mut high) = (1, largest);
+                let largest = needs.iter().copied().max().unwrap_or(1);
+                let (mut low, mut high) = (1, largest.max(1));
                 while low < high {
                     let number = low + (high - low) / 2;
                     if self.denied(policy, number, &needs)?.requests <= most {
@@ -215,7 +221,8 @@ impl<'r, S: Store> Search<'r, S> {
         let denied = self.denied(policy, number, &needs)?;
         let recording = self.recording;
         Ok(with_this(policy, number).map(|policy| Suggestion {
-            spec: policy.to_string(),
+            spec: written(&policy),
+            number,
             denied: denied.requests,
             keys_denied: denied.keys,
             denied_most: denied
@@ -224,61 +231,52 @@ impl<'r, S: Store> Search<'r, S> {
         }))
     }
 
-    /// The keys, those that need the largest numbers first; `None` if a key needs more than a policy can have.
-    fn needs(&self, policy: &Policy) -> Result<Option<Vec<Needed<'r>>>, Error> {
+    /// By key, the smallest number that denies none of its requests; `None` if a key needs more than a policy can have.
+    fn needs(&self, policy: &Policy) -> Result<Option<Vec<u64>>, Error> {
         let Some(widest) = widest(policy).pop() else { return Ok(None) };
         let opened = self.store.open(alone(1, widest), fresh_run());
-        let needs = on_every_core(
-            &self.keys,
-            || Some(Vec::new()),
-            |needs, &requests| {
+        let mut needs = vec![0; self.recording.keys.len()];
+        for part in self.recording.parts() {
+            let part = part?;
+            let keys: Vec<_> = part.by_key().collect();
+            let found = on_every_core(&keys, Vec::new, |found, requests| {
                 let key = self.recording.keys.get(requests.key);
-                match at_once(used_of_widest(&opened, key, requests))? {
-                    Some(number) => {
-                        if let Some(needs) = needs {
-                            needs.push(Needed { number, requests });
-                        }
-                    }
-                    None => *needs = None,
-                }
+                found.push((requests.key, at_once(used_of_widest(&opened, key, *requests))?));
                 Ok(())
-            },
-        )?;
-        let needs: Option<Vec<_>> = needs.into_iter().collect();
-        Ok(needs.map(|needs| {
-            let mut needs: Vec<_> = needs.into_iter().flatten().collect();
-            needs.sort_by_key(|key| (u64::MAX - key.number, key.requests.key));
-            needs
-        }))
+            })?;
+            for (key, number) in found.into_iter().flatten() {
+                let Some(number) = number else { return Ok(None) };
+                needs[key as usize] = number;
+            }
+        }
+        Ok(Some(needs))
     }
 
     /// The denials with a number: only keys that need more have any.
-    fn denied(
-        &self,
-        policy: &Policy,
-        number: u64,
-        needs: &[Needed<'_>],
-    ) -> Result<Denied, Error> {
-        let Some(policy) = with_this(policy, number) else { return Ok(Denied::default()) };
+    fn denied(&self, policy: &Policy, number: u64, needs: &[u64]) -> Result<Denied, Error> {
+        let mut whole = Denied::default();
+        let Some(policy) = with_this(policy, number) else { return Ok(whole) };
         let opened = self.store.open(alone(1, policy), fresh_run());
-        let more = &needs[..needs.partition_point(|key| key.number > number)];
-        let denied = on_every_core(more, Denied::default, |denied, needed| {
-            let key = self.recording.keys.get(needed.requests.key);
-            let mut of_key = 0;
-            at_once(decide(&opened, key, needed.requests, |answer, _| {
-                of_key += u64::from(answer.is_ok_and(|decision| decision.is_denied()));
-            }))?;
-            denied.add(Denied {
-                requests: of_key,
-                keys: u64::from(of_key > 0),
-                most: (of_key > 0).then_some((of_key, needed.requests.key)),
-            });
-            Ok(())
-        })?;
-        Ok(denied.into_iter().fold(Denied::default(), |mut whole, part| {
-            whole.add(part);
-            whole
-        }))
+        for part in self.recording.parts() {
+            let part = part?;
+            let more = part.by_key().filter(|requests| needs[requests.key as usize] > number);
+            let more: Vec<_> = more.collect();
+            let denied = on_every_core(&more, Denied::default, |denied, requests| {
+                let key = self.recording.keys.get(requests.key);
+                let mut of_key = 0;
+                at_once(decide(&opened, key, *requests, |answer, _| {
+                    of_key += u64::from(answer.is_ok_and(Decision::is_denied));
+                }))?;
+                denied.add(Denied {
+                    requests: of_key,
+                    keys: u64::from(of_key > 0),
+                    most: (of_key > 0).then_some((of_key, requests.key)),
+                });
+                Ok(())
+            })?;
+            denied.into_iter().for_each(|denied| whole.add(denied));
+        }
+        Ok(whole)
     }
 }
 
@@ -288,6 +286,14 @@ impl Denied {
         self.keys += other.keys;
         let both = self.most.into_iter().chain(other.most);
         self.most = both.max_by_key(|&(denied, key)| (denied, u32::MAX - key));
+    }
+}
+
+/// The spec with its burst, which a policy doesn't print if it is the default.
+fn written(policy: &Policy) -> String {
+    match policy.algorithm() {
+        Algorithm::TokenBucket { rate, burst } => format!("token_bucket {rate} burst {burst}"),
+        _ => policy.to_string(),
     }
 }
 
@@ -327,7 +333,7 @@ mod tests {
         let number = widest(&policy).len();
         assert_eq!(number, 1);
         let current = (1..).find(|&number| with_this(&policy, number).as_ref() == Some(&policy))?;
-        Some(with_this(&policy, current.checked_sub(1).filter(|&less| less > 0)?)?.to_string())
+        Some(written(&with_this(&policy, current.checked_sub(1).filter(|&less| less > 0)?)?))
     }
 
     #[test]
@@ -335,7 +341,7 @@ mod tests {
         // Key 0: 1 in each of 98 minutes; key 1: 5 in one, 9 in another.
         let mut requests: Vec<_> = (0..98).map(|minute| (minute * 60, 0, 1)).collect();
         requests.extend([(59, 1, 5), (60, 1, 4), (119, 1, 5)]);
-        let used = Used::of(&recording(&requests), "min", Span::MINUTE).unwrap();
+        let used = Used::of(&recording(&requests), "minute", Span::MINUTE).unwrap().unwrap();
         assert_eq!((used.windows, used.p50, used.p95, used.p99, used.max), (100, 1, 1, 5, 9));
     }
 

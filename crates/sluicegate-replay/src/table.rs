@@ -42,7 +42,7 @@ impl fmt::Display for Table<'_> {
         }
         self.malformed(f)?;
         self.errors(f)?;
-        writeln!(f, "\n{}", report.answer())?;
+        writeln!(f, "\n{}", report.answer().join("\n"))?;
         let subjects: Vec<_> = report.subjects().collect();
         if !subjects.is_empty() {
             f.write_char('\n')?;
@@ -60,7 +60,9 @@ impl fmt::Display for Table<'_> {
 
 impl Table<'_> {
     fn errors(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for Subject { heading, counts, .. } in self.0.subjects().filter(|subject| subject.errors() > 0) {
+        for Subject { heading, counts, .. } in
+            self.0.subjects().filter(|subject| subject.errors() > 0)
+        {
             let requests = counted(counts.errors, "request");
             writeln!(f, "{requests} can't be decided by {heading}, neither allowed nor denied")?;
         }
@@ -128,8 +130,14 @@ fn hardest(f: &mut fmt::Formatter<'_>, heading: &str, counts: &Counts) -> fmt::R
     if more > 0 { writeln!(f, "  … {}", counted(more, "more key")) } else { Ok(()) }
 }
 
-fn suggested(f: &mut fmt::Formatter<'_>, suggestions: &Suggestions, report: &Report) -> fmt::Result {
-    f.write_str("\nunits that one key takes within a clock second, minute or hour with requests\n")?;
+fn suggested(
+    f: &mut fmt::Formatter<'_>,
+    suggestions: &Suggestions,
+    report: &Report,
+) -> fmt::Result {
+    f.write_str(
+        "\nunits that one key takes within a clock second, minute or hour with requests\n",
+    )?;
     let mut rows = vec![["per", "p50", "p95", "p99", "max", "windows"].map(str::to_owned)];
     for used in &suggestions.used {
         let numbers = [used.p50, used.p95, used.p99, used.max, used.windows].map(grouped);

@@ -257,7 +257,7 @@ mod tests {
 
     /// Ten minutes in buckets of 5 seconds.
     fn timeline() -> Timeline {
-        Timeline::new([0, 599_000_000].into_iter())
+        Timeline::of([0, 599_000_000])
     }
 
     fn no_refusals() -> Tally {

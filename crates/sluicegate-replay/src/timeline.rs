@@ -13,6 +13,15 @@ pub(crate) struct Timeline {
     count: usize,
 }
 
+/// The times of a recording, in µs since the epoch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Period {
+    pub(crate) first: u64,
+    pub(crate) last: u64,
+    /// The µs of the unit in which the times are given: a second, a millisecond or a microsecond.
+    finest: u64,
+}
+
 /// The maximum number of buckets: as many as a narrow screen can show.
 const MOST: u64 = 120;
 
@@ -57,23 +66,29 @@ fn lengths() -> impl Iterator<Item = u64> {
     below.chain(ROUND_TIMES).chain(above)
 }
 
+impl Period {
+    /// A time in µs since the epoch.
+    pub(crate) const fn new(time: u64) -> Self {
+        Self { first: time, last: time, finest: SECOND }
+    }
+
+    /// Adds a time, in µs since the epoch.
+    pub(crate) fn extend(&mut self, time: u64) {
+        self.first = self.first.min(time);
+        self.last = self.last.max(time);
+        while !time.is_multiple_of(self.finest) {
+            self.finest /= 1_000;
+        }
+    }
+}
+
 impl Timeline {
-    /// The fewest µs a bucket can have that cover the times, in µs since the epoch, in at most
-    /// 120 buckets. Buckets are never finer than the unit (second, ms or µs) the times are
+    /// The fewest µs a bucket can have that cover a period in at most 120 buckets. Buckets are never finer than the unit (second, ms or µs) the times are
     /// given in, and begin at whole multiples of their length; those longer than a day at a day.
-    pub(crate) fn new(times: impl Iterator<Item = u64>) -> Self {
-        let (mut first, mut last) = (u64::MAX, 0);
-        let mut finest = SECOND;
-        for time in times {
-            first = first.min(time);
-            last = last.max(time);
-            while !time.is_multiple_of(finest) {
-                finest /= 1_000;
-            }
-        }
-        if first > last {
+    pub(crate) fn new(period: Option<Period>) -> Self {
+        let Some(Period { first, last, finest }) = period else {
             return Self { start: 0, length: SECOND, count: 0 };
-        }
+        };
         let covering = |length: u64| {
             let start = first - first % length.min(DAY);
             (start, (last - start) / length + 1)
@@ -111,15 +126,22 @@ impl Timeline {
         self.start.saturating_add((bucket as u64 + 1).saturating_mul(self.length))
     }
 
-    /// How many of the times lie in each bucket.
-    pub(crate) fn counts(&self, times: impl Iterator<Item = u64>) -> Vec<u64> {
-        let mut counts = vec![0; self.count];
-        for time in times {
-            if let Some(count) = counts.get_mut(self.bucket(time)) {
-                *count += 1;
-            }
+    /// Adds a time to the counts of the buckets.
+    pub(crate) fn count_in(&self, counts: &mut [u64], time: u64) {
+        if let Some(count) = counts.get_mut(self.bucket(time)) {
+            *count += 1;
         }
-        counts
+    }
+}
+
+#[cfg(test)]
+impl Timeline {
+    pub(crate) fn of(times: impl IntoIterator<Item = u64>) -> Self {
+        let mut period = None;
+        for time in times {
+            period.get_or_insert_with(|| Period::new(time)).extend(time);
+        }
+        Self::new(period)
     }
 }
 
@@ -131,7 +153,7 @@ mod tests {
     use super::*;
 
     fn of(times: &[u64]) -> (u64, u64, usize) {
-        let line = Timeline::new(times.iter().copied());
+        let line = Timeline::of(times.iter().copied());
         (line.start, line.length, line.count)
     }
 
@@ -161,7 +183,7 @@ mod tests {
             spans in prop::collection::vec((0..=53_u32).prop_flat_map(|bits| 0..=1_u64 << bits), 0..20),
         ) {
             let times = || spans.iter().map(|span| (first + span).min(MAX_EXACT)).chain([first]);
-            let line = Timeline::new(times());
+            let line = Timeline::of(times());
             prop_assert!((1..=120).contains(&line.count()));
             for time in times() {
                 let bucket = line.bucket(time);
@@ -169,7 +191,8 @@ mod tests {
                 prop_assert!(time >= line.end_of(bucket) - line.length());
                 prop_assert!(bucket < line.count());
             }
-            let counts = line.counts(times());
+            let mut counts = vec![0; line.count()];
+            times().for_each(|time| line.count_in(&mut counts, time));
             prop_assert_eq!(counts.iter().sum::<u64>(), spans.len() as u64 + 1);
             prop_assert!(counts[0] > 0 && counts[line.count() - 1] > 0);
         }

@@ -10,6 +10,7 @@ use std::process::ExitCode;
 
 use clap::{ArgGroup, Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
+use sluicegate::http::ClientAddress;
 use sluicegate::{StoreOptions, StoreUrl};
 use sluicegate_core::{Error, SharedStore, Span, printable};
 use sluicegate_replay::{KeyExpression, LogFormat, LogReader, Plan, PolicySpec, Recording, Report};
@@ -18,7 +19,7 @@ use crate::output::{Failure, complain, without_charge};
 use crate::setup::{CapArgs, parse_deadline, store_url};
 
 use policies::{limit_of, policy_spec};
-use results::{ResultArgs, suggest};
+use results::{PrefixArgs, ResultArgs, playable, suggest};
 
 /// The arguments of `sluicegate replay`.
 #[derive(Args, Clone, Debug)]
@@ -28,7 +29,7 @@ Examples:
   sluicegate replay --log access.log.gz --policy \"token_bucket 10/s burst 20\" --policy \"sliding_log 100/min\"
   sluicegate replay --log access.log --config limits.yaml --limit login --key host+user --format json
   sluicegate replay --log access.log --policy \"fixed_window 100/min\" --format html > replay.html
-  sluicegate replay --log access.log --suggest "1% of requests"
+  sluicegate replay --log access.log --suggest \"1% of requests\"
   zcat access.log.*.gz | sluicegate replay --log - --policy \"gcra 5/s\"
 
 Exit status: 0 done, 2 something to correct, 3 the store failed.")]
@@ -61,13 +62,18 @@ pub(crate) struct ReplayArgs {
     #[arg(long, value_name = "NAME", requires = "config")]
     limit: Option<String>,
 
-    /// What makes the key: fields of an access log joined with `+`, of host, user, method, path,
-    /// status and agent [default: host].
+    /// What makes the key: fields of an access log joined with `+`, of ip, host, user, method, path,
+    /// status and agent [default: ip].
     ///
-    /// A path is taken as logged, with its query. A field that a torn line lacks is empty. JSON
-    /// lines bring their own key.
+    /// `ip` is the client's address as middleware limits it: without its port, in one form, and as a
+    /// network of --ipv4-prefix or --ipv6-prefix bits. Text that isn't an address stays as it is, and
+    /// `host` is the text as logged. A path is taken as logged, with its query. A field that a torn
+    /// line lacks is empty. JSON lines bring their own key.
     #[arg(long, value_name = "EXPR")]
     key: Option<KeyExpression>,
+
+    #[command(flatten)]
+    prefixes: PrefixArgs,
 
     /// Where the requests are decided: by the times in the log, in states apart from all others,
     /// which are deleted afterwards.
@@ -123,13 +129,17 @@ pub(crate) async fn run(args: ReplayArgs) -> ExitCode {
 
 async fn replay(args: &ReplayArgs, output: &mut impl Write) -> Result<(), Failure> {
     let url = store_url(&args.store)?;
-    let plan = match (&args.config, &args.limit) {
-        (Some(file), Some(name)) => Plan::together(limit_of(file, args.caps, name)?),
-        _ => Plan::side_by_side(args.policy.iter().cloned()),
+    let (plan, address) = match (&args.config, &args.limit) {
+        (Some(file), Some(name)) => {
+            let (limit, address) = limit_of(file, args.caps, name)?;
+            (Plan::together(limit), address)
+        }
+        _ => (Plan::side_by_side(args.policy.iter().cloned()), ClientAddress::peer()),
     };
-    let plan = plan.top(args.results.top);
+    let address = args.prefixes.applied_to(address)?;
+    let key = args.key.clone().unwrap_or_default().with_client_address(address);
     let store = open_store(&url, args.deadline)?;
-    let recording = read(args)?;
+    let recording = read(args, key)?;
     if let Some(remark) = recording.remark() {
         complain(format_args!("note: {remark}"));
     }
@@ -138,6 +148,8 @@ async fn replay(args: &ReplayArgs, output: &mut impl Write) -> Result<(), Failur
             "the log has JSON lines, which bring their own key: leave out --key",
         ));
     }
+    let suggests = args.results.suggest.is_some();
+    let (plan, left_out) = playable(plan.top(args.results.top), &recording, suggests)?;
     let stopped = |error: Error| {
         let error = without_charge(&error);
         Failure::store(format_args!("the replay stopped, because the store failed: {error}"))
@@ -150,7 +162,8 @@ async fn replay(args: &ReplayArgs, output: &mut impl Write) -> Result<(), Failur
     if recording.requests() == 0 && args.format == ReportFormat::Table {
         return Ok(());
     }
-    print(&report, args.format, output)
+    print(&report, args.format, output)?;
+    left_out.map_or(Ok(()), Err)
 }
 
 fn open_store(url: &StoreUrl, deadline: Span) -> Result<SharedStore, Failure> {
@@ -159,14 +172,14 @@ fn open_store(url: &StoreUrl, deadline: Span) -> Result<SharedStore, Failure> {
     url.open(&options).map_err(|error| Failure::usage(format_args!("--store: {error}")))
 }
 
-fn read(args: &ReplayArgs) -> Result<Recording, Failure> {
+fn read(args: &ReplayArgs, key: KeyExpression) -> Result<Recording, Failure> {
     let bar = progress("reading", 0);
     let name = args.log.display().to_string();
     let unreadable = |error: io::Error| {
         let name = if name.is_empty() { "(empty)".to_owned() } else { printable(&name) };
         Failure::usage(format_args!("{name} can't be read: {error}"))
     };
-    let mut reader = LogReader::new(&*name).key(args.key.clone().unwrap_or_default());
+    let mut reader = LogReader::new(&*name).key(key);
     if let Some(kind) = args.log_format {
         reader = reader.format(kind.into());
     }

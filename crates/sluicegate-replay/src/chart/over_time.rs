@@ -273,7 +273,7 @@ mod tests {
 
     /// So many buckets of a second, from 1970-01-01T00:01:40Z on.
     fn seconds(count: u64) -> Timeline {
-        Timeline::new([100, 99 + count].map(|second| second * 1_000_000).into_iter())
+        Timeline::of([100, 99 + count].map(|second| second * 1_000_000))
     }
 
     #[test]
@@ -303,7 +303,7 @@ mod tests {
 
     #[test]
     fn there_is_nothing_before_the_epoch() {
-        let buckets = Timeline::new([2_000_000].into_iter());
+        let buckets = Timeline::of([2_000_000]);
         assert_eq!(Canvas::new(buckets, &[1], 5).before, 2);
     }
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use sluicegate::Switch;
 use sluicegate::config::LimitConfig;
+use sluicegate::http::ClientAddress;
 use sluicegate_core::{Limit, SpecError};
 use sluicegate_replay::PolicySpec;
 
@@ -19,8 +20,12 @@ pub(super) fn policy_spec(text: &str) -> Result<PolicySpec, PolicySpecError> {
     })
 }
 
-/// The limit of a config file, with a note on what a replay leaves out of it.
-pub(super) fn limit_of(file: &Path, caps: CapArgs, name: &str) -> Result<Limit, Failure> {
+/// The limit of a config file and the addresses that are one client, with a note on what a replay leaves out of it.
+pub(super) fn limit_of(
+    file: &Path,
+    caps: CapArgs,
+    name: &str,
+) -> Result<(Limit, ClientAddress), Failure> {
     let config = caps.load(file)?;
     if let Some(found) = config.limit(name) {
         let left_out = left_out(found);
@@ -30,7 +35,7 @@ pub(super) fn limit_of(file: &Path, caps: CapArgs, name: &str) -> Result<Limit, 
                 left_out.join(", ")
             ));
         }
-        return Ok(found.limit.clone());
+        return Ok((found.limit.clone(), config.http.client_address.clone()));
     }
     let names: Vec<_> = config.limits.iter().map(|config| config.limit.name().as_str()).collect();
     Err(Failure::usage(format_args!(

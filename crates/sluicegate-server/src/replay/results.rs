@@ -3,11 +3,40 @@
 use std::num::ParseIntError;
 
 use clap::Args;
+use sluicegate::http::ClientAddress;
 use sluicegate::{MemoryStore, SharedStore};
 use sluicegate_core::Error;
 use sluicegate_replay::{Goal, Plan, Recording, Suggestions};
 
 use super::progress;
+use crate::output::{Failure, complain};
+
+/// The addresses that are one client.
+#[derive(Args, Clone, Debug)]
+pub(super) struct PrefixArgs {
+    /// Number of leading bits by which the key `ip` tells IPv4 clients apart, 0 to 32 [default: 32,
+    /// or the config file's]
+    #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u8).range(..=32))]
+    ipv4_prefix: Option<u8>,
+
+    /// Number of leading bits by which the key `ip` tells IPv6 clients apart, 0 to 128 [default:
+    /// 64, or the config file's]
+    #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u8).range(..=128))]
+    ipv6_prefix: Option<u8>,
+}
+
+impl PrefixArgs {
+    /// Returns the config file's client address with the prefixes that the options set.
+    pub(super) fn applied_to(&self, mut address: ClientAddress) -> Result<ClientAddress, Failure> {
+        if let Some(bits) = self.ipv4_prefix {
+            address = address.ipv4_prefix(bits).map_err(Failure::usage)?;
+        }
+        if let Some(bits) = self.ipv6_prefix {
+            address = address.ipv6_prefix(bits).map_err(Failure::usage)?;
+        }
+        Ok(address)
+    }
+}
 
 /// What a report lists apart from the policies.
 #[derive(Args, Clone, Debug)]
@@ -49,4 +78,34 @@ pub(super) fn suggest(goal: Goal, recording: &Recording) -> Result<Suggestions, 
         goal.search(&SharedStore::new(MemoryStore::new()), recording, || bar.inc(1))?;
     bar.finish_and_clear();
     Ok(suggestions)
+}
+
+/// Leaves out the policies that count requests in flight if the log has no durations. Returns the failure to report once
+/// the other policies are played.
+pub(super) fn playable(
+    plan: Plan,
+    recording: &Recording,
+    is_suggesting: bool,
+) -> Result<(Plan, Option<Failure>), Failure> {
+    let permits: Vec<_> = plan.permits().map(|spec| format!("`{spec}`")).collect();
+    if permits.is_empty() || recording.requests() == 0 {
+        return Ok((plan, None));
+    }
+    if recording.durations() > 0 {
+        let without = recording.requests() - recording.durations();
+        if without > 0 {
+            complain(format_args!(
+                "note: {without} of {} requests have no duration, and so release their permits immediately",
+                recording.requests()
+            ));
+        }
+        return Ok((plan, None));
+    }
+    let left_out = Failure::usage(format_args!(
+        "{} can't be replayed, because the log has no durations: it counts requests in flight; name the field of the \
+         durations, as in --fields duration=request_time, or omit it",
+        permits.join(", ")
+    ));
+    let plan = plan.without_permits();
+    if plan.is_empty() && !is_suggesting { Err(left_out) } else { Ok((plan, Some(left_out))) }
 }

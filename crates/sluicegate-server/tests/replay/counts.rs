@@ -310,15 +310,20 @@ fn a_byte_order_mark_costs_no_line() {
 }
 
 #[test]
-fn a_cost_that_no_state_can_hold_is_denied_and_the_rest_goes_on() {
+fn a_cost_that_no_state_can_hold_is_an_error_and_no_denial() {
     let folder = Folder::new();
     let log = folder.file(
         "requests.jsonl",
         "{\"time\":1,\"key\":\"a\",\"cost\":9007199254740991}\n{\"time\":10,\"key\":\"a\"}\n",
     );
     let report = replay(&log, &["smooth 1/d start full"]);
-    assert_eq!(numbers(&report["policies"][0]), [2, 1, 1, 1, 1]);
-    assert_eq!(report["policies"][0]["beyond"], 1);
+    let policy = &report["policies"][0];
+    assert_eq!((numbers(policy), &policy["errors"]), ([2, 1, 0, 1, 0], &1.into()));
+    assert_eq!(policy["timeline"]["allowed"].as_array().unwrap().last(), Some(&1.into()));
+    let table = sluicegate(&["--log", log.to_str().unwrap(), "--policy", "smooth 1/d start full"]);
+    let table = String::from_utf8(table.stdout).unwrap();
+    let said = "1 request can't be decided by smooth 1/d start full, neither allowed nor denied";
+    assert!(table.contains(said), "{table}");
 }
 
 #[test]
@@ -341,7 +346,7 @@ fn lines_that_are_no_requests_are_counted_and_shown() {
     assert_eq!(
         text,
         "\
-7 lines, 3 requests, 2 keys (host)
+7 lines, 3 requests, 2 keys (ip)
 from 2015-05-17T10:05:03Z to 2015-05-17T10:05:04Z
 4 malformed lines left out
   line 1: it is blank
@@ -349,13 +354,16 @@ from 2015-05-17T10:05:03Z to 2015-05-17T10:05:04Z
   line 6: it has fewer than three fields before the [time]
   line 7: its [time] is not like [17/May/2015:10:05:03 +0000]
 
+fixed_window 0/s would have denied 3 of 3 requests (100.0 %), from 2 of 2 keys.
+
 policy            requests  allowed  denied  denied %  keys  keys denied
 fixed_window 0/s         3        0       3     100.0     2            2
 
-denied most by fixed_window 0/s
-  2 of 2  10.0.0.1
-  1 of 1  \\xff\\u{1b}[2J
+denied by fixed_window 0/s
   worst minute: 2015-05-17T10:05:00Z, 3 denied
+  key              denied  requests  worst minute          denied in it  none denied by
+  10.0.0.1              2         2  2015-05-17T10:05:00Z             2  fixed_window 2/s
+  \\xff\\u{1b}[2J       1         1  2015-05-17T10:05:00Z             1  fixed_window 1/s
 "
     );
 }
@@ -370,7 +378,7 @@ fn the_table_lines_up() {
     assert_eq!(
         text,
         "\
-10,000 lines, 10,000 requests, 1,753 keys (host)
+10,000 lines, 10,000 requests, 1,753 keys (ip)
 from 2015-05-17T10:05:00Z to 2015-05-20T21:05:59Z
 
 policy              requests  allowed  denied  denied %   keys  keys denied
@@ -447,7 +455,7 @@ fn what_makes_no_sense_is_refused_with_what_to_change() {
         (vec!["--log", LOG, "--policy", "token_bucket", "10/s"], "quote it"),
         (
             vec!["--log", LOG, policy[0], policy[1], "--key", "host+referer"],
-            "host, user, method, path, status, agent",
+            "ip, host, user, method, path, status, agent",
         ),
         (vec!["--log", LOG, policy[0], policy[1], "--format", "xml"], "table, json, html"),
         (vec!["--log", LOG, policy[0], policy[1], "--deadline", "0s"], "--deadline"),

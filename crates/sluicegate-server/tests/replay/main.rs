@@ -4,5 +4,6 @@
 
 mod counts;
 mod page;
+mod results;
 mod stores;
 mod support;
