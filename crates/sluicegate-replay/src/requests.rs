@@ -61,7 +61,7 @@ pub(crate) struct OfKey<'r> {
 const MOST: usize = if cfg!(test) { 64 } else { 4 << 20 };
 
 /// The number of files of a recording that doesn't fit.
-const FILES: u32 = 64;
+const FILES: u32 = if cfg!(test) { 4 } else { 64 };
 
 /// The bytes of a request in a file: key, time, cost and duration.
 const WRITTEN: usize = 4 + 3 * 8;
