@@ -11,7 +11,7 @@ use std::thread;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _};
 use sluicegate_core::{
-    Decision, Error, Hold, HoldId, Limit, OpenOptions, OpenedLimit, Operation, Policy, Request,
+    Decision, Error, Hold, HoldId, Limit, Member, OpenOptions, OpenedLimit, Operation, Policy, Request,
     RequestError, RequestErrorKind, Span, Store, TimeSource, Timestamp, Used,
 };
 
@@ -264,38 +264,35 @@ async fn needs_of<S: Store>(
     if listed.iter().all(HashSet::is_empty) {
         return Ok(needs);
     }
+    // Opened once: each opened limit has tables of its own.
+    let open = |part: Policy| store.open(played(&alone(1, part)), fresh_run());
+    let widest = |member: &Member| {
+        let parts: Vec<_> = need::widest(member.policy()).into_iter().map(open).collect();
+        (member.policy().clone(), parts)
+    };
+    let widest: Vec<Vec<_>> =
+        limits.iter().map(|limit| limit.members().iter().map(widest).collect()).collect();
     for part in recording.parts() {
         for requests in part?.by_key() {
             let key = recording.keys.get(requests.key);
-            for (index, limit) in limits.iter().enumerate() {
+            for (index, members) in widest.iter().enumerate() {
                 if !listed[index].contains(&requests.key) {
                     continue;
                 }
-                let mut policies = Vec::with_capacity(limit.members().len());
-                for member in limit.members() {
-                    policies.push(need(store, member.policy(), key, requests).await?);
+                let mut policies = Vec::with_capacity(members.len());
+                for (policy, parts) in members {
+                    let mut numbers = Vec::with_capacity(parts.len());
+                    for opened in parts {
+                        numbers.push(used_of_widest(opened, key, requests).await?);
+                    }
+                    let numbers: Option<Vec<_>> = numbers.into_iter().collect();
+                    policies.push(numbers.and_then(|numbers| need::raised(policy, &numbers)));
                 }
                 needs[index].insert(requests.key, policies);
             }
         }
     }
     Ok(needs)
-}
-
-/// The policy with numbers that admit every request of a key; `None` if there are no such numbers.
-async fn need<S: Store>(
-    store: &S,
-    policy: &Policy,
-    key: &[u8],
-    requests: OfKey<'_>,
-) -> Result<Option<Policy>, Error> {
-    let mut numbers = Vec::new();
-    for part in need::widest(policy) {
-        let opened = store.open(played(&alone(1, part)), fresh_run());
-        let Some(number) = used_of_widest(&opened, key, requests).await? else { return Ok(None) };
-        numbers.push(number);
-    }
-    Ok(need::raised(policy, &numbers))
 }
 
 /// The maximum that a key has used of a limit of one policy in its [widest](need::widest) form; `None` if even that
