@@ -1,6 +1,5 @@
 //! The answer of a report, in a sentence.
 
-use crate::counts::Counts;
 use crate::keys::shown;
 use crate::numbers::{counted, grouped, percent};
 use crate::report::Report;
@@ -53,18 +52,14 @@ fn suggested(suggestions: &Suggestions) -> String {
 }
 
 fn would(subject: &Subject<'_>) -> String {
-    let heading = shown(&subject.heading, CHARACTERS);
-    format!("{heading} would have {}.", summary(subject.counts))
-}
-
-/// What came of the requests: `denied 3 of 10 requests (30.0 %), from 1 of 2 keys`.
-pub(crate) fn summary(counts: &Counts) -> String {
+    let Subject { heading, counts, .. } = subject;
+    let heading = shown(heading, CHARACTERS);
     let requests = counted(counts.requests, "request");
     if counts.denied == 0 {
-        return format!("denied none of {requests}");
+        return format!("{heading} would have denied none of {requests}.");
     }
     format!(
-        "denied {} of {requests} ({} %), from {} of {}",
+        "{heading} would have denied {} of {requests} ({} %), from {} of {}.",
         grouped(counts.denied),
         percent(counts.denied, counts.requests),
         grouped(counts.keys_denied),

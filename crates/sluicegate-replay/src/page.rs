@@ -9,7 +9,7 @@ use crate::chart::{OverTime, moment};
 use crate::counts::{Counts, DeniedKey, WorstMinute};
 use crate::keys::shown;
 use crate::numbers::{counted, grouped, length, percent};
-use crate::plot;
+use crate::plot::{self, summary};
 use crate::report::Report;
 use crate::subject::Subject;
 use crate::suggest::Suggestions;
@@ -47,6 +47,7 @@ struct Section {
     keys_denied: String,
     /// The part that was denied, as a length.
     share: String,
+    summary: String,
     worst: Option<Worst>,
     errors: Option<String>,
     plot: Option<OverTime>,
@@ -140,6 +141,7 @@ impl Section {
             keys: grouped(counts.keys),
             keys_denied: grouped(counts.keys_denied),
             share: length(counts.denied, counts.requests),
+            summary: summary(counts),
             worst: counts
                 .worst_minute
                 .as_ref()

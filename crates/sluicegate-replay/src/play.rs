@@ -11,8 +11,9 @@ use std::thread;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _};
 use sluicegate_core::{
-    Decision, Error, Hold, HoldId, Limit, Member, OpenOptions, OpenedLimit, Operation, Policy, Request,
-    RequestError, RequestErrorKind, Span, Store, TimeSource, Timestamp, Used,
+    Decision, Error, Hold, HoldId, Limit, Member, OpenOptions, OpenedLimit, Operation, Policy,
+    Request, RequestError, RequestErrorKind, Span, Store, StoreError, StoreErrorKind, TimeSource,
+    Timestamp, Used,
 };
 
 use crate::need;
@@ -218,6 +219,11 @@ pub(crate) async fn decide(
             request = request.hold(&hold);
         }
         match opened.ask(request).wait().await {
+            Ok(decision) if decision.notes().full => {
+                let message =
+                    "has no memory for the states of another key: its denials say nothing";
+                return Err(StoreError::new(StoreErrorKind::Unavailable, message).into());
+            }
             Ok(decision) => {
                 if decision.hold().is_some() {
                     in_flight.push(Reverse((at.saturating_add(lasts), hold.id)));

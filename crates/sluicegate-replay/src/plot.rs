@@ -1,10 +1,9 @@
 //! What came of the requests, as charts.
 
-use crate::answer::summary;
 use crate::chart::{Frame, Legend, OverTime, Series};
 use crate::counts::{Counts, Offered};
 use crate::keys::shown;
-use crate::numbers::{grouped, percent};
+use crate::numbers::{counted, grouped, percent};
 use crate::subject::Subject;
 
 /// The characters of a heading that are shown.
@@ -33,6 +32,21 @@ pub(crate) fn comparison(subjects: &[Subject<'_>], offered: &Offered) -> OverTim
     let frame = Frame::new("Requests over time, policy by policy", headings.join("; "));
     let all = subjects.iter().map(|subject| series(subject.counts));
     OverTime::comparison(frame, offered.buckets, &offered.offered, headings.into_iter().zip(all))
+}
+
+/// What came of the requests, in one sentence.
+pub(crate) fn summary(counts: &Counts) -> String {
+    let requests = counted(counts.requests, "request");
+    if counts.denied == 0 {
+        return format!("None of {requests} denied");
+    }
+    format!(
+        "{} of {requests} denied ({} %), from {} of {}",
+        grouped(counts.denied),
+        percent(counts.denied, counts.requests),
+        grouped(counts.keys_denied),
+        counted(counts.keys, "key"),
+    )
 }
 
 fn series(counts: &Counts) -> Series<'_> {

@@ -355,6 +355,7 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
         fn a_suggested_limit_denies_no_more_than_it_says(
             requests in prop::collection::vec((0_u64..9_000, 0_u8..6, 1_u64..4), 1..120),

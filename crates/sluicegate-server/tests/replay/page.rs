@@ -156,7 +156,7 @@ fn the_page_has_the_numbers_of_the_json() {
     assert_eq!(rows(section(1)).len(), 10);
     assert!(text(section(1)).contains("… 69 more keys"));
     assert!(text(section(2)).contains("it denies nothing"));
-    assert!(text(section(3)).contains("No request denied."));
+    assert!(text(section(3)).contains("None of 10,000 requests denied."));
     let header = text(elements(document.root(), "header")[0]);
     assert!(header.contains("10,000 lines, 10,000 requests, 1,753 keys (key: ip)"), "{header}");
     assert!(header.contains("from 2015-05-17T10:05:00Z to 2015-05-20T21:05:59Z"), "{header}");
