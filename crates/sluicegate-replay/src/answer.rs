@@ -10,7 +10,8 @@ use crate::suggest::Suggestions;
 const CHARACTERS: usize = 90;
 
 impl Report {
-    /// Returns the result in a few sentences: how many requests would have been denied, and what a key should be allowed.
+    /// Returns the result in up to three sentences: the requests that would have been denied, and the units that a
+    /// suggested limit allows each key.
     #[must_use]
     pub fn answer(&self) -> Vec<String> {
         if self.requests == 0 {

@@ -23,7 +23,7 @@ pub struct Goal {
     pub(crate) of: Counted,
 }
 
-/// What a goal counts.
+/// The unit of a goal.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Counted {
     Keys,

@@ -75,7 +75,7 @@ struct Key {
     needed: String,
 }
 
-/// What keys use of windows of one length.
+/// The units that keys take within windows of one length.
 #[derive(Debug)]
 struct Use {
     per: &'static str,

@@ -106,7 +106,7 @@ impl Plan {
         self
     }
 
-    /// Whether the plan has no policy.
+    /// Returns `true` if the plan has no policy.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.limits.is_empty()

@@ -1,26 +1,15 @@
 //! Deciding the requests of a recording.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashSet};
-use std::hash::{BuildHasher, RandomState};
-use std::num::NonZeroUsize;
-use std::panic::resume_unwind;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
-
+use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
-use futures_util::{FutureExt as _, StreamExt as _};
-use sluicegate_core::{
-    Decision, Error, Hold, HoldId, Limit, Member, OpenOptions, OpenedLimit, Operation, Policy,
-    Request, RequestError, RequestErrorKind, Span, Store, StoreError, StoreErrorKind, TimeSource,
-    Timestamp, Used,
-};
+use sluicegate_core::{Error, Limit, OpenedLimit, Store};
 
-use crate::need;
-use crate::plan::{Needs, Plan, alone, played};
+use crate::decide::{at_once, decide, fresh_run, on_every_core};
+use crate::listed::{needs, needs_now};
+use crate::plan::{Plan, played};
 use crate::recording::Recording;
 use crate::report::Report;
-use crate::requests::{Arrival, OfKey};
+use crate::requests::OfKey;
 use crate::tally::{KeyTally, LimitTally};
 use crate::timeline::Timeline;
 
@@ -42,7 +31,7 @@ impl Plan {
     ) -> Result<Report, Error> {
         let timeline = recording.timeline();
         let tallies = play_now(store, self, recording, timeline, progress)?;
-        let needs = at_once(needs_of(store, &self.limits, &tallies, recording))?;
+        let needs = needs_now(store, self, &tallies, recording)?;
         self.report(&tallies, &needs, recording, timeline)
     }
 
@@ -60,7 +49,7 @@ impl Plan {
     ) -> Result<Report, Error> {
         let timeline = recording.timeline();
         let tallies = play(store, self, recording, timeline, progress).await?;
-        let needs = needs_of(store, &self.limits, &tallies, recording).await?;
+        let needs = needs(store, self, &tallies, recording).await?;
         self.report(&tallies, &needs, recording, timeline)
     }
 }
@@ -79,13 +68,6 @@ impl Plan {
 
 /// The number of keys that are decided concurrently in a remote store: enough to hide the round trips.
 const KEYS_AT_ONCE: usize = 256;
-
-/// Options of limits that share no state with any other run.
-pub(crate) fn fresh_run() -> OpenOptions {
-    let random = || RandomState::new().hash_one(std::process::id());
-    let run = format!("replay-{:016x}{:016x}", random(), random());
-    OpenOptions::default().time(TimeSource::Injected { run })
-}
 
 /// Decides every request under each limit separately, in a store that answers immediately.
 fn play_now<S: Store>(
@@ -121,28 +103,6 @@ fn play_now<S: Store>(
         }
     }
     Ok(played.into_iter().map(|(_, tally)| tally).collect())
-}
-
-/// Works on every key, each core on one key after the other, and returns what each core made of its keys.
-pub(crate) fn on_every_core<K: Sync, T: Send>(
-    keys: &[K],
-    new: impl Fn() -> T + Sync,
-    work: impl Fn(&mut T, &K) -> Result<(), Error> + Sync,
-) -> Result<Vec<T>, Error> {
-    let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get).min(keys.len());
-    let next = AtomicUsize::new(0);
-    let worker = || {
-        let mut made = new();
-        while let Some(key) = keys.get(next.fetch_add(1, Ordering::Relaxed)) {
-            work(&mut made, key)?;
-        }
-        Ok(made)
-    };
-    thread::scope(|scope| {
-        let workers: Vec<_> = (0..cores).map(|_| scope.spawn(worker)).collect();
-        let joined = workers.into_iter().map(|worker| worker.join());
-        joined.map(|made| made.unwrap_or_else(|panic| resume_unwind(panic))).collect()
-    })
 }
 
 /// Decides every request under each limit separately, in any store: many keys concurrently, each in
@@ -197,136 +157,14 @@ async fn play_key(
     .await
 }
 
-/// Decides the requests of a key in order, and makes the store forget the key. `look` receives each decision, or the
-/// error of a request whose cost no state can hold: only that request is refused.
-pub(crate) async fn decide(
-    opened: &impl OpenedLimit,
-    key: &[u8],
-    requests: OfKey<'_>,
-    mut look: impl FnMut(Result<&Decision, &RequestError>, Timestamp),
-) -> Result<(), Error> {
-    let mut last = Timestamp::EPOCH;
-    let holds = opened.limit().has_permits();
-    let mut in_flight = BinaryHeap::new();
-    for (number, Arrival { at, costs, lasts }) in requests.iter().enumerate() {
-        while let Some((end, id)) = next_end(&mut in_flight, at) {
-            let _ = opened.ask(Request::settle(key, id, Used::AsCharged).at(end)).wait().await?;
-        }
-        let hold =
-            Hold { id: HoldId::from_bytes((number as u128).to_be_bytes()), lasts: Span::DAY };
-        let mut request = Request::check(key).costs(costs).at(at);
-        if holds {
-            request = request.hold(&hold);
-        }
-        match opened.ask(request).wait().await {
-            Ok(decision) if decision.notes().full => {
-                let message =
-                    "has no memory for the states of another key: its denials say nothing";
-                return Err(StoreError::new(StoreErrorKind::Unavailable, message).into());
-            }
-            Ok(decision) => {
-                if decision.hold().is_some() {
-                    in_flight.push(Reverse((at.saturating_add(lasts), hold.id)));
-                }
-                look(Ok(&decision), at);
-            }
-            Err(Error::Request(error)) if error.kind() == RequestErrorKind::Overflow => {
-                look(Err(&error), at);
-            }
-            Err(error) => return Err(error),
-        }
-        last = at;
-    }
-    let _ = opened.ask(Request::new(Operation::Reset, key).at(last)).wait().await?;
-    Ok(())
-}
-
-/// Takes the request that ends first, if it has ended by a time: a permit isn't in use at its end.
-fn next_end(
-    in_flight: &mut BinaryHeap<Reverse<(Timestamp, HoldId)>>,
-    by: Timestamp,
-) -> Option<(Timestamp, HoldId)> {
-    let Reverse((end, _)) = in_flight.peek()?;
-    if *end > by { None } else { in_flight.pop().map(|Reverse(ended)| ended) }
-}
-
-/// The result of a future over a store that has to answer immediately.
-pub(crate) fn at_once<T>(future: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
-    future.now_or_never().unwrap_or_else(|| {
-        let message = "the store can't answer immediately: use `Plan::play`";
-        Err(RequestError::new(RequestErrorKind::WouldBlock, message).into())
-    })
-}
-
-/// What the listed keys would have needed of each limit, policy by policy.
-async fn needs_of<S: Store>(
-    store: &S,
-    limits: &[Limit],
-    tallies: &[LimitTally],
-    recording: &Recording,
-) -> Result<Vec<Needs>, Error> {
-    let listed: Vec<HashSet<_>> = tallies.iter().map(|tally| tally.listed().collect()).collect();
-    let mut needs = vec![Needs::new(); limits.len()];
-    if listed.iter().all(HashSet::is_empty) {
-        return Ok(needs);
-    }
-    // Opened once: each opened limit has tables of its own.
-    let open = |part: Policy| store.open(played(&alone(1, part)), fresh_run());
-    let widest = |member: &Member| {
-        let parts: Vec<_> = need::widest(member.policy()).into_iter().map(open).collect();
-        (member.policy().clone(), parts)
-    };
-    let widest: Vec<Vec<_>> =
-        limits.iter().map(|limit| limit.members().iter().map(widest).collect()).collect();
-    for part in recording.parts() {
-        for requests in part?.by_key() {
-            let key = recording.keys.get(requests.key);
-            for (index, members) in widest.iter().enumerate() {
-                if !listed[index].contains(&requests.key) {
-                    continue;
-                }
-                let mut policies = Vec::with_capacity(members.len());
-                for (policy, parts) in members {
-                    let mut numbers = Vec::with_capacity(parts.len());
-                    for opened in parts {
-                        numbers.push(used_of_widest(opened, key, requests).await?);
-                    }
-                    let numbers: Option<Vec<_>> = numbers.into_iter().collect();
-                    policies.push(numbers.and_then(|numbers| need::raised(policy, &numbers)));
-                }
-                needs[index].insert(requests.key, policies);
-            }
-        }
-    }
-    Ok(needs)
-}
-
-/// The maximum that a key has used of a limit of one policy in its [widest](need::widest) form; `None` if even that
-/// denies a request. Requests whose cost no state can hold don't count.
-pub(crate) async fn used_of_widest(
-    opened: &impl OpenedLimit,
-    key: &[u8],
-    requests: OfKey<'_>,
-) -> Result<Option<u64>, Error> {
-    let mut used = Some(0);
-    decide(opened, key, requests, |answer, _| {
-        let Ok(decision) = answer else { return };
-        let numbers = decision.policies().next().and_then(|outcome| {
-            outcome.is_admitted().then_some(())?;
-            outcome.limit()?.checked_sub(outcome.remaining()?)
-        });
-        used = used.zip(numbers).map(|(most, number)| most.max(number));
-    })
-    .await?;
-    Ok(used)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::{Arc, Mutex};
 
     use sluicegate::{MemoryLimit, MemoryStore, StoreId};
-    use sluicegate_core::Answer;
+    use sluicegate_core::{Answer, Decision, OpenOptions, Request};
 
     use super::*;
     use crate::reader::LogReader;

@@ -63,7 +63,7 @@ pub(crate) struct LimitReport {
     pub(crate) counts: Counts,
 }
 
-/// What came of a limit.
+/// A limit that was played, with its results.
 pub(crate) struct Played<'p> {
     pub(crate) limit: &'p Limit,
     pub(crate) tally: &'p LimitTally,

@@ -8,11 +8,12 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use sluicegate_core::{Algorithm, Costs, Decision, Error, Policy, Rate, Span, Store, Window};
 
+use crate::decide::{at_once, decide, fresh_run, on_every_core};
 use crate::goal::{Counted, Goal};
 use crate::keys;
+use crate::listed::used_of_widest;
 use crate::need::{widest, with_number};
 use crate::plan::alone;
-use crate::play::{at_once, decide, fresh_run, on_every_core, used_of_widest};
 use crate::recording::Recording;
 use crate::requests::Arrival;
 

@@ -13,14 +13,14 @@ use crate::suggest::Suggestions;
 #[derive(Debug)]
 pub(crate) struct Table<'r>(pub(crate) &'r Report);
 
-/// Where the text of a column begins.
+/// The side of a column at which its text stands.
 enum Side {
     Left,
     Right,
 }
 use Side::{Left, Right};
 
-/// Where no number admits all requests of a key.
+/// Shown if no number admits all requests of a key.
 pub(crate) const NONE: &str = "no number";
 
 /// The characters of a key that are shown.

@@ -38,7 +38,7 @@ impl PrefixArgs {
     }
 }
 
-/// What a report lists apart from the policies.
+/// Options of the lists in a report.
 #[derive(Args, Clone, Debug)]
 pub(super) struct ResultArgs {
     /// Number of denied keys to list for each policy, 0 to 1000.

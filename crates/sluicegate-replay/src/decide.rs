@@ -1,0 +1,107 @@
+//! Deciding the requests of a key.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::hash::{BuildHasher, RandomState};
+use std::num::NonZeroUsize;
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use futures_util::FutureExt as _;
+use sluicegate_core::{
+    Decision, Error, Hold, HoldId, OpenOptions, OpenedLimit, Operation, Request, RequestError,
+    RequestErrorKind, Span, StoreError, StoreErrorKind, TimeSource, Timestamp, Used,
+};
+
+use crate::requests::{Arrival, OfKey};
+
+/// Options of limits that share no state with any other run.
+pub(crate) fn fresh_run() -> OpenOptions {
+    let random = || RandomState::new().hash_one(std::process::id());
+    let run = format!("replay-{:016x}{:016x}", random(), random());
+    OpenOptions::default().time(TimeSource::Injected { run })
+}
+
+/// Works on every key, each core on one key after the other, and returns what each core made of its keys.
+pub(crate) fn on_every_core<K: Sync, T: Send>(
+    keys: &[K],
+    new: impl Fn() -> T + Sync,
+    work: impl Fn(&mut T, &K) -> Result<(), Error> + Sync,
+) -> Result<Vec<T>, Error> {
+    let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get).min(keys.len());
+    let next = AtomicUsize::new(0);
+    let worker = || {
+        let mut made = new();
+        while let Some(key) = keys.get(next.fetch_add(1, Ordering::Relaxed)) {
+            work(&mut made, key)?;
+        }
+        Ok(made)
+    };
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..cores).map(|_| scope.spawn(worker)).collect();
+        let joined = workers.into_iter().map(|worker| worker.join());
+        joined.map(|made| made.unwrap_or_else(|panic| resume_unwind(panic))).collect()
+    })
+}
+
+/// Decides the requests of a key in order, and makes the store forget the key. `look` receives each decision, or the
+/// error of a request whose cost no state can hold: only that request is refused.
+pub(crate) async fn decide(
+    opened: &impl OpenedLimit,
+    key: &[u8],
+    requests: OfKey<'_>,
+    mut look: impl FnMut(Result<&Decision, &RequestError>, Timestamp),
+) -> Result<(), Error> {
+    let mut last = Timestamp::EPOCH;
+    let holds = opened.limit().has_permits();
+    let mut in_flight = BinaryHeap::new();
+    for (number, Arrival { at, costs, lasts }) in requests.iter().enumerate() {
+        while let Some((end, id)) = next_end(&mut in_flight, at) {
+            let _ = opened.ask(Request::settle(key, id, Used::AsCharged).at(end)).wait().await?;
+        }
+        let hold =
+            Hold { id: HoldId::from_bytes((number as u128).to_be_bytes()), lasts: Span::DAY };
+        let mut request = Request::check(key).costs(costs).at(at);
+        if holds {
+            request = request.hold(&hold);
+        }
+        match opened.ask(request).wait().await {
+            Ok(decision) if decision.notes().full => {
+                let message =
+                    "has no memory for the states of another key: its denials say nothing";
+                return Err(StoreError::new(StoreErrorKind::Unavailable, message).into());
+            }
+            Ok(decision) => {
+                if decision.hold().is_some() {
+                    in_flight.push(Reverse((at.saturating_add(lasts), hold.id)));
+                }
+                look(Ok(&decision), at);
+            }
+            Err(Error::Request(error)) if error.kind() == RequestErrorKind::Overflow => {
+                look(Err(&error), at);
+            }
+            Err(error) => return Err(error),
+        }
+        last = at;
+    }
+    let _ = opened.ask(Request::new(Operation::Reset, key).at(last)).wait().await?;
+    Ok(())
+}
+
+/// Takes the request that ends first, if it has ended by a time: a permit isn't in use at its end.
+fn next_end(
+    in_flight: &mut BinaryHeap<Reverse<(Timestamp, HoldId)>>,
+    by: Timestamp,
+) -> Option<(Timestamp, HoldId)> {
+    let Reverse((end, _)) = in_flight.peek()?;
+    if *end > by { None } else { in_flight.pop().map(|Reverse(ended)| ended) }
+}
+
+/// The result of a future over a store that has to answer immediately.
+pub(crate) fn at_once<T>(future: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    future.now_or_never().unwrap_or_else(|| {
+        let message = "the store can't answer immediately: use `Plan::play`";
+        Err(RequestError::new(RequestErrorKind::WouldBlock, message).into())
+    })
+}
