@@ -6,6 +6,7 @@ mod held;
 mod joint;
 mod kept;
 mod outcome;
+mod part;
 mod retry_after;
 mod told;
 

@@ -8,6 +8,7 @@ mod connection;
 mod connections;
 mod cost;
 mod decide;
+mod decision_lines;
 #[cfg(test)]
 mod driven;
 mod error;
@@ -25,6 +26,7 @@ mod recent;
 mod request_id;
 mod reserve;
 mod router;
+mod row;
 mod seal;
 mod serve;
 mod service;

@@ -1,7 +1,7 @@
 //! What a limiter is asked: a key and a cost.
 
 use sluicegate_core::{
-    Cost, Costs, Error, Limit, Member, Once, RequestError, RequestErrorKind, RequestId,
+    Cost, Costs, Error, Limit, LimitName, Member, Once, RequestError, RequestErrorKind, RequestId,
     RequestIdError, Span, Timestamp,
 };
 use sluicegate_http::Key;
@@ -46,7 +46,12 @@ pub struct Ask<'a> {
     /// Policies of the limit that is asked, as bits: nothing is asked of them.
     spared: u64,
     priority: u8,
+    /// The limits that the caller named too and that aren't asked, with their keys; for observers.
+    unasked: Option<Box<Unasked<'a>>>,
 }
+
+/// Limits that a gate doesn't ask about a request, each with its key.
+pub(crate) type Unasked<'a> = [(LimitName, &'a [u8])];
 
 /// The id of the request, and for how long it is known.
 #[derive(Clone, Copy, Debug)]
@@ -128,7 +133,16 @@ impl<'a> Ask<'a> {
     #[inline]
     fn of(key: &'a [u8]) -> Self {
         let terms = Terms { whole: DefaultCost::Unsaid, named: SmallVec::new(), made: None };
-        Self { key, terms, at: None, once: None, also: SmallVec::new(), spared: 0, priority: 0 }
+        Self {
+            key,
+            terms,
+            at: None,
+            once: None,
+            also: SmallVec::new(),
+            spared: 0,
+            priority: 0,
+            unasked: None,
+        }
     }
 
     /// Sets the cost under every policy that [`Ask::cost_of`] doesn't name: from 1 to 2^53 − 1
@@ -245,6 +259,22 @@ impl<'a> Ask<'a> {
     #[inline]
     pub(crate) fn also(&self) -> SmallVec<[&'a [u8]; 2]> {
         self.also.iter().map(|(key, _)| *key).collect()
+    }
+
+    /// The keys, one for each limit that is asked.
+    pub(crate) fn keys(&self) -> SmallVec<[&'a [u8]; 2]> {
+        std::iter::once(self.key).chain(self.also.iter().map(|(key, _)| *key)).collect()
+    }
+
+    /// The same, which also names limits that aren't asked.
+    pub(crate) fn beside(mut self, unasked: impl Into<Box<Unasked<'a>>>) -> Self {
+        self.unasked = Some(unasked.into());
+        self
+    }
+
+    /// The limits that the caller named too and that aren't asked.
+    pub(crate) fn unasked(&self) -> &Unasked<'a> {
+        self.unasked.as_deref().unwrap_or_default()
     }
 
     /// One `Ask` for several limits that are decided together, from one each.

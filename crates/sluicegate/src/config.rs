@@ -44,6 +44,8 @@
 //!   max_connections_per_address: 100 # default: no bound
 //!   max_requests: 256               # decided at once; others wait
 //!   max_waiting: 1000               # that wait for units; others are denied at once
+//! metrics:
+//!   max_series: 10000               # further limits count together as limit="other"
 //! ```
 //!
 //! Only `limits`, with `policies` for each, is required. Parsing reports all problems in a file at
@@ -66,6 +68,7 @@ mod check;
 mod fallback;
 mod http;
 mod limit;
+mod metrics;
 mod overrides;
 mod problem;
 mod redis;
@@ -91,6 +94,7 @@ pub use caps::ConfigCaps;
 pub use fallback::FallbackConfig;
 pub use http::HttpConfig;
 pub use limit::{LimitConfig, OnStoreFailure};
+pub use metrics::MetricsConfig;
 pub use overrides::{Override, OverrideError};
 pub use problem::{ConfigErrors, ConfigProblem};
 pub use redis::{Password, RedisAccess, RedisConfig, SentinelAccess};
@@ -146,6 +150,8 @@ pub struct Config {
     pub fallback: Option<FallbackConfig>,
     /// How much the service takes on.
     pub service: ServiceConfig,
+    /// The metrics of the service.
+    pub metrics: MetricsConfig,
     warnings: Vec<ConfigProblem>,
 }
 
@@ -307,6 +313,7 @@ impl PartialEq for Config {
             redis,
             fallback,
             service,
+            metrics,
             warnings: _,
         } = self;
         *store == other.store
@@ -320,6 +327,7 @@ impl PartialEq for Config {
             && *redis == other.redis
             && *fallback == other.fallback
             && *service == other.service
+            && *metrics == other.metrics
     }
 }
 

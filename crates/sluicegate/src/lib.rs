@@ -82,7 +82,7 @@ pub use grant::Grant;
 pub use holding::Holding;
 pub use limit::{InvalidLimit, limit};
 pub use limiter::{Limiter, LimiterBuilder, Reservation};
-pub use observe::{Answered, Observer, Settled};
+pub use observe::{Answered, Configured, Observer, Settled};
 pub use open_store::{OpenError, StoreOptions};
 pub use permit::{Permit, PermitAsk};
 pub use registry::{

@@ -400,7 +400,8 @@ impl<S: Store> Limiter<S> {
         if let Some(since) = since {
             let answered = Answered {
                 limit: self.limit(),
-                key: ask.key(),
+                keys: &ask.keys(),
+                unasked: ask.unasked(),
                 operation,
                 outcome: answer.as_ref(),
                 failure: failure.as_ref(),

@@ -1,13 +1,16 @@
 //! Counters of answers, for Prometheus.
+//!
+//! [`Metrics`] is an [`Observer`] that counts, and writes the counters in a [`MetricsFormat`].
+
+mod format;
+mod limits;
 
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{
-    DescriptorEncoder, EncodeLabelSet, EncodeLabelValue, EncodeMetric as _, LabelValueEncoder,
-    MetricEncoder, text,
+    DescriptorEncoder, EncodeLabelSet, EncodeMetric as _, MetricEncoder, text,
 };
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
@@ -16,21 +19,30 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use sluicegate_core::{
-    Decision, Limit, LimitName, Measure, MeasureKind, Notes, Operation, PolicyName, SharedStore,
-    Source, Store, StoreError, StoreErrorKind,
+    Decision, Measure, MeasureKind, Notes, PolicyName, SharedStore, Source, Store, StoreError,
+    StoreErrorKind,
 };
 
-use crate::observe::{Answered, Observer, Settled};
+pub use format::MetricsFormat;
+use limits::{Count, LimitCounters};
 
-/// Counts answers, and writes the counters in the OpenMetrics text format that Prometheus scrapes.
+use crate::observe::{Answered, Configured, Observer, Settled};
+
+/// Counts answers, and writes the counters in a text format that Prometheus scrapes.
 ///
-/// Labels are the names of limits and policies, which the configuration bounds, and never a key,
-/// which clients choose. Beyond [`Metrics::MAX_SERIES`] different sets of labels, answers count
-/// under the limit `other`.
+/// Labels are the names of limits and policies, and never a key, which clients choose. The series of a registry's
+/// limits exist from the start, those of another limit from its first answer. They are at most
+/// [`Metrics::MAX_SERIES`], or [another number](Metrics::with_max_series). Limits beyond it count together under
+/// the limit `other`, and the log says so once. A limit that a new configuration doesn't have loses its series.
+///
+/// A request to several limits counts once for each of them. The limit that refused counts `denied`. The others
+/// count `denied_together`: they would have admitted the request, and it took nothing of them.
 ///
 /// | metric | labels | counts |
 /// | --- | --- | --- |
-/// | `sluicegate_decisions_total` | `limit`, `policy`, `outcome` | checks; `policy` is the one that binds, empty when none does. The outcomes `allowed`, `denied`, `bypassed`, `blocked`, `failed_open`, `failed_closed`, `local_allowed`, `local_denied` add up to all checks that were answered; `shadow_denied` counts a watching policy that would have denied |
+/// | `sluicegate_decisions_total` | `limit`, `policy`, `outcome` | checks; `policy` is the limit's policy that binds, empty when none does. The outcomes `allowed`, `denied`, `denied_together`, `store_full`, `bypassed`, `blocked`, `failed_open`, `failed_closed`, `local_allowed`, `local_denied` add up to all checks that were answered; `shadow_denied` counts a shadow policy that would have denied |
+/// | `sluicegate_decisions_together_total` | `limit` | checks that the limit decided together with other limits |
+/// | `sluicegate_bans_total` | `limit` | bans that began |
 /// | `sluicegate_check_duration_seconds` | | how long the store took to answer a check, or to fail; not of those that asked nothing |
 /// | `sluicegate_store_errors_total` | `kind` | calls that the store failed |
 /// | `sluicegate_store_calls_total`, `sluicegate_store_requests_total` | | what was sent to servers, and the requests in it; of a store that is [added](Metrics::add_store), as all that follows |
@@ -45,7 +57,8 @@ use crate::observe::{Answered, Observer, Settled};
 ///
 /// ```
 /// use std::sync::Arc;
-/// use sluicegate::{Limiter, MemoryStore, metrics::Metrics};
+/// use sluicegate::metrics::{Metrics, MetricsFormat};
+/// use sluicegate::{Limiter, MemoryStore};
 ///
 /// let metrics = Arc::new(Metrics::new());
 /// let limit = sluicegate::limit("login", ["gcra 1/s burst 1 as steady"])?;
@@ -55,42 +68,23 @@ use crate::observe::{Answered, Observer, Settled};
 /// for _ in 0..3 {
 ///     let _ = limiter.check_now("alice")?;
 /// }
-/// let text = metrics.render()?;
+/// let text = metrics.render(MetricsFormat::Text)?;
 /// assert!(text.contains(r#"decisions_total{limit="login",policy="steady",outcome="denied"} 2"#));
 /// assert!(!text.contains("alice"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Metrics {
     registry: Registry,
-    decisions: Family<DecisionLabels, Counter>,
-    series: AtomicUsize,
+    limits: LimitCounters,
     duration: Histogram,
     store_errors: Family<StoreErrorLabels, Counter>,
     notes: Family<NoteLabels, Counter>,
-    bans: Family<BanLabels, Counter>,
     stores: Stores,
 }
 
 /// The stores whose own numbers are written too.
 #[derive(Clone, Default)]
 struct Stores(Arc<RwLock<Vec<SharedStore>>>);
-
-#[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
-struct DecisionLabels {
-    limit: LimitLabel,
-    policy: PolicyLabel,
-    outcome: &'static str,
-}
-
-#[derive(Clone, Debug, Eq, Hash, PartialEq)]
-enum LimitLabel {
-    Named(LimitName),
-    Other,
-}
-
-/// `None` if none binds.
-#[derive(Clone, Debug, Eq, Hash, PartialEq)]
-struct PolicyLabel(Option<PolicyName>);
 
 #[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
 struct StoreErrorLabels {
@@ -102,27 +96,41 @@ struct NoteLabels {
     note: &'static str,
 }
 
-#[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
-struct BanLabels {
-    limit: LimitLabel,
-}
-
 impl Metrics {
-    /// The content type of the text.
-    pub const CONTENT_TYPE: &'static str =
-        "application/openmetrics-text; version=1.0.0; charset=utf-8";
-
-    /// The maximum number of label sets that are counted separately.
+    /// The default of [`Metrics::with_max_series`].
     pub const MAX_SERIES: usize = 10_000;
 
     /// In seconds. An embedded decision falls below the first bucket, a timeout into the last.
     const BUCKETS: [f64; 13] =
         [5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 1.0, 5.0];
 
-    /// Counters at zero.
+    /// Counters at zero, with at most [`Metrics::MAX_SERIES`] series of limits.
     #[must_use]
     pub fn new() -> Self {
-        let decisions = Family::default();
+        Self::with_max_series(Self::MAX_SERIES)
+    }
+
+    /// Counters at zero, with at most `most` series of limits: different sets of labels in the metrics that have
+    /// the label `limit`. Those of the limit `other` aren't counted.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use sluicegate::metrics::{Metrics, MetricsFormat};
+    /// use sluicegate::{MemoryStore, Registry};
+    ///
+    /// let metrics = Arc::new(Metrics::with_max_series(10));
+    /// let builder = Registry::builder(MemoryStore::new()).observer(metrics.clone());
+    /// let [login, search] = ["login", "search"].map(|name| sluicegate::limit(name, ["gcra 1/s"]));
+    /// let registry = builder.limit(login?).limit(search?).build();
+    /// let _ = registry.gate("search").check_now("alice")?;
+    /// let text = metrics.render(MetricsFormat::Text)?;
+    /// assert!(text.contains(r#"decisions_total{limit="login",policy="",outcome="allowed"} 0"#));
+    /// assert!(text.contains(r#"decisions_total{limit="other",policy="",outcome="allowed"} 1"#));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn with_max_series(most: usize) -> Self {
+        let limits = LimitCounters::new(most);
         let duration = Histogram::new(Self::BUCKETS);
         let store_errors = Family::<StoreErrorLabels, Counter>::default();
         // Present from the first scrape on, so that the first error is an increase.
@@ -141,11 +149,7 @@ impl Metrics {
             drop(notes.get_or_create(&NoteLabels { note }));
         }
         let mut registry = Registry::with_prefix("sluicegate");
-        registry.register(
-            "decisions",
-            "Checks by limit, binding policy (empty when none binds) and outcome",
-            decisions.clone(),
-        );
+        registry.register_collector(Box::new(limits.clone()));
         registry.register(
             "check_duration_seconds",
             "How long the store took to answer a check",
@@ -161,19 +165,17 @@ impl Metrics {
             "Answers of the store with a note on the states it found",
             notes.clone(),
         );
-        let bans = Family::<BanLabels, Counter>::default();
-        registry.register("bans", "Bans that began, by the limit that bans", bans.clone());
         let stores = Stores::default();
         registry.register_collector(Box::new(stores.clone()));
-        let series = AtomicUsize::new(0);
-        Self { registry, decisions, series, duration, store_errors, notes, bans, stores }
+        Self { registry, limits, duration, store_errors, notes, stores }
     }
 
     /// Writes what a store and its layers count, too: once for all limits in it.
     ///
     /// ```
     /// use sluicegate::layers::DenyCache;
-    /// use sluicegate::{Limiter, MemoryStore, metrics::Metrics};
+    /// use sluicegate::metrics::{Metrics, MetricsFormat};
+    /// use sluicegate::{Limiter, MemoryStore};
     ///
     /// let (metrics, store) = (Metrics::new(), DenyCache::new(MemoryStore::new()));
     /// metrics.add_store(store.clone());
@@ -181,25 +183,26 @@ impl Metrics {
     /// for _ in 0..3 {
     ///     let _ = limiter.check_now("alice")?;
     /// }
-    /// assert!(metrics.render()?.contains("sluicegate_deny_cache_answers_total 1"));
+    /// let text = metrics.render(MetricsFormat::Text)?;
+    /// assert!(text.contains("sluicegate_deny_cache_answers_total 1"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn add_store(&self, store: impl Store) {
         self.stores.0.write().unwrap_or_else(PoisonError::into_inner).push(SharedStore::new(store));
     }
 
-    /// The metrics as text.
+    /// Returns the metrics as a page. Its content type is [`MetricsFormat::content_type`].
     ///
     /// # Errors
     /// Never in practice: writing to a string doesn't fail.
-    pub fn render(&self) -> Result<String, fmt::Error> {
+    pub fn render(&self, format: MetricsFormat) -> Result<String, fmt::Error> {
         let mut text = String::new();
         self.encode(&mut text)?;
-        text::encode_eof(&mut text)?;
-        Ok(text)
+        Ok(format.page(&text))
     }
 
-    /// Writes the metrics without the final `# EOF`, for a program that appends metrics of its own.
+    /// Writes the metrics as OpenMetrics text without the final `# EOF`, for a program that appends metrics of
+    /// its own. [`MetricsFormat::page`] makes a page of the whole.
     ///
     /// # Errors
     /// Those of `text`.
@@ -207,53 +210,37 @@ impl Metrics {
         text::encode_registry(text, &self.registry)
     }
 
-    fn decided(&self, limit: &Limit, decision: &Decision) {
-        let outcome = match (decision.source(), decision.is_allowed()) {
-            (Source::Fallback, true) if decision.is_assumed() => "failed_open",
-            (Source::Fallback, false) if decision.is_assumed() => "failed_closed",
-            (Source::Fallback, true) => "local_allowed",
-            (Source::Fallback, false) => "local_denied",
-            (Source::Bypass, true) => "bypassed",
-            (Source::Bypass, false) => "blocked",
-            (_, true) => "allowed",
-            (_, false) => "denied",
-        };
-        let binding = decision.binding().map(|binding| binding.name().clone());
-        self.count(limit, binding, outcome);
-        for outcome in decision.policies() {
-            if outcome.is_shadow() && !outcome.is_admitted() {
-                self.count(limit, Some(outcome.name().clone()), "shadow_denied");
+    /// Counts a check for each limit that decided it.
+    fn decided(&self, answered: &Answered<'_>, decision: &Decision) {
+        let is_together = answered.keys.len() + answered.unasked.len() > 1;
+        for part in 0..answered.limit.parts().len() {
+            let count = |count, policy| self.limits.count(answered.limit, part, count, policy);
+            let (outcome, policy) = outcome(decision, part);
+            count(outcome, policy);
+            if is_together {
+                count(Count::Together, None);
+            }
+            for policy in decision.policies().filter(|policy| policy.member().part() == part) {
+                if policy.is_shadow() && !policy.is_admitted() {
+                    count(Count::ShadowDenied, Some(policy.name()));
+                }
             }
         }
+        for (name, _) in answered.unasked {
+            self.limits.count_named(name, Count::Bypassed);
+            self.limits.count_named(name, Count::Together);
+        }
     }
 
-    fn count(&self, limit: &Limit, policy: Option<PolicyName>, outcome: &'static str) {
-        let mut labels = DecisionLabels {
-            limit: LimitLabel::Named(limit.name().clone()),
-            policy: PolicyLabel(policy),
-            outcome,
-        };
-        if let Some(counter) = self.decisions.get(&labels) {
-            counter.inc();
-            return;
-        }
-        // A race may count one set twice, which only lowers the maximum a little.
-        if self.series.fetch_add(1, Ordering::Relaxed) >= Self::MAX_SERIES {
-            self.series.fetch_sub(1, Ordering::Relaxed);
-            labels.limit = LimitLabel::Other;
-            labels.policy = PolicyLabel(None);
-        }
-        self.decisions.get_or_create(&labels).inc();
-    }
-
-    /// Counts what befell the store, whatever it was asked.
+    /// Counts what the store noticed during any operation.
     fn noticed(&self, failure: Option<&StoreError>, decision: Option<&Decision>) {
         if let Some(error) = failure {
             self.store_errors.get_or_create(&StoreErrorLabels::new(error.kind())).inc();
         }
-        let begun = decision.filter(|decision| decision.ban().is_some_and(|ban| ban.begins));
-        if let Some(name) = begun.and_then(Decision::banned_by) {
-            self.bans.get_or_create(&BanLabels { limit: LimitLabel::Named(name.clone()) }).inc();
+        let limit = decision.and_then(Decision::limit);
+        let begun = decision.and_then(Decision::ban).filter(|ban| ban.begins);
+        if let Some((limit, ban)) = limit.zip(begun) {
+            self.limits.count(limit, ban.part, Count::Ban, None);
         }
         for (note, is_there) in noted(decision.map_or_else(Notes::default, Decision::notes)) {
             if is_there {
@@ -267,22 +254,40 @@ impl Observer for Metrics {
     fn answered(&self, answered: &Answered<'_>) {
         let decision = answered.outcome.ok();
         self.noticed(answered.failure, decision);
-        let takes = matches!(
-            answered.operation,
-            Operation::Check | Operation::Reserve { .. } | Operation::TakeUpTo
-        );
-        if takes {
+        if answered.is_admission() {
             if decision.is_none_or(|decision| decision.source() != Source::Bypass) {
                 self.duration.observe(answered.took.as_secs_f64());
             }
             if let Some(decision) = decision {
-                self.decided(answered.limit, decision);
+                self.decided(answered, decision);
             }
         }
     }
 
     fn settled(&self, settled: &Settled<'_>) {
         self.noticed(settled.failure, settled.outcome.ok());
+    }
+
+    fn configured(&self, configured: &Configured<'_>) {
+        self.limits.configure(configured);
+    }
+}
+
+/// Returns the outcome of a decision for one of the limits that made it, and that limit's binding policy.
+fn outcome(decision: &Decision, part: usize) -> (Count, Option<&PolicyName>) {
+    let policy = decision.binding_of(part).map(|binding| binding.name());
+    let is_denied_by_other = decision.binding_limit().is_some() && !decision.is_refused_by(part);
+    match (decision.source(), decision.is_allowed()) {
+        (Source::Fallback, true) if decision.is_assumed() => (Count::FailedOpen, None),
+        (Source::Fallback, false) if decision.is_assumed() => (Count::FailedClosed, None),
+        (Source::Bypass, true) => (Count::Bypassed, None),
+        (Source::Bypass, false) => (Count::Blocked, None),
+        (Source::Fallback, true) => (Count::LocalAllowed, None),
+        (_, true) => (Count::Allowed, None),
+        (_, false) if decision.notes().full => (Count::StoreFull, None),
+        (_, false) if is_denied_by_other => (Count::DeniedTogether, None),
+        (Source::Fallback, false) => (Count::LocalDenied, policy),
+        (_, false) => (Count::Denied, policy),
     }
 }
 
@@ -341,7 +346,7 @@ impl fmt::Debug for Stores {
 
 impl fmt::Debug for Metrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Metrics").field("series", &self.series).finish_non_exhaustive()
+        f.debug_struct("Metrics").field("limits", &self.limits).finish_non_exhaustive()
     }
 }
 
@@ -360,93 +365,5 @@ impl StoreErrorLabels {
     }
 }
 
-impl EncodeLabelValue for LimitLabel {
-    fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> fmt::Result {
-        match self {
-            Self::Named(name) => name.as_str().encode(encoder),
-            Self::Other => "other".encode(encoder),
-        }
-    }
-}
-
-impl EncodeLabelValue for PolicyLabel {
-    fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> fmt::Result {
-        self.0.as_ref().map_or("", PolicyName::as_str).encode(encoder)
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use std::num::NonZeroUsize;
-    use std::sync::Arc;
-    use std::time::Duration;
-
-    use super::*;
-    use crate::{Limiter, MemoryStore, limit};
-
-    #[test]
-    fn a_shadow_that_would_have_denied_is_counted_by_its_name() {
-        let metrics = Arc::new(Metrics::new());
-        let limit = limit("l", ["gcra 9/s", "gcra 1/s burst 1 shadow as strict"]).unwrap();
-        let limiter = Limiter::builder(MemoryStore::new(), limit).observer(metrics.clone()).build();
-        for _ in 0..3 {
-            assert!(limiter.check_now("k").unwrap().is_allowed());
-        }
-        assert!(limiter.peek_now("k").unwrap().is_allowed());
-        let text = metrics.render().unwrap();
-        for line in [
-            r#"sluicegate_decisions_total{limit="l",policy="",outcome="allowed"} 3"#,
-            r#"sluicegate_decisions_total{limit="l",policy="strict",outcome="shadow_denied"} 2"#,
-            "sluicegate_check_duration_seconds_count 3",
-            r#"sluicegate_store_errors_total{kind="timeout"} 0"#,
-            "# EOF",
-        ] {
-            assert!(text.lines().any(|other| other == line), "{line}:\n{text}");
-        }
-    }
-
-    #[test]
-    fn what_was_not_asked_took_no_time_and_what_is_noted_is_counted() {
-        let metrics = Metrics::new();
-        let limit = limit("l", ["gcra 1/s"]).unwrap();
-        let mut store = MemoryStore::builder();
-        store = store.max_keys(NonZeroUsize::MIN).overflow(sluicegate_memory::Overflow::Deny);
-        let limiter = Limiter::new(store.build(), limit.clone());
-        let answers = [
-            Decision::bypass(true),
-            limiter.check_now("a").unwrap(),
-            limiter.check_now("b").unwrap(),
-        ];
-        for decision in &answers {
-            metrics.answered(&Answered {
-                limit: &limit,
-                key: b"k",
-                operation: Operation::Check,
-                outcome: Ok(decision),
-                failure: None,
-                took: Duration::ZERO,
-            });
-        }
-        let text = metrics.render().unwrap();
-        for line in [
-            "sluicegate_check_duration_seconds_count 2",
-            r#"sluicegate_state_notes_total{note="full"} 1"#,
-            r#"sluicegate_state_notes_total{note="discarded"} 0"#,
-        ] {
-            assert!(text.lines().any(|other| other == line), "{line}:\n{text}");
-        }
-    }
-
-    #[test]
-    fn more_limits_than_are_counted_apart_are_counted_together() {
-        let metrics = Metrics::new();
-        for index in 0..Metrics::MAX_SERIES + 100 {
-            let limit = limit(&format!("l{index}"), ["gcra 1/s"]).unwrap();
-            metrics.decided(&limit, &Decision::fallback(&limit, true));
-        }
-        let text = metrics.render().unwrap();
-        let series = text.lines().filter(|line| line.starts_with("sluicegate_decisions_total"));
-        assert_eq!(series.count(), Metrics::MAX_SERIES + 1);
-        assert!(text.contains(r#"{limit="other",policy="",outcome="failed_open"} 100"#));
-    }
-}
+mod tests;

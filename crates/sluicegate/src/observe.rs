@@ -3,11 +3,13 @@
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use sluicegate_core::{Action, Decision, Error, Limit, Operation, StoreError};
+use sluicegate_core::{Action, Decision, Error, Limit, LimitName, Operation, StoreError};
 use tokio::time::Instant;
 
+use crate::config::{LimitConfig, MetricsConfig};
 use crate::store_health::StoreHealth;
 
 /// Observes every answer of the limiters it is added to.
@@ -80,17 +82,51 @@ pub trait Observer: Send + Sync + 'static {
     fn settled(&self, settled: &Settled<'_>) {
         let _ = settled;
     }
+
+    /// Called when the limits of a [`Registry`](crate::Registry) change, before the change takes effect: first
+    /// while the registry is built, then for each new configuration. Does nothing unless it is implemented.
+    ///
+    /// ```
+    /// use std::sync::{Arc, Mutex};
+    /// use sluicegate::{Answered, Configured, MemoryStore, Observer, Registry};
+    ///
+    /// #[derive(Default)]
+    /// struct Names(Mutex<Vec<String>>);
+    ///
+    /// impl Observer for Names {
+    ///     fn answered(&self, _: &Answered<'_>) {}
+    ///
+    ///     fn configured(&self, configured: &Configured<'_>) {
+    ///         let names = configured.limits.iter().map(|config| config.limit.name().to_string());
+    ///         *self.0.lock().unwrap() = names.collect();
+    ///     }
+    /// }
+    ///
+    /// let names = Arc::new(Names::default());
+    /// let registry = Registry::builder(MemoryStore::new())
+    ///     .limit(sluicegate::limit("login", ["gcra 5/min"])?)
+    ///     .observer(names.clone())
+    ///     .build();
+    /// assert_eq!(*names.0.lock().unwrap(), ["login"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    fn configured(&self, configured: &Configured<'_>) {
+        let _ = configured;
+    }
 }
 
 /// An answer, for an [`Observer`].
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Answered<'a> {
-    /// The limit that was asked.
+    /// The limit that was asked. For several that were decided together, the limit that joins them: its name
+    /// depends on the caller, so take the names from [`Answered::parts`].
     pub limit: &'a Limit,
-    /// The key; for limits that are decided together, the first one. Clients choose keys, so don't
-    /// use one as the label of a metric.
-    pub key: &'a [u8],
+    /// The keys, one for each of [`Limit::parts`].
+    pub keys: &'a [&'a [u8]],
+    /// The limits that the caller named too and that weren't asked, each with its key: they are off, or the
+    /// key is on their allow list.
+    pub unasked: &'a [(LimitName, &'a [u8])],
     /// The operation.
     pub operation: Operation,
     /// The answer that the caller gets.
@@ -101,14 +137,43 @@ pub struct Answered<'a> {
     pub took: Duration,
 }
 
+impl<'a> Answered<'a> {
+    /// Returns the limits that were decided together, each with its own key; usually one.
+    ///
+    /// The configuration chooses the names, and clients choose the keys. So never use a key as the label of
+    /// a metric. [`Decision::binding_limit`], [`Decision::binding_of`] and [`Decision::is_refused_by`] tell
+    /// which of the limits refused.
+    pub fn parts(&self) -> impl ExactSizeIterator<Item = (&'a LimitName, &'a [u8])> + use<'a> {
+        self.limit.parts().iter().zip(self.keys.iter().copied())
+    }
+
+    /// Whether the request was to be admitted: a check, a reservation, or a grant of up to a number of units.
+    #[must_use]
+    pub const fn is_admission(&self) -> bool {
+        matches!(self.operation, Operation::Check | Operation::Reserve { .. } | Operation::TakeUpTo)
+    }
+}
+
+/// The limits of a registry, for an [`Observer`].
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Configured<'a> {
+    /// The limits up to now; empty while the registry is built.
+    pub before: &'a [Arc<LimitConfig>],
+    /// The limits from now on: those of the configuration in its order, then those given in code.
+    pub limits: &'a [Arc<LimitConfig>],
+    /// The settings for metrics from now on.
+    pub metrics: &'a MetricsConfig,
+}
+
 /// A hold that was settled or renewed, or was to be, for an [`Observer`].
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Settled<'a> {
-    /// The limit that was asked.
+    /// The limit that was asked; for several that were decided together, the limit that joins them.
     pub limit: &'a Limit,
-    /// The key; for limits that are decided together, the first one.
-    pub key: &'a [u8],
+    /// The keys, one for each of [`Limit::parts`].
+    pub keys: &'a [&'a [u8]],
     /// [`Action::Settle`] or [`Action::Renew`].
     pub action: Action<'a>,
     /// The answer that the caller gets.
@@ -125,12 +190,17 @@ pub(crate) struct Observers {
     /// Without any, no clock is read.
     added: Option<Arc<[Arc<dyn Observer>]>>,
     store_health: Arc<StoreHealth>,
+    panics: Arc<AtomicU64>,
 }
 
 impl Observers {
     pub(crate) fn push(&mut self, observer: Arc<dyn Observer>) {
         let known = self.added.iter().flat_map(|known| known.iter().cloned());
         self.added = Some(known.chain([observer]).collect());
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.added.is_none()
     }
 
     /// The time, if there are observers.
@@ -148,23 +218,34 @@ impl Observers {
     #[cold]
     pub(crate) fn tell(&self, since: Instant, answered: &Answered<'_>) {
         let answered = Answered { took: since.elapsed(), ..*answered };
-        self.tell_each(answered.limit, |observer| observer.answered(&answered));
+        self.tell_each(|observer| observer.answered(&answered));
     }
 
     #[cold]
     pub(crate) fn tell_settled(&self, since: Instant, settled: &Settled<'_>) {
         let settled = Settled { took: since.elapsed(), ..*settled };
-        self.tell_each(settled.limit, |observer| observer.settled(&settled));
+        self.tell_each(|observer| observer.settled(&settled));
     }
 
-    fn tell_each(&self, limit: &Limit, tell: impl Fn(&dyn Observer)) {
+    #[cold]
+    pub(crate) fn tell_configured(&self, configured: &Configured<'_>) {
+        self.tell_each(|observer| observer.configured(configured));
+    }
+
+    fn tell_each(&self, tell: impl Fn(&dyn Observer)) {
         for observer in self.added.iter().flat_map(|added| added.iter()) {
             if catch_unwind(AssertUnwindSafe(|| tell(&**observer))).is_err() {
-                tracing::error!(
-                    limit = limit.name().as_str(),
-                    "an observer panicked; the answer stands"
-                );
+                self.panicked();
             }
+        }
+    }
+
+    /// Logs the 1st, 2nd, 4th, 8th … panic: clients choose what an observer sees, and how often.
+    #[cold]
+    fn panicked(&self) {
+        let count = self.panics.fetch_add(1, Ordering::Relaxed).saturating_add(1);
+        if count.is_power_of_two() {
+            tracing::error!("an observer panicked, {count} times so far; the answer is unchanged");
         }
     }
 }

@@ -322,8 +322,7 @@ impl Registry {
     /// All limits: those of the configuration in its order, then those given only in code.
     #[must_use]
     pub fn limits(&self) -> Vec<Arc<LimitConfig>> {
-        let current = self.shared.current();
-        current.limits.iter().map(|entry| Arc::clone(&entry.opened.config)).collect()
+        self.shared.current().configs()
     }
 
     /// The limit with this name.

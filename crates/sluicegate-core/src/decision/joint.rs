@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::{Banned, Decision, NEVER, Notes, Numbers, Said};
-use crate::limit::Limit;
+use crate::limit::{Limit, Member};
 use crate::policy::Enforcement;
 use crate::request::{Action, Operation, Request};
 
@@ -110,7 +110,7 @@ impl Decision {
             (Action::Decide(Operation::TakeUpTo), Some(least)) => least,
             _ => asked(limit, request),
         };
-        let binding = if allowed { None } else { binding(limit, &policies) };
+        let binding = if allowed { None } else { binding(limit, &policies, |_| true) };
         if !allowed {
             instant = binding.map_or(NEVER, |(_, retry)| retry);
         }
@@ -142,14 +142,20 @@ impl Decision {
     }
 }
 
-/// Of the policies that refused, the one with the longest retry, the first of equals.
-fn binding(limit: &Limit, policies: &[Numbers]) -> Option<(usize, u64)> {
-    let refused = policies
-        .iter()
-        .enumerate()
-        .filter(|(index, numbers)| numbers.said == Said::Refuses && is_enforced(limit, *index));
+/// Returns, of the policies in question that refused, the one with the longest retry, the first of equals.
+pub(super) fn binding(
+    limit: &Limit,
+    policies: &[Numbers],
+    is_in_question: impl Fn(&Member) -> bool,
+) -> Option<(usize, u64)> {
+    let refused =
+        policies.iter().zip(limit.members()).enumerate().filter(|(_, (numbers, member))| {
+            numbers.said == Said::Refuses
+                && member.policy().enforcement() == Enforcement::Enforced
+                && is_in_question(member)
+        });
     refused
-        .map(|(index, numbers)| (index, numbers.amount))
+        .map(|(index, (numbers, _))| (index, numbers.amount))
         .reduce(|longest, next| if next.1 > longest.1 { next } else { longest })
 }
 

@@ -4,13 +4,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::text::{encode_eof, encode_registry};
+use prometheus_client::encoding::text::encode_registry;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::info::Info;
-use sluicegate::metrics::Metrics;
+use sluicegate::metrics::{Metrics, MetricsFormat};
 use sluicegate::{Registry, Store as _, StoreStats, Watch};
 
 use super::connections::Connections;
@@ -45,12 +45,11 @@ impl ServiceMetrics {
         Self { answers, service }
     }
 
-    pub(super) fn render(&self) -> Result<String, fmt::Error> {
+    pub(super) fn render(&self, format: MetricsFormat) -> Result<String, fmt::Error> {
         let mut text = String::new();
         self.answers.encode(&mut text)?;
         encode_registry(&mut text, &self.service)?;
-        encode_eof(&mut text)?;
-        Ok(text)
+        Ok(format.page(&text))
     }
 }
 

@@ -6,6 +6,7 @@ use sluicegate::metrics::Metrics;
 use sluicegate::{Registry, RegistryBuilder, Watch};
 
 use super::connections::Connections;
+use super::decision_lines::DecisionLines;
 use super::gates::Gates;
 use super::guard::Guard;
 use super::metrics::ServiceMetrics;
@@ -53,6 +54,7 @@ impl Service {
         let registry = registry
             .observer(metrics.clone())
             .observer(recent.clone())
+            .observer(Arc::new(DecisionLines))
             .observer(Arc::new(Unreadable::default()))
             .build();
         metrics.add_store(registry.store());

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{ACCEPT, CONTENT_TYPE, VARY};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use sluicegate::config::LimitConfig;
-use sluicegate::metrics::Metrics;
+use sluicegate::metrics::MetricsFormat;
 use sluicegate::{Config, Enforcement, OnStoreFailure, Registry, Store as _, Switch};
 
 use super::error::{ApiError, json};
@@ -103,10 +103,15 @@ pub(super) async fn readyz(State(service): State<Arc<Service>>) -> Result<Respon
     }
 }
 
-/// `GET /metrics`.
-pub(super) async fn metrics(State(service): State<Arc<Service>>) -> Response {
-    match service.metrics.render() {
-        Ok(text) => ([(CONTENT_TYPE, Metrics::CONTENT_TYPE)], text).into_response(),
+/// `GET /metrics`, in the format that the client prefers.
+pub(super) async fn metrics(State(service): State<Arc<Service>>, headers: HeaderMap) -> Response {
+    let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let format = MetricsFormat::preferred(&accepted.collect::<Vec<_>>().join(","));
+    match service.metrics.render(format) {
+        Ok(text) => {
+            let fields = [(CONTENT_TYPE, format.content_type()), (VARY, "Accept")];
+            (fields, text).into_response()
+        }
         Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
 }

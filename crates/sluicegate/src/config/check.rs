@@ -99,6 +99,7 @@ impl Checker<'_> {
         let memory = field(&fields, "memory").map(|node| self.memory(node));
         let redis = field(&fields, "redis").map(|node| self.redis(node));
         let service = field(&fields, "service").map(|node| self.service(node));
+        let metrics = field(&fields, "metrics").map(|node| self.metrics(node));
         let fallback = field(&fields, "fallback").map(|node| self.fallback(node));
         let limits = match fields.iter().find(|(key, _)| key.name == "limits") {
             // Problems in `http` don't prevent checking the limits.
@@ -156,6 +157,7 @@ impl Checker<'_> {
             redis: redis.unwrap_or_default_if_absent()?,
             fallback: fallback.map_or(Some(None), |checked| checked.map(Some))?,
             service: service.unwrap_or_default_if_absent()?,
+            metrics: metrics.unwrap_or_default_if_absent()?,
             warnings: Vec::new(),
         })
     }
@@ -320,7 +322,7 @@ impl Checker<'_> {
     }
 }
 
-const FIELDS: [&str; 11] = [
+const FIELDS: [&str; 12] = [
     "store",
     "listen",
     "enabled",
@@ -332,6 +334,7 @@ const FIELDS: [&str; 11] = [
     "redis",
     "fallback",
     "service",
+    "metrics",
 ];
 const EXAMPLE: &str = "token_bucket 10/s burst 20";
 const NO_LIMITS: &str =

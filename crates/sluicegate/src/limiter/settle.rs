@@ -170,11 +170,13 @@ impl<S: Store> Limiter<S> {
             self.note_failure(error);
         }
         let Some(since) = since else { return };
+        let rest = request.further_subjects().iter().copied();
+        let keys: SmallVec<[&[u8]; 2]> = std::iter::once(request.key()).chain(rest).collect();
         self.inner.observers.tell_settled(
             since,
             &Settled {
                 limit: self.limit(),
-                key: request.key(),
+                keys: &keys,
                 action: request.action(),
                 outcome: answer.as_ref(),
                 failure,

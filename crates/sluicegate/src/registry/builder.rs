@@ -11,7 +11,7 @@ use sluicegate_core::{SharedStore, Span};
 use super::keyed::KeyedCache;
 use super::shared::{Fixed, Shared, StoreSource, Writer};
 use super::{Registry, parts};
-use crate::config::{Config, LimitConfig};
+use crate::config::{Config, LimitConfig, MetricsConfig};
 use crate::config::{Switch, UnknownLimit};
 use crate::observe::{Observer, Observers};
 use crate::open_store::{OpenError, StoreOptions};
@@ -181,6 +181,7 @@ impl Writer {
             enabled: Switch::default(),
             unknown: UnknownLimit::default(),
             http: Arc::default(),
+            metrics: MetricsConfig::default(),
             limits: Vec::new(),
             code: Vec::new(),
             switched: None,

@@ -17,7 +17,6 @@ mod settle;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
 
 use arc_swap::Guard;
 use sluicegate_core::{Decision, Error, Limit, Operation, Span};
@@ -32,7 +31,6 @@ use super::route::Route;
 use super::shared::Shared;
 use crate::ask::Ask;
 use crate::limiter::Reservation;
-use crate::observe::Answered;
 use crate::uses::Uses;
 
 pub use join::JoinError;
@@ -208,9 +206,9 @@ impl Gate {
     ) -> Result<(Reservation, Option<T>), Error> {
         let resolved = Guard::into_inner(self.resolved());
         match resolved.route(&self.shared, &self.cell, ask, Purpose::Admit)? {
-            Route::Bypass { allowed, by } => {
+            Route::Bypass(bypass) => {
                 let operation = Operation::Reserve { within };
-                let decision = bypassed(allowed, by, ask.key(), operation);
+                let decision = bypass.decide(operation);
                 Ok((Reservation::of_nothing(decision), None))
             }
             Route::Ask(limiter, reduced) => {
@@ -354,8 +352,8 @@ impl Gate {
         let (limiter, reduced) =
             match resolved.route(&self.shared, &self.cell, ask, purpose(operation))? {
                 Route::Ask(limiter, reduced) => (limiter, reduced),
-                Route::Bypass { allowed, by } => {
-                    return Ok((bypassed(allowed, by, ask.key(), operation), None));
+                Route::Bypass(bypass) => {
+                    return Ok((bypass.decide(operation), None));
                 }
             };
         let decision = limiter.ask(operation, reduced.as_ref().unwrap_or(ask)).await?;
@@ -379,20 +377,6 @@ const fn purpose(operation: Operation) -> Purpose {
         Operation::Reset | Operation::Ban { .. } | Operation::LiftBan => Purpose::Forget,
         _ => Purpose::Admit,
     }
-}
-
-/// The decision on a request that no limit is asked about; observers of the limit see it too.
-fn bypassed(allowed: bool, by: Option<&Prepared>, key: &[u8], operation: Operation) -> Decision {
-    let decision = Decision::bypass(allowed);
-    if let Some(limiter) = by
-        && let Some(since) = limiter.observers().start()
-    {
-        let (limit, outcome) = (limiter.limit(), Ok(&decision));
-        let answered =
-            Answered { limit, key, operation, outcome, failure: None, took: Duration::ZERO };
-        limiter.observers().tell(since, &answered);
-    }
-    decision
 }
 
 impl fmt::Debug for Gate {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::opened::Opened;
-use crate::config::HttpConfig;
+use crate::config::{HttpConfig, LimitConfig, MetricsConfig};
 use crate::config::{Switch, UnknownLimit};
 
 /// The configuration in force. It is immutable: the next one replaces it.
@@ -15,6 +15,7 @@ pub(super) struct Generation {
     pub(super) switch: Switch,
     pub(super) unknown: UnknownLimit,
     pub(super) http: Arc<HttpConfig>,
+    pub(super) metrics: MetricsConfig,
     /// In the order of the file, then those given only in code.
     pub(super) limits: Vec<Entry>,
     pub(super) by_name: HashMap<Box<str>, usize>,
@@ -41,5 +42,10 @@ pub(super) enum Origin {
 impl Generation {
     pub(super) fn entry(&self, name: &str) -> Option<&Entry> {
         self.limits.get(*self.by_name.get(name)?)
+    }
+
+    /// The limits in their order.
+    pub(super) fn configs(&self) -> Vec<Arc<LimitConfig>> {
+        self.limits.iter().map(|entry| Arc::clone(&entry.opened.config)).collect()
     }
 }

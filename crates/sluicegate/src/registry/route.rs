@@ -3,8 +3,9 @@
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-use sluicegate_core::{Error, RequestError, RequestErrorKind};
+use sluicegate_core::{Decision, Error, Operation, RequestError, RequestErrorKind};
 use smallvec::SmallVec;
 
 use super::cell::Cell;
@@ -17,14 +18,43 @@ use super::shared::Shared;
 use super::target::Target;
 use crate::ask::Ask;
 use crate::config::{Switch, UnknownLimit};
+use crate::observe::Answered;
 
 /// Where a request goes.
 #[expect(clippy::large_enum_variant, reason = "it lives for one call, which may not allocate")]
 pub(super) enum Route<'r, 'a> {
-    /// No limit is asked, because of this one; `None` if the limit is unknown.
-    Bypass { allowed: bool, by: Option<&'r Prepared> },
+    /// No limit is asked.
+    Bypass(Bypass<'r, 'a>),
     /// Ask a limiter, about a part of the keys if not about all.
     Ask(Chosen<'r>, Option<Ask<'a>>),
+}
+
+/// The answer to a request that no limit is asked about.
+pub(super) struct Bypass<'r, 'a> {
+    allowed: bool,
+    /// The known limits that gave the answer, each with its key.
+    by: SmallVec<[(&'r Prepared, &'a [u8]); 1]>,
+}
+
+impl Bypass<'_, '_> {
+    /// Returns the decision, and tells the observers of each limit that gave it.
+    pub(super) fn decide(self, operation: Operation) -> Decision {
+        let decision = Decision::bypass(self.allowed);
+        for (limiter, key) in self.by {
+            let Some(since) = limiter.observers().start() else { continue };
+            let answered = Answered {
+                limit: limiter.limit(),
+                keys: &[key],
+                unasked: &[],
+                operation,
+                outcome: Ok(&decision),
+                failure: None,
+                took: Duration::ZERO,
+            };
+            limiter.observers().tell(since, &answered);
+        }
+        decision
+    }
 }
 
 /// A limiter borrowed from the configuration, or owned.
@@ -78,11 +108,9 @@ impl Resolved {
     ) -> Result<Route<'_, 'a>, Error> {
         let mut numbers = Numbers::new();
         let mut denied = false;
-        let mut by = None;
+        // The limits that block their keys, and the others that aren't asked.
+        let (mut blocking, mut passing) = (SmallVec::new(), SmallVec::new());
         for (index, (part, subject)) in self.parts.iter().zip(ask.subjects()).enumerate() {
-            if let (None, Part::Known(known)) = (by, part) {
-                by = Some(&**known.prepared(0));
-            }
             let counted = match part {
                 Part::Known(_) if subject.is_nothing => None,
                 Part::Known(known) if known.switch == Switch::Off && purpose != Purpose::Forget => {
@@ -91,7 +119,8 @@ impl Resolved {
                 Part::Known(known) => match known.opened.listing(&subject, purpose) {
                     Listing::Allowed => None,
                     Listing::Blocked => {
-                        (denied, by) = (true, Some(&**known.prepared(0)));
+                        denied = true;
+                        blocking.push((&**known.prepared(0), subject.key));
                         None
                     }
                     Listing::Counted(numbers) => Some(numbers),
@@ -112,28 +141,37 @@ impl Resolved {
                     None
                 }
             };
+            if let (None, Part::Known(known)) = (counted, part) {
+                passing.push((&**known.prepared(0), subject.key));
+            }
             numbers.push(counted);
         }
         if denied && purpose == Purpose::Admit {
-            return Ok(Route::Bypass { allowed: false, by });
+            return Ok(Route::Bypass(Bypass { allowed: false, by: blocking }));
         }
+
         let counted: SmallVec<[(usize, u32); 4]> = numbers
             .iter()
             .enumerate()
             .filter_map(|(index, numbers)| Some((index, (*numbers)?)))
             .collect();
         match *counted {
-            [] => Ok(Route::Bypass { allowed: !denied, by }),
+            [] => Ok(Route::Bypass(Bypass { allowed: !denied, by: passing })),
             [(index, set)] if self.parts.len() == 1 => {
                 let Some(Part::Known(known)) = self.parts.get(index) else {
-                    return Ok(Route::Bypass { allowed: !denied, by });
+                    return Ok(Route::Bypass(Bypass { allowed: !denied, by: passing }));
                 };
                 let limiter = Chosen::Borrowed(known.prepared(set));
                 Ok(Route::Ask(limiter, reduced(ask, &numbers)))
             }
             _ => {
                 let limiter = self.joint.limiter(&numbers, self)?;
-                Ok(Route::Ask(Chosen::Shared(limiter), reduced(ask, &numbers)))
+                let reduced = reduced(ask, &numbers).map(|ask| {
+                    let named =
+                        passing.iter().map(|(limiter, key)| (limiter.limit().name().clone(), *key));
+                    ask.beside(named.collect::<Box<_>>())
+                });
+                Ok(Route::Ask(Chosen::Shared(limiter), reduced))
             }
         }
     }

@@ -19,11 +19,11 @@ use super::opened::Opened;
 use super::resolved::Resolved;
 use super::target::Target;
 use crate::config::{
-    Config, FallbackConfig, HttpConfig, LimitConfig, MemoryConfig, RedisConfig, ServiceConfig,
-    StoreUrl,
+    Config, FallbackConfig, HttpConfig, LimitConfig, MemoryConfig, MetricsConfig, RedisConfig,
+    ServiceConfig, StoreUrl,
 };
 use crate::config::{Switch, UnknownLimit};
-use crate::observe::Observers;
+use crate::observe::{Configured, Observers};
 use crate::uses::{Known, MissingNames, UsedNames};
 
 /// The state shared by the clones of a registry and its gates.
@@ -47,6 +47,7 @@ pub(super) struct Writer {
     pub(super) enabled: Switch,
     pub(super) unknown: UnknownLimit,
     pub(super) http: Arc<HttpConfig>,
+    pub(super) metrics: MetricsConfig,
     /// The limits of the configuration.
     pub(super) limits: Vec<Arc<Opened>>,
     /// The limits given in code.
@@ -90,6 +91,7 @@ impl Shared {
 
     pub(super) fn new(writer: Writer, keyed: KeyedCache) -> Self {
         let generation = writer.generation(1, None);
+        writer.tell_configured(None, &generation);
         Self {
             current: ArcSwap::from_pointee(generation),
             number: AtomicU64::new(1),
@@ -139,6 +141,7 @@ impl Shared {
         let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
         warned.retain(|name| !generation.by_name.contains_key(name));
         drop(warned);
+        writer.tell_configured(Some(&known), &generation);
         self.current.store(generation);
         // Last, so that a reader of the number finds the generation.
         self.number.store(number, Ordering::Release);
@@ -267,6 +270,7 @@ impl Writer {
             ("enabled", self.enabled != config.enabled),
             ("unknown_limits", self.unknown != config.unknown_limits),
             ("http", *self.http != config.http),
+            ("metrics", self.metrics != config.metrics),
         ];
         let differing = settings.iter().filter(|(_, differs)| *differs);
         changes.settings = differing.map(|(field, _)| *field).collect();
@@ -278,10 +282,30 @@ impl Writer {
         self.enabled = config.enabled;
         self.unknown = config.unknown_limits;
         self.http = Arc::new(config.http.clone());
+        self.metrics = config.metrics;
         self.limits = limits;
         let known: HashSet<&str> =
             self.limits.iter().chain(&self.code).map(|opened| opened.name()).collect();
         self.switched_limits.retain(|name, _| known.contains(&**name));
+    }
+
+    /// Tells observers what a generation has, unless it is what the one before it had.
+    fn tell_configured(&self, before: Option<&Generation>, next: &Generation) {
+        if self.observers.is_empty() {
+            return;
+        }
+        let limits = next.configs();
+        let limits_before = before.map_or_else(Vec::new, Generation::configs);
+        let is_same = limits.len() == limits_before.len()
+            && limits.iter().zip(&limits_before).all(|(one, other)| Arc::ptr_eq(one, other));
+        if is_same && before.is_some_and(|before| before.metrics == next.metrics) {
+            return;
+        }
+        self.observers.tell_configured(&Configured {
+            before: &limits_before,
+            limits: &limits,
+            metrics: &next.metrics,
+        });
     }
 
     fn generation(&self, number: u64, before: Option<&Generation>) -> Generation {
@@ -312,6 +336,7 @@ impl Writer {
             switch: self.switched.unwrap_or(self.enabled),
             unknown: self.unknown,
             http: Arc::clone(&self.http),
+            metrics: self.metrics,
             limits,
             by_name,
         }

@@ -83,7 +83,7 @@ fn metrics_count_a_settlement_that_failed() {
     let limit = sluicegate::limit("l", ["fixed_window 9/h"]).unwrap();
     let limiter = Limiter::builder(Failing::down(), limit).observer(metrics.clone()).build();
     assert!(limiter.settle_now(&token(), Usage::nothing()).is_err());
-    let text = metrics.render().unwrap();
+    let text = metrics.render(sluicegate::metrics::MetricsFormat::Text).unwrap();
     assert!(text.contains("sluicegate_store_errors_total{kind=\"unavailable\"} 1"), "{text}");
 }
 

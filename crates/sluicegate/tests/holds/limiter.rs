@@ -203,7 +203,7 @@ impl Observer for Told {
     }
 
     fn settled(&self, settled: &Settled<'_>) {
-        assert_eq!((settled.limit.name().as_str(), settled.key), ("llm", &b"acme"[..]));
+        assert_eq!((settled.limit.name().as_str(), settled.keys), ("llm", &[&b"acme"[..]][..]));
         let what = match settled.action {
             Action::Settle { .. } => "settled",
             Action::Renew { .. } => "renewed",

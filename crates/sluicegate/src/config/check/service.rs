@@ -5,6 +5,7 @@ use std::num::NonZeroUsize;
 use sluicegate_core::Span;
 
 use super::{Checker, excerpt, field};
+use crate::config::metrics::MetricsConfig;
 use crate::config::service::ServiceConfig;
 use crate::config::tree::{Node, Value};
 
@@ -28,6 +29,15 @@ impl Checker<'_> {
             max_requests: requests?.unwrap_or(default.max_requests),
             max_waiting: waiting?.unwrap_or(default.max_waiting),
         })
+    }
+
+    pub(super) fn metrics(&mut self, node: &Node) -> Option<MetricsConfig> {
+        let fields = self.fields(node, "metrics", &["max_series"])?;
+        let max_series = match field(&fields, "max_series") {
+            Some(node) => Some(self.most_of(node, "metrics.max_series")?),
+            None => None,
+        };
+        Some(MetricsConfig { max_series })
     }
 
     pub(super) fn max_clock_back(&mut self, node: &Node) -> Option<Span> {

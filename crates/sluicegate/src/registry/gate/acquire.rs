@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout_at};
 use super::super::prepared::Prepared;
 use super::super::purpose::Purpose;
 use super::super::route::Route;
-use super::{Gate, bypassed, fields};
+use super::{Gate, fields};
 use crate::ask::Ask;
 use crate::grant::Grant;
 use crate::holding::Holding;
@@ -171,8 +171,8 @@ impl Gate {
         let (limiter, reduced) =
             match resolved.route(&self.shared, &self.cell, ask, Purpose::Admit)? {
                 Route::Ask(limiter, reduced) => (limiter, reduced),
-                Route::Bypass { allowed, by } => {
-                    let decision = bypassed(allowed, by, ask.key(), Operation::Check);
+                Route::Bypass(bypass) => {
+                    let decision = bypass.decide(Operation::Check);
                     return Ok((Turn::Final(decision), None));
                 }
             };

@@ -8,7 +8,7 @@ use sluicegate_http::LimitFields;
 
 use super::super::purpose::Purpose;
 use super::super::route::Route;
-use super::{Gate, bypassed, fields, purpose};
+use super::{Gate, fields, purpose};
 use crate::ask::Ask;
 use crate::grant::Grant;
 use crate::holding::Holding;
@@ -73,9 +73,7 @@ impl Gate {
                         limiter.queue(ask, hold, end, no_pass).await?;
                     Ok(Grant::new(decision, token))
                 }
-                Route::Bypass { allowed, by } => {
-                    Ok(Grant::of_nothing(bypassed(allowed, by, ask.key(), Operation::Check)))
-                }
+                Route::Bypass(bypass) => Ok(Grant::of_nothing(bypass.decide(Operation::Check))),
             }
         }
     }
@@ -173,8 +171,8 @@ impl Gate {
                 };
                 Ok((grant, Some(fields(&limiter))))
             }
-            Route::Bypass { allowed, by } => {
-                let decision = bypassed(allowed, by, ask.key(), operation);
+            Route::Bypass(bypass) => {
+                let decision = bypass.decide(operation);
                 Ok((Grant::of_nothing(decision), None))
             }
         }
@@ -187,9 +185,7 @@ impl Gate {
                 let ask = reduced.as_ref().unwrap_or(ask);
                 limiter.grant(Operation::Check, ask, hold).await
             }
-            Route::Bypass { allowed, by } => {
-                Ok(Grant::of_nothing(bypassed(allowed, by, ask.key(), Operation::Check)))
-            }
+            Route::Bypass(bypass) => Ok(Grant::of_nothing(bypass.decide(Operation::Check))),
         }
     }
 
@@ -198,9 +194,7 @@ impl Gate {
             Route::Ask(limiter, reduced) => {
                 limiter.grant_now(reduced.as_ref().unwrap_or(ask), hold)
             }
-            Route::Bypass { allowed, by } => {
-                Ok(Grant::of_nothing(bypassed(allowed, by, ask.key(), Operation::Check)))
-            }
+            Route::Bypass(bypass) => Ok(Grant::of_nothing(bypass.decide(Operation::Check))),
         }
     }
 }

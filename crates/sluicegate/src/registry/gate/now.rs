@@ -6,7 +6,7 @@ use super::super::prepared::Prepared;
 use super::super::purpose::Purpose;
 use super::super::resolved::Resolved;
 use super::super::route::Route;
-use super::{Gate, bypassed, purpose};
+use super::{Gate, purpose};
 use crate::ask::Ask;
 use crate::limiter::{Reservation, would_block};
 
@@ -41,9 +41,9 @@ impl Gate {
     ) -> Result<Reservation, Error> {
         let (ask, within, resolved) = (ask.into(), within.into(), self.resolved());
         match resolved.route(&self.shared, &self.cell, &ask, Purpose::Admit)? {
-            Route::Bypass { allowed, by } => {
+            Route::Bypass(bypass) => {
                 let operation = Operation::Reserve { within };
-                Ok(Reservation::of_nothing(bypassed(allowed, by, ask.key(), operation)))
+                Ok(Reservation::of_nothing(bypass.decide(operation)))
             }
             Route::Ask(limiter, reduced) => limiter.reserve_now(reduced.unwrap_or(ask), within),
         }
@@ -132,9 +132,7 @@ impl Gate {
         tell: fn(&Prepared) -> T,
     ) -> Option<Result<(Decision, Option<T>), Error>> {
         match resolved.route(&self.shared, &self.cell, ask, purpose(operation)) {
-            Ok(Route::Bypass { allowed, by }) => {
-                Some(Ok((bypassed(allowed, by, ask.key(), operation), None)))
-            }
+            Ok(Route::Bypass(bypass)) => Some(Ok((bypass.decide(operation), None))),
             Ok(Route::Ask(limiter, reduced)) => {
                 let answer = limiter.ask_at_once(operation, reduced.as_ref().unwrap_or(ask))?;
                 Some(answer.map(|decision| (decision, Some(tell(&limiter)))))

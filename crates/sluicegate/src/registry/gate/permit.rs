@@ -9,8 +9,8 @@ use tokio::time::{Instant, timeout_at};
 use super::super::prepared::Prepared;
 use super::super::purpose::Purpose;
 use super::super::resolved::Resolved;
-use super::super::route::Route;
-use super::{Gate, bypassed};
+use super::super::route::{Bypass, Route};
+use super::Gate;
 use crate::ask::Ask;
 use crate::limiter::{end_of, would_block};
 use crate::permit::{Held, Keeper, Pauses, Permit, PermitAsk, Terms};
@@ -82,7 +82,7 @@ impl Gate {
                 let permit = limiter.take_permit(ask, terms, keeper, queue_until).await?;
                 Ok((permit, Some(tell(&limiter))))
             }
-            Route::Bypass { allowed, by } => Ok((holding_nothing(allowed, by, ask), None)),
+            Route::Bypass(bypass) => Ok((holding_nothing(bypass), None)),
         }
     }
 
@@ -96,9 +96,7 @@ impl Gate {
         tell: fn(&Prepared) -> T,
     ) -> Option<Result<(Permit, Option<T>), Error>> {
         match resolved.route(&self.shared, &self.cell, ask, Purpose::Admit) {
-            Ok(Route::Bypass { allowed, by }) => {
-                Some(Ok((holding_nothing(allowed, by, ask), None)))
-            }
+            Ok(Route::Bypass(bypass)) => Some(Ok((holding_nothing(bypass), None))),
             Ok(Route::Ask(limiter, reduced)) => {
                 let ask = reduced.as_ref().unwrap_or(ask);
                 let permit = limiter.take_permit_at_once(ask, terms, keeper)?;
@@ -110,8 +108,8 @@ impl Gate {
 }
 
 /// The permit of a request that no limit is asked about.
-fn holding_nothing(allowed: bool, by: Option<&Prepared>, ask: &Ask<'_>) -> Permit {
-    Permit::new(bypassed(allowed, by, ask.key(), Operation::Check), Held::nothing())
+fn holding_nothing(bypass: Bypass<'_, '_>) -> Permit {
+    Permit::new(bypass.decide(Operation::Check), Held::nothing())
 }
 
 impl Keeper for Gate {

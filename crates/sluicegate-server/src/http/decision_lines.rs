@@ -1,0 +1,36 @@
+//! Logs every decision, where the log is set to it.
+
+use sluicegate::{Answered, Observer};
+use tracing::Level;
+
+use super::row::Row;
+
+/// The target that `RUST_LOG` names.
+const TARGET: &str = "sluicegate::decisions";
+
+/// Logs a line for each limit of a decision, at level DEBUG under a target of its own.
+#[derive(Debug, Default)]
+pub(super) struct DecisionLines;
+
+impl Observer for DecisionLines {
+    fn answered(&self, answered: &Answered<'_>) {
+        if !tracing::enabled!(target: TARGET, Level::DEBUG) {
+            return;
+        }
+        for row in Row::all_of(answered) {
+            let together = row.together().collect::<Vec<_>>().join(",");
+            tracing::debug!(
+                target: TARGET,
+                limit = row.limit.as_str(),
+                // Escaped: a client chooses it.
+                key = row.key,
+                source = row.source.as_str(),
+                binding = row.binding.as_ref().map(|policy| policy.as_str()),
+                binding_limit = row.binding_limit.as_ref().map(|limit| limit.as_str()),
+                together = Some(together.as_str()).filter(|others| !others.is_empty()),
+                "{}",
+                if row.allowed { "allowed" } else { "denied" }
+            );
+        }
+    }
+}
