@@ -48,7 +48,7 @@ enum Task {
     ///
     /// Looks on PATH, in SLUICEGATE_REDIS_SERVER (programs, separated by `:`) and in target/tools. If
     /// there is none, installs one with the system's package manager, without starting a service.
-    /// Also tries to get a recent valkey-server into target/tools, and to install faketime.
+    /// Also tries to get a recent valkey-server and promtool into target/tools, and to install faketime.
     Setup,
     /// Run every test, on real servers
     Test {

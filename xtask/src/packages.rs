@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result, anyhow, bail};
 
 use crate::run::{find_program, program, run_aside, say, succeeds};
-use crate::servers::{ServerBinary, tools_folder};
+use crate::servers::{ServerBinary, tools_folder, workspace_root};
 
 /// One way to get a server program.
 struct Manager {
@@ -76,10 +76,7 @@ pub(crate) fn install_server() -> Result<()> {
     if link_multi_call()? {
         return Ok(());
     }
-    let manager = MANAGERS
-        .iter()
-        .find(|manager| find_program(manager.program).is_some())
-        .ok_or_else(|| anyhow!("no package manager that this command knows"))?;
+    let manager = manager()?;
     // Without the right to install, there is no use in trying.
     manager.command(&[])?;
     for package in manager.packages {
@@ -98,13 +95,56 @@ pub(crate) fn install_server() -> Result<()> {
 
 /// Installs a program whose package is called like it.
 pub(crate) fn install_program(name: &'static str) -> Result<()> {
-    let manager = MANAGERS
-        .iter()
-        .find(|manager| find_program(manager.program).is_some())
-        .ok_or_else(|| anyhow!("no package manager that this command knows"))?;
+    let manager = manager()?;
     say(&format!("installing {name} with {}", manager.program));
     manager.install(name)?;
     find_program(name).map(|_| ()).with_context(|| format!("the package {name} brought no program"))
+}
+
+/// Puts a program into the folder of tools, out of a package that isn't installed: on Debian and Ubuntu that would
+/// start the package's service. Other package managers start none, and install the package.
+pub(crate) fn unpack_program(package: &'static str, name: &'static str) -> Result<()> {
+    let manager = manager()?;
+    if manager.program != "apt-get" {
+        say(&format!("installing {package} with {}", manager.program));
+        manager.install(package)?;
+        let found = find_program(name).map(|_| ());
+        return found.with_context(|| format!("the package {package} brought no {name}"));
+    }
+    say(&format!("unpacking {package} into target/tools"));
+    let folder = workspace_root().join("target/tools").join(package);
+    if folder.exists() {
+        fs::remove_dir_all(&folder).with_context(|| format!("replace {}", folder.display()))?;
+    }
+    fs::create_dir_all(&folder).with_context(|| format!("make {}", folder.display()))?;
+    let download = || {
+        run_aside(program(Path::new("apt-get")).args(["download", package]).current_dir(&folder))
+    };
+    if let Err(error) = download() {
+        say(&format!("{error:#}: once more with fresh package lists"));
+        run_aside(&mut manager.command(&["update"])?)?;
+        download()?;
+    }
+    let mut files = fs::read_dir(&folder)?.filter_map(|entry| Some(entry.ok()?.path()));
+    let archive = files.find(|file| file.extension().is_some_and(|extension| extension == "deb"));
+    let archive = archive.with_context(|| format!("no package in {}", folder.display()))?;
+    run_aside(program(Path::new("dpkg-deb")).arg("--extract").arg(&archive).arg(&folder))?;
+    fs::create_dir_all(tools_folder())?;
+    let (target, link) = (folder.join("usr/bin").join(name), tools_folder().join(name));
+    if link.symlink_metadata().is_ok() {
+        fs::remove_file(&link).with_context(|| format!("replace {}", link.display()))?;
+    }
+    std::os::unix::fs::symlink(&target, &link)
+        .with_context(|| format!("link {} to {}", link.display(), target.display()))?;
+    let found = find_program(name).map(|_| ());
+    found.with_context(|| format!("the package {package} has no {name}"))
+}
+
+fn manager() -> Result<&'static Manager> {
+    let mut known = MANAGERS.iter();
+    known
+        .find(|manager| find_program(manager.program).is_some())
+        .ok_or_else(|| anyhow!("no package manager that this command knows"))
 }
 
 /// What the developer can do by hand on this system.

@@ -5,18 +5,19 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 
-use crate::packages::{advice, install_program, install_server};
+use crate::packages::{advice, install_program, install_server, unpack_program};
 use crate::run::{find_program, say};
 use crate::servers::{DiscoveryError, available, workspace_root};
 use crate::valkey;
 
 const VALKEY: &str = "valkey";
 const FAKETIME: &str = "faketime";
+const PROMTOOL: &str = "promtool";
 
 /// Makes sure there is a server, and tries to have a recent Valkey among them.
 pub(crate) fn setup() -> Result<()> {
     // Asked for explicitly, so what failed before is tried again.
-    for what in [VALKEY, FAKETIME] {
+    for what in [VALKEY, FAKETIME, PROMTOOL] {
         drop(fs::remove_file(given_up(what)));
     }
     ensure_servers()
@@ -40,6 +41,7 @@ pub(crate) fn ensure_servers() -> Result<()> {
     }
     ensure_valkey();
     ensure_faketime();
+    ensure_promtool();
 
     let Ok(binaries) = available() else {
         bail!("there is no server to test with, and none could be installed.\n{}", advice());
@@ -82,6 +84,22 @@ fn ensure_faketime() {
         say(&format!("NOT TESTED with servers whose clock is wrong: no faketime: {error:#}"));
         // Best effort, as above.
         drop(fs::write(given_up(FAKETIME), "remove this file to try again\n"));
+    }
+}
+
+/// The program that checks what the service writes as metrics.
+fn ensure_promtool() {
+    if find_program(PROMTOOL).is_some() {
+        return;
+    }
+    if given_up(PROMTOOL).exists() {
+        say("no promtool: earlier attempts failed; `cargo xtask setup` tries again");
+        return;
+    }
+    if let Err(error) = unpack_program("prometheus", PROMTOOL) {
+        say(&format!("promtool could not be had, so its test fails: {error:#}"));
+        // Best effort, as above.
+        drop(fs::write(given_up(PROMTOOL), "remove this file to try again\n"));
     }
 }
 

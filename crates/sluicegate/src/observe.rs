@@ -143,7 +143,9 @@ impl<'a> Answered<'a> {
     /// The configuration chooses the names, and clients choose the keys. So never use a key as the label of
     /// a metric. [`Decision::binding_limit`], [`Decision::binding_of`] and [`Decision::is_refused_by`] tell
     /// which of the limits refused.
-    pub fn parts(&self) -> impl ExactSizeIterator<Item = (&'a LimitName, &'a [u8])> + use<'a> {
+    pub fn parts(
+        &self,
+    ) -> impl ExactSizeIterator<Item = (&'a LimitName, &'a [u8])> + Clone + use<'a> {
         self.limit.parts().iter().zip(self.keys.iter().copied())
     }
 

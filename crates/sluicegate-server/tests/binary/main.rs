@@ -12,6 +12,7 @@ mod conformance;
 mod connect;
 mod holds;
 mod lists;
+mod metrics;
 mod once;
 mod openapi;
 mod queues;

@@ -272,12 +272,13 @@ fn the_service_tells_its_limits_its_health_and_its_counters() {
     }
     let reply = service.get("/metrics");
     assert_eq!(reply.status, 200);
-    assert!(reply.field("content-type").unwrap().starts_with("application/openmetrics-text"));
+    let plain = "text/plain; version=0.0.4; charset=utf-8";
+    assert_eq!(reply.field("content-type"), Some(plain));
     for line in [
         r#"sluicegate_decisions_total{limit="login",policy="",outcome="allowed"} 1"#,
         r#"sluicegate_decisions_total{limit="login",policy="token_bucket",outcome="denied"} 2"#,
         "sluicegate_check_duration_seconds_count 3",
-        "# TYPE sluicegate_store_errors counter",
+        "# TYPE sluicegate_store_errors_total counter",
         // One limit, two policies: how many keys that is, is the store's business.
         "sluicegate_store_keys ",
         "sluicegate_store_evictions_total 0",

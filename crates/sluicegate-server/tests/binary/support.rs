@@ -88,6 +88,14 @@ impl Service {
         Self::of(command)
     }
 
+    /// Starts it with these environment variables.
+    pub(crate) fn start_with(variables: &[(&str, &str)], args: &[&str]) -> Self {
+        let mut command = binary();
+        command.args(["serve", "--listen", "127.0.0.1:0"]).args(args);
+        command.envs(variables.iter().copied());
+        Self::of(command)
+    }
+
     /// Starts it where the system allows it so many open files.
     pub(crate) fn start_with_files(files: usize, args: &[&str]) -> Self {
         let mut command = Command::new("sh");

@@ -230,6 +230,10 @@ impl LimitCounters {
             known.insert(next, users);
         }
         for config in configured.limits {
+            if known.is_full {
+                // There may be 100,000 more.
+                break;
+            }
             let name = config.limit.name();
             if !known.entries.contains_key(name) {
                 let series = Series::new(name, &config.limit, 0, known.failures, None);

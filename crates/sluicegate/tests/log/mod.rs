@@ -4,11 +4,11 @@
 
 use std::fmt::Write as _;
 use std::future::Future;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Level, Metadata, Subscriber};
+use tracing::{Dispatch, Event, Level, Metadata, Subscriber};
 
 /// The warnings and errors that are logged on this thread while `call` runs.
 pub(crate) fn warnings(call: impl FnOnce()) -> Vec<String> {
@@ -29,7 +29,7 @@ pub(crate) async fn messages_of(future: impl Future<Output = ()>) -> Vec<String>
 
 async fn logged(least: Level, future: impl Future<Output = ()>) -> Vec<String> {
     let log = Log::new(least);
-    let logging = tracing::Dispatch::new(log.clone());
+    let logging = Dispatch::new(log.clone());
     let mut future = std::pin::pin!(future);
     std::future::poll_fn(|context| {
         tracing::dispatcher::with_default(&logging, || future.as_mut().poll(context))
@@ -46,6 +46,12 @@ struct Log {
 
 impl Log {
     fn new(least: Level) -> Self {
+        // Whether a line is of interest is decided once in a process, when it is first reached. While there is one
+        // subscriber, `tracing` asks that of the thread that is there, which may be of a test without a log. Then
+        // nothing would be logged here. So there is always a second one.
+        static SECOND: LazyLock<Dispatch> =
+            LazyLock::new(|| Dispatch::new(Log { lines: Arc::default(), least: Level::ERROR }));
+        LazyLock::force(&SECOND);
         Self { lines: Arc::default(), least }
     }
 
