@@ -46,6 +46,8 @@ pub struct Decision {
     /// When allowed, the time at which the units were taken, in µs since the epoch, or [`NEVER`] if
     /// none were. Else the retry, in µs.
     instant: u64,
+    /// The evaluation time, in µs since the epoch, or [`NEVER`] if it isn't known.
+    evaluated: u64,
     allowed: bool,
     source: Source,
     notes: Notes,
@@ -126,6 +128,7 @@ impl Decision {
             extras: None,
             granted,
             instant,
+            evaluated: NEVER,
             allowed,
             source: Source::Store,
             notes: Notes { restamped: false, discarded: false, full: false },
@@ -158,6 +161,7 @@ impl Decision {
             extras: None,
             granted: 0,
             instant: NEVER,
+            evaluated: NEVER,
             allowed,
             source,
             notes: Notes::default(),
@@ -193,8 +197,10 @@ impl Decision {
             said,
         });
         let (granted, binding) = if admitted { (cost, None) } else { (0, Some(0)) };
-        let instant = if admitted { K::judged_at(balance) } else { amount };
+        let evaluated = K::judged_at(balance);
+        let instant = if admitted { evaluated } else { amount };
         Self::new(limit.clone(), policies, admitted, granted, instant, binding)
+            .evaluated_at_micros(evaluated)
     }
 
     /// Records what the store noticed. For stores.
@@ -307,6 +313,21 @@ impl Decision {
             at if self.allowed && at != NEVER => Some(Timestamp::from_micros_clamped(at)),
             _ => None,
         }
+    }
+
+    /// Returns the time at which the policies were evaluated, by the store's clock: the outcomes' times
+    /// count from there. `None` if no policy was evaluated, or if another process decided.
+    #[must_use]
+    pub const fn evaluated_at(&self) -> Option<Timestamp> {
+        match self.evaluated {
+            NEVER => None,
+            at => Some(Timestamp::from_micros_clamped(at)),
+        }
+    }
+
+    pub(crate) const fn evaluated_at_micros(mut self, at: u64) -> Self {
+        self.evaluated = at;
+        self
     }
 
     /// How long the caller has to wait before it acts: zero except for reservations and shapers.

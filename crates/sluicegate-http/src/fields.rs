@@ -14,7 +14,7 @@ use http::header::{
     ACCESS_CONTROL_EXPOSE_HEADERS, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER,
 };
 use sluicegate_core::{
-    Costs, Decision, Enforcement, Limit, Outcome, RetryAfter, Source, Timestamp,
+    Costs, Decision, Enforcement, Limit, Outcome, RetryAfter, Source, Span, Timestamp,
 };
 
 use crate::policy_name::display_name;
@@ -158,11 +158,12 @@ impl LimitFields {
         self.ready.format
     }
 
-    /// Whether a response with this status should have the fields. A redirection should not, since a
-    /// client might wait before following it if few units are left.
+    /// Returns whether a response with this status should have the fields. A redirection should not, since a
+    /// client might wait before following it if few units are left. 304 (Not Modified) redirects no
+    /// client.
     #[must_use]
     pub fn apply_to(status: StatusCode) -> bool {
-        !status.is_redirection()
+        !status.is_redirection() || status == StatusCode::NOT_MODIFIED
     }
 
     /// The fields of one decision.
@@ -196,7 +197,8 @@ impl<'d> DecisionFields<'d> {
         Self { costs: Some(costs), ..self }
     }
 
-    /// Sets the time of the response. Without it, a reset as a Unix time is left out.
+    /// Sets the time of the response, by the clock that clients compare with. Without it, a reset as a
+    /// Unix time is left out.
     pub const fn at(self, now: Timestamp) -> Self {
         Self { now: Some(now), ..self }
     }
@@ -280,15 +282,28 @@ impl<'d> DecisionFields<'d> {
         let Some((index, _, left, seconds)) = closest else {
             return Content::Nothing;
         };
-        let reset = match (self.fields.format(), self.now) {
-            (FieldFormat::XRateLimitUnix, None) => None,
-            (FieldFormat::XRateLimitUnix, Some(now)) => {
-                let now = now.as_micros().div_ceil(1_000_000);
-                seconds.map(|seconds| now.saturating_add(seconds))
+        let reset = match self.fields.format() {
+            FieldFormat::XRateLimitUnix => {
+                let member = self.fields.ready.members.get(index);
+                let outcome = member.and_then(|member| self.decision.policy(member.index));
+                outcome.and_then(reset_span).zip(self.now).map(|(span, now)| self.unix(span, now))
             }
             _ => seconds,
         };
         Content::Closest { fields: self.fields.clone(), index, left, reset }
+    }
+
+    /// Returns the Unix time, in seconds, of an instant that comes `span` after the evaluation.
+    fn unix(self, span: Span, now: Timestamp) -> u64 {
+        const SECOND: u64 = 1_000_000;
+        let (now, span) = (now.as_micros(), span.as_micros());
+        let evaluated = self.decision.evaluated_at().map(Timestamp::as_micros);
+        match evaluated.filter(|evaluated| evaluated.abs_diff(now) < SECOND) {
+            Some(evaluated) => evaluated.saturating_add(span).div_ceil(SECOND),
+            // By a clock unlike that of clients, or unknown. The response came some time after the
+            // evaluation: rounded up, the end of an hour would become a second more.
+            None => now.saturating_add(span).saturating_add(SECOND / 2) / SECOND,
+        }
     }
 
     fn cost(&self, member: &Member) -> Option<u64> {
@@ -329,8 +344,12 @@ fn effective_window(outcome: Outcome<'_>) -> Option<u64> {
 
 /// The seconds until a policy is fresh. `None` if that doesn't help the request.
 fn reset(outcome: Outcome<'_>) -> Option<u64> {
-    let span = outcome.reset_after().filter(|_| outcome.retry_after() != RetryAfter::Never);
-    span.map(|span| clamp(span.as_secs_ceil()))
+    reset_span(outcome).map(|span| clamp(span.as_secs_ceil()))
+}
+
+/// Returns the time until a policy is fresh. `None` if that doesn't help the request.
+fn reset_span(outcome: Outcome<'_>) -> Option<Span> {
+    outcome.reset_after().filter(|_| outcome.retry_after() != RetryAfter::Never)
 }
 
 /// Appends a policy to the list of all policies. Names of policies need no escapes in quotes.

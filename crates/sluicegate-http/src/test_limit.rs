@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use sluicegate_core::{
-    Costs, Decision, Limit, ManualClock, OpenOptions, Request, Span, Store as _,
+    Clock as _, Costs, Decision, Limit, ManualClock, OpenOptions, Request, Span, Store as _,
+    Timestamp,
 };
 use sluicegate_memory::{MemoryLimit, MemoryStore};
 
@@ -32,6 +33,10 @@ impl TestLimit {
 
     pub(crate) fn advance(&self, span: Span) {
         self.clock.advance(span);
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
     }
 
     pub(crate) fn check(&self, cost: u64) -> Decision {

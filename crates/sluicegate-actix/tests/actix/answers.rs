@@ -16,6 +16,7 @@ fn site(limit: LimitMiddleware) -> Client {
         config.route("/", web::get().to(async || "hello"));
         let away = async || HttpResponse::SeeOther().insert_header(("location", "/")).finish();
         config.route("/away", web::get().to(away));
+        config.route("/same", web::get().to(async || HttpResponse::NotModified().finish()));
         let own = async || HttpResponse::Ok().insert_header(("ratelimit", "\"own\";r=1")).finish();
         config.route("/own", web::get().to(own));
         let fails = async || Err::<&str, _>(actix_web::error::ErrorConflict("no"));
@@ -83,12 +84,16 @@ async fn fields_stand_next_to_those_that_are_there_and_on_no_redirection() {
     let limits = Limits::with("fixed_window 9/h as hour");
     let client = site(LimitMiddleware::new(limits.api()));
     assert_eq!(told(&client.get("/away").await).len(), 0);
+    let same = client.get("/same").await;
+    let policy = "ratelimit-policy: \"hour\";q=9;w=3600";
+    assert_eq!(same.status, 304);
+    assert_eq!(told(&same), owned(&["ratelimit: \"hour\";r=7;t=3600", policy]));
     let own = client.get("/own").await.field("ratelimit");
-    assert_eq!(own.as_deref(), Some("\"own\";r=1, \"hour\";r=7;t=3600"));
+    assert_eq!(own.as_deref(), Some("\"own\";r=1, \"hour\";r=6;t=3600"));
     let failed = client.get("/fails").await;
     assert_eq!((failed.status, told(&failed).len()), (409, 2));
     let busy = client.get("/busy").await;
-    assert_eq!(busy.field("ratelimit").as_deref(), Some("\"hour\";r=5;t=3600"));
+    assert_eq!(busy.field("ratelimit").as_deref(), Some("\"hour\";r=4;t=3600"));
     assert_eq!(busy.field("retry-after").as_deref(), Some("5"));
 }
 

@@ -61,6 +61,8 @@ impl Decision {
         let mut notes = Notes::default();
         let (mut allowed, mut forgotten) = (true, None);
         let (mut instant, mut granted) = (NEVER, None);
+        // The earliest: on a cluster each slot has its own clock.
+        let evaluated = shares.iter().map(|share| share.decision.evaluated).min();
         let (mut ban, mut latest): (Option<Banned>, u64) = (None, 0);
         for share in shares {
             let Share { decision, members, afterwards } = share;
@@ -122,7 +124,8 @@ impl Decision {
                 joint.instant = latest;
                 joint
             }
-            _ => Self::new(limit.clone(), policies, allowed, granted, instant, binding),
+            _ => Self::new(limit.clone(), policies, allowed, granted, instant, binding)
+                .evaluated_at_micros(evaluated.unwrap_or(NEVER)),
         };
         if let Some(banned) = ban.filter(|ban| ban.begins) {
             joint = joint.with_ban(banned);

@@ -445,13 +445,15 @@ impl<'l> Judge<'l> {
             policies.push(numbers);
         }
         let binding = binding.filter(|_| !allowed);
+        let evaluated = self.judged_at();
         let instant = match binding {
             Some((_, retry)) => retry,
-            None if takes && allowed => self.judged_at(),
+            None if takes && allowed => evaluated,
             None => NEVER,
         };
         let binding = binding.map(|(index, _)| index);
         Decision::new(self.limit.clone(), policies, allowed, granted, instant, binding)
+            .evaluated_at_micros(evaluated)
     }
 
     /// The time of judgement; of policies that stand at different times, the earliest.

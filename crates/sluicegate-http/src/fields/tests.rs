@@ -1,4 +1,4 @@
-use sluicegate_core::{Cost, Span};
+use sluicegate_core::Cost;
 
 use super::*;
 use crate::test_limit::{TestLimit, limit};
@@ -238,8 +238,38 @@ fn a_unix_reset_needs_the_time() {
     let decision = test.check(1);
     let now = Timestamp::from_micros(1_700_000_000_000_001).unwrap();
     let reset = |fields| value(fields, "x-ratelimit-reset");
-    assert_eq!(reset(fields.of(&decision).at(now)).as_deref(), Some("1700003601"));
+    assert_eq!(reset(fields.of(&decision).at(now)).as_deref(), Some("1700003600"));
     assert_eq!(reset(fields.of(&decision)), None);
+}
+
+/// The response came a moment after the decision, and that moment made another second of it.
+#[test]
+fn a_unix_reset_at_a_full_hour_is_not_a_second_late() {
+    let test = TestLimit::new(&["fixed_window 2/h aligned"]);
+    let fields = LimitFields::new(&test.limit, FieldFormat::XRateLimitUnix);
+    test.advance(Span::from_micros(1_700_000_000_000_000 - test.now().as_micros()).unwrap());
+    for _ in 0..3 {
+        test.advance(Span::from_millis(333).unwrap());
+        let decision = test.check(1);
+        let now = test.now().as_micros();
+        for response in [0, 1, 999, 20_000, 400_000] {
+            let response = Timestamp::from_micros(now + response).unwrap();
+            let reset = value(fields.of(&decision).at(response), "x-ratelimit-reset");
+            assert_eq!(reset.as_deref(), Some("1700002800"), "{response:?}");
+        }
+    }
+}
+
+/// A bucket is full at any instant: before the second that is named it isn't.
+#[test]
+fn a_unix_reset_is_rounded_up_from_the_time_of_the_decision() {
+    let test = TestLimit::new(&["token_bucket 1/s burst 5"]);
+    let fields = LimitFields::new(&test.limit, FieldFormat::XRateLimitUnix);
+    test.advance(Span::from_micros(1_700_000_000_000_001 - test.now().as_micros()).unwrap());
+    let decision = test.check(1);
+    assert_eq!(decision.evaluated_at(), Some(test.now()));
+    let reset = value(fields.of(&decision).at(test.now()), "x-ratelimit-reset");
+    assert_eq!(reset.as_deref(), Some("1700000002"));
 }
 
 #[test]
@@ -315,7 +345,8 @@ fn the_fields_are_shown_to_scripts_of_other_origins_once() {
 
 #[test]
 fn a_redirection_is_followed_at_once() {
-    for (status, belong) in [(200, true), (301, false), (307, false), (404, true), (429, true)] {
+    let statuses = [(200, true), (301, false), (304, true), (307, false), (404, true), (429, true)];
+    for (status, belong) in statuses {
         assert_eq!(LimitFields::apply_to(StatusCode::from_u16(status).unwrap()), belong);
     }
 }

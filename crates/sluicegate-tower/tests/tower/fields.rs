@@ -1,6 +1,7 @@
 //! What a client is told of its limits.
 
 use axum::Router;
+use axum::http::StatusCode;
 use axum::response::Redirect;
 use axum::routing::get;
 use sluicegate::http::{FieldFormat, OnMissingKey};
@@ -14,6 +15,7 @@ async fn site(limits: &Limits, format: FieldFormat) -> Client {
     let router = Router::new()
         .route("/", get(async || "hello"))
         .route("/away", get(async || Redirect::to("/")))
+        .route("/same", get(async || StatusCode::NOT_MODIFIED))
         .layer(layer);
     serve(router).await
 }
@@ -122,6 +124,17 @@ async fn no_redirection_holds_a_client_up() {
     assert_eq!(client.get("/").await.limit_fields().len(), 2);
     let denied = client.get("/away").await;
     assert_eq!((denied.status, denied.limit_fields().len()), (429, 3));
+}
+
+/// It redirects nobody, and was charged like any other.
+#[tokio::test]
+async fn a_response_that_says_not_modified_has_fields() {
+    let limits = Limits::with("fixed_window 9/h");
+    let client = site(&limits, FieldFormat::Draft11).await;
+    let reply = client.get("/same").await;
+    assert_eq!(reply.status, 304);
+    let policy = "ratelimit-policy: \"fixed_window\";q=9;w=3600";
+    assert_eq!(told(&reply), ["ratelimit: \"fixed_window\";r=8;t=3600", policy]);
 }
 
 #[tokio::test]

@@ -74,7 +74,7 @@ impl Admission {
 
     /// Charges for the response or gives back what the request took, if the middleware is told to,
     /// and resolves to the response fields about the limits. Write them to the response before
-    /// sending it. A redirection has none.
+    /// sending it. A redirection has none, but 304 (Not Modified) has.
     pub fn settle(self, response: &dyn ResponseView) -> Settling {
         let Self { mut fields, due, tail, .. } = self;
         // Of an adapter that doesn't follow bodies.

@@ -104,7 +104,7 @@ macro_rules! __middleware_builder_methods {
         }
 
         /// Sets which response fields tell clients about the limits, overriding the configuration.
-        /// Every response has them, except redirections. A denial always has `Retry-After`.
+        /// Every response has them, except redirections; 304 (Not Modified) is none. A denial always has `Retry-After`.
         pub fn fields(mut self, format: $crate::http::FieldFormat) -> Self {
             self.$middleware = self.$middleware.fields(format);
             self
