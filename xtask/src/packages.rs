@@ -130,7 +130,10 @@ pub(crate) fn unpack_program(package: &'static str, name: &'static str) -> Resul
     let archive = archive.with_context(|| format!("no package in {}", folder.display()))?;
     run_aside(program(Path::new("dpkg-deb")).arg("--extract").arg(&archive).arg(&folder))?;
     fs::create_dir_all(tools_folder())?;
-    let (target, link) = (folder.join("usr/bin").join(name), tools_folder().join(name));
+    let places = ["usr/bin", "usr/sbin"].map(|place| folder.join(place).join(name));
+    let target = places.into_iter().find(|place| place.is_file());
+    let target = target.with_context(|| format!("the package {package} has no {name}"))?;
+    let link = tools_folder().join(name);
     if link.symlink_metadata().is_ok() {
         fs::remove_file(&link).with_context(|| format!("replace {}", link.display()))?;
     }

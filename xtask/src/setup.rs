@@ -13,11 +13,12 @@ use crate::valkey;
 const VALKEY: &str = "valkey";
 const FAKETIME: &str = "faketime";
 const PROMTOOL: &str = "promtool";
+const NGINX: &str = "nginx";
 
 /// Makes sure there is a server, and tries to have a recent Valkey among them.
 pub(crate) fn setup() -> Result<()> {
     // Asked for explicitly, so what failed before is tried again.
-    for what in [VALKEY, FAKETIME, PROMTOOL] {
+    for what in [VALKEY, FAKETIME, PROMTOOL, NGINX] {
         drop(fs::remove_file(given_up(what)));
     }
     ensure_servers()
@@ -41,7 +42,8 @@ pub(crate) fn ensure_servers() -> Result<()> {
     }
     ensure_valkey();
     ensure_faketime();
-    ensure_promtool();
+    ensure_unpacked("prometheus", PROMTOOL);
+    ensure_unpacked("nginx", NGINX);
 
     let Ok(binaries) = available() else {
         bail!("there is no server to test with, and none could be installed.\n{}", advice());
@@ -87,19 +89,20 @@ fn ensure_faketime() {
     }
 }
 
-/// The program that checks what the service writes as metrics.
-fn ensure_promtool() {
-    if find_program(PROMTOOL).is_some() {
+/// A program that tests need, from a package that starts a service when it is installed: `promtool` checks the
+/// service's metrics, and `nginx` is a proxy in front of the service.
+fn ensure_unpacked(package: &'static str, name: &'static str) {
+    if find_program(name).is_some() {
         return;
     }
-    if given_up(PROMTOOL).exists() {
-        say("no promtool: earlier attempts failed; `cargo xtask setup` tries again");
+    if given_up(name).exists() {
+        say(&format!("no {name}: earlier attempts failed; `cargo xtask setup` tries again"));
         return;
     }
-    if let Err(error) = unpack_program("prometheus", PROMTOOL) {
-        say(&format!("promtool could not be had, so its test fails: {error:#}"));
+    if let Err(error) = unpack_program(package, name) {
+        say(&format!("{name} could not be had, so its test fails: {error:#}"));
         // Best effort, as above.
-        drop(fs::write(given_up(PROMTOOL), "remove this file to try again\n"));
+        drop(fs::write(given_up(name), "remove this file to try again\n"));
     }
 }
 
