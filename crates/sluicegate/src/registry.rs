@@ -23,7 +23,7 @@ mod watch;
 use std::fmt;
 use std::sync::Arc;
 
-use sluicegate_core::{Limit, LimitName, Policy, SharedStore, Store};
+use sluicegate_core::{Limit, LimitName, Policy, SharedStore, Store, StoreError};
 
 use crate::config::{Config, HttpConfig, LimitConfig, Switch};
 use crate::open_store::OpenError;
@@ -341,6 +341,16 @@ impl Registry {
     #[must_use]
     pub fn store(&self) -> SharedStore {
         self.shared.write().store.clone()
+    }
+
+    /// Notes the outcome of a [ping](SharedStore::ping), so that the log says once that the store fails, and
+    /// once that it answers again, also while no request asks it.
+    pub fn note_ping(&self, outcome: Result<(), &StoreError>) {
+        let (store, observers) = {
+            let writer = self.shared.write();
+            (writer.store.clone(), writer.observers.clone())
+        };
+        observers.store_health().pinged(&|| store.id(), outcome);
     }
 
     /// A number that grows with every replacement and every switch. What is computed from the

@@ -54,7 +54,7 @@ impl StoreHealth {
         error: &StoreError,
     ) {
         // The log is written after the lock is free, because a subscriber may ask a limit.
-        let Some(untold) = self.change(History::failed) else { return };
+        let Some(untold) = self.change(|history| history.failed(1)) else { return };
         let then = match then {
             OnStoreFailure::Error => "requests get an error: `on_store_failure` is `error`",
             OnStoreFailure::Allow => "requests pass uncounted: `on_store_failure` is `allow`",
@@ -63,15 +63,27 @@ impl StoreHealth {
                 "requests that can't be decided here get an error: `on_store_failure` is `local`"
             }
         };
-        let more = match untold {
-            0 => String::new(),
-            1 => "; 1 change was left out since the last such line".to_owned(),
-            many => format!("; {many} changes were left out since the last such line"),
-        };
+        let more = left_out(untold);
         tracing::error!(
             store = store().to_string(),
             limit = limit.as_str(),
             "the store fails: {error}. Until it answers again, {then}{more}"
+        );
+    }
+
+    /// Notes the outcome of a ping, which says that the store fails while no request asks it.
+    pub(crate) fn pinged(&self, store: &dyn Fn() -> StoreId, outcome: Result<(), &StoreError>) {
+        let Err(error) = outcome else {
+            if self.is_failing.load(Ordering::Relaxed) {
+                self.recovered(store);
+            }
+            return;
+        };
+        let Some(untold) = self.change(|history| history.failed(0)) else { return };
+        tracing::error!(
+            store = store().to_string(),
+            "the store fails: {error}. Until it answers again, `on_store_failure` of each limit decides{}",
+            left_out(untold)
         );
     }
 
@@ -106,14 +118,24 @@ impl StoreHealth {
     }
 }
 
+/// The end of a line, after so many changes without one.
+fn left_out(changes: u64) -> String {
+    match changes {
+        0 => String::new(),
+        1 => "; 1 change was left out since the last such line".to_owned(),
+        many => format!("; {many} changes were left out since the last such line"),
+    }
+}
+
 impl History {
     /// A store that comes and goes gets two lines in this time: one of each kind.
     const PAUSE: Duration = Duration::from_secs(10);
 
-    /// How many changes were left out, if the log has to be told that the store fails.
-    fn failed(&mut self) -> Option<u64> {
+    /// Notes that this many requests failed. Returns how many changes were left out, if the log has to be
+    /// told that the store fails.
+    fn failed(&mut self, requests: u64) -> Option<u64> {
         if let (true, Some(failure)) = (self.is_told, &mut self.failure) {
-            failure.requests += 1;
+            failure.requests += requests;
             return None;
         }
         let now = Instant::now();
@@ -122,7 +144,7 @@ impl History {
             *untold += 1;
             Failure { since: now, requests: 0 }
         });
-        failure.requests += 1;
+        failure.requests += requests;
         if self.told_at.is_some_and(|told| now.duration_since(told) < Self::PAUSE) {
             // If it fails for longer, one of the next requests tells it.
             return None;
@@ -155,27 +177,37 @@ mod tests {
     async fn a_store_that_comes_and_goes_is_told_once_in_ten_seconds() {
         let mut history = History::default();
         assert_eq!(requests(history.recovered()), None, "it answered all the time");
-        assert_eq!((history.failed(), history.failed()), (Some(0), None));
+        assert_eq!((history.failed(1), history.failed(1)), (Some(0), None));
         assert_eq!(requests(history.recovered()), Some(2));
         for _ in 0..9 {
             tokio::time::advance(Duration::from_secs(1)).await;
-            assert_eq!((history.failed(), requests(history.recovered())), (None, None));
+            assert_eq!((history.failed(1), requests(history.recovered())), (None, None));
         }
         tokio::time::advance(Duration::from_secs(1)).await;
-        assert_eq!(history.failed(), Some(18));
+        assert_eq!(history.failed(1), Some(18));
         assert_eq!(requests(history.recovered()), Some(1));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_failure_that_began_too_soon_to_be_told_is_told_later() {
         let mut history = History::default();
-        assert_eq!(history.failed(), Some(0));
+        assert_eq!(history.failed(1), Some(0));
         assert_eq!(requests(history.recovered()), Some(1));
         tokio::time::advance(Duration::from_secs(4)).await;
-        assert_eq!(history.failed(), None);
+        assert_eq!(history.failed(1), None);
         tokio::time::advance(Duration::from_secs(6)).await;
-        assert_eq!(history.failed(), Some(0), "it is the change that is told");
+        assert_eq!(history.failed(1), Some(0), "it is the change that is told");
         let over = history.recovered().unwrap();
         assert_eq!((over.requests, over.since.elapsed()), (2, Duration::from_secs(6)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_ping_tells_of_a_failure_and_is_no_request() {
+        let mut history = History::default();
+        assert_eq!(
+            (history.failed(0), history.failed(1), history.failed(0)),
+            (Some(0), None, None)
+        );
+        assert_eq!(requests(history.recovered()), Some(1));
     }
 }
