@@ -62,6 +62,13 @@ pub(crate) struct PolicyAnswer {
     pub(crate) violated: Vec<u32>,
 }
 
+/// A service that is ready.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Ready {
+    pub(crate) store: String,
+    pub(crate) store_error: Option<String>,
+}
+
 /// An error.
 #[derive(Debug, Deserialize)]
 pub(crate) struct ErrorAnswer {

@@ -22,7 +22,8 @@
 //! Checks, peeks, charges, refunds, resets, partial grants, reservations and their cancellation; what
 //! requests hold, settling and renewing it; bans by hand and lifting them; and several limits in one
 //! decision. `Limiter::acquire` reserves, or asks again. Charges, refunds, resets and bans need the
-//! [admin token](RemoteStoreBuilder::admin_token) of a service that isn't on the same machine.
+//! [admin token](RemoteStoreBuilder::admin_token) of the service. A service without one accepts them from
+//! programs on its own machine.
 //!
 //! Requests may have an id. The service knows a repeat for a minute, also if the id is to last less long.
 //!

@@ -6,8 +6,11 @@ use sluicegate_core::{
     Span, StoreError, StoreErrorKind, StoreId, Ticket, Told, ToldOutcome, printable,
 };
 
-use crate::answer::{Answer, BanAnswer, ErrorAnswer, PolicyAnswer};
+use crate::answer::{Answer, BanAnswer, ErrorAnswer, PolicyAnswer, Ready};
 use crate::connections::Reply;
+
+/// The code of a service whose store failed, under a limit with `on_store_failure: deny`.
+const FAILED_CLOSED: &str = "store_failed_closed";
 
 /// What an answer says of a request to `limit`; `None` if there is no decision in it.
 ///
@@ -18,7 +21,11 @@ pub(crate) fn decision(
     request: &Request<'_>,
     reply: &Reply,
 ) -> Option<Result<Decision, String>> {
-    let answer: Answer = serde_json::from_slice(&reply.body).ok()?;
+    let Ok(answer) = serde_json::from_slice::<Answer>(&reply.body) else {
+        // The limit's `on_store_failure` decided, and not that of the program.
+        let is_denied = code_and_message(reply).is_some_and(|(code, _)| code == FAILED_CLOSED);
+        return is_denied.then(|| Ok(Decision::fallback(limit, false)));
+    };
     Some(told(limit, request, &answer))
 }
 
@@ -204,6 +211,33 @@ fn retry(is_admitted: bool, micros: Option<u64>) -> Result<RetryAfter, String> {
 
 pub(crate) fn span(micros: u64) -> Result<Span, String> {
     Span::from_micros(micros).map_err(|_| format!("its answer has a time of {micros} µs"))
+}
+
+/// Reads whether a ready service's store answers.
+///
+/// # Errors
+/// Returns the service's message if the store doesn't answer.
+pub(crate) fn readiness(store: &StoreId, reply: &Reply) -> Result<(), StoreError> {
+    if !reply.status.is_success() {
+        return Err(match error(store, reply) {
+            Error::Store(error) => error,
+            error => StoreError::new(StoreErrorKind::Unexpected, error.to_string()),
+        });
+    }
+    match serde_json::from_slice::<Ready>(&reply.body) {
+        Ok(ready) if ready.store == "up" => Ok(()),
+        Ok(ready) => {
+            let why = ready.store_error.unwrap_or_else(|| format!("it is {}", ready.store));
+            let message = format!("the store of the service at {store} doesn't answer: {why}");
+            Err(StoreError::new(StoreErrorKind::Unavailable, message))
+        }
+        Err(_) => {
+            let message = format!(
+                "the service at {store} answered /readyz with what isn't Sluicegate's: look whether this is its URL"
+            );
+            Err(StoreError::new(StoreErrorKind::Unexpected, message))
+        }
+    }
 }
 
 /// Whether a reply says that nothing is held by a token.

@@ -4,9 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use hyper::header::HeaderValue;
-use sluicegate_core::{
-    Limit, OpenOptions, Span, Store, StoreError, StoreErrorKind, StoreId, TimeSource,
-};
+use sluicegate_core::{Limit, OpenOptions, Span, Store, StoreError, StoreId, TimeSource};
 use tokio::time::Instant;
 
 use crate::connections::Connections;
@@ -82,9 +80,9 @@ impl RemoteStore {
 }
 
 impl RemoteStoreBuilder {
-    /// Sets the admin token, which charges, refunds, resets, bans and lists need unless the service listens on a
-    /// loopback address. One that can't be sent in a field of HTTP is left out, so that the service says
-    /// that there is none.
+    /// Sets the admin token, which charges, refunds, resets, bans and lists need if the service has one. A
+    /// token that can't be sent in a field of HTTP is omitted, so that the service says that there is
+    /// none.
     pub fn admin_token(mut self, token: &str) -> Self {
         self.admin_token = HeaderValue::try_from(format!("Bearer {}", token.trim())).ok();
         if let Some(token) = &mut self.admin_token {
@@ -124,17 +122,11 @@ impl Store for RemoteStore {
         RemoteLimit::new(Arc::clone(&self.shared), limit, deadline, is_injected)
     }
 
-    /// Whether the service is ready: that its store can decide.
+    /// Checks that the service is ready, and that its store answers.
     async fn ping(&self) -> Result<(), StoreError> {
         let Shared { connections, deadline, .. } = &*self.shared;
         let reply = connections.get("/readyz", None, Instant::now() + (*deadline).into()).await;
-        match reply? {
-            reply if reply.status.is_success() => Ok(()),
-            reply => match reply::error(&self.id(), &reply) {
-                sluicegate_core::Error::Store(error) => Err(error),
-                error => Err(StoreError::new(StoreErrorKind::Unexpected, error.to_string())),
-            },
-        }
+        reply::readiness(&self.id(), &reply?)
     }
 }
 

@@ -1,5 +1,6 @@
 //! The command line.
 
+mod admin_token;
 mod lists;
 
 use std::net::SocketAddr;
@@ -11,6 +12,7 @@ use sluicegate::Span;
 use crate::commands::{AskedLimits, ServiceUrl, UsedArg};
 use crate::replay::ReplayArgs;
 use crate::setup::{CapArgs, SetupArgs, parse_address, parse_deadline, parse_grace};
+pub(crate) use admin_token::AdminTokenArgs;
 use lists::{BANS_HELP, END_HELP, HOLDERS_HELP};
 pub(crate) use lists::{EndArgs, HoldersArgs, ListArgs};
 
@@ -215,9 +217,11 @@ Examples:
 
 POST /v1/check, /v1/peek, /v1/take, /v1/acquire and /v1/reserve answer everyone; /v1/settle, /v1/cancel,
 /v1/renew and /v1/release whoever has the token that these gave. POST /v1/charge, /v1/refund, /v1/reset,
-/v1/ban, /v1/unban and /v1/end and GET /v1/bans, /v1/holders and /v1/recent need
-`Authorization: Bearer TOKEN` unless the service listens on a loopback address.
-GET /v1/limits, /healthz (the process is up), /readyz (the store can decide), /metrics.
+/v1/ban, /v1/unban and /v1/end and GET /v1/bans, /v1/holders and /v1/recent are admin calls. With an admin
+token they need `Authorization: Bearer TOKEN`, from everywhere. Without one they are open to every program
+on this machine, and to no request that a proxy forwarded.
+GET /v1/limits, /healthz (the process is up), /readyz (the store has answered, and the service isn't
+stopping), /metrics.
 
 SIGTERM stops the service without losing a request: see --drain. SIGINT does so without the waits.";
 
@@ -233,10 +237,12 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "ADDR", value_parser = parse_address)]
     pub(crate) listen: Option<SocketAddr>,
 
-    /// The token that /v1/charge, /v1/refund, /v1/reset, /v1/ban, /v1/unban, /v1/bans, /v1/end,
-    /// /v1/holders and /v1/recent ask for
-    #[arg(long, value_name = "TOKEN", env = "SLUICEGATE_ADMIN_TOKEN", hide_env_values = true)]
-    pub(crate) admin_token: Option<String>,
+    #[command(flatten)]
+    pub(crate) admin_token: AdminTokenArgs,
+
+    /// Report ready on /readyz before the store has answered for the first time
+    #[arg(long)]
+    pub(crate) ready_without_store: bool,
 
     /// What the service signs the tokens of reservations with, 32 bytes or more: services that share it
     /// cancel each other's reservations [default: made when the service starts]
@@ -371,9 +377,8 @@ pub(crate) struct AskArgs {
     #[command(flatten)]
     pub(crate) to: ToArgs,
 
-    /// The admin token, which a service asks for at a charge, refund, reset, ban or unban
-    #[arg(long, value_name = "TOKEN", env = "SLUICEGATE_ADMIN_TOKEN", hide_env_values = true)]
-    pub(crate) admin_token: Option<String>,
+    #[command(flatten)]
+    pub(crate) admin_token: AdminTokenArgs,
 }
 
 /// Who is asked, and how the answer is told.

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use clap::Args;
 use sluicegate::{Cursor, HoldId};
 
-use super::ToArgs;
+use super::{AdminTokenArgs, ToArgs};
 
 macro_rules! list_help {
     ($examples:literal) => {
@@ -15,7 +15,7 @@ macro_rules! list_help {
             "
 
 The embedded store (memory:) lives as long as one command: --server asks a running service. There it needs
-the admin token unless the service listens on a loopback address.
+the admin token, if the service has one.
 
 Exit status: 0 listed, 2 something to correct, 3 the store failed."
         )
@@ -39,7 +39,7 @@ Examples:
   sluicegate end --config limits.yaml --limit jobs --key acme --hold 00112233445566778899aabbccddeeff
   sluicegate end --server http://127.0.0.1:8080 --limit jobs --key acme --hold 00112233445566778899aabbccddeeff
 
-`sluicegate holders` lists the ids. A service asks for the admin token unless it listens on a loopback address.
+`sluicegate holders` lists the ids. A service with an admin token asks for it.
 
 Exit status: 0 ended, 1 nothing is held (any more), 2 something to correct, 3 the store failed.";
 
@@ -74,9 +74,8 @@ pub(crate) struct ListArgs {
     #[command(flatten)]
     pub(crate) to: ToArgs,
 
-    /// The admin token, which a service asks for
-    #[arg(long, value_name = "TOKEN", env = "SLUICEGATE_ADMIN_TOKEN", hide_env_values = true)]
-    pub(crate) admin_token: Option<String>,
+    #[command(flatten)]
+    pub(crate) admin_token: AdminTokenArgs,
 }
 
 /// Arguments of `end`.
@@ -98,7 +97,6 @@ pub(crate) struct EndArgs {
     #[command(flatten)]
     pub(crate) to: ToArgs,
 
-    /// The admin token, which a service asks for
-    #[arg(long, value_name = "TOKEN", env = "SLUICEGATE_ADMIN_TOKEN", hide_env_values = true)]
-    pub(crate) admin_token: Option<String>,
+    #[command(flatten)]
+    pub(crate) admin_token: AdminTokenArgs,
 }

@@ -28,7 +28,8 @@ pub(crate) async fn ask(verb: Verb, terms: Terms, args: AskArgs) -> Result<Exit,
     if let Some(service) = &to.server {
         let path = verb.path();
         let body = remote::body(verb, &terms, &asked)?;
-        let token = admin_token.as_deref().filter(|_| verb.needs_token()).map(str::trim);
+        let token = if verb.needs_token() { admin_token.read()? } else { None };
+        let token = token.as_deref();
         let (path, body) = (path.into(), Some(body));
         let call = remote::Call { service, path, token, body, wait: verb.wait() };
         return call.tell(&to, |answer| lines::print(verb, answer, &asked)).await;
@@ -45,6 +46,12 @@ pub(crate) async fn ask(verb: Verb, terms: Terms, args: AskArgs) -> Result<Exit,
     let (grant, held) =
         ask_gate(verb, &gate, &asked, &terms).await.map_err(|error| failure(&error))?;
     note(&grant);
+    if grant.is_denied() && grant.is_assumed() {
+        return Err(Failure::store(format_args!(
+            "the store failed, and limit `{}` denies requests then (`on_store_failure: deny`)",
+            gate.name()
+        )));
+    }
     let answer = Answer::new(gate.name(), &grant).holding(held);
     let answer = if asked.are_several() { answer.naming_limits(&grant) } else { answer };
     let answer = match verb {

@@ -22,7 +22,8 @@ pub(crate) async fn holders(args: HoldersArgs) -> Result<Exit, Failure> {
     let text = key.to_string_lossy();
     if let Some(service) = &to.server {
         let path = format!("/v1/holders?{}", query(&limit, Some(key_text(&key)?), &after, count));
-        let call = remote::Call::get(service, path, admin_token.as_deref());
+        let token = admin_token.read()?;
+        let call = remote::Call::get(service, path, token.as_deref());
         return call.list(&to, |list: &HolderList<'_>| say_all(holder_lines(list))).await;
     }
     let gate = gate(&limit, &to)?;
@@ -38,11 +39,12 @@ pub(crate) async fn holders(args: HoldersArgs) -> Result<Exit, Failure> {
 pub(crate) async fn end(args: EndArgs) -> Result<Exit, Failure> {
     let EndArgs { limit, key, hold, to, admin_token } = args;
     if let Some(service) = &to.server {
+        let token = admin_token.read()?;
         let body = json!({"limit": limit, "key": key_text(&key)?, "hold": hold.to_string()});
         let call = remote::Call {
             service,
             path: "/v1/end".into(),
-            token: admin_token.as_deref().map(str::trim),
+            token: token.as_deref(),
             body: Some(body.to_string().into_bytes()),
             wait: Span::ZERO,
         };
@@ -74,7 +76,8 @@ pub(crate) async fn bans(args: ListArgs) -> Result<Exit, Failure> {
     let ListArgs { limit, after, count, to, admin_token } = args;
     if let Some(service) = &to.server {
         let path = format!("/v1/bans?{}", query(&limit, None, &after, count));
-        let call = remote::Call::get(service, path, admin_token.as_deref());
+        let token = admin_token.read()?;
+        let call = remote::Call::get(service, path, token.as_deref());
         return call.list(&to, |list: &BanList<'_>| say_all(ban_lines(list))).await;
     }
     let gate = gate(&limit, &to)?;

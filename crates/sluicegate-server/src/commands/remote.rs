@@ -44,8 +44,7 @@ pub(super) struct Call<'a> {
 impl<'a> Call<'a> {
     /// What reads something that only an administrator may see.
     pub(super) fn get(service: &'a ServiceUrl, path: String, token: Option<&'a str>) -> Self {
-        let (path, token) = (path.into(), token.map(str::trim));
-        Self { service, path, token, body: None, wait: Span::ZERO }
+        Self { service, path: path.into(), token, body: None, wait: Span::ZERO }
     }
 
     /// Asks once and prints the answer: as the service wrote it, or by `print`.
@@ -193,7 +192,9 @@ fn failure(service: &ServiceUrl, reply: &Reply) -> Failure {
         return Failure::denied(printable(&message));
     }
     let token = match reply.status {
-        StatusCode::UNAUTHORIZED => " (--admin-token or SLUICEGATE_ADMIN_TOKEN)",
+        StatusCode::UNAUTHORIZED => {
+            " (SLUICEGATE_ADMIN_TOKEN, --admin-token-file or --admin-token)"
+        }
         _ => "",
     };
     let message = format!(

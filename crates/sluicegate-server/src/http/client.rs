@@ -1,18 +1,24 @@
 //! The client of a connection, while its request is being answered.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 
-/// Knows whether the client still waits.
+/// The client at the other end of a connection: its address, and whether it still waits.
 #[derive(Clone, Debug)]
 pub(super) struct Client(Arc<TcpStream>);
 
 impl Client {
     pub(super) const fn new(stream: Arc<TcpStream>) -> Self {
         Self(stream)
+    }
+
+    /// Returns the address at the other end of the connection; `None` if that is gone.
+    pub(super) fn peer(&self) -> Option<IpAddr> {
+        Some(self.0.peer_addr().ok()?.ip())
     }
 
     /// Waits until the client has closed the connection, or its sending side. From here both look

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodRouter, post};
 use sluicegate::http::LimitFields;
 use sluicegate::{Clock as _, Costs, Decision, Gate, Grant, Operation, Source, SystemClock};
 
 use super::asked::{Asked, Form};
 use super::error::{ApiError, json};
+use super::guard::Admin;
 use super::service::Service;
 use crate::answer::Answer;
 
@@ -28,21 +29,20 @@ pub(super) fn admit(operation: Operation) -> MethodRouter<Arc<Service>> {
     })
 }
 
-/// `POST /v1/charge`, `/v1/refund`, `/v1/reset` and `/v1/unban`: 200, for who may.
+/// `POST /v1/charge`, `/v1/refund`, `/v1/reset` and `/v1/unban`: 200, for administrators.
 pub(super) fn change(operation: Operation) -> MethodRouter<Arc<Service>> {
-    post(async move |State(service): State<Arc<Service>>, request: Request| {
-        service.guard.check(request.headers())?;
+    post(async move |_: Admin, State(service): State<Arc<Service>>, request: Request| {
         let form = if operation == Operation::Charge { Form::Takes } else { Form::Plain };
         tell(&service, request, form, |_| operation).await
     })
 }
 
-/// `POST /v1/ban`: 200, for who may.
+/// `POST /v1/ban`: 200, for administrators.
 pub(super) async fn ban(
+    _: Admin,
     State(service): State<Arc<Service>>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    service.guard.check(request.headers())?;
     tell(&service, request, Form::Bans, |asked| Operation::Ban { lasts: asked.lasts }).await
 }
 
@@ -62,6 +62,9 @@ async fn tell(
 ) -> Result<Response, ApiError> {
     let asked = Asked::read(request, form).await?;
     let (gate, grant, _) = decide(service, operation(&asked), &asked).await?;
+    if is_failed_closed(&grant) {
+        return Err(ApiError::failed_closed(gate.name()));
+    }
     Ok(json(StatusCode::OK, &answer(&gate, &asked, &grant)))
 }
 
@@ -89,6 +92,12 @@ pub(super) fn named<'a>(gate: &'a Gate, asked: &Asked, decision: &'a Decision) -
     if asked.is_list() { answer.naming_limits(decision) } else { answer }
 }
 
+/// Whether the store failed and the limit denies requests then: no policy refused, and no time is known
+/// after which the request passes.
+fn is_failed_closed(decision: &Decision) -> bool {
+    decision.is_denied() && decision.is_assumed()
+}
+
 /// The response to a request that wanted to be let in.
 pub(super) fn admission(
     asked: &Asked,
@@ -96,13 +105,13 @@ pub(super) fn admission(
     fields: Option<LimitFields>,
     answer: &Answer<'_>,
 ) -> Response {
-    let status = match (decision.is_allowed(), decision.source()) {
-        (true, _) => StatusCode::OK,
+    let mut response = match (decision.is_allowed(), decision.source()) {
+        (true, _) => json(StatusCode::OK, answer),
         // No policy was asked, and waiting doesn't help.
-        (false, Source::Bypass) => StatusCode::FORBIDDEN,
-        (false, _) => StatusCode::TOO_MANY_REQUESTS,
+        (false, Source::Bypass) => json(StatusCode::FORBIDDEN, answer),
+        _ if is_failed_closed(decision) => ApiError::failed_closed(&answer.limit).into_response(),
+        (false, _) => json(StatusCode::TOO_MANY_REQUESTS, answer),
     };
-    let mut response = json(status, answer);
     if let Some((fields, limit)) = fields.zip(decision.limit()) {
         let costs = asked.costs(limit);
         let fields = fields.of(decision).costs(Costs::Each(&costs));

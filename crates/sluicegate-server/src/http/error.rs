@@ -1,6 +1,6 @@
 //! Errors, as a status and a JSON body.
 
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, WWW_AUTHENTICATE};
+use axum::http::header::{ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_TYPE, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
@@ -30,6 +30,18 @@ impl ApiError {
             StatusCode::SERVICE_UNAVAILABLE,
             "draining",
             "the service is about to stop: ask another instance",
+        )
+    }
+
+    /// The store failed, and the limit denies requests then.
+    pub(super) fn failed_closed(limit: &str) -> Self {
+        Self::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "store_failed_closed",
+            format!(
+                "the store failed, and limit `{limit}` denies requests then (`on_store_failure: deny`): \
+                 try again later; the service's log says why the store failed"
+            ),
         )
     }
 }
@@ -79,8 +91,13 @@ impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let body = Body { error: Inner { code: self.code, message: &self.message } };
         let mut response = json(self.status, &body);
-        if self.status == StatusCode::UNAUTHORIZED {
-            response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        let field = match self.status {
+            StatusCode::UNAUTHORIZED => Some((WWW_AUTHENTICATE, "Bearer")),
+            StatusCode::UNSUPPORTED_MEDIA_TYPE => Some((ACCEPT_ENCODING, "identity")),
+            _ => None,
+        };
+        if let Some((name, value)) = field {
+            response.headers_mut().insert(name, HeaderValue::from_static(value));
         }
         response
     }

@@ -1,52 +1,83 @@
-//! Access control for calls that change state or show keys.
+//! Access control for admin calls: those that change state for an operator, or show keys.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
+use std::sync::Arc;
 
-use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
-use axum::http::{HeaderMap, StatusCode};
+use axum::extract::FromRequestParts;
+use axum::http::header::{AUTHORIZATION, FORWARDED, HOST, HeaderName, ORIGIN, VIA};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode, Uri};
 
+use super::client::Client;
 use super::error::ApiError;
+use super::service::Service;
 
-/// Guards the calls that give units back, forget keys or show them.
+/// Decides which requests can make admin calls.
+///
+/// With a token, those that carry it. Without one, those of programs on this machine: a loopback peer, no
+/// field of a proxy, and no page of another site in a browser.
 #[derive(Clone)]
 pub(super) struct Guard {
     token: Option<String>,
-    loopback: bool,
+}
+
+/// Proof that a request can make admin calls. A handler that takes one refuses all other requests.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Admin;
+
+impl FromRequestParts<Arc<Service>> for Admin {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(
+        parts: &mut Parts,
+        service: &Arc<Service>,
+    ) -> Result<Self, ApiError> {
+        let peer = parts.extensions.get::<Client>().and_then(Client::peer);
+        service.guard.check(peer, &parts.uri, &parts.headers)
+    }
 }
 
 impl Guard {
-    /// The guard of a service that listens on `address`.
-    pub(super) fn new(address: SocketAddr, token: Option<String>) -> Self {
-        Self { token, loopback: address.ip().to_canonical().is_loopback() }
+    /// Creates the guard of a service with this token.
+    pub(super) const fn new(token: Option<String>) -> Self {
+        Self { token }
+    }
+
+    /// Returns whether admin calls are open to every program on this machine.
+    pub(super) const fn is_open(&self) -> bool {
+        self.token.is_none()
     }
 
     /// Admits a request, or says what it lacks.
-    pub(super) fn check(&self, headers: &HeaderMap) -> Result<(), ApiError> {
-        match (&self.token, headers.get(AUTHORIZATION)) {
-            // A wrong token is always refused, since its sender relies on it.
-            (Some(token), Some(given)) => {
-                is_bearer(given.as_bytes(), token).then_some(()).ok_or_else(|| {
-                    ApiError::new(
-                        StatusCode::UNAUTHORIZED,
-                        "unauthorized",
-                        "the admin token is wrong",
-                    )
-                })
-            }
-            _ if self.loopback => from_this_machine(headers),
-            (Some(_), None) => Err(ApiError::new(
-                StatusCode::UNAUTHORIZED,
-                "unauthorized",
+    fn check(
+        &self,
+        peer: Option<IpAddr>,
+        uri: &Uri,
+        headers: &HeaderMap,
+    ) -> Result<Admin, ApiError> {
+        let Some(token) = &self.token else {
+            from_this_machine(peer, headers)?;
+            not_from_a_page(uri, headers)?;
+            return Ok(Admin);
+        };
+        let mut given = headers.get_all(AUTHORIZATION).iter();
+        match (given.next(), given.next()) {
+            (Some(given), None) if is_bearer(given.as_bytes(), token) => Ok(Admin),
+            (Some(_), None) => Err(unauthorized("the admin token is wrong")),
+            (Some(_), Some(_)) => Err(unauthorized("Authorization is given twice: send it once")),
+            (None, _) => Err(unauthorized(
                 "this call needs the admin token: send `Authorization: Bearer TOKEN`",
-            )),
-            (None, _) => Err(ApiError::new(
-                StatusCode::FORBIDDEN,
-                "forbidden",
-                "the service is reachable from other machines and has no admin token: start it with \
-                 --admin-token or SLUICEGATE_ADMIN_TOKEN, or with --listen on a loopback address",
             )),
         }
     }
+}
+
+fn unauthorized(message: &str) -> ApiError {
+    ApiError::new(StatusCode::UNAUTHORIZED, "unauthorized", message)
+}
+
+fn forbidden(message: impl Into<String>) -> ApiError {
+    ApiError::new(StatusCode::FORBIDDEN, "forbidden", message)
 }
 
 /// Compares in constant time.
@@ -59,16 +90,42 @@ fn is_bearer(given: &[u8], token: &str) -> bool {
     scheme.eq_ignore_ascii_case(b"Bearer ") && given.len() == token.len() && difference == 0
 }
 
-/// Detects requests that pages of other sites send through a browser on this machine.
-fn from_this_machine(headers: &HeaderMap) -> Result<(), ApiError> {
+/// The end of a refusal that a token would have prevented.
+const SET_A_TOKEN: &str = "set SLUICEGATE_ADMIN_TOKEN or --admin-token-file where it starts, and send \
+                           `Authorization: Bearer TOKEN`";
+
+/// Refuses requests of other machines, as far as they show: a proxy on this machine that adds no field
+/// can't be distinguished from a local program.
+fn from_this_machine(peer: Option<IpAddr>, headers: &HeaderMap) -> Result<(), ApiError> {
+    if !peer.is_some_and(|peer| peer.to_canonical().is_loopback()) {
+        return Err(forbidden(format!(
+            "this call comes from another machine, and the service has no admin token: {SET_A_TOKEN}"
+        )));
+    }
+    match headers.keys().find(|name| is_of_a_proxy(name)) {
+        None => Ok(()),
+        Some(name) => Err(forbidden(format!(
+            "this call was forwarded (it has the field `{name}`), and the service has no admin token: \
+             {SET_A_TOKEN}"
+        ))),
+    }
+}
+
+fn is_of_a_proxy(name: &HeaderName) -> bool {
+    *name == FORWARDED
+        || *name == VIA
+        || name == "x-real-ip"
+        || name.as_str().starts_with("x-forwarded")
+}
+
+/// Refuses requests that pages of other sites send through a browser on this machine.
+fn not_from_a_page(uri: &Uri, headers: &HeaderMap) -> Result<(), ApiError> {
     let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
-    let host = text(HOST);
+    let host = uri.authority().map(|authority| authority.as_str()).or_else(|| text(HOST));
     let other_origin = text(ORIGIN)
         .is_some_and(|origin| origin.strip_prefix("http://").is_none_or(|from| Some(from) != host));
     if other_origin || !host.is_none_or(is_loopback) {
-        return Err(ApiError::new(
-            StatusCode::FORBIDDEN,
-            "forbidden",
+        return Err(forbidden(
             "the request comes from a page of another site or by a name that is not this machine's: \
              use the loopback address, or an admin token",
         ));
@@ -88,53 +145,83 @@ fn is_loopback(host: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use axum::http::{HeaderName, HeaderValue};
+    use axum::http::HeaderValue;
+    use axum::response::IntoResponse as _;
 
     use super::*;
 
-    fn status(guard: &Guard, headers: &[(HeaderName, &str)]) -> Option<u16> {
-        let headers = headers
-            .iter()
-            .map(|(name, value)| (name.clone(), HeaderValue::from_str(value).unwrap()))
-            .collect();
-        guard
-            .check(&headers)
-            .err()
-            .map(|error| axum::response::IntoResponse::into_response(error).status().as_u16())
-    }
+    const HERE: &str = "127.0.0.1";
 
-    #[test]
-    fn other_machines_need_a_token_and_a_service_without_one_says_how_to_get_it() {
-        let token = Guard::new(([0, 0, 0, 0], 80).into(), Some("secret".to_owned()));
-        assert_eq!(status(&token, &[]), Some(401));
-        for wrong in ["Bearer secre", "Bearer secrets", "Basic secret", "secret", "Bearer ", ""] {
-            assert_eq!(status(&token, &[(AUTHORIZATION, wrong)]), Some(401), "{wrong}");
+    fn status(guard: &Guard, peer: &str, fields: &[(&str, &str)]) -> Option<u16> {
+        let mut headers = HeaderMap::new();
+        for (name, value) in fields {
+            let name: HeaderName = name.parse().unwrap();
+            headers.append(name, HeaderValue::from_str(value).unwrap());
         }
-        assert_eq!(status(&token, &[(AUTHORIZATION, "Bearer secret")]), None);
-        assert_eq!(status(&token, &[(AUTHORIZATION, "bearer secret")]), None);
-        let none = Guard::new(([0, 0, 0, 0], 80).into(), None);
-        assert_eq!(status(&none, &[]), Some(403));
-        assert_eq!(status(&none, &[(AUTHORIZATION, "Bearer ")]), Some(403));
+        let checked = guard.check(peer.parse().ok(), &Uri::from_static("/v1/recent"), &headers);
+        checked.err().map(|error| error.into_response().status().as_u16())
     }
 
     #[test]
-    fn on_loopback_only_pages_of_others_are_kept_out() {
-        let guard = Guard::new("[::ffff:127.0.0.1]:80".parse().unwrap(), None);
-        assert_eq!(status(&guard, &[]), None);
+    fn a_token_is_needed_from_everywhere() {
+        let guard = Guard::new(Some("secret".to_owned()));
+        for peer in [HERE, "::1", "192.0.2.1", "unknown"] {
+            assert_eq!(status(&guard, peer, &[]), Some(401), "{peer}");
+            assert_eq!(status(&guard, peer, &[("host", "localhost")]), Some(401), "{peer}");
+            for wrong in ["Bearer secre", "Bearer secrets", "Basic secret", "secret", "Bearer ", ""]
+            {
+                assert_eq!(status(&guard, peer, &[("authorization", wrong)]), Some(401), "{wrong}");
+            }
+            for right in ["Bearer secret", "bearer secret"] {
+                let field = ("authorization", right);
+                assert_eq!(status(&guard, peer, &[field]), None, "{peer} {right}");
+                assert_eq!(status(&guard, peer, &[field, ("via", "1.1 proxy")]), None);
+                assert_eq!(status(&guard, peer, &[field, field]), Some(401), "twice");
+            }
+        }
+    }
+
+    #[test]
+    fn without_a_token_only_programs_on_this_machine_make_admin_calls() {
+        let guard = Guard::new(None);
+        for peer in [HERE, "127.9.9.9", "::1", "::ffff:127.0.0.1"] {
+            assert_eq!(status(&guard, peer, &[]), None, "{peer}");
+        }
+        for peer in ["192.0.2.1", "::ffff:192.0.2.1", "2001:db8::1", "unknown"] {
+            assert_eq!(status(&guard, peer, &[]), Some(403), "{peer}");
+            assert_eq!(status(&guard, peer, &[("authorization", "Bearer ")]), Some(403), "{peer}");
+        }
+        for name in [
+            "Forwarded",
+            "X-Forwarded-For",
+            "X-Forwarded-Proto",
+            "X-Forwarded-Prefix",
+            "X-Real-IP",
+            "Via",
+        ] {
+            assert_eq!(status(&guard, HERE, &[(name, "")]), Some(403), "{name}");
+        }
+    }
+
+    #[test]
+    fn without_a_token_pages_of_other_sites_are_refused() {
+        let guard = Guard::new(None);
         for host in ["127.0.0.1:8080", "localhost:8080", "LOCALHOST", "[::1]:8080", "127.9.9.9"] {
-            assert_eq!(status(&guard, &[(HOST, host)]), None, "{host}");
+            assert_eq!(status(&guard, HERE, &[("host", host)]), None, "{host}");
         }
-        assert_eq!(status(&guard, &[(HOST, "evil.example:8080")]), Some(403), "a rebound name");
-        assert_eq!(status(&guard, &[(HOST, "127.0.0.1.evil.example")]), Some(403));
-        let local = (HOST, "127.0.0.1:8080");
-        assert_eq!(status(&guard, &[local.clone(), (ORIGIN, "http://127.0.0.1:8080")]), None);
+        for rebound in ["evil.example:8080", "127.0.0.1.evil.example", ""] {
+            assert_eq!(status(&guard, HERE, &[("host", rebound)]), Some(403), "{rebound}");
+        }
+        let local = ("host", "127.0.0.1:8080");
+        let same = ("origin", "http://127.0.0.1:8080");
+        assert_eq!(status(&guard, HERE, &[local, same]), None);
         for origin in
             ["http://evil.example", "null", "https://127.0.0.1:8080", "http://127.0.0.1:9"]
         {
-            assert_eq!(status(&guard, &[local.clone(), (ORIGIN, origin)]), Some(403), "{origin}");
+            let fields = [local, ("origin", origin)];
+            assert_eq!(status(&guard, HERE, &fields), Some(403), "{origin}");
         }
-        let token = Guard::new(([127, 0, 0, 1], 80).into(), Some("secret".to_owned()));
-        assert_eq!(status(&token, &[]), None);
-        assert_eq!(status(&token, &[(AUTHORIZATION, "Bearer wrong")]), Some(401));
+        let absolute = Uri::from_static("http://evil.example/v1/recent");
+        assert!(guard.check(HERE.parse().ok(), &absolute, &HeaderMap::new()).is_err());
     }
 }

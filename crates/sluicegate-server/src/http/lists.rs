@@ -1,9 +1,9 @@
-//! What is in flight, listed and ended by hand, and who is banned. All of it is for who may.
+//! What is in flight, listed and ended manually, and the keys that are banned: all for administrators.
 
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use serde::Deserialize;
 use sluicegate::{Gate, HoldFound, HoldId};
@@ -11,6 +11,7 @@ use sluicegate::{Gate, HoldFound, HoldId};
 use super::body;
 use super::error::{ApiError, json};
 use super::gates::unknown;
+use super::guard::Admin;
 use super::query::Query;
 use super::service::Service;
 use crate::answer::Answer;
@@ -18,11 +19,10 @@ use crate::listed::{BanList, HolderList};
 
 /// `GET /v1/holders`: 200, a page of who has something in flight of a key.
 pub(super) async fn holders(
+    _: Admin,
     State(service): State<Arc<Service>>,
-    headers: HeaderMap,
     uri: Uri,
 ) -> Result<Response, ApiError> {
-    service.guard.check(&headers)?;
     let example = "/v1/holders?limit=jobs&key=acme";
     let query = Query::read(&uri, &["limit", "key", "after", "count"], example)?;
     let (limit, key, after) = (query.need("limit")?, query.need("key")?, query.after()?);
@@ -35,11 +35,10 @@ pub(super) async fn holders(
 
 /// `GET /v1/bans`: 200, a page of the keys that a limit bans.
 pub(super) async fn bans(
+    _: Admin,
     State(service): State<Arc<Service>>,
-    headers: HeaderMap,
     uri: Uri,
 ) -> Result<Response, ApiError> {
-    service.guard.check(&headers)?;
     let query = Query::read(&uri, &["limit", "after", "count"], "/v1/bans?limit=login")?;
     let (limit, after) = (query.need("limit")?, query.after()?);
     let page = query.page(after.as_ref())?;
@@ -59,10 +58,10 @@ struct EndFields {
 
 /// `POST /v1/end`: 200 with a decision; 404 if nothing of that id is held.
 pub(super) async fn end(
+    _: Admin,
     State(service): State<Arc<Service>>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    service.guard.check(request.headers())?;
     let example = r#"{"limit":"jobs","key":"acme","hold":"00112233445566778899aabbccddeeff"}"#;
     let EndFields { limit, key, hold } = body::read(request.into_body(), example).await?;
     let hold: HoldId =

@@ -14,6 +14,7 @@ use sluicegate::metrics::{Metrics, MetricsFormat};
 use sluicegate::{Registry, Store as _, StoreStats, Watch};
 
 use super::connections::Connections;
+use super::readiness::{Readiness, ReadinessCollector};
 use super::waiting::Waiting;
 
 /// The metrics: the library's counters of answers, and the service's own.
@@ -29,6 +30,7 @@ impl ServiceMetrics {
         watch: Option<Arc<Watch>>,
         connections: &Arc<Connections>,
         waiting: &Arc<Waiting>,
+        readiness: &Arc<Readiness>,
     ) -> Self {
         let mut service = prometheus_client::registry::Registry::with_prefix("sluicegate");
         service.register(
@@ -37,6 +39,7 @@ impl ServiceMetrics {
             Info::new([("version", env!("CARGO_PKG_VERSION"))]),
         );
         service.register_collector(Box::new(StoreCollector(limits.clone())));
+        service.register_collector(Box::new(ReadinessCollector(Arc::clone(readiness))));
         service.register_collector(Box::new(ConnectionsCollector(Arc::clone(connections))));
         service.register_collector(Box::new(WaitingCollector(Arc::clone(waiting))));
         if let Some(watch) = watch {

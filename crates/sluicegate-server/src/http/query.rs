@@ -1,5 +1,6 @@
 //! The query of a request, read strictly.
 
+use axum::extract::Request;
 use axum::http::Uri;
 use sluicegate::{Cursor, Page};
 
@@ -12,6 +13,22 @@ pub(super) struct Query {
     fields: Vec<(String, String)>,
     /// What is to be sent.
     example: &'static str,
+}
+
+/// Passes a request on whose call takes no parameters in its URL.
+///
+/// # Errors
+/// Returns an error if it has some: silently ignored, they would mislead.
+pub(super) async fn none(request: Request) -> Result<Request, ApiError> {
+    let pairs = request.uri().query().unwrap_or_default().split('&');
+    match pairs.into_iter().find(|pair| !pair.is_empty()) {
+        None => Ok(request),
+        Some(pair) => Err(ApiError::malformed(format!(
+            "the query has the unknown field `{}`: {} takes no fields in its URL",
+            shown(pair.split('=').next().unwrap_or_default()),
+            request.uri().path()
+        ))),
+    }
 }
 
 impl Query {

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use axum::Router;
 use axum::http::header::X_CONTENT_TYPE_OPTIONS;
 use axum::http::{HeaderValue, StatusCode};
-use axum::middleware::map_response;
+use axum::middleware::{map_request, map_response};
 use axum::response::Response;
 use axum::routing::{MethodRouter, get, post};
 use sluicegate::Operation;
 
 use super::error::ApiError;
 use super::service::Service;
-use super::{acquire, decide, lists, openapi, page, reserve, settle, status};
+use super::{acquire, decide, lists, message, openapi, page, query, reserve, settle, status};
 
 /// Everything that the service answers.
 pub(super) fn all(service: Arc<Service>) -> Router {
@@ -62,12 +62,18 @@ fn health_routes() -> Vec<Route> {
 
 /// What holds for all routes of a router.
 fn complete(routes: Vec<Route>, service: Arc<Service>) -> Router {
-    let router = routes
-        .into_iter()
-        .fold(Router::new(), |router, (path, methods)| router.route(path, methods));
+    /// The calls that read a query. Probes and scrapers may add one to what isn't a call.
+    const WITH_QUERY: [&str; 2] = ["/v1/bans", "/v1/holders"];
+    let router = routes.into_iter().fold(Router::new(), |router, (path, methods)| {
+        let takes_none = path.starts_with("/v1/") && !WITH_QUERY.contains(&path);
+        let methods =
+            if takes_none { methods.route_layer(map_request(query::none)) } else { methods };
+        router.route(path, methods)
+    });
     router
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed)
+        .layer(map_request(message::check))
         .layer(map_response(harden))
         .with_state(service)
 }
@@ -106,15 +112,16 @@ mod tests {
     use super::*;
     use crate::http::connections::Connections;
     use crate::http::guard::Guard;
+    use crate::http::readiness::Readiness;
     use crate::http::seal::Seal;
-    use crate::http::service::Access;
+    use crate::http::service::{Access, Bounds};
     use crate::http::stage::Stages;
     use crate::http::turns::Turns;
     use crate::http::waiting::Waiting;
 
     async fn call(router: &Router, method: &str, path: &str, body: &str) -> (StatusCode, String) {
         let request = Request::builder().method(method).uri(path);
-        let request = request.header("content-type", "application/json");
+        let request = request.header("host", "127.0.0.1");
         let request = request.body(Body::from(body.to_owned())).unwrap();
         let response = router.clone().oneshot(request).await.unwrap();
         let status = response.status();
@@ -139,14 +146,16 @@ mod tests {
         let config = Config::parse(config, "limits.yaml").unwrap();
         let down = Failing::down();
         let registry = Registry::builder(stack(&down, MemoryStore::new())).config(&config);
-        let guard = Guard::new(config.listen, None);
+        let guard = Guard::new(None);
         let turns = Turns::new(config.service.max_requests);
         let (_, stages) = Stages::new();
         let connections = |_: &Registry| Connections::new(1, None);
-        let waiting = Waiting::new(1, 2);
+        let bounds = Bounds { turns, waiting: Waiting::new(1, 2) };
         let seal = Seal::random().unwrap();
         let access = Access { guard, seal };
-        let service = Service::new(registry, access, turns, waiting, stages, connections, |_| None);
+        let readiness = Readiness::new(true);
+        let service =
+            Service::new(registry, access, bounds, readiness, stages, connections, |_| None);
         let router = all(Arc::new(service));
         let mut passed = 0;
         for _ in 0..9 {

@@ -16,9 +16,10 @@ use super::connections::{Connections, PerAddress};
 use super::file_limit::most_connections;
 use super::guard::Guard;
 use super::listener::Listener;
+use super::readiness::Readiness;
 use super::router;
 use super::seal::Seal;
-use super::service::{Access, Service};
+use super::service::{Access, Bounds, Service};
 use super::stage::Stages;
 use super::stop::{self, Patience, StopSignals};
 use super::turns::Turns;
@@ -31,13 +32,7 @@ use crate::output::{Exit, Failure, complain, say};
 /// # Errors
 /// If it can't start. An unreachable store doesn't prevent that: it may come up later.
 pub(crate) async fn serve(args: ServeArgs) -> Result<Exit, Failure> {
-    // A token from a file often ends with a line break.
-    let admin_token = args.admin_token.map(|token| token.trim().to_owned());
-    if admin_token.as_ref().is_some_and(String::is_empty) {
-        return Err(Failure::usage(
-            "--admin-token (or SLUICEGATE_ADMIN_TOKEN) is empty: leave it out, or give a token",
-        ));
-    }
+    let guard = Guard::new(args.admin_token.read()?);
     let seal = seal(args.token_key.as_deref())?;
     let mut config = args.setup.config()?;
     let store = args.setup.store_url()?;
@@ -63,18 +58,23 @@ pub(crate) async fn serve(args: ServeArgs) -> Result<Exit, Failure> {
     };
     let (stage, stages) = Stages::new();
     let turns = Turns::new(config.service.max_requests);
-    let access = Access { guard: Guard::new(address, admin_token), seal };
+    let is_open = guard.is_open();
+    let access = Access { guard, seal };
     let per_address = config.service.max_connections_per_address;
     let most = most_connections(config.service.max_connections.get());
     let waiting = Waiting::new(config.service.max_waiting.get(), most);
+    let bounds = Bounds { turns, waiting };
+    let readiness = Readiness::new(!args.ready_without_store);
     let connections = |registry: &Registry| {
         let bound = |most| PerAddress { most, registry: registry.clone() };
         Connections::new(most, per_address.map(bound))
     };
     let service =
-        Service::new(registry, access, turns, waiting, stages.clone(), connections, watch);
+        Service::new(registry, access, bounds, readiness, stages.clone(), connections, watch);
     let service = Arc::new(service);
-    tokio::spawn(connect(service.registry.clone()));
+    // A store that is there is seen before the first probe.
+    service.readiness.ping(&service.registry).await;
+    tokio::spawn(Arc::clone(&service.readiness).watch(service.registry.clone()));
     tokio::spawn(sweep(service.registry.clone()));
     // Before printing the address: from then on, a signal stops the service gracefully.
     let no_signals =
@@ -86,6 +86,14 @@ pub(crate) async fn serve(args: ServeArgs) -> Result<Exit, Failure> {
         say(format_args!("health on http://{address}"));
     }
     say(format_args!("listening on http://{address}"));
+    if is_open {
+        complain(
+            "note: no admin token is set, so every program on this machine can make admin calls, such as \
+             bans, resets and lists of keys. Set SLUICEGATE_ADMIN_TOKEN or --admin-token-file before anything \
+             forwards to this port, such as a proxy or a tunnel: if it adds no Forwarded, X-Forwarded-*, \
+             X-Real-IP or Via field, its requests look like those of a local program",
+        );
+    }
     let connections = Arc::clone(&service.connections);
     let listener = Listener { socket, connections, router: router::all(service), stages };
     let patience = Patience { drain: args.drain.into(), shutdown: args.shutdown_timeout.into() };
@@ -183,26 +191,6 @@ async fn reload(mut hangup: Signal, watch: Option<Arc<Watch>>) {
             Some(watch) => watch.reload(),
             None => tracing::warn!("there is no config file to read again: --config names one"),
         }
-    }
-}
-
-/// Connects to the store, so that the first request doesn't have to, and logs why if that takes
-/// long. `/readyz` reports whether the store is there.
-async fn connect(registry: Registry) {
-    /// A store may be further away than its deadline reaches with a new connection.
-    const ATTEMPTS: u32 = 10;
-    const PAUSE: Duration = Duration::from_millis(100);
-    let store = registry.store();
-    let mut seen = None;
-    for _ in 0..ATTEMPTS {
-        match store.ping().await {
-            Ok(()) => return,
-            Err(error) => seen = Some(error),
-        }
-        tokio::time::sleep(PAUSE).await;
-    }
-    if let Some(error) = seen {
-        tracing::error!(store = store.id().to_string(), "the store can't decide: {error}");
     }
 }
 

@@ -10,6 +10,7 @@ use super::decision_lines::DecisionLines;
 use super::gates::Gates;
 use super::guard::Guard;
 use super::metrics::ServiceMetrics;
+use super::readiness::Readiness;
 use super::recent::Recent;
 use super::seal::Seal;
 use super::stage::Stages;
@@ -28,6 +29,7 @@ pub(super) struct Service {
     pub(super) recent: Arc<Recent>,
     pub(super) turns: Turns,
     pub(super) waiting: Arc<Waiting>,
+    pub(super) readiness: Arc<Readiness>,
     pub(super) stages: Stages,
     pub(super) connections: Arc<Connections>,
 }
@@ -38,13 +40,19 @@ pub(super) struct Access {
     pub(super) seal: Seal,
 }
 
+/// Bounds on the requests that are answered at the same time.
+pub(super) struct Bounds {
+    pub(super) turns: Turns,
+    pub(super) waiting: Waiting,
+}
+
 impl Service {
     /// `watch` starts following the config file, if there is one.
     pub(super) fn new(
         registry: RegistryBuilder,
         access: Access,
-        turns: Turns,
-        waiting: Waiting,
+        bounds: Bounds,
+        readiness: Arc<Readiness>,
         stages: Stages,
         connections: impl FnOnce(&Registry) -> Arc<Connections>,
         watch: impl FnOnce(&Registry) -> Option<Watch>,
@@ -55,14 +63,22 @@ impl Service {
             .observer(metrics.clone())
             .observer(recent.clone())
             .observer(Arc::new(DecisionLines))
+            .observer(readiness.clone())
             .observer(Arc::new(Unreadable::default()))
             .build();
         metrics.add_store(registry.store());
         let watch = watch(&registry).map(Arc::new);
         let connections = connections(&registry);
+        let Bounds { turns, waiting } = bounds;
         let waiting = Arc::new(waiting);
-        let metrics =
-            ServiceMetrics::new(metrics, &registry, watch.clone(), &connections, &waiting);
+        let metrics = ServiceMetrics::new(
+            metrics,
+            &registry,
+            watch.clone(),
+            &connections,
+            &waiting,
+            &readiness,
+        );
         let gates = Gates::new(registry.clone());
         let Access { guard, seal } = access;
         Self {
@@ -75,6 +91,7 @@ impl Service {
             recent,
             turns,
             waiting,
+            readiness,
             stages,
             connections,
         }

@@ -175,7 +175,8 @@ fn who_waits_holds_at_most_half_of_the_connections() {
 #[test]
 fn who_waits_when_the_service_stops_is_told_so() {
     let file = File::new("limits.yaml", LIMITS);
-    let args = ["--config", file.path(), "--drain", "0s", "--shutdown-timeout", "60s"];
+    let mut args = vec!["--config", file.path(), "--admin-token", "s3cret"];
+    args.extend(["--drain", "0s", "--shutdown-timeout", "60s"]);
     let mut service = Service::start(&args);
     assert_eq!(service.post("/v1/acquire", body("slow", "0s")).status, 200);
     let mut client = Client::connect(service.address()).unwrap();

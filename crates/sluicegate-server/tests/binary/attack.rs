@@ -160,7 +160,8 @@ fn health_is_answered_where_every_connection_is_taken() {
     );
     let health = || Client::connect(service.health()).unwrap();
     assert_eq!(health().get("/healthz").unwrap().status, 200);
-    assert_eq!(health().get("/readyz").unwrap().status, 503);
+    // The store has answered once: that it hangs now is in the body alone.
+    assert_eq!(health().get("/readyz").unwrap().status, 200);
     proxy.heal();
     for client in &mut asking {
         assert_eq!(client.reply().unwrap().status, 200);

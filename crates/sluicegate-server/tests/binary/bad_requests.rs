@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use crate::support::{Reply, Service};
+use crate::support::{File, Reply, Service};
 
 const MALFORMED: &[&str] = &[
     "",
@@ -232,4 +232,122 @@ fn what_is_no_http_gets_no_further_and_the_service_goes_on() {
         .unwrap();
     drop(stream);
     assert_eq!(service.get("/healthz").status, 200);
+}
+
+/// Sends a head with a body, as it is written, and returns the answer.
+fn raw(service: &Service, head: &str, body: &[u8]) -> Reply {
+    let mut stream = service.connect();
+    let head = head.replace('\n', "\r\n");
+    stream.write_all(format!("{head}\r\nConnection: close\r\n\r\n").as_bytes()).unwrap();
+    let _ = stream.write_all(body);
+    Reply::read(&mut stream)
+}
+
+/// Two programs on the way may each take another one for the host.
+#[test]
+fn a_request_with_two_hosts_or_none_is_400() {
+    let service = Service::start(&["--health", "127.0.0.1:0"]);
+    for (head, status) in [
+        ("GET /v1/limits HTTP/1.1\nHost: a", 200),
+        ("GET /v1/limits HTTP/1.1\nHost: a:8080", 200),
+        ("GET /v1/limits HTTP/1.1\nHost: [::1]:8080", 200),
+        ("GET /v1/limits HTTP/1.0\nHost: a", 200),
+        ("GET /v1/limits HTTP/1.0", 200),
+        ("GET http://a/v1/limits HTTP/1.1\nHost: a", 200),
+        ("GET /v1/limits HTTP/1.1", 400),
+        ("GET /v1/limits HTTP/1.1\nHost: a\nHost: b", 400),
+        ("GET /v1/limits HTTP/1.1\nHost: a\nHost: a", 400),
+        ("GET /v1/limits HTTP/1.1\nHost: a\nhost: a", 400),
+        ("GET /v1/limits HTTP/1.0\nHost: a\nHost: b", 400),
+        ("GET /v1/limits HTTP/1.1\nHost: a, b", 400),
+        ("GET /v1/limits HTTP/1.1\nHost: a b", 400),
+        ("GET /v1/limits HTTP/1.1\nHost: user@a", 400),
+        ("GET http://b/v1/limits HTTP/1.1\nHost: a", 400),
+        ("GET /nowhere HTTP/1.1\nHost: a\nHost: b", 400),
+        ("GET /healthz HTTP/1.1\nHost: a\nHost: b", 400),
+        ("GET / HTTP/1.1\nHost: a\nHost: b", 400),
+        ("POST /v1/check HTTP/1.1\nHost: a\nHost: b\nContent-Length: 0", 400),
+    ] {
+        let reply = raw(&service, head, b"");
+        assert_eq!(reply.status, status, "{head}: {}", reply.body);
+        if status == 400 {
+            assert_eq!(reply.error_code(), "malformed", "{head}");
+            assert!(reply.body.contains("host") || reply.body.contains("Host"), "{}", reply.body);
+        }
+    }
+    let mut health = std::net::TcpStream::connect(service.health()).unwrap();
+    health
+        .write_all(b"GET /healthz HTTP/1.1\r\nHost: a\r\nHost: b\r\nConnection: close\r\n\r\n")
+        .unwrap();
+    assert_eq!(Reply::read(&mut health).status, 400);
+}
+
+/// A proxy that goes by another length would see another request.
+#[test]
+fn a_request_without_one_valid_length_is_400_and_nothing_of_it_is_charged() {
+    let service = Service::start(&[]);
+    let body = r#"{"limit":"demo","key":"a"}"#;
+    let length = body.len();
+    let head = "POST /v1/check HTTP/1.1\nHost: a";
+    for fields in [
+        format!("Content-Length: {length}\nContent-Length: 3"),
+        "Transfer-Encoding: gzip".to_owned(),
+        "Content-Length: +1".to_owned(),
+        "Content-Length: -1".to_owned(),
+    ] {
+        let reply = raw(&service, &format!("{head}\n{fields}"), body.as_bytes());
+        assert_eq!(reply.status, 400, "{fields}: {}", reply.body);
+    }
+    let peeked = service.post("/v1/peek", body).json();
+    assert_eq!(peeked["policies"][0]["remaining"], 20);
+}
+
+#[test]
+fn an_encoded_body_is_415_and_says_to_send_it_plain() {
+    let service = Service::start(&[]);
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    packed.write_all(br#"{"limit":"demo","key":"a"}"#).unwrap();
+    let packed = packed.finish().unwrap();
+    for call in CALLS.into_iter().chain(["/v1/settle", "/v1/cancel", "/v1/ban"]) {
+        for coding in ["gzip", "GZIP", "br", "zstd", "deflate", "identity, gzip", "x"] {
+            let reply = service.send("POST", call, &[("Content-Encoding", coding)], &packed);
+            assert_eq!(
+                (reply.status, &*reply.error_code(), reply.field("accept-encoding")),
+                (415, "unsupported_encoding", Some("identity")),
+                "{call} {coding}"
+            );
+        }
+    }
+    let plain = br#"{"limit":"demo","key":"a"}"#;
+    let reply = service.send("POST", "/v1/check", &[("Content-Encoding", "identity")], plain);
+    assert_eq!(reply.status, 200);
+}
+
+/// A check of `?cost=0`, or a list of one limit's decisions, would have been something else.
+#[test]
+fn parameters_that_a_call_does_not_know_are_refused() {
+    let file = File::new("limits.yaml", "limits: {demo: {policies: [gcra 9/h], ban: 9/h for 1h}}");
+    let service = Service::start(&["--config", file.path()]);
+    let refused = |reply: Reply, path: &str| {
+        assert_eq!((reply.status, &*reply.error_code()), (400, "malformed"), "{path}");
+        assert!(reply.body.contains("`count`") || reply.body.contains("`x`"), "{}", reply.body);
+    };
+    for path in ["/v1/recent", "/v1/limits", "/v1/openapi.json"] {
+        assert_eq!(service.get(path).status, 200, "{path}");
+        assert_eq!(service.get(&format!("{path}?")).status, 200, "{path}");
+        for query in ["?count=5", "?x", "?x=", "?&x=1"] {
+            refused(service.get(&format!("{path}{query}")), path);
+        }
+    }
+    refused(service.get("/v1/bans?limit=demo&x=1"), "/v1/bans");
+    for call in CALLS {
+        let body = body_of(call, r#"{"limit":"demo","key":"a"}"#);
+        refused(service.post(&format!("{call}?x=1"), body), call);
+    }
+    let peeked = service.post("/v1/peek", r#"{"limit":"demo","key":"a"}"#).json();
+    assert_eq!(peeked["policies"][0]["remaining"], 9, "nothing of it was charged");
+    // A probe or a scraper may add some.
+    for path in ["/healthz", "/readyz", "/metrics", "/"] {
+        assert_eq!(service.get(&format!("{path}?x=1")).status, 200, "{path}");
+    }
 }

@@ -3,6 +3,7 @@
 #![expect(clippy::panic, clippy::unwrap_used, reason = "the helpers of tests fail like tests")]
 
 mod acquire;
+mod admin;
 mod attack;
 mod bad_requests;
 mod bans;
@@ -16,6 +17,7 @@ mod metrics;
 mod once;
 mod openapi;
 mod queues;
+mod readiness;
 mod readme;
 mod redis;
 mod reload;

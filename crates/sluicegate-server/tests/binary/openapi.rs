@@ -110,7 +110,6 @@ fn id_of(token: &str) -> String {
 struct Services {
     local: Service,
     guarded: Service,
-    without_token: Service,
     without_store: Service,
 }
 
@@ -122,8 +121,7 @@ impl Services {
             |listen: &str, more: &[&str]| Service::start_on(listen, &[&config[..], more].concat());
         Self {
             local: with("127.0.0.1:0", &[]),
-            guarded: with("0.0.0.0:0", &["--admin-token", "s3cret"]),
-            without_token: with("0.0.0.0:0", &[]),
+            guarded: with("127.0.0.1:0", &["--admin-token", "s3cret"]),
             without_store: with("127.0.0.1:0", &["--store", "redis://127.0.0.1:1"]),
         }
     }
@@ -182,10 +180,13 @@ impl Services {
         .contains(&path);
         match status {
             200 => call(&self.local, "demo", "alice"),
-            400 if method == "get" => self.local.get(path),
+            400 if method == "get" => self.local.get(&format!("{path}?x=1")),
             400 => self.local.post(path, "{}"),
             401 => call(&self.guarded, "demo", "alice"),
-            403 if is_guarded => call(&self.without_token, "demo", "alice"),
+            403 if is_guarded => {
+                let forwarded = [("X-Forwarded-For", "192.0.2.1")];
+                self.local.send(&method.to_uppercase(), path, &forwarded, b"")
+            }
             403 => call(&self.local, "demo", "mallory"),
             404 => call(&self.local, "nobody", "alice"),
             409 if path == "/v1/acquire" => {
@@ -198,6 +199,7 @@ impl Services {
                 assert_eq!(self.local.post(path, ask(1).to_string()).status, 200);
                 self.local.post(path, ask(2).to_string())
             }
+            415 => self.local.send("POST", path, &[("Content-Encoding", "gzip")], b"{}"),
             413 => self.local.post(path, "x".repeat(100_000)),
             429 => call(&self.local, "demo", "spent"),
             503 => call(&self.without_store, "demo", "alice"),
@@ -374,6 +376,9 @@ fn what_the_document_rejects_the_service_rejects() {
         json!({"limit": "demo", "key": "a", "hold": {"for": "2s"}}),
         json!({"limit": "demo", "key": "a", "hold": {"for": "2s", "id": "00"}}),
         json!({"limit": "demo", "key": "a", "hold": 2}),
+        json!({"limit": "demo", "key": "a", "hold": "25h"}),
+        json!({"limit": "demo", "key": "a", "within": "11min"}),
+        json!({"limit": "demo", "key": "a", "cost": {"Token Bucket": 1}}),
         json!({"limits": []}),
         json!({"limits": vec![json!({"limit": "demo", "key": "a"}); 17]}),
         json!({"limits": [{"limit": "demo", "key": "a", "within": "2s"}]}),
@@ -414,4 +419,101 @@ fn the_document_is_of_this_version() {
     let version = binary().arg("--version").output().unwrap().stdout;
     let version = String::from_utf8(version).unwrap();
     assert!(version.contains(document["info"]["version"].as_str().unwrap()), "{version}");
+}
+
+/// Each length of time that the document's patterns accept, and no other, is one that the service accepts.
+#[test]
+fn lengths_of_time_are_described_to_the_last_one() {
+    let file = File::new("limits.yaml", LIMITS);
+    let service = Service::start(&["--config", file.path()]);
+    let document = Document::of(&service);
+    let schema =
+        |name: &str| document.validator(&json!({"$ref": format!("#/components/schemas/{name}")}));
+    let (take, acquire, ban) = (schema("Take"), schema("Acquire"), schema("BanAsk"));
+    let units: [(&str, u64); 7] = [
+        ("us", 1),
+        ("ms", 1_000),
+        ("s", 1_000_000),
+        ("min", 60_000_000),
+        ("h", 3_600_000_000),
+        ("d", 86_400_000_000),
+        ("w", 604_800_000_000),
+    ];
+    let mut accepted = 0;
+    for (described, path, field, shortest, longest) in [
+        (&take, "/v1/check", "hold", 1_000, 86_400_000_000_u64),
+        (&acquire, "/v1/acquire", "within", 0, 600_000_000),
+        (&ban, "/v1/ban", "for", 1_000_000, 30 * 86_400_000_000),
+    ] {
+        for (unit, micros) in units {
+            let bounds = [shortest / micros, longest / micros];
+            let counts = bounds.into_iter().flat_map(|it| [it.saturating_sub(1), it, it + 1]);
+            let texts = counts.flat_map(|it| [format!("{it}{unit}"), format!("007{it}{unit}")]);
+            for text in texts.chain([unit.to_owned(), format!("1.5{unit}"), format!(" 1{unit}")]) {
+                let body =
+                    json!({"limit": "demo", "key": "t", field: text, "cost": {"token_bucket": 0}});
+                let body = match field {
+                    "for" => json!({"limit": "demo", "key": "t", field: text}),
+                    _ => body,
+                };
+                let status = service.post(path, body.to_string()).status;
+                let is_valid = described.is_valid(&body);
+                assert_eq!(status != 400, is_valid, "{path} {field} {text}: {status}");
+                accepted += u32::from(is_valid);
+            }
+        }
+    }
+    assert!(accepted > 40, "{accepted}");
+}
+
+/// A schema-driven client sent them, and they were refused.
+#[test]
+fn what_the_document_accepts_is_not_malformed() {
+    let file = File::new("limits.yaml", LIMITS);
+    let service = Service::start(&["--config", file.path()]);
+    let document = Document::of(&service);
+    let long = |count: usize, text: &str| text.repeat(count);
+    let named = |id: &str| json!({"limit": "demo", "key": "a", "request_id": id});
+    let token = |limit: &str| json!({"hold": format!("1:{}:{limit}:61", "0".repeat(32))});
+    for (path, body, statuses) in [
+        ("/v1/check", named(&long(255, "x")), &[200][..]),
+        ("/v1/check", named(&long(63, "\u{1f980}")), &[200]),
+        ("/v1/check", named("\u{0}"), &[200]),
+        ("/v1/peek", json!({"limit": long(64, "x"), "key": "a"}), &[404]),
+        ("/v1/peek", json!({"limit": "A_b-c.d:e/f@g", "key": "a"}), &[404]),
+        ("/v1/cancel", token("demo"), &[404]),
+        ("/v1/cancel", token(&long(64, "x")), &[404]),
+        ("/v1/cancel", json!({"hold": "sealed:00:x"}), &[404]),
+        ("/v1/settle", json!({"hold": token("llm")["hold"], "used": {"tokens": 0}}), &[404]),
+    ] {
+        let (_, asked) = content(&document.0["paths"][path]["post"]["requestBody"]);
+        let schema = document.validator(&asked["schema"]);
+        assert_valid(&schema, &body, path);
+        let reply = service.post(path, body.to_string());
+        assert!(statuses.contains(&reply.status), "{path} {body}: {}", reply.body);
+    }
+    let field =
+        document.validator(&document.0["components"]["parameters"]["Idempotency-Key"]["schema"]);
+    let body = br#"{"limit":"user","key":"i","cost":{"token_bucket":0}}"#;
+    for (id, is_valid) in [
+        ("a", true),
+        ("8e03978e-40d5-43dd-bc93-6894a57f9324", true),
+        ("\"a b\"", true),
+        ("\"a\\\"b\\\\c\"", true),
+        (&long(255, "x"), true),
+        (&format!("\"{}\"", long(255, "x")), true),
+        (&long(256, "x"), false),
+        (&format!("\"{}\"", long(256, "x")), false),
+        ("", false),
+        ("\"\"", false),
+        ("a b", false),
+        ("a\"b", false),
+        ("\"a", false),
+        ("\"a\"b", false),
+        ("\"a\\b\"", false),
+    ] {
+        assert_eq!(field.is_valid(&json!(id)), is_valid, "{id}");
+        let reply = service.send("POST", "/v1/check", &[("Idempotency-Key", id)], body);
+        assert_eq!(reply.status, if is_valid { 200 } else { 400 }, "{id}: {}", reply.body);
+    }
 }

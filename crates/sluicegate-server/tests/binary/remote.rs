@@ -141,9 +141,11 @@ fn what_the_service_refuses_is_exit_2_and_says_why() {
 
 #[test]
 fn the_admin_token_goes_where_it_is_needed() {
-    let service = Service::start_on("0.0.0.0:0", &["--admin-token", "s3cret"]);
+    let service = Service::start(&["--admin-token", "s3cret"]);
     let url = format!("http://{}", service.address());
+    let file = File::new("token", "s3cret\n");
     for verb in ["charge", "refund", "reset"] {
+        assert_eq!(ask(&url, verb, "demo", &["--admin-token-file", file.path()]).status, 0);
         let without = ask(&url, verb, "demo", &[]);
         assert_eq!(without.status, 2, "{verb}");
         assert!(without.stderr.contains("answered 401"), "{without:?}");
@@ -159,7 +161,7 @@ fn the_admin_token_goes_where_it_is_needed() {
     }
     assert_eq!(ask(&url, "check", "demo", &["--admin-token", "guess"]).status, 0);
     let broken = ask(&url, "reset", "demo", &["--admin-token", "a\nb"]);
-    assert!(broken.status == 2 && broken.stderr.contains("can't be sent"), "{broken:?}");
+    assert!(broken.status == 2 && broken.stderr.contains("can't carry"), "{broken:?}");
 }
 
 #[test]

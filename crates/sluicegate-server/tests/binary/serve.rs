@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use serde_json::json;
 
-use crate::support::{File, Reply, Service, binary};
+use crate::support::{File, Reply, Service};
 
 const SLOW: &str = r#"
 limits:
@@ -356,70 +356,6 @@ fn one_connection_serves_many_requests() {
             seen.extend_from_slice(&chunk[..count]);
         }
     }
-}
-
-#[test]
-fn what_changes_state_needs_the_token_where_others_can_reach_it() {
-    let calls = ["/v1/charge", "/v1/refund", "/v1/reset"];
-    let body = br#"{"limit":"demo","key":"a"}"#;
-    let status = |service: &Service, path: &str, token: Option<&str>| {
-        let field = token.map(|token| ("Authorization", token));
-        let reply = service.send("POST", path, field.as_slice(), body);
-        if reply.status != 200 {
-            reply.error_code();
-        }
-        reply.status
-    };
-    let guarded = Service::start_on("0.0.0.0:0", &["--admin-token", "s3cret"]);
-    let open = Service::start_on("0.0.0.0:0", &[]);
-    let local = Service::start(&["--admin-token", "s3cret"]);
-    for path in calls {
-        assert_eq!(status(&guarded, path, None), 401);
-        assert_eq!(status(&guarded, path, Some("Bearer s3cre")), 401);
-        assert_eq!(status(&guarded, path, Some("Bearer s3cret")), 200);
-        assert_eq!(status(&open, path, None), 403);
-        assert_eq!(status(&open, path, Some("Bearer ")), 403);
-        assert_eq!(status(&local, path, None), 200);
-        assert_eq!(status(&local, path, Some("Bearer s3cret")), 200);
-        assert_eq!(status(&local, path, Some("Bearer wrong")), 401);
-    }
-    let reply = open.post("/v1/reset", body);
-    assert!(
-        reply.json()["error"]["message"].as_str().unwrap().contains("--admin-token"),
-        "says how to fix it"
-    );
-    assert_eq!(guarded.post("/v1/reset", body).field("www-authenticate"), Some("Bearer"));
-    for service in [&guarded, &open] {
-        assert_eq!(service.post("/v1/check", body).status, 200);
-        assert_eq!(service.post("/v1/peek", body).status, 200);
-        assert_ne!(service.get("/v1/recent").status, 200, "keys are nobody's business");
-    }
-    let cross_site = [("Origin", "http://evil.example")];
-    assert_eq!(local.send("POST", "/v1/reset", &cross_site, body).status, 403);
-}
-
-#[test]
-fn the_token_may_come_from_the_environment_and_is_never_empty() {
-    let output = binary()
-        .args(["serve", "--listen", "127.0.0.1:0"])
-        .env("SLUICEGATE_ADMIN_TOKEN", " ")
-        .output()
-        .unwrap();
-    assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8(output.stderr).unwrap().starts_with("error: --admin-token"));
-    let help = binary()
-        .args(["serve", "--help"])
-        .env("SLUICEGATE_ADMIN_TOKEN", "s3cret")
-        .output()
-        .unwrap();
-    assert!(!String::from_utf8(help.stdout).unwrap().contains("s3cret"));
-}
-
-#[test]
-fn a_token_may_end_with_a_line_break_as_files_do() {
-    let service = Service::start_on("0.0.0.0:0", &["--admin-token", "s3cret\n"]);
-    let reply = service.send("GET", "/v1/recent", &[("Authorization", "Bearer s3cret")], b"");
-    assert_eq!(reply.status, 200);
 }
 
 #[test]

@@ -36,7 +36,8 @@ fn wait_until_closed(service: &Service) {
 #[test]
 fn a_request_in_flight_is_finished_at_sigterm_and_sigint() {
     for signal in [Signal::TERM, Signal::INT] {
-        let mut service = Service::start(&["--drain", "0s", "--shutdown-timeout", "60s"]);
+        let args = ["--admin-token", "s3cret", "--drain", "0s", "--shutdown-timeout", "60s"];
+        let mut service = Service::start(&args);
         let body = r#"{"limit":"demo","key":"a"}"#;
         let mut stream = half_a_request(&service, body);
         let idle = service.connect();
@@ -107,7 +108,7 @@ fn while_it_drains_readyz_fails_and_an_answer_is_the_last_of_its_connection() {
 #[test]
 fn what_was_sent_before_a_signal_is_answered_even_if_it_was_not_read() {
     for drain in ["0s", "50ms"] {
-        let mut service = Service::start(&["--drain", drain]);
+        let mut service = Service::start(&["--admin-token", "s3cret", "--drain", drain]);
         let connect = || Client::connect(service.address()).unwrap();
         let mut clients: Vec<_> = (0..10).map(|_| connect()).collect();
         for client in &mut clients {
@@ -137,7 +138,7 @@ fn no_request_of_busy_connections_is_lost_when_the_service_restarts() {
     const CONNECTIONS: usize = 32;
     let soak = std::env::var("SLUICEGATE_SOAK").map_or(1, |times| times.parse().unwrap());
     let restarts = 2 * soak;
-    let args = ["--drain", "150ms"];
+    let args = ["--admin-token", "s3cret", "--drain", "150ms"];
     let mut service = Service::start(&args);
     let address = service.address();
     let (stop, answered) = (AtomicBool::new(false), AtomicUsize::new(0));

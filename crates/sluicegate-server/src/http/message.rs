@@ -1,0 +1,117 @@
+//! Requests that HTTP forbids, whatever their path.
+
+use axum::extract::Request;
+use axum::http::header::{CONTENT_ENCODING, HOST};
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Version};
+
+use super::asked::shown;
+use super::error::ApiError;
+
+/// Passes a request on, or refuses one that two programs could understand differently, or that the service
+/// can't read.
+///
+/// # Errors
+/// Returns an error if the request names no host or several, or has an encoded body.
+pub(super) async fn check(request: Request) -> Result<Request, ApiError> {
+    one_host(&request)?;
+    if *request.method() == Method::POST {
+        not_encoded(request.headers())?;
+    }
+    Ok(request)
+}
+
+/// RFC 9112, section 3.2: one valid `Host`, which HTTP/1.0 may omit.
+fn one_host(request: &Request) -> Result<(), ApiError> {
+    let mut hosts = request.headers().get_all(HOST).iter();
+    let (host, another) = (hosts.next(), hosts.next());
+    if another.is_some() {
+        return Err(ApiError::malformed("the request has two Host fields: send one"));
+    }
+    let Some(host) = host else {
+        return match request.version() {
+            Version::HTTP_09 | Version::HTTP_10 => Ok(()),
+            _ => Err(ApiError::malformed("the request has no Host field: send one")),
+        };
+    };
+    let said = || shown(&String::from_utf8_lossy(host.as_bytes()));
+    let is_valid = |host: &HeaderValue| {
+        let text = host.as_bytes();
+        text.is_empty() || (Authority::try_from(text).is_ok() && !text.contains(&b'@'))
+    };
+    if !is_valid(host) {
+        return Err(ApiError::malformed(format!(
+            "the Host field `{}` isn't HOST or HOST:PORT",
+            said()
+        )));
+    }
+    // The target is a whole URL.
+    match request.uri().authority() {
+        Some(named) if !host.as_bytes().eq_ignore_ascii_case(named.as_str().as_bytes()) => {
+            Err(ApiError::malformed(format!(
+                "the request is for `{}`, and its Host field names `{}`: name one host",
+                shown(named.as_str()),
+                said()
+            )))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Bodies are read as they come.
+fn not_encoded(headers: &HeaderMap) -> Result<(), ApiError> {
+    let codings = headers.get_all(CONTENT_ENCODING).iter();
+    let encoded = codings.into_iter().find(|it| !it.as_bytes().eq_ignore_ascii_case(b"identity"));
+    match encoded {
+        None => Ok(()),
+        Some(coding) => Err(ApiError::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "unsupported_encoding",
+            format!(
+                "the body has the Content-Encoding `{}`: send it without one",
+                shown(&String::from_utf8_lossy(coding.as_bytes()))
+            ),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+
+    use super::*;
+
+    async fn problem(version: Version, target: &str, fields: &[(&str, &str)]) -> Option<String> {
+        let mut request = Request::builder().version(version).uri(target);
+        for (name, value) in fields {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(Body::empty()).unwrap();
+        check(request).await.err().map(|error| format!("{error:?}"))
+    }
+
+    #[tokio::test]
+    async fn a_request_names_one_host() {
+        let asked = async |fields: &[(&str, &str)]| problem(Version::HTTP_11, "/", fields).await;
+        for host in ["", "a", "a:80", "127.0.0.1:8080", "[::1]:8080", "a_b.example"] {
+            assert_eq!(asked(&[("host", host)]).await, None, "{host}");
+        }
+        for (fields, words) in [
+            (&[][..], "no Host"),
+            (&[("host", "a"), ("host", "b")], "two Host"),
+            (&[("host", "a"), ("host", "a")], "two Host"),
+            (&[("host", "a b")], "isn't HOST"),
+            (&[("host", "a, b")], "isn't HOST"),
+            (&[("host", "u@a")], "isn't HOST"),
+            (&[("host", "a/b")], "isn't HOST"),
+        ] {
+            let problem = asked(fields).await.unwrap_or_default();
+            assert!(problem.contains(words), "{fields:?}: {problem}");
+        }
+        assert_eq!(problem(Version::HTTP_10, "/", &[]).await, None, "it may omit it");
+        assert!(problem(Version::HTTP_10, "/", &[("host", "a"), ("host", "b")]).await.is_some());
+        let whole = "http://a:80/v1/limits";
+        assert_eq!(problem(Version::HTTP_11, whole, &[("host", "A:80")]).await, None);
+        assert!(problem(Version::HTTP_11, whole, &[("host", "b")]).await.is_some());
+    }
+}
