@@ -90,8 +90,8 @@ fn denied_keys_are_listed_with_their_worst_minute_and_what_they_need() {
     let none = json(&sluicegate(&[&arguments[..7], &["0"]].concat()));
     assert_eq!(none["policies"][0]["denied_most"], serde_json::json!([]));
     assert_eq!(none["policies"][0]["denied"], report["policies"][0]["denied"]);
-    for wrong in ["1001", "-1", "all"] {
-        let message = refusal(&["--log", LOG, "--policy", "gcra 1/s", "--top", wrong]);
+    for wrong in ["--top=1001", "--top=-1", "--top=all"] {
+        let message = refusal(&["--log", LOG, "--policy", "gcra 1/s", wrong]);
         assert!(message.contains("0 to 1000"), "{message}");
     }
 }
