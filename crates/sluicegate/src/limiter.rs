@@ -208,8 +208,8 @@ impl<S: Store> Limiter<S> {
         self.ask_owned(Operation::Reset, ask.into())
     }
 
-    /// Bans the key by hand for `lasts` from now, 1 s to 30 d, whatever it has done: until then nothing is
-    /// taken under this limit. A ban that it has ends with the new one.
+    /// Bans the key for `lasts` from now (1 s to 30 d), regardless of its denials. A banned key takes no units under
+    /// this limit. A ban that ends later stays, and the answer names its end; only [`Limiter::lift_ban`] shortens it.
     ///
     /// # Errors
     /// Like [`Limiter::charge`]; [`RequestErrorKind::Unsupported`](crate::RequestErrorKind) for a limit

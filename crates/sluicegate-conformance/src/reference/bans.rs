@@ -70,8 +70,9 @@ impl Denials {
         let length = self.remembered(ban, now).filter(|_| ban.is_doubling());
         self.stamp = self.stamp.max(now);
         self.times.clear();
-        self.last_ban = Some(LastBan { ends: now + lasts, length });
-        Banned { ends_in_us: lasts, begins: true }
+        let ends = self.last_ban.map_or(0, |last| last.ends).max(now + lasts);
+        self.last_ban = Some(LastBan { ends, length });
+        Banned { ends_in_us: ends - now, begins: true }
     }
 
     fn restamp(&mut self, ban: &Ban, now: u64) {

@@ -68,12 +68,12 @@ impl BanState {
         (Self { newest, since: 0, denials: 0, until, lasted: lasts }, true)
     }
 
-    /// The state after a ban by hand: for `lasts` µs from now, whatever was before. The doubling goes by
-    /// those before it.
+    /// Returns the state after a manual ban for `lasts` µs from now. A ban that ends later stays. The doubling uses
+    /// the bans before it.
     #[must_use]
     pub fn banned(self, ban: &Ban, now: u64, lasts: u64) -> Self {
         let lasted = if self.doubled(ban, now) == 0 { 0 } else { self.lasted };
-        let until = now.saturating_add(lasts).min(MAX_EXACT);
+        let until = now.saturating_add(lasts).min(MAX_EXACT).max(self.until);
         Self { newest: self.newest.max(now), since: 0, denials: 0, until, lasted }
     }
 
@@ -210,6 +210,19 @@ mod tests {
         let by_hand = state.banned(&ban, state.until, SECOND);
         let (next, _) = by_hand.denied(&ban, by_hand.until);
         assert_eq!(next.lasted, 30 * MINUTE);
+    }
+
+    #[test]
+    fn of_two_bans_the_later_end_counts_in_either_order() {
+        let ban = ban("1/min for 15min doubling up to 1h");
+        for lasts in [[MINUTE, 5 * MINUTE], [5 * MINUTE, MINUTE]] {
+            let by_hand = |state: BanState, lasts| state.banned(&ban, START, lasts);
+            let state = lasts.into_iter().fold(BanState::default(), by_hand);
+            assert_eq!(state.rest(START), Some(5 * MINUTE));
+        }
+        let (by_denials, _) = BanState::default().denied(&ban, START);
+        let state = by_denials.banned(&ban, START, SECOND);
+        assert_eq!((state.rest(START), state.lasted), (Some(15 * MINUTE), 15 * MINUTE));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::time::{Span, Timestamp};
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Operation {
-    /// Ban the subject by hand, whatever it has done, in the place of a ban that it has. Only for limits
+    /// Ban the subject manually, regardless of its denials. A ban that ends later stays. Only for limits
     /// with a [`Ban`](crate::Ban). The decision is that of a peek at no cost, and names the ban.
     Ban {
         /// How long the ban lasts from now on: 1 s to 30 d.

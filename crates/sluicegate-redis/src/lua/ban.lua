@@ -39,7 +39,7 @@ if bans then
 
   local function begin(b, lasts)
     b.known, b.changed = true, true
-    b.newest, b.since, b.denials, b.ends = max(b.newest, now), 0, 0, min(now + lasts, MAX)
+    b.newest, b.since, b.denials, b.ends = max(b.newest, now), 0, 0, max(b.ends, min(now + lasts, MAX))
   end
 
   -- Until when it differs from none.
