@@ -75,7 +75,10 @@ impl<S: Store> Limiter<S> {
             let left = end.saturating_duration_since(Instant::now());
             let reservation = self.book(ask, round_down(left)).await?;
             if reservation.wait().is_zero() {
-                return Ok(Turn::Final(reservation.into_decision()));
+                let decision = reservation.into_decision();
+                // The policies have not refused: when the ban has ended, the limit can book a turn.
+                let is_banned = decision.ban().is_some_and(|ban| !ban.begins);
+                return Ok(if is_banned { Turn::Refused(decision) } else { Turn::Final(decision) });
             }
             let (decision, turn) = reservation.cancel_on_drop();
             return Ok(Turn::Later(decision, turn));
@@ -119,7 +122,7 @@ pub(crate) enum Turn<S: Store> {
     Final(Decision),
     /// The request's turn comes later. Dropping it gives the turn back.
     Later(Decision, CancelOnDrop<S>),
-    /// Denied for now, by a limit without a queue.
+    /// Denied for now: by a ban, or by a limit that can't book a turn.
     Refused(Decision),
 }
 

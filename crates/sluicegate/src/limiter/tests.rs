@@ -54,6 +54,52 @@ async fn a_window_is_asked_again_when_it_said_it_would_pass() {
     assert_eq!(start.elapsed().as_secs(), 60);
 }
 
+/// Of each family, with a queue too, one policy or two.
+#[tokio::test(start_paused = true)]
+async fn a_ban_that_ends_in_time_is_waited_out_by_every_algorithm() {
+    let second = Duration::from_secs(1);
+    for specs in [
+        &["gcra 100/s burst 100"][..],
+        &["token_bucket 100/s burst 100"],
+        &["leaky_bucket 100/s capacity 100"],
+        &["shaper 100/s queue 99"],
+        &["smooth 100/s burst 1s start full"],
+        &["warmup 100/s over 10s"],
+        &["fixed_window 100/s"],
+        &["sliding_window 100/s slices 10"],
+        &["sliding_counter 100/s"],
+        &["sliding_log 100/s"],
+        &["concurrency 100 hold 1s queue 10"],
+        &["gcra 100/s burst 100", "smooth 100/s burst 1s start full"],
+        &["gcra 100/s burst 100", "fixed_window 100/s"],
+    ] {
+        let ban = "1/min for 1s".parse().unwrap();
+        let limit = crate::limit("l", specs).unwrap().banning(ban).unwrap();
+        let store = MemoryStore::builder().clock(Arc::new(RuntimeClock(Instant::now()))).build();
+        let limiter = Limiter::new(store, limit);
+        let start = Instant::now();
+        limiter.ban("k", second).await.unwrap();
+        let within = Duration::from_secs(5);
+        let acquire = async || {
+            if specs[0].contains("queue 10") {
+                let grant = limiter.wait_for_permit("k", second, within).await.unwrap();
+                return grant.into_decision();
+            }
+            limiter.acquire("k", within).await.unwrap()
+        };
+        let decision = acquire().await;
+        assert!(decision.is_allowed(), "{specs:?}: {decision:?}");
+        assert_eq!(start.elapsed(), second, "{specs:?}");
+
+        // A ban that doesn't end in time is refused immediately.
+        limiter.ban("k", Duration::from_secs(60)).await.unwrap();
+        let start = Instant::now();
+        let decision = acquire().await;
+        assert_eq!(decision.retry_after(), RetryAfter::After(Span::MINUTE), "{specs:?}");
+        assert_eq!(start.elapsed(), NO_TIME, "{specs:?}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_hopeless_wait_is_refused_at_once_and_charges_nothing() {
     for spec in ["token_bucket 1/s burst 1", "fixed_window 1/s"] {
