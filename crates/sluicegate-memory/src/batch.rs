@@ -1,4 +1,4 @@
-//! Many requests at once, by one reading of the clock, which takes as long as a decision.
+//! Many requests together, by one reading of the clock for a group: it takes as long as a decision.
 //!
 //! A decision on one of a million keys mostly waits for the memory where the key's state is. A
 //! group of requests locks its shards, looks at all of its slots, and only then decides: the
@@ -9,7 +9,7 @@ use std::hint::black_box;
 
 use smallvec::SmallVec;
 
-use sluicegate_core::{Decision, Error, Request, Timestamp};
+use sluicegate_core::{Decision, Error, Request};
 
 use crate::cell::BucketCell;
 use crate::fast::{self, Judged, Rare};
@@ -26,10 +26,7 @@ use crate::table::Table;
 const GROUP: usize = 16;
 
 impl MemoryLimit {
-    /// Answers many requests in their order, by one reading of the clock.
-    ///
-    /// What is late by more than [`Builder::max_clock_back`](crate::Builder::max_clock_back) is
-    /// judged as [`MemoryLimit::decide_at`] says.
+    /// Answers many requests in their order. Up to 16 checks of a plain bucket share one reading of the clock.
     ///
     /// `answer` is called with the index of each request and its answer, some requests later than
     /// they were taken from the iterator. The requests are decided one by one: those of other
@@ -55,7 +52,6 @@ impl MemoryLimit {
         requests: impl IntoIterator<Item = Request<'k>>,
         mut answer: impl FnMut(usize, Result<&Decision, &Error>),
     ) {
-        let now = self.store().now();
         let mut requests = requests.into_iter();
         let mut index = 0;
         let mut tell = |result: Result<&Decision, &Error>| {
@@ -63,7 +59,7 @@ impl MemoryLimit {
             index += 1;
         };
         let Some(policy) = self.straight_bucket() else {
-            requests.for_each(|request| tell(self.decide_at(request, now).as_ref()));
+            requests.for_each(|request| tell(self.decide(request).as_ref()));
             return;
         };
         // What a group needs stays in its place from one group to the next: to move it would take
@@ -83,13 +79,13 @@ impl MemoryLimit {
             let mut rest = &*group;
             while let Some((first, others)) = rest.split_first() {
                 judged.clear();
-                self.judge_together(policy, rest, now, &mut locks, &mut judged);
+                self.judge_together(policy, rest, &mut locks, &mut judged);
                 locks.clear();
                 for judged in &judged {
                     tell(Ok(&judged.decision(self.limit(), &policy.rule)));
                 }
                 rest = if judged.is_empty() {
-                    tell(self.decide_at(first.request, now).as_ref());
+                    tell(self.decide(first.request).as_ref());
                     others
                 } else {
                     &rest[judged.len()..]
@@ -104,7 +100,6 @@ impl MemoryLimit {
         &self,
         policy: &'t OpenedPolicy<BucketCell>,
         group: &[Asked<'_>],
-        now: Timestamp,
         locks: &mut Locks<'t>,
         judged: &mut SmallVec<[Judged; GROUP]>,
     ) {
@@ -123,7 +118,7 @@ impl MemoryLimit {
             .enumerate()
             .fold(0, |seen, (index, asked)| seen ^ locks.shard(index).glance(asked.fingerprint));
         black_box(seen);
-        let now = self.now_at(now);
+        let now = self.now(None);
         for (index, Asked { request, fingerprint }) in group.iter().enumerate() {
             let Some(cost) = straight_cost(request, policy) else {
                 return;

@@ -91,7 +91,7 @@ impl Builder {
         self
     }
 
-    /// Where the store gets its time from. By default a [`SystemClock`].
+    /// Sets the clock that decides. By default the machine's wall clock, [`SystemClock`].
     pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
         self.clock = Some(Box::new(clock));
         self

@@ -1,43 +1,30 @@
-//! The clock of the machine, read so that it never runs backwards.
+//! The wall clock of the machine, [`SystemClock`], by which a store decides by default.
 
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use sluicegate_core::{Clock, Timestamp};
 
-/// Wall time as it was when the clock was made, plus the monotonic time since then: it never
-/// steps, forward or back, when somebody sets the machine's clock.
+/// The machine's wall clock, read again for each decision: it steps when the machine's clock is set, and counts
+/// the time in which the machine was suspended.
+///
+/// A store treats such steps as a server treats those of its own clock. A step back stands still, a step beyond
+/// [`Builder::max_clock_back`](crate::Builder::max_clock_back) is restamped, and a step forward counts as time.
 ///
 /// ```
 /// use sluicegate_core::Clock;
 /// use sluicegate_memory::SystemClock;
 ///
-/// let clock = SystemClock::new();
-/// let earlier = clock.now();
-/// assert!(clock.now() >= earlier);
+/// let seconds = SystemClock::new().now().as_micros() / 1_000_000;
+/// assert!(seconds > 1_700_000_000, "it shows a time after 2023");
 /// ```
-#[derive(Clone, Copy, Debug)]
-pub struct SystemClock {
-    /// Microseconds since the epoch at `start`.
-    wall: u64,
-    start: Instant,
-}
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemClock(());
 
 impl SystemClock {
-    /// A clock that starts at the machine's present wall time.
+    /// Returns the machine's wall clock.
     #[must_use]
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "this is the clock that all others are told to use"
-    )]
-    pub fn new() -> Self {
-        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self { wall: u64::try_from(wall.as_micros()).unwrap_or(u64::MAX), start: Instant::now() }
-    }
-}
-
-impl Default for SystemClock {
-    fn default() -> Self {
-        Self::new()
+    pub const fn new() -> Self {
+        Self(())
     }
 }
 
@@ -48,11 +35,12 @@ impl Clock for SystemClock {
         reason = "this is the clock that all others are told to use"
     )]
     fn now(&self) -> Timestamp {
-        let elapsed = Instant::now().duration_since(self.start);
-        let micros = elapsed
+        // A clock that shows a time before 1970 stands still there.
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let micros = since
             .as_secs()
-            .wrapping_mul(1_000_000)
-            .wrapping_add(u64::from(elapsed.subsec_micros()));
-        Timestamp::from_micros_clamped(self.wall.saturating_add(micros))
+            .saturating_mul(1_000_000)
+            .saturating_add(u64::from(since.subsec_micros()));
+        Timestamp::from_micros_clamped(micros)
     }
 }

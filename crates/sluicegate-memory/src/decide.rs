@@ -29,9 +29,7 @@ impl MemoryLimit {
     /// [`Error::Request`] for a malformed request: this store never fails.
     #[inline]
     pub fn decide(&self, request: Request<'_>) -> Result<Decision, Error> {
-        // A clock takes as long to read as a decision to make.
-        let now = if self.is_injected() { Timestamp::EPOCH } else { self.store().now() };
-        self.decide_at(request, now)
+        self.decide_by(request, None)
     }
 
     /// Answers a request as if the store's clock showed `now`: reading a clock takes longer than
@@ -40,7 +38,7 @@ impl MemoryLimit {
     /// Where the key's newest time lies more than
     /// [`Builder::max_clock_back`](crate::Builder::max_clock_back) ahead of `now`, the clock is
     /// read again: if it shows a later time, that counts. Only a clock that stepped back sets a
-    /// key back, not a reading that is late.
+    /// key back, not a reading that is late. A reading from before such a step counts as a step forward.
     ///
     /// Under injected time the request's own time counts.
     ///
@@ -63,13 +61,19 @@ impl MemoryLimit {
     /// Like [`MemoryLimit::decide`].
     #[inline]
     pub fn decide_at(&self, request: Request<'_>, now: Timestamp) -> Result<Decision, Error> {
+        self.decide_by(request, Some(now))
+    }
+
+    /// Answers a request by the given time, or by the store's clock.
+    #[inline]
+    fn decide_by(&self, request: Request<'_>, given: Option<Timestamp>) -> Result<Decision, Error> {
         // Here, where the compiler knows what kind of request it is, most of this folds away.
         if let Some(policy) = self.straight_bucket()
             && let Some(cost) = straight_cost(&request, policy)
         {
-            return fast::check(self, policy, request.key(), cost, now);
+            return fast::check(self, policy, request.key(), cost, given);
         }
-        self.decide_other(&request, now)
+        self.decide_other(&request, given)
     }
 
     /// What each policy counts against the subjects of a request, in units rounded up, whatever the
@@ -90,17 +94,19 @@ impl MemoryLimit {
     /// ```
     #[must_use]
     pub fn used(&self, request: &Request<'_>) -> Vec<u64> {
-        let now = self.now_at(request.time().unwrap_or_else(|| self.store().now()));
         let first = self.store().fingerprint(request.key());
-        general::used(self, request, first, now)
+        general::used(self, request, first, request.time())
     }
 
     /// Answers a request by the general path.
-    fn decide_other(&self, request: &Request<'_>, now: Timestamp) -> Result<Decision, Error> {
+    fn decide_other(
+        &self,
+        request: &Request<'_>,
+        given: Option<Timestamp>,
+    ) -> Result<Decision, Error> {
         request.validate_time(self.limit(), self.is_injected())?;
-        let now = self.now_at(request.time().unwrap_or(now));
         let first = self.store().fingerprint(request.key());
-        permits::decide(self, request, first, now)
+        permits::decide(self, request, first, request.time().or(given))
     }
 }
 

@@ -46,17 +46,24 @@ pub(crate) fn check(
     policy: &OpenedPolicy<BucketCell>,
     key: &[u8],
     cost: Cost,
-    now: Timestamp,
+    given: Option<Timestamp>,
 ) -> Result<Decision, Error> {
-    let (fingerprint, now) = (opened.store().fingerprint(key), opened.now_at(now));
+    let fingerprint = opened.store().fingerprint(key);
     let mut shard = policy.table.lock(fingerprint);
+    let now = opened.now(given);
     let judged = judge(policy, &mut shard, fingerprint, cost, now, |shard, cell| {
         keep_first(opened.registry(), policy, shard, fingerprint, cell, now)
     });
     drop(shard);
     match judged {
         Ok(judged) => Ok(judged.decision(opened.limit(), &policy.rule)),
-        Err(rare) => answer_rare(opened, policy, key, fingerprint, cost, now, rare),
+        Err(Rare::Overflow(overflow)) => Err(overflow.into()),
+        Err(Rare::Full(full, verdict)) if !full.may_wait => {
+            turn_away(opened.limit(), &policy.rule, cost, verdict, now, full)
+        }
+        Err(Rare::State | Rare::Full(..)) => {
+            decide_generally(opened, key, fingerprint, cost, given)
+        }
     }
 }
 
@@ -98,25 +105,15 @@ pub(crate) fn judge(
 }
 
 #[cold]
-fn answer_rare(
+fn decide_generally(
     opened: &MemoryLimit,
-    policy: &OpenedPolicy<BucketCell>,
     key: &[u8],
     fingerprint: Fingerprint,
     cost: Cost,
-    now: Now,
-    rare: Rare,
+    given: Option<Timestamp>,
 ) -> Result<Decision, Error> {
-    match rare {
-        Rare::Overflow(overflow) => Err(overflow.into()),
-        Rare::Full(full, verdict) if !full.may_wait => {
-            turn_away(opened.limit(), &policy.rule, cost, verdict, now, full)
-        }
-        Rare::State | Rare::Full(..) => {
-            let request = Request::check(key).costs(Costs::Same(cost));
-            general::decide(opened, &request, fingerprint, now)
-        }
-    }
+    let request = Request::check(key).costs(Costs::Same(cost));
+    general::decide(opened, &request, fingerprint, given)
 }
 
 /// Keeps the state of a key that is new.

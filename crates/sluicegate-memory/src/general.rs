@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use sluicegate_core::kernel::{Leased, Now, State};
 use sluicegate_core::{
     Action, Book, Decision, Enforcement, Error, Held, HoldId, Operation, Request, Span, Step,
-    step_with_books,
+    Timestamp, step_with_books,
 };
 
 use crate::books::Books;
@@ -29,19 +29,17 @@ pub(crate) fn decide(
     opened: &MemoryLimit,
     request: &Request<'_>,
     first: Fingerprint,
-    now: Now,
+    given: Option<Timestamp>,
 ) -> Result<Decision, Error> {
     let fingerprints = fingerprints(opened, request, first);
     let mut decision = with_room(opened.registry(), &fingerprints, |room| {
-        let mut call = Call::new(opened, now);
         let limit = opened.limit();
         let needs_books = request.needs_books(limit) || request.is_in_line(limit);
-        call.lock(&fingerprints, needs_books);
+        let mut call = Call::lock(opened, given, &fingerprints, needs_books);
         if call.books.is_empty() && call.entries().any(|entry| entry.is_marked()) {
             // Of a state with a second bound, that is beside the books.
             drop(call);
-            call = Call::new(opened, now);
-            call.lock(&fingerprints, true);
+            call = Call::lock(opened, given, &fingerprints, true);
         }
         let answer = call.answer(request, room);
         let called = std::mem::take(&mut call.called);
@@ -62,11 +60,10 @@ pub(crate) fn used(
     opened: &MemoryLimit,
     request: &Request<'_>,
     first: Fingerprint,
-    now: Now,
+    given: Option<Timestamp>,
 ) -> Vec<u64> {
     let fingerprints = fingerprints(opened, request, first);
-    let mut call = Call::new(opened, now);
-    call.lock(&fingerprints, false);
+    let mut call = Call::lock(opened, given, &fingerprints, false);
     let mut held: PerPolicy<Option<Held>> =
         call.entries().map(|entry| entry.take().map(Held::State)).collect();
     call.catch_up(&held);
@@ -158,22 +155,26 @@ struct Call<'o> {
 }
 
 impl<'o> Call<'o> {
-    fn new(opened: &'o MemoryLimit, now: Now) -> Self {
-        Self { opened, now, entries: SmallVec::new(), books: Books::default(), called: Vec::new() }
-    }
-
-    fn lock(&mut self, fingerprints: &[Fingerprint], needs_books: bool) {
-        let opened = self.opened;
+    /// Locks what a request is about, and then reads the clock.
+    fn lock(
+        opened: &'o MemoryLimit,
+        given: Option<Timestamp>,
+        fingerprints: &[Fingerprint],
+        needs_books: bool,
+    ) -> Self {
         let members = opened.limit().members();
-        self.entries.resize_with(members.len(), || None);
-        let mut books = self.books.unlocked(if needs_books { opened.books() } else { &[] });
+        let mut entries = SmallVec::new();
+        entries.resize_with(members.len(), || None);
+        let mut books = Books::default();
+        let mut unlocked = books.unlocked(if needs_books { opened.books() } else { &[] });
         for &index in opened.lock_order() {
             let policy = &opened.policies()[index];
             // Tables are locked in the order of their numbers, whatever is in them.
-            self.books.lock(&mut books, fingerprints, policy.table_id());
-            self.entries[index] = Some(policy.lock(fingerprints[members[index].part()]));
+            books.lock(&mut unlocked, fingerprints, policy.table_id());
+            entries[index] = Some(policy.lock(fingerprints[members[index].part()]));
         }
-        self.books.lock(&mut books, fingerprints, u64::MAX);
+        books.lock(&mut unlocked, fingerprints, u64::MAX);
+        Self { opened, now: opened.now(given), entries, books, called: Vec::new() }
     }
 
     fn entries(&mut self) -> impl Iterator<Item = &mut AnyEntry<'o>> {

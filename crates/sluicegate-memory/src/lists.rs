@@ -13,12 +13,12 @@ impl MemoryLimit {
     /// A page of those who have something in flight of a key.
     pub(crate) fn list_holders(&self, key: &[u8], page: &Page<'_>) -> Result<Holders, Error> {
         Holders::validate(self.limit(), page, self.is_injected())?;
-        let now = page.time().unwrap_or_else(|| self.store().now()).as_micros();
         let fingerprint = self.store().fingerprint(key);
         let Some(table) = self.books().first().map(|opened| &opened.table) else {
             return Ok(Holders::default());
         };
         let shard = table.lock(fingerprint);
+        let now = self.now(page.time()).micros;
         let shelf = shard.find(fingerprint).ok().and_then(|index| shard.cell(index).shelf());
         let nothing = Book::default();
         let book = shelf.map_or(&nothing, |shelf| &shelf.book);
@@ -28,7 +28,7 @@ impl MemoryLimit {
     /// A page of the keys that are banned: shard by shard, and in each in the order of the keys.
     pub(crate) fn list_bans(&self, page: &Page<'_>) -> Result<BannedKeys, Error> {
         BannedKeys::validate(self.limit(), page, self.is_injected())?;
-        let now = self.now_at(page.time().unwrap_or_else(|| self.store().now()));
+        let now = self.now(page.time());
         let (mut place, mut after) = match page.cursor() {
             Some(cursor) => self.place_of(cursor)?,
             None => (0, None),

@@ -60,9 +60,14 @@ impl MemoryLimit {
         }
     }
 
-    /// The time to judge by.
+    /// Returns the time to decide by: the given one, or what the store's clock shows.
+    ///
+    /// The caller holds the locks of the request's subjects. So the decisions about a key are made in the order
+    /// of their readings: a thread that read the clock before it was set back, and came late, would give the key
+    /// the step as time that has passed.
     #[inline]
-    pub(crate) const fn now_at(&self, time: Timestamp) -> Now {
+    pub(crate) fn now(&self, given: Option<Timestamp>) -> Now {
+        let time = given.unwrap_or_else(|| self.store().now());
         Now { micros: time.as_micros(), max_clock_back: self.max_clock_back }
     }
 

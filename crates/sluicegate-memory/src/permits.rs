@@ -1,10 +1,9 @@
 //! The fast path of permits: taking and releasing them under a limit that is nothing else.
 
-use sluicegate_core::kernel::Now;
 use sluicegate_core::kernel::permits::Permits;
 use sluicegate_core::{
-    Action, Book, Cost, Decision, Error, Hold, HoldId, Operation, Request, Used, release_permits,
-    take_permits,
+    Action, Book, Cost, Decision, Error, Hold, HoldId, Operation, Request, Timestamp, Used,
+    release_permits, take_permits,
 };
 
 use crate::budget::{Load, Room};
@@ -37,7 +36,7 @@ pub(crate) fn decide(
     opened: &MemoryLimit,
     request: &Request<'_>,
     fingerprint: Fingerprint,
-    now: Now,
+    given: Option<Timestamp>,
 ) -> Result<Decision, Error> {
     if let Some(policy) = opened.straight_permits()
         && let Some(act) = Act::of(request, policy)
@@ -46,6 +45,7 @@ pub(crate) fn decide(
         let (limit, rule) = (opened.limit(), &policy.rule);
         // A policy of permits keeps nothing in its own table: so nobody else has to wait.
         let mut shard = books.table.lock(fingerprint);
+        let now = opened.now(given);
         if let Some(mut change) = Change::of(&books.table, &mut shard, fingerprint) {
             match act {
                 Act::Take(hold, cost) if change.has_room() => {
@@ -60,7 +60,7 @@ pub(crate) fn decide(
             }
         }
     }
-    general::decide(opened, request, fingerprint, now)
+    general::decide(opened, request, fingerprint, given)
 }
 
 impl<'r> Act<'r> {

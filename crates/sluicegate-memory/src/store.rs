@@ -54,8 +54,9 @@ impl MemoryStore {
         Self { registry, fingerprinter: Fingerprinter::new(), number }
     }
 
-    /// What the store's clock shows, for [`MemoryLimit::decide_at`](crate::MemoryLimit::decide_at).
+    /// Returns the time that the store's clock shows, for [`MemoryLimit::decide_at`](crate::MemoryLimit::decide_at).
     #[must_use]
+    #[inline]
     pub fn now(&self) -> Timestamp {
         self.registry.clock.now()
     }

@@ -82,10 +82,10 @@ impl Process {
         Self::start_in(test, words, &clock.environment())
     }
 
-    fn start_in(test: &str, words: &[&str], environment: &[String]) -> Self {
+    fn start_in(test: &str, words: &[&str], environment: &[(&str, String)]) -> Self {
         let program = env::current_exe().expect("a test knows its program");
         let mut child = Command::new(program)
-            .envs(environment.iter().filter_map(|setting| setting.split_once('=')))
+            .envs(environment.iter().map(|(name, value)| (name, value)))
             .args(["--ignored", "--exact", "--nocapture", test])
             .env(TOLD, words.join("\n"))
             // It ends with this process: so does what waits for its end.

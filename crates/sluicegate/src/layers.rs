@@ -1,6 +1,7 @@
 //! Stores around stores: each changes what is answered, and any stack of them is a store.
 
 mod breaker;
+mod clock;
 mod deny_cache;
 mod fallback;
 mod fingerprint;
@@ -10,9 +11,10 @@ mod parts;
 mod retry;
 
 pub use breaker::{Breaker, BreakerBuilder, BreakerChange, BreakerEvent, BreakerLimit};
+pub use clock::SuspendAwareClock;
 pub use deny_cache::{DenyCache, DenyCacheBuilder, DenyCacheLimit};
 pub use fallback::{
     Fallback, FallbackBuilder, FallbackChange, FallbackEvent, FallbackLimit, Processes,
 };
-pub use leases::{LeaseStats, Leases, LeasesBuilder, LeasesLimit, SuspendAwareClock};
+pub use leases::{LeaseStats, Leases, LeasesBuilder, LeasesLimit};
 pub use retry::{Retry, RetryLimit};

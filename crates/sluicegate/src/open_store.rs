@@ -134,7 +134,11 @@ impl StoreOptions {
     fn falling_back(&self, store: impl Store) -> SharedStore {
         match self.fallback {
             Some(FallbackConfig { processes }) => {
-                within_reach(Fallback::builder(store, processes).by_default(false).build())
+                let local = MemoryStore::builder()
+                    .overflow(sluicegate_memory::Overflow::Deny)
+                    .max_clock_back(self.max_clock_back);
+                let fallback = Fallback::builder(store, processes).local(local.build());
+                within_reach(fallback.by_default(false).build())
             }
             None => within_reach(store),
         }

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::Value;
+use sluicegate_testkit::servers::FakeClock;
 use tempfile::TempDir;
 
 /// Long enough for a busy machine; only a service that hangs gets there.
@@ -93,6 +94,14 @@ impl Service {
         let mut command = binary();
         command.args(["serve", "--listen", "127.0.0.1:0"]).args(args);
         command.envs(variables.iter().copied());
+        Self::of(command)
+    }
+
+    /// Starts it as a process whose wall clock is this one. The clock must outlive it.
+    pub(crate) fn start_with_clock(clock: &FakeClock, args: &[&str]) -> Self {
+        let mut command = binary();
+        command.envs(clock.environment());
+        command.args(["serve", "--listen", "127.0.0.1:0"]).args(args);
         Self::of(command)
     }
 

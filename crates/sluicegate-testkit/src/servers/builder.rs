@@ -129,7 +129,8 @@ impl ServerBuilder {
     /// Runs by this clock instead of the system's. Debian's Redis 7.0 does not start with one.
     #[must_use]
     pub fn clock(mut self, clock: &FakeClock) -> Self {
-        self.environment = clock.environment();
+        let variables = clock.environment().into_iter();
+        self.environment = variables.map(|(name, value)| format!("{name}={value}")).collect();
         self
     }
 

@@ -58,13 +58,14 @@ impl FakeClock {
         written.map(|_| ()).map_err(ServerError::io("write the clock's file"))
     }
 
-    /// What a program's environment has to have so that it runs by this clock.
-    pub(crate) fn environment(&self) -> Vec<String> {
-        vec![
-            format!("LD_PRELOAD={}", self.library.display()),
-            format!("FAKETIME_TIMESTAMP_FILE={}", self.folder.path().join("offset").display()),
-            "FAKETIME_NO_CACHE=1".to_owned(),
-            "FAKETIME_DONT_FAKE_MONOTONIC=1".to_owned(),
+    /// Returns the environment variables of a program that runs by this clock.
+    #[must_use]
+    pub fn environment(&self) -> [(&'static str, String); 4] {
+        [
+            ("LD_PRELOAD", self.library.display().to_string()),
+            ("FAKETIME_TIMESTAMP_FILE", self.folder.path().join("offset").display().to_string()),
+            ("FAKETIME_NO_CACHE", "1".to_owned()),
+            ("FAKETIME_DONT_FAKE_MONOTONIC", "1".to_owned()),
         ]
     }
 }

@@ -13,9 +13,9 @@ use sluicegate_core::{
     Answer, Clock, Decision, Error, Limit, Measure, NodeId, OpenOptions, OpenedLimit, Request,
     Span, Store, StoreError, StoreErrorKind, StoreId,
 };
-use sluicegate_memory::SystemClock;
 use smallvec::SmallVec;
 
+use super::clock::SuspendAwareClock;
 use super::layer::{Layer, leave_to, leave_to_limit, show_briefly};
 use circuit::{Change, Circuit, Outcome, Pass, Rules};
 
@@ -148,7 +148,7 @@ impl<S: Store> Breaker<S> {
                 longest_pause: ms(300),
                 probe: ms(10_000),
             },
-            clock: Arc::new(SystemClock::new()),
+            clock: Arc::new(SuspendAwareClock::new()),
             on_change: None,
         }
     }
@@ -170,7 +170,7 @@ impl<S: Store> BreakerBuilder<S> {
         self
     }
 
-    /// The clock, for tests. Default: the process's clock.
+    /// The clock, for tests. Default: [`SuspendAwareClock`].
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
         self

@@ -11,8 +11,8 @@ use sluicegate_core::{
     Action, Answer, Clock, Decision, DeniedCharge, Enforcement, Error, Limit, Measure, OpenOptions,
     OpenedLimit, Operation, Request, RetryAfter, Source, Span, Store, TimeSource,
 };
-use sluicegate_memory::SystemClock;
 
+use super::clock::SuspendAwareClock;
 use super::fingerprint::Fingerprint;
 use super::layer::{Layer, leave_to, leave_to_limit, show_briefly};
 use memory::{Denial, Memory, Unknown};
@@ -82,7 +82,12 @@ impl<S: Store> DenyCache<S> {
 
     /// Configures a store that remembers denials.
     pub fn builder(store: S) -> DenyCacheBuilder<S> {
-        DenyCacheBuilder { store, most: MOST, clock: Arc::new(SystemClock::new()), serves: true }
+        DenyCacheBuilder {
+            store,
+            most: MOST,
+            clock: Arc::new(SuspendAwareClock::new()),
+            serves: true,
+        }
     }
 }
 
@@ -100,7 +105,7 @@ impl<S: Store> DenyCacheBuilder<S> {
         self
     }
 
-    /// The clock, for tests; it must not go back. Default: the process's clock.
+    /// The clock, for tests; it must not go back. Default: [`SuspendAwareClock`].
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
         self

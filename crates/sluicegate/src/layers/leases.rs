@@ -1,6 +1,5 @@
 //! Leases: units that are taken ahead of use, and spent without asking the store.
 
-mod clock;
 mod holding;
 mod holdings;
 mod uses;
@@ -21,10 +20,10 @@ use sluicegate_core::{
     MAX_EXACT, Measure, OpenOptions, OpenedLimit, Operation, Request, Span, Store, TimeSource,
 };
 
-pub use clock::SuspendAwareClock;
 use holding::{Granted, Local};
 use holdings::Holdings;
 
+use super::clock::SuspendAwareClock;
 use super::fingerprint::Fingerprint;
 use super::layer::{Layer, leave_to, leave_to_limit, show_briefly};
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use sluicegate_core::{Clock, Span, Store};
-use sluicegate_memory::{MemoryStore, Overflow, SystemClock};
+use sluicegate_memory::{MemoryStore, Overflow};
 
 use super::absence::Absences;
 use super::census::Census;
@@ -12,6 +12,7 @@ use super::debts::Debts;
 use super::event::{FallbackEvent, OnChange};
 use super::shared::{Counts, Shared};
 use super::{Fallback, Processes};
+use crate::layers::SuspendAwareClock;
 
 /// Configures and builds a [`Fallback`].
 #[must_use = "a builder does nothing until `build`"]
@@ -21,7 +22,7 @@ pub struct FallbackBuilder<S> {
     interval: Span,
     most: usize,
     serves: bool,
-    clock: Arc<dyn Clock>,
+    clock: Option<Arc<dyn Clock>>,
     local: Option<MemoryStore>,
     on_change: Option<Arc<OnChange>>,
 }
@@ -34,7 +35,7 @@ impl<S: Store> FallbackBuilder<S> {
             interval: Span::from_millis(10_000).unwrap_or(Span::MINUTE),
             most: 1_000_000,
             serves: true,
-            clock: Arc::new(SystemClock::new()),
+            clock: None,
             local: None,
             on_change: None,
         }
@@ -68,10 +69,11 @@ impl<S: Store> FallbackBuilder<S> {
         self
     }
 
-    /// The clock, for tests: of absences, and of the local limiter unless it is given. It must not go
-    /// back. Default: the process's clock.
+    /// Sets one clock for tests, which measures absences and by which the default local limiter decides. By default
+    /// absences are measured by a [`SuspendAwareClock`], and the local limiter decides by the wall clock
+    /// ([`SystemClock`](crate::SystemClock)), as every embedded store does.
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
-        self.clock = clock;
+        self.clock = Some(clock);
         self
     }
 
@@ -87,8 +89,13 @@ impl<S: Store> FallbackBuilder<S> {
     pub fn build(self) -> Fallback<S> {
         let Self { store, processes, interval, most, serves, clock, local, on_change } = self;
         let memory = local.unwrap_or_else(|| {
-            MemoryStore::builder().clock(Arc::clone(&clock)).overflow(Overflow::Deny).build()
+            let builder = MemoryStore::builder().overflow(Overflow::Deny);
+            match &clock {
+                Some(clock) => builder.clock(Arc::clone(clock)).build(),
+                None => builder.build(),
+            }
         });
+        let clock = clock.unwrap_or_else(|| Arc::new(SuspendAwareClock::new()));
         let census = match processes {
             Processes::Number(_) => None,
             Processes::Counted => Census::new(&store, interval).map(Arc::new),

@@ -1,9 +1,12 @@
-//! A clock that goes on while the machine sleeps.
+//! [`SuspendAwareClock`], by which layers and holders measure how long something takes.
 
 use sluicegate_core::{Clock, Timestamp};
 
-/// The time since the machine started, including what it slept: a lease must not outlive its end
-/// because its holder was suspended.
+/// The time since the machine started, including the time in which it was suspended: a lease must not outlive its
+/// end because its holder was suspended.
+///
+/// Layers measure by this clock, because it never steps when the machine's time is set. An embedded store decides
+/// by the wall clock, [`SystemClock`](crate::SystemClock).
 ///
 /// On Linux and Android this is the clock `CLOCK_BOOTTIME`. Elsewhere it is the longer of what the
 /// wall clock and the monotonic clock say has passed.
