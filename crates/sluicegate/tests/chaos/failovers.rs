@@ -7,6 +7,7 @@ use tokio::time::Instant;
 use crate::binaries;
 use crate::load::{Load, rounds, subject};
 use crate::losses::of_losses;
+use crate::spending::{Spending, assert_at_most_one_burst};
 
 /// Waits until a replica knows that it is the primary now.
 pub(crate) fn await_promotion(server: &Server) {
@@ -40,6 +41,7 @@ fn a_killed_primary_that_sentinels_replace_costs_at_most_one_burst() {
         let mut sentinels = Sentinels::builder(&binary).start().unwrap();
         let load = Load::begin("sentinel failover", &url_of(&sentinels));
         for _ in 0..rounds() {
+            let spending = Spending::begin(&url_of(&sentinels));
             await_replica(sentinels.server(sentinels.primary()));
             let old = sentinels.lose_primary().unwrap();
             let new = sentinels.server(1 - old);
@@ -53,6 +55,7 @@ fn a_killed_primary_that_sentinels_replace_costs_at_most_one_burst() {
             });
             println!("chaos sentinel failover: named after {} ms", promoted.elapsed().as_millis());
             load.awaits_recovery();
+            assert_at_most_one_burst("sentinel failover", spending.end());
             sentinels.calm();
             sentinels.server_mut(old).restart().unwrap();
             sentinels.settle();
@@ -72,10 +75,14 @@ fn a_replica_that_lags_behind_the_killed_primary_costs_at_most_one_burst() {
         // What is on its way to it would arrive all the same.
         sentinels.server(old).cli(&["CLIENT", "KILL", "TYPE", "replica"]).unwrap();
         let load = Load::begin("sentinel failover to a replica that lags", &url_of(&sentinels));
+        let spending = Spending::begin(&url_of(&sentinels));
         assert_eq!(sentinels.lose_primary().unwrap(), old);
         sentinels.server_mut(1 - old).resume().unwrap();
         await_promotion(sentinels.server(1 - old));
         load.recovers();
+        let beyond = spending.end();
+        assert_at_most_one_burst("sentinel failover to a replica that lags", beyond);
+        assert!(beyond[0] > 0, "all that was spent before is lost");
         load.reaches_its_limits();
         load.end().assert_over_by_at_most(of_losses(1));
     }
@@ -125,10 +132,12 @@ fn a_killed_node_that_its_replica_replaces_costs_at_most_one_burst() {
         for _ in 0..rounds() {
             let old = cluster.primary_of(slot);
             let replica = cluster.replicas_of(old).unwrap()[0];
+            let spending = Spending::begin(&url(&cluster));
             await_replica(cluster.node(old).server());
             assert_eq!(cluster.lose_primary_of(slot).unwrap(), old);
             await_promotion(cluster.node(replica).server());
             load.recovers();
+            assert_at_most_one_burst("cluster failover", spending.end());
             cluster.calm();
             cluster.server_mut(old).restart().unwrap();
             cluster.settle();

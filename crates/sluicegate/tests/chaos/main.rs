@@ -18,6 +18,7 @@ mod holding;
 mod load;
 mod losses;
 mod outages;
+mod spending;
 mod storms;
 mod tally;
 
