@@ -1,6 +1,7 @@
 //! Connections to a service, which are used again.
 
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Bytes;
@@ -8,7 +9,7 @@ use hyper::client::conn::http1::{self, SendRequest};
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
-use sluicegate_core::{StoreError, StoreErrorKind};
+use sluicegate_core::{Span, StoreError, StoreErrorKind};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
@@ -22,6 +23,42 @@ pub(crate) struct Connections {
 }
 
 type Sender = SendRequest<Full<Bytes>>;
+
+/// When the answer to a call has to be there, and when the connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Deadline {
+    answer: Instant,
+    connect: Instant,
+    /// At least this much time is left for the answer once there is a connection.
+    left: Duration,
+}
+
+impl Deadline {
+    /// How long a connection may take, for a caller that has more time than the deadline.
+    const CONNECT: Duration = Duration::from_secs(1);
+
+    /// A deadline this long from now, connecting included.
+    pub(crate) fn after(deadline: Span) -> Self {
+        let answer = Instant::now() + deadline.into();
+        Self { answer, connect: answer, left: Duration::ZERO }
+    }
+
+    /// The same, for a caller that has this much time for a connection as well.
+    pub(crate) fn connecting_within(deadline: Span, time: Span) -> Self {
+        let plain = Self::after(deadline);
+        if time.is_zero() {
+            return plain;
+        }
+        let connect = plain.answer + Self::CONNECT.min(time.into());
+        Self { connect, left: deadline.into(), ..plain }
+    }
+
+    /// The same, for a call that may wait this long at the service.
+    pub(crate) fn waiting(deadline: Span, within: Span) -> Self {
+        let Self { answer, connect, .. } = Self::connecting_within(deadline, within);
+        Self { answer: answer + within.into(), connect, left: Duration::ZERO }
+    }
+}
 
 /// What a service answered.
 #[derive(Debug)]
@@ -49,10 +86,10 @@ impl Connections {
         &self,
         path: &str,
         token: Option<&HeaderValue>,
-        end: Instant,
+        deadline: Deadline,
     ) -> Result<Reply, StoreError> {
         let request = self.request(Method::GET, path, token, Vec::new())?;
-        self.send(request, end).await
+        self.send(request, deadline).await
     }
 
     /// Sends a body.
@@ -61,10 +98,10 @@ impl Connections {
         path: &str,
         token: Option<&HeaderValue>,
         body: Vec<u8>,
-        end: Instant,
+        deadline: Deadline,
     ) -> Result<Reply, StoreError> {
         let request = self.request(Method::POST, path, token, body)?;
-        self.send(request, end).await
+        self.send(request, deadline).await
     }
 
     fn request(
@@ -96,12 +133,17 @@ impl Connections {
     async fn send(
         &self,
         mut request: Request<Full<Bytes>>,
-        end: Instant,
+        deadline: Deadline,
     ) -> Result<Reply, StoreError> {
+        let mut end = deadline.answer;
         loop {
             let (mut sender, is_new) = match self.take_idle() {
                 Some(sender) => (sender, false),
-                None => (self.connect_by(end).await?, true),
+                None => {
+                    let sender = self.connect_by(deadline.connect).await?;
+                    end = end.max(Instant::now() + deadline.left);
+                    (sender, true)
+                }
             };
             let answered = async {
                 if let Err(error) = sender.ready().await {

@@ -3,15 +3,13 @@
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
 
 use sluicegate_core::{
     Answer, BannedKeys, BoxFuture, Decision, Error, HoldFound, Holders, Limit, OpenedLimit, Page,
     Request, RequestError, Span, StoreId,
 };
-use tokio::time::Instant;
 
-use crate::connections::Reply;
+use crate::connections::{Deadline, Reply};
 use crate::listing;
 use crate::reply;
 use crate::store::Shared;
@@ -64,8 +62,8 @@ impl RemoteLimit {
     /// What only an administrator may see.
     async fn get(&self, path: &str) -> Result<Reply, Error> {
         let Shared { connections, admin_token, .. } = &*self.shared;
-        let end = Instant::now() + self.deadline.into();
-        connections.get(path, admin_token.as_ref(), end).await.map_err(Error::from)
+        let deadline = Deadline::after(self.deadline);
+        connections.get(path, admin_token.as_ref(), deadline).await.map_err(Error::from)
     }
 
     fn said<T>(&self, reply: &Reply, said: Option<Result<T, String>>) -> Result<T, Error> {
@@ -92,19 +90,16 @@ impl RemoteLimit {
         request.validate_time(&self.limit, false)
     }
 
-    async fn send(&self, call: &Written) -> Result<Reply, Error> {
-        self.send_by(call, Instant::now() + self.deadline.into()).await
-    }
-
-    async fn send_by(&self, call: &Written, end: Instant) -> Result<Reply, Error> {
+    async fn send(&self, call: &Written, deadline: Deadline) -> Result<Reply, Error> {
         let token = self.shared.admin_token.as_ref().filter(|_| call.needs_token);
         let body = call.body.to_string().into_bytes();
-        let sent = self.shared.connections.post(call.path, token, body, end).await;
+        let sent = self.shared.connections.post(call.path, token, body, deadline).await;
         sent.map_err(Error::from)
     }
 
     async fn exchange(&self, call: Written, request: Request<'_>) -> Result<Decision, Error> {
-        let reply = self.send(&call).await?;
+        let deadline = Deadline::connecting_within(self.deadline, request.time_to_connect());
+        let reply = self.send(&call, deadline).await?;
         if reply::is_expired(&reply) {
             return self.expired(&request).await;
         }
@@ -121,8 +116,8 @@ impl RemoteLimit {
         self.check(&request)?;
         let within = within.min(LONGEST_WAIT);
         let call = Written::waiting(&self.limit, &request, priority, within)?;
-        let end = Instant::now() + Duration::from(within) + Duration::from(self.deadline);
-        let reply = self.send_by(&call, end).await?;
+        let deadline = Deadline::waiting(self.deadline, within);
+        let reply = self.send(&call, deadline).await?;
         self.read(&request, &reply)
     }
 
@@ -131,7 +126,8 @@ impl RemoteLimit {
         if let sluicegate_core::Action::Cancel(_) = request.action() {
             return Ok(Decision::cancelled(&self.limit, false));
         }
-        let reply = self.send(&Written::peek(&self.limit, request)?).await?;
+        let deadline = Deadline::after(self.deadline);
+        let reply = self.send(&Written::peek(&self.limit, request)?, deadline).await?;
         let decision = self.read(request, &reply)?;
         let nothing = std::iter::repeat_n(None, self.limit.members().len());
         Ok(decision.of_hold(HoldFound::Unknown, nothing))

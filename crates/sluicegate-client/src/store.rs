@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use hyper::header::HeaderValue;
 use sluicegate_core::{Limit, OpenOptions, Span, Store, StoreError, StoreId, TimeSource};
-use tokio::time::Instant;
 
-use crate::connections::Connections;
+use crate::connections::{Connections, Deadline};
 use crate::limit::RemoteLimit;
 use crate::reply;
 use crate::url::{ServiceUrl, UrlError};
@@ -91,8 +90,9 @@ impl RemoteStoreBuilder {
         self
     }
 
-    /// Sets how long an answer may take, connecting included, unless a limit is opened with another
-    /// deadline: 1 s unless told. It should be longer than that of the service for its store.
+    /// Sets how long an answer may take, connecting included, unless a limit is opened with another deadline.
+    /// Default: 1 s. A caller that can wait has another second to connect. The deadline should be longer than that of
+    /// the service for its store.
     pub fn deadline(mut self, deadline: impl Into<Span>) -> Self {
         self.deadline = deadline.into();
         self
@@ -125,7 +125,9 @@ impl Store for RemoteStore {
     /// Checks that the service is ready, and that its store answers.
     async fn ping(&self) -> Result<(), StoreError> {
         let Shared { connections, deadline, .. } = &*self.shared;
-        let reply = connections.get("/readyz", None, Instant::now() + (*deadline).into()).await;
+        // Called at the start, when nothing is connected yet.
+        let deadline = Deadline::connecting_within(*deadline, Span::MAX);
+        let reply = connections.get("/readyz", None, deadline).await;
         reply::readiness(&self.id(), &reply?)
     }
 }

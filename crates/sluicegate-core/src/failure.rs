@@ -168,6 +168,20 @@ impl StoreError {
         matches!(self.kind(), StoreErrorKind::Timeout | StoreErrorKind::Disconnected)
     }
 
+    /// Returns `true` if the store has charged nothing because it couldn't be reached or has too much to do: the
+    /// same request may pass soon, and sending it again is safe.
+    ///
+    /// ```
+    /// use sluicegate_core::{StoreError, StoreErrorKind};
+    ///
+    /// assert!(StoreError::new(StoreErrorKind::Unavailable, "no connection").is_worth_a_retry());
+    /// assert!(!StoreError::new(StoreErrorKind::Timeout, "no answer").is_worth_a_retry());
+    /// ```
+    #[must_use]
+    pub fn is_worth_a_retry(&self) -> bool {
+        matches!(self.kind(), StoreErrorKind::Unavailable | StoreErrorKind::Overloaded)
+    }
+
     /// Which of the nodes failed that the request went to. `None` where there was one, and where it is
     /// unknown.
     #[must_use]

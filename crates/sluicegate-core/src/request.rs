@@ -42,6 +42,7 @@ pub struct Request<'a> {
     hold: Option<&'a Hold>,
     once: Option<Once>,
     ticket: Option<&'a Ticket>,
+    time_to_connect: Span,
 }
 
 /// The clock by which a store judges requests.
@@ -73,6 +74,7 @@ impl<'a> Request<'a> {
             hold: None,
             ticket: None,
             once: None,
+            time_to_connect: Span::ZERO,
         }
     }
 
@@ -174,6 +176,13 @@ impl<'a> Request<'a> {
     /// Only where one call of the store decides: not if its subjects lie in several slots of a cluster.
     pub const fn once(mut self, once: Once) -> Self {
         self.once = Some(once);
+        self
+    }
+
+    /// Gives a store that has no connection yet this much time to connect, in addition to the deadline of its
+    /// calls. Without it, connecting has to fit into that deadline. For callers that can wait.
+    pub const fn connecting_within(mut self, span: Span) -> Self {
+        self.time_to_connect = span;
         self
     }
 
@@ -322,6 +331,13 @@ impl<'a> Request<'a> {
     #[inline]
     pub const fn ticket(&self) -> Option<&'a Ticket> {
         self.ticket
+    }
+
+    /// Returns the time that the caller has for a connection, in addition to the deadline of the call.
+    #[must_use]
+    #[inline]
+    pub const fn time_to_connect(&self) -> Span {
+        self.time_to_connect
     }
 
     /// Whether the request is about records of what is held: it leaves one, or goes by one.

@@ -161,6 +161,8 @@ impl Cluster {
         deadline: Deadline,
     ) -> Result<(Told, Link), StoreError> {
         let shared = &self.shared;
+        let is_known = shared.state().map.is_known();
+        let deadline = if is_known { deadline } else { deadline.with_connecting() };
         let mut another = None;
         let (mut hops, mut wait) = (0, FIRST_WAIT);
         loop {
@@ -261,6 +263,7 @@ impl Shared {
         if let Some(known) = self.known_by_now(is_refused) {
             return known;
         }
+        let deadline = deadline.with_connecting();
         self.await_look(deadline).await;
         self.known_by_now(|_| true).unwrap_or_else(|| {
             Err(self.error(Problem::unavailable(format!(

@@ -307,7 +307,7 @@ impl Desks for Joint<'_> {
         let Ok(runtime) = Handle::try_current() else { return };
         let (hold, at) = (self.hold, self.request.time());
         let patience = self.deadline.patience;
-        let deadline = Deadline { at: self.deadline.at + patience, patience: 2 * patience };
+        let deadline = Deadline::at(self.deadline.at + patience, 2 * patience);
         for desk in desks {
             let place = &self.places[desk];
             let (group, most) =

@@ -93,12 +93,29 @@ pub(crate) struct Width {
 pub(crate) struct Deadline {
     pub(crate) at: Instant,
     pub(crate) patience: Duration,
+    /// How much later it is for a call that needs a connection first.
+    connects: Duration,
 }
 
 impl Deadline {
     /// A deadline this long from now.
     pub(crate) fn after(patience: Duration) -> Self {
-        Self { at: Instant::now() + patience, patience }
+        Self::at(Instant::now() + patience, patience)
+    }
+
+    /// A deadline at an instant, this long after the call began.
+    pub(crate) const fn at(at: Instant, patience: Duration) -> Self {
+        Self { at, patience, connects: Duration::ZERO }
+    }
+
+    /// The same, for a caller that gives a connection this much time of its own.
+    pub(crate) const fn connecting_within(self, connects: Duration) -> Self {
+        Self { connects, ..self }
+    }
+
+    /// The deadline of a call that needs a connection first.
+    pub(crate) fn with_connecting(self) -> Self {
+        Self::at(self.at + self.connects, self.patience + self.connects)
     }
 }
 

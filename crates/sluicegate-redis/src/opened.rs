@@ -126,10 +126,12 @@ impl RedisLimit {
         request.validate_time(&self.limit, self.is_injected)?;
         request.validate(&self.limit)?;
         let deadline = Deadline::after(self.patience);
-        // What few do is on the heap: this future is moved by each layer around the store.
+        // What few do is on the heap: this future is moved by each layer around the store. What it takes in one
+        // slot is given back by a record that lives for twice the deadline, so no call may take longer.
         if let Some(joint) = self.joint(&request, deadline) {
             return Box::pin(joint.decide()).await;
         }
+        let deadline = self.store.connecting(deadline, request.time_to_connect());
         match request.action() {
             Action::Cancel(receipt) => {
                 let at = request.time().map(Timestamp::as_micros);

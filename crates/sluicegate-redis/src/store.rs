@@ -150,6 +150,13 @@ impl RedisStoreBuilder {
         self
     }
 
+    /// Sets how long one attempt to connect may take. Default: 1 s. A call of a caller that can wait has this much time
+    /// for its connection in addition to the deadline; other calls have the deadline alone, while the attempt continues.
+    pub fn connect_deadline(mut self, deadline: impl Into<Span>) -> Self {
+        self.endpoint.connect_deadline = deadline.into().into();
+        self
+    }
+
     /// How far ahead of the server's clock a state may be stamped before it is restamped to now.
     /// Default: 5 s. This bounds how long keys don't refill after a failover to a server whose
     /// clock is behind.
@@ -291,6 +298,12 @@ impl RedisStore {
         Deadline::after(self.deadline)
     }
 
+    /// The deadline of a caller that has this much time for a connection.
+    pub(crate) fn connecting(&self, deadline: Deadline, time: Span) -> Deadline {
+        let most = self.way.endpoint().connect_deadline;
+        deadline.connecting_within(most.min(time.into()))
+    }
+
     /// Sends a command all of whose words but the first are keys.
     pub(crate) fn send(
         &self,
@@ -362,7 +375,9 @@ impl RedisStore {
 
     /// Checks that every server can decide.
     pub(crate) async fn check_servers(&self) -> Result<(), StoreError> {
-        self.way.ping(self.prefix(), self.deadline()).await
+        // Called at the start, when nothing is connected yet.
+        let deadline = self.connecting(self.deadline(), Span::MAX);
+        self.way.ping(self.prefix(), deadline).await
     }
 
     /// Checks that every server can decide, and takes scripts.

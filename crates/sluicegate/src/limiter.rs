@@ -337,6 +337,7 @@ impl<S: Store> Limiter<S> {
     ) -> Result<Request<'r>, Error> {
         let costs = ask.costs(self.limit(), each)?;
         let request = Request::new(operation, ask.key()).also(also).costs(costs).at(ask.time());
+        let request = request.connecting_within(ask.time_to_connect());
         let request = match ask.once()? {
             Some(once) => request.once(once),
             None => request,

@@ -4,7 +4,6 @@ use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
-use std::time::Duration;
 
 use sluicegate_core::{Acknowledgement, StoreError, StoreErrorKind};
 use tokio::sync::oneshot;
@@ -19,10 +18,6 @@ use super::line::{Caller, Line, Refused, State, Told, Waiting};
 use super::problem::Problem;
 use crate::call::Call;
 use crate::resp::Value;
-
-/// How long one attempt to connect may take. It continues in the background after its callers have
-/// given up, so that a slow handshake still succeeds.
-pub(super) const CONNECT: Duration = Duration::from_secs(1);
 
 /// A line of calls, and whoever serves it over one connection at a time. Dropped, it ends the connection
 /// once everybody is answered.
@@ -83,13 +78,13 @@ impl Channel {
     ) -> impl Future<Output = Result<Told, StoreError>> {
         let shared = &self.shared;
         let (answer, mut answered) = oneshot::channel();
-        let Deadline { at, patience } = deadline;
+        let Deadline { at, patience, .. } = deadline;
         let caller = Caller { answer, deadline: at, patience, was_late: false };
         let entered = shared.enter(Waiting { call, caller }, deadline);
         async move {
             let ticket = entered?;
-            let Ok(told) = tokio::time::timeout_at(deadline.at, &mut answered).await else {
-                return Err(ticket.give_up(deadline));
+            let Ok(told) = tokio::time::timeout_at(ticket.deadline.at, &mut answered).await else {
+                return Err(ticket.give_up());
             };
             // It has left the line, which need not be locked again.
             mem::forget(ticket);
@@ -127,12 +122,14 @@ impl Drop for Channel {
 struct Ticket<'l> {
     shared: &'l Shared,
     number: u64,
+    deadline: Deadline,
 }
 
 impl Ticket<'_> {
     /// What to tell a caller whose time is up.
     #[cold]
-    fn give_up(&self, deadline: Deadline) -> StoreError {
+    fn give_up(&self) -> StoreError {
+        let deadline = self.deadline;
         let within = deadline.patience.as_millis();
         let mut line = self.shared.line();
         let is_unsent = line.leave(self.number);
@@ -181,10 +178,12 @@ impl Shared {
     /// Takes a call in. The first caller sees to it that somebody serves.
     fn enter(
         self: &Arc<Self>,
-        waiting: Waiting,
+        mut waiting: Waiting,
         deadline: Deadline,
     ) -> Result<Ticket<'_>, StoreError> {
         let mut line = self.line();
+        let deadline = if line.is_ready() { deadline } else { deadline.with_connecting() };
+        waiting.caller.deadline = deadline.at;
         let number = match line.enter(waiting, Instant::now()) {
             Ok(number) => number,
             Err(refused) => {
@@ -213,7 +212,7 @@ impl Shared {
         if is_unattended {
             tokio::spawn(Attendant { shared: Arc::clone(self) }.run());
         }
-        Ok(Ticket { shared: self, number })
+        Ok(Ticket { shared: self, number, deadline })
     }
 
     #[cold]
@@ -254,7 +253,7 @@ impl Attendant {
         let mut backoff = Backoff::up_to(self.shared.endpoint.longest_pause());
         let mut replacement = None;
         while let Some(talk) = self.connection(replacement.take(), &mut backoff).await {
-            self.shared.line().state = State::Connected;
+            self.shared.line().connected();
             let (end, useful) = Connection::new(&self.shared, talk).serve().await;
             self.shared.line().disconnected();
             if useful == Use::Some {
@@ -280,12 +279,13 @@ impl Attendant {
         loop {
             self.call().await?;
             let connecting = contact::connect(&self.shared.endpoint);
-            let problem = match tokio::time::timeout(CONNECT, connecting).await {
+            let within = self.shared.endpoint.connect_deadline;
+            let problem = match tokio::time::timeout(within, connecting).await {
                 Ok(Ok(talk)) => return Some(talk),
                 Ok(Err(problem)) => problem,
                 Err(_) => Problem::unavailable(format!(
                     "has not answered a connection within {} ms: look whether it hangs, and whether something between, such as a firewall or proxy, holds back what it says; nothing was charged",
-                    CONNECT.as_millis()
+                    within.as_millis()
                 )),
             };
             let until = Instant::now() + backoff.pause();

@@ -11,7 +11,7 @@ use tokio::io::AsyncWrite as _;
 use tokio::time::{Instant, Sleep};
 use tokio_util::io::{poll_read_buf, poll_write_buf};
 
-use super::channel::{CONNECT, Shared};
+use super::channel::Shared;
 use super::contact::{self, Broken, Talk};
 use super::flight::Wrong;
 use super::line::{Told, Waiting};
@@ -271,7 +271,8 @@ impl<'l> Connection<'l> {
             }
             self.is_timed = false;
             let connecting = contact::connect(&self.shared.endpoint);
-            let other = async { tokio::time::timeout(CONNECT, connecting).await.ok()?.ok() };
+            let within = self.shared.endpoint.connect_deadline;
+            let other = async move { tokio::time::timeout(within, connecting).await.ok()?.ok() };
             self.other = Some(Box::pin(other));
         }
         let Some(other) = &mut self.other else { return Poll::Pending };

@@ -29,6 +29,9 @@ pub(crate) struct Endpoint {
     pub(crate) traffic: Arc<Traffic>,
     /// Whether what its replicas have is waited for.
     pub(super) waits: bool,
+    /// Maximum time of one attempt to connect. It continues in the background after its callers have given up,
+    /// so that a slow handshake still succeeds.
+    pub(crate) connect_deadline: Duration,
 }
 
 /// What a server is, beside what else there is.
@@ -72,6 +75,7 @@ impl Endpoint {
             tls: url.tls.clone(),
             traffic: Arc::default(),
             waits: false,
+            connect_deadline: Duration::from_secs(1),
         })
     }
 

@@ -95,6 +95,8 @@ pub(super) struct Line {
     outstanding: usize,
     /// When an answer came last.
     last_answer: Option<Instant>,
+    /// Whether one came on this connection. The first answers take longer, because the server reads the script.
+    has_answered: bool,
     pub(super) state: State,
     pace: Pace,
     /// Wakes whoever serves.
@@ -132,6 +134,7 @@ impl Line {
             first: 0,
             outstanding: 0,
             last_answer: None,
+            has_answered: false,
             state: State::Unattended,
             pace: Pace::default(),
             server: None,
@@ -210,7 +213,18 @@ impl Line {
     pub(super) fn answered(&mut self, callers: u64, outstanding: usize, now: Instant) {
         self.outstanding = outstanding;
         self.last_answer = Some(now);
+        self.has_answered = true;
         self.pace.answered(callers, self.wanted > 0, now);
+    }
+
+    /// There is a connection.
+    pub(super) fn connected(&mut self) {
+        (self.state, self.has_answered) = (State::Connected, false);
+    }
+
+    /// Whether a call needs no time for a connection.
+    pub(super) const fn is_ready(&self) -> bool {
+        matches!(self.state, State::Connected) && self.has_answered
     }
 
     /// The connection has ended, and nothing is outstanding any more.

@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use sluicegate::Span;
 use sluicegate_core::printable;
+use tokio::time::Instant;
 
 use self::exchange::{Problem, Reply};
 use super::ask::{Terms, exit};
@@ -29,6 +30,9 @@ const PATIENCE: Span = match Span::from_millis(5_000) {
     Ok(span) => span,
     Err(_) => Span::SECOND,
 };
+
+/// Pause between two attempts to connect of a command that may wait.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// One question to a service.
 pub(super) struct Call<'a> {
@@ -94,11 +98,21 @@ impl<'a> Call<'a> {
     async fn ask(self, to: &ToArgs) -> Result<Reply, Failure> {
         let Self { service, path, token, body, wait } = self;
         let patience = Duration::from(to.deadline.unwrap_or(PATIENCE)) + Duration::from(wait);
-        let asking = exchange::send(service, &path, token, body);
+        let may_connect_until = Instant::now() + wait.into();
+        let asking = async {
+            loop {
+                match exchange::send(service, &path, token, body.clone()).await {
+                    Err(Problem::Unreachable(_)) if Instant::now() < may_connect_until => {
+                        tokio::time::sleep(PAUSE).await;
+                    }
+                    sent => break sent,
+                }
+            }
+        };
         match tokio::time::timeout(patience, asking).await {
             Ok(Ok(reply)) => Ok(reply),
             Ok(Err(Problem::Usage(message))) => Err(Failure::usage(message)),
-            Ok(Err(Problem::Service(message))) => {
+            Ok(Err(Problem::Unreachable(message) | Problem::Service(message))) => {
                 Err(Failure::store(format_args!("the service at {service} {message}")))
             }
             Err(_) => Err(Failure::store(format_args!(

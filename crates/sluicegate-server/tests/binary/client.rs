@@ -10,6 +10,7 @@ use sluicegate_core::{
     Costs, Error, HoldFound, Limit, OpenOptions, OpenedLimit as _, Operation, Request,
     RequestErrorKind, Span, Store as _, StoreErrorKind, TimeSource, Timestamp,
 };
+use sluicegate_testkit::proxy::Proxy;
 use sluicegate_testkit::servers::{fresh_prefix, shared};
 
 use crate::support::{File, Service};
@@ -348,4 +349,24 @@ async fn a_connection_that_was_closed_meanwhile_is_replaced() {
     let _ = service.wait();
     let _again = Service::start_on(&address, &["--config", file.path()]);
     assert!(limiter.check("a").await.unwrap().is_allowed());
+}
+
+#[tokio::test]
+async fn a_client_that_waits_connects_again_until_the_service_is_there() {
+    let [(service, _file), _other] = services();
+    let proxy = Proxy::start_before(service.address()).unwrap();
+    for name in ["queue", "org"] {
+        proxy.refuse();
+        let store = store_at(&format!("http://127.0.0.1:{}", proxy.port()));
+        let limiter = Limiter::new(store, of(name));
+        let calling = tokio::spawn({
+            let limiter = limiter.clone();
+            async move { limiter.acquire("k", Span::MINUTE).await }
+        });
+        let error = limiter.check("k").await.unwrap_err();
+        assert_eq!(error.as_store().unwrap().kind(), StoreErrorKind::Unavailable, "{error}");
+        assert!(!calling.is_finished(), "{name}");
+        proxy.accept().unwrap();
+        assert!(calling.await.unwrap().unwrap().is_allowed(), "{name}");
+    }
 }

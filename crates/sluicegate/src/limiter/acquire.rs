@@ -14,6 +14,7 @@ use super::reservation::CancelOnDrop;
 use crate::ask::Ask;
 use crate::grant::Grant;
 use crate::holding::Holding;
+use crate::permit::Pauses;
 
 impl<S: Store> Limiter<S> {
     /// Takes the cost, waiting for it at most `deadline` in total. Needs a tokio runtime with time
@@ -25,7 +26,9 @@ impl<S: Store> Limiter<S> {
     /// retry-after of the denial; then the first to ask is served first. If the wait would never
     /// end, or not in time, the request is denied immediately, without waiting.
     ///
-    /// The deadline covers the waiting. A call to the store has the store's own deadline. A future
+    /// The deadline covers the waiting. A call to the store has the store's own deadline; connecting has a deadline
+    /// of its own. If the store can't be reached or has too much to do, so that nothing was charged, and the limit
+    /// has no other answer to that ([`OnStoreFailure`](crate::OnStoreFailure)), it is called again until `deadline`. A future
     /// that is dropped while it waits for its instant gives its units back if no request was
     /// charged since; otherwise it leaves its turn to whoever reserves next. A future
     /// that is dropped during a call to the store may have taken units, which count as used.
@@ -43,16 +46,18 @@ impl<S: Store> Limiter<S> {
     }
 
     async fn wait_for(&self, ask: &Ask<'_>, end: Instant) -> Result<Decision, Error> {
+        let mut pauses = Pauses::until(end);
         loop {
-            let decision = match self.ask_for_turn(ask, end, None).await? {
-                Turn::Held(grant) => return Ok(grant.into_decision()),
-                Turn::Final(decision) => return Ok(decision),
-                Turn::Later(decision, turn) => return Ok(turn.come(decision).await),
-                Turn::Refused(decision) => decision,
+            let (next, ended) = match self.ask_for_turn(ask, end, None).await {
+                Ok(Turn::Held(grant)) => return Ok(grant.into_decision()),
+                Ok(Turn::Final(decision)) => return Ok(decision),
+                Ok(Turn::Later(decision, turn)) => return Ok(turn.come(decision).await),
+                Ok(Turn::Refused(decision)) => (next_attempt(&decision, end), Ok(decision)),
+                Err(error) => (pauses.after_error(&error), Err(error)),
             };
-            match next_attempt(&decision, end) {
+            match next {
                 Some(next) => sleep_until(next).await,
-                None => return Ok(decision),
+                None => return ended,
             }
         }
     }
@@ -71,9 +76,10 @@ impl<S: Store> Limiter<S> {
                 "a request with a time of its own can't wait: use `reserve`".to_owned(),
             ));
         }
+        let left = left_until(end);
+        let ask = &ask.clone().connecting_within(left);
         if self.limit().can_reserve() && !holding.is_some_and(Holding::is_wanted) {
-            let left = end.saturating_duration_since(Instant::now());
-            let reservation = self.book(ask, round_down(left)).await?;
+            let reservation = self.book(ask, left).await?;
             if reservation.wait().is_zero() {
                 let decision = reservation.into_decision();
                 // The policies have not refused: when the ban has ended, the limit can book a turn.
@@ -150,9 +156,9 @@ pub(crate) fn end_of(wait: Span) -> Instant {
     Instant::now() + Duration::from(wait).min(FOREVER)
 }
 
-/// Down, so that a reservation never goes past the deadline.
-pub(super) fn round_down(duration: Duration) -> Span {
-    u64::try_from(duration.as_micros())
+/// The time until then, rounded down, so that a reservation never goes past the deadline.
+pub(super) fn left_until(end: Instant) -> Span {
+    u64::try_from(end.saturating_duration_since(Instant::now()).as_micros())
         .ok()
         .and_then(|micros| Span::from_micros(micros).ok())
         .unwrap_or(Span::MAX)

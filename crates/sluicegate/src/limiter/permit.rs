@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
+use super::acquire::left_until;
 use super::queue::{Waited, no_pass};
 use super::{Limiter, renewal, settlement, subjects};
 use crate::ask::Ask;
@@ -58,6 +59,7 @@ impl<S: Store> Limiter<S> {
         let hold = terms.hold(self.limit())?;
         let (mut each, also) = (SmallVec::new(), ask.also());
         let request = self.request(operation, ask, &also, &mut each)?.hold(&hold);
+        let request = request.connecting_within(queue_until.map_or(Span::ZERO, left_until));
         if let Some(end) = queue_until.filter(|_| self.can_queue(&request)) {
             // It is seldom, and large.
             match Box::pin(self.queue(ask, hold, end, no_pass)).await {

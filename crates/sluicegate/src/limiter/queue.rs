@@ -11,13 +11,13 @@ use smallvec::SmallVec;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::acquire::round_down;
+use super::acquire::left_until;
 use super::{Limiter, end_of, next_attempt};
 use crate::ask::Ask;
 use crate::background::finish;
 use crate::grant::Grant;
 use crate::holding::Holding;
-use crate::permit::Moment;
+use crate::permit::{Moment, Pauses};
 use crate::random_id::random_id;
 use crate::usage::Usage;
 
@@ -125,6 +125,7 @@ impl<S: Store> Limiter<S> {
         let ticket = Ticket { priority: ask.priority_of(), lives: LIVES };
         let mut place = LeaveOnDrop::new(self, token.clone());
         let mut has_waited = false;
+        let mut pauses = Pauses::until(end);
         loop {
             let passed = pass().await?;
             // Before the question, so that no call is missed between the answer and the wait.
@@ -132,10 +133,17 @@ impl<S: Store> Limiter<S> {
             place.may_have_ticket = true;
             let sent = Moment::now();
             let asking = self.ask_to_wait(ask, &also, (&hold, &ticket), end);
-            let (decision, is_over) = asking.await.inspect_err(|error| {
-                // What was refused so has left nothing.
-                place.may_have_ticket = has_waited || !matches!(error, Error::Request(_));
-            })?;
+            let (decision, is_over) = match asking.await {
+                Ok(answered) => answered,
+                Err(error) => {
+                    // What was refused so has left nothing.
+                    place.may_have_ticket = has_waited || !matches!(error, Error::Request(_));
+                    drop(passed);
+                    let Some(next) = pauses.after_error(&error) else { return Err(error.into()) };
+                    sleep_until(next).await;
+                    continue;
+                }
+            };
             drop(passed);
             if decision.is_allowed() {
                 place.may_have_ticket = false;
@@ -188,11 +196,12 @@ impl<S: Store> Limiter<S> {
     ) -> Result<(Decision, bool), Error> {
         let operation = Operation::Check;
         let mut each = SmallVec::new();
+        let left = left_until(end);
         let request = self.request(operation, ask, also, &mut each)?.hold(hold).waiting(ticket);
+        let request = request.connecting_within(left);
         let since = self.inner.observers.start();
         let opened = &self.inner.opened;
-        let left = end.saturating_duration_since(Instant::now());
-        let (answer, is_over) = match opened.wait_in_queue(request, round_down(left)) {
+        let (answer, is_over) = match opened.wait_in_queue(request, left) {
             Some(waiting) => (waiting.await, true),
             None => (opened.ask(request).wait().await, false),
         };

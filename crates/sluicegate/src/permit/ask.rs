@@ -82,10 +82,14 @@ impl<'a> PermitAsk<'a> {
         let end = within.map(end_of);
         let mut pauses = end.map(Pauses::until);
         loop {
-            let permit = keeper.take(&keeper, &ask, terms, end).await?;
-            match pauses.as_mut().and_then(|pauses| pauses.after(&permit)) {
+            let taken = keeper.take(&keeper, &ask, terms, end).await;
+            let next = pauses.as_mut().and_then(|pauses| match &taken {
+                Ok(permit) => pauses.after(permit),
+                Err(error) => pauses.after_error(error),
+            });
+            match next {
                 Some(next) => sleep_until(next).await,
-                None => return Ok(permit),
+                None => return taken,
             }
         }
     }

@@ -1,8 +1,8 @@
-//! When to ask again for a permit.
+//! When a caller that waits asks again: for a permit that is denied, or a store that fails.
 
 use std::time::Duration;
 
-use sluicegate_core::{Algorithm, Decision, Outcome, Queued, RetryAfter};
+use sluicegate_core::{Algorithm, Decision, Error, Outcome, Queued, RetryAfter, StoreError};
 use tokio::time::Instant;
 
 use super::jitter::nearly;
@@ -47,6 +47,14 @@ impl Pauses {
         }
         let pause = self.next_pause().min(latest.into());
         Some((now + pause.max(earliest)).min(self.end))
+    }
+
+    /// When to call the store again that has charged nothing and may answer soon; `None` after other errors, and when
+    /// the time is up.
+    pub(crate) fn after_error(&mut self, error: &Error) -> Option<Instant> {
+        let is_worth_it = error.as_store().is_some_and(StoreError::is_worth_a_retry);
+        let now = Instant::now();
+        (is_worth_it && now < self.end).then(|| (now + self.next_pause()).min(self.end))
     }
 
     fn next_pause(&mut self) -> Duration {

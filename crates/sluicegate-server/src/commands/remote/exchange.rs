@@ -29,6 +29,8 @@ pub(super) struct Reply {
 pub(super) enum Problem {
     /// What was given can't be used.
     Usage(String),
+    /// There is no connection, and nothing was charged: what follows its name.
+    Unreachable(String),
     /// The service failed: what follows its name.
     Service(String),
 }
@@ -43,7 +45,7 @@ pub(super) async fn send(
     let request = request(service, path, token, body)?;
     let connected = TcpStream::connect((&*service.host, service.port)).await;
     let stream = connected.map_err(|error| {
-        Problem::Service(format!(
+        Problem::Unreachable(format!(
             "can't be reached ({error}): look whether it runs, and whether this is where it \
              listens; nothing was charged"
         ))

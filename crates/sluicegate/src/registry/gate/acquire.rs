@@ -15,6 +15,7 @@ use crate::ask::Ask;
 use crate::grant::Grant;
 use crate::holding::Holding;
 use crate::limiter::{Turn, end_of, next_attempt};
+use crate::permit::Pauses;
 
 impl Gate {
     /// Takes the cost, waiting for it at most `within` in total, like
@@ -105,6 +106,7 @@ impl Gate {
     {
         let end = end_of(within);
         let mut changes = self.shared.changes();
+        let mut pauses = Pauses::until(end);
         loop {
             changes.mark_unchanged();
             if let Some(waited) =
@@ -113,21 +115,26 @@ impl Gate {
                 return Ok(waited);
             }
             let passed = pass().await?;
-            let (turn, told) = self.ask_for_turn(ask, end, holding, tell).await?;
+            let asked = self.ask_for_turn(ask, end, holding, tell).await;
             drop(passed);
-            let decision = match turn {
-                Turn::Held(grant) => return Ok((grant, told)),
-                Turn::Final(decision) => return Ok((Grant::of_nothing(decision), told)),
-                Turn::Later(decision, turn) => {
+            let next = match asked {
+                Ok((Turn::Held(grant), told)) => return Ok((grant, told)),
+                Ok((Turn::Final(decision), told)) => {
+                    return Ok((Grant::of_nothing(decision), told));
+                }
+                Ok((Turn::Later(decision, turn), told)) => {
                     return Ok((Grant::of_nothing(turn.come(decision).await), told));
                 }
-                Turn::Refused(decision) => decision,
+                // Dropped before the wait, to keep the future small.
+                Ok((Turn::Refused(decision), told)) => match next_attempt(&decision, end) {
+                    Some(next) => next,
+                    None => return Ok((Grant::of_nothing(decision), told)),
+                },
+                Err(error) => match pauses.after_error(&error) {
+                    Some(next) => next,
+                    None => return Err(error.into()),
+                },
             };
-            let Some(next) = next_attempt(&decision, end) else {
-                return Ok((Grant::of_nothing(decision), told));
-            };
-            // Dropped before the wait, to keep the future small.
-            drop((decision, told));
             // A new configuration ends the wait early. The sender lives as long as the gate.
             let _ = timeout_at(next, changes.changed()).await;
         }

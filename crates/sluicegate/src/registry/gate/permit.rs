@@ -59,10 +59,12 @@ impl Gate {
         let mut changes = self.shared.changes();
         loop {
             changes.mark_unchanged();
-            let (permit, told) = self.take_and_tell(&keeper, ask, (terms, end), tell).await?;
-            let Some(next) = pauses.as_mut().and_then(|pauses| pauses.after(&permit)) else {
-                return Ok((permit, told));
-            };
+            let taken = self.take_and_tell(&keeper, ask, (terms, end), tell).await;
+            let next = pauses.as_mut().and_then(|pauses| match &taken {
+                Ok((permit, _)) => pauses.after(permit),
+                Err(error) => pauses.after_error(error),
+            });
+            let Some(next) = next else { return taken };
             // A new configuration ends the wait early.
             let _ = timeout_at(next, changes.changed()).await;
         }
