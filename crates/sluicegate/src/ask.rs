@@ -48,7 +48,6 @@ pub struct Ask<'a> {
     priority: u8,
     /// The limits that the caller named too and that aren't asked, with their keys; for observers.
     unasked: Option<Box<Unasked<'a>>>,
-    time_to_connect: Span,
 }
 
 /// Limits that a gate doesn't ask about a request, each with its key.
@@ -143,7 +142,6 @@ impl<'a> Ask<'a> {
             spared: 0,
             priority: 0,
             unasked: None,
-            time_to_connect: Span::ZERO,
         }
     }
 
@@ -197,16 +195,6 @@ impl<'a> Ask<'a> {
     pub const fn priority(mut self, priority: u8) -> Self {
         self.priority = priority;
         self
-    }
-
-    /// Gives the store this much time to connect, in addition to the deadline.
-    pub(crate) const fn connecting_within(mut self, time: Span) -> Self {
-        self.time_to_connect = time;
-        self
-    }
-
-    pub(crate) const fn time_to_connect(&self) -> Span {
-        self.time_to_connect
     }
 
     pub(crate) const fn priority_of(&self) -> u8 {

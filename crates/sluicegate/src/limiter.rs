@@ -278,10 +278,25 @@ impl<S: Store> Limiter<S> {
     }
 
     /// Asks, and awaits the store if necessary.
-    pub(crate) async fn ask(&self, operation: Operation, ask: &Ask<'_>) -> Result<Decision, Error> {
+    pub(crate) fn ask(
+        &self,
+        operation: Operation,
+        ask: &Ask<'_>,
+    ) -> impl Future<Output = Result<Decision, Error>> + Send {
+        self.ask_connecting(operation, ask, Span::ZERO)
+    }
+
+    /// The same, with this much time for the store to connect.
+    pub(crate) async fn ask_connecting(
+        &self,
+        operation: Operation,
+        ask: &Ask<'_>,
+        time: Span,
+    ) -> Result<Decision, Error> {
         let (mut each, also) = (SmallVec::new(), ask.also());
         let id = place_id(operation);
-        let request = in_line(self.request(operation, ask, &also, &mut each)?, id.as_ref());
+        let request = self.request(operation, ask, &also, &mut each)?.connecting_within(time);
+        let request = in_line(request, id.as_ref());
         let since = self.inner.observers.start();
         // Outside of the future that waits, which would be larger by the size of a decision.
         let later = match self.inner.opened.ask(request) {
@@ -337,7 +352,6 @@ impl<S: Store> Limiter<S> {
     ) -> Result<Request<'r>, Error> {
         let costs = ask.costs(self.limit(), each)?;
         let request = Request::new(operation, ask.key()).also(also).costs(costs).at(ask.time());
-        let request = request.connecting_within(ask.time_to_connect());
         let request = match ask.once()? {
             Some(once) => request.once(once),
             None => request,

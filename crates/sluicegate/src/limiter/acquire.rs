@@ -10,7 +10,7 @@ use sluicegate_core::{
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::Limiter;
-use super::reservation::CancelOnDrop;
+use super::reservation::{CancelOnDrop, Reservation};
 use crate::ask::Ask;
 use crate::grant::Grant;
 use crate::holding::Holding;
@@ -77,9 +77,10 @@ impl<S: Store> Limiter<S> {
             ));
         }
         let left = left_until(end);
-        let ask = &ask.clone().connecting_within(left);
         if self.limit().can_reserve() && !holding.is_some_and(Holding::is_wanted) {
-            let reservation = self.book(ask, left).await?;
+            let operation = Operation::Reserve { within: left };
+            let decision = self.ask_connecting(operation, ask, left).await?;
+            let reservation = Reservation::new(decision, self, ask.time());
             if reservation.wait().is_zero() {
                 let decision = reservation.into_decision();
                 // The policies have not refused: when the ban has ended, the limit can book a turn.
@@ -99,7 +100,7 @@ impl<S: Store> Limiter<S> {
         // Without a token for it, nothing is held.
         let hold = holding.map(|holding| holding.of(self.limit())).transpose()?.flatten();
         if let Some(hold) = hold {
-            let grant = self.grant(Operation::Check, ask, hold).await?;
+            let grant = self.grant_connecting(Operation::Check, ask, hold, left).await?;
             let is_allowed = grant.is_allowed();
             return Ok(if is_allowed {
                 Turn::Held(grant)
@@ -107,7 +108,7 @@ impl<S: Store> Limiter<S> {
                 Turn::Refused(grant.into_decision())
             });
         }
-        let decision = self.ask(Operation::Check, ask).await?;
+        let decision = self.ask_connecting(Operation::Check, ask, left).await?;
         Ok(if decision.is_allowed() { Turn::Final(decision) } else { Turn::Refused(decision) })
     }
 

@@ -111,14 +111,26 @@ impl<S: Store> Limiter<S> {
     }
 
     /// Takes by a check, a charge or a partial grant, and holds what it took.
-    pub(crate) async fn grant(
+    pub(crate) fn grant(
         &self,
         operation: Operation,
         ask: &Ask<'_>,
         hold: Hold,
+    ) -> impl Future<Output = Result<Grant, Error>> + Send {
+        self.grant_connecting(operation, ask, hold, Span::ZERO)
+    }
+
+    /// The same, with this much time for the store to connect.
+    pub(super) async fn grant_connecting(
+        &self,
+        operation: Operation,
+        ask: &Ask<'_>,
+        hold: Hold,
+        time: Span,
     ) -> Result<Grant, Error> {
         let (mut each, also) = (SmallVec::new(), ask.also());
         let request = self.request(operation, ask, &also, &mut each)?.hold(&hold);
+        let request = request.connecting_within(time);
         let token = self.token(ask, &also, hold.id)?;
         let since = self.inner.observers.start();
         let answer = match self.inner.opened.ask(request) {

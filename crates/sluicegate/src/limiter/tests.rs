@@ -73,12 +73,12 @@ async fn a_ban_that_ends_in_time_is_waited_out_by_every_algorithm() {
         &["gcra 100/s burst 100", "smooth 100/s burst 1s start full"],
         &["gcra 100/s burst 100", "fixed_window 100/s"],
     ] {
-        let ban = "1/min for 1s".parse().unwrap();
-        let limit = crate::limit("l", specs).unwrap().banning(ban).unwrap();
+        let ban: sluicegate_core::Ban = "1/min for 1s".parse().unwrap();
+        let limit = crate::limit("l", specs).unwrap().banning(ban);
         let store = MemoryStore::builder().clock(Arc::new(RuntimeClock(Instant::now()))).build();
         let limiter = Limiter::new(store, limit);
         let start = Instant::now();
-        limiter.ban("k", second).await.unwrap();
+        let _ = limiter.ban("k", second).await.unwrap();
         let within = Duration::from_secs(5);
         let acquire = async || {
             if specs[0].contains("queue 10") {
@@ -92,7 +92,7 @@ async fn a_ban_that_ends_in_time_is_waited_out_by_every_algorithm() {
         assert_eq!(start.elapsed(), second, "{specs:?}");
 
         // A ban that doesn't end in time is refused immediately.
-        limiter.ban("k", Duration::from_secs(60)).await.unwrap();
+        let _ = limiter.ban("k", Duration::from_secs(60)).await.unwrap();
         let start = Instant::now();
         let decision = acquire().await;
         assert_eq!(decision.retry_after(), RetryAfter::After(Span::MINUTE), "{specs:?}");
@@ -153,6 +153,28 @@ async fn a_wait_nobody_could_bound_is_refused() {
     assert_eq!(request_error(&reserve), RequestErrorKind::Unsupported);
 }
 
+/// An unknown outcome counts as charged, so asking again would take twice.
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_waits_asks_a_failed_store_again_where_nothing_was_charged() {
+    let second = Duration::from_secs(1);
+    for (kind, is_again) in [
+        (StoreErrorKind::Unavailable, true),
+        (StoreErrorKind::Overloaded, true),
+        (StoreErrorKind::Timeout, false),
+        (StoreErrorKind::Disconnected, false),
+    ] {
+        for spec in ["gcra 1/s", "fixed_window 1/s"] {
+            let limiter = Limiter::new(Failing::new(kind), crate::limit("l", [spec]).unwrap());
+            let start = Instant::now();
+            let error = limiter.acquire("k", second).await.unwrap_err();
+            assert_eq!(error.as_store().unwrap().kind(), kind);
+            let asked = limiter.store().asked();
+            assert_eq!(asked > 1, is_again, "{kind:?} {spec}: {asked}");
+            assert_eq!(start.elapsed(), if is_again { second } else { NO_TIME }, "{kind:?}");
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_failed_store_is_answered_for_as_the_limiter_says_and_asked_once() {
     for kind in [StoreErrorKind::Timeout, StoreErrorKind::Unavailable, StoreErrorKind::Unexpected] {
@@ -170,7 +192,7 @@ async fn a_failed_store_is_answered_for_as_the_limiter_says_and_asked_once() {
                     limiter.check("k").await,
                     limiter.peek("k").await,
                     limiter.take_up_to("k").await,
-                    limiter.acquire("k", Duration::from_secs(1)).await,
+                    limiter.acquire("k", NO_TIME).await,
                     limiter.reserve("k", Span::SECOND).await.map(Reservation::into_decision),
                     limiter.check_now("k"),
                 ];
