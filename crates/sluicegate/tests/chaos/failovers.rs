@@ -88,6 +88,29 @@ fn a_replica_that_lags_behind_the_killed_primary_costs_at_most_one_burst() {
     }
 }
 
+/// Its primary sends it nothing before it has said that it is there, which it does once a second.
+#[test]
+fn a_replica_that_has_just_come_costs_at_most_one_burst() {
+    for binary in binaries("just come") {
+        let mut sentinels = Sentinels::builder(&binary).start().unwrap();
+        let load = Load::begin("sentinel failover to a new replica", &url_of(&sentinels));
+        let spending = Spending::begin(&url_of(&sentinels));
+        let old = sentinels.primary();
+        let primary = sentinels.server(old);
+        primary.cli(&["CLIENT", "KILL", "TYPE", "replica"]).unwrap();
+        until_seldom("the replica again", || match primary.cli(&["INFO", "replication"]) {
+            Ok(info) if info.contains("state=online") => Ok(()),
+            other => Err(other.map_err(|error| error.to_string())),
+        });
+        assert_eq!(sentinels.lose_primary().unwrap(), old);
+        await_promotion(sentinels.server(1 - old));
+        load.recovers();
+        assert_at_most_one_burst("sentinel failover to a new replica", spending.end());
+        load.reaches_its_limits();
+        load.end().assert_over_by_at_most(of_losses(1));
+    }
+}
+
 /// A primary that takes no writes without a replica that keeps up decides nothing that can be lost for
 /// long.
 #[test]
