@@ -6,7 +6,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::num::NonZeroUsize;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
+use std::thread::{self, ScopedJoinHandle};
 
 use futures_util::FutureExt as _;
 use sluicegate_core::{
@@ -40,7 +40,7 @@ pub(crate) fn on_every_core<K: Sync, T: Send>(
     };
     thread::scope(|scope| {
         let workers: Vec<_> = (0..cores).map(|_| scope.spawn(worker)).collect();
-        let joined = workers.into_iter().map(|worker| worker.join());
+        let joined = workers.into_iter().map(ScopedJoinHandle::join);
         joined.map(|made| made.unwrap_or_else(|panic| resume_unwind(panic))).collect()
     })
 }

@@ -100,7 +100,7 @@ fn columns(f: &mut fmt::Formatter<'_>, subjects: &[Subject<'_>]) -> fmt::Result 
             grouped(counts.keys_denied),
         ]);
     }
-    aligned(f, "", [Left, Right, Right, Right, Right, Right, Right], &rows)
+    aligned(f, "", &[Left, Right, Right, Right, Right, Right, Right], &rows)
 }
 
 /// The keys and the minute with the most denials.
@@ -125,7 +125,7 @@ fn hardest(f: &mut fmt::Formatter<'_>, heading: &str, counts: &Counts) -> fmt::R
             key.needed.clone().unwrap_or_else(|| NONE.to_owned()),
         ]);
     }
-    aligned(f, "  ", [Left, Right, Right, Left, Right, Left], &rows)?;
+    aligned(f, "  ", &[Left, Right, Right, Left, Right, Left], &rows)?;
     let more = counts.keys_denied - counts.denied_most.len() as u64;
     if more > 0 { writeln!(f, "  … {}", counted(more, "more key")) } else { Ok(()) }
 }
@@ -144,7 +144,7 @@ fn suggested(
         let [p50, p95, p99, max, windows] = numbers;
         rows.push([used.per.to_owned(), p50, p95, p99, max, windows]);
     }
-    aligned(f, "  ", [Left, Right, Right, Right, Right, Right], &rows)?;
+    aligned(f, "  ", &[Left, Right, Right, Right, Right, Right], &rows)?;
     writeln!(f, "\nsmallest limits that deny at most {}", suggestions.deny_at_most)?;
     let headings = ["limit", "denied", "denied %", "keys denied", "denied most"];
     let mut rows = vec![headings.map(str::to_owned)];
@@ -157,14 +157,14 @@ fn suggested(
             limit.denied_most.as_ref().map_or_else(|| "-".to_owned(), |key| shown(key, WIDTH)),
         ]);
     }
-    aligned(f, "  ", [Left, Right, Right, Right, Left], &rows)
+    aligned(f, "  ", &[Left, Right, Right, Right, Left], &rows)
 }
 
 /// Writes rows in columns of equal width, without spaces at the ends of lines.
 fn aligned<const N: usize>(
     f: &mut fmt::Formatter<'_>,
     indent: &str,
-    sides: [Side; N],
+    sides: &[Side; N],
     rows: &[[String; N]],
 ) -> fmt::Result {
     let mut widths = [0; N];
@@ -175,7 +175,7 @@ fn aligned<const N: usize>(
     }
     for row in rows {
         let mut line = indent.to_owned();
-        for ((cell, width), side) in row.iter().zip(widths).zip(&sides) {
+        for ((cell, width), side) in row.iter().zip(widths).zip(sides) {
             match side {
                 Left => write!(line, "{cell:<width$}  ")?,
                 Right => write!(line, "{cell:>width$}  ")?,
