@@ -228,8 +228,9 @@ fn every_status_of_every_path_is_answered_as_described() {
     let mut check = |path: &str, status: u16, response: &Value, reply: &Reply| {
         let what = format!("{status} of {path}");
         assert_eq!(reply.status, status, "{what}: {}", reply.body);
-        let (kind, content) = content(response);
-        assert_eq!(reply.field("content-type"), Some(kind), "{what}");
+        let kind = reply.field("content-type").unwrap_or_default();
+        let content = &response["content"][kind];
+        assert!(content.is_object(), "{what} is described with another type than {kind}");
         let body = if kind == "application/json" { reply.json() } else { json!(reply.body) };
         assert_valid(&document.validator(&content["schema"]), &body, &what);
         for name in response["headers"].as_object().into_iter().flatten().map(|(name, _)| name) {
@@ -260,10 +261,11 @@ fn every_example_is_valid_and_the_service_takes_it() {
         let service = Service::start(&["--config", file.path()]);
         let document = Document::of(&service);
         for (status, response) in document.responses(operation) {
-            let (_, content) = content(response);
-            let validator = document.validator(&content["schema"]);
-            for (name, example) in examples(content) {
-                assert_valid(&validator, example, &format!("`{name}` of {status} of {path}"));
+            for content in response["content"].as_object().unwrap().values() {
+                let validator = document.validator(&content["schema"]);
+                for (name, example) in examples(content) {
+                    assert_valid(&validator, example, &format!("`{name}` of {status} of {path}"));
+                }
             }
         }
         if method != "post" {
