@@ -80,8 +80,7 @@ fn told(limit: &Limit, request: &Request<'_>, answer: &Answer) -> Result<Decisio
     });
     let ban = answer.ban.as_ref().map(|ban| banned(&asked, ban)).transpose()?;
     let retry_after = retry(answer.allowed, answer.retry_after_us)?;
-    // What denies without a policy that refuses has no room.
-    let is_full = !answer.allowed && binding.is_none() && !policies.is_empty();
+    let is_full = answer.code.as_deref() == Some("store_full");
     let mut notes = Notes::default();
     (notes.restamped, notes.full) = (answer.restamped, is_full);
     let told = Told {
@@ -264,6 +263,7 @@ pub(crate) fn error(store: &StoreId, reply: &Reply) -> Error {
         "unsupported" => Some(RequestErrorKind::Unsupported),
         "conflict" => Some(RequestErrorKind::Conflict),
         "full" => Some(RequestErrorKind::Full),
+        "store_too_small" => Some(RequestErrorKind::StoreTooSmall),
         "unknown_limit" => Some(RequestErrorKind::UnknownLimit),
         _ => None,
     };

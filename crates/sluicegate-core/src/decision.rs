@@ -236,14 +236,15 @@ impl Decision {
         self.forgotten = Some(forgotten);
     }
 
-    /// Denies the request because the store has no room for its key, whatever the policies said.
-    /// Their outcomes stay as they are. For bounded stores.
-    pub fn turn_away_for_room(&mut self, retry_after: Span) {
+    /// Denies the request because the store has no room for its key, regardless of the policies' verdicts.
+    /// Their outcomes stay as they are. `retry_after` is the time until a stored state expires, if the store
+    /// knows one. For bounded stores.
+    pub fn turn_away_for_room(&mut self, retry_after: Option<Span>) {
         self.allowed = false;
         self.notes.full = true;
         self.binding = None;
         self.granted = 0;
-        self.instant = retry_after.as_micros().max(1);
+        self.instant = retry_after.map_or(NEVER, |span| span.as_micros().max(1));
         self.forget_extras();
     }
 
@@ -263,6 +264,14 @@ impl Decision {
     #[inline]
     pub const fn is_denied(&self) -> bool {
         !self.allowed
+    }
+
+    /// Whether the request is denied because a bounded store had no room for its key. No policy refused it,
+    /// and none [binds](Decision::binding). Without a known expiry, [`Decision::retry_after`] is
+    /// [`RetryAfter::Never`].
+    #[must_use]
+    pub fn is_store_full(&self) -> bool {
+        self.is_denied() && self.notes.full && self.binding.is_none() && self.ban().is_none()
     }
 
     /// The limit that was asked, as configured at the time; `None` if none was.

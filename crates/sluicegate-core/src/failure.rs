@@ -38,6 +38,9 @@ pub enum RequestErrorKind {
     Conflict,
     /// The subject has as many holds, or ids of requests, as it may. Nothing was charged.
     Full,
+    /// The caps of a bounded store can't hold one key of each open limit, this one included. Nothing was
+    /// charged.
+    StoreTooSmall,
     /// There is no limit of the name that was asked: a mistake in the program or its configuration.
     /// Nothing was asked. For registries of limits by name.
     UnknownLimit,

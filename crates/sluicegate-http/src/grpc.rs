@@ -136,7 +136,7 @@ impl GrpcStatus {
             violations: violations.collect(),
             retry: Some(decision.retry_after()),
             limit: decision.limit().map(|limit| limit.name().as_str().to_owned()),
-            ..Details::of("RATE_LIMITED")
+            ..Details::of(if decision.is_store_full() { "STORE_FULL" } else { "RATE_LIMITED" })
         };
         Self { details, ..Self::new(GrpcCode::ResourceExhausted, when_to_retry(decision)) }
     }

@@ -39,6 +39,8 @@ pub enum ProblemKind {
     QuotaExceeded,
     /// The store failed, and the limiter denies what it can't count: status 503.
     TemporaryReducedCapacity,
+    /// The embedded store has no capacity for the key: status 429.
+    StoreFull,
     /// The behavior of the client looks like abuse: status 429.
     AbnormalUsageDetected,
     /// The key is on a block list: status 403.
@@ -56,7 +58,9 @@ impl ProblemKind {
     #[must_use]
     pub const fn status(self) -> StatusCode {
         match self {
-            Self::QuotaExceeded | Self::AbnormalUsageDetected => StatusCode::TOO_MANY_REQUESTS,
+            Self::QuotaExceeded | Self::StoreFull | Self::AbnormalUsageDetected => {
+                StatusCode::TOO_MANY_REQUESTS
+            }
             Self::TemporaryReducedCapacity => StatusCode::SERVICE_UNAVAILABLE,
             Self::Blocked => StatusCode::FORBIDDEN,
             Self::MissingKey => StatusCode::BAD_REQUEST,
@@ -76,9 +80,11 @@ impl ProblemKind {
             Self::AbnormalUsageDetected => {
                 "https://iana.org/assignments/http-problem-types#abnormal-usage-detected"
             }
-            Self::Blocked | Self::Conflict | Self::MissingKey | Self::Misconfigured => {
-                "about:blank"
-            }
+            Self::StoreFull
+            | Self::Blocked
+            | Self::Conflict
+            | Self::MissingKey
+            | Self::Misconfigured => "about:blank",
         }
     }
 
@@ -88,6 +94,7 @@ impl ProblemKind {
         match self {
             Self::QuotaExceeded => "Quota exceeded",
             Self::TemporaryReducedCapacity => "Temporarily reduced capacity",
+            Self::StoreFull => "Too Many Requests",
             Self::AbnormalUsageDetected => "Abnormal usage detected",
             Self::Blocked => "Forbidden",
             Self::MissingKey => "Bad Request",
@@ -98,7 +105,18 @@ impl ProblemKind {
 
     /// Whether the problem names the violated policies.
     const fn has_policies(self) -> bool {
-        !matches!(self, Self::Blocked | Self::Conflict | Self::MissingKey | Self::Misconfigured)
+        matches!(
+            self,
+            Self::QuotaExceeded | Self::TemporaryReducedCapacity | Self::AbnormalUsageDetected
+        )
+    }
+
+    /// A code for programs, where the type says no more than its status.
+    const fn code(self) -> Option<&'static str> {
+        match self {
+            Self::StoreFull => Some("store_full"),
+            _ => None,
+        }
     }
 }
 
@@ -107,11 +125,13 @@ impl Problem {
     pub const MEDIA_TYPE: &'static str = "application/problem+json";
 
     /// The problem of a denied request: [quota exceeded](Self::quota_exceeded);
-    /// [temporary reduced capacity](Self::temporary_reduced_capacity) if the store failed and no policy was asked; or
+    /// [temporary reduced capacity](Self::temporary_reduced_capacity) if the store failed and no policy was asked;
+    /// [store full](Self::store_full) if the embedded store has no capacity for the key; or
     /// [blocked](Self::blocked) if the key is on a block list.
     pub fn from_denial(decision: &Decision) -> Self {
         match decision.source() {
             _ if decision.is_assumed() => Self::temporary_reduced_capacity(),
+            _ if decision.is_store_full() => Self::store_full(decision),
             Source::Bypass => Self::blocked(),
             _ => Self::quota_exceeded(decision),
         }
@@ -122,6 +142,12 @@ impl Problem {
         let violated = violated(decision);
         let problem = Self::new(ProblemKind::QuotaExceeded, when_to_retry(decision));
         problem.with_violated_policies(violated)
+    }
+
+    /// Status 429, with `"code":"store_full"`: the embedded store has no capacity for the key. No policy
+    /// refused.
+    pub fn store_full(decision: &Decision) -> Self {
+        Self::new(ProblemKind::StoreFull, when_to_retry(decision))
     }
 
     /// Status 503: the store failed, and the limiter denies what it can't count.
@@ -236,6 +262,10 @@ impl Problem {
             json.push_str(",\"instance\":");
             write_string(&mut json, instance);
         }
+        if let Some(code) = self.kind.code() {
+            json.push_str(",\"code\":");
+            write_string(&mut json, code);
+        }
         if self.kind.has_policies() {
             json.push_str(",\"violated-policies\":[");
             for (index, name) in self.violated.iter().enumerate() {
@@ -268,6 +298,15 @@ fn violated(decision: &Decision) -> Vec<String> {
 /// Says in a sentence when to retry a denied request.
 pub(crate) fn when_to_retry(decision: &Decision) -> String {
     match decision.retry_after() {
+        RetryAfter::After(span) if decision.is_store_full() => {
+            format!(
+                "The service can't count more clients for now. Try again in {}.",
+                span.in_words()
+            )
+        }
+        _ if decision.is_store_full() => {
+            "The service can't count more clients for now. Try again later.".to_owned()
+        }
         RetryAfter::After(span) if decision.ban().is_some_and(|ban| !ban.begins) => {
             let again = span.in_words();
             format!(

@@ -19,6 +19,7 @@ use crate::opened::{MemoryLimit, straight_cost};
 use crate::opened_policy::OpenedPolicy;
 use crate::registry::Full;
 use crate::shard::Shard;
+use crate::shards::Range;
 use crate::table::Table;
 
 /// Requests that are decided under locks held together: as many cache misses as a processor
@@ -125,8 +126,8 @@ impl MemoryLimit {
             };
             let keep_first = |shard: &mut Shard<BucketCell>, cell| {
                 // To make room would mean to look at other shards, which may be among the locked.
-                if self.registry().budget.try_take(Table::<BucketCell>::FIRST_LOAD).is_err() {
-                    return Err(Full { retry: 0, may_wait: true });
+                if self.registry().budget().try_take(Table::<BucketCell>::FIRST_LOAD).is_err() {
+                    return Err(Full { retry: None, may_wait: true });
                 }
                 policy.table.insert(shard, *fingerprint, cell, now.micros);
                 Ok(())
@@ -148,8 +149,8 @@ struct Asked<'k> {
 /// The shards that a group has locked.
 #[derive(Default)]
 struct Locks<'t> {
-    /// Each once, with its place in the table.
-    held: SmallVec<[(usize, Guard<'t, Shard<BucketCell>>); GROUP]>,
+    /// Each once, with which one it is.
+    held: SmallVec<[(Range, Guard<'t, Shard<BucketCell>>); GROUP]>,
     /// Of each request, which of them is its own.
     own: SmallVec<[u8; GROUP]>,
 }
@@ -159,19 +160,19 @@ impl<'t> Locks<'t> {
     /// waits for no other: that one may be held by a thread that waits for these.
     #[inline]
     fn take(&mut self, policy: &'t OpenedPolicy<BucketCell>, fingerprint: Fingerprint) -> bool {
-        let place = policy.table.place_of(fingerprint);
-        let guard = if self.held.is_empty() {
-            Some(policy.table.lock(fingerprint))
+        let shards = policy.table.shards();
+        let locked = if self.held.is_empty() {
+            Some(shards.lock_with_range(fingerprint.low))
         } else {
-            policy.table.try_lock(place)
+            shards.try_lock(fingerprint.low)
         };
         // Most are free. One that isn't may be among those held.
-        let index = match guard {
-            Some(guard) => {
-                self.held.push((place, guard));
+        let index = match locked {
+            Some((guard, range)) => {
+                self.held.push((range, guard));
                 Some(self.held.len() - 1)
             }
-            None => self.held.iter().position(|&(held, _)| held == place),
+            None => self.held.iter().position(|(held, _)| held.has(fingerprint)),
         };
         #[expect(clippy::cast_possible_truncation, reason = "below the size of a group")]
         self.own.extend(index.map(|index| index as u8));

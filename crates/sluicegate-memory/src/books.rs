@@ -93,6 +93,13 @@ impl<'o> Books<'o> {
         growing.fold(Load::NONE, Load::add)
     }
 
+    /// The room that is needed to keep those that have changed.
+    pub(crate) fn needed_for(&mut self, shelves: &[Box<Shelf>], changed: u64) -> Load {
+        let shelves = self.entries().zip(shelves).enumerate();
+        let changed = shelves.filter(|(part, _)| changed & (1 << part) != 0);
+        changed.map(|(_, (entry, shelf))| entry.needs_for(shelf)).fold(Load::NONE, Load::add)
+    }
+
     /// Keeps what changed, puts the rest back, and gives the room that was taken.
     pub(crate) fn write(
         &mut self,

@@ -23,6 +23,9 @@ pub(crate) struct Budget {
     keys: AtomicUsize,
     bytes: AtomicUsize,
     most: Load,
+    /// What one key of each opened limit takes.
+    open_keys: AtomicUsize,
+    open_bytes: AtomicUsize,
     evicted_live: AtomicU64,
 }
 
@@ -84,6 +87,8 @@ impl Budget {
             keys: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
             most,
+            open_keys: AtomicUsize::new(0),
+            open_bytes: AtomicUsize::new(0),
             evicted_live: AtomicU64::new(0),
         }
     }
@@ -136,6 +141,26 @@ impl Budget {
         after.keys <= self.most.keys && after.bytes <= self.most.bytes
     }
 
+    /// Counts a policy that is opened, with what one key of it takes.
+    pub(crate) fn open(&self, first: Load) {
+        self.open_keys.fetch_add(first.keys, Ordering::Relaxed);
+        self.open_bytes.fetch_add(first.bytes, Ordering::Relaxed);
+    }
+
+    /// Counts out a policy that no limit has open any more.
+    pub(crate) fn close(&self, first: Load) {
+        self.open_keys.fetch_sub(first.keys, Ordering::Relaxed);
+        self.open_bytes.fetch_sub(first.bytes, Ordering::Relaxed);
+    }
+
+    /// What one key of each opened limit takes.
+    pub(crate) fn needed(&self) -> Load {
+        Load {
+            keys: self.open_keys.load(Ordering::Relaxed),
+            bytes: self.open_bytes.load(Ordering::Relaxed),
+        }
+    }
+
     pub(crate) fn count_evicted_live(&self) {
         self.evicted_live.fetch_add(1, Ordering::Relaxed);
     }
@@ -161,6 +186,11 @@ impl<'b> Room<'b> {
         self.budget.try_take(missing)?;
         self.taken += missing;
         Ok(())
+    }
+
+    /// What is missing to room for a load.
+    pub(crate) const fn missing(&self, load: Load) -> Load {
+        load.beyond(self.taken)
     }
 
     /// Adds the room of a state that was removed.

@@ -68,7 +68,7 @@ impl Builder {
         self
     }
 
-    /// The most bytes that keys may take, all limits together, tables included. By default
+    /// The maximum number of bytes that keys take, of all limits together. By default
     /// [`Builder::DEFAULT_BYTES_PER_KEY`] for each of the [most keys](Builder::max_keys), and at
     /// least [`Builder::DEFAULT_BYTES`].
     ///

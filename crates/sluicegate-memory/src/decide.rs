@@ -26,7 +26,9 @@ impl MemoryLimit {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Request`] for a malformed request: this store never fails.
+    /// [`Error::Request`] for a malformed request, and where the caps can't hold one key of each open limit
+    /// ([`RequestErrorKind::StoreTooSmall`](sluicegate_core::RequestErrorKind::StoreTooSmall)). This store
+    /// never fails.
     #[inline]
     pub fn decide(&self, request: Request<'_>) -> Result<Decision, Error> {
         self.decide_by(request, None)
@@ -105,6 +107,7 @@ impl MemoryLimit {
         given: Option<Timestamp>,
     ) -> Result<Decision, Error> {
         request.validate_time(self.limit(), self.is_injected())?;
+        self.check_fit()?;
         let first = self.store().fingerprint(request.key());
         permits::decide(self, request, first, request.time().or(given))
     }

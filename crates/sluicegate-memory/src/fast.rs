@@ -2,7 +2,7 @@
 
 use sluicegate_core::kernel::bucket::{Balance, Bucket};
 use sluicegate_core::kernel::{Admission, Kernel as _, Now, Overflow, Verdict};
-use sluicegate_core::{Cost, Costs, Decision, Error, Limit, Request, Span, Timestamp};
+use sluicegate_core::{Cost, Costs, Decision, Error, Limit, Request, Timestamp};
 
 use crate::budget::Room;
 use crate::cell::BucketCell;
@@ -127,7 +127,7 @@ fn keep_first(
     cell: BucketCell,
     now: Now,
 ) -> Result<(), Full> {
-    let mut room = Room::none(&registry.budget);
+    let mut room = Room::none(registry.budget());
     let (table, needed) = (&*policy.table, Table::<BucketCell>::FIRST_LOAD);
     registry.make_room(Place { table, shard, fingerprint }, now.micros, &mut room, needed)?;
     room.spend(needed);
@@ -147,6 +147,6 @@ fn turn_away(
 ) -> Result<Decision, Error> {
     let (fresh, _) = rule.balance(None, now)?;
     let mut decision = Decision::of_one(limit, rule, &fresh, cost.get(), verdict);
-    decision.turn_away_for_room(Span::from_micros(full.retry).unwrap_or(Span::MAX));
+    decision.turn_away_for_room(full.retry_after());
     Ok(decision)
 }

@@ -9,8 +9,8 @@ use smallvec::SmallVec;
 
 use sluicegate_core::kernel::{Leased, Now, State};
 use sluicegate_core::{
-    Action, Book, Decision, Enforcement, Error, Held, HoldId, Operation, Request, Span, Step,
-    Timestamp, step_with_books,
+    Action, Book, Decision, Enforcement, Error, Held, HoldId, Operation, Request, Step, Timestamp,
+    step_with_books,
 };
 
 use crate::books::Books;
@@ -18,7 +18,7 @@ use crate::budget::{Load, Room};
 use crate::fingerprint::Fingerprint;
 use crate::kernels::AnyEntry;
 use crate::opened::MemoryLimit;
-use crate::registry::{Full, Registry};
+use crate::registry::Full;
 use crate::shelf::Shelf;
 
 /// Something for each policy, without an allocation for up to 16.
@@ -32,7 +32,7 @@ pub(crate) fn decide(
     given: Option<Timestamp>,
 ) -> Result<Decision, Error> {
     let fingerprints = fingerprints(opened, request, first);
-    let mut decision = with_room(opened.registry(), &fingerprints, |room| {
+    let mut decision = with_room(opened, &fingerprints, |room| {
         let limit = opened.limit();
         let needs_books = request.needs_books(limit) || request.is_in_line(limit);
         let mut call = Call::lock(opened, given, &fingerprints, needs_books);
@@ -105,30 +105,32 @@ fn forget_elsewhere(opened: &MemoryLimit, fingerprints: &[Fingerprint]) -> bool 
 /// Answers a request, and again where others had to be evicted for it but no shard with a state
 /// was to be had: without locks of its own it can wait for theirs.
 fn with_room(
-    registry: &Registry,
+    opened: &MemoryLimit,
     subjects: &[Fingerprint],
     mut answer: impl FnMut(&mut Room<'_>) -> Result<Decision, Error>,
 ) -> Result<Decision, Error> {
-    let mut room = Room::none(&registry.budget);
+    let mut room = Room::none(opened.registry().budget());
     let answered = answer(&mut room);
     if room.wanted.is_none() {
         answered
     } else {
-        wait_for_room(registry, subjects, room, &mut answer)
+        wait_for_room(opened, subjects, room, &mut answer)
     }
 }
 
 #[cold]
 fn wait_for_room(
-    registry: &Registry,
+    opened: &MemoryLimit,
     subjects: &[Fingerprint],
     mut room: Room<'_>,
     answer: &mut dyn FnMut(&mut Room<'_>) -> Result<Decision, Error>,
 ) -> Result<Decision, Error> {
+    let spare = opened.states_of(subjects);
     // A state that was found before may be evicted meanwhile, so that more is wanted.
     for _ in 0..RETRIES {
         let wanted = room.wanted.take();
-        let is_filled = wanted.is_some_and(|wanted| registry.fill(&mut room, wanted, subjects));
+        let is_filled =
+            wanted.is_some_and(|wanted| opened.registry().fill(&mut room, wanted, &spare));
         if !is_filled {
             break;
         }
@@ -230,31 +232,36 @@ impl<'o> Call<'o> {
         let (limit, now) = (self.opened.limit(), self.now);
         let stepped = step_with_books(limit, request, now, &mut held, &mut books);
         let stepped = stepped.and_then(|stepped| {
-            let Step { mut decision, mut changed, books: held_parts, .. } = stepped;
+            let Step { mut decision, mut changed, books: mut held_parts, .. } = stepped;
+            let mut grown = shelves.clone();
+            self.part_bounds(request, &held, books.clone(), &mut grown);
+            let wanted =
+                self.needed_for(&held, changed) + self.books.needed_for(&grown, held_parts);
             let made = self
                 .make_room(&mut held, &before, &mut decision, &mut changed, room)
-                .and_then(|needed| {
-                    let mut shelves = shelves.clone();
-                    self.part_bounds(request, &held, books.clone(), &mut shelves);
-                    self.make_room_for_books(&shelves, held_parts, needed, room)
-                });
-            match made {
-                Ok(()) => Ok((decision, changed, held_parts)),
-                Err(full) => {
-                    if full.may_wait && !room.final_try {
-                        room.wanted = Some(needed);
-                    }
-                    // The policies' own words are those of a peek: nothing is charged.
-                    held = before.clone();
-                    books.clone_from(&books_before);
-                    let peek = request.as_peek();
-                    let peeked = step_with_books(limit, &peek, now, &mut held, &mut books)?;
-                    let mut peeked = peeked.decision.with_notes(decision.notes());
-                    let retry = Span::from_micros(full.retry).unwrap_or(Span::MAX);
-                    peeked.turn_away_for_room(retry);
-                    Ok((peeked, 0, 0))
-                }
+                .and_then(|needed| self.make_room_for_books(&grown, held_parts, needed, room));
+            let full = match made {
+                Ok(()) => return Ok((decision, changed, held_parts)),
+                Err(full) => full,
+            };
+            if full.may_wait && !room.final_try {
+                room.wanted = Some(wanted);
+            } else if decision.is_denied() {
+                // The policies have refused it. What they would note of that has no room.
+                let mut notes = decision.notes();
+                notes.full = true;
+                books.clone_from(&books_before);
+                held_parts = 0;
+                return Ok((decision.with_notes(notes), changed, held_parts));
             }
+            // The policies' own words are those of a peek: nothing is charged.
+            held = before.clone();
+            books.clone_from(&books_before);
+            let peek = request.as_peek();
+            let peeked = step_with_books(limit, &peek, now, &mut held, &mut books)?;
+            let mut peeked = peeked.decision.with_notes(decision.notes());
+            peeked.turn_away_for_room(full.retry_after());
+            Ok((peeked, 0, 0))
         });
         let (changed, held_parts) =
             stepped.as_ref().map_or((0, 0), |(_, changed, held_parts)| (*changed, *held_parts));
@@ -350,6 +357,16 @@ impl<'o> Call<'o> {
         if is_late && let Some(now) = self.opened.registry().catch_up(self.now) {
             self.now = now;
         }
+    }
+
+    /// The room that is needed to keep what has changed.
+    fn needed_for(&mut self, held: &[Option<Held>], changed: u64) -> Load {
+        let states = self.entries().zip(held).enumerate();
+        let changed = states.filter(|(index, _)| changed & (1 << index) != 0);
+        let needs = |(_, (entry, held)): (_, (&mut AnyEntry<'_>, &Option<Held>))| {
+            entry.needs_for(state_of(held))
+        };
+        changed.map(needs).fold(Load::NONE, Load::add)
     }
 
     /// The room that is needed at most to charge all policies.
@@ -458,7 +475,7 @@ mod tests {
                 let asked = scope.spawn(|| opened.decide(Request::check(b"k")).unwrap());
                 let is_locked = (0..2_000_000).any(|_| {
                     std::thread::yield_now();
-                    first.table.try_lock(0).is_none()
+                    first.table.shards().try_lock(0).is_none()
                 });
                 drop(held);
                 assert!(is_locked, "it waits for the second table without having the first");

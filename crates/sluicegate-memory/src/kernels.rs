@@ -4,11 +4,13 @@ use sluicegate_core::kernel::{Rule, State};
 use sluicegate_core::{Limit, Member, TimeSource, for_each_kernel, match_kernel};
 
 use crate::budget::{Load, Room};
-use crate::cell::{BucketCell, LogCell, PlainCell};
+use crate::cell::{BookCell, BucketCell, LogCell, PlainCell};
 use crate::entry::Entry;
 use crate::fingerprint::Fingerprint;
 use crate::opened_policy::OpenedPolicy;
 use crate::registry::{Full, Registry, Tables};
+use crate::shelf::Shelf;
+use crate::table::{AnyTable, Table};
 
 /// How a kernel's states are kept: as they are, unless there is something better.
 macro_rules! cell {
@@ -30,12 +32,13 @@ macro_rules! any_policy_and_entry {
         }
 
         impl AnyPolicy {
-            fn open(tables: &Tables<'_>, limit: &Limit, member: &Member) -> Self {
+            fn open(tables: &mut Tables<'_>, limit: &Limit, member: &Member) -> Self {
                 let (part, policy) = (limit.parts()[member.part()].as_str(), member.policy());
                 let (identity, cost) = (member.identity(), policy.cost());
+                let first = first_load(policy.rule());
                 match policy.rule() {
                     $(Rule::$name(rule) => {
-                        Self::$name(OpenedPolicy::open(tables, part, identity, rule, cost))
+                        Self::$name(OpenedPolicy::open(tables, part, identity, rule, cost, first))
                     })*
                 }
             }
@@ -103,12 +106,41 @@ macro_rules! any_policy_and_entry {
 
 for_each_kernel!([any_policy_and_entry]);
 
+macro_rules! state_load {
+    (() $($(#[$_:meta])* $name:ident: $kernel:ty,)*) => {
+        /// What the first state of a key takes.
+        const fn state_load(rule: &Rule) -> Load {
+            match rule {
+                $(Rule::$name(_) => Table::<cell!($name: $kernel)>::FIRST_LOAD,)*
+            }
+        }
+    };
+}
+
+for_each_kernel!([state_load]);
+
+/// What one key of a policy takes at least.
+pub(crate) fn first_load(rule: &Rule) -> Load {
+    match rule {
+        // Permits have no state but the records of what is held.
+        Rule::Permits(_) => {
+            Table::<BookCell>::FIRST_LOAD + Load { keys: 0, bytes: Shelf::default().heap_bytes() }
+        }
+        rule => state_load(rule),
+    }
+}
+
 impl AnyPolicy {
     /// The policies of a limit, each with the table that is there or a new one.
     pub(crate) fn open_all(registry: &Registry, limit: &Limit, time: &TimeSource) -> Box<[Self]> {
-        let tables = registry.open(time);
-        let open = |member| Self::open(&tables, limit, member);
+        let mut tables = registry.open(time);
+        let open = |member| Self::open(&mut tables, limit, member);
         limit.members().iter().map(open).collect()
+    }
+
+    /// Counts the limit out of the policy's table. Gives the table if no other limit has it open.
+    pub(crate) fn leave(&self) -> Option<&dyn AnyTable> {
+        match_kernel!(Self, self, policy => policy.leave())
     }
 
     pub(crate) fn table_id(&self) -> u64 {

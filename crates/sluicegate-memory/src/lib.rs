@@ -2,7 +2,7 @@
 //!
 //! A subject is kept as a keyed 128-bit fingerprint beside its state in a flat table, so a
 //! decision touches one place in memory, whatever the length of the key. Every policy has a
-//! table of its own, cut into shards with a small lock each; a decision over several policies
+//! table of its own, which grows from one small shard to many with a lock each; a decision over several policies
 //! locks the shards it needs in one order, and charges all policies or none.
 //!
 //! ```
@@ -27,22 +27,26 @@ mod builder;
 mod cell;
 mod clock;
 mod decide;
+mod directory;
 mod entry;
 mod fast;
 mod fingerprint;
 mod general;
 mod judges;
 mod kernels;
+mod ledger;
 mod lists;
 mod lock;
 mod newcomers;
+mod occupied;
 mod opened;
 mod opened_policy;
 mod permits;
+mod ranking;
 mod registry;
-mod ring;
 mod scales;
 mod shard;
+mod shards;
 mod shelf;
 mod store;
 mod table;
@@ -51,4 +55,4 @@ pub use builder::Builder;
 pub use clock::SystemClock;
 pub use opened::MemoryLimit;
 pub use registry::Overflow;
-pub use store::{MemoryStore, Stats};
+pub use store::{MemoryStore, Smallest, Stats};

@@ -5,6 +5,7 @@ use sluicegate_core::{
 };
 
 use crate::opened::MemoryLimit;
+use crate::shards::Range;
 
 /// So many slots are looked at for a page, and a shard more: they take a few milliseconds.
 const LOOKED_AT: usize = 65_536;
@@ -29,44 +30,52 @@ impl MemoryLimit {
     pub(crate) fn list_bans(&self, page: &Page<'_>) -> Result<BannedKeys, Error> {
         BannedKeys::validate(self.limit(), page, self.is_injected())?;
         let now = self.now(page.time());
-        let (mut place, mut after) = match page.cursor() {
-            Some(cursor) => self.place_of(cursor)?,
-            None => (0, None),
-        };
         let table = self.books().first().map(|opened| &opened.table);
         let Some((table, ban)) = table.zip(self.limit().ban(0)) else {
             return Ok(BannedKeys::default());
         };
+        let shards = table.shards();
+        let (mut range, mut after) = match page.cursor() {
+            Some(cursor) => self.place_of(cursor)?,
+            None => (shards.range(0), None),
+        };
         let (mut listed, mut looked_at) = (Vec::new(), 0);
-        while let Some(shard) = table.lock_at(place) {
-            looked_at += shard.cells().len();
-            let shelves = shard.cells().filter_map(|cell| cell.shelf());
-            let banned = shelves.filter_map(|shelf| shelf.banned(ban, now));
-            let banned = banned.filter(|(key, _)| after.as_ref().is_none_or(|after| *key > after));
-            let mut banned: Vec<_> = banned.map(|(key, rest)| (key.clone(), rest)).collect();
-            drop(shard);
+        loop {
+            // A shard that has been divided since the last page is listed as if it were whole.
+            let (mut banned, mut next) = (Vec::new(), Some(range.start()));
+            while let Some(at) = next.filter(|at| range.has_place(*at)) {
+                let (shard, part) = shards.lock_with_range(at);
+                looked_at += shard.cells().len();
+                let shelves = shard.cells().filter_map(|cell| cell.shelf());
+                let here = shelves.filter_map(|shelf| shelf.banned(ban, now));
+                let here = here.filter(|(key, _)| after.as_ref().is_none_or(|after| *key > after));
+                banned.extend(here.map(|(key, rest)| (key.clone(), rest)));
+                next = part.end();
+            }
             banned.sort_unstable();
             let left = page.count() - listed.len();
-            if banned.len() > left {
-                banned.truncate(left);
-                after = banned.last().map(|(key, _)| key.clone()).or(after);
-            } else {
-                (place, after) = (place + 1, None);
-            }
+            let is_cut = banned.len() > left;
+            banned.truncate(left);
+            let last = banned.last().map(|(key, _)| key.clone());
             listed.extend(banned.into_iter().map(|(key, rest)| {
                 BannedKey::new(key, Span::from_micros(rest).unwrap_or(Span::MAX))
             }));
-            if after.is_some() || looked_at > LOOKED_AT {
-                return Ok(BannedKeys::new(listed, Some(cursor(place, after.as_ref()))));
+            after = last.or(after).filter(|_| is_cut);
+            range = match next {
+                _ if is_cut => range,
+                Some(next) => shards.range(next),
+                None => return Ok(BannedKeys::new(listed, None)),
+            };
+            if is_cut || looked_at > LOOKED_AT {
+                return Ok(BannedKeys::new(listed, Some(cursor(range, after.as_ref()))));
             }
         }
-        Ok(BannedKeys::new(listed, None))
     }
 
-    fn place_of(&self, cursor: &Cursor) -> Result<(usize, Option<ListedKey>), RequestError> {
+    fn place_of(&self, cursor: &Cursor) -> Result<(Range, Option<ListedKey>), RequestError> {
         let foreign = || cursor.foreign(self.limit());
         let (place, after) = cursor.place(self.limit())?;
-        let place = usize::try_from(place).map_err(|_| foreign())?;
+        let range = Range::of_code(place).ok_or_else(foreign)?;
         let after = match after.split_first() {
             None => None,
             Some((&WHOLE, key)) => Some(ListedKey::Whole(key.into())),
@@ -75,7 +84,7 @@ impl MemoryLimit {
             }
             Some(_) => return Err(foreign()),
         };
-        Ok((place, after))
+        Ok((range, after))
     }
 }
 
@@ -83,11 +92,11 @@ impl MemoryLimit {
 const WHOLE: u8 = 0;
 const HASHED: u8 = 1;
 
-fn cursor(place: usize, after: Option<&ListedKey>) -> Cursor {
+fn cursor(range: Range, after: Option<&ListedKey>) -> Cursor {
     let after = match after {
         None => Vec::new(),
         Some(ListedKey::Hashed(hash)) => [&[HASHED][..], hash].concat(),
         Some(key) => [&[WHOLE][..], key.whole().unwrap_or_default()].concat(),
     };
-    Cursor::at_place(place as u64, &after)
+    Cursor::at_place(range.code(), &after)
 }

@@ -9,12 +9,15 @@ use spin::mutex::{SpinMutex, SpinMutexGuard};
 /// The content of a locked shard.
 pub(crate) type Guard<'a, T> = SpinMutexGuard<'a, T>;
 
-/// A lock on a line of its own, so that neighbours don't slow each other down.
-#[derive(Default)]
-#[repr(align(64))]
+/// A lock.
+#[derive(Debug, Default)]
 pub(crate) struct Lock<T>(SpinMutex<T>);
 
 impl<T> Lock<T> {
+    pub(crate) const fn new(content: T) -> Self {
+        Self(SpinMutex::new(content))
+    }
+
     /// Takes the lock, waiting for it if necessary.
     #[inline]
     pub(crate) fn lock(&self) -> Guard<'_, T> {

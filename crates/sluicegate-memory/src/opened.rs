@@ -7,10 +7,12 @@ use sluicegate_core::kernel::Now;
 use sluicegate_core::kernel::permits::Permits;
 use sluicegate_core::{
     Action, Book, Cost, DeniedCharge, Enforcement, Limit, LimitName, Member, OpenOptions,
-    Operation, Request, TimeSource, Timestamp,
+    Operation, Request, RequestError, RequestErrorKind, TimeSource, Timestamp,
 };
 
+use crate::budget::Load;
 use crate::cell::{BookCell, BucketCell, PlainCell};
+use crate::fingerprint::Fingerprint;
 use crate::kernels::AnyPolicy;
 use crate::opened_policy::OpenedPolicy;
 use crate::registry::Registry;
@@ -30,10 +32,12 @@ pub struct MemoryLimit {
     books: OnceLock<Box<[OpenedPolicy<BookCell>]>>,
     /// Whether nothing is special about the time or any policy.
     is_straight: bool,
+    /// Whether the caps could hold one key of each limit when this one was opened.
+    fits: bool,
     /// `None` under injected time.
     max_clock_back: Option<u64>,
-    // The last field: it is dropped when the policies have let go of their tables.
-    run: Run,
+    store: MemoryStore,
+    time: TimeSource,
 }
 
 impl MemoryLimit {
@@ -48,15 +52,18 @@ impl MemoryLimit {
         };
         let injected = !matches!(time, TimeSource::Store);
         let has_books = limit.has_bans() || limit.has_returns();
-        let is_straight = !injected && !has_books && limit.members().iter().all(is_plain);
+        let fits = store.registry().has_room_for_all();
+        let is_straight = fits && !injected && !has_books && limit.members().iter().all(is_plain);
         Self {
             limit: limit.keep(),
             policies,
             lock_order,
             books: OnceLock::new(),
             is_straight,
+            fits,
             max_clock_back: (!injected).then_some(store.registry().max_clock_back()),
-            run: Run(store, time),
+            store,
+            time,
         }
     }
 
@@ -86,17 +93,52 @@ impl MemoryLimit {
     /// Of each part the table of what is held.
     pub(crate) fn books(&self) -> &[OpenedPolicy<BookCell>] {
         self.books.get_or_init(|| {
-            let tables = self.registry().reopen(self.time());
+            let mut tables = self.registry().reopen(self.time());
             let parts = self.limit.parts().iter();
-            let open = |part: &LimitName| {
-                OpenedPolicy::open(&tables, part.as_str(), Book::IDENTITY, &(), Cost::ONE)
+            let mut open = |part: &LimitName| {
+                let first = Load::NONE;
+                OpenedPolicy::open(
+                    &mut tables,
+                    part.as_str(),
+                    Book::IDENTITY,
+                    &(),
+                    Cost::ONE,
+                    first,
+                )
             };
-            parts.map(open).collect()
+            parts.map(&mut open).collect()
         })
     }
 
+    /// The tables that have states of a request's subjects, and their fingerprints there.
+    pub(crate) fn states_of(&self, subjects: &[Fingerprint]) -> Vec<(u64, Fingerprint)> {
+        let members = self.limit.members().iter().zip(&self.policies);
+        let states = members.map(|(member, policy)| (policy.table_id(), subjects[member.part()]));
+        let books = self.books.get().into_iter().flatten().zip(subjects);
+        states.chain(books.map(|(book, subject)| (book.table.id(), *subject))).collect()
+    }
+
+    /// Checks that the caps can hold one key of each limit.
+    pub(crate) fn check_fit(&self) -> Result<(), RequestError> {
+        if self.fits || self.registry().has_room_for_all() {
+            return Ok(());
+        }
+        let (needed, most) = (self.registry().budget().needed(), self.registry().budget().most());
+        Err(RequestError::new(
+            RequestErrorKind::StoreTooSmall,
+            format!(
+                "limit `{}` doesn't fit into the embedded store: one key of each open limit takes {} keys and {} bytes, but `max_keys` is {} and `max_bytes` is {}. Nothing was charged. Raise them, or open fewer limits",
+                self.limit.name(),
+                needed.keys,
+                needed.bytes,
+                most.keys,
+                most.bytes
+            ),
+        ))
+    }
+
     pub(crate) const fn store(&self) -> &MemoryStore {
-        &self.run.0
+        &self.store
     }
 
     pub(crate) fn registry(&self) -> &Registry {
@@ -104,7 +146,7 @@ impl MemoryLimit {
     }
 
     pub(crate) const fn time(&self) -> &TimeSource {
-        &self.run.1
+        &self.time
     }
 
     /// The only policy, if it is a bucket that nothing is special about.
@@ -158,13 +200,10 @@ impl fmt::Debug for MemoryLimit {
     }
 }
 
-/// An opened limit's share in its run of injected time, if it is of one.
-struct Run(MemoryStore, TimeSource);
-
-impl Drop for Run {
+impl Drop for MemoryLimit {
     fn drop(&mut self) {
-        if self.1 != TimeSource::Store {
-            self.0.registry().leave(&self.1);
-        }
+        let books = self.books.get().into_iter().flatten();
+        let left = self.policies.iter().filter_map(AnyPolicy::leave);
+        self.registry().close(&self.time, left.chain(books.filter_map(OpenedPolicy::leave)));
     }
 }

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use sluicegate_core::{Cost, Costs, Identity};
 
+use crate::budget::Load;
 use crate::cell::Cell;
 use crate::registry::Tables;
 use crate::scales::Tag;
-use crate::table::Table;
+use crate::table::{AnyTable, Table};
 
 /// A policy of an opened limit.
 pub(crate) struct OpenedPolicy<C: Cell> {
@@ -21,18 +22,19 @@ pub(crate) struct OpenedPolicy<C: Cell> {
 
 impl<C: Cell> OpenedPolicy<C> {
     /// Finds the table of the policy, or makes one: also when the table has seen more scales than
-    /// it can tell apart.
+    /// it can tell apart. `first` is what one key of the policy takes.
     pub(crate) fn open(
-        tables: &Tables<'_>,
+        tables: &mut Tables<'_>,
         limit: &str,
         policy: Identity,
         rule: &C::Rule,
         own_cost: Cost,
+        first: Load,
     ) -> Self {
         let there = tables.get::<C>(limit, policy);
         let tagged = there.and_then(|table| Some((C::tag_for(rule, table.scales())?, table)));
         let (tag, table) = tagged.unwrap_or_else(|| {
-            let table = tables.make(limit, policy);
+            let table = tables.make(limit, policy, first);
             (C::tag_for(rule, table.scales()).unwrap_or(Tag::NONE), table)
         });
         table.join(rule);
@@ -52,8 +54,9 @@ impl<C: Cell> OpenedPolicy<C> {
     }
 }
 
-impl<C: Cell> Drop for OpenedPolicy<C> {
-    fn drop(&mut self) {
-        self.table.leave(&self.rule);
+impl<C: Cell> OpenedPolicy<C> {
+    /// Counts the limit out of the table. Gives the table if no other one has it open.
+    pub(crate) fn leave(&self) -> Option<&dyn AnyTable> {
+        self.table.leave(&self.rule).then_some(&*self.table as _)
     }
 }

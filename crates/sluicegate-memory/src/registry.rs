@@ -1,31 +1,31 @@
-//! Which tables there are, and room for new states at the cap.
+//! Opens limits, finds room for new states at the cap, and removes what has expired.
 
 use std::any::Any;
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use sluicegate_core::kernel::Now;
-use sluicegate_core::{Bells, Clock, Identity, TimeSource};
+use smallvec::SmallVec;
+
+use sluicegate_core::kernel::{NEVER, Now};
+use sluicegate_core::{Bells, Clock, Identity, Span, TimeSource};
 
 use crate::budget::{Budget, Load, Room, Short};
 use crate::cell::Cell;
+use crate::directory::Directory;
 use crate::fingerprint::Fingerprint;
-use crate::ring::{Heaviest, Ring, TableKey};
+use crate::ledger::Ledger;
+use crate::ranking::Share;
 use crate::shard::Shard;
 use crate::table::{AnyTable, Table, Taken};
 
 /// Everything that the limits of a store share.
 pub(crate) struct Registry {
-    /// How many opened limits each run of injected time has. Held while a limit is opened, so that two
-    /// find one table; never taken by who holds a shard.
-    runs: Mutex<HashMap<TimeSource, usize>>,
-    ring: Ring,
-    pub(crate) budget: Arc<Budget>,
+    /// Locked while a limit is opened, so that two find one table. A thread that holds a shard never waits
+    /// for it.
+    directory: Mutex<Directory>,
+    pub(crate) ledger: Arc<Ledger>,
     pub(crate) clock: Box<dyn Clock>,
     overflow: Overflow,
     max_clock_back: u64,
-    /// Shards of each table.
-    shards: usize,
     /// Of those who wait for permits.
     pub(crate) bells: Bells,
 }
@@ -58,10 +58,19 @@ pub(crate) struct Place<'p, C: Cell> {
 /// There is no room for another state.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Full {
-    /// µs until one of the states that were looked at may go.
-    pub(crate) retry: u64,
+    /// µs until one of the states that were looked at may go; `None` if that is unknown.
+    pub(crate) retry: Option<u64>,
     /// Whether there are states that could go, of which none was to be had without waiting.
     pub(crate) may_wait: bool,
+}
+
+impl Full {
+    /// When the caller may try again, if that is known.
+    pub(crate) fn retry_after(self) -> Option<Span> {
+        self.retry
+            .filter(|micros| *micros != NEVER)
+            .map(|it| Span::from_micros(it).unwrap_or(Span::MAX))
+    }
 }
 
 impl Registry {
@@ -71,15 +80,12 @@ impl Registry {
         overflow: Overflow,
         max_clock_back: u64,
     ) -> Self {
-        let shards = shards_for(most.keys);
         Self {
-            runs: Mutex::default(),
-            ring: Ring::new(shards),
-            budget: Arc::new(Budget::new(most)),
+            directory: Mutex::default(),
+            ledger: Arc::new(Ledger::new(most)),
             clock,
             overflow,
             max_clock_back,
-            shards,
             bells: Bells::default(),
         }
     }
@@ -100,31 +106,40 @@ impl Registry {
         (micros > now.micros).then_some(Now { micros, ..now })
     }
 
+    pub(crate) fn budget(&self) -> &Budget {
+        &self.ledger.budget
+    }
+
+    /// Whether the caps can hold one key of each opened limit.
+    pub(crate) fn has_room_for_all(&self) -> bool {
+        self.budget().needed().beyond(self.budget().most()).is_none()
+    }
+
     /// The tables of a time, while a limit is opened.
     pub(crate) fn open(&self, time: &TimeSource) -> Tables<'_> {
-        let mut runs = self.lock();
-        self.forget_unused();
-        if *time != TimeSource::Store {
-            *runs.entry(time.clone()).or_default() += 1;
-        }
-        Tables { registry: self, time: time.clone(), _runs: runs }
+        let mut tables = self.reopen(time);
+        tables.directory.enter(time);
+        tables
     }
 
     /// The tables of a time, for a limit that is open already.
     pub(crate) fn reopen(&self, time: &TimeSource) -> Tables<'_> {
-        Tables { registry: self, time: time.clone(), _runs: self.lock() }
+        Tables { registry: self, time: time.clone(), directory: self.lock() }
     }
 
-    /// Counts out an opened limit of a run of injected time; the tables go with the last one.
-    pub(crate) fn leave(&self, time: &TimeSource) {
-        let mut runs = self.lock();
-        if let Some(handles) = runs.get_mut(time) {
-            *handles -= 1;
-            if *handles == 0 {
-                runs.remove(time);
-                self.ring.forget(|key, _| key.time == *time);
-            }
-        }
+    /// Counts out an opened limit, which was the last one with some tables. What is left in them stays until
+    /// it expires; the tables of a run of injected time go with its last limit.
+    pub(crate) fn close<'t>(
+        &self,
+        time: &TimeSource,
+        left: impl Iterator<Item = &'t dyn AnyTable>,
+    ) {
+        let mut directory = self.lock();
+        let forgotten: Vec<_> = left.filter_map(|table| directory.forget(table)).collect();
+        let run = directory.leave(time);
+        // To drop tables takes time.
+        drop(directory);
+        drop((forgotten, run));
     }
 
     /// Forgets a subject in all tables of a limit but the `known` ones: in those of policies that
@@ -137,9 +152,10 @@ impl Registry {
         known: impl Fn(u64) -> bool,
         fingerprint: Fingerprint,
     ) -> bool {
+        let tables = self.lock().all_of(time, limit);
         let mut found = false;
-        for table in self.ring.all(|key| key.limit == limit && key.time == *time) {
-            found |= !known(table.id()) && table.forget(fingerprint);
+        for table in tables.iter().filter(|table| !known(table.id())) {
+            found |= table.forget(fingerprint);
         }
         found
     }
@@ -169,18 +185,19 @@ impl Registry {
         needed: Load,
         mut short: Short,
     ) -> Result<(), Full> {
-        if !needed.beyond(self.budget.most()).is_none() {
-            return Err(Full { retry: 1, may_wait: false });
+        if !needed.beyond(self.budget().most()).is_none() {
+            return Err(Full { retry: None, may_wait: false });
         }
         let now = if place.table.is_injected() { self.clock.now().as_micros() } else { now };
         for _ in 0..MOST_TAKEN {
-            room.add(self.take_one(&mut place, now, needed, short)?);
+            let wants = Wants { needed, missing: room.missing(needed).of(short), short };
+            room.add(self.take_one(&mut place, now, wants)?);
             match room.try_fill(needed) {
                 Ok(()) => return Ok(()),
                 Err(still) => short = still,
             }
         }
-        Err(Full { retry: 1, may_wait: false })
+        Err(Full { retry: None, may_wait: false })
     }
 
     /// Takes out one state. The caller holds locks, so it never waits for one: what is in use by
@@ -189,66 +206,87 @@ impl Registry {
         &self,
         place: &mut Place<'_, C>,
         now: u64,
-        needed: Load,
-        short: Short,
+        wants: Wants,
     ) -> Result<Load, Full> {
         let Place { table, shard, fingerprint } = place;
         let spare = std::slice::from_ref(fingerprint);
-        if let Some(load) = table.take_fresh(shard, spare, now) {
+        if let Some(load) = table.take_fresh(shard, spare, now).or_else(|| self.take_fresh(now)) {
             return Ok(load);
         }
-        let visit = |table: &dyn AnyTable, shard| table.take_fresh_from(shard, now);
-        if let Some(load) = self.ring.visit(VISITS_FOR_FRESH, visit) {
-            return Ok(load);
+        let short = wants.short;
+        let own = table.share().load().of(short).saturating_add(wants.needed.of(short));
+        let other = self.ledger.ranking(short).heaviest(Some(table.share()));
+        let is_heaviest = other.as_ref().is_none_or(|(_, weight)| own >= *weight);
+        let mut taken = None;
+        if self.overflow == Overflow::Evict && is_heaviest {
+            taken = take_from_own(table, shard, *fingerprint, now, short);
+            // What only the subject itself holds can't make room for itself.
+            if taken.is_none() && table.load().keys == 1 && shard.find(*fingerprint).is_ok() {
+                return Err(Full { retry: table.next_fresh(shard, now), may_wait: false });
+            }
         }
-        let heaviest = self.ring.heaviest(short, Some((table.id(), needed)));
-        let may_take = |heaviest: &Heaviest| match self.overflow {
+        let may_take = |weight| match self.overflow {
             Overflow::Evict => true,
-            Overflow::Deny => heaviest.is_beyond_its_share && heaviest.leaves_own_within_its_share,
+            Overflow::Deny => {
+                let share = self.fair_share(wants, own == wants.needed.of(short));
+                share.is_below(weight) && !share.is_below(own)
+            }
         };
-        let Some(heaviest) = heaviest.filter(may_take) else {
-            let retry = table.next_fresh(shard, now).unwrap_or(1);
-            return Err(Full { retry, may_wait: false });
-        };
-        let in_own = (heaviest.table.id() == table.id())
-            .then(|| table.take_least(table.place_of(*fingerprint), shard, spare, now))
-            .flatten();
-        let taken = in_own.or_else(|| heaviest.table.take_least_of_all(false, spare, now));
-        let taken = taken.ok_or_else(|| {
-            // A log that is all that its limit holds can't make room for itself.
-            let is_alone = heaviest.table.id() == table.id()
-                && table.load().keys == 1
-                && shard.find(*fingerprint).is_ok();
-            Full { retry: 1, may_wait: !is_alone }
-        })?;
-        Ok(self.counted(taken))
+        let other = other.filter(|(_, weight)| may_take(*weight));
+        let may_wait = self.overflow == Overflow::Evict || other.is_some();
+        let from_other = || other?.0.heaviest(short)?.take_least_of_all(false, &[], now);
+        match taken.or_else(from_other) {
+            Some(taken) => Ok(self.counted(taken)),
+            None => Err(Full { retry: table.next_fresh(shard, now), may_wait }),
+        }
+    }
+
+    /// Takes a state that may go without a loss, from one of the next few shards.
+    fn take_fresh(&self, now: u64) -> Option<Load> {
+        (0..VISITS_FOR_FRESH).find_map(|_| {
+            let table = self.ledger.occupied.current()?;
+            let (load, is_done) = table.take_fresh_from_next(now);
+            if is_done {
+                self.ledger.occupied.pass(&table);
+            }
+            load
+        })
+    }
+
+    /// The fair share of each limit, with one that is about to hold something.
+    fn fair_share(&self, wants: Wants, is_new: bool) -> FairShare {
+        let limits = self.ledger.ranking(wants.short).limits() + usize::from(is_new);
+        let total = self.budget().taken().of(wants.short).saturating_add(wants.missing);
+        FairShare { limits, total }
     }
 
     fn counted(&self, taken: Taken) -> Load {
         if taken.was_live {
-            self.budget.count_evicted_live();
+            self.budget().count_evicted_live();
         }
         taken.load
     }
 
     /// Takes the room that is wanted, evicting states where there is none; gives whether it could.
-    /// The caller holds no locks, so it waits for shards that are in use. Its own subjects stay.
+    /// The caller holds no locks, so it waits for shards that are in use. Its own states stay: `spare` has
+    /// their tables, and the fingerprints of their subjects.
     #[cold]
-    pub(crate) fn fill(&self, room: &mut Room<'_>, wanted: Load, spare: &[Fingerprint]) -> bool {
+    pub(crate) fn fill(
+        &self,
+        room: &mut Room<'_>,
+        wanted: Load,
+        spare: &[(u64, Fingerprint)],
+    ) -> bool {
+        if !wanted.beyond(self.budget().most()).is_none() {
+            return false;
+        }
         let now = self.clock.now().as_micros();
         for _ in 0..ROUNDS {
             for _ in 0..MOST_TAKEN {
                 let Err(short) = room.try_fill(wanted) else {
                     return true;
                 };
-                let may_take = |heaviest: &Heaviest| match self.overflow {
-                    Overflow::Evict => true,
-                    Overflow::Deny => heaviest.is_beyond_its_share,
-                };
-                let heaviest = self.ring.heaviest(short, None).filter(may_take);
-                let of_heaviest = heaviest
-                    .and_then(|heaviest| heaviest.table.take_least_of_all(true, spare, now));
-                let Some(taken) = of_heaviest.or_else(|| self.take_from_any(spare, now)) else {
+                let Some(taken) = self.take_waiting(short, spare, now) else {
                     break;
                 };
                 room.add(self.counted(taken));
@@ -258,16 +296,28 @@ impl Registry {
         room.try_fill(wanted).is_ok()
     }
 
-    /// Takes a state from the first limit that has one of another subject: where each holds next to
-    /// nothing, the one that holds most may hold only what the caller needs itself.
+    /// Takes a state from the limit that holds most. Where each holds next to nothing, that may be only what
+    /// the caller needs itself: then it takes one from the first limit that has another one.
     #[cold]
-    fn take_from_any(&self, spare: &[Fingerprint], now: u64) -> Option<Taken> {
+    fn take_waiting(&self, short: Short, spare: &[(u64, Fingerprint)], now: u64) -> Option<Taken> {
+        let take = |table: &dyn AnyTable| {
+            let own = spare.iter().filter(|(id, _)| *id == table.id());
+            let own: SmallVec<[Fingerprint; 2]> = own.map(|(_, subject)| *subject).collect();
+            table.take_least_of_all(true, &own, now)
+        };
+        let heaviest = self.ledger.ranking(short).heaviest(None);
+        let from = |share: &Share| share.heaviest(short).and_then(|table| take(&*table));
         match self.overflow {
-            Overflow::Evict => {
-                let tables = self.ring.all(|_| true);
-                tables.iter().find_map(|table| table.take_least_of_all(true, spare, now))
+            Overflow::Evict => heaviest.and_then(|(share, _)| from(&share)).or_else(|| {
+                let tables = self.ledger.occupied.some(spare.len() + 1);
+                tables.iter().find_map(|table| take(&**table))
+            }),
+            Overflow::Deny => {
+                let nothing = Wants { needed: Load::NONE, missing: 0, short };
+                let share = self.fair_share(nothing, false);
+                let (heaviest, _) = heaviest.filter(|(_, weight)| share.is_below(*weight))?;
+                from(&heaviest)
             }
-            Overflow::Deny => None,
         }
     }
 
@@ -276,52 +326,90 @@ impl Registry {
         let now = self.clock.now().as_micros();
         let (mut removed, mut left) = (0, slots);
         while left > 0 {
-            let Some((table, shard, passed)) = self.ring.current() else {
+            let Some(table) = self.ledger.occupied.current() else {
                 break;
             };
-            let swept = table.sweep(shard, left, now);
+            let swept = table.sweep(left, now);
             if swept.is_done {
-                self.ring.pass(passed);
+                self.move_past(&table);
             }
             removed += swept.removed;
             // An empty shard takes its time too.
             left = left.saturating_sub(swept.looked.max(SLOTS_PER_VISIT));
         }
-        self.forget_dropped();
         removed
     }
 
     /// Removes what may go from all tables. Gives how many states.
     pub(crate) fn purge(&self) -> usize {
         let now = self.clock.now().as_micros();
-        let tables = self.ring.all(|_| true);
-        let purge = |table: &Arc<dyn AnyTable>| -> usize {
-            (0..self.shards).map(|shard| table.purge(shard, now)).sum()
-        };
-        let removed = tables.iter().map(purge).sum();
-        drop(tables);
-        self.forget_dropped();
+        let tables = self.ledger.occupied.some(usize::MAX);
+        let removed = tables.iter().map(|table| table.purge(now)).sum();
+        for _ in &tables {
+            if let Some(table) = self.ledger.occupied.current() {
+                self.move_past(&table);
+            }
+        }
         removed
     }
 
-    /// Shards of all tables.
+    /// Moves the hand past a table. One that is empty is listed no longer; if no limit has it open, it is
+    /// forgotten. The caller holds no shard.
+    fn move_past(&self, table: &Arc<dyn AnyTable>) {
+        if !self.ledger.occupied.remove_if_empty(table) {
+            self.ledger.occupied.pass(table);
+        } else if table.is_unused() {
+            let forgotten = self.lock().forget(&**table);
+            drop(forgotten);
+        }
+    }
+
+    /// How many tables there are.
     #[cfg(test)]
-    pub(crate) fn shards(&self) -> usize {
-        self.ring.shards()
+    pub(crate) fn tables(&self) -> usize {
+        self.lock().len()
     }
 
-    fn forget_dropped(&self) {
-        let _runs = self.lock();
-        self.forget_unused();
+    fn lock(&self) -> MutexGuard<'_, Directory> {
+        self.directory.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    /// Forgets the empty tables that nobody but the ring holds any more.
-    fn forget_unused(&self) {
-        self.ring.forget(|_, table| Arc::strong_count(table) == 1 && table.is_empty());
-    }
+/// Takes the least state of the limit that wants room, from its table that holds most.
+fn take_from_own<C: Cell>(
+    table: &Table<C>,
+    shard: &mut Shard<C>,
+    fingerprint: Fingerprint,
+    now: u64,
+    short: Short,
+) -> Option<Taken> {
+    let spare = std::slice::from_ref(&fingerprint);
+    let heaviest = table.share().heaviest(short)?;
+    let in_shard = (heaviest.id() == table.id())
+        .then(|| table.take_least(table.shards().range(fingerprint.low), shard, spare, now))
+        .flatten();
+    in_shard.or_else(|| heaviest.take_least_of_all(false, spare, now))
+}
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<TimeSource, usize>> {
-        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+/// What a call wants room for.
+#[derive(Clone, Copy)]
+struct Wants {
+    needed: Load,
+    /// What of it there is too little room for, and how much.
+    short: Short,
+    missing: usize,
+}
+
+/// What each limit that holds something would hold if all held the same.
+#[derive(Clone, Copy)]
+struct FairShare {
+    limits: usize,
+    total: usize,
+}
+
+impl FairShare {
+    const fn is_below(self, weight: usize) -> bool {
+        weight as u128 * self.limits as u128 > self.total as u128
     }
 }
 
@@ -329,27 +417,30 @@ impl Registry {
 pub(crate) struct Tables<'r> {
     registry: &'r Registry,
     time: TimeSource,
-    _runs: MutexGuard<'r, HashMap<TimeSource, usize>>,
+    directory: MutexGuard<'r, Directory>,
 }
 
 impl Tables<'_> {
     /// The table of a policy of a limit, if there is one.
-    pub(crate) fn get<C: Cell>(&self, limit: &str, policy: Identity) -> Option<Arc<Table<C>>> {
-        let table: Arc<dyn Any + Send + Sync> = self.registry.ring.get(&self.key(limit, policy))?;
+    pub(crate) fn get<C: Cell>(&mut self, limit: &str, policy: Identity) -> Option<Arc<Table<C>>> {
+        let table = self.directory.limit(&self.time, limit).get(policy)?;
+        let table: Arc<dyn Any + Send + Sync> = Arc::clone(table) as _;
         table.downcast().ok()
     }
 
-    /// A new table, in the place of the one there was.
-    pub(crate) fn make<C: Cell>(&self, limit: &str, policy: Identity) -> Arc<Table<C>> {
-        let Registry { ring, budget, shards, max_clock_back, .. } = self.registry;
+    /// A new table, in the place of the one there was; `first` is what one key of the policy takes.
+    pub(crate) fn make<C: Cell>(
+        &mut self,
+        limit: &str,
+        policy: Identity,
+        first: Load,
+    ) -> Arc<Table<C>> {
+        let Registry { ledger, max_clock_back, .. } = self.registry;
         let max_clock_back = matches!(self.time, TimeSource::Store).then_some(*max_clock_back);
-        let table = Arc::new(Table::new(*shards, budget, max_clock_back));
-        ring.put(self.key(limit, policy), Arc::clone(&table) as Arc<_>);
+        let tables = self.directory.limit(&self.time, limit);
+        let table = Table::new(ledger, tables.share(), first, max_clock_back);
+        tables.put(policy, Arc::clone(&table) as Arc<_>);
         table
-    }
-
-    fn key(&self, limit: &str, identity: Identity) -> TableKey {
-        TableKey { time: self.time.clone(), limit: limit.to_owned(), identity }
     }
 }
 
@@ -362,28 +453,12 @@ const SLOTS_PER_VISIT: usize = 16;
 /// How often room is looked for where there is no state to take. One that isn't there, although the
 /// store is full, is in the hands of a thread that is about to put it into another shard.
 const ROUNDS: usize = 64;
-/// States a full shard has when the store is large: so few that growing one takes a small part of a
-/// millisecond, and so many that a table with none takes little: 16 KiB for a million keys.
-const STATES_PER_SHARD: usize = 4_096;
-/// Below this a shard says too little about which states are closest to fresh.
-const FEWEST_PER_SHARD: usize = 64;
-/// Enough that two threads seldom meet.
-const SHARDS_PER_THREAD: usize = 16;
-const MOST_SHARDS: usize = 65_536;
-
-fn shards_for(most: usize) -> usize {
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let apart = (threads * SHARDS_PER_THREAD).min(most / FEWEST_PER_SHARD);
-    (most / STATES_PER_SHARD).max(apart).clamp(1, MOST_SHARDS).next_power_of_two()
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
     use sluicegate_core::{Limit, ManualClock, OpenOptions, Request, Span, Store};
 
-    use super::FEWEST_PER_SHARD;
     use crate::fingerprint::Fingerprint;
     use crate::kernels::AnyPolicy;
     use crate::opened::MemoryLimit;
@@ -404,6 +479,36 @@ mod tests {
         }
         let _opening = fresh.registry().lock();
         assert!(fresh.decide(Request::check(b"c")).unwrap().is_allowed());
+    }
+
+    /// Each of them was looked at whenever a limit was opened, and in each step of maintenance.
+    #[test]
+    fn dropped_limits_are_forgotten_as_their_states_expire() {
+        let clock = Arc::new(ManualClock::default());
+        let store = MemoryStore::builder().clock(Arc::clone(&clock)).build();
+        let tables = |store: &MemoryStore| store.registry().tables();
+        let limits: Vec<_> = (0..2_000).map(|it| open(&store, &format!("l{it}"))).collect();
+        for limit in &limits[..1_000] {
+            assert!(limit.decide(Request::check(b"k")).unwrap().is_allowed());
+        }
+        assert_eq!(tables(&store), 2_000);
+        drop(limits);
+        assert_eq!(tables(&store), 1_000, "what holds nothing goes immediately");
+        let again = open(&store, "l7");
+        assert!(again.decide(Request::check(b"k")).unwrap().is_denied(), "what was used stays");
+        assert_eq!(store.sweep_some(), 0);
+        assert_eq!(tables(&store), 1_000);
+        clock.advance("2h".parse::<Span>().unwrap());
+        let mut steps = 0;
+        while tables(&store) > 1 {
+            let removed = store.sweep_some();
+            assert!(removed <= 32, "{removed} in one step");
+            steps += 1;
+        }
+        assert!(steps <= 2 * 1_000 / 32 + 2, "{steps}");
+        assert_eq!(store.stats().keys, 0);
+        drop(again);
+        assert_eq!(tables(&store), 0);
     }
 
     #[test]
@@ -432,7 +537,7 @@ mod tests {
     #[test]
     fn a_fresh_state_in_another_shard_goes_before_a_live_one() {
         let clock = Arc::new(ManualClock::default());
-        let most = 2 * FEWEST_PER_SHARD;
+        let most = 600;
         let store = MemoryStore::builder()
             .clock(Arc::clone(&clock))
             .max_keys(most.try_into().unwrap())
@@ -441,19 +546,22 @@ mod tests {
         let [AnyPolicy::Window(policy)] = opened.policies() else {
             panic!("a limit of one window");
         };
-        assert_eq!(opened.registry().shards(), 2, "so that the other one is looked at");
-        let keys_in = |place: usize| {
-            let keys = (0_u32..).map(u32::to_be_bytes);
-            let opened = &opened;
-            keys.filter(move |key| policy.table.place_of(opened.store().fingerprint(key)) == place)
-        };
-        let ask = |key: &[u8]| opened.decide(Request::check(key)).unwrap().is_allowed();
-        let half = most / 2;
-        assert!(keys_in(1).take(half).all(|key| ask(&key)));
+        let ask =
+            |key: u32| opened.decide(Request::check(&key.to_be_bytes())).unwrap().is_allowed();
+        assert!((0..300).all(ask), "so many that there are several shards");
+        clock.advance("2h".parse::<Span>().unwrap());
+        store.purge();
+        // All that expire are in one shard, and all others are live.
+        let of = |key: &u32| opened.store().fingerprint(&key.to_be_bytes());
+        let range = policy.table.shards().range(of(&0).low);
+        let ours = |key: &u32| range.has(of(key));
+        assert!((1_000..).filter(ours).take(30).all(ask));
         clock.advance(Span::HOUR);
-        assert!(keys_in(0).take(half).all(|key| ask(&key)));
-        assert!(ask(&keys_in(0).nth(half).unwrap()));
-        assert_eq!(store.stats().evicted_live, 0);
-        assert!(keys_in(0).take(half + 1).all(|key| !ask(&key)), "all live ones are there");
+        let live: Vec<u32> = (100_000..).filter(|key| !ours(key)).take(most - 30).collect();
+        assert!(live.iter().all(|key| ask(*key)));
+        assert_eq!((store.stats().keys, store.stats().evicted_live), (most, 0));
+        assert!((1_000_000..).filter(|key| !ours(key)).take(30).all(ask));
+        // Four of sixteen shards are looked at for each.
+        assert!(store.stats().evicted_live <= 24, "{:?}", store.stats());
     }
 }

@@ -22,7 +22,7 @@ struct Slot<C: Cell> {
 
 /// Some of a table's states.
 pub(crate) struct Shard<C: Cell> {
-    slots: Vec<Slot<C>>,
+    slots: Box<[Slot<C>]>,
     /// How many slots are somebody's home.
     homes: u64,
     taken: usize,
@@ -65,7 +65,7 @@ impl AddAssign for Removed {
 
 impl<C: Cell> Default for Shard<C> {
     fn default() -> Self {
-        Self { slots: Vec::new(), homes: 0, taken: 0, hand: 0 }
+        Self { slots: Box::default(), homes: 0, taken: 0, hand: 0 }
     }
 }
 
@@ -137,6 +137,30 @@ impl<C: Cell> Shard<C> {
         self.slots[index..=gap].rotate_right(1);
         self.slots[index] = Slot { align: [], fingerprint, cell };
         self.taken += 1;
+    }
+
+    /// Takes out all states, and puts each into its part.
+    pub(crate) fn divide<const N: usize>(
+        &mut self,
+        part_of: impl Fn(Fingerprint) -> usize,
+    ) -> [Self; N] {
+        let whole = std::mem::take(self);
+        let mut counts = [0; N];
+        let taken = |slot: &Slot<C>| !slot.is_empty();
+        for slot in whole.slots.iter().filter(|slot| taken(slot)) {
+            counts[part_of(slot.fingerprint)] += 1;
+        }
+        let mut parts = counts.map(|count| {
+            let mut part = Self::default();
+            if count > 0 {
+                part.resize(enough_for(count));
+            }
+            part
+        });
+        for slot in whole.slots.into_iter().filter(taken) {
+            parts[part_of(slot.fingerprint)].insert(slot.fingerprint, slot.cell);
+        }
+        parts
     }
 
     /// Makes place for an eighth more.
@@ -273,7 +297,7 @@ impl<C: Cell> Shard<C> {
     #[cfg(test)]
     pub(crate) fn bytes(&self) -> usize {
         let outside: usize = self.slots.iter().map(|slot| slot.cell.heap_bytes()).sum();
-        self.slots.capacity() * size_of::<Slot<C>>() + outside
+        self.slots.len() * size_of::<Slot<C>>() + outside
     }
 
     /// Where a fingerprint should be.
@@ -285,7 +309,7 @@ impl<C: Cell> Shard<C> {
 
     /// An eighth more, so that between two growths nearly three quarters of the slots are taken at least.
     fn larger(&self) -> usize {
-        (self.slots.len() + self.slots.len() / 8).max(self.slots.len() + 4).max(SMALLEST)
+        (self.slots.len() + self.slots.len() / 8).max(self.slots.len() + FIRST)
     }
 
     /// Gives memory back when much of it is unused. Since a quarter of the slots have to be left
@@ -305,47 +329,56 @@ impl<C: Cell> Shard<C> {
     }
 
     const fn enough(&self) -> usize {
-        self.taken + self.taken / 4 + SMALLEST
+        enough_for(self.taken)
     }
 
     /// Adds slots at the end that are nobody's home, as those there are all taken; gives the first.
     #[cold]
     fn lengthen(&mut self) -> usize {
         let end = self.slots.len();
-        self.slots.reserve_exact(NOBODYS);
-        self.slots.extend((0..NOBODYS).map(|_| Slot::empty()));
+        let more = end.clamp(1, NOBODYS);
+        let mut slots = std::mem::take(&mut self.slots).into_vec();
+        slots.reserve_exact(more);
+        slots.extend((0..more).map(|_| Slot::empty()));
+        self.slots = slots.into_boxed_slice();
         end
     }
 
     fn resize(&mut self, slots: usize) {
         let nobodys = (slots / 8).min(NOBODYS);
         self.homes = (slots - nobodys) as u64;
-        let old = std::mem::replace(&mut self.slots, Vec::with_capacity(slots));
+        let old = std::mem::take(&mut self.slots);
+        let mut new = Vec::with_capacity(slots);
         // The hand stays before what it has not seen, wherever that goes.
         let mut hand = None;
         for (index, slot) in old.into_iter().enumerate().filter(|(_, slot)| !slot.is_empty()) {
             let home = self.home(slot.fingerprint);
-            while self.slots.len() < home {
-                self.slots.push(Slot::empty());
+            while new.len() < home {
+                new.push(Slot::empty());
             }
             if index >= self.hand {
-                hand.get_or_insert(self.slots.len());
+                hand.get_or_insert(new.len());
             }
-            self.slots.push(slot);
+            new.push(slot);
         }
-        while self.slots.len() < slots {
-            self.slots.push(Slot::empty());
+        while new.len() < slots {
+            new.push(Slot::empty());
         }
-        if self.slots.capacity() > slots {
-            // More than was foreseen are pushed beyond the end: no reason to hold twice the room.
-            self.slots.shrink_to_fit();
-        }
+        // More than was foreseen may be pushed beyond the end: this gives back the rest of the memory.
+        self.slots = new.into_boxed_slice();
         self.hand = hand.unwrap_or(self.slots.len());
     }
 }
 
-/// The fewest slots of a shard that holds anything.
-const SMALLEST: usize = 8;
+/// Slots for states that it doesn't have yet.
+const fn enough_for(states: usize) -> usize {
+    states + states / 4 + SPARE
+}
+
+/// The slots of a shard with its first state.
+const FIRST: usize = 4;
+/// Free slots that a shard has at least after it has given memory back.
+const SPARE: usize = 8;
 /// Slots that are not worth giving back as states go.
 const FEW: usize = 32;
 /// The most slots at the end that are nobody's home, unless they overflow.

@@ -1,13 +1,19 @@
 //! The embedded store.
 
+use std::collections::HashSet;
 use std::fmt;
+use std::num::NonZeroUsize;
+use std::ops::Add as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use sluicegate_core::{Clock, StoreId, Timestamp};
+use sluicegate_core::{
+    Clock, Hold, HoldId, Limit, OpenOptions, Request, Span, Store as _, StoreId, Timestamp,
+};
 
 use crate::budget::Load;
 use crate::fingerprint::{Fingerprint, Fingerprinter};
+use crate::kernels::first_load;
 use crate::registry::{Overflow, Registry};
 
 /// A store inside the process. Cloning is cheap, and clones are one store.
@@ -33,15 +39,52 @@ pub struct Stats {
     pub max_keys: usize,
     /// Keys that were forgotten to make room although they did not equal a fresh one.
     pub evicted_live: u64,
-    /// Bytes that they may take: of logs and rings, what they take on the heap, of each state eight
-    /// fifths of its place in a table, which is never emptier than that. Tables of a fifth less are
-    /// usual.
+    /// Bytes that they may take: what logs and rings take on the heap, and eight fifths of each state's place
+    /// in a table, which is never emptier than that. Tables of a fifth less are usual. What a limit takes
+    /// without a key, about 1 kB for each policy, doesn't count.
     pub bytes: usize,
     /// The most there may be.
     pub max_bytes: usize,
 }
 
+/// The smallest caps that hold one key of each of some limits.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct Smallest {
+    /// For [`Builder::max_keys`](crate::Builder::max_keys).
+    pub max_keys: usize,
+    /// For [`Builder::max_bytes`](crate::Builder::max_bytes).
+    pub max_bytes: usize,
+}
+
 impl MemoryStore {
+    /// Returns the smallest caps that hold one key of each limit: the states of its policies after a check
+    /// that costs one unit, without bans.
+    ///
+    /// ```
+    /// use sluicegate_core::Limit;
+    /// use sluicegate_memory::MemoryStore;
+    ///
+    /// let policies = vec!["token_bucket 10/s burst 20".parse()?, "fixed_window 9/d".parse()?];
+    /// let smallest = MemoryStore::smallest_for([&Limit::new("login".parse()?, policies)?]);
+    /// assert_eq!(smallest.max_keys, 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn smallest_for<'l>(limits: impl IntoIterator<Item = &'l Limit>) -> Smallest {
+        let limits = limits.into_iter();
+        let (holding, others): (Vec<_>, Vec<_>) = limits.partition(|limit| limit.has_permits());
+        let parts = |limit: &'l Limit| {
+            limit.members().iter().map(|member| (&limit.parts()[member.part()], member))
+        };
+        let members = others.into_iter().flat_map(parts);
+        // Policies that differ in numbers alone share their states.
+        let mut seen = HashSet::new();
+        let own = members.filter(|(name, member)| seen.insert((name.as_str(), member.identity())));
+        let loads = own.map(|(_, member)| first_load(member.policy().rule()));
+        let Load { keys, bytes } = loads.fold(held_load(&holding), Load::add);
+        Smallest { max_keys: keys, max_bytes: bytes }
+    }
+
     pub(crate) fn with(
         clock: Box<dyn Clock>,
         most: Load,
@@ -92,7 +135,7 @@ impl MemoryStore {
     /// What the store holds.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        let budget = &self.registry.budget;
+        let budget = self.registry.budget();
         let (taken, most) = (budget.taken(), budget.most());
         Stats {
             keys: taken.keys,
@@ -104,11 +147,26 @@ impl MemoryStore {
     }
 }
 
+/// What one key of each limit takes that counts units in flight: the records depend on all policies, so it
+/// is measured.
+fn held_load(limits: &[&Limit]) -> Load {
+    let most = NonZeroUsize::MAX;
+    let store = MemoryStore::builder().max_keys(most).max_bytes(most).build();
+    let hold = Hold { id: HoldId::from_bytes([1; HoldId::BYTES]), lasts: Span::MINUTE };
+    for limit in limits {
+        let opened = store.open((*limit).clone(), OpenOptions::default());
+        let further = vec![&b"key"[..]; limit.parts().len() - 1];
+        // A request that is denied or refused holds nothing.
+        let _ = opened.decide(Request::check(b"key").also(&further).hold(&hold));
+    }
+    store.registry.budget().taken()
+}
+
 impl fmt::Debug for MemoryStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MemoryStore")
-            .field("keys", &self.registry.budget.taken().keys)
-            .field("max_keys", &self.registry.budget.most().keys)
+            .field("keys", &self.registry.budget().taken().keys)
+            .field("max_keys", &self.registry.budget().most().keys)
             .finish_non_exhaustive()
     }
 }

@@ -1,8 +1,8 @@
 //! The states of one policy, cut into shards.
 
 use std::any::Any;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, Weak};
 
 use sluicegate_core::kernel::Now;
 
@@ -10,51 +10,70 @@ use crate::budget::{Budget, Load};
 use crate::cell::Cell;
 use crate::fingerprint::Fingerprint;
 use crate::judges::Judges;
-use crate::lock::{Guard, Lock};
+use crate::ledger::Ledger;
+use crate::lock::Guard;
 use crate::newcomers::Newcomers;
+use crate::ranking::Share;
 use crate::scales::Scales;
 use crate::shard::{Candidate, Removed, Shard};
+use crate::shards::{Range, Shards};
 
-/// The states of one policy. Handles of a limit that was opened anew with other numbers share it.
+/// The states of one policy. Handles of a limit that was opened again with other numbers share it.
 pub(crate) struct Table<C: Cell> {
     /// The order in which a decision over several policies takes its locks.
     id: u64,
-    shards: Box<[Lock<Shard<C>>]>,
-    mask: u64,
+    shards: Shards<C>,
     scales: Scales,
     judges: RwLock<Judges<C>>,
-    budget: Arc<Budget>,
+    ledger: Arc<Ledger>,
+    /// What the limit holds, in all its tables.
+    share: Arc<Share>,
+    /// What one key of the policy takes.
+    first: Load,
+    handles: AtomicUsize,
     states: AtomicUsize,
+    /// Whether the list of occupied tables has it.
+    is_listed: AtomicBool,
     /// Bytes outside of slots.
     heap: AtomicUsize,
     newcomers: Newcomers,
-    /// The shards that were looked at for a state that has to go.
-    hand: AtomicUsize,
+    /// The shard that is looked at next for states that may go.
+    hand: AtomicU64,
     /// How far ahead of now a state may lie; `None` under injected time.
     max_clock_back: Option<u64>,
+    itself: Weak<Self>,
 }
 
 impl<C: Cell> Table<C> {
     /// What a new state takes.
     pub(crate) const FIRST_LOAD: Load = Load { keys: 1, bytes: Shard::<C>::BYTES_PER_STATE };
 
-    pub(crate) fn new(shards: usize, budget: &Arc<Budget>, max_clock_back: Option<u64>) -> Self {
+    /// A table without keys; `first` is what one key of the policy takes.
+    pub(crate) fn new(
+        ledger: &Arc<Ledger>,
+        share: &Arc<Share>,
+        first: Load,
+        max_clock_back: Option<u64>,
+    ) -> Arc<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        let shards: Box<[_]> = (0..shards.next_power_of_two()).map(|_| Lock::default()).collect();
-        let table = Self {
+        let table = Arc::new_cyclic(|itself| Self {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
-            mask: shards.len() as u64 - 1,
-            shards,
+            shards: Shards::default(),
             scales: Scales::default(),
             judges: RwLock::default(),
-            budget: Arc::clone(budget),
+            ledger: Arc::clone(ledger),
+            share: Arc::clone(share),
+            first,
+            handles: AtomicUsize::new(0),
             states: AtomicUsize::new(0),
+            is_listed: AtomicBool::new(false),
             heap: AtomicUsize::new(0),
             newcomers: Newcomers::default(),
-            hand: AtomicUsize::new(0),
+            hand: AtomicU64::new(0),
             max_clock_back,
-        };
-        table.budget.take(table.itself());
+            itself: Weak::clone(itself),
+        });
+        share.add_table(Weak::clone(&table.itself) as Weak<_>);
         table
     }
 
@@ -69,25 +88,11 @@ impl<C: Cell> Table<C> {
     /// Locks the shard of a fingerprint.
     #[inline]
     pub(crate) fn lock(&self, fingerprint: Fingerprint) -> Guard<'_, Shard<C>> {
-        self.shards[self.place_of(fingerprint)].lock()
+        self.shards.lock(fingerprint.low)
     }
 
-    /// Locks the shard at a place, if there is one.
-    pub(crate) fn lock_at(&self, place: usize) -> Option<Guard<'_, Shard<C>>> {
-        self.shards.get(place).map(Lock::lock)
-    }
-
-    /// Locks the shard at a place unless somebody else has it.
-    #[inline]
-    pub(crate) fn try_lock(&self, place: usize) -> Option<Guard<'_, Shard<C>>> {
-        self.shards[place].try_lock()
-    }
-
-    /// The place of a fingerprint's shard.
-    #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "masked to the number of shards")]
-    pub(crate) const fn place_of(&self, fingerprint: Fingerprint) -> usize {
-        (fingerprint.low & self.mask) as usize
+    pub(crate) const fn shards(&self) -> &Shards<C> {
+        &self.shards
     }
 
     /// Puts in a state for which room was taken, and looks whether others may go.
@@ -101,10 +106,15 @@ impl<C: Cell> Table<C> {
         } else if shard.len().is_multiple_of(INSERTS_PER_SWEEP) {
             self.sweep_shard(shard, SLOTS_PER_SWEEP, now);
         }
-        self.states.fetch_add(1, Ordering::Relaxed);
-        self.count_heap(0, cell.heap_bytes());
+        let heap = cell.heap_bytes();
+        self.states.fetch_add(1, Ordering::SeqCst);
+        self.heap.fetch_add(heap, Ordering::Relaxed);
+        self.ledger.hold(&self.share, Self::load_of(Removed { states: 1, heap }));
+        if !self.is_listed.load(Ordering::SeqCst) {
+            self.list();
+        }
         shard.insert(fingerprint, cell);
-        if !self.budget.has_room_for(NEARLY_FULL) {
+        if !self.budget().has_room_for(NEARLY_FULL) {
             self.newcomers.add(fingerprint);
         }
     }
@@ -119,13 +129,24 @@ impl<C: Cell> Table<C> {
     pub(crate) fn count_heap(&self, before: usize, after: usize) {
         if after > before {
             self.heap.fetch_add(after - before, Ordering::Relaxed);
+            self.ledger.hold(&self.share, Load { keys: 0, bytes: after - before });
         } else if before > after {
             self.heap.fetch_sub(before - after, Ordering::Relaxed);
+            self.ledger.let_go(&self.share, Load { keys: 0, bytes: before - after });
         }
     }
 
+    #[inline]
     pub(crate) fn budget(&self) -> &Budget {
-        &self.budget
+        &self.ledger.budget
+    }
+
+    /// Enters itself into the list of those that hold something.
+    #[cold]
+    fn list(&self) {
+        if !self.is_listed.swap(true, Ordering::SeqCst) {
+            self.ledger.occupied.add(Weak::clone(&self.itself) as Weak<_>);
+        }
     }
 
     /// Takes out a state that may go without a loss, if one of a bounded sample of a shard may, and
@@ -144,14 +165,14 @@ impl<C: Cell> Table<C> {
     /// last, and gives its room to the caller.
     pub(crate) fn take_least(
         &self,
-        place: usize,
+        range: Range,
         shard: &mut Shard<C>,
         spare: &[Fingerprint],
         now: u64,
     ) -> Option<Taken> {
         let best = self.candidate(shard, spare, now);
         let is_least = best.is_some_and(|best| best.worth.used <= LEAST_USED);
-        if !is_least && let Some(taken) = self.take_newcomer((place, shard), best, spare, now) {
+        if !is_least && let Some(taken) = self.take_newcomer((range, shard), best, spare, now) {
             return Some(taken);
         }
         best.map(|Candidate { index, worth }| Taken {
@@ -169,17 +190,16 @@ impl<C: Cell> Table<C> {
     #[cold]
     fn take_newcomer(
         &self,
-        (own_place, own): (usize, &mut Shard<C>),
+        (range, own): (Range, &mut Shard<C>),
         other: Option<Candidate>,
         spare: &[Fingerprint],
         now: u64,
     ) -> Option<Taken> {
         for fingerprint in self.newcomers.take() {
-            let place = self.place_of(fingerprint);
             let mut guard;
-            let shard: &mut Shard<C> = if place == own_place {
+            let shard: &mut Shard<C> = if range.has(fingerprint) {
                 &mut *own
-            } else if let Some(free) = self.shards[place].try_lock() {
+            } else if let Some((free, _)) = self.shards.try_lock(fingerprint.low) {
                 guard = free;
                 &mut guard
             } else {
@@ -221,24 +241,22 @@ impl<C: Cell> Table<C> {
     }
 
     fn release(&self, removed: Removed) {
-        let load = self.uncount(removed);
-        self.budget.release(load);
+        if removed.states > 0 {
+            let load = self.uncount(removed);
+            self.budget().release(load);
+        }
     }
 
     fn uncount(&self, removed: Removed) -> Load {
-        self.states.fetch_sub(removed.states, Ordering::Relaxed);
-        self.count_heap(removed.heap, 0);
-        Self::load_of(removed)
+        let load = Self::load_of(removed);
+        self.states.fetch_sub(removed.states, Ordering::SeqCst);
+        self.heap.fetch_sub(removed.heap, Ordering::Relaxed);
+        self.ledger.let_go(&self.share, load);
+        load
     }
 
     const fn load_of(Removed { states, heap }: Removed) -> Load {
         Load { keys: states, bytes: states * Shard::<C>::BYTES_PER_STATE + heap }
-    }
-
-    /// What the table takes without a state.
-    fn itself(&self) -> Load {
-        let bytes = size_of::<Self>() + self.shards.len() * size_of::<Lock<Shard<C>>>();
-        Load { keys: 0, bytes }
     }
 
     /// Looks at the next slots of a shard. Gives how many states were removed, and how many slots
@@ -251,14 +269,22 @@ impl<C: Cell> Table<C> {
         (removed.states, looked)
     }
 
-    /// Counts a handle that judges by `rule`.
+    /// Counts a handle that judges by `rule`. Called under the lock of the directory.
     pub(crate) fn join(&self, rule: &C::Rule) {
+        if self.handles.fetch_add(1, Ordering::SeqCst) == 0 {
+            self.budget().open(self.first);
+        }
         self.judges.write().unwrap_or_else(PoisonError::into_inner).join(rule);
     }
 
-    /// Counts out a handle that judged by `rule`.
-    pub(crate) fn leave(&self, rule: &C::Rule) {
+    /// Counts out a handle that judged by `rule`; gives whether it was the last one.
+    pub(crate) fn leave(&self, rule: &C::Rule) -> bool {
         self.judges.write().unwrap_or_else(PoisonError::into_inner).leave(rule);
+        let is_last = self.handles.fetch_sub(1, Ordering::SeqCst) == 1;
+        if is_last {
+            self.budget().close(self.first);
+        }
+        is_last
     }
 
     /// Whether it is judged by injected time.
@@ -285,23 +311,27 @@ impl<C: Cell> Table<C> {
     }
 }
 
-/// What the store does to tables of whatever kernel.
+/// What the store does to tables of any kernel.
 pub(crate) trait AnyTable: Any + Send + Sync {
     fn id(&self) -> u64;
+    /// What the limit holds, in all its tables.
+    fn share(&self) -> &Arc<Share>;
     /// Forgets a subject; gives whether there was a state of it.
     fn forget(&self, fingerprint: Fingerprint) -> bool;
-    /// Whether it holds nothing and nobody is about to put something in: doesn't wait for shards.
-    fn is_empty(&self) -> bool;
+    /// Whether it holds nothing and no limit has it open.
+    fn is_unused(&self) -> bool;
+    /// Takes the mark of a listed table away, unless it holds something. Called under the lock of the list.
+    fn unlist(&self) -> bool;
     /// What its states take.
     fn load(&self) -> Load;
-    /// Removes what may go from one shard; gives how many states those were.
-    fn purge(&self, shard: usize, now: u64) -> usize;
-    /// The same of the next `slots` slots of the shard at most.
-    fn sweep(&self, shard: usize, slots: usize, now: u64) -> Swept;
-    /// Takes a state that may go without a loss from one shard, unless somebody else has it locked
-    /// or there is none in a sample. Its room is the caller's.
-    fn take_fresh_from(&self, shard: usize, now: u64) -> Option<Load>;
-    /// Takes the state that is worth least, of a sample of the next shard that nobody else has
+    /// Removes what may go; gives how many states those were.
+    fn purge(&self, now: u64) -> usize;
+    /// Removes what may go from the next `slots` slots of the next shard at most.
+    fn sweep(&self, slots: usize, now: u64) -> Swept;
+    /// Takes a state that may go without a loss from the next shard, unless another thread has it locked
+    /// or there is none in a sample. Its room is the caller's. Also gives whether that was the last shard.
+    fn take_fresh_from_next(&self, now: u64) -> (Option<Load>, bool);
+    /// Takes the state that is worth least, of a sample of the next shard that no other thread has
     /// locked. If it `waits`, of the next shard that holds something.
     fn take_least_of_all(&self, waits: bool, spare: &[Fingerprint], now: u64) -> Option<Taken>;
 }
@@ -314,19 +344,23 @@ pub(crate) struct Taken {
     pub(crate) was_live: bool,
 }
 
-/// What a sweep did.
+/// The result of a sweep.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Swept {
     pub(crate) removed: usize,
     /// Slots it looked at.
     pub(crate) looked: usize,
-    /// Whether it came to the end of the shard.
+    /// Whether it came to the end of the table.
     pub(crate) is_done: bool,
 }
 
 impl<C: Cell> AnyTable for Table<C> {
     fn id(&self) -> u64 {
         self.id
+    }
+
+    fn share(&self) -> &Arc<Share> {
+        &self.share
     }
 
     fn forget(&self, fingerprint: Fingerprint) -> bool {
@@ -340,57 +374,97 @@ impl<C: Cell> AnyTable for Table<C> {
         };
         let after = cell.heap_bytes();
         self.count_heap(before, after);
-        self.budget.release(Load { keys: 0, bytes: before.saturating_sub(after) });
+        self.budget().release(Load { keys: 0, bytes: before.saturating_sub(after) });
         was_there
     }
 
-    fn is_empty(&self) -> bool {
-        self.shards.iter().all(|shard| shard.try_lock().is_some_and(|shard| shard.len() == 0))
+    fn is_unused(&self) -> bool {
+        self.handles.load(Ordering::SeqCst) == 0 && self.states.load(Ordering::SeqCst) == 0
+    }
+
+    fn unlist(&self) -> bool {
+        self.is_listed.store(false, Ordering::SeqCst);
+        // A state that comes now finds the mark taken away, or is seen here.
+        self.states.load(Ordering::SeqCst) == 0 || self.is_listed.swap(true, Ordering::SeqCst)
     }
 
     fn load(&self) -> Load {
-        let states = self.states.load(Ordering::Relaxed);
+        let states = self.states.load(Ordering::SeqCst);
         Self::load_of(Removed { states, heap: self.heap.load(Ordering::Relaxed) })
     }
 
-    fn purge(&self, shard: usize, now: u64) -> usize {
-        let mut shard = self.shards[shard].lock();
-        let removed = self.judged(self.long_ago(now), |judges, scales, now| {
-            shard.purge(|cell| judges.expires_in(cell, scales, now))
-        });
-        self.release(removed);
-        removed.states
+    fn purge(&self, now: u64) -> usize {
+        let (mut removed, mut next) = (0, Some(0));
+        while let Some(at) = next {
+            let (mut shard, range) = self.shards.lock_with_range(at);
+            let gone = self.judged(self.long_ago(now), |judges, scales, now| {
+                shard.purge(|cell| judges.expires_in(cell, scales, now))
+            });
+            self.release(gone);
+            removed += gone.states;
+            next = range.end();
+        }
+        removed
     }
 
-    fn sweep(&self, shard: usize, slots: usize, now: u64) -> Swept {
-        let mut shard = self.shards[shard].lock();
+    fn sweep(&self, slots: usize, now: u64) -> Swept {
+        let at = self.hand.load(Ordering::Relaxed);
+        let (mut shard, range) = self.shards.lock_with_range(at);
         let (removed, looked) = self.sweep_shard(&mut shard, slots, now);
-        let is_done = shard.is_swept();
-        if is_done {
+        let mut is_done = false;
+        if shard.is_swept() {
             shard.give_back();
+            is_done = self.pass(at, range);
         }
         Swept { removed, looked, is_done }
     }
 
-    fn take_fresh_from(&self, shard: usize, now: u64) -> Option<Load> {
-        self.take_fresh(&mut *self.shards[shard].try_lock()?, &[], now)
+    fn take_fresh_from_next(&self, now: u64) -> (Option<Load>, bool) {
+        let at = self.hand.load(Ordering::Relaxed);
+        let Some((mut shard, range)) = self.shards.try_lock(at) else {
+            return (None, self.pass(at, self.shards.range(at)));
+        };
+        let is_done = self.pass(at, range);
+        (self.take_fresh(&mut shard, &[], now), is_done)
     }
 
     fn take_least_of_all(&self, waits: bool, spare: &[Fingerprint], now: u64) -> Option<Taken> {
-        let tries = if waits { self.shards.len() } else { self.shards.len().min(SHARDS_TRIED) };
-        (0..tries).find_map(|_| {
-            let place = self.hand.fetch_add(1, Ordering::Relaxed) & (self.shards.len() - 1);
-            let shard = &self.shards[place];
-            let mut shard = if waits { shard.lock() } else { shard.try_lock()? };
-            self.take_least(place, &mut shard, spare, now)
-        })
+        let (mut tries, mut rounds) = (0, 0);
+        // A whole round, wherever it begins.
+        while rounds < 2 && (waits || tries < SHARDS_TRIED) {
+            let at = self.hand.load(Ordering::Relaxed);
+            let free = match waits {
+                true => Some(self.shards.lock_with_range(at)),
+                false => self.shards.try_lock(at),
+            };
+            let range = free.as_ref().map_or_else(|| self.shards.range(at), |(_, range)| *range);
+            rounds += usize::from(self.pass(at, range));
+            tries += 1;
+            let taken =
+                free.and_then(|(mut shard, range)| self.take_least(range, &mut shard, spare, now));
+            if taken.is_some() {
+                return taken;
+            }
+        }
+        None
+    }
+}
+
+impl<C: Cell> Table<C> {
+    /// Moves the hand past a shard, unless another thread has; gives whether it was the last one.
+    fn pass(&self, at: u64, range: Range) -> bool {
+        let next = range.end();
+        let hand = next.unwrap_or(0);
+        let _ = self.hand.compare_exchange(at, hand, Ordering::Relaxed, Ordering::Relaxed);
+        next.is_none()
     }
 }
 
 impl<C: Cell> Drop for Table<C> {
     fn drop(&mut self) {
-        let (states, itself) = (self.load(), self.itself());
-        self.budget.release(states + itself);
+        let load = self.load();
+        self.ledger.let_go(&self.share, load);
+        self.budget().release(load);
     }
 }
 
@@ -415,9 +489,9 @@ const SAMPLE: usize = 16;
 mod tests {
     use std::cell::Cell as Counter;
 
-    use sluicegate_core::Policy;
     use sluicegate_core::kernel::window::{FixedWindow, State};
     use sluicegate_core::kernel::{Kernel as _, Rule};
+    use sluicegate_core::{Policy, TimeSource};
 
     use super::*;
     use crate::cell::{Outlasts, PlainCell};
@@ -463,9 +537,11 @@ mod tests {
 
     const HOUR: u64 = 3_600_000_000;
 
-    fn table(keys: usize) -> Table<Counting> {
-        let most = Load { keys, bytes: usize::MAX };
-        let table = Table::new(1, &Arc::new(Budget::new(most)), Some(5_000_000));
+    fn table(keys: usize) -> Arc<Table<Counting>> {
+        let ledger = Arc::new(Ledger::new(Load { keys, bytes: usize::MAX }));
+        let share = Arc::new(Share::of(TimeSource::Store, "limit".into()));
+        let first = Table::<Counting>::FIRST_LOAD;
+        let table = Table::new(&ledger, &share, first, Some(5_000_000));
         let Rule::Window(rule) = "fixed_window 5/h".parse::<Policy>().unwrap().rule().clone()
         else {
             panic!("a window");
@@ -476,9 +552,10 @@ mod tests {
 
     fn insert(table: &Table<Counting>, key: u64, now: u64) -> Fingerprint {
         let high = key.wrapping_mul(0x9e37_79b9_7f4a_7c15).min(u64::MAX - 1);
-        let fingerprint = Fingerprint { high, low: key };
+        let low = (key + 1).wrapping_mul(0xd1b5_4a32_d192_ed03);
+        let fingerprint = Fingerprint { high, low };
         let cell = Counting::new(State { newest: now, start: now, used: 1 }, Tag::NONE);
-        table.budget.take(Table::<Counting>::FIRST_LOAD);
+        table.budget().take(Table::<Counting>::FIRST_LOAD);
         table.insert(&mut table.lock(fingerprint), fingerprint, cell, now);
         fingerprint
     }
@@ -493,8 +570,8 @@ mod tests {
             assert!(looked <= SLOTS_WHEN_CROWDED, "{looked} for key {key}");
         }
         assert_eq!(table.load().keys, 50_000, "all that expired are gone");
-        let itself = table.itself().bytes;
-        assert_eq!(table.budget.taken(), table.load() + Load { keys: 0, bytes: itself });
+        assert_eq!(table.budget().taken(), table.load());
+        assert_eq!(table.share.load(), table.load());
     }
 
     #[test]
@@ -503,7 +580,7 @@ mod tests {
         (0..20_000).for_each(|key| _ = insert(&table, key, HOUR));
         let mut sweeps = 0;
         while table.load() != Load::NONE {
-            let looked = judged(|| _ = table.sweep(0, 100, 3 * HOUR));
+            let looked = judged(|| _ = table.sweep(100, 3 * HOUR));
             assert!(looked <= 100);
             sweeps += 1;
         }
@@ -527,7 +604,7 @@ mod tests {
             let fingerprint = insert(&table, key, HOUR);
             let taken = table.take_least_of_all(true, &[], HOUR).unwrap();
             assert!(taken.was_live);
-            table.budget.release(taken.load);
+            table.budget().release(taken.load);
             assert!(table.lock(fingerprint).find(fingerprint).is_err(), "key {key} stayed");
         }
         assert_eq!(table.load().keys, 19_900);

@@ -50,7 +50,7 @@ pub(crate) struct Answer<'a> {
     /// The ban that refuses the request, or begins with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ban: Option<BanAnswer<'a>>,
-    /// Of an acquire that is denied: why nobody waits any longer.
+    /// Why a denial has no binding policy: `store_full`. Of an acquire that is denied, why it waits no longer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) code: Option<Cow<'a, str>>,
     /// Of one that has waited in a queue: how many tickets came first when it was last asked.
@@ -147,7 +147,7 @@ impl<'a> Answer<'a> {
                 ends_in_us: ban.ends_in.as_micros(),
                 begins: ban.begins,
             }),
-            code: None,
+            code: decision.is_store_full().then(|| STORE_FULL.into()),
             ahead: None,
             restamped: decision.notes().restamped,
             policies: decision.policies().map(PolicyAnswer::new).collect(),
@@ -218,7 +218,9 @@ impl<'a> Answer<'a> {
     /// The same with what ended the wait of whoever is denied.
     #[must_use]
     pub(crate) fn ending(mut self, ended: Option<WaitEnded>) -> Self {
-        self.code = ended.map(|ended| ended.code().into());
+        if let Some(ended) = ended {
+            self.code = Some(ended.code().into());
+        }
         if let Some(WaitEnded::TimedOut { ahead }) = ended {
             self.ahead = Some(ahead);
         }
@@ -236,6 +238,9 @@ impl<'a> Answer<'a> {
     }
 }
 
+/// The code of a denial for which the embedded store has no capacity.
+pub(crate) const STORE_FULL: &str = "store_full";
+
 /// Why a wait has ended that wasn't for nothing.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum WaitEnded {
@@ -247,6 +252,8 @@ pub(crate) enum WaitEnded {
     TimedOut { ahead: u64 },
     /// As many requests wait at the service as may.
     TooManyWaiting,
+    /// The embedded store has no capacity for the key.
+    StoreFull,
 }
 
 impl WaitEnded {
@@ -254,6 +261,7 @@ impl WaitEnded {
     pub(crate) fn of(decision: &Decision, has_place: bool) -> Option<Self> {
         let is_decided = !matches!(decision.source(), Source::Bypass | Source::Fallback);
         (decision.is_denied() && is_decided).then(|| match decision.queued() {
+            _ if decision.is_store_full() => Self::StoreFull,
             _ if !has_place => Self::TooManyWaiting,
             Some(Queued::Waits { ahead, .. }) => Self::TimedOut { ahead },
             Some(_) => Self::QueueFull,
@@ -267,6 +275,7 @@ impl WaitEnded {
             Self::QueueFull => "queue_full",
             Self::TimedOut { .. } => "timed_out",
             Self::TooManyWaiting => "too_many_waiting",
+            Self::StoreFull => STORE_FULL,
         }
     }
 }
@@ -406,6 +415,28 @@ mod tests {
         }
         let answer = Answer::new("l", &decision).waited_out();
         assert!(!serde_json::to_string(&answer).unwrap().contains("wait"));
+    }
+
+    #[test]
+    fn a_denial_of_a_full_store_has_its_code_and_no_policy_to_blame() {
+        let one = std::num::NonZeroUsize::MIN;
+        let store =
+            MemoryStore::builder().max_keys(one).overflow(sluicegate::Overflow::Deny).build();
+        let limit = sluicegate::limit("l", ["token_bucket 0/s burst 20"]).unwrap();
+        let limiter = Limiter::new(store, limit);
+        assert!(limiter.check_now("a").unwrap().is_allowed());
+        let denied = limiter.check_now("b").unwrap();
+        let ended = Answer::new("l", &denied).ending(WaitEnded::of(&denied, true));
+        for answer in [Answer::new("l", &denied), ended] {
+            let answer = serde_json::to_value(answer).unwrap();
+            assert_eq!(
+                (&answer["allowed"], &answer["code"]),
+                (&false.into(), &"store_full".into())
+            );
+            let null = serde_json::Value::Null;
+            assert_eq!((&answer["binding"], &answer["retry_after_ms"]), (&null, &null));
+            assert_eq!(answer["policies"][0]["allowed"], true);
+        }
     }
 
     #[test]

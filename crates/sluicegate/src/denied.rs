@@ -56,6 +56,8 @@ pub enum DeniedReason {
     Blocked,
     /// A policy refused.
     Limited,
+    /// The embedded store has no capacity for the key. No policy refused.
+    StoreFull,
     /// The request lacks a part of the key, and the limit refuses such requests.
     NoKey,
     /// The store failed, and `on_store_failure` is `deny` or `error`.
@@ -103,6 +105,7 @@ impl Denied {
             Why::Decided(decision) => match decision.source() {
                 Source::Bypass => DeniedReason::Blocked,
                 _ if decision.is_assumed() => DeniedReason::StoreFailed,
+                _ if decision.is_store_full() => DeniedReason::StoreFull,
                 _ => DeniedReason::Limited,
             },
             Why::NoKey { .. } => DeniedReason::NoKey,
@@ -246,6 +249,12 @@ impl fmt::Display for Denied {
         match decision.retry_after() {
             _ if decision.is_assumed() => {
                 write!(f, "limit `{name}` can't be asked, and is configured to deny then")
+            }
+            RetryAfter::After(retry) if decision.is_store_full() => {
+                write!(f, "limit `{name}` has no memory for the key: retry in {}", retry.in_words())
+            }
+            _ if decision.is_store_full() => {
+                write!(f, "limit `{name}` has no memory for the key: the embedded store is full")
             }
             RetryAfter::After(retry) if decision.ban().is_some_and(|ban| !ban.begins) => {
                 let name = decision.banned_by().unwrap_or(name);

@@ -50,6 +50,7 @@ mod ask;
 mod attribute;
 mod background;
 mod caller;
+mod capacity;
 pub mod config;
 mod denied;
 mod grant;
@@ -68,6 +69,7 @@ mod registry;
 mod ring_counter;
 mod shown_errors;
 mod store_health;
+mod store_room;
 mod usage;
 mod uses;
 

@@ -331,7 +331,12 @@ impl<S: Store> Limiter<S> {
         let since = self.inner.observers.start();
         // Changed in place: moving a decision takes as long as some of its arithmetic.
         let mut answer = self.inner.opened.ask_now(request);
-        if since.is_some() || matches!(answer, Some(Err(_))) {
+        let is_rare = match &answer {
+            Some(Ok(decision)) => decision.is_store_full(),
+            Some(Err(_)) => true,
+            None => false,
+        };
+        if since.is_some() || is_rare {
             answer = answer.map(|answer| self.answer(operation, ask, since, answer));
         }
         answer
@@ -391,6 +396,9 @@ impl<S: Store> Limiter<S> {
         since: Option<Instant>,
         answer: Result<Decision, Error>,
     ) -> Result<Decision, Error> {
+        if let Ok(decision) = &answer {
+            self.inner.observers.note_room(self.limit(), decision);
+        }
         let failure = answer.as_ref().err().and_then(Error::as_store).cloned();
         if let Some(error) = &failure {
             self.note_failure(error);

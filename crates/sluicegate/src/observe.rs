@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use crate::config::{LimitConfig, MetricsConfig};
 use crate::store_health::StoreHealth;
+use crate::store_room::StoreRoom;
 
 /// Observes every answer of the limiters it is added to.
 ///
@@ -193,6 +194,7 @@ pub(crate) struct Observers {
     added: Option<Arc<[Arc<dyn Observer>]>>,
     store_health: Arc<StoreHealth>,
     panics: Arc<AtomicU64>,
+    store_room: Arc<StoreRoom>,
 }
 
 impl Observers {
@@ -215,6 +217,16 @@ impl Observers {
     #[inline]
     pub(crate) fn store_health(&self) -> &StoreHealth {
         &self.store_health
+    }
+
+    /// Notes whether the embedded store has turned a key away.
+    #[inline]
+    pub(crate) fn note_room(&self, limit: &Limit, decision: &Decision) {
+        if decision.is_store_full() {
+            self.store_room.is_full(limit.name());
+        } else {
+            self.store_room.has_room();
+        }
     }
 
     #[cold]

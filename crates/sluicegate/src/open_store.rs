@@ -11,6 +11,7 @@ use sluicegate_memory::MemoryStore;
 #[cfg(feature = "redis")]
 use sluicegate_redis::{RedisStore, RedisStoreBuilder};
 
+use crate::capacity::TooSmall;
 use crate::config::{
     Config, FallbackConfig, MemoryConfig, Overflow, RedisAccess, SentinelAccess, StoreUrl, Switch,
 };
@@ -60,6 +61,12 @@ enum Reason {
 impl OpenError {
     fn store(message: String) -> Self {
         Self(Reason::Store(message))
+    }
+
+    /// The error if some caps of the embedded store can't hold one key of each limit.
+    pub(crate) fn unless_it_fits(too_small: &[TooSmall]) -> Result<(), Self> {
+        let messages: Vec<_> = too_small.iter().map(|cap| cap.message()).collect();
+        if messages.is_empty() { Ok(()) } else { Err(Self::store(messages.join("; "))) }
     }
 
     /// The names that the configuration lacks, if that is why.
@@ -144,7 +151,7 @@ impl StoreOptions {
         }
     }
 
-    fn embedded(&self) -> MemoryStore {
+    pub(crate) fn embedded(&self) -> MemoryStore {
         let mut builder = MemoryStore::builder().max_clock_back(self.max_clock_back);
         if let Some(most) = self.memory.max_keys {
             builder = builder.max_keys(most);

@@ -25,6 +25,7 @@ use std::sync::Arc;
 
 use sluicegate_core::{Limit, LimitName, Policy, SharedStore, Store, StoreError};
 
+use crate::capacity::TooSmall;
 use crate::config::{Config, HttpConfig, LimitConfig, Switch};
 use crate::open_store::OpenError;
 use crate::uses::{MissingNames, Uses};
@@ -238,7 +239,8 @@ impl Registry {
     /// # Errors
     /// If it changes something that needs a restart: the store, its options, or where the service
     /// listens and how much it takes on. A registry that was given its store in code ignores the configuration's
-    /// store. Also if it lacks what the program [uses](Registry::open_for): all names are told.
+    /// store. Also if it lacks what the program [uses](Registry::open_for): all names are told. Also if the
+    /// caps of the embedded store can't hold one key of each limit.
     pub fn replace(&self, config: &Config) -> Result<Changes, ReloadError> {
         let mut writer = self.shared.write();
         let fixed = Fixed::of(config, writer.store_source);
@@ -247,6 +249,12 @@ impl Registry {
             if !fields.is_empty() {
                 return Err(ReloadError::NeedsRestart { fields });
             }
+        }
+        let code = writer.code.iter().map(|opened| &*opened.config);
+        let too_small = TooSmall::of(&writer.store.stats(), config.limits.iter().chain(code));
+        if !too_small.is_empty() {
+            let messages: Vec<_> = too_small.into_iter().map(TooSmall::message).collect();
+            return Err(ReloadError::StoreTooSmall { message: messages.join("; ") });
         }
         let limits = writer.open(config);
         let lost = writer.lost(config, &limits);

@@ -7,7 +7,7 @@ use sluicegate_core::printable;
 
 use super::verb::Verb;
 use super::{AskedLimits, HoldVerb};
-use crate::answer::{Answer, PolicyAnswer};
+use crate::answer::{Answer, PolicyAnswer, STORE_FULL};
 use crate::output::{counted, say};
 
 /// Prints a line per policy, and what is held.
@@ -66,6 +66,7 @@ fn waited(answer: &Answer<'_>) -> Option<String> {
             Some(0) | None => "the time is up".to_owned(),
             Some(ahead) => format!("the time is up, and {ahead} wait before it"),
         },
+        STORE_FULL => return None,
         "too_many_waiting" => "as many requests wait at the service as may".to_owned(),
         other => printable(other).to_string(),
     };
@@ -131,8 +132,7 @@ fn without_policies(answer: &Answer<'_>) -> Option<&'static str> {
         _ if answer.ban.is_some() && answer.policies.is_empty() => {
             Some("the key is banned: no policy was asked")
         }
-        // What a policy refuses, a policy binds.
-        _ if !answer.allowed && answer.binding.is_none() => Some("the embedded store is full"),
+        _ if answer.code.as_deref() == Some(STORE_FULL) => Some("the embedded store is full"),
         _ => None,
     }
 }
@@ -272,7 +272,7 @@ mod tests {
             ["denied   l  nothing was asked: the key is on the limit's block list"]
         );
         let mut full = limiter(&["gcra 1/s"]).peek_now("k").unwrap();
-        full.turn_away_for_room(Span::SECOND);
+        full.turn_away_for_room(Some(Span::SECOND));
         assert_eq!(said(Verb::Check, &full, &cost)[0], "denied   l  the embedded store is full");
     }
 }

@@ -53,6 +53,7 @@ impl From<&Error> for ApiError {
             RequestErrorKind::Unsupported => (StatusCode::BAD_REQUEST, "unsupported"),
             RequestErrorKind::Conflict => (StatusCode::CONFLICT, "conflict"),
             RequestErrorKind::Full => (StatusCode::CONFLICT, "full"),
+            RequestErrorKind::StoreTooSmall => (StatusCode::SERVICE_UNAVAILABLE, "store_too_small"),
             // It was there when it was looked up, or when a token was given.
             RequestErrorKind::UnknownLimit => (StatusCode::NOT_FOUND, "unknown_limit"),
             _ => (StatusCode::BAD_REQUEST, "malformed"),

@@ -12,14 +12,17 @@ mod service;
 
 use std::num::NonZeroUsize;
 
-use sluicegate_core::{did_you_mean, nearest};
+use sluicegate_core::{Store as _, did_you_mean, nearest};
 
 use super::problem::{ConfigErrors, Position, Reporter, excerpt};
 use super::switch::{Switch, UnknownLimit};
 use super::tree::{self, Key, Node, Value};
 use super::{
-    Config, ConfigCaps, HttpConfig, MemoryConfig, OnStoreFailure, Overflow, StoreUrl, warnings,
+    Config, ConfigCaps, HttpConfig, LimitConfig, MemoryConfig, OnStoreFailure, Overflow, StoreUrl,
+    warnings,
 };
+use crate::capacity::TooSmall;
+use crate::open_store::StoreOptions;
 
 /// Parses and validates the text of a file.
 pub(super) fn config(
@@ -134,16 +137,8 @@ impl Checker<'_> {
         {
             self.match_redis(store, redis, node);
         }
-        if let (Some(Some(memory)), Some(limits)) = (&memory, &limits)
-            && let Some(node) = field(&fields, "memory")
-        {
-            let of_keys = memory.max_keys.and_then(|most| warnings::of_max_keys(most, limits));
-            let of_bytes = memory.max_bytes.and_then(|most| warnings::of_max_bytes(most, limits));
-            for (name, warning) in [("max_keys", of_keys), ("max_bytes", of_bytes)] {
-                if let Some(warning) = warning {
-                    self.warnings.report(node.position, &format!("memory.{name}: {warning}"));
-                }
-            }
+        if let (Some(StoreUrl::Memory), Some(limits)) = (&store, &limits) {
+            self.match_memory(memory.clone().unwrap_or_default_if_absent(), limits, &fields);
         }
         Some(Config {
             store: store?,
@@ -208,6 +203,32 @@ impl Checker<'_> {
             max_bytes: max_bytes.map_or(Some(None), |checked| checked.map(Some))?,
             overflow: overflow.unwrap_or_default_if_absent()?,
         })
+    }
+
+    /// Checks that the embedded store can hold one key of each limit.
+    fn match_memory(
+        &mut self,
+        memory: Option<MemoryConfig>,
+        limits: &[LimitConfig],
+        fields: &Fields<'_>,
+    ) {
+        let Some(memory) = memory else { return };
+        let max_bytes = memory.max_bytes;
+        let stats = StoreOptions { memory, ..StoreOptions::default() }.embedded().stats();
+        let too_small = TooSmall::of(&stats, limits);
+        for cap in &too_small {
+            // A default has no place of its own.
+            let written = field(fields, "memory").and_then(|node| node.get(cap.field));
+            if let Some(node) = written.or_else(|| field(fields, "limits")) {
+                self.reporter.report(node.position, &cap.message());
+            }
+        }
+        let warning = max_bytes.and_then(|most| warnings::of_max_bytes(most, limits));
+        if let (true, Some(warning), Some(node)) =
+            (too_small.is_empty(), warning, field(fields, "memory"))
+        {
+            self.warnings.report(node.position, &format!("memory.max_bytes: {warning}"));
+        }
     }
 
     fn size(&mut self, node: &Node, path: &str, example: &str) -> Option<NonZeroUsize> {

@@ -17,6 +17,14 @@ pub(super) struct Node {
     written: std::ops::Range<usize>,
 }
 
+impl Node {
+    /// A field of a map.
+    pub(super) fn get(&self, name: &str) -> Option<&Self> {
+        let Value::Map(entries) = &self.value else { return None };
+        entries.iter().find(|(key, _)| key.name == name).map(|(_, node)| node)
+    }
+}
+
 #[derive(Debug)]
 pub(super) enum Value {
     Null,

@@ -209,17 +209,6 @@ pub(super) fn of_override(made: &Override, base: &Limit, is_alone: bool) -> Opti
     (is_alone && is_equal()).then_some("changes nothing")
 }
 
-/// A warning about a store in which no key of some limit has room.
-pub(super) fn of_max_keys(max_keys: NonZeroUsize, limits: &[LimitConfig]) -> Option<String> {
-    let states = |limit: &&LimitConfig| limit.limit.members().len();
-    let most = limits.iter().max_by_key(states).filter(|most| states(most) > max_keys.get())?;
-    Some(format!(
-        "is less than the {} policies of limit `{}`, each of which stores a state for a key: none has room",
-        states(&most),
-        most.limit.name()
-    ))
-}
-
 /// A warning about a store in which the log of some key is full before its limit is used.
 pub(super) fn of_max_bytes(max_bytes: NonZeroUsize, limits: &[LimitConfig]) -> Option<String> {
     let largest = limits

@@ -6,12 +6,13 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sluicegate_core::{SharedStore, Span};
+use sluicegate_core::{SharedStore, Span, Store as _};
 
 use super::keyed::KeyedCache;
 use super::shared::{Fixed, Shared, StoreSource, Writer};
 use super::{Registry, parts};
-use crate::config::{Config, LimitConfig, MetricsConfig};
+use crate::capacity::TooSmall;
+use crate::config::{Config, LimitConfig, MetricsConfig, StoreUrl};
 use crate::config::{Switch, UnknownLimit};
 use crate::observe::{Observer, Observers};
 use crate::open_store::{OpenError, StoreOptions};
@@ -61,6 +62,11 @@ impl RegistryBuilder {
     /// A builder with the store that a configuration names.
     pub(super) fn open(config: &Config) -> Result<Self, OpenError> {
         let store = config.store.open(&StoreOptions::from(config))?;
+        // The file was checked for the store that it names, which the caller may have replaced.
+        if config.store == StoreUrl::Memory {
+            let too_small = TooSmall::of(&store.stats(), &config.limits);
+            OpenError::unless_it_fits(&too_small)?;
+        }
         Ok(Self::new(store, StoreSource::Configured).config(config))
     }
 

@@ -70,6 +70,11 @@ pub enum ReloadError {
     /// It lacks what the program [uses](crate::Uses): limits, or policies that the program names in
     /// costs.
     Missing(MissingNames),
+    /// The caps of the embedded store can't hold one key of each limit.
+    StoreTooSmall {
+        /// What is too small, and the smallest value that works.
+        message: String,
+    },
 }
 
 impl fmt::Display for ReloadError {
@@ -80,6 +85,10 @@ impl fmt::Display for ReloadError {
                 "the new configuration changes {}, which needs a restart, so the old one stays in force: restart, or change {} back",
                 fields.iter().map(|field| format!("`{field}`")).collect::<Vec<_>>().join(" and "),
                 if fields.len() == 1 { "it" } else { "them" },
+            ),
+            Self::StoreTooSmall { message } => write!(
+                f,
+                "the new configuration doesn't fit into the embedded store, so the old one stays in force: {message}"
             ),
             Self::Missing(missing) => write!(
                 f,
@@ -92,7 +101,7 @@ impl fmt::Display for ReloadError {
 impl Error for ReloadError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            Self::NeedsRestart { .. } => None,
+            Self::NeedsRestart { .. } | Self::StoreTooSmall { .. } => None,
             Self::Missing(missing) => Some(missing),
         }
     }

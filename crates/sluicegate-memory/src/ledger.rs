@@ -1,0 +1,45 @@
+//! What the limits of a store hold, and how much they may hold together.
+
+use std::sync::Arc;
+
+use crate::budget::{Budget, Load, Short};
+use crate::occupied::Occupied;
+use crate::ranking::{Ranking, Share};
+
+/// What all tables of a store share.
+pub(crate) struct Ledger {
+    pub(crate) budget: Budget,
+    pub(crate) occupied: Occupied,
+    by_keys: Ranking,
+    by_bytes: Ranking,
+}
+
+impl Ledger {
+    pub(crate) fn new(most: Load) -> Self {
+        Self {
+            budget: Budget::new(most),
+            occupied: Occupied::default(),
+            by_keys: Ranking::by(Short::Keys),
+            by_bytes: Ranking::by(Short::Bytes),
+        }
+    }
+
+    /// Counts what a limit has come to hold.
+    pub(crate) fn hold(&self, share: &Arc<Share>, load: Load) {
+        self.by_keys.add(share, load);
+        self.by_bytes.add(share, load);
+    }
+
+    /// Counts what a limit holds no longer.
+    pub(crate) fn let_go(&self, share: &Arc<Share>, load: Load) {
+        self.by_keys.take(share, load);
+        self.by_bytes.take(share, load);
+    }
+
+    pub(crate) const fn ranking(&self, short: Short) -> &Ranking {
+        match short {
+            Short::Keys => &self.by_keys,
+            Short::Bytes => &self.by_bytes,
+        }
+    }
+}

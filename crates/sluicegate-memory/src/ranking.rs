@@ -1,0 +1,289 @@
+//! The limits of a store, ranked by the states or bytes that they hold.
+//!
+//! A limit moves when its weight changes by an eighth, so the heaviest ones are found without a look at
+//! all others, however many there are.
+
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Weak};
+
+use sluicegate_core::TimeSource;
+use smallvec::SmallVec;
+
+use crate::budget::{Load, Short};
+use crate::lock::Lock;
+use crate::table::AnyTable;
+
+/// The tables of one limit, and the sum of what their states take.
+pub(crate) struct Share {
+    time: TimeSource,
+    limit: Box<str>,
+    keys: Weight,
+    bytes: Weight,
+    tables: Lock<Vec<Weak<dyn AnyTable>>>,
+}
+
+/// How many states or bytes a limit holds, and its place in the ranking by them.
+#[derive(Default)]
+struct Weight {
+    sum: AtomicUsize,
+    /// Written under the lock of the ranking, as the index is.
+    class: AtomicUsize,
+    index: AtomicUsize,
+}
+
+/// The limits that hold something, by the class of their weight.
+pub(crate) struct Ranking {
+    by: Short,
+    ranks: Lock<Ranks>,
+}
+
+#[derive(Default)]
+struct Ranks {
+    classes: Vec<Vec<Arc<Share>>>,
+    /// A bit for each class that has a limit.
+    taken: [u64; WORDS],
+    limits: usize,
+    /// Where the next search in a class begins.
+    hand: usize,
+}
+
+impl Share {
+    pub(crate) fn of(time: TimeSource, limit: Box<str>) -> Self {
+        Self {
+            time,
+            limit,
+            keys: Weight::default(),
+            bytes: Weight::default(),
+            tables: Lock::default(),
+        }
+    }
+
+    /// The time and the limit.
+    pub(crate) fn owner(&self) -> (&TimeSource, &str) {
+        (&self.time, &self.limit)
+    }
+
+    /// Counts a table to the limit.
+    pub(crate) fn add_table(&self, table: Weak<dyn AnyTable>) {
+        let mut tables = self.tables.lock();
+        tables.retain(|table| table.strong_count() > 0);
+        tables.push(table);
+    }
+
+    /// What the limit's states take.
+    pub(crate) fn load(&self) -> Load {
+        Load { keys: self.keys.sum.load(SeqCst), bytes: self.bytes.sum.load(SeqCst) }
+    }
+
+    /// The limit's table that holds most.
+    pub(crate) fn heaviest(&self, short: Short) -> Option<Arc<dyn AnyTable>> {
+        // The last handle of a table may be dropped here: not under the lock.
+        let tables: SmallVec<[Arc<dyn AnyTable>; 4]> =
+            self.tables.lock().iter().filter_map(Weak::upgrade).collect();
+        tables.into_iter().max_by_key(|table| table.load().of(short))
+    }
+
+    const fn by(&self, short: Short) -> &Weight {
+        match short {
+            Short::Keys => &self.keys,
+            Short::Bytes => &self.bytes,
+        }
+    }
+}
+
+impl Ranking {
+    pub(crate) fn by(by: Short) -> Self {
+        Self { by, ranks: Lock::default() }
+    }
+
+    /// Adds to what a limit holds.
+    pub(crate) fn add(&self, share: &Arc<Share>, load: Load) {
+        let weight = share.by(self.by);
+        if load.of(self.by) > 0 {
+            let before = weight.sum.fetch_add(load.of(self.by), SeqCst);
+            self.settle(share, before.wrapping_add(load.of(self.by)));
+        }
+    }
+
+    /// Takes from what a limit holds.
+    pub(crate) fn take(&self, share: &Arc<Share>, load: Load) {
+        let weight = share.by(self.by);
+        if load.of(self.by) > 0 {
+            let before = weight.sum.fetch_sub(load.of(self.by), SeqCst);
+            self.settle(share, before.wrapping_sub(load.of(self.by)));
+        }
+    }
+
+    /// How many limits hold something.
+    pub(crate) fn limits(&self) -> usize {
+        self.ranks.lock().limits
+    }
+
+    /// The limit that holds most besides another one, and how much. Of more than a few that hold about the
+    /// same, each is as good.
+    pub(crate) fn heaviest(&self, besides: Option<&Arc<Share>>) -> Option<(Arc<Share>, usize)> {
+        let mut ranks = self.ranks.lock();
+        ranks.hand = ranks.hand.wrapping_add(1);
+        let (ranks, hand) = (&*ranks, ranks.hand);
+        let is_other = |share: &&Arc<Share>| besides.is_none_or(|own| !Arc::ptr_eq(share, own));
+        let weight = |share: &Arc<Share>| share.by(self.by).sum.load(SeqCst);
+        ranks.descending().find_map(|class| {
+            let members = &ranks.classes[class];
+            let some = (0..members.len().min(COMPARED))
+                .map(|index| &members[hand.wrapping_add(index) % members.len()]);
+            let heaviest = some.filter(is_other).max_by_key(|share| weight(share))?;
+            Some((Arc::clone(heaviest), weight(heaviest)))
+        })
+    }
+
+    /// Moves a limit that has come to weigh so much to its class.
+    #[inline]
+    fn settle(&self, share: &Arc<Share>, sum: usize) {
+        if share.by(self.by).class.load(SeqCst) != class_of(sum) {
+            self.rerank(share);
+        }
+    }
+
+    fn rerank(&self, share: &Arc<Share>) {
+        let weight = share.by(self.by);
+        let mut ranks = self.ranks.lock();
+        // Another thread changes the weight first and then reads the class, this one the other way round:
+        // so one of them sees the latest of both.
+        loop {
+            let (class, before) = (class_of(weight.sum.load(SeqCst)), weight.class.load(SeqCst));
+            if class == before {
+                return;
+            }
+            if before > 0 {
+                ranks.remove(self.by, before, weight.index.load(SeqCst));
+            }
+            if class > 0 {
+                weight.index.store(ranks.push(class, Arc::clone(share)), SeqCst);
+            }
+            weight.class.store(class, SeqCst);
+        }
+    }
+}
+
+impl Ranks {
+    fn push(&mut self, class: usize, share: Arc<Share>) -> usize {
+        if self.classes.len() <= class {
+            self.classes.resize_with(class + 1, Vec::new);
+        }
+        let members = &mut self.classes[class];
+        members.push(share);
+        self.taken[class / BITS] |= 1 << (class % BITS);
+        self.limits += 1;
+        members.len() - 1
+    }
+
+    fn remove(&mut self, by: Short, class: usize, index: usize) {
+        let members = &mut self.classes[class];
+        members.swap_remove(index);
+        if let Some(moved) = members.get(index) {
+            moved.by(by).index.store(index, SeqCst);
+        }
+        if members.is_empty() {
+            self.taken[class / BITS] &= !(1 << (class % BITS));
+        }
+        self.limits -= 1;
+    }
+
+    /// The classes that have a limit, the heaviest first.
+    fn descending(&self) -> impl Iterator<Item = usize> {
+        let words = self.taken.iter().enumerate().rev();
+        words.flat_map(|(word, bits)| {
+            let mut bits = *bits;
+            std::iter::from_fn(move || {
+                let highest = bits.checked_ilog2()?;
+                bits &= !(1 << highest);
+                Some(word * BITS + highest as usize)
+            })
+        })
+    }
+}
+
+/// The class of a weight: 0 for nothing, and eight for each power of two.
+#[inline]
+const fn class_of(weight: usize) -> usize {
+    match weight.checked_ilog2() {
+        None => 0,
+        Some(log) => {
+            let eighths = if log >= 3 { weight >> (log - 3) } else { weight << (3 - log) };
+            log as usize * 8 + (eighths & 7) + 1
+        }
+    }
+}
+
+/// Limits of one class that are compared at most.
+const COMPARED: usize = 16;
+const BITS: usize = u64::BITS as usize;
+/// For all classes of weights of 64 bits.
+const WORDS: usize = (64 * 8 + 1) / BITS + 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn share() -> Arc<Share> {
+        Arc::new(Share::of(TimeSource::Store, "limit".into()))
+    }
+
+    fn keys(keys: usize) -> Load {
+        Load { keys, bytes: 0 }
+    }
+
+    #[test]
+    fn classes_grow_with_weights() {
+        let mut last = 0;
+        for weight in 0..100_000 {
+            let class = class_of(weight);
+            assert!(class == last || class > last, "{weight}");
+            last = class;
+        }
+        assert!(class_of(usize::MAX) < WORDS * BITS);
+        assert_eq!((class_of(0), class_of(1), class_of(8), class_of(9)), (0, 1, 25, 26));
+    }
+
+    #[test]
+    fn the_heaviest_of_a_hundred_thousand_limits_is_found() {
+        let ranking = Ranking::by(Short::Keys);
+        let shares: Vec<Arc<Share>> = (0..100_000).map(|_| share()).collect();
+        for (index, share) in shares.iter().enumerate() {
+            ranking.add(share, keys(index % 50));
+        }
+        assert_eq!(ranking.limits(), 98_000);
+        ranking.add(&shares[7], keys(1_000));
+        let (heaviest, weight) = ranking.heaviest(None).unwrap();
+        assert!(Arc::ptr_eq(&heaviest, &shares[7]));
+        assert_eq!(weight, 1_007);
+        let (next, weight) = ranking.heaviest(Some(&shares[7])).unwrap();
+        assert!(!Arc::ptr_eq(&next, &shares[7]) && weight >= 48);
+        for (index, share) in shares.iter().enumerate() {
+            ranking.take(share, keys(index % 50));
+        }
+        ranking.take(&shares[7], keys(1_000));
+        assert_eq!(ranking.limits(), 0);
+        assert!(ranking.heaviest(None).is_none());
+    }
+
+    #[test]
+    fn threads_that_change_one_weight_leave_it_in_its_class() {
+        let ranking = Ranking::by(Short::Keys);
+        let share = share();
+        for _ in 0..200 {
+            std::thread::scope(|scope| {
+                for thread in 1..4 {
+                    let (ranking, share) = (&ranking, &share);
+                    scope.spawn(move || {
+                        for _ in 0..50 {
+                            ranking.add(share, keys(thread));
+                            ranking.take(share, keys(thread));
+                        }
+                    });
+                }
+            });
+            assert_eq!((share.keys.class.load(SeqCst), ranking.limits()), (0, 0));
+        }
+    }
+}
