@@ -419,9 +419,10 @@ mod tests {
 
     #[test]
     fn a_denial_of_a_full_store_has_its_code_and_no_policy_to_blame() {
-        let one = std::num::NonZeroUsize::MIN;
-        let store =
-            MemoryStore::builder().max_keys(one).overflow(sluicegate::Overflow::Deny).build();
+        let mut options = sluicegate::StoreOptions::default();
+        options.memory.max_keys = Some(std::num::NonZeroUsize::MIN);
+        options.memory.overflow = sluicegate::config::Overflow::Deny;
+        let store = sluicegate::StoreUrl::Memory.open(&options).unwrap();
         let limit = sluicegate::limit("l", ["token_bucket 0/s burst 20"]).unwrap();
         let limiter = Limiter::new(store, limit);
         assert!(limiter.check_now("a").unwrap().is_allowed());

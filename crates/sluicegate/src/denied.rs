@@ -300,6 +300,25 @@ mod tests {
     use super::*;
     use crate::{Ask, Limiter, MemoryStore, limit};
 
+    #[test]
+    fn a_full_store_blames_no_policy() {
+        let store = MemoryStore::builder().max_keys(std::num::NonZeroUsize::MIN);
+        let store = store.overflow(sluicegate_memory::Overflow::Deny).build();
+        let limiter = Limiter::new(store, limit("api", ["token_bucket 0/s burst 5"]).unwrap());
+        assert!(limiter.check_now("alice").unwrap().is_allowed());
+        let denied = Denied::from(limiter.check_now("bob").unwrap());
+        assert_eq!((denied.reason(), denied.policy().is_none()), (DeniedReason::StoreFull, true));
+        assert_eq!(
+            denied.to_string(),
+            "limit `api` has no memory for the key: the embedded store is full"
+        );
+        let response: http::Response<String> = denied.to_response();
+        assert_eq!(response.status(), 429);
+        assert!(response.body().contains(r#""code":"store_full""#), "{}", response.body());
+        assert!(!response.body().contains("violated"), "{}", response.body());
+        assert_eq!(response.headers().get("retry-after"), None);
+    }
+
     fn denied(spec: &str, cost: u64) -> Denied {
         let limit = limit("api", ["gcra 100/s", spec]).unwrap();
         let limiter = Limiter::new(MemoryStore::new(), limit);

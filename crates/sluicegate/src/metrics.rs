@@ -284,7 +284,7 @@ fn outcome(decision: &Decision, part: usize) -> (Count, Option<&PolicyName>) {
         (Source::Bypass, false) => (Count::Blocked, None),
         (Source::Fallback, true) => (Count::LocalAllowed, None),
         (_, true) => (Count::Allowed, None),
-        (_, false) if decision.notes().full => (Count::StoreFull, None),
+        (_, false) if decision.is_store_full() => (Count::StoreFull, None),
         (_, false) if is_denied_by_other => (Count::DeniedTogether, None),
         (Source::Fallback, false) => (Count::LocalDenied, policy),
         (_, false) => (Count::Denied, policy),

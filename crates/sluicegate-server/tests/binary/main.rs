@@ -14,6 +14,7 @@ mod conformance;
 mod connect;
 mod holds;
 mod lists;
+mod many_limits;
 mod metrics;
 mod once;
 mod openapi;

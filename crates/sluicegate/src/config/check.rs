@@ -12,7 +12,7 @@ mod service;
 
 use std::num::NonZeroUsize;
 
-use sluicegate_core::{Store as _, did_you_mean, nearest};
+use sluicegate_core::{Store, did_you_mean, nearest};
 
 use super::problem::{ConfigErrors, Position, Reporter, excerpt};
 use super::switch::{Switch, UnknownLimit};
@@ -214,7 +214,8 @@ impl Checker<'_> {
     ) {
         let Some(memory) = memory else { return };
         let max_bytes = memory.max_bytes;
-        let stats = StoreOptions { memory, ..StoreOptions::default() }.embedded().stats();
+        let store = StoreOptions { memory, ..StoreOptions::default() }.embedded();
+        let stats = Store::stats(&store);
         let too_small = TooSmall::of(&stats, limits);
         for cap in &too_small {
             // A default has no place of its own.

@@ -1,6 +1,6 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use sluicegate::{Ask, Config, Registry, ReloadError, Span, Switch};
+use sluicegate::{Ask, Config, MemoryStore, Registry, ReloadError, Span, Switch};
 use sluicegate_testkit::wait::until;
 
 use crate::support::{Setup, admitted, check, config, now};
@@ -82,6 +82,23 @@ fn what_takes_a_restart_is_refused_with_everything_as_it_was() {
         assert!(registry.find("a").is_some() && registry.find("b").is_none());
     }
     assert_eq!(admitted(&gate, "k", 9), 1);
+}
+
+/// It was accepted, and then no key of any limit was.
+#[test]
+fn limits_that_do_not_fit_into_the_embedded_store_are_refused_with_everything_as_it_was() {
+    let store = MemoryStore::builder().max_keys(2.try_into().unwrap()).build();
+    let registry = Registry::builder(store).config(&config("limits: {a: {policies: [gcra 1/h]}}"));
+    let registry = registry.build();
+    let next = "limits: {a: {policies: [gcra 1/h]}, b: {policies: [gcra 1/h, fixed_window 9/h]}}";
+    let error = registry.replace(&config(next)).unwrap_err();
+    assert!(matches!(error, ReloadError::StoreTooSmall { .. }), "{error:?}");
+    assert!(error.to_string().contains("memory.max_keys: is 2, but"), "{error}");
+    assert!(error.to_string().contains("write at least 3"), "{error}");
+    assert!(registry.find("b").is_none());
+    assert!(check(&registry.gate("a"), "k").is_allowed());
+    let fitting = "limits: {a: {policies: [gcra 1/s]}, b: {policies: [gcra 1/h]}}";
+    assert!(registry.replace(&config(fitting)).is_ok());
 }
 
 #[test]
