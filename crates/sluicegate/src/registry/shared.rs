@@ -153,9 +153,9 @@ impl Shared {
     #[cold]
     pub(super) fn unknown(&self, name: &str) -> Error {
         let current = self.current.load();
-        let mut names: Vec<&str> = current.by_name.keys().map(|name| &**name).collect();
-        names.sort_unstable();
-        let hint = did_you_mean(name, names.iter().copied()).unwrap_or_else(|| listed(&names));
+        let names = some_names(&current);
+        let hint = did_you_mean(name, names.iter().copied())
+            .unwrap_or_else(|| listed(&names, current.by_name.len()));
         let message = format!(
             "there is no limit called `{}`: {hint} Add it to the configuration, or set `unknown_limits` to pass, warn or deny",
             name.escape_debug()
@@ -168,12 +168,10 @@ impl Shared {
     #[cold]
     pub(super) fn gone(&self, name: &str) -> Error {
         let current = self.current.load();
-        let mut names: Vec<&str> = current.by_name.keys().map(|name| &**name).collect();
-        names.sort_unstable();
         let message = format!(
             "the token is of limit `{}`, which is unknown: {} What it holds stays charged; settle before a limit is removed, or add it again",
             name.escape_debug(),
-            listed(&names)
+            listed(&some_names(&current), current.by_name.len())
         );
         RequestError::new(RequestErrorKind::UnknownLimit, message).into()
     }
@@ -206,11 +204,20 @@ impl Shared {
     }
 }
 
-/// What the limits are, as a sentence.
-fn listed(names: &[&str]) -> String {
+/// The names of the limits in order, of the first thousand: any request may have an unknown name.
+fn some_names(generation: &Generation) -> Vec<&str> {
+    const MOST: usize = 1_000;
+    let mut names: Vec<&str> =
+        generation.limits.iter().take(MOST).map(|entry| entry.opened.name()).collect();
+    names.sort_unstable();
+    names
+}
+
+/// What the limits are, as a sentence; `count` is the number of all.
+fn listed(names: &[&str], count: usize) -> String {
     const MOST: usize = 8;
     let shown = names.get(..MOST).unwrap_or(names).join(", ");
-    match names.len() {
+    match count {
         0 => "there are none.".to_owned(),
         1..=MOST => format!("the limits are {shown}."),
         more => format!("the limits are {shown} and {} more.", more - MOST),
