@@ -10,8 +10,9 @@ use std::io::{self, BufReader, BufWriter, Read as _, Seek as _, Write as _};
 use sluicegate_core::{Cost, Costs, Span, Timestamp};
 
 /// The requests of a recording.
-#[derive(Default)]
 pub(crate) struct Requests {
+    /// The maximum number of requests in memory while a log is read.
+    most: usize,
     memory: Part,
     files: Vec<BufWriter<File>>,
     count: u64,
@@ -58,13 +59,19 @@ pub(crate) struct OfKey<'r> {
 }
 
 /// The maximum number of requests in memory while a log is read: 128 MiB, with costs or durations.
-const MOST: usize = if cfg!(test) { 64 } else { 4 << 20 };
+const MOST: usize = 4 << 20;
 
 /// The number of files of a recording that doesn't fit.
-const FILES: u32 = if cfg!(test) { 4 } else { 64 };
+const FILES: u32 = 64;
 
 /// The bytes of a request in a file: key, time, cost and duration.
 const WRITTEN: usize = 4 + 3 * 8;
+
+impl Default for Requests {
+    fn default() -> Self {
+        Self { most: MOST, memory: Part::default(), files: Vec::new(), count: 0 }
+    }
+}
 
 impl Requests {
     pub(crate) const fn count(&self) -> u64 {
@@ -73,7 +80,7 @@ impl Requests {
 
     /// Adds a request that starts so many µs after the epoch.
     pub(crate) fn add(&mut self, key: u32, micros: u64, detail: Detail) -> io::Result<()> {
-        if self.memory.requests.len() >= MOST {
+        if self.memory.requests.len() >= self.most {
             self.write()?;
         }
         self.memory.add(key, micros, detail)?;
@@ -249,12 +256,12 @@ mod tests {
         fn a_recording_beyond_the_memory_is_read_back_in_order(
             added in prop::collection::vec((0_u32..100, 0_u64..9, 0_u64..3, 0_u64..3), 0..300),
         ) {
-            let mut requests = Requests::default();
+            let mut requests = Requests { most: 64, ..Requests::default() };
             for &(key, micros, cost, duration) in &added {
                 requests.add(key, micros, Detail { cost, duration }).unwrap();
             }
             requests.finish().unwrap();
-            prop_assert_eq!(requests.files.is_empty(), added.len() <= MOST);
+            prop_assert_eq!(requests.files.is_empty(), added.len() <= 64);
             let mut expected = added.clone();
             expected.sort_by_key(|request| (request.0, request.1));
             prop_assert_eq!(requests.count(), added.len() as u64);
