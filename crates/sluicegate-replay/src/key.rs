@@ -65,6 +65,11 @@ impl KeyExpression {
         Self { parts, address: ClientAddress::peer(), is_ipv4_whole: true }
     }
 
+    /// The key that a line brings along.
+    pub(crate) fn brought_along() -> Self {
+        Self::new(vec![Part::Text(Field::Host)])
+    }
+
     /// Sets which addresses are one client for `ip`. Only the prefixes count: a log has no proxies to trust.
     #[must_use]
     pub fn with_client_address(mut self, address: ClientAddress) -> Self {
@@ -185,7 +190,7 @@ impl std::error::Error for KeyExpressionError {}
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::access::AccessLine;
+    use crate::format::access::AccessLine;
     use crate::times::Times;
 
     fn key(expression: &str, line: &[u8]) -> Vec<u8> {

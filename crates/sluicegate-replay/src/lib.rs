@@ -25,21 +25,20 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! - [`LogReader`] reads access logs and JSON lines, plain or gzip, into a [`Recording`].
+//! - [`LogReader`] reads logs of any [`LogFormat`], compressed or not, into a [`Recording`].
 //! - [`Plan`] is what to play a recording through: policies side by side, or a limit whose policies
 //!   decide together. It decides by the times in the log, in any store.
 //! - [`Goal`] searches for the smallest limits that deny at most a share of a recording.
 //! - [`Report`] is the result: a table for people, JSON for programs, or a page with plots.
 //! - [`chart`] draws bars in the style of those plots.
 
-mod access;
 mod answer;
 pub mod chart;
 mod counts;
 mod decide;
+mod format;
 mod goal;
 mod gzip;
-mod json_line;
 mod key;
 mod keys;
 mod lines;
@@ -64,10 +63,13 @@ mod table;
 mod tally;
 mod timeline;
 mod times;
+mod unpack;
 
+pub use format::pattern::{Pattern, PatternError};
+pub use format::{FieldNames, FieldNamesError};
 pub use goal::{Goal, GoalError};
 pub use key::{KeyExpression, KeyExpressionError};
-pub use log_format::LogFormat;
+pub use log_format::{LogFormat, UnknownLogFormat};
 pub use plan::{Plan, PolicySpec};
 pub use reader::LogReader;
 pub use recording::Recording;

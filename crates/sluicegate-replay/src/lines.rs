@@ -1,11 +1,9 @@
-//! An input as lines of bytes: plain or gzip, of any content, in bounded memory.
+//! An input as lines of bytes, of any content, in bounded memory.
 
-use std::io::{self, BufReader, Read};
+use std::io::{self, Read};
 use std::ops::Range;
 
 use memchr::memchr;
-
-use crate::gzip::{self, Gzip};
 
 /// The lines of an input. What a line has beyond [`MAX_LINE`] bytes is left out.
 pub(crate) struct Lines<R> {
@@ -32,19 +30,6 @@ const BUFFER: usize = 4 * MAX_LINE;
 
 /// What some editors write before UTF-8 text: no part of it.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
-
-/// The lines of an input that is plain or gzip.
-pub(crate) fn unpacked<'r>(mut input: impl Read + 'r) -> io::Result<Lines<Box<dyn Read + 'r>>> {
-    let mut magic = Vec::with_capacity(gzip::MAGIC.len());
-    input.by_ref().take(gzip::MAGIC.len() as u64).read_to_end(&mut magic)?;
-    let is_gzip = magic == gzip::MAGIC;
-    let whole = io::Cursor::new(magic).chain(input);
-    Ok(Lines::new(if is_gzip {
-        Box::new(Gzip::new(BufReader::with_capacity(MAX_LINE, whole)))
-    } else {
-        Box::new(whole)
-    }))
-}
 
 /// What is kept of a line until its end is found: room for what belongs to no line, and a byte
 /// more than a line may have.

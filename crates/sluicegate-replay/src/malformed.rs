@@ -1,61 +1,131 @@
 //! Lines that are no requests, and why.
 
+use crate::format::role::Role;
+use crate::keys::shown;
 use crate::lines::MAX_LINE;
 
 /// Why a line is no request.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Malformed {
     Blank,
-    Cost,
-    Key,
+    /// The line's fields aren't those of the header.
+    Columns,
+    /// A part isn't what its role needs.
+    Invalid(Role),
+    Missing(Role),
+    /// The log has no header yet.
+    NoHeader,
     NoHost,
+    /// The pattern doesn't match.
+    NoMatch,
     NoQuote,
     NoStamp,
     NoUser,
     NotJson,
+    /// A quoted field doesn't end.
+    Open,
+    /// The parts of the line aren't those of the format.
+    Shape,
     Stamp,
-    Time,
     TooLong,
+    Twice(Role),
+    /// No format fits.
+    Unknown,
 }
 
+const _: () = assert!(MAX_LINE == 65_536, "what the text says");
+
 impl Malformed {
-    /// What is wrong with the line.
-    pub(crate) const fn why(self) -> &'static str {
+    /// Says what is wrong with the line. `name` returns the name that the log has for a role.
+    pub(crate) fn why(self, name: impl Fn(Role) -> String, example: &str) -> String {
         match self {
-            Self::Blank => "it is blank",
-            Self::Cost => "`cost` is not a whole number from 1 to 2^53 − 1",
-            Self::Key => "`key` is missing, or neither a string nor a number",
-            Self::NoHost => "it does not begin with a host",
-            Self::NoQuote => "no quote opens the request after the time",
-            Self::NoStamp => "no [time] follows the first three fields",
-            Self::NoUser => "it has fewer than three fields before the [time]",
-            Self::NotJson => "it is not a JSON object",
-            Self::Stamp => "its [time] is not like [17/May/2015:10:05:03 +0000]",
-            Self::TooLong => TOO_LONG,
-            Self::Time => "`time` is missing, or neither RFC 3339 nor a number from 1970 to 2255",
+            Self::Blank => "it is blank".to_owned(),
+            Self::Columns => "it has more or fewer fields than the header".to_owned(),
+            Self::Invalid(role @ (Role::Time | Role::Start | Role::Date)) => format!(
+                "`{}` isn't a time from 1970 to 2255: RFC 3339, [17/May/2015:10:05:03 +0000], or a \
+                 number of seconds or milliseconds since 1970",
+                name(role)
+            ),
+            Self::Invalid(role @ Role::Cost) => {
+                format!("`{}` isn't a whole number from 1 to 2^53 − 1", name(role))
+            }
+            Self::Invalid(role @ Role::Duration) => {
+                format!("`{}` isn't a duration, such as 0.25 or 250ms", name(role))
+            }
+            Self::Invalid(role) => format!("`{}` isn't valid text", name(role)),
+            Self::Missing(role @ Role::Text(_)) => {
+                format!("`{}` is missing or empty, or neither text nor a number", name(role))
+            }
+            Self::Missing(role) => {
+                format!("`{}` is missing, or neither text nor a number", name(role))
+            }
+            Self::NoHeader => "no header names the columns before it".to_owned(),
+            Self::NoHost => "it doesn't begin with a host".to_owned(),
+            Self::NoMatch => "the pattern doesn't match it".to_owned(),
+            Self::NoQuote => "no quote opens the request after the time".to_owned(),
+            Self::NoStamp => "no [time] follows the first three fields".to_owned(),
+            Self::NoUser => "it has fewer than three fields before the [time]".to_owned(),
+            Self::NotJson => "it isn't a JSON object".to_owned(),
+            Self::Open => "a quoted field doesn't end".to_owned(),
+            Self::Shape => format!("it isn't like {example}"),
+            Self::Stamp => "its [time] isn't one from 1970 to 2255, such as \
+                            [17/May/2015:10:05:03 +0000]"
+                .to_owned(),
+            Self::TooLong => "it is longer than 65536 bytes".to_owned(),
+            Self::Twice(role) => format!("`{}` is there twice", name(role)),
+            Self::Unknown => "no known format has such lines: choose one with --log-format, name \
+                              the fields of JSON, logfmt or CSV as in --fields \
+                              time=ts,key=client.ip, or describe the line with --pattern"
+                .to_owned(),
+        }
+    }
+
+    /// How much the reason says about the line: of the reasons of several formats, the greatest
+    /// is shown.
+    pub(crate) const fn weight(self) -> u8 {
+        match self {
+            Self::Twice(_) | Self::Invalid(_) | Self::Stamp => 3,
+            Self::TooLong => 2,
+            Self::Unknown => 1,
+            _ => 0,
         }
     }
 }
 
-const TOO_LONG: &str = "it is longer than 65536 bytes";
-const _: () = assert!(MAX_LINE == 65_536, "what the text says");
+/// A line that is no request.
+#[derive(Clone, Debug)]
+pub(crate) struct MalformedLine {
+    /// The number of the input, counted from 0.
+    pub(crate) log: usize,
+    /// The number of the line in its input, counted from 1.
+    pub(crate) line: u64,
+    pub(crate) why: String,
+    /// The beginning of the line.
+    pub(crate) text: String,
+}
 
-/// The malformed lines of a file.
+/// The malformed lines of a recording.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MalformedLines {
     count: u64,
-    first: Vec<(u64, Malformed)>,
+    first: Vec<MalformedLine>,
 }
 
 impl MalformedLines {
     /// How many lines are remembered one by one.
     const SHOWN: usize = 5;
 
-    /// Adds the line of a number, counted from 1.
-    pub(crate) fn add(&mut self, line: u64, why: Malformed) {
+    /// How many characters of a line are remembered.
+    const WIDTH: usize = 80;
+
+    /// Adds a line of an input.
+    pub(crate) fn add(&mut self, log: usize, line: u64, text: &[u8], why: impl FnOnce() -> String) {
         self.count += 1;
-        if self.first.len() < Self::SHOWN {
-            self.first.push((line, why));
+        // The first of each log is kept too, because it explains a log without a request.
+        if self.first.len() < Self::SHOWN || self.first.last().is_none_or(|last| last.log != log) {
+            let text = String::from_utf8_lossy(&text[..text.len().min(4 * Self::WIDTH)]);
+            let text = shown(&text, Self::WIDTH);
+            self.first.push(MalformedLine { log, line, why: why(), text });
         }
     }
 
@@ -63,8 +133,13 @@ impl MalformedLines {
         self.count
     }
 
-    /// The first of them, with their numbers.
-    pub(crate) fn first(&self) -> &[(u64, Malformed)] {
-        &self.first
+    /// The first of a log, if it is among those that are remembered.
+    pub(crate) fn first_of(&self, log: usize) -> Option<&MalformedLine> {
+        self.first.iter().find(|line| line.log == log)
+    }
+
+    /// The first of them.
+    pub(crate) fn first(&self) -> &[MalformedLine] {
+        &self.first[..self.first.len().min(Self::SHOWN)]
     }
 }

@@ -1,23 +1,24 @@
-//! Parses the bytes of a log into requests.
+//! Parses the bytes of logs into requests.
 
 use std::io::{self, Read};
 
-use crate::access::AccessLine;
-use crate::json_line::JsonLine;
+use sluicegate_http::ClientAddress;
+
+use crate::format::detect::Detector;
+use crate::format::pattern::Pattern;
+use crate::format::wrapper::Wrapper;
+use crate::format::{self, FieldNames, Parser};
 use crate::key::KeyExpression;
-use crate::lines::{self, Line, Lines};
+use crate::lines::{Line, Lines};
 use crate::log_format::LogFormat;
 use crate::malformed::Malformed;
-use crate::record::{Moment, Record};
-use crate::recording::Recording;
-use crate::times::Times;
+use crate::recording::{Log, Recording};
+use crate::unpack::unpacked;
 
-/// Reads logs. A log is any bytes; each of its lines is a request or malformed.
+/// Reads logs. A log is any bytes; each of its lines is a request, a header or malformed.
 ///
-/// An access log has lines in the common or combined format; what such a line has beyond 65,536
-/// bytes is left out. JSON lines have `time`, `key` and an optional `cost`, in at most 65,536
-/// bytes. A `time` is RFC 3339 text or a number since the Unix epoch: seconds, from 10^11 on
-/// milliseconds, from 10^14 on microseconds.
+/// The format is recognized from the first lines, if none is chosen. Of a line longer than 65,536
+/// bytes the beginning is read; JSON, logfmt and tables need the whole line.
 ///
 /// ```
 /// use sluicegate_replay::{LogFormat, LogReader};
@@ -32,125 +33,239 @@ use crate::times::Times;
 pub struct LogReader {
     name: String,
     format: Option<LogFormat>,
-    key: KeyExpression,
+    fields: Option<FieldNames>,
+    pattern: Option<Pattern>,
+    key: Option<KeyExpression>,
+    address: ClientAddress,
 }
 
+/// The number of unreadable lines after which no format is recognized.
+const FIRST_LINES: u64 = 1_000;
+
 impl LogReader {
-    /// Reads any log, and takes the host for the key. The name is what reports call the log.
+    /// Reads a log of any format, and takes the host for the key. The name is what reports call
+    /// the log.
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
-        Self { name: name.into(), format: None, key: KeyExpression::default() }
+        Self {
+            name: name.into(),
+            format: None,
+            fields: None,
+            pattern: None,
+            key: None,
+            address: ClientAddress::peer(),
+        }
     }
 
-    /// What kind of lines the log has; without it, the first that is well formed in one decides.
+    /// Chooses the format; by default, the first lines decide.
     #[must_use]
     pub const fn format(mut self, format: LogFormat) -> Self {
         self.format = Some(format);
         self
     }
 
-    /// What makes the key of a line of an access log; JSON lines bring their own.
+    /// Names the parts of the lines, for formats that have [names](LogFormat::has_names).
     #[must_use]
-    pub fn key(mut self, key: KeyExpression) -> Self {
-        self.key = key;
+    pub fn fields(mut self, fields: FieldNames) -> Self {
+        self.fields = Some(fields);
         self
     }
 
-    /// Reads a log to its end, plain or gzip.
-    ///
-    /// # Errors
-    /// When the input can't be read, is damaged gzip, or has more than 2^32 − 1 requests.
-    pub fn read(&self, input: impl Read) -> io::Result<Recording> {
-        self.read_lines(&mut lines::unpacked(input)?)
+    /// Describes the lines.
+    #[must_use]
+    pub fn pattern(mut self, pattern: Pattern) -> Self {
+        self.pattern = Some(pattern);
+        self
     }
 
-    fn read_lines(&self, lines: &mut Lines<impl Read>) -> io::Result<Recording> {
+    /// Sets the fields that make the key; by default, [`LogFormat::Json`] brings keys along, and the
+    /// other formats have the client's address.
+    #[must_use]
+    pub fn key(mut self, key: KeyExpression) -> Self {
+        self.key = Some(key);
+        self
+    }
+
+    /// Sets which addresses are one client. Only the prefixes count: a log has no proxies to trust.
+    #[must_use]
+    pub fn client_address(mut self, address: ClientAddress) -> Self {
+        self.address = address;
+        self
+    }
+
+    /// Reads a log to its end, compressed or not.
+    ///
+    /// # Errors
+    /// When the input can't be read, its compressed data is damaged, its lines have no field of the
+    /// key, or the recording gets more than 2^32 − 1 requests.
+    pub fn read(&self, input: impl Read) -> io::Result<Recording> {
+        let mut recording = self.begin();
+        self.add(&mut recording, self.name.clone(), input)?;
+        recording.finish()
+    }
+
+    /// Returns a recording without requests, for several logs.
+    #[must_use]
+    pub fn begin(&self) -> Recording {
+        Recording::new(self.key.as_ref().map(ToString::to_string))
+    }
+
+    /// Adds the requests of a log to a recording. Call [`Recording::finish`] after the last.
+    ///
+    /// Each log may have a format of its own. The order of logs matters only for requests of the
+    /// same time.
+    ///
+    /// # Errors
+    /// See [`LogReader::read`].
+    pub fn add(
+        &self,
+        recording: &mut Recording,
+        name: impl Into<String>,
+        input: impl Read,
+    ) -> io::Result<()> {
+        self.add_lines(recording, name.into(), &mut Lines::new(unpacked(input)?))
+    }
+
+    fn add_lines(
+        &self,
+        recording: &mut Recording,
+        name: String,
+        lines: &mut Lines<impl Read>,
+    ) -> io::Result<()> {
+        let address = |key: KeyExpression| key.with_client_address(self.address.clone());
+        let key = address(self.key.clone().unwrap_or_default());
         let mut reader = Reader {
-            recording: Recording::new(&self.name, self.format),
-            key: &self.key,
+            log: Log::new(name),
+            number: recording.logs.len(),
+            recording,
+            is_key_chosen: self.key.is_some(),
+            detector: Detector {
+                format: self.format,
+                fields: self.fields.as_ref(),
+                pattern: self.pattern.as_ref(),
+                wanted: key.fields(),
+            },
+            key,
+            found: None,
             joined: Vec::new(),
-            times: Times::default(),
+            unwrapped: Vec::new(),
         };
         while let Some(line) = lines.next()? {
-            reader.recording.lines += 1;
-            let read = match reader.recording.format {
-                Some(LogFormat::Access) => reader.access(line.bytes)?,
-                Some(LogFormat::Json) => reader.json(line)?,
-                None => reader.either(line)?,
-            };
-            if let Err(why) = read {
-                let number = reader.recording.lines;
-                reader.recording.malformed.add(number, why);
+            reader.log.lines += 1;
+            reader.line(line)?;
+            if reader.found.is_none() && reader.log.malformed >= FIRST_LINES {
+                break;
             }
         }
-        let mut recording = reader.recording;
-        recording.sort()?;
-        if recording.format != Some(LogFormat::Json) {
-            recording.key = Some(self.key.to_string());
-        }
-        Ok(recording)
+        reader.end();
+        Ok(())
     }
 }
 
 /// A log that is being read.
 struct Reader<'e> {
-    recording: Recording,
-    key: &'e KeyExpression,
+    log: Log,
+    /// The number of the log in the recording.
+    number: usize,
+    recording: &'e mut Recording,
+    key: KeyExpression,
+    is_key_chosen: bool,
+    detector: Detector<'e>,
+    /// The parser, once a line was recognized.
+    found: Option<(Parser, Wrapper)>,
     joined: Vec<u8>,
-    times: Times,
+    unwrapped: Vec<u8>,
 }
 
-/// Adds a line. A malformed one is not a failure; one that can't be stored is.
-type ReadLine = io::Result<Result<(), Malformed>>;
-
 impl Reader<'_> {
-    fn either(&mut self, line: Line<'_>) -> ReadLine {
-        if JsonLine::may_be(line.bytes) {
-            let read = self.json(line)?;
-            if read.is_ok() {
-                self.recording.format = Some(LogFormat::Json);
-                return Ok(read);
+    fn line(&mut self, line: Line<'_>) -> io::Result<()> {
+        if line.bytes.iter().all(u8::is_ascii_whitespace) {
+            self.malformed(line.bytes, Malformed::Blank);
+            return Ok(());
+        }
+        if self.found.is_none() {
+            if Detector::is_directive(line.bytes) {
+                self.log.headers += 1;
+                return Ok(());
             }
-            // A host may begin with a brace too.
-            return Ok(match self.access(line.bytes)? {
-                Ok(()) => {
-                    self.recording.format = Some(LogFormat::Access);
-                    Ok(())
+            match self.detector.detect(line.bytes) {
+                Ok((parser, wrapper)) => self.decide(parser, wrapper),
+                Err(why) => {
+                    self.malformed(line.bytes, if line.is_cut { Malformed::TooLong } else { why });
+                    return Ok(());
                 }
-                Err(_) => read,
-            });
-        }
-        let read = self.access(line.bytes)?;
-        if read.is_ok() {
-            self.recording.format = Some(LogFormat::Access);
-        }
-        Ok(read)
-    }
-
-    fn access(&mut self, line: &[u8]) -> ReadLine {
-        let line = match AccessLine::read(line, &mut self.times) {
-            Ok(line) => line,
-            Err(why) => return Ok(Err(why)),
-        };
-        let record = line.record(self.key.fields());
-        let key = self.key.key(&record, &mut self.joined);
-        self.recording.add(key, &record, Moment::End).map(Ok)
-    }
-
-    fn json(&mut self, line: Line<'_>) -> ReadLine {
-        // Of an access log the beginning is enough; an object has no end then.
-        if line.is_cut && JsonLine::may_be(line.bytes) {
-            return Ok(Err(Malformed::TooLong));
-        }
-        match JsonLine::read(line.bytes, &mut self.times) {
-            Ok(line) => {
-                let mut record = Record::at(line.time);
-                record.cost = line.cost;
-                self.recording.add(line.key.as_bytes(), &record, Moment::End).map(Ok)
             }
-            Err(why) => Ok(Err(why)),
         }
+        let Some((parser, wrapper)) = &mut self.found else { return Ok(()) };
+        if self.log.requests == 0 {
+            check(parser, &self.key)?;
+        }
+        if line.is_cut && !parser.reads_beginnings() {
+            self.malformed(line.bytes, Malformed::TooLong);
+            return Ok(());
+        }
+        // A line that its collector didn't wrap, such as a later part of a long one, is read as it
+        // is.
+        let text = match wrapper {
+            Wrapper::None => line.bytes,
+            _ => wrapper.inside(line.bytes, &mut self.unwrapped).unwrap_or(line.bytes),
+        };
+        match parser.read(text) {
+            Ok(format::Read::Request(record, moment)) => {
+                let key = self.key.key(&record, &mut self.joined);
+                self.recording.add(key, &record, moment)?;
+                self.log.requests += 1;
+            }
+            Ok(format::Read::Header) => self.log.headers += 1,
+            Err(why) => self.malformed(line.bytes, why),
+        }
+        Ok(())
     }
+
+    fn decide(&mut self, parser: Parser, wrapper: Wrapper) {
+        if parser.format() == LogFormat::Json && !self.is_key_chosen {
+            self.key = KeyExpression::brought_along();
+        }
+        self.log.format = Some(parser.format());
+        self.log.wrapper = wrapper;
+        self.found = Some((parser, wrapper));
+    }
+
+    fn malformed(&mut self, line: &[u8], why: Malformed) {
+        self.log.malformed += 1;
+        let Self { found, detector, log, .. } = self;
+        let why = || match found {
+            Some((parser, _)) => parser.why(why),
+            None => detector.why(why),
+        };
+        self.recording.malformed.add(self.number, log.lines, line, why);
+    }
+
+    fn end(mut self) {
+        if let Some((parser, _)) = &self.found
+            && let Some(why) = parser.end()
+        {
+            // The line was taken for the beginning of another.
+            self.log.headers -= 1;
+            self.malformed(b"", why);
+        }
+        self.recording.logs.push(self.log);
+    }
+}
+
+/// Checks that lines can have the fields of the key.
+fn check(parser: &Parser, key: &KeyExpression) -> io::Result<()> {
+    let missing = key.fields().missing_in(parser.fields());
+    let Some(first) = missing.first() else { return Ok(()) };
+    let format = parser.format();
+    let fix = if format.has_names() {
+        format!("say where it is, as in --fields {first}=NAME, or leave it out of --key")
+    } else {
+        "leave it out of --key".to_owned()
+    };
+    let message =
+        format!("the key needs `{first}`, which lines of the format {format} lack: {fix}");
+    Err(io::Error::new(io::ErrorKind::InvalidInput, message))
 }
 
 #[cfg(test)]
@@ -170,14 +285,28 @@ mod tests {
     fn the_first_well_formed_line_decides_the_format() {
         let log = |lines: [&[u8]; 4]| lines.join(&b'\n');
         let recording = read(&log([b"{", ACCESS, JSON, ACCESS]), None);
-        assert_eq!((recording.format, recording.requests()), (Some(LogFormat::Access), 2));
+        assert_eq!((recording.format(), recording.requests()), (Some(LogFormat::Common), 2));
         let recording = read(&log([b"x", JSON, ACCESS, JSON]), None);
-        assert_eq!((recording.format, recording.requests()), (Some(LogFormat::Json), 2));
-        let recording = read(&log([b"x", JSON, ACCESS, JSON]), Some(LogFormat::Access));
+        assert_eq!((recording.format(), recording.requests()), (Some(LogFormat::Json), 2));
+        let recording = read(&log([b"x", JSON, ACCESS, JSON]), Some(LogFormat::Common));
         assert_eq!((recording.requests(), recording.malformed.count()), (1, 3));
         let brace = [b"{".as_slice(), ACCESS].concat();
         let recording = read(&log([&brace, JSON, ACCESS, JSON]), None);
-        assert_eq!((recording.format, recording.requests()), (Some(LogFormat::Access), 2));
+        assert_eq!((recording.format(), recording.requests()), (Some(LogFormat::Common), 2));
+    }
+
+    #[test]
+    fn a_log_of_garbage_is_given_up_after_its_first_lines() {
+        let recording = read(&b"garbage\n".repeat(5_000), None);
+        assert_eq!(recording.lines(), FIRST_LINES);
+        assert!(recording.unreadable().unwrap().contains("log:1: no known format"));
+    }
+
+    #[test]
+    fn a_quoted_field_that_never_ends_is_a_line_that_cannot_be_read() {
+        let recording = read(b"time,key\n1,\"a\nb\"\n2,\"c\nd", None);
+        assert_eq!((recording.lines(), recording.requests()), (5, 1));
+        assert_eq!((recording.headers(), recording.malformed()), (3, 1));
     }
 
     /// Bytes that come near to being lines.
@@ -191,27 +320,39 @@ mod tests {
             (0..ACCESS.len()).prop_map(|end| ACCESS[..end].to_vec()),
             (0..JSON.len()).prop_map(|end| JSON[..end].to_vec()),
             Just(br#"" 200 1 "-" "\"#.to_vec()),
+            Just(b"#Fields: date time c-ip\n2024-01-01 00:00:00 h".to_vec()),
+            Just(b"time,key\n1,\"a".to_vec()),
+            Just(b"time=1 key=\"a".to_vec()),
+            prop::sample::select(LogFormat::ALL.to_vec())
+                .prop_map(|format| format.example().as_bytes().to_vec()),
         ];
         prop::collection::vec(piece, 0..30).prop_map(|pieces| pieces.concat())
     }
 
     proptest! {
         #[test]
-        fn any_bytes_are_requests_or_malformed_lines(
+        fn any_bytes_are_requests_headers_or_malformed_lines(
             log in nearly_a_log(),
-            key in prop::sample::subsequence(
-                vec!["host", "user", "method", "path", "status", "agent"], 1..6),
-            format in prop::option::of(prop_oneof![
-                Just(LogFormat::Access), Just(LogFormat::Json)]),
+            key in prop::sample::subsequence(vec!["host", "user", "method", "path"], 1..4),
+            format in prop::option::of(prop::sample::select(LogFormat::ALL.to_vec())),
         ) {
             let key = key.join("+").parse().unwrap();
             let reader = LogReader { format, ..LogReader::new("log").key(key) };
-            // What looks like gzip is none here.
-            let recording = reader.read_lines(&mut Lines::new(&log[..])).unwrap();
-            prop_assert_eq!(recording.requests() + recording.malformed.count(), recording.lines);
-            let breaks = log.iter().filter(|&&byte| byte == b'\n').count() as u64;
-            let is_torn = log.last().is_some_and(|&byte| byte != b'\n');
-            prop_assert_eq!(recording.lines, breaks + u64::from(is_torn));
+            let mut recording = reader.begin();
+            // What looks like packed data isn't unpacked here.
+            match reader.add_lines(&mut recording, "log".to_owned(), &mut Lines::new(&log[..])) {
+                Ok(()) => {}
+                // Not every format has every field.
+                Err(error) => prop_assert_eq!(error.kind(), io::ErrorKind::InvalidInput),
+            }
+            let recording = recording.finish().unwrap();
+            let read = recording.requests() + recording.malformed.count() + recording.headers();
+            if !recording.logs.is_empty() {
+                prop_assert_eq!(read, recording.lines());
+                let breaks = log.iter().filter(|&&byte| byte == b'\n').count() as u64;
+                let is_torn = log.last().is_some_and(|&byte| byte != b'\n');
+                prop_assert_eq!(recording.lines(), breaks + u64::from(is_torn));
+            }
             let parts = recording.parts().map(|part| part.unwrap().times().count() as u64);
             prop_assert_eq!(parts.sum::<u64>(), recording.requests());
         }

@@ -29,7 +29,7 @@ pub(crate) enum Field {
     Agent,
 }
 
-/// A set of fields.
+/// A set of texts: what a reader needs of each line.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Fields(u8);
 
@@ -53,11 +53,17 @@ impl Field {
 }
 
 impl Fields {
-    /// Every field.
+    /// Every text.
     pub(crate) const ALL: Self = Self((1 << Field::ALL.len()) - 1);
 
     pub(crate) const fn has(self, field: Field) -> bool {
         self.0 & 1 << field as u8 != 0
+    }
+
+    /// Returns the names of the texts that `others` lacks.
+    pub(crate) fn missing_in(self, others: Self) -> Vec<&'static str> {
+        let missing = |(_, field): &&(_, Field)| self.has(*field) && !others.has(*field);
+        Field::ALL.iter().filter(missing).map(|(name, _)| *name).collect()
     }
 
     /// Returns `true` if any field of `others` is in this set.

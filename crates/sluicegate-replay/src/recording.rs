@@ -5,6 +5,8 @@ use std::{fmt, io};
 
 use sluicegate_core::{Error, StoreError, StoreErrorKind, Timestamp};
 
+use crate::format::wrapper::Wrapper;
+use crate::key::KeyExpression;
 use crate::keys::{Keys, shown};
 use crate::log_format::LogFormat;
 use crate::malformed::MalformedLines;
@@ -19,13 +21,10 @@ use crate::timeline::{Period, Timeline};
 /// requests are in memory. Those of a longer log are in 64 temporary files by their key, 28 bytes each, so that any
 /// order is put right and only one of the files needs memory at a time. Each key is in memory once.
 pub struct Recording {
-    /// The name of the log in reports.
-    pub(crate) name: String,
-    /// `None` when no line is well formed, and no format was asked for.
-    pub(crate) format: Option<LogFormat>,
+    /// The logs, in the order in which they were read.
+    pub(crate) logs: Vec<Log>,
     /// What makes the key; `None` when the lines bring their own.
-    pub(crate) key: Option<String>,
-    pub(crate) lines: u64,
+    key: Option<String>,
     pub(crate) malformed: MalformedLines,
     pub(crate) keys: Keys,
     pub(crate) requests: Requests,
@@ -34,31 +33,50 @@ pub struct Recording {
     durations: u64,
 }
 
+/// A log of a recording.
+#[derive(Debug)]
+pub(crate) struct Log {
+    pub(crate) name: String,
+    /// `None` until a line is recognized.
+    pub(crate) format: Option<LogFormat>,
+    pub(crate) wrapper: Wrapper,
+    pub(crate) lines: u64,
+    pub(crate) requests: u64,
+    pub(crate) malformed: u64,
+    /// Lines that name columns or continue in the next line.
+    pub(crate) headers: u64,
+}
+
+impl Log {
+    pub(crate) const fn new(name: String) -> Self {
+        let wrapper = Wrapper::None;
+        Self { name, format: None, wrapper, lines: 0, requests: 0, malformed: 0, headers: 0 }
+    }
+}
+
 impl fmt::Debug for Recording {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Recording")
-            .field("name", &self.name)
-            .field("format", &self.format)
-            .field("lines", &self.lines)
+            .field("logs", &self.logs)
             .field("requests", &self.requests.count())
             .finish_non_exhaustive()
     }
 }
 
 impl Recording {
-    /// What kind of lines the log has; `None` when none is well formed, and none was asked for.
+    /// Returns the format of the first log whose format was recognized.
     #[must_use]
-    pub const fn format(&self) -> Option<LogFormat> {
-        self.format
+    pub fn format(&self) -> Option<LogFormat> {
+        self.logs.iter().find_map(|log| log.format)
     }
 
-    /// How many lines the log has.
+    /// Returns the number of lines.
     #[must_use]
-    pub const fn lines(&self) -> u64 {
-        self.lines
+    pub fn lines(&self) -> u64 {
+        self.logs.iter().map(|log| log.lines).sum()
     }
 
-    /// How many of them are requests.
+    /// Returns the number of lines that are requests.
     #[must_use]
     pub const fn requests(&self) -> u64 {
         self.requests.count()
@@ -70,48 +88,121 @@ impl Recording {
         self.durations
     }
 
-    /// How many of them are not.
+    /// Returns the number of lines that can't be read.
     #[must_use]
     pub const fn malformed(&self) -> u64 {
         self.malformed.count()
     }
 
-    /// A message for the user about what is probably wrong with a log that has no requests.
+    /// Returns the number of lines that aren't requests but belong to the format: names of columns,
+    /// and beginnings of lines that continue.
+    #[must_use]
+    pub fn headers(&self) -> u64 {
+        self.logs.iter().map(|log| log.headers).sum()
+    }
+
+    /// Returns the formats of the logs, for messages: `access.log: combined, with a syslog prefix`.
+    /// Logs of the same format share a message.
     ///
     /// ```
     /// use sluicegate_replay::LogReader;
     ///
-    /// let remark = LogReader::new("setup.sh").read(&b"#!/bin/sh\n"[..])?.remark();
-    /// assert!(remark.is_some_and(|remark| remark.starts_with("setup.sh has no request: it doesn't look like an access log")));
+    /// let log = &b"2026-01-01T00:00:00Z stdout F {\"time\":1,\"key\":\"alice\"}\n"[..];
+    /// let recording = LogReader::new("pod.log").read(log)?;
+    /// assert_eq!(recording.recognized(), ["pod.log: json, with a container prefix"]);
     /// # Ok::<(), std::io::Error>(())
     /// ```
     #[must_use]
-    pub fn remark(&self) -> Option<String> {
-        let log = shown(&self.name, usize::MAX);
-        if self.lines == 0 {
-            return Some(format!("{log} has no request: it is empty"));
+    pub fn recognized(&self) -> Vec<String> {
+        let mut found: Vec<(&Log, LogFormat, usize)> = Vec::new();
+        for log in &self.logs {
+            let Some(format) = log.format else { continue };
+            let same = |(other, of_other, _): &&mut (&Log, LogFormat, usize)| {
+                *of_other == format && other.wrapper == log.wrapper
+            };
+            match found.iter_mut().find(same) {
+                Some((.., more)) => *more += 1,
+                None => found.push((log, format, 0)),
+            }
+        }
+        let text = |(log, format, more): (&Log, LogFormat, usize)| {
+            let name = shown(&log.name, usize::MAX);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            let prefix = match log.wrapper {
+                Wrapper::None => String::new(),
+                wrapper => format!(", with a {} prefix", wrapper.as_str()),
+            };
+            format!("{name}{more}: {format}{prefix}")
+        };
+        found.into_iter().map(text).collect()
+    }
+
+    /// Returns an error for the user if a log has lines and none is a request, or if no log has a
+    /// line. It names the first line that can't be read, and the reason.
+    ///
+    /// ```
+    /// use sluicegate_replay::LogReader;
+    ///
+    /// let error = LogReader::new("setup.sh").read(&b"#!/bin/sh\n"[..])?.unreadable();
+    /// assert!(error.is_some_and(|error| error.contains("setup.sh:1: no known format")));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[must_use]
+    pub fn unreadable(&self) -> Option<String> {
+        let unread = |log: &Log| log.requests == 0 && log.lines > 0;
+        if let Some(number) = self.logs.iter().position(unread) {
+            let name = shown(&self.logs[number].name, usize::MAX);
+            let first = self.malformed.first_of(number);
+            return Some(first.map_or_else(
+                || format!("{name} has no request, only a header"),
+                |first| {
+                    let (line, why, text) = (first.line, &first.why, &first.text);
+                    format!(
+                        "no line of {name} can be read: {name}:{line}: {why}; the line is {text}"
+                    )
+                },
+            ));
         }
         if self.requests() > 0 {
             return None;
         }
-        let expected = match self.format {
-            Some(LogFormat::Json) => "JSON lines",
-            Some(LogFormat::Access) => "an access log in the common or combined format",
-            None => "an access log in the common or combined format, or JSON lines",
-        };
-        let first = self.malformed.first().first();
-        let why =
-            first.map_or_else(String::new, |(line, why)| format!("; line {line}: {}", why.why()));
-        Some(format!("{log} has no request: it doesn't look like {expected}{why}"))
+        let names: Vec<_> = self.logs.iter().map(|log| shown(&log.name, usize::MAX)).collect();
+        Some(format!("there is no request to replay: {} is empty", names.join(", ")))
     }
 
-    /// A log of a name, of which nothing is read yet.
-    pub(crate) fn new(name: &str, format: Option<LogFormat>) -> Self {
+    /// The name of the logs in reports.
+    pub(crate) fn name(&self) -> String {
+        match &self.logs[..] {
+            [] => String::new(),
+            [log] => log.name.clone(),
+            [first, more @ ..] => format!("{} and {} more", first.name, more.len()),
+        }
+    }
+
+    /// The names of the formats.
+    pub(crate) fn formats(&self) -> Option<String> {
+        let mut names: Vec<_> =
+            self.logs.iter().filter_map(|log| log.format).map(LogFormat::as_str).collect();
+        names.sort_unstable();
+        names.dedup();
+        (!names.is_empty()).then(|| names.join(", "))
+    }
+
+    /// What makes the key; `None` when the lines bring their own.
+    pub(crate) fn key(&self) -> Option<String> {
+        let brings_key = self.format() == Some(LogFormat::Json);
+        match &self.key {
+            None if brings_key => None,
+            None => Some(KeyExpression::default().to_string()),
+            key => key.clone(),
+        }
+    }
+
+    /// A recording without requests. `key` is the key expression, if one was chosen.
+    pub(crate) fn new(key: Option<String>) -> Self {
         Self {
-            name: name.to_owned(),
-            format,
-            key: None,
-            lines: 0,
+            logs: Vec::new(),
+            key,
             malformed: MalformedLines::default(),
             keys: Keys::default(),
             requests: Requests::default(),
@@ -139,9 +230,13 @@ impl Recording {
         Ok(())
     }
 
-    /// Puts the requests in order, after the last was added.
-    pub(crate) fn sort(&mut self) -> io::Result<()> {
-        self.requests.finish()
+    /// Puts the requests in order, after the last log was added.
+    ///
+    /// # Errors
+    /// Returns an error if a temporary file can't be written.
+    pub fn finish(mut self) -> io::Result<Self> {
+        self.requests.finish()?;
+        Ok(self)
     }
 
     /// Returns the parts of the recording, each with all requests of some keys.
@@ -206,6 +301,6 @@ mod tests {
                 (b"b", 1_000_000, 0),
             ]
         );
-        assert_eq!((recording.lines, recording.malformed.count()), (7, 1));
+        assert_eq!((recording.lines(), recording.malformed.count()), (7, 1));
     }
 }

@@ -5,7 +5,6 @@ use sluicegate_core::{Enforcement, Error, Limit, Member, Timestamp};
 
 use crate::counts::{Counts, Decided, DeniedKey, Offered, WorstMinute};
 use crate::keys::{self, Keys};
-use crate::log_format::LogFormat;
 use crate::plan::Needs;
 use crate::recording::Recording;
 use crate::subject::Subject;
@@ -18,7 +17,7 @@ use crate::timeline::Timeline;
 pub struct Report {
     pub(crate) log: String,
     /// `None` when no line is well formed.
-    pub(crate) format: Option<&'static str>,
+    pub(crate) format: Option<String>,
     /// What makes the key; `None` when the lines bring their own.
     pub(crate) key: Option<String>,
     pub(crate) lines: u64,
@@ -43,8 +42,11 @@ pub struct Report {
 
 #[derive(Debug, Serialize)]
 pub(crate) struct MalformedLine {
+    /// The name of the log, if there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) log: Option<String>,
     pub(crate) line: u64,
-    pub(crate) why: &'static str,
+    pub(crate) why: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -102,14 +104,21 @@ impl Report {
         }
         let period = recording.period();
         let malformed_lines = recording.malformed.first().iter();
+        let are_several = recording.logs.len() > 1;
         Ok(Self {
-            log: recording.name.clone(),
-            format: recording.format.map(LogFormat::as_str),
-            key: recording.key.clone(),
-            lines: recording.lines,
+            log: recording.name(),
+            format: recording.formats(),
+            key: recording.key(),
+            lines: recording.lines(),
             malformed: recording.malformed(),
             malformed_lines: malformed_lines
-                .map(|&(line, why)| MalformedLine { line, why: why.why() })
+                .map(|malformed| MalformedLine {
+                    log: are_several
+                        .then(|| recording.logs.get(malformed.log).map(|log| log.name.clone()))
+                        .flatten(),
+                    line: malformed.line,
+                    why: malformed.why.clone(),
+                })
                 .collect(),
             requests: recording.requests(),
             keys: recording.keys.len() as u64,

@@ -228,7 +228,7 @@ impl<S: Store> Search<'_, S> {
             keys_denied: denied.keys,
             denied_most: denied
                 .most
-                .map(|(_, key)| keys::text(recording.keys.get(key), recording.key.is_some())),
+                .map(|(_, key)| keys::text(recording.keys.get(key), recording.key().is_some())),
         }))
     }
 

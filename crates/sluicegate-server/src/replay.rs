@@ -1,23 +1,24 @@
 //! `sluicegate replay`: a recorded access log, played through policies.
 
+mod logs;
 mod policies;
 mod results;
 
-use std::fs::File;
-use std::io::{self, IsTerminal, Read, Write};
-use std::path::{Path, PathBuf};
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{ArgGroup, Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use sluicegate::http::ClientAddress;
 use sluicegate::{StoreOptions, StoreUrl};
-use sluicegate_core::{Error, SharedStore, Span, printable};
-use sluicegate_replay::{KeyExpression, LogFormat, LogReader, Plan, PolicySpec, Recording, Report};
+use sluicegate_core::{Error, SharedStore, Span};
+use sluicegate_replay::{KeyExpression, Plan, PolicySpec, Recording, Report};
 
-use crate::output::{Failure, complain, without_charge};
+use crate::output::{Failure, without_charge};
 use crate::setup::{CapArgs, parse_deadline, store_url};
 
+use logs::LogArgs;
 use policies::{limit_of, policy_spec};
 use results::{PrefixArgs, ResultArgs, playable, suggest};
 
@@ -30,18 +31,13 @@ Examples:
   sluicegate replay --log access.log --config limits.yaml --limit login --key host+user --format json
   sluicegate replay --log access.log --policy \"fixed_window 100/min\" --format html > replay.html
   sluicegate replay --log access.log --suggest \"1% of requests\"
-  zcat access.log.*.gz | sluicegate replay --log - --policy \"gcra 5/s\"
+  sluicegate replay --log 'access.log*' --policy \"gcra 5/s\"
+  sluicegate replay --log app.jsonl --fields time=ts,key=user.id,cost=usage.total_tokens --policy \"fixed_window 1000/min\"
 
 Exit status: 0 done, 2 something to correct, 3 the store failed.")]
 pub(crate) struct ReplayArgs {
-    /// The recorded log: `-` is standard input.
-    ///
-    /// An access log in the common or combined format, or JSON lines with `time`, `key` and
-    /// optional `cost`; plain or gzip. A `time` is RFC 3339 text, or a number since the Unix
-    /// epoch: seconds, from 10^11 on milliseconds, from 10^14 on microseconds. A JSON line has at
-    /// most 65536 bytes; what an access log's line has beyond them is left out.
-    #[arg(long, value_name = "FILE")]
-    log: PathBuf,
+    #[command(flatten)]
+    logs: LogArgs,
 
     /// A policy to play the log through, such as "token_bucket 10/s burst 20"; may be repeated.
     ///
@@ -62,13 +58,13 @@ pub(crate) struct ReplayArgs {
     #[arg(long, value_name = "NAME", requires = "config")]
     limit: Option<String>,
 
-    /// What makes the key: fields of an access log joined with `+`, of ip, host, user, method, path,
-    /// status and agent [default: ip].
+    /// What makes the key: fields of a line joined with `+`, of ip, host, user, method, path, status
+    /// and agent [default: ip, or host in the format json].
     ///
     /// `ip` is the client's address as middleware limits it: without its port, in one form, and as a
-    /// network of --ipv4-prefix or --ipv6-prefix bits. Text that isn't an address stays as it is, and
-    /// `host` is the text as logged. A path is taken as logged, with its query. A field that a torn
-    /// line lacks is empty. JSON lines bring their own key.
+    /// network of --ipv4-prefix or --ipv6-prefix bits. Text that isn't an address stays as it is.
+    /// `host` is the text as logged, or the key that a line brings along. A path is taken as logged,
+    /// with its query. A field that a line lacks is empty.
     #[arg(long, value_name = "EXPR")]
     key: Option<KeyExpression>,
 
@@ -92,10 +88,6 @@ pub(crate) struct ReplayArgs {
     /// How the result is printed.
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t = ReportFormat::Table)]
     format: ReportFormat,
-
-    /// What kind of lines the log has; without it, the first well-formed line decides.
-    #[arg(long, value_enum, value_name = "FORMAT")]
-    log_format: Option<LogKind>,
 }
 
 /// How a report is printed.
@@ -107,15 +99,6 @@ enum ReportFormat {
     Json,
     /// One page with plots, for browsers: a file that needs no other.
     Html,
-}
-
-/// What kind of lines a log has.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
-enum LogKind {
-    /// Common or combined: `HOST IDENT USER [TIME] "REQUEST" …`.
-    Access,
-    /// One JSON object a line: `{"time":…,"key":…,"cost":…}`.
-    Json,
 }
 
 /// Replays a log and prints what came of it: exit status 0, or 2 when the request makes no sense
@@ -137,17 +120,8 @@ async fn replay(args: &ReplayArgs, output: &mut impl Write) -> Result<(), Failur
         _ => (Plan::side_by_side(args.policy.iter().cloned()), ClientAddress::peer()),
     };
     let address = args.prefixes.applied_to(address)?;
-    let key = args.key.clone().unwrap_or_default().with_client_address(address);
     let store = open_store(&url, args.deadline)?;
-    let recording = read(args, key)?;
-    if let Some(remark) = recording.remark() {
-        complain(format_args!("note: {remark}"));
-    }
-    if recording.format() == Some(LogFormat::Json) && args.key.is_some() {
-        return Err(Failure::usage(
-            "the log has JSON lines, which bring their own key: leave out --key",
-        ));
-    }
+    let recording = args.logs.read(args.key.clone(), address)?;
     let suggests = args.results.suggest.is_some();
     let (plan, left_out) = playable(plan.top(args.results.top), &recording, suggests)?;
     let stopped = |error: Error| {
@@ -158,10 +132,6 @@ async fn replay(args: &ReplayArgs, output: &mut impl Write) -> Result<(), Failur
     if let Some(goal) = args.results.suggest {
         report = report.with_suggestions(suggest(goal, &recording).map_err(stopped)?);
     }
-    // The note said so; programs get their zeros, and browsers a page.
-    if recording.requests() == 0 && args.format == ReportFormat::Table {
-        return Ok(());
-    }
     print(&report, args.format, output)?;
     left_out.map_or(Ok(()), Err)
 }
@@ -170,41 +140,6 @@ fn open_store(url: &StoreUrl, deadline: Span) -> Result<SharedStore, Failure> {
     let mut options = StoreOptions::default();
     options.deadline = deadline;
     url.open(&options).map_err(|error| Failure::usage(format_args!("--store: {error}")))
-}
-
-fn read(args: &ReplayArgs, key: KeyExpression) -> Result<Recording, Failure> {
-    let bar = progress("reading", 0);
-    let name = args.log.display().to_string();
-    let unreadable = |error: io::Error| {
-        let name = if name.is_empty() { "(empty)".to_owned() } else { printable(&name) };
-        Failure::usage(format_args!("{name} can't be read: {error}"))
-    };
-    let mut reader = LogReader::new(&*name).key(key);
-    if let Some(kind) = args.log_format {
-        reader = reader.format(kind.into());
-    }
-    let log = open_log(&args.log, &bar).map_err(unreadable)?;
-    let recording = reader.read(log).map_err(unreadable)?;
-    bar.finish_and_clear();
-    Ok(recording)
-}
-
-/// Opens a file, or standard input when the path is `-`. `bar` counts the bytes as they lie in
-/// the file.
-fn open_log(path: &Path, bar: &ProgressBar) -> io::Result<Box<dyn Read>> {
-    if path == Path::new("-") {
-        return Ok(Box::new(io::stdin().lock()));
-    }
-    let file = File::open(path)?;
-    let about = file.metadata()?;
-    if about.is_dir() {
-        return Err(io::Error::new(
-            io::ErrorKind::IsADirectory,
-            "it is a directory: name a file in it",
-        ));
-    }
-    bar.set_length(about.len());
-    Ok(Box::new(bar.wrap_read(file)))
 }
 
 async fn play(
@@ -246,14 +181,5 @@ fn progress(doing: &'static str, length: u64) -> ProgressBar {
     match ProgressStyle::with_template("{msg:10} {wide_bar} {percent:>3} % {eta:>4}") {
         Ok(style) => bar.with_style(style),
         Err(_) => bar,
-    }
-}
-
-impl From<LogKind> for LogFormat {
-    fn from(kind: LogKind) -> Self {
-        match kind {
-            LogKind::Access => Self::Access,
-            LogKind::Json => Self::Json,
-        }
     }
 }

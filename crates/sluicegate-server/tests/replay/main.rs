@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests may")]
 
 mod counts;
+mod logs;
 mod page;
 mod results;
 mod stores;

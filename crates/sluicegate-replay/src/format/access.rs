@@ -56,6 +56,12 @@ impl<'l> AccessLine<'l> {
         Ok(Self { time, host, user, rest })
     }
 
+    /// Returns what follows the name of a virtual host.
+    pub(crate) fn after_vhost(line: &'l [u8]) -> Result<&'l [u8], Malformed> {
+        let (host, rest) = word(line);
+        if host.is_empty() { Err(Malformed::NoHost) } else { Ok(skip_space(rest)) }
+    }
+
     /// Returns the request with the texts that are `wanted`.
     pub(crate) fn record(&self, wanted: Fields) -> Record<'l> {
         /// The fields that follow the stamp.
@@ -92,11 +98,11 @@ const fn is_space(byte: u8) -> bool {
 }
 
 /// The bytes up to the first space, and the rest from there on.
-fn word(text: &[u8]) -> (&[u8], &[u8]) {
+pub(super) fn word(text: &[u8]) -> (&[u8], &[u8]) {
     text.split_at(text.iter().position(|&byte| is_space(byte)).unwrap_or(text.len()))
 }
 
-fn skip_space(text: &[u8]) -> &[u8] {
+pub(super) fn skip_space(text: &[u8]) -> &[u8] {
     let spaces = text.iter().take_while(|&&byte| is_space(byte)).count();
     &text[spaces..]
 }
@@ -107,7 +113,7 @@ fn after_quote(text: &[u8]) -> Option<&[u8]> {
 
 /// The bytes up to the closing quote, and the rest after it; all there is when it is missing.
 /// Servers write a quote inside as `\"`.
-fn quoted(text: &[u8]) -> (&[u8], &[u8]) {
+pub(super) fn quoted(text: &[u8]) -> (&[u8], &[u8]) {
     let mut from = 0;
     while let Some(offset) = memchr(b'"', &text[from..]) {
         let quote = from + offset;

@@ -1,0 +1,99 @@
+//! Finds the format of a log from its first lines.
+
+use super::names::FieldNames;
+use super::parser::{Parser, Read};
+use super::pattern::Pattern;
+use super::wrapper::Wrapper;
+use crate::log_format::LogFormat;
+use crate::malformed::Malformed;
+use crate::record::{Field, Fields};
+
+/// The formats that a log may have.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Detector<'d> {
+    /// The format, if it is known.
+    pub(crate) format: Option<LogFormat>,
+    pub(crate) fields: Option<&'d FieldNames>,
+    pub(crate) pattern: Option<&'d Pattern>,
+    pub(crate) wanted: Fields,
+}
+
+/// The beginnings of W3C directives that come before the names of the columns.
+const DIRECTIVES: [&[u8]; 6] =
+    [b"#Version:", b"#Software:", b"#Date:", b"#Start-Date:", b"#End-Date:", b"#Remark:"];
+
+impl Detector<'_> {
+    /// Returns `true` if a line says nothing about the format and isn't a request.
+    pub(crate) fn is_directive(line: &[u8]) -> bool {
+        DIRECTIVES.iter().any(|directive| line.starts_with(directive))
+    }
+
+    /// Returns a parser that reads a line, and what is around the line; or why none does.
+    pub(crate) fn detect(&self, line: &[u8]) -> Result<(Parser, Wrapper), Malformed> {
+        let is_known = self.format.is_some()
+            || self.pattern.is_some()
+            || self.fields.is_some_and(FieldNames::is_complete);
+        let mut worst = if is_known { None } else { Some(Malformed::Unknown) };
+        let mut buffer = Vec::new();
+        for wrapper in Wrapper::ALL {
+            let Some(inside) = wrapper.inside(line, &mut buffer) else { continue };
+            for format in self.candidates(inside) {
+                let parser = || match (format, self.pattern) {
+                    (LogFormat::Pattern, Some(pattern)) => Parser::pattern(pattern, self.wanted),
+                    _ => Parser::new(format, self.fields, self.wanted),
+                };
+                match parser().read(inside) {
+                    Ok(read) if self.fits(format, &read, inside) => return Ok((parser(), wrapper)),
+                    Ok(_) => {}
+                    Err(why) if worst.is_none_or(|worst| why.weight() > worst.weight()) => {
+                        worst = Some(why);
+                    }
+                    Err(_) => {}
+                }
+            }
+        }
+        Err(worst.unwrap_or(Malformed::Unknown))
+    }
+
+    /// Says why a line is no request, before the format is known.
+    pub(crate) fn why(&self, malformed: Malformed) -> String {
+        let format = self.format.unwrap_or(LogFormat::Json);
+        Parser::new(format, self.fields, self.wanted).why(malformed)
+    }
+
+    fn candidates(&self, line: &[u8]) -> impl Iterator<Item = LogFormat> {
+        let is_object = line.trim_ascii_start().starts_with(b"{");
+        let is_header = line.starts_with(b"#Fields:");
+        let (one, fields) = (self.format, self.fields);
+        let may_be = move |format: &LogFormat| match format {
+            LogFormat::Json => is_object,
+            LogFormat::NginxJson | LogFormat::Caddy | LogFormat::Traefik | LogFormat::EnvoyJson => {
+                is_object && !fields.is_some_and(FieldNames::is_complete)
+            }
+            LogFormat::W3c | LogFormat::Cloudfront => is_header,
+            _ => fields.is_none() || format.has_names(),
+        };
+        let all = if self.pattern.is_some() { vec![LogFormat::Pattern] } else { Vec::new() };
+        let all = if let Some(format) = one { vec![format] } else { all };
+        let is_given = !all.is_empty();
+        let all = if is_given { all } else { LogFormat::ALL.to_vec() };
+        all.into_iter().filter(move |format| is_given || may_be(format))
+    }
+
+    /// Returns `true` if a format that can read a line is also the right one.
+    fn fits(&self, format: LogFormat, read: &Read<'_>, line: &[u8]) -> bool {
+        if self.format.is_some() {
+            return true;
+        }
+        match (format, read) {
+            // The agent is what the common format lacks.
+            (LogFormat::Combined, _) => {
+                let mut parser = Parser::new(format, None, Fields::ALL);
+                matches!(parser.read(line), Ok(Read::Request(record, _))
+                    if !record.text(Field::Agent).is_empty())
+            }
+            (LogFormat::Cloudfront, _) => memchr::memmem::find(line, b"x-edge-location").is_some(),
+            _ => true,
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! Makes a request of the parts of a line.
+
+use std::ops::Range;
+
+use sluicegate_core::Cost;
+
+use super::role::{Form, Role};
+use crate::malformed::Malformed;
+use crate::record::{Field, Fields, Moment, Record};
+use crate::times::Times;
+
+/// The parts of a line, each in the slot of its role.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Values<'l>([Option<Value<'l>>; Role::COUNT]);
+
+/// A part of a line.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Value<'l> {
+    /// The bytes as they are in the line.
+    pub(crate) text: &'l [u8],
+    pub(crate) form: Form,
+    /// Whether the bytes are the inside of a JSON string with escapes.
+    pub(crate) is_escaped: bool,
+}
+
+/// Makes requests of values.
+#[derive(Debug, Default)]
+pub(crate) struct Assembler {
+    times: Times,
+    /// Texts of the line that aren't in it as they are.
+    unescaped: Vec<u8>,
+    /// A day and a time of day.
+    joined: Vec<u8>,
+}
+
+impl<'l> Value<'l> {
+    pub(crate) const fn plain(text: &'l [u8], form: Form) -> Self {
+        Self { text, form, is_escaped: false }
+    }
+}
+
+impl<'l> Values<'l> {
+    pub(crate) const fn get(&self, role: Role) -> Option<Value<'l>> {
+        self.0[role.index()]
+    }
+
+    /// Sets the part of a role; returns `false` if the line had one before.
+    pub(crate) const fn set(&mut self, role: Role, value: Value<'l>) -> bool {
+        let slot = &mut self.0[role.index()];
+        let is_first = slot.is_none();
+        *slot = Some(value);
+        is_first
+    }
+}
+
+impl Assembler {
+    /// Makes the request, with the texts that are `wanted`, and says which moment its time is.
+    pub(crate) fn record<'a>(
+        &'a mut self,
+        values: &Values<'a>,
+        wanted: Fields,
+    ) -> Result<(Record<'a>, Moment), Malformed> {
+        let (time, moment, between) = self.time(values)?;
+        let mut record = Record::at(time);
+        record.cost = values.get(Role::Cost).map(|value| cost(&value)).transpose()?.flatten();
+        record.duration = match values.get(Role::Duration) {
+            Some(value) => duration(&value)?,
+            None => between,
+        };
+        let host = values.get(Role::Text(Field::Host));
+        // Proxies write a dash for an address that they don't know.
+        let is_absent =
+            |host: Value<'_>| host.text.is_empty() || host.form != Form::Plain && host.text == b"-";
+        if host.is_none_or(is_absent) {
+            return Err(Malformed::Missing(Role::Text(Field::Host)));
+        }
+        // Escapes are undone first, because texts then borrow what they are written to.
+        let mut places: [Option<Range<usize>>; Field::ALL.len()] = Default::default();
+        self.unescaped.clear();
+        for (_, field) in Field::ALL {
+            if let Some(value) = values.get(Role::Text(field)).filter(|value| value.is_escaped)
+                && wanted.has(field)
+            {
+                let start = self.unescaped.len();
+                let text = unescaped(value.text).ok_or(Malformed::Invalid(Role::Text(field)))?;
+                self.unescaped.extend_from_slice(text.as_bytes());
+                places[field as usize] = Some(start..self.unescaped.len());
+            }
+        }
+        for (_, field) in Field::ALL {
+            if let Some(value) = values.get(Role::Text(field)).filter(|_| wanted.has(field)) {
+                let place = places[field as usize].clone();
+                let text = place.map_or(value.text, |place| &self.unescaped[place]);
+                record = record.with(field, formed(text, value.form));
+            }
+        }
+        Ok((record, moment))
+    }
+
+    /// The time in µs, its moment, and the µs between start and end if both are there.
+    fn time(&mut self, values: &Values<'_>) -> Result<(u64, Moment, Option<u64>), Malformed> {
+        let start = values.get(Role::Start).map(|value| self.instant(Role::Start, &value));
+        let start = start.transpose()?;
+        let end = match (values.get(Role::Date), values.get(Role::Time)) {
+            (None, None) => None,
+            (None, Some(time)) => Some(self.instant(Role::Time, &time)?),
+            (Some(_), None) => return Err(Malformed::Missing(Role::Time)),
+            (Some(date), Some(time)) => {
+                self.joined.clear();
+                self.joined.extend_from_slice(date.text);
+                self.joined.push(b' ');
+                self.joined.extend_from_slice(time.text);
+                Some(self.times.read(&self.joined).ok_or(Malformed::Invalid(Role::Time))?)
+            }
+        };
+        match (start, end) {
+            (Some(start), end) => {
+                Ok((start, Moment::Start, end.and_then(|end| end.checked_sub(start))))
+            }
+            (None, Some(end)) => Ok((end, Moment::End, None)),
+            (None, None) => Err(Malformed::Missing(Role::Time)),
+        }
+    }
+
+    fn instant(&mut self, role: Role, value: &Value<'_>) -> Result<u64, Malformed> {
+        let time = if value.is_escaped {
+            unescaped(value.text).and_then(|text| self.times.read(text.as_bytes()))
+        } else {
+            self.times.read(value.text)
+        };
+        time.ok_or(Malformed::Invalid(role))
+    }
+}
+
+/// Undoes the escapes of the inside of a JSON string.
+fn unescaped(text: &[u8]) -> Option<String> {
+    serde_json::from_str(&format!("\"{}\"", std::str::from_utf8(text).ok()?)).ok()
+}
+
+/// A cost; `None` if the line has `null` or `-` in its place.
+fn cost(value: &Value<'_>) -> Result<Option<Cost>, Malformed> {
+    if is_absent(value.text) {
+        return Ok(None);
+    }
+    let units = std::str::from_utf8(value.text).ok().and_then(|text| text.parse().ok());
+    let cost = units.and_then(|units| Cost::new(units).ok());
+    cost.map(Some).ok_or(Malformed::Invalid(Role::Cost))
+}
+
+const fn is_absent(text: &[u8]) -> bool {
+    matches!(text, b"" | b"-" | b"null")
+}
+
+/// A duration in µs, rounded down; `None` if it is absent or negative, as load balancers write an
+/// attempt without an answer.
+fn duration(value: &Value<'_>) -> Result<Option<u64>, Malformed> {
+    let (text, unit) = match value.form {
+        Form::Seconds => (value.text, 1_000_000_000),
+        Form::Millis => (value.text, 1_000_000),
+        Form::Micros => (value.text, 1_000),
+        Form::Nanos => (value.text, 1),
+        Form::Timers => (last_timer(value.text), 1_000_000),
+        _ => return Ok(None),
+    };
+    if is_absent(text) || text.starts_with(b"-") {
+        return Ok(None);
+    }
+    let text = std::str::from_utf8(text).ok();
+    text.and_then(|text| micros(text, unit)).map(Some).ok_or(Malformed::Invalid(Role::Duration))
+}
+
+/// The `109` of `10/0/30/69/+109`; a plus says that the log was written before the end.
+fn last_timer(text: &[u8]) -> &[u8] {
+    let start = text.iter().rposition(|&byte| byte == b'/').map_or(0, |slash| slash + 1);
+    text[start..].strip_prefix(b"+").unwrap_or(&text[start..])
+}
+
+/// Reads `1.5`, `1.5s` or `1m2.5s` as µs; a number without a unit counts units of `unit` ns.
+fn micros(mut text: &str, unit: u64) -> Option<u64> {
+    let mut total: u128 = 0;
+    if text.is_empty() {
+        return None;
+    }
+    while !text.is_empty() {
+        let digits = text.find(|next: char| !matches!(next, '0'..='9' | '.')).unwrap_or(text.len());
+        let (number, rest) = text.split_at(digits);
+        let letters = rest.find(|next: char| matches!(next, '0'..='9' | '.')).unwrap_or(rest.len());
+        let (letters, rest) = rest.split_at(letters);
+        let unit = match letters {
+            "" => unit,
+            "ns" => 1,
+            "us" | "µs" | "μs" => 1_000,
+            "ms" => 1_000_000,
+            "s" => 1_000_000_000,
+            "m" => 60_000_000_000,
+            "h" => 3_600_000_000_000,
+            _ => return None,
+        };
+        let (whole, parts) = number.split_once('.').unwrap_or((number, ""));
+        if whole.is_empty() || !parts.bytes().all(|digit| digit.is_ascii_digit()) {
+            return None;
+        }
+        let whole: u128 = whole.parse().ok().filter(|&whole| whole <= u128::from(u64::MAX))?;
+        let parts = &parts[..parts.len().min(18)];
+        let scale = 10_u128.pow(u32::try_from(parts.len()).ok()?);
+        let parts: u128 = if parts.is_empty() { 0 } else { parts.parse().ok()? };
+        total += whole * u128::from(unit) + parts * u128::from(unit) / scale;
+        text = rest;
+    }
+    u64::try_from(total / 1_000).ok()
+}
+
+/// The value that a text of a form stands for.
+fn formed(text: &[u8], form: Form) -> &[u8] {
+    match form {
+        Form::WithPort => without_port(text),
+        Form::Forwarded => {
+            let last = text.iter().rposition(|&byte| byte == b',').map_or(0, |comma| comma + 1);
+            text[last..].trim_ascii()
+        }
+        Form::Method => word(text, 0),
+        Form::Path => word(text, 1),
+        _ => text,
+    }
+}
+
+fn word(text: &[u8], number: usize) -> &[u8] {
+    text.split(|&byte| byte == b' ').nth(number).unwrap_or_default()
+}
+
+/// An address without the port after it. IPv6 addresses may be in brackets.
+pub(crate) fn without_port(text: &[u8]) -> &[u8] {
+    let end = text.iter().rposition(|&byte| byte == b':').unwrap_or(text.len());
+    let address = &text[..end];
+    address.strip_prefix(b"[").and_then(|inner| inner.strip_suffix(b"]")).unwrap_or(address)
+}
