@@ -71,7 +71,7 @@ trait ErasedStore: Send + Sync {
     fn id(&self) -> StoreId;
     fn open(&self, limit: Limit, options: OpenOptions) -> SharedLimit;
     fn ping(&self) -> BoxFuture<'_, Result<(), StoreError>>;
-    fn rehearse(&self) -> BoxFuture<'_, Result<(), StoreError>>;
+    fn rehearse(&self, limits: Vec<Limit>) -> BoxFuture<'_, Result<Vec<String>, StoreError>>;
     fn maintain(&self);
     fn stats(&self) -> StoreStats;
     fn measures(&self) -> Vec<Measure>;
@@ -90,8 +90,8 @@ impl<S: Store> ErasedStore for S {
         Box::pin(Store::ping(self))
     }
 
-    fn rehearse(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        Box::pin(Store::rehearse(self))
+    fn rehearse(&self, limits: Vec<Limit>) -> BoxFuture<'_, Result<Vec<String>, StoreError>> {
+        Box::pin(Store::rehearse(self, limits))
     }
 
     fn maintain(&self) {
@@ -185,8 +185,11 @@ impl Store for SharedStore {
         self.0.ping()
     }
 
-    fn rehearse(&self) -> impl Future<Output = Result<(), StoreError>> + Send {
-        self.0.rehearse()
+    fn rehearse(
+        &self,
+        limits: Vec<Limit>,
+    ) -> impl Future<Output = Result<Vec<String>, StoreError>> + Send {
+        self.0.rehearse(limits)
     }
 
     fn maintain(&self) {

@@ -83,13 +83,18 @@ pub trait Store: Send + Sync + 'static {
         ready(Ok(()))
     }
 
-    /// Checks what [`ping`](Self::ping) does, and what the store needs only now and then, such as when its
-    /// server has been restarted: for whoever sets it up.
+    /// Checks what [`ping`](Self::ping) does, and whatever else these limits need, now or later: for
+    /// who sets a store up. Returns what could not be checked, one sentence each.
     ///
     /// # Errors
-    /// If it can't; the message says why.
-    fn rehearse(&self) -> impl Future<Output = Result<(), StoreError>> + Send {
-        self.ping()
+    /// Returns an error if the store lacks something; the message says what.
+    fn rehearse(
+        &self,
+        limits: Vec<Limit>,
+    ) -> impl Future<Output = Result<Vec<String>, StoreError>> + Send {
+        drop(limits);
+        let ping = self.ping();
+        async move { ping.await.map(|()| Vec::new()) }
     }
 
     /// Does one short step of maintenance, such as dropping expired states. Call it about a
@@ -355,8 +360,11 @@ impl<S: Store> Store for Arc<S> {
         S::ping(self)
     }
 
-    fn rehearse(&self) -> impl Future<Output = Result<(), StoreError>> + Send {
-        S::rehearse(self)
+    fn rehearse(
+        &self,
+        limits: Vec<Limit>,
+    ) -> impl Future<Output = Result<Vec<String>, StoreError>> + Send {
+        S::rehearse(self, limits)
     }
 
     fn maintain(&self) {

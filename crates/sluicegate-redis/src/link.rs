@@ -18,6 +18,7 @@ mod listener;
 mod pace;
 mod problem;
 mod redirect;
+mod rehearsal;
 mod sentinels;
 mod slots;
 mod stream;
@@ -48,6 +49,7 @@ pub(crate) use line::{Redirected, Told};
 pub(crate) use listener::Listener;
 pub(crate) use problem::Problem;
 pub(crate) use redirect::{Destination, Redirect};
+pub(crate) use rehearsal::Needs;
 pub(crate) use sentinels::Sentinels;
 
 /// The way to one server. Clones share it.
@@ -134,6 +136,23 @@ impl Link {
     /// Where it leads.
     pub(crate) fn endpoint(&self) -> &Endpoint {
         self.channels.first.endpoint()
+    }
+
+    /// Checks on a connection of its own that the server permits what limits need. Returns what could not be
+    /// checked.
+    pub(crate) async fn rehearse(
+        &self,
+        needs: Needs,
+        key: &str,
+        deadline: Deadline,
+    ) -> Result<Option<String>, StoreError> {
+        let endpoint = self.endpoint();
+        let rehearsal = rehearsal::rehearse(endpoint, needs, key);
+        let found = match tokio::time::timeout_at(deadline.at, rehearsal).await {
+            Ok(found) => found,
+            Err(_) => Err(Problem::late_answer(deadline.patience)),
+        };
+        found.map_err(|problem| problem.of(&endpoint.address))
     }
 
     /// Fails if a call would be refused, as far as that is known before it is written: of several

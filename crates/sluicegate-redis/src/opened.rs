@@ -59,10 +59,12 @@ impl Store for RedisStore {
         self.check_servers()
     }
 
-    /// Checks besides that each server may be taught the script: one that knows it already needs no right
-    /// to that, until it is restarted.
-    fn rehearse(&self) -> impl Future<Output = Result<(), StoreError>> + Send {
-        self.check_teaching()
+    /// Checks in addition that each server permits every command that the limits need, and evicts no keys.
+    fn rehearse(
+        &self,
+        limits: Vec<Limit>,
+    ) -> impl Future<Output = Result<Vec<String>, StoreError>> + Send {
+        async move { self.check_rights(&limits).await }
     }
 
     fn measures(&self) -> Vec<Measure> {

@@ -13,7 +13,7 @@ use sluicegate_core::{
 use crate::access::{AskCredentials, Credentials, TlsOptions};
 use crate::call::ScriptCall;
 use crate::cluster::Contention;
-use crate::link::{Deadline, Endpoint, Heard, Link, Listener, Width};
+use crate::link::{Deadline, Endpoint, Heard, Link, Listener, Needs, Width};
 use crate::redis_url::{RedisUrl, Servers, UrlError};
 use crate::resp::{Command, Value};
 use crate::stamp::{self, Said, Stamped};
@@ -380,14 +380,24 @@ impl RedisStore {
         self.way.ping(self.prefix(), deadline).await
     }
 
-    /// Checks that every server can decide, and takes scripts.
-    pub(crate) async fn check_teaching(&self) -> Result<(), StoreError> {
-        self.check_servers().await?;
-        for link in self.way.links(self.deadline()).await? {
-            let script = Command::of(&[b"EVAL", b"return 1", b"0"]);
-            link.send(script, self.deadline()).await?;
+    /// Checks that every server can decide, and permits everything that these limits need. Returns what could
+    /// not be checked.
+    pub(crate) async fn check_rights(&self, limits: &[Limit]) -> Result<Vec<String>, StoreError> {
+        let checked = self.check_servers().await;
+        // A server need not say which command a script may not use, but says it of the command alone.
+        if let Err(error) = &checked
+            && error.kind() != StoreErrorKind::Unexpected
+        {
+            return Err(error.clone());
         }
-        Ok(())
+        let needs = Needs::of(limits);
+        let mut unknown = Vec::new();
+        for link in self.way.links(self.deadline()).await? {
+            let key = format!("{}:ready", self.prefix().as_str());
+            let remark = link.rehearse(needs, &key, self.deadline()).await?;
+            unknown.extend(remark);
+        }
+        checked.map(|()| unknown)
     }
 }
 

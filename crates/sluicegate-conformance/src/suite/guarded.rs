@@ -33,8 +33,11 @@ impl<S: Store, G: Send + Sync + 'static> Store for Guarded<S, G> {
         self.store.ping()
     }
 
-    fn rehearse(&self) -> impl Future<Output = Result<(), StoreError>> + Send {
-        self.store.rehearse()
+    fn rehearse(
+        &self,
+        limits: Vec<Limit>,
+    ) -> impl Future<Output = Result<Vec<String>, StoreError>> + Send {
+        self.store.rehearse(limits)
     }
 
     fn maintain(&self) {

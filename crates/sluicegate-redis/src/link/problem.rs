@@ -329,30 +329,52 @@ const COMMANDS: &str = "+evalsha +eval +time +get +set +getrange +setrange +strl
 /// What users need besides who count what is in flight, or reserve and wait.
 const HOLDS: &str = "+zadd +zrem +zlexcount +zrangebylex +zrevrangebylex +pttl";
 
+/// What a user isn't permitted.
+pub(super) enum Right {
+    Keys,
+    Channel,
+    /// The name, unless the server keeps it to itself.
+    Command(Option<String>),
+}
+
 /// What a user isn't permitted, in the words that servers have had for it since Redis 6, with which
 /// `NOPERM` begins or, in a script, an error without a code of its own.
-fn permission(words: &str, endpoint: &Endpoint) -> Option<String> {
+pub(super) fn no_permission(words: &[u8]) -> Option<Right> {
+    right(Words::of(words).all)
+}
+
+fn right(words: &str) -> Option<Right> {
     let is = |phrases: &[&str]| phrases.iter().any(|phrase| words.contains(phrase));
     if is(&["access a key", "access one of the keys", "access at least one of the keys"]) {
-        let [live, injected] = endpoint.prefix.patterns();
-        return Some(format!(
-            "does not permit this user our keys: grant it `~{live}`, and for replays and conformance runs `~{injected}`"
-        ));
+        return Some(Right::Keys);
     }
     if is(&["access a channel", "access one of the channels", "publish to the channel"]) {
-        return Some("does not permit this user a channel: grant it with `&NAME`".to_owned());
+        return Some(Right::Channel);
     }
-    if is(&["permissions to run the", "can't run this command"]) {
-        let name = words.split_once("permissions to run the '").and_then(|(_, rest)| {
-            let (name, _) = rest.split_once('\'')?;
-            Some(format!(" {}", printable(name)))
-        });
-        return Some(format!(
-            "does not permit this user the command{}: grant it `{COMMANDS}`, with a database in the URL `+select`, for lists of bans `+scan`, for replays `+scan +unlink`, for units in flight, and reservations that wait, `{HOLDS}`",
-            name.unwrap_or_default()
-        ));
-    }
-    None
+    is(&["permissions to run the", "can't run this command"]).then(|| {
+        let named = words.split_once("permissions to run the '");
+        let name =
+            named.and_then(|(_, rest)| rest.split_once('\'')).map(|(name, _)| printable(name));
+        Right::Command(name.map(|name| name.to_lowercase()))
+    })
+}
+
+fn permission(words: &str, endpoint: &Endpoint) -> Option<String> {
+    Some(match right(words)? {
+        Right::Keys => {
+            let [live, injected] = endpoint.prefix.patterns();
+            format!(
+                "does not permit this user our keys: grant it `~{live}`, and for replays and conformance runs `~{injected}`"
+            )
+        }
+        Right::Channel => "does not permit this user a channel: grant it with `&NAME`".to_owned(),
+        Right::Command(Some(name)) => {
+            format!("does not permit this user the command {name}: grant it `+{name}`")
+        }
+        Right::Command(None) => format!(
+            "does not permit this user a command, and does not say which (`sluicegate config check --connect` does): grant it `{COMMANDS}`, with a database in the URL `+select`, for lists of bans `+scan`, for replays `+scan +unlink`, for units in flight, and reservations that wait, `{HOLDS}`"
+        ),
+    })
 }
 
 /// The words of a server, shortened, and escaped for a terminal. They end where it begins to repeat
@@ -380,12 +402,12 @@ mod tests {
 
     /// As one says it oneself, and as a script says it, whose words are others.
     const REFUSED: [(&str, &[&str], &str); 8] = [
-        ("~* +@all -get", &["GET", "sg:l:{alice}"], "the command get: grant it `+evalsha +eval "),
-        ("~* +@all -eval", &["EVAL", "return 1", "0"], "the command eval: grant it `+evalsha "),
+        ("~* +@all -get", &["GET", "sg:l:{alice}"], "the command get: grant it `+get`"),
+        ("~* +@all -eval", &["EVAL", "return 1", "0"], "the command eval: grant it `+eval`"),
         (
             "~* +@all -time",
             &["EVAL", "return redis.call('TIME')", "0"],
-            "the command%: grant it `+evalsha +eval ",
+            "does not permit this user %",
         ),
         ("~other:* +@all", &["GET", "sg:l:{alice}"], "our keys: grant it `~sg:*`, "),
         (
@@ -430,7 +452,7 @@ mod tests {
                 let text = error.to_string();
                 // Redis 7.0 doesn't name the command that a script may not run; others do.
                 let matches = match expected.split_once('%') {
-                    Some((before, after)) => text.contains(before) && text.contains(after),
+                    Some((before, _)) => text.contains(before) && text.contains("+time"),
                     None => text.contains(expected),
                 };
                 assert!(matches, "no `{expected}` in: {text}");

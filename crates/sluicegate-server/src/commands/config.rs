@@ -1,5 +1,6 @@
 //! `config check`.
 
+use sluicegate::config::LimitConfig;
 use sluicegate::{
     Config, Error, Limit, Limiter, OpenOptions, OpenedLimit as _, Operation, Request, SharedStore,
     Span, Store as _, StoreOptions, Usage,
@@ -34,26 +35,30 @@ pub(crate) async fn config(args: &ConfigArgs) -> Result<Exit, Failure> {
     };
     say(format_args!("{}: {limits}, no errors{warnings}", file.display()));
     if *connect {
-        decide(&config).await?;
+        for remark in decide(&config).await? {
+            say(format_args!("note: store {}: {remark}", config.store));
+        }
         say(format_args!("store {}: decides", config.store));
     }
     Ok(Exit::Allowed)
 }
 
-/// Lets every limit decide in the store, without a trace.
-async fn decide(config: &Config) -> Result<(), Failure> {
+/// Lets every limit decide in the store, without a trace. Returns what could not be checked.
+async fn decide(config: &Config) -> Result<Vec<String>, Failure> {
     let mut options = StoreOptions::from(config);
     options.deadline = PATIENCE;
     let failure = |error: Error| Failure::of_store(&config.store, &error);
     let store = config.store.open(&options).map_err(Failure::usage)?;
-    store.rehearse().await.map_err(|error| failure(error.into()))?;
-    for limit in &config.limits {
-        let limit = &limit.limit;
+    let limits = config.limits.iter().map(|config| config.limit.clone()).collect();
+    let unknown = store.rehearse(limits).await.map_err(|error| failure(error.into()))?;
+    for LimitConfig { limit, replicas, .. } in &config.limits {
         if limit.has_permits() {
             hold(&store, limit).await.map_err(failure)?;
             continue;
         }
-        let opened = store.open(limit.clone(), OpenOptions::default());
+        let mut options = OpenOptions::default();
+        options.acknowledged = *replicas;
+        let opened = store.open(limit.clone(), options);
         // Each way to read and to write, since a user may have the right to some of them alone. The
         // second check meets what the first one wrote.
         for operation in [
@@ -68,7 +73,7 @@ async fn decide(config: &Config) -> Result<(), Failure> {
             let _ = asked.map_err(failure)?;
         }
     }
-    Ok(())
+    Ok(unknown)
 }
 
 /// Holds units of a limit and settles them, in all the ways that take a right of their own.

@@ -265,6 +265,95 @@ fn a_user_without_one_of_the_rights_is_told_which() {
     assert_says(&format!("{store}/1"), "", &["the command select", "+select"]);
 }
 
+/// Every right that a kind of configuration needs, taken away alone.
+#[test]
+fn each_right_that_a_configuration_needs_is_missed_by_its_name() {
+    let plain = documented("on >");
+    let holds = documented("# units in flight");
+    let queues: Vec<&str> =
+        [documented("# queues of permits, reserv"), documented("# queues of permits, to")].concat();
+    let listed = documented("# lists of bans");
+    let queue = "limits: {a: {policies: [concurrency 9 hold 1min queue 9]}}";
+    let ban = "limits: {a: {policies: [gcra 1/h], ban: 5/1min for 15min}}";
+    for binary in servers::available().unwrap() {
+        let server = Server::start_with(&binary, &[]).unwrap();
+        let store = format!("redis://limiter:secret@127.0.0.1:{}", server.port());
+        for (limits, needed) in [
+            (queue, [&plain[..], &holds, &queues, &listed].concat()),
+            (ban, [&plain[..], &listed].concat()),
+        ] {
+            for lacking in [None].into_iter().chain(needed.iter().copied().map(Some)) {
+                let mut rules = vec!["on", ">secret", "~connect*", "&sluicegate:turns:*"];
+                rules.extend(needed.iter().filter(|rule| Some(**rule) != lacking));
+                server.set_user("limiter", &rules).unwrap();
+                let done = check_limits(&store, "", limits);
+                let Some(lacking) = lacking else {
+                    assert_eq!(done.status, 0, "{done:?}");
+                    continue;
+                };
+                // Until all commands are asked for, a server need not say which one a script lacks.
+                assert_eq!(done.status, 3, "{lacking}: {done:?}");
+                assert!(done.stderr.contains(lacking), "{lacking}: {done:?}");
+            }
+        }
+        let mut rules = vec!["on", ">secret", "~connect*", "resetchannels"];
+        rules.extend([&plain[..], &holds, &queues, &listed].concat());
+        server.set_user("limiter", &rules).unwrap();
+        let done = check_limits(&store, "", queue);
+        assert_eq!(done.status, 3, "{done:?}");
+        assert!(done.stderr.contains("grant it `&sluicegate:turns:*`"), "{done:?}");
+    }
+}
+
+/// The rights of a user who lacks four of them, all of which the check names together.
+#[test]
+fn a_user_without_the_rights_of_queues_is_found_by_the_check() {
+    let server = Server::start_with(&any(), &[]).unwrap();
+    let rules =
+        ["on", ">secret", "~*", "&*", "+@all", "-zlexcount", "-publish", "-subscribe", "-scan"];
+    server.set_user("limiter", &rules).unwrap();
+    let store = format!("redis://limiter:secret@127.0.0.1:{}", server.port());
+    let queue = "limits: {a: {policies: [concurrency 9 hold 1min queue 9]}}";
+    let done = check_limits(&store, "", queue);
+    assert_eq!(done.status, 3, "{done:?}");
+    let named = "grant it `+zlexcount +scan +publish +subscribe`";
+    assert!(done.stderr.contains(named), "{done:?}");
+}
+
+#[test]
+fn a_server_that_evicts_keys_is_found_by_the_check() {
+    for binary in servers::available().unwrap() {
+        let server = Server::start_with(&binary, &[]).unwrap();
+        let store = format!("redis://127.0.0.1:{}", server.port());
+        assert_decides(&store, "");
+        for policy in
+            ["allkeys-lru", "allkeys-lfu", "volatile-ttl", "volatile-lru", "allkeys-random"]
+        {
+            server.cli(&["CONFIG", "SET", "maxmemory-policy", policy]).unwrap();
+            assert_says(
+                &store,
+                "",
+                &[&format!("`maxmemory-policy` is {policy}: set it to noeviction")],
+            );
+        }
+        // A user who may use one of two commands sees it, and one who may use none is told so.
+        let limited = format!("redis://limiter:secret@127.0.0.1:{}", server.port());
+        for (granted, status, words) in [
+            ("+info", 3, "is allkeys-random"),
+            ("+config|get", 3, "is allkeys-random"),
+            ("+time", 0, "`maxmemory-policy` can't be seen"),
+        ] {
+            let mut rules = vec!["on", ">secret", "~connect*", granted];
+            rules.extend(documented("on >"));
+            server.set_user("limiter", &rules).unwrap();
+            let done = check_limits(&limited, "", "limits: {a: {policies: [gcra 1/h]}}");
+            assert_eq!(done.status, status, "{granted}: {done:?}");
+            let said = format!("{}{}", done.stderr, done.stdout);
+            assert!(said.contains(words), "{granted}: {done:?}");
+        }
+    }
+}
+
 /// What is between may cut replies off, lose them, repeat them or change their order.
 #[test]
 fn a_proxy_that_spoils_replies_is_found_out() {

@@ -27,8 +27,10 @@ macro_rules! leave_to {
 
         fn rehearse(
             &self,
-        ) -> impl std::future::Future<Output = Result<(), sluicegate_core::StoreError>> + Send {
-            self.$inside.rehearse()
+            limits: Vec<sluicegate_core::Limit>,
+        ) -> impl std::future::Future<Output = Result<Vec<String>, sluicegate_core::StoreError>> + Send
+        {
+            self.$inside.rehearse(limits)
         }
 
         fn maintain(&self) {
